@@ -83,20 +83,20 @@ pub(in crate::model) fn groups<'a>(
 }
 
 /// Priorities in the order of their use; a group without one comes last.
-fn rank(group: &DestinationGroup) -> (bool, Option<Uint32>) {
+pub(in crate::model) fn rank(group: &DestinationGroup) -> (bool, Option<Uint32>) {
     (group.priority.is_none(), group.priority)
 }
 
 /// The priorities at which some group has a weight.
-struct Weights(BTreeSet<Option<Uint32>>);
+pub(in crate::model) struct Weights(BTreeSet<Option<Uint32>>);
 
 impl Weights {
-    fn of(groups: &[DestinationGroup]) -> Self {
+    pub(in crate::model) fn of(groups: &[DestinationGroup]) -> Self {
         Weights(groups.iter().filter(|group| group.weight.is_some()).map(|group| group.priority).collect())
     }
 
     /// The weight that counts beside the other groups of the same priority.
-    fn weight(&self, group: &DestinationGroup) -> u64 {
+    pub(in crate::model) fn weight(&self, group: &DestinationGroup) -> u64 {
         match group.weight {
             Some(weight) => weight.0.into(),
             None if self.0.contains(&group.priority) => 0,
@@ -130,7 +130,9 @@ fn labels<'a>(group: &'a DestinationGroup, arguments: &[Finding<'a>]) -> BTreeMa
     let resolve = |condition: &MatchString| match condition.value_type {
         ValueType::Text => None,
         ValueType::Parameter => {
-            arguments.iter().filter(|found| is_named(found, &condition.value)).find_map(|f| f.value)
+            let is_named =
+                |found: &&Finding<'a>| is_parameter(found.kind, found.key, found.condition, &condition.value);
+            arguments.iter().filter(is_named).find_map(|found| found.value)
         }
     };
     group
@@ -142,11 +144,16 @@ fn labels<'a>(group: &'a DestinationGroup, arguments: &[Finding<'a>]) -> BTreeMa
 
 /// True for a PARAMETER condition that goes by `name`: the name that it gives, its key, or the name
 /// that clients give it.
-fn is_named(finding: &Finding<'_>, name: &str) -> bool {
-    let Some(condition) = finding.condition.filter(|condition| condition.value_type == ValueType::Parameter) else {
+pub(in crate::model) fn is_parameter(
+    kind: ArgumentType,
+    key: &str,
+    condition: Option<&MatchString>,
+    name: &str,
+) -> bool {
+    let Some(condition) = condition.filter(|condition| condition.value_type == ValueType::Parameter) else {
         return false;
     };
-    let part = match finding.kind {
+    let part = match kind {
         ArgumentType::Header => "$header.",
         ArgumentType::Query => "$query.",
         ArgumentType::Cookie => "$cookie.",
@@ -156,8 +163,8 @@ fn is_named(finding: &Finding<'_>, name: &str) -> bool {
         ArgumentType::CallerIp => "$caller_ip",
         ArgumentType::Custom | ArgumentType::CallerService => "",
     };
-    let is_given = [condition.value.as_str(), finding.key].iter().any(|known| !known.is_empty() && *known == name);
-    is_given || (!part.is_empty() && name.strip_prefix(part) == Some(finding.key))
+    let is_given = [condition.value.as_str(), key].iter().any(|known| !known.is_empty() && *known == name);
+    is_given || (!part.is_empty() && name.strip_prefix(part) == Some(key))
 }
 
 fn shown<'a>(group: &'a DestinationGroup, labels: BTreeMap<&'a str, Label<'a>>, state: GroupState) -> Group<'a> {

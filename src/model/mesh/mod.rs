@@ -3,9 +3,15 @@
 //! What a rule asks for is planned here for one dialect, without a catalog and without protocol buffers; what a client
 //! cannot carry out is left out whole and comes as a [`Warning`]. Which client it is decides [`crate::xds`].
 
+pub mod caller;
+pub mod conditions;
 pub mod plan;
+pub mod re2;
 pub mod resource;
+pub mod routing;
+mod shares;
 pub mod warning;
+pub mod warnings;
 
 /// Kind of a client, as it takes resources.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

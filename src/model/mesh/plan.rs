@@ -59,6 +59,8 @@ pub enum TextMatch {
     Not(String),
     /// RE2, matched against the whole text.
     Expression(String),
+    /// RE2 that the whole text must not meet; an absent value does not match.
+    NotExpression(String),
     /// From the first number on, up to the second, which is not included.
     Range(i64, i64),
 }
@@ -67,7 +69,11 @@ pub enum TextMatch {
 #[derive(Clone, Debug, PartialEq)]
 pub enum CallerCondition<'a> {
     /// The rule is for calls of this end only.
-    Is(End),
+    Is {
+        end: End,
+        /// A caller of which nothing is known is one of them.
+        is_met_by_unknown: bool,
+    },
     /// Argument CALLER_SERVICE; the key is a namespace.
     Service {
         namespace: &'a str,
@@ -124,4 +130,6 @@ pub enum RequestPart<'a> {
     Path,
     CallerIp,
     CallerMetadata(&'a str),
+    /// Name of the calling service.
+    CallerService,
 }

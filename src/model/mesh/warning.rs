@@ -1,5 +1,7 @@
 //! Warnings: parts of a rule that clients of xDS do not carry out, or otherwise than it reads.
 
+use std::fmt;
+
 use super::Dialect;
 
 /// A part of a rule that a dialect does not carry out as it reads.
@@ -13,4 +15,34 @@ pub struct Warning {
     pub is_left_out: bool,
     /// Names the place in the rule and the reason.
     pub text: String,
+}
+
+/// Both dialects.
+pub const EVERY_CLIENT: &[Dialect] = &[Dialect::Grpc, Dialect::Envoy];
+/// Clients without a proxy alone.
+pub const GRPC: &[Dialect] = &[Dialect::Grpc];
+/// Proxies alone.
+pub const ENVOY: &[Dialect] = &[Dialect::Envoy];
+
+impl Warning {
+    /// A part that is left out whole.
+    pub fn left_out(number: u8, dialects: &'static [Dialect], text: impl Into<String>) -> Self {
+        Warning { number, dialects, is_left_out: true, text: text.into() }
+    }
+
+    /// A part that is carried out otherwise than it reads.
+    pub fn approximate(number: u8, dialects: &'static [Dialect], text: impl Into<String>) -> Self {
+        Warning { number, dialects, is_left_out: false, text: text.into() }
+    }
+
+    pub fn is_about(&self, dialect: Dialect) -> bool {
+        self.dialects.contains(&dialect)
+    }
+}
+
+/// As it is told to people: `W4: …`.
+impl fmt::Display for Warning {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "W{}: {}", self.number, self.text)
+    }
 }

@@ -1,0 +1,131 @@
+//! Conditions on a part of a header: the text of the part stands between others.
+
+use super::test::{Test, digits};
+use super::{Condition, Found, Obstacle, PATH_HEADER, Ways, Writer};
+use crate::model::mesh::Dialect;
+use crate::model::mesh::plan::{PartMatch, TextMatch};
+use crate::model::mesh::re2;
+
+/// Place of a text within a header.
+pub(super) struct Frame {
+    header: &'static str,
+    /// Expression of what stands before it.
+    before: String,
+    /// The same, if the text is empty.
+    before_empty: String,
+    /// Expression of what stands behind it.
+    after: &'static str,
+    /// Characters that end it.
+    excluded: &'static [char],
+    /// A request may lack it.
+    is_optional: bool,
+}
+
+const QUERY_BEHIND: &str = r"(?:\?.*)?";
+
+impl Frame {
+    fn new(header: &'static str, before: String, after: &'static str, excluded: &'static [char]) -> Self {
+        Frame { header, before_empty: before.clone(), before, after, excluded, is_optional: false }
+    }
+
+    /// The path of a request to a proxy, which has the query behind it.
+    pub(super) fn path() -> Self {
+        Frame::new(PATH_HEADER, String::new(), QUERY_BEHIND, &['?'])
+    }
+
+    /// `Method` of `/package.Service/Method`.
+    pub(super) fn method(dialect: Dialect) -> Self {
+        match dialect {
+            Dialect::Grpc => Frame::new(PATH_HEADER, ".*/".into(), "", &['/']),
+            Dialect::Envoy => Frame::new(PATH_HEADER, "[^?]*/".into(), QUERY_BEHIND, &['/', '?']),
+        }
+    }
+
+    pub(super) fn cookie(name: &str) -> Self {
+        let before = format!("(?:.*; ?)?{}=", re2::escaped(name));
+        Frame { is_optional: true, ..Frame::new("cookie", before, "(?:;.*)?", &[';']) }
+    }
+
+    /// A query parameter that is there.
+    pub(super) fn query(name: &str) -> Self {
+        let before = format!(r"[^?]*\?(?:.*&)?{}=", re2::escaped(name));
+        Frame { before_empty: format!("{before}?"), ..Frame::new(PATH_HEADER, before, "(?:&.*)?", &['&']) }
+    }
+
+    fn can_hold(&self, word: &str) -> bool {
+        !word.contains(self.excluded)
+    }
+
+    fn around(&self, expression: &str) -> String {
+        let before = if expression.is_empty() { &self.before_empty } else { &self.before };
+        let group = if expression.contains('|') { format!("(?:{expression})") } else { expression.to_owned() };
+        format!("{before}{group}{}", self.after)
+    }
+
+    fn header<'a>(&self, value: TextMatch) -> Condition<'a> {
+        Condition::Header(PartMatch { name: self.header.to_owned(), value })
+    }
+}
+
+impl Writer {
+    pub(super) fn framed<'a>(&self, frame: &Frame, test: &Test<'_>) -> Found<'a> {
+        let way = |expression| self.fitting(expression).map(|text| vec![frame.header(TextMatch::Expression(text))]);
+        Ok(Ways::of(match test {
+            Test::Never => Vec::new(),
+            Test::Always => vec![self.present(frame)?],
+            Test::AnyOf(words) => {
+                let possible: Vec<&str> = words.iter().copied().filter(|word| frame.can_hold(word)).collect();
+                let chunks = chunks(&possible, re2::steps(&frame.around("")), self.limit);
+                chunks.iter().map(|words| way(frame.around(&any_of(words)))).collect::<Result<_, _>>()?
+            }
+            Test::NoneOf(words) => {
+                let mut way = self.present(frame)?;
+                for word in words.iter().filter(|word| frame.can_hold(word)) {
+                    let unwanted = self.fitting(frame.around(&re2::escaped(word)))?;
+                    way.push(frame.header(TextMatch::NotExpression(unwanted)));
+                }
+                vec![way]
+            }
+            Test::Found(pattern, _) => {
+                let part = pattern.part(frame.excluded).map_err(Obstacle::Syntax)?;
+                vec![way(frame.around(&part))?]
+            }
+            Test::Within(low, high) => vec![way(frame.around(&format!(r"\+?0*(?:{})", digits(*low, *high))))?],
+        }))
+    }
+
+    /// Conditions that hold if the part is there.
+    fn present<'a>(&self, frame: &Frame) -> Result<Vec<Condition<'a>>, Obstacle> {
+        if !frame.is_optional {
+            return Ok(Vec::new());
+        }
+        let expression = self.fitting(format!("{}.*", frame.before))?;
+        Ok(vec![frame.header(TextMatch::Expression(expression))])
+    }
+}
+
+/// Expression of texts that are one of the words.
+pub(super) fn any_of(words: &[&str]) -> String {
+    words.iter().map(|word| re2::escaped(word)).collect::<Vec<_>>().join("|")
+}
+
+/// The words in lists, each of which fits into a program of `limit` steps beside those of the frame; a word that does
+/// not is alone.
+pub(super) fn chunks<'w>(words: &[&'w str], frame_steps: usize, limit: usize) -> Vec<Vec<&'w str>> {
+    let mut chunks: Vec<Vec<&str>> = Vec::new();
+    let mut steps = usize::MAX;
+    for word in words {
+        let own = word.len() + 1;
+        match chunks.last_mut() {
+            Some(chunk) if steps.saturating_add(own) <= limit => {
+                chunk.push(word);
+                steps += own;
+            }
+            _ => {
+                chunks.push(vec![word]);
+                steps = frame_steps.saturating_add(own);
+            }
+        }
+    }
+    chunks
+}

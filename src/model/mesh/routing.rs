@@ -1,0 +1,217 @@
+//! Custom routes planned: rules in order, their sub-rules in order, each as routes that are tried one after another.
+//!
+//! | of a rule | of the plan |
+//! |---|---|
+//! | switched off, or for calls of another service | nothing |
+//! | AND | one route; more where a list of values is split |
+//! | OR | a route for each condition, in order |
+//! | condition that cannot be carried | the sub-rule is left out whole |
+//! | condition that never holds | the sub-rule is left out; under OR that condition is |
+//! | no group that takes traffic | nothing: the search goes on, as in [`crate::model::explain`] |
+//! | priorities of groups | ranks without gaps |
+//! | label PARAMETER | as [`Parameter`](super::plan::Parameter); of a value that is never carried, the group is left out |
+//!
+//! Shares are settled after the conditions on the caller are judged: [`super::shares`].
+
+mod groups;
+
+use super::conditions::{self, Asked, Condition, Ways};
+use super::plan::{Abilities, CallerCondition, Denominator, Fraction, Plan, PlannedRoute};
+use super::warning::{ENVOY, EVERY_CLIENT, Warning};
+use crate::model::rule::matching::ALL;
+use crate::model::rule::routing::{CustomRouteRule, RoutePolicy, Routing, TrafficMatchMode};
+use crate::model::rule::traffic::ServiceKey;
+use crate::model::rule::{Body, End, Rule};
+use groups::Groups;
+
+pub use super::shares::settle_shares;
+
+/// Routes that a sub-rule may become.
+const ROUTES_PER_SUB_RULE_MAX: usize = 1000;
+const PERCENT_ALL: u32 = 100;
+
+/// Routes of the custom routes among the rules, which are in the order of their priorities, for calls of a service.
+pub fn plan<'a>(rules: &[&'a Rule], called: &ServiceKey, to: Abilities) -> Plan<'a> {
+    let mut plan = Plan::default();
+    for (index, rule) in rules.iter().enumerate().filter(|(_, rule)| rule.enable) {
+        add(&mut plan, index, rule, called, to);
+    }
+    plan
+}
+
+/// Adds the routes of a rule as if it were switched on.
+pub(super) fn add<'a>(plan: &mut Plan<'a>, index: usize, rule: &'a Rule, called: &ServiceKey, to: Abilities) {
+    let Body::Routing(body) = &rule.body else { return };
+    if body.route_policy != RoutePolicy::Rule {
+        return;
+    }
+    let callee = body.routing_config.callee.as_ref();
+    let callee = callee.and_then(|key| End::of(&key.namespace, &key.service, &rule.namespace));
+    if callee.as_ref().is_some_and(|callee| !callee.covers(&called.namespace, &called.service)) {
+        return;
+    }
+    let planner = Planner { rule, index, called, has_callee: callee.is_some(), to };
+    planner.add(body, plan);
+}
+
+struct Planner<'a, 'c> {
+    rule: &'a Rule,
+    index: usize,
+    called: &'c ServiceKey,
+    has_callee: bool,
+    to: Abilities,
+}
+
+/// Ways of a sub-rule, each with the condition that it is of; of all of them under AND.
+type SubRuleWays<'a> = Vec<(Option<usize>, Vec<Condition<'a>>)>;
+
+impl<'a> Planner<'a, '_> {
+    fn add(&self, body: &'a Routing, plan: &mut Plan<'a>) {
+        let caller = match self.caller(body) {
+            Ok(caller) => caller,
+            Err(warning) => return plan.warnings.push(warning),
+        };
+        for (sub_rule, route) in body.routing_config.custom_rules().iter().enumerate() {
+            match self.routes(sub_rule, route, &caller, &mut plan.warnings) {
+                Ok(routes) => plan.routes.extend(routes),
+                Err(warning) => plan.warnings.push(warning),
+            }
+        }
+    }
+
+    /// The condition that the rule has on its caller as a whole.
+    fn caller(&self, body: &Routing) -> Result<Option<CallerCondition<'a>>, Warning> {
+        let key = body.routing_config.caller.as_ref();
+        let Some(end) = key.and_then(|key| End::of(&key.namespace, &key.service, &self.rule.namespace)) else {
+            return Ok(None);
+        };
+        if end == End::every() {
+            return Ok(None);
+        }
+        let is_met_by_unknown = end.service == ALL && end.covers(&self.called.namespace, "");
+        match self.to.is_gateway {
+            true if is_met_by_unknown => Ok(None),
+            true => Err(conditions::no_caller("caller", true)),
+            false => Ok(Some(CallerCondition::Is { end, is_met_by_unknown })),
+        }
+    }
+
+    fn routes(
+        &self,
+        sub_rule: usize,
+        route: &'a CustomRouteRule,
+        caller: &Option<CallerCondition<'a>>,
+        warnings: &mut Vec<Warning>,
+    ) -> Result<Vec<PlannedRoute<'a>>, Warning> {
+        let reaches = |end: Option<End>| {
+            self.has_callee || end.is_some_and(|end| end.covers(&self.called.namespace, &self.called.service))
+        };
+        let groups = Groups::of(route, &self.rule.namespace, self.called, &reaches);
+        let percent = route.arguments.random_percent.0.min(PERCENT_ALL);
+        if groups.is_empty() || percent == 0 {
+            return Ok(Vec::new());
+        }
+        let place = format!("rules[{sub_rule}]");
+        let fraction =
+            (percent < PERCENT_ALL).then_some(Fraction { numerator: percent, denominator: Denominator::Hundred });
+        let (ways, dead) = self.ways(route, &place, warnings)?;
+        let mut routes = Vec::new();
+        for (argument, conditions) in ways {
+            let able = groups.of_way(argument, &dead).map_err(|()| foreign_parameter(&place))?;
+            if able.is_empty() {
+                continue;
+            }
+            let mut planned = PlannedRoute {
+                rule: self.index,
+                sub_rule,
+                path: None,
+                headers: Vec::new(),
+                query: Vec::new(),
+                caller: caller.iter().cloned().collect(),
+                fraction,
+                groups: able,
+            };
+            conditions.into_iter().for_each(|condition| put(condition, &mut planned));
+            routes.push(planned);
+        }
+        Ok(routes)
+    }
+
+    /// Ways in which the conditions of a sub-rule hold, and the places of those that never do.
+    fn ways(
+        &self,
+        route: &'a CustomRouteRule,
+        place: &str,
+        warnings: &mut Vec<Warning>,
+    ) -> Result<(SubRuleWays<'a>, Vec<usize>), Warning> {
+        let mode = route.arguments.match_mode;
+        let mut found: Vec<Ways<'a>> = Vec::new();
+        let mut is_path_taken = false;
+        for (index, argument) in route.arguments.arguments.iter().enumerate() {
+            let place = format!("{place}.arguments[{index}]");
+            let ways = conditions::carried(Asked::from(argument), &place, is_path_taken, self.to)?;
+            let is_on_path = ways.any_of.iter().flatten().any(|part| matches!(part, Condition::Path(_)));
+            is_path_taken |= mode == TrafficMatchMode::And && is_on_path;
+            found.push(ways);
+        }
+        let dead: Vec<usize> =
+            found.iter().enumerate().filter(|(_, ways)| ways.any_of.is_empty()).map(|(index, _)| index).collect();
+        let is_partly_left = mode == TrafficMatchMode::Or && dead.len() < found.len();
+        for ways in &mut found {
+            warnings.extend(
+                ways.warnings
+                    .drain(..)
+                    .map(|warning| Warning { is_left_out: warning.is_left_out && !is_partly_left, ..warning }),
+            );
+        }
+        let too_many = || too_many_routes(place, self.to);
+        let ways = match mode {
+            TrafficMatchMode::And => all_of(found).map(|ways| ways.into_iter().map(|way| (None, way)).collect()),
+            TrafficMatchMode::Or if found.is_empty() => Some(vec![(None, Vec::new())]),
+            TrafficMatchMode::Or => one_of(found),
+        };
+        ways.map(|ways| (ways, dead)).ok_or_else(too_many)
+    }
+}
+
+/// Every combination; none if they are too many.
+fn all_of(found: Vec<Ways<'_>>) -> Option<Vec<Vec<Condition<'_>>>> {
+    let mut combined = vec![Vec::new()];
+    for ways in found {
+        if combined.len().saturating_mul(ways.any_of.len()) > ROUTES_PER_SUB_RULE_MAX {
+            return None;
+        }
+        let before = std::mem::take(&mut combined);
+        for left in &before {
+            combined.extend(ways.any_of.iter().map(|right| [&left[..], &right[..]].concat()));
+        }
+    }
+    Some(combined)
+}
+
+fn one_of(found: Vec<Ways<'_>>) -> Option<SubRuleWays<'_>> {
+    let ways = found.into_iter().enumerate();
+    let ways: SubRuleWays<'_> =
+        ways.flat_map(|(index, ways)| ways.any_of.into_iter().map(move |way| (Some(index), way))).collect();
+    (ways.len() <= ROUTES_PER_SUB_RULE_MAX).then_some(ways)
+}
+
+fn put<'a>(condition: Condition<'a>, route: &mut PlannedRoute<'a>) {
+    match condition {
+        Condition::Path(path) => route.path = Some(path),
+        Condition::Header(header) => route.headers.push(header),
+        Condition::Query(query) => route.query.push(query),
+        Condition::Caller(caller) => route.caller.push(caller),
+    }
+}
+
+fn too_many_routes(place: &str, to: Abilities) -> Warning {
+    let dialects = if to.takes_large_expressions { EVERY_CLIENT } else { ENVOY };
+    let what = "lists of values too large for Envoy without re2.max_program_size";
+    Warning::left_out(7, dialects, format!("{place}: {what}: not carried there"))
+}
+
+fn foreign_parameter(place: &str) -> Warning {
+    let what = "a label that takes over a value of a later condition under OR";
+    Warning::left_out(15, EVERY_CLIENT, format!("{place}: {what} is not carried by xDS"))
+}

@@ -1,0 +1,152 @@
+//! Shares of requests as a dialect draws them.
+//!
+//! Envoy draws one number for a request: a fraction looks at its remainder by the denominator, a split by weights at
+//! its remainder by their sum. So fractions one after another get denominators whose digits do not overlap, and sums of
+//! weights behind a fraction have no factor in common with them. gRPC draws anew each time.
+
+use super::Dialect;
+use super::plan::{Denominator, Fraction, PlannedGroup, PlannedRoute, TextMatch};
+use super::warning::{ENVOY, GRPC, Warning};
+
+/// Sum of weights at which one more or less is not felt.
+const FINE_SUM: u64 = 10_000;
+
+/// Makes shares of the routes of one client independent of each other as far as its dialect allows; called when the
+/// conditions on the caller are decided.
+pub fn settle_shares(routes: &mut [PlannedRoute<'_>], dialect: Dialect) -> Vec<Warning> {
+    match dialect {
+        Dialect::Grpc => drawn_anew(routes),
+        Dialect::Envoy => drawn_once(routes),
+    }
+}
+
+/// A gRPC client draws for each route: a request that meets several of OR draws several times.
+fn drawn_anew(routes: &[PlannedRoute<'_>]) -> Vec<Warning> {
+    let of_sub_rule = routes.chunk_by(is_of_one_sub_rule);
+    let drawn_twice = of_sub_rule.filter(|routes| {
+        let mut pairs =
+            routes.iter().enumerate().flat_map(|(at, one)| routes[at + 1..].iter().map(move |two| (one, two)));
+        routes[0].fraction.is_some() && pairs.any(|(one, two)| can_meet(one, two))
+    });
+    let approximate = |routes: &[PlannedRoute<'_>]| {
+        let text = format!("rules[{}]: OR with a percentage: shares are approximate", routes[0].sub_rule);
+        Warning::approximate(8, GRPC, text)
+    };
+    drawn_twice.map(approximate).collect()
+}
+
+fn is_of_one_sub_rule(one: &PlannedRoute<'_>, two: &PlannedRoute<'_>) -> bool {
+    (one.rule, one.sub_rule) == (two.rule, two.sub_rule)
+}
+
+/// Routes of a sub-rule that have drawn, with the threshold that they ended up with.
+struct Drawn {
+    first: usize,
+    end: usize,
+    fraction: Fraction,
+}
+
+fn drawn_once(routes: &mut [PlannedRoute<'_>]) -> Vec<Warning> {
+    let mut warnings = Vec::new();
+    let mut drawn: Vec<Drawn> = Vec::new();
+    let mut first = 0;
+    while first < routes.len() {
+        let end = first + routes[first..].iter().take_while(|route| is_of_one_sub_rule(&routes[first], route)).count();
+        if let Some(fraction) = routes[first].fraction {
+            let settled = independent(routes, first..end, fraction.numerator, &drawn).unwrap_or_else(|| {
+                let what = "more than three percentages for one request: shares in Envoy are approximate";
+                warnings.push(Warning::approximate(10, ENVOY, format!("rules[{}]: {what}", routes[first].sub_rule)));
+                of_percent(fraction.numerator, Denominator::Million)
+            });
+            routes[first..end].iter_mut().for_each(|route| route.fraction = Some(settled));
+            drawn.push(Drawn { first, end, fraction: settled });
+        }
+        if !drawn.is_empty() {
+            routes[first..end].iter_mut().for_each(|route| settle_weights(&mut route.groups));
+        }
+        first = end;
+    }
+    warnings
+}
+
+/// A fraction that none of those before it, which can meet the same requests, depends on.
+fn independent(
+    routes: &[PlannedRoute<'_>],
+    own: std::ops::Range<usize>,
+    percent: u32,
+    drawn: &[Drawn],
+) -> Option<Fraction> {
+    let own = &routes[own];
+    let of = |before: &Drawn| &routes[before.first..before.end];
+    let meets = |before: &&Drawn| of(before).iter().any(|one| own.iter().any(|two| can_meet(one, two)));
+    let before: Vec<&Drawn> = drawn.iter().filter(meets).collect();
+    let users = |denominator| before.iter().filter(move |before| before.fraction.denominator == denominator);
+    let denominators = [Denominator::Hundred, Denominator::TenThousand, Denominator::Million];
+    if let Some(free) = denominators.into_iter().find(|denominator| users(*denominator).next().is_none()) {
+        return Some(of_percent(percent, free));
+    }
+    let mut finest_first = denominators.into_iter().rev();
+    let alike =
+        finest_first.find(|denominator| users(*denominator).all(|before| has_equal_conditions(of(before), own)))?;
+    let taken = users(alike).map(|before| before.fraction.numerator).max().unwrap_or_default();
+    let left = alike.count() - taken;
+    let wanted = (u64::from(left) * u64::from(percent) + 50) / 100;
+    let numerator = taken + u32::try_from(wanted).unwrap_or(left);
+    Some(Fraction { numerator, denominator: alike })
+}
+
+fn of_percent(percent: u32, denominator: Denominator) -> Fraction {
+    Fraction { numerator: percent * (denominator.count() / 100), denominator }
+}
+
+impl Denominator {
+    /// Number that it stands for.
+    pub fn count(self) -> u32 {
+        match self {
+            Denominator::Hundred => 100,
+            Denominator::TenThousand => 10_000,
+            Denominator::Million => 1_000_000,
+        }
+    }
+}
+
+/// False if no request can meet the conditions of both.
+fn can_meet(one: &PlannedRoute<'_>, two: &PlannedRoute<'_>) -> bool {
+    let exact = |value: &TextMatch| match value {
+        TextMatch::Exact(text) => Some(text.clone()),
+        _ => None,
+    };
+    let is_apart =
+        |left: &TextMatch, right: &TextMatch| matches!((exact(left), exact(right)), (Some(l), Some(r)) if l != r);
+    let is_path_apart = one.path.iter().zip(&two.path).any(|(left, right)| is_apart(left, right));
+    let parts = [(&one.headers, &two.headers), (&one.query, &two.query)];
+    let is_part_apart = parts.into_iter().any(|(left, right)| {
+        left.iter().any(|l| right.iter().any(|r| l.name == r.name && is_apart(&l.value, &r.value)))
+    });
+    !is_path_apart && !is_part_apart
+}
+
+fn has_equal_conditions(one: &[PlannedRoute<'_>], two: &[PlannedRoute<'_>]) -> bool {
+    let is_equal = |left: &PlannedRoute<'_>, right: &PlannedRoute<'_>| {
+        left.path == right.path && left.headers == right.headers && left.query == right.query
+    };
+    one.len() == two.len() && one.iter().zip(two).all(|(left, right)| is_equal(left, right))
+}
+
+/// Brings the weights of the groups in use to a sum without the factors of denominators.
+fn settle_weights(groups: &mut [PlannedGroup<'_>]) {
+    let mut in_use: Vec<&mut u32> =
+        groups.iter_mut().filter(|group| group.rank == 0).map(|group| &mut group.weight).collect();
+    let is_coprime = |sum: u64| !sum.is_multiple_of(2) && !sum.is_multiple_of(5);
+    let sum_of = |weights: &[&mut u32]| weights.iter().map(|weight| u64::from(**weight)).sum::<u64>();
+    if in_use.len() < 2 || is_coprime(sum_of(&in_use)) {
+        return;
+    }
+    let factor = u32::try_from(FINE_SUM.div_ceil(sum_of(&in_use)).max(1)).unwrap_or(1);
+    in_use.iter_mut().for_each(|weight| **weight *= factor);
+    let sum = sum_of(&in_use);
+    let more = (0..10).find(|more| is_coprime(sum + u64::from(*more))).unwrap_or_default();
+    if let Some(largest) = in_use.into_iter().max_by_key(|weight| **weight) {
+        *largest += more;
+    }
+}

@@ -1,0 +1,65 @@
+//! Warnings that a rule alone gives rise to, for every kind of client, and how far each carries it out.
+
+use std::collections::BTreeSet;
+
+use super::Dialect;
+use super::plan::{Abilities, Plan};
+use super::routing;
+use super::warning::{GRPC, Warning};
+use crate::model::rule::routing::{RoutePolicy, Routing};
+use crate::model::rule::traffic::ServiceKey;
+use crate::model::rule::{Body, End, Rule};
+
+/// Warnings of a rule, by number and place; the same for a rule that is switched off.
+pub fn warnings(rule: &Rule) -> Vec<Warning> {
+    let mut found: BTreeSet<Warning> = BTreeSet::new();
+    match &rule.body {
+        Body::Routing(body) if body.route_policy == RoutePolicy::Rule => {
+            for end in callees(rule, body) {
+                let called = ServiceKey { service: end.service, namespace: end.namespace };
+                found.extend(of_routing(rule, &called));
+            }
+        }
+        Body::Routing(_) => {}
+        Body::RateLimit(_) => {
+            found.insert(no_limits_in_grpc());
+        }
+        Body::CircuitBreaker(_) | Body::FaultDetect(_) => {}
+    }
+    found.into_iter().collect()
+}
+
+fn no_limits_in_grpc() -> Warning {
+    Warning::left_out(16, GRPC, "rate limits do not reach gRPC clients without a proxy")
+}
+
+/// Clients that differ in what they carry out.
+const SIDECAR: Abilities = Abilities { dialect: Dialect::Envoy, is_gateway: false, takes_large_expressions: false };
+const GATEWAY: Abilities = Abilities { is_gateway: true, ..SIDECAR };
+const WITHOUT_PROXY: Abilities = Abilities { dialect: Dialect::Grpc, is_gateway: false, takes_large_expressions: true };
+
+fn of_routing(rule: &Rule, called: &ServiceKey) -> Vec<Warning> {
+    let planned = |to: Abilities| {
+        let mut plan = Plan::default();
+        routing::add(&mut plan, 0, rule, called, to);
+        plan.warnings.extend(routing::settle_shares(&mut plan.routes, to.dialect));
+        plan.warnings.into_iter().filter(move |warning| warning.is_about(to.dialect))
+    };
+    // A sidecar knows its caller: for Envoy as a whole the part is carried out in some.
+    let of_gateway = planned(GATEWAY).filter(|warning| warning.number == 6);
+    let of_gateway = of_gateway.map(|warning| Warning { is_left_out: false, ..warning });
+    planned(SIDECAR).chain(planned(WITHOUT_PROXY)).chain(of_gateway).collect()
+}
+
+/// The services whose calls a custom route is about.
+fn callees(rule: &Rule, body: &Routing) -> BTreeSet<End> {
+    let config = &body.routing_config;
+    let end = |key: &ServiceKey| End::of(&key.namespace, &key.service, &rule.namespace);
+    match config.callee.as_ref().and_then(end) {
+        Some(callee) => BTreeSet::from([callee]),
+        None => {
+            let groups = config.custom_rules().iter().flat_map(|route| &route.destinations);
+            groups.filter_map(|group| End::of(&group.namespace, &group.service, &rule.namespace)).collect()
+        }
+    }
+}
