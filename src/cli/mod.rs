@@ -27,6 +27,7 @@ mod shell;
 mod tables;
 mod trail;
 mod who;
+mod xds;
 mod yaml;
 
 use std::io::{IsTerminal, Write};
@@ -120,6 +121,9 @@ enum Command {
     Explain(Box<explain::ExplainArgs>),
     /// Show which client has which release
     Who(who::WhoArgs),
+    /// Set up and look at clients of xDS: proxies and gRPC clients
+    #[command(subcommand)]
+    Xds(xds::XdsCommand),
     /// Show the audit trail
     Audit(trail::AuditArgs),
     /// List, create and delete access keys of config clients
@@ -223,6 +227,7 @@ pub fn run(cli: Cli) -> ExitCode {
         Command::History(args) => report_to_pipelines(block_on(releases::history(args))),
         Command::Explain(args) => report_to_pipelines(block_on(explain::run(*args))),
         Command::Who(args) => report_to_pipelines(block_on(who::run(args))),
+        Command::Xds(command) => report_by_kind(xds::run(command)),
         Command::Audit(args) => report_to_pipelines(block_on(trail::run(args))),
         Command::Key(command) => report_to_pipelines(block_on(keys::run(command))),
         Command::Context(command) => report_to_pipelines(contexts::run(command)),

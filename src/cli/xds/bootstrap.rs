@@ -1,0 +1,339 @@
+//! `thuban xds bootstrap`: the configuration with which a gRPC client or an Envoy finds this cluster.
+
+use std::fmt;
+use std::net::{IpAddr, Ipv6Addr};
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+
+use clap::{Args, Subcommand};
+use serde_json::{Map, Value, json};
+
+use super::super::{Usage, say, say_error, secret};
+
+/// Name of the cluster of this product in Envoy's bootstrap.
+const CLUSTER: &str = "thuban";
+const ADMIN_PORT: u16 = 9901;
+/// Size of a compiled expression that Envoy takes; its own default, 100, refuses a list of two dozen words.
+const EXPRESSION_SIZE_MAX: u32 = 10_000;
+const HTTP_OPTIONS: &str = "envoy.extensions.upstreams.http.v3.HttpProtocolOptions";
+const TLS_CONTEXT: &str = "type.googleapis.com/envoy.extensions.transport_sockets.tls.v3.UpstreamTlsContext";
+
+#[derive(Subcommand)]
+pub(in crate::cli) enum BootstrapCommand {
+    /// For gRPC clients: a file for GRPC_XDS_BOOTSTRAP
+    Grpc(NodeArgs),
+    /// For Envoy: a file for --config-path
+    Envoy {
+        #[command(flatten)]
+        node: NodeArgs,
+        /// Port of Envoy's admin pages, on 127.0.0.1
+        #[arg(long, value_name = "PORT", default_value_t = ADMIN_PORT)]
+        admin_port: u16,
+    },
+}
+
+#[derive(Args)]
+pub(in crate::cli) struct NodeArgs {
+    /// HOST:PORT of the gRPC listener of each node (--grpc-addr), separated by commas
+    #[arg(long, value_name = "HOST:PORT", value_delimiter = ',', required = true)]
+    server: Vec<ServerAddress>,
+    /// Namespace of the client
+    #[arg(short, long)]
+    namespace: String,
+    /// Service of the client: the caller in conditions of rules
+    #[arg(long)]
+    service: Option<String>,
+    /// Label of the client, for gray releases and conditions of rules; may be given several times
+    #[arg(long = "label", value_name = "KEY=VALUE")]
+    labels: Vec<String>,
+    /// Identity of the client, its own in the best case [default: service or namespace, with the name of this machine]
+    #[arg(long, value_name = "ID")]
+    node_id: Option<String>,
+    /// Place of the client, for rules of nearness
+    #[arg(long, value_name = "REGION/ZONE/CAMPUS")]
+    locality: Option<String>,
+    /// File with a token of the role client: it is written into the bootstrap
+    #[arg(long, value_name = "FILE")]
+    token_file: Option<PathBuf>,
+    /// File with the authorities that the client trusts (PEM), as it is named where the client runs: turns on TLS
+    #[arg(long, value_name = "FILE")]
+    ca_file: Option<PathBuf>,
+    /// File with the client's certificate (PEM)
+    #[arg(long, value_name = "FILE", requires = "ca_file", requires = "key_file")]
+    cert_file: Option<PathBuf>,
+    /// File with the key of the client's certificate (PEM)
+    #[arg(long, value_name = "FILE", requires = "cert_file")]
+    key_file: Option<PathBuf>,
+}
+
+/// An address of a gRPC listener.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct ServerAddress {
+    host: Host,
+    port: u16,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Host {
+    Ip(IpAddr),
+    Name(String),
+}
+
+impl FromStr for ServerAddress {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let wrong = || format!("{text:?} is not HOST:PORT");
+        let (host, port) = text.trim().rsplit_once(':').ok_or_else(wrong)?;
+        let port = port.parse().ok().filter(|port| *port != 0).ok_or_else(wrong)?;
+        let bracketed = host.strip_prefix('[').and_then(|host| host.strip_suffix(']'));
+        let host = match bracketed {
+            Some(inner) => Host::Ip(inner.parse::<Ipv6Addr>().map_err(|_| wrong())?.into()),
+            None => match host.parse::<IpAddr>() {
+                Ok(IpAddr::V6(_)) => return Err(format!("{text:?}: an IPv6 address stands in brackets")),
+                Ok(address) => Host::Ip(address),
+                Err(_) if is_name(host) => Host::Name(host.to_owned()),
+                Err(_) => return Err(wrong()),
+            },
+        };
+        Ok(ServerAddress { host, port })
+    }
+}
+
+fn is_name(host: &str) -> bool {
+    !host.is_empty() && host.chars().all(|char| char.is_ascii_alphanumeric() || ".-_".contains(char))
+}
+
+impl fmt::Display for ServerAddress {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.host {
+            Host::Ip(IpAddr::V6(address)) => write!(f, "[{address}]:{}", self.port),
+            Host::Ip(address) => write!(f, "{address}:{}", self.port),
+            Host::Name(name) => write!(f, "{name}:{}", self.port),
+        }
+    }
+}
+
+/// A bootstrap, with what its user has to know.
+struct Bootstrap {
+    content: Value,
+    notes: Vec<&'static str>,
+}
+
+pub(super) fn run(command: BootstrapCommand) -> anyhow::Result<()> {
+    let (args, admin_port) = match command {
+        BootstrapCommand::Grpc(args) => (args, None),
+        BootstrapCommand::Envoy { node, admin_port } => (node, Some(admin_port)),
+    };
+    let token = args.token_file.as_deref().map(read_token).transpose()?;
+    let bootstrap = match admin_port {
+        None => of_grpc(&args, token.is_some())?,
+        Some(admin_port) => of_envoy(&args, token.as_deref(), admin_port)?,
+    };
+    bootstrap.notes.iter().for_each(|note| say_error(&format!("thuban: {note}")));
+    say(&serde_json::to_string_pretty(&bootstrap.content)?);
+    Ok(())
+}
+
+fn read_token(file: &Path) -> anyhow::Result<String> {
+    let token = secret::read_file(file)?;
+    match token.is_empty() || token.contains(|char: char| !char.is_ascii_graphic()) {
+        true => Err(Usage(format!("{}: not a token of one line", file.display())).into()),
+        false => Ok(token),
+    }
+}
+
+const NO_TOKEN: &str = "gRPC clients send no token by default, it is left out: they see what needs none (--compat-auth \
+                        optional), or show a certificate (--cert-file)";
+const ONE_NAME: &str = "gRPC compares a certificate with the whole list of addresses: with TLS give one name that all \
+                        nodes have";
+
+fn of_grpc(args: &NodeArgs, has_token: bool) -> anyhow::Result<Bootstrap> {
+    let channel = match &args.ca_file {
+        None => json!({ "type": "insecure" }),
+        Some(ca_file) => {
+            let mut config = json!({ "ca_certificate_file": file_name(ca_file)? });
+            if let (Some(cert), Some(key)) = (&args.cert_file, &args.key_file) {
+                config["certificate_file"] = file_name(cert)?.into();
+                config["private_key_file"] = file_name(key)?.into();
+            }
+            json!({ "type": "tls", "config": config })
+        }
+    };
+    let has_list = args.server.len() > 1 && args.ca_file.is_some();
+    let notes = [(has_token, NO_TOKEN), (has_list, ONE_NAME)];
+    Ok(Bootstrap {
+        content: json!({
+            "xds_servers": [{
+                "server_uri": server_uri(&args.server)?,
+                "channel_creds": [channel],
+                "server_features": ["xds_v3"],
+            }],
+            "node": node(args)?,
+        }),
+        notes: notes.into_iter().filter_map(|(is_due, note)| is_due.then_some(note)).collect(),
+    })
+}
+
+/// All addresses in one: of several servers gRPC asks the next one only while it has got nothing from the first.
+fn server_uri(servers: &[ServerAddress]) -> Result<String, Usage> {
+    if let [server @ ServerAddress { host: Host::Name(_), .. }] = servers {
+        return Ok(format!("dns:///{server}"));
+    }
+    let is_v6 = |server: &ServerAddress| matches!(server.host, Host::Ip(IpAddr::V6(_)));
+    let is_v4 = |server: &ServerAddress| matches!(server.host, Host::Ip(IpAddr::V4(_)));
+    let scheme = match () {
+        () if servers.iter().all(is_v4) => "ipv4",
+        () if servers.iter().all(is_v6) => "ipv6",
+        () => {
+            let why =
+                "gRPC takes several servers by address, all of IPv4 or all of IPv6, or one name that leads to all";
+            return Err(Usage(why.to_owned()));
+        }
+    };
+    let all: Vec<_> = servers.iter().map(ServerAddress::to_string).collect();
+    Ok(format!("{scheme}:{}", all.join(",")))
+}
+
+/// A path as the client reads it.
+fn file_name(file: &Path) -> Result<&str, Usage> {
+    file.to_str().ok_or_else(|| Usage(format!("{}: not a path in UTF-8", file.display())))
+}
+
+/// Identity of the client, the same for both kinds.
+fn node(args: &NodeArgs) -> anyhow::Result<Value> {
+    let namespace = &args.namespace;
+    if namespace.is_empty() || args.service.as_ref().is_some_and(String::is_empty) {
+        return Err(Usage("an empty name is none: --namespace and --service".to_owned()).into());
+    }
+    let mut metadata = Map::new();
+    metadata.insert("namespace".to_owned(), json!(namespace));
+    if let Some(service) = &args.service {
+        metadata.insert("service".to_owned(), json!(service));
+    }
+    for label in &args.labels {
+        let pair = label.split_once('=').filter(|(key, _)| !key.is_empty());
+        let (key, value) = pair.ok_or_else(|| Usage(format!("{label:?} is not KEY=VALUE")))?;
+        if metadata.insert(key.to_owned(), json!(value)).is_some() {
+            return Err(Usage(format!("{key} is given twice: namespace and service have flags of their own")).into());
+        }
+    }
+    let cluster = match &args.service {
+        Some(service) => format!("{}/{service}", namespace.replace('/', "%2F")),
+        None => namespace.clone(),
+    };
+    let id = args.node_id.clone().unwrap_or_else(|| own_id(args.service.as_ref().unwrap_or(namespace)));
+    let mut node = json!({ "id": id, "cluster": cluster, "metadata": metadata });
+    if let Some(locality) = &args.locality {
+        node["locality"] = place(locality)?;
+    }
+    Ok(node)
+}
+
+fn own_id(of: &str) -> String {
+    let system = rustix::system::uname();
+    format!("{of}-{}", system.nodename().to_string_lossy())
+}
+
+fn place(text: &str) -> Result<Value, Usage> {
+    let parts: Vec<_> = text.split('/').collect();
+    if parts.len() > 3 || parts.iter().any(|part| part.is_empty()) {
+        return Err(Usage(format!("{text:?} is not REGION, REGION/ZONE or REGION/ZONE/CAMPUS")));
+    }
+    let named = ["region", "zone", "sub_zone"].into_iter().zip(parts);
+    Ok(named.map(|(key, part)| (key.to_owned(), json!(part))).collect::<Map<_, _>>().into())
+}
+
+fn of_envoy(args: &NodeArgs, token: Option<&str>, admin_port: u16) -> anyhow::Result<Bootstrap> {
+    let mut service = json!({ "envoy_grpc": { "cluster_name": CLUSTER } });
+    if let Some(token) = token {
+        service["initial_metadata"] = json!([{ "key": "authorization", "value": format!("Bearer {token}") }]);
+    }
+    let by_ads = json!({ "ads": {}, "resource_api_version": "V3" });
+    let content = json!({
+        "node": node(args)?,
+        "admin": { "address": { "socket_address": { "address": "127.0.0.1", "port_value": admin_port } } },
+        "layered_runtime": { "layers": [{
+            "name": CLUSTER,
+            "static_layer": { "re2.max_program_size.error_level": EXPRESSION_SIZE_MAX },
+        }] },
+        "dynamic_resources": {
+            "ads_config": {
+                "api_type": "DELTA_GRPC",
+                "transport_api_version": "V3",
+                "set_node_on_first_message_only": true,
+                "grpc_services": [service],
+            },
+            "cds_config": by_ads,
+            "lds_config": by_ads,
+        },
+        "static_resources": { "clusters": [own_cluster(args)?] },
+    });
+    Ok(Bootstrap { content, notes: Vec::new() })
+}
+
+/// The cluster of all nodes: when one dies, Envoy goes on to the next at once.
+fn own_cluster(args: &NodeArgs) -> Result<Value, Usage> {
+    let is_named = args.server.iter().any(|server| matches!(server.host, Host::Name(_)));
+    let endpoint = |server: &ServerAddress| {
+        let address = match &server.host {
+            Host::Ip(address) => address.to_string(),
+            Host::Name(name) => name.clone(),
+        };
+        let address = json!({ "socket_address": { "address": address, "port_value": server.port } });
+        json!({ "endpoint": { "address": address } })
+    };
+    let endpoints: Vec<_> = args.server.iter().map(endpoint).collect();
+    let keepalive = json!({ "connection_keepalive": { "interval": "30s", "timeout": "5s" } });
+    let mut cluster = json!({
+        "name": CLUSTER,
+        "type": if is_named { "STRICT_DNS" } else { "STATIC" },
+        "connect_timeout": "1s",
+        "typed_extension_protocol_options": { HTTP_OPTIONS: {
+            "@type": format!("type.googleapis.com/{HTTP_OPTIONS}"),
+            "explicit_http_config": { "http2_protocol_options": keepalive },
+        } },
+        "load_assignment": { "cluster_name": CLUSTER, "endpoints": [{ "lb_endpoints": endpoints }] },
+    });
+    if let Some(ca_file) = &args.ca_file {
+        cluster["transport_socket"] = tls(args, ca_file)?;
+    }
+    Ok(cluster)
+}
+
+/// TLS of Envoy to the nodes: the certificate has to be of one of their names.
+fn tls(args: &NodeArgs, ca_file: &Path) -> Result<Value, Usage> {
+    let subject = |server: &ServerAddress| match &server.host {
+        Host::Ip(address) => json!({ "san_type": "IP_ADDRESS", "matcher": { "exact": address.to_string() } }),
+        Host::Name(name) => json!({ "san_type": "DNS", "matcher": { "exact": name } }),
+    };
+    let mut subjects: Vec<Value> = Vec::new();
+    for subject in args.server.iter().map(subject) {
+        if !subjects.contains(&subject) {
+            subjects.push(subject);
+        }
+    }
+    let mut context = json!({
+        "alpn_protocols": ["h2"],
+        "validation_context": {
+            "trusted_ca": { "filename": file_name(ca_file)? },
+            "match_typed_subject_alt_names": subjects,
+        },
+    });
+    if let (Some(cert), Some(key)) = (&args.cert_file, &args.key_file) {
+        let (chain, key) = (json!({ "filename": file_name(cert)? }), json!({ "filename": file_name(key)? }));
+        context["tls_certificates"] = json!([{ "certificate_chain": chain, "private_key": key }]);
+    }
+    let mut typed = json!({ "@type": TLS_CONTEXT, "common_tls_context": context });
+    let first_name = args.server.iter().find_map(|server| match &server.host {
+        Host::Name(name) => Some(name),
+        Host::Ip(_) => None,
+    });
+    if let Some(name) = first_name {
+        typed["sni"] = json!(name);
+    }
+    Ok(json!({ "name": "envoy.transport_sockets.tls", "typed_config": typed }))
+}
+
+#[cfg(test)]
+mod tests;

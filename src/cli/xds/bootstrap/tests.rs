@@ -1,0 +1,128 @@
+//! Bootstraps of both kinds.
+
+use clap::Parser;
+
+use super::*;
+
+#[derive(Parser)]
+struct Line {
+    #[command(flatten)]
+    node: NodeArgs,
+}
+
+fn args(words: &str) -> NodeArgs {
+    let words = ["x"].into_iter().chain(words.split_whitespace());
+    Line::try_parse_from(words).unwrap_or_else(|error| panic!("{error}")).node
+}
+
+fn refusal<T>(result: Result<T, impl Into<anyhow::Error>>) -> String {
+    match result {
+        Ok(_) => panic!("it is taken"),
+        Err(error) => error.into().to_string(),
+    }
+}
+
+#[test]
+fn addresses_are_hosts_with_ports() {
+    for (text, written) in [
+        ("10.0.0.1:8091", "10.0.0.1:8091"),
+        (" n-1.shop:8091", "n-1.shop:8091"),
+        ("[::1]:8091", "[::1]:8091"),
+        ("[2001:DB8::1]:1", "[2001:db8::1]:1"),
+    ] {
+        assert_eq!(text.parse::<ServerAddress>().map(|server| server.to_string()), Ok(written.to_owned()), "{text}");
+    }
+    for text in ["", "n1", ":8091", "n1:", "n1:0", "n1:65536", "::1:8091", "[::1:8091", "[n1]:8091", "http://n1:8091"] {
+        assert!(text.parse::<ServerAddress>().is_err(), "{text}");
+    }
+}
+
+#[test]
+fn grpc_has_one_server_of_all_addresses() {
+    let uri = |servers: &str| server_uri(&args(&format!("--server {servers} -n shop")).server);
+    assert_eq!(uri("10.0.0.1:8091").ok().as_deref(), Some("ipv4:10.0.0.1:8091"));
+    assert_eq!(uri("10.0.0.1:8091,10.0.0.2:8092").ok().as_deref(), Some("ipv4:10.0.0.1:8091,10.0.0.2:8092"));
+    assert_eq!(uri("[::1]:8091,[::2]:8091").ok().as_deref(), Some("ipv6:[::1]:8091,[::2]:8091"));
+    assert_eq!(uri("thuban.shop:8091").ok().as_deref(), Some("dns:///thuban.shop:8091"));
+    for mixed in ["n1:8091,n2:8091", "10.0.0.1:8091,n2:8091", "10.0.0.1:8091,[::1]:8091"] {
+        assert!(refusal(uri(mixed)).contains("by address"), "{mixed}");
+    }
+}
+
+#[test]
+fn the_bootstrap_of_grpc_says_who_the_client_is() {
+    let line = "--server 127.0.0.1:8091 -n a/b --service cart --label version=1.4=x --node-id n7 --locality eu/eu-1";
+    let made = of_grpc(&args(line), false).expect("made");
+    let node = json!({
+        "id": "n7",
+        "cluster": "a%2Fb/cart",
+        "metadata": { "namespace": "a/b", "service": "cart", "version": "1.4=x" },
+        "locality": { "region": "eu", "zone": "eu-1" },
+    });
+    let server = json!({
+        "server_uri": "ipv4:127.0.0.1:8091",
+        "channel_creds": [{ "type": "insecure" }],
+        "server_features": ["xds_v3"],
+    });
+    assert_eq!(made.content, json!({ "xds_servers": [server], "node": node }));
+    assert!(made.notes.is_empty());
+}
+
+#[test]
+fn grpc_is_told_what_it_cannot_do() {
+    let secure = "--server 10.0.0.1:8091,10.0.0.2:8091 -n shop --ca-file ca.pem --cert-file c.pem --key-file k.pem";
+    let made = of_grpc(&args(secure), true).expect("made");
+    assert_eq!(made.notes, [NO_TOKEN, ONE_NAME]);
+    let config = json!({ "ca_certificate_file": "ca.pem", "certificate_file": "c.pem", "private_key_file": "k.pem" });
+    assert_eq!(made.content["xds_servers"][0]["channel_creds"], json!([{ "type": "tls", "config": config }]));
+    assert!(!made.content.to_string().contains("authorization"));
+}
+
+#[test]
+fn envoy_finds_all_nodes_in_one_cluster() {
+    let made = of_envoy(&args("--server 10.0.0.1:8091,10.0.0.2:8091 -n shop"), None, 9901).expect("made").content;
+    assert_eq!(made["node"]["cluster"], "shop");
+    assert!(made["node"]["id"].as_str().is_some_and(|id| id.starts_with("shop-")));
+    let cluster = &made["static_resources"]["clusters"][0];
+    assert_eq!((&cluster["type"], &cluster["transport_socket"]), (&json!("STATIC"), &Value::Null));
+    let endpoints = cluster["load_assignment"]["endpoints"][0]["lb_endpoints"].as_array().expect("endpoints");
+    let ports: Vec<_> = endpoints.iter().map(|one| one["endpoint"]["address"]["socket_address"].clone()).collect();
+    let address = |host: &str| json!({ "address": host, "port_value": 8091 });
+    assert_eq!(ports, [address("10.0.0.1"), address("10.0.0.2")]);
+    let ads = &made["dynamic_resources"]["ads_config"];
+    assert_eq!((&ads["api_type"], &ads["set_node_on_first_message_only"]), (&json!("DELTA_GRPC"), &json!(true)));
+    assert_eq!(ads["grpc_services"], json!([{ "envoy_grpc": { "cluster_name": "thuban" } }]));
+}
+
+#[test]
+fn envoy_shows_a_token_and_checks_names() {
+    let line = "--server n1:8091,n1:8092,10.0.0.2:8091 -n shop --service cart --ca-file ca.pem";
+    let made = of_envoy(&args(line), Some("t0k"), 9902).expect("made").content;
+    let service = &made["dynamic_resources"]["ads_config"]["grpc_services"][0];
+    assert_eq!(service["initial_metadata"], json!([{ "key": "authorization", "value": "Bearer t0k" }]));
+    assert_eq!(made["admin"]["address"]["socket_address"]["port_value"], 9902);
+    let cluster = &made["static_resources"]["clusters"][0];
+    assert_eq!(cluster["type"], "STRICT_DNS");
+    let typed = &cluster["transport_socket"]["typed_config"];
+    assert_eq!(typed["sni"], "n1");
+    let subjects = &typed["common_tls_context"]["validation_context"]["match_typed_subject_alt_names"];
+    let names: Vec<_> = subjects.as_array().into_iter().flatten().map(|one| one["matcher"]["exact"].clone()).collect();
+    assert_eq!(names, ["n1", "10.0.0.2"], "each name once");
+}
+
+#[test]
+fn what_cannot_be_meant_is_refused() {
+    for (more, word) in [
+        ("--label version", "KEY=VALUE"),
+        ("--label =x", "KEY=VALUE"),
+        ("--label a=1 --label a=2", "twice"),
+        ("--label namespace=x", "twice"),
+        ("--locality a/b/c/d", "REGION"),
+        ("--locality a//c", "REGION"),
+    ] {
+        let refused = refusal(node(&args(&format!("--server n1:8091 -n shop {more}"))));
+        assert!(refused.contains(word), "{more}: {refused}");
+    }
+    assert!(Line::try_parse_from(["x", "--server", "n1:8091"]).is_err(), "a namespace is needed");
+    assert!(Line::try_parse_from(["x", "--server", "n1:8091", "-n", "a", "--cert-file", "c"]).is_err());
+}
