@@ -27,7 +27,7 @@ const PEER_REFUSALS: &[&str] = &[
     "target", "instance", "removed", "level", "other",
 ];
 /// Reasons to refuse a client's connection.
-const CONNECTION_REFUSALS: &[&str] = &["total", "address", "descriptors", "tls", "tls_slow", "plain"];
+const CONNECTION_REFUSALS: &[&str] = &["total", "address", "descriptors", "tls", "tls_slow", "plain", "http1", "slow"];
 
 const XDS_TYPES: [&str; 4] = ["cds", "eds", "lds", "rds"];
 const XDS_CLIENTS: [&str; 2] = ["envoy", "grpc"];
@@ -205,9 +205,9 @@ metrics! {
     /// Limit of thuban_under_way_bytes; one address may use a quarter of it, and at least 16 MiB.
     under_way_max: IntGauge "thuban_under_way_max_bytes";
 
-    /// Open client connections, by listener: api, compat.
+    /// Open client connections, by listener: api, compat, grpc.
     connections: IntGaugeVec "thuban_connections" ["listener"];
-    /// Connections closed before a request, by listener and reason: total, address, descriptors, tls, tls_slow, plain.
+    /// Connections closed before a request, by listener and reason (address, total, tls, plain, http1, slow, …).
     connections_refused: IntCounterVec "thuban_connections_refused_total" ["listener", "reason"];
 
     /// Open xDS streams that subscribe to a type (cds, eds, lds, rds), by client: envoy, grpc.
@@ -299,7 +299,7 @@ impl Metrics {
             of_xds.iter().for_each(|counter| drop(counter.with_label_values(&[*kind, client])));
             self.xds_streams.with_label_values(&[*kind, client]);
         }
-        for listener in ["api", "compat"] {
+        for listener in ["api", "compat", "grpc"] {
             self.connections.with_label_values(&[listener]);
             for reason in CONNECTION_REFUSALS {
                 self.connections_refused.with_label_values(&[listener, reason]);

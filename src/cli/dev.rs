@@ -42,8 +42,8 @@ pub(super) async fn run(mut config: Config) -> anyhow::Result<()> {
 fn with_ports(error: anyhow::Error) -> anyhow::Error {
     match error.downcast_ref::<Error>() {
         Some(cause) if cause.kind() == ErrorKind::AddrInUse => error.context(
-            "another program has a port of this node: end that, or take others by --api-port and --compat-port (0: a \
-             free one)",
+            "another program has a port of this node: end that, or take others by --api-port, --compat-port and \
+             --grpc-port (0: a free one)",
         ),
         _ => error,
     }

@@ -159,6 +159,7 @@ impl Faults {
             self.add(format!("--config-content-max has to be from 1 to {}", limits::BODY_BYTES_MAX));
         }
         tuning.bounds.check(self);
+        tuning.xds.check(self);
         if tuning.hash_check_entries == 0 {
             self.add("--hash-check-entries has to be above 0");
         }

@@ -3,6 +3,7 @@
 
 mod bounds;
 mod faults;
+mod grpc;
 mod offline;
 mod otlp;
 mod secure;
@@ -27,6 +28,7 @@ use faults::Faults;
 
 pub use bounds::Bounds;
 pub use faults::is_host_and_port;
+pub use grpc::{GrpcArgs, XdsArgs};
 pub use offline::{InspectArgs, OutputFormat, RecoverArgs, ResetPasswordArgs, RestoreArgs};
 pub use otlp::{OtlpArgs, OtlpCompression};
 pub use secure::{PeerTls, TlsArgs};
@@ -63,6 +65,9 @@ pub struct ServeArgs {
     /// Address for the other nodes, always with TLS; keep it on a private network all the same
     #[arg(long, env = "THUBAN_PEER_ADDR", default_value = "0.0.0.0:8190")]
     pub peer_addr: String,
+
+    #[command(flatten)]
+    pub grpc: GrpcArgs,
 
     /// Separate address for /metrics, with /livez [default: on the management API]
     #[arg(long, env = "THUBAN_METRICS_ADDR")]
@@ -188,6 +193,9 @@ pub struct Tuning {
     pub webhook_private_networks: Vec<IpNet>,
 
     #[command(flatten)]
+    pub xds: XdsArgs,
+
+    #[command(flatten)]
     pub otlp: OtlpArgs,
 
     /// Format of the log on stderr
@@ -255,6 +263,8 @@ pub struct Config {
     pub metrics_addr: Option<SocketAddr>,
     /// `None` for a node that has no peers and wants none.
     pub peer_addr: Option<SocketAddr>,
+    /// Addresses of gRPC; empty for none.
+    pub grpc_addrs: Vec<SocketAddr>,
     pub advertise_api: Option<String>,
     pub advertise_compat: Option<String>,
     pub initial_cluster: BTreeMap<u64, String>,
@@ -289,6 +299,7 @@ impl ServeArgs {
         if clashes.into_iter().any(|(a, b)| a == b && a.is_some_and(|address| address.port() != 0)) {
             faults.add("--api-addr, --compat-addr and --peer-addr have to differ");
         }
+        let grpc_addrs = self.grpc.check(&[api_addr, compat_addr, peer_addr, metrics_addr], &mut faults);
         for (flag, advertised) in [
             ("--advertise-api", &self.advertise_api),
             ("--advertise-compat", &self.advertise_compat),
@@ -331,6 +342,7 @@ impl ServeArgs {
             compat_addr,
             metrics_addr,
             peer_addr: cluster_secret.is_some().then_some(peer_addr),
+            grpc_addrs,
             advertise_api: self.advertise_api,
             advertise_compat: self.advertise_compat,
             initial_cluster,
@@ -362,6 +374,10 @@ pub struct DevArgs {
     #[arg(long, default_value_t = COMPAT_PORT)]
     pub compat_port: u16,
 
+    /// Port for gRPC on 127.0.0.1, with xDS for Envoy and for gRPC clients without a proxy; 0 for a free one
+    #[arg(long, default_value_t = grpc::GRPC_PORT)]
+    pub grpc_port: u16,
+
     #[command(flatten)]
     pub tuning: Tuning,
 }
@@ -382,6 +398,7 @@ impl DevArgs {
             compat_addr: SocketAddr::from(([127, 0, 0, 1], self.compat_port)),
             metrics_addr: None,
             peer_addr: None,
+            grpc_addrs: vec![SocketAddr::from(([127, 0, 0, 1], self.grpc_port))],
             advertise_api: None,
             advertise_compat: None,
             initial_cluster: BTreeMap::from([(1, "127.0.0.1:8190".to_owned())]),

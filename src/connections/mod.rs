@@ -5,6 +5,7 @@
 //! that is turned away asks another node, where one that waits in the queue of the kernel would not. A
 //! place is not kept by silence either, see [`idle_timeout`], nor by a handshake that does not come to its end.
 
+mod http2;
 mod idle_timeout;
 mod limiter;
 mod parking;
@@ -25,6 +26,7 @@ use std::time::Duration;
 
 use axum::Router;
 use axum::extract::ConnectInfo;
+use axum::http::Extensions;
 use axum::response::Response;
 use bytes::Bytes;
 use hyper::body::Incoming;
@@ -77,11 +79,21 @@ pub struct Listener {
     pub router: Router,
     /// None for plain HTTP.
     pub tls: Option<Arc<Listening>>,
+    pub protocol: Protocol,
+}
+
+/// Protocol of a listener.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Protocol {
+    #[default]
+    Http1,
+    /// For gRPC: without TLS by prior knowledge.
+    Http2,
 }
 
 /// Accepts until `closing`, then lets what is open finish.
 pub async fn serve(door: Listener, places: Arc<ConnectionLimiter>, closing: CancellationToken) {
-    let Listener { name, listener, router, tls } = door;
+    let Listener { name, listener, router, tls, protocol } = door;
     let connections = TaskTracker::new();
     let log = LogOnce::every(LINE_PAUSE);
     while let Some(accepted) = closing.run_until_cancelled(listener.accept()).await {
@@ -89,7 +101,7 @@ pub async fn serve(door: Listener, places: Arc<ConnectionLimiter>, closing: Canc
             Ok((stream, peer)) => match places.take(name, Origin::of(peer.ip())) {
                 Ok(place) => {
                     let room = HeadBudget::new(place.heads(), Origin::of(peer.ip()));
-                    let caller = Caller { peer, certificate: None, router: router.clone() };
+                    let caller = Caller { peer, certificate: None, router: router.clone(), protocol };
                     let attended = attend(stream, caller, room, tls.clone(), closing.clone());
                     let places = places.clone();
                     connections.spawn(async move {
@@ -133,9 +145,20 @@ struct Caller {
     peer: SocketAddr,
     certificate: Option<Box<Shown>>,
     router: Router,
+    protocol: Protocol,
 }
 
-/// One connection from its first byte to its last. `Err` is why it got no further than TLS.
+impl Caller {
+    /// Says of a request who asks.
+    fn introduce(&self, extensions: &mut Extensions) {
+        extensions.insert(ConnectInfo(self.peer));
+        if let Some(shown) = self.certificate.as_ref().filter(|shown| shown.is_good(UnixTime::now())) {
+            extensions.insert(PeerCertificate { common_name: shown.common_name().to_owned() });
+        }
+    }
+}
+
+/// One connection from its first byte to its last. `Err` is why it got no further than its beginning.
 async fn attend(
     stream: TcpStream,
     caller: Caller,
@@ -146,10 +169,7 @@ async fn attend(
     // A small answer must not wait for the acknowledgement of the one before.
     let _ = stream.set_nodelay(true);
     match tls {
-        None => {
-            converse(WriteTimeoutStream::new(stream), caller, room, closing).await;
-            Ok(())
-        }
+        None => speak_protocol(WriteTimeoutStream::new(stream), caller, room, closing).await,
         // What TLS takes is not taken where there is none.
         Some(tls) => Box::pin(attend_secured(stream, caller, room, tls, closing)).await,
     }
@@ -163,20 +183,46 @@ async fn attend_secured(
     closing: CancellationToken,
 ) -> Result<(), &'static str> {
     // Nothing of it is worth finishing when the node goes down.
-    let handshake = closing.run_until_cancelled(timeout(HANDSHAKE_WITHIN, secure(stream, &tls)));
+    let secured = timeout(HANDSHAKE_WITHIN, secure(stream, &tls, caller.protocol));
+    let handshake = closing.run_until_cancelled(secured);
     let stream = match Box::pin(handshake).await {
         None => return Ok(()),
         Some(Err(_)) => return Err("tls_slow"),
         Some(Ok(secured)) => secured?,
     };
     caller.certificate = stream.get_ref().1.peer_certificates().and_then(|chain| tls.shown(chain)).map(Box::new);
-    converse(stream, caller, room, closing).await;
-    Ok(())
+    speak_protocol(stream, caller, room, closing).await
 }
 
-async fn secure(stream: TcpStream, tls: &Listening) -> Result<TlsStream<WriteTimeoutStream<TcpStream>>, &'static str> {
+async fn speak_protocol<S>(
+    stream: S,
+    caller: Caller,
+    room: HeadBudget,
+    closing: CancellationToken,
+) -> Result<(), &'static str>
+where
+    S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
+{
+    match caller.protocol {
+        Protocol::Http1 => {
+            converse(stream, caller, room, closing).await;
+            Ok(())
+        }
+        Protocol::Http2 => Box::pin(http2::converse(stream, caller, closing)).await,
+    }
+}
+
+async fn secure(
+    stream: TcpStream,
+    tls: &Listening,
+    protocol: Protocol,
+) -> Result<TlsStream<WriteTimeoutStream<TcpStream>>, &'static str> {
+    let acceptor = match protocol {
+        Protocol::Http1 => tls.acceptor(),
+        Protocol::Http2 => tls.http2_acceptor(),
+    };
     match tls::begins_with_tls(&stream).await {
-        Ok(true) => tls.acceptor().accept(WriteTimeoutStream::new(stream)).await.map_err(|error| {
+        Ok(true) => acceptor.accept(WriteTimeoutStream::new(stream)).await.map_err(|error| {
             tracing::debug!(%error, "a TLS handshake failed");
             "tls"
         }),
@@ -204,7 +250,13 @@ where
     S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
 {
     let room = HeadBudget::new(place.heads(), Origin::of(peer.ip()));
-    converse(WriteTimeoutStream::new(stream), Caller { peer, certificate: None, router }, room, closing).await;
+    converse(
+        WriteTimeoutStream::new(stream),
+        Caller { peer, certificate: None, router, protocol: Protocol::Http1 },
+        room,
+        closing,
+    )
+    .await;
 }
 
 /// Serves requests until either end has had enough.
@@ -316,11 +368,7 @@ fn answer(
     desk: &Arc<ConnectionState>,
 ) -> ResponseFuture {
     let mut request = desk.ask(request);
-    let extensions = request.extensions_mut();
-    extensions.insert(ConnectInfo(caller.peer));
-    if let Some(shown) = caller.certificate.as_ref().filter(|shown| shown.is_good(UnixTime::now())) {
-        extensions.insert(PeerCertificate { common_name: shown.common_name().to_owned() });
-    }
+    caller.introduce(request.extensions_mut());
     let answer = caller.router.clone().oneshot(request);
     let answer = Box::pin(async move { answer.await.unwrap_or_else(|never| match never {}) });
     desk.begin(answer, pulse.serving())

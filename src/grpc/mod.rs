@@ -1,2 +1,94 @@
 //! The door of gRPC: every service of the product on every address of `--grpc-addr`. It translates to and from
 //! [`crate::xds`] and decides nothing.
+//!
+//! | service | for |
+//! |---|---|
+//! | `envoy.service.discovery.v3.AggregatedDiscoveryService` | Envoy and gRPC clients without a proxy: both variants of xDS |
+//! | `grpc.health.v1.Health` | balancers: the readiness of this node |
+//! | `grpc.reflection.v1`, `v1alpha` | tools that ask what there is |
+//!
+//! Everything else is UNIMPLEMENTED, by word of tonic. Who asks is let in by [`admission`] before a service sees the
+//! request, and what it sends is counted by [`request_body`] while it comes.
+
+mod admission;
+mod ads;
+mod answer_body;
+mod health;
+mod loading;
+mod request_body;
+#[cfg(test)]
+mod tests;
+
+use std::sync::Arc;
+
+use axum::Router;
+use axum::middleware::from_fn_with_state;
+use ipnet::IpNet;
+use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
+use tonic::service::Routes;
+
+use crate::budget::Budget;
+use crate::model::limits;
+use crate::operations::Operations;
+use crate::origin::OriginQuota;
+use crate::proto::DESCRIPTORS;
+use crate::proto::envoy::service::discovery::v3::aggregated_discovery_service_server::AggregatedDiscoveryServiceServer;
+use crate::raft::node::Node;
+use crate::xds::{Session, Source};
+use admission::Admission;
+use ads::Ads;
+
+pub use admission::Visitor;
+pub use health::{Health, NodeHealth};
+pub use loading::router as loading_router;
+
+/// Settings of the door.
+pub struct GrpcSettings {
+    /// True if a client without a token or certificate is refused.
+    pub is_auth_required: bool,
+    /// Proxies that are believed about the address of a client.
+    pub trusted_proxies: Vec<IpNet>,
+    /// Streams that one address may have.
+    pub streams_per_address: usize,
+    pub budget: Budget,
+    /// Ends all streams: the node stops.
+    pub ending: CancellationToken,
+}
+
+/// The services of one node.
+pub struct Grpc<S> {
+    pub operations: Arc<Operations>,
+    pub node: Node,
+    pub session: Arc<Session<S>>,
+    pub health: Health,
+    pub settings: GrpcSettings,
+}
+
+impl<S: Source> Grpc<S> {
+    /// All of them behind their admission.
+    pub fn router(self) -> anyhow::Result<Router> {
+        let Grpc { operations, node, session, health, settings } = self;
+        let ads = Ads { session, operations: operations.clone(), node, health: health.seen() };
+        let ads = AggregatedDiscoveryServiceServer::new(ads).max_decoding_message_size(limits::XDS_REQUEST_BYTES_MAX);
+        let routes = Routes::new(ads).add_service(health.service());
+        let reflection = tonic_reflection::server::Builder::configure;
+        let descriptors = |builder: tonic_reflection::server::Builder<'static>| {
+            builder
+                .register_encoded_file_descriptor_set(DESCRIPTORS)
+                .register_encoded_file_descriptor_set(tonic_health::pb::FILE_DESCRIPTOR_SET)
+        };
+        let routes = routes
+            .add_service(descriptors(reflection()).build_v1()?)
+            .add_service(descriptors(reflection()).build_v1alpha()?);
+        let admission = Admission {
+            operations,
+            places: Arc::new(OriginQuota::new(limits::GRPC_STREAMS_MAX, settings.streams_per_address)),
+            settings,
+        };
+        Ok(routes.into_axum_router().layer(from_fn_with_state(Arc::new(admission), admission::admit)))
+    }
+}
+
+/// What is known of the node's readiness, as streams watch it.
+type HealthWatch = watch::Receiver<NodeHealth>;

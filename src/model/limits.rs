@@ -265,3 +265,9 @@ pub const XDS_REFUSAL_BYTES_READ: usize = 64 * 1024;
 pub const XDS_ORDER_WAIT_MS: u64 = 5_000;
 /// Types that are not served and answered with nothing, once each.
 pub const XDS_UNKNOWN_TYPES_MAX: usize = 16;
+
+/// Streams of gRPC that a node has open at a time.
+pub const GRPC_STREAMS_MAX: usize = POLL_WAITERS_MAX;
+/// Bytes of a request of gRPC's own libraries, and of one of a proxy, which names all that it has.
+pub const GRPC_REQUEST_BYTES_MAX: usize = 1024 * 1024;
+pub const XDS_REQUEST_BYTES_MAX: usize = 16 * 1024 * 1024;

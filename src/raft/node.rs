@@ -125,7 +125,7 @@ pub(super) struct Inner {
     /// Description of what a node without a cluster waits for; `None` while it waits for nothing.
     pub(super) awaited: Mutex<Option<String>>,
     pub(super) divergence: Divergence,
-    pub(super) subscribers: Subscribers,
+    pub(super) subscribers: Arc<Subscribers>,
     pub(super) vigil: Vigil,
     pub(super) read_indexes: ReadIndexes,
     /// Declared last: what runs there ends when nobody holds the node any more.
@@ -162,7 +162,7 @@ impl Node {
     }
 
     /// Clients and the releases that they have, as far as this node has served them.
-    pub fn subscribers(&self) -> &Subscribers {
+    pub fn subscribers(&self) -> &Arc<Subscribers> {
         &self.0.subscribers
     }
 

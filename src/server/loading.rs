@@ -18,7 +18,8 @@ use tokio_util::task::TaskTracker;
 
 use crate::api;
 use crate::compat;
-use crate::connections::{self, ConnectionLimiter, Listener};
+use crate::connections::{self, ConnectionLimiter, Listener, Protocol};
+use crate::grpc;
 use crate::tls::Listening;
 
 /// One listener, and what is said there.
@@ -27,29 +28,41 @@ pub(super) struct LoadingListener<'a> {
     listener: &'a TcpListener,
     router: Router,
     tls: Option<Arc<Listening>>,
+    protocol: Protocol,
 }
 
 impl<'a> LoadingListener<'a> {
     pub(super) fn api(listener: &'a TcpListener, tls: Option<Arc<Listening>>) -> Self {
-        LoadingListener { name: "api", listener, router: api::loading_router(), tls }
+        LoadingListener { name: "api", listener, router: api::loading_router(), tls, protocol: Protocol::Http1 }
     }
 
     pub(super) fn compat(listener: &'a TcpListener, tls: Option<Arc<Listening>>) -> Self {
-        LoadingListener { name: "compat", listener, router: api::loading_routes().merge(compat::loading_router()), tls }
+        let router = api::loading_routes().merge(compat::loading_router());
+        LoadingListener { name: "compat", listener, router, tls, protocol: Protocol::Http1 }
     }
 
     pub(super) fn metrics(listener: &'a TcpListener) -> Self {
-        LoadingListener { name: "metrics", listener, router: api::loading_router(), tls: None }
+        let router = api::loading_router();
+        LoadingListener { name: "metrics", listener, router, tls: None, protocol: Protocol::Http1 }
+    }
+
+    pub(super) fn grpc(listener: &'a TcpListener, tls: Option<Arc<Listening>>) -> Self {
+        LoadingListener { name: "grpc", listener, router: grpc::loading_router(), tls, protocol: Protocol::Http2 }
     }
 
     fn door(self) -> io::Result<Listener> {
         let copy = std::net::TcpListener::from(self.listener.as_fd().try_clone_to_owned()?);
-        let router = self.router.layer(map_response(async |mut response: Response| {
-            // The next request is to find the node itself.
-            response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
-            response
-        }));
-        Ok(Listener { name: self.name, listener: TcpListener::from_std(copy)?, router, tls: self.tls })
+        let router = match self.protocol {
+            Protocol::Http1 => self.router.layer(map_response(async |mut response: Response| {
+                // The next request is to find the node itself.
+                response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
+                response
+            })),
+            // Its connections are asked to end when this does.
+            Protocol::Http2 => self.router,
+        };
+        let listener = TcpListener::from_std(copy)?;
+        Ok(Listener { name: self.name, listener, router, tls: self.tls, protocol: self.protocol })
     }
 }
 
@@ -126,7 +139,7 @@ mod tests {
         tasks.wait().await;
         let early = TcpStream::connect(at[1]).await.expect("it still listens");
         let router = Router::new().route("/livez", get(async || "served\n"));
-        let door = Listener { name: "compat", listener: compat, router, tls: None };
+        let door = Listener { name: "compat", listener: compat, router, tls: None, protocol: Protocol::Http1 };
         let closing = CancellationToken::new();
         let serving = tokio::spawn(connections::serve(door, places, closing.clone()));
         assert_eq!(said(early, "/livez").await, ("200".to_owned(), "served\n".to_owned()));

@@ -4,6 +4,7 @@
 //! off, held polls answered, the lead handed over, connections drained, consensus ended, the log synced. Each step down
 //! has a limit of time.
 
+mod grpc;
 mod loading;
 
 use std::net::SocketAddr;
@@ -22,10 +23,11 @@ use crate::api::{self, ApiSettings, App};
 use crate::budget::Budget;
 use crate::compat::{self, CompatSettings, Surface};
 use crate::config::{CompatAuth, Config, PeerTls, Switch};
-use crate::connections::{self, ConnectionLimiter, Listener};
+use crate::connections::{self, ConnectionLimiter, Listener, Protocol};
 use crate::console::{self, Console, ConsoleSettings};
 use crate::controllers::{self, Controllers, FoundingSettings};
 use crate::descriptors;
+use crate::grpc::Health;
 use crate::hosts::Hosts;
 use crate::metrics::Metrics;
 use crate::model::limits;
@@ -39,6 +41,7 @@ use crate::store::Store;
 use crate::tls::Listening;
 use crate::watch::Hub;
 use crate::webhooks::{WebhookController, WebhookSettings};
+use grpc::GrpcListeners;
 use loading::LoadingListener;
 
 /// Time limit at shutdown; what is still open after it is cut off.
@@ -55,6 +58,8 @@ pub struct Bound {
     pub metrics: Option<SocketAddr>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub peer: Option<SocketAddr>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub grpc: Vec<SocketAddr>,
 }
 
 /// A node that runs; [`Server::run`] serves until it is told to stop.
@@ -67,6 +72,8 @@ pub struct Server {
     tls: Option<Arc<Listening>>,
     places: Arc<ConnectionLimiter>,
     hub: Hub,
+    /// Ends all streams of gRPC.
+    ending: CancellationToken,
     tasks: TaskTracker,
     shutdown: CancellationToken,
     failed: oneshot::Receiver<anyhow::Error>,
@@ -85,6 +92,7 @@ impl Server {
             Some(address) => Some(bind("--peer-addr", address).await?),
             None => None,
         };
+        let grpc_listeners = GrpcListeners::bind(&config).await?;
         warn_if_readable(&config);
         let bound = Bound {
             node_id: config.node_id,
@@ -92,6 +100,7 @@ impl Server {
             compat: compat_listener.local_addr()?,
             metrics: metrics_listener.as_ref().map(TcpListener::local_addr).transpose()?,
             peer: peer_listener.as_ref().map(TcpListener::local_addr).transpose()?,
+            grpc: grpc_listeners.addresses()?,
         };
         let descriptors = descriptors::raise();
         let metrics = Arc::new(Metrics::new()?);
@@ -103,6 +112,7 @@ impl Server {
             LoadingListener::compat(&compat_listener, config.tls.clone()),
         ];
         let waiting = waiting.into_iter().chain(metrics_listener.as_ref().map(LoadingListener::metrics));
+        let waiting = waiting.chain(grpc_listeners.iter().map(|one| LoadingListener::grpc(one, config.tls.clone())));
         let loading = loading::answer(waiting, &places, &tasks).context("the listeners cannot be copied")?;
         let store = open_store(&config, metrics.clone()).await?;
         let (password, generated_password) = first_password(&config, &store)?;
@@ -160,7 +170,7 @@ impl Server {
             operations.clone(),
             ApiSettings {
                 trusted_proxies: config.tuning.trusted_proxies.clone(),
-                budget: Some(budget),
+                budget: Some(budget.clone()),
                 hosts: hosts(&config, bound.api),
                 metrics_elsewhere: metrics_listener.is_some(),
                 document: LazyDocument::new(Box::new(move || {
@@ -168,21 +178,32 @@ impl Server {
                 })),
             },
         );
+        let health = Health::default();
+        run_task(health.follower().follow(node.clone()), &tasks, &shutdown);
+        let ending = CancellationToken::new();
+        let parts = grpc::Parts {
+            node: node.clone(),
+            operations: operations.clone(),
+            source: Arc::new(grpc::Nothing::default()),
+            budget,
+            health,
+            ending: ending.clone(),
+        };
+        let grpc = grpc::router(&config, parts)?;
         let console = (config.tuning.ui == Switch::On).then(|| console_router(&config, &node, operations, bound.api));
         let compat = compat_router(&config, &node, &app, bound.compat, metrics);
         let metrics = metrics_listener.map(|listener| {
             let router = api::metrics_router(app.clone());
             // No secret is told or asked for there.
-            Listener { name: "metrics", listener, router, tls: None }
+            Listener { name: "metrics", listener, router, tls: None, protocol: Protocol::Http1 }
         });
         let api = api::router(app).merge(console.unwrap_or_default());
-        let doors = [
-            Listener { name: "api", listener: api_listener, router: api, tls: config.tls.clone() },
-            Listener { name: "compat", listener: compat_listener, router: compat, tls: config.tls.clone() },
-        ];
-        let doors = doors.into_iter().chain(metrics).collect();
+        let doors =
+            [http_door("api", api_listener, api, &config), http_door("compat", compat_listener, compat, &config)];
+        let doors = doors.into_iter().chain(metrics).chain(grpc_listeners.doors(&config, &grpc)).collect();
         drop(loading);
-        Ok(Server { bound, node, generated_password, doors, tls: config.tls, places, hub, tasks, shutdown, failed })
+        let tls = config.tls;
+        Ok(Server { bound, node, generated_password, doors, tls, places, hub, ending, tasks, shutdown, failed })
     }
 
     /// Router of a surface, for connections from elsewhere than its listener.
@@ -192,7 +213,7 @@ impl Server {
 
     /// Serves until `stop` is ready or the node fails, then goes down in order.
     pub async fn run(self, stop: impl Future<Output = ()>) -> anyhow::Result<()> {
-        let Server { node, doors, tls, places, hub, tasks, shutdown, failed, .. } = self;
+        let Server { node, doors, tls, places, hub, ending, tasks, shutdown, failed, .. } = self;
         if let Some(tls) = tls {
             run_task(tls.follow_files(), &tasks, &shutdown);
         }
@@ -214,6 +235,7 @@ impl Server {
         node.begin_stop();
         // Polls first: a client that is answered now asks another node while this one still works.
         hub.close();
+        ending.cancel();
         node.hand_over().await;
         closing.cancel();
         if tokio::time::timeout(DRAIN_WITHIN, surfaces.wait()).await.is_err() {
@@ -230,6 +252,10 @@ impl Server {
         node.end_threads(STOP_WITHIN).await;
         failure.map_or(Ok(()), Err)
     }
+}
+
+fn http_door(name: &'static str, listener: TcpListener, router: Router, config: &Config) -> Listener {
+    Listener { name, listener, router, tls: config.tls.clone(), protocol: Protocol::Http1 }
 }
 
 fn scheme(config: &Config) -> &'static str {

@@ -17,6 +17,8 @@ use super::files::{Configured, TlsFiles};
 /// Pause between two looks at the files. Their contents are compared, not their times: a volume of secrets is changed
 /// behind a link.
 const LOOK_PAUSE: Duration = Duration::from_secs(2);
+/// Name of HTTP/2 in a handshake.
+const HTTP2: &[u8] = b"h2";
 /// Characters of a name in a certificate; a longer one names nobody.
 const NAME_CHARS_MAX: usize = 128;
 
@@ -31,6 +33,8 @@ pub struct Listening {
 /// Configuration from the files when they were last found good.
 struct Current {
     config: Arc<ServerConfig>,
+    /// The same for HTTP/2 alone.
+    http2: Arc<ServerConfig>,
     verifier: Option<Arc<dyn ClientCertVerifier>>,
     /// Grows whenever something else is taken over.
     generation: u64,
@@ -38,7 +42,9 @@ struct Current {
 
 impl Current {
     fn new(Configured { config, verifier }: Configured, generation: u64) -> Current {
-        Current { config: Arc::new(config), verifier, generation }
+        let mut http2 = config.clone();
+        http2.alpn_protocols = vec![HTTP2.to_vec()];
+        Current { config: Arc::new(config), http2: Arc::new(http2), verifier, generation }
     }
 }
 
@@ -53,6 +59,11 @@ impl Listening {
     /// For the next connection; those that are open keep what they began with.
     pub fn acceptor(&self) -> TlsAcceptor {
         TlsAcceptor::from(self.current.read().config.clone())
+    }
+
+    /// The same for a listener that speaks HTTP/2: clients of gRPC insist on being told so.
+    pub fn http2_acceptor(&self) -> TlsAcceptor {
+        TlsAcceptor::from(self.current.read().http2.clone())
     }
 
     /// Certificate that a client has shown in its handshake; `None` where it names nobody. The client's own certificate

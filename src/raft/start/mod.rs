@@ -47,7 +47,6 @@ use crate::metrics::Metrics;
 use crate::model::limits::BACKUPS_AT_ONCE;
 use crate::peer::{BeatsAnswer, Credentials, PeerNetwork, PeerServer, Peers, Subscribed};
 use crate::store::Store;
-use crate::subscribers::Subscribers;
 use crate::watch::Hub;
 
 /// openraft's own times, longer than those that [`super::election`] decides by: a heartbeat is given up after the
@@ -191,7 +190,7 @@ pub(crate) async fn start_on(
         membership_turn: tokio::sync::Mutex::default(),
         awaited: Mutex::default(),
         divergence: Divergence::default(),
-        subscribers: Subscribers::default(),
+        subscribers: Arc::default(),
         vigil: Vigil::default(),
         read_indexes: ReadIndexes::default(),
         threads,

@@ -1,0 +1,269 @@
+//! HTTP/2, for gRPC: by prior knowledge, or over TLS.
+//!
+//! A connection may be silent while a stream is open; each answers pings, or is cut. One without a stream is asked to
+//! end after a while, and one that does not begin with the preface of HTTP/2 does not begin at all.
+
+use std::convert::Infallible;
+use std::io;
+use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use axum::body::{Body, HttpBody};
+use axum::response::Response;
+use bytes::Bytes;
+use hyper::Request;
+use hyper::body::{Frame, Incoming, SizeHint};
+use hyper::server::conn::http2::Builder;
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, ReadBuf};
+use tokio::time::{interval, timeout};
+use tokio_util::sync::CancellationToken;
+use tower::ServiceExt;
+
+use super::{Caller, TELL_WITHIN};
+
+const PREFACE: &[u8; 24] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+/// Time limit for the preface.
+const PREFACE_WITHIN: Duration = Duration::from_secs(10);
+const SPEAK_HTTP2: &str = "HTTP/1.1 400 Bad Request\r\nContent-Type: text/plain\r\nContent-Length: 30\r\n\
+    Connection: close\r\n\r\ngRPC is spoken on this port.\n\n";
+/// A connection without a stream for at least as long is asked to end.
+const IDLE_MAX: Duration = Duration::from_secs(300);
+const PING_AFTER: Duration = Duration::from_secs(30);
+const PONG_WITHIN: Duration = Duration::from_secs(10);
+/// A gRPC client opens a stream for each of its targets, all on one connection.
+const STREAMS_MAX: u32 = 1000;
+const HEADERS_BYTES_MAX: u32 = 16 * 1024;
+const STREAM_WINDOW_BYTES: u32 = 64 * 1024;
+/// Of all streams of a connection together: so much of what nobody has read yet is kept for it.
+const CONNECTION_WINDOW_BYTES: u32 = 256 * 1024;
+const SEND_BUFFER_BYTES: usize = 64 * 1024;
+/// Streams that were reset before they were looked at: a flood of them ends the connection.
+const RESETS_PENDING_MAX: usize = 20;
+
+/// Serves requests until either end has had enough. `Err` is why none was.
+pub(super) async fn converse<S>(mut stream: S, caller: Caller, closing: CancellationToken) -> Result<(), &'static str>
+where
+    S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
+{
+    let preface = closing.run_until_cancelled(timeout(PREFACE_WITHIN, read_preface(&mut stream))).await;
+    match preface {
+        None => return Ok(()),
+        Some(Err(_)) => return Err("slow"),
+        // Balancers look in this way whether a port is open.
+        Some(Ok(Err(_))) => return Ok(()),
+        Some(Ok(Ok(false))) => {
+            // It is a courtesy: whoever does not listen is gone a moment later.
+            let _ = timeout(TELL_WITHIN, tell_http1(stream)).await;
+            return Err("http1");
+        }
+        Some(Ok(Ok(true))) => {}
+    }
+    let peer = caller.peer;
+    let (caller, streams) = (Arc::new(caller), OpenStreams::default());
+    let service = {
+        let streams = streams.clone();
+        hyper::service::service_fn(move |request| answer(request, caller.clone(), streams.begin()))
+    };
+    let connection = builder().serve_connection(TokioIo::new(PrefacedStream { read: 0, stream }), service);
+    let mut connection = pin!(connection);
+    let mut idle = IdleLook::new(streams);
+    let mut is_ending = false;
+    loop {
+        tokio::select! {
+            ended = connection.as_mut() => {
+                if let Err(error) = ended {
+                    tracing::debug!(%error, %peer, "a connection ended early");
+                }
+                return Ok(());
+            }
+            () = closing.cancelled(), if !is_ending => {}
+            () = idle.is_long(), if !is_ending => {}
+        }
+        is_ending = true;
+        connection.as_mut().graceful_shutdown();
+    }
+}
+
+fn builder() -> Builder<TokioExecutor> {
+    let mut builder = Builder::new(TokioExecutor::new());
+    builder
+        .timer(TokioTimer::new())
+        .keep_alive_interval(PING_AFTER)
+        .keep_alive_timeout(PONG_WITHIN)
+        .max_concurrent_streams(STREAMS_MAX)
+        .max_header_list_size(HEADERS_BYTES_MAX)
+        .initial_stream_window_size(STREAM_WINDOW_BYTES)
+        .initial_connection_window_size(CONNECTION_WINDOW_BYTES)
+        .max_send_buf_size(SEND_BUFFER_BYTES)
+        .max_pending_accept_reset_streams(RESETS_PENDING_MAX);
+    builder
+}
+
+/// True for the whole preface; false as soon as something else has come.
+async fn read_preface<S: AsyncRead + Unpin>(stream: &mut S) -> io::Result<bool> {
+    let mut bytes = [0; PREFACE.len()];
+    let mut filled = 0;
+    while filled < bytes.len() {
+        match stream.read(&mut bytes[filled..]).await? {
+            0 => return Err(io::ErrorKind::UnexpectedEof.into()),
+            read => filled += read,
+        }
+        if bytes[..filled] != PREFACE[..filled] {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+async fn tell_http1<S: AsyncRead + AsyncWrite + Unpin>(mut stream: S) -> io::Result<()> {
+    stream.write_all(SPEAK_HTTP2.as_bytes()).await?;
+    stream.shutdown().await?;
+    let mut rest = [0; 1024];
+    while stream.read(&mut rest).await? > 0 {}
+    Ok(())
+}
+
+/// Has a request answered by the surface.
+async fn answer(
+    request: Request<Incoming>,
+    caller: Arc<Caller>,
+    open: OpenStream,
+) -> Result<hyper::Response<CountedBody>, Infallible> {
+    let mut request = request.map(Body::new);
+    caller.introduce(request.extensions_mut());
+    let response: Response = caller.router.clone().oneshot(request).await.unwrap_or_else(|never| match never {});
+    Ok(response.map(|body| CountedBody { body, _open: open }))
+}
+
+/// Number of streams of a connection that are open.
+#[derive(Clone, Default)]
+struct OpenStreams(Arc<Counts>);
+
+#[derive(Default)]
+struct Counts {
+    begun: AtomicUsize,
+    ended: AtomicUsize,
+}
+
+/// A stream from its head to the end of its answer.
+struct OpenStream(OpenStreams);
+
+impl OpenStreams {
+    fn begin(&self) -> OpenStream {
+        self.0.begun.fetch_add(1, Ordering::Relaxed);
+        OpenStream(self.clone())
+    }
+
+    fn begun(&self) -> usize {
+        self.0.begun.load(Ordering::Relaxed)
+    }
+
+    fn is_none_open(&self) -> bool {
+        self.begun() == self.0.ended.load(Ordering::Relaxed)
+    }
+}
+
+impl Drop for OpenStream {
+    fn drop(&mut self) {
+        self.0.0.ended.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+/// Looks now and then for a connection that nobody uses.
+struct IdleLook {
+    streams: OpenStreams,
+    looks: tokio::time::Interval,
+    /// Streams that had begun at the last look.
+    begun: Option<usize>,
+}
+
+impl IdleLook {
+    fn new(streams: OpenStreams) -> IdleLook {
+        IdleLook { streams, looks: interval(IDLE_MAX), begun: None }
+    }
+
+    /// Ready when there was no stream between two looks. What was seen is kept where this is dropped before.
+    async fn is_long(&mut self) {
+        loop {
+            self.looks.tick().await;
+            let begun = self.streams.begun();
+            let seen = self.begun.replace(begun);
+            if self.streams.is_none_open() && seen == Some(begun) {
+                return;
+            }
+        }
+    }
+}
+
+/// The body of an answer, which keeps its stream open.
+struct CountedBody {
+    body: Body,
+    _open: OpenStream,
+}
+
+impl HttpBody for CountedBody {
+    type Data = Bytes;
+    type Error = axum::Error;
+
+    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
+        Pin::new(&mut self.body).poll_frame(cx)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}
+
+/// A stream whose preface was read, and is read once more.
+struct PrefacedStream<S> {
+    /// Bytes of the preface that were read again.
+    read: usize,
+    stream: S,
+}
+
+impl<S: AsyncRead + Unpin> AsyncRead for PrefacedStream<S> {
+    fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        if self.read == PREFACE.len() {
+            return Pin::new(&mut self.stream).poll_read(cx, buffer);
+        }
+        let rest = &PREFACE[self.read..];
+        let taken = rest.len().min(buffer.remaining());
+        buffer.put_slice(&rest[..taken]);
+        self.read += taken;
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl<S: AsyncWrite + Unpin> AsyncWrite for PrefacedStream<S> {
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.stream).poll_write(cx, bytes)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        parts: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.stream).poll_write_vectored(cx, parts)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.stream.is_write_vectored()
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_shutdown(cx)
+    }
+}

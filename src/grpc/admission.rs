@@ -1,0 +1,178 @@
+//! Admission: who asks, and whether there is a place for it, before a service sees the request.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use axum::body::Body;
+use axum::extract::{Request, State};
+use axum::http::header::AUTHORIZATION;
+use axum::http::{Extensions, HeaderMap};
+use axum::middleware::Next;
+use axum::response::Response;
+use tonic::Status;
+
+use super::GrpcSettings;
+use super::answer_body::AnswerBody;
+use super::request_body::{counted, message_limit};
+use crate::address::sender;
+use crate::catalog::Credential;
+use crate::connections::PeerCertificate;
+use crate::model::code::{Code, Refusal};
+use crate::model::grant::ReadScope;
+use crate::operations::{Caller, Operations, token_hash};
+use crate::origin::{Origin, OriginQuota, Sender, Short};
+use crate::xds::Peer;
+
+const BEARER: &str = "Bearer";
+/// Services that show nothing of the state and are open to everybody, as `/readyz` and the reference of the API.
+const OPEN_SERVICES: [&str; 2] = ["/grpc.health.", "/grpc.reflection."];
+
+/// Inputs of [`admit`].
+pub(super) struct Admission {
+    pub(super) operations: Arc<Operations>,
+    pub(super) places: Arc<OriginQuota>,
+    pub(super) settings: GrpcSettings,
+}
+
+/// Who asks: an extension of each request of a service that shows the state.
+#[derive(Clone, Debug)]
+pub struct Visitor {
+    pub address: Option<IpAddr>,
+    pub origin: Origin,
+    /// None for one without a token or certificate, where that is allowed.
+    pub caller: Option<Caller>,
+}
+
+impl Visitor {
+    /// Takes it from the request.
+    pub fn of(extensions: &Extensions) -> Result<Visitor, Status> {
+        extensions.get::<Visitor>().cloned().ok_or_else(|| Status::unauthenticated("nobody was let in"))
+    }
+
+    /// The client as xDS knows it. One who shows no credential sees every service, as config clients without one see
+    /// every file of an app without keys.
+    pub(super) fn peer(&self) -> Peer {
+        let read_scope = self.caller.as_ref().map_or(ReadScope::Everything, Caller::client_sight);
+        Peer { address: self.address, origin: self.origin, read_scope }
+    }
+}
+
+/// Place of a stream among those of its origin; free again when this is dropped.
+pub(super) struct Place {
+    places: Arc<OriginQuota>,
+    origin: Origin,
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.places.give_back(self.origin, 1);
+    }
+}
+
+/// Lets a request pass, or answers it with its status.
+pub(super) async fn admit(State(door): State<Arc<Admission>>, mut request: Request, next: Next) -> Response {
+    let sender = sender(request.headers(), request.extensions(), &door.settings.trusted_proxies);
+    let origin = Origin::of_any(sender.address);
+    let place = match door.place(origin) {
+        Ok(place) => place,
+        Err(status) => return status.into_http(),
+    };
+    let is_open = OPEN_SERVICES.iter().any(|service| request.uri().path().starts_with(service));
+    if !is_open {
+        match door.visitor(request.headers(), request.extensions(), sender).await {
+            Ok(visitor) => drop(request.extensions_mut().insert(visitor)),
+            Err(status) => return status.into_http(),
+        }
+    }
+    let limit = message_limit(request.headers());
+    let budget = door.settings.budget.clone();
+    let response = next.run(request.map(|body| counted(body, budget, origin, limit))).await;
+    response.map(|body| {
+        let body = AnswerBody::new(body, place);
+        // A stream of resources ends by itself, behind its last response.
+        Body::new(if is_open { body.ending_with(door.settings.ending.clone()) } else { body })
+    })
+}
+
+impl Admission {
+    fn place(&self, origin: Origin) -> Result<Place, Status> {
+        match self.places.take(origin, 1) {
+            Ok(()) => Ok(Place { places: self.places.clone(), origin }),
+            Err(Short::Origin) => Err(Status::resource_exhausted(format!("{origin} has as many streams as it may"))),
+            Err(Short::Total) => Err(Status::resource_exhausted("there are as many streams as there may be")),
+        }
+    }
+
+    async fn visitor(&self, headers: &HeaderMap, extensions: &Extensions, sender: Sender) -> Result<Visitor, Status> {
+        let id = crate::request_id::of(extensions);
+        let may_be_nobody = !self.settings.is_auth_required;
+        let origin = Origin::of_any(sender.address);
+        let visitor = |caller| Visitor { address: sender.address, origin, caller };
+        if let Some(token) = presented_token(headers)? {
+            let credential = Credential::Token(token_hash(token));
+            let caller = self.operations.identify(credential, sender, id).await.map_err(refusal)?;
+            return Ok(visitor(Some(caller)));
+        }
+        if let Some(PeerCertificate { common_name }) = extensions.get() {
+            let credential = Credential::Certificate(common_name.clone());
+            match self.operations.identify(credential, sender, id).await {
+                Ok(caller) => return Ok(visitor(Some(caller))),
+                // It was signed for another purpose: it names nobody here.
+                Err(Refusal { code: Code::TokenNotExisted, .. }) if may_be_nobody => {}
+                Err(refused) => return Err(refusal(refused)),
+            }
+        }
+        if may_be_nobody { Ok(visitor(None)) } else { Err(Status::unauthenticated("a token is needed")) }
+    }
+}
+
+/// The token as it was sent: raw, or as a bearer token.
+fn presented_token(headers: &HeaderMap) -> Result<Option<&str>, Status> {
+    let mut values = headers.get_all(AUTHORIZATION).iter();
+    let Some(value) = values.next() else { return Ok(None) };
+    if values.next().is_some() {
+        return Err(Status::unauthenticated("more than one authorization"));
+    }
+    let text = value.to_str().map_err(|_| Status::unauthenticated("the authorization is no text"))?.trim();
+    let token = match text.split_at_checked(BEARER.len()) {
+        Some((scheme, rest)) if scheme.eq_ignore_ascii_case(BEARER) => rest.trim(),
+        _ => text,
+    };
+    if token.is_empty() { Err(Status::unauthenticated("the token is empty")) } else { Ok(Some(token)) }
+}
+
+/// The status of a refusal of the operations.
+pub(super) fn refusal(refused: Refusal) -> Status {
+    let text = refused.info();
+    match refused.code.status() {
+        401 => Status::unauthenticated(text),
+        403 => Status::permission_denied(text),
+        429 => Status::resource_exhausted(text),
+        503 => Status::unavailable(text),
+        _ => Status::internal(text),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tokens_come_as_the_api_takes_them() {
+        let of = |values: &[&'static str]| {
+            let pairs = values.iter().map(|value| (AUTHORIZATION, value.parse().expect("text")));
+            let mut headers = HeaderMap::new();
+            for (name, value) in pairs {
+                headers.append(name, value);
+            }
+            presented_token(&headers).map(|token| token.map(str::to_owned)).map_err(|status| status.code())
+        };
+        assert_eq!(of(&[]), Ok(None));
+        for one in ["abc", "Bearer abc", "bearer  abc "] {
+            assert_eq!(of(&[one]), Ok(Some("abc".to_owned())), "{one}");
+        }
+        for none in [&[""][..], &["Bearer "], &["a", "b"]] {
+            assert_eq!(of(none), Err(tonic::Code::Unauthenticated), "{none:?}");
+        }
+    }
+}

@@ -1,0 +1,131 @@
+//! The door of gRPC on its listeners.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use anyhow::Context as _;
+use axum::Router;
+use axum::middleware::from_fn_with_state;
+use tokio::net::TcpListener;
+use tokio_util::sync::CancellationToken;
+
+use super::bind;
+use crate::api;
+use crate::budget::Budget;
+use crate::config::{CompatAuth, Config};
+use crate::connections::{Listener, Protocol};
+use crate::grpc::{Grpc, GrpcSettings, Health};
+use crate::hosts::Hosts;
+use crate::operations::Operations;
+use crate::raft::node::Node;
+use crate::xds::{Context, Session, Source};
+
+/// Listeners of gRPC that are bound.
+pub(super) struct GrpcListeners(Vec<TcpListener>);
+
+impl GrpcListeners {
+    pub(super) async fn bind(config: &Config) -> anyhow::Result<GrpcListeners> {
+        let mut listeners = Vec::new();
+        for address in &config.grpc_addrs {
+            listeners.push(bind("--grpc-addr", *address).await?);
+        }
+        Ok(GrpcListeners(listeners))
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = &TcpListener> {
+        self.0.iter()
+    }
+
+    pub(super) fn addresses(&self) -> anyhow::Result<Vec<SocketAddr>> {
+        self.0.iter().map(|listener| Ok(listener.local_addr()?)).collect()
+    }
+
+    /// The same services on each of them.
+    pub(super) fn doors(self, config: &Config, router: &Router) -> impl Iterator<Item = Listener> {
+        let door = |listener| Listener {
+            name: "grpc",
+            listener,
+            router: router.clone(),
+            tls: config.tls.clone(),
+            protocol: Protocol::Http2,
+        };
+        self.0.into_iter().map(door)
+    }
+}
+
+/// Parts of a node that its door of gRPC is made of.
+pub(super) struct Parts<S> {
+    pub(super) node: Node,
+    pub(super) operations: Arc<Operations>,
+    pub(super) source: Arc<S>,
+    pub(super) budget: Budget,
+    pub(super) health: Health,
+    /// Ends all streams.
+    pub(super) ending: CancellationToken,
+}
+
+/// All services of gRPC.
+pub(super) fn router<S: Source>(config: &Config, parts: Parts<S>) -> anyhow::Result<Router> {
+    let Parts { node, operations, source, budget, health, ending } = parts;
+    let clock = node.clone();
+    let context = Context {
+        subscribers: node.subscribers().clone(),
+        metrics: node.metrics().clone(),
+        node: node.id().to_string(),
+        max_age: config.tuning.xds.stream_max_age(),
+        shutdown: ending.clone(),
+        clock: Arc::new(move || clock.now()),
+    };
+    let settings = GrpcSettings {
+        is_auth_required: config.tuning.compat_auth == CompatAuth::Required,
+        trusted_proxies: config.tuning.trusted_proxies.clone(),
+        streams_per_address: config.tuning.bounds.connections_per_address,
+        budget,
+        ending,
+    };
+    let tracked = api::Tracked::new("grpc", &node, Hosts::any(), None);
+    let session = Arc::new(Session::new(source, context));
+    let router = Grpc { operations, node, session, health, settings }.router();
+    let router = router.context("the services of gRPC cannot be described")?;
+    Ok(router.layer(from_fn_with_state(tracked, api::track)))
+}
+
+/// No resources at all.
+#[derive(Default)]
+pub(super) struct Nothing(tokio::sync::watch::Sender<u64>);
+
+impl crate::xds::View for () {
+    fn applied_index(&self) -> u64 {
+        0
+    }
+
+    fn all(&self, _: crate::model::mesh::resource::ResourceType) -> crate::model::mesh::resource::Resources {
+        crate::model::mesh::resource::Resources::new()
+    }
+
+    fn get(
+        &self,
+        _: crate::model::mesh::resource::ResourceType,
+        _: &str,
+    ) -> Option<Arc<crate::model::mesh::resource::Resource>> {
+        None
+    }
+}
+
+impl Source for Nothing {
+    type View<'a> = ();
+
+    fn is_ready(&self) -> bool {
+        true
+    }
+
+    fn view(&self, _: &crate::xds::Client) {}
+
+    fn changes(&self) -> tokio::sync::watch::Receiver<u64> {
+        self.0.subscribe()
+    }
+
+    async fn reach(&self, _: u64) -> bool {
+        true
+    }
+}
