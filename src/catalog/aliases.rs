@@ -145,6 +145,11 @@ impl Aliases {
         self.by_name.get(namespace, alias)
     }
 
+    /// All aliases of a namespace, or of all.
+    pub fn all_in(&self, namespace: Option<&str>) -> impl Iterator<Item = &Arc<ServiceAlias>> {
+        self.by_name.values(namespace)
+    }
+
     pub fn len(&self) -> usize {
         self.all.len()
     }

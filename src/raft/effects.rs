@@ -21,10 +21,16 @@ pub(super) struct Effects {
     /// The newest stamp, and whether one of these entries brought it.
     pub(super) clock: Timestamp,
     pub(super) is_stamped: bool,
-    pub(super) changes: Vec<Change>,
+    /// Each with the index of its entry.
+    pub(super) changes: Vec<(u64, Change)>,
     /// Contents that are needed in memory, and are on disk alone.
     pub(super) unread: Vec<Content>,
     pub(super) replies: Vec<(RequestId, CommandReply)>,
+}
+
+/// True for a change that says something of services, and so to clients of xDS.
+pub(super) fn is_of_services(change: &Change) -> bool {
+    matches!(change, Change::Service { .. } | Change::Rules(..) | Change::Instances { .. })
 }
 
 pub(super) fn watch_keys(change: &Change) -> Vec<WatchKey> {

@@ -32,7 +32,7 @@ use super::backup::header_of;
 use super::checkpoint_hashes::Checkpoints;
 use super::contents::{ContentTexts, any_lacks_text};
 use super::cost::{Group, Groups, HELD_MAX, Opened, Payload};
-use super::effects::{Effects, watch_keys};
+use super::effects::{Effects, is_of_services, watch_keys};
 use super::start::Extension;
 use super::state::{Applied, CommandReply, State};
 use super::state_size::Weight;
@@ -276,7 +276,7 @@ impl Machine {
                         let reply = CommandReply { outcomes: applied.outcomes, audit: applied.audit };
                         effects.replies.push((ctx.request, reply));
                     }
-                    effects.changes.extend(applied.changes);
+                    effects.changes.extend(applied.changes.into_iter().map(|change| (log_id.index, change)));
                     effects.unread.extend(applied.unread);
                     edits.extend(applied.edits);
                 }
@@ -306,14 +306,17 @@ impl Machine {
         if effects.is_stamped {
             self.state.clock.observe(effects.clock);
         }
+        // Before the index: who waits for that finds the changes in the feed.
+        let of_services = effects.changes.iter().filter(|(_, change)| is_of_services(change));
+        self.state.feed().push(of_services.cloned());
         self.state.applied.send_replace(effects.applied);
         self.listener.iter().for_each(|listener| listener.applied(&effects.replies));
-        if effects.changes.contains(&Change::Webhooks) {
+        if effects.changes.iter().any(|(_, change)| *change == Change::Webhooks) {
             self.state.webhooks.send_replace(());
         }
         // Before the herd: who wrote does not wait until a hundred thousand were told.
         self.state.replies.answer(effects.replies);
-        self.state.hub().wake(effects.changes.iter().flat_map(watch_keys));
+        self.state.hub().wake(effects.changes.iter().flat_map(|(_, change)| watch_keys(change)));
     }
 
     /// Puts the state of an installed snapshot in place of the present one. Every watcher wakes:
@@ -328,6 +331,7 @@ impl Machine {
         drop(held);
         *self.progress.lock() = progress;
         self.checkpoints.lock().clear();
+        self.state.feed().replaced(applied.index);
         self.state.applied.send_replace(applied);
         self.state.webhooks.send_replace(());
         self.state.hub().wake_all();

@@ -13,9 +13,10 @@ use tokio::time::{Instant, timeout_at};
 use super::clock::Clock;
 use crate::catalog::access::Access;
 use crate::catalog::audit::AuditRow;
-use crate::catalog::{Catalog, Outcome, RequestId};
+use crate::catalog::{Catalog, Change, Outcome, RequestId};
 use crate::format::level::Level;
 use crate::watch::Hub;
+use crate::watch::feed::Feed;
 
 /// Progress of apply on this node.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -44,6 +45,7 @@ pub struct State {
     /// The same of who may ask: every request is looked up.
     access: RwLock<Access>,
     hub: Hub,
+    feed: Feed<Change>,
 }
 
 impl State {
@@ -61,6 +63,7 @@ impl State {
             level,
             access,
             hub,
+            feed: Feed::default(),
         }
     }
 
@@ -103,6 +106,11 @@ impl State {
 
     pub fn hub(&self) -> &Hub {
         &self.hub
+    }
+
+    /// Changes of services, of their instances and of the rules about them.
+    pub fn feed(&self) -> &Feed<Change> {
+        &self.feed
     }
 
     pub fn applied(&self) -> Applied {

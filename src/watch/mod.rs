@@ -10,6 +10,7 @@
 //! Knows nothing of HTTP, of the catalog, or of what a key stands for.
 
 mod budget;
+pub mod feed;
 
 use std::{
     collections::BTreeMap,

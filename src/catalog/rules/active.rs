@@ -52,6 +52,29 @@ impl ActiveOfRule {
     }
 }
 
+/// The releases of one rule that clients see.
+#[derive(Clone, Copy)]
+pub struct RuleInForce<'a> {
+    pub id: &'a Arc<str>,
+    active: &'a ActiveOfRule,
+}
+
+impl<'a> RuleInForce<'a> {
+    /// True if not all clients see the same one.
+    pub fn is_gray(self) -> bool {
+        !self.active.grays.is_empty()
+    }
+
+    pub fn normal(self) -> Option<&'a Arc<RuleRelease>> {
+        self.active.normal.as_ref()
+    }
+
+    /// Gray ones first, highest version first.
+    pub fn all(self) -> impl Iterator<Item = &'a Arc<RuleRelease>> {
+        self.active.all()
+    }
+}
+
 /// The ends under which rules for this service are found.
 pub fn ends_of(namespace: &str, service: &str) -> [End; 4] {
     let end = |namespace: &str, service: &str| End { namespace: namespace.to_owned(), service: service.to_owned() };
@@ -91,9 +114,32 @@ impl Active {
 
     /// The rules of which a release may concern a service, by id.
     fn about(&self, namespace: &str, service: &str) -> impl Iterator<Item = &ActiveOfRule> {
+        self.about_with_ids(namespace, service).map(|(_, active)| active)
+    }
+
+    fn about_with_ids(&self, namespace: &str, service: &str) -> impl Iterator<Item = (&Arc<str>, &ActiveOfRule)> {
         let ends = ends_of(namespace, service);
         let rules: BTreeSet<&Arc<str>> = ends.iter().filter_map(|end| self.of_end.get(end)).flatten().collect();
-        rules.into_iter().filter_map(|rule| self.of_rule.get(rule)).map(Arc::as_ref)
+        rules.into_iter().filter_map(|rule| Some((rule, self.of_rule.get(rule)?.as_ref())))
+    }
+
+    /// The rules of which a release may concern a service, by id.
+    pub fn rules_about(&self, namespace: &str, service: &str) -> impl Iterator<Item = RuleInForce<'_>> {
+        self.about_with_ids(namespace, service).map(|(id, active)| RuleInForce { id, active })
+    }
+
+    /// The release of a rule that a client with these labels sees.
+    pub fn release_for<'a>(
+        &self,
+        rule_id: &str,
+        label: impl Fn(&str) -> Option<&'a str>,
+    ) -> Option<&Arc<RuleRelease>> {
+        self.of_rule.get(rule_id)?.for_client(label)
+    }
+
+    /// The ends of all releases of a rule that clients see.
+    pub(in crate::catalog) fn ends_of_rule(&self, rule_id: &str) -> BTreeSet<End> {
+        self.of_rule.get(rule_id).map(|active| active.ends()).unwrap_or_default()
     }
 
     /// True if a release of the rule that clients see has one of these ends.

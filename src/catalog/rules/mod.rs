@@ -4,7 +4,7 @@ mod active;
 mod changes;
 
 use std::cmp::Ordering;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use imbl::OrdMap;
@@ -19,10 +19,10 @@ use crate::model::grant::ReadScope;
 use crate::model::release::ReleaseState;
 use crate::model::rule::matching::ALL;
 use crate::model::rule::release::RuleRelease;
-use crate::model::rule::{Family, Rule};
+use crate::model::rule::{End, Family, Rule};
 use crate::model::text::NameFilter;
 use crate::model::time::Timestamp;
-pub use active::{Active, ends_of};
+pub use active::{Active, RuleInForce, ends_of};
 
 /// Columns of the texts that lists filter by.
 const NAME: usize = 0;
@@ -376,9 +376,11 @@ impl RuleBook {
     pub(super) fn put_release(&mut self, release: RuleRelease, changes: &mut ChangeSet) -> Arc<RuleRelease> {
         changes.put(&release);
         let was_active = self.release(&release.rule.id, &release.name).is_some_and(|old| old.active);
+        let mut ends = self.active.ends_of_rule(&release.rule.id);
         let release = self.load_release(release);
         if was_active || release.active {
-            changes.changed(Change::Rules(release.rule.family(), release.rule.ends()));
+            ends.extend(self.active.ends_of_rule(&release.rule.id));
+            changes.changed(change_of(&release, ends));
         }
         release
     }
@@ -386,7 +388,7 @@ impl RuleBook {
     pub(super) fn remove_release(&mut self, release: &RuleRelease, changes: &mut ChangeSet) {
         changes.delete(release);
         if release.active {
-            changes.changed(Change::Rules(release.rule.family(), release.rule.ends()));
+            changes.changed(change_of(release, self.active.ends_of_rule(&release.rule.id)));
         }
         self.active.remove(release);
         self.releases_by_id.remove(release.id.as_str());
@@ -419,6 +421,12 @@ impl RuleBook {
         self.releases.insert(release.clone());
         release
     }
+}
+
+/// Which release of a rule a client sees has changed: so it has for the services that another release is about.
+fn change_of(release: &RuleRelease, mut ends: BTreeSet<End>) -> Change {
+    ends.extend(release.rule.ends());
+    Change::Rules(release.rule.family(), ends.into_iter().collect())
 }
 
 /// The order of a list of the releases of many rules: newest change first, then by rule and highest version.

@@ -1,0 +1,102 @@
+//! Endpoints: instances by place and weight, ranked.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use super::{Draft, Site, UnitKey};
+use crate::model::instance::{Instance, Location};
+use crate::model::mesh::resource::ResourceType;
+use crate::proto::envoy::config::core::v3 as core;
+use crate::proto::envoy::config::endpoint::v3 as endpoint;
+use crate::xds::build::listener::address_of;
+use crate::xds::client::Place;
+use crate::xds::names::ClusterName;
+
+/// In percent: a priority is used whole while anything in it is healthy.
+const OVERPROVISIONING: u32 = 10_000;
+
+/// An instance at a priority; numbers may have gaps.
+#[derive(Clone, Copy)]
+pub(super) struct Ranked<'a> {
+    pub(super) rank: u32,
+    pub(super) instance: &'a Arc<Instance>,
+}
+
+/// The endpoints of all clusters of a service.
+pub(super) fn of_service(site: &mut Site<'_>, key: &UnitKey, place: Option<&Place>) -> Vec<Draft> {
+    let Some(service) = site.service(&key.name) else { return Vec::new() };
+    let all: Vec<_> = site.instances(&service).into_iter().map(|instance| Ranked { rank: 0, instance }).collect();
+    let name = ClusterName { service, set: None, place: place.cloned() }.to_string();
+    let name = site.name(ResourceType::Endpoints, &name);
+    vec![Draft::of(ResourceType::Endpoints, &name, &assignment(&name, all))]
+}
+
+/// Identity of a locality.
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
+struct Class<'a> {
+    rank: u32,
+    region: &'a str,
+    zone: &'a str,
+    campus: &'a str,
+    weight: u32,
+}
+
+/// An assignment of the instances that take traffic, each address at its first place only.
+pub(super) fn assignment(name: &str, mut ranked: Vec<Ranked<'_>>) -> endpoint::ClusterLoadAssignment {
+    ranked.sort_by(|one, other| (one.rank, &one.instance.id).cmp(&(other.rank, &other.instance.id)));
+    let mut addresses = BTreeSet::new();
+    let mut classes: BTreeMap<Class<'_>, Vec<endpoint::LbEndpoint>> = BTreeMap::new();
+    for Ranked { rank, instance } in ranked {
+        let takes_traffic = !instance.isolate && instance.weight > 0;
+        let Some(address) = instance.host.parse::<IpAddr>().ok().filter(|_| takes_traffic) else { continue };
+        if addresses.insert((address, instance.port)) {
+            let Location { region, zone, campus } = &instance.location;
+            let class = Class { rank, region, zone, campus, weight: instance.weight };
+            classes.entry(class).or_default().push(endpoint_of(address, instance));
+        }
+    }
+    endpoint::ClusterLoadAssignment {
+        cluster_name: name.to_owned(),
+        endpoints: localities(classes),
+        policy: Some(endpoint::cluster_load_assignment::Policy { overprovisioning_factor: Some(OVERPROVISIONING) }),
+    }
+}
+
+fn endpoint_of(address: IpAddr, instance: &Instance) -> endpoint::LbEndpoint {
+    let health = if instance.healthy { core::HealthStatus::Healthy } else { core::HealthStatus::Unhealthy };
+    let address = Some(address_of(&address.to_string(), instance.port));
+    let endpoint = endpoint::Endpoint { address, ..Default::default() };
+    endpoint::LbEndpoint {
+        health_status: health.into(),
+        load_balancing_weight: Some(instance.weight),
+        host_identifier: Some(endpoint::lb_endpoint::HostIdentifier::Endpoint(endpoint)),
+        ..Default::default()
+    }
+}
+
+/// Localities by priorities without gaps.
+fn localities(classes: BTreeMap<Class<'_>, Vec<endpoint::LbEndpoint>>) -> Vec<endpoint::LocalityLbEndpoints> {
+    let weight_of = |class: &Class<'_>, endpoints: &Vec<endpoint::LbEndpoint>| {
+        u64::from(class.weight).saturating_mul(endpoints.len() as u64)
+    };
+    let total = classes.iter().map(|(class, endpoints)| weight_of(class, endpoints)).fold(0, u64::saturating_add);
+    // What a priority weighs together has to fit into 32 bits.
+    let divisor = total.div_ceil(u32::MAX.into()).max(1);
+    let ranks: BTreeSet<u32> = classes.keys().map(|class| class.rank).collect();
+    let priorities: BTreeMap<u32, u32> = ranks.into_iter().zip(0..).collect();
+    let locality = |(class, lb_endpoints): (Class<'_>, Vec<endpoint::LbEndpoint>)| {
+        let weight = (weight_of(&class, &lb_endpoints) / divisor).max(1);
+        endpoint::LocalityLbEndpoints {
+            locality: Some(core::Locality {
+                region: class.region.to_owned(),
+                zone: class.zone.to_owned(),
+                sub_zone: format!("{};w={}", class.campus, class.weight),
+            }),
+            lb_endpoints,
+            load_balancing_weight: Some(u32::try_from(weight).unwrap_or(u32::MAX)),
+            priority: priorities[&class.rank],
+        }
+    };
+    classes.into_iter().map(locality).collect()
+}

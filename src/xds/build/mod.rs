@@ -1,0 +1,107 @@
+//! Resources made from a scene: the messages, what each of them was made from, and what was asked about the client.
+//!
+//! What is made at once is a *unit*: the resources of one kind that belong to one service. It is made anew as a whole
+//! when one of the subjects changes that it read.
+
+mod cluster;
+mod endpoints;
+mod listener;
+mod routes;
+mod site;
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use prost::Message;
+use sha2::{Digest, Sha256};
+
+use super::client::Place;
+use super::names::ServiceName;
+use crate::model::mesh::Dialect;
+use crate::model::mesh::resource::{Resource, ResourceType, Version};
+use crate::model::rule::release::RuleRelease;
+
+pub use listener::{inbound_listener, outbound_listener};
+pub use routes::{Host, outbound};
+pub use site::Site;
+
+/// Kind of a unit.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum UnitKind {
+    /// The listener of a gRPC client.
+    Listener,
+    /// The routes of a gRPC client.
+    Routes,
+    /// The virtual host for proxies, which routes of a namespace are made of.
+    Host,
+    Clusters,
+    /// For callers of a place, or for all.
+    Endpoints(Option<Place>),
+    /// The routes of the proxy beside the service.
+    Inbound,
+}
+
+/// Identity of a unit.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct UnitKey {
+    pub kind: UnitKind,
+    pub dialect: Dialect,
+    /// A service, or an alias of one.
+    pub name: ServiceName,
+    /// Authority that all names stand under.
+    pub authority: Option<Arc<str>>,
+}
+
+/// What one unit consists of.
+#[derive(Debug, Default)]
+pub struct Unit {
+    pub resources: Vec<Arc<Resource>>,
+    pub host: Option<Host>,
+}
+
+impl Unit {
+    pub fn named(&self, name: &str) -> Option<&Arc<Resource>> {
+        self.resources.iter().find(|resource| &*resource.name == name)
+    }
+}
+
+/// Makes a unit; an empty one for what is not there or not seen.
+pub fn unit(site: &mut Site<'_>, key: &UnitKey) -> Unit {
+    let made = match &key.kind {
+        UnitKind::Host => return Unit { host: routes::host(site, &key.name), resources: Vec::new() },
+        UnitKind::Listener => listener::of_service(site, key),
+        UnitKind::Routes => routes::of_service(site, key),
+        UnitKind::Clusters => cluster::of_service(site, key),
+        UnitKind::Endpoints(place) => endpoints::of_service(site, key, place.as_ref()),
+        UnitKind::Inbound => routes::inbound(site, key),
+    };
+    let index = site.index();
+    Unit { resources: made.into_iter().map(|draft| Arc::new(draft.finish(index))).collect(), host: None }
+}
+
+/// A resource without its version.
+pub struct Draft {
+    pub kind: ResourceType,
+    pub name: Arc<str>,
+    pub bytes: Bytes,
+    pub releases: Vec<Arc<RuleRelease>>,
+    pub clusters: Vec<Arc<str>>,
+}
+
+impl Draft {
+    pub fn of(kind: ResourceType, name: &str, message: &impl Message) -> Draft {
+        let bytes = message.encode_to_vec().into();
+        Draft { kind, name: name.into(), bytes, releases: Vec::new(), clusters: Vec::new() }
+    }
+
+    pub fn finish(self, index: u64) -> Resource {
+        let Draft { kind, name, bytes, releases, clusters } = self;
+        let version = Version { index, hash: hash_of(&bytes) };
+        Resource { kind, name, version, bytes, releases, clusters }
+    }
+}
+
+/// The first 64 bits of the SHA-256.
+fn hash_of(bytes: &[u8]) -> u64 {
+    Sha256::digest(bytes).iter().take(8).fold(0, |number, byte| number << 8 | u64::from(*byte))
+}

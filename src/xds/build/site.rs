@@ -1,0 +1,114 @@
+//! Site on which one unit is made: it hands out what is read of the scene, and notes that and what was asked.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use crate::model::instance::Instance;
+use crate::model::mesh::resource::ResourceType;
+use crate::model::rule::Family;
+use crate::model::rule::release::RuleRelease;
+use crate::xds::names::{ServiceName, federated};
+use crate::xds::questions::Questions;
+use crate::xds::world::{Facets, Newest, Scene};
+
+/// Subjects that something was made from.
+pub type Reads = BTreeMap<ServiceName, Facets>;
+
+/// Place at which a unit is made.
+pub struct Site<'a> {
+    pub scene: &'a Scene,
+    pub questions: Questions<'a>,
+    newest: &'a Newest,
+    authority: Option<Arc<str>>,
+    reads: Reads,
+    index: u64,
+}
+
+impl<'a> Site<'a> {
+    pub fn new(scene: &'a Scene, newest: &'a Newest, questions: Questions<'a>, authority: Option<Arc<str>>) -> Self {
+        Site { scene, questions, newest, authority, reads: Reads::new(), index: 0 }
+    }
+
+    /// Newest index among the subjects that were read so far.
+    pub fn index(&self) -> u64 {
+        self.index
+    }
+
+    /// Ends the work: the questions that were asked, and the subjects that were read.
+    pub fn finish(self) -> (Questions<'a>, Reads) {
+        (self.questions, self.reads)
+    }
+
+    /// Name of a resource as clients of this unit say it.
+    pub fn name(&self, kind: ResourceType, name: &str) -> String {
+        match &self.authority {
+            Some(authority) => federated(authority, kind, name),
+            None => name.to_owned(),
+        }
+    }
+
+    /// The service of this name, or that the alias of this name stands for, if it is there and seen.
+    pub fn resolve(&mut self, name: &ServiceName) -> Option<ServiceName> {
+        self.read(name, Facets::SERVICE);
+        let service = match self.scene.alias(name) {
+            Some(alias) => ServiceName::new(&alias.namespace, &alias.service),
+            None => name.clone(),
+        };
+        self.service(&service)
+    }
+
+    /// The service of this name, if it is there and seen.
+    pub fn service(&mut self, name: &ServiceName) -> Option<ServiceName> {
+        self.read(name, Facets::SERVICE);
+        (self.scene.has_service(name) && self.questions.sees(name)).then(|| name.clone())
+    }
+
+    /// The instances of a service, by id.
+    pub fn instances(&mut self, name: &ServiceName) -> Vec<&'a Arc<Instance>> {
+        self.read(name, Facets::INSTANCES);
+        self.scene.instances.all_of(&name.namespace, &name.service).collect()
+    }
+
+    /// The releases of rules about a service that are in force for the client: by priority, then by id of the rule.
+    pub fn releases(&mut self, family: Family, name: &ServiceName) -> Vec<&'a Arc<RuleRelease>> {
+        self.read(name, Facets::rules(family));
+        let mut chosen = Vec::new();
+        for rule in self.scene.rules.of(family).active().rules_about(&name.namespace, &name.service) {
+            chosen.extend(match rule.is_gray() {
+                false => rule.normal(),
+                true => {
+                    let id = self.questions.release(family, rule.id);
+                    rule.all().find(|release| Some(release.id.as_str()) == id.as_deref())
+                }
+            });
+        }
+        chosen.retain(|release| is_about(release, name));
+        chosen.sort_by(|one, other| (one.rule.priority, &one.rule.id).cmp(&(other.rule.priority, &other.rule.id)));
+        chosen
+    }
+
+    /// All releases of rules about a service that are in force for any client: by rule, then by version.
+    pub fn all_releases(&mut self, family: Family, name: &ServiceName) -> Vec<&'a Arc<RuleRelease>> {
+        self.read(name, Facets::rules(family));
+        all_releases(self.scene, family, name)
+    }
+
+    fn read(&mut self, name: &ServiceName, facets: Facets) {
+        self.index = self.index.max(self.newest.of(name, facets));
+        match self.reads.get_mut(name) {
+            Some(known) => *known = known.with(facets),
+            None => drop(self.reads.insert(name.clone(), facets)),
+        }
+    }
+}
+
+/// All releases of rules about a service that are in force for any client.
+pub fn all_releases<'a>(scene: &'a Scene, family: Family, name: &ServiceName) -> Vec<&'a Arc<RuleRelease>> {
+    let rules = scene.rules.of(family).active().rules_about(&name.namespace, &name.service);
+    rules.flat_map(|rule| rule.all()).filter(|release| is_about(release, name)).collect()
+}
+
+fn is_about(release: &RuleRelease, name: &ServiceName) -> bool {
+    let covers = || release.rule.ends().iter().any(|end| end.covers(&name.namespace, &name.service));
+    release.rule.enable && covers()
+}

@@ -1,0 +1,341 @@
+//! Names of resources.
+//!
+//! | name | resource |
+//! |---|---|
+//! | `NAMESPACE/SERVICE` | listener and routes of a service for gRPC, its cluster and endpoints |
+//! | `NAMESPACE/SERVICE\|HEX12` | cluster and endpoints of a set of labels |
+//! | `…@REGION/ZONE/CAMPUS` | endpoints as callers of that place prefer them |
+//! | `outbound`, `outbound/NAMESPACE` | routes to all services, or to those of a namespace, for proxies |
+//! | `inbound/NAMESPACE/SERVICE` | routes and cluster of the service beside a proxy |
+//!
+//! A namespace ends at the first `/`; one in a namespace is written `%2F`. Behind `xdstp://AUTHORITY/TYPE/` stands a
+//! name with everything escaped that a URI has no room for.
+
+use std::fmt::{self, Write};
+use std::sync::Arc;
+
+use super::client::Place;
+use crate::model::mesh::resource::ResourceType;
+use crate::model::rule::matching::ALL;
+use crate::model::rule::traffic::ServiceKey;
+
+pub const OUTBOUND: &str = "outbound";
+pub const INBOUND: &str = "inbound";
+
+/// A service by namespace and name, or an alias of one; cheap to clone.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ServiceName {
+    pub namespace: Arc<str>,
+    pub service: Arc<str>,
+}
+
+impl ServiceName {
+    pub fn new(namespace: &str, service: &str) -> ServiceName {
+        ServiceName { namespace: namespace.into(), service: service.into() }
+    }
+
+    /// True of a service that this names, where `*` stands for every one.
+    pub fn covers(&self, name: &ServiceName) -> bool {
+        let is = |pattern: &str, text: &str| pattern == ALL || pattern == text;
+        is(&self.namespace, &name.namespace) && is(&self.service, &name.service)
+    }
+
+    fn parse(text: &str) -> Option<ServiceName> {
+        let (namespace, service) = text.split_once('/')?;
+        let is_whole = !namespace.is_empty() && !service.is_empty();
+        is_whole.then(|| ServiceName::new(&unescaped(namespace), service))
+    }
+}
+
+impl From<&ServiceKey> for ServiceName {
+    fn from(key: &ServiceKey) -> Self {
+        ServiceName::new(&key.namespace, &key.service)
+    }
+}
+
+impl fmt::Display for ServiceName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write_escaped(f, &self.namespace, is_in_namespace)?;
+        write!(f, "/{}", self.service)
+    }
+}
+
+/// Digits that tell one set of labels from others of a service.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct SetDigits(pub [u8; 6]);
+
+impl SetDigits {
+    fn parse(text: &str) -> Option<SetDigits> {
+        let mut digits = [0; 6];
+        let is_lower = text.bytes().all(|byte| byte.is_ascii_digit() || matches!(byte, b'a'..=b'f'));
+        (is_lower && hex::decode_to_slice(text, &mut digits).is_ok()).then_some(SetDigits(digits))
+    }
+}
+
+impl fmt::Display for SetDigits {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+    }
+}
+
+/// Name of a cluster, or of its endpoints.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ClusterName {
+    pub service: ServiceName,
+    /// None for all instances of the service.
+    pub set: Option<SetDigits>,
+    /// Place of the callers, in names of endpoints alone.
+    pub place: Option<Place>,
+}
+
+impl ClusterName {
+    pub fn parse(text: &str) -> Option<ClusterName> {
+        let (cluster, place) = match text.split_once('@') {
+            Some((cluster, place)) => (cluster, Some(parse_place(place)?)),
+            None => (text, None),
+        };
+        let (service, set) = match cluster.split_once('|') {
+            Some((service, set)) => (service, Some(SetDigits::parse(set)?)),
+            None => (cluster, None),
+        };
+        Some(ClusterName { service: ServiceName::parse(service)?, set, place })
+    }
+}
+
+impl fmt::Display for ClusterName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.service)?;
+        if let Some(set) = &self.set {
+            write!(f, "|{set}")?;
+        }
+        let Some(Place { region, zone, campus }) = &self.place else { return Ok(()) };
+        for (between, part) in [('@', region), ('/', zone), ('/', campus)] {
+            f.write_char(between)?;
+            write_escaped(f, part, is_in_place)?;
+        }
+        Ok(())
+    }
+}
+
+/// Name of a resource, as a client of one dialect means it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Name {
+    Service(ServiceName),
+    Cluster(ClusterName),
+    /// Of all namespaces, or of one.
+    Outbound(Option<Arc<str>>),
+    Inbound(ServiceName),
+    /// The listener beside a service.
+    InboundListener,
+}
+
+impl Name {
+    /// Name of a listener or of routes for gRPC.
+    pub fn of_service(text: &str) -> Option<Name> {
+        ServiceName::parse(text).map(Name::Service)
+    }
+
+    /// Name of endpoints, or of a cluster for gRPC.
+    pub fn of_cluster(text: &str) -> Option<Name> {
+        ClusterName::parse(text).map(Name::Cluster)
+    }
+
+    /// Name of a listener for proxies.
+    pub fn of_proxy_listener(text: &str) -> Option<Name> {
+        match text {
+            OUTBOUND => Some(Name::Outbound(None)),
+            INBOUND => Some(Name::InboundListener),
+            _ => None,
+        }
+    }
+
+    /// Name of routes for proxies.
+    pub fn of_proxy_routes(text: &str) -> Option<Name> {
+        match text.split_once('/') {
+            None => (text == OUTBOUND).then_some(Name::Outbound(None)),
+            Some((OUTBOUND, "")) => None,
+            Some((OUTBOUND, namespace)) if !namespace.contains('/') => {
+                Some(Name::Outbound(Some(unescaped(namespace).into())))
+            }
+            Some((INBOUND, service)) => ServiceName::parse(service).map(Name::Inbound),
+            Some(_) => None,
+        }
+    }
+}
+
+/// Name of the routes to the services of a namespace, or to all, for proxies.
+pub fn outbound(namespace: Option<&str>) -> String {
+    let mut name = OUTBOUND.to_owned();
+    if let Some(namespace) = namespace {
+        name.push('/');
+        push_escaped(&mut name, namespace, is_in_namespace);
+    }
+    name
+}
+
+/// Name of the routes, and of the cluster, of the service beside a proxy.
+pub fn inbound(service: &ServiceName) -> String {
+    format!("{INBOUND}/{service}")
+}
+
+/// A name under an authority.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Federated<'a> {
+    pub authority: &'a str,
+    pub kind: ResourceType,
+    /// The name below it, escaped, and without context parameters.
+    pub escaped: &'a str,
+}
+
+impl<'a> Federated<'a> {
+    /// None for a name that is under no authority, or not well made.
+    pub fn parse(text: &'a str) -> Option<Federated<'a>> {
+        let (authority, rest) = text.strip_prefix("xdstp://")?.split_once('/')?;
+        let (kind, rest) = rest.split_once('/')?;
+        let kind = ResourceType::ALL.into_iter().find(|known| short_type(*known) == kind)?;
+        let escaped = rest.split(['?', '#']).next().filter(|name| !name.is_empty())?;
+        Some(Federated { authority, kind, escaped })
+    }
+
+    pub fn name(&self) -> String {
+        unescaped(self.escaped)
+    }
+}
+
+/// A name under an authority, as a resource says it.
+pub fn federated(authority: &str, kind: ResourceType, name: &str) -> String {
+    let mut text = format!("xdstp://{authority}/{}/", short_type(kind));
+    push_escaped(&mut text, name, is_in_uri);
+    text
+}
+
+fn short_type(kind: ResourceType) -> &'static str {
+    kind.type_url().rsplit('/').next().unwrap_or_default()
+}
+
+fn parse_place(text: &str) -> Option<Place> {
+    let mut parts = text.split('/').map(unescaped);
+    let (region, zone, campus) = (parts.next()?, parts.next()?, parts.next()?);
+    parts.next().is_none().then_some(Place { region, zone, campus })
+}
+
+fn is_in_namespace(byte: u8) -> bool {
+    byte != b'/' && byte != b'%'
+}
+
+fn is_in_place(byte: u8) -> bool {
+    byte.is_ascii_graphic() && !matches!(byte, b'/' | b'%' | b'@' | b'|')
+}
+
+/// Characters of a path of a URI.
+fn is_in_uri(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || b"-._~!$&'()*+,;=:@/".contains(&byte)
+}
+
+fn push_escaped(text: &mut String, part: &str, is_kept: fn(u8) -> bool) {
+    write_escaped(text, part, is_kept).expect("a text takes everything");
+}
+
+fn write_escaped(to: &mut impl Write, text: &str, is_kept: fn(u8) -> bool) -> fmt::Result {
+    for character in text.chars() {
+        let mut bytes = [0; 4];
+        let bytes = character.encode_utf8(&mut bytes).as_bytes();
+        if bytes.iter().all(|byte| is_kept(*byte)) {
+            to.write_char(character)?;
+        } else {
+            bytes.iter().try_for_each(|byte| write!(to, "%{byte:02X}"))?;
+        }
+    }
+    Ok(())
+}
+
+/// Takes `%2F` for `/`; what is no such number stays.
+fn unescaped(text: &str) -> String {
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text.as_bytes();
+    while let Some((&first, behind)) = rest.split_first() {
+        let number = behind.get(..2).filter(|_| first == b'%').and_then(|digits| {
+            let digits = std::str::from_utf8(digits).ok().filter(|digits| digits.bytes().all(|d| d.is_ascii_hexdigit()))?;
+            u8::from_str_radix(digits, 16).ok()
+        });
+        bytes.push(number.unwrap_or(first));
+        rest = if number.is_some() { &behind[2..] } else { behind };
+    }
+    String::from_utf8(bytes).unwrap_or_else(|_| text.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn cluster(service: (&str, &str), set: Option<[u8; 6]>, place: Option<[&str; 3]>) -> ClusterName {
+        let place = place.map(|[region, zone, campus]| Place {
+            region: region.into(),
+            zone: zone.into(),
+            campus: campus.into(),
+        });
+        ClusterName { service: ServiceName::new(service.0, service.1), set: set.map(SetDigits), place }
+    }
+
+    #[test]
+    fn clusters_are_written_and_read() {
+        let digits = Some([0, 1, 2, 0xab, 0xcd, 0xef]);
+        let rows = [
+            ("shop/pay", cluster(("shop", "pay"), None, None)),
+            ("shop/pay|000102abcdef", cluster(("shop", "pay"), digits, None)),
+            ("shop/pay@eu/eu-1/c1", cluster(("shop", "pay"), None, Some(["eu", "eu-1", "c1"]))),
+            ("shop/pay|000102abcdef@eu//", cluster(("shop", "pay"), digits, Some(["eu", "", ""]))),
+            ("a%2Fb/c/d", cluster(("a/b", "c/d"), None, None)),
+            ("a/b/c", cluster(("a", "b/c"), None, None)),
+            ("s/p@a%2Fb/%40%7C/%C3%A9%20", cluster(("s", "p"), None, Some(["a/b", "@|", "é "]))),
+        ];
+        for (text, name) in rows {
+            assert_eq!(name.to_string(), text);
+            assert_eq!(ClusterName::parse(text).as_ref(), Some(&name), "{text}");
+        }
+        for text in ["", "shop", "/pay", "shop/", "s/p|", "s/p|00", "s/p|000102ABCDEF", "s/p@", "s/p@a/b", "s/p@a/b/c/d"] {
+            assert_eq!(ClusterName::parse(text), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn names_of_proxies_are_read() {
+        let service = ServiceName::new("a/b", "c");
+        let rows = [
+            ("outbound", Some(Name::Outbound(None))),
+            ("outbound/a%2Fb", Some(Name::Outbound(Some("a/b".into())))),
+            ("inbound/a%2Fb/c", Some(Name::Inbound(service.clone()))),
+            ("outbound/", None),
+            ("outbound/a/b", None),
+            ("inbound", None),
+            ("inbound/a", None),
+            ("shop/pay", None),
+        ];
+        for (text, name) in rows {
+            assert_eq!(Name::of_proxy_routes(text), name, "{text}");
+        }
+        assert_eq!((outbound(None).as_str(), outbound(Some("a/b")).as_str()), ("outbound", "outbound/a%2Fb"));
+        assert_eq!(inbound(&service), "inbound/a%2Fb/c");
+        assert_eq!(Name::of_proxy_listener("inbound"), Some(Name::InboundListener));
+        assert_eq!(Name::of_proxy_listener("shop/pay"), None);
+    }
+
+    #[test]
+    fn names_under_an_authority_are_escaped() {
+        let text = "xdstp://thuban.example/envoy.config.cluster.v3.Cluster/a%252Fb/c%7C000102abcdef?zone=a";
+        let read = Federated::parse(text).expect("well made");
+        assert_eq!((read.authority, read.kind), ("thuban.example", ResourceType::Cluster));
+        assert_eq!(read.name(), "a%2Fb/c|000102abcdef");
+        assert_eq!(federated(read.authority, read.kind, &read.name()), text.trim_end_matches("?zone=a"));
+        for text in ["shop/pay", "xdstp://a", "xdstp://a/b/c", "xdstp://a/envoy.config.cluster.v3.Cluster/"] {
+            assert_eq!(Federated::parse(text), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn escapes_that_are_none_stay() {
+        for text in ["a%", "a%2", "a%zz", "%ff", "%+1", "a%é"] {
+            assert_eq!(unescaped(text), text);
+        }
+    }
+}

@@ -1,0 +1,320 @@
+//! Questions about a client while resources are made, and their answers: who gives the same answers shares the bytes.
+//!
+//! All that depends on the client is asked here. What was asked depends on the answers before alone, so the resources
+//! of all clients are the leaves of one tree of questions, which goes as soon as something changes that they were made
+//! from.
+
+use std::cell::RefCell;
+use std::collections::{HashMap, HashSet};
+use std::hash::{Hash, Hasher};
+use std::sync::Arc;
+
+use super::client::{Client, Place};
+use super::names::ServiceName;
+use super::world::Scene;
+use crate::model::mesh::Dialect;
+use crate::model::mesh::plan::{Abilities, CallerCondition};
+use crate::model::rule::Family;
+use crate::model::rule::matching::{ALL, MatchString};
+
+/// A question about a client.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Question {
+    /// Which release of a rule is in force for it.
+    Release(u8, Arc<str>),
+    /// It sees a service.
+    Sees(ServiceName),
+    /// It meets a condition on the caller of a service in this namespace.
+    Meets(Arc<str>, Caller),
+    /// Its own namespace.
+    Namespace,
+    /// It is a gateway; it takes expressions of any size.
+    IsGateway,
+    TakesLargeExpressions,
+    Address,
+    Label(Arc<str>),
+    Place,
+}
+
+/// A condition on the caller.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Caller {
+    Is(ServiceName),
+    Service(String, Condition),
+    Ip(Condition),
+    Metadata(String, Condition),
+}
+
+/// A condition on a text; it holds for every one without it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Condition(Option<MatchString>);
+
+impl Condition {
+    fn of(condition: Option<&MatchString>) -> Condition {
+        Condition(condition.cloned())
+    }
+
+    fn holds(&self, value: Option<&str>) -> bool {
+        let meets = |value: &str| self.0.as_ref().is_none_or(|is| is.is_open() || is.matches(value));
+        value.is_some_and(meets)
+    }
+}
+
+impl Hash for Condition {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.0.as_ref().map(|condition| &condition.value).hash(state);
+    }
+}
+
+impl Caller {
+    fn of(condition: &CallerCondition<'_>) -> Caller {
+        match condition {
+            CallerCondition::Is(end) => Caller::Is(ServiceName::new(&end.namespace, &end.service)),
+            CallerCondition::Service { namespace, condition } => {
+                Caller::Service((*namespace).to_owned(), Condition::of(*condition))
+            }
+            CallerCondition::Ip(condition) => Caller::Ip(Condition::of(*condition)),
+            CallerCondition::Metadata { key, condition } => {
+                Caller::Metadata((*key).to_owned(), Condition::of(*condition))
+            }
+        }
+    }
+}
+
+/// An answer to a question.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Answer {
+    Is(bool),
+    /// A text, or the id of a release.
+    Text(Option<Arc<str>>),
+    Place(Place),
+}
+
+impl Answer {
+    fn is(&self) -> bool {
+        matches!(self, Answer::Is(true))
+    }
+
+    fn text(self) -> Option<Arc<str>> {
+        match self {
+            Answer::Text(text) => text,
+            Answer::Is(_) | Answer::Place(_) => None,
+        }
+    }
+}
+
+/// A client that is asked about one scene; no question is answered twice.
+pub struct Witness<'a> {
+    pub client: &'a Client,
+    scene: &'a Scene,
+    known: RefCell<HashMap<Question, Answer>>,
+}
+
+impl<'a> Witness<'a> {
+    pub fn new(scene: &'a Scene, client: &'a Client) -> Self {
+        Witness { client, scene, known: RefCell::default() }
+    }
+
+    pub fn answer(&self, question: &Question) -> Answer {
+        if let Some(answer) = self.known.borrow().get(question) {
+            return answer.clone();
+        }
+        let answer = self.judge(question);
+        self.known.borrow_mut().insert(question.clone(), answer.clone());
+        answer
+    }
+
+    fn judge(&self, question: &Question) -> Answer {
+        let client = self.client;
+        let text = |text: Option<&str>| Answer::Text(text.map(Arc::from));
+        match question {
+            Question::Release(family, rule) => {
+                let family = Family::ALL.iter().copied().find(|known| *known as u8 == *family);
+                let release = family.and_then(|family| {
+                    self.scene.rules.of(family).active().release_for(rule, |key| client.labels.get(key).map(String::as_str))
+                });
+                text(release.map(|release| release.id.as_str()))
+            }
+            Question::Sees(name) => Answer::Is(client.read_scope.sees(&name.namespace, &name.service)),
+            Question::Meets(namespace, condition) => Answer::Is(self.meets(namespace, condition)),
+            Question::Namespace => text(self.own_namespace()),
+            Question::IsGateway => Answer::Is(self.has_label("role", "gateway")),
+            Question::TakesLargeExpressions => Answer::Is(self.has_label("re2", "large")),
+            Question::Address => Answer::Text(self.address().map(Arc::from)),
+            Question::Label(key) => text(client.labels.get(&**key).map(String::as_str)),
+            Question::Place => Answer::Place(client.place.clone()),
+        }
+    }
+
+    fn meets(&self, called: &str, condition: &Caller) -> bool {
+        let caller = self.client.caller.as_ref();
+        let namespace = caller.map_or(called, |caller| &caller.namespace);
+        let service = caller.map(|caller| caller.service.as_str());
+        match condition {
+            // An unknown caller is meant by `*` at most.
+            Caller::Is(end) => end.covers(&ServiceName::new(namespace, service.unwrap_or_default())),
+            Caller::Service(wanted, condition) => {
+                let is_there = wanted.is_empty() || wanted == ALL || wanted == namespace;
+                is_there && condition.holds(service)
+            }
+            Caller::Ip(condition) => condition.holds(self.address().as_deref()),
+            Caller::Metadata(key, condition) => condition.holds(self.client.labels.get(key).map(String::as_str)),
+        }
+    }
+
+    fn own_namespace(&self) -> Option<&str> {
+        let of_caller = self.client.caller.as_ref().map(|caller| caller.namespace.as_str());
+        of_caller.or_else(|| self.client.labels.get("namespace").map(String::as_str))
+    }
+
+    fn address(&self) -> Option<String> {
+        self.client.address.map(|address| address.to_canonical().to_string())
+    }
+
+    fn has_label(&self, key: &str, value: &str) -> bool {
+        self.client.labels.get(key).is_some_and(|is| is == value)
+    }
+}
+
+/// Questions that were asked while one thing was made, with the answers, in order.
+pub struct Questions<'a> {
+    witness: &'a Witness<'a>,
+    asked: Vec<(Question, Answer)>,
+    seen: HashSet<Question>,
+}
+
+impl<'a> Questions<'a> {
+    pub fn new(witness: &'a Witness<'a>) -> Self {
+        Questions { witness, asked: Vec::new(), seen: HashSet::new() }
+    }
+
+    pub fn witness(&self) -> &'a Witness<'a> {
+        self.witness
+    }
+
+    pub fn ask(&mut self, question: Question) -> Answer {
+        let answer = self.witness.answer(&question);
+        self.note(&question, &answer);
+        answer
+    }
+
+    /// Remembers a question that another thing was made by, which this one is made of.
+    pub fn note(&mut self, question: &Question, answer: &Answer) {
+        if self.seen.insert(question.clone()) {
+            self.asked.push((question.clone(), answer.clone()));
+        }
+    }
+
+    pub fn asked(self) -> Vec<(Question, Answer)> {
+        self.asked
+    }
+
+    pub fn release(&mut self, family: Family, rule: &Arc<str>) -> Option<Arc<str>> {
+        self.ask(Question::Release(family as u8, rule.clone())).text()
+    }
+
+    pub fn sees(&mut self, name: &ServiceName) -> bool {
+        self.ask(Question::Sees(name.clone())).is()
+    }
+
+    /// True if a client that calls a service of this namespace meets the condition.
+    pub fn meets(&mut self, called_namespace: &Arc<str>, condition: &CallerCondition<'_>) -> bool {
+        self.ask(Question::Meets(called_namespace.clone(), Caller::of(condition))).is()
+    }
+
+    pub fn abilities(&mut self, dialect: Dialect) -> Abilities {
+        Abilities {
+            dialect,
+            is_gateway: self.ask(Question::IsGateway).is(),
+            takes_large_expressions: dialect == Dialect::Envoy && self.ask(Question::TakesLargeExpressions).is(),
+        }
+    }
+
+    pub fn own_namespace(&mut self) -> Option<Arc<str>> {
+        self.ask(Question::Namespace).text()
+    }
+
+    pub fn address(&mut self) -> Option<Arc<str>> {
+        self.ask(Question::Address).text()
+    }
+
+    pub fn label(&mut self, key: &str) -> Option<Arc<str>> {
+        self.ask(Question::Label(key.into())).text()
+    }
+
+    pub fn place(&mut self) -> Place {
+        match self.ask(Question::Place) {
+            Answer::Place(place) => place,
+            Answer::Is(_) | Answer::Text(_) => Place::default(),
+        }
+    }
+}
+
+/// Leaves of one tree at most: it begins anew then, so that clients that all differ do not fill the memory.
+const LEAVES_MAX: usize = 256;
+
+/// Things of one kind by the answers that they were made with.
+pub struct Answered<T> {
+    nodes: Vec<Node<T>>,
+    leaves: usize,
+}
+
+enum Node<T> {
+    Open,
+    /// Leads on by the answer.
+    Ask(Question, HashMap<Answer, usize>),
+    Leaf(T),
+}
+
+impl<T> Default for Answered<T> {
+    fn default() -> Self {
+        Answered { nodes: vec![Node::Open], leaves: 0 }
+    }
+}
+
+impl<T> Answered<T> {
+    /// The thing for who is asked here; the questions on the way are noted.
+    pub fn find(&self, questions: &mut Questions<'_>) -> Option<&T> {
+        let mut at = 0;
+        loop {
+            match &self.nodes[at] {
+                Node::Open => return None,
+                Node::Leaf(thing) => return Some(thing),
+                Node::Ask(question, answers) => {
+                    let answer = questions.witness.answer(question);
+                    questions.note(question, &answer);
+                    at = *answers.get(&answer)?;
+                }
+            }
+        }
+    }
+
+    pub fn insert(&mut self, asked: &[(Question, Answer)], thing: T) {
+        if self.leaves >= LEAVES_MAX {
+            *self = Answered::default();
+        }
+        let mut at = 0;
+        for (question, answer) in asked {
+            let next = self.nodes.len();
+            if let Node::Open = self.nodes[at] {
+                self.nodes[at] = Node::Ask(question.clone(), HashMap::new());
+            }
+            let Node::Ask(known, answers) = &mut self.nodes[at] else { return };
+            if known != question {
+                return;
+            }
+            at = *answers.entry(answer.clone()).or_insert(next);
+            if at == next {
+                self.nodes.push(Node::Open);
+            }
+        }
+        if let Node::Open = self.nodes[at] {
+            self.nodes[at] = Node::Leaf(thing);
+            self.leaves += 1;
+        }
+    }
+
+    pub fn clear(&mut self) {
+        *self = Answered::default();
+    }
+}

@@ -1,0 +1,179 @@
+//! View of the world for one client.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use super::View;
+use super::build::{self, Draft, UnitKey, UnitKind};
+use super::client::Client;
+use super::names::{self, ClusterName, Federated, Name, ServiceName};
+use super::questions::{Questions, Witness};
+use super::world::{Cells, Facets, Gathered, WildKey, World};
+use crate::model::mesh::Dialect;
+use crate::model::mesh::resource::{Resource, ResourceType, Resources};
+use crate::model::rule::matching::ALL;
+
+/// What there is for one client. What changes between two questions shows in the second one.
+pub struct WorldView<'a> {
+    world: &'a World,
+    client: Client,
+    applied_index: u64,
+}
+
+impl<'a> WorldView<'a> {
+    pub(super) fn new(world: &'a World, client: Client) -> Self {
+        let applied_index = world.cells().lock().applied_index();
+        WorldView { world, client, applied_index }
+    }
+
+    /// Asks what is made here something about the client.
+    fn with<T>(&self, work: impl FnOnce(&mut Cells, &mut Questions<'_>) -> T) -> T {
+        let mut cells = self.world.cells().lock();
+        let scene = cells.scene().clone();
+        let witness = Witness::new(&scene, &self.client);
+        work(&mut cells, &mut Questions::new(&witness))
+    }
+
+    fn of_unit(&self, kind: UnitKind, name: ServiceName, authority: Option<&Arc<str>>, asked: &str) -> Option<Arc<Resource>> {
+        let key = UnitKey { kind, dialect: self.client.dialect, name, authority: authority.cloned() };
+        self.with(|cells, questions| cells.unit(&key, questions).named(asked).cloned())
+    }
+
+    fn gathered(&self, kind: UnitKind, namespaces: Option<Arc<[String]>>) -> Gathered {
+        let Client { dialect, ref read_scope, .. } = self.client;
+        let key = WildKey { kind, dialect, namespaces, read_scope: read_scope.clone() };
+        self.with(|cells, questions| cells.all(&key, questions))
+    }
+
+    fn cluster(&self, asked: &str, plain: &str, authority: Option<&Arc<str>>) -> Option<Arc<Resource>> {
+        if let Some(inbound) = self.inbound_cluster().filter(|inbound| *inbound.name == *asked) {
+            return Some(inbound);
+        }
+        let ClusterName { service, place, .. } = ClusterName::parse(plain)?;
+        place.is_none().then(|| self.of_unit(UnitKind::Clusters, service, authority, asked))?
+    }
+
+    fn endpoints(&self, asked: &str, plain: &str, authority: Option<&Arc<str>>) -> Option<Arc<Resource>> {
+        let ClusterName { service, place, .. } = ClusterName::parse(plain)?;
+        self.of_unit(UnitKind::Endpoints(place), service, authority, asked)
+    }
+
+    /// A resource for proxies alone.
+    fn of_proxy(&self, kind: ResourceType, asked: &str) -> Option<Arc<Resource>> {
+        if kind == ResourceType::Listener {
+            return self.proxy_listeners().remove(asked);
+        }
+        match Name::of_proxy_routes(asked)? {
+            Name::Outbound(None) => Some(self.outbound(None)),
+            Name::Outbound(Some(namespace)) => {
+                self.client.read_scope.sees_namespace(&namespace).then(|| self.outbound(Some(&namespace)))
+            }
+            Name::Inbound(service) => self.inbound_routes(service, asked),
+            Name::Service(_) | Name::Cluster(_) | Name::InboundListener => None,
+        }
+    }
+
+    fn outbound(&self, namespace: Option<&str>) -> Arc<Resource> {
+        let scope = match namespace {
+            Some(namespace) => Some([namespace.to_owned()].into()),
+            None => self.client.namespaces.clone(),
+        };
+        let Client { dialect, ref read_scope, .. } = self.client;
+        let key = WildKey { kind: UnitKind::Host, dialect, namespaces: scope, read_scope: read_scope.clone() };
+        self.with(|cells, questions| cells.outbound(&key, namespace, questions))
+    }
+
+    /// The service beside this proxy, if it has one that it may see.
+    fn own_service(&self) -> Option<ServiceName> {
+        let caller = self.client.caller.as_ref()?;
+        self.client.read_scope.sees(&caller.namespace, &caller.service).then(|| ServiceName::from(caller))
+    }
+
+    fn inbound_routes(&self, service: ServiceName, asked: &str) -> Option<Arc<Resource>> {
+        let is_own = self.own_service().is_some_and(|own| own == service);
+        let is_there = is_own || self.with(|cells, _| cells.scene().has_service(&service));
+        is_there.then(|| self.of_unit(UnitKind::Inbound, service, None, asked))?
+    }
+
+    fn inbound_cluster(&self) -> Option<Arc<Resource>> {
+        let port = self.port("application_port").filter(|_| self.client.dialect == Dialect::Envoy)?;
+        let service = self.own_service()?;
+        Some(self.with(|cells, _| cells.inbound_cluster(&service, port)))
+    }
+
+    fn proxy_listeners(&self) -> Resources {
+        let is_gateway = self.client.labels.get("role").is_some_and(|role| role == "gateway");
+        let outbound = self.port("outbound_port").map(|port| build::outbound_listener(port, is_gateway));
+        let inbound = self.port("inbound_port").zip(self.own_service()).filter(|_| self.port("application_port").is_some());
+        let inbound = inbound.map(|(port, service)| build::inbound_listener(port, names::inbound(&service)));
+        let made = |draft: Draft| {
+            let resource = draft.finish(0);
+            (resource.name.clone(), Arc::new(resource))
+        };
+        [outbound, inbound].into_iter().flatten().map(made).collect()
+    }
+
+    fn port(&self, label: &str) -> Option<u16> {
+        self.client.labels.get(label)?.trim().parse().ok().filter(|port| *port > 0)
+    }
+
+    fn all_clusters(&self) -> Resources {
+        let mut all = self.gathered(UnitKind::Clusters, self.client.namespaces.clone()).resources;
+        if let Some(inbound) = self.inbound_cluster() {
+            all.insert(inbound.name.clone(), inbound);
+        }
+        all
+    }
+
+    /// The endpoints of all clusters.
+    fn all_endpoints(&self) -> Resources {
+        let clusters = self.all_clusters();
+        let names = clusters.values().filter_map(|cluster| build::endpoints_name(cluster));
+        let found = names.filter_map(|name| self.get(ResourceType::Endpoints, &name));
+        found.map(|endpoints| (endpoints.name.clone(), endpoints)).collect()
+    }
+
+    fn all_proxy_routes(&self) -> Resources {
+        let own = self.own_service().and_then(|service| self.inbound_routes(service.clone(), &names::inbound(&service)));
+        [Some(self.outbound(None)), own].into_iter().flatten().map(|routes| (routes.name.clone(), routes)).collect()
+    }
+}
+
+impl View for WorldView<'_> {
+    fn applied_index(&self) -> u64 {
+        self.applied_index
+    }
+
+    fn all(&self, kind: ResourceType) -> Resources {
+        let of_grpc = |kind| self.gathered(kind, self.client.namespaces.clone()).resources;
+        match (self.client.dialect, kind) {
+            (_, ResourceType::Cluster) => self.all_clusters(),
+            (_, ResourceType::Endpoints) => self.all_endpoints(),
+            (Dialect::Grpc, ResourceType::Listener) => of_grpc(UnitKind::Listener),
+            (Dialect::Grpc, ResourceType::Route) => of_grpc(UnitKind::Routes),
+            (Dialect::Envoy, ResourceType::Listener) => self.proxy_listeners(),
+            (Dialect::Envoy, ResourceType::Route) => self.all_proxy_routes(),
+        }
+    }
+
+    fn get(&self, kind: ResourceType, name: &str) -> Option<Arc<Resource>> {
+        let (authority, plain) = match Federated::parse(name) {
+            Some(federated) => {
+                let authority = self.world.authority().filter(|known| ***known == *federated.authority)?;
+                (Some(authority), Cow::Owned((federated.kind == kind).then(|| federated.name())?))
+            }
+            None => (None, Cow::Borrowed(name)),
+        };
+        match (self.client.dialect, kind) {
+            (_, ResourceType::Cluster) => self.cluster(name, &plain, authority),
+            (_, ResourceType::Endpoints) => self.endpoints(name, &plain, authority),
+            (Dialect::Grpc, ResourceType::Listener) => {
+                self.of_unit(UnitKind::Listener, ServiceName::parse(&plain)?, authority, name)
+            }
+            (Dialect::Grpc, ResourceType::Route) => {
+                self.of_unit(UnitKind::Routes, ServiceName::parse(&plain)?, authority, name)
+            }
+            (Dialect::Envoy, ResourceType::Listener | ResourceType::Route) => self.of_proxy(kind, name),
+        }
+    }
+}

@@ -1,0 +1,150 @@
+//! Scene of one moment: what resources are made from, and when each part of it changed last.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use crate::catalog::aliases::Aliases;
+use crate::catalog::instances::Instances;
+use crate::catalog::rules::Rules;
+use crate::catalog::services::Services;
+use crate::catalog::{Catalog, Change};
+use crate::model::alias::ServiceAlias;
+use crate::model::rule::Family;
+use crate::model::rule::matching::ALL;
+use crate::xds::names::ServiceName;
+
+/// Parts of the catalog that resources are made from, as they stood at one moment.
+#[derive(Clone, Default)]
+pub struct Scene {
+    pub services: Services,
+    pub aliases: Aliases,
+    pub instances: Instances,
+    pub rules: Rules,
+}
+
+impl Scene {
+    pub fn of(catalog: &Catalog) -> Scene {
+        Scene {
+            services: catalog.services.clone(),
+            aliases: catalog.aliases.clone(),
+            instances: catalog.instances.clone(),
+            rules: catalog.rules.clone(),
+        }
+    }
+
+    pub fn has_service(&self, name: &ServiceName) -> bool {
+        self.services.get(&name.namespace, &name.service).is_some()
+    }
+
+    pub fn alias(&self, name: &ServiceName) -> Option<&Arc<ServiceAlias>> {
+        self.aliases.get(&name.namespace, &name.service)
+    }
+
+    /// The services of a namespace, or of all.
+    pub fn services_in(&self, namespace: Option<&str>) -> impl Iterator<Item = ServiceName> {
+        self.services.all_in(namespace).map(|service| ServiceName::new(&service.namespace, &service.name))
+    }
+
+    /// The aliases of a namespace, or of all.
+    pub fn aliases_in(&self, namespace: Option<&str>) -> impl Iterator<Item = ServiceName> {
+        self.aliases.all_in(namespace).map(|alias| ServiceName::new(&alias.alias_namespace, &alias.alias))
+    }
+}
+
+/// Aspects of a service that change on their own.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Facets(u8);
+
+impl Facets {
+    /// That it is there, or what it is an alias of.
+    pub const SERVICE: Facets = Facets(1);
+    pub const INSTANCES: Facets = Facets(2);
+    /// The services of a namespace, or of all: of a name that ends in `*`.
+    pub const MEMBERS: Facets = Facets(4);
+
+    const RULES: u8 = 8;
+    const ALL: [Facets; 7] =
+        [Facets(1), Facets(2), Facets(4), Facets(8), Facets(16), Facets(32), Facets(64)];
+
+    /// The rules of a family about it.
+    pub fn rules(family: Family) -> Facets {
+        Facets(Facets::RULES << family as u8)
+    }
+
+    pub fn with(self, other: Facets) -> Facets {
+        Facets(self.0 | other.0)
+    }
+
+    pub fn has_any(self, other: Facets) -> bool {
+        self.0 & other.0 != 0
+    }
+
+    fn each(self) -> impl Iterator<Item = Facets> {
+        Facets::ALL.into_iter().filter(move |facet| self.has_any(*facet))
+    }
+
+    fn is_of_rules(self) -> bool {
+        self.0 >= Facets::RULES
+    }
+}
+
+/// Changed subjects that are remembered at most.
+const SUBJECTS_MAX: usize = 1_000_000;
+
+/// Log index of the newest change of each subject: an aspect of a service.
+pub struct Newest {
+    /// Index of all that did not change since.
+    base: u64,
+    of: HashMap<(Facets, ServiceName), u64>,
+    every: Arc<str>,
+}
+
+impl Newest {
+    pub fn since(base: u64) -> Newest {
+        Newest { base, of: HashMap::new(), every: ALL.into() }
+    }
+
+    /// Notes changes of one entry.
+    pub fn note(&mut self, index: u64, facet: Facets, name: ServiceName) {
+        if self.of.len() >= SUBJECTS_MAX {
+            *self = Newest::since(self.of.values().copied().fold(self.base, u64::max));
+        }
+        let newest = self.of.entry((facet, name)).or_default();
+        *newest = index.max(*newest);
+    }
+
+    /// Index of the newest change of any of these aspects.
+    pub fn of(&self, name: &ServiceName, facets: Facets) -> u64 {
+        let one = |facet: Facets, name: ServiceName| self.of.get(&(facet, name)).copied().unwrap_or_default();
+        let of_facet = |facet: Facets| {
+            if !facet.is_of_rules() {
+                return one(facet, name.clone());
+            }
+            let ServiceName { namespace, service } = name;
+            let end = |namespace: &Arc<str>, service: &Arc<str>| {
+                one(facet, ServiceName { namespace: namespace.clone(), service: service.clone() })
+            };
+            let every = &self.every;
+            let ends = [end(namespace, service), end(namespace, every), end(every, service), end(every, every)];
+            ends.into_iter().max().unwrap_or_default()
+        };
+        facets.each().map(of_facet).fold(self.base, u64::max)
+    }
+}
+
+/// The subjects that a change is about.
+pub fn subjects(change: &Change) -> Vec<(Facets, ServiceName)> {
+    match change {
+        Change::Service { namespace, name } => vec![
+            (Facets::SERVICE, ServiceName::new(namespace, name)),
+            (Facets::MEMBERS, ServiceName::new(namespace, ALL)),
+            (Facets::MEMBERS, ServiceName::new(ALL, ALL)),
+        ],
+        Change::Instances { namespace, service } => vec![(Facets::INSTANCES, ServiceName::new(namespace, service))],
+        Change::Rules(family, ends) => {
+            let facet = Facets::rules(*family);
+            ends.iter().map(|end| (facet, ServiceName::new(&end.namespace, &end.service))).collect()
+        }
+        Change::Config(_) | Change::Namespaces | Change::Webhooks => Vec::new(),
+    }
+}
