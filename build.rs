@@ -18,6 +18,7 @@ fn main() -> Result<(), Box<dyn error::Error>> {
     fs::write(out.join("descriptors.bin"), descriptors.encode_to_vec())?;
     let mut config = tonic_prost_build::Config::new();
     config.enable_type_names();
+    config.btree_map(["."]);
     tonic_prost_build::configure()
         .build_client(false)
         .build_transport(false)

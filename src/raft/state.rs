@@ -96,6 +96,15 @@ impl State {
         *present = catalog;
     }
 
+    /// Puts the catalog of a further entry in the place of this one, and tells of it as the state machine does.
+    #[cfg(test)]
+    pub(crate) fn apply(&self, index: u64, catalog: Catalog, changes: Vec<Change>) {
+        let applied = Applied::of(index, &catalog);
+        self.replace(catalog);
+        self.feed.push(changes.into_iter().map(|change| (index, change)));
+        self.applied.send_replace(applied);
+    }
+
     /// To be called by who has changed the catalog, while it is still locked.
     pub(super) fn note(&self, catalog: &Catalog) {
         self.level.store(catalog.level().0, Ordering::Relaxed);

@@ -10,13 +10,18 @@
 //! Knows messages of protocol buffers and neither HTTP nor tonic.
 
 mod books;
+mod build;
 mod client;
 mod delta;
 mod ledger;
 mod machine;
+mod names;
+mod questions;
 mod session;
 mod sotw;
 mod subscription;
+mod view;
+mod world;
 
 use std::sync::Arc;
 
@@ -26,6 +31,8 @@ use crate::model::mesh::resource::{Resource, ResourceType, Resources};
 
 pub use client::{Client, Identity, Peer, Place};
 pub use session::{Context, End, Session};
+pub use view::WorldView;
+pub use world::World;
 
 /// What there is for one client at one moment.
 pub trait View: Send {

@@ -40,7 +40,7 @@ impl ServiceName {
         is(&self.namespace, &name.namespace) && is(&self.service, &name.service)
     }
 
-    fn parse(text: &str) -> Option<ServiceName> {
+    pub fn parse(text: &str) -> Option<ServiceName> {
         let (namespace, service) = text.split_once('/')?;
         let is_whole = !namespace.is_empty() && !service.is_empty();
         is_whole.then(|| ServiceName::new(&unescaped(namespace), service))
@@ -255,7 +255,8 @@ fn unescaped(text: &str) -> String {
     let mut rest = text.as_bytes();
     while let Some((&first, behind)) = rest.split_first() {
         let number = behind.get(..2).filter(|_| first == b'%').and_then(|digits| {
-            let digits = std::str::from_utf8(digits).ok().filter(|digits| digits.bytes().all(|d| d.is_ascii_hexdigit()))?;
+            let digits =
+                std::str::from_utf8(digits).ok().filter(|digits| digits.bytes().all(|d| d.is_ascii_hexdigit()))?;
             u8::from_str_radix(digits, 16).ok()
         });
         bytes.push(number.unwrap_or(first));
@@ -293,7 +294,9 @@ mod tests {
             assert_eq!(name.to_string(), text);
             assert_eq!(ClusterName::parse(text).as_ref(), Some(&name), "{text}");
         }
-        for text in ["", "shop", "/pay", "shop/", "s/p|", "s/p|00", "s/p|000102ABCDEF", "s/p@", "s/p@a/b", "s/p@a/b/c/d"] {
+        for text in
+            ["", "shop", "/pay", "shop/", "s/p|", "s/p|00", "s/p|000102ABCDEF", "s/p@", "s/p@a/b", "s/p@a/b/c/d"]
+        {
             assert_eq!(ClusterName::parse(text), None, "{text}");
         }
     }

@@ -7,15 +7,18 @@
 use std::cell::RefCell;
 use std::collections::{HashMap, HashSet};
 use std::hash::{Hash, Hasher};
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use super::client::{Client, Place};
 use super::names::ServiceName;
 use super::world::Scene;
 use crate::model::mesh::Dialect;
+use crate::model::mesh::caller::CallerFacts;
 use crate::model::mesh::plan::{Abilities, CallerCondition};
-use crate::model::rule::Family;
-use crate::model::rule::matching::{ALL, MatchString};
+use crate::model::rule::matching::MatchString;
+use crate::model::rule::traffic::ServiceKey;
+use crate::model::rule::{End, Family};
 
 /// A question about a client.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -24,60 +27,63 @@ pub enum Question {
     Release(u8, Arc<str>),
     /// It sees a service.
     Sees(ServiceName),
-    /// It meets a condition on the caller of a service in this namespace.
-    Meets(Arc<str>, Caller),
+    /// It meets a condition on the caller.
+    Meets(Caller),
     /// Its own namespace.
     Namespace,
     /// It is a gateway; it takes expressions of any size.
     IsGateway,
     TakesLargeExpressions,
     Address,
+    CallingService,
     Label(Arc<str>),
     Place,
 }
 
-/// A condition on the caller.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub enum Caller {
-    Is(ServiceName),
-    Service(String, Condition),
-    Ip(Condition),
-    Metadata(String, Condition),
-}
-
-/// A condition on a text; it holds for every one without it.
+/// A condition on the caller, kept.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Condition(Option<MatchString>);
-
-impl Condition {
-    fn of(condition: Option<&MatchString>) -> Condition {
-        Condition(condition.cloned())
-    }
-
-    fn holds(&self, value: Option<&str>) -> bool {
-        let meets = |value: &str| self.0.as_ref().is_none_or(|is| is.is_open() || is.matches(value));
-        value.is_some_and(meets)
-    }
-}
-
-impl Hash for Condition {
-    fn hash<H: Hasher>(&self, state: &mut H) {
-        self.0.as_ref().map(|condition| &condition.value).hash(state);
-    }
+pub enum Caller {
+    Is(End, bool),
+    Service(String, Option<MatchString>),
+    Ip(Option<MatchString>),
+    Metadata(String, Option<MatchString>),
 }
 
 impl Caller {
     fn of(condition: &CallerCondition<'_>) -> Caller {
         match condition {
-            CallerCondition::Is(end) => Caller::Is(ServiceName::new(&end.namespace, &end.service)),
+            CallerCondition::Is { end, is_met_by_unknown } => Caller::Is(end.clone(), *is_met_by_unknown),
             CallerCondition::Service { namespace, condition } => {
-                Caller::Service((*namespace).to_owned(), Condition::of(*condition))
+                Caller::Service((*namespace).to_owned(), condition.cloned())
             }
-            CallerCondition::Ip(condition) => Caller::Ip(Condition::of(*condition)),
-            CallerCondition::Metadata { key, condition } => {
-                Caller::Metadata((*key).to_owned(), Condition::of(*condition))
-            }
+            CallerCondition::Ip(condition) => Caller::Ip(condition.cloned()),
+            CallerCondition::Metadata { key, condition } => Caller::Metadata((*key).to_owned(), condition.cloned()),
         }
+    }
+
+    fn condition(&self) -> CallerCondition<'_> {
+        match self {
+            Caller::Is(end, is_met_by_unknown) => {
+                CallerCondition::Is { end: end.clone(), is_met_by_unknown: *is_met_by_unknown }
+            }
+            Caller::Service(namespace, condition) => {
+                CallerCondition::Service { namespace, condition: condition.as_ref() }
+            }
+            Caller::Ip(condition) => CallerCondition::Ip(condition.as_ref()),
+            Caller::Metadata(key, condition) => CallerCondition::Metadata { key, condition: condition.as_ref() },
+        }
+    }
+}
+
+/// By the texts: two that differ in more are rare.
+impl Hash for Caller {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        let (key, condition) = match self {
+            Caller::Is(end, _) => return (&end.namespace, &end.service).hash(state),
+            Caller::Service(key, condition) | Caller::Metadata(key, condition) => (key.as_str(), condition),
+            Caller::Ip(condition) => ("", condition),
+        };
+        (key, condition.as_ref().map(|condition| &condition.value)).hash(state);
     }
 }
 
@@ -131,34 +137,23 @@ impl<'a> Witness<'a> {
             Question::Release(family, rule) => {
                 let family = Family::ALL.iter().copied().find(|known| *known as u8 == *family);
                 let release = family.and_then(|family| {
-                    self.scene.rules.of(family).active().release_for(rule, |key| client.labels.get(key).map(String::as_str))
+                    self.scene
+                        .rules
+                        .of(family)
+                        .active()
+                        .release_for(rule, |key| client.labels.get(key).map(String::as_str))
                 });
                 text(release.map(|release| release.id.as_str()))
             }
             Question::Sees(name) => Answer::Is(client.read_scope.sees(&name.namespace, &name.service)),
-            Question::Meets(namespace, condition) => Answer::Is(self.meets(namespace, condition)),
+            Question::Meets(caller) => Answer::Is(caller.condition().holds(client)),
             Question::Namespace => text(self.own_namespace()),
-            Question::IsGateway => Answer::Is(self.has_label("role", "gateway")),
-            Question::TakesLargeExpressions => Answer::Is(self.has_label("re2", "large")),
+            Question::IsGateway => Answer::Is(client.is_gateway()),
+            Question::TakesLargeExpressions => Answer::Is(client.abilities().takes_large_expressions),
             Question::Address => Answer::Text(self.address().map(Arc::from)),
+            Question::CallingService => text(client.caller.as_ref().map(|caller| caller.service.as_str())),
             Question::Label(key) => text(client.labels.get(&**key).map(String::as_str)),
             Question::Place => Answer::Place(client.place.clone()),
-        }
-    }
-
-    fn meets(&self, called: &str, condition: &Caller) -> bool {
-        let caller = self.client.caller.as_ref();
-        let namespace = caller.map_or(called, |caller| &caller.namespace);
-        let service = caller.map(|caller| caller.service.as_str());
-        match condition {
-            // An unknown caller is meant by `*` at most.
-            Caller::Is(end) => end.covers(&ServiceName::new(namespace, service.unwrap_or_default())),
-            Caller::Service(wanted, condition) => {
-                let is_there = wanted.is_empty() || wanted == ALL || wanted == namespace;
-                is_there && condition.holds(service)
-            }
-            Caller::Ip(condition) => condition.holds(self.address().as_deref()),
-            Caller::Metadata(key, condition) => condition.holds(self.client.labels.get(key).map(String::as_str)),
         }
     }
 
@@ -170,9 +165,19 @@ impl<'a> Witness<'a> {
     fn address(&self) -> Option<String> {
         self.client.address.map(|address| address.to_canonical().to_string())
     }
+}
 
-    fn has_label(&self, key: &str, value: &str) -> bool {
-        self.client.labels.get(key).is_some_and(|is| is == value)
+impl CallerFacts for Client {
+    fn service(&self) -> Option<&ServiceKey> {
+        self.caller.as_ref()
+    }
+
+    fn address(&self) -> Option<IpAddr> {
+        self.address
+    }
+
+    fn label(&self, key: &str) -> Option<&str> {
+        self.labels.get(key).map(String::as_str)
     }
 }
 
@@ -217,9 +222,8 @@ impl<'a> Questions<'a> {
         self.ask(Question::Sees(name.clone())).is()
     }
 
-    /// True if a client that calls a service of this namespace meets the condition.
-    pub fn meets(&mut self, called_namespace: &Arc<str>, condition: &CallerCondition<'_>) -> bool {
-        self.ask(Question::Meets(called_namespace.clone(), Caller::of(condition))).is()
+    pub fn meets(&mut self, condition: &CallerCondition<'_>) -> bool {
+        self.ask(Question::Meets(Caller::of(condition))).is()
     }
 
     pub fn abilities(&mut self, dialect: Dialect) -> Abilities {
@@ -236,6 +240,11 @@ impl<'a> Questions<'a> {
 
     pub fn address(&mut self) -> Option<Arc<str>> {
         self.ask(Question::Address).text()
+    }
+
+    /// Name of the calling service.
+    pub fn caller(&mut self) -> Option<Arc<str>> {
+        self.ask(Question::CallingService).text()
     }
 
     pub fn label(&mut self, key: &str) -> Option<Arc<str>> {

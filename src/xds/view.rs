@@ -8,10 +8,9 @@ use super::build::{self, Draft, UnitKey, UnitKind};
 use super::client::Client;
 use super::names::{self, ClusterName, Federated, Name, ServiceName};
 use super::questions::{Questions, Witness};
-use super::world::{Cells, Facets, Gathered, WildKey, World};
+use super::world::{Cells, Gathered, WildKey, World};
 use crate::model::mesh::Dialect;
 use crate::model::mesh::resource::{Resource, ResourceType, Resources};
-use crate::model::rule::matching::ALL;
 
 /// What there is for one client. What changes between two questions shows in the second one.
 pub struct WorldView<'a> {
@@ -34,7 +33,13 @@ impl<'a> WorldView<'a> {
         work(&mut cells, &mut Questions::new(&witness))
     }
 
-    fn of_unit(&self, kind: UnitKind, name: ServiceName, authority: Option<&Arc<str>>, asked: &str) -> Option<Arc<Resource>> {
+    fn of_unit(
+        &self,
+        kind: UnitKind,
+        name: ServiceName,
+        authority: Option<&Arc<str>>,
+        asked: &str,
+    ) -> Option<Arc<Resource>> {
         let key = UnitKey { kind, dialect: self.client.dialect, name, authority: authority.cloned() };
         self.with(|cells, questions| cells.unit(&key, questions).named(asked).cloned())
     }
@@ -104,7 +109,8 @@ impl<'a> WorldView<'a> {
     fn proxy_listeners(&self) -> Resources {
         let is_gateway = self.client.labels.get("role").is_some_and(|role| role == "gateway");
         let outbound = self.port("outbound_port").map(|port| build::outbound_listener(port, is_gateway));
-        let inbound = self.port("inbound_port").zip(self.own_service()).filter(|_| self.port("application_port").is_some());
+        let inbound =
+            self.port("inbound_port").zip(self.own_service()).filter(|_| self.port("application_port").is_some());
         let inbound = inbound.map(|(port, service)| build::inbound_listener(port, names::inbound(&service)));
         let made = |draft: Draft| {
             let resource = draft.finish(0);
@@ -134,7 +140,8 @@ impl<'a> WorldView<'a> {
     }
 
     fn all_proxy_routes(&self) -> Resources {
-        let own = self.own_service().and_then(|service| self.inbound_routes(service.clone(), &names::inbound(&service)));
+        let own =
+            self.own_service().and_then(|service| self.inbound_routes(service.clone(), &names::inbound(&service)));
         [Some(self.outbound(None)), own].into_iter().flatten().map(|routes| (routes.name.clone(), routes)).collect()
     }
 }

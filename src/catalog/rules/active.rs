@@ -129,11 +129,7 @@ impl Active {
     }
 
     /// The release of a rule that a client with these labels sees.
-    pub fn release_for<'a>(
-        &self,
-        rule_id: &str,
-        label: impl Fn(&str) -> Option<&'a str>,
-    ) -> Option<&Arc<RuleRelease>> {
+    pub fn release_for<'a>(&self, rule_id: &str, label: impl Fn(&str) -> Option<&'a str>) -> Option<&Arc<RuleRelease>> {
         self.of_rule.get(rule_id)?.for_client(label)
     }
 

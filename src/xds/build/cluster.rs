@@ -3,14 +3,19 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use prost::Message;
+use prost_types::value::Kind;
+use prost_types::{Struct, Value};
+
+use super::label_sets::LabelSet;
 use super::listener::{address_of, over_the_stream};
 use super::{Draft, Site, UnitKey};
 use crate::model::instance::Instance;
 use crate::model::mesh::Dialect;
-use crate::model::mesh::resource::ResourceType;
+use crate::model::mesh::resource::{Resource, ResourceType};
 use crate::proto::Any;
 use crate::proto::envoy::config::cluster::v3 as cluster;
-use crate::proto::envoy::config::core::v3::Http2ProtocolOptions;
+use crate::proto::envoy::config::core::v3::{Http2ProtocolOptions, Metadata};
 use crate::proto::envoy::config::endpoint::v3 as endpoint;
 use crate::proto::envoy::extensions::upstreams::http::v3 as upstream;
 use crate::proto::envoy::r#type::v3::Percent;
@@ -22,12 +27,34 @@ const LOOPBACK: &str = "127.0.0.1";
 /// The clusters of a service.
 pub(super) fn of_service(site: &mut Site<'_>, key: &UnitKey) -> Vec<Draft> {
     let Some(service) = site.service(&key.name) else { return Vec::new() };
-    let name = ClusterName { service: service.clone(), set: None, place: None };
-    let mut message = by_endpoints(site, &name, &name);
-    if key.dialect == Dialect::Envoy {
-        for_proxies(&mut message, speaks_http2(&site.instances(&service)));
-    }
-    vec![Draft::of(ResourceType::Cluster, &message.name.clone(), &message)]
+    let is_http2 = key.dialect == Dialect::Envoy && speaks_http2(&site.instances(&service));
+    let all = (ClusterName { service: service.clone(), set: None, place: None }, None);
+    let of_sets = site
+        .sets(&service)
+        .into_iter()
+        .map(|(digits, set)| (ClusterName { service: service.clone(), set: Some(digits), place: None }, Some(set)));
+    let made = |(name, set): (ClusterName, Option<Arc<LabelSet>>)| {
+        let mut message = by_endpoints(site, &name, &name);
+        message.metadata = set.map(|set| shown(&set));
+        if key.dialect == Dialect::Envoy {
+            for_proxies(&mut message, is_http2);
+        }
+        Draft::of(ResourceType::Cluster, &message.name, &message)
+    };
+    std::iter::once(all).chain(of_sets).map(made).collect()
+}
+
+/// The conditions of a set, for people who look at a proxy.
+fn shown(set: &LabelSet) -> Metadata {
+    let text = Value { kind: Some(Kind::StringValue(set.shown())) };
+    let fields = Struct { fields: [("labels".to_owned(), text)].into() };
+    Metadata { filter_metadata: [("thuban".to_owned(), fields)].into() }
+}
+
+/// Name under which the endpoints of a cluster are asked for; none for one that has its own.
+pub fn endpoints_name(cluster: &Resource) -> Option<String> {
+    let message = cluster::Cluster::decode(cluster.bytes.clone()).ok()?;
+    message.eds_cluster_config.map(|eds| eds.service_name)
 }
 
 /// A cluster whose endpoints come under a name of their own.

@@ -11,7 +11,7 @@ use crate::proto::envoy::config::core::v3 as core;
 use crate::proto::envoy::config::endpoint::v3 as endpoint;
 use crate::xds::build::listener::address_of;
 use crate::xds::client::Place;
-use crate::xds::names::ClusterName;
+use crate::xds::names::{ClusterName, ServiceName, SetDigits};
 
 /// In percent: a priority is used whole while anything in it is healthy.
 const OVERPROVISIONING: u32 = 10_000;
@@ -27,9 +27,30 @@ pub(super) struct Ranked<'a> {
 pub(super) fn of_service(site: &mut Site<'_>, key: &UnitKey, place: Option<&Place>) -> Vec<Draft> {
     let Some(service) = site.service(&key.name) else { return Vec::new() };
     let all: Vec<_> = site.instances(&service).into_iter().map(|instance| Ranked { rank: 0, instance }).collect();
-    let name = ClusterName { service, set: None, place: place.cloned() }.to_string();
+    let mut made = vec![draft(site, &service, None, place, all)];
+    for (digits, set) in site.sets(&service) {
+        let mut ranked = Vec::new();
+        for choice in &set.choices {
+            // The instances of a service that is not seen are not there.
+            let Some(service) = site.service(&choice.service()) else { continue };
+            let among = choice.among(site.instances(&service)).into_iter();
+            ranked.extend(among.map(|instance| Ranked { rank: choice.rank, instance }));
+        }
+        made.push(draft(site, &service, Some(digits), place, ranked));
+    }
+    made
+}
+
+fn draft(
+    site: &Site<'_>,
+    service: &ServiceName,
+    set: Option<SetDigits>,
+    place: Option<&Place>,
+    ranked: Vec<Ranked<'_>>,
+) -> Draft {
+    let name = ClusterName { service: service.clone(), set, place: place.cloned() }.to_string();
     let name = site.name(ResourceType::Endpoints, &name);
-    vec![Draft::of(ResourceType::Endpoints, &name, &assignment(&name, all))]
+    Draft::of(ResourceType::Endpoints, &name, &assignment(&name, ranked))
 }
 
 /// Identity of a locality.

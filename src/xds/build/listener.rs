@@ -75,9 +75,7 @@ fn routes_named(name: String) -> hcm::http_connection_manager::RouteSpecifier {
 pub(super) fn over_the_stream() -> core::ConfigSource {
     core::ConfigSource {
         resource_api_version: core::ApiVersion::V3.into(),
-        config_source_specifier: Some(core::config_source::ConfigSourceSpecifier::Ads(
-            core::AggregatedConfigSource {},
-        )),
+        config_source_specifier: Some(core::config_source::ConfigSourceSpecifier::Ads(core::AggregatedConfigSource {})),
     }
 }
 

@@ -5,7 +5,10 @@
 
 mod cluster;
 mod endpoints;
+mod label_sets;
 mod listener;
+mod parameters;
+mod planned;
 mod routes;
 mod site;
 
@@ -21,9 +24,11 @@ use crate::model::mesh::Dialect;
 use crate::model::mesh::resource::{Resource, ResourceType, Version};
 use crate::model::rule::release::RuleRelease;
 
+pub use cluster::{endpoints_name, inbound as inbound_cluster};
+pub use label_sets::{LabelSet, sets_of};
 pub use listener::{inbound_listener, outbound_listener};
 pub use routes::{Host, outbound};
-pub use site::Site;
+pub use site::{Reads, Site};
 
 /// Kind of a unit.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]

@@ -5,12 +5,18 @@ use std::sync::Arc;
 
 use prost::Message;
 use prost::encoding::{WireType, encode_key, encode_varint};
-use prost_types::Duration;
 
+use super::label_sets::LabelSet;
+use super::parameters::{Assignment, assignments, exclude};
+use super::planned::{Weighted, to_cluster, to_clusters, to_nowhere};
 use super::{Draft, Site, UnitKey};
 use crate::model::mesh::Dialect;
+use crate::model::mesh::plan::PlannedRoute;
 use crate::model::mesh::resource::ResourceType;
+use crate::model::mesh::routing::{plan, settle_shares};
 use crate::model::rule::release::RuleRelease;
+use crate::model::rule::traffic::ServiceKey;
+use crate::model::rule::{Family, Rule};
 use crate::proto::envoy::config::route::v3 as route;
 use crate::xds::names::{self, ClusterName, ServiceName};
 
@@ -19,39 +25,81 @@ const VIRTUAL_HOSTS: u32 = 2;
 const DOMAINS: u32 = 2;
 
 /// The routes of one service with what they were made from.
+#[derive(Default)]
 struct Routed {
     routes: Vec<route::Route>,
     releases: Vec<Arc<RuleRelease>>,
-    clusters: Vec<Arc<str>>,
+    clusters: BTreeSet<String>,
 }
 
 /// The routes to a service: those of the rules in force, and the one to all instances.
 fn routed(site: &mut Site<'_>, service: &ServiceName, dialect: Dialect) -> Routed {
+    let mut routed = Routed::default();
+    let releases = site.releases(Family::Routing, service);
+    if !releases.is_empty() {
+        routed.releases = releases.iter().map(|release| Arc::clone(release)).collect();
+        add_planned(site, service, &releases, dialect, &mut routed);
+    }
     let all = ClusterName { service: service.clone(), set: None, place: None };
     let cluster = site.name(ResourceType::Cluster, &all.to_string());
-    let clusters = vec![cluster.as_str().into()];
-    Routed { routes: vec![to_cluster(cluster, dialect)], releases: Vec::new(), clusters }
+    routed.clusters.insert(cluster.clone());
+    routed.routes.push(to_cluster(cluster, dialect));
+    routed
 }
 
-/// A route of every request to a cluster.
-fn to_cluster(cluster: String, dialect: Dialect) -> route::Route {
-    let action = route::RouteAction {
-        cluster_specifier: Some(route::route_action::ClusterSpecifier::Cluster(cluster)),
-        timeout: unlimited(dialect),
-        ..Default::default()
-    };
-    route::Route { r#match: Some(every_path(dialect)), action: Some(route::route::Action::Route(action)), ..Default::default() }
+fn add_planned(
+    site: &mut Site<'_>,
+    service: &ServiceName,
+    releases: &[&Arc<RuleRelease>],
+    dialect: Dialect,
+    routed: &mut Routed,
+) {
+    let rules: Vec<&Rule> = releases.iter().map(|release| &*release.rule).collect();
+    let called = ServiceKey { namespace: service.namespace.to_string(), service: service.service.to_string() };
+    let abilities = site.questions.abilities(dialect);
+    let mut planned = plan(&rules, &called, abilities).routes;
+    planned.retain(|route| route.caller.iter().all(|condition| site.questions.meets(condition)));
+    settle_shares(&mut planned, dialect);
+    for route in &planned {
+        let name = format!("{}/{}", rules[route.rule].name, route.sub_rule);
+        let takes_values = route.groups.iter().any(|group| !group.parameters.is_empty());
+        let all = assignments(&route.groups, &mut |name| site.instances(name));
+        for values in &all {
+            let mut narrowed = route.clone();
+            if !values.fits(&mut site.questions) || !values.narrow(&mut narrowed, abilities) {
+                continue;
+            }
+            let clusters = clusters_of(site, service, route, values);
+            routed.clusters.extend(clusters.iter().map(|weighted| weighted.cluster.clone()));
+            routed.routes.push(to_clusters(&narrowed, name.clone(), clusters, dialect));
+        }
+        if takes_values {
+            let mut rest = route.clone();
+            if dialect == Dialect::Grpc && route.fraction.is_some() {
+                exclude(&all, &mut rest, abilities);
+            }
+            routed.routes.push(to_nowhere(&rest, name, dialect));
+        }
+    }
 }
 
-/// Proxies would end every request after 15 s.
-fn unlimited(dialect: Dialect) -> Option<Duration> {
-    (dialect == Dialect::Envoy).then(Duration::default)
-}
-
-fn every_path(dialect: Dialect) -> route::RouteMatch {
-    let prefix = if dialect == Dialect::Envoy { "/" } else { "" };
-    let path_specifier = Some(route::route_match::PathSpecifier::Prefix(prefix.to_owned()));
-    route::RouteMatch { path_specifier, ..Default::default() }
+/// The clusters of the groups in use, each once.
+fn clusters_of(
+    site: &Site<'_>,
+    service: &ServiceName,
+    route: &PlannedRoute<'_>,
+    values: &Assignment<'_>,
+) -> Vec<Weighted> {
+    let mut clusters: Vec<Weighted> = Vec::new();
+    for (own, group) in route.groups.iter().enumerate().filter(|(_, group)| group.rank == 0) {
+        let name = LabelSet::of(&route.groups, own, values).cluster(service).to_string();
+        let cluster = site.name(ResourceType::Cluster, &name);
+        match clusters.iter_mut().find(|known| known.cluster == cluster) {
+            Some(known) => known.weight = known.weight.saturating_add(group.weight),
+            None => clusters.push(Weighted { cluster, weight: group.weight }),
+        }
+    }
+    clusters
 }
 
 /// The configuration of a service for gRPC.
@@ -59,13 +107,10 @@ pub(super) fn of_service(site: &mut Site<'_>, key: &UnitKey) -> Vec<Draft> {
     let Some(service) = site.service(&key.name) else { return Vec::new() };
     let Routed { routes, releases, clusters } = routed(site, &service, key.dialect);
     let name = site.name(ResourceType::Route, &service.to_string());
-    let host = route::VirtualHost {
-        name: service.to_string(),
-        domains: vec!["*".to_owned()],
-        routes,
-        ..Default::default()
-    };
+    let host =
+        route::VirtualHost { name: service.to_string(), domains: vec!["*".to_owned()], routes, ..Default::default() };
     let message = route::RouteConfiguration { name: name.clone(), virtual_hosts: vec![host] };
+    let clusters = clusters.iter().map(|name| name.as_str().into()).collect();
     vec![Draft { releases, clusters, ..Draft::of(ResourceType::Route, &name, &message) }]
 }
 
@@ -100,16 +145,13 @@ pub(super) fn host(site: &mut Site<'_>, name: &ServiceName) -> Option<Host> {
     let service = site.resolve(name)?;
     let Routed { routes, releases, clusters } = routed(site, &service, Dialect::Envoy);
     let message = route::VirtualHost { name: name.to_string(), routes, ..Default::default() }.encode_to_vec();
+    let clusters = clusters.iter().map(|name| name.as_str().into()).collect();
     Some(Host { name: name.clone(), index: site.index(), message, releases, clusters })
 }
 
 /// A configuration for proxies, of virtual hosts by name. A domain belongs to the first that has it, as a proxy refuses
 /// a configuration that names one twice.
-pub fn outbound<'a>(
-    namespace: Option<&str>,
-    hosts: impl Iterator<Item = &'a Host>,
-    own_namespace: Option<&str>,
-) -> Draft {
+pub fn outbound(namespace: Option<&str>, hosts: &[&Host], own_namespace: Option<&str>) -> Draft {
     let name = names::outbound(namespace);
     let mut bytes = route::RouteConfiguration { name: name.clone(), ..Default::default() }.encode_to_vec();
     let mut taken = BTreeSet::new();
@@ -143,7 +185,7 @@ fn domains(name: &ServiceName, own_namespace: Option<&str>) -> impl Iterator<Ite
     let ServiceName { namespace, service } = name;
     let full = format!("{service}.{namespace}");
     let with_port = format!("{full}:*");
-    let short = (own_namespace == Some(namespace)).then(|| service.to_string());
+    let short = (own_namespace == Some(&**namespace)).then(|| service.to_string());
     [full, with_port].into_iter().chain(short)
 }
 

@@ -3,13 +3,14 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use super::label_sets::{LabelSet, services_of_values, sets_of};
 use crate::model::instance::Instance;
 use crate::model::mesh::resource::ResourceType;
 use crate::model::rule::Family;
 use crate::model::rule::release::RuleRelease;
-use crate::xds::names::{ServiceName, federated};
+use crate::xds::names::{ServiceName, SetDigits, federated};
 use crate::xds::questions::Questions;
-use crate::xds::world::{Facets, Newest, Scene};
+use crate::xds::world::{Facets, Lingering, Newest, Scene};
 
 /// Subjects that something was made from.
 pub type Reads = BTreeMap<ServiceName, Facets>;
@@ -19,14 +20,21 @@ pub struct Site<'a> {
     pub scene: &'a Scene,
     pub questions: Questions<'a>,
     newest: &'a Newest,
+    lingering: &'a Lingering,
     authority: Option<Arc<str>>,
     reads: Reads,
     index: u64,
 }
 
 impl<'a> Site<'a> {
-    pub fn new(scene: &'a Scene, newest: &'a Newest, questions: Questions<'a>, authority: Option<Arc<str>>) -> Self {
-        Site { scene, questions, newest, authority, reads: Reads::new(), index: 0 }
+    pub fn new(
+        scene: &'a Scene,
+        newest: &'a Newest,
+        lingering: &'a Lingering,
+        questions: Questions<'a>,
+        authority: Option<Arc<str>>,
+    ) -> Self {
+        Site { scene, questions, newest, lingering, authority, reads: Reads::new(), index: 0 }
     }
 
     /// Newest index among the subjects that were read so far.
@@ -87,10 +95,17 @@ impl<'a> Site<'a> {
         chosen
     }
 
-    /// All releases of rules about a service that are in force for any client: by rule, then by version.
-    pub fn all_releases(&mut self, family: Family, name: &ServiceName) -> Vec<&'a Arc<RuleRelease>> {
-        self.read(name, Facets::rules(family));
-        all_releases(self.scene, family, name)
+    /// The sets of labels that rules about a service name, for any client, and those that stay for a while.
+    pub fn sets(&mut self, name: &ServiceName) -> BTreeMap<SetDigits, Arc<LabelSet>> {
+        self.read(name, Facets::rules(Family::Routing));
+        for service in services_of_values(self.scene, name) {
+            self.read(&service, Facets::INSTANCES);
+        }
+        let mut sets = sets_of(self.scene, name);
+        for (digits, set) in self.lingering.of(name) {
+            sets.entry(*digits).or_insert_with(|| set.clone());
+        }
+        sets
     }
 
     fn read(&mut self, name: &ServiceName, facets: Facets) {

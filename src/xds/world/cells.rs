@@ -9,11 +9,12 @@ use super::lingering::Lingering;
 use super::scene::{Facets, Newest, Scene, subjects};
 use super::wild::Wilds;
 use crate::catalog::Change;
+use crate::model::mesh::resource::Resource;
 use crate::model::rule::Family;
 use crate::model::rule::matching::ALL;
-use crate::xds::build::{self, Reads, Site, Unit, UnitKey};
+use crate::xds::build::{self, Reads, Site, Unit, UnitKey, UnitKind};
 use crate::xds::names::ServiceName;
-use crate::xds::questions::{Answered, Questions};
+use crate::xds::questions::{Answer, Answered, Question, Questions};
 
 /// Units that are kept for each service and alias, and beside them: places of callers are for the clients to say.
 const UNITS_PER_NAME: usize = 8;
@@ -82,13 +83,14 @@ impl Cells {
         unit
     }
 
-    fn keep(
-        &mut self,
-        key: &UnitKey,
-        asked: &[(crate::xds::questions::Question, crate::xds::questions::Answer)],
-        reads: Reads,
-        unit: &Arc<Unit>,
-    ) {
+    /// The cluster of the service beside a proxy.
+    pub fn inbound_cluster(&self, service: &ServiceName, port: u16) -> Arc<Resource> {
+        let instances: Vec<_> = self.scene.instances.all_of(&service.namespace, &service.service).collect();
+        let draft = build::inbound_cluster(service, port, &instances);
+        Arc::new(draft.finish(self.newest.of(service, Facets::INSTANCES)))
+    }
+
+    fn keep(&mut self, key: &UnitKey, asked: &[(Question, Answer)], reads: Reads, unit: &Arc<Unit>) {
         self.make_room();
         for name in reads.keys() {
             self.readers.entry(name.clone()).or_default().insert(key.clone());
@@ -121,8 +123,10 @@ impl Cells {
         for (index, change) in changes {
             for (facet, name) in subjects(change) {
                 newest.push((*index, facet, name.clone()));
-                let known = touched.entry(name).or_default();
-                *known = known.with(facet);
+                if facet != Facets::MEMBERS {
+                    let known = touched.entry(name).or_default();
+                    *known = known.with(facet);
+                }
             }
         }
         let gone = Arc::make_mut(&mut self.lingering).end(now);
@@ -147,6 +151,9 @@ impl Cells {
         for (name, facets) in touched.iter().filter(|(_, facets)| facets.has_any(by_rules.with(Facets::INSTANCES))) {
             if !is_pattern(name) {
                 services.insert(name.clone());
+                // Values of labels may be those of instances of another service.
+                let readers = self.readers.get(name).into_iter().flatten();
+                services.extend(readers.filter(|key| key.kind == UnitKind::Clusters).map(|key| key.name.clone()));
             } else if facets.has_any(by_rules) {
                 let namespace = (*name.namespace != *ALL).then_some(&*name.namespace);
                 services.extend(before.services_in(namespace).filter(|service| name.covers(service)));

@@ -8,6 +8,8 @@ mod cells;
 mod lingering;
 mod scene;
 #[cfg(test)]
+pub(crate) mod testing;
+#[cfg(test)]
 mod tests;
 mod wild;
 
@@ -19,13 +21,14 @@ use parking_lot::Mutex;
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until};
 
+use super::Source;
 use super::client::Client;
 use super::view::WorldView;
-use super::{Source, View};
 use crate::raft::state::State;
 use crate::watch::feed::News;
 
 pub(super) use cells::Cells;
+pub use lingering::Lingering;
 pub use scene::{Facets, Newest, Scene};
 pub(super) use wild::{Gathered, WildKey};
 
@@ -48,7 +51,11 @@ pub struct World {
 
 impl World {
     /// A world of a node's state; `is_ready` is asked until it says yes.
-    pub fn new(state: Arc<State>, authority: Option<String>, is_ready: impl Fn() -> bool + Send + Sync + 'static) -> Self {
+    pub fn new(
+        state: Arc<State>,
+        authority: Option<String>,
+        is_ready: impl Fn() -> bool + Send + Sync + 'static,
+    ) -> Self {
         state.feed().follow();
         let index = state.applied().index;
         let scene = Scene::of(&state.catalog());

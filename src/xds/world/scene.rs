@@ -63,8 +63,7 @@ impl Facets {
     pub const MEMBERS: Facets = Facets(4);
 
     const RULES: u8 = 8;
-    const ALL: [Facets; 7] =
-        [Facets(1), Facets(2), Facets(4), Facets(8), Facets(16), Facets(32), Facets(64)];
+    const ALL: [Facets; 7] = [Facets(1), Facets(2), Facets(4), Facets(8), Facets(16), Facets(32), Facets(64)];
 
     /// The rules of a family about it.
     pub fn rules(family: Family) -> Facets {
@@ -92,6 +91,7 @@ impl Facets {
 const SUBJECTS_MAX: usize = 1_000_000;
 
 /// Log index of the newest change of each subject: an aspect of a service.
+#[derive(Clone)]
 pub struct Newest {
     /// Index of all that did not change since.
     base: u64,

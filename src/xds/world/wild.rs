@@ -11,10 +11,12 @@ use std::sync::Arc;
 use imbl::OrdMap;
 
 use super::cells::Cells;
+use super::scene::Facets;
 use crate::model::grant::ReadScope;
 use crate::model::mesh::Dialect;
-use crate::model::mesh::resource::Resources;
-use crate::xds::build::{Unit, UnitKey, UnitKind};
+use crate::model::mesh::resource::{Resource, Resources};
+use crate::model::rule::matching::ALL;
+use crate::xds::build::{self, Unit, UnitKey, UnitKind};
 use crate::xds::client::Client;
 use crate::xds::names::ServiceName;
 use crate::xds::questions::{Answered, Question, Questions, Witness};
@@ -56,8 +58,9 @@ struct Wild {
     /// Services that are to be looked at again.
     pending: BTreeSet<ServiceName>,
     variants: Answered<Gathered>,
-    /// Number of times that the plain one changed.
-    changed: u64,
+    /// The virtual hosts put together, as routes of the scope and under the name of its namespace.
+    outbound: Answered<Arc<Resource>>,
+    outbound_of_namespace: Answered<Arc<Resource>>,
 }
 
 impl WildKey {
@@ -112,7 +115,8 @@ impl Gathered {
         self.resources.remove(name);
         let of_sets = format!("{name}|");
         let behind = self.resources.range::<_, str>((Bound::Included(&*of_sets), Bound::Unbounded));
-        let names: Vec<_> = behind.map(|(name, _)| name).take_while(|name| name.starts_with(&of_sets)).cloned().collect();
+        let names: Vec<_> =
+            behind.map(|(name, _)| name).take_while(|name| name.starts_with(&of_sets)).cloned().collect();
         for name in names {
             self.resources.remove(&name);
         }
@@ -146,12 +150,48 @@ impl Wilds {
 impl Cells {
     /// All that a client sees in a scope; the questions that it depends on are noted.
     pub fn all(&mut self, key: &WildKey, questions: &mut Questions<'_>) -> Gathered {
-        let mut wild = self.wilds.take(key).unwrap_or_else(|| self.new_wild(key));
-        self.refresh(&mut wild);
-        let found = wild.variants.find(questions).cloned();
-        let gathered = found.unwrap_or_else(|| self.variant(&mut wild, questions));
+        let mut wild = self.fresh(key);
+        let gathered = self.variant(&mut wild, questions);
         self.wilds.put_back(wild);
         gathered
+    }
+
+    /// The routes for proxies to all that a client sees in a scope, under the name of the namespace if one is given.
+    pub fn outbound(&mut self, key: &WildKey, namespace: Option<&str>, questions: &mut Questions<'_>) -> Arc<Resource> {
+        let mut wild = self.fresh(key);
+        let of = |wild: &Wild| if namespace.is_some() { &wild.outbound_of_namespace } else { &wild.outbound };
+        let mut own = Questions::new(questions.witness());
+        let known = of(&wild).find(&mut own).cloned();
+        let resource = known.unwrap_or_else(|| {
+            let mut own = Questions::new(questions.witness());
+            let gathered = self.variant(&mut wild, &mut own);
+            let own_namespace = own.own_namespace();
+            let hosts: Vec<_> = gathered.hosts.values().filter_map(|unit| unit.host.as_ref()).collect();
+            let index = hosts.iter().map(|host| host.index).fold(self.newest_member(key), u64::max);
+            let draft = build::outbound(namespace, &hosts, own_namespace.as_deref());
+            let resource = Arc::new(draft.finish(index));
+            let kept = if namespace.is_some() { &mut wild.outbound_of_namespace } else { &mut wild.outbound };
+            kept.insert(&own.asked(), resource.clone());
+            resource
+        });
+        self.wilds.put_back(wild);
+        resource
+    }
+
+    /// Index at which a service of the scope came or went last.
+    fn newest_member(&self, key: &WildKey) -> u64 {
+        let newest = |namespace: &str| self.newest.of(&ServiceName::new(namespace, ALL), Facets::MEMBERS);
+        match &key.namespaces {
+            None => newest(ALL),
+            Some(namespaces) => namespaces.iter().map(|namespace| newest(namespace)).max().unwrap_or_default(),
+        }
+    }
+
+    /// The one of a scope, with all that has changed.
+    fn fresh(&mut self, key: &WildKey) -> Wild {
+        let mut wild = self.wilds.take(key).unwrap_or_else(|| self.new_wild(key));
+        self.refresh(&mut wild);
+        wild
     }
 
     fn new_wild(&self, key: &WildKey) -> Wild {
@@ -173,7 +213,8 @@ impl Cells {
             asking: BTreeMap::new(),
             pending,
             variants: Answered::default(),
-            changed: 0,
+            outbound: Answered::default(),
+            outbound_of_namespace: Answered::default(),
         }
     }
 
@@ -183,7 +224,8 @@ impl Cells {
             return;
         }
         wild.variants.clear();
-        wild.changed += 1;
+        wild.outbound.clear();
+        wild.outbound_of_namespace.clear();
         let (scene, client) = (self.scene().clone(), wild.key.plain_client());
         let witness = Witness::new(&scene, &client);
         for name in pending {
@@ -199,6 +241,9 @@ impl Cells {
     }
 
     fn variant(&mut self, wild: &mut Wild, questions: &mut Questions<'_>) -> Gathered {
+        if let Some(found) = wild.variants.find(questions) {
+            return found.clone();
+        }
         let mut gathered = wild.plain.clone();
         let mut own = Questions::new(questions.witness());
         for (name, plain) in &wild.asking {

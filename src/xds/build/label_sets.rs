@@ -1,0 +1,182 @@
+//! Sets of labels: the instances that a destination group of a rule means, and those that stand by for them.
+//!
+//! The server evaluates the conditions over the instances, so all comparisons work for all clients. A set is named by
+//! its conditions: routes of several rules that mean the same share a cluster.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use serde::Serialize;
+use sha2::{Digest, Sha256};
+
+use super::parameters::{Assignment, assignments};
+use super::site::all_releases;
+use crate::model::instance::Instance;
+use crate::model::mesh::Dialect;
+use crate::model::mesh::plan::{Abilities, PlannedGroup, PlannedRoute};
+use crate::model::mesh::routing::plan;
+use crate::model::rule::Family;
+use crate::model::rule::matching::{MatchString, ValueType};
+use crate::model::rule::traffic::ServiceKey;
+use crate::xds::names::{ClusterName, ServiceName, SetDigits};
+use crate::xds::world::Scene;
+
+/// Kinds of clients whose routes name sets: what others are sent is a part of that.
+const ABILITIES: [Abilities; 2] = [
+    Abilities { dialect: Dialect::Grpc, is_gateway: false, takes_large_expressions: false },
+    Abilities { dialect: Dialect::Envoy, is_gateway: false, takes_large_expressions: true },
+];
+
+/// Instances by choices: the first is meant, the others stand by.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LabelSet {
+    pub choices: Vec<Choice>,
+}
+
+/// Instances of a service that meet all conditions.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Choice {
+    pub rank: u32,
+    namespace: String,
+    service: String,
+    labels: BTreeMap<String, MatchString>,
+}
+
+impl Choice {
+    fn of(group: &PlannedGroup<'_>, rank: u32, values: &Assignment<'_>) -> Choice {
+        let labels = group.group.labels.iter().filter_map(|(label, condition)| {
+            let is_parameter = condition.value_type == ValueType::Parameter;
+            let condition = if is_parameter { values.condition(group, label)? } else { condition.clone() };
+            (!condition.is_open()).then(|| (label.clone(), condition))
+        });
+        Choice {
+            rank,
+            namespace: group.service.namespace.clone(),
+            service: group.service.service.clone(),
+            labels: labels.collect(),
+        }
+    }
+
+    pub fn service(&self) -> ServiceName {
+        ServiceName::new(&self.namespace, &self.service)
+    }
+
+    fn is_of(&self, other: &Choice) -> bool {
+        (&self.namespace, &self.service) == (&other.namespace, &other.service)
+    }
+
+    /// The instances that are meant.
+    pub fn among<'a>(&self, instances: Vec<&'a Arc<Instance>>) -> Vec<&'a Arc<Instance>> {
+        let conditions: Vec<_> = self.labels.iter().map(|(label, condition)| (label, condition.matcher())).collect();
+        let meets = |instance: &&Arc<Instance>| {
+            let mut conditions = conditions.iter();
+            conditions.all(|(label, matcher)| instance.metadata.get(*label).is_some_and(|value| matcher.matches(value)))
+        };
+        instances.into_iter().filter(meets).collect()
+    }
+
+    /// True if an instance has all labels that are wanted whatever the request is.
+    pub(super) fn is_possible(group: &PlannedGroup<'_>, instance: &Instance) -> bool {
+        let labels = group.group.labels.iter().filter(|(_, condition)| condition.value_type == ValueType::Text);
+        let mut wanted = labels.filter(|(_, condition)| !condition.is_open());
+        wanted.all(|(label, condition)| instance.metadata.get(label).is_some_and(|value| condition.matches(value)))
+    }
+}
+
+impl LabelSet {
+    /// The set of one group of a route: its own instances, then those of the other groups of its rank, then those of the
+    /// ranks behind.
+    pub fn of(groups: &[PlannedGroup<'_>], own: usize, values: &Assignment<'_>) -> LabelSet {
+        let first = std::iter::once((own, 0));
+        let others = groups.iter().enumerate().filter(|(index, _)| *index != own);
+        let others = others.map(|(index, group)| (index, group.rank.saturating_add(1)));
+        let mut choices: Vec<Choice> = Vec::new();
+        for (index, rank) in first.chain(others) {
+            let choice = Choice::of(&groups[index], rank, values);
+            // What is chosen before has all that this one could add.
+            let is_there =
+                |before: &Choice| before.is_of(&choice) && (before.labels.is_empty() || before.labels == choice.labels);
+            if !choices.iter().any(is_there) {
+                choices.push(choice);
+            }
+        }
+        LabelSet { choices }
+    }
+
+    pub fn digits(&self) -> SetDigits {
+        let text = serde_json::to_vec(&self.choices).expect("our own types always serialize");
+        let digest = Sha256::digest(text);
+        let mut digits = [0; 6];
+        digits.copy_from_slice(&digest[..6]);
+        SetDigits(digits)
+    }
+
+    /// The cluster of the set in the routes of a service. One of all instances of a service is that service's, as long
+    /// as a wildcard for the one has the other.
+    pub fn cluster(&self, called: &ServiceName) -> ClusterName {
+        if let [choice] = &self.choices[..]
+            && choice.labels.is_empty()
+            && *choice.namespace == *called.namespace
+        {
+            return ClusterName { service: choice.service(), set: None, place: None };
+        }
+        ClusterName { service: called.clone(), set: Some(self.digits()), place: None }
+    }
+
+    /// The conditions as a person would write them.
+    pub fn shown(&self) -> String {
+        let shown = |choice: &Choice| {
+            let labels: Vec<_> = choice.labels.iter().map(|(label, is)| format!("{label} {}", is.shown())).collect();
+            let labels = if labels.is_empty() { "all".to_owned() } else { labels.join(" and ") };
+            format!("{}: {labels}", choice.service())
+        };
+        self.choices.iter().map(shown).collect::<Vec<_>>().join("; ")
+    }
+}
+
+/// The sets with a cluster of their own that releases of rules about a service name, for any client.
+pub fn sets_of(scene: &Scene, service: &ServiceName) -> BTreeMap<SetDigits, Arc<LabelSet>> {
+    let mut sets = BTreeMap::new();
+    let instances = |name: &ServiceName| scene.instances.all_of(&name.namespace, &name.service).collect();
+    each_route(scene, service, &mut |route| {
+        for values in &assignments(&route.groups, &mut |name| instances(name)) {
+            add_sets(route, values, service, &mut sets);
+        }
+    });
+    sets
+}
+
+/// The services whose instances decide which sets there are.
+pub fn services_of_values(scene: &Scene, service: &ServiceName) -> Vec<ServiceName> {
+    let mut services = Vec::new();
+    each_route(scene, service, &mut |route| {
+        let with_values = route.groups.iter().filter(|group| !group.parameters.is_empty());
+        services.extend(with_values.map(|group| ServiceName::from(&group.service)));
+    });
+    services.sort();
+    services.dedup();
+    services
+}
+
+fn each_route(scene: &Scene, service: &ServiceName, visit: &mut dyn FnMut(&PlannedRoute<'_>)) {
+    let called = ServiceKey { namespace: service.namespace.to_string(), service: service.service.to_string() };
+    for release in all_releases(scene, Family::Routing, service) {
+        for abilities in ABILITIES {
+            plan(&[&release.rule], &called, abilities).routes.iter().for_each(&mut *visit);
+        }
+    }
+}
+
+fn add_sets(
+    route: &PlannedRoute<'_>,
+    values: &Assignment<'_>,
+    service: &ServiceName,
+    sets: &mut BTreeMap<SetDigits, Arc<LabelSet>>,
+) {
+    for (own, _) in route.groups.iter().enumerate().filter(|(_, group)| group.rank == 0) {
+        let set = LabelSet::of(&route.groups, own, values);
+        if let Some(digits) = set.cluster(service).set {
+            sets.entry(digits).or_insert_with(|| Arc::new(set));
+        }
+    }
+}

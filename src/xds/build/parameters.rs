@@ -1,0 +1,185 @@
+//! Labels that take over a value of the request: one route for each value that occurs among the instances.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use super::label_sets::Choice;
+use crate::model::instance::Instance;
+use crate::model::mesh::conditions::{Asked, Condition, carried};
+use crate::model::mesh::plan::{Abilities, PlannedGroup, PlannedRoute, RequestPart, TextMatch};
+use crate::model::rule::matching::{MatchString, MatchType, ValueType};
+use crate::model::rule::traffic::ArgumentType;
+use crate::xds::names::ServiceName;
+use crate::xds::questions::Questions;
+
+/// Values of one sub-rule that are carried.
+const VALUES_MAX: usize = 64;
+/// Combinations of values that are looked at.
+const COMBINATIONS_MAX: usize = 4_096;
+
+/// A value for each part of the request that labels take over.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Assignment<'a> {
+    values: Vec<(RequestPart<'a>, String)>,
+}
+
+impl<'a> Assignment<'a> {
+    fn value(&self, part: RequestPart<'_>) -> Option<&str> {
+        self.values.iter().find(|(known, _)| *known == part).map(|(_, value)| value.as_str())
+    }
+
+    /// The condition on a label of a group that takes over a value; none if the label takes over nothing.
+    pub fn condition(&self, group: &PlannedGroup<'_>, label: &str) -> Option<MatchString> {
+        let parameter = group.parameters.iter().find(|parameter| parameter.label == label)?;
+        Some(equal(self.value(parameter.part)?))
+    }
+
+    /// True if what is known of the caller is as it has to be.
+    pub fn fits(&self, questions: &mut Questions<'_>) -> bool {
+        self.values.iter().all(|(part, value)| {
+            let known = match part {
+                RequestPart::CallerIp => questions.address(),
+                RequestPart::CallerMetadata(key) => questions.label(key),
+                RequestPart::CallerService => questions.caller(),
+                RequestPart::Header(_)
+                | RequestPart::Query(_)
+                | RequestPart::Cookie(_)
+                | RequestPart::Method
+                | RequestPart::Path => return true,
+            };
+            known.as_deref() == Some(value)
+        })
+    }
+
+    /// Narrows a route to requests that have these values; false if a client cannot carry that.
+    pub fn narrow(&self, route: &mut PlannedRoute<'a>, to: Abilities) -> bool {
+        self.values.iter().all(|(part, value)| {
+            let Some((kind, key)) = argument(*part) else { return true };
+            let condition = equal(value);
+            let asked = Asked { kind, key, value: Some(&condition) };
+            let Ok(ways) = carried(asked, "", route.path.is_some(), to) else { return false };
+            let Some(way) = ways.any_of.into_iter().next() else { return false };
+            way.into_iter().for_each(|condition| match condition {
+                Condition::Path(path) => route.path = Some(path),
+                Condition::Header(header) => route.headers.push(header),
+                Condition::Query(query) => route.query.push(query),
+                Condition::Caller(_) => {}
+            });
+            true
+        })
+    }
+}
+
+/// Narrows a route to requests that none of the assignments is for, as a client that draws anew for each route may come
+/// here with their values. Texts that are compared as a whole alone can be excluded.
+pub fn exclude(all: &[Assignment<'_>], route: &mut PlannedRoute<'_>, to: Abilities) {
+    for values in all {
+        let mut narrowed = PlannedRoute { headers: Vec::new(), ..route.clone() };
+        if !values.narrow_in_place(&mut narrowed, to) {
+            continue;
+        }
+        if let [header] = &mut narrowed.headers[..]
+            && let Some(inverted) = inverted(&header.value)
+        {
+            header.value = inverted;
+            route.headers.append(&mut narrowed.headers);
+        }
+    }
+}
+
+impl Assignment<'_> {
+    fn narrow_in_place(&self, route: &mut PlannedRoute<'_>, to: Abilities) -> bool {
+        let values = self.values.iter().map(|(part, value)| (argument(*part), value));
+        for (argument, value) in values {
+            let Some((kind, key)) = argument else { continue };
+            let condition = equal(value);
+            let Ok(ways) = carried(Asked { kind, key, value: Some(&condition) }, "", true, to) else { return false };
+            let Some(way) = ways.any_of.into_iter().next() else { return false };
+            route.headers.extend(way.into_iter().filter_map(|condition| match condition {
+                Condition::Header(header) => Some(header),
+                Condition::Path(_) | Condition::Query(_) | Condition::Caller(_) => None,
+            }));
+        }
+        true
+    }
+}
+
+fn inverted(value: &TextMatch) -> Option<TextMatch> {
+    match value {
+        TextMatch::Exact(text) => Some(TextMatch::Not(text.clone())),
+        TextMatch::Expression(text) => Some(TextMatch::NotExpression(text.clone())),
+        TextMatch::Present | TextMatch::Not(_) | TextMatch::NotExpression(_) | TextMatch::Range(..) => None,
+    }
+}
+
+fn equal(value: &str) -> MatchString {
+    MatchString { kind: MatchType::Exact, value: value.to_owned(), value_type: ValueType::Text }
+}
+
+/// The argument that names a part of the request; none for what the server knows of the caller.
+fn argument(part: RequestPart<'_>) -> Option<(ArgumentType, &str)> {
+    match part {
+        RequestPart::Header(key) => Some((ArgumentType::Header, key)),
+        RequestPart::Query(key) => Some((ArgumentType::Query, key)),
+        RequestPart::Cookie(key) => Some((ArgumentType::Cookie, key)),
+        RequestPart::Method => Some((ArgumentType::Method, "")),
+        RequestPart::Path => Some((ArgumentType::Path, "")),
+        RequestPart::CallerIp | RequestPart::CallerMetadata(_) | RequestPart::CallerService => None,
+    }
+}
+
+/// The values for which there are routes; one without a value where no label takes one over.
+pub fn assignments<'a, 'i>(
+    groups: &[PlannedGroup<'a>],
+    instances: &mut dyn FnMut(&ServiceName) -> Vec<&'i Arc<Instance>>,
+) -> Vec<Assignment<'a>> {
+    let mut parts: Vec<RequestPart<'a>> = Vec::new();
+    for parameter in groups.iter().flat_map(|group| &group.parameters) {
+        if !parts.contains(&parameter.part) {
+            parts.push(parameter.part);
+        }
+    }
+    if parts.is_empty() {
+        return vec![Assignment::default()];
+    }
+    let able: Vec<_> = groups
+        .iter()
+        .map(|group| {
+            let mut possible = instances(&ServiceName::from(&group.service));
+            possible.retain(|instance| Choice::is_possible(group, instance));
+            (group, possible)
+        })
+        .collect();
+    let mut found = vec![Assignment::default()];
+    for part in parts {
+        let values = values_of(part, &able);
+        let with = |before: Assignment<'a>| {
+            let values = values.iter();
+            values
+                .map(move |value| Assignment { values: [&before.values[..], &[(part, (*value).to_owned())]].concat() })
+        };
+        found = found.into_iter().flat_map(with).take(COMBINATIONS_MAX).collect();
+    }
+    found.retain(|values| able.iter().any(|(group, possible)| possible.iter().any(|one| has(values, group, one))));
+    found.truncate(VALUES_MAX);
+    found
+}
+
+/// The values of the labels that take over a part of the request.
+fn values_of<'i>(part: RequestPart<'_>, able: &[(&PlannedGroup<'_>, Vec<&'i Arc<Instance>>)]) -> BTreeSet<&'i str> {
+    let mut values = BTreeSet::new();
+    for (group, possible) in able {
+        for parameter in group.parameters.iter().filter(|parameter| parameter.part == part) {
+            values.extend(possible.iter().filter_map(|instance| instance.metadata.get(parameter.label)));
+        }
+    }
+    let values = values.into_iter().map(String::as_str);
+    values.filter(|value| !equal(value).is_open()).collect()
+}
+
+fn has(values: &Assignment<'_>, group: &PlannedGroup<'_>, instance: &Instance) -> bool {
+    group.parameters.iter().all(|parameter| {
+        let value = instance.metadata.get(parameter.label).map(String::as_str);
+        value.is_some() && value == values.value(parameter.part)
+    })
+}
