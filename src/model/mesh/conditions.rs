@@ -352,3 +352,6 @@ fn number_range(low: u64, high: u64) -> Option<TextMatch> {
     let end = i64::try_from(high).map_or(i64::MAX, |high| high.saturating_add(1));
     Some(TextMatch::Range(low, end))
 }
+
+#[cfg(test)]
+mod tests;

@@ -10,6 +10,8 @@ pub mod re2;
 pub mod resource;
 pub mod routing;
 mod shares;
+#[cfg(test)]
+mod testing;
 pub mod warning;
 pub mod warnings;
 

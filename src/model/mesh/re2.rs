@@ -22,8 +22,8 @@ pub const LARGE_PROGRAM_STEPS_MAX: usize = 20_000;
 const REPETITIONS_MAX: u64 = 1000;
 /// Ranges beyond ASCII of a class that is printed as it is.
 const WIDE_RANGES_MAX: usize = 8;
-/// Steps of a program around what is written.
-const BASE_STEPS: usize = 4;
+/// Steps of a program around what is written, and some for what is printed apart and was parsed together.
+const BASE_STEPS: usize = 8;
 /// Steps that match any character beyond ASCII.
 const ANY_WIDE_STEPS: usize = 6;
 const FIRST_WIDE: char = '\u{80}';
@@ -61,7 +61,7 @@ impl Pattern {
             Alphabet::All => ANYTHING.to_owned(),
             Alphabet::Ascii => r"[\x{0}-\x{7F}]*".to_owned(),
         };
-        framed(branches(&self.0), &fill, alphabet)
+        framed(&branches(&self.0), &fill, alphabet)
     }
 
     /// The same for a text that stands within a longer one and has none of the `excluded` characters.
@@ -78,7 +78,7 @@ impl Pattern {
             }
             branch.core = branch.core.iter().map(|hir| excluding(hir, excluded)).collect();
         }
-        Ok(framed(branches, &fill, alphabet))
+        Ok(framed(&branches, &fill, alphabet))
     }
 
     /// True if one of the characters that it names is met by `is_special`.
@@ -189,18 +189,26 @@ fn sequence(items: &[Hir]) -> Vec<Branch> {
 }
 
 /// The branches with `fill` on the sides on which they are open, those alike together.
-fn framed(branches: Vec<Branch>, fill: &str, alphabet: Alphabet) -> String {
-    let mut frames: Vec<String> = Vec::new();
-    for (is_at_start, is_at_end) in [(true, true), (true, false), (false, true), (false, false)] {
+fn framed(branches: &[Branch], fill: &str, alphabet: Alphabet) -> String {
+    let of_end = |is_at_start: bool, is_at_end: bool| {
         let alike = branches.iter().filter(|branch| (branch.is_at_start, branch.is_at_end) == (is_at_start, is_at_end));
         let cores: Vec<String> = alike.map(|branch| printed(&branch.core, alphabet)).collect();
-        if !cores.is_empty() {
-            let before = if is_at_start { "" } else { fill };
-            let after = if is_at_end { "" } else { fill };
-            frames.push(format!("{before}(?:{}){after}", cores.join("|")));
+        let after = if is_at_end { "" } else { fill };
+        (!cores.is_empty()).then(|| format!("(?:{}){after}", cores.join("|")))
+    };
+    let of_start = |is_at_start: bool| {
+        let ends: Vec<String> =
+            [true, false].into_iter().filter_map(|is_at_end| of_end(is_at_start, is_at_end)).collect();
+        let before = if is_at_start { "" } else { fill };
+        match ends.as_slice() {
+            [] => None,
+            [single] => Some(format!("{before}{single}")),
+            both if is_at_start => Some(both.join("|")),
+            both => Some(format!("{before}(?:{})", both.join("|"))),
         }
-    }
-    if frames.is_empty() { NOTHING.to_owned() } else { frames.join("|") }
+    };
+    let starts: Vec<String> = [true, false].into_iter().filter_map(of_start).collect();
+    if starts.is_empty() { NOTHING.to_owned() } else { starts.join("|") }
 }
 
 fn printed(items: &[Hir], alphabet: Alphabet) -> String {
@@ -395,3 +403,6 @@ fn class_ranges(class: &Class) -> usize {
         Class::Bytes(class) => class.ranges().len(),
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -215,3 +215,6 @@ fn foreign_parameter(place: &str) -> Warning {
     let what = "a label that takes over a value of a later condition under OR";
     Warning::left_out(15, EVERY_CLIENT, format!("{place}: {what} is not carried by xDS"))
 }
+
+#[cfg(test)]
+mod tests;

@@ -150,3 +150,6 @@ fn settle_weights(groups: &mut [PlannedGroup<'_>]) {
         *largest += more;
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -63,3 +63,6 @@ fn callees(rule: &Rule, body: &Routing) -> BTreeSet<End> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,20 @@
+//! Rules and requests of the tests of this module.
+
+use serde::de::DeserializeSeed;
+use serde_json::Value;
+
+use crate::format::level::Level;
+use crate::model::config_file::Stamp;
+use crate::model::rule::{Family, Rule, RuleDraft};
+use crate::model::time::Timestamp;
+
+/// A rule as callers send it; its name is its id.
+pub(super) fn rule(family: Family, json: &Value) -> Rule {
+    let head = serde_json::from_value(json.clone()).expect("the head of a rule");
+    let body = family.deserialize(json.clone()).expect("the body of a rule");
+    let draft = RuleDraft { head, body };
+    draft.check_new().expect("a rule that would be accepted");
+    let id = json["name"].as_str().unwrap_or_default().to_owned();
+    let created = Stamp { time: Timestamp(0), by: "admin".into() };
+    draft.rule(id, String::new(), created, Level::NEWEST).expect("a rule")
+}
