@@ -9,7 +9,8 @@
 FROM rust:1.95-bookworm AS build
 WORKDIR /thuban
 # The pattern makes the directory optional: a COPY may match nothing if another source exists.
-COPY Cargo.toml Cargo.lock askama.toml buil[d] ./
+COPY Cargo.toml Cargo.lock askama.toml build.rs buil[d] ./
+COPY proto proto
 COPY scripts/lib.sh scripts/native.sh scripts/
 COPY scripts/native scripts/native
 # Bench and test targets name files that are not here, so they leave the manifest. On another processor than x86-64
@@ -47,9 +48,9 @@ ENV THUBAN_DATA_DIR=/var/lib/thuban
 USER thuban
 WORKDIR /var/lib/thuban
 VOLUME /var/lib/thuban
-# Management API, config clients, other nodes. The first starts with --tls-cert and --tls-key, or with
+# Management API, config clients, other nodes, gRPC twice. The first starts with --tls-cert and --tls-key, or with
 # --insecure-http; THUBAN_ENDPOINT (and THUBAN_CA_FILE) tell the health check which.
-EXPOSE 8090 8890 8190
+EXPOSE 8090 8890 8190 8091 15010
 HEALTHCHECK --interval=5s --timeout=3s --start-period=60s --retries=3 \
     CMD ["thuban", "health"]
 ENTRYPOINT ["thuban"]

@@ -257,6 +257,8 @@ async fn start(directory: &std::path::Path) -> Server {
         "127.0.0.1:0",
         "--peer-addr",
         "127.0.0.1:0",
+        "--grpc-addr",
+        "off",
         "--initial-cluster",
         "1=127.0.0.1:8190",
         "--admin-password",

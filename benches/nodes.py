@@ -24,6 +24,8 @@ SIZE = 3
 PASSWORD = "a password for benches only"
 SECRET = "a cluster secret for benches, long enough"
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+# Many nodes are started on one machine. By the environment, as an earlier version does not know the flag, which wins.
+os.environ.setdefault("THUBAN_GRPC_ADDR", "off")
 
 
 def built():

@@ -27,6 +27,8 @@ def start(binary, data):
     """Starts a node; returns it and the seconds until it was ready."""
     api, compat = free_ports(2)
     command = [binary, "dev", "--data-dir", data, "--api-port", str(api), "--compat-port", str(compat)]
+    if "--grpc-port" in subprocess.check_output([binary, "dev", "--help"], text=True):
+        command += ["--grpc-port", "0"]
     begun = time.monotonic()
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     while time.monotonic() - begun < LIMIT_S and process.poll() is None:

@@ -110,10 +110,11 @@ async fn ports_chosen_by_the_kernel_are_announced() {
     let directory = TempDir::new().expect("a temporary directory can be made");
     let flags = member_flags(7, directory.path().join("data").to_str().expect("the path is text"), Ports::any());
     let process = Process::start(&flags, &directory.path().join("log")).await.expect("the node starts");
-    let announced = process.announced;
+    let announced = process.announced.clone();
     assert_eq!(announced.node_id, 7);
     let ports = [announced.api.port(), announced.compat.port(), announced.peer.port()];
     assert!(ports.iter().all(|port| *port != 0) && ports[0] != ports[1] && ports[1] != ports[2], "{announced:?}");
+    assert!(matches!(announced.grpc.as_slice(), [one] if one.port() != 0), "{announced:?}");
     assert_eq!(Api::new(announced.compat).health("/livez").await.expect("the surface answers").0, 200);
     assert_eq!(Api::new(announced.api).health("/livez").await.expect("the surface answers").0, 200);
     assert!(process.terminate().await.success());
@@ -149,10 +150,11 @@ async fn a_desk_whose_port_is_taken_is_told_how_to_take_another() {
     let data = directory.path().join("data");
     let taken = TcpListener::bind("127.0.0.1:0").expect("a port is free");
     let port = taken.local_addr().expect("a bound listener has an address").port().to_string();
-    for flag in ["--api-port", "--compat-port"] {
-        let free = if flag == "--api-port" { "--compat-port" } else { "--api-port" };
+    let flags = ["--api-port", "--compat-port", "--grpc-port"];
+    for flag in flags {
         let data = data.to_str().expect("the path is text");
-        let output = run(&["dev", "--data-dir", data, flag, &port, free, "0"]).await;
+        let ports = flags.iter().flat_map(|other| [*other, if *other == flag { port.as_str() } else { "0" }]);
+        let output = run(&["dev", "--data-dir", data].into_iter().chain(ports).collect::<Vec<_>>()).await;
         let words = words(&output);
         assert_eq!(output.status.code(), Some(1), "{words}");
         assert!(words.contains(&format!("127.0.0.1:{port}")) && words.contains(flag), "{words}");

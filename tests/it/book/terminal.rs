@@ -5,13 +5,14 @@
 //! does by `THUBAN_PORT_OFFSET`. `thuban` is the binary under test, and `curl` ends with a failure where the answer is
 //! a refusal, unless it is told otherwise.
 
+use std::collections::BTreeSet;
 use std::net::{Ipv4Addr, TcpListener};
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::{Command as Plain, Stdio};
-use std::sync::atomic::{AtomicU16, Ordering};
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use regex::{Captures, Regex};
 use rustix::process::{Pid, Signal, kill_process_group};
 use tempfile::TempDir;
@@ -28,12 +29,14 @@ const STAY_LIMIT: Duration = Duration::from_secs(60);
 const END_LIMIT: Duration = Duration::from_secs(30);
 
 /// Ports that pages name.
-const PORTS: [u16; 15] = [8090, 8091, 8092, 8093, 8190, 8191, 8192, 8193, 8490, 8590, 8690, 8890, 8891, 8892, 8893];
-/// Below those of the other tests; two pages never come to the same, as no two ports of a page are so far apart.
+const PORTS: [u16; 20] = [
+    8090, 8091, 8100, 8101, 8110, 8111, 8120, 8121, 8190, 8191, 8192, 8193, 8490, 8491, 8590, 8690, 8890, 8891, 8892,
+    8893,
+];
+/// Below those of the other tests.
 const FIRST_OFFSET: u16 = 1_000;
 const OFFSETS: u16 = 10_000;
-const OFFSET_STEP: u16 = 5;
-const OFFSETS_OF_A_KIND: u16 = 19;
+const OFFSET_STEP: usize = 37;
 
 /// Ends what a block printed.
 const MARK: u8 = 0x1e;
@@ -73,13 +76,13 @@ impl Terminal {
         let offset = free_offset();
         let bin = folder.path().join("bin");
         std::fs::create_dir(&bin).expect("made");
-        let (api, compat) = (8090 + offset, 8890 + offset);
+        let (api, compat, grpc) = (8090 + offset, 8890 + offset, 8091 + offset);
         let binary = binary();
         executable(
             &bin.join("thuban"),
             &format!(
                 "#!/bin/sh\nif [ \"$1\" = dev ]; then\n    shift\n    \
-                 set -- dev --api-port {api} --compat-port {compat} \"$@\"\nfi\nexec {binary} \"$@\"\n"
+                 set -- dev --api-port {api} --compat-port {compat} --grpc-port {grpc} \"$@\"\nfi\nexec {binary} \"$@\"\n"
             ),
         );
         // Scripts say themselves what a refusal is to them.
@@ -242,13 +245,16 @@ fn executable(path: &Path, text: &str) {
     std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o755)).expect("changed");
 }
 
-/// A number by which the ports of a page are moved to free ones. Pages of one process begin alike and stay apart.
+/// A number by which the ports of a page are moved to free ones, which no other page of this process was given.
 fn free_offset() -> u16 {
-    static TAKEN: AtomicU16 = AtomicU16::new(0);
-    let own = TAKEN.fetch_add(1, Ordering::Relaxed) % OFFSETS_OF_A_KIND * OFFSET_STEP;
+    static GIVEN: Mutex<BTreeSet<u16>> = Mutex::new(BTreeSet::new());
     let begin = (std::process::id() as u16).wrapping_mul(97) % OFFSETS;
-    let all = (0..OFFSETS).step_by(1_000).map(|more| FIRST_OFFSET + (begin + more) % OFFSETS + own);
+    let mut given = GIVEN.lock();
+    let is_ours = |offset: &u16| PORTS.iter().all(|port| !given.contains(&(port + offset)));
     let is_free =
         |offset: &u16| PORTS.iter().all(|port| TcpListener::bind((Ipv4Addr::LOCALHOST, port + offset)).is_ok());
-    all.into_iter().find(is_free).expect("free ports")
+    let mut all = (0..OFFSETS).step_by(OFFSET_STEP).map(|more| FIRST_OFFSET + (begin + more) % OFFSETS);
+    let found = all.find(|offset| is_ours(offset) && is_free(offset)).expect("free ports");
+    given.extend(PORTS.map(|port| port + found));
+    found
 }

@@ -180,7 +180,7 @@ impl Ground<'_> {
     fn start(&self, ordinal: u64) -> Pod {
         let container = container(self.documents);
         let ports = self.peers.iter().find(|(id, _)| *id == ordinal).expect("a known pod").1;
-        let metrics = Ports::reserve().api;
+        let Ports { api: metrics, compat: grpc, .. } = Ports::reserve();
         let mut command = Command::new(word(&container["command"][0]));
         let arguments = list(&container["command"]).iter().skip(1).map(word);
         command.args(arguments.map(|argument| self.here(argument, ordinal))).env_clear();
@@ -199,7 +199,7 @@ impl Ground<'_> {
             command.env(word(&variable["name"]), value);
         }
         for (variable, address) in
-            [("API", ports.api), ("COMPAT", ports.compat), ("PEER", ports.peer), ("METRICS", metrics)]
+            [("API", ports.api), ("COMPAT", ports.compat), ("PEER", ports.peer), ("METRICS", metrics), ("GRPC", grpc)]
         {
             command.env(format!("THUBAN_{variable}_ADDR"), address.to_string());
         }

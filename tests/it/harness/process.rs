@@ -49,16 +49,20 @@ fn bare(mut command: Command) -> Command {
     }
     // Receivers of webhooks are on this machine.
     command.env("THUBAN_WEBHOOK_PRIVATE_NETWORKS", "127.0.0.0/8");
+    // By the environment: a binary of an earlier version does not know the flag.
+    command.env("THUBAN_GRPC_ADDR", "127.0.0.1:0");
     command.env("XDG_CONFIG_HOME", "/nonexistent").kill_on_drop(true).stdin(Stdio::null());
     command
 }
 
-#[derive(Clone, Copy, Debug, Deserialize)]
+#[derive(Clone, Debug, Deserialize)]
 pub(crate) struct Announced {
     pub(crate) node_id: u64,
     pub(crate) api: SocketAddr,
     pub(crate) compat: SocketAddr,
     pub(crate) peer: SocketAddr,
+    #[serde(default)]
+    pub(crate) grpc: Vec<SocketAddr>,
 }
 
 /// A node that ended instead of listening.
