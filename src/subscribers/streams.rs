@@ -9,7 +9,7 @@ use parking_lot::Mutex;
 use tokio::time::Instant;
 
 use crate::model::mesh::Dialect;
-use crate::model::mesh::resource::{ResourceType, Resources, Version};
+use crate::model::mesh::resource::{Resource, ResourceType, Resources, Version};
 use crate::model::time::Timestamp;
 
 /// All streams that are open.
@@ -44,12 +44,29 @@ pub struct StreamEntry {
 pub struct Delivered {
     /// It asked for resources of this type.
     pub is_subscribed: bool,
+    /// Resources that it was sent last, also those that it refused.
+    pub given: Resources,
     /// Resources that it has acknowledged.
     pub has: Resources,
     /// Time at which the response that is under way was sent.
     pub under_way: Option<Instant>,
     /// The last response that it refused, until it acknowledges a later one.
     pub refused: Option<Refused>,
+    /// Refusals of which it lacks a resource to this day, the oldest first; never more than [`REFUSALS_KEPT`].
+    pub refusals: Vec<Arc<Refusal>>,
+}
+
+/// Refusals that are kept of one type of a stream.
+pub const REFUSALS_KEPT: usize = 8;
+
+/// A refusal with what was refused.
+#[derive(Clone, Debug)]
+pub struct Refusal {
+    /// In the words of the client, cut to 4 KiB.
+    pub message: String,
+    pub at: Timestamp,
+    /// By the names that the client knows them by.
+    pub resources: BTreeMap<Arc<str>, Arc<Resource>>,
 }
 
 /// A response that a client refused.

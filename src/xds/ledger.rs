@@ -16,7 +16,7 @@ use super::subscription::{Changed, Subscription};
 use crate::model::limits;
 use crate::model::mesh::resource::{Resource, ResourceType, Resources, Version};
 use crate::model::time::Timestamp;
-use crate::subscribers::streams::{Delivered, Refused};
+use crate::subscribers::streams::{Delivered, REFUSALS_KEPT, Refusal, Refused};
 
 /// The present, as a step of a stream sees it.
 #[derive(Clone, Copy, Debug)]
@@ -125,6 +125,9 @@ impl Ledger {
             return None;
         }
         self.delivered.is_subscribed = !self.subscription.is_empty();
+        self.delivered.given = self.given.clone();
+        let is_lacking = |refusal: &Arc<Refusal>| refusal.resources.keys().any(|name| self.lacks.contains(name));
+        self.delivered.refusals.retain(is_lacking);
         Some(&self.delivered)
     }
 
@@ -258,9 +261,9 @@ impl Ledger {
             return;
         }
         self.given = shown;
+        self.is_news = true;
         if self.lacks.is_empty() {
             self.delivered.has = self.given.clone();
-            self.is_news = true;
         }
     }
 
@@ -269,9 +272,9 @@ impl Ledger {
         for Named { name, resource } in equal {
             if let Some(has) = self.delivered.has.get_mut(&name).filter(|has| !resource.differs(has)) {
                 *has = resource.clone();
-                self.is_news = true;
             }
             self.given.insert(name, resource);
+            self.is_news = true;
         }
     }
 
@@ -289,6 +292,7 @@ impl Ledger {
     /// Notes that a client cannot be sent what is due: it is not tried again before something changes.
     pub(super) fn skip(&mut self, sending: &Sending) {
         self.give(sending);
+        self.is_news = true;
         self.lacks.extend(sending.changed.iter().map(|named| named.name.clone()));
     }
 
@@ -347,7 +351,18 @@ impl Ledger {
             self.take_all_but(&refused, sent);
         }
         let message = first_bytes(message, limits::XDS_REFUSAL_BYTES_MAX).to_owned();
+        self.keep_refusal(&message, at, &refused);
         self.delivered.refused = Some(Refused { message, at, resources: refused });
+    }
+
+    fn keep_refusal(&mut self, message: &str, at: Timestamp, refused: &[(Arc<str>, Version)]) {
+        let refusals = &mut self.delivered.refusals;
+        if refusals.len() >= REFUSALS_KEPT {
+            refusals.remove(0);
+        }
+        let given = refused.iter().filter_map(|(name, _)| self.given.get_key_value(name));
+        let resources = given.map(|(name, resource)| (name.clone(), resource.clone())).collect();
+        refusals.push(Arc::new(Refusal { message: message.to_owned(), at, resources }));
     }
 
     fn refused_by_name(&self, message: &str, sent: &UnderWay) -> Vec<(Arc<str>, Version)> {
