@@ -14,6 +14,7 @@ mod asked;
 mod entry;
 mod kept;
 mod rule_sets;
+mod streaming;
 pub mod streams;
 
 use std::collections::HashMap;
@@ -87,6 +88,36 @@ pub struct Subscription {
     pub heard_ms_ago: u64,
     /// It has what it should have by now.
     pub is_current: bool,
+    /// It is a client of xDS.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_xds: bool,
+    /// Identity that it gives itself; empty for none.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub node_id: String,
+    /// Its own word on the release; none while it has said nothing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub applied: Option<Applied>,
+    /// Its reason for a refusal.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub message: String,
+}
+
+/// A client's own word on what it was given.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Applied {
+    Yes,
+    Refused,
+}
+
+impl Applied {
+    /// Word in answers.
+    pub fn word(self) -> &'static str {
+        match self {
+            Applied::Yes => "yes",
+            Applied::Refused => "refused",
+        }
+    }
 }
 
 /// Number of clients of a kind of thing, and number of those that have what they should have by now.

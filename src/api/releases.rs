@@ -15,7 +15,7 @@ use crate::model::code::{Code, Refusal};
 use crate::model::diff::Changed;
 use crate::model::limits;
 use crate::openapi::Param;
-use crate::subscribers::Subscription;
+use crate::subscribers::{Applied, Subscription};
 
 /// A page of what became of the releases of one thing, with the highest version that retention has removed.
 pub(crate) async fn answer_history(
@@ -96,6 +96,17 @@ struct SubscriberView {
     node: NodeId,
     /// It has what it should have by now.
     current: bool,
+    /// `xds`, `discover` or `apollo`.
+    protocol: &'static str,
+    /// Identity that a client of xDS gives itself.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    node_id: String,
+    /// The client's own word: `yes` or `refused`; absent while it has said nothing of what it was given last.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    applied: Option<&'static str>,
+    /// Its reason for a refusal, at most 4 KiB.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    message: String,
 }
 
 #[derive(Serialize, JsonSchema)]
@@ -140,7 +151,8 @@ pub(crate) async fn answer_subscribers(app: &App, thing: Thing, page: Page) -> A
 }
 
 fn view_of(catalog: &Catalog, thing: &Thing, node: NodeId, client: Subscription) -> SubscriberView {
-    let Subscription { address, agent, labels, version, since, is_current, .. } = client;
+    let protocol = protocol_of(thing, &client);
+    let Subscription { address, agent, labels, version, since, is_current, node_id, applied, message, .. } = client;
     SubscriberView {
         address,
         labels: labels.into_iter().map(|(key, value)| LabelView { key, value }).collect(),
@@ -150,5 +162,18 @@ fn view_of(catalog: &Catalog, thing: &Thing, node: NodeId, client: Subscription)
         since: since.text(),
         node,
         current: is_current,
+        protocol,
+        node_id,
+        applied: applied.map(Applied::word),
+        message,
+    }
+}
+
+/// The surface by which a client is given things.
+fn protocol_of(thing: &Thing, client: &Subscription) -> &'static str {
+    match thing {
+        _ if client.is_xds => "xds",
+        Thing::Rule(..) => "discover",
+        Thing::File(_) => "apollo",
     }
 }

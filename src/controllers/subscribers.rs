@@ -22,6 +22,11 @@ use crate::subscribers::Subscription;
 /// Time limit for another node to answer. One that has not answered by then is named in the answer.
 const ASK_WITHIN: Duration = Duration::from_secs(3);
 
+/// Bytes of the reasons of refusals that one node tells of one thing, before it shortens them.
+const MESSAGES_BYTES_MAX: usize = 1024 * 1024;
+/// Bytes of a reason that was shortened.
+const MESSAGE_BYTES_MIN: usize = 128;
+
 /// Clients of the cluster that have a release of something.
 #[derive(Debug, Default)]
 pub struct ClusterSubscribers {
@@ -36,7 +41,7 @@ pub struct ClusterSubscribers {
 /// By what the clients are sorted by.
 impl Placed for (NodeId, Subscription) {
     fn place(&self) -> Place<'_> {
-        place_of([&self.1.address, &self.1.agent])
+        place_of([&self.1.address, &self.1.agent, &self.1.node_id])
     }
 }
 
@@ -49,10 +54,28 @@ pub(super) async fn own(node: &Node, thing: Thing) -> Subscribed {
     let current = clients.iter().filter(|client| client.is_current).count() as u64;
     // Who lags is who is looked for.
     clients.sort_by_key(|client| client.is_current);
+    bound_messages(&mut clients);
     let rest = clients.split_off(clients.len().min(limits::SUBSCRIPTIONS_TOLD_MAX));
     let has_marks = node.state().catalog().level() >= Level::CUSTODY;
     let marks = if has_marks { rest.iter().map(mark_of).collect() } else { Vec::new() };
     Subscribed { amount, current, clients, marks }
+}
+
+/// Texts that tell clients apart.
+fn who(client: &Subscription) -> [&str; 3] {
+    [&client.address, &client.agent, &client.node_id]
+}
+
+/// Shortens the reasons of refusals where there are very many, as most of them are the same.
+fn bound_messages(clients: &mut [Subscription]) {
+    let mut room = MESSAGES_BYTES_MAX;
+    for client in clients {
+        if client.message.len() > room {
+            let end = client.message.floor_char_boundary(MESSAGE_BYTES_MIN);
+            client.message.truncate(end);
+        }
+        room = room.saturating_sub(client.message.len());
+    }
 }
 
 /// Mark that identifies a client, the same on all nodes.
@@ -61,6 +84,10 @@ fn mark_of(client: &Subscription) -> ClientMark {
     digest.update((client.address.len() as u64).to_be_bytes());
     digest.update(&client.address);
     digest.update(&client.agent);
+    if !client.node_id.is_empty() {
+        digest.update([0]);
+        digest.update(&client.node_id);
+    }
     let who = digest.finalize().iter().take(8).fold(0_u64, |number, byte| number << 8 | u64::from(*byte));
     ClientMark(who, client.heard_ms_ago, client.is_current)
 }
@@ -96,7 +123,8 @@ fn merged(answers: Vec<(NodeId, Option<Subscribed>)>) -> ClusterSubscribers {
         let clients = clients.into_iter().map(|client| (mark_of(&client), Some(client)));
         for (mark, client) in clients.chain(marks.into_iter().map(|mark| (mark, None))) {
             let known = newest.get(&mark.0);
-            if known.is_none_or(|(known, ..)| mark.1 < known.1) {
+            // Of two nodes that both serve it, the one where it lags.
+            if known.is_none_or(|(known, ..)| (mark.1, mark.2) < (known.1, known.2)) {
                 newest.insert(mark.0, (mark, id, client));
             }
         }
@@ -104,7 +132,7 @@ fn merged(answers: Vec<(NodeId, Option<Subscribed>)>) -> ClusterSubscribers {
     all.amount += newest.len() as u64;
     all.current += newest.values().filter(|(mark, ..)| mark.2).count() as u64;
     all.clients = newest.into_values().filter_map(|(_, id, client)| Some((id, client?))).collect();
-    all.clients.sort_by(|(_, one), (_, other)| (&one.address, &one.agent).cmp(&(&other.address, &other.agent)));
+    all.clients.sort_by(|(_, one), (_, other)| who(one).cmp(&who(other)));
     all
 }
 
@@ -114,8 +142,19 @@ mod tests {
     use crate::model::time::Timestamp;
 
     fn client(address: &str, version: u64, heard_ms_ago: u64, is_current: bool) -> Subscription {
-        let (address, agent) = (address.to_owned(), "a".to_owned());
-        Subscription { address, agent, labels: Vec::new(), version, since: Timestamp(1), heard_ms_ago, is_current }
+        Subscription {
+            address: address.to_owned(),
+            agent: "a".to_owned(),
+            labels: Vec::new(),
+            version,
+            since: Timestamp(1),
+            heard_ms_ago,
+            is_current,
+            is_xds: false,
+            node_id: String::new(),
+            applied: None,
+            message: String::new(),
+        }
     }
 
     fn told(clients: Vec<Subscription>) -> Option<Subscribed> {
@@ -131,6 +170,30 @@ mod tests {
         let rows: Vec<_> = clients.iter().map(|(id, client)| (*id, client.address.as_str(), client.version)).collect();
         assert_eq!((amount, current, silent), (3, 2, vec![3]));
         assert_eq!(rows, [(1, "a", 2), (2, "b", 2), (2, "c", 1)]);
+    }
+
+    #[test]
+    fn clients_of_one_address_are_told_apart_by_their_identity() {
+        let named = |node_id: &str, is_current| {
+            let client = client("a", 1, 0, is_current);
+            Subscription { is_xds: true, node_id: node_id.to_owned(), ..client }
+        };
+        let one = told(vec![named("n1", true), named("n2", true)]);
+        let two = told(vec![named("n2", false), client("a", 1, 0, true)]);
+        let ClusterSubscribers { amount, current, clients, .. } = merged(vec![(1, one), (2, two)]);
+        let rows: Vec<_> = clients.iter().map(|(id, client)| (*id, client.node_id.as_str())).collect();
+        assert_eq!((amount, current), (3, 2));
+        assert_eq!(rows, [(2, ""), (1, "n1"), (2, "n2")], "the second one lags on one of two nodes");
+    }
+
+    #[test]
+    fn reasons_are_shortened_where_there_are_very_many() {
+        let refused = |text: &str| Subscription { message: text.to_owned(), ..client("a", 1, 0, false) };
+        let long = "ä".repeat(2048);
+        let mut clients = vec![refused(&long); 300];
+        bound_messages(&mut clients);
+        let lengths: Vec<_> = clients.iter().map(|client| client.message.len()).collect();
+        assert_eq!((lengths[0], lengths[255], lengths[256], lengths[299]), (4096, 4096, 128, 128));
     }
 
     #[test]

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, HashMap};
 use tokio::time::Instant;
 
 use super::entry::{GivenRelease, Subscriber, Wants};
-use super::{COUNT_EVERY, FILES, Share, Subscribers, Subscription};
+use super::{COUNT_EVERY, FILES, Share, Subscribers, Subscription, streaming};
 use crate::catalog::Catalog;
 use crate::catalog::history::Thing;
 use crate::catalog::rules::ends_of;
@@ -43,8 +43,9 @@ impl Subscribers {
 
     fn of_rule(&self, catalog: &Catalog, family: Family, id: &str) -> Vec<Subscription> {
         let active = catalog.rules.of(family).active();
+        let of_xds = streaming::of_rule(&self.streams, active, id);
         // Which services it is about has changed perhaps since a client was given it: all are looked at.
-        self.judged(None, |entry| {
+        let mut found = self.judged(None, |entry| {
             let Wants::Rules { family: wanted, namespace, service } = &entry.wants else { return None };
             let GivenRelease::Rules(given) = &entry.given else { return None };
             if *wanted != family {
@@ -58,7 +59,9 @@ impl Subscribers {
             let due = active.of_service(namespace, service, label).into_iter().find(|release| release.rule.id == id);
             let should = due.filter(|release| release.rule.enable).map(|release| release.version);
             (has.is_some() || should.is_some()).then_some((has.unwrap_or_default(), has == should))
-        })
+        });
+        found.extend(of_xds);
+        found
     }
 
     /// True if it is time again for [`Subscribers::shares`]; true for one caller only.

@@ -135,6 +135,10 @@ impl Subscriber {
             since: self.since,
             heard_ms_ago: u64::try_from((now - self.heard).as_millis()).unwrap_or(u64::MAX),
             is_current,
+            is_xds: false,
+            node_id: String::new(),
+            applied: None,
+            message: String::new(),
         }
     }
 }

@@ -15,6 +15,7 @@ use crate::format::types::{CommittedLeaderId, Proposal};
 use crate::model::config_file::ConfigKey;
 use crate::model::rule::Family;
 use crate::model::time::Timestamp;
+use crate::subscribers::Applied;
 
 fn log_id(index: u64) -> LogId {
     LogId::new(CommittedLeaderId::new(3), index)
@@ -167,11 +168,28 @@ fn the_bytes_of_answers_of_the_node() {
         since: Timestamp(7),
         heard_ms_ago: 5,
         is_current: true,
+        is_xds: false,
+        node_id: String::new(),
+        applied: None,
+        message: String::new(),
+    };
+    let refused = Subscription {
+        is_xds: true,
+        node_id: "i".into(),
+        applied: Some(Applied::Refused),
+        message: "m".into(),
+        ..client.clone()
     };
     pinned(
         Subscribed { amount: 2, current: 1, clients: vec![client], marks: Vec::new() },
         "83a6616d6f756e7402a763757272656e7401a7636c69656e74739187a761646472657373a161a56167656e74a167a66c6162656c73919\
          2a16ba176a776657273696f6e03a573696e636507ac68656172645f6d735f61676f05aa69735f63757272656e74c3",
+    );
+    pinned(
+        Subscribed { amount: 1, current: 1, clients: vec![refused], marks: Vec::new() },
+        "83a6616d6f756e7401a763757272656e7401a7636c69656e7473918ba761646472657373a161a56167656e74a167a66c6162656c73919\
+         2a16ba176a776657273696f6e03a573696e636507ac68656172645f6d735f61676f05aa69735f63757272656e74c3a669735f786473c3\
+         a76e6f64655f6964a169a76170706c696564a772656675736564a76d657373616765a16d",
     );
     pinned(
         Subscribed { amount: 1, current: 0, clients: Vec::new(), marks: vec![ClientMark(u64::MAX, 300, false)] },

@@ -1,0 +1,192 @@
+//! Answers to who has which release of a rule, of streams of xDS: a client has applied a release once it has
+//! acknowledged every resource that it was sent and that was made with it.
+
+use std::collections::BTreeMap;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use super::kept::{cut, kept};
+use super::streams::{Delivered, Refusal, StreamClient, StreamEntry, Streams};
+use super::{Applied, Subscription};
+use crate::catalog::rules::Active;
+use crate::model::config_lookup::CLIENT_ADDRESS_LABEL;
+use crate::model::limits;
+use crate::model::mesh::resource::{ResourceType, Resources, Version};
+use crate::model::time::Timestamp;
+
+/// Label under which gray releases see the identity of a client.
+const NODE_ID_LABEL: &str = "NODE_ID";
+/// Maps of resources whose part of a rule is remembered while streams are looked at: most streams share few.
+const REMEMBERED_MAX: usize = 32;
+
+/// Clients of xDS that have, or were sent, something made with a release of the rule; one row for each client.
+pub(super) fn of_rule(streams: &Streams, active: &Active, rule_id: &str) -> Vec<Subscription> {
+    let mut parts = Parts { rule_id, remembered: Vec::new() };
+    let mut rows: BTreeMap<[String; 3], Subscription> = BTreeMap::new();
+    for entry in streams.all() {
+        let label = |key: &str| entry.client.labels.get(key).map(String::as_str);
+        let due = active.of_client(rule_id, label).filter(|release| release.rule.enable).map(|release| release.version);
+        let Some(found) = judge(&entry, due, &mut parts) else { continue };
+        let row = told(&entry.client, found);
+        let who = [row.address.clone(), row.agent.clone(), row.node_id.clone()];
+        // A gRPC client has a stream for each of its targets: it has applied what all of them have.
+        let is_worse = rows.get(&who).is_none_or(|known| rank(&row) < rank(known));
+        if is_worse {
+            rows.insert(who, row);
+        }
+    }
+    rows.into_values().collect()
+}
+
+fn rank(row: &Subscription) -> (u8, bool) {
+    let applied = match row.applied {
+        Some(Applied::Refused) => 0,
+        None => 1,
+        Some(Applied::Yes) => 2,
+    };
+    (applied, row.is_current)
+}
+
+/// Judgement of one client and one rule.
+#[derive(Debug, PartialEq)]
+struct Found {
+    version: u64,
+    since: Timestamp,
+    applied: Option<Applied>,
+    message: String,
+    is_current: bool,
+}
+
+/// A resource that was made with a release of the rule.
+#[derive(Clone)]
+struct Part {
+    name: Arc<str>,
+    resource: Version,
+    /// Version of the release, and the time since which it is in force.
+    release: (u64, Timestamp),
+}
+
+/// Parts of one rule in maps of resources.
+struct Parts<'a> {
+    rule_id: &'a str,
+    remembered: Vec<(Resources, Rc<[Part]>)>,
+}
+
+impl Parts<'_> {
+    fn of(&mut self, resources: &Resources) -> Rc<[Part]> {
+        if resources.is_empty() {
+            return Rc::new([]);
+        }
+        if let Some((_, parts)) = self.remembered.iter().find(|(known, _)| known.ptr_eq(resources)) {
+            return parts.clone();
+        }
+        let found = resources.iter().filter_map(|(name, resource)| {
+            let release = resource.releases.iter().find(|release| release.rule.id == self.rule_id)?;
+            let release = (release.version, release.modified.time);
+            Some(Part { name: name.clone(), resource: resource.version, release })
+        });
+        let parts: Rc<[Part]> = found.collect();
+        if self.remembered.len() >= REMEMBERED_MAX {
+            self.remembered.remove(0);
+        }
+        self.remembered.push((resources.clone(), parts.clone()));
+        parts
+    }
+}
+
+/// State of the parts of one rule in a stream, of all types together.
+#[derive(Default)]
+struct Sum {
+    /// Of what it was sent last.
+    given: Vec<(u64, Timestamp)>,
+    /// Of what it still has and what was taken away or replaced since.
+    left_over: Vec<(u64, Timestamp)>,
+    is_waited_for: bool,
+    refusal: Option<Arc<Refusal>>,
+}
+
+fn judge(entry: &StreamEntry, due: Option<u64>, parts: &mut Parts<'_>) -> Option<Found> {
+    let mut sum = Sum::default();
+    for kind in ResourceType::ALL {
+        sum.add(&entry.delivered(kind), parts);
+    }
+    let of_due = |all: &[(u64, Timestamp)]| all.iter().copied().find(|(version, _)| Some(*version) == due);
+    let newest = |all: &[(u64, Timestamp)]| all.iter().copied().max();
+    let (version, since) = of_due(&sum.given).or_else(|| newest(&sum.given)).or_else(|| newest(&sum.left_over))?;
+    let is_one = sum.left_over.is_empty() && sum.given.iter().all(|(given, _)| *given == version);
+    let applied = match &sum.refusal {
+        Some(_) => Some(Applied::Refused),
+        None => (is_one && !sum.is_waited_for).then_some(Applied::Yes),
+    };
+    Some(Found {
+        version,
+        since: since.max(entry.client.since),
+        applied,
+        message: sum.refusal.map(|refusal| refusal.message.clone()).unwrap_or_default(),
+        is_current: applied == Some(Applied::Yes) && due == Some(version),
+    })
+}
+
+impl Sum {
+    fn add(&mut self, delivered: &Delivered, parts: &mut Parts<'_>) {
+        let Delivered { given, has, refusals, .. } = delivered;
+        for part in &*parts.of(given) {
+            self.given.push(part.release);
+            let is_had = has.get(&part.name).is_some_and(|has| has.version.hash == part.resource.hash);
+            if !is_had {
+                self.lacks(&part.name, part.resource, refusals);
+            }
+        }
+        if has.ptr_eq(given) {
+            return;
+        }
+        for part in &*parts.of(has) {
+            let replaced = given.get(&part.name);
+            let is_left = !replaced.is_some_and(|given| given.releases.iter().any(|one| one.rule.id == parts.rule_id));
+            if is_left {
+                self.left_over.push(part.release);
+                match replaced {
+                    Some(given) => self.lacks(&part.name, given.version, refusals),
+                    None => self.is_waited_for = true,
+                }
+            }
+        }
+    }
+
+    fn lacks(&mut self, name: &str, resource: Version, refusals: &[Arc<Refusal>]) {
+        let is_of = |refusal: &&Arc<Refusal>| refusal.resources.get(name).is_some_and(|one| one.version == resource);
+        match refusals.iter().rev().find(is_of) {
+            Some(refusal) if self.refusal.as_ref().is_none_or(|known| known.at < refusal.at) => {
+                self.refusal = Some(refusal.clone());
+            }
+            Some(_) => {}
+            None => self.is_waited_for = true,
+        }
+    }
+}
+
+fn told(client: &StreamClient, found: Found) -> Subscription {
+    let address = match client.address {
+        Some(address) => address.to_string(),
+        None => client.labels.get(CLIENT_ADDRESS_LABEL).cloned().unwrap_or_default(),
+    };
+    let is_own = |key: &String| key != CLIENT_ADDRESS_LABEL && key != NODE_ID_LABEL;
+    let labels = client.labels.iter().filter(|(key, _)| is_own(key));
+    let labels: Vec<_> = labels.map(|(key, value)| (key.clone(), value.clone())).collect();
+    Subscription {
+        address,
+        agent: cut(&client.agent, limits::AGENT_BYTES_MAX).to_owned(),
+        labels: kept(&labels).into_vec(),
+        version: found.version,
+        since: found.since,
+        heard_ms_ago: 0,
+        is_current: found.is_current,
+        is_xds: true,
+        node_id: cut(&client.node_id, limits::SUBSCRIPTION_LABEL_BYTES_MAX).to_owned(),
+        applied: found.applied,
+        message: found.message,
+    }
+}
+
+#[cfg(test)]
+mod tests;
