@@ -159,9 +159,9 @@ impl Cells {
     /// The routes for proxies to all that a client sees in a scope, under the name of the namespace if one is given.
     pub fn outbound(&mut self, key: &WildKey, namespace: Option<&str>, questions: &mut Questions<'_>) -> Arc<Resource> {
         let mut wild = self.fresh(key);
-        let of = |wild: &Wild| if namespace.is_some() { &wild.outbound_of_namespace } else { &wild.outbound };
+        let of = if namespace.is_some() { &wild.outbound_of_namespace } else { &wild.outbound };
         let mut own = Questions::new(questions.witness());
-        let known = of(&wild).find(&mut own).cloned();
+        let known = of.find(&mut own).cloned();
         let resource = known.unwrap_or_else(|| {
             let mut own = Questions::new(questions.witness());
             let gathered = self.variant(&mut wild, &mut own);
