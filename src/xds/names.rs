@@ -19,28 +19,28 @@ use crate::model::mesh::resource::ResourceType;
 use crate::model::rule::matching::ALL;
 use crate::model::rule::traffic::ServiceKey;
 
-pub const OUTBOUND: &str = "outbound";
-pub const INBOUND: &str = "inbound";
+pub(crate) const OUTBOUND: &str = "outbound";
+pub(crate) const INBOUND: &str = "inbound";
 
 /// A service by namespace and name, or an alias of one; cheap to clone.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct ServiceName {
-    pub namespace: Arc<str>,
-    pub service: Arc<str>,
+pub(crate) struct ServiceName {
+    pub(crate) namespace: Arc<str>,
+    pub(crate) service: Arc<str>,
 }
 
 impl ServiceName {
-    pub fn new(namespace: &str, service: &str) -> ServiceName {
+    pub(crate) fn new(namespace: &str, service: &str) -> ServiceName {
         ServiceName { namespace: namespace.into(), service: service.into() }
     }
 
     /// True of a service that this names, where `*` stands for every one.
-    pub fn covers(&self, name: &ServiceName) -> bool {
+    pub(crate) fn covers(&self, name: &ServiceName) -> bool {
         let is = |pattern: &str, text: &str| pattern == ALL || pattern == text;
         is(&self.namespace, &name.namespace) && is(&self.service, &name.service)
     }
 
-    pub fn parse(text: &str) -> Option<ServiceName> {
+    pub(crate) fn parse(text: &str) -> Option<ServiceName> {
         let (namespace, service) = text.split_once('/')?;
         let is_whole = !namespace.is_empty() && !service.is_empty();
         is_whole.then(|| ServiceName::new(&unescaped(namespace), service))
@@ -62,7 +62,7 @@ impl fmt::Display for ServiceName {
 
 /// Digits that tell one set of labels from others of a service.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct SetDigits(pub [u8; 6]);
+pub(crate) struct SetDigits(pub [u8; 6]);
 
 impl SetDigits {
     fn parse(text: &str) -> Option<SetDigits> {
@@ -80,16 +80,16 @@ impl fmt::Display for SetDigits {
 
 /// Name of a cluster, or of its endpoints.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct ClusterName {
-    pub service: ServiceName,
+pub(crate) struct ClusterName {
+    pub(crate) service: ServiceName,
     /// None for all instances of the service.
-    pub set: Option<SetDigits>,
+    pub(crate) set: Option<SetDigits>,
     /// Place of the callers, in names of endpoints alone.
-    pub place: Option<Place>,
+    pub(crate) place: Option<Place>,
 }
 
 impl ClusterName {
-    pub fn parse(text: &str) -> Option<ClusterName> {
+    pub(crate) fn parse(text: &str) -> Option<ClusterName> {
         let (cluster, place) = match text.split_once('@') {
             Some((cluster, place)) => (cluster, Some(parse_place(place)?)),
             None => (text, None),
@@ -117,54 +117,30 @@ impl fmt::Display for ClusterName {
     }
 }
 
-/// Name of a resource, as a client of one dialect means it.
+/// Name of routes for proxies.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Name {
-    Service(ServiceName),
-    Cluster(ClusterName),
-    /// Of all namespaces, or of one.
+pub(crate) enum ProxyRoutes {
+    /// To the services of all namespaces, or of one.
     Outbound(Option<Arc<str>>),
     Inbound(ServiceName),
-    /// The listener beside a service.
-    InboundListener,
 }
 
-impl Name {
-    /// Name of a listener or of routes for gRPC.
-    pub fn of_service(text: &str) -> Option<Name> {
-        ServiceName::parse(text).map(Name::Service)
-    }
-
-    /// Name of endpoints, or of a cluster for gRPC.
-    pub fn of_cluster(text: &str) -> Option<Name> {
-        ClusterName::parse(text).map(Name::Cluster)
-    }
-
-    /// Name of a listener for proxies.
-    pub fn of_proxy_listener(text: &str) -> Option<Name> {
-        match text {
-            OUTBOUND => Some(Name::Outbound(None)),
-            INBOUND => Some(Name::InboundListener),
-            _ => None,
-        }
-    }
-
-    /// Name of routes for proxies.
-    pub fn of_proxy_routes(text: &str) -> Option<Name> {
+impl ProxyRoutes {
+    pub(crate) fn parse(text: &str) -> Option<ProxyRoutes> {
         match text.split_once('/') {
-            None => (text == OUTBOUND).then_some(Name::Outbound(None)),
+            None => (text == OUTBOUND).then_some(ProxyRoutes::Outbound(None)),
             Some((OUTBOUND, "")) => None,
             Some((OUTBOUND, namespace)) if !namespace.contains('/') => {
-                Some(Name::Outbound(Some(unescaped(namespace).into())))
+                Some(ProxyRoutes::Outbound(Some(unescaped(namespace).into())))
             }
-            Some((INBOUND, service)) => ServiceName::parse(service).map(Name::Inbound),
+            Some((INBOUND, service)) => ServiceName::parse(service).map(ProxyRoutes::Inbound),
             Some(_) => None,
         }
     }
 }
 
 /// Name of the routes to the services of a namespace, or to all, for proxies.
-pub fn outbound(namespace: Option<&str>) -> String {
+pub(crate) fn outbound(namespace: Option<&str>) -> String {
     let mut name = OUTBOUND.to_owned();
     if let Some(namespace) = namespace {
         name.push('/');
@@ -174,22 +150,22 @@ pub fn outbound(namespace: Option<&str>) -> String {
 }
 
 /// Name of the routes, and of the cluster, of the service beside a proxy.
-pub fn inbound(service: &ServiceName) -> String {
+pub(crate) fn inbound(service: &ServiceName) -> String {
     format!("{INBOUND}/{service}")
 }
 
 /// A name under an authority.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Federated<'a> {
-    pub authority: &'a str,
-    pub kind: ResourceType,
+pub(crate) struct Federated<'a> {
+    pub(crate) authority: &'a str,
+    pub(crate) kind: ResourceType,
     /// The name below it, escaped, and without context parameters.
-    pub escaped: &'a str,
+    pub(crate) escaped: &'a str,
 }
 
 impl<'a> Federated<'a> {
     /// None for a name that is under no authority, or not well made.
-    pub fn parse(text: &'a str) -> Option<Federated<'a>> {
+    pub(crate) fn parse(text: &'a str) -> Option<Federated<'a>> {
         let (authority, rest) = text.strip_prefix("xdstp://")?.split_once('/')?;
         let (kind, rest) = rest.split_once('/')?;
         let kind = ResourceType::ALL.into_iter().find(|known| short_type(*known) == kind)?;
@@ -197,13 +173,13 @@ impl<'a> Federated<'a> {
         Some(Federated { authority, kind, escaped })
     }
 
-    pub fn name(&self) -> String {
+    pub(crate) fn name(&self) -> String {
         unescaped(self.escaped)
     }
 }
 
 /// A name under an authority, as a resource says it.
-pub fn federated(authority: &str, kind: ResourceType, name: &str) -> String {
+pub(crate) fn federated(authority: &str, kind: ResourceType, name: &str) -> String {
     let mut text = format!("xdstp://{authority}/{}/", short_type(kind));
     push_escaped(&mut text, name, is_in_uri);
     text
@@ -305,9 +281,9 @@ mod tests {
     fn names_of_proxies_are_read() {
         let service = ServiceName::new("a/b", "c");
         let rows = [
-            ("outbound", Some(Name::Outbound(None))),
-            ("outbound/a%2Fb", Some(Name::Outbound(Some("a/b".into())))),
-            ("inbound/a%2Fb/c", Some(Name::Inbound(service.clone()))),
+            ("outbound", Some(ProxyRoutes::Outbound(None))),
+            ("outbound/a%2Fb", Some(ProxyRoutes::Outbound(Some("a/b".into())))),
+            ("inbound/a%2Fb/c", Some(ProxyRoutes::Inbound(service.clone()))),
             ("outbound/", None),
             ("outbound/a/b", None),
             ("inbound", None),
@@ -315,12 +291,10 @@ mod tests {
             ("shop/pay", None),
         ];
         for (text, name) in rows {
-            assert_eq!(Name::of_proxy_routes(text), name, "{text}");
+            assert_eq!(ProxyRoutes::parse(text), name, "{text}");
         }
         assert_eq!((outbound(None).as_str(), outbound(Some("a/b")).as_str()), ("outbound", "outbound/a%2Fb"));
         assert_eq!(inbound(&service), "inbound/a%2Fb/c");
-        assert_eq!(Name::of_proxy_listener("inbound"), Some(Name::InboundListener));
-        assert_eq!(Name::of_proxy_listener("shop/pay"), None);
     }
 
     #[test]

@@ -22,7 +22,7 @@ use crate::model::rule::{End, Family};
 
 /// A question about a client.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub enum Question {
+pub(crate) enum Question {
     /// Which release of a rule is in force for it.
     Release(u8, Arc<str>),
     /// It sees a service.
@@ -42,7 +42,7 @@ pub enum Question {
 
 /// A condition on the caller, kept.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Caller {
+pub(crate) enum Caller {
     Is(End, bool),
     Service(String, Option<MatchString>),
     Ip(Option<MatchString>),
@@ -89,7 +89,7 @@ impl Hash for Caller {
 
 /// An answer to a question.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub enum Answer {
+pub(crate) enum Answer {
     Is(bool),
     /// A text, or the id of a release.
     Text(Option<Arc<str>>),
@@ -110,18 +110,18 @@ impl Answer {
 }
 
 /// A client that is asked about one scene; no question is answered twice.
-pub struct Witness<'a> {
-    pub client: &'a Client,
+pub(crate) struct Witness<'a> {
+    pub(crate) client: &'a Client,
     scene: &'a Scene,
     known: RefCell<HashMap<Question, Answer>>,
 }
 
 impl<'a> Witness<'a> {
-    pub fn new(scene: &'a Scene, client: &'a Client) -> Self {
+    pub(crate) fn new(scene: &'a Scene, client: &'a Client) -> Self {
         Witness { client, scene, known: RefCell::default() }
     }
 
-    pub fn answer(&self, question: &Question) -> Answer {
+    pub(crate) fn answer(&self, question: &Question) -> Answer {
         if let Some(answer) = self.known.borrow().get(question) {
             return answer.clone();
         }
@@ -182,51 +182,51 @@ impl CallerFacts for Client {
 }
 
 /// Questions that were asked while one thing was made, with the answers, in order.
-pub struct Questions<'a> {
+pub(crate) struct Questions<'a> {
     witness: &'a Witness<'a>,
     asked: Vec<(Question, Answer)>,
     seen: HashSet<Question>,
 }
 
 impl<'a> Questions<'a> {
-    pub fn new(witness: &'a Witness<'a>) -> Self {
+    pub(crate) fn new(witness: &'a Witness<'a>) -> Self {
         Questions { witness, asked: Vec::new(), seen: HashSet::new() }
     }
 
-    pub fn witness(&self) -> &'a Witness<'a> {
+    pub(crate) fn witness(&self) -> &'a Witness<'a> {
         self.witness
     }
 
-    pub fn ask(&mut self, question: Question) -> Answer {
+    pub(crate) fn ask(&mut self, question: Question) -> Answer {
         let answer = self.witness.answer(&question);
         self.note(&question, &answer);
         answer
     }
 
     /// Remembers a question that another thing was made by, which this one is made of.
-    pub fn note(&mut self, question: &Question, answer: &Answer) {
+    pub(crate) fn note(&mut self, question: &Question, answer: &Answer) {
         if self.seen.insert(question.clone()) {
             self.asked.push((question.clone(), answer.clone()));
         }
     }
 
-    pub fn asked(self) -> Vec<(Question, Answer)> {
+    pub(crate) fn asked(self) -> Vec<(Question, Answer)> {
         self.asked
     }
 
-    pub fn release(&mut self, family: Family, rule: &Arc<str>) -> Option<Arc<str>> {
+    pub(crate) fn release(&mut self, family: Family, rule: &Arc<str>) -> Option<Arc<str>> {
         self.ask(Question::Release(family as u8, rule.clone())).text()
     }
 
-    pub fn sees(&mut self, name: &ServiceName) -> bool {
+    pub(crate) fn sees(&mut self, name: &ServiceName) -> bool {
         self.ask(Question::Sees(name.clone())).is()
     }
 
-    pub fn meets(&mut self, condition: &CallerCondition<'_>) -> bool {
+    pub(crate) fn meets(&mut self, condition: &CallerCondition<'_>) -> bool {
         self.ask(Question::Meets(Caller::of(condition))).is()
     }
 
-    pub fn abilities(&mut self, dialect: Dialect) -> Abilities {
+    pub(crate) fn abilities(&mut self, dialect: Dialect) -> Abilities {
         Abilities {
             dialect,
             is_gateway: self.ask(Question::IsGateway).is(),
@@ -234,24 +234,24 @@ impl<'a> Questions<'a> {
         }
     }
 
-    pub fn own_namespace(&mut self) -> Option<Arc<str>> {
+    pub(crate) fn own_namespace(&mut self) -> Option<Arc<str>> {
         self.ask(Question::Namespace).text()
     }
 
-    pub fn address(&mut self) -> Option<Arc<str>> {
+    pub(crate) fn address(&mut self) -> Option<Arc<str>> {
         self.ask(Question::Address).text()
     }
 
     /// Name of the calling service.
-    pub fn caller(&mut self) -> Option<Arc<str>> {
+    pub(crate) fn caller(&mut self) -> Option<Arc<str>> {
         self.ask(Question::CallingService).text()
     }
 
-    pub fn label(&mut self, key: &str) -> Option<Arc<str>> {
+    pub(crate) fn label(&mut self, key: &str) -> Option<Arc<str>> {
         self.ask(Question::Label(key.into())).text()
     }
 
-    pub fn place(&mut self) -> Place {
+    pub(crate) fn place(&mut self) -> Place {
         match self.ask(Question::Place) {
             Answer::Place(place) => place,
             Answer::Is(_) | Answer::Text(_) => Place::default(),
@@ -263,7 +263,7 @@ impl<'a> Questions<'a> {
 const LEAVES_MAX: usize = 256;
 
 /// Things of one kind by the answers that they were made with.
-pub struct Answered<T> {
+pub(crate) struct Answered<T> {
     nodes: Vec<Node<T>>,
     leaves: usize,
 }
@@ -283,7 +283,7 @@ impl<T> Default for Answered<T> {
 
 impl<T> Answered<T> {
     /// The thing for who is asked here; the questions on the way are noted.
-    pub fn find(&self, questions: &mut Questions<'_>) -> Option<&T> {
+    pub(crate) fn find(&self, questions: &mut Questions<'_>) -> Option<&T> {
         let mut at = 0;
         loop {
             match &self.nodes[at] {
@@ -298,7 +298,7 @@ impl<T> Answered<T> {
         }
     }
 
-    pub fn insert(&mut self, asked: &[(Question, Answer)], thing: T) {
+    pub(crate) fn insert(&mut self, asked: &[(Question, Answer)], thing: T) {
         if self.leaves >= LEAVES_MAX {
             *self = Answered::default();
         }
@@ -323,7 +323,7 @@ impl<T> Answered<T> {
         }
     }
 
-    pub fn clear(&mut self) {
+    pub(crate) fn clear(&mut self) {
         *self = Answered::default();
     }
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::View;
 use super::build::{self, Draft, UnitKey, UnitKind};
 use super::client::Client;
-use super::names::{self, ClusterName, Federated, Name, ServiceName};
+use super::names::{self, ClusterName, Federated, ProxyRoutes, ServiceName};
 use super::questions::{Questions, Witness};
 use super::world::{Cells, Gathered, WildKey, World};
 use crate::model::mesh::Dialect;
@@ -68,13 +68,12 @@ impl<'a> WorldView<'a> {
         if kind == ResourceType::Listener {
             return self.proxy_listeners().remove(asked);
         }
-        match Name::of_proxy_routes(asked)? {
-            Name::Outbound(None) => Some(self.outbound(None)),
-            Name::Outbound(Some(namespace)) => {
+        match ProxyRoutes::parse(asked)? {
+            ProxyRoutes::Outbound(None) => Some(self.outbound(None)),
+            ProxyRoutes::Outbound(Some(namespace)) => {
                 self.client.read_scope.sees_namespace(&namespace).then(|| self.outbound(Some(&namespace)))
             }
-            Name::Inbound(service) => self.inbound_routes(service, asked),
-            Name::Service(_) | Name::Cluster(_) | Name::InboundListener => None,
+            ProxyRoutes::Inbound(service) => self.inbound_routes(service, asked),
         }
     }
 

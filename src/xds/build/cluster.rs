@@ -52,7 +52,7 @@ fn shown(set: &LabelSet) -> Metadata {
 }
 
 /// Name under which the endpoints of a cluster are asked for; none for one that has its own.
-pub fn endpoints_name(cluster: &Resource) -> Option<String> {
+pub(crate) fn endpoints_name(cluster: &Resource) -> Option<String> {
     let message = cluster::Cluster::decode(cluster.bytes.clone()).ok()?;
     message.eds_cluster_config.map(|eds| eds.service_name)
 }
@@ -103,7 +103,7 @@ fn speaks_http2(instances: &[&Arc<Instance>]) -> bool {
 }
 
 /// The cluster of the service beside a proxy, at a port of its own machine.
-pub fn inbound(service: &ServiceName, port: u16, instances: &[&Arc<Instance>]) -> Draft {
+pub(crate) fn inbound(service: &ServiceName, port: u16, instances: &[&Arc<Instance>]) -> Draft {
     let name = names::inbound(service);
     let endpoint = endpoint::Endpoint { address: Some(address_of(LOOPBACK, port)), ..Default::default() };
     let host_identifier = Some(endpoint::lb_endpoint::HostIdentifier::Endpoint(endpoint));

@@ -29,14 +29,14 @@ const ABILITIES: [Abilities; 2] = [
 
 /// Instances by choices: the first is meant, the others stand by.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct LabelSet {
-    pub choices: Vec<Choice>,
+pub(crate) struct LabelSet {
+    pub(crate) choices: Vec<Choice>,
 }
 
 /// Instances of a service that meet all conditions.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Choice {
-    pub rank: u32,
+pub(crate) struct Choice {
+    pub(crate) rank: u32,
     namespace: String,
     service: String,
     labels: BTreeMap<String, MatchString>,
@@ -57,7 +57,7 @@ impl Choice {
         }
     }
 
-    pub fn service(&self) -> ServiceName {
+    pub(crate) fn service(&self) -> ServiceName {
         ServiceName::new(&self.namespace, &self.service)
     }
 
@@ -66,7 +66,7 @@ impl Choice {
     }
 
     /// The instances that are meant.
-    pub fn among<'a>(&self, instances: Vec<&'a Arc<Instance>>) -> Vec<&'a Arc<Instance>> {
+    pub(crate) fn among<'a>(&self, instances: Vec<&'a Arc<Instance>>) -> Vec<&'a Arc<Instance>> {
         let conditions: Vec<_> = self.labels.iter().map(|(label, condition)| (label, condition.matcher())).collect();
         let meets = |instance: &&Arc<Instance>| {
             let mut conditions = conditions.iter();
@@ -86,7 +86,7 @@ impl Choice {
 impl LabelSet {
     /// The set of one group of a route: its own instances, then those of the other groups of its rank, then those of the
     /// ranks behind.
-    pub fn of(groups: &[PlannedGroup<'_>], own: usize, values: &Assignment<'_>) -> LabelSet {
+    pub(crate) fn of(groups: &[PlannedGroup<'_>], own: usize, values: &Assignment<'_>) -> LabelSet {
         let first = std::iter::once((own, 0));
         let others = groups.iter().enumerate().filter(|(index, _)| *index != own);
         let others = others.map(|(index, group)| (index, group.rank.saturating_add(1)));
@@ -103,7 +103,7 @@ impl LabelSet {
         LabelSet { choices }
     }
 
-    pub fn digits(&self) -> SetDigits {
+    pub(crate) fn digits(&self) -> SetDigits {
         let text = serde_json::to_vec(&self.choices).expect("our own types always serialize");
         let digest = Sha256::digest(text);
         let mut digits = [0; 6];
@@ -113,7 +113,7 @@ impl LabelSet {
 
     /// The cluster of the set in the routes of a service. One of all instances of a service is that service's, as long
     /// as a wildcard for the one has the other.
-    pub fn cluster(&self, called: &ServiceName) -> ClusterName {
+    pub(crate) fn cluster(&self, called: &ServiceName) -> ClusterName {
         if let [choice] = &self.choices[..]
             && choice.labels.is_empty()
             && *choice.namespace == *called.namespace
@@ -124,7 +124,7 @@ impl LabelSet {
     }
 
     /// The conditions as a person would write them.
-    pub fn shown(&self) -> String {
+    pub(crate) fn shown(&self) -> String {
         let shown = |choice: &Choice| {
             let labels: Vec<_> = choice.labels.iter().map(|(label, is)| format!("{label} {}", is.shown())).collect();
             let labels = if labels.is_empty() { "all".to_owned() } else { labels.join(" and ") };
@@ -135,7 +135,7 @@ impl LabelSet {
 }
 
 /// The sets with a cluster of their own that releases of rules about a service name, for any client.
-pub fn sets_of(scene: &Scene, service: &ServiceName) -> BTreeMap<SetDigits, Arc<LabelSet>> {
+pub(crate) fn sets_of(scene: &Scene, service: &ServiceName) -> BTreeMap<SetDigits, Arc<LabelSet>> {
     let mut sets = BTreeMap::new();
     let instances = |name: &ServiceName| scene.instances.all_of(&name.namespace, &name.service).collect();
     each_route(scene, service, &mut |route| {
@@ -147,7 +147,7 @@ pub fn sets_of(scene: &Scene, service: &ServiceName) -> BTreeMap<SetDigits, Arc<
 }
 
 /// The services whose instances decide which sets there are.
-pub fn services_of_values(scene: &Scene, service: &ServiceName) -> Vec<ServiceName> {
+pub(crate) fn services_of_values(scene: &Scene, service: &ServiceName) -> Vec<ServiceName> {
     let mut services = Vec::new();
     each_route(scene, service, &mut |route| {
         let with_values = route.groups.iter().filter(|group| !group.parameters.is_empty());

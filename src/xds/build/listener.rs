@@ -31,13 +31,13 @@ pub(super) fn of_service(site: &mut Site<'_>, key: &UnitKey) -> Vec<Draft> {
 }
 
 /// The listener that a proxy's service calls others through.
-pub fn outbound_listener(port: u16, is_gateway: bool) -> Draft {
+pub(crate) fn outbound_listener(port: u16, is_gateway: bool) -> Draft {
     let address = if is_gateway { EVERY_ADDRESS } else { LOOPBACK };
     proxy_listener(OUTBOUND, address, port, OUTBOUND.to_owned(), vec![router()])
 }
 
 /// The listener that others call a proxy's service through.
-pub fn inbound_listener(port: u16, routes: String) -> Draft {
+pub(crate) fn inbound_listener(port: u16, routes: String) -> Draft {
     proxy_listener(INBOUND, EVERY_ADDRESS, port, routes, vec![router()])
 }
 

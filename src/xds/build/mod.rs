@@ -24,15 +24,15 @@ use crate::model::mesh::Dialect;
 use crate::model::mesh::resource::{Resource, ResourceType, Version};
 use crate::model::rule::release::RuleRelease;
 
-pub use cluster::{endpoints_name, inbound as inbound_cluster};
-pub use label_sets::{LabelSet, sets_of};
-pub use listener::{inbound_listener, outbound_listener};
-pub use routes::{Host, outbound};
-pub use site::{Reads, Site};
+pub(crate) use cluster::{endpoints_name, inbound as inbound_cluster};
+pub(crate) use label_sets::{LabelSet, sets_of};
+pub(crate) use listener::{inbound_listener, outbound_listener};
+pub(crate) use routes::{Host, outbound};
+pub(crate) use site::{Reads, Site};
 
 /// Kind of a unit.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub enum UnitKind {
+pub(crate) enum UnitKind {
     /// The listener of a gRPC client.
     Listener,
     /// The routes of a gRPC client.
@@ -48,30 +48,30 @@ pub enum UnitKind {
 
 /// Identity of a unit.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct UnitKey {
-    pub kind: UnitKind,
-    pub dialect: Dialect,
+pub(crate) struct UnitKey {
+    pub(crate) kind: UnitKind,
+    pub(crate) dialect: Dialect,
     /// A service, or an alias of one.
-    pub name: ServiceName,
+    pub(crate) name: ServiceName,
     /// Authority that all names stand under.
-    pub authority: Option<Arc<str>>,
+    pub(crate) authority: Option<Arc<str>>,
 }
 
 /// What one unit consists of.
 #[derive(Debug, Default)]
-pub struct Unit {
-    pub resources: Vec<Arc<Resource>>,
-    pub host: Option<Host>,
+pub(crate) struct Unit {
+    pub(crate) resources: Vec<Arc<Resource>>,
+    pub(crate) host: Option<Host>,
 }
 
 impl Unit {
-    pub fn named(&self, name: &str) -> Option<&Arc<Resource>> {
+    pub(crate) fn named(&self, name: &str) -> Option<&Arc<Resource>> {
         self.resources.iter().find(|resource| &*resource.name == name)
     }
 }
 
 /// Makes a unit; an empty one for what is not there or not seen.
-pub fn unit(site: &mut Site<'_>, key: &UnitKey) -> Unit {
+pub(crate) fn unit(site: &mut Site<'_>, key: &UnitKey) -> Unit {
     let made = match &key.kind {
         UnitKind::Host => return Unit { host: routes::host(site, &key.name), resources: Vec::new() },
         UnitKind::Listener => listener::of_service(site, key),
@@ -85,21 +85,21 @@ pub fn unit(site: &mut Site<'_>, key: &UnitKey) -> Unit {
 }
 
 /// A resource without its version.
-pub struct Draft {
-    pub kind: ResourceType,
-    pub name: Arc<str>,
-    pub bytes: Bytes,
-    pub releases: Vec<Arc<RuleRelease>>,
-    pub clusters: Vec<Arc<str>>,
+pub(crate) struct Draft {
+    pub(crate) kind: ResourceType,
+    pub(crate) name: Arc<str>,
+    pub(crate) bytes: Bytes,
+    pub(crate) releases: Vec<Arc<RuleRelease>>,
+    pub(crate) clusters: Vec<Arc<str>>,
 }
 
 impl Draft {
-    pub fn of(kind: ResourceType, name: &str, message: &impl Message) -> Draft {
+    pub(crate) fn of(kind: ResourceType, name: &str, message: &impl Message) -> Draft {
         let bytes = message.encode_to_vec().into();
         Draft { kind, name: name.into(), bytes, releases: Vec::new(), clusters: Vec::new() }
     }
 
-    pub fn finish(self, index: u64) -> Resource {
+    pub(crate) fn finish(self, index: u64) -> Resource {
         let Draft { kind, name, bytes, releases, clusters } = self;
         let version = Version { index, hash: hash_of(&bytes) };
         Resource { kind, name, version, bytes, releases, clusters }

@@ -19,7 +19,7 @@ const COMBINATIONS_MAX: usize = 4_096;
 
 /// A value for each part of the request that labels take over.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Assignment<'a> {
+pub(crate) struct Assignment<'a> {
     values: Vec<(RequestPart<'a>, String)>,
 }
 
@@ -29,13 +29,13 @@ impl<'a> Assignment<'a> {
     }
 
     /// The condition on a label of a group that takes over a value; none if the label takes over nothing.
-    pub fn condition(&self, group: &PlannedGroup<'_>, label: &str) -> Option<MatchString> {
+    pub(crate) fn condition(&self, group: &PlannedGroup<'_>, label: &str) -> Option<MatchString> {
         let parameter = group.parameters.iter().find(|parameter| parameter.label == label)?;
         Some(equal(self.value(parameter.part)?))
     }
 
     /// True if what is known of the caller is as it has to be.
-    pub fn fits(&self, questions: &mut Questions<'_>) -> bool {
+    pub(crate) fn fits(&self, questions: &mut Questions<'_>) -> bool {
         self.values.iter().all(|(part, value)| {
             let known = match part {
                 RequestPart::CallerIp => questions.address(),
@@ -52,7 +52,7 @@ impl<'a> Assignment<'a> {
     }
 
     /// Narrows a route to requests that have these values; false if a client cannot carry that.
-    pub fn narrow(&self, route: &mut PlannedRoute<'a>, to: Abilities) -> bool {
+    pub(crate) fn narrow(&self, route: &mut PlannedRoute<'a>, to: Abilities) -> bool {
         self.values.iter().all(|(part, value)| {
             let Some((kind, key)) = argument(*part) else { return true };
             let condition = equal(value);
@@ -72,7 +72,7 @@ impl<'a> Assignment<'a> {
 
 /// Narrows a route to requests that none of the assignments is for, as a client that draws anew for each route may come
 /// here with their values. Texts that are compared as a whole alone can be excluded.
-pub fn exclude(all: &[Assignment<'_>], route: &mut PlannedRoute<'_>, to: Abilities) {
+pub(crate) fn exclude(all: &[Assignment<'_>], route: &mut PlannedRoute<'_>, to: Abilities) {
     for values in all {
         let mut narrowed = PlannedRoute { headers: Vec::new(), ..route.clone() };
         if !values.narrow_in_place(&mut narrowed, to) {
@@ -129,7 +129,7 @@ fn argument(part: RequestPart<'_>) -> Option<(ArgumentType, &str)> {
 }
 
 /// The values for which there are routes; one without a value where no label takes one over.
-pub fn assignments<'a, 'i>(
+pub(crate) fn assignments<'a, 'i>(
     groups: &[PlannedGroup<'a>],
     instances: &mut dyn FnMut(&ServiceName) -> Vec<&'i Arc<Instance>>,
 ) -> Vec<Assignment<'a>> {

@@ -131,10 +131,10 @@ pub(super) fn inbound(site: &mut Site<'_>, key: &UnitKey) -> Vec<Draft> {
 
 /// A virtual host for proxies, without its domains: they depend on the hosts beside it.
 #[derive(Debug, PartialEq)]
-pub struct Host {
+pub(crate) struct Host {
     /// The service, or the alias, by which it is called.
-    pub name: ServiceName,
-    pub index: u64,
+    pub(crate) name: ServiceName,
+    pub(crate) index: u64,
     message: Vec<u8>,
     releases: Vec<Arc<RuleRelease>>,
     clusters: Vec<Arc<str>>,
@@ -151,7 +151,7 @@ pub(super) fn host(site: &mut Site<'_>, name: &ServiceName) -> Option<Host> {
 
 /// A configuration for proxies, of virtual hosts by name. A domain belongs to the first that has it, as a proxy refuses
 /// a configuration that names one twice.
-pub fn outbound(namespace: Option<&str>, hosts: &[&Host], own_namespace: Option<&str>) -> Draft {
+pub(crate) fn outbound(namespace: Option<&str>, hosts: &[&Host], own_namespace: Option<&str>) -> Draft {
     let name = names::outbound(namespace);
     let mut bytes = route::RouteConfiguration { name: name.clone(), ..Default::default() }.encode_to_vec();
     let mut taken = BTreeSet::new();

@@ -13,12 +13,12 @@ use crate::xds::questions::Questions;
 use crate::xds::world::{Facets, Lingering, Newest, Scene};
 
 /// Subjects that something was made from.
-pub type Reads = BTreeMap<ServiceName, Facets>;
+pub(crate) type Reads = BTreeMap<ServiceName, Facets>;
 
 /// Place at which a unit is made.
-pub struct Site<'a> {
-    pub scene: &'a Scene,
-    pub questions: Questions<'a>,
+pub(crate) struct Site<'a> {
+    pub(crate) scene: &'a Scene,
+    pub(crate) questions: Questions<'a>,
     newest: &'a Newest,
     lingering: &'a Lingering,
     authority: Option<Arc<str>>,
@@ -27,7 +27,7 @@ pub struct Site<'a> {
 }
 
 impl<'a> Site<'a> {
-    pub fn new(
+    pub(crate) fn new(
         scene: &'a Scene,
         newest: &'a Newest,
         lingering: &'a Lingering,
@@ -38,17 +38,17 @@ impl<'a> Site<'a> {
     }
 
     /// Newest index among the subjects that were read so far.
-    pub fn index(&self) -> u64 {
+    pub(crate) fn index(&self) -> u64 {
         self.index
     }
 
     /// Ends the work: the questions that were asked, and the subjects that were read.
-    pub fn finish(self) -> (Questions<'a>, Reads) {
+    pub(crate) fn finish(self) -> (Questions<'a>, Reads) {
         (self.questions, self.reads)
     }
 
     /// Name of a resource as clients of this unit say it.
-    pub fn name(&self, kind: ResourceType, name: &str) -> String {
+    pub(crate) fn name(&self, kind: ResourceType, name: &str) -> String {
         match &self.authority {
             Some(authority) => federated(authority, kind, name),
             None => name.to_owned(),
@@ -56,7 +56,7 @@ impl<'a> Site<'a> {
     }
 
     /// The service of this name, or that the alias of this name stands for, if it is there and seen.
-    pub fn resolve(&mut self, name: &ServiceName) -> Option<ServiceName> {
+    pub(crate) fn resolve(&mut self, name: &ServiceName) -> Option<ServiceName> {
         self.read(name, Facets::SERVICE);
         let service = match self.scene.alias(name) {
             Some(alias) => ServiceName::new(&alias.namespace, &alias.service),
@@ -66,19 +66,19 @@ impl<'a> Site<'a> {
     }
 
     /// The service of this name, if it is there and seen.
-    pub fn service(&mut self, name: &ServiceName) -> Option<ServiceName> {
+    pub(crate) fn service(&mut self, name: &ServiceName) -> Option<ServiceName> {
         self.read(name, Facets::SERVICE);
         (self.scene.has_service(name) && self.questions.sees(name)).then(|| name.clone())
     }
 
     /// The instances of a service, by id.
-    pub fn instances(&mut self, name: &ServiceName) -> Vec<&'a Arc<Instance>> {
+    pub(crate) fn instances(&mut self, name: &ServiceName) -> Vec<&'a Arc<Instance>> {
         self.read(name, Facets::INSTANCES);
         self.scene.instances.all_of(&name.namespace, &name.service).collect()
     }
 
     /// The releases of rules about a service that are in force for the client: by priority, then by id of the rule.
-    pub fn releases(&mut self, family: Family, name: &ServiceName) -> Vec<&'a Arc<RuleRelease>> {
+    pub(crate) fn releases(&mut self, family: Family, name: &ServiceName) -> Vec<&'a Arc<RuleRelease>> {
         self.read(name, Facets::rules(family));
         let mut chosen = Vec::new();
         for rule in self.scene.rules.of(family).active().rules_about(&name.namespace, &name.service) {
@@ -96,7 +96,7 @@ impl<'a> Site<'a> {
     }
 
     /// The sets of labels that rules about a service name, for any client, and those that stay for a while.
-    pub fn sets(&mut self, name: &ServiceName) -> BTreeMap<SetDigits, Arc<LabelSet>> {
+    pub(crate) fn sets(&mut self, name: &ServiceName) -> BTreeMap<SetDigits, Arc<LabelSet>> {
         self.read(name, Facets::rules(Family::Routing));
         for service in services_of_values(self.scene, name) {
             self.read(&service, Facets::INSTANCES);
@@ -118,7 +118,7 @@ impl<'a> Site<'a> {
 }
 
 /// All releases of rules about a service that are in force for any client.
-pub fn all_releases<'a>(scene: &'a Scene, family: Family, name: &ServiceName) -> Vec<&'a Arc<RuleRelease>> {
+pub(crate) fn all_releases<'a>(scene: &'a Scene, family: Family, name: &ServiceName) -> Vec<&'a Arc<RuleRelease>> {
     let rules = scene.rules.of(family).active().rules_about(&name.namespace, &name.service);
     rules.flat_map(|rule| rule.all()).filter(|release| is_about(release, name)).collect()
 }

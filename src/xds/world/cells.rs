@@ -21,7 +21,7 @@ const UNITS_PER_NAME: usize = 8;
 const UNITS_BESIDE: usize = 20_000;
 
 /// All that is made of one scene.
-pub struct Cells {
+pub(crate) struct Cells {
     pub(super) scene: Arc<Scene>,
     pub(super) newest: Arc<Newest>,
     pub(super) lingering: Arc<Lingering>,
@@ -40,7 +40,7 @@ struct Cell {
 }
 
 impl Cells {
-    pub fn new(scene: Scene, index: u64) -> Cells {
+    pub(crate) fn new(scene: Scene, index: u64) -> Cells {
         Cells {
             scene: Arc::new(scene),
             newest: Arc::new(Newest::since(index)),
@@ -52,21 +52,21 @@ impl Cells {
         }
     }
 
-    pub fn scene(&self) -> &Arc<Scene> {
+    pub(crate) fn scene(&self) -> &Arc<Scene> {
         &self.scene
     }
 
-    pub fn applied_index(&self) -> u64 {
+    pub(crate) fn applied_index(&self) -> u64 {
         self.applied_index
     }
 
     /// Time at which something that lingers has to go.
-    pub fn forgets_at(&self) -> Option<Instant> {
+    pub(crate) fn forgets_at(&self) -> Option<Instant> {
         self.lingering.next_end()
     }
 
     /// The unit for who is asked; the questions that it depends on are noted.
-    pub fn unit(&mut self, key: &UnitKey, questions: &mut Questions<'_>) -> Arc<Unit> {
+    pub(crate) fn unit(&mut self, key: &UnitKey, questions: &mut Questions<'_>) -> Arc<Unit> {
         if let Some(found) = self.cells.get(key).and_then(|cell| cell.units.find(questions)) {
             return found.clone();
         }
@@ -84,7 +84,7 @@ impl Cells {
     }
 
     /// The cluster of the service beside a proxy.
-    pub fn inbound_cluster(&self, service: &ServiceName, port: u16) -> Arc<Resource> {
+    pub(crate) fn inbound_cluster(&self, service: &ServiceName, port: u16) -> Arc<Resource> {
         let instances: Vec<_> = self.scene.instances.all_of(&service.namespace, &service.service).collect();
         let draft = build::inbound_cluster(service, port, &instances);
         Arc::new(draft.finish(self.newest.of(service, Facets::INSTANCES)))
@@ -115,7 +115,7 @@ impl Cells {
 
     /// Goes on to another scene, which differs from this one by these changes; false if none of them is of anything
     /// here, and nothing that lingers has gone.
-    pub fn advance(&mut self, scene: Scene, index: u64, changes: &[(u64, Change)], now: Instant) -> bool {
+    pub(crate) fn advance(&mut self, scene: Scene, index: u64, changes: &[(u64, Change)], now: Instant) -> bool {
         let before = std::mem::replace(&mut self.scene, Arc::new(scene));
         self.applied_index = index;
         let mut touched: BTreeMap<ServiceName, Facets> = BTreeMap::new();

@@ -18,7 +18,7 @@ const LINGERING_MAX: usize = 1_000;
 
 /// Sets that stay, by service.
 #[derive(Clone, Default)]
-pub struct Lingering {
+pub(crate) struct Lingering {
     of_service: HashMap<ServiceName, BTreeMap<SetDigits, Staying>>,
 }
 
@@ -30,7 +30,7 @@ struct Staying {
 
 impl Lingering {
     /// The sets of a service that stay.
-    pub fn of(&self, service: &ServiceName) -> impl Iterator<Item = (&SetDigits, &Arc<LabelSet>)> {
+    pub(crate) fn of(&self, service: &ServiceName) -> impl Iterator<Item = (&SetDigits, &Arc<LabelSet>)> {
         self.of_service.get(service).into_iter().flatten().map(|(digits, staying)| (digits, &staying.set))
     }
 

@@ -28,8 +28,8 @@ use crate::raft::state::State;
 use crate::watch::feed::News;
 
 pub(super) use cells::Cells;
-pub use lingering::Lingering;
-pub use scene::{Facets, Newest, Scene};
+pub(crate) use lingering::Lingering;
+pub(crate) use scene::{Facets, Newest, Scene};
 pub(super) use wild::{Gathered, WildKey};
 
 /// Time without a change after which changes are taken in, and the most that they wait for one.

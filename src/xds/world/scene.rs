@@ -15,15 +15,15 @@ use crate::xds::names::ServiceName;
 
 /// Parts of the catalog that resources are made from, as they stood at one moment.
 #[derive(Clone, Default)]
-pub struct Scene {
-    pub services: Services,
-    pub aliases: Aliases,
-    pub instances: Instances,
-    pub rules: Rules,
+pub(crate) struct Scene {
+    pub(crate) services: Services,
+    pub(crate) aliases: Aliases,
+    pub(crate) instances: Instances,
+    pub(crate) rules: Rules,
 }
 
 impl Scene {
-    pub fn of(catalog: &Catalog) -> Scene {
+    pub(crate) fn of(catalog: &Catalog) -> Scene {
         Scene {
             services: catalog.services.clone(),
             aliases: catalog.aliases.clone(),
@@ -32,49 +32,49 @@ impl Scene {
         }
     }
 
-    pub fn has_service(&self, name: &ServiceName) -> bool {
+    pub(crate) fn has_service(&self, name: &ServiceName) -> bool {
         self.services.get(&name.namespace, &name.service).is_some()
     }
 
-    pub fn alias(&self, name: &ServiceName) -> Option<&Arc<ServiceAlias>> {
+    pub(crate) fn alias(&self, name: &ServiceName) -> Option<&Arc<ServiceAlias>> {
         self.aliases.get(&name.namespace, &name.service)
     }
 
     /// The services of a namespace, or of all.
-    pub fn services_in(&self, namespace: Option<&str>) -> impl Iterator<Item = ServiceName> {
+    pub(crate) fn services_in(&self, namespace: Option<&str>) -> impl Iterator<Item = ServiceName> {
         self.services.all_in(namespace).map(|service| ServiceName::new(&service.namespace, &service.name))
     }
 
     /// The aliases of a namespace, or of all.
-    pub fn aliases_in(&self, namespace: Option<&str>) -> impl Iterator<Item = ServiceName> {
+    pub(crate) fn aliases_in(&self, namespace: Option<&str>) -> impl Iterator<Item = ServiceName> {
         self.aliases.all_in(namespace).map(|alias| ServiceName::new(&alias.alias_namespace, &alias.alias))
     }
 }
 
 /// Aspects of a service that change on their own.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub struct Facets(u8);
+pub(crate) struct Facets(u8);
 
 impl Facets {
     /// That it is there, or what it is an alias of.
-    pub const SERVICE: Facets = Facets(1);
-    pub const INSTANCES: Facets = Facets(2);
+    pub(crate) const SERVICE: Facets = Facets(1);
+    pub(crate) const INSTANCES: Facets = Facets(2);
     /// The services of a namespace, or of all: of a name that ends in `*`.
-    pub const MEMBERS: Facets = Facets(4);
+    pub(crate) const MEMBERS: Facets = Facets(4);
 
     const RULES: u8 = 8;
     const ALL: [Facets; 7] = [Facets(1), Facets(2), Facets(4), Facets(8), Facets(16), Facets(32), Facets(64)];
 
     /// The rules of a family about it.
-    pub fn rules(family: Family) -> Facets {
+    pub(crate) fn rules(family: Family) -> Facets {
         Facets(Facets::RULES << family as u8)
     }
 
-    pub fn with(self, other: Facets) -> Facets {
+    pub(crate) fn with(self, other: Facets) -> Facets {
         Facets(self.0 | other.0)
     }
 
-    pub fn has_any(self, other: Facets) -> bool {
+    pub(crate) fn has_any(self, other: Facets) -> bool {
         self.0 & other.0 != 0
     }
 
@@ -92,7 +92,7 @@ const SUBJECTS_MAX: usize = 1_000_000;
 
 /// Log index of the newest change of each subject: an aspect of a service.
 #[derive(Clone)]
-pub struct Newest {
+pub(crate) struct Newest {
     /// Index of all that did not change since.
     base: u64,
     of: HashMap<(Facets, ServiceName), u64>,
@@ -100,12 +100,12 @@ pub struct Newest {
 }
 
 impl Newest {
-    pub fn since(base: u64) -> Newest {
+    pub(crate) fn since(base: u64) -> Newest {
         Newest { base, of: HashMap::new(), every: ALL.into() }
     }
 
     /// Notes changes of one entry.
-    pub fn note(&mut self, index: u64, facet: Facets, name: ServiceName) {
+    pub(crate) fn note(&mut self, index: u64, facet: Facets, name: ServiceName) {
         if self.of.len() >= SUBJECTS_MAX {
             *self = Newest::since(self.of.values().copied().fold(self.base, u64::max));
         }
@@ -114,7 +114,7 @@ impl Newest {
     }
 
     /// Index of the newest change of any of these aspects.
-    pub fn of(&self, name: &ServiceName, facets: Facets) -> u64 {
+    pub(crate) fn of(&self, name: &ServiceName, facets: Facets) -> u64 {
         let one = |facet: Facets, name: ServiceName| self.of.get(&(facet, name)).copied().unwrap_or_default();
         let of_facet = |facet: Facets| {
             if !facet.is_of_rules() {
@@ -133,7 +133,7 @@ impl Newest {
 }
 
 /// The subjects that a change is about.
-pub fn subjects(change: &Change) -> Vec<(Facets, ServiceName)> {
+pub(crate) fn subjects(change: &Change) -> Vec<(Facets, ServiceName)> {
     match change {
         Change::Service { namespace, name } => vec![
             (Facets::SERVICE, ServiceName::new(namespace, name)),

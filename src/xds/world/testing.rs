@@ -65,7 +65,9 @@ impl Stage {
             let with = json!({"namespace": namespace, "service": service, "port": 80});
             let fields = with.as_object().expect("an object").clone();
             let item = item.as_object_mut().expect("an object");
-            fields.into_iter().for_each(|(key, value)| drop(item.entry(key).or_insert(value)));
+            fields.into_iter().for_each(|(key, value)| {
+                item.entry(key).or_insert(value);
+            });
         }
         self.apply(Command::Instances(op, drafts(items)));
     }

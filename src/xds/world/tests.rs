@@ -67,3 +67,184 @@ fn a_service_is_there_by_all_four_types() {
         assert_eq!(stage.get(&grpc(), kind, "shop/other"), None, "{kind:?}");
     }
 }
+
+#[test]
+fn endpoints_are_grouped_by_place_and_weight() {
+    let mut stage = Stage::new();
+    stage.services(Op::Create, &[("shop", "pay")]);
+    let at = json!({"region": "eu", "zone": "eu-1", "campus": "c1"});
+    let instances = json!([
+        {"host": "10.0.0.1", "weight": 100, "location": at},
+        {"host": "10.0.0.2", "weight": 100, "location": at, "healthy": false},
+        {"host": "10.0.0.3", "weight": 300, "location": at},
+        {"host": "10.0.0.4", "weight": 0},
+        {"host": "10.0.0.5", "isolate": true},
+        {"host": "pay.example", "weight": 100},
+        {"host": "::1", "weight": 7},
+        {"host": "0:0:0:0:0:0:0:1", "weight": 7, "vpc_id": "other"},
+    ]);
+    stage.instances(Op::Create, "shop", "pay", instances);
+    let endpoints: ClusterLoadAssignment = stage.decoded(&envoy(), ResourceType::Endpoints, "shop/pay");
+    let expected = ["0 //;w=7 7 ::1:1:7", "0 eu/eu-1/c1;w=100 200 ", "0 eu/eu-1/c1;w=300 300 10.0.0.3:1:300"];
+    let shown = shown(&endpoints);
+    assert_eq!(shown.len(), 3, "{shown:?}");
+    assert!(shown.iter().zip(expected).all(|(line, start)| line.starts_with(start)), "{shown:?}");
+    assert!(shown[1].contains("10.0.0.1:1:100") && shown[1].contains("10.0.0.2:2:100"), "{shown:?}");
+    let policy = endpoints.policy.expect("a policy");
+    assert_eq!(policy.overprovisioning_factor, Some(10_000));
+    // One assignment for both audiences.
+    let bytes = |client| stage.get(&client, ResourceType::Endpoints, "shop/pay").expect("there").bytes.clone();
+    assert_eq!(bytes(grpc()), bytes(envoy()));
+}
+
+#[test]
+fn proxies_see_their_namespaces() {
+    let mut stage = Stage::new();
+    stage.services(Op::Create, &[("shop", "pay"), ("shop", "cart"), ("infra", "log")]);
+    let of_shop = Client { namespaces: Some(["shop".to_owned()].into()), ..envoy() };
+    assert_eq!(names(&stage.all(&of_shop, ResourceType::Cluster)), ["shop/cart", "shop/pay"]);
+    assert_eq!(names(&stage.all(&envoy(), ResourceType::Cluster)), ["infra/log", "shop/cart", "shop/pay"]);
+    assert_eq!(names(&stage.all(&of_shop, ResourceType::Endpoints)), ["shop/cart", "shop/pay"]);
+    assert!(stage.all(&of_shop, ResourceType::Listener).is_empty());
+    let grant = Grant { role: Role::Client, namespace: "shop".into(), name: "pay".into() };
+    let read_scope = ReadScope::new(&Grants::new([grant]), &[Verb::Discover]);
+    let narrow = Client { read_scope, ..envoy() };
+    assert_eq!(names(&stage.all(&narrow, ResourceType::Cluster)), ["shop/pay"]);
+    for kind in [ResourceType::Cluster, ResourceType::Endpoints] {
+        assert_eq!(stage.get(&narrow, kind, "shop/cart"), None, "{kind:?}");
+    }
+    let routes = stage.decoded::<RouteConfiguration>(&narrow, ResourceType::Route, "outbound");
+    assert_eq!(routes.virtual_hosts.len(), 1);
+    stage.services(Op::Delete, &[("shop", "pay")]);
+    assert_eq!(names(&stage.all(&of_shop, ResourceType::Cluster)), ["shop/cart"]);
+}
+
+#[test]
+fn domains_belong_to_the_first_host_that_has_them() {
+    let mut stage = Stage::new();
+    stage.services(Op::Create, &[("b.c", "a"), ("c", "a.b"), ("shop", "Pay"), ("shop", "pay")]);
+    let mut proxy = envoy();
+    proxy.caller = Some(ServiceKey { namespace: "shop".into(), service: "web".into() });
+    let routes: RouteConfiguration = stage.decoded(&proxy, ResourceType::Route, "outbound");
+    let shown: Vec<_> = routes.virtual_hosts.iter().map(|host| (host.name.as_str(), host.domains.join(" "))).collect();
+    let expected = [("b.c/a", "a.b.c a.b.c:*".to_owned()), ("shop/Pay", "Pay.shop Pay.shop:* Pay".to_owned())];
+    assert_eq!(shown, expected);
+    let of_namespace: RouteConfiguration = stage.decoded(&envoy(), ResourceType::Route, "outbound/c");
+    assert_eq!(of_namespace.virtual_hosts[0].domains, ["a.b.c", "a.b.c:*"]);
+}
+
+#[test]
+fn listeners_of_a_proxy_are_there_where_its_metadata_asks() {
+    let mut stage = Stage::new();
+    stage.services(Op::Create, &[("shop", "pay")]);
+    let own = Some(ServiceKey { namespace: "shop".into(), service: "pay".into() });
+    let ports = [("outbound_port", "15001"), ("inbound_port", "15006"), ("application_port", "8080")];
+    let beside = Client { caller: own, ..client(Dialect::Envoy, &ports) };
+    assert_eq!(names(&stage.all(&beside, ResourceType::Listener)), ["inbound", "outbound"]);
+    assert_eq!(names(&stage.all(&beside, ResourceType::Cluster)), ["inbound/shop/pay", "shop/pay"]);
+    let cluster: Cluster = stage.decoded(&beside, ResourceType::Cluster, "inbound/shop/pay");
+    assert_eq!(cluster.load_assignment.expect("of its own").endpoints.len(), 1);
+    let routes: RouteConfiguration = stage.decoded(&beside, ResourceType::Route, "inbound/shop/pay");
+    assert_eq!(routes.virtual_hosts[0].routes.len(), 1);
+    let gateway = client(Dialect::Envoy, &[("outbound_port", "80"), ("inbound_port", "x"), ("role", "gateway")]);
+    assert_eq!(names(&stage.all(&gateway, ResourceType::Listener)), ["outbound"]);
+    for none in ["0", "65536", "-1", ""] {
+        assert!(stage.all(&client(Dialect::Envoy, &[("outbound_port", none)]), ResourceType::Listener).is_empty());
+    }
+}
+
+#[test]
+fn an_alias_leads_to_the_routes_of_its_service() {
+    let mut stage = Stage::new();
+    stage.services(Op::Create, &[("shop", "pay")]);
+    let alias = json!([{"namespace": "shop", "service": "pay", "alias": "checkout", "alias_namespace": "web"}]);
+    stage.apply(crate::catalog::Command::Aliases(Op::Create, super::testing::drafts(alias)));
+    let listener: Listener = stage.decoded(&grpc(), ResourceType::Listener, "web/checkout");
+    let manager = listener.api_listener.and_then(|api| api.api_listener).expect("a manager");
+    let text = String::from_utf8_lossy(&manager.value).into_owned();
+    assert!(text.contains("shop/pay") && !text.contains("checkout"), "{text}");
+    assert_eq!(stage.get(&grpc(), ResourceType::Route, "web/checkout"), None);
+    let routes: RouteConfiguration = stage.decoded(&envoy(), ResourceType::Route, "outbound/web");
+    assert_eq!(routes.virtual_hosts[0].domains, ["checkout.web", "checkout.web:*"]);
+}
+
+#[test]
+fn names_under_the_authority_are_answered_under_it() {
+    let mut stage = Stage::new();
+    stage.services(Op::Create, &[("shop", "pay")]);
+    let name = |kind: &str| format!("xdstp://thuban.example/envoy.config.{kind}/shop/pay");
+    let routes: RouteConfiguration = stage.decoded(&grpc(), ResourceType::Route, &name("route.v3.RouteConfiguration"));
+    assert_eq!(routes.name, name("route.v3.RouteConfiguration"));
+    let cluster: Cluster = stage.decoded(&grpc(), ResourceType::Cluster, &name("cluster.v3.Cluster"));
+    let endpoints = cluster.eds_cluster_config.expect("by endpoints").service_name;
+    assert_eq!(endpoints, name("endpoint.v3.ClusterLoadAssignment"));
+    stage.decoded::<ClusterLoadAssignment>(&grpc(), ResourceType::Endpoints, &endpoints);
+    let other = "xdstp://other/envoy.config.cluster.v3.Cluster/shop/pay";
+    assert_eq!(stage.get(&grpc(), ResourceType::Cluster, other), None);
+    assert_eq!(stage.get(&grpc(), ResourceType::Listener, &name("cluster.v3.Cluster")), None);
+}
+
+#[test]
+fn a_change_leaves_what_it_is_not_about() {
+    let mut stage = Stage::new();
+    stage.services(Op::Create, &[("shop", "pay"), ("shop", "cart")]);
+    let changes = stage.world.changes();
+    let clusters = stage.all(&envoy(), ResourceType::Cluster);
+    let (pay, cart) = (clusters["shop/pay"].clone(), clusters["shop/cart"].clone());
+    let number = *changes.borrow();
+    stage.instances(Op::Create, "shop", "pay", json!([{"host": "10.0.0.1", "protocol": "grpc"}]));
+    assert_eq!(*changes.borrow(), number + 1);
+    let clusters = stage.all(&envoy(), ResourceType::Cluster);
+    assert!(Arc::ptr_eq(&clusters["shop/cart"], &cart));
+    assert!(clusters["shop/pay"].differs(&pay), "it speaks HTTP/2 now");
+    assert_eq!(clusters["shop/pay"].version.index, stage.bench.index);
+    assert!(Arc::ptr_eq(
+        &stage.get(&envoy(), ResourceType::Cluster, "shop/pay").expect("there"),
+        &clusters["shop/pay"]
+    ));
+}
+
+#[test]
+fn gray_releases_are_for_their_clients_alone() {
+    let mut stage = Stage::new();
+    stage.services(Op::Create, &[("shop", "pay"), ("shop", "cart")]);
+    stage.instances(
+        Op::Create,
+        "shop",
+        "pay",
+        json!([
+            {"host": "10.0.0.1", "metadata": {"version": "1"}}, {"host": "10.0.0.2", "metadata": {"version": "2"}},
+        ]),
+    );
+    let to = |version: &str| {
+        let labels = json!({"version": {"type": "EXACT", "value": version}});
+        json!([{"name": "r", "destinations": [{"namespace": "shop", "service": "pay", "labels": labels}]}])
+    };
+    stage.route("pay", to("1"));
+    let callee = json!({"namespace": "shop", "service": "pay"});
+    stage.save(Family::Routing, "pay", json!({"routing_config": {"callee": callee, "rules": to("2")}}));
+    stage.publish(Family::Routing, "pay", "gray", Some("eu"));
+    let (eu, us) = (client(Dialect::Grpc, &[("zone", "eu")]), client(Dialect::Grpc, &[("zone", "us")]));
+    let routes = |client: &Client| stage.get(client, ResourceType::Route, "shop/pay").expect("there");
+    let (gray, normal) = (routes(&eu), routes(&us));
+    assert!(gray.differs(&normal));
+    assert!(Arc::ptr_eq(&normal, &routes(&grpc())), "equal answers share the bytes");
+    assert_eq!((gray.releases.len(), gray.releases[0].name.as_str()), (1, "gray"));
+    assert_eq!(gray.clusters.len(), 2);
+    // Clusters of both are there for everybody.
+    let clusters = names(&stage.all(&client(Dialect::Envoy, &[]), ResourceType::Cluster)).len();
+    assert_eq!(clusters, 4);
+    for (routes, host) in [(&gray, "10.0.0.2"), (&normal, "10.0.0.1")] {
+        let name = routes.clusters.iter().find(|name| name.contains('|')).expect("a set of labels");
+        let endpoints: ClusterLoadAssignment = stage.decoded(&us, ResourceType::Endpoints, name);
+        assert!(shown(&endpoints)[0].contains(host), "{:?}", shown(&endpoints));
+    }
+    let hosts = |zone: &str| {
+        stage.get(&client(Dialect::Envoy, &[("zone", zone)]), ResourceType::Route, "outbound").expect("there")
+    };
+    assert!(hosts("eu").differs(&hosts("us")));
+    assert!(Arc::ptr_eq(&hosts("us"), &hosts("asia")));
+    stage.release(Family::Routing, ReleaseOp::Promote, "pay", "gray");
+    let promoted = stage.get(&us, ResourceType::Route, "shop/pay").expect("there");
+    assert_eq!(promoted.version.hash, gray.version.hash);
+}

@@ -26,20 +26,20 @@ const WILDS_MAX: usize = 256;
 
 /// A scope, and the kind of what is in it.
 #[derive(Clone, Debug, PartialEq)]
-pub struct WildKey {
-    pub kind: UnitKind,
-    pub dialect: Dialect,
+pub(crate) struct WildKey {
+    pub(crate) kind: UnitKind,
+    pub(crate) dialect: Dialect,
     /// None for all.
-    pub namespaces: Option<Arc<[String]>>,
-    pub read_scope: ReadScope,
+    pub(crate) namespaces: Option<Arc<[String]>>,
+    pub(crate) read_scope: ReadScope,
 }
 
 /// All that units of one kind consist of.
 #[derive(Clone, Default)]
-pub struct Gathered {
-    pub resources: Resources,
+pub(crate) struct Gathered {
+    pub(crate) resources: Resources,
     /// Units that have a virtual host.
-    pub hosts: OrdMap<ServiceName, Arc<Unit>>,
+    pub(crate) hosts: OrdMap<ServiceName, Arc<Unit>>,
 }
 
 #[derive(Default)]
@@ -61,6 +61,13 @@ struct Wild {
     /// The virtual hosts put together, as routes of the scope and under the name of its namespace.
     outbound: Answered<Arc<Resource>>,
     outbound_of_namespace: Answered<Arc<Resource>>,
+}
+
+impl Wild {
+    /// Routes under the name of the namespace, or of the scope as a whole.
+    fn outbound(&mut self, is_of_namespace: bool) -> &mut Answered<Arc<Resource>> {
+        if is_of_namespace { &mut self.outbound_of_namespace } else { &mut self.outbound }
+    }
 }
 
 impl WildKey {
@@ -149,7 +156,7 @@ impl Wilds {
 
 impl Cells {
     /// All that a client sees in a scope; the questions that it depends on are noted.
-    pub fn all(&mut self, key: &WildKey, questions: &mut Questions<'_>) -> Gathered {
+    pub(crate) fn all(&mut self, key: &WildKey, questions: &mut Questions<'_>) -> Gathered {
         let mut wild = self.fresh(key);
         let gathered = self.variant(&mut wild, questions);
         self.wilds.put_back(wild);
@@ -157,11 +164,15 @@ impl Cells {
     }
 
     /// The routes for proxies to all that a client sees in a scope, under the name of the namespace if one is given.
-    pub fn outbound(&mut self, key: &WildKey, namespace: Option<&str>, questions: &mut Questions<'_>) -> Arc<Resource> {
+    pub(crate) fn outbound(
+        &mut self,
+        key: &WildKey,
+        namespace: Option<&str>,
+        questions: &mut Questions<'_>,
+    ) -> Arc<Resource> {
         let mut wild = self.fresh(key);
-        let of = if namespace.is_some() { &wild.outbound_of_namespace } else { &wild.outbound };
         let mut own = Questions::new(questions.witness());
-        let known = of.find(&mut own).cloned();
+        let known = wild.outbound(namespace.is_some()).find(&mut own).cloned();
         let resource = known.unwrap_or_else(|| {
             let mut own = Questions::new(questions.witness());
             let gathered = self.variant(&mut wild, &mut own);
@@ -170,8 +181,7 @@ impl Cells {
             let index = hosts.iter().map(|host| host.index).fold(self.newest_member(key), u64::max);
             let draft = build::outbound(namespace, &hosts, own_namespace.as_deref());
             let resource = Arc::new(draft.finish(index));
-            let kept = if namespace.is_some() { &mut wild.outbound_of_namespace } else { &mut wild.outbound };
-            kept.insert(&own.asked(), resource.clone());
+            wild.outbound(namespace.is_some()).insert(&own.asked(), resource.clone());
             resource
         });
         self.wilds.put_back(wild);
