@@ -212,6 +212,10 @@ impl Span {
         Span { nanos: seconds * NANOS_PER_SECOND }
     }
 
+    pub const fn as_nanos(self) -> u64 {
+        self.nanos
+    }
+
     fn of_ms(ms: u64) -> Option<Self> {
         (ms / 1000 < SECONDS_MAX).then(|| Span { nanos: ms * NANOS_PER_MS })
     }
