@@ -3,9 +3,12 @@
 //! What a rule asks for is planned here for one dialect, without a catalog and without protocol buffers; what a client
 //! cannot carry out is left out whole and comes as a [`Warning`]. Which client it is decides [`crate::xds`].
 
+pub mod breakers;
 pub mod caller;
 pub mod conditions;
+pub mod limits;
 pub mod plan;
+pub mod probes;
 pub mod re2;
 pub mod resource;
 pub mod routing;

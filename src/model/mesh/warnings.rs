@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 
 use super::Dialect;
 use super::plan::{Abilities, Plan};
-use super::routing;
-use super::warning::{GRPC, Warning};
+use super::warning::Warning;
+use super::{breakers, limits, probes, routing};
 use crate::model::rule::routing::{RoutePolicy, Routing};
 use crate::model::rule::traffic::ServiceKey;
 use crate::model::rule::{Body, End, Rule};
@@ -21,16 +21,11 @@ pub fn warnings(rule: &Rule) -> Vec<Warning> {
             }
         }
         Body::Routing(_) => {}
-        Body::RateLimit(_) => {
-            found.insert(no_limits_in_grpc());
-        }
-        Body::CircuitBreaker(_) | Body::FaultDetect(_) => {}
+        Body::RateLimit(_) => found.extend(limits::warnings(rule, SIDECAR)),
+        Body::CircuitBreaker(body) => found.extend(breakers::warnings(body)),
+        Body::FaultDetect(_) => found.extend(probes::warnings(rule)),
     }
     found.into_iter().collect()
-}
-
-fn no_limits_in_grpc() -> Warning {
-    Warning::left_out(16, GRPC, "rate limits do not reach gRPC clients without a proxy")
 }
 
 /// Clients that differ in what they carry out.

@@ -1,0 +1,60 @@
+//! Parts of a request whose values are counted apart, as in the explanation of a limit.
+
+use super::not_carried;
+use super::ways::Asked;
+use crate::model::mesh::warning::Warning;
+use crate::model::rule::matching::{MatchString, MatchType, ValueType};
+use crate::model::rule::rate_limit::LimitTrigger;
+use crate::model::rule::traffic::ArgumentType;
+
+/// A part of a request, each value of which has a counter of its own.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Counted {
+    /// Name in lower case.
+    Header(String),
+    Query(String),
+    /// Without a query.
+    Path,
+}
+
+const METHOD_HEADER: &str = ":method";
+
+/// The parts that the arguments of a limit count apart; caller addresses are counted by their conditions.
+pub(super) fn of(trigger: &LimitTrigger, asked: &Asked, place: &str) -> Result<Vec<Counted>, Warning> {
+    if trigger.regex_combine {
+        return Ok(Vec::new());
+    }
+    let mut counted = Vec::new();
+    for argument in trigger.arguments.iter().filter(|argument| admits_many(argument.value.as_ref())) {
+        match argument.kind.into() {
+            ArgumentType::Header => counted.push(Counted::Header(argument.key.to_ascii_lowercase())),
+            ArgumentType::Query => counted.push(Counted::Query(argument.key.clone())),
+            ArgumentType::Path => counted.push(Counted::Path),
+            ArgumentType::Method => counted.push(of_method(argument.value.as_ref(), asked)),
+            ArgumentType::Cookie => {
+                return Err(not_carried(place, &format!("a counter for each value of cookie {}", argument.key)));
+            }
+            ArgumentType::CallerIp
+            | ArgumentType::Custom
+            | ArgumentType::CallerMetadata
+            | ArgumentType::CallerService => {}
+        }
+    }
+    counted.sort();
+    counted.dedup();
+    Ok(counted)
+}
+
+/// What is no verb is the end of the path.
+fn of_method(condition: Option<&MatchString>, asked: &Asked) -> Counted {
+    let is_open = condition.is_none_or(MatchString::is_open);
+    let by_verb = asked.ways.iter().any(|way| way.headers.iter().any(|header| header.name == METHOD_HEADER));
+    if is_open || by_verb { Counted::Header(METHOD_HEADER.into()) } else { Counted::Path }
+}
+
+/// True if several values meet the condition.
+pub(super) fn admits_many(condition: Option<&MatchString>) -> bool {
+    condition.is_none_or(|condition| {
+        condition.is_open() || condition.kind != MatchType::Exact || condition.value_type == ValueType::Parameter
+    })
+}

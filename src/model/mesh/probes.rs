@@ -1,0 +1,244 @@
+//! Fault detection as proxies carry it out: probes of the instances of a service.
+//!
+//! | asked for | carried as |
+//! |---|---|
+//! | interval 0, timeout 0 | 5 s, 1 s |
+//! | HTTP | a request of that method; good is a status from 200 to 399 |
+//! | a URL with a host | its host and path; `https` is left out |
+//! | body | with the methods that have one: POST, PUT, PATCH, OPTIONS |
+//! | TCP | bytes that are sent, and one answer; with several answers left out |
+//! | UDP | nothing |
+//! | port | one for all probes of a service: that of the first |
+//! | interface | nothing: the instances are probed as a whole |
+//!
+//! gRPC clients send no probes. Beside probes the registered health counts: an instance is used if both agree.
+
+use std::borrow::Cow;
+
+use super::warning::{ENVOY, GRPC, Warning};
+use crate::model::rule::fault_detect::{
+    DetectProtocol, FaultDetect, FaultDetectSubRule, HttpProtocolConfig, SocketProtocolConfig,
+};
+use crate::model::rule::{Body, Rule};
+use crate::model::wire::Words;
+
+const INTERVAL_DEFAULT_S: u32 = 5;
+const TIMEOUT_DEFAULT_S: u32 = 1;
+/// Probes a second, of one instance by all proxies, from which on it is told.
+pub const LOAD_TOLD_FROM: u64 = 1_000;
+/// Proxies that are assumed where nobody knows how many there are: as many as one node is made for.
+pub const PROXIES_ASSUMED: u64 = 1_000;
+/// Headers that a proxy adds to a probe at most.
+const HEADERS_MAX: usize = 1_000;
+const HEADER_BYTES_MAX: usize = 16_384;
+const HTTP_METHODS: [&str; 8] = ["GET", "HEAD", "POST", "PUT", "DELETE", "OPTIONS", "TRACE", "PATCH"];
+const METHODS_WITH_BODY: [&str; 4] = ["POST", "PUT", "PATCH", "OPTIONS"];
+
+/// Probes of a service.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Plan {
+    pub probes: Vec<Probe>,
+    /// Port that is probed; none for the port of each instance.
+    pub port: Option<u16>,
+}
+
+/// One way to probe.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Probe {
+    pub interval_s: u32,
+    pub timeout_s: u32,
+    pub check: Check,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Check {
+    Http(HttpCheck),
+    Tcp {
+        /// Nothing for a connection alone.
+        send: String,
+        /// Answer that is good; any if there is none.
+        receive: Option<String>,
+    },
+}
+
+/// A request that an instance has to answer well.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HttpCheck {
+    pub method: String,
+    /// None for the service's own name.
+    pub host: Option<String>,
+    pub path: String,
+    pub headers: Vec<(String, String)>,
+    pub body: String,
+}
+
+/// Probes of the rules that are switched on, in their order.
+pub fn plan(rules: &[&Rule]) -> Plan {
+    let mut planner = Planner::default();
+    for rule in rules.iter().filter(|rule| rule.enable) {
+        planner.add(rule);
+    }
+    planner.plan
+}
+
+/// Warnings of a rule, switched on or not.
+pub fn warnings(rule: &Rule) -> Vec<Warning> {
+    let mut planner = Planner::default();
+    planner.add(rule);
+    planner.warnings.push(Warning::left_out(21, GRPC, "gRPC clients send no probes: they see health as registered"));
+    planner.warnings
+}
+
+/// The warning on many probes: by proxies and instances where they are known.
+pub fn load(place: &str, interval_s: u32, proxies: u64, instances: u64) -> Option<Warning> {
+    let rate = proxies.saturating_mul(instances) / u64::from(interval_s.max(1));
+    let text = format!("{place}: {proxies} proxies probe {instances} instances each {interval_s} s: {rate} a second");
+    (rate >= LOAD_TOLD_FROM).then(|| Warning::approximate(24, ENVOY, text))
+}
+
+#[derive(Default)]
+struct Planner {
+    plan: Plan,
+    /// Port of the first probe, 0 for that of each instance.
+    port: Option<u32>,
+    warnings: Vec<Warning>,
+}
+
+impl Planner {
+    fn add(&mut self, rule: &Rule) {
+        let seen = match rule.as_clients_see() {
+            Cow::Borrowed(rule) => Cow::Borrowed(&rule.body),
+            Cow::Owned(rule) => Cow::Owned(rule.body),
+        };
+        let Body::FaultDetect(body) = &*seen else { return };
+        self.warn_of_interface(body);
+        for (index, probe) in body.rules.iter().enumerate().filter(|(_, probe)| !probe.disable) {
+            let place = format!("rules[{index}]");
+            match self.planned(probe, &place) {
+                Ok(planned) => {
+                    self.warnings.extend(load(&place, planned.interval_s, PROXIES_ASSUMED, 1));
+                    self.plan.probes.push(planned);
+                }
+                Err(warning) => self.warnings.push(warning),
+            }
+        }
+    }
+
+    fn warn_of_interface(&mut self, body: &FaultDetect) {
+        let Some(target) = &body.target_service else { return };
+        for (field, is_given) in [("api", target.api.is_some()), ("method", target.method.is_some())] {
+            if is_given {
+                let text =
+                    format!("target_service.{field} is not carried by xDS: probes are of the service as a whole");
+                self.warnings.push(Warning::approximate(15, ENVOY, text));
+            }
+        }
+    }
+
+    fn planned(&mut self, probe: &FaultDetectSubRule, place: &str) -> Result<Probe, Warning> {
+        let check = match probe.protocol {
+            DetectProtocol::Http => Check::Http(self.http(probe.http_config.as_ref(), place)?),
+            DetectProtocol::Tcp => tcp(probe.tcp_config.as_ref(), place)?,
+            DetectProtocol::Udp => {
+                return Err(Warning::left_out(23, ENVOY, format!("{place}: UDP probes are not carried")));
+            }
+            DetectProtocol::Unknown => return Err(not_carried(place, "protocol", probe.protocol.word())),
+        };
+        self.take_port(probe.port.0, place)?;
+        let or_default = |given: u32, default| if given == 0 { default } else { given };
+        Ok(Probe {
+            interval_s: or_default(probe.interval.0, INTERVAL_DEFAULT_S),
+            timeout_s: or_default(probe.timeout.0, TIMEOUT_DEFAULT_S),
+            check,
+        })
+    }
+
+    /// An instance has one port that is probed.
+    fn take_port(&mut self, port: u32, place: &str) -> Result<(), Warning> {
+        if *self.port.get_or_insert(port) != port {
+            return Err(not_carried(place, "port", "other than that of the first probe"));
+        }
+        self.plan.port = u16::try_from(port).ok().filter(|port| *port > 0);
+        Ok(())
+    }
+
+    fn http(&mut self, config: Option<&HttpProtocolConfig>, place: &str) -> Result<HttpCheck, Warning> {
+        let blank = HttpProtocolConfig::default();
+        let config = config.unwrap_or(&blank);
+        let method = if config.method.is_empty() { "GET".to_owned() } else { config.method.to_ascii_uppercase() };
+        if !HTTP_METHODS.contains(&&*method) {
+            return Err(not_carried(place, "http_config.method", &config.method));
+        }
+        let (mut host, path) = target(&config.url).ok_or_else(|| not_carried(place, "http_config.url", &config.url))?;
+        let mut headers = Vec::new();
+        for header in &config.headers {
+            let is_fit = is_header_name(&header.key) && is_header_value(&header.value);
+            if !is_fit || headers.len() == HEADERS_MAX {
+                return Err(not_carried(place, "http_config.headers", &header.key));
+            }
+            if header.key.eq_ignore_ascii_case("host") {
+                host = Some(header.value.clone()).filter(|host| !host.is_empty());
+            } else {
+                headers.push((header.key.clone(), header.value.clone()));
+            }
+        }
+        let has_body = METHODS_WITH_BODY.contains(&&*method);
+        if !config.body.is_empty() && !has_body {
+            let text = format!("{place}: http_config.body with {method} is not carried by xDS");
+            self.warnings.push(Warning::approximate(15, ENVOY, text));
+        }
+        let body = if has_body { config.body.clone() } else { String::new() };
+        Ok(HttpCheck { method, host, path, headers, body })
+    }
+}
+
+fn tcp(config: Option<&SocketProtocolConfig>, place: &str) -> Result<Check, Warning> {
+    let blank = SocketProtocolConfig::default();
+    let config = config.unwrap_or(&blank);
+    let mut answers: Vec<&String> = config.receive.iter().filter(|text| !text.is_empty()).collect();
+    answers.dedup();
+    // All of them would have to come, and none of what answers with one of them would be used.
+    if answers.len() > 1 {
+        let text = format!("{place}: Envoy wants all of the texts received: not carried");
+        return Err(Warning::left_out(22, ENVOY, text));
+    }
+    Ok(Check::Tcp { send: config.send.clone(), receive: answers.first().map(|text| (*text).clone()) })
+}
+
+fn not_carried(place: &str, field: &str, value: &str) -> Warning {
+    Warning::left_out(15, ENVOY, format!("{place}: {field} {value} is not carried by xDS"))
+}
+
+/// Host and path of a URL; of what has no scheme all is the path.
+fn target(url: &str) -> Option<(Option<String>, String)> {
+    if !is_header_value(url) {
+        return None;
+    }
+    let has_scheme = |scheme: &str| url.get(..scheme.len()).is_some_and(|start| start.eq_ignore_ascii_case(scheme));
+    if has_scheme("https://") {
+        return None;
+    }
+    if !has_scheme("http://") {
+        let slash = if url.starts_with('/') { "" } else { "/" };
+        return Some((None, format!("{slash}{url}")));
+    }
+    let rest = url.get("http://".len()..)?;
+    let (host, path) = rest.split_at(rest.find(['/', '?']).unwrap_or(rest.len()));
+    let slash = if path.starts_with('/') { "" } else { "/" };
+    Some((Some(host.to_owned()).filter(|host| !host.is_empty()), format!("{slash}{path}")))
+}
+
+/// True for a name that a proxy adds or compares; pseudo headers are none.
+pub(super) fn is_header_name(name: &str) -> bool {
+    let is_token = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
+    !name.is_empty() && name.len() <= HEADER_BYTES_MAX && name.bytes().all(is_token)
+}
+
+/// True for a value that a proxy takes.
+pub(super) fn is_header_value(value: &str) -> bool {
+    let is_fit = |character: char| character == '\t' || !character.is_control();
+    value.len() <= HEADER_BYTES_MAX && value.chars().all(is_fit)
+}
+
+#[cfg(test)]
+mod tests;
