@@ -5,10 +5,17 @@
 
 mod cluster;
 mod endpoints;
+#[allow(dead_code, reason = "the routes of a service's own proxy take them in next")]
+mod inbound;
 mod label_sets;
 mod listener;
+mod matchers;
+#[allow(dead_code, reason = "clusters take it in next")]
+mod outlier;
 mod parameters;
 mod planned;
+#[allow(dead_code, reason = "clusters take them in next")]
+mod probes;
 mod routes;
 mod site;
 

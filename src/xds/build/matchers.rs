@@ -1,0 +1,43 @@
+//! Comparisons of headers and query parameters.
+
+use crate::model::mesh::plan::{PartMatch, TextMatch};
+use crate::proto::envoy::config::route::v3::header_matcher::HeaderMatchSpecifier;
+use crate::proto::envoy::config::route::v3::query_parameter_matcher::QueryParameterMatchSpecifier;
+use crate::proto::envoy::config::route::v3::{HeaderMatcher, QueryParameterMatcher};
+use crate::proto::envoy::r#type::matcher::v3::string_matcher::MatchPattern;
+use crate::proto::envoy::r#type::matcher::v3::{RegexMatcher, StringMatcher};
+use crate::proto::envoy::r#type::v3::Int64Range;
+
+/// The comparison of a header.
+pub fn header(part: &PartMatch) -> HeaderMatcher {
+    let specifier = match &part.value {
+        TextMatch::Present => HeaderMatchSpecifier::PresentMatch(true),
+        TextMatch::Exact(text) | TextMatch::Not(text) => HeaderMatchSpecifier::StringMatch(exact(text)),
+        TextMatch::Expression(expression) | TextMatch::NotExpression(expression) => {
+            HeaderMatchSpecifier::StringMatch(regex(expression))
+        }
+        TextMatch::Range(start, end) => HeaderMatchSpecifier::RangeMatch(Int64Range { start: *start, end: *end }),
+    };
+    let invert_match = matches!(part.value, TextMatch::Not(_) | TextMatch::NotExpression(_));
+    HeaderMatcher { name: part.name.clone(), header_match_specifier: Some(specifier), invert_match }
+}
+
+/// The comparison of a query parameter; none for one that proxies have not.
+pub fn query(part: &PartMatch) -> Option<QueryParameterMatcher> {
+    let specifier = match &part.value {
+        TextMatch::Present => QueryParameterMatchSpecifier::PresentMatch(true),
+        TextMatch::Exact(text) => QueryParameterMatchSpecifier::StringMatch(exact(text)),
+        TextMatch::Expression(expression) => QueryParameterMatchSpecifier::StringMatch(regex(expression)),
+        TextMatch::Not(_) | TextMatch::NotExpression(_) | TextMatch::Range(..) => return None,
+    };
+    Some(QueryParameterMatcher { name: part.name.clone(), query_parameter_match_specifier: Some(specifier) })
+}
+
+fn exact(text: &str) -> StringMatcher {
+    StringMatcher { match_pattern: Some(MatchPattern::Exact(text.to_owned())), ignore_case: false }
+}
+
+fn regex(expression: &str) -> StringMatcher {
+    let regex = RegexMatcher { regex: expression.to_owned() };
+    StringMatcher { match_pattern: Some(MatchPattern::SafeRegex(regex)), ignore_case: false }
+}

@@ -1,0 +1,64 @@
+//! Outlier detection of a cluster.
+
+use prost_types::Duration;
+
+use crate::model::mesh::Dialect;
+use crate::model::mesh::breakers::{Detection, ErrorRate};
+use crate::proto::envoy::config::cluster::v3::OutlierDetection;
+
+/// All of the instances that are found out are left out.
+const ALWAYS: u32 = 100;
+/// gRPC needs more than the threshold, and has no more than all.
+const GRPC_PERCENT_MAX: u32 = 99;
+/// Seconds between two looks at who may come back, where no rate says it: a tenth of the time away, within bounds.
+const INTERVAL_MAX_S: u32 = 10;
+
+/// The message for clients of a dialect; none if they carry nothing of it out. What was not asked for is switched off.
+pub fn detection(asked: &Detection, dialect: Dialect) -> Option<OutlierDetection> {
+    let consecutive = asked.consecutive_errors.filter(|_| dialect == Dialect::Envoy);
+    if consecutive.is_none() && asked.error_rate.is_none() {
+        return None;
+    }
+    let interval = match &asked.error_rate {
+        Some(rate) => rate.interval_s,
+        None => (asked.sleep_s / INTERVAL_MAX_S).clamp(1, INTERVAL_MAX_S),
+    };
+    let message = OutlierDetection {
+        consecutive_5xx: consecutive,
+        interval: seconds(interval),
+        base_ejection_time: seconds(asked.sleep_s),
+        // Else the time grows with each time that an instance is left out.
+        max_ejection_time: seconds(asked.sleep_s),
+        max_ejection_percent: asked.max_ejection_percent,
+        enforcing_consecutive_5xx: Some(if consecutive.is_some() { ALWAYS } else { 0 }),
+        enforcing_success_rate: Some(0),
+        enforcing_consecutive_gateway_failure: Some(0),
+        enforcing_failure_percentage: Some(0),
+        ..Default::default()
+    };
+    Some(match &asked.error_rate {
+        Some(rate) => with_rate(message, rate, dialect),
+        None => message,
+    })
+}
+
+fn with_rate(message: OutlierDetection, rate: &ErrorRate, dialect: Dialect) -> OutlierDetection {
+    let threshold = match dialect {
+        Dialect::Envoy => rate.percent,
+        Dialect::Grpc => rate.percent.saturating_sub(1).min(GRPC_PERCENT_MAX),
+    };
+    OutlierDetection {
+        failure_percentage_threshold: Some(threshold),
+        enforcing_failure_percentage: Some(ALWAYS),
+        failure_percentage_minimum_hosts: Some(1),
+        failure_percentage_request_volume: Some(rate.minimum_requests),
+        ..message
+    }
+}
+
+fn seconds(seconds: u32) -> Option<Duration> {
+    Some(Duration { seconds: seconds.into(), nanos: 0 })
+}
+
+#[cfg(test)]
+mod tests;
