@@ -126,6 +126,7 @@ fn lines(explanation: &Value) -> Vec<String> {
             lines.push(format!("  {index}{}  {verdict}: {}", name.unwrap_or_default(), text(&part["info"])));
             lines.extend(each(&part["arguments"]).iter().map(finding));
         }
+        lines.extend(carried(&rule["carried_out_by"]));
     }
     let grays = each(&explanation["grays"]);
     if !grays.is_empty() {
@@ -149,6 +150,17 @@ fn lines(explanation: &Value) -> Vec<String> {
             lines.extend(change.get("after").map(|value| format!("  + {path}: {value}")));
         }
     }
+    lines
+}
+
+/// Clients of xDS that do not carry a rule out as it reads, and the reasons; nothing if all do.
+fn carried(by: &Value) -> Vec<String> {
+    let warnings = each(&by["warnings"]);
+    if warnings.is_empty() {
+        return Vec::new();
+    }
+    let mut lines = vec![format!("  carried out by gRPC: {}, by Envoy: {}", text(&by["grpc"]), text(&by["envoy"]))];
+    lines.extend(warnings.iter().map(|warning| format!("      {}", text(warning))));
     lines
 }
 
@@ -185,6 +197,7 @@ mod tests {
                     { "matched": true, "info": "header x is 1: meets EXACT 1" },
                     { "matched": false, "info": "no cookie" },
                 ] }],
+                "carried_out_by": { "grpc": "no", "envoy": "yes", "warnings": ["W4: rules[0]: no cookies"] },
             }],
             "grays": [{
                 "namespace": "shop", "rule_name": "a", "state": "not_matched", "info": "no zone",
@@ -204,6 +217,8 @@ mod tests {
                 "  0 r  applies: all hold",
                 "      yes  header x is 1: meets EXACT 1",
                 "      no   no cookie",
+                "  carried out by gRPC: no, by Envoy: yes",
+                "      W4: rules[0]: no cookies",
                 "",
                 "gray releases, each for some clients only:",
                 "  shop/a (some v3)  not_matched: no zone",

@@ -13,6 +13,7 @@ use super::session::Visitor;
 use super::texts::Texts;
 use crate::model::code::{Code, Refusal};
 use crate::model::explain::{Explanation, Gray, GrayState, Part, ReleaseBrief, Sketch, Verdict};
+use crate::model::mesh::carried::{CarriedOutBy, Extent};
 
 /// A rule with what became of it.
 struct JudgedRule {
@@ -22,6 +23,7 @@ struct JudgedRule {
     verdict: Verdict,
     info: String,
     parts: Vec<JudgedPart>,
+    carried_out_by: CarriedOutBy,
 }
 
 struct JudgedPart {
@@ -63,6 +65,7 @@ impl Judgement {
             verdict: judged.verdict,
             info: judged.info.clone(),
             parts: judged.rules.iter().map(part).collect(),
+            carried_out_by: judged.carried_out_by.clone(),
         });
         let grays = explanation.grays.iter().map(gray).collect();
         Judgement { info: explanation.info.clone(), rules: rules.collect(), grays }
@@ -114,6 +117,23 @@ fn word(verdict: &Verdict, t: &Texts) -> &'static str {
         Verdict::Empty => t.empty_rule,
         Verdict::Disabled => t.disabled,
         Verdict::NotMatched => t.not_matched,
+    }
+}
+
+/// The same in any language.
+fn sign(extent: &Extent) -> &'static str {
+    match extent {
+        Extent::Yes => "✓",
+        Extent::Partly => "±",
+        Extent::No => "✗",
+    }
+}
+
+fn extent_badge(extent: &Extent) -> &'static str {
+    match extent {
+        Extent::Yes => "good",
+        Extent::Partly => "warn",
+        Extent::No => "fault",
     }
 }
 

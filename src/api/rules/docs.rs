@@ -107,7 +107,10 @@ pub(crate) fn detail(family: Family) -> Doc {
 
 pub(crate) fn create(family: Family) -> Doc {
     write(family)
-        .says("Creates rules, which clients see when they are published; a missing namespace is made.")
+        .says(
+            "Creates rules, which clients see when they are published; a missing namespace is made. `warnings` tells what \
+             clients of xDS do not carry out.",
+        )
         .codes(&[FIELDS, &[Code::ExistedResource]])
 }
 
@@ -115,7 +118,10 @@ pub(crate) fn update(family: Family) -> Doc {
     const REFUSED: &[Code] =
         &[Code::NoNeedUpdate, Code::ExistedResource, Code::NotFoundResource, Code::DataConflict, Code::TooMany];
     write(family)
-        .says("Updates rules: an absent field stays; with `revision`, only if that is the current one.")
+        .says(
+            "Updates rules: an absent field stays; with `revision`, only if that is the current one. `warnings` tells \
+             what clients of xDS do not carry out.",
+        )
         .codes(&[FIELDS, REFUSED])
 }
 
@@ -129,7 +135,10 @@ pub(crate) fn publish(family: Family) -> Doc {
     const REFUSED: &[Code] =
         &[Code::InvalidMatchRule, Code::ExistedResource, Code::NotFoundResource, Code::DataConflict];
     write_release(family)
-        .says("Publishes rules as they stand, for all clients or (gray) for those whose labels match.")
+        .says(
+            "Publishes rules as they stand, for all clients or (gray) for those whose labels match. `warnings` tells \
+             what clients of xDS do not carry out.",
+        )
         .codes(&[FIELDS, REFUSED])
 }
 
@@ -197,9 +206,8 @@ pub(crate) fn delete_releases(family: Family) -> Doc {
 pub(crate) fn explain(family: Family) -> Doc {
     doc(family)
         .says(
-            "The rule that would apply to a request, with the reasons: every rule of the service with its verdict, and \
-             every gray \
-             release with whom it is for.",
+            "The rule that would apply to a request, with the reasons: every rule of the service with its verdict and \
+             the clients of xDS that carry it out, and every gray release with whom it is for.",
         )
         .gives(Shape::single::<Explanation>("explanation"))
 }

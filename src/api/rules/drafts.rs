@@ -108,5 +108,9 @@ pub(crate) async fn delete(app: State<App>, caller: Caller, RuleBatch(batch): Ru
 
 async fn write(app: &App, caller: &Caller, op: Op, batch: Batch<RuleDraft>) -> ApiResult {
     let outcomes = app.operations.rules(caller, op, batch.items).await?;
-    Ok(answer::batch(app, outcomes, batch.warnings))
+    let warnings = match op {
+        Op::Create | Op::Update => super::with_advice(app, &outcomes, batch.warnings).await,
+        Op::Delete => batch.warnings,
+    };
+    Ok(answer::batch(app, outcomes, warnings))
 }

@@ -57,7 +57,8 @@ pub(crate) async fn publish(
     Noted(batch): Noted<RuleReleaseDraft>,
 ) -> ApiResult {
     let outcomes = app.operations.publish_rules(&caller, family, batch.items).await?;
-    Ok(answer::batch(&app, outcomes, batch.warnings))
+    let warnings = super::with_advice(&app, &outcomes, batch.warnings).await;
+    Ok(answer::batch(&app, outcomes, warnings))
 }
 
 /// Per item 200000; 200002 it is active; 400000 it is gray; 400202 missing.

@@ -45,6 +45,14 @@ fn bodies() -> [(&'static str, Value, &'static [&'static str]); 6] {
     ]
 }
 
+/// The warnings of an item, but for advice on what clients of xDS do not carry out.
+fn unread(item: &Value) -> Vec<String> {
+    let is_advice =
+        |told: &str| told.strip_prefix('W').is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()));
+    let warnings = item["warnings"].as_array().into_iter().flatten().filter_map(Value::as_str);
+    warnings.filter(|told| !is_advice(told)).map(str::to_owned).collect()
+}
+
 #[tokio::test]
 async fn a_field_that_nothing_reads_is_told_of_or_refused() {
     let bench = Bench::start().await;
@@ -58,13 +66,13 @@ async fn a_field_that_nothing_reads_is_told_of_or_refused() {
         assert_eq!(item["warnings"], Value::Null);
         let (status, answer) = bench.send("POST", path, Some(&token), json!([body])).await;
         let item = &answer["responses"][0];
-        assert_eq!((status, &item["warnings"]), (StatusCode::OK, &json!(told)), "{answer}");
+        assert_eq!((status, unread(item)), (StatusCode::OK, told), "{answer}");
     }
     let (path, body, _) = &bodies()[1];
     let rules = json!([{"amounts": [{"maxAmount": 1, "validDuration": "1s"}]}]);
     let known = json!({"name": "known", "namespace": "n", "rules": rules, "disable": false});
     let (_, answer) = bench.send("POST", &format!("{path}?unknown=refuse"), Some(&token), known).await;
-    assert_eq!((&answer["code"], &answer["responses"][0]["warnings"]), (&json!(200000), &Value::Null), "{answer}");
+    assert_eq!((&answer["code"], unread(&answer["responses"][0])), (&json!(200000), vec![]), "{answer}");
     let (status, answer) = bench.send("POST", &format!("{path}?unknown=maybe"), Some(&token), json!([body])).await;
     assert_eq!((status, &answer["code"]), (StatusCode::BAD_REQUEST, &json!(400103)), "{answer}");
     bench.stop().await;
@@ -93,7 +101,7 @@ async fn null_is_absent_at_every_depth() {
     for (path, body) in rows {
         let (_, answer) = bench.send("POST", path, Some(&token), json!([body])).await;
         assert_eq!(answer["code"], json!(200000), "{path} {answer}");
-        assert_eq!(answer["responses"][0]["warnings"], Value::Null, "{path} {answer}");
+        assert_eq!(unread(&answer["responses"][0]), [""; 0], "{path} {answer}");
     }
     // As the first question of a client in Go.
     let question =

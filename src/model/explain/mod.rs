@@ -35,6 +35,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::diff::{self, Changed};
+use super::mesh::carried::CarriedOutBy;
 use super::release::ReleaseType;
 use super::rule::release::RuleRelease;
 use super::rule::routing::RoutePolicy;
@@ -191,6 +192,8 @@ pub struct Judged<'a> {
     pub verdict: Verdict,
     pub info: String,
     pub rules: Vec<Part<'a>>,
+    /// Clients of xDS that carry it out.
+    pub carried_out_by: CarriedOutBy,
 }
 
 /// A sub-rule with what became of it.
@@ -276,6 +279,7 @@ fn judge<'a>(candidate: &'a Candidate, sketch: &'a Sketch, taken: &mut Taken) ->
         verdict,
         info,
         rules,
+        carried_out_by: CarriedOutBy::of(rule),
     })
 }
 

@@ -5,6 +5,7 @@
 
 pub mod breakers;
 pub mod caller;
+pub mod carried;
 pub mod conditions;
 pub mod limits;
 pub mod plan;

@@ -26,8 +26,10 @@ use groups::Groups;
 
 pub use super::shares::settle_shares;
 
-/// Routes that a sub-rule may become.
-const ROUTES_PER_SUB_RULE_MAX: usize = 1000;
+/// Routes that a sub-rule may become where lists are split: under AND they multiply.
+const COMBINATIONS_MAX: usize = 128;
+/// Routes that a sub-rule may become under OR.
+const ALTERNATIVES_MAX: usize = 1000;
 const PERCENT_ALL: u32 = 100;
 
 /// Routes of the custom routes among the rules, which are in the order of their priorities, for calls of a service.
@@ -178,7 +180,7 @@ impl<'a> Planner<'a, '_> {
 fn all_of(found: Vec<Ways<'_>>) -> Option<Vec<Vec<Condition<'_>>>> {
     let mut combined = vec![Vec::new()];
     for ways in found {
-        if combined.len().saturating_mul(ways.any_of.len()) > ROUTES_PER_SUB_RULE_MAX {
+        if combined.len().saturating_mul(ways.any_of.len()) > COMBINATIONS_MAX {
             return None;
         }
         let before = std::mem::take(&mut combined);
@@ -193,7 +195,7 @@ fn one_of(found: Vec<Ways<'_>>) -> Option<SubRuleWays<'_>> {
     let ways = found.into_iter().enumerate();
     let ways: SubRuleWays<'_> =
         ways.flat_map(|(index, ways)| ways.any_of.into_iter().map(move |way| (Some(index), way))).collect();
-    (ways.len() <= ROUTES_PER_SUB_RULE_MAX).then_some(ways)
+    (ways.len() <= ALTERNATIVES_MAX).then_some(ways)
 }
 
 fn put<'a>(condition: Condition<'a>, route: &mut PlannedRoute<'a>) {

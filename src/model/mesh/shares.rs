@@ -10,6 +10,10 @@ use super::warning::{ENVOY, GRPC, Warning};
 
 /// Sum of weights at which one more or less is not felt.
 const FINE_SUM: u64 = 10_000;
+/// Pairs of routes of two sub-rules that are compared; of more it is taken that some can meet one request.
+const COMPARED_PAIRS_MAX: usize = 4096;
+/// Fractions that a sub-rule is compared with; behind more the shares are approximate.
+const COMPARED_FRACTIONS_MAX: usize = 256;
 
 /// Makes shares of the routes of one client independent of each other as far as its dialect allows; called when the
 /// conditions on the caller are decided.
@@ -23,16 +27,18 @@ pub fn settle_shares(routes: &mut [PlannedRoute<'_>], dialect: Dialect) -> Vec<W
 /// A gRPC client draws for each route: a request that meets several of OR draws several times.
 fn drawn_anew(routes: &[PlannedRoute<'_>]) -> Vec<Warning> {
     let of_sub_rule = routes.chunk_by(is_of_one_sub_rule);
-    let drawn_twice = of_sub_rule.filter(|routes| {
-        let mut pairs =
-            routes.iter().enumerate().flat_map(|(at, one)| routes[at + 1..].iter().map(move |two| (one, two)));
-        routes[0].fraction.is_some() && pairs.any(|(one, two)| can_meet(one, two))
-    });
+    let drawn_twice = of_sub_rule.filter(|routes| routes[0].fraction.is_some() && has_two_that_meet(routes));
     let approximate = |routes: &[PlannedRoute<'_>]| {
         let text = format!("rules[{}]: OR with a percentage: shares are approximate", routes[0].sub_rule);
         Warning::approximate(8, GRPC, text)
     };
     drawn_twice.map(approximate).collect()
+}
+
+fn has_two_that_meet(routes: &[PlannedRoute<'_>]) -> bool {
+    routes.len() > 1
+        && (routes.len() * routes.len() > COMPARED_PAIRS_MAX
+            || routes.iter().enumerate().any(|(at, one)| routes[at + 1..].iter().any(|two| can_meet(one, two))))
 }
 
 fn is_of_one_sub_rule(one: &PlannedRoute<'_>, two: &PlannedRoute<'_>) -> bool {
@@ -76,9 +82,12 @@ fn independent(
     percent: u32,
     drawn: &[Drawn],
 ) -> Option<Fraction> {
+    if drawn.len() > COMPARED_FRACTIONS_MAX {
+        return None;
+    }
     let own = &routes[own];
     let of = |before: &Drawn| &routes[before.first..before.end];
-    let meets = |before: &&Drawn| of(before).iter().any(|one| own.iter().any(|two| can_meet(one, two)));
+    let meets = |before: &&Drawn| has_one_that_meets(of(before), own);
     let before: Vec<&Drawn> = drawn.iter().filter(meets).collect();
     let users = |denominator| before.iter().filter(move |before| before.fraction.denominator == denominator);
     let denominators = [Denominator::Hundred, Denominator::TenThousand, Denominator::Million];
@@ -110,14 +119,17 @@ impl Denominator {
     }
 }
 
+fn has_one_that_meets(some: &[PlannedRoute<'_>], others: &[PlannedRoute<'_>]) -> bool {
+    some.len().saturating_mul(others.len()) > COMPARED_PAIRS_MAX
+        || some.iter().any(|one| others.iter().any(|two| can_meet(one, two)))
+}
+
 /// False if no request can meet the conditions of both.
 fn can_meet(one: &PlannedRoute<'_>, two: &PlannedRoute<'_>) -> bool {
-    let exact = |value: &TextMatch| match value {
-        TextMatch::Exact(text) => Some(text.clone()),
-        _ => None,
+    let is_apart = |left: &TextMatch, right: &TextMatch| match (left, right) {
+        (TextMatch::Exact(left), TextMatch::Exact(right)) => left != right,
+        _ => false,
     };
-    let is_apart =
-        |left: &TextMatch, right: &TextMatch| matches!((exact(left), exact(right)), (Some(l), Some(r)) if l != r);
     let is_path_apart = one.path.iter().zip(&two.path).any(|(left, right)| is_apart(left, right));
     let parts = [(&one.headers, &two.headers), (&one.query, &two.query)];
     let is_part_apart = parts.into_iter().any(|(left, right)| {

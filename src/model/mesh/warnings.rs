@@ -16,8 +16,7 @@ pub fn warnings(rule: &Rule) -> Vec<Warning> {
     match &rule.body {
         Body::Routing(body) if body.route_policy == RoutePolicy::Rule => {
             for end in callees(rule, body) {
-                let called = ServiceKey { service: end.service, namespace: end.namespace };
-                found.extend(of_routing(rule, &called));
+                found.extend(of_routing(rule, &called(end)));
             }
         }
         Body::Routing(_) => {}
@@ -34,16 +33,38 @@ const GATEWAY: Abilities = Abilities { is_gateway: true, ..SIDECAR };
 const WITHOUT_PROXY: Abilities = Abilities { dialect: Dialect::Grpc, is_gateway: false, takes_large_expressions: true };
 
 fn of_routing(rule: &Rule, called: &ServiceKey) -> Vec<Warning> {
-    let planned = |to: Abilities| {
-        let mut plan = Plan::default();
-        routing::add(&mut plan, 0, rule, called, to);
+    let warnings = |to: Abilities| {
+        let mut plan = planned(rule, called, to);
         plan.warnings.extend(routing::settle_shares(&mut plan.routes, to.dialect));
         plan.warnings.into_iter().filter(move |warning| warning.is_about(to.dialect))
     };
     // A sidecar knows its caller: for Envoy as a whole the part is carried out in some.
-    let of_gateway = planned(GATEWAY).filter(|warning| warning.number == 6);
+    let of_gateway = warnings(GATEWAY).filter(|warning| warning.number == 6);
     let of_gateway = of_gateway.map(|warning| Warning { is_left_out: false, ..warning });
-    planned(SIDECAR).chain(planned(WITHOUT_PROXY)).chain(of_gateway).collect()
+    warnings(SIDECAR).chain(warnings(WITHOUT_PROXY)).chain(of_gateway).collect()
+}
+
+fn planned<'a>(rule: &'a Rule, called: &ServiceKey, to: Abilities) -> Plan<'a> {
+    let mut plan = Plan::default();
+    routing::add(&mut plan, 0, rule, called, to);
+    plan
+}
+
+/// True if something of the rule reaches clients of the dialect, were it switched on.
+pub(super) fn carries(rule: &Rule, dialect: Dialect) -> bool {
+    let to = if dialect == Dialect::Grpc { WITHOUT_PROXY } else { SIDECAR };
+    match &rule.body {
+        Body::Routing(body) if body.route_policy == RoutePolicy::Rule => {
+            callees(rule, body).into_iter().any(|end| !planned(rule, &called(end), to).routes.is_empty())
+        }
+        Body::Routing(_) => true,
+        Body::RateLimit(_) | Body::FaultDetect(_) => dialect == Dialect::Envoy,
+        Body::CircuitBreaker(_) => true,
+    }
+}
+
+fn called(end: End) -> ServiceKey {
+    ServiceKey { service: end.service, namespace: end.namespace }
 }
 
 /// The services whose calls a custom route is about.

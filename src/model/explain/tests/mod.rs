@@ -1,6 +1,7 @@
 //! Sketches and what should come of them, as the specification's words have it. Each file is a table
 //! of one family: rules as callers send them, requests, and the sub-rules that have to apply.
 
+mod carried;
 mod circuit_breaker;
 mod conditions;
 mod destinations;

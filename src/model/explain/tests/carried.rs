@@ -1,0 +1,48 @@
+//! Clients of xDS that carry rules out, as an explanation tells of each.
+
+use serde_json::{Value, json};
+
+use super::*;
+use crate::model::mesh::carried::Extent;
+
+/// Extents of one rule for gRPC and Envoy, and the numbers of its warnings.
+fn carried(family: Family, rule: &Value) -> (Extent, Extent, Vec<String>) {
+    let candidates = saved(family, &json!([rule]));
+    let sketch = request(json!({}));
+    let explanation = explain(family, &sketch, &candidates);
+    let by = &explanation.candidates[0].carried_out_by;
+    let number = |warning: &String| warning.split(':').next().unwrap_or_default().to_owned();
+    (by.grpc, by.envoy, by.warnings.iter().map(number).collect())
+}
+
+fn routing(sub_rules: &[Value]) -> Value {
+    let sub_rule = |conditions: &Value| json!({ "arguments": { "arguments": conditions }, "destinations": [{ "service": "order", "namespace": "shop" }] });
+    let rules: Vec<Value> = sub_rules.iter().map(sub_rule).collect();
+    json!({ "name": "r", "namespace": "shop", "enable": false, "routing_config": { "rules": rules } })
+}
+
+#[test]
+fn a_rule_says_who_carries_it_out() {
+    use Extent::{No, Partly, Yes};
+    let on = |kind: &str| json!([{ "type": kind, "key": "k", "value": { "value": "1" } }]);
+    let nearby = json!({
+        "name": "r", "namespace": "shop", "route_policy": "NearbyPolicy", "routing_config": { "service": "order" },
+    });
+    let rows = [
+        (routing(&[on("HEADER")]), Yes, Yes, vec![]),
+        (routing(&[on("QUERY")]), No, Yes, vec!["W4"]),
+        (routing(&[on("HEADER"), on("QUERY")]), Partly, Yes, vec!["W4"]),
+        (routing(&[on("CUSTOM")]), No, No, vec!["W4"]),
+        (routing(&[on("CALLER_IP")]), Yes, Partly, vec!["W6"]),
+        (nearby, Yes, Yes, vec![]),
+    ];
+    for (rule, grpc, envoy, warnings) in rows {
+        let expected: Vec<String> = warnings.into_iter().map(str::to_owned).collect();
+        assert_eq!(carried(Family::Routing, &rule), (grpc, envoy, expected), "{rule}");
+    }
+    let limit = json!({ "name": "l", "namespace": "shop", "service": "order",
+        "rules": [{ "amounts": [{ "maxAmount": 5, "validDuration": "1s" }] }] });
+    let (grpc, envoy, warnings) = carried(Family::RateLimit, &limit);
+    assert_eq!((grpc, envoy), (No, Yes), "{warnings:?}");
+    assert!(warnings.contains(&"W16".to_owned()), "{warnings:?}");
+}
