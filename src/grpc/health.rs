@@ -40,7 +40,8 @@ impl Default for Health {
 }
 
 impl Health {
-    pub(super) fn seen(&self) -> HealthWatch {
+    /// Watches the state of the node.
+    pub fn seen(&self) -> HealthWatch {
         self.seen.subscribe()
     }
 

@@ -16,8 +16,6 @@ mod answer_body;
 mod health;
 mod loading;
 mod request_body;
-#[cfg(test)]
-mod tests;
 
 use std::sync::Arc;
 
@@ -91,4 +89,4 @@ impl<S: Source> Grpc<S> {
 }
 
 /// What is known of the node's readiness, as streams watch it.
-type HealthWatch = watch::Receiver<NodeHealth>;
+pub type HealthWatch = watch::Receiver<NodeHealth>;

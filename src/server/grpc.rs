@@ -8,6 +8,7 @@ use axum::Router;
 use axum::middleware::from_fn_with_state;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
 
 use super::bind;
 use crate::api;
@@ -18,7 +19,8 @@ use crate::grpc::{Grpc, GrpcSettings, Health};
 use crate::hosts::Hosts;
 use crate::operations::Operations;
 use crate::raft::node::Node;
-use crate::xds::{Context, Session, Source};
+use crate::raft::run_task;
+use crate::xds::{Context, Session, World};
 
 /// Listeners of gRPC that are bound.
 pub(super) struct GrpcListeners(Vec<TcpListener>);
@@ -30,6 +32,10 @@ impl GrpcListeners {
             listeners.push(bind("--grpc-addr", *address).await?);
         }
         Ok(GrpcListeners(listeners))
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.is_empty()
     }
 
     pub(super) fn iter(&self) -> impl Iterator<Item = &TcpListener> {
@@ -54,19 +60,25 @@ impl GrpcListeners {
 }
 
 /// Parts of a node that its door of gRPC is made of.
-pub(super) struct Parts<S> {
+pub(super) struct Parts<'a> {
     pub(super) node: Node,
     pub(super) operations: Arc<Operations>,
-    pub(super) source: Arc<S>,
     pub(super) budget: Budget,
-    pub(super) health: Health,
     /// Ends all streams.
     pub(super) ending: CancellationToken,
+    pub(super) tasks: &'a TaskTracker,
+    pub(super) shutdown: &'a CancellationToken,
 }
 
-/// All services of gRPC.
-pub(super) fn router<S: Source>(config: &Config, parts: Parts<S>) -> anyhow::Result<Router> {
-    let Parts { node, operations, source, budget, health, ending } = parts;
+/// All services of gRPC, and the tasks that they need.
+pub(super) fn router(config: &Config, parts: Parts<'_>) -> anyhow::Result<Router> {
+    let Parts { node, operations, budget, ending, tasks, shutdown } = parts;
+    let health = Health::default();
+    run_task(health.follower().follow(node.clone()), tasks, shutdown);
+    let seen = health.seen();
+    let authority = config.tuning.xds.authority().map(str::to_owned);
+    let world = Arc::new(World::new(node.state().clone(), authority, move || seen.borrow().was_ready));
+    run_task(world.clone().follow(), tasks, shutdown);
     let clock = node.clone();
     let context = Context {
         subscribers: node.subscribers().clone(),
@@ -84,48 +96,8 @@ pub(super) fn router<S: Source>(config: &Config, parts: Parts<S>) -> anyhow::Res
         ending,
     };
     let tracked = api::Tracked::new("grpc", &node, Hosts::any(), None);
-    let session = Arc::new(Session::new(source, context));
+    let session = Arc::new(Session::new(world, context));
     let router = Grpc { operations, node, session, health, settings }.router();
     let router = router.context("the services of gRPC cannot be described")?;
     Ok(router.layer(from_fn_with_state(tracked, api::track)))
-}
-
-/// No resources at all.
-#[derive(Default)]
-pub(super) struct Nothing(tokio::sync::watch::Sender<u64>);
-
-impl crate::xds::View for () {
-    fn applied_index(&self) -> u64 {
-        0
-    }
-
-    fn all(&self, _: crate::model::mesh::resource::ResourceType) -> crate::model::mesh::resource::Resources {
-        crate::model::mesh::resource::Resources::new()
-    }
-
-    fn get(
-        &self,
-        _: crate::model::mesh::resource::ResourceType,
-        _: &str,
-    ) -> Option<Arc<crate::model::mesh::resource::Resource>> {
-        None
-    }
-}
-
-impl Source for Nothing {
-    type View<'a> = ();
-
-    fn is_ready(&self) -> bool {
-        true
-    }
-
-    fn view(&self, _: &crate::xds::Client) {}
-
-    fn changes(&self) -> tokio::sync::watch::Receiver<u64> {
-        self.0.subscribe()
-    }
-
-    async fn reach(&self, _: u64) -> bool {
-        true
-    }
 }

@@ -27,7 +27,6 @@ use crate::connections::{self, ConnectionLimiter, Listener, Protocol};
 use crate::console::{self, Console, ConsoleSettings};
 use crate::controllers::{self, Controllers, FoundingSettings};
 use crate::descriptors;
-use crate::grpc::Health;
 use crate::hosts::Hosts;
 use crate::metrics::Metrics;
 use crate::model::limits;
@@ -178,18 +177,16 @@ impl Server {
                 })),
             },
         );
-        let health = Health::default();
-        run_task(health.follower().follow(node.clone()), &tasks, &shutdown);
         let ending = CancellationToken::new();
         let parts = grpc::Parts {
             node: node.clone(),
             operations: operations.clone(),
-            source: Arc::new(grpc::Nothing::default()),
             budget,
-            health,
             ending: ending.clone(),
+            tasks: &tasks,
+            shutdown: &shutdown,
         };
-        let grpc = grpc::router(&config, parts)?;
+        let grpc = if grpc_listeners.is_empty() { Router::new() } else { grpc::router(&config, parts)? };
         let console = (config.tuning.ui == Switch::On).then(|| console_router(&config, &node, operations, bound.api));
         let compat = compat_router(&config, &node, &app, bound.compat, metrics);
         let metrics = metrics_listener.map(|listener| {
