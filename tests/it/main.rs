@@ -33,6 +33,7 @@ mod faults;
 mod formation;
 mod graceful;
 mod gray_configs;
+mod grpc;
 mod held_tokens;
 mod imports;
 mod instances;

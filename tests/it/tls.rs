@@ -2,7 +2,6 @@
 //! secret, which is exchanged while the cluster works.
 
 use std::net::SocketAddr;
-use std::path::Path;
 use std::time::Duration;
 
 use serde_json::json;
@@ -128,9 +127,9 @@ async fn a_client_may_show_a_certificate_of_the_authority_and_no_other() {
     let ask = |client: reqwest::Client| client.get(&url).send();
     let without = https(pki.client()).build().expect("a client");
     assert_eq!(ask(without).await.expect("no certificate is needed").status(), 200);
-    let known = https(identified(&pki.ca(), &pki, "ann")).build().expect("a client");
+    let known = https(pki.client_as("ann")).build().expect("a client");
     assert_eq!(ask(known).await.expect("one of the authority").status(), 200);
-    let stranger = https(identified(&pki.ca(), &other, "ann")).build().expect("a client");
+    let stranger = https(other.shown_to(&pki.ca(), "ann")).build().expect("a client");
     assert!(ask(stranger).await.is_err(), "one of another authority");
 }
 
@@ -162,7 +161,7 @@ async fn a_certificate_counts_for_as_long_as_its_authority_does() {
     let without = https(pki.client()).build().expect("a client");
     assert_eq!(ask(&without).await, Ok(vec![401, 401]));
     // Its connections stay open over what follows: another one would not come to be.
-    let held = https(identified(&pki.ca(), &pki, "ann")).build().expect("a client");
+    let held = https(pki.client_as("ann")).build().expect("a client");
     assert_eq!(ask(&held).await, Ok(vec![200, 200]));
     std::fs::copy(other.ca(), &authorities).expect("copied");
     eventually(LIMIT, "it counts no more", || async {
@@ -179,7 +178,7 @@ async fn a_certificate_alone_does_not_write_for_another_site() {
     let pki = Pki::new().await;
     pki.sign("admin=admin").await;
     let cluster = pki.cluster(1, &["--tls-client-ca", &pki.path("ca.pem")]).await;
-    let client = https(identified(&pki.ca(), &pki, "admin")).build().expect("a client");
+    let client = https(pki.client_as("admin")).build().expect("a client");
     let send = async |path: &str, body: String, headers: &[(&str, &str)]| {
         let mut request = client.post(format!("https://{}{path}", cluster.ports(1).api)).body(body);
         for (name, value) in headers {
@@ -226,21 +225,6 @@ async fn a_certificate_alone_does_not_write_for_another_site() {
         client.get(format!("https://{}/auth/v1/users", cluster.ports(1).api)).header(site.0, site.1).send().await;
     assert_eq!(listed.expect("an answer").status(), 200);
     assert_eq!(api.get("/auth/v1/users").await.amount(), 5);
-}
-
-/// A client that trusts `ca` and shows the certificate `name`.
-fn identified(ca: &Path, pki: &Pki, name: &str) -> tokio_rustls::rustls::ClientConfig {
-    use std::sync::Arc;
-    use tokio_rustls::rustls::pki_types::pem::PemObject;
-    use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
-    use tokio_rustls::rustls::{ClientConfig, RootCertStore, crypto::ring};
-    let mut roots = RootCertStore::empty();
-    roots.add(CertificateDer::from_pem_file(ca).expect("a certificate")).expect("an authority");
-    let cert = CertificateDer::from_pem_file(pki.file(&format!("{name}.pem"))).expect("a certificate");
-    let key = PrivateKeyDer::from_pem_file(pki.file(&format!("{name}-key.pem"))).expect("a key");
-    let builder = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()));
-    let builder = builder.with_safe_default_protocol_versions().expect("versions").with_root_certificates(roots);
-    builder.with_client_auth_cert(vec![cert], key).expect("a pair")
 }
 
 /// The command line: names and authorities are verified, and passwords come from files.

@@ -1,5 +1,6 @@
 //! A cluster of real processes in a temporary directory, all on the loopback interface.
 
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::ExitStatus;
 use std::time::Duration;
@@ -208,6 +209,11 @@ impl Cluster {
     fn anonymous(&self, id: u64) -> Api {
         let address = self.ports(id).api;
         self.tls.as_ref().map_or_else(|| Api::new(address), |tls| Api::secure(address, tls))
+    }
+
+    /// Address of a node's gRPC.
+    pub(crate) fn grpc(&self, id: u64) -> SocketAddr {
+        *self.process(id).announced.grpc.first().expect("it listens for gRPC")
     }
 
     /// The Apollo surface of a node, anonymous.

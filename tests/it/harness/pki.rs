@@ -1,10 +1,13 @@
 //! Certificates for tests, made by the program itself.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use tempfile::TempDir;
 use thuban::tls::{Listening, TlsFiles};
+use tokio_rustls::rustls::pki_types::pem::PemObject;
+use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use tokio_rustls::rustls::{ClientConfig, RootCertStore, crypto::ring};
 
 use super::{Cluster, thuban};
 
@@ -35,8 +38,24 @@ impl Pki {
         self.file("ca.pem")
     }
 
-    pub(crate) fn client(&self) -> tokio_rustls::rustls::ClientConfig {
+    pub(crate) fn client(&self) -> ClientConfig {
         thuban::tls::trusting(Some(&self.ca())).expect("an authority")
+    }
+
+    /// A client that shows the certificate `name`.
+    pub(crate) fn client_as(&self, name: &str) -> ClientConfig {
+        self.shown_to(&self.ca(), name)
+    }
+
+    /// A client that shows the certificate `name`, and trusts the authority `ca`.
+    pub(crate) fn shown_to(&self, ca: &Path, name: &str) -> ClientConfig {
+        let mut roots = RootCertStore::empty();
+        roots.add(CertificateDer::from_pem_file(ca).expect("a certificate")).expect("an authority");
+        let cert = CertificateDer::from_pem_file(self.file(&format!("{name}.pem"))).expect("a certificate");
+        let key = PrivateKeyDer::from_pem_file(self.file(&format!("{name}-key.pem"))).expect("a key");
+        let builder = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()));
+        let builder = builder.with_safe_default_protocol_versions().expect("versions").with_root_certificates(roots);
+        builder.with_client_auth_cert(vec![cert], key).expect("a pair")
     }
 
     /// Contents that the certificate `node` is shown with.

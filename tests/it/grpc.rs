@@ -1,0 +1,303 @@
+//! The door of gRPC: what is served, to whom, within which limits, and how streams end. What resources are in it, is
+//! not looked at here.
+
+use std::time::{Duration, Instant};
+
+use serde_json::json;
+use thuban::proto::envoy::config::core::v3::Node;
+use thuban::proto::envoy::service::discovery::v3::{
+    DeltaDiscoveryRequest, DeltaDiscoveryResponse, DiscoveryRequest, DiscoveryResponse,
+};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+
+use crate::harness::{Cluster, GrpcCall, GrpcClient, GrpcEnded, Pki, eventually};
+
+const LIMIT: Duration = Duration::from_secs(20);
+const ADS: &str = "/envoy.service.discovery.v3.AggregatedDiscoveryService/StreamAggregatedResources";
+const DELTA: &str = "/envoy.service.discovery.v3.AggregatedDiscoveryService/DeltaAggregatedResources";
+const HEALTH: &str = "/grpc.health.v1.Health/Check";
+const WATCH: &str = "/grpc.health.v1.Health/Watch";
+const CLUSTERS: &str = "type.googleapis.com/envoy.config.cluster.v3.Cluster";
+const GRPC_AGENT: &str = "grpc-python/1.85.3 grpc-c/54.0.0 (linux; chttp2)";
+/// Codes of gRPC.
+const NOT_FOUND: u16 = 5;
+const RESOURCE_EXHAUSTED: u16 = 8;
+const UNIMPLEMENTED: u16 = 12;
+const UNAVAILABLE: u16 = 14;
+const UNAUTHENTICATED: u16 = 16;
+
+/// `HealthCheckRequest` and `ServerReflectionRequest`, as far as they are used.
+#[derive(Clone, PartialEq, prost::Message)]
+struct Asked {
+    #[prost(string, tag = "1")]
+    service: String,
+    #[prost(string, tag = "7")]
+    list_services: String,
+}
+
+/// `HealthCheckResponse`.
+#[derive(Clone, PartialEq, prost::Message)]
+struct Told {
+    #[prost(int32, tag = "1")]
+    status: i32,
+}
+
+const SERVING: Told = Told { status: 1 };
+
+fn first() -> DiscoveryRequest {
+    let node = Node { id: "edge-1".into(), user_agent_name: "envoy".into(), ..Node::default() };
+    DiscoveryRequest { node: Some(node), type_url: CLUSTERS.into(), ..DiscoveryRequest::default() }
+}
+
+async fn client(cluster: &Cluster) -> GrpcClient {
+    GrpcClient::connect(cluster.grpc(1)).await
+}
+
+/// A stream that was answered once.
+async fn stream(client: &GrpcClient) -> GrpcCall {
+    let mut call = client.open(ADS).await;
+    call.send(&first()).await;
+    call.next::<DiscoveryResponse>().await.expect("clusters");
+    call
+}
+
+/// The end of a stream that is refused.
+async fn refused(client: &GrpcClient) -> GrpcEnded {
+    let mut call = client.open(ADS).await;
+    call.send(&first()).await;
+    call.end().await
+}
+
+fn code(ended: &GrpcEnded) -> u16 {
+    ended.as_ref().expect("a status").0
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn health_and_what_there_is_are_told_to_everybody() {
+    let cluster = Cluster::start_with(1, &["--compat-auth", "required"]).await;
+    let client = client(&cluster).await;
+    let check = async |service: &str| {
+        client.call::<Told>(HEALTH, &Asked { service: service.to_owned(), ..Asked::default() }).await
+    };
+    assert_eq!(check("").await, Ok(SERVING));
+    assert_eq!(check("envoy.service.discovery.v3.AggregatedDiscoveryService").await, Ok(SERVING));
+    assert_eq!(code(&check("nonsense").await.expect_err("no such service")), NOT_FOUND);
+    let list = Asked { list_services: "*".to_owned(), ..Asked::default() };
+    for version in ["v1", "v1alpha"] {
+        let mut call = client.open(&format!("/grpc.reflection.{version}.ServerReflection/ServerReflectionInfo")).await;
+        call.send(&list).await;
+        let told = call.next::<Raw>().await.expect("a list");
+        let told = String::from_utf8_lossy(&told.list).into_owned();
+        for service in ["discovery.v3.AggregatedDiscoveryService", "grpc.health.v1.Health"] {
+            assert!(told.contains(service), "{version}: {told:?}");
+        }
+    }
+    for path in [
+        "/envoy.service.cluster.v3.ClusterDiscoveryService/StreamClusters",
+        "/envoy.service.load_stats.v3.LoadReportingService/StreamLoadStats",
+        "/envoy.service.discovery.v3.AggregatedDiscoveryService/Nonsense",
+    ] {
+        let ended = client.open(path).await.end().await;
+        // Who is nobody is told nothing about what is protected.
+        assert!([UNIMPLEMENTED, UNAUTHENTICATED].contains(&code(&ended)), "{path}: {ended:?}");
+    }
+    let mut plain = TcpStream::connect(cluster.grpc(1)).await.expect("it listens");
+    plain.write_all(b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n").await.expect("sent");
+    let mut told = String::new();
+    plain.read_to_string(&mut told).await.expect("text");
+    assert!(told.starts_with("HTTP/1.1 400 ") && told.contains("gRPC is spoken on this port"), "{told}");
+}
+
+/// `ServerReflectionResponse`: the list, not read further.
+#[derive(Clone, PartialEq, prost::Message)]
+struct Raw {
+    #[prost(bytes = "vec", tag = "6")]
+    list: Vec<u8>,
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn services_of_one_type_and_of_load_are_not_implemented() {
+    let cluster = Cluster::start(1).await;
+    let client = client(&cluster).await;
+    for path in [
+        "/envoy.service.cluster.v3.ClusterDiscoveryService/StreamClusters",
+        "/envoy.service.load_stats.v3.LoadReportingService/StreamLoadStats",
+        "/envoy.service.discovery.v3.AggregatedDiscoveryService/Nonsense",
+    ] {
+        assert_eq!(code(&client.open(path).await.end().await), UNIMPLEMENTED, "{path}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_change_reaches_streams_and_a_node_that_stops_ends_them() {
+    let mut cluster = Cluster::start(1).await;
+    let client = client(&cluster).await;
+    let mut sotw = client.open(ADS).await;
+    let mut request = first();
+    let node = request.node.as_mut().expect("there");
+    node.metadata = Some(prost_types::Struct {
+        fields: [(
+            "namespaces".to_owned(),
+            prost_types::Value { kind: Some(prost_types::value::Kind::StringValue("*".to_owned())) },
+        )]
+        .into(),
+    });
+    sotw.send(&request).await;
+    let answer = sotw.next::<DiscoveryResponse>().await.expect("clusters");
+    assert_eq!((answer.type_url.as_str(), answer.resources.len()), (CLUSTERS, 0));
+    request =
+        DiscoveryRequest { version_info: answer.version_info, response_nonce: answer.nonce, node: None, ..request };
+    sotw.send(&request).await;
+    let mut delta = client.open(DELTA).await;
+    let names = vec!["shop/pay".to_owned()];
+    let asked = DeltaDiscoveryRequest { node: first().node, type_url: CLUSTERS.into(), ..Default::default() };
+    delta.send(&DeltaDiscoveryRequest { resource_names_subscribe: names.clone(), ..asked }).await;
+    let answer = delta.next::<DeltaDiscoveryResponse>().await.expect("at once");
+    assert_eq!(answer.removed_resources, names, "what is not there is told");
+    let mut watch = client.open(WATCH).await;
+    watch.send(&Asked::default()).await;
+    assert_eq!(watch.next().await, Ok(SERVING));
+
+    let api = cluster.api(1);
+    api.post("/naming/v1/services", &json!([{"namespace": "shop", "name": "pay"}])).await.expect_code(200_000);
+    let answer = sotw.next::<DiscoveryResponse>().await.expect("the cluster");
+    assert_eq!(answer.resources.len(), 1);
+    let answer = delta.next::<DeltaDiscoveryResponse>().await.expect("the cluster");
+    assert_eq!(answer.resources.iter().map(|resource| resource.name.as_str()).collect::<Vec<_>>(), ["shop/pay"]);
+    let streams = api.metric(r#"thuban_connections{listener="grpc"}"#).await;
+    assert_eq!(streams, Some(1.0));
+
+    let stopping = tokio::spawn(async move { cluster.terminate(1).await });
+    assert_eq!(code(&sotw.end().await), UNAVAILABLE);
+    assert_eq!(code(&delta.end().await), UNAVAILABLE);
+    let ended = match watch.next::<Told>().await {
+        Ok(told) => {
+            assert_ne!(told, SERVING, "it stops");
+            watch.end().await
+        }
+        Err(ended) => ended,
+    };
+    assert_eq!(code(&ended), UNAVAILABLE);
+    let begun = Instant::now();
+    assert!(stopping.await.expect("no panic").success());
+    assert!(begun.elapsed() < Duration::from_secs(5), "nobody waits for streams: {:?}", begun.elapsed());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn streams_are_as_old_as_they_may_be() {
+    let cluster = Cluster::start_with(1, &["--grpc-stream-max-age-ms", "1500"]).await;
+    let client = client(&cluster).await;
+    let mut call = stream(&client).await;
+    let begun = Instant::now();
+    assert_eq!(code(&call.end().await), UNAVAILABLE);
+    let lived = begun.elapsed();
+    assert!(lived > Duration::from_millis(1200) && lived < Duration::from_millis(3000), "{lived:?}");
+    stream(&client).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_credential_is_judged_before_a_stream_and_while_it_lasts() {
+    let open = Cluster::start(1).await;
+    let admin = open.api(1);
+    let tokens = "/auth/v1/tokens";
+    let grants = json!([{"role": "client", "namespace": "shop"}]);
+    for name in ["kept", "deleted"] {
+        admin.post("/naming/v1/services", &json!([{"namespace": name, "name": "pay"}])).await.expect_code(200_000);
+    }
+    let made = admin.post(tokens, &json!([{"name": "proxy", "grants": grants}])).await.expect_code(200_000);
+    let token = made.body["responses"][0]["token"].as_str().unwrap_or_else(|| panic!("a token in {made}")).to_owned();
+    let client = client(&open).await;
+    stream(&client).await;
+    assert_eq!(code(&refused(&client.with("authorization", "Bearer nonsense")).await), UNAUTHENTICATED);
+    let mut named = stream(&client.with("authorization", format!("Bearer {token}"))).await;
+    let mut raw = stream(&client.with("authorization", token.clone())).await;
+    admin.post(&format!("{tokens}/delete"), &json!([{"name": "proxy"}])).await.expect_code(200_000);
+    assert_eq!(code(&named.end().await), UNAUTHENTICATED);
+    assert_eq!(code(&raw.end().await), UNAUTHENTICATED);
+    assert_eq!(code(&refused(&client.with("authorization", token)).await), UNAUTHENTICATED);
+
+    let closed = Cluster::start_with(1, &["--compat-auth", "required"]).await;
+    let client = GrpcClient::connect(closed.grpc(1)).await;
+    assert_eq!(code(&refused(&client).await), UNAUTHENTICATED);
+    stream(&client.with("authorization", format!("bearer {}", closed.token()))).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_client_sends_and_holds_is_limited() {
+    const MIB: usize = 1024 * 1024;
+    let cluster = Cluster::start_with(1, &["--connections-per-address", "8"]).await;
+    let client = client(&cluster).await;
+    let sized = |bytes: usize| {
+        let node = Node { id: "x".repeat(bytes), ..Node::default() };
+        DiscoveryRequest { node: Some(node), ..first() }
+    };
+    for (agent, fits, is_too_large) in [(Some(GRPC_AGENT), MIB - 1024, MIB + 1), (None, 15 * MIB, 16 * MIB + 1)] {
+        let client = agent.map_or_else(|| client.clone(), |agent| client.with("user-agent", agent));
+        let mut call = client.open(ADS).await;
+        call.send(&sized(fits)).await;
+        call.next::<DiscoveryResponse>().await.unwrap_or_else(|ended| panic!("{agent:?}: {ended:?}"));
+        drop(call);
+        let mut call = client.open(ADS).await;
+        call.send(&sized(is_too_large)).await;
+        let ended = call.end().await;
+        assert_eq!(code(&ended), RESOURCE_EXHAUSTED, "{agent:?}: {ended:?}");
+    }
+    // What was dropped is seen a moment later.
+    let mut open = Vec::new();
+    eventually(LIMIT, "a stream is one too many", || {
+        let client = client.clone();
+        let begun = async move {
+            let mut call = client.open(ADS).await;
+            call.send(&first()).await;
+            call.next::<DiscoveryResponse>().await.map(|_| call)
+        };
+        let begun = tokio::task::block_in_place(|| tokio::runtime::Handle::current().block_on(begun));
+        let count = open.len();
+        let told = match begun {
+            Ok(call) => {
+                open.push(call);
+                Err(format!("{count} are open"))
+            }
+            Err(ended) => Ok(ended),
+        };
+        async move { told }
+    })
+    .await;
+    assert!(open.len() <= 8, "{}", open.len());
+    let code_of_next = code(&refused(&client).await);
+    assert_eq!(code_of_next, RESOURCE_EXHAUSTED);
+    open.pop();
+    eventually(LIMIT, "a place has become free", || {
+        let client = client.clone();
+        async move {
+            let mut call = client.open(ADS).await;
+            call.send(&first()).await;
+            call.next::<DiscoveryResponse>().await.map(drop).map_err(|ended| format!("{ended:?}"))
+        }
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn tls_is_spoken_with_http_2_and_a_certificate_is_a_credential() {
+    let pki = Pki::new().await;
+    for certificate in ["admin=admin", "nobody=nobody"] {
+        pki.sign(certificate).await;
+    }
+    let cluster = pki.cluster(1, &["--tls-client-ca", &pki.path("ca.pem"), "--compat-auth", "required"]).await;
+    let address = cluster.grpc(1);
+    let anonymous = GrpcClient::secure(address, &pki.client()).await.expect("TLS");
+    assert_eq!(anonymous.call::<Told>(HEALTH, &Asked::default()).await, Ok(SERVING));
+    assert_eq!(code(&refused(&anonymous).await), UNAUTHENTICATED);
+    let admin = GrpcClient::secure(address, &pki.client_as("admin")).await.expect("TLS");
+    stream(&admin).await;
+    assert_eq!(code(&refused(&admin.with("authorization", "Bearer nonsense")).await), UNAUTHENTICATED);
+    let nobody = GrpcClient::secure(address, &pki.client_as("nobody")).await.expect("TLS");
+    assert_eq!(code(&refused(&nobody).await), UNAUTHENTICATED);
+    let mut plain = TcpStream::connect(address).await.expect("it listens");
+    plain.write_all(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n").await.expect("sent");
+    let mut told = String::new();
+    plain.read_to_string(&mut told).await.expect("text");
+    assert!(told.contains("HTTPS is spoken on this port"), "{told}");
+}
