@@ -9,7 +9,7 @@ use tokio::time::Instant;
 use super::{announce, keep_password, run_traced, say, start_log, stop_signal};
 use crate::config::{Config, Hidden};
 use crate::raft::node::Node;
-use crate::server::Server;
+use crate::server::{Bound, Server};
 
 /// On a desk the password may lie beside the data, readable by its owner alone, so that the printed
 /// commands still work tomorrow. A cluster member never writes it down.
@@ -27,11 +27,11 @@ pub(super) async fn run(mut config: Config) -> anyhow::Result<()> {
         keep_password(&file, password)?;
     }
     announce(&server.bound);
-    let (api, compat) = (server.bound.api, server.bound.compat);
+    let bound = server.bound.clone();
     let node = server.node.clone();
     let greeting = tokio::spawn(async move {
         wait_until_ready(&node).await;
-        greet(&api.to_string(), &compat.to_string(), &file);
+        greet(&bound, &file);
     });
     let result = run_traced(server, traces, stop).await;
     greeting.abort();
@@ -63,7 +63,10 @@ async fn wait_until_ready(node: &Node) {
     }
 }
 
-fn greet(api: &str, compat: &str, file: &Path) {
+fn greet(bound: &Bound, file: &Path) {
+    let (api, compat) = (bound.api, bound.compat);
+    let grpc: Vec<String> = bound.grpc.iter().map(ToString::to_string).collect();
+    let grpc = grpc.join(" ");
     // Of a directory that was restored, say, nobody here knows the password: it is asked for.
     let (password, login) = match kept_password(file) {
         Some(Hidden(password)) => {
@@ -81,6 +84,7 @@ fn greet(api: &str, compat: &str, file: &Path) {
 Thuban is ready.
   management API   http://{api}   user admin, password {password}
   config clients   http://{compat}   (the meta address of an Apollo client)
+  gRPC             {grpc}   (xDS for Envoy and for gRPC clients without a proxy)
   console          http://{api}/ui
   reference        http://{api}/docs
   metrics, health  http://{api}/metrics   http://{api}/readyz?verbose

@@ -1,4 +1,5 @@
-//! Listeners over TLS, and connections that are parked.
+//! Listeners over TLS, connections of HTTP/2, and connections that are parked.
 
+mod http2;
 mod parking;
 mod tls;
