@@ -63,10 +63,10 @@ where
         Some(Ok(Ok(true))) => {}
     }
     let peer = caller.peer;
-    let (caller, streams) = (Arc::new(caller), OpenStreams::default());
+    let (caller, streams, cut) = (Arc::new(caller), OpenStreams::default(), ConnectionCut::default());
     let service = {
-        let streams = streams.clone();
-        hyper::service::service_fn(move |request| answer(request, caller.clone(), streams.begin()))
+        let (streams, cut) = (streams.clone(), cut.clone());
+        hyper::service::service_fn(move |request| answer(request, caller.clone(), cut.clone(), streams.begin()))
     };
     let connection = builder().serve_connection(TokioIo::new(PrefacedStream { read: 0, stream }), service);
     let mut connection = pin!(connection);
@@ -80,6 +80,7 @@ where
                 }
                 return Ok(());
             }
+            () = cut.done() => return Ok(()),
             () = closing.cancelled(), if !is_ending => {}
             () = idle.is_long(), if !is_ending => {}
         }
@@ -131,12 +132,29 @@ async fn tell_http1<S: AsyncRead + AsyncWrite + Unpin>(mut stream: S) -> io::Res
 async fn answer(
     request: Request<Incoming>,
     caller: Arc<Caller>,
+    cut: ConnectionCut,
     open: OpenStream,
 ) -> Result<hyper::Response<CountedBody>, Infallible> {
     let mut request = request.map(Body::new);
     caller.introduce(request.extensions_mut());
+    request.extensions_mut().insert(cut);
     let response: Response = caller.router.clone().oneshot(request).await.unwrap_or_else(|never| match never {});
     Ok(response.map(|body| CountedBody { body, _open: open }))
+}
+
+/// Ends a connection at once: an extension of its requests, for an answer that nobody reads.
+#[derive(Clone, Debug, Default)]
+pub struct ConnectionCut(CancellationToken);
+
+impl ConnectionCut {
+    pub fn cut(&self) {
+        self.0.cancel();
+    }
+
+    /// Waits until it is cut.
+    pub async fn done(&self) {
+        self.0.cancelled().await;
+    }
 }
 
 /// Number of streams of a connection that are open.

@@ -12,11 +12,11 @@ use axum::response::Response;
 use tonic::Status;
 
 use super::GrpcSettings;
-use super::answer_body::AnswerBody;
+use super::answer_body::{AnswerBody, Outbox};
 use super::request_body::{counted, message_limit};
 use crate::address::sender;
 use crate::catalog::Credential;
-use crate::connections::PeerCertificate;
+use crate::connections::{ConnectionCut, PeerCertificate};
 use crate::model::code::{Code, Refusal};
 use crate::model::grant::ReadScope;
 use crate::operations::{Caller, Operations, token_hash};
@@ -63,6 +63,13 @@ pub(super) struct Place {
     origin: Origin,
 }
 
+impl Place {
+    /// A place that was taken.
+    pub(super) fn new(places: Arc<OriginQuota>, origin: Origin) -> Place {
+        Place { places, origin }
+    }
+}
+
 impl Drop for Place {
     fn drop(&mut self) {
         self.places.give_back(self.origin, 1);
@@ -86,9 +93,11 @@ pub(super) async fn admit(State(door): State<Arc<Admission>>, mut request: Reque
     }
     let limit = message_limit(request.headers());
     let budget = door.settings.budget.clone();
+    let (outbox, cut) = (Outbox::default(), request.extensions().get::<ConnectionCut>().cloned());
+    request.extensions_mut().insert(outbox.clone());
     let response = next.run(request.map(|body| counted(body, budget, origin, limit))).await;
     response.map(|body| {
-        let body = AnswerBody::new(body, place);
+        let body = AnswerBody::new(body, place, outbox, cut);
         // A stream of resources ends by itself, behind its last response.
         Body::new(if is_open { body.ending_with(door.settings.ending.clone()) } else { body })
     })
@@ -97,7 +106,7 @@ pub(super) async fn admit(State(door): State<Arc<Admission>>, mut request: Reque
 impl Admission {
     fn place(&self, origin: Origin) -> Result<Place, Status> {
         match self.places.take(origin, 1) {
-            Ok(()) => Ok(Place { places: self.places.clone(), origin }),
+            Ok(()) => Ok(Place::new(self.places.clone(), origin)),
             Err(Short::Origin) => Err(Status::resource_exhausted(format!("{origin} has as many streams as it may"))),
             Err(Short::Total) => Err(Status::resource_exhausted("there are as many streams as there may be")),
         }

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use futures_util::Stream;
 use parking_lot::Mutex;
+use prost::Message;
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, interval_at};
@@ -14,8 +15,11 @@ use tonic::{Request, Response, Status, Streaming, async_trait};
 
 use super::HealthWatch;
 use super::admission::{Visitor, refusal};
-use super::answer_body::stopping;
+use super::answer_body::{Outbox, stopping};
+use crate::budget::{Budget, Held};
+use crate::model::limits;
 use crate::operations::{Caller, Operations};
+use crate::origin::{Origin, Short};
 use crate::proto::envoy::service::discovery::v3::aggregated_discovery_service_server::AggregatedDiscoveryService;
 use crate::proto::envoy::service::discovery::v3::{
     DeltaDiscoveryRequest, DeltaDiscoveryResponse, DiscoveryRequest, DiscoveryResponse,
@@ -27,6 +31,8 @@ use crate::xds::{End, Peer, Session, Source};
 
 /// Responses that are ready and not taken yet: one of each type.
 const RESPONSES_READY_MAX: usize = 4;
+/// Time limit for a response that waits for room.
+const ROOM_WITHIN: Duration = Duration::from_secs(60);
 /// Pause between two looks whether this node may still vouch for the client.
 const LOOK_PAUSE: Duration = Duration::from_secs(15);
 
@@ -36,6 +42,7 @@ pub(super) struct Ads<S> {
     pub(super) operations: Arc<Operations>,
     pub(super) node: Node,
     pub(super) health: HealthWatch,
+    pub(super) budget: Budget,
 }
 
 #[async_trait]
@@ -72,19 +79,21 @@ impl<S: Source> Ads<S> {
         serve: impl FnOnce(Peer, Requests<Q>, mpsc::Sender<R>) -> F,
     ) -> Result<Response<Answers<R>>, Status>
     where
-        R: Send + 'static,
+        R: Message + 'static,
         F: Future<Output = End> + Send + 'static,
     {
         let visitor = Visitor::of(request.extensions())?;
         check(&self.health)?;
         let vouched = visitor.caller.clone().map(|caller| self.vouch(caller, &visitor)).transpose()?;
-        let fault = Fault::default();
+        let (fault, outbox) = (Fault::default(), request.extensions().get::<Outbox>().cloned());
         let requests = Requests { messages: request.into_inner(), fault: fault.clone() };
         let (sender, responses) = mpsc::channel(RESPONSES_READY_MAX);
         let session = serve(visitor.peer(), requests, sender.clone());
         let watched = Watched { vouched, health: self.health.clone(), fault };
         let ended = tokio::spawn(async move { watched.attend(session, sender).await });
-        Ok(Response::new(Answers { responses, ended: Some(ended) }))
+        let outbox = outbox.unwrap_or_default();
+        let room = Room { budget: self.budget.clone(), origin: visitor.origin, outbox, waiting: None };
+        Ok(Response::new(Answers { responses, room, ended: Some(ended) }))
     }
 
     /// Watches the credential before it is judged once more: nothing that becomes of it is missed.
@@ -215,20 +224,75 @@ impl<Q> Stream for Requests<Q> {
     }
 }
 
+/// Room for responses: a large one waits for it before it is encoded, as all streams share what it is made of.
+struct Room<R> {
+    budget: Budget,
+    origin: Origin,
+    outbox: Outbox,
+    waiting: Option<(R, Option<Waiting>)>,
+}
+
+type Waiting = Pin<Box<dyn Future<Output = Result<Held, Short>> + Send>>;
+
+impl<R: Message> Room<R> {
+    fn ask(&mut self, response: R) {
+        let bytes = response.encoded_len();
+        let needs = (bytes > limits::ANSWER_BYTES_FREE).then(|| -> Waiting {
+            // No client has more, however large a response is.
+            let (budget, origin) = (self.budget.clone(), self.origin);
+            let bytes = bytes.min(limits::UNDER_WAY_PER_ORIGIN_MIN);
+            Box::pin(async move { patiently(&budget, origin, bytes).await })
+        });
+        self.waiting = Some((response, needs));
+    }
+
+    /// The response that was waiting, when there is room for it; none if there is none.
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<R, Status>>> {
+        let Some((_, waiting)) = self.waiting.as_mut() else { return Poll::Ready(None) };
+        if let Some(waiting) = waiting {
+            match ready!(waiting.as_mut().poll(cx)) {
+                Ok(held) => self.outbox.put(held),
+                Err(_) => {
+                    self.waiting = None;
+                    let text = "responses take as much memory as they may";
+                    return Poll::Ready(Some(Err(Status::resource_exhausted(text))));
+                }
+            }
+        }
+        Poll::Ready(self.waiting.take().map(|(response, _)| Ok(response)))
+    }
+}
+
+async fn patiently(budget: &Budget, origin: Origin, bytes: usize) -> Result<Held, Short> {
+    let until = Instant::now() + ROOM_WITHIN;
+    loop {
+        match budget.wait(origin, bytes).await {
+            Err(_) if Instant::now() < until => {}
+            taken => return taken,
+        }
+    }
+}
+
 /// Responses of a stream, and its status behind the last one.
 pub(super) struct Answers<R> {
     responses: mpsc::Receiver<R>,
+    room: Room<R>,
     /// None once its status was told.
     ended: Option<JoinHandle<Result<(), Status>>>,
 }
 
-impl<R> Stream for Answers<R> {
+impl<R: Message + Unpin> Stream for Answers<R> {
     type Item = Result<R, Status>;
 
     fn poll_next(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<R, Status>>> {
         let this = self.get_mut();
-        if let Some(response) = ready!(this.responses.poll_recv(cx)) {
-            return Poll::Ready(Some(Ok(response)));
+        if this.room.waiting.is_none()
+            && let Some(response) = ready!(this.responses.poll_recv(cx))
+        {
+            this.room.ask(response);
+        }
+        if let Some(response) = ready!(this.room.poll(cx)) {
+            return Poll::Ready(Some(response));
         }
         let Some(task) = this.ended.as_mut() else { return Poll::Ready(None) };
         let ended = ready!(Pin::new(task).poll(cx));

@@ -67,7 +67,8 @@ impl<S: Source> Grpc<S> {
     /// All of them behind their admission.
     pub fn router(self) -> anyhow::Result<Router> {
         let Grpc { operations, node, session, health, settings } = self;
-        let ads = Ads { session, operations: operations.clone(), node, health: health.seen() };
+        let budget = settings.budget.clone();
+        let ads = Ads { session, operations: operations.clone(), node, health: health.seen(), budget };
         let ads = AggregatedDiscoveryServiceServer::new(ads).max_decoding_message_size(limits::XDS_REQUEST_BYTES_MAX);
         let routes = Routes::new(ads).add_service(health.service());
         let reflection = tonic_reflection::server::Builder::configure;
