@@ -98,6 +98,8 @@ metrics! {
     subscribers_present: IntGaugeVec "thuban_subscribers_present" ["kind"];
     /// Connected clients on the current release, by kind; a subset of thuban_subscribers_present.
     subscribers_current: IntGaugeVec "thuban_subscribers_current" ["kind"];
+    /// Connected clients that refused something they were given, and lack it to this day.
+    subscribers_refused: IntGauge "thuban_subscribers_refused";
     /// Clients left out of the register because it is full, in total or for one address.
     subscribers_turned_away: IntGauge "thuban_subscribers_turned_away";
     /// Long polls ended, by outcome: changed, unchanged, dropped (client gone), refused, shutdown.

@@ -12,6 +12,7 @@
 
 mod asked;
 mod entry;
+pub mod fleet;
 mod kept;
 mod rule_sets;
 mod streaming;

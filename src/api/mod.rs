@@ -37,6 +37,7 @@ pub use http::layers::{Counting, Tracked, track};
 pub use http::{ApiSettings, App};
 pub use loading::{loading_router, loading_routes};
 // What a body means, for who compares it before it is sent.
+pub(crate) use admin::xds::dump_of;
 pub(crate) use http::parse_noting;
 pub(crate) use rules::documents;
 pub(crate) use rules::drafts::parse_rule;

@@ -111,9 +111,9 @@ struct SubscriberView {
 
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "SubscriberLabel")]
-struct LabelView {
-    key: String,
-    value: String,
+pub(crate) struct LabelView {
+    pub(crate) key: String,
+    pub(crate) value: String,
 }
 
 /// Clients that have a release of something.

@@ -5,7 +5,7 @@ use axum::handler::Handler;
 use axum::http::Method;
 use axum::routing::{MethodFilter, MethodRouter, on};
 
-use super::admin::{audit, backup, cluster, health, resealing, settings, webhooks};
+use super::admin::{audit, backup, cluster, health, resealing, settings, webhooks, xds};
 use super::auth::{access_keys, login, oneself, tokens, users};
 use super::config::{bundles, diff, encryption, files, groups, releases, subscribers, templates};
 use super::http::route::{self, Access, METRICS, Terms};
@@ -224,6 +224,8 @@ fn fixed_routes() -> Vec<Route> {
         whole(Operate, POST, "/admin/v1/webhooks", webhooks::create, webhooks::CREATE),
         whole(Operate, PUT, "/admin/v1/webhooks", webhooks::update, webhooks::UPDATE),
         whole(Operate, POST, "/admin/v1/webhooks/delete", webhooks::delete, webhooks::DELETE),
+        whole(Operate, GET, "/admin/v1/xds/clients", xds::clients, xds::CLIENTS),
+        whole(Operate, GET, "/admin/v1/xds/dump", xds::dump, xds::DUMP),
         whole(Manage, POST, "/admin/v1/datakey/reseal", resealing::reseal, resealing::RESEAL),
         always(whole(Operate, GET, "/admin/v1/cluster", cluster::status, cluster::STATUS)),
         whole(Operate, POST, "/admin/v1/cluster/add", cluster::add, cluster::ADD),

@@ -44,9 +44,14 @@ async fn record_shares(node: &Node) {
         return;
     }
     let asked = node.clone();
-    let count = move || asked.subscribers().shares(&asked.state().view());
+    let count = move || {
+        let subscribers = asked.subscribers();
+        (subscribers.shares(&asked.state().view()), subscribers.streams().refusing())
+    };
     let metrics = node.metrics();
-    for (kind, share) in tokio::task::spawn_blocking(count).await.unwrap_or_default() {
+    let (shares, refusing) = tokio::task::spawn_blocking(count).await.unwrap_or_default();
+    metrics.subscribers_refused.set(as_gauge(refusing));
+    for (kind, share) in shares {
         metrics.subscribers_present.with_label_values(&[kind]).set(as_gauge(share.present));
         metrics.subscribers_current.with_label_values(&[kind]).set(as_gauge(share.current));
     }

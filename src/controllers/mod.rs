@@ -4,12 +4,13 @@
 //! |---|---|
 //! | of the leader | [`heartbeats`], [`levels`], [`retention`], [`schedule`]; webhooks have a room of their own |
 //! | of every node | [`founding`], [`password_reset`], [`audit_buffer`] |
-//! | reports | [`subscribers`], [`gauges`], [`audit_reader`] |
+//! | reports | [`subscribers`], [`fleet`], [`gauges`], [`audit_reader`] |
 //!
 //! A further duty of the leader is a file with a [`Controller`], and a line in the start of [`Controllers`].
 
 pub mod audit_buffer;
 pub mod audit_reader;
+pub mod fleet;
 mod founding;
 pub mod gauges;
 pub mod heartbeats;

@@ -258,6 +258,12 @@ pub const XDS_NAMESPACES_MAX: usize = 1000;
 /// Bytes of a response that a gRPC client takes, and of one that could be made shorter.
 pub const XDS_RESPONSE_BYTES_MAX: usize = 4 * 1024 * 1024;
 pub const XDS_RESPONSE_BYTES_TARGET: usize = 3 * 1024 * 1024;
+/// Bytes of a client's identity that are told to who asks for clients of xDS, and names of its resources.
+pub const XDS_NODE_ID_BYTES_TOLD: usize = 256;
+pub const XDS_NAMES_TOLD: usize = 10;
+/// Bytes of a client's resources that are told in all, and of those in one answer between nodes.
+pub const XDS_DUMP_BYTES_MAX: usize = 16 * 1024 * 1024;
+pub const XDS_DUMP_PART_BYTES_MAX: usize = 1024 * 1024;
 /// Bytes that are kept of the text of a refusal, and that are searched for names.
 pub const XDS_REFUSAL_BYTES_MAX: usize = 4 * 1024;
 pub const XDS_REFUSAL_BYTES_READ: usize = 64 * 1024;

@@ -31,6 +31,7 @@ use crate::catalog::history::Thing;
 use crate::format::codec;
 use crate::format::types::TypeConfig;
 use crate::raft::proposal;
+use crate::subscribers::fleet::{FleetAnswer, FleetQuestion};
 
 /// A letter that says what the rest is, and the rest: whether it could be read.
 pub(crate) fn read_frame(input: &[u8]) -> bool {
@@ -73,6 +74,7 @@ fn call(frame: Bytes) -> bool {
         Some(Kind::Forward) => proposal::Draft::read(body).is_ok(),
         Some(Kind::Beats) => round_trip::<Vec<String>>(&body),
         Some(Kind::Subscribers) => round_trip::<Thing>(&body),
+        Some(Kind::Fleet) => round_trip::<FleetQuestion>(&body),
     }
 }
 
@@ -86,6 +88,7 @@ fn answer(frame: Bytes) -> bool {
             round_trip::<BeatsAnswer>,
             round_trip::<PeerProgress>,
             round_trip::<Subscribed>,
+            round_trip::<FleetAnswer>,
             round_trip::<VoteResponse<TypeConfig>>,
             round_trip::<AppendEntriesResponse<TypeConfig>>,
         ]

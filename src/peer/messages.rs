@@ -36,10 +36,11 @@ pub(super) enum Kind {
     Progress = 8,
     Beats = 9,
     Subscribers = 10,
+    Fleet = 11,
 }
 
 impl Kind {
-    const ALL: [Kind; 10] = [
+    const ALL: [Kind; 11] = [
         Kind::Ping,
         Kind::Vote,
         Kind::PreVote,
@@ -50,6 +51,7 @@ impl Kind {
         Kind::Progress,
         Kind::Beats,
         Kind::Subscribers,
+        Kind::Fleet,
     ];
 
     pub(super) fn from_byte(byte: u8) -> Option<Self> {

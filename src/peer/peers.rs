@@ -24,6 +24,7 @@ use crate::catalog::history::Thing;
 use crate::format::codec;
 use crate::format::types::NodeId;
 use crate::metrics::Metrics;
+use crate::subscribers::fleet::{FleetAnswer, FleetQuestion};
 
 /// Properties of this node that every connection it dials needs.
 pub(super) struct Local {
@@ -162,6 +163,16 @@ impl Peers {
     /// Asks `target` which of its clients have a release of `thing`. A node of a version that does not know refuses.
     pub async fn subscribers(&self, target: NodeId, thing: &Thing, within: Duration) -> Result<Subscribed, CallError> {
         read(&self.find(target)?.call(Kind::Subscribers, codec::to_bytes(thing).into(), within).await?)
+    }
+
+    /// Asks `target` about its clients of xDS. A node of a version that does not know refuses.
+    pub async fn fleet(
+        &self,
+        target: NodeId,
+        question: &FleetQuestion,
+        within: Duration,
+    ) -> Result<FleetAnswer, CallError> {
+        read(&self.find(target)?.call(Kind::Fleet, codec::to_bytes(question).into(), within).await?)
     }
 
     /// Hands heartbeats of the instances `ids`, at most [`super::BEATS_PER_CALL_MAX`], to `leader`.

@@ -30,6 +30,7 @@ use crate::catalog::history::Thing;
 use crate::format::types::{NodeId, TypeConfig};
 use crate::metrics::Metrics;
 use crate::origin::Origin;
+use crate::subscribers::fleet::{FleetAnswer, FleetQuestion};
 use crate::uptime;
 
 /// After an accept that failed (out of file descriptors, mostly).
@@ -54,6 +55,9 @@ pub trait PeerService: Send + Sync + 'static {
 
     /// Clients of this node that have a release of `thing`.
     fn subscribers(&self, thing: Thing) -> impl Future<Output = Subscribed> + Send;
+
+    /// Clients of xDS of this node.
+    fn fleet(&self, question: FleetQuestion) -> impl Future<Output = FleetAnswer> + Send;
 
     /// Takes heartbeats of instances that a peer's clients sent, if this node leads.
     fn heartbeats(&self, ids: &[String]) -> BeatsAnswer;

@@ -112,7 +112,7 @@ fn admit<SM, S, P>(hall: &Hall<SM, S, P>, kind: Kind) -> Result<OwnedSemaphorePe
 where
     SM: RaftStateMachine<TypeConfig>,
 {
-    let is_work = matches!(kind, Kind::Forward | Kind::ReadIndex | Kind::Beats | Kind::Subscribers);
+    let is_work = matches!(kind, Kind::Forward | Kind::ReadIndex | Kind::Beats | Kind::Subscribers | Kind::Fleet);
     let room = if is_work { &hall.work } else { &hall.raft_calls };
     room.clone().try_acquire_owned().map_err(|_| match kind {
         Kind::Forward => answered(&ForwardAnswer::Overloaded),
@@ -140,6 +140,10 @@ where
         Kind::Progress => answered(&hall.service.progress()),
         Kind::Subscribers => match codec::from_bytes(&body) {
             Ok(thing) => answered(&hall.service.subscribers(thing).await),
+            Err(error) => refused(&format!("the call cannot be read: {error}")),
+        },
+        Kind::Fleet => match codec::from_bytes(&body) {
+            Ok(question) => answered(&hall.service.fleet(question).await),
             Err(error) => refused(&format!("the call cannot be read: {error}")),
         },
         Kind::Beats => match codec::from_bytes::<Vec<String>>(&body) {

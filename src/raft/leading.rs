@@ -22,6 +22,7 @@ use crate::catalog::{Command, RequestId};
 use crate::format::types::{CommittedLeaderId, NodeId, Proposal, TypeConfig};
 use crate::model::code::{Code, Refusal};
 use crate::peer::{BeatsAnswer, ForwardAnswer, LeaderWord, PeerProgress, PeerService, ReadIndexAnswer, Subscribed};
+use crate::subscribers::fleet::{FleetAnswer, FleetQuestion};
 use crate::traces;
 
 pub(super) type WriteError = RaftError<TypeConfig, ClientWriteError<TypeConfig>>;
@@ -216,6 +217,10 @@ impl PeerService for NodeService {
 
     async fn subscribers(&self, thing: Thing) -> Subscribed {
         self.extension.subscribers(&self.node, thing).await
+    }
+
+    async fn fleet(&self, question: FleetQuestion) -> FleetAnswer {
+        self.node.own_fleet(question).await
     }
 
     fn heartbeats(&self, ids: &[String]) -> BeatsAnswer {

@@ -45,6 +45,7 @@ use crate::model::time::Timestamp;
 use crate::peer::{CallError, ForwardAnswer, Peers, ReadIndexAnswer};
 use crate::store::Store;
 use crate::subscribers::Subscribers;
+use crate::subscribers::fleet::{FleetAnswer, FleetQuestion};
 use crate::traces;
 use crate::uptime;
 
@@ -164,6 +165,13 @@ impl Node {
     /// Clients and the releases that they have, as far as this node has served them.
     pub fn subscribers(&self) -> &Arc<Subscribers> {
         &self.0.subscribers
+    }
+
+    /// What this node says of its clients of xDS.
+    pub async fn own_fleet(&self, question: FleetQuestion) -> FleetAnswer {
+        let asked = self.clone();
+        let tell = move || asked.subscribers().streams().tell(&question);
+        tokio::task::spawn_blocking(tell).await.unwrap_or_default()
     }
 
     pub fn store(&self) -> &Store {

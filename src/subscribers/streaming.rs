@@ -6,7 +6,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use super::kept::{cut, kept};
-use super::streams::{Delivered, Refusal, StreamClient, StreamEntry, Streams};
+use super::streams::{Delivered, Refusal, Standing, StreamClient, StreamEntry, Streams};
 use super::{Applied, Subscription};
 use crate::catalog::rules::Active;
 use crate::model::config_lookup::CLIENT_ADDRESS_LABEL;
@@ -129,60 +129,76 @@ fn judge(entry: &StreamEntry, due: Option<u64>, parts: &mut Parts<'_>) -> Option
 
 impl Sum {
     fn add(&mut self, delivered: &Delivered, parts: &mut Parts<'_>) {
-        let Delivered { given, has, refusals, .. } = delivered;
+        let Delivered { given, has, .. } = delivered;
         for part in &*parts.of(given) {
             self.given.push(part.release);
-            let is_had = has.get(&part.name).is_some_and(|has| has.version.hash == part.resource.hash);
-            if !is_had {
-                self.lacks(&part.name, part.resource, refusals);
-            }
+            self.see(delivered.standing(&part.name, part.resource));
         }
         if has.ptr_eq(given) {
             return;
         }
         for part in &*parts.of(has) {
             let replaced = given.get(&part.name);
-            let is_left = !replaced.is_some_and(|given| given.releases.iter().any(|one| one.rule.id == parts.rule_id));
-            if is_left {
+            let is_made = replaced.is_some_and(|given| given.releases.iter().any(|one| one.rule.id == parts.rule_id));
+            if !is_made {
                 self.left_over.push(part.release);
-                match replaced {
-                    Some(given) => self.lacks(&part.name, given.version, refusals),
-                    None => self.is_waited_for = true,
-                }
+                let standing = replaced.map(|given| delivered.standing(&part.name, given.version));
+                self.see(standing.unwrap_or(Standing::UnderWay));
             }
         }
     }
 
-    fn lacks(&mut self, name: &str, resource: Version, refusals: &[Arc<Refusal>]) {
-        let is_of = |refusal: &&Arc<Refusal>| refusal.resources.get(name).is_some_and(|one| one.version == resource);
-        match refusals.iter().rev().find(is_of) {
-            Some(refusal) if self.refusal.as_ref().is_none_or(|known| known.at < refusal.at) => {
-                self.refusal = Some(refusal.clone());
+    fn see(&mut self, standing: Standing) {
+        match standing {
+            Standing::Acknowledged => {}
+            Standing::UnderWay => self.is_waited_for = true,
+            Standing::Refused(refusal) => {
+                if self.refusal.as_ref().is_none_or(|known| known.at < refusal.at) {
+                    self.refusal = Some(refusal);
+                }
             }
-            Some(_) => {}
-            None => self.is_waited_for = true,
+        }
+    }
+}
+
+/// Address, agent, identity and labels of a client, as far as they are told.
+pub(super) struct Who {
+    pub(super) address: String,
+    pub(super) agent: String,
+    pub(super) node_id: String,
+    pub(super) labels: Vec<(String, String)>,
+}
+
+impl Who {
+    pub(super) fn of(client: &StreamClient) -> Who {
+        let address = match client.address {
+            Some(address) => address.to_string(),
+            None => client.labels.get(CLIENT_ADDRESS_LABEL).cloned().unwrap_or_default(),
+        };
+        let is_own = |key: &String| key != CLIENT_ADDRESS_LABEL && key != NODE_ID_LABEL;
+        let labels = client.labels.iter().filter(|(key, _)| is_own(key));
+        let labels: Vec<_> = labels.map(|(key, value)| (key.clone(), value.clone())).collect();
+        Who {
+            address,
+            agent: cut(&client.agent, limits::AGENT_BYTES_MAX).to_owned(),
+            node_id: cut(&client.node_id, limits::XDS_NODE_ID_BYTES_TOLD).to_owned(),
+            labels: kept(&labels).into_vec(),
         }
     }
 }
 
 fn told(client: &StreamClient, found: Found) -> Subscription {
-    let address = match client.address {
-        Some(address) => address.to_string(),
-        None => client.labels.get(CLIENT_ADDRESS_LABEL).cloned().unwrap_or_default(),
-    };
-    let is_own = |key: &String| key != CLIENT_ADDRESS_LABEL && key != NODE_ID_LABEL;
-    let labels = client.labels.iter().filter(|(key, _)| is_own(key));
-    let labels: Vec<_> = labels.map(|(key, value)| (key.clone(), value.clone())).collect();
+    let Who { address, agent, node_id, labels } = Who::of(client);
     Subscription {
         address,
-        agent: cut(&client.agent, limits::AGENT_BYTES_MAX).to_owned(),
-        labels: kept(&labels).into_vec(),
+        agent,
+        labels,
         version: found.version,
         since: found.since,
         heard_ms_ago: 0,
         is_current: found.is_current,
         is_xds: true,
-        node_id: cut(&client.node_id, limits::SUBSCRIPTION_LABEL_BYTES_MAX).to_owned(),
+        node_id,
         applied: found.applied,
         message: found.message,
     }

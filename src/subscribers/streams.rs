@@ -35,6 +35,8 @@ pub struct StreamClient {
 
 /// An open stream.
 pub struct StreamEntry {
+    /// Counts the streams of this node.
+    pub number: u64,
     pub client: StreamClient,
     types: Mutex<[Delivered; 4]>,
 }
@@ -79,6 +81,28 @@ pub struct Refused {
     pub resources: Vec<(Arc<str>, Version)>,
 }
 
+/// A client's answer to a resource that it was sent.
+#[derive(Clone, Debug)]
+pub enum Standing {
+    Acknowledged,
+    Refused(Arc<Refusal>),
+    UnderWay,
+}
+
+impl Delivered {
+    /// The client's answer to a version of a resource.
+    pub fn standing(&self, name: &str, version: Version) -> Standing {
+        if self.has.get(name).is_some_and(|has| has.version.hash == version.hash) {
+            return Standing::Acknowledged;
+        }
+        let is_of = |refusal: &&Arc<Refusal>| refusal.resources.get(name).is_some_and(|one| one.version == version);
+        match self.refusals.iter().rev().find(is_of) {
+            Some(refusal) => Standing::Refused(refusal.clone()),
+            None => Standing::UnderWay,
+        }
+    }
+}
+
 /// Registration of a stream, until it is dropped.
 pub struct Registered {
     number: u64,
@@ -89,7 +113,7 @@ pub struct Registered {
 impl Streams {
     pub fn begin(&self, client: StreamClient) -> Registered {
         let number = self.next.fetch_add(1, Ordering::Relaxed);
-        let entry = Arc::new(StreamEntry { client, types: Mutex::default() });
+        let entry = Arc::new(StreamEntry { number, client, types: Mutex::default() });
         self.open.lock().insert(number, entry.clone());
         Registered { number, entry, open: self.open.clone() }
     }

@@ -13,6 +13,7 @@ mod books;
 mod build;
 mod client;
 mod delta;
+pub mod json;
 mod ledger;
 mod machine;
 mod names;

@@ -1,4 +1,4 @@
-//! `/admin/v1`: cluster, settings, audit trail, webhooks, backup, data keys; `/livez`, `/readyz` and `/metrics`.
+//! `/admin/v1`: cluster, settings, audit trail, webhooks, clients of xDS, backup, data keys; `/livez`, `/readyz` and `/metrics`.
 
 pub(crate) mod audit;
 pub(crate) mod backup;
@@ -7,3 +7,4 @@ pub(crate) mod health;
 pub(crate) mod resealing;
 pub(crate) mod settings;
 pub(crate) mod webhooks;
+pub(crate) mod xds;

@@ -185,7 +185,8 @@ pub(crate) fn diff(family: Family) -> Doc {
 
 pub(crate) fn subscribers(family: Family) -> Doc {
     doc(family)
-        .says("The clients of all nodes that discovered the rule, with the release of each.")
+        .says("The clients of all nodes that discovered the rule, or have resources of xDS that were made with it, with the \
+             release of each and the client's own word on it.")
         .query(&[ONE_RULE, PAGING])
         .gives(Shape::whole::<Subscribers>())
         .codes(&[&[Code::InvalidParameter, Code::NotFoundResource]])

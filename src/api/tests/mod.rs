@@ -37,6 +37,7 @@ use crate::watch::Hub;
 
 mod audit;
 mod bundles;
+mod fleet;
 mod judged;
 mod matrix;
 mod nulls;

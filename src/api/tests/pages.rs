@@ -1,13 +1,16 @@
 //! Pages by key of every list that there is.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::*;
 use crate::model::config_lookup::ClientLabels;
+use crate::model::mesh::Dialect;
+use crate::model::mesh::resource::{Resource, ResourceType, Version};
 use crate::model::rule::Family;
 use crate::model::time::Timestamp;
 use crate::origin::Origin;
 use crate::subscribers::Client;
+use crate::subscribers::streams::{Registered, StreamClient};
 
 /// Lists that are short, or amounts alone.
 const WHOLE: [&str; 3] = ["/auth/v1/roles", "/naming/v1/services/count", "/naming/v1/instances/count"];
@@ -87,6 +90,8 @@ fn lists() -> Vec<List> {
         List::new(format!("{files}/subscribers"), file, "data", &["address", "agent"]),
         List::new("/admin/v1/audit", "", "data", &[]),
         List::new("/admin/v1/audit/wouldrefuse", "", "data", &["kind", "namespace", "name", "release_name"]),
+        List::new("/admin/v1/xds/clients", "", "data", &["node_id"]),
+        List::new("/admin/v1/xds/dump", "node_id=x0", "data", &["type", "name"]),
         List::new("/admin/v1/webhooks", "", "data", &["name"]).stirred("/admin/v1/webhooks", hook),
     ];
     for path in ["/search", "/by-group"] {
@@ -118,7 +123,7 @@ fn hook(number: u64) -> Value {
 }
 
 /// Some of everything that can be listed.
-async fn fill(bench: &Bench, token: &str) {
+async fn fill(bench: &Bench, token: &str) -> Vec<Registered> {
     let all = |item: &dyn Fn(u64) -> Value| Value::Array((0..MANY).map(item).collect());
     let grants = json!([{ "role": "admin", "namespace": "*" }]);
     let mut writes: Vec<(&str, String, Value)> = vec![
@@ -190,6 +195,32 @@ async fn fill(bench: &Bench, token: &str) {
     let (_, answer) = bench.send("PUT", "/auth/v1/users", Some(token), narrowed).await;
     assert_eq!(answer["code"], 200000, "{answer}");
     hear_of_clients(bench);
+    (0..MANY).map(|number| connect(bench, number)).collect()
+}
+
+/// A client of xDS with some resources, for as long as it is kept.
+fn connect(bench: &Bench, number: u64) -> Registered {
+    let stream = bench.node.subscribers().streams().begin(StreamClient {
+        dialect: Dialect::Grpc,
+        node_id: text("x", number),
+        agent: "a".to_owned(),
+        address: None,
+        labels: BTreeMap::new(),
+        is_delta: false,
+        since: Timestamp(1),
+    });
+    let kind = ResourceType::Cluster;
+    let resource = |name: u64| Resource {
+        kind,
+        name: text("c", name).into(),
+        version: Version::default(),
+        bytes: Bytes::new(),
+        releases: Vec::new(),
+        clusters: Vec::new(),
+    };
+    let resources = (0..MANY).map(|name| Arc::new(resource(name)));
+    stream.update(kind, |state| state.given = resources.map(|resource| (resource.name.clone(), resource)).collect());
+    stream
 }
 
 fn hear_of_clients(bench: &Bench) {
@@ -223,7 +254,7 @@ fn rows_of<'a>(list: &List, answer: &'a Value) -> &'a Vec<Value> {
 async fn every_list_is_walked_by_key_and_every_row_of_it_met_once() {
     let bench = Bench::start_with(&["a"]).await;
     let token = bench.log_in().await;
-    fill(&bench, &token).await;
+    let _streams = fill(&bench, &token).await;
     let lists = lists();
     let known: BTreeSet<_> = lists.iter().map(|list| list.path.clone()).collect();
     for route in routes().into_iter().filter(|route| route.doc.is_list() || route.doc.reads("offset")) {

@@ -16,6 +16,7 @@ use crate::model::config_file::ConfigKey;
 use crate::model::rule::Family;
 use crate::model::time::Timestamp;
 use crate::subscribers::Applied;
+use crate::subscribers::fleet::{FleetAnswer, FleetQuestion, FleetResource};
 
 fn log_id(index: u64) -> LogId {
     LogId::new(CommittedLeaderId::new(3), index)
@@ -200,6 +201,26 @@ fn the_bytes_of_answers_of_the_node() {
         "81a446696c6583a96e616d657370616365a16ea567726f7570a167a466696c65a166",
     );
     pinned(Thing::Rule(Family::Routing, "i".into()), "81a452756c6592a7526f7574696e67a169");
+    pinned(FleetQuestion::Clients, "a7636c69656e7473");
+    pinned(
+        FleetQuestion::Resources { node_id: "n".into(), after: Some(("cds".into(), "x".into())) },
+        "81a97265736f757263657382a76e6f64655f6964a16ea5616674657292a3636473a178",
+    );
+    let resource = FleetResource {
+        kind: "cds".into(),
+        name: "x".into(),
+        version: "1".into(),
+        has_version: None,
+        applied: Some(Applied::Yes),
+        message: String::new(),
+        releases: Vec::new(),
+        bytes: vec![7, 200],
+    };
+    pinned(
+        FleetAnswer { amount: 1, clients: Vec::new(), resources: vec![resource], left_out: 2 },
+        "83a6616d6f756e7401a97265736f75726365739186a46b696e64a3636473a46e616d65a178a776657273696f6ea131a76170706c696564\
+         a3796573a872656c656173657390a56279746573c40207c8a86c6566745f6f757402",
+    );
     pinned(BeatsAnswer::Taken, "a574616b656e");
     pinned(BeatsAnswer::NotLeader, "aa6e6f745f6c6561646572");
     pinned(BeatsAnswer::Overloaded, "aa6f7665726c6f61646564");

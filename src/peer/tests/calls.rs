@@ -10,6 +10,7 @@ use tokio::net::TcpListener;
 use super::harness::{LIMIT, Names, Node, eventually, secret};
 use crate::metrics::Metrics;
 use crate::peer::{BEATS_PER_CALL_MAX, BeatsAnswer, CallError, ForwardAnswer, Peers, ReadIndexAnswer};
+use crate::subscribers::fleet::FleetQuestion;
 
 const DONE: Result<ForwardAnswer, CallError> = Ok(ForwardAnswer::Done { log_index: 0 });
 
@@ -52,6 +53,18 @@ async fn heartbeats_are_taken_turned_down_or_too_many() {
     assert_eq!(beats(vec!["other".into(); BEATS_PER_CALL_MAX]).await, Ok(BeatsAnswer::NotLeader));
     let refused = beats(vec!["taken".into(); BEATS_PER_CALL_MAX + 1]).await;
     assert_eq!(refused, Err(CallError::NotSent("too many heartbeats in one call".into())));
+}
+
+#[tokio::test]
+async fn a_node_is_asked_about_its_clients_of_xds() {
+    let node = Node::start(1).await;
+    let peers = caller(1, &node.address);
+    let ask = |question: FleetQuestion| {
+        let peers = peers.clone();
+        async move { peers.fleet(1, &question, LIMIT).await.map(|answer| answer.amount) }
+    };
+    assert_eq!(ask(FleetQuestion::Clients).await, Ok(1));
+    assert_eq!(ask(FleetQuestion::Resources { node_id: "n".into(), after: None }).await, Ok(0));
 }
 
 #[tokio::test]

@@ -23,6 +23,7 @@ use crate::peer::{
     BeatsAnswer, Build, Credentials, ForwardAnswer, Hello, IntroduceError, Introductions, LeaderWord, PeerNetwork,
     PeerProgress, PeerServer, PeerService, Peers, ReadIndexAnswer, Refusal, RefusalReason, Subscribed, Welcome,
 };
+use crate::subscribers::fleet::{FleetAnswer, FleetQuestion};
 
 pub(super) type TestRaft = Raft<TypeConfig, MemoryMachine>;
 
@@ -174,6 +175,10 @@ impl PeerService for Proposer {
 
     async fn subscribers(&self, _: Thing) -> Subscribed {
         Subscribed { amount: 3, current: 2, clients: Vec::new(), marks: Vec::new() }
+    }
+
+    async fn fleet(&self, question: FleetQuestion) -> FleetAnswer {
+        FleetAnswer { amount: u64::from(question == FleetQuestion::Clients), ..FleetAnswer::default() }
     }
 
     fn heartbeats(&self, ids: &[String]) -> BeatsAnswer {

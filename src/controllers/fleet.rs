@@ -1,0 +1,176 @@
+//! Clients of xDS over all nodes: each node is asked who is connected to it. A node of a version that does not know the
+//! question refuses it, and counts among the silent ones.
+
+use std::time::Duration;
+
+use futures_util::future::join_all;
+
+use crate::catalog::page::{Place, Placed, place_of};
+use crate::format::types::NodeId;
+use crate::model::limits;
+use crate::raft::node::Node;
+use crate::subscribers::fleet::{FleetAnswer, FleetClient, FleetQuestion, FleetResource};
+
+/// Time limit for another node to answer. One that has not answered by then is named in the answer.
+const ASK_WITHIN: Duration = Duration::from_secs(3);
+
+/// Answers of all members.
+#[derive(Debug, Default)]
+pub struct Fleet {
+    pub amount: u64,
+    /// By identity, address, agent, and node.
+    pub clients: Vec<FleetMember>,
+    /// By type, name and node.
+    pub resources: Vec<MemberResource>,
+    /// Resources that did not fit.
+    pub left_out: u64,
+    /// Members that could not be asked.
+    pub silent: Vec<NodeId>,
+}
+
+/// A stream, and the node that has it.
+#[derive(Debug)]
+pub struct FleetMember {
+    pub node: NodeId,
+    pub client: FleetClient,
+    stream: String,
+}
+
+/// A resource, and the node that sent it.
+#[derive(Debug)]
+pub struct MemberResource {
+    pub node: NodeId,
+    pub resource: FleetResource,
+    of_node: String,
+}
+
+impl FleetMember {
+    pub fn new(node: NodeId, client: FleetClient) -> FleetMember {
+        let stream = format!("{node:020}-{:020}", client.number);
+        FleetMember { node, client, stream }
+    }
+}
+
+impl Placed for FleetMember {
+    fn place(&self) -> Place<'_> {
+        place_of([&self.client.node_id, &self.client.address, &self.client.agent, &self.stream])
+    }
+}
+
+impl Placed for MemberResource {
+    fn place(&self) -> Place<'_> {
+        place_of([&self.resource.kind, &self.resource.name, &self.of_node])
+    }
+}
+
+/// Asks every member who is connected.
+pub async fn clients(node: &Node) -> Fleet {
+    let answers =
+        node.member_ids().into_iter().map(|id| async move { (id, ask(node, id, FleetQuestion::Clients).await) });
+    merged(join_all(answers).await)
+}
+
+/// Asks every member for the resources of the clients with this identity.
+pub async fn resources(node: &Node, node_id: &str) -> Fleet {
+    let answers = node.member_ids().into_iter().map(|id| async move { (id, all_parts(node, id, node_id).await) });
+    merged(join_all(answers).await)
+}
+
+/// The resources of one node, which come in parts.
+async fn all_parts(node: &Node, id: NodeId, node_id: &str) -> Option<FleetAnswer> {
+    let mut all = FleetAnswer::default();
+    let (mut after, mut bytes) = (None, 0);
+    loop {
+        let question = FleetQuestion::Resources { node_id: node_id.to_owned(), after };
+        let part = ask(node, id, question).await?;
+        bytes += part.resources.iter().map(|resource| resource.bytes.len()).sum::<usize>();
+        after = part.resources.last().map(|last| (last.kind.clone(), last.name.clone()));
+        (all.amount, all.left_out) = (part.amount, part.left_out);
+        all.resources.extend(part.resources);
+        if all.left_out == 0 || after.is_none() || bytes >= limits::XDS_DUMP_BYTES_MAX {
+            return Some(all);
+        }
+    }
+}
+
+async fn ask(node: &Node, id: NodeId, question: FleetQuestion) -> Option<FleetAnswer> {
+    match id == node.id() {
+        true => Some(node.own_fleet(question).await),
+        false => node.peers().fleet(id, &question, ASK_WITHIN).await.ok(),
+    }
+}
+
+fn merged(answers: Vec<(NodeId, Option<FleetAnswer>)>) -> Fleet {
+    let mut all = Fleet::default();
+    for (node, answer) in answers {
+        let Some(FleetAnswer { amount, clients, resources, left_out }) = answer else {
+            all.silent.push(node);
+            continue;
+        };
+        all.amount += amount;
+        all.left_out += left_out;
+        all.clients.extend(clients.into_iter().map(|client| FleetMember::new(node, client)));
+        let of_node = format!("{node:020}");
+        let resources = resources.into_iter();
+        all.resources.extend(resources.map(|resource| MemberResource { node, resource, of_node: of_node.clone() }));
+    }
+    all.clients.sort_by(|one, other| one.place().cmp(&other.place()));
+    all.resources.sort_by(|one, other| one.place().cmp(&other.place()));
+    all
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::time::Timestamp;
+
+    fn client(node_id: &str, number: u64) -> FleetClient {
+        FleetClient {
+            number,
+            node_id: node_id.to_owned(),
+            agent: "a".to_owned(),
+            address: "10.0.0.1".to_owned(),
+            dialect: "grpc".to_owned(),
+            is_delta: false,
+            labels: Vec::new(),
+            since: Timestamp(1),
+            types: Vec::new(),
+        }
+    }
+
+    fn resource(kind: &str, name: &str) -> FleetResource {
+        FleetResource {
+            kind: kind.to_owned(),
+            name: name.to_owned(),
+            version: "1".to_owned(),
+            has_version: None,
+            applied: None,
+            message: String::new(),
+            releases: Vec::new(),
+            bytes: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn what_the_members_tell_is_one_list() {
+        let of_one = vec![client("b", 10), client("b", 9)];
+        let one = FleetAnswer { amount: 2, clients: of_one, left_out: 1, ..FleetAnswer::default() };
+        let two = FleetAnswer { amount: 7, clients: vec![client("a", 1), client("b", 1)], ..FleetAnswer::default() };
+        let fleet = merged(vec![(1, Some(one)), (2, Some(two)), (3, None)]);
+        let row = |one: &FleetMember| (one.client.node_id.clone(), one.node, one.client.number);
+        let rows: Vec<_> = fleet.clients.iter().map(row).collect();
+        let rows: Vec<_> = rows.iter().map(|(node_id, node, number)| (node_id.as_str(), *node, *number)).collect();
+        assert_eq!(rows, [("a", 2, 1), ("b", 1, 9), ("b", 1, 10), ("b", 2, 1)]);
+        assert_eq!((fleet.amount, fleet.left_out, fleet.silent), (9, 1, vec![3]));
+    }
+
+    #[test]
+    fn resources_stand_by_type_and_name() {
+        let one = vec![resource("eds", "a"), resource("cds", "b")];
+        let answer = |resources| Some(FleetAnswer { resources, ..FleetAnswer::default() });
+        let fleet = merged(vec![(2, answer(one)), (1, answer(vec![resource("cds", "b"), resource("cds", "a")]))]);
+        let rows: Vec<_> =
+            fleet.resources.iter().map(|one| (&*one.resource.kind, &*one.resource.name, one.node)).collect();
+        assert_eq!(rows, [("cds", "a", 1), ("cds", "b", 1), ("cds", "b", 2), ("eds", "a", 2)]);
+    }
+}

@@ -1,0 +1,431 @@
+//! Clients of xDS as nodes tell each other and callers: who is connected, and every resource of one of them.
+
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
+use std::ops::Bound;
+use std::sync::Arc;
+
+use imbl::ordmap::DiffItem;
+use serde::{Deserialize, Serialize};
+use tokio::time::Instant;
+
+use super::Applied;
+use super::kept::cut;
+use super::streaming::Who;
+use super::streams::{Delivered, Refusal, Standing, StreamEntry, Streams};
+use crate::model::limits;
+use crate::model::mesh::resource::{Resource, ResourceType, Resources};
+use crate::model::rule::release::RuleRelease;
+use crate::model::time::Timestamp;
+
+/// Question to a node about its clients of xDS.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum FleetQuestion {
+    /// Who is connected.
+    Clients,
+    /// Every resource of the clients with this identity, behind one by type and name.
+    Resources { node_id: String, after: Option<(String, String)> },
+}
+
+/// Answer of a node; only what was asked for is in it.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct FleetAnswer {
+    /// Clients in all.
+    #[serde(default)]
+    pub amount: u64,
+    /// Some or all of them: those that refused something first, then the oldest streams.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub clients: Vec<FleetClient>,
+    /// By type and name.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub resources: Vec<FleetResource>,
+    /// Number of resources behind these.
+    #[serde(default)]
+    pub left_out: u64,
+}
+
+/// One stream of a client.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FleetClient {
+    /// Counts the streams of its node.
+    pub number: u64,
+    pub node_id: String,
+    pub agent: String,
+    pub address: String,
+    /// `envoy` or `grpc`.
+    pub dialect: String,
+    pub is_delta: bool,
+    pub labels: Vec<(String, String)>,
+    pub since: Timestamp,
+    /// Those that it subscribes to.
+    pub types: Vec<FleetType>,
+}
+
+/// State of one resource type of a stream.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FleetType {
+    /// `cds`, `eds`, `lds` or `rds`.
+    pub kind: String,
+    /// Number of resources that it was sent.
+    pub sent: u64,
+    /// Number of those that it acknowledged as they were sent last.
+    pub acknowledged: u64,
+    /// The first names of what it was sent.
+    pub names: Vec<String>,
+    /// The first names of what it refused and lacks to this day.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub refused: Vec<String>,
+    /// Reason of the newest of these refusals, and its time.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub message: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub refused_at: Option<Timestamp>,
+    /// Time for which a response is unanswered.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub under_way_ms: Option<u64>,
+}
+
+/// A resource that a client was sent.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FleetResource {
+    pub kind: String,
+    pub name: String,
+    pub version: String,
+    /// Version that the client has instead.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub has_version: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub applied: Option<Applied>,
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub message: String,
+    pub releases: Vec<FleetRelease>,
+    /// The encoded message.
+    #[serde(with = "as_bytes")]
+    pub bytes: Vec<u8>,
+}
+
+/// A release of a rule that a resource was made from.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FleetRelease {
+    /// Kind of the rule.
+    pub kind: String,
+    pub namespace: String,
+    pub rule_name: String,
+    pub rule_id: String,
+    pub release_name: String,
+    pub version: u64,
+}
+
+mod as_bytes {
+    use serde::{Deserialize, Deserializer, Serializer};
+
+    pub fn serialize<S: Serializer>(bytes: &[u8], serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_bytes(bytes)
+    }
+
+    pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<u8>, D::Error> {
+        Vec::<u8>::deserialize(deserializer)
+    }
+}
+
+impl FleetClient {
+    /// Its own word on all that it was sent.
+    pub fn applied(&self) -> Option<Applied> {
+        if self.types.iter().any(|one| !one.refused.is_empty()) {
+            return Some(Applied::Refused);
+        }
+        self.types.iter().all(|one| one.acknowledged == one.sent).then_some(Applied::Yes)
+    }
+
+    fn of(entry: &StreamEntry) -> FleetClient {
+        let Who { address, agent, node_id, labels } = Who::of(&entry.client);
+        let told = ResourceType::ALL.into_iter().filter_map(|kind| FleetType::of(kind, &entry.delivered(kind)));
+        FleetClient {
+            number: entry.number,
+            node_id,
+            agent,
+            address,
+            dialect: entry.client.dialect.label().to_owned(),
+            is_delta: entry.client.is_delta,
+            labels,
+            since: entry.client.since,
+            types: told.collect(),
+        }
+    }
+}
+
+impl FleetType {
+    fn of(kind: ResourceType, delivered: &Delivered) -> Option<FleetType> {
+        if !delivered.is_subscribed && delivered.given.is_empty() {
+            return None;
+        }
+        let first = |name: &Arc<str>| cut(name, limits::XDS_NODE_ID_BYTES_TOLD).to_owned();
+        let lacking = lacking(delivered);
+        let message = lacking.newest.as_ref().map(|refusal| refusal.message.clone()).unwrap_or_default();
+        let under_way = delivered.under_way.map(|sent| Instant::now().saturating_duration_since(sent).as_millis());
+        Some(FleetType {
+            kind: kind.label().to_owned(),
+            sent: delivered.given.len() as u64,
+            acknowledged: (delivered.given.len() - lacking.amount) as u64,
+            names: delivered.given.keys().take(limits::XDS_NAMES_TOLD).map(first).collect(),
+            refused: lacking.refused,
+            message,
+            refused_at: lacking.newest.map(|refusal| refusal.at),
+            under_way_ms: under_way.map(|ms| u64::try_from(ms).unwrap_or(u64::MAX)),
+        })
+    }
+}
+
+/// Resources that a client was sent and does not have.
+#[derive(Default)]
+struct Lacking {
+    amount: usize,
+    refused: Vec<String>,
+    newest: Option<Arc<Refusal>>,
+}
+
+fn lacking(delivered: &Delivered) -> Lacking {
+    let mut lacking = Lacking::default();
+    for (name, resource) in differing(&delivered.has, &delivered.given) {
+        match delivered.standing(name, resource.version) {
+            Standing::Acknowledged => continue,
+            Standing::UnderWay => {}
+            Standing::Refused(refusal) => {
+                if lacking.refused.len() < limits::XDS_NAMES_TOLD {
+                    lacking.refused.push(cut(name, limits::XDS_NODE_ID_BYTES_TOLD).to_owned());
+                }
+                if lacking.newest.as_ref().is_none_or(|known| known.at < refusal.at) {
+                    lacking.newest = Some(refusal);
+                }
+            }
+        }
+        lacking.amount += 1;
+    }
+    lacking
+}
+
+/// Resources of `given` that `has` lacks or has otherwise. Costs what the two differ by.
+fn differing<'a>(has: &'a Resources, given: &'a Resources) -> impl Iterator<Item = (&'a Arc<str>, &'a Arc<Resource>)> {
+    let items = (!has.ptr_eq(given)).then(|| has.diff(given));
+    items.into_iter().flatten().filter_map(|item| match item {
+        DiffItem::Add(name, resource) | DiffItem::Update { new: (name, resource), .. } => Some((name, resource)),
+        DiffItem::Remove(..) => None,
+    })
+}
+
+impl Streams {
+    /// Answers a question of this or another node.
+    pub fn tell(&self, question: &FleetQuestion) -> FleetAnswer {
+        match question {
+            FleetQuestion::Clients => self.clients(),
+            FleetQuestion::Resources { node_id, after } => self.resources(node_id, after.as_ref()),
+        }
+    }
+
+    /// Number of streams whose client refused something and lacks it to this day.
+    pub fn refusing(&self) -> usize {
+        let refuses = |entry: &Arc<StreamEntry>| {
+            ResourceType::ALL.into_iter().any(|kind| !lacking(&entry.delivered(kind)).refused.is_empty())
+        };
+        self.all().iter().filter(|entry| refuses(entry)).count()
+    }
+
+    fn clients(&self) -> FleetAnswer {
+        let mut clients: Vec<_> = self.all().iter().map(|entry| FleetClient::of(entry)).collect();
+        let amount = clients.len() as u64;
+        clients.sort_by_key(|client| client.applied() != Some(Applied::Refused));
+        clients.truncate(limits::SUBSCRIPTIONS_TOLD_MAX);
+        FleetAnswer { amount, clients, ..FleetAnswer::default() }
+    }
+
+    fn resources(&self, node_id: &str, after: Option<&(String, String)>) -> FleetAnswer {
+        let is_meant = |entry: &Arc<StreamEntry>| {
+            let own = &entry.client.node_id;
+            own == node_id || cut(own, limits::XDS_NODE_ID_BYTES_TOLD) == node_id
+        };
+        let streams: Vec<_> = self.all().into_iter().filter(is_meant).collect();
+        let kinds = ResourceType::ALL.into_iter();
+        let states: Vec<_> =
+            kinds.flat_map(|kind| streams.iter().map(move |entry| (kind, entry.delivered(kind)))).collect();
+        let all = resources_of(&states);
+        let after = after.and_then(|(label, name)| {
+            let kind = ResourceType::ALL.into_iter().find(|kind| kind.label() == label)?;
+            Some((kind, Arc::from(name.as_str())))
+        });
+        let mut answer = FleetAnswer { amount: streams.len() as u64, ..FleetAnswer::default() };
+        let mut room = limits::XDS_DUMP_PART_BYTES_MAX;
+        let from = after.map_or(Bound::Unbounded, Bound::Excluded);
+        for ((_, name), (resource, delivered)) in all.range((from, Bound::Unbounded)) {
+            // The first one always goes, so that who asks gets on.
+            let fits = answer.left_out == 0 && (answer.resources.is_empty() || resource.bytes.len() <= room);
+            if !fits {
+                answer.left_out += 1;
+                continue;
+            }
+            room = room.saturating_sub(resource.bytes.len());
+            answer.resources.push(told(name, resource, delivered));
+        }
+        answer
+    }
+}
+
+type Held<'a> = BTreeMap<(ResourceType, Arc<str>), (&'a Arc<Resource>, &'a Delivered)>;
+
+/// Resources of the streams of one client. A gRPC client has a stream for each of its targets, which share clusters:
+/// one that was refused on any of them is told as such.
+fn resources_of(states: &[(ResourceType, Delivered)]) -> Held<'_> {
+    let mut all = Held::new();
+    for (kind, delivered) in states {
+        for (name, resource) in &delivered.given {
+            let is_refused = || matches!(delivered.standing(name, resource.version), Standing::Refused(_));
+            match all.entry((*kind, name.clone())) {
+                Entry::Occupied(mut known) if is_refused() => drop(known.insert((resource, delivered))),
+                Entry::Occupied(_) => {}
+                Entry::Vacant(free) => drop(free.insert((resource, delivered))),
+            }
+        }
+    }
+    all
+}
+
+fn told(name: &str, resource: &Resource, delivered: &Delivered) -> FleetResource {
+    let (applied, message) = match delivered.standing(name, resource.version) {
+        Standing::Acknowledged => (Some(Applied::Yes), String::new()),
+        Standing::Refused(refusal) => (Some(Applied::Refused), refusal.message.clone()),
+        Standing::UnderWay => (None, String::new()),
+    };
+    let other = delivered.has.get(name).filter(|_| applied != Some(Applied::Yes));
+    FleetResource {
+        kind: resource.kind.label().to_owned(),
+        name: name.to_owned(),
+        version: resource.version.to_string(),
+        has_version: other.map(|has| has.version.to_string()),
+        applied,
+        message,
+        releases: resource.releases.iter().map(|release| release_of(release)).collect(),
+        bytes: resource.bytes.to_vec(),
+    }
+}
+
+fn release_of(release: &RuleRelease) -> FleetRelease {
+    FleetRelease {
+        kind: release.rule.family().kind().to_owned(),
+        namespace: release.rule.namespace.clone(),
+        rule_name: release.rule.name.clone(),
+        rule_id: release.rule.id.clone(),
+        release_name: release.name.clone(),
+        version: release.version,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use bytes::Bytes;
+
+    use super::*;
+    use crate::model::mesh::Dialect;
+    use crate::model::mesh::resource::Version;
+    use crate::subscribers::streams::{Registered, StreamClient};
+
+    const CDS: ResourceType = ResourceType::Cluster;
+
+    fn made(name: &str, hash: u64, size: usize) -> Arc<Resource> {
+        let bytes = Bytes::from(vec![7; size]);
+        let version = Version { index: 1, hash };
+        let (releases, clusters) = (Vec::new(), Vec::new());
+        Arc::new(Resource { kind: CDS, name: name.into(), version, bytes, releases, clusters })
+    }
+
+    fn stream(streams: &Streams, node_id: &str) -> Registered {
+        streams.begin(StreamClient {
+            dialect: Dialect::Grpc,
+            node_id: node_id.into(),
+            agent: "gRPC".into(),
+            address: None,
+            labels: [("CLIENT_IP".to_owned(), "10.0.0.9".to_owned())].into(),
+            is_delta: false,
+            since: Timestamp(7),
+        })
+    }
+
+    fn send(stream: &Registered, resource: &Arc<Resource>, is_had: bool) {
+        stream.update(CDS, |state| {
+            state.is_subscribed = true;
+            state.given.insert(resource.name.clone(), resource.clone());
+            if is_had {
+                state.has.insert(resource.name.clone(), resource.clone());
+            }
+        });
+    }
+
+    fn refuse(stream: &Registered, resource: &Arc<Resource>) {
+        send(stream, resource, false);
+        let resources = [(resource.name.clone(), resource.clone())].into();
+        let refusal = Refusal { message: "bad".into(), at: Timestamp(9), resources };
+        stream.update(CDS, |state| state.refusals.push(Arc::new(refusal)));
+    }
+
+    #[test]
+    fn clients_are_told_with_what_they_have() {
+        let streams = Streams::default();
+        let (one, two) = (stream(&streams, "n1"), stream(&streams, "n2"));
+        send(&one, &made("a", 1, 1), true);
+        send(&one, &made("b", 2, 1), false);
+        send(&two, &made("a", 1, 1), true);
+        refuse(&two, &made("a", 3, 1));
+        let FleetAnswer { amount, clients, .. } = streams.tell(&FleetQuestion::Clients);
+        assert_eq!(amount, 2);
+        let [refused, waiting] = &clients[..] else { panic!("two") };
+        assert_eq!((refused.node_id.as_str(), refused.applied()), ("n2", Some(Applied::Refused)), "it comes first");
+        let [cds] = &refused.types[..] else { panic!("one type") };
+        assert_eq!((cds.sent, cds.acknowledged, cds.message.as_str()), (1, 0, "bad"));
+        assert_eq!((&cds.refused, cds.refused_at), (&vec!["a".to_owned()], Some(Timestamp(9))));
+        assert_eq!((waiting.node_id.as_str(), waiting.applied()), ("n1", None));
+        assert_eq!((waiting.types[0].sent, waiting.types[0].acknowledged), (2, 1));
+        assert_eq!((waiting.address.as_str(), waiting.labels.len()), ("10.0.0.9", 0));
+        assert_eq!(streams.refusing(), 1);
+        send(&two, &made("a", 4, 1), true);
+        assert_eq!(streams.refusing(), 0);
+    }
+
+    #[test]
+    fn every_resource_of_a_client_is_told_with_its_state() {
+        let streams = Streams::default();
+        let (one, again, other) = (stream(&streams, "n1"), stream(&streams, "n1"), stream(&streams, "n2"));
+        send(&one, &made("a", 1, 3), true);
+        send(&again, &made("a", 1, 3), true);
+        send(&again, &made("b", 2, 1), true);
+        refuse(&again, &made("b", 5, 1));
+        send(&other, &made("c", 3, 1), true);
+        let of = |node_id: &str| streams.tell(&FleetQuestion::Resources { node_id: node_id.to_owned(), after: None });
+        let FleetAnswer { amount, resources, .. } = of("n1");
+        assert_eq!(amount, 2);
+        let rows: Vec<_> = resources.iter().map(|row| (row.name.as_str(), row.applied, row.message.as_str())).collect();
+        assert_eq!(rows, [("a", Some(Applied::Yes), ""), ("b", Some(Applied::Refused), "bad")]);
+        assert_eq!(resources[0].bytes, [7; 3]);
+        assert_eq!(resources[1].has_version.as_deref(), Some("1-0000000000000002"));
+        assert_eq!(of("n3"), FleetAnswer::default());
+    }
+
+    #[test]
+    fn a_dump_comes_in_parts() {
+        let streams = Streams::default();
+        let one = stream(&streams, "n1");
+        for number in 0..5 {
+            send(&one, &made(&format!("r{number}"), number, limits::XDS_DUMP_PART_BYTES_MAX / 3), true);
+        }
+        send(&one, &made("r9", 9, 2 * limits::XDS_DUMP_PART_BYTES_MAX), true);
+        let (mut after, mut parts) = (None, Vec::new());
+        loop {
+            let question = FleetQuestion::Resources { node_id: "n1".to_owned(), after };
+            let answer = streams.tell(&question);
+            parts.push((answer.resources.len(), answer.left_out));
+            after = answer.resources.last().map(|last| (last.kind.clone(), last.name.clone()));
+            if answer.left_out == 0 {
+                break;
+            }
+        }
+        assert_eq!(parts, [(3, 3), (2, 1), (1, 0)]);
+    }
+}
