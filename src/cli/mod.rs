@@ -227,7 +227,7 @@ pub fn run(cli: Cli) -> ExitCode {
         Command::History(args) => report_to_pipelines(block_on(releases::history(args))),
         Command::Explain(args) => report_to_pipelines(block_on(explain::run(*args))),
         Command::Who(args) => report_to_pipelines(block_on(who::run(args))),
-        Command::Xds(command) => report_by_kind(xds::run(command)),
+        Command::Xds(command) => report_by_kind(block_on(xds::run(command))),
         Command::Audit(args) => report_to_pipelines(block_on(trail::run(args))),
         Command::Key(command) => report_to_pipelines(block_on(keys::run(command))),
         Command::Context(command) => report_to_pipelines(contexts::run(command)),

@@ -7,6 +7,7 @@ use super::find::OneArgs;
 use super::kinds::{Nature, placed};
 use super::remote::Paging;
 use super::tables::{Column, short, table, text};
+use super::xds::fleet::{applied, printable};
 use super::{releases, say};
 use crate::config::OutputFormat;
 use crate::model::limits;
@@ -29,11 +30,13 @@ pub(super) struct WhoArgs {
 const COLUMNS: &[Column] = &[
     ("address", |row| text(&row["address"])),
     ("labels", |row| short(&labels(&row["labels"]))),
+    ("node id", |row| short(&text(&row["node_id"]))),
     ("agent", |row| short(&text(&row["agent"]))),
     ("release", |row| short(&text(&row["release_name"]))),
     ("version", |row| text(&row["version"])),
     ("since (UTC)", |row| text(&row["since"])),
     ("node", |row| text(&row["node"])),
+    ("applied", applied),
     ("current", |row| if row["current"] == true { "yes" } else { "no" }.to_owned()),
 ];
 
@@ -41,6 +44,14 @@ fn labels(labels: &Value) -> String {
     let pair = |label: &Value| format!("{}={}", text(&label["key"]), text(&label["value"]));
     let all: Vec<_> = labels.as_array().into_iter().flatten().map(pair).collect();
     if all.is_empty() { "-".to_owned() } else { all.join(",") }
+}
+
+/// A client that refused its release, and its words.
+fn reason(row: &Value) -> Option<String> {
+    let message = row["message"].as_str()?;
+    let who = [&row["node_id"], &row["address"]].into_iter().map(text).find(|word| word != "-");
+    let (who, version) = (who.unwrap_or_default(), text(&row["version"]));
+    Some(format!("{who} refused version {version}: {}", printable(message)))
 }
 
 pub(super) async fn run(args: WhoArgs) -> anyhow::Result<()> {
@@ -60,6 +71,7 @@ pub(super) async fn run(args: WhoArgs) -> anyhow::Result<()> {
         return Ok(());
     }
     table(&all, COLUMNS).iter().for_each(|line| say(line));
+    all.iter().filter_map(reason).for_each(|line| say(&line));
     let (current, amount) = (text(&last["current"]), text(&last["amount"]));
     say(&format!("{current} of {amount} clients have what they should have of {}", placed(kind, &key)));
     for node in last["silent_nodes"].as_array().into_iter().flatten() {
@@ -73,6 +85,15 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+
+    #[test]
+    fn reasons_of_refusals_stand_below_the_table() {
+        let row = json!({ "node_id": "n1", "address": "10.0.0.1", "version": 2, "message": "no such\nthing" });
+        assert_eq!(reason(&row).as_deref(), Some("n1 refused version 2: no such thing"));
+        let row = json!({ "address": "10.0.0.1", "version": 2, "message": "no" });
+        assert_eq!(reason(&row).as_deref(), Some("10.0.0.1 refused version 2: no"));
+        assert_eq!(reason(&json!({ "address": "10.0.0.1", "version": 2 })), None);
+    }
 
     #[test]
     fn labels_are_shown_as_they_are_typed() {

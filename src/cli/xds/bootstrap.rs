@@ -15,6 +15,8 @@ const CLUSTER: &str = "thuban";
 const ADMIN_PORT: u16 = 9901;
 /// Size of a compiled expression that Envoy takes; its own default, 100, refuses a list of two dozen words.
 const EXPRESSION_SIZE_MAX: u32 = 10_000;
+/// Metadata that says so.
+const LARGE_EXPRESSIONS: (&str, &str) = ("re2", "large");
 const HTTP_OPTIONS: &str = "envoy.extensions.upstreams.http.v3.HttpProtocolOptions";
 const TLS_CONTEXT: &str = "type.googleapis.com/envoy.extensions.transport_sockets.tls.v3.UpstreamTlsContext";
 
@@ -245,13 +247,17 @@ fn place(text: &str) -> Result<Value, Usage> {
 }
 
 fn of_envoy(args: &NodeArgs, token: Option<&str>, admin_port: u16) -> anyhow::Result<Bootstrap> {
+    let mut node = node(args)?;
+    if node["metadata"][LARGE_EXPRESSIONS.0].is_null() {
+        node["metadata"][LARGE_EXPRESSIONS.0] = json!(LARGE_EXPRESSIONS.1);
+    }
     let mut service = json!({ "envoy_grpc": { "cluster_name": CLUSTER } });
     if let Some(token) = token {
         service["initial_metadata"] = json!([{ "key": "authorization", "value": format!("Bearer {token}") }]);
     }
     let by_ads = json!({ "ads": {}, "resource_api_version": "V3" });
     let content = json!({
-        "node": node(args)?,
+        "node": node,
         "admin": { "address": { "socket_address": { "address": "127.0.0.1", "port_value": admin_port } } },
         "layered_runtime": { "layers": [{
             "name": CLUSTER,

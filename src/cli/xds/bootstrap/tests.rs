@@ -82,6 +82,7 @@ fn grpc_is_told_what_it_cannot_do() {
 fn envoy_finds_all_nodes_in_one_cluster() {
     let made = of_envoy(&args("--server 10.0.0.1:8091,10.0.0.2:8091 -n shop"), None, 9901).expect("made").content;
     assert_eq!(made["node"]["cluster"], "shop");
+    assert_eq!(made["node"]["metadata"], json!({ "namespace": "shop", "re2": "large" }));
     assert!(made["node"]["id"].as_str().is_some_and(|id| id.starts_with("shop-")));
     let cluster = &made["static_resources"]["clusters"][0];
     assert_eq!((&cluster["type"], &cluster["transport_socket"]), (&json!("STATIC"), &Value::Null));
