@@ -23,6 +23,7 @@ pub(super) enum Section {
     Audit,
     Accounts,
     Cluster,
+    Proxies,
     Oneself,
 }
 
@@ -58,6 +59,24 @@ impl Frame {
             manages: visitor.caller.grants.may_everywhere(Verb::Manage),
             operates: visitor.caller.grants.may_everywhere(Verb::Operate),
             done: visitor.done.map(|deed| deed.told(visitor.texts)),
+            fault: None,
+            detail: None,
+        }
+    }
+
+    /// Of a page that nobody in particular looks at.
+    #[cfg(test)]
+    pub(super) fn bare(t: &'static Texts, section: Section) -> Frame {
+        Frame {
+            t,
+            user: String::new(),
+            form_token: String::new(),
+            section,
+            path: String::new(),
+            is_behind: false,
+            manages: true,
+            operates: true,
+            done: None,
             fault: None,
             detail: None,
         }

@@ -21,6 +21,7 @@ mod lists;
 mod oneself;
 mod overview;
 mod pager;
+mod proxies;
 mod releases;
 mod rules;
 mod search;
@@ -121,6 +122,8 @@ pub fn router(console: Console) -> Router {
         .route(oneself::PATH, get(oneself::show).post(oneself::change))
         .route("/ui/cluster", get(cluster::show).post(cluster::change))
         .route("/ui/cluster/backup", deed.post(cluster::backup))
+        .route("/ui/proxies", get(proxies::show))
+        .route("/ui/proxies/dump", get(proxies::dump))
         .route("/ui/assets/{name}", get(assets::serve))
         .layer(from_fn_with_state(console.clone(), surround))
         .with_state(console)

@@ -16,6 +16,7 @@ use crate::model::rule::matching::{MatchString, MatchType};
 use crate::model::rule::release::RuleRelease;
 use crate::model::time::Timestamp;
 use crate::model::wire::{Uint32, Words};
+use crate::subscribers::Applied;
 
 /// As people call a release: a name that was made for it is its version already.
 pub(super) fn called(name: &str, version: u64) -> String {
@@ -128,6 +129,21 @@ pub(super) struct HolderRow {
     pub(super) since: String,
     pub(super) node: u64,
     pub(super) is_current: bool,
+    /// Empty for who gives itself none.
+    pub(super) node_id: String,
+    pub(super) applied: Option<Applied>,
+    /// Its reason for a refusal.
+    pub(super) message: String,
+}
+
+impl HolderRow {
+    pub(super) fn is_applied(&self) -> bool {
+        self.applied == Some(Applied::Yes)
+    }
+
+    pub(super) fn is_refused(&self) -> bool {
+        self.applied == Some(Applied::Refused)
+    }
 }
 
 impl Holders {
@@ -142,6 +158,9 @@ impl Holders {
             since: client.since.text(),
             node,
             is_current: client.is_current,
+            node_id: client.node_id,
+            applied: client.applied,
+            message: client.message,
         });
         Holders { rows: rows.collect(), amount, current }
     }

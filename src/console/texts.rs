@@ -251,6 +251,14 @@ texts! {
     no_holders: "No client has asked for it in the last minutes.", "最近几分钟内没有客户端获取它。";
     current: "current", "最新";
     agent: "Program", "客户端程序";
+    identity: "Identity", "标识";
+    applied: "Applied", "已应用";
+    refused: "refused", "已拒绝";
+    under_way: "under way", "进行中";
+    proxies: "xDS clients", "xDS 客户端";
+    no_proxies: "No proxy and no gRPC client is connected.", "当前没有代理或 gRPC 客户端连接。";
+    silent_members: "Members that could not be asked:", "无法询问的成员：";
+    resources: "Resources", "资源";
     users: "Users", "用户";
     tokens: "Tokens of programs", "程序令牌";
     access_keys: "Access keys of config clients", "配置客户端密钥";

@@ -91,6 +91,7 @@ async fn pages_tell_browsers_what_they_may_do_and_show_text_as_text() {
         "/ui/accounts",
         "/ui/account",
         "/ui/cluster",
+        "/ui/proxies",
         "/ui/namespaces",
         "/ui/templates",
         "/ui/webhooks",
@@ -170,7 +171,7 @@ async fn a_reader_sees_what_it_may_and_changes_nothing() {
         assert_eq!(visit.get(path).await.status(), StatusCode::NOT_FOUND, "{path}: as if it were not there");
     }
     let managed = ["/ui/webhooks", "/ui/edit/users?name=admin", "/ui/edit/accesskeys", "/ui/edit/settings"];
-    for path in ["/ui/audit", "/ui/accounts", "/ui/cluster"].into_iter().chain(managed) {
+    for path in ["/ui/audit", "/ui/accounts", "/ui/cluster", "/ui/proxies"].into_iter().chain(managed) {
         let refused = visit.get(path).await;
         assert_eq!(refused.status(), StatusCode::UNAUTHORIZED, "{path}");
         assert!(!refused.text().await.expect("text").contains("200000"), "{path}");
