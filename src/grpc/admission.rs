@@ -26,6 +26,8 @@ use crate::xds::Peer;
 const BEARER: &str = "Bearer";
 /// Services that show nothing of the state and are open to everybody, as `/readyz` and the reference of the API.
 const OPEN_SERVICES: [&str; 2] = ["/grpc.health.", "/grpc.reflection."];
+/// The service whose streams end by themselves when the node stops.
+const RESOURCES: &str = "/envoy.service.discovery.";
 
 /// Inputs of [`admit`].
 pub(super) struct Admission {
@@ -91,6 +93,7 @@ pub(super) async fn admit(State(door): State<Arc<Admission>>, mut request: Reque
             Err(status) => return status.into_http(),
         }
     }
+    let ends_itself = request.uri().path().starts_with(RESOURCES);
     let limit = message_limit(request.headers());
     let budget = door.settings.budget.clone();
     let (outbox, cut) = (Outbox::default(), request.extensions().get::<ConnectionCut>().cloned());
@@ -99,7 +102,7 @@ pub(super) async fn admit(State(door): State<Arc<Admission>>, mut request: Reque
     response.map(|body| {
         let body = AnswerBody::new(body, place, outbox, cut);
         // A stream of resources ends by itself, behind its last response.
-        Body::new(if is_open { body.ending_with(door.settings.ending.clone()) } else { body })
+        Body::new(if ends_itself { body } else { body.ending_with(door.settings.ending.clone()) })
     })
 }
 

@@ -4,6 +4,7 @@
 //! | service | for |
 //! |---|---|
 //! | `envoy.service.discovery.v3.AggregatedDiscoveryService` | Envoy and gRPC clients without a proxy: both variants of xDS |
+//! | `envoy.service.status.v3.ClientStatusDiscoveryService` | operators: what each client has |
 //! | `grpc.health.v1.Health` | balancers: the readiness of this node |
 //! | `grpc.reflection.v1`, `v1alpha` | tools that ask what there is |
 //!
@@ -13,6 +14,7 @@
 mod admission;
 mod ads;
 mod answer_body;
+mod csds;
 mod health;
 mod loading;
 mod request_body;
@@ -32,10 +34,12 @@ use crate::operations::Operations;
 use crate::origin::OriginQuota;
 use crate::proto::DESCRIPTORS;
 use crate::proto::envoy::service::discovery::v3::aggregated_discovery_service_server::AggregatedDiscoveryServiceServer;
+use crate::proto::envoy::service::status::v3::client_status_discovery_service_server::ClientStatusDiscoveryServiceServer;
 use crate::raft::node::Node;
 use crate::xds::{Session, Source};
 use admission::Admission;
 use ads::Ads;
+use csds::Csds;
 
 pub use admission::Visitor;
 pub use health::{Health, NodeHealth};
@@ -67,10 +71,11 @@ impl<S: Source> Grpc<S> {
     /// All of them behind their admission.
     pub fn router(self) -> anyhow::Result<Router> {
         let Grpc { operations, node, session, health, settings } = self;
+        let csds = ClientStatusDiscoveryServiceServer::new(Csds { operations: operations.clone(), node: node.clone() });
         let budget = settings.budget.clone();
         let ads = Ads { session, operations: operations.clone(), node, health: health.seen(), budget };
         let ads = AggregatedDiscoveryServiceServer::new(ads).max_decoding_message_size(limits::XDS_REQUEST_BYTES_MAX);
-        let routes = Routes::new(ads).add_service(health.service());
+        let routes = Routes::new(ads).add_service(csds).add_service(health.service());
         let reflection = tonic_reflection::server::Builder::configure;
         let descriptors = |builder: tonic_reflection::server::Builder<'static>| {
             builder
