@@ -136,6 +136,7 @@ pages! {
     figures_writes: "docs/figures/writes.md";
     figures_zookeeper: "docs/figures/zookeeper.md";
     from_apollo: "docs/from-apollo.md";
+    from_istio: "docs/from-istio.md";
     from_nacos: "docs/from-nacos.md";
     from_polaris: "docs/from-polaris.md";
     guarantees: "docs/guarantees.md";
@@ -151,6 +152,7 @@ pages! {
     settings: "docs/settings.md";
     start: "docs/start.md";
     webhooks: "docs/webhooks.md";
+    xds: "docs/xds.md";
     zh_from_apollo: "docs/zh/from-apollo.md";
     zh_from_nacos: "docs/zh/from-nacos.md";
     zh_from_polaris: "docs/zh/from-polaris.md";
