@@ -237,6 +237,7 @@ pub(super) async fn carry_out(remote: &Remote, tasks: Vec<Task>) -> anyhow::Resu
     // What was written has other revisions now.
     let mut written: BTreeMap<(usize, Key), String> = BTreeMap::new();
     let mut failed: BTreeSet<(usize, Key)> = BTreeSet::new();
+    let mut told: BTreeSet<String> = BTreeSet::new();
     let mut rest: Vec<Task> = tasks;
     while !rest.is_empty() {
         let mut part = next_part(&mut rest);
@@ -265,9 +266,14 @@ pub(super) async fn carry_out(remote: &Remote, tasks: Vec<Task>) -> anyhow::Resu
         let answers = if part.is_empty() { Vec::new() } else { send(remote, step, kind, &part).await? };
         for (task, answer) in part.iter().zip(&answers) {
             progress.step();
-            for warning in answer["warnings"].as_array().into_iter().flatten() {
-                progress.clear();
-                say(&format!("warning   {}: {}", placed(kind, &task.key), text(warning)));
+            // Saving and releasing tell the same.
+            let warnings = answer["warnings"].as_array().into_iter().flatten();
+            let warnings = warnings.map(|warning| format!("warning   {}: {}", placed(kind, &task.key), text(warning)));
+            for warning in warnings {
+                if told.insert(warning.clone()) {
+                    progress.clear();
+                    say(&warning);
+                }
             }
             match Refused::of(answer) {
                 Some(why) => {

@@ -395,3 +395,11 @@ async fn backups_are_few_at_a_time_and_end_with_their_readers() {
     }
     bench.stop().await;
 }
+
+/// The warnings of an item, but for advice on what clients of xDS do not carry out.
+fn unread(item: &Value) -> Vec<String> {
+    let is_advice =
+        |told: &str| told.strip_prefix('W').is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()));
+    let warnings = item["warnings"].as_array().into_iter().flatten().filter_map(Value::as_str);
+    warnings.filter(|told| !is_advice(told)).map(str::to_owned).collect()
+}

@@ -45,14 +45,6 @@ fn bodies() -> [(&'static str, Value, &'static [&'static str]); 6] {
     ]
 }
 
-/// The warnings of an item, but for advice on what clients of xDS do not carry out.
-fn unread(item: &Value) -> Vec<String> {
-    let is_advice =
-        |told: &str| told.strip_prefix('W').is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()));
-    let warnings = item["warnings"].as_array().into_iter().flatten().filter_map(Value::as_str);
-    warnings.filter(|told| !is_advice(told)).map(str::to_owned).collect()
-}
-
 #[tokio::test]
 async fn a_field_that_nothing_reads_is_told_of_or_refused() {
     let bench = Bench::start().await;

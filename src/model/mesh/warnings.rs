@@ -53,13 +53,22 @@ fn planned<'a>(rule: &'a Rule, called: &ServiceKey, to: Abilities) -> Plan<'a> {
 /// True if something of the rule reaches clients of the dialect, were it switched on.
 pub(super) fn carries(rule: &Rule, dialect: Dialect) -> bool {
     let to = if dialect == Dialect::Grpc { WITHOUT_PROXY } else { SIDECAR };
+    let on = Rule { enable: true, ..rule.clone() };
     match &rule.body {
         Body::Routing(body) if body.route_policy == RoutePolicy::Rule => {
             callees(rule, body).into_iter().any(|end| !planned(rule, &called(end), to).routes.is_empty())
         }
         Body::Routing(_) => true,
-        Body::RateLimit(_) | Body::FaultDetect(_) => dialect == Dialect::Envoy,
-        Body::CircuitBreaker(_) => true,
+        Body::RateLimit(_) | Body::FaultDetect(_) if dialect == Dialect::Grpc => false,
+        Body::RateLimit(_) => {
+            let plan = limits::plan(&[&on], to);
+            !plan.limits.is_empty() || !plan.concurrency.is_empty()
+        }
+        Body::FaultDetect(_) => !probes::plan(&[&on]).probes.is_empty(),
+        Body::CircuitBreaker(_) => {
+            let breakers = breakers::plan(&[&on], &ServiceKey::default(), dialect);
+            breakers.iter().any(|breaker| breaker.detection.is_some())
+        }
     }
 }
 

@@ -40,9 +40,34 @@ fn a_rule_says_who_carries_it_out() {
         let expected: Vec<String> = warnings.into_iter().map(str::to_owned).collect();
         assert_eq!(carried(Family::Routing, &rule), (grpc, envoy, expected), "{rule}");
     }
-    let limit = json!({ "name": "l", "namespace": "shop", "service": "order",
-        "rules": [{ "amounts": [{ "maxAmount": 5, "validDuration": "1s" }] }] });
-    let (grpc, envoy, warnings) = carried(Family::RateLimit, &limit);
-    assert_eq!((grpc, envoy), (No, Yes), "{warnings:?}");
-    assert!(warnings.contains(&"W16".to_owned()), "{warnings:?}");
+}
+
+#[test]
+fn every_family_says_who_carries_it_out() {
+    use Extent::{No, Partly, Yes};
+    let limit =
+        |rule: Value| json!({ "name": "l", "namespace": "shop", "service": "order", "type": "LOCAL", "rules": [rule] });
+    let breaker = |level: &str, trigger: Value| {
+        json!({
+            "name": "b", "namespace": "shop", "level": level, "max_ejection_percent": 50, "trigger_condition": [trigger],
+            "rule_matcher": { "destination": { "namespace": "shop", "service": "order" } },
+        })
+    };
+    let in_a_row = || json!({ "trigger_type": "CONSECUTIVE_ERROR", "error_count": 5 });
+    let rate = || json!({ "trigger_type": "ERROR_RATE", "error_percent": 50, "minimum_request": 10 });
+    let probe = |probe: Value| json!({ "name": "f", "namespace": "shop", "target_service": { "service": "order" }, "rules": [probe] });
+    let amounts = json!([{ "maxAmount": 5, "validDuration": "1s" }]);
+    let rows = [
+        (Family::RateLimit, limit(json!({ "amounts": amounts })), No, Yes),
+        (Family::CircuitBreaker, breaker("SERVICE", in_a_row()), No, No),
+        (Family::CircuitBreaker, breaker("INSTANCE", in_a_row()), No, Yes),
+        (Family::CircuitBreaker, breaker("INSTANCE", rate()), Yes, Yes),
+        (Family::CircuitBreaker, breaker("GROUP", rate()), Partly, Partly),
+        (Family::FaultDetect, probe(json!({ "protocol": "TCP" })), No, Yes),
+        (Family::FaultDetect, probe(json!({ "protocol": "UDP" })), No, No),
+    ];
+    for (family, rule, grpc, envoy) in rows {
+        let (of_grpc, of_envoy, warnings) = carried(family, &rule);
+        assert_eq!((of_grpc, of_envoy), (grpc, envoy), "{rule} {warnings:?}");
+    }
 }
