@@ -167,7 +167,7 @@ impl Node {
         &self.0.subscribers
     }
 
-    /// What this node says of its clients of xDS.
+    /// Answers a question about the clients of xDS of this node.
     pub async fn own_fleet(&self, question: FleetQuestion) -> FleetAnswer {
         let asked = self.clone();
         let tell = move || asked.subscribers().streams().tell(&question);

@@ -1,7 +1,7 @@
 //! Clients of xDS as nodes tell each other and callers: who is connected, and every resource of one of them.
 
-use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
+use std::collections::{BTreeMap, HashSet};
 use std::ops::Bound;
 use std::sync::Arc;
 
@@ -22,7 +22,7 @@ use crate::model::time::Timestamp;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum FleetQuestion {
-    /// Who is connected.
+    /// Clients that are connected.
     Clients,
     /// Every resource of the clients with this identity, behind one by type and name.
     Resources { node_id: String, after: Option<(String, String)> },
@@ -223,12 +223,15 @@ impl Streams {
         }
     }
 
-    /// Number of streams whose client refused something and lacks it to this day.
+    /// Number of clients that refused something and lack it to this day.
     pub fn refusing(&self) -> usize {
-        let refuses = |entry: &Arc<StreamEntry>| {
+        let refuses = |entry: &&Arc<StreamEntry>| {
             ResourceType::ALL.into_iter().any(|kind| !lacking(&entry.delivered(kind)).refused.is_empty())
         };
-        self.all().iter().filter(|entry| refuses(entry)).count()
+        let all = self.all();
+        let of = all.iter().filter(refuses).map(|entry| &entry.client);
+        // A gRPC client has a stream for each of its targets.
+        of.map(|client| (client.address, &client.agent, &client.node_id)).collect::<HashSet<_>>().len()
     }
 
     fn clients(&self) -> FleetAnswer {

@@ -30,6 +30,7 @@ mod envelope;
 mod exhaustion;
 mod explain;
 mod faults;
+mod fleet;
 mod formation;
 mod graceful;
 mod gray_configs;

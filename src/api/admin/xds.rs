@@ -70,7 +70,7 @@ struct ClientView<'a> {
     since: String,
     /// The types that it subscribes to.
     subscriptions: Vec<&'a str>,
-    /// What it has of each.
+    /// State of each of them.
     has: Vec<TypeView<'a>>,
     /// `yes` if it acknowledged all that it was sent, `refused` if it lacks something that it refused; else absent.
     #[serde(skip_serializing_if = "Option::is_none")]
