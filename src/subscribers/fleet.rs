@@ -273,12 +273,12 @@ impl Streams {
     }
 }
 
-type Held<'a> = BTreeMap<(ResourceType, Arc<str>), (&'a Arc<Resource>, &'a Delivered)>;
+type HeldResources<'a> = BTreeMap<(ResourceType, Arc<str>), (&'a Arc<Resource>, &'a Delivered)>;
 
 /// Resources of the streams of one client. A gRPC client has a stream for each of its targets, which share clusters:
 /// one that was refused on any of them is told as such.
-fn resources_of(states: &[(ResourceType, Delivered)]) -> Held<'_> {
-    let mut all = Held::new();
+fn resources_of(states: &[(ResourceType, Delivered)]) -> HeldResources<'_> {
+    let mut all = HeldResources::new();
     for (kind, delivered) in states {
         for (name, resource) in &delivered.given {
             let is_refused = || matches!(delivered.standing(name, resource.version), Standing::Refused(_));

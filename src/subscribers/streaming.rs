@@ -21,7 +21,7 @@ const REMEMBERED_MAX: usize = 32;
 
 /// Clients of xDS that have, or were sent, something made with a release of the rule; one row for each client.
 pub(super) fn of_rule(streams: &Streams, active: &Active, rule_id: &str) -> Vec<Subscription> {
-    let mut parts = Parts { rule_id, remembered: Vec::new() };
+    let mut parts = RuleParts { rule_id, remembered: Vec::new() };
     let mut rows: BTreeMap<[String; 3], Subscription> = BTreeMap::new();
     for entry in streams.all() {
         let label = |key: &str| entry.client.labels.get(key).map(String::as_str);
@@ -49,7 +49,7 @@ fn rank(row: &Subscription) -> (u8, bool) {
 
 /// Judgement of one client and one rule.
 #[derive(Debug, PartialEq)]
-struct Found {
+struct RuleStanding {
     version: u64,
     since: Timestamp,
     applied: Option<Applied>,
@@ -59,21 +59,21 @@ struct Found {
 
 /// A resource that was made with a release of the rule.
 #[derive(Clone)]
-struct Part {
+struct RulePart {
     name: Arc<str>,
     resource: Version,
     /// Version of the release, and the time since which it is in force.
     release: (u64, Timestamp),
 }
 
-/// Parts of one rule in maps of resources.
-struct Parts<'a> {
+/// RuleParts of one rule in maps of resources.
+struct RuleParts<'a> {
     rule_id: &'a str,
-    remembered: Vec<(Resources, Rc<[Part]>)>,
+    remembered: Vec<(Resources, Rc<[RulePart]>)>,
 }
 
-impl Parts<'_> {
-    fn of(&mut self, resources: &Resources) -> Rc<[Part]> {
+impl RuleParts<'_> {
+    fn of(&mut self, resources: &Resources) -> Rc<[RulePart]> {
         if resources.is_empty() {
             return Rc::new([]);
         }
@@ -83,9 +83,9 @@ impl Parts<'_> {
         let found = resources.iter().filter_map(|(name, resource)| {
             let release = resource.releases.iter().find(|release| release.rule.id == self.rule_id)?;
             let release = (release.version, release.modified.time);
-            Some(Part { name: name.clone(), resource: resource.version, release })
+            Some(RulePart { name: name.clone(), resource: resource.version, release })
         });
-        let parts: Rc<[Part]> = found.collect();
+        let parts: Rc<[RulePart]> = found.collect();
         if self.remembered.len() >= REMEMBERED_MAX {
             self.remembered.remove(0);
         }
@@ -105,7 +105,7 @@ struct Sum {
     refusal: Option<Arc<Refusal>>,
 }
 
-fn judge(entry: &StreamEntry, due: Option<u64>, parts: &mut Parts<'_>) -> Option<Found> {
+fn judge(entry: &StreamEntry, due: Option<u64>, parts: &mut RuleParts<'_>) -> Option<RuleStanding> {
     let mut sum = Sum::default();
     for kind in ResourceType::ALL {
         sum.add(&entry.delivered(kind), parts);
@@ -118,7 +118,7 @@ fn judge(entry: &StreamEntry, due: Option<u64>, parts: &mut Parts<'_>) -> Option
         Some(_) => Some(Applied::Refused),
         None => (is_one && !sum.is_waited_for).then_some(Applied::Yes),
     };
-    Some(Found {
+    Some(RuleStanding {
         version,
         since: since.max(entry.client.since),
         applied,
@@ -128,7 +128,7 @@ fn judge(entry: &StreamEntry, due: Option<u64>, parts: &mut Parts<'_>) -> Option
 }
 
 impl Sum {
-    fn add(&mut self, delivered: &Delivered, parts: &mut Parts<'_>) {
+    fn add(&mut self, delivered: &Delivered, parts: &mut RuleParts<'_>) {
         let Delivered { given, has, .. } = delivered;
         for part in &*parts.of(given) {
             self.given.push(part.release);
@@ -187,7 +187,7 @@ impl Who {
     }
 }
 
-fn told(client: &StreamClient, found: Found) -> Subscription {
+fn told(client: &StreamClient, found: RuleStanding) -> Subscription {
     let Who { address, agent, node_id, labels } = Who::of(client);
     Subscription {
         address,

@@ -17,14 +17,14 @@ const WRAPPERS: &str = "google.protobuf.";
 /// Messages within messages that are shown.
 const DEPTH_MAX: usize = 64;
 
-/// Reader of messages by their types.
-pub struct Reader {
+/// MessageReader of messages by their types.
+pub struct MessageReader {
     pool: DescriptorPool,
 }
 
 /// A message that cannot be shown.
 #[derive(Debug, thiserror::Error)]
-pub enum Unreadable {
+pub enum UnreadableMessage {
     #[error("the type {0} is not known")]
     Type(String),
     #[error("the message cannot be read: {0}")]
@@ -33,20 +33,20 @@ pub enum Unreadable {
     Depth,
 }
 
-impl Default for Reader {
+impl Default for MessageReader {
     fn default() -> Self {
-        Reader { pool: DescriptorPool::decode(DESCRIPTORS).expect("the descriptors are this build's own") }
+        MessageReader { pool: DescriptorPool::decode(DESCRIPTORS).expect("the descriptors are this build's own") }
     }
 }
 
-impl Reader {
+impl MessageReader {
     /// A message of a type, `@type` among its fields. Fields without a value are left out.
-    pub fn read(&self, type_url: &str, bytes: &[u8]) -> Result<Value, Unreadable> {
+    pub fn read(&self, type_url: &str, bytes: &[u8]) -> Result<Value, UnreadableMessage> {
         self.typed(type_url, bytes, 0)
     }
 
-    fn typed(&self, type_url: &str, bytes: &[u8], depth: usize) -> Result<Value, Unreadable> {
-        let unknown = || Unreadable::Type(type_url.to_owned());
+    fn typed(&self, type_url: &str, bytes: &[u8], depth: usize) -> Result<Value, UnreadableMessage> {
+        let unknown = || UnreadableMessage::Type(type_url.to_owned());
         let name = type_url.rsplit('/').next().unwrap_or_default();
         let kind = self.pool.get_message_by_name(name).ok_or_else(unknown)?;
         let message = DynamicMessage::decode(kind, bytes)?;
@@ -59,9 +59,9 @@ impl Reader {
         Ok(fields.into())
     }
 
-    fn message(&self, message: &DynamicMessage, depth: usize) -> Result<Value, Unreadable> {
+    fn message(&self, message: &DynamicMessage, depth: usize) -> Result<Value, UnreadableMessage> {
         if depth > DEPTH_MAX {
-            return Err(Unreadable::Depth);
+            return Err(UnreadableMessage::Depth);
         }
         if let Some(value) = self.well_known(message, depth)? {
             return Ok(value);
@@ -74,7 +74,7 @@ impl Reader {
     }
 
     /// Messages that JSON has a form of its own for.
-    fn well_known(&self, message: &DynamicMessage, depth: usize) -> Result<Option<Value>, Unreadable> {
+    fn well_known(&self, message: &DynamicMessage, depth: usize) -> Result<Option<Value>, UnreadableMessage> {
         let kind = message.descriptor();
         Ok(Some(match kind.full_name() {
             ANY => {
@@ -102,13 +102,18 @@ impl Reader {
         kind: &MessageDescriptor,
         message: &DynamicMessage,
         depth: usize,
-    ) -> Result<Option<Value>, Unreadable> {
+    ) -> Result<Option<Value>, UnreadableMessage> {
         let is_wrapper = kind.full_name().strip_prefix(WRAPPERS).is_some_and(|name| name.ends_with("Value"));
         let Some(field) = kind.get_field_by_name("value").filter(|_| is_wrapper) else { return Ok(None) };
         self.value(&field, &message.get_field(&field), depth).map(Some)
     }
 
-    fn value(&self, field: &FieldDescriptor, value: &prost_reflect::Value, depth: usize) -> Result<Value, Unreadable> {
+    fn value(
+        &self,
+        field: &FieldDescriptor,
+        value: &prost_reflect::Value,
+        depth: usize,
+    ) -> Result<Value, UnreadableMessage> {
         use prost_reflect::Value as Of;
         Ok(match value {
             Of::Bool(value) => json!(value),
@@ -136,13 +141,13 @@ impl Reader {
         field: &FieldDescriptor,
         entries: &std::collections::HashMap<MapKey, prost_reflect::Value>,
         depth: usize,
-    ) -> Result<Value, Unreadable> {
+    ) -> Result<Value, UnreadableMessage> {
         let Kind::Message(entry) = field.kind() else { return Ok(Value::Null) };
         let of_value = entry.map_entry_value_field();
         let mut sorted: Vec<_> = entries.iter().map(|(key, value)| (key_text(key), value)).collect();
         sorted.sort_by(|(one, _), (other, _)| one.cmp(other));
         let shown = sorted.into_iter().map(|(key, value)| Ok((key, self.value(&of_value, value, depth)?)));
-        Ok(shown.collect::<Result<Map<_, _>, Unreadable>>()?.into())
+        Ok(shown.collect::<Result<Map<_, _>, UnreadableMessage>>()?.into())
     }
 }
 
@@ -185,7 +190,7 @@ mod tests {
     use crate::proto::envoy::config::route::v3::RouteConfiguration;
 
     fn read(url: &str, bytes: &[u8]) -> Value {
-        Reader::default().read(url, bytes).expect("readable")
+        MessageReader::default().read(url, bytes).expect("readable")
     }
 
     fn bytes_of(hex: &str) -> Vec<u8> {
@@ -240,9 +245,9 @@ mod tests {
 
     #[test]
     fn what_cannot_be_read_is_an_error() {
-        let reader = Reader::default();
-        assert!(matches!(reader.read("type.googleapis.com/no.Such", b""), Err(Unreadable::Type(_))));
+        let reader = MessageReader::default();
+        assert!(matches!(reader.read("type.googleapis.com/no.Such", b""), Err(UnreadableMessage::Type(_))));
         let url = format!("type.googleapis.com/{}", Cluster::full_name());
-        assert!(matches!(reader.read(&url, b"\xff"), Err(Unreadable::Bytes(_))));
+        assert!(matches!(reader.read(&url, b"\xff"), Err(UnreadableMessage::Bytes(_))));
     }
 }

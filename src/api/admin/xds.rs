@@ -21,7 +21,7 @@ use crate::openapi::Param;
 use crate::raft::node::Node;
 use crate::subscribers::Applied;
 use crate::subscribers::fleet::{FleetRelease, FleetResource, FleetType};
-use crate::xds::json::Reader;
+use crate::xds::json::MessageReader;
 
 const DOC: Doc = Doc::new("xDS");
 
@@ -181,7 +181,7 @@ pub(crate) async fn dump_of(node: &Node, node_id: &str, page: &Page) -> ApiResul
     let Fleet { resources, left_out, silent, .. } = found;
     let amount = resources.len() as u64 + left_out;
     let resources: Vec<_> = resources.into_iter().map(Arc::new).collect();
-    let reader = Reader::default();
+    let reader = MessageReader::default();
     Ok(answer(&Listed::cut(resources.iter(), page), (amount, left_out, silent), |one| resource_view(&reader, one)))
 }
 
@@ -215,7 +215,7 @@ fn type_view(one: &FleetType) -> TypeView<'_> {
     }
 }
 
-fn resource_view<'a>(reader: &Reader, one: &'a MemberResource) -> ResourceView<'a> {
+fn resource_view<'a>(reader: &MessageReader, one: &'a MemberResource) -> ResourceView<'a> {
     let MemberResource { node, resource, .. } = one;
     let FleetResource { kind, name, version, has_version, applied, message, releases, bytes } = resource;
     let release = |of: &'a FleetRelease| ReleaseView {
@@ -240,7 +240,7 @@ fn resource_view<'a>(reader: &Reader, one: &'a MemberResource) -> ResourceView<'
 }
 
 /// The message, or why it cannot be shown: a node of another version may send fields that this one does not know.
-fn shown(reader: &Reader, kind: &str, bytes: &[u8]) -> Value {
+fn shown(reader: &MessageReader, kind: &str, bytes: &[u8]) -> Value {
     let kind = ResourceType::ALL.into_iter().find(|one| one.label() == kind);
     let read = kind.map(|kind| reader.read(kind.type_url(), bytes));
     match read {
