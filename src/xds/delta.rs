@@ -8,6 +8,7 @@ use super::books::{Books, Event, Fault, Portion, not_found, packed, size_of};
 use super::ledger::{Moment, Named, Sending};
 use super::machine::Machine;
 use super::subscription::Changed;
+use crate::model::limits;
 use crate::model::mesh::Dialect;
 use crate::model::mesh::resource::{ResourceType, Version};
 use crate::proto::envoy::config::core::v3::Node;
@@ -16,6 +17,9 @@ use crate::proto::envoy::service::discovery::v3::{DeltaDiscoveryRequest, DeltaDi
 /// A delta stream.
 pub(super) struct Delta {
     books: Books,
+    /// Clusters that were sent before the first question for endpoints: who comes back has these, and is to get them
+    /// behind their clusters all the same.
+    early: Vec<Named>,
 }
 
 impl Machine for Delta {
@@ -24,7 +28,7 @@ impl Machine for Delta {
     const IS_DELTA: bool = true;
 
     fn new(dialect: Dialect, control_plane: Arc<str>) -> Delta {
-        Delta { books: Books::new(dialect, control_plane) }
+        Delta { books: Books::new(dialect, control_plane), early: Vec::new() }
     }
 
     fn books(&self) -> &Books {
@@ -61,7 +65,11 @@ impl Machine for Delta {
         self.owe(kind, changed);
         if is_first {
             self.books.ledger_mut(kind).is_begun = true;
-            self.adopt(kind, request.initial_resource_versions.into_iter().collect(), view);
+            self.adopt(kind, request.initial_resource_versions, view);
+        }
+        if is_first && kind == ResourceType::Endpoints {
+            let early = std::mem::take(&mut self.early);
+            self.owe_endpoints(&early);
         }
         Ok(())
     }
@@ -106,24 +114,39 @@ impl Delta {
         }
     }
 
+    /// Owes the endpoints of clusters that changed, which a proxy waits for and does not ask for.
+    fn owe_endpoints(&mut self, clusters: &[Named]) {
+        if self.books.ledger(ResourceType::Endpoints).is_begun {
+            let behind = self.books.endpoints_of(clusters);
+            self.books.ledger_mut(ResourceType::Endpoints).owe(behind);
+        } else {
+            self.early.extend_from_slice(clusters);
+        }
+    }
+
     /// Takes over what a client has from another stream: what is equal is not sent, what is gone is removed.
     fn adopt(&mut self, kind: ResourceType, versions: BTreeMap<String, String>, view: &dyn View) {
         let ledger = self.books.ledger_mut(kind);
         let all = ledger.subscription.is_wildcard().then(|| view.all(kind));
+        let (mut strange, mut strange_bytes) = (0, 0);
         for (name, version) in versions {
             let of_all = all.as_ref().and_then(|all| all.get_key_value(name.as_str()));
-            let is_named = ledger.subscription.has(&name);
-            let of_name = || is_named.then(|| view.get(kind, &name)).flatten();
-            let found = of_all.map(|(_, resource)| resource.clone()).or_else(of_name);
-            let key: Arc<str> = match of_all {
-                Some((key, _)) => key.clone(),
-                None => name.as_str().into(),
+            let own = ledger.subscription.names().get(name.as_str()).cloned();
+            let now = match of_all {
+                Some((_, resource)) => Some(resource.clone()),
+                None => own.as_ref().and_then(|name| view.get(kind, name)),
             };
-            match found {
-                Some(resource) => drop(ledger.adopt(&key, version.parse().ok(), &resource)),
-                None if is_named || all.is_some() => ledger.owe([key]),
-                None => {}
-            }
+            let Some(key) = own.or_else(|| of_all.map(|(name, _)| name.clone())) else {
+                strange += 1;
+                strange_bytes += name.len();
+                // Nobody has so much of what is not there any more.
+                let is_bearable = strange <= limits::XDS_NAMES_MAX && strange_bytes <= limits::XDS_NAMES_BYTES_MAX;
+                if all.is_some() && is_bearable {
+                    ledger.adopt(&name.as_str().into(), version.parse().ok(), None);
+                }
+                continue;
+            };
+            ledger.adopt(&key, version.parse().ok(), now);
         }
     }
 
@@ -149,8 +172,7 @@ impl Delta {
         let given = if portion.is_complete { portion.look.take_shown() } else { None };
         let Portion { changed, gone, .. } = portion;
         if kind == ResourceType::Cluster {
-            let behind = self.books.endpoints_of(&changed);
-            self.books.ledger_mut(ResourceType::Endpoints).owe(behind);
+            self.owe_endpoints(&changed);
         }
         let sending = Sending { nonce, changed, gone, given, is_whole: false };
         self.books.ledger_mut(kind).sent(sending, moment.now);

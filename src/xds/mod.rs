@@ -21,6 +21,10 @@ mod questions;
 mod session;
 mod sotw;
 mod subscription;
+#[cfg(test)]
+mod testing;
+#[cfg(test)]
+mod tests;
 mod view;
 mod world;
 

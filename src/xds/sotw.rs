@@ -1,13 +1,14 @@
 //! State of the world: each request of a type has all names that are asked for, and each response for listeners and
 //! clusters all there is of them.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use super::View;
 use super::books::{Books, Event, Fault, Portion, hash_of, in_order, not_found, packed, size_of};
 use super::ledger::{Moment, Sending};
 use super::machine::Machine;
-use super::subscription::Changed;
+use super::subscription::{Changed, WILDCARD};
 use crate::model::mesh::Dialect;
 use crate::model::mesh::resource::{ResourceType, Resources, Version};
 use crate::proto::envoy::config::core::v3::Node;
@@ -56,7 +57,7 @@ impl Machine for Sotw {
             return self.begin(kind, &request, view);
         }
         if request.response_nonce != nonce_text(ledger.last_nonce) {
-            self.pass_over(kind);
+            self.pass_over(kind, &request.resource_names);
             return Ok(());
         }
         let was_under_way = ledger.is_under_way();
@@ -106,13 +107,28 @@ impl Sotw {
         changed
     }
 
-    /// Passes over a request that was sent before the last response came. A proxy that asked for the endpoints of
-    /// changed clusters with it does not ask again.
-    fn pass_over(&mut self, kind: ResourceType) {
-        if kind == ResourceType::Endpoints {
-            let behind = std::mem::take(&mut self.behind);
-            self.books.ledger_mut(kind).owe(behind);
+    /// Passes over a request that was sent before the last response came: its names come again. What does not come
+    /// again is made up for: a proxy's question for the endpoints of changed clusters, and that names were dropped for a
+    /// moment, whose resources the client has not kept.
+    fn pass_over(&mut self, kind: ResourceType, names: &[String]) {
+        let listed: BTreeSet<&str> = names.iter().map(String::as_str).collect();
+        let subscription = &self.books.ledger(kind).subscription;
+        let dropped = subscription.names().iter().filter(|name| !listed.contains(&***name));
+        let mut dropped: Vec<_> = dropped.cloned().collect();
+        let is_all_dropped = subscription.is_wildcard() && !listed.is_empty() && !listed.contains(WILDCARD);
+        match kind {
+            ResourceType::Endpoints => dropped.append(&mut self.behind),
+            // Clusters that were dropped are new to the client when they come again.
+            ResourceType::Cluster if is_all_dropped || !dropped.is_empty() => self.all_behind(),
+            _ => {}
         }
+        if !kind.is_whole() {
+            self.books.ledger_mut(kind).owe(dropped);
+        }
+    }
+
+    fn all_behind(&mut self) {
+        self.behind = self.books.ledger(ResourceType::Endpoints).subscription.names().iter().cloned().collect();
     }
 
     fn owe(&mut self, kind: ResourceType, changed: Changed) {

@@ -1,0 +1,209 @@
+//! What is due: the differences between what was given and what there is.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use imbl::ordmap::DiffItem;
+
+use super::super::View;
+use super::{Ledger, Named};
+use crate::model::mesh::resource::{Resource, ResourceType, Resources};
+
+/// Names that are looked up one by one whenever something changes.
+const NAMES_LOOKED_UP_MAX: usize = 64;
+
+/// Differences between what was given and what there is.
+#[derive(Default)]
+pub(in crate::xds) struct Look {
+    pub(in crate::xds) changed: BTreeMap<Arc<str>, Arc<Resource>>,
+    /// Names that are not there, and that the client was not told about.
+    pub(in crate::xds) gone: BTreeSet<Arc<str>>,
+    /// Equal bytes, made of other releases.
+    equal: Vec<Named>,
+    /// All that a wildcard shows.
+    shown: Option<Resources>,
+    /// All there is, where many names are asked for.
+    all: Option<Resources>,
+}
+
+/// All there was at a look that found nothing due, for a stream that asks for many names.
+pub(super) struct Seen {
+    all: Resources,
+    /// Names asked for that were not among all.
+    outside: BTreeSet<Arc<str>>,
+}
+
+impl Ledger {
+    /// Finds what is due.
+    pub(in crate::xds) fn look(&self, view: &dyn View) -> Look {
+        let mut look = Look::default();
+        let all = self.subscription.is_wildcard().then(|| view.all(self.kind));
+        if let Some(all) = &all {
+            self.compare_all(all, &mut look);
+        }
+        if all.is_none() && self.has_many_names() {
+            self.compare_many(view, &mut look);
+            self.add_owed(None, view, &mut look);
+            return look;
+        }
+        let mut shown = all.clone();
+        for name in self.subscription.names() {
+            if all.as_ref().is_some_and(|all| all.contains_key(name)) {
+                continue;
+            }
+            let found = view.get(self.kind, name);
+            if let (Some(shown), Some(resource)) = (&mut shown, &found) {
+                shown.insert(name.clone(), resource.clone());
+            }
+            self.compare_any(name, found, &mut look);
+        }
+        self.add_owed(all.as_ref(), view, &mut look);
+        look.shown = shown;
+        look
+    }
+
+    /// True if so many names are asked for that they are not looked up one by one.
+    fn has_many_names(&self) -> bool {
+        self.kind == ResourceType::Endpoints && self.subscription.names().len() > NAMES_LOOKED_UP_MAX
+    }
+
+    /// Compares names with all there is: since the last look only those that changed, and those that are not among all.
+    fn compare_many(&self, view: &dyn View, look: &mut Look) {
+        let all = view.all(self.kind);
+        let find = |name: &Arc<str>| all.get(name).cloned().or_else(|| view.get(self.kind, name));
+        match &self.seen {
+            None => self.subscription.names().iter().for_each(|name| self.compare_any(name, find(name), look)),
+            Some(seen) => {
+                let changed = seen.all.diff(&all).map(|item| name_of(&item).clone());
+                let changed = changed.filter(|name| self.subscription.has(name));
+                let outside = seen.outside.iter().cloned();
+                changed.chain(outside).for_each(|name| self.compare_any(&name, find(&name), look));
+            }
+        }
+        look.all = Some(all);
+    }
+
+    fn compare_any(&self, name: &Arc<str>, found: Option<Arc<Resource>>, look: &mut Look) {
+        match found {
+            Some(resource) => self.compare(name, resource, look),
+            None if self.absent.contains(name) => {}
+            None => drop(look.gone.insert(name.clone())),
+        }
+    }
+
+    fn compare_all(&self, all: &Resources, look: &mut Look) {
+        if all.ptr_eq(&self.given) {
+            return;
+        }
+        for item in self.given.diff(all) {
+            match item {
+                DiffItem::Add(name, resource) => drop(look.changed.insert(name.clone(), resource.clone())),
+                DiffItem::Update { new: (name, resource), .. } => self.compare(name, resource.clone(), look),
+                // A name that is asked for besides is looked up by itself.
+                DiffItem::Remove(name, _) if self.subscription.has(name) => {}
+                DiffItem::Remove(name, _) => drop(look.gone.insert(name.clone())),
+            }
+        }
+    }
+
+    fn compare(&self, name: &Arc<str>, resource: Arc<Resource>, look: &mut Look) {
+        match self.given.get(name) {
+            Some(given) if Arc::ptr_eq(given, &resource) => {}
+            Some(given) if !resource.differs(given) => look.equal.push(Named { name: name.clone(), resource }),
+            _ => drop(look.changed.insert(name.clone(), resource)),
+        }
+    }
+
+    fn add_owed(&self, all: Option<&Resources>, view: &dyn View, look: &mut Look) {
+        for name in &self.owed {
+            if look.changed.contains_key(name) {
+                continue;
+            }
+            let of_all = all.and_then(|all| all.get(name).cloned());
+            let found = of_all.or_else(|| self.subscription.has(name).then(|| view.get(self.kind, name)).flatten());
+            match found {
+                Some(resource) => drop(look.changed.insert(name.clone(), resource)),
+                None if all.is_some() || self.subscription.has(name) => drop(look.gone.insert(name.clone())),
+                None => {}
+            }
+        }
+    }
+
+    /// All resources that are asked for and there.
+    pub(in crate::xds) fn shown(&self, look: &mut Look, view: &dyn View) -> Resources {
+        look.shown.take().unwrap_or_else(|| {
+            let names = self.subscription.names().iter();
+            names.filter_map(|name| Some((name.clone(), view.get(self.kind, name)?))).collect()
+        })
+    }
+
+    /// Notes that nothing is due: what was given is what is shown, made of the newest releases.
+    pub(in crate::xds) fn settle(&mut self, look: Look) {
+        self.owed.clear();
+        self.refresh(look.equal);
+        if let Some(all) = look.all {
+            self.see(all);
+        }
+        let Some(shown) = look.shown else { return };
+        if shown.ptr_eq(&self.given) {
+            return;
+        }
+        self.given = shown;
+        self.is_news = true;
+        if self.lacks.is_empty() {
+            self.delivered.has = self.given.clone();
+        }
+    }
+
+    /// Notes what the names asked for were compared with; nothing of it is due.
+    fn see(&mut self, all: Resources) {
+        let names = self.subscription.names();
+        let Some(seen) = &mut self.seen else {
+            let outside = names.iter().filter(|name| !all.contains_key(*name)).cloned().collect();
+            self.seen = Some(Seen { all, outside });
+            return;
+        };
+        for item in seen.all.diff(&all) {
+            let name = name_of(&item);
+            if matches!(item, DiffItem::Remove(..)) && names.contains(name) {
+                seen.outside.insert(name.clone());
+            } else {
+                seen.outside.remove(name);
+            }
+        }
+        seen.all = all;
+    }
+
+    /// Takes over resources whose bytes the client was given already.
+    pub(in crate::xds) fn refresh(&mut self, equal: Vec<Named>) {
+        for Named { name, resource } in equal {
+            if let Some(has) = self.delivered.has.get_mut(&name).filter(|has| !resource.differs(has)) {
+                *has = resource.clone();
+            }
+            self.given.insert(name, resource);
+            self.is_news = true;
+        }
+    }
+}
+
+impl Look {
+    pub(in crate::xds) fn is_nothing(&self) -> bool {
+        self.changed.is_empty() && self.gone.is_empty()
+    }
+
+    /// Takes what is equal out of it.
+    pub(in crate::xds) fn take_equal(&mut self) -> Vec<Named> {
+        std::mem::take(&mut self.equal)
+    }
+
+    /// All that a wildcard shows.
+    pub(in crate::xds) fn take_shown(&mut self) -> Option<Resources> {
+        self.shown.take()
+    }
+}
+
+fn name_of<'a>(item: &DiffItem<'a, 'a, Arc<str>, Arc<Resource>>) -> &'a Arc<str> {
+    match item {
+        DiffItem::Add(name, _) | DiffItem::Update { new: (name, _), .. } | DiffItem::Remove(name, _) => name,
+    }
+}

@@ -1,0 +1,138 @@
+//! A node's resources made up for tests: a view that changes by hand, and a source over it.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use bytes::Bytes;
+use parking_lot::Mutex;
+use tokio::sync::watch;
+
+use super::{Client, Source, View};
+use crate::model::mesh::resource::{Resource, ResourceType, Resources, Version};
+
+/// Resources whose names begin so are found by name alone.
+pub(crate) const HIDDEN: &str = "hidden/";
+const REACH: Duration = Duration::from_secs(2);
+
+/// Resources of a node.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct World {
+    pub(crate) index: u64,
+    shown: [Resources; 4],
+    hidden: [Resources; 4],
+}
+
+impl World {
+    /// Puts a resource there: a change of the log.
+    pub(crate) fn put(&mut self, kind: ResourceType, name: &str, content: &str) {
+        self.put_naming(kind, name, content, &[]);
+    }
+
+    /// Puts a resource there that names clusters.
+    pub(crate) fn put_naming(&mut self, kind: ResourceType, name: &str, content: &str, clusters: &[&str]) {
+        self.index += 1;
+        let bytes = Bytes::from(format!("{name}={content}"));
+        let hash = bytes
+            .iter()
+            .fold(0xcbf2_9ce4_8422_2325, |hash: u64, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3));
+        let resource = Resource {
+            kind,
+            name: name.into(),
+            version: Version { index: self.index, hash },
+            bytes,
+            releases: Vec::new(),
+            clusters: clusters.iter().map(|cluster| (*cluster).into()).collect(),
+        };
+        self.map(kind, name).insert(name.into(), Arc::new(resource));
+    }
+
+    pub(crate) fn remove(&mut self, kind: ResourceType, name: &str) {
+        self.index += 1;
+        self.map(kind, name).remove(name);
+    }
+
+    /// Sets the index of all resources: another node on the way to the same state.
+    pub(crate) fn rebuilt(&self) -> World {
+        let mut again = World { index: self.index, ..World::default() };
+        for (kind, maps) in ResourceType::ALL.into_iter().zip(self.shown.iter().zip(&self.hidden)) {
+            for resource in maps.0.values().chain(maps.1.values()) {
+                let copy = Arc::new(Resource::clone(resource));
+                again.map(kind, &resource.name.clone()).insert(resource.name.clone(), copy);
+            }
+        }
+        again
+    }
+
+    fn map(&mut self, kind: ResourceType, name: &str) -> &mut Resources {
+        let maps = if name.starts_with(HIDDEN) { &mut self.hidden } else { &mut self.shown };
+        &mut maps[kind.index()]
+    }
+}
+
+impl View for World {
+    fn applied_index(&self) -> u64 {
+        self.index
+    }
+
+    fn all(&self, kind: ResourceType) -> Resources {
+        self.shown[kind.index()].clone()
+    }
+
+    fn get(&self, kind: ResourceType, name: &str) -> Option<Arc<Resource>> {
+        let maps = if name.starts_with(HIDDEN) { &self.hidden } else { &self.shown };
+        maps[kind.index()].get(name).cloned()
+    }
+}
+
+/// A node whose resources are a [`World`].
+pub(crate) struct FakeSource {
+    world: Mutex<World>,
+    changes: watch::Sender<u64>,
+    is_ready: AtomicBool,
+}
+
+impl FakeSource {
+    pub(crate) fn of(world: World) -> Arc<FakeSource> {
+        let (changes, is_ready) = (watch::Sender::new(0), AtomicBool::new(true));
+        Arc::new(FakeSource { world: Mutex::new(world), changes, is_ready })
+    }
+
+    pub(crate) fn change(&self, change: impl FnOnce(&mut World)) {
+        change(&mut self.world.lock());
+        self.changes.send_modify(|count| *count += 1);
+    }
+
+    pub(crate) fn set_ready(&self, is_ready: bool) {
+        self.is_ready.store(is_ready, Ordering::Relaxed);
+    }
+
+    pub(crate) fn world(&self) -> World {
+        self.world.lock().clone()
+    }
+}
+
+impl Source for FakeSource {
+    type View<'a> = World;
+
+    fn is_ready(&self) -> bool {
+        self.is_ready.load(Ordering::Relaxed)
+    }
+
+    fn view(&self, _: &Client) -> World {
+        self.world()
+    }
+
+    fn changes(&self) -> watch::Receiver<u64> {
+        self.changes.subscribe()
+    }
+
+    async fn reach(&self, index: u64) -> bool {
+        let mut changes = self.changes.subscribe();
+        let is_here = || self.world.lock().index >= index;
+        let reached = async { while !is_here() && changes.changed().await.is_ok() {} };
+        // Out of time says the same as not there.
+        let _ = tokio::time::timeout(REACH, reached).await;
+        is_here()
+    }
+}

@@ -1,0 +1,84 @@
+mod client;
+mod delta;
+mod model;
+mod session;
+mod sotw;
+
+use std::fmt::Display;
+
+use tokio::time::Instant;
+
+use super::books::Books;
+use super::ledger::Moment;
+use super::testing::World;
+use crate::model::mesh::resource::ResourceType;
+use crate::model::time::Timestamp;
+use crate::proto::Any;
+use crate::proto::envoy::service::discovery::v3::ResourceError;
+use crate::proto::google::rpc::Status;
+
+const CDS: ResourceType = ResourceType::Cluster;
+const EDS: ResourceType = ResourceType::Endpoints;
+const LDS: ResourceType = ResourceType::Listener;
+const RDS: ResourceType = ResourceType::Route;
+
+fn moment(now: Instant) -> Moment {
+    Moment { now, time: Timestamp(1_000) }
+}
+
+fn strings(names: &str) -> Vec<String> {
+    names.split_whitespace().map(str::to_owned).collect()
+}
+
+fn refusal(message: &str) -> Status {
+    Status { code: 3, message: message.to_owned(), details: Vec::new() }
+}
+
+/// A response in short: type, `NAME=CONTENT` of its resources, `-NAME` of what is removed, `?NAME` of what is not there.
+fn in_short(type_url: &str, resources: &[&Any], removed: &[String], errors: &[ResourceError]) -> String {
+    let label: Option<&str> = ResourceType::of_url(type_url).map(ResourceType::label);
+    let kind = label.unwrap_or(type_url);
+    let mut words = vec![kind.to_owned()];
+    for resource in resources {
+        assert_eq!(resource.type_url, type_url, "a resource is of the type of its response");
+        words.push(String::from_utf8_lossy(&resource.value).into_owned());
+    }
+    words.extend(removed.iter().map(|name| format!("-{name}")));
+    for error in errors {
+        let (name, status) = (error.resource_name.as_ref(), error.error_detail.as_ref());
+        let (name, status) = (name.expect("a name"), status.expect("a reason"));
+        assert!(status.code == 5 && !status.message.is_empty());
+        words.push(format!("?{}", name.name));
+    }
+    words.join(" ")
+}
+
+/// What a client has of a type, and what it refused, as the register tells it.
+fn told(books: &Books, kind: ResourceType) -> String {
+    let delivered = books.ledger(kind).delivered();
+    let text = |words: &mut dyn Iterator<Item = String>| words.collect::<Vec<_>>().join(" ");
+    let has = text(&mut delivered.has.values().map(|found| String::from_utf8_lossy(&found.bytes).into_owned()));
+    match &delivered.refused {
+        None => has,
+        Some(refused) => {
+            let refused = text(&mut refused.resources.iter().map(|(name, _): &(_, _)| shown(name)));
+            format!("{has} refused {refused}")
+        }
+    }
+}
+
+fn shown(text: &impl Display) -> String {
+    text.to_string()
+}
+
+/// Two services with everything that proxies ask for.
+fn two_services() -> World {
+    let mut world = World::default();
+    for name in ["s/a", "s/b"] {
+        world.put(CDS, name, "1");
+        world.put(EDS, name, "1");
+        world.put_naming(RDS, name, "1", &[name]);
+        world.put(LDS, name, "1");
+    }
+    world
+}

@@ -1,0 +1,248 @@
+//! Streams with their driver, in paused time.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::stream;
+use tokio::sync::mpsc;
+use tokio::task::JoinHandle;
+use tokio::time::{Instant, advance, timeout};
+use tokio_stream::wrappers::UnboundedReceiverStream;
+use tokio_util::sync::CancellationToken;
+
+use super::super::testing::FakeSource;
+use super::super::{Context, End, Peer, Session};
+use super::*;
+use crate::metrics::Metrics;
+use crate::model::grant::ReadScope;
+use crate::origin::Origin;
+use crate::proto::envoy::config::core::v3::Node;
+use crate::proto::envoy::service::discovery::v3::{DeltaDiscoveryRequest, DiscoveryRequest, DiscoveryResponse};
+use crate::subscribers::Subscribers;
+
+const SHORT: Duration = Duration::from_millis(10);
+
+struct Bench {
+    source: Arc<FakeSource>,
+    session: Arc<Session<FakeSource>>,
+    subscribers: Arc<Subscribers>,
+    metrics: Arc<Metrics>,
+    shutdown: CancellationToken,
+}
+
+struct Client {
+    requests: mpsc::UnboundedSender<Result<DiscoveryRequest, ()>>,
+    responses: mpsc::Receiver<DiscoveryResponse>,
+    served: JoinHandle<End>,
+}
+
+impl Bench {
+    fn new(world: World) -> Bench {
+        Bench::aging(world, None)
+    }
+
+    fn aging(world: World, max_age: Option<Duration>) -> Bench {
+        let (source, subscribers) = (FakeSource::of(world), Arc::<Subscribers>::default());
+        let (metrics, shutdown) = (Arc::new(Metrics::new().expect("metrics")), CancellationToken::new());
+        let context = Context {
+            subscribers: subscribers.clone(),
+            metrics: metrics.clone(),
+            node: "n1".to_owned(),
+            max_age,
+            shutdown: shutdown.clone(),
+            clock: Arc::new(|| Timestamp(7)),
+        };
+        let session = Arc::new(Session::new(source.clone(), context));
+        Bench { source, session, subscribers, metrics, shutdown }
+    }
+
+    fn connect(&self) -> Client {
+        let (requests, incoming) = mpsc::unbounded_channel();
+        let (outgoing, responses) = mpsc::channel(1);
+        let session = self.session.clone();
+        let served = async move { session.serve_sotw(peer(), UnboundedReceiverStream::new(incoming), outgoing).await };
+        Client { requests, responses, served: tokio::spawn(served) }
+    }
+
+    fn series(&self, line: &str) -> bool {
+        String::from_utf8(self.metrics.render()).expect("text").lines().any(|found| found == line)
+    }
+}
+
+impl Client {
+    fn ask(&self, kind: ResourceType, names: &str, nonce: &str) {
+        self.send(DiscoveryRequest { response_nonce: nonce.to_owned(), ..request(kind, names) });
+    }
+
+    fn send(&self, request: DiscoveryRequest) {
+        self.requests.send(Ok(request)).expect("an open stream");
+    }
+
+    async fn next(&mut self) -> Option<String> {
+        let response = timeout(SHORT, self.responses.recv()).await.ok()??;
+        let resources: Vec<_> = response.resources.iter().collect();
+        let told = in_short(&response.type_url, &resources, &[], &response.resource_errors);
+        Some(format!("{} {told}", response.nonce))
+    }
+}
+
+fn peer() -> Peer {
+    Peer { address: None, origin: Origin::UNKNOWN, read_scope: ReadScope::Everything }
+}
+
+fn request(kind: ResourceType, names: &str) -> DiscoveryRequest {
+    let node = Node { id: "p-1".to_owned(), user_agent_name: "envoy".to_owned(), ..Node::default() };
+    DiscoveryRequest {
+        type_url: kind.type_url().to_owned(),
+        resource_names: strings(names),
+        node: Some(node),
+        ..Default::default()
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_change_goes_out_and_the_register_knows_of_it() {
+    let bench = Bench::new(two_services());
+    let mut client = bench.connect();
+    client.ask(CDS, "", "");
+    assert_eq!(client.next().await.as_deref(), Some("1 cds s/a=1 s/b=1"));
+    let entry = bench.subscribers.streams().all().remove(0);
+    assert_eq!(
+        (entry.client.node_id.as_str(), entry.client.since, entry.client.is_delta),
+        ("p-1", Timestamp(7), false)
+    );
+    let delivered = entry.delivered(CDS);
+    assert!(delivered.is_subscribed && delivered.under_way.is_some() && delivered.has.is_empty());
+    assert!(bench.series("thuban_xds_streams{client=\"envoy\",type=\"cds\"} 1"));
+    client.ask(CDS, "", "1");
+    assert_eq!(client.next().await, None);
+    let delivered = entry.delivered(CDS);
+    assert!(delivered.under_way.is_none() && delivered.has.len() == 2);
+    bench.source.change(|world| world.put(CDS, "s/a", "2"));
+    assert_eq!(client.next().await.as_deref(), Some("2 cds s/a=2 s/b=1"));
+    client.send(DiscoveryRequest {
+        response_nonce: "2".to_owned(),
+        error_detail: Some(refusal(&format!("s/a: {}", "é".repeat(5000)))),
+        ..request(CDS, "")
+    });
+    assert_eq!(client.next().await, None);
+    let refused = entry.delivered(CDS).refused.expect("refused");
+    assert_eq!((refused.at, refused.resources.len()), (Timestamp(7), 1));
+    assert!(refused.message.len() <= 4096 && refused.message.len() > 4090);
+    assert!(bench.series("thuban_xds_nacks_total{client=\"envoy\",type=\"cds\"} 1"));
+    assert!(bench.series("thuban_xds_responses_total{client=\"envoy\",type=\"cds\"} 2"));
+    drop(client.requests);
+    assert_eq!(client.served.await.expect("served"), End::Closed);
+    assert!(bench.subscribers.streams().all().is_empty());
+    assert!(bench.series("thuban_xds_streams{client=\"envoy\",type=\"cds\"} 0"));
+}
+
+/// Trap 44.
+#[tokio::test(start_paused = true)]
+async fn who_reads_nothing_gets_the_newest_state_later() {
+    let bench = Bench::new(two_services());
+    let mut client = bench.connect();
+    for kind in [CDS, EDS] {
+        client.ask(kind, if kind == CDS { "" } else { "s/a" }, "");
+    }
+    for round in 2..100 {
+        bench.source.change(|world| world.put(EDS, "s/a", &round.to_string()));
+        advance(Duration::from_millis(1)).await;
+        assert_eq!(client.responses.len(), 1);
+    }
+    assert_eq!(client.next().await.as_deref(), Some("1 cds s/a=1 s/b=1"));
+    assert_eq!(client.next().await.as_deref(), Some("2 eds s/a=99"));
+    assert_eq!(client.next().await, None);
+}
+
+#[tokio::test(start_paused = true)]
+async fn routes_wait_five_seconds_at_most() {
+    let bench = Bench::new(two_services());
+    let mut client = bench.connect();
+    client.ask(CDS, "", "");
+    assert_eq!(client.next().await.as_deref(), Some("1 cds s/a=1 s/b=1"));
+    let began = Instant::now();
+    client.ask(RDS, "s/a", "");
+    let response = client.responses.recv().await.expect("in the end");
+    assert_eq!(response.type_url, RDS.type_url());
+    assert!(began.elapsed() >= Duration::from_secs(5) && began.elapsed() < Duration::from_millis(5_020));
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_has_seen_more_is_waited_for_and_then_sent_away() {
+    let bench = Bench::new(two_services());
+    let named = |index: u64| DiscoveryRequest { version_info: format!("{index}-00000000000000ab"), ..request(CDS, "") };
+    let ahead = bench.source.world().index + 1;
+    let mut client = bench.connect();
+    client.send(named(ahead));
+    assert_eq!(client.next().await, None);
+    bench.source.change(|world| world.put(CDS, "s/a", "2"));
+    assert_eq!(client.next().await.as_deref(), Some("1 cds s/a=2 s/b=1"));
+    let client = bench.connect();
+    client.send(named(ahead + 1));
+    let began = Instant::now();
+    assert_eq!(client.served.await.expect("served"), End::Behind);
+    assert_eq!(began.elapsed().as_secs(), 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn streams_end_when_they_are_old_and_when_the_node_stops() {
+    let hour = Duration::from_secs(3600);
+    let bench = Bench::aging(two_services(), Some(hour));
+    let (silent, client) = (bench.connect(), bench.connect());
+    client.ask(CDS, "", "");
+    for client in [silent, client] {
+        assert_eq!(client.served.await.expect("served"), End::Aged);
+    }
+    let mut ages = Vec::new();
+    for _ in 0..20 {
+        let began = Instant::now();
+        bench.connect().served.await.expect("served");
+        ages.push(began.elapsed());
+    }
+    assert!(ages.iter().all(|age| *age >= hour * 9 / 10 && *age <= hour * 11 / 10 + SHORT), "{ages:?}");
+    ages.dedup();
+    assert!(ages.len() > 5, "not all at once");
+    let (silent, client) = (bench.connect(), bench.connect());
+    client.ask(CDS, "", "");
+    advance(SHORT).await;
+    bench.shutdown.cancel();
+    for client in [silent, client] {
+        assert_eq!(client.served.await.expect("served"), End::Shutdown);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn streams_end_for_what_their_client_does() {
+    let bench = Bench::new(two_services());
+    let client = bench.connect();
+    client.send(DiscoveryRequest::default());
+    assert!(matches!(client.served.await.expect("served"), End::Invalid(_)));
+    let client = bench.connect();
+    let names = (0..10_001).map(|number| format!("s/{number}")).collect();
+    client.send(DiscoveryRequest { resource_names: names, ..request(EDS, "") });
+    assert!(matches!(client.served.await.expect("served"), End::TooMany(_)));
+    let client = bench.connect();
+    client.requests.send(Err(())).expect("open");
+    assert_eq!(client.served.await.expect("served"), End::Closed);
+    let client = bench.connect();
+    drop(client.responses);
+    assert_eq!(client.served.await.expect("served"), End::Closed);
+    bench.source.set_ready(false);
+    assert_eq!(bench.connect().served.await.expect("served"), End::NotReady);
+}
+
+#[tokio::test(start_paused = true)]
+async fn delta_is_served_alike() {
+    let bench = Bench::new(two_services());
+    let first = DeltaDiscoveryRequest { type_url: CDS.type_url().to_owned(), ..Default::default() };
+    let requests = Box::pin(futures_util::StreamExt::chain(stream::iter([Ok::<_, ()>(first)]), stream::pending()));
+    let (outgoing, mut responses) = mpsc::channel(4);
+    let session = bench.session.clone();
+    let served = tokio::spawn(async move { session.serve_delta(peer(), requests, outgoing).await });
+    let response = responses.recv().await.expect("a response");
+    assert_eq!((response.resources.len(), response.nonce.as_str()), (2, "1"));
+    assert!(bench.subscribers.streams().all()[0].client.is_delta);
+    bench.shutdown.cancel();
+    assert_eq!(served.await.expect("served"), End::Shutdown);
+}
