@@ -25,6 +25,7 @@ use crate::offline::fuzzing::read_archive;
 use crate::peer::fuzzing::{Door, read_frame};
 use crate::raft::proposal::{Draft, open, stamp};
 use crate::well_formed;
+use crate::xds::fuzzing::serve_stream;
 
 /// True if an input was taken.
 pub type FuzzEntry = Box<dyn Fn(&[u8]) -> bool>;
@@ -58,6 +59,8 @@ pub const TARGETS: &[FuzzTarget] = &[
     // Commands as members forward them, and as the log has them.
     FuzzTarget { name: "commands", entry: commands, memory: (4096, 16 * MIB) },
     FuzzTarget { name: "rows", entry: || Box::new(read_row), memory: (256, MIB) },
+    // Requests of clients of xDS. A name that is not there is said to be so, in a sentence.
+    FuzzTarget { name: "streams", entry: || Box::new(serve_stream), memory: (1024, 16 * MIB) },
     FuzzTarget { name: "archive", entry: || Box::new(read_archive), memory: (256, 2 * MIB) },
 ];
 

@@ -13,6 +13,8 @@ mod books;
 mod build;
 mod client;
 mod delta;
+#[cfg(any(test, feature = "fuzzing"))]
+pub(crate) mod fuzzing;
 pub mod json;
 mod ledger;
 mod machine;
@@ -21,7 +23,7 @@ mod questions;
 mod session;
 mod sotw;
 mod subscription;
-#[cfg(test)]
+#[cfg(any(test, feature = "fuzzing"))]
 mod testing;
 #[cfg(test)]
 mod tests;

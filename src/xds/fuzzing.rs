@@ -1,0 +1,73 @@
+//! For [`crate::fuzzing`]: what a client of xDS may send on a stream.
+
+use bytes::Bytes;
+use prost::Message;
+use tokio::time::Instant;
+
+use super::client::{Identity, Peer};
+use super::delta::Delta;
+use super::ledger::Moment;
+use super::machine::Machine;
+use super::sotw::Sotw;
+use super::testing::World;
+use crate::model::grant::ReadScope;
+use crate::model::limits;
+use crate::model::mesh::resource::ResourceType;
+use crate::model::time::Timestamp;
+use crate::origin::Origin;
+
+const NAMES: [&str; 3] = ["s/a", "s/b", "hidden/c"];
+/// Types of four, and as many that are not served.
+const RESPONSES_MAX: usize = 4 + limits::XDS_UNKNOWN_TYPES_MAX;
+
+/// A letter for the variant, and requests, each behind its length. Something changes before each of them. True if all
+/// were read and served, and one was answered.
+pub(crate) fn serve_stream(input: &[u8]) -> bool {
+    match input.split_first() {
+        Some((b's', requests)) => serve::<Sotw>(requests),
+        Some((b'd', requests)) => serve::<Delta>(requests),
+        _ => false,
+    }
+}
+
+fn serve<M: Machine<Request: Message + Default>>(input: &[u8]) -> bool {
+    let (mut requests, mut world) = (Bytes::copy_from_slice(input), World::default());
+    let mut machine: Option<M> = None;
+    let (mut number, mut answers) = (0_usize, 0);
+    while !requests.is_empty() {
+        let Ok(request) = M::Request::decode_length_delimited(&mut requests) else { return false };
+        let machine = machine.get_or_insert_with(|| begin(&request));
+        change(&mut world, number);
+        number += 1;
+        let moment = Moment { now: Instant::now(), time: Timestamp(1_000) };
+        machine.named_index(&request);
+        if machine.take(request, &world, moment).is_err() {
+            return false;
+        }
+        let made = std::iter::from_fn(|| machine.next(&world, moment)).take(RESPONSES_MAX + 1).count();
+        assert!(made <= RESPONSES_MAX, "one of a type under way");
+        answers += made;
+        for ledger in machine.books_mut().ledgers_mut() {
+            ledger.news();
+        }
+    }
+    answers > 0
+}
+
+fn begin<M: Machine>(first: &M::Request) -> M {
+    let peer = Peer { address: None, origin: Origin::UNKNOWN, read_scope: ReadScope::Everything };
+    let Identity { client, .. } = Identity::read(M::node(first), &peer);
+    assert!(client.labels.len() <= limits::XDS_LABELS_MAX && client.agent.len() <= limits::AGENT_BYTES_MAX);
+    let bytes: usize = client.labels.iter().map(|(key, value)| key.len() + value.len()).sum();
+    assert!(bytes <= limits::XDS_LABELS_BYTES_MAX);
+    M::new(client.dialect, "thuban fuzz".into())
+}
+
+/// Something changes, by the number of the request alone.
+fn change(world: &mut World, number: usize) {
+    let (name, kind) = (NAMES[number % 3], ResourceType::ALL[number / 2 % 4]);
+    match number % 7 {
+        6 => world.remove(kind, name),
+        _ => world.put_naming(kind, name, &number.to_string(), &NAMES[..number % 3]),
+    }
+}
