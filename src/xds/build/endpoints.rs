@@ -96,10 +96,13 @@ fn endpoint_of(address: IpAddr, instance: &Instance) -> endpoint::LbEndpoint {
     }
 }
 
-/// Localities by priorities without gaps.
+/// Localities by priorities without gaps. A client that goes by the weight of localities spreads it over what is well in
+/// them, so the others count nothing.
 fn localities(classes: BTreeMap<Class<'_>, Vec<endpoint::LbEndpoint>>) -> Vec<endpoint::LocalityLbEndpoints> {
     let weight_of = |class: &Class<'_>, endpoints: &Vec<endpoint::LbEndpoint>| {
-        u64::from(class.weight).saturating_mul(endpoints.len() as u64)
+        let unhealthy = i32::from(core::HealthStatus::Unhealthy);
+        let well = endpoints.iter().filter(|endpoint| endpoint.health_status != unhealthy).count();
+        u64::from(class.weight).saturating_mul(well as u64)
     };
     let total = classes.iter().map(|(class, endpoints)| weight_of(class, endpoints)).fold(0, u64::saturating_add);
     // What a priority weighs together has to fit into 32 bits.
