@@ -65,3 +65,4 @@ mod tls;
 mod traces;
 mod users;
 mod webhooks;
+mod xds;

@@ -217,7 +217,8 @@ async fn made(script: PathBuf, arguments: &[&str], needs: &str) -> String {
     String::from_utf8(output.stdout).expect("a path is text").trim().to_owned()
 }
 
-fn client_file(name: &str) -> PathBuf {
+/// A file under tests/clients.
+pub(crate) fn client_file(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/clients").join(name)
 }
 

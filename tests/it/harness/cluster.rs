@@ -334,7 +334,10 @@ impl Cluster {
             flags.splice(at..at + 2, ["--cluster-secret-file".to_owned(), file.display().to_string()]);
         }
         flags.extend(self.options.iter().cloned());
-        Process::start_in(self.descriptors, &flags, &node.environment, &self.log(id)).await
+        // Not a flag, as nodes of versions before it know none.
+        let mut environment = vec![("THUBAN_GRPC_ADDR".to_owned(), node.ports.grpc.to_string())];
+        environment.extend(node.environment.iter().cloned());
+        Process::start_in(self.descriptors, &flags, &environment, &self.log(id)).await
     }
 
     /// Starts one more node that belongs to no cluster yet; the caller adds it.

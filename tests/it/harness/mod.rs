@@ -5,6 +5,7 @@
 //! prints when it listens. Nothing in here sleeps in the hope that something has happened by then;
 //! [`eventually`] polls a fact and fails with what it saw last.
 
+pub(crate) mod ads;
 mod api;
 pub(crate) mod apollo;
 mod balancer;
@@ -36,7 +37,7 @@ pub(crate) use api::{Answer, Api, http, https};
 pub(crate) use apollo::{Apollo, Polled, signed};
 pub(crate) use balancer::Balancer;
 pub(crate) use beaters::Beaters;
-pub(crate) use clients::{Kind, RealClient, python};
+pub(crate) use clients::{Kind, RealClient, client_file, python};
 pub(crate) use cluster::{ADMIN_PASSWORD, CLUSTER_SECRET, Cluster, member_flags};
 pub(crate) use collector::{Collector, Mood, Span};
 pub(crate) use command::{Done, run};
@@ -47,7 +48,7 @@ pub(crate) use links::{ThinLink, linked};
 pub(crate) use load::{Attempt, Journal, Load, Outcome};
 pub(crate) use pki::Pki;
 pub(crate) use ports::Ports;
-pub(crate) use process::{Exited, Process, binary, thuban};
+pub(crate) use process::{Exited, Process, binary, tail, thuban};
 pub(crate) use raw::{Raw, RawAnswer};
 pub(crate) use receiver::{Posted, Receiver};
 pub(crate) use wait::{eventually, percentile, report, setting};

@@ -11,23 +11,24 @@ const FIRST: u16 = 20_000;
 /// Linux gives outgoing connections ports from 32768 up.
 const LAST: u16 = 32_000;
 
-/// The three addresses of a node, all on the loopback interface.
+/// The addresses of a node, all on the loopback interface.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Ports {
     pub(crate) api: SocketAddr,
     pub(crate) compat: SocketAddr,
     pub(crate) peer: SocketAddr,
+    pub(crate) grpc: SocketAddr,
 }
 
 impl Ports {
     pub(crate) fn reserve() -> Self {
-        Ports { api: free_address(), compat: free_address(), peer: free_address() }
+        Ports { api: free_address(), compat: free_address(), peer: free_address(), grpc: free_address() }
     }
 
     /// Lets the kernel choose: for nodes that need no second start.
     pub(crate) fn any() -> Self {
         let any = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
-        Ports { api: any, compat: any, peer: any }
+        Ports { api: any, compat: any, peer: any, grpc: any }
     }
 }
 

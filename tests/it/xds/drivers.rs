@@ -1,0 +1,320 @@
+//! Clients of xDS as they are published, and the servers that they call, each in a process that is driven by lines.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::time::Duration;
+
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+use tempfile::TempDir;
+use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Lines};
+use tokio::process::{Child, ChildStdin, ChildStdout, Command};
+use tokio::sync::Mutex;
+
+use crate::harness::{Cluster, client_file, eventually, python, tail, thuban};
+
+/// A program of tests/clients/xds; it ends when this is dropped.
+struct Driven {
+    _child: Child,
+    stdin: ChildStdin,
+    lines: Lines<BufReader<ChildStdout>>,
+    directory: TempDir,
+}
+
+impl Driven {
+    /// Returns with the first line that it says.
+    async fn start(program: &str, arguments: &[String], directory: TempDir) -> (Driven, Value) {
+        let log = File::create(directory.path().join("driver.log")).expect("the log can be made");
+        let mut command = Command::new(python("xds").await);
+        command.arg(client_file("xds").join(program)).args(arguments).kill_on_drop(true);
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(log);
+        let mut child = command.spawn().expect("the driver can be started");
+        let stdin = child.stdin.take().expect("stdin is piped");
+        let lines = BufReader::new(child.stdout.take().expect("stdout is piped")).lines();
+        let mut driven = Driven { _child: child, stdin, lines, directory };
+        let first = driven.line(program).await;
+        (driven, first)
+    }
+
+    async fn ask<T: DeserializeOwned>(&mut self, question: Value) -> T {
+        let line = format!("{question}\n");
+        self.stdin.write_all(line.as_bytes()).await.expect("the driver reads");
+        let answer = self.line(&line).await;
+        serde_json::from_value(answer.clone()).unwrap_or_else(|error| panic!("{line}: {error} in {answer}"))
+    }
+
+    async fn line(&mut self, asked: &str) -> Value {
+        let line = self.lines.next_line().await.expect("the driver writes text");
+        let answer: Option<Value> = line.and_then(|line| serde_json::from_str(&line).ok());
+        let failed = answer.as_ref().is_none_or(|answer| answer.get("failed").is_some());
+        assert!(!failed, "{asked}: {answer:?}; logs:\n{}", self.logs());
+        answer.unwrap_or_default()
+    }
+
+    fn logs(&self) -> String {
+        ["driver.log", "envoy.log"].map(|name| tail(&self.directory.path().join(name))).join("\n")
+    }
+}
+
+/// Results of calls: how many each server answered, and how many failed how.
+#[derive(Clone, Debug, Default, Deserialize)]
+pub(super) struct Calls {
+    pub(super) answers: BTreeMap<String, u64>,
+    pub(super) errors: BTreeMap<String, u64>,
+    #[expect(dead_code, reason = "it is told when a test fails")]
+    texts: BTreeMap<String, String>,
+}
+
+impl Calls {
+    pub(super) fn answered(&self) -> u64 {
+        self.answers.values().sum()
+    }
+
+    pub(super) fn failed(&self) -> u64 {
+        self.errors.values().sum()
+    }
+
+    pub(super) fn answered_by(&self) -> BTreeSet<&str> {
+        self.answers.keys().map(String::as_str).collect()
+    }
+
+    /// Share of the calls that these servers answered, of all.
+    pub(super) fn share_of(&self, servers: &[String]) -> f64 {
+        let of_them: u64 = servers.iter().filter_map(|server| self.answers.get(server)).sum();
+        of_them as f64 / (self.answered() + self.failed()).max(1) as f64
+    }
+}
+
+/// Servers that are called, each at an address of its own.
+pub(super) struct Backends {
+    driven: Driven,
+    pub(super) addresses: Vec<String>,
+}
+
+impl Backends {
+    pub(super) async fn start(count: usize) -> Backends {
+        let directory = TempDir::new().expect("a temporary directory can be made");
+        let (driven, first) = Driven::start("backends.py", &[count.to_string()], directory).await;
+        let addresses = serde_json::from_value(first["addresses"].clone()).expect("addresses");
+        Backends { driven, addresses }
+    }
+
+    /// Calls that each has counted since it was asked last.
+    pub(super) async fn counts(&mut self) -> BTreeMap<String, u64> {
+        self.driven.ask(json!({"op": "counts"})).await
+    }
+
+    /// Probes that each has counted since it was asked last.
+    pub(super) async fn probes(&mut self) -> BTreeMap<String, u64> {
+        self.driven.ask(json!({"op": "probes"})).await
+    }
+
+    /// It answers so from now on; 200 and 0 is well.
+    pub(super) async fn behave(&mut self, at: &str, http: u16, grpc: u8) {
+        let _: Value = self.driven.ask(json!({"op": "behave", "at": at, "http": http, "grpc": grpc})).await;
+    }
+
+    /// It refuses connections, those that are open included.
+    pub(super) async fn down(&mut self, at: &str) {
+        let _: Value = self.driven.ask(json!({"op": "down", "at": at})).await;
+    }
+
+    pub(super) async fn up(&mut self, at: &str) {
+        let _: Value = self.driven.ask(json!({"op": "up", "at": at})).await;
+    }
+}
+
+/// The kinds of clients that every rule is tried with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    Grpc,
+    EnvoyDelta,
+    EnvoySotw,
+}
+
+impl Kind {
+    pub(super) const ALL: [Kind; 3] = [Kind::Grpc, Kind::EnvoyDelta, Kind::EnvoySotw];
+
+    pub(super) fn is_envoy(self) -> bool {
+        self != Kind::Grpc
+    }
+}
+
+/// A call, as both gRPC and HTTP have it.
+#[derive(Clone, Debug)]
+pub(super) struct Request {
+    /// Of the namespace `shop`.
+    service: &'static str,
+    /// With a query, for HTTP alone.
+    path: String,
+    headers: BTreeMap<&'static str, &'static str>,
+    /// In place of the listener for the client's own calls.
+    port: Option<u16>,
+}
+
+impl Request {
+    pub(super) fn to(service: &'static str) -> Request {
+        Request { service, path: "/shop.Pay/Charge".to_owned(), headers: BTreeMap::new(), port: None }
+    }
+
+    pub(super) fn header(mut self, name: &'static str, value: &'static str) -> Request {
+        self.headers.insert(name, value);
+        self
+    }
+
+    /// To another listener of the Envoy.
+    pub(super) fn by_port(mut self, port: u16) -> Request {
+        self.port = Some(port);
+        self
+    }
+
+    pub(super) fn path(mut self, path: &str) -> Request {
+        path.clone_into(&mut self.path);
+        self
+    }
+}
+
+/// A client, with how it is asked to call.
+pub(super) struct Client {
+    pub(super) kind: Kind,
+    driven: Driven,
+    outbound: u16,
+}
+
+/// How a client finds its rules, beyond what its kind says.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Options {
+    /// Flags of `thuban xds bootstrap`.
+    pub(super) flags: Vec<String>,
+    /// Port of the listener for calls from outside, and that of the application.
+    pub(super) inbound: Option<(u16, u16)>,
+    /// In place of the addresses of all nodes.
+    pub(super) servers: Option<String>,
+}
+
+impl Client {
+    /// Starts a client of `shop/NAME` that may ask all nodes.
+    pub(super) async fn start(kind: Kind, cluster: &Cluster, name: &str, options: &Options) -> Client {
+        let directory = TempDir::new().expect("a temporary directory can be made");
+        let outbound = crate::harness::Ports::reserve().grpc.port();
+        let bootstrap = directory.path().join("bootstrap.json");
+        write_bootstrap(kind, cluster, name, options, outbound, &bootstrap).await;
+        let bootstrap = text(&bootstrap);
+        let (program, mut arguments) = match kind {
+            Kind::Grpc => ("grpc_client.py", vec![bootstrap]),
+            _ => ("proxy.py", vec![bootstrap, text(directory.path())]),
+        };
+        arguments.extend((kind == Kind::EnvoySotw).then(|| "--sotw".to_owned()));
+        let (driven, _) = Driven::start(program, &arguments, directory).await;
+        Client { kind, driven, outbound }
+    }
+
+    pub(super) async fn call(&mut self, request: &Request, times: u32) -> Calls {
+        let mut question = self.question("call", request);
+        question["times"] = json!(times);
+        self.driven.ask(question).await
+    }
+
+    /// Calls on and on until [`Client::stop`].
+    pub(super) async fn flow(&mut self, name: &str, request: &Request) {
+        let mut question = self.question("flow", request);
+        question["name"] = json!(name);
+        let _: Value = self.driven.ask(question).await;
+    }
+
+    pub(super) async fn stop(&mut self, name: &str) -> Calls {
+        self.driven.ask(json!({"op": "stop", "name": name})).await
+    }
+
+    /// What the client itself tells of its resources.
+    pub(super) async fn state(&mut self) -> Value {
+        self.driven.ask(json!({"op": "state"})).await
+    }
+
+    /// Counters and gauges of an Envoy.
+    pub(super) async fn stats(&mut self, filter: &str) -> BTreeMap<String, u64> {
+        self.driven.ask(json!({"op": "stats", "filter": filter})).await
+    }
+
+    /// Waits until calls are answered by exactly these servers and none fails.
+    pub(super) async fn settles(&mut self, limit: Duration, what: &str, request: &Request, expected: &[String]) {
+        let expected: BTreeSet<&str> = expected.iter().map(String::as_str).collect();
+        let what = format!("{what}: {expected:?}");
+        let times = 4 * expected.len() as u32 + 4;
+        let is_right = |calls: &Calls| calls.failed() == 0 && calls.answered_by() == expected;
+        self.comes_to(limit, &what, request, times, is_right).await;
+    }
+
+    /// Calls until the results are right.
+    pub(super) async fn comes_to(
+        &mut self,
+        limit: Duration,
+        what: &str,
+        request: &Request,
+        times: u32,
+        is_right: impl Fn(&Calls) -> bool,
+    ) -> Calls {
+        let what = format!("{:?}: {what}", self.kind);
+        let client = Mutex::new(self);
+        let probe = || async {
+            let calls = client.lock().await.call(request, times).await;
+            if is_right(&calls) { Ok(calls) } else { Err(format!("{calls:?}")) }
+        };
+        eventually(limit, &what, probe).await
+    }
+
+    /// Fails if the client refused anything that it was sent.
+    pub(super) async fn expect_nothing_refused(&mut self) {
+        let state = self.state().await;
+        if self.kind.is_envoy() {
+            let rejected = self.stats("update_rejected|init_fetch_timeout").await;
+            assert!(rejected.len() > 2, "no counters: {rejected:?}");
+            assert!(rejected.values().all(|count| *count == 0), "{:?}: {rejected:?}, {}", self.kind, state["faults"]);
+            return;
+        }
+        let rows = state["resources"].as_array().expect("a list");
+        let refused: Vec<_> = rows.iter().filter(|row| row["fault"] != "").collect();
+        assert!(refused.is_empty() && !rows.is_empty(), "{refused:?}");
+    }
+
+    fn question(&self, op: &str, request: &Request) -> Value {
+        let Request { service, path, headers, port } = request;
+        match self.kind {
+            Kind::Grpc => {
+                let target = format!("xds:///shop/{service}");
+                json!({"op": op, "target": target, "method": path, "metadata": headers})
+            }
+            _ => {
+                let host = format!("{service}.shop");
+                json!({"op": op, "port": port.unwrap_or(self.outbound), "host": host, "path": path, "headers": headers})
+            }
+        }
+    }
+}
+
+async fn write_bootstrap(kind: Kind, cluster: &Cluster, name: &str, options: &Options, outbound: u16, to: &Path) {
+    let all: Vec<String> = cluster.ids().into_iter().map(|id| cluster.ports(id).grpc.to_string()).collect();
+    let servers = options.servers.clone().unwrap_or_else(|| all.join(","));
+    let mut command = thuban();
+    command.args(["xds", "bootstrap", if kind.is_envoy() { "envoy" } else { "grpc" }]);
+    command.args(["--server", &servers, "--namespace", "shop", "--service", name]).args(&options.flags);
+    command.args(["--node-id", &format!("{name}-{kind:?}")]);
+    if kind.is_envoy() {
+        let admin = crate::harness::Ports::reserve().grpc.port();
+        command.args(["--admin-port", &admin.to_string(), "--label", &format!("outbound_port={outbound}")]);
+    }
+    if let Some((inbound, application)) = options.inbound {
+        command.args(["--label", &format!("inbound_port={inbound}")]);
+        command.args(["--label", &format!("application_port={application}")]);
+    }
+    let output = command.output().await.expect("it runs");
+    assert!(output.status.success(), "{output:?}");
+    std::fs::write(to, output.stdout).expect("a file can be written");
+}
+
+fn text(path: &Path) -> String {
+    PathBuf::from(path).into_os_string().into_string().expect("a path is text")
+}

@@ -1,0 +1,58 @@
+//! Nodes die and stop while clients call: no call fails, and the rules go on to arrive.
+
+use serde_json::json;
+
+use super::drivers::{Client, Request};
+use super::world::{World, all_settle, group, publish, sub_rule};
+use crate::harness::report;
+
+const FLOW: &str = "on and on";
+
+#[tokio::test(flavor = "multi_thread")]
+async fn clients_live_on_when_nodes_die() {
+    let mut world = World::start(3).await;
+    let request = Request::to("pay");
+    let mut clients = world.clients().await;
+    put_in_force(&world, 1).await;
+    all_settle(&mut clients, "the first version", &request, &world.version(1)).await;
+    for client in &mut clients {
+        client.flow(FLOW, &request).await;
+    }
+    let leader = world.cluster.leader().await;
+    world.cluster.kill(leader).await;
+    changes_arrive(&world, &mut clients).await;
+    world.cluster.restart(leader).await;
+    // Whichever of the others a client went to, it is moved again.
+    for id in world.cluster.ids().into_iter().filter(|id| *id != leader) {
+        let status = world.cluster.terminate(id).await;
+        assert!(status.success(), "{status}");
+        changes_arrive(&world, &mut clients).await;
+        world.cluster.restart(id).await;
+    }
+    for client in &mut clients {
+        let calls = client.stop(FLOW).await;
+        report(format!("{:?}: {} calls while nodes died, {} failed", client.kind, calls.answered(), calls.failed()));
+        assert!(calls.failed() == 0 && calls.answered() > 100, "{:?}: {calls:?}", client.kind);
+        client.expect_nothing_refused().await;
+    }
+}
+
+/// A rule and an instance, with a node down.
+async fn changes_arrive(world: &World, clients: &mut [Client]) {
+    let request = Request::to("pay");
+    for version in [2, 3, 1] {
+        put_in_force(world, version).await;
+        all_settle(clients, "a node is down", &request, &world.version(version)).await;
+    }
+    let [first, second] = [0, 1].map(|position| world.version(1)[position].clone());
+    world.change(&first, json!({"isolate": true})).await;
+    all_settle(clients, "a node is down, an instance is isolated", &request, &[second]).await;
+    world.change(&first, json!({"isolate": false})).await;
+    all_settle(clients, "a node is down, an instance is back", &request, &world.version(1)).await;
+}
+
+/// The request is retried as any client of the API does while there is no leader.
+async fn put_in_force(world: &World, version: u8) {
+    world.cluster.leader().await;
+    publish(&world.api(), "parts", &[sub_rule(&[], &[group(&format!("v{version}"), json!({}))])]).await;
+}

@@ -1,0 +1,180 @@
+//! Clients that mean harm, beside one that does not: each is bounded, and the other one notices nothing.
+
+use std::net::Ipv4Addr;
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use serde_json::json;
+use thuban::proto::envoy::service::discovery::v3::{
+    DeltaDiscoveryRequest, DeltaDiscoveryResponse, DiscoveryRequest, DiscoveryResponse,
+};
+use thuban::proto::google::rpc::Status;
+
+use super::drivers::{Client, Kind, Options, Request};
+use super::world::{LIMIT, World, group, publish, sub_rule};
+use crate::harness::ads::{AdsConnection, AdsStream, CLUSTER, DELTA, ENDPOINTS, Ended, LISTENER, SOTW, node};
+use crate::harness::report;
+
+const RESOURCE_EXHAUSTED: u32 = 8;
+const AT_ONCE: Duration = Duration::from_secs(5);
+/// Long enough for an answer that must not come.
+const QUIET: Duration = Duration::from_millis(700);
+const GROWTH_BYTES_MAX: u64 = 96 << 20;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn hostile_clients_are_bounded() {
+    let world = World::start(1).await;
+    let mut honest = Client::start(Kind::Grpc, &world.cluster, "cart", &Options::default()).await;
+    let request = Request::to("pay");
+    honest.settles(LIMIT, "before", &request, &world.pay()).await;
+    honest.flow("honest", &request).await;
+    let before = world.cluster.process(1).resident_bytes();
+    let connection = AdsConnection::open_from(Ipv4Addr::new(127, 0, 0, 9).into(), world.cluster.ports(1).grpc).await;
+
+    let _slow = a_byte_at_a_time(&connection).await;
+    endless_names(&connection).await;
+    let mut silent = Vec::new();
+    for _ in 0..50 {
+        silent.push(never_acknowledges(&connection).await);
+    }
+    let mut refusing = refuses_everything(&connection).await;
+    old_nonces(&connection).await;
+    let changed = Instant::now();
+    publish(&world.api(), "parts", &[sub_rule(&[], &[group("v2", json!({}))])]).await;
+    honest.settles(LIMIT, "amid all", &request, &world.version(2)).await;
+    report(format!("a rule reached an honest client {:?} after it was written, amid hostile ones", changed.elapsed()));
+    for round in 0..40 {
+        world.change(&world.pay()[0], json!({"weight": 50 + round})).await;
+    }
+    for stream in &mut silent {
+        expect_nothing_more(stream).await;
+    }
+    // A change is told to a client that refused the one before, once.
+    let next: DiscoveryResponse =
+        refusing.receive_within(AT_ONCE).await.expect("a change is sent").expect("it goes on");
+    refusing.send(&refusal(&next));
+    expect_nothing_more(&mut refusing).await;
+
+    let calls = honest.stop("honest").await;
+    assert!(calls.failed() == 0 && calls.answered() > 20, "{calls:?}");
+    let grown = world.cluster.process(1).resident_bytes().saturating_sub(before);
+    report(format!("hostile clients of xDS: {} MiB more are resident, {} calls beside", grown >> 20, calls.answered()));
+    assert!(grown < GROWTH_BYTES_MAX, "{grown} bytes");
+}
+
+/// A message that never comes whole.
+async fn a_byte_at_a_time(connection: &AdsConnection) -> AdsStream {
+    let mut stream = connection.stream(SOTW).await;
+    stream.send_bytes(Bytes::from_static(&[0, 0, 8, 0, 0]));
+    for _ in 0..20 {
+        stream.send_bytes(Bytes::from_static(b"\n"));
+        tokio::task::yield_now().await;
+    }
+    stream
+}
+
+async fn endless_names(connection: &AdsConnection) {
+    let mut at_once = connection.stream(SOTW).await;
+    at_once.send(&DiscoveryRequest {
+        node: node("names", "grpc"),
+        type_url: LISTENER.to_owned(),
+        resource_names: (0..20_000).map(|number| format!("shop/{number}")).collect(),
+        ..DiscoveryRequest::default()
+    });
+    expect_exhausted(&mut at_once).await;
+    let mut by_and_by = connection.stream(DELTA).await;
+    for round in 0..20 {
+        by_and_by.send(&DeltaDiscoveryRequest {
+            node: node("names", "grpc"),
+            type_url: ENDPOINTS.to_owned(),
+            resource_names_subscribe: (0..1000).map(|number| format!("shop/{round}-{number}")).collect(),
+            ..DeltaDiscoveryRequest::default()
+        });
+    }
+    expect_exhausted(&mut by_and_by).await;
+    let mut large = connection.stream(SOTW).await;
+    large.send(&DiscoveryRequest {
+        node: node("names", "grpc"),
+        type_url: LISTENER.to_owned(),
+        resource_names: vec!["n".repeat(10 << 20)],
+        ..DiscoveryRequest::default()
+    });
+    expect_exhausted(&mut large).await;
+}
+
+async fn expect_exhausted(stream: &mut AdsStream) {
+    let ended: Ended = tokio::time::timeout(AT_ONCE, async {
+        loop {
+            // Answers that were under way come first.
+            if let Err(ended) = stream.receive::<DeltaDiscoveryResponse>().await {
+                return ended;
+            }
+        }
+    })
+    .await
+    .expect("the stream ends");
+    assert_eq!(ended.status, Some(RESOURCE_EXHAUSTED), "{ended:?}");
+}
+
+/// Returns once the one response that it gets is there.
+async fn never_acknowledges(connection: &AdsConnection) -> AdsStream {
+    let mut stream = connection.stream(SOTW).await;
+    stream.send(&question("silent"));
+    let first = stream.receive_within::<DiscoveryResponse>(AT_ONCE).await.expect("an answer").expect("it goes on");
+    assert_eq!(first.resources.len(), 1, "{first:?}");
+    stream
+}
+
+fn question(id: &str) -> DiscoveryRequest {
+    DiscoveryRequest {
+        node: node(id, "grpc"),
+        type_url: ENDPOINTS.to_owned(),
+        resource_names: vec!["shop/pay".to_owned()],
+        ..DiscoveryRequest::default()
+    }
+}
+
+fn refusal(response: &DiscoveryResponse) -> DiscoveryRequest {
+    DiscoveryRequest {
+        node: None,
+        response_nonce: response.nonce.clone(),
+        error_detail: Some(Status { code: 3, message: "I do not want it".repeat(10_000), ..Status::default() }),
+        ..question("refusing")
+    }
+}
+
+async fn refuses_everything(connection: &AdsConnection) -> AdsStream {
+    let mut stream = connection.stream(SOTW).await;
+    stream.send(&question("refusing"));
+    let first: DiscoveryResponse = stream.receive_within(AT_ONCE).await.expect("an answer").expect("it goes on");
+    for _ in 0..100 {
+        stream.send(&refusal(&first));
+    }
+    expect_nothing_more(&mut stream).await;
+    stream
+}
+
+/// Repeats nonces that are long gone, and some that never were.
+async fn old_nonces(connection: &AdsConnection) {
+    let mut stream = connection.stream(DELTA).await;
+    let first = DeltaDiscoveryRequest {
+        node: node("nonces", "envoy"),
+        type_url: CLUSTER.to_owned(),
+        ..DeltaDiscoveryRequest::default()
+    };
+    stream.send(&first);
+    stream.receive_within::<DeltaDiscoveryResponse>(AT_ONCE).await.expect("an answer").expect("it goes on");
+    for number in 0..100_000 {
+        let response_nonce = format!("old-{number}");
+        stream.send(&DeltaDiscoveryRequest { response_nonce, node: None, ..first.clone() });
+        if number % 1000 == 0 {
+            tokio::task::yield_now().await;
+        }
+    }
+    expect_nothing_more(&mut stream).await;
+}
+
+async fn expect_nothing_more(stream: &mut AdsStream) {
+    let more = stream.receive_within::<DiscoveryResponse>(QUIET).await;
+    assert!(more.is_none(), "{more:?}");
+}

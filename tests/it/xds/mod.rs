@@ -1,0 +1,11 @@
+//! xDS as clients meet it that others wrote: gRPC clients without a proxy, and Envoy by both ways of streaming. Servers
+//! that they call count who came.
+
+mod declared;
+mod drivers;
+mod failures;
+mod hostile;
+mod limits;
+mod rules;
+mod secure;
+mod world;
