@@ -23,6 +23,7 @@ use tokio::time::{interval, timeout};
 use tokio_util::sync::CancellationToken;
 use tower::ServiceExt;
 
+use super::authority_list::AuthorityLists;
 use super::{Caller, TELL_WITHIN};
 
 const PREFACE: &[u8; 24] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
@@ -68,7 +69,8 @@ where
         let (streams, cut) = (streams.clone(), cut.clone());
         hyper::service::service_fn(move |request| answer(request, caller.clone(), cut.clone(), streams.begin()))
     };
-    let connection = builder().serve_connection(TokioIo::new(PrefacedStream { read: 0, stream }), service);
+    let connection = builder()
+        .serve_connection(TokioIo::new(PrefacedStream { read: 0, lists: AuthorityLists::default(), stream }), service);
     let mut connection = pin!(connection);
     let mut idle = IdleLook::new(streams);
     let mut is_ending = false;
@@ -244,13 +246,17 @@ impl HttpBody for CountedBody {
 struct PrefacedStream<S> {
     /// Bytes of the preface that were read again.
     read: usize,
+    lists: AuthorityLists,
     stream: S,
 }
 
 impl<S: AsyncRead + Unpin> AsyncRead for PrefacedStream<S> {
     fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         if self.read == PREFACE.len() {
-            return Pin::new(&mut self.stream).poll_read(cx, buffer);
+            let before = buffer.filled().len();
+            let read = Pin::new(&mut self.stream).poll_read(cx, buffer);
+            self.lists.mend(&mut buffer.filled_mut()[before..]);
+            return read;
         }
         let rest = &PREFACE[self.read..];
         let taken = rest.len().min(buffer.remaining());

@@ -5,6 +5,7 @@
 //! that is turned away asks another node, where one that waits in the queue of the kernel would not. A
 //! place is not kept by silence either, see [`idle_timeout`], nor by a handshake that does not come to its end.
 
+mod authority_list;
 mod http2;
 mod idle_timeout;
 mod limiter;
