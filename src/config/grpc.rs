@@ -23,8 +23,8 @@ pub struct GrpcArgs {
 /// Settings of xDS.
 #[derive(Args, Clone, Debug)]
 pub struct XdsArgs {
-    /// Milliseconds after which a stream of xDS ends, a tenth more or less, so that clients spread over the nodes again;
-    /// 0 for never
+    /// Milliseconds after which a stream of xDS ends, a tenth more or less, so that clients spread over the nodes
+    /// again; 0 for never
     #[arg(long, env = "THUBAN_GRPC_STREAM_MAX_AGE_MS", default_value_t = 1_800_000)]
     pub grpc_stream_max_age_ms: u64,
 

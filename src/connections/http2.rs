@@ -161,10 +161,10 @@ impl ConnectionCut {
 
 /// Number of streams of a connection that are open.
 #[derive(Clone, Default)]
-struct OpenStreams(Arc<Counts>);
+struct OpenStreams(Arc<StreamCounts>);
 
 #[derive(Default)]
-struct Counts {
+struct StreamCounts {
     begun: AtomicUsize,
     ended: AtomicUsize,
 }

@@ -36,7 +36,7 @@ pub(super) struct Admission {
     pub(super) settings: GrpcSettings,
 }
 
-/// Who asks: an extension of each request of a service that shows the state.
+/// Sender of a request: an extension of each request of a service that shows the state.
 #[derive(Clone, Debug)]
 pub struct Visitor {
     pub address: Option<IpAddr>,
@@ -60,19 +60,19 @@ impl Visitor {
 }
 
 /// Place of a stream among those of its origin; free again when this is dropped.
-pub(super) struct Place {
+pub(super) struct StreamPlace {
     places: Arc<OriginQuota>,
     origin: Origin,
 }
 
-impl Place {
+impl StreamPlace {
     /// A place that was taken.
-    pub(super) fn new(places: Arc<OriginQuota>, origin: Origin) -> Place {
-        Place { places, origin }
+    pub(super) fn new(places: Arc<OriginQuota>, origin: Origin) -> StreamPlace {
+        StreamPlace { places, origin }
     }
 }
 
-impl Drop for Place {
+impl Drop for StreamPlace {
     fn drop(&mut self) {
         self.places.give_back(self.origin, 1);
     }
@@ -107,9 +107,9 @@ pub(super) async fn admit(State(door): State<Arc<Admission>>, mut request: Reque
 }
 
 impl Admission {
-    fn place(&self, origin: Origin) -> Result<Place, Status> {
+    fn place(&self, origin: Origin) -> Result<StreamPlace, Status> {
         match self.places.take(origin, 1) {
-            Ok(()) => Ok(Place::new(self.places.clone(), origin)),
+            Ok(()) => Ok(StreamPlace::new(self.places.clone(), origin)),
             Err(Short::Origin) => Err(Status::resource_exhausted(format!("{origin} has as many streams as it may"))),
             Err(Short::Total) => Err(Status::resource_exhausted("there are as many streams as there may be")),
         }

@@ -85,7 +85,7 @@ impl<S: Source> Ads<S> {
         let visitor = Visitor::of(request.extensions())?;
         check(&self.health)?;
         let vouched = visitor.caller.clone().map(|caller| self.vouch(caller, &visitor)).transpose()?;
-        let (fault, outbox) = (Fault::default(), request.extensions().get::<Outbox>().cloned());
+        let (fault, outbox) = (RequestFault::default(), request.extensions().get::<Outbox>().cloned());
         let requests = Requests { messages: request.into_inner(), fault: fault.clone() };
         let (sender, responses) = mpsc::channel(RESPONSES_READY_MAX);
         let session = serve(visitor.peer(), requests, sender.clone());
@@ -145,7 +145,7 @@ fn check(health: &HealthWatch) -> Result<(), Status> {
 struct Watched {
     vouched: Option<Vouched>,
     health: HealthWatch,
-    fault: Fault,
+    fault: RequestFault,
 }
 
 impl Watched {
@@ -202,12 +202,12 @@ fn status_of(end: End) -> Result<(), Status> {
 
 /// Failure of a stream of requests, for its status.
 #[derive(Clone, Default)]
-struct Fault(Arc<Mutex<Option<Status>>>);
+struct RequestFault(Arc<Mutex<Option<Status>>>);
 
 /// Requests of a client, until one cannot be read.
 struct Requests<Q> {
     messages: Streaming<Q>,
-    fault: Fault,
+    fault: RequestFault,
 }
 
 impl<Q> Stream for Requests<Q> {

@@ -1,5 +1,5 @@
-//! Bodies of answers. Each keeps the place of its stream until its last byte, is within the budget of its client while it
-//! is sent, and ends when the node stops.
+//! Bodies of answers. Each keeps the place of its stream until its last byte, is within the budget of its client while
+//! it is sent, and ends when the node stops.
 //!
 //! What is sent is cut into pieces, so that a client which takes none can be told from a slow one: the connection of
 //! the first is cut.
@@ -19,7 +19,7 @@ use tokio::time::sleep;
 use tokio_util::sync::{CancellationToken, DropGuard, WaitForCancellationFutureOwned};
 use tonic::Status;
 
-use super::admission::Place;
+use super::admission::StreamPlace;
 use crate::budget::Held;
 use crate::connections::ConnectionCut;
 
@@ -49,7 +49,7 @@ pub(super) struct AnswerBody {
     large: Option<Large>,
     ending: Option<Pin<Box<WaitForCancellationFutureOwned>>>,
     has_ended: bool,
-    _place: Place,
+    _place: StreamPlace,
 }
 
 /// The rest of a large response.
@@ -92,7 +92,7 @@ fn watch(cut: ConnectionCut, taken: Arc<AtomicU64>) -> DropGuard {
 }
 
 impl AnswerBody {
-    pub(super) fn new(body: Body, place: Place, outbox: Outbox, cut: Option<ConnectionCut>) -> AnswerBody {
+    pub(super) fn new(body: Body, place: StreamPlace, outbox: Outbox, cut: Option<ConnectionCut>) -> AnswerBody {
         AnswerBody { body, outbox, cut, large: None, ending: None, has_ended: false, _place: place }
     }
 
@@ -101,7 +101,7 @@ impl AnswerBody {
         AnswerBody { ending: Some(Box::pin(ending.cancelled_owned())), ..self }
     }
 
-    /// What comes next of the service itself; a large response is kept.
+    /// The next frame of the service itself; a large response is kept.
     fn poll_service(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
         let frame = match ready!(Pin::new(&mut self.body).poll_frame(cx)) {
             Some(Ok(frame)) => frame,
@@ -179,10 +179,10 @@ mod tests {
     use crate::metrics::Metrics;
     use crate::origin::{Origin, OriginQuota};
 
-    fn place() -> (Arc<OriginQuota>, Place) {
+    fn place() -> (Arc<OriginQuota>, StreamPlace) {
         let places = Arc::new(OriginQuota::new(1, 1));
         places.take(Origin::UNKNOWN, 1).expect("free");
-        (places.clone(), Place::new(places, Origin::UNKNOWN))
+        (places.clone(), StreamPlace::new(places, Origin::UNKNOWN))
     }
 
     fn body(pieces: Vec<Bytes>) -> Body {

@@ -3,7 +3,7 @@
 //!
 //! | service | for |
 //! |---|---|
-//! | `envoy.service.discovery.v3.AggregatedDiscoveryService` | Envoy and gRPC clients without a proxy: both variants of xDS |
+//! | `envoy.service.discovery.v3.AggregatedDiscoveryService` | Envoy and gRPC clients: both variants of xDS |
 //! | `envoy.service.status.v3.ClientStatusDiscoveryService` | operators: what each client has |
 //! | `grpc.health.v1.Health` | balancers: the readiness of this node |
 //! | `grpc.reflection.v1`, `v1alpha` | tools that ask what there is |
@@ -94,5 +94,5 @@ impl<S: Source> Grpc<S> {
     }
 }
 
-/// What is known of the node's readiness, as streams watch it.
+/// Readiness of the node, as streams watch it.
 pub type HealthWatch = watch::Receiver<NodeHealth>;

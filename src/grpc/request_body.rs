@@ -30,11 +30,11 @@ pub(super) fn message_limit(headers: &HeaderMap) -> usize {
 
 /// The body, counted and limited.
 pub(super) fn counted(body: Body, budget: Budget, origin: Origin, limit: usize) -> Body {
-    let counted = Counted { body, messages: Messages::new(limit), budget, origin, held: Vec::new() };
-    Body::new(StreamBody::new(stream::try_unfold(counted, Counted::next)))
+    let counted = MeasuredBody { body, messages: Messages::new(limit), budget, origin, held: Vec::new() };
+    Body::new(StreamBody::new(stream::try_unfold(counted, MeasuredBody::next)))
 }
 
-struct Counted {
+struct MeasuredBody {
     body: Body,
     messages: Messages,
     budget: Budget,
@@ -42,7 +42,7 @@ struct Counted {
     held: Vec<Held>,
 }
 
-impl Counted {
+impl MeasuredBody {
     async fn next(mut self) -> Result<Option<(Frame<bytes::Bytes>, Self)>, Status> {
         let frame = if self.messages.is_between() {
             // All that came before was read: more is asked for.

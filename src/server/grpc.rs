@@ -59,8 +59,8 @@ impl GrpcListeners {
     }
 }
 
-/// Parts of a node that its door of gRPC is made of.
-pub(super) struct Parts<'a> {
+/// GrpcParts of a node that its door of gRPC is made of.
+pub(super) struct GrpcParts<'a> {
     pub(super) node: Node,
     pub(super) operations: Arc<Operations>,
     pub(super) budget: Budget,
@@ -71,8 +71,8 @@ pub(super) struct Parts<'a> {
 }
 
 /// All services of gRPC, and the tasks that they need.
-pub(super) fn router(config: &Config, parts: Parts<'_>) -> anyhow::Result<Router> {
-    let Parts { node, operations, budget, ending, tasks, shutdown } = parts;
+pub(super) fn router(config: &Config, parts: GrpcParts<'_>) -> anyhow::Result<Router> {
+    let GrpcParts { node, operations, budget, ending, tasks, shutdown } = parts;
     let health = Health::default();
     run_task(health.follower().follow(node.clone()), tasks, shutdown);
     let seen = health.seen();

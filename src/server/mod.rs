@@ -178,7 +178,7 @@ impl Server {
             },
         );
         let ending = CancellationToken::new();
-        let parts = grpc::Parts {
+        let parts = grpc::GrpcParts {
             node: node.clone(),
             operations: operations.clone(),
             budget,

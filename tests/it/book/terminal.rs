@@ -82,7 +82,8 @@ impl Terminal {
             &bin.join("thuban"),
             &format!(
                 "#!/bin/sh\nif [ \"$1\" = dev ]; then\n    shift\n    \
-                 set -- dev --api-port {api} --compat-port {compat} --grpc-port {grpc} \"$@\"\nfi\nexec {binary} \"$@\"\n"
+                 set -- dev --api-port {api} --compat-port {compat} --grpc-port {grpc} \"$@\"\nfi\n\
+                 exec {binary} \"$@\"\n"
             ),
         );
         // Scripts say themselves what a refusal is to them.

@@ -16,6 +16,7 @@ use prost::Message;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio::sync::mpsc;
+use tokio::task::JoinHandle;
 use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::rustls::ClientConfig;
@@ -40,9 +41,14 @@ pub(crate) type Ended = Option<(u16, String)>;
 /// A call that goes on.
 pub(crate) struct GrpcCall {
     requests: Option<mpsc::Sender<Bytes>>,
-    head: HeaderMap,
-    body: Incoming,
+    /// Of one request it comes behind that.
+    response: Response,
     read: BytesMut,
+}
+
+enum Response {
+    Awaited(JoinHandle<hyper::Result<hyper::Response<Incoming>>>),
+    Begun(HeaderMap, Incoming),
 }
 
 impl GrpcClient {
@@ -79,7 +85,7 @@ impl GrpcClient {
     }
 
     /// Begins a call; `path` is `/package.Service/Method`.
-    pub(crate) async fn open(&self, path: &str) -> GrpcCall {
+    pub(crate) fn open(&self, path: &str) -> GrpcCall {
         let (requests, frames) = mpsc::channel(16);
         let frames = ReceiverStream::new(frames).map(|bytes| Ok::<_, Infallible>(Frame::data(bytes)));
         let request = Request::post(format!("http://node{path}")).header("content-type", "application/grpc");
@@ -88,15 +94,13 @@ impl GrpcClient {
         let request = headers.fold(request, |request, (name, value)| request.header(*name, value));
         let request = request.body(Body::new(StreamBody::new(frames))).expect("a request");
         let mut sender = self.sender.clone();
-        let response = timeout(ANSWER_LIMIT, sender.send_request(request)).await.expect("in time").expect("an answer");
-        let (head, body) = response.into_parts();
-        assert_eq!(head.status, 200, "{head:?}");
-        GrpcCall { requests: Some(requests), head: head.headers, body, read: BytesMut::new() }
+        let response = Response::Awaited(tokio::spawn(async move { sender.send_request(request).await }));
+        GrpcCall { requests: Some(requests), response, read: BytesMut::new() }
     }
 
     /// A call of one request and one response.
     pub(crate) async fn call<R: Message + Default>(&self, path: &str, request: &impl Message) -> Result<R, Ended> {
-        let mut call = self.open(path).await;
+        let mut call = self.open(path);
         call.send(request).await;
         call.finish();
         call.next().await
@@ -137,8 +141,18 @@ impl GrpcCall {
             if let Some(message) = self.take() {
                 return Ok(R::decode(message).expect("the message that was asked for"));
             }
-            match self.body.frame().await {
-                None => return Err(status(&self.head)),
+            let (head, body) = match &mut self.response {
+                Response::Begun(head, body) => (head, body),
+                Response::Awaited(response) => {
+                    let Ok(response) = response.await.expect("no panic") else { return Err(None) };
+                    let (head, body) = response.into_parts();
+                    assert_eq!(head.status, 200, "{head:?}");
+                    self.response = Response::Begun(head.headers, body);
+                    continue;
+                }
+            };
+            match body.frame().await {
+                None => return Err(status(head)),
                 Some(Err(_)) => return Err(None),
                 Some(Ok(frame)) => match frame.into_data() {
                     Ok(data) => self.read.extend_from_slice(&data),
