@@ -30,7 +30,7 @@ struct Client {
 
 impl Client {
     async fn connect(cluster: &Cluster, node: u64, id: &str) -> Client {
-        let mut call = GrpcClient::connect(cluster.grpc(node)).await.open(ADS).await;
+        let mut call = GrpcClient::connect(cluster.grpc(node)).await.open(ADS);
         let node = Node { id: id.into(), user_agent_name: "gRPC test".into(), ..Node::default() };
         call.send(&DiscoveryRequest { node: Some(node), ..asked() }).await;
         Client { call, answered: DiscoveryResponse::default() }
@@ -170,7 +170,7 @@ async fn the_status_of_clients_is_for_operators() {
     let [routes] = &config.generic_xds_configs[..] else { panic!("one resource: {config:?}") };
     assert_eq!((routes.name.as_str(), routes.client_status()), (NAME, ClientResourceStatus::Acked));
     assert_eq!(routes.xds_config.as_ref().map(|any| any.type_url.as_str()), Some(ROUTES));
-    let mut stream = operator.open(STREAM).await;
+    let mut stream = operator.open(STREAM);
     for _ in 0..2 {
         stream.send(&ClientStatusRequest::default()).await;
         let told: ClientStatusResponse = stream.next().await.expect("told");
