@@ -34,6 +34,11 @@ impl ServiceName {
         ServiceName { namespace: namespace.into(), service: service.into() }
     }
 
+    /// The same as rules have it.
+    pub(crate) fn key(&self) -> ServiceKey {
+        ServiceKey { namespace: self.namespace.to_string(), service: self.service.to_string() }
+    }
+
     /// True of a service that this names, where `*` stands for every one.
     pub(crate) fn covers(&self, name: &ServiceName) -> bool {
         let is = |pattern: &str, text: &str| pattern == ALL || pattern == text;

@@ -72,7 +72,8 @@ pub struct ErrorRate {
 pub fn plan(rules: &[&Rule], called: &ServiceKey, dialect: Dialect) -> Vec<Breaker> {
     let on = rules.iter().filter(|rule| rule.enable);
     on.filter_map(|rule| match &rule.body {
-        Body::CircuitBreaker(body) => planned(rule, body, called, dialect),
+        // A rule is found by its callers too.
+        Body::CircuitBreaker(body) if is_about(rule, body, called) => planned(rule, body, called, dialect),
         _ => None,
     })
     .collect()
@@ -110,6 +111,12 @@ impl Detection {
             ..self
         }
     }
+}
+
+fn is_about(rule: &Rule, body: &CircuitBreaker, called: &ServiceKey) -> bool {
+    let callee = &body.rule_matcher.destination;
+    let end = End::of(&callee.namespace, &callee.service, &rule.namespace);
+    end.is_some_and(|end| end.covers(&called.namespace, &called.service))
 }
 
 /// None for a rule of a level that is not carried.

@@ -1,6 +1,5 @@
 //! Clusters: of all instances of a service, and of its sets of labels.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use prost::Message;
@@ -9,39 +8,90 @@ use prost_types::{Struct, Value};
 
 use super::label_sets::LabelSet;
 use super::listener::{address_of, over_the_stream};
-use super::{Draft, Site, UnitKey};
+use super::{Draft, Site, UnitKey, inbound, outlier, probes};
 use crate::model::instance::Instance;
 use crate::model::mesh::Dialect;
+use crate::model::mesh::breakers::{self, Breaker};
 use crate::model::mesh::resource::{Resource, ResourceType};
+use crate::model::mesh::{limits, probes as probe};
+use crate::model::rule::release::RuleRelease;
+use crate::model::rule::{Family, Rule};
 use crate::proto::Any;
 use crate::proto::envoy::config::cluster::v3 as cluster;
 use crate::proto::envoy::config::core::v3::{Http2ProtocolOptions, Metadata};
 use crate::proto::envoy::config::endpoint::v3 as endpoint;
 use crate::proto::envoy::extensions::upstreams::http::v3 as upstream;
 use crate::proto::envoy::r#type::v3::Percent;
+use crate::xds::client::Place;
 use crate::xds::names::{self, ClusterName, ServiceName};
 
 const HTTP_OPTIONS: &str = "envoy.extensions.upstreams.http.v3.HttpProtocolOptions";
 const LOOPBACK: &str = "127.0.0.1";
 
+/// What all clusters of a service have in common.
+struct Common {
+    is_http2: bool,
+    /// Place by which callers ask for endpoints, where nearness counts.
+    place: Option<Place>,
+    breakers: Vec<Breaker>,
+    probes: probe::Plan,
+    /// Name that probes are sent to.
+    host: String,
+    releases: Vec<Arc<RuleRelease>>,
+}
+
+impl Common {
+    fn of(site: &mut Site<'_>, service: &ServiceName, dialect: Dialect) -> Common {
+        let policies = site.policies(service);
+        let place = if policies.has_nearness() { policies.place(&site.questions.place()) } else { None };
+        let breaking = site.all_releases(Family::CircuitBreaker, service);
+        let mut common = Common {
+            is_http2: false,
+            place,
+            breakers: breakers::plan(&rules_of(&breaking), &service.key(), dialect),
+            probes: probe::Plan::default(),
+            host: format!("{}.{}", service.service, service.namespace),
+            releases: policies.releases,
+        };
+        common.releases.extend(breaking.into_iter().cloned());
+        if dialect == Dialect::Envoy {
+            let probing = site.all_releases(Family::FaultDetect, service);
+            common.is_http2 = speaks_http2(&site.instances(service));
+            common.probes = probe::plan(&rules_of(&probing));
+            common.releases.extend(probing.into_iter().cloned());
+        }
+        common
+    }
+
+    fn cluster(&self, site: &mut Site<'_>, name: &ClusterName, set: Option<&LabelSet>, dialect: Dialect) -> Draft {
+        let mut message = by_endpoints(site, name, &ClusterName { place: self.place.clone(), ..name.clone() });
+        message.metadata = set.map(shown);
+        let detected = breakers::detection(&self.breakers, set.is_some(), |caller| site.questions.meets(caller));
+        message.outlier_detection = detected.and_then(|detected| outlier::detection(&detected, dialect));
+        if dialect == Dialect::Envoy {
+            for_proxies(&mut message, self.is_http2);
+            probes::apply(&self.probes, &self.host, self.is_http2, &mut message);
+        }
+        let releases = self.releases.clone();
+        Draft { releases, ..Draft::of(ResourceType::Cluster, &message.name, &message) }
+    }
+}
+
+pub(super) fn rules_of<'a>(releases: &[&'a Arc<RuleRelease>]) -> Vec<&'a Rule> {
+    releases.iter().map(|release| &*release.rule).collect()
+}
+
 /// The clusters of a service.
 pub(super) fn of_service(site: &mut Site<'_>, key: &UnitKey) -> Vec<Draft> {
     let Some(service) = site.service(&key.name) else { return Vec::new() };
-    let is_http2 = key.dialect == Dialect::Envoy && speaks_http2(&site.instances(&service));
-    let all = (ClusterName { service: service.clone(), set: None, place: None }, None);
-    let of_sets = site
-        .sets(&service)
-        .into_iter()
-        .map(|(digits, set)| (ClusterName { service: service.clone(), set: Some(digits), place: None }, Some(set)));
-    let made = |(name, set): (ClusterName, Option<Arc<LabelSet>>)| {
-        let mut message = by_endpoints(site, &name, &name);
-        message.metadata = set.map(|set| shown(&set));
-        if key.dialect == Dialect::Envoy {
-            for_proxies(&mut message, is_http2);
-        }
-        Draft::of(ResourceType::Cluster, &message.name, &message)
-    };
-    std::iter::once(all).chain(of_sets).map(made).collect()
+    let common = Common::of(site, &service, key.dialect);
+    let all = ClusterName { service: service.clone(), set: None, place: None };
+    let mut made = vec![common.cluster(site, &all, None, key.dialect)];
+    for (digits, set) in site.sets(&service) {
+        let name = ClusterName { set: Some(digits), ..all.clone() };
+        made.push(common.cluster(site, &name, Some(&set), key.dialect));
+    }
+    made
 }
 
 /// The conditions of a set, for people who look at a proxy.
@@ -102,26 +152,51 @@ fn speaks_http2(instances: &[&Arc<Instance>]) -> bool {
     2 * speaking > instances.len()
 }
 
-/// The cluster of the service beside a proxy, at a port of its own machine.
-pub(crate) fn inbound(service: &ServiceName, port: u16, instances: &[&Arc<Instance>]) -> Draft {
+/// The cluster of the service beside a proxy, at a port of its own machine. It is there before the service is.
+pub(super) fn inbound(site: &mut Site<'_>, key: &UnitKey, port: u16) -> Vec<Draft> {
+    let service = &key.name;
+    if !site.questions.sees(service) {
+        return Vec::new();
+    }
     let name = names::inbound(service);
     let endpoint = endpoint::Endpoint { address: Some(address_of(LOOPBACK, port)), ..Default::default() };
     let host_identifier = Some(endpoint::lb_endpoint::HostIdentifier::Endpoint(endpoint));
     let lb_endpoints = vec![endpoint::LbEndpoint { host_identifier, ..Default::default() }];
     let locality = endpoint::LocalityLbEndpoints { lb_endpoints, ..Default::default() };
+    let load_assignment = Some(endpoint::ClusterLoadAssignment {
+        cluster_name: name.clone(),
+        endpoints: vec![locality],
+        ..Default::default()
+    });
+    let limited = Limited::of(site, service);
+    let discovery = cluster::cluster::DiscoveryType::Static.into();
     let mut message = cluster::Cluster {
         name: name.clone(),
-        cluster_discovery_type: Some(cluster::cluster::ClusterDiscoveryType::Type(
-            cluster::cluster::DiscoveryType::Static.into(),
-        )),
-        load_assignment: Some(endpoint::ClusterLoadAssignment {
-            cluster_name: name.clone(),
-            endpoints: vec![locality],
-            ..Default::default()
-        }),
-        typed_extension_protocol_options: BTreeMap::new(),
+        cluster_discovery_type: Some(cluster::cluster::ClusterDiscoveryType::Type(discovery)),
+        load_assignment,
+        circuit_breakers: Some(inbound::circuit_breakers(&limited.plan, limited.sharers)),
         ..Default::default()
     };
-    for_proxies(&mut message, speaks_http2(instances));
-    Draft::of(ResourceType::Cluster, &name, &message)
+    for_proxies(&mut message, speaks_http2(&site.instances(service)));
+    vec![Draft { releases: limited.releases, ..Draft::of(ResourceType::Cluster, &name, &message) }]
+}
+
+/// Limits of a service, as the proxy beside one of its instances carries them out.
+pub(super) struct Limited {
+    pub(super) plan: limits::Plan,
+    pub(super) sharers: u32,
+    pub(super) releases: Vec<Arc<RuleRelease>>,
+}
+
+impl Limited {
+    pub(super) fn of(site: &mut Site<'_>, service: &ServiceName) -> Limited {
+        let releases = site.all_releases(Family::RateLimit, service);
+        if releases.is_empty() {
+            return Limited { plan: limits::Plan::default(), sharers: 1, releases: Vec::new() };
+        }
+        let abilities = site.questions.abilities(Dialect::Envoy);
+        let plan = limits::plan(&rules_of(&releases), abilities);
+        let sharers = inbound::sharers(site.instances(service).into_iter().map(|instance| &**instance));
+        Limited { plan, sharers, releases: releases.into_iter().cloned().collect() }
+    }
 }

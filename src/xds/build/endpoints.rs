@@ -4,11 +4,16 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use super::{Draft, Site, UnitKey};
+use super::cluster::rules_of;
+use super::policies::RANKS;
+use super::{Draft, Site, UnitKey, probes};
 use crate::model::instance::{Instance, Location};
+use crate::model::mesh::probes as probe;
 use crate::model::mesh::resource::ResourceType;
+use crate::model::rule::Family;
 use crate::proto::envoy::config::core::v3 as core;
 use crate::proto::envoy::config::endpoint::v3 as endpoint;
+use crate::proto::envoy::config::endpoint::v3::endpoint::HealthCheckConfig;
 use crate::xds::build::listener::address_of;
 use crate::xds::client::Place;
 use crate::xds::names::{ClusterName, ServiceName, SetDigits};
@@ -18,39 +23,45 @@ const OVERPROVISIONING: u32 = 10_000;
 
 /// An instance at a priority; numbers may have gaps.
 #[derive(Clone, Copy)]
-pub(super) struct Ranked<'a> {
-    pub(super) rank: u32,
-    pub(super) instance: &'a Arc<Instance>,
+struct Ranked<'a> {
+    rank: u32,
+    instance: &'a Arc<Instance>,
 }
 
 /// The endpoints of all clusters of a service.
-pub(super) fn of_service(site: &mut Site<'_>, key: &UnitKey, place: Option<&Place>) -> Vec<Draft> {
+pub(super) fn of_service<'a>(site: &mut Site<'a>, key: &UnitKey, place: Option<&Place>) -> Vec<Draft> {
     let Some(service) = site.service(&key.name) else { return Vec::new() };
-    let all: Vec<_> = site.instances(&service).into_iter().map(|instance| Ranked { rank: 0, instance }).collect();
-    let mut made = vec![draft(site, &service, None, place, all)];
+    let policies = site.policies(&service);
+    let probing = site.all_releases(Family::FaultDetect, &service);
+    let probed = probes::endpoint_config(&probe::plan(&rules_of(&probing)));
+    let ranked = |rank: u32, instances: Vec<&'a Arc<Instance>>| {
+        let with_rank = |instance: &'a Arc<Instance>| {
+            let rank = rank.saturating_mul(RANKS).saturating_add(policies.rank(instance, place)?);
+            Some(Ranked { rank, instance })
+        };
+        instances.into_iter().filter_map(with_rank).collect::<Vec<_>>()
+    };
+    let name = ClusterName { service: service.clone(), set: None, place: place.cloned() };
+    let all = ranked(0, site.instances(&service));
+    let mut made = vec![draft(site, &ClusterName { set: None, ..name.clone() }, all, probed)];
     for (digits, set) in site.sets(&service) {
-        let mut ranked = Vec::new();
+        let mut of_set = Vec::new();
         for choice in &set.choices {
             // The instances of a service that is not seen are not there.
             let Some(service) = site.service(&choice.service()) else { continue };
-            let among = choice.among(site.instances(&service)).into_iter();
-            ranked.extend(among.map(|instance| Ranked { rank: choice.rank, instance }));
+            of_set.extend(ranked(choice.rank, choice.among(site.instances(&service))));
         }
-        made.push(draft(site, &service, Some(digits), place, ranked));
+        made.push(draft(site, &ClusterName { set: Some(digits), ..name.clone() }, of_set, probed));
     }
+    let probing = probing.into_iter().filter(|_| probed.is_some()).cloned();
+    let releases: Vec<_> = policies.releases.iter().cloned().chain(probing).collect();
+    made.iter_mut().for_each(|draft| draft.releases.clone_from(&releases));
     made
 }
 
-fn draft(
-    site: &Site<'_>,
-    service: &ServiceName,
-    set: Option<SetDigits>,
-    place: Option<&Place>,
-    ranked: Vec<Ranked<'_>>,
-) -> Draft {
-    let name = ClusterName { service: service.clone(), set, place: place.cloned() }.to_string();
-    let name = site.name(ResourceType::Endpoints, &name);
-    Draft::of(ResourceType::Endpoints, &name, &assignment(&name, ranked))
+fn draft(site: &Site<'_>, name: &ClusterName, ranked: Vec<Ranked<'_>>, probed: Option<HealthCheckConfig>) -> Draft {
+    let name = site.name(ResourceType::Endpoints, &name.to_string());
+    Draft::of(ResourceType::Endpoints, &name, &assignment(&name, ranked, probed))
 }
 
 /// Identity of a locality.
@@ -64,7 +75,11 @@ struct Class<'a> {
 }
 
 /// An assignment of the instances that take traffic, each address at its first place only.
-pub(super) fn assignment(name: &str, mut ranked: Vec<Ranked<'_>>) -> endpoint::ClusterLoadAssignment {
+fn assignment(
+    name: &str,
+    mut ranked: Vec<Ranked<'_>>,
+    probed: Option<HealthCheckConfig>,
+) -> endpoint::ClusterLoadAssignment {
     ranked.sort_by(|one, other| (one.rank, &one.instance.id).cmp(&(other.rank, &other.instance.id)));
     let mut addresses = BTreeSet::new();
     let mut classes: BTreeMap<Class<'_>, Vec<endpoint::LbEndpoint>> = BTreeMap::new();
@@ -74,7 +89,7 @@ pub(super) fn assignment(name: &str, mut ranked: Vec<Ranked<'_>>) -> endpoint::C
         if addresses.insert((address, instance.port)) {
             let Location { region, zone, campus } = &instance.location;
             let class = Class { rank, region, zone, campus, weight: instance.weight };
-            classes.entry(class).or_default().push(endpoint_of(address, instance));
+            classes.entry(class).or_default().push(endpoint_of(address, instance, probed));
         }
     }
     endpoint::ClusterLoadAssignment {
@@ -84,10 +99,10 @@ pub(super) fn assignment(name: &str, mut ranked: Vec<Ranked<'_>>) -> endpoint::C
     }
 }
 
-fn endpoint_of(address: IpAddr, instance: &Instance) -> endpoint::LbEndpoint {
+fn endpoint_of(address: IpAddr, instance: &Instance, probed: Option<HealthCheckConfig>) -> endpoint::LbEndpoint {
     let health = if instance.healthy { core::HealthStatus::Healthy } else { core::HealthStatus::Unhealthy };
     let address = Some(address_of(&address.to_string(), instance.port));
-    let endpoint = endpoint::Endpoint { address, ..Default::default() };
+    let endpoint = endpoint::Endpoint { address, health_check_config: probed };
     endpoint::LbEndpoint {
         health_status: health.into(),
         load_balancing_weight: Some(instance.weight),

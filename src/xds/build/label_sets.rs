@@ -17,7 +17,6 @@ use crate::model::mesh::plan::{Abilities, PlannedGroup, PlannedRoute};
 use crate::model::mesh::routing::plan;
 use crate::model::rule::Family;
 use crate::model::rule::matching::{MatchString, ValueType};
-use crate::model::rule::traffic::ServiceKey;
 use crate::xds::names::{ClusterName, ServiceName, SetDigits};
 use crate::xds::world::Scene;
 
@@ -159,7 +158,7 @@ pub(crate) fn services_of_values(scene: &Scene, service: &ServiceName) -> Vec<Se
 }
 
 fn each_route(scene: &Scene, service: &ServiceName, visit: &mut dyn FnMut(&PlannedRoute<'_>)) {
-    let called = ServiceKey { namespace: service.namespace.to_string(), service: service.service.to_string() };
+    let called = service.key();
     for release in all_releases(scene, Family::Routing, service) {
         for abilities in ABILITIES {
             plan(&[&release.rule], &called, abilities).routes.iter().for_each(&mut *visit);

@@ -1,6 +1,6 @@
 //! Listeners: of a service for gRPC clients, and the two that a proxy may ask for.
 
-use super::{Draft, UnitKey};
+use super::{Draft, UnitKey, inbound};
 use crate::model::mesh::resource::ResourceType;
 use crate::proto::Any;
 use crate::proto::envoy::config::core::v3 as core;
@@ -38,7 +38,7 @@ pub(crate) fn outbound_listener(port: u16, is_gateway: bool) -> Draft {
 
 /// The listener that others call a proxy's service through.
 pub(crate) fn inbound_listener(port: u16, routes: String) -> Draft {
-    proxy_listener(INBOUND, EVERY_ADDRESS, port, routes, vec![router()])
+    proxy_listener(INBOUND, EVERY_ADDRESS, port, routes, vec![inbound::inbound_filter(), router()])
 }
 
 fn proxy_listener(name: &str, address: &str, port: u16, routes: String, filters: Vec<hcm::HttpFilter>) -> Draft {

@@ -5,16 +5,14 @@
 
 mod cluster;
 mod endpoints;
-#[allow(dead_code, reason = "the routes of a service's own proxy take them in next")]
 mod inbound;
 mod label_sets;
 mod listener;
 mod matchers;
-#[allow(dead_code, reason = "clusters take it in next")]
 mod outlier;
 mod parameters;
 mod planned;
-#[allow(dead_code, reason = "clusters take them in next")]
+mod policies;
 mod probes;
 mod routes;
 mod site;
@@ -31,7 +29,7 @@ use crate::model::mesh::Dialect;
 use crate::model::mesh::resource::{Resource, ResourceType, Version};
 use crate::model::rule::release::RuleRelease;
 
-pub(crate) use cluster::{endpoints_name, inbound as inbound_cluster};
+pub(crate) use cluster::endpoints_name;
 pub(crate) use label_sets::{LabelSet, sets_of};
 pub(crate) use listener::{inbound_listener, outbound_listener};
 pub(crate) use routes::{Host, outbound};
@@ -51,6 +49,8 @@ pub(crate) enum UnitKind {
     Endpoints(Option<Place>),
     /// The routes of the proxy beside the service.
     Inbound,
+    /// The cluster of that proxy, with the port of the service on its machine.
+    InboundCluster(u16),
 }
 
 /// Identity of a unit.
@@ -86,6 +86,7 @@ pub(crate) fn unit(site: &mut Site<'_>, key: &UnitKey) -> Unit {
         UnitKind::Clusters => cluster::of_service(site, key),
         UnitKind::Endpoints(place) => endpoints::of_service(site, key, place.as_ref()),
         UnitKind::Inbound => routes::inbound(site, key),
+        UnitKind::InboundCluster(port) => cluster::inbound(site, key, *port),
     };
     let index = site.index();
     Unit { resources: made.into_iter().map(|draft| Arc::new(draft.finish(index))).collect(), host: None }

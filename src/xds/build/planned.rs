@@ -2,15 +2,13 @@
 
 use prost_types::Duration;
 
+use super::matchers;
 use crate::model::mesh::Dialect;
 use crate::model::mesh::plan::{Denominator, Fraction, PartMatch, PlannedRoute, TextMatch};
 use crate::proto::envoy::config::core::v3::RuntimeFractionalPercent;
 use crate::proto::envoy::config::route::v3 as route;
-use crate::proto::envoy::r#type::matcher::v3 as matcher;
+use crate::proto::envoy::r#type::matcher::v3::RegexMatcher;
 use crate::proto::envoy::r#type::v3 as kinds;
-use header_match::HeaderMatchSpecifier;
-use route::header_matcher as header_match;
-use route::query_parameter_matcher::QueryParameterMatchSpecifier;
 use route::route_match::PathSpecifier;
 
 /// Status of a request to which no instance answers.
@@ -67,20 +65,20 @@ fn action_of(mut clusters: Vec<Weighted>, dialect: Dialect) -> route::RouteActio
 }
 
 fn match_of(planned: &PlannedRoute<'_>, dialect: Dialect) -> route::RouteMatch {
-    let mut headers: Vec<_> = planned.headers.iter().map(header_of).collect();
+    let mut headers: Vec<_> = planned.headers.iter().map(matchers::header).collect();
     let path = match &planned.path {
         None | Some(TextMatch::Present) => every_path(dialect),
         Some(TextMatch::Exact(path)) => PathSpecifier::Path(path.clone()),
         Some(TextMatch::Expression(expression)) => PathSpecifier::SafeRegex(regex(expression)),
         Some(other) => {
-            headers.push(header_of(&PartMatch { name: PATH_HEADER.to_owned(), value: other.clone() }));
+            headers.push(matchers::header(&PartMatch { name: PATH_HEADER.to_owned(), value: other.clone() }));
             every_path(dialect)
         }
     };
     route::RouteMatch {
         path_specifier: Some(path),
         headers,
-        query_parameters: planned.query.iter().map(query_of).collect(),
+        query_parameters: planned.query.iter().filter_map(matchers::query).collect(),
         runtime_fraction: planned.fraction.map(fraction_of),
     }
 }
@@ -89,49 +87,8 @@ fn every_path(dialect: Dialect) -> PathSpecifier {
     PathSpecifier::Prefix(if dialect == Dialect::Envoy { "/" } else { "" }.to_owned())
 }
 
-/// A matcher of a header; an absent one never matches.
-pub(super) fn header_of(part: &PartMatch) -> route::HeaderMatcher {
-    let specifier = match &part.value {
-        TextMatch::Present => HeaderMatchSpecifier::PresentMatch(true),
-        TextMatch::Range(start, end) => {
-            HeaderMatchSpecifier::RangeMatch(kinds::Int64Range { start: *start, end: *end })
-        }
-        TextMatch::Exact(text) | TextMatch::Not(text) => HeaderMatchSpecifier::StringMatch(exact(text)),
-        TextMatch::Expression(text) | TextMatch::NotExpression(text) => {
-            HeaderMatchSpecifier::StringMatch(expression(text))
-        }
-    };
-    route::HeaderMatcher {
-        name: part.name.clone(),
-        invert_match: matches!(part.value, TextMatch::Not(_) | TextMatch::NotExpression(_)),
-        header_match_specifier: Some(specifier),
-    }
-}
-
-/// A matcher of a query parameter. None of them is inverted or of numbers: those are conditions on the path.
-pub(super) fn query_of(part: &PartMatch) -> route::QueryParameterMatcher {
-    let specifier = match &part.value {
-        TextMatch::Exact(text) => QueryParameterMatchSpecifier::StringMatch(exact(text)),
-        TextMatch::Expression(text) => QueryParameterMatchSpecifier::StringMatch(expression(text)),
-        TextMatch::Present | TextMatch::Not(_) | TextMatch::NotExpression(_) | TextMatch::Range(..) => {
-            QueryParameterMatchSpecifier::PresentMatch(true)
-        }
-    };
-    route::QueryParameterMatcher { name: part.name.clone(), query_parameter_match_specifier: Some(specifier) }
-}
-
-fn exact(text: &str) -> matcher::StringMatcher {
-    let match_pattern = Some(matcher::string_matcher::MatchPattern::Exact(text.to_owned()));
-    matcher::StringMatcher { match_pattern, ignore_case: false }
-}
-
-fn expression(text: &str) -> matcher::StringMatcher {
-    let match_pattern = Some(matcher::string_matcher::MatchPattern::SafeRegex(regex(text)));
-    matcher::StringMatcher { match_pattern, ignore_case: false }
-}
-
-fn regex(expression: &str) -> matcher::RegexMatcher {
-    matcher::RegexMatcher { regex: expression.to_owned() }
+fn regex(expression: &str) -> RegexMatcher {
+    RegexMatcher { regex: expression.to_owned() }
 }
 
 fn fraction_of(fraction: Fraction) -> RuntimeFractionalPercent {

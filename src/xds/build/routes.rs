@@ -6,17 +6,19 @@ use std::sync::Arc;
 use prost::Message;
 use prost::encoding::{WireType, encode_key, encode_varint};
 
+use super::cluster::{Limited, rules_of};
+use super::inbound;
 use super::label_sets::LabelSet;
 use super::parameters::{Assignment, assignments, exclude};
 use super::planned::{Weighted, to_cluster, to_clusters, to_nowhere};
+use super::policies::is_of_instances;
 use super::{Draft, Site, UnitKey};
 use crate::model::mesh::Dialect;
 use crate::model::mesh::plan::PlannedRoute;
 use crate::model::mesh::resource::ResourceType;
 use crate::model::mesh::routing::{plan, settle_shares};
+use crate::model::rule::Family;
 use crate::model::rule::release::RuleRelease;
-use crate::model::rule::traffic::ServiceKey;
-use crate::model::rule::{Family, Rule};
 use crate::proto::envoy::config::route::v3 as route;
 use crate::xds::names::{self, ClusterName, ServiceName};
 
@@ -35,7 +37,7 @@ struct Routed {
 /// The routes to a service: those of the rules in force, and the one to all instances.
 fn routed(site: &mut Site<'_>, service: &ServiceName, dialect: Dialect) -> Routed {
     let mut routed = Routed::default();
-    let releases = site.releases(Family::Routing, service);
+    let releases = site.releases(Family::Routing, service, |release| !is_of_instances(release));
     if !releases.is_empty() {
         routed.releases = releases.iter().map(|release| Arc::clone(release)).collect();
         add_planned(site, service, &releases, dialect, &mut routed);
@@ -54,10 +56,9 @@ fn add_planned(
     dialect: Dialect,
     routed: &mut Routed,
 ) {
-    let rules: Vec<&Rule> = releases.iter().map(|release| &*release.rule).collect();
-    let called = ServiceKey { namespace: service.namespace.to_string(), service: service.service.to_string() };
+    let rules = rules_of(releases);
     let abilities = site.questions.abilities(dialect);
-    let mut planned = plan(&rules, &called, abilities).routes;
+    let mut planned = plan(&rules, &service.key(), abilities).routes;
     planned.retain(|route| route.caller.iter().all(|condition| site.questions.meets(condition)));
     settle_shares(&mut planned, dialect);
     for route in &planned {
@@ -114,19 +115,24 @@ pub(super) fn of_service(site: &mut Site<'_>, key: &UnitKey) -> Vec<Draft> {
     vec![Draft { releases, clusters, ..Draft::of(ResourceType::Route, &name, &message) }]
 }
 
-/// The configuration of the proxy beside a service: all that comes goes there.
+/// The configuration of the proxy beside a service: all that comes goes there, within its limits. It is there before the
+/// service is.
 pub(super) fn inbound(site: &mut Site<'_>, key: &UnitKey) -> Vec<Draft> {
-    let Some(service) = site.service(&key.name) else { return Vec::new() };
-    let name = names::inbound(&service);
-    let host = route::VirtualHost {
+    if !site.questions.sees(&key.name) {
+        return Vec::new();
+    }
+    let name = names::inbound(&key.name);
+    let mut host = route::VirtualHost {
         name: name.clone(),
         domains: vec!["*".to_owned()],
         routes: vec![to_cluster(name.clone(), Dialect::Envoy)],
         ..Default::default()
     };
+    let Limited { plan, sharers, releases } = Limited::of(site, &key.name);
+    inbound::apply(&plan, sharers, &mut host);
     let message = route::RouteConfiguration { name: name.clone(), virtual_hosts: vec![host] };
     let clusters = vec![name.as_str().into()];
-    vec![Draft { clusters, ..Draft::of(ResourceType::Route, &name, &message) }]
+    vec![Draft { releases, clusters, ..Draft::of(ResourceType::Route, &name, &message) }]
 }
 
 /// A virtual host for proxies, without its domains: they depend on the hosts beside it.

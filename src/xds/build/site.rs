@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::label_sets::{LabelSet, services_of_values, sets_of};
+use super::policies::{Policies, is_of_instances};
 use crate::model::instance::Instance;
 use crate::model::mesh::resource::ResourceType;
 use crate::model::rule::Family;
@@ -77,11 +78,20 @@ impl<'a> Site<'a> {
         self.scene.instances.all_of(&name.namespace, &name.service).collect()
     }
 
-    /// The releases of rules about a service that are in force for the client: by priority, then by id of the rule.
-    pub(crate) fn releases(&mut self, family: Family, name: &ServiceName) -> Vec<&'a Arc<RuleRelease>> {
+    /// The releases of rules about a service that are in force for the client: by priority, then by id of the rule. Of
+    /// the client only is asked what decides which of those are in force that are wanted.
+    pub(crate) fn releases(
+        &mut self,
+        family: Family,
+        name: &ServiceName,
+        is_wanted: impl Fn(&RuleRelease) -> bool,
+    ) -> Vec<&'a Arc<RuleRelease>> {
         self.read(name, Facets::rules(family));
         let mut chosen = Vec::new();
         for rule in self.scene.rules.of(family).active().rules_about(&name.namespace, &name.service) {
+            if !rule.all().any(|release| is_wanted(release)) {
+                continue;
+            }
             chosen.extend(match rule.is_gray() {
                 false => rule.normal(),
                 true => {
@@ -90,9 +100,19 @@ impl<'a> Site<'a> {
                 }
             });
         }
-        chosen.retain(|release| is_about(release, name));
+        chosen.retain(|release| is_wanted(release) && is_about(release, name));
         chosen.sort_by(|one, other| (one.rule.priority, &one.rule.id).cmp(&(other.rule.priority, &other.rule.id)));
         chosen
+    }
+
+    /// The releases of rules of a family about a service that are in force for the client.
+    pub(super) fn all_releases(&mut self, family: Family, name: &ServiceName) -> Vec<&'a Arc<RuleRelease>> {
+        self.releases(family, name, |_| true)
+    }
+
+    /// The rules that change which instances of a service a client calls.
+    pub(super) fn policies(&mut self, name: &ServiceName) -> Policies<'a> {
+        Policies::of(&self.releases(Family::Routing, name, is_of_instances))
     }
 
     /// The sets of labels that rules about a service name, for any client, and those that stay for a while.

@@ -19,6 +19,8 @@ use crate::xds::questions::{Answer, Answered, Question, Questions};
 /// Units that are kept for each service and alias, and beside them: places of callers are for the clients to say.
 const UNITS_PER_NAME: usize = 8;
 const UNITS_BESIDE: usize = 20_000;
+/// Places of callers for which the endpoints of one service are kept.
+const PLACES_MAX: usize = 256;
 
 /// All that is made of one scene.
 pub(crate) struct Cells {
@@ -77,10 +79,18 @@ impl Cells {
         let (own, reads) = site.finish();
         let asked = own.asked();
         asked.iter().for_each(|(question, answer)| questions.note(question, answer));
-        if scene.has_service(&key.name) || scene.alias(&key.name).is_some() {
+        if self.is_kept(key) {
             self.keep(key, &asked, reads, &unit);
         }
         unit
+    }
+
+    /// What clients make up is made anew each time.
+    fn is_kept(&self, key: &UnitKey) -> bool {
+        let is_there = self.scene.has_service(&key.name) || self.scene.alias(&key.name).is_some();
+        let has_place = |key: &UnitKey| matches!(key.kind, UnitKind::Endpoints(Some(_)));
+        let places = || self.readers.get(&key.name).into_iter().flatten().filter(|known| has_place(known)).count();
+        is_there && (!has_place(key) || self.cells.contains_key(key) || places() < PLACES_MAX)
     }
 
     /// The cluster of the service beside a proxy.

@@ -6,14 +6,15 @@ use prost::Message;
 use serde::de::{DeserializeOwned, DeserializeSeed};
 use serde_json::{Value, json};
 
-use super::World;
+use super::{Scene, World};
 use crate::catalog::testing::Bench;
 use crate::catalog::{Applied, Command, Op};
 use crate::format::level::Level;
 use crate::model::grant::ReadScope;
 use crate::model::mesh::Dialect;
 use crate::model::mesh::resource::{Resource, ResourceType, Resources};
-use crate::model::release::ReleaseOp;
+use crate::model::release::{ReleaseOp, ReleaseType};
+use crate::model::rule::release::RuleRelease;
 use crate::model::rule::{Family, RuleDraft, RuleHead};
 use crate::raft::state::State;
 use crate::watch::Hub;
@@ -43,10 +44,16 @@ impl Stage {
         Stage { bench, state, world }
     }
 
-    pub(crate) fn apply(&mut self, command: Command) -> Applied {
+    /// Applies a command, which may be refused.
+    pub(crate) fn try_apply(&mut self, command: Command) -> Applied {
         let applied = self.bench.apply(command);
         self.state.apply(self.bench.index, self.bench.catalog.view(), applied.changes.clone());
         self.world.catch_up();
+        applied
+    }
+
+    pub(crate) fn apply(&mut self, command: Command) -> Applied {
+        let applied = self.try_apply(command);
         for outcome in &applied.outcomes {
             assert!(outcome.code.is_success(), "{}", outcome.info());
         }
@@ -74,21 +81,54 @@ impl Stage {
 
     /// Saves a rule of the namespace `shop` as this body says, or saves it anew.
     pub(crate) fn save(&mut self, family: Family, name: &str, body: Value) {
-        let op =
-            if self.bench.catalog.rules.of(family).named("shop", name).is_some() { Op::Update } else { Op::Create };
+        let command = self.saving(family, name, body);
+        self.apply(command);
+    }
+
+    fn saving(&self, family: Family, name: &str, body: Value) -> Command {
+        let is_there = self.bench.catalog.rules.of(family).named("shop", name).is_some();
+        let op = if is_there { Op::Update } else { Op::Create };
         let body = DeserializeSeed::deserialize(family, body).expect("a body");
         let head = RuleHead { name: Some(name.into()), namespace: Some("shop".into()), ..RuleHead::default() };
-        self.apply(Command::Rules(op, vec![RuleDraft { head, body }]));
+        Command::Rules(op, vec![RuleDraft { head, body }])
+    }
+
+    /// Saves a routing rule, which may be refused.
+    pub(crate) fn try_save(&mut self, name: &str, body: Value) {
+        let command = self.saving(Family::Routing, name, body);
+        self.try_apply(command);
+    }
+
+    /// Publishes a routing rule, which may be refused.
+    pub(crate) fn try_publish(&mut self, name: &str, zone: Option<&str>) {
+        let release = format!("r{}", self.bench.index);
+        self.try_apply(publishing(Family::Routing, name, &release, zone));
+    }
+
+    /// Does something with the newest active release of a routing rule of that type, if there is one.
+    pub(crate) fn try_release(&mut self, op: ReleaseOp, name: &str) {
+        let book = self.bench.catalog.rules.of(Family::Routing);
+        let Some(rule) = book.named("shop", name) else { return };
+        let is_gray = op == ReleaseOp::StopGray;
+        let fits =
+            |release: &&Arc<RuleRelease>| release.active && (release.release_type == ReleaseType::Gray) == is_gray;
+        let newest = book.releases_of(&rule.id).filter(fits).max_by_key(|release| release.version);
+        let Some(release) = newest else { return };
+        let draft = json!({"rule_name": name, "release_name": release.name});
+        self.try_apply(Command::RuleReleases(Family::Routing, op, drafts(json!([draft]))));
+    }
+
+    /// Lets sets of labels go that nothing names any more.
+    pub(crate) fn forget_lingering(&self) {
+        let later = tokio::time::Instant::now() + std::time::Duration::from_secs(3_600);
+        let mut cells = self.world.cells.lock();
+        let (scene, index) = (Scene::of(&self.bench.catalog), cells.applied_index());
+        cells.advance(scene, index, &[], later);
     }
 
     /// Publishes a rule as it is saved: for all, or for clients whose label `zone` is one of these.
     pub(crate) fn publish(&mut self, family: Family, name: &str, release: &str, zone: Option<&str>) {
-        let mut draft = json!({"rule_name": name, "release_name": release});
-        if let Some(zone) = zone {
-            draft["release_type"] = "gray".into();
-            draft["client_labels"] = json!([{"key": "zone", "value": {"type": "EXACT", "value": zone}}]);
-        }
-        self.apply(Command::PublishRules(family, drafts(json!([draft]))));
+        self.apply(publishing(family, name, release, zone));
     }
 
     /// Does something with a release of a rule.
@@ -105,6 +145,14 @@ impl Stage {
         self.publish(Family::Routing, name, &release, None);
     }
 
+    /// Name of the newest release of a rule.
+    pub(crate) fn newest_release(&self, name: &str) -> String {
+        let book = self.bench.catalog.rules.of(Family::Routing);
+        let rule = book.named("shop", name).expect("there");
+        let newest = book.releases_of(&rule.id).max_by_key(|release| release.version);
+        newest.expect("released").name.clone()
+    }
+
     pub(crate) fn get(&self, client: &Client, kind: ResourceType, name: &str) -> Option<Arc<Resource>> {
         self.world.view(client).get(kind, name)
     }
@@ -119,6 +167,15 @@ impl Stage {
     pub(crate) fn all(&self, client: &Client, kind: ResourceType) -> Resources {
         self.world.view(client).all(kind)
     }
+}
+
+fn publishing(family: Family, name: &str, release: &str, zone: Option<&str>) -> Command {
+    let mut draft = json!({"rule_name": name, "release_name": release});
+    if let Some(zone) = zone {
+        draft["release_type"] = "gray".into();
+        draft["client_labels"] = json!([{"key": "zone", "value": {"type": "EXACT", "value": zone}}]);
+    }
+    Command::PublishRules(family, drafts(json!([draft])))
 }
 
 /// A client of this dialect with these labels that sees everything.

@@ -1,7 +1,10 @@
 //! Worlds over catalogs in memory.
 
+mod properties;
+
 use std::sync::Arc;
 
+use prost::Message;
 use serde_json::json;
 
 use super::testing::{Stage, client};
@@ -17,7 +20,7 @@ use crate::proto::envoy::config::endpoint::v3::{ClusterLoadAssignment, lb_endpoi
 use crate::proto::envoy::config::listener::v3::Listener;
 use crate::proto::envoy::config::route::v3::RouteConfiguration;
 use crate::xds::Source;
-use crate::xds::client::Client;
+use crate::xds::client::{Client, Place};
 
 fn names(resources: &Resources) -> Vec<&str> {
     resources.keys().map(|name| &**name).collect()
@@ -247,4 +250,175 @@ fn gray_releases_are_for_their_clients_alone() {
     stage.release(Family::Routing, ReleaseOp::Promote, "pay", "gray");
     let promoted = stage.get(&us, ResourceType::Route, "shop/pay").expect("there");
     assert_eq!(promoted.version.hash, gray.version.hash);
+}
+
+#[test]
+fn endpoints_are_near_the_caller() {
+    let mut stage = Stage::new();
+    stage.services(Op::Create, &[("shop", "pay")]);
+    let at = |host: &str, zone: &str| json!({"host": host, "location": {"region": "eu", "zone": zone, "campus": ""}});
+    stage.instances(Op::Create, "shop", "pay", json!([at("10.0.0.1", "eu-1"), at("10.0.0.2", "eu-2")]));
+    let nearby = json!({"route_policy": "NearbyPolicy", "routing_config": {
+        "namespace": "shop", "service": "pay", "match_level": "ZONE", "max_match_level": "REGION"}});
+    stage.save(Family::Routing, "near", nearby);
+    stage.publish(Family::Routing, "near", "r1", None);
+    let caller =
+        |zone: &str| Client { place: Place { region: "eu".into(), zone: zone.into(), campus: "c1".into() }, ..envoy() };
+    let endpoints_of = |client: &Client| {
+        let clusters = stage.all(client, ResourceType::Cluster);
+        let cluster = Cluster::decode(clusters["shop/pay"].bytes.clone()).expect("a cluster");
+        cluster.eds_cluster_config.expect("by endpoints").service_name
+    };
+    let rows = [("eu-1", ["0 eu/eu-1/;w=100", "1 eu/eu-2/;w=100"]), ("eu-2", ["0 eu/eu-2/;w=100", "1 eu/eu-1/;w=100"])];
+    for (zone, expected) in rows {
+        let name = endpoints_of(&caller(zone));
+        assert_eq!(name, format!("shop/pay@eu/{zone}/"));
+        // Whoever asks by the name gets what it means.
+        let found = shown(&stage.decoded(&grpc(), ResourceType::Endpoints, &name));
+        assert!(found.iter().zip(expected).all(|(line, start)| line.starts_with(start)), "{found:?}");
+    }
+    assert_eq!(endpoints_of(&envoy()), "shop/pay", "its place is not known");
+    let endpoints = stage.all(&caller("eu-1"), ResourceType::Endpoints);
+    assert_eq!(
+        (names(&endpoints), endpoints.values().next().expect("one").releases.len()),
+        (vec!["shop/pay@eu/eu-1/"], 1)
+    );
+}
+
+/// Destination with these labels, weight and priority.
+fn group(labels: serde_json::Value, weight: u32, priority: u32) -> serde_json::Value {
+    json!({"namespace": "shop", "service": "pay", "labels": labels, "weight": weight, "priority": priority})
+}
+
+fn exact(value: &str) -> serde_json::Value {
+    json!({"type": "EXACT", "value": value})
+}
+
+fn route_names(stage: &Stage, client: &Client) -> Vec<String> {
+    let routes: RouteConfiguration = stage.decoded(client, ResourceType::Route, "shop/pay");
+    routes.virtual_hosts[0].routes.iter().map(|route| format!("{} {:?}", route.name, route.action)).collect()
+}
+
+#[test]
+fn groups_share_and_stand_by() {
+    let mut stage = Stage::new();
+    stage.services(Op::Create, &[("shop", "pay")]);
+    let with = |host: &str, version: &str| json!({"host": host, "metadata": {"version": version}});
+    stage.instances(
+        Op::Create,
+        "shop",
+        "pay",
+        json!([with("10.0.0.1", "1"), with("10.0.0.2", "2"), with("10.0.0.3", "3")]),
+    );
+    let groups = json!([
+        group(json!({"version": exact("1")}), 1, 0),
+        group(json!({"version": exact("2")}), 3, 0),
+        group(json!({"version": {"type": "REGEX", "value": "[23]"}}), 1, 5),
+    ]);
+    stage.route("pay", json!([{"name": "r", "destinations": groups}]));
+    let routes = stage.get(&grpc(), ResourceType::Route, "shop/pay").expect("there");
+    let sets: Vec<_> = routes.clusters.iter().filter(|name| name.contains('|')).collect();
+    assert_eq!(sets.len(), 2);
+    let all: Vec<Vec<String>> =
+        sets.iter().map(|name| shown(&stage.decoded(&grpc(), ResourceType::Endpoints, name))).collect();
+    let hosts = |lines: &[String]| -> Vec<(u32, String)> {
+        let line = |line: &String| {
+            let (priority, rest) = line.split_once(' ').expect("a priority");
+            (priority.parse().expect("a number"), rest.rsplit(' ').next().expect("an address")[..8].to_owned())
+        };
+        lines.iter().map(line).collect()
+    };
+    let mut found: Vec<_> = all.iter().map(|lines| hosts(lines)).collect();
+    found.sort();
+    let expected = |order: [&str; 3]| -> Vec<(u32, String)> { (0..).zip(order.map(str::to_owned)).collect() };
+    assert_eq!(found, [expected(["10.0.0.1", "10.0.0.2", "10.0.0.3"]), expected(["10.0.0.2", "10.0.0.1", "10.0.0.3"])]);
+    let all = route_names(&stage, &grpc());
+    assert!(
+        all[0].starts_with("pay/0 ") && all[0].contains("WeightedClusters") && all[0].contains("Some(3)"),
+        "{all:?}"
+    );
+    assert_eq!(all.len(), 2);
+}
+
+#[test]
+fn a_label_takes_over_the_values_that_occur() {
+    let mut stage = Stage::new();
+    stage.services(Op::Create, &[("shop", "pay")]);
+    let with = |host: &str, lane: &str| json!({"host": host, "metadata": {"lane": lane}});
+    stage.instances(Op::Create, "shop", "pay", json!([with("10.0.0.1", "a"), with("10.0.0.2", "b")]));
+    let argument = json!({"type": "HEADER", "key": "X-Lane", "value": {"value_type": "PARAMETER", "value": "lane"}});
+    let labels = json!({"lane": {"value_type": "PARAMETER", "value": "lane"}});
+    let rule = json!([{"name": "r", "arguments": {"arguments": [argument]}, "destinations": [
+        {"namespace": "shop", "service": "pay", "labels": labels}]}]);
+    stage.route("pay", rule);
+    for client in [grpc(), envoy()] {
+        let bytes = match client.dialect {
+            Dialect::Grpc => stage.get(&client, ResourceType::Route, "shop/pay"),
+            Dialect::Envoy => stage.get(&client, ResourceType::Route, "outbound/shop"),
+        };
+        let routes = RouteConfiguration::decode(bytes.expect("there").bytes.clone()).expect("a message");
+        let shown: Vec<String> = routes.virtual_hosts[0].routes.iter().map(|route| format!("{route:?}")).collect();
+        assert_eq!(shown.len(), 4, "{shown:#?}");
+        assert!(shown[0].contains("x-lane") && shown[0].contains("Exact(\"a\")"), "{}", shown[0]);
+        assert!(shown[1].contains("Exact(\"b\")") && shown[2].contains("DirectResponse"), "{}", shown[2]);
+    }
+    let clusters = names(&stage.all(&envoy(), ResourceType::Cluster)).len();
+    assert_eq!(clusters, 3);
+    // The value goes, and its cluster stays for a while.
+    stage.instances(Op::Delete, "shop", "pay", json!([{"host": "10.0.0.2"}]));
+    assert_eq!(route_names(&stage, &grpc()).len(), 3);
+    assert_eq!(names(&stage.all(&envoy(), ResourceType::Cluster)).len(), 3);
+}
+
+#[tokio::test(start_paused = true)]
+async fn clusters_of_labels_stay_for_a_minute() {
+    let mut stage = Stage::new();
+    stage.services(Op::Create, &[("shop", "pay")]);
+    stage.instances(Op::Create, "shop", "pay", json!([{"host": "10.0.0.1", "metadata": {"version": "1"}}]));
+    stage.route("pay", json!([{"name": "r", "destinations": [group(json!({"version": exact("1")}), 1, 0)]}]));
+    let clusters = |stage: &Stage| names(&stage.all(&envoy(), ResourceType::Cluster)).len();
+    assert_eq!(clusters(&stage), 2);
+    stage.release(Family::Routing, ReleaseOp::Withdraw, "pay", &stage.newest_release("pay"));
+    assert_eq!((clusters(&stage), route_names(&stage, &grpc()).len()), (2, 1));
+    tokio::time::advance(std::time::Duration::from_secs(59)).await;
+    stage.world.catch_up();
+    assert_eq!(clusters(&stage), 2);
+    tokio::time::advance(std::time::Duration::from_secs(2)).await;
+    stage.world.catch_up();
+    assert_eq!(clusters(&stage), 1);
+}
+
+#[test]
+fn conditions_on_the_caller_are_decided_here() {
+    let mut stage = Stage::new();
+    stage.services(Op::Create, &[("shop", "pay")]);
+    let argument = json!({"type": "CALLER_METADATA", "key": "env", "value": exact("gray")});
+    let rule = json!([{"name": "r", "arguments": {"arguments": [argument]}, "destinations": [
+        group(json!({"version": exact("1")}), 1, 0)]}]);
+    stage.route("pay", rule);
+    let gray = client(Dialect::Grpc, &[("env", "gray")]);
+    assert_eq!((route_names(&stage, &gray).len(), route_names(&stage, &grpc()).len()), (2, 1));
+    let is_equal = |one: &Client, other: &Client| {
+        let get = |client| stage.get(client, ResourceType::Route, "shop/pay").expect("there");
+        Arc::ptr_eq(&get(one), &get(other))
+    };
+    assert!(is_equal(&gray, &client(Dialect::Grpc, &[("env", "gray"), ("zone", "eu")])));
+    assert!(!is_equal(&gray, &grpc()));
+}
+
+#[test]
+fn a_service_that_is_not_seen_has_no_instances() {
+    let mut stage = Stage::new();
+    stage.services(Op::Create, &[("shop", "pay"), ("infra", "pay2")]);
+    stage.instances(Op::Create, "infra", "pay2", json!([{"host": "10.0.0.9"}]));
+    let rule = json!([{"name": "r", "destinations": [
+        {"namespace": "infra", "service": "pay", "transfer": "pay2"}]}]);
+    stage.route("pay", rule);
+    let grant = Grant { role: Role::Client, namespace: "shop".into(), name: "*".into() };
+    let narrow = Client { read_scope: ReadScope::new(&Grants::new([grant]), &[Verb::Discover]), ..grpc() };
+    let routes = stage.get(&grpc(), ResourceType::Route, "shop/pay").expect("there");
+    let name = routes.clusters.iter().find(|name| name.contains('|')).expect("in another namespace");
+    let count =
+        |client: &Client| stage.decoded::<ClusterLoadAssignment>(client, ResourceType::Endpoints, name).endpoints.len();
+    assert_eq!((count(&grpc()), count(&narrow)), (1, 0));
 }
