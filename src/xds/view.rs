@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use super::View;
 use super::build::{self, Draft, UnitKey, UnitKind};
+use super::changed::Changed;
 use super::client::Client;
 use super::names::{self, ClusterName, Federated, ProxyRoutes, ServiceName};
 use super::questions::{Questions, Witness};
@@ -17,12 +18,15 @@ pub struct WorldView<'a> {
     world: &'a World,
     client: Client,
     applied_index: u64,
+    number: u64,
 }
 
 impl<'a> WorldView<'a> {
     pub(super) fn new(world: &'a World, client: Client) -> Self {
-        let applied_index = world.cells().lock().applied_index();
-        WorldView { world, client, applied_index }
+        let cells = world.cells().lock();
+        let (applied_index, number) = (cells.applied_index(), cells.number());
+        drop(cells);
+        WorldView { world, client, applied_index, number }
     }
 
     /// Asks what is made here something about the client.
@@ -60,7 +64,10 @@ impl<'a> WorldView<'a> {
 
     fn endpoints(&self, asked: &str, plain: &str, authority: Option<&Arc<str>>) -> Option<Arc<Resource>> {
         let ClusterName { service, place, .. } = ClusterName::parse(plain)?;
-        self.of_unit(UnitKind::Endpoints(place), service, authority, asked)
+        let kind = UnitKind::Endpoints(place);
+        // The same for all clients.
+        let key = UnitKey { kind, dialect: Dialect::Grpc, name: service, authority: authority.cloned() };
+        self.with(|cells, questions| cells.unit(&key, questions).named(asked).cloned())
     }
 
     /// A resource for proxies alone.
@@ -102,7 +109,8 @@ impl<'a> WorldView<'a> {
     fn inbound_cluster(&self) -> Option<Arc<Resource>> {
         let port = self.port("application_port").filter(|_| self.client.dialect == Dialect::Envoy)?;
         let service = self.own_service()?;
-        Some(self.with(|cells, _| cells.inbound_cluster(&service, port)))
+        let name = names::inbound(&service);
+        self.of_unit(UnitKind::InboundCluster(port), service, None, &name)
     }
 
     fn proxy_listeners(&self) -> Resources {
@@ -160,6 +168,19 @@ impl View for WorldView<'_> {
             (Dialect::Envoy, ResourceType::Listener) => self.proxy_listeners(),
             (Dialect::Envoy, ResourceType::Route) => self.all_proxy_routes(),
         }
+    }
+
+    fn number(&self) -> Option<u64> {
+        Some(self.number)
+    }
+
+    fn changed_since(&self, kind: ResourceType, number: u64) -> Option<Changed> {
+        // Listeners and routes of proxies are few, and of many services each.
+        if self.client.dialect == Dialect::Envoy && matches!(kind, ResourceType::Listener | ResourceType::Route) {
+            return None;
+        }
+        let services = self.world.cells().lock().changed_since(kind, number)?;
+        Some(Changed::new(kind, services, self.world.authority().cloned()))
     }
 
     fn get(&self, kind: ResourceType, name: &str) -> Option<Arc<Resource>> {

@@ -53,6 +53,18 @@ pub(crate) enum UnitKind {
     InboundCluster(u16),
 }
 
+impl UnitKind {
+    /// Type of the resources that depend on it.
+    pub(crate) fn resource_type(&self) -> ResourceType {
+        match self {
+            UnitKind::Listener => ResourceType::Listener,
+            UnitKind::Routes | UnitKind::Host | UnitKind::Inbound => ResourceType::Route,
+            UnitKind::Clusters | UnitKind::InboundCluster(_) => ResourceType::Cluster,
+            UnitKind::Endpoints(_) => ResourceType::Endpoints,
+        }
+    }
+}
+
 /// Identity of a unit.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct UnitKey {

@@ -72,10 +72,12 @@ impl<'a> Assignment<'a> {
 
 /// Narrows a route to requests that none of the assignments is for, as a client that draws anew for each route may come
 /// here with their values. Texts that are compared as a whole alone can be excluded.
-pub(crate) fn exclude(all: &[Assignment<'_>], route: &mut PlannedRoute<'_>, to: Abilities) {
+pub(crate) fn exclude<'a>(all: &[Assignment<'a>], route: &mut PlannedRoute<'a>, to: Abilities) {
     for values in all {
-        let mut narrowed = PlannedRoute { headers: Vec::new(), ..route.clone() };
-        if !values.narrow_in_place(&mut narrowed, to) {
+        // Conditions on the path are on its header then.
+        let path = Some(TextMatch::Present);
+        let mut narrowed = PlannedRoute { path, headers: Vec::new(), ..route.clone() };
+        if !values.narrow(&mut narrowed, to) {
             continue;
         }
         if let [header] = &mut narrowed.headers[..]
@@ -84,23 +86,6 @@ pub(crate) fn exclude(all: &[Assignment<'_>], route: &mut PlannedRoute<'_>, to: 
             header.value = inverted;
             route.headers.append(&mut narrowed.headers);
         }
-    }
-}
-
-impl Assignment<'_> {
-    fn narrow_in_place(&self, route: &mut PlannedRoute<'_>, to: Abilities) -> bool {
-        let values = self.values.iter().map(|(part, value)| (argument(*part), value));
-        for (argument, value) in values {
-            let Some((kind, key)) = argument else { continue };
-            let condition = equal(value);
-            let Ok(ways) = carried(Asked { kind, key, value: Some(&condition) }, "", true, to) else { return false };
-            let Some(way) = ways.any_of.into_iter().next() else { return false };
-            route.headers.extend(way.into_iter().filter_map(|condition| match condition {
-                Condition::Header(header) => Some(header),
-                Condition::Path(_) | Condition::Query(_) | Condition::Caller(_) => None,
-            }));
-        }
-        true
     }
 }
 

@@ -5,11 +5,12 @@ use std::sync::Arc;
 
 use tokio::time::Instant;
 
+use super::history::History;
 use super::lingering::Lingering;
 use super::scene::{Facets, Newest, Scene, subjects};
 use super::wild::Wilds;
 use crate::catalog::Change;
-use crate::model::mesh::resource::Resource;
+use crate::model::mesh::resource::ResourceType;
 use crate::model::rule::Family;
 use crate::model::rule::matching::ALL;
 use crate::xds::build::{self, Reads, Site, Unit, UnitKey, UnitKind};
@@ -17,7 +18,7 @@ use crate::xds::names::ServiceName;
 use crate::xds::questions::{Answer, Answered, Question, Questions};
 
 /// Units that are kept for each service and alias, and beside them: places of callers are for the clients to say.
-const UNITS_PER_NAME: usize = 8;
+const UNITS_PER_NAME: usize = 12;
 const UNITS_BESIDE: usize = 20_000;
 /// Places of callers for which the endpoints of one service are kept.
 const PLACES_MAX: usize = 256;
@@ -29,9 +30,13 @@ pub(crate) struct Cells {
     pub(super) lingering: Arc<Lingering>,
     pub(super) wilds: Wilds,
     applied_index: u64,
+    history: History,
     cells: HashMap<UnitKey, Cell>,
     /// Units that read something of a service.
     readers: HashMap<ServiceName, HashSet<UnitKey>>,
+    /// Number of units made.
+    #[cfg(test)]
+    pub(crate) made: usize,
 }
 
 /// A unit for each of the answers that clients give.
@@ -49,8 +54,11 @@ impl Cells {
             lingering: Arc::default(),
             wilds: Wilds::default(),
             applied_index: index,
+            history: History::default(),
             cells: HashMap::new(),
             readers: HashMap::new(),
+            #[cfg(test)]
+            made: 0,
         }
     }
 
@@ -60,6 +68,22 @@ impl Cells {
 
     pub(crate) fn applied_index(&self) -> u64 {
         self.applied_index
+    }
+
+    /// Number of changes so far.
+    pub(crate) fn number(&self) -> u64 {
+        self.history.number()
+    }
+
+    /// Begins with another scene, of which anything may differ.
+    pub(crate) fn restart(&mut self, scene: Scene, index: u64) {
+        let history = History::after(self.history.number());
+        *self = Cells { history, ..Cells::new(scene, index) };
+    }
+
+    /// Services whose resources of a type may be others than at that number; none if any may be.
+    pub(crate) fn changed_since(&self, kind: ResourceType, number: u64) -> Option<BTreeSet<ServiceName>> {
+        self.history.since(kind, number)
     }
 
     /// Time at which something that lingers has to go.
@@ -76,6 +100,10 @@ impl Cells {
         let own = Questions::new(questions.witness());
         let mut site = Site::new(&scene, &newest, &lingering, own, key.authority.clone());
         let unit = Arc::new(build::unit(&mut site, key));
+        #[cfg(test)]
+        {
+            self.made += 1;
+        }
         let (own, reads) = site.finish();
         let asked = own.asked();
         asked.iter().for_each(|(question, answer)| questions.note(question, answer));
@@ -87,17 +115,11 @@ impl Cells {
 
     /// What clients make up is made anew each time.
     fn is_kept(&self, key: &UnitKey) -> bool {
-        let is_there = self.scene.has_service(&key.name) || self.scene.alias(&key.name).is_some();
+        let is_inbound = matches!(key.kind, UnitKind::Inbound | UnitKind::InboundCluster(_));
+        let is_there = is_inbound || self.scene.has_service(&key.name) || self.scene.alias(&key.name).is_some();
         let has_place = |key: &UnitKey| matches!(key.kind, UnitKind::Endpoints(Some(_)));
         let places = || self.readers.get(&key.name).into_iter().flatten().filter(|known| has_place(known)).count();
         is_there && (!has_place(key) || self.cells.contains_key(key) || places() < PLACES_MAX)
-    }
-
-    /// The cluster of the service beside a proxy.
-    pub(crate) fn inbound_cluster(&self, service: &ServiceName, port: u16) -> Arc<Resource> {
-        let instances: Vec<_> = self.scene.instances.all_of(&service.namespace, &service.service).collect();
-        let draft = build::inbound_cluster(service, port, &instances);
-        Arc::new(draft.finish(self.newest.of(service, Facets::INSTANCES)))
     }
 
     fn keep(&mut self, key: &UnitKey, asked: &[(Question, Answer)], reads: Reads, unit: &Arc<Unit>) {
@@ -119,7 +141,8 @@ impl Cells {
         if self.cells.len() >= UNITS_PER_NAME * names + UNITS_BESIDE {
             self.cells = HashMap::new();
             self.readers = HashMap::new();
-            self.wilds = Wilds::default();
+            self.wilds.restart();
+            self.history.lose();
         }
     }
 
@@ -177,6 +200,20 @@ impl Cells {
 
     /// Drops what was made from something that has changed.
     fn forget(&mut self, touched: &BTreeMap<ServiceName, Facets>) {
+        let mut changed = Vec::new();
+        for (name, _) in touched.iter().filter(|(_, facets)| facets.has_any(Facets::SERVICE)) {
+            self.wilds.touch(None, name);
+            changed.extend(ResourceType::ALL.map(|kind| (kind, name.clone())));
+        }
+        for key in self.stale(touched) {
+            self.wilds.touch(Some(&key.kind), &key.name);
+            self.drop_cell(&key);
+            changed.push((key.kind.resource_type(), key.name));
+        }
+        self.history.add(changed);
+    }
+
+    fn stale(&self, touched: &BTreeMap<ServiceName, Facets>) -> HashSet<UnitKey> {
         let mut stale = HashSet::new();
         for (name, facets) in touched {
             let is_stale = |key: &&UnitKey, of: &ServiceName| {
@@ -189,14 +226,8 @@ impl Cells {
             } else if let Some(keys) = self.readers.get(name) {
                 stale.extend(keys.iter().filter(|key| is_stale(key, name)).cloned());
             }
-            if facets.has_any(Facets::SERVICE) {
-                self.wilds.touch(None, name);
-            }
         }
-        for key in stale {
-            self.wilds.touch(Some(&key.kind), &key.name);
-            self.drop_cell(&key);
-        }
+        stale
     }
 
     fn drop_cell(&mut self, key: &UnitKey) {

@@ -5,6 +5,7 @@
 //! of what is kept for wildcards the services that they belong to are made anew when somebody asks.
 
 mod cells;
+mod history;
 mod lingering;
 mod scene;
 #[cfg(test)]
@@ -102,13 +103,12 @@ impl World {
         let has_changed = match news {
             News::Changes(changes) => cells.advance(scene, index, &changes, Instant::now()),
             News::Everything(newest) => {
-                *cells = Cells::new(scene, newest.max(index));
+                cells.restart(scene, newest.max(index));
                 true
             }
         };
-        drop(cells);
         if has_changed {
-            self.changes.send_modify(|number| *number += 1);
+            self.changes.send_replace(cells.number());
         }
     }
 

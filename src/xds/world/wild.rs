@@ -46,10 +46,13 @@ pub(crate) struct Gathered {
 pub(super) struct Wilds {
     kept: Vec<Wild>,
     uses: u64,
+    /// Number of times that all units went.
+    epoch: u64,
 }
 
 struct Wild {
     key: WildKey,
+    epoch: u64,
     used: u64,
     /// Of a client that says nothing about itself.
     plain: Gathered,
@@ -145,7 +148,16 @@ impl Wilds {
         Some(Wild { used: self.uses, ..self.kept.swap_remove(at) })
     }
 
+    /// Begins anew, as the units are gone by which they would be touched.
+    pub(super) fn restart(&mut self) {
+        self.kept.clear();
+        self.epoch += 1;
+    }
+
     fn put_back(&mut self, wild: Wild) {
+        if wild.epoch != self.epoch {
+            return;
+        }
         if self.kept.len() >= WILDS_MAX {
             let oldest = self.kept.iter().enumerate().min_by_key(|(_, wild)| wild.used).map(|(at, _)| at);
             oldest.into_iter().for_each(|at| drop(self.kept.swap_remove(at)));
@@ -218,6 +230,7 @@ impl Cells {
         }
         Wild {
             key: key.clone(),
+            epoch: self.wilds.epoch,
             used: 0,
             plain: Gathered::default(),
             asking: BTreeMap::new(),

@@ -1,6 +1,8 @@
 //! Worlds over catalogs in memory.
 
+mod policies;
 mod properties;
+mod scale;
 
 use std::sync::Arc;
 
