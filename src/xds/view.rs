@@ -1,6 +1,5 @@
 //! View of the world for one client.
 
-use std::borrow::Cow;
 use std::sync::Arc;
 
 use super::View;
@@ -151,6 +150,24 @@ impl<'a> WorldView<'a> {
             self.own_service().and_then(|service| self.inbound_routes(service.clone(), &names::inbound(&service)));
         [Some(self.outbound(None)), own].into_iter().flatten().map(|routes| (routes.name.clone(), routes)).collect()
     }
+
+    /// A resource by the name that it has, and by what that is below an authority.
+    fn named(
+        &self,
+        kind: ResourceType,
+        name: &str,
+        plain: &str,
+        authority: Option<&Arc<str>>,
+    ) -> Option<Arc<Resource>> {
+        let of_service = |unit| self.of_unit(unit, ServiceName::parse(plain)?, authority, name);
+        match (self.client.dialect, kind) {
+            (_, ResourceType::Cluster) => self.cluster(name, plain, authority),
+            (_, ResourceType::Endpoints) => self.endpoints(name, plain, authority),
+            (Dialect::Grpc, ResourceType::Listener) => of_service(UnitKind::Listener),
+            (Dialect::Grpc, ResourceType::Route) => of_service(UnitKind::Routes),
+            (Dialect::Envoy, ResourceType::Listener | ResourceType::Route) => self.of_proxy(kind, name),
+        }
+    }
 }
 
 impl View for WorldView<'_> {
@@ -184,23 +201,11 @@ impl View for WorldView<'_> {
     }
 
     fn get(&self, kind: ResourceType, name: &str) -> Option<Arc<Resource>> {
-        let (authority, plain) = match Federated::parse(name) {
-            Some(federated) => {
-                let authority = self.world.authority().filter(|known| ***known == *federated.authority)?;
-                (Some(authority), Cow::Owned((federated.kind == kind).then(|| federated.name())?))
-            }
-            None => (None, Cow::Borrowed(name)),
-        };
-        match (self.client.dialect, kind) {
-            (_, ResourceType::Cluster) => self.cluster(name, &plain, authority),
-            (_, ResourceType::Endpoints) => self.endpoints(name, &plain, authority),
-            (Dialect::Grpc, ResourceType::Listener) => {
-                self.of_unit(UnitKind::Listener, ServiceName::parse(&plain)?, authority, name)
-            }
-            (Dialect::Grpc, ResourceType::Route) => {
-                self.of_unit(UnitKind::Routes, ServiceName::parse(&plain)?, authority, name)
-            }
-            (Dialect::Envoy, ResourceType::Listener | ResourceType::Route) => self.of_proxy(kind, name),
-        }
+        let Some(asked) = Federated::parse(name) else { return self.named(kind, name, name, None) };
+        let authority = self.world.authority().filter(|known| ***known == *asked.authority)?;
+        let plain = (asked.kind == kind).then(|| asked.name())?;
+        let canonical = names::federated(authority, kind, &plain);
+        let found = self.named(kind, &canonical, &plain, Some(authority))?;
+        Some(if canonical == name { found } else { Arc::new(build::renamed(&found, name)) })
     }
 }

@@ -21,6 +21,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use prost::Message;
+use prost::encoding::{WireType, encode_key, encode_varint};
 use sha2::{Digest, Sha256};
 
 use super::client::Place;
@@ -34,6 +35,9 @@ pub(crate) use label_sets::{LabelSet, sets_of};
 pub(crate) use listener::{inbound_listener, outbound_listener};
 pub(crate) use routes::{Host, outbound};
 pub(crate) use site::{Reads, Site};
+
+/// Number of the field that has the name of a resource.
+const NAME: u32 = 1;
 
 /// Kind of a unit.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -124,6 +128,24 @@ impl Draft {
         let version = Version { index, hash: hash_of(&bytes) };
         Resource { kind, name, version, bytes, releases, clusters }
     }
+}
+
+/// The same resource under another name, which is the first field of all types.
+pub(crate) fn renamed(resource: &Resource, name: &str) -> Resource {
+    let mut bytes = Vec::with_capacity(resource.bytes.len() + name.len());
+    push_field(&mut bytes, NAME, name.as_bytes());
+    let mut own = Vec::new();
+    push_field(&mut own, NAME, resource.name.as_bytes());
+    bytes.extend_from_slice(resource.bytes.strip_prefix(&own[..]).unwrap_or(&resource.bytes));
+    let version = Version { hash: hash_of(&bytes), ..resource.version };
+    Resource { name: name.into(), version, bytes: bytes.into(), ..resource.clone() }
+}
+
+/// Writes a field that has a length.
+fn push_field(to: &mut Vec<u8>, number: u32, value: &[u8]) {
+    encode_key(number, WireType::LengthDelimited, to);
+    encode_varint(value.len() as u64, to);
+    to.extend_from_slice(value);
 }
 
 /// The first 64 bits of the SHA-256.

@@ -4,7 +4,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use prost::Message;
-use prost::encoding::{WireType, encode_key, encode_varint};
 
 use super::cluster::{Limited, rules_of};
 use super::inbound;
@@ -12,7 +11,7 @@ use super::label_sets::LabelSet;
 use super::parameters::{Assignment, assignments, exclude};
 use super::planned::{Weighted, to_cluster, to_clusters, to_nowhere};
 use super::policies::is_of_instances;
-use super::{Draft, Site, UnitKey};
+use super::{Draft, Site, UnitKey, push_field};
 use crate::model::mesh::Dialect;
 use crate::model::mesh::plan::PlannedRoute;
 use crate::model::mesh::resource::ResourceType;
@@ -193,10 +192,4 @@ fn domains(name: &ServiceName, own_namespace: Option<&str>) -> impl Iterator<Ite
     let with_port = format!("{full}:*");
     let short = (own_namespace == Some(&**namespace)).then(|| service.to_string());
     [full, with_port].into_iter().chain(short)
-}
-
-fn push_field(to: &mut Vec<u8>, number: u32, value: &[u8]) {
-    encode_key(number, WireType::LengthDelimited, to);
-    encode_varint(value.len() as u64, to);
-    to.extend_from_slice(value);
 }

@@ -184,6 +184,12 @@ fn names_under_the_authority_are_answered_under_it() {
     let endpoints = cluster.eds_cluster_config.expect("by endpoints").service_name;
     assert_eq!(endpoints, name("endpoint.v3.ClusterLoadAssignment"));
     stage.decoded::<ClusterLoadAssignment>(&grpc(), ResourceType::Endpoints, &endpoints);
+    let with_context = format!("{}?zone=a", name("cluster.v3.Cluster"));
+    let renamed: Cluster = stage.decoded(&grpc(), ResourceType::Cluster, &with_context);
+    assert_eq!(
+        (renamed.name.as_str(), renamed.eds_cluster_config.expect("by endpoints").service_name),
+        (with_context.as_str(), endpoints)
+    );
     let other = "xdstp://other/envoy.config.cluster.v3.Cluster/shop/pay";
     assert_eq!(stage.get(&grpc(), ResourceType::Cluster, other), None);
     assert_eq!(stage.get(&grpc(), ResourceType::Listener, &name("cluster.v3.Cluster")), None);
