@@ -13,8 +13,6 @@
 //! | keeping | [`compaction`], [`capacity`], [`backup`], [`transfer`], [`consistency_check`], [`checkpoint_hashes`] |
 //! | runtime | [`background`], [`threads`], [`status`], [`stuck`], [`disk_check`], [`vigil`], [`audit_log`] |
 
-#[cfg(test)]
-mod apply_test;
 mod attempts;
 mod audit_log;
 mod background;
@@ -45,8 +43,6 @@ mod poll;
 pub mod proposal;
 mod read_barrier;
 mod read_index;
-#[cfg(test)]
-mod stall_test;
 pub mod start;
 pub mod state;
 mod state_size;

@@ -8,9 +8,9 @@ use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE};
 use axum::response::{IntoResponse, Response};
 use sha2::{Digest, Sha256};
 
-const STYLES: &str = include_str!("assets/console.css");
-const SCRIPT: &str = include_str!("assets/console.js");
-const ICON: &str = include_str!("assets/icon.svg");
+const STYLES: &str = include_str!("console.css");
+const SCRIPT: &str = include_str!("console.js");
+const ICON: &str = include_str!("icon.svg");
 const FOR_GOOD: &str = "public, max-age=31536000, immutable";
 
 struct Asset {

@@ -7,13 +7,13 @@ use openraft::EntryPayload;
 use openraft::storage::RaftStateMachine;
 use tempfile::TempDir;
 
-use super::machine::Machine;
-use super::proposal::{self, Draft};
 use crate::catalog::{Command, Op, RequestId};
 use crate::format::types::Entry;
 use crate::metrics::Metrics;
 use crate::model::namespace::NamespaceDraft;
 use crate::model::time::Timestamp;
+use crate::raft::machine::Machine;
+use crate::raft::proposal::{self, Draft};
 use crate::store::Store;
 use crate::store::testing::{fresh, log_id, metrics, rows as rows_of};
 use crate::watch::Hub;

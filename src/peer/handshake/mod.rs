@@ -38,12 +38,12 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
-use super::credentials::{Credentials, Secret};
-use super::frame::Connection;
-use super::hello::{Build, Hello, Introductions, Refusal, RefusalReason, Welcome};
-use super::limits::{DIAL_WITHIN, REFUSAL_TEXT_BYTES_MAX, UNACKNOWLEDGED_MAX};
-use super::wire::{BINDING_BYTES, Wire};
 use crate::format::codec;
+use crate::peer::credentials::{Credentials, Secret};
+use crate::peer::frame::Connection;
+use crate::peer::hello::{Build, Hello, Introductions, Refusal, RefusalReason, Welcome};
+use crate::peer::limits::{DIAL_WITHIN, REFUSAL_TEXT_BYTES_MAX, UNACKNOWLEDGED_MAX};
+use crate::peer::wire::{BINDING_BYTES, Wire};
 
 /// Version of everything in [`super`]. A message may gain a field without a new version; whatever
 /// an older binary would misread takes one.

@@ -16,10 +16,10 @@ use bytes::{Buf, BufMut, Bytes, BytesMut};
 use openraft::raft::AppendEntriesRequest;
 use serde::{Deserialize, Serialize};
 
-use super::limits::APPEND_FRAME_BYTES_TARGET;
 use crate::format::codec;
 use crate::format::pack::hash_bytes;
 use crate::format::types::{Entry, LogId, NodeId, TypeConfig, Vote};
+use crate::peer::limits::APPEND_FRAME_BYTES_TARGET;
 use crate::subscribers::Subscription;
 
 /// Request type of a call.
