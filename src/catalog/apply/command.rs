@@ -171,7 +171,12 @@ impl Command {
             Command::Authorized(asked) => asked.command.level().max(Level::TRUST),
             Command::Note(notes) if notes.iter().any(|note| !note.namespace.is_empty()) => Level::RIGHTS,
             Command::ChangePassword { .. } | Command::Note(_) => Level::TRUST,
-            _ => Level::FIRST,
+            Command::Announce(_) | Command::Forget { .. } => Level::FIRST,
+            Command::SignIn { .. } | Command::SignOut { .. } => Level::FIRST,
+            Command::Namespaces(..) | Command::InstanceHealth(_) => Level::FIRST,
+            Command::InstancesDeleteHost(_) | Command::InstancesIsolateHost(_) => Level::FIRST,
+            Command::ConfigRollback(_) | Command::ConfigDeleteReleases(_) => Level::FIRST,
+            Command::ConfigStopGray(_) => Level::FIRST,
         }
     }
 }
