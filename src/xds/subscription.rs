@@ -200,7 +200,8 @@ mod tests {
     /// Requests of a delta stream one after the other, and what is asked for after each.
     #[test]
     fn lists_of_delta_add_and_remove() {
-        let rows: [(ResourceType, &[(&str, &str, &str)]); 7] = [
+        type Row<'a> = (ResourceType, &'a [(&'a str, &'a str, &'a str)]);
+        let rows: [Row<'_>; 7] = [
             (CDS, &[("", "", "ALL"), ("a", "", "ALL a"), ("", "a", "ALL"), ("", "*", "")]),
             (CDS, &[("* a", "", "ALL a"), ("", "*", "a"), ("", "", "a")]),
             (CDS, &[("a", "", "a"), ("", "a", ""), ("", "", "")]),

@@ -16,7 +16,7 @@ use crate::proto::envoy::config::endpoint::v3 as endpoint;
 use crate::proto::envoy::config::endpoint::v3::endpoint::HealthCheckConfig;
 use crate::xds::build::listener::address_of;
 use crate::xds::client::Place;
-use crate::xds::names::{ClusterName, ServiceName, SetDigits};
+use crate::xds::names::ClusterName;
 
 /// In percent: a priority is used whole while anything in it is healthy.
 const OVERPROVISIONING: u32 = 10_000;

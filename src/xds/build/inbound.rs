@@ -21,13 +21,13 @@ use crate::proto::envoy::r#type::v3::{FractionalPercent, HttpStatus, TokenBucket
 use prost_types::Duration;
 
 /// Name of the filter, in the listener and in what virtual hosts say for it.
-pub const LOCAL_RATE_LIMIT: &str = "envoy.filters.http.local_ratelimit";
+pub(super) const LOCAL_RATE_LIMIT: &str = "envoy.filters.http.local_ratelimit";
 const STAT_PREFIX: &str = "inbound";
 /// Requests and connections that nobody limits: a proxy takes 1,024 by itself.
 const UNLIMITED: u32 = u32::MAX;
 
 /// The filter for the listener; before the router. It limits nothing by itself.
-pub fn inbound_filter() -> HttpFilter {
+pub(super) fn inbound_filter() -> HttpFilter {
     let message = LocalRateLimit { stat_prefix: STAT_PREFIX.to_owned(), ..Default::default() };
     HttpFilter {
         name: LOCAL_RATE_LIMIT.to_owned(),
@@ -37,13 +37,13 @@ pub fn inbound_filter() -> HttpFilter {
 }
 
 /// Number of instances among which a quota for all of them is divided. Health does not count.
-pub fn sharers<'a>(instances: impl IntoIterator<Item = &'a Instance>) -> u32 {
+pub(super) fn sharers<'a>(instances: impl IntoIterator<Item = &'a Instance>) -> u32 {
     let count = instances.into_iter().filter(|instance| !instance.isolate).count();
     u32::try_from(count).unwrap_or(u32::MAX)
 }
 
 /// Has the limits of a service kept in its virtual host.
-pub fn apply(plan: &Plan, sharers: u32, host: &mut VirtualHost) {
+pub(super) fn apply(plan: &Plan, sharers: u32, host: &mut VirtualHost) {
     if plan.limits.is_empty() {
         return;
     }
@@ -52,7 +52,7 @@ pub fn apply(plan: &Plan, sharers: u32, host: &mut VirtualHost) {
 }
 
 /// Limits of the cluster that a proxy has for the service beside it: of requests under way.
-pub fn circuit_breakers(plan: &Plan, sharers: u32) -> CircuitBreakers {
+pub(super) fn circuit_breakers(plan: &Plan, sharers: u32) -> CircuitBreakers {
     let lowest = plan.concurrency.iter().map(|amount| amount.share(sharers)).min();
     let thresholds = circuit_breakers::Thresholds {
         priority: RoutingPriority::Default.into(),

@@ -9,7 +9,7 @@ use crate::proto::envoy::r#type::matcher::v3::{RegexMatcher, StringMatcher};
 use crate::proto::envoy::r#type::v3::Int64Range;
 
 /// The comparison of a header.
-pub fn header(part: &PartMatch) -> HeaderMatcher {
+pub(super) fn header(part: &PartMatch) -> HeaderMatcher {
     let specifier = match &part.value {
         TextMatch::Present => HeaderMatchSpecifier::PresentMatch(true),
         TextMatch::Exact(text) | TextMatch::Not(text) => HeaderMatchSpecifier::StringMatch(exact(text)),
@@ -23,7 +23,7 @@ pub fn header(part: &PartMatch) -> HeaderMatcher {
 }
 
 /// The comparison of a query parameter; none for one that proxies have not.
-pub fn query(part: &PartMatch) -> Option<QueryParameterMatcher> {
+pub(super) fn query(part: &PartMatch) -> Option<QueryParameterMatcher> {
     let specifier = match &part.value {
         TextMatch::Present => QueryParameterMatchSpecifier::PresentMatch(true),
         TextMatch::Exact(text) => QueryParameterMatchSpecifier::StringMatch(exact(text)),

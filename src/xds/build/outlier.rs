@@ -14,7 +14,7 @@ const GRPC_PERCENT_MAX: u32 = 99;
 const INTERVAL_MAX_S: u32 = 10;
 
 /// The message for clients of a dialect; none if they carry nothing of it out. What was not asked for is switched off.
-pub fn detection(asked: &Detection, dialect: Dialect) -> Option<OutlierDetection> {
+pub(super) fn detection(asked: &Detection, dialect: Dialect) -> Option<OutlierDetection> {
     let consecutive = asked.consecutive_errors.filter(|_| dialect == Dialect::Envoy);
     if consecutive.is_none() && asked.error_rate.is_none() {
         return None;

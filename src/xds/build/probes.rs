@@ -16,14 +16,14 @@ const HEALTHY_AFTER: u32 = 1;
 const GOOD: Int64Range = Int64Range { start: 200, end: 400 };
 
 /// Has the instances of a cluster probed. `host` is the name that requests are sent to where a rule gives none.
-pub fn apply(plan: &Plan, host: &str, is_http2: bool, cluster: &mut Cluster) {
+pub(super) fn apply(plan: &Plan, host: &str, is_http2: bool, cluster: &mut Cluster) {
     cluster.health_checks = plan.probes.iter().map(|probe| health_check(probe, host, is_http2)).collect();
     // Else an instance that is gone stays until a probe of it fails.
     cluster.ignore_health_on_host_removal = true;
 }
 
 /// The port of an endpoint that is probed; none for its own.
-pub fn endpoint_config(plan: &Plan) -> Option<HealthCheckConfig> {
+pub(super) fn endpoint_config(plan: &Plan) -> Option<HealthCheckConfig> {
     plan.port.map(|port| HealthCheckConfig { port_value: port.into() })
 }
 

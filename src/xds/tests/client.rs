@@ -108,7 +108,8 @@ fn too_many_and_too_long_labels_are_cut_off_and_counted() {
 #[test]
 fn the_caller_is_said_by_metadata_else_by_the_cluster() {
     let named = [("service", "cart"), ("namespace", "shop")];
-    let rows: [(&str, &[(&str, &str)], Option<(&str, &str)>); 9] = [
+    type Row<'a> = (&'a str, &'a [(&'a str, &'a str)], Option<(&'a str, &'a str)>);
+    let rows: [Row<'_>; 9] = [
         ("", &named, Some(("shop", "cart"))),
         ("a/b", &named, Some(("shop", "cart"))),
         ("a/b/c", &[], Some(("a", "b/c"))),
@@ -128,7 +129,8 @@ fn the_caller_is_said_by_metadata_else_by_the_cluster() {
 
 #[test]
 fn a_wildcard_means_the_namespaces_that_metadata_names() {
-    let rows: [(&str, &[(&str, &str)], Option<&[&str]>); 6] = [
+    type Row<'a> = (&'a str, &'a [(&'a str, &'a str)], Option<&'a [&'a str]>);
+    let rows: [Row<'_>; 6] = [
         ("a/b", &[], Some(&["a"])),
         ("a/b", &[("namespace", "c")], Some(&["c"])),
         ("a/b", &[("role", "gateway")], Some(&["a"])),

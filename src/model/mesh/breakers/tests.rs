@@ -35,7 +35,10 @@ fn planned(rules: &[Rule], dialect: Dialect) -> Vec<Breaker> {
 }
 
 /// The detection of the cluster of all instances, for any caller: errors in a row, percent, seconds away, share.
-fn shown(rules: &[Rule], dialect: Dialect) -> Option<(Option<u32>, Option<u32>, u32, Option<u32>)> {
+/// Numbers of a plan, as a row of a table has them.
+type Shown = (Option<u32>, Option<u32>, u32, Option<u32>);
+
+fn shown(rules: &[Rule], dialect: Dialect) -> Option<Shown> {
     let found = detection(&planned(rules, dialect), false, |_| true)?;
     Some((
         found.consecutive_errors,

@@ -46,7 +46,9 @@ fn apply(stage: &mut Stage, step: &Step) {
     let service = |at: usize| json!({"namespace": SERVICES[at].0, "name": SERVICES[at].1});
     let instance = |at: usize, host: u8| json!({"namespace": SERVICES[at].0, "service": SERVICES[at].1, "host": format!("10.0.0.{host}"), "port": 80});
     match step {
-        Step::Service(op, at) => stage.try_apply(Command::Services(*op, drafts(json!([service(*at)])))),
+        Step::Service(op, at) => {
+            stage.try_apply(Command::Services(*op, drafts(json!([service(*at)]))));
+        }
         Step::Alias(op, at) => {
             let alias = json!({"namespace": SERVICES[*at].0, "service": SERVICES[*at].1, "alias_namespace": "web",
                 "alias": format!("alias{at}")});
