@@ -1,6 +1,6 @@
 //! Clients that mean harm, beside one that does not: each is bounded, and the other one notices nothing.
 
-use std::net::Ipv4Addr;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
@@ -29,16 +29,16 @@ async fn hostile_clients_are_bounded() {
     honest.settles(LIMIT, "before", &request, &world.pay()).await;
     honest.flow("honest", &request).await;
     let before = world.cluster.process(1).resident_bytes();
-    let connection = AdsConnection::open_from(Ipv4Addr::new(127, 0, 0, 9).into(), world.cluster.ports(1).grpc).await;
+    let to = world.cluster.ports(1).grpc;
 
-    let _slow = a_byte_at_a_time(&connection).await;
-    endless_names(&connection).await;
+    let _slow = a_byte_at_a_time(to).await;
+    endless_names(to).await;
     let mut silent = Vec::new();
     for _ in 0..50 {
-        silent.push(never_acknowledges(&connection).await);
+        silent.push(never_acknowledges(to).await);
     }
-    let mut refusing = refuses_everything(&connection).await;
-    old_nonces(&connection).await;
+    let mut refusing = refuses_everything(to).await;
+    old_nonces(to).await;
     let changed = Instant::now();
     publish(&world.api(), "parts", &[sub_rule(&[], &[group("v2", json!({}))])]).await;
     honest.settles(LIMIT, "amid all", &request, &world.version(2)).await;
@@ -47,13 +47,13 @@ async fn hostile_clients_are_bounded() {
         world.change(&world.pay()[0], json!({"weight": 50 + round})).await;
     }
     for stream in &mut silent {
-        expect_nothing_more(stream).await;
+        expect_nothing_more("who never acknowledges", stream).await;
     }
     // A change is told to a client that refused the one before, once.
     let next: DiscoveryResponse =
         refusing.receive_within(AT_ONCE).await.expect("a change is sent").expect("it goes on");
     refusing.send(&refusal(&next));
-    expect_nothing_more(&mut refusing).await;
+    expect_nothing_more("who refused a change", &mut refusing).await;
 
     let calls = honest.stop("honest").await;
     assert!(calls.failed() == 0 && calls.answered() > 20, "{calls:?}");
@@ -62,9 +62,14 @@ async fn hostile_clients_are_bounded() {
     assert!(grown < GROWTH_BYTES_MAX, "{grown} bytes");
 }
 
+/// A connection of its own for each: what becomes of one must not end another.
+async fn stranger(to: SocketAddr) -> AdsConnection {
+    AdsConnection::open_from(Ipv4Addr::new(127, 0, 0, 9).into(), to).await
+}
+
 /// A message that never comes whole.
-async fn a_byte_at_a_time(connection: &AdsConnection) -> AdsStream {
-    let mut stream = connection.stream(SOTW).await;
+async fn a_byte_at_a_time(to: SocketAddr) -> AdsStream {
+    let mut stream = stranger(to).await.stream(SOTW).await;
     stream.send_bytes(Bytes::from_static(&[0, 0, 8, 0, 0]));
     for _ in 0..20 {
         stream.send_bytes(Bytes::from_static(b"\n"));
@@ -73,8 +78,8 @@ async fn a_byte_at_a_time(connection: &AdsConnection) -> AdsStream {
     stream
 }
 
-async fn endless_names(connection: &AdsConnection) {
-    let mut at_once = connection.stream(SOTW).await;
+async fn endless_names(to: SocketAddr) {
+    let mut at_once = stranger(to).await.stream(SOTW).await;
     at_once.send(&DiscoveryRequest {
         node: node("names", "grpc"),
         type_url: LISTENER.to_owned(),
@@ -82,7 +87,7 @@ async fn endless_names(connection: &AdsConnection) {
         ..DiscoveryRequest::default()
     });
     expect_exhausted(&mut at_once).await;
-    let mut by_and_by = connection.stream(DELTA).await;
+    let mut by_and_by = stranger(to).await.stream(DELTA).await;
     for round in 0..20 {
         by_and_by.send(&DeltaDiscoveryRequest {
             node: node("names", "grpc"),
@@ -92,7 +97,7 @@ async fn endless_names(connection: &AdsConnection) {
         });
     }
     expect_exhausted(&mut by_and_by).await;
-    let mut large = connection.stream(SOTW).await;
+    let mut large = stranger(to).await.stream(SOTW).await;
     large.send(&DiscoveryRequest {
         node: node("names", "grpc"),
         type_url: LISTENER.to_owned(),
@@ -117,8 +122,8 @@ async fn expect_exhausted(stream: &mut AdsStream) {
 }
 
 /// Returns once the one response that it gets is there.
-async fn never_acknowledges(connection: &AdsConnection) -> AdsStream {
-    let mut stream = connection.stream(SOTW).await;
+async fn never_acknowledges(to: SocketAddr) -> AdsStream {
+    let mut stream = stranger(to).await.stream(SOTW).await;
     stream.send(&question("silent"));
     let first = stream.receive_within::<DiscoveryResponse>(AT_ONCE).await.expect("an answer").expect("it goes on");
     assert_eq!(first.resources.len(), 1, "{first:?}");
@@ -143,20 +148,20 @@ fn refusal(response: &DiscoveryResponse) -> DiscoveryRequest {
     }
 }
 
-async fn refuses_everything(connection: &AdsConnection) -> AdsStream {
-    let mut stream = connection.stream(SOTW).await;
+async fn refuses_everything(to: SocketAddr) -> AdsStream {
+    let mut stream = stranger(to).await.stream(SOTW).await;
     stream.send(&question("refusing"));
     let first: DiscoveryResponse = stream.receive_within(AT_ONCE).await.expect("an answer").expect("it goes on");
     for _ in 0..100 {
         stream.send(&refusal(&first));
     }
-    expect_nothing_more(&mut stream).await;
+    expect_nothing_more("who refuses everything", &mut stream).await;
     stream
 }
 
 /// Repeats nonces that are long gone, and some that never were.
-async fn old_nonces(connection: &AdsConnection) {
-    let mut stream = connection.stream(DELTA).await;
+async fn old_nonces(to: SocketAddr) {
+    let mut stream = stranger(to).await.stream(DELTA).await;
     let first = DeltaDiscoveryRequest {
         node: node("nonces", "envoy"),
         type_url: CLUSTER.to_owned(),
@@ -171,10 +176,10 @@ async fn old_nonces(connection: &AdsConnection) {
             tokio::task::yield_now().await;
         }
     }
-    expect_nothing_more(&mut stream).await;
+    expect_nothing_more("who repeats old nonces", &mut stream).await;
 }
 
-async fn expect_nothing_more(stream: &mut AdsStream) {
+async fn expect_nothing_more(who: &str, stream: &mut AdsStream) {
     let more = stream.receive_within::<DiscoveryResponse>(QUIET).await;
-    assert!(more.is_none(), "{more:?}");
+    assert!(more.is_none(), "{who}: {more:?}");
 }

@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use super::drivers::{Calls, Client, Kind, Options, Request};
-use super::world::{LIMIT, ROUTES, World, all_settle, group, publish, release, save, sub_rule, when, with};
+use super::world::{LIMIT, ROUTES, World, all_settle, group, publish, release, save, sub_rule, when, with, withdraw};
 
 /// Calls of a check of shares; the bounds are five deviations.
 const CALLS: u32 = 600;
@@ -126,11 +126,13 @@ async fn by_priority(world: &mut World, clients: &mut [Client]) {
 /// Callers of a zone are answered there while anything is well.
 async fn by_place(world: &World, clients: &mut [Client]) {
     let api = world.api();
-    api.put(&format!("{ROUTES}/releases/withdraw"), &json!([{"rule_name": "parts"}])).await.expect_code(200_000);
+    save(&api, "parts", &[]).await;
+    release(&api, ROUTES, "parts", json!({"release_name": "none"})).await;
+    withdraw(&api, "parts", "none", json!({})).await;
     let near = json!([{"name": "near", "namespace": "shop", "route_policy": "NearbyPolicy", "routing_config":
         {"service": "pay", "namespace": "shop", "match_level": "ZONE", "max_match_level": "ALL"}}]);
     api.post(ROUTES, &near).await.expect_code(200_000);
-    release(&api, ROUTES, "near", json!({})).await;
+    release(&api, ROUTES, "near", json!({"release_name": "near"})).await;
     let request = Request::to("pay");
     all_settle(clients, "callers without a place", &request, &world.pay()).await;
     let of_zone_b: Vec<String> = world.pay().into_iter().skip(1).step_by(2).collect();
@@ -149,7 +151,7 @@ async fn by_place(world: &World, clients: &mut [Client]) {
         world.change(server, json!({"healthy": true})).await;
     }
     all_settle(&mut near, "the zone of the caller again", &request, &of_zone_b).await;
-    api.put(&format!("{ROUTES}/releases/withdraw"), &json!([{"rule_name": "near"}])).await.expect_code(200_000);
+    withdraw(&api, "near", "near", json!({})).await;
     all_settle(clients, "no rule again", &request, &world.pay()).await;
     for client in &mut near {
         client.expect_nothing_refused().await;
@@ -190,7 +192,8 @@ async fn releases_reach_the_clients_that_they_are_for() {
         canaries.push(Client::start(kind, &world.cluster, "canary", &options).await);
     }
     let request = Request::to("pay");
-    publish(&api, "parts", &[sub_rule(&[], &[group("v1", json!({}))])]).await;
+    save(&api, "parts", &[sub_rule(&[], &[group("v1", json!({}))])]).await;
+    release(&api, ROUTES, "parts", json!({"release_name": "first"})).await;
     all_settle(&mut clients, "the first release", &request, &v1).await;
     all_settle(&mut canaries, "the first release", &request, &v1).await;
 
@@ -201,19 +204,19 @@ async fn releases_reach_the_clients_that_they_are_for() {
     all_settle(&mut canaries, "a gray release", &request, &v2).await;
     all_settle(&mut clients, "no gray release", &request, &v1).await;
 
+    let of_gray = json!([{"rule_name": "parts", "release_name": "gray"}]);
+    api.put(&format!("{ROUTES}/releases/stopbeta"), &of_gray).await.expect_code(200_000);
+    all_settle(&mut canaries, "the gray release is stopped", &request, &v1).await;
+
     save(&api, "parts", &[sub_rule(&[], &[group("v3", json!({}))])]).await;
     release(&api, ROUTES, "parts", json!({"release_name": "full"})).await;
     all_settle(&mut clients, "the second release", &request, &v3).await;
-    all_settle(&mut canaries, "still the gray release", &request, &v2).await;
-    let of_gray = json!([{"rule_name": "parts", "release_name": "gray"}]);
-    api.put(&format!("{ROUTES}/releases/stopbeta"), &of_gray).await.expect_code(200_000);
-    all_settle(&mut canaries, "the gray release is stopped", &request, &v3).await;
+    all_settle(&mut canaries, "the second release", &request, &v3).await;
     by_share_of_clients(&world, &mut clients, &mut canaries).await;
 
-    let withdraw = json!([{"rule_name": "parts", "to_previous": true}]);
-    api.put(&format!("{ROUTES}/releases/withdraw"), &withdraw).await.expect_code(200_000);
+    withdraw(&api, "parts", "full", json!({"to_previous": true})).await;
     all_settle(&mut clients, "withdrawn to the release before", &request, &v1).await;
-    api.put(&format!("{ROUTES}/releases/withdraw"), &json!([{"rule_name": "parts"}])).await.expect_code(200_000);
+    withdraw(&api, "parts", "first", json!({})).await;
     all_settle(&mut clients, "withdrawn", &request, &world.pay()).await;
     an_alias_is_called(&world, &mut clients).await;
     for client in clients.iter_mut().chain(&mut canaries) {

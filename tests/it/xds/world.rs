@@ -134,3 +134,9 @@ pub(super) async fn all_settle(clients: &mut [Client], what: &str, request: &Req
         client.settles(LIMIT, what, request, expected).await;
     }
 }
+
+/// Takes a release of a routing rule out of force.
+pub(super) async fn withdraw(api: &Api, name: &str, release: &str, more: Value) {
+    let item = with(json!({"rule_name": name, "release_name": release}), more);
+    api.put(&format!("{ROUTES}/releases/withdraw"), &json!([item])).await.expect_code(200_000);
+}
