@@ -82,10 +82,12 @@ ensure_tools() {
 # For what is written in Python and installed from its registry.
 ensure_venv() { python3 -c 'import ensurepip, venv' 2>/dev/null || apt_install python3 python3-venv; }
 
-# run_cargo SUBCOMMAND ARGUMENT...: cargo, told of the libraries in the cache.
+# run_cargo SUBCOMMAND ARGUMENT...: cargo, told of the libraries in the cache. What formats builds nothing and takes no
+# settings of a build.
 run_cargo() {
     local subcommand=$1
     shift
+    [ "$subcommand" != fmt ] || local NATIVE_CONFIG=''
     cargo "$subcommand" ${NATIVE_CONFIG:+--config "$NATIVE_CONFIG"} "$@"
 }
 
