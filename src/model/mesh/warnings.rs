@@ -65,9 +65,11 @@ pub(super) fn carries(rule: &Rule, dialect: Dialect) -> bool {
             !plan.limits.is_empty() || !plan.concurrency.is_empty()
         }
         Body::FaultDetect(_) => !probes::plan(&[&on]).probes.is_empty(),
-        Body::CircuitBreaker(_) => {
-            let breakers = breakers::plan(&[&on], &ServiceKey::default(), dialect);
-            breakers.iter().any(|breaker| breaker.detection.is_some())
+        Body::CircuitBreaker(body) => {
+            let callee = &body.rule_matcher.destination;
+            let callee = End::of(&callee.namespace, &callee.service, &rule.namespace);
+            let breakers = callee.map(|callee| breakers::plan(&[&on], &called(callee), dialect));
+            breakers.iter().flatten().any(|breaker| breaker.detection.is_some())
         }
     }
 }

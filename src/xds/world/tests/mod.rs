@@ -90,7 +90,7 @@ fn endpoints_are_grouped_by_place_and_weight() {
     ]);
     stage.instances(Op::Create, "shop", "pay", instances);
     let endpoints: ClusterLoadAssignment = stage.decoded(&envoy(), ResourceType::Endpoints, "shop/pay");
-    let expected = ["0 //;w=7 7 ::1:1:7", "0 eu/eu-1/c1;w=100 200 ", "0 eu/eu-1/c1;w=300 300 10.0.0.3:1:300"];
+    let expected = ["0 //;w=7 7 ::1:1:7", "0 eu/eu-1/c1;w=100 100 ", "0 eu/eu-1/c1;w=300 300 10.0.0.3:1:300"];
     let shown = shown(&endpoints);
     assert_eq!(shown.len(), 3, "{shown:?}");
     assert!(shown.iter().zip(expected).all(|(line, start)| line.starts_with(start)), "{shown:?}");

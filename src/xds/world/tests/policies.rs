@@ -14,8 +14,8 @@ fn beside() -> Client {
 fn limits_are_of_the_proxy_beside_the_service() {
     let mut stage = Stage::new();
     stage.services(Op::Create, &[("shop", "pay"), ("shop", "cart")]);
-    let limit = json!({"callee": {"namespace": "shop", "service": "pay"}, "type": "LOCAL", "resource": "QPS",
-        "amounts": [{"maxAmount": 5, "validDuration": "1s"}]});
+    let limit = json!({"callee": {"namespace": "shop", "service": "pay"}, "type": "LOCAL",
+        "rules": [{"resource": "QPS", "amounts": [{"maxAmount": 5, "validDuration": "1s"}]}]});
     let name = inbound(&ServiceName::new("shop", "pay"));
     let before = stage.get(&beside(), ResourceType::Route, &name).expect("there");
     stage.save(Family::RateLimit, "limit", limit);
