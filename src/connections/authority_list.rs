@@ -158,8 +158,8 @@ mod tests {
 
     #[test]
     fn a_list_becomes_one_authority() {
-        let list = "10.0.0.1:8091,10.0.0.2:8091,[::1]:8091";
-        let one = "10.0.0.1:8091.10.0.0.2.8091....1..8091";
+        let list = "10.0.0.1:8091,[::1]:8091,10.0.0.2:8091";
+        let one = "10.0.0.1:8091....1..8091.10.0.0.2.8091";
         assert!(list.parse::<Authority>().is_err() && one.parse::<Authority>().is_ok());
         let sent = [frame(4, b"\0\x05\0\0@\0"), frame(1, &named(list)), frame(1, &named(list))].concat();
         let expected = [frame(4, b"\0\x05\0\0@\0"), frame(1, &named(one)), frame(1, &named(one))].concat();
