@@ -1,5 +1,5 @@
-//! Books of a stream, one ledger for each type, and the rules that both variants of xDS share: what waits for what, what
-//! is too large, what is too much.
+//! Books of a stream, one ledger for each type, and the rules that both variants of xDS share: what waits for what,
+//! what is too large, what is too much.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;

@@ -3,9 +3,9 @@
 //! Resources are made from the catalog once for all clients that get the same bytes, and shared ([`View`]). A stream
 //! compares what it sent with what there is.
 //!
-//! A stream is a [`Client`] and a state machine for its variant of the protocol, SotW or delta: requests go in, responses
-//! come out, and neither knows time nor tasks. [`Session`] drives them, and ends a stream with an [`End`] that the door
-//! translates.
+//! A stream is a [`Client`] and a state machine for its variant of the protocol, SotW or delta: requests go in,
+//! responses come out, and neither knows time nor tasks. [`Session`] drives them, and ends a stream with an [`End`]
+//! that the door translates.
 //!
 //! Knows messages of protocol buffers and neither HTTP nor tonic.
 

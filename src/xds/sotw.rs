@@ -108,8 +108,8 @@ impl Sotw {
     }
 
     /// Passes over a request that was sent before the last response came: its names come again. What does not come
-    /// again is made up for: a proxy's question for the endpoints of changed clusters, and that names were dropped for a
-    /// moment, whose resources the client has not kept.
+    /// again is made up for: a proxy's question for the endpoints of changed clusters, and that names were dropped for
+    /// a moment, whose resources the client has not kept.
     fn pass_over(&mut self, kind: ResourceType, names: &[String]) {
         let listed: BTreeSet<&str> = names.iter().map(String::as_str).collect();
         let subscription = &self.books.ledger(kind).subscription;

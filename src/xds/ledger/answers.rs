@@ -138,7 +138,7 @@ mod tests {
         let rows = [
             (
                 "xDS response validation errors: [resource index 0: shop/pay: INVALID_ARGUMENT: errors validating \
-                 Cluster resource: [field:lb_policy error:LB policy is not supported]; resource index 3: shop/cart: no]",
+                 Cluster resource: [field:lb_policy error:not supported]; resource index 3: shop/cart: no]",
                 vec!["shop/pay", "shop/cart"],
             ),
             (

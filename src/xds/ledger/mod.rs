@@ -1,8 +1,8 @@
 //! One type of a stream: what its client was sent, what it has, and what is due.
 //!
-//! `given` is what was sent last under each name, also where it was refused, so nothing refused is sent again by itself.
-//! What the client has is told to who asks for it ([`Delivered`]). Both are clones of what the view shows wherever they
-//! are equal to it: then they take no memory of their own, and to look for changes costs nothing.
+//! `given` is what was sent last under each name, also where it was refused, so nothing refused is sent again by
+//! itself. What the client has is told to who asks for it ([`Delivered`]). Both are clones of what the view shows
+//! wherever they are equal to it: then they take no memory of their own, and to look for changes costs nothing.
 
 mod answers;
 mod look;

@@ -34,7 +34,8 @@ fn refusal(message: &str) -> Status {
     Status { code: 3, message: message.to_owned(), details: Vec::new() }
 }
 
-/// A response in short: type, `NAME=CONTENT` of its resources, `-NAME` of what is removed, `?NAME` of what is not there.
+/// A response in short: type, `NAME=CONTENT` of its resources, `-NAME` of what is removed, `?NAME` of what is not
+/// there.
 fn in_short(type_url: &str, resources: &[&Any], removed: &[String], errors: &[ResourceError]) -> String {
     let label: Option<&str> = ResourceType::of_url(type_url).map(ResourceType::label);
     let kind = label.unwrap_or(type_url);
