@@ -51,8 +51,8 @@
 //!
 //! [`model`] and [`catalog`] know no I/O, clock, randomness, HTTP or Raft; [`store`] keeps bytes and
 //! never imports `model`; [`api`] and [`compat`] know neither each other nor `store`; openraft is
-//! named in [`raft`], [`peer`], `store` and [`mod@format`] alone; tonic in [`grpc`] alone. `tests/it/tidy.rs` holds the same
-//! list in order and fails on a name that points up.
+//! named in [`raft`], [`peer`], `store` and [`mod@format`] alone; tonic in [`grpc`] alone. `tests/it/tidy.rs` holds the
+//! same list in order and fails on a name that points up.
 //!
 //! # Paths
 //!

@@ -34,7 +34,7 @@ use crate::operations::Operations;
 use crate::origin::OriginQuota;
 use crate::proto::DESCRIPTORS;
 use crate::proto::envoy::service::discovery::v3::aggregated_discovery_service_server::AggregatedDiscoveryServiceServer;
-use crate::proto::envoy::service::status::v3::client_status_discovery_service_server::ClientStatusDiscoveryServiceServer;
+use crate::proto::envoy::service::status::v3::client_status_discovery_service_server as status;
 use crate::raft::node::Node;
 use crate::xds::{Session, Source};
 use admission::Admission;
@@ -71,7 +71,10 @@ impl<S: Source> Grpc<S> {
     /// All of them behind their admission.
     pub fn router(self) -> anyhow::Result<Router> {
         let Grpc { operations, node, session, health, settings } = self;
-        let csds = ClientStatusDiscoveryServiceServer::new(Csds { operations: operations.clone(), node: node.clone() });
+        let csds = status::ClientStatusDiscoveryServiceServer::new(Csds {
+            operations: operations.clone(),
+            node: node.clone(),
+        });
         let budget = settings.budget.clone();
         let ads = Ads { session, operations: operations.clone(), node, health: health.seen(), budget };
         let ads = AggregatedDiscoveryServiceServer::new(ads).max_decoding_message_size(limits::XDS_REQUEST_BYTES_MAX);

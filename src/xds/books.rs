@@ -31,7 +31,7 @@ pub(super) enum Fault {
     Invalid(String),
 }
 
-/// What happened on a stream, for metrics and the log.
+/// Event of a stream, for metrics and the log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Event {
     Sent {

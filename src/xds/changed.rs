@@ -10,7 +10,7 @@ use crate::model::mesh::resource::ResourceType;
 /// Names of resources of one type that may be others than they were.
 #[derive(Clone, Debug, Default)]
 pub struct Changed {
-    /// What their names begin with.
+    /// Prefix of their names.
     beginnings: Vec<String>,
 }
 

@@ -1,4 +1,4 @@
-//! Who a client is, by the first request of its stream and by its connection.
+//! Identity of a client, by the first request of its stream and by its connection.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -43,7 +43,7 @@ pub struct Place {
     pub campus: String,
 }
 
-/// What is known of a client by its connection.
+/// Facts about a client that its connection tells.
 #[derive(Clone, Debug)]
 pub struct Peer {
     pub address: Option<IpAddr>,

@@ -43,7 +43,7 @@ pub use session::{Context, End, Session};
 pub use view::WorldView;
 pub use world::World;
 
-/// What there is for one client at one moment.
+/// Resources for one client at one moment.
 pub trait View: Send {
     /// Log index that the node had applied when the view was taken.
     fn applied_index(&self) -> u64;
@@ -76,7 +76,7 @@ pub trait Source: Send + Sync + 'static {
     /// False until the node was ready for the first time.
     fn is_ready(&self) -> bool;
 
-    /// What there is for a client now.
+    /// Takes the resources for a client as they are now.
     fn view(&self, client: &Client) -> Self::View<'_>;
 
     /// Counts changes: another number says that a view may show something else.

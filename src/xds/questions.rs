@@ -23,7 +23,7 @@ use crate::model::rule::{End, Family};
 /// A question about a client.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Question {
-    /// Which release of a rule is in force for it.
+    /// The release of a rule that is in force for it.
     Release(u8, Arc<str>),
     /// It sees a service.
     Sees(ServiceName),

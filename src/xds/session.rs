@@ -52,7 +52,7 @@ pub enum End {
     Invalid(String),
 }
 
-/// What streams need to know of their node.
+/// Parts of the node that streams use.
 pub struct Context {
     pub subscribers: Arc<Subscribers>,
     pub metrics: Arc<Metrics>,

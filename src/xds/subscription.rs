@@ -8,7 +8,7 @@ use crate::model::mesh::resource::ResourceType;
 /// Name that means all resources.
 pub(super) const WILDCARD: &str = "*";
 
-/// What a stream asks for, of one type.
+/// Names that a stream asks for, of one type.
 #[derive(Debug, Default)]
 pub(super) struct Subscription {
     is_wildcard: bool,

@@ -12,7 +12,7 @@ use super::world::{Cells, Gathered, WildKey, World};
 use crate::model::mesh::Dialect;
 use crate::model::mesh::resource::{Resource, ResourceType, Resources};
 
-/// What there is for one client. What changes between two questions shows in the second one.
+/// Resources for one client. A change between two questions shows in the second one.
 pub struct WorldView<'a> {
     world: &'a World,
     client: Client,

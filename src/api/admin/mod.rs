@@ -1,4 +1,5 @@
-//! `/admin/v1`: cluster, settings, audit trail, webhooks, clients of xDS, backup, data keys; `/livez`, `/readyz` and `/metrics`.
+//! `/admin/v1`: cluster, settings, audit trail, webhooks, clients of xDS, backup, data keys; `/livez`, `/readyz` and
+//! `/metrics`.
 
 pub(crate) mod audit;
 pub(crate) mod backup;

@@ -423,7 +423,7 @@ impl RuleBook {
     }
 }
 
-/// Which release of a rule a client sees has changed: so it has for the services that another release is about.
+/// Clients see another release of the rule, also those of the services that only the other one is about.
 fn change_of(release: &RuleRelease, mut ends: BTreeSet<End>) -> Change {
     ends.extend(release.rule.ends());
     Change::Rules(release.rule.family(), ends.into_iter().collect())

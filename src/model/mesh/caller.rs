@@ -6,7 +6,7 @@ use super::plan::CallerCondition;
 use crate::model::rule::matching::{ALL, MatchString};
 use crate::model::rule::traffic::ServiceKey;
 
-/// What is known of a client that calls services.
+/// Facts about a client that calls services.
 pub trait CallerFacts {
     /// The service that it is an instance of.
     fn service(&self) -> Option<&ServiceKey>;

@@ -30,7 +30,7 @@ pub struct CarriedOutBy {
 }
 
 impl CarriedOutBy {
-    /// Whether it is switched on makes no difference.
+    /// A rule that is switched off counts as one that is on.
     pub fn of(rule: &Rule) -> Self {
         let warnings = warnings(rule);
         let extent = |dialect: Dialect| match warnings.iter().any(|warning| warning.is_about(dialect)) {

@@ -9,7 +9,7 @@
 //! | condition that never holds | the sub-rule is left out; under OR that condition is |
 //! | no group that takes traffic | nothing: the search goes on, as in [`crate::model::explain`] |
 //! | priorities of groups | ranks without gaps |
-//! | label PARAMETER | as [`Parameter`](super::plan::Parameter); of a value that is never carried, the group is left out |
+//! | label PARAMETER | as [`Parameter`](super::plan::Parameter); a group whose value is never carried is left out |
 //!
 //! Shares are settled after the conditions on the caller are judged: [`super::shares`].
 

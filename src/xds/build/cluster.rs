@@ -28,7 +28,7 @@ use crate::xds::names::{self, ClusterName, ServiceName};
 const HTTP_OPTIONS: &str = "envoy.extensions.upstreams.http.v3.HttpProtocolOptions";
 const LOOPBACK: &str = "127.0.0.1";
 
-/// What all clusters of a service have in common.
+/// Parts that all clusters of a service have in common.
 struct Common {
     is_http2: bool,
     /// Place by which callers ask for endpoints, where nearness counts.

@@ -111,8 +111,8 @@ fn endpoint_of(address: IpAddr, instance: &Instance, probed: Option<HealthCheckC
     }
 }
 
-/// Localities by priorities without gaps. A client that goes by the weight of localities spreads it over what is well in
-/// them, so the others count nothing.
+/// Localities by priorities without gaps. A client that goes by the weight of localities spreads it over what is well
+/// in them, so the others count nothing.
 fn localities(classes: BTreeMap<Class<'_>, Vec<endpoint::LbEndpoint>>) -> Vec<endpoint::LocalityLbEndpoints> {
     let weight_of = |class: &Class<'_>, endpoints: &Vec<endpoint::LbEndpoint>| {
         let unhealthy = i32::from(core::HealthStatus::Unhealthy);

@@ -83,8 +83,8 @@ impl Choice {
 }
 
 impl LabelSet {
-    /// The set of one group of a route: its own instances, then those of the other groups of its rank, then those of the
-    /// ranks behind.
+    /// The set of one group of a route: its own instances, then those of the other groups of its rank, then those of
+    /// the ranks behind.
     pub(crate) fn of(groups: &[PlannedGroup<'_>], own: usize, values: &Assignment<'_>) -> LabelSet {
         let first = std::iter::once((own, 0));
         let others = groups.iter().enumerate().filter(|(index, _)| *index != own);

@@ -80,7 +80,7 @@ pub(crate) struct UnitKey {
     pub(crate) authority: Option<Arc<str>>,
 }
 
-/// What one unit consists of.
+/// Contents of one unit.
 #[derive(Debug, Default)]
 pub(crate) struct Unit {
     pub(crate) resources: Vec<Arc<Resource>>,

@@ -119,7 +119,7 @@ fn level_of(level: LocationLevel) -> u32 {
 }
 
 impl Nearness {
-    /// Where nothing is said, it begins with the zone and ends nowhere.
+    /// A policy that says nothing begins with the zone and ends nowhere.
     fn of(config: &RoutingConfig) -> Nearness {
         let first = level_of(config.match_level.unwrap_or_default());
         let last = match config.max_match_level.unwrap_or_default() {

@@ -114,8 +114,8 @@ pub(super) fn of_service(site: &mut Site<'_>, key: &UnitKey) -> Vec<Draft> {
     vec![Draft { releases, clusters, ..Draft::of(ResourceType::Route, &name, &message) }]
 }
 
-/// The configuration of the proxy beside a service: all that comes goes there, within its limits. It is there before the
-/// service is.
+/// The configuration of the proxy beside a service: all that comes goes there, within its limits. It is there before
+/// the service is.
 pub(super) fn inbound(site: &mut Site<'_>, key: &UnitKey) -> Vec<Draft> {
     if !site.questions.sees(&key.name) {
         return Vec::new();

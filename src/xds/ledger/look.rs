@@ -1,4 +1,4 @@
-//! What is due: the differences between what was given and what there is.
+//! Resources that are due: the differences between those given and those there are.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! Who a client is: traps 28 to 30.
+//! Identity of a client.
 
 use std::collections::BTreeMap;
 

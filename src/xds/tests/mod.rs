@@ -54,7 +54,7 @@ fn in_short(type_url: &str, resources: &[&Any], removed: &[String], errors: &[Re
     words.join(" ")
 }
 
-/// What a client has of a type, and what it refused, as the register tells it.
+/// Resources that a client has of a type, and those it refused, as the register tells it.
 fn told(books: &Books, kind: ResourceType) -> String {
     let delivered = books.ledger(kind).delivered();
     let text = |words: &mut dyn Iterator<Item = String>| words.collect::<Vec<_>>().join(" ");

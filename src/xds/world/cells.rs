@@ -113,7 +113,7 @@ impl Cells {
         unit
     }
 
-    /// What clients make up is made anew each time.
+    /// A name that a client makes up is made anew each time.
     fn is_kept(&self, key: &UnitKey) -> bool {
         let is_inbound = matches!(key.kind, UnitKind::Inbound | UnitKind::InboundCluster(_));
         let is_there = is_inbound || self.scene.has_service(&key.name) || self.scene.alias(&key.name).is_some();

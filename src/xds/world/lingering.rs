@@ -1,5 +1,5 @@
-//! Sets of labels that no release names any more: their clusters stay for a while, as a client that comes back still has
-//! the routes that name them.
+//! Sets of labels that no release names any more: their clusters stay for a while, as a client that comes back still
+//! has the routes that name them.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;

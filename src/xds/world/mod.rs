@@ -1,8 +1,8 @@
 //! World of a running node: the resources of its own applied state, made when they are asked for and kept until
 //! something changes that they were made from.
 //!
-//! One task follows the feed of changes. A change costs what it changed: the units that read one of its subjects go, and
-//! of what is kept for wildcards the services that they belong to are made anew when somebody asks.
+//! One task follows the feed of changes. A change costs what it changed: the units that read one of its subjects go,
+//! and of what is kept for wildcards the services that they belong to are made anew when somebody asks.
 
 mod cells;
 mod history;

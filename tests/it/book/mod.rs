@@ -134,6 +134,7 @@ pages! {
     figures_r_nacos: "docs/figures/r-nacos.md";
     figures_registry: "docs/figures/registry.md";
     figures_writes: "docs/figures/writes.md";
+    figures_xds: "docs/figures/xds.md";
     figures_zookeeper: "docs/figures/zookeeper.md";
     from_apollo: "docs/from-apollo.md";
     from_istio: "docs/from-istio.md";

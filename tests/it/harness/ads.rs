@@ -60,7 +60,7 @@ enum Receive {
     Body(RecvStream),
 }
 
-/// How a stream ended: status of gRPC and its message.
+/// End of a stream: status of gRPC and its message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Ended {
     pub(crate) status: Option<u32>,
@@ -83,7 +83,7 @@ impl AdsStream {
         self.send_bytes(framed.freeze());
     }
 
-    /// What is no whole message, too; nothing where the stream has ended.
+    /// The next message, also one that is not whole; none once the stream has ended.
     pub(crate) fn send_bytes(&mut self, bytes: Bytes) {
         // The end is told by what is received.
         let _ = self.send.send_data(bytes, false);

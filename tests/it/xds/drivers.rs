@@ -184,7 +184,7 @@ pub(super) struct Client {
     outbound: u16,
 }
 
-/// How a client finds its rules, beyond what its kind says.
+/// Settings by which a client finds its rules.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Options {
     /// Flags of `thuban xds bootstrap`.
@@ -229,7 +229,7 @@ impl Client {
         self.driven.ask(json!({"op": "stop", "name": name})).await
     }
 
-    /// What the client itself tells of its resources.
+    /// Resources as the client itself tells of them.
     pub(super) async fn state(&mut self) -> Value {
         self.driven.ask(json!({"op": "state"})).await
     }

@@ -23,7 +23,8 @@ async fn failing_servers_are_left_out() {
     let mut world = World::start(1).await;
     let mut clients = world.clients().await;
     let breaker = json!({"name": "errors", "namespace": "shop", "level": "INSTANCE",
-        "rule_matcher": {"source": {"service": "*", "namespace": "*"}, "destination": {"service": "pay", "namespace": "shop"}},
+        "rule_matcher": {"source": {"service": "*", "namespace": "*"}, "destination": {"service": "pay",
+            "namespace": "shop"}},
         "error_conditions": [{"input_type": "RET_CODE", "condition": {"type": "RANGE", "value": "500~599"}}],
         "trigger_condition": [{"trigger_type": "ERROR_RATE", "error_percent": 60, "interval": 1, "minimum_request": 5}],
         "max_ejection_percent": 50, "recover_condition": {"sleep_window": 3, "consecutive_success": 1}});
@@ -46,7 +47,8 @@ async fn failing_servers_are_left_out() {
 async fn envoy_sends_the_probes_of_a_rule() {
     let mut world = World::start(1).await;
     let probe = json!({"name": "probe", "namespace": "shop", "target_service": {"service": "pay", "namespace": "shop"},
-        "rules": [{"interval": 1, "timeout": 1, "protocol": "HTTP", "http_config": {"method": "GET", "url": "/health"}}]});
+        "rules": [{"interval": 1, "timeout": 1, "protocol": "HTTP", "http_config": {"method": "GET",
+            "url": "/health"}}]});
     in_force(&world.api(), PROBES, probe).await;
     for kind in [Kind::EnvoyDelta, Kind::EnvoySotw] {
         let mut client = Client::start(kind, &world.cluster, "cart", &Options::default()).await;

@@ -63,7 +63,7 @@ async fn by_header_path_and_method(world: &World, clients: &mut [Client]) {
     }
 }
 
-/// What clients say of who answered is what the servers have counted.
+/// Clients name the servers that have counted their calls.
 async fn by_share(world: &mut World, clients: &mut [Client]) {
     let api = world.api();
     let [v1, v2, v3] = [1, 2, 3].map(|version| world.version(version));

@@ -6,12 +6,13 @@ use super::drivers::{Client, Kind, Options, Request};
 use super::world::{LIMIT, World};
 use crate::harness::Pki;
 
-/// Where a credential is wanted, Envoy shows a token by TLS; who shows none sees nothing.
+/// Envoy shows a token by TLS; a client that shows none where one is wanted sees nothing.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_token_is_shown_by_tls() {
     let pki = Pki::new().await;
     let world = World::over(pki.cluster(3, &["--compat-auth", "required"]).await).await;
-    let user = json!([{"name": "mesh", "password": "a password of mesh", "grants": [{"role": "client", "namespace": "shop"}]}]);
+    let user = json!([{"name": "mesh", "password": "a password of mesh", "grants": [{"role": "client",
+        "namespace": "shop"}]}]);
     world.api().post("/auth/v1/users", &user).await.expect_code(200_000);
     let login = json!({"name": "mesh", "password": "a password of mesh"});
     let login = world.api().post("/auth/v1/user/login", &login).await.expect_code(200_000);

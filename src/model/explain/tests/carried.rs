@@ -16,7 +16,10 @@ fn carried(family: Family, rule: &Value) -> (Extent, Extent, Vec<String>) {
 }
 
 fn routing(sub_rules: &[Value]) -> Value {
-    let sub_rule = |conditions: &Value| json!({ "arguments": { "arguments": conditions }, "destinations": [{ "service": "order", "namespace": "shop" }] });
+    let sub_rule = |conditions: &Value| {
+        json!({ "arguments": { "arguments": conditions },
+        "destinations": [{ "service": "order", "namespace": "shop" }] })
+    };
     let rules: Vec<Value> = sub_rules.iter().map(sub_rule).collect();
     json!({ "name": "r", "namespace": "shop", "enable": false, "routing_config": { "rules": rules } })
 }
@@ -49,13 +52,17 @@ fn every_family_says_who_carries_it_out() {
         |rule: Value| json!({ "name": "l", "namespace": "shop", "service": "order", "type": "LOCAL", "rules": [rule] });
     let breaker = |level: &str, trigger: Value| {
         json!({
-            "name": "b", "namespace": "shop", "level": level, "max_ejection_percent": 50, "trigger_condition": [trigger],
+            "name": "b", "namespace": "shop", "level": level, "max_ejection_percent": 50,
+                "trigger_condition": [trigger],
             "rule_matcher": { "destination": { "namespace": "shop", "service": "order" } },
         })
     };
     let in_a_row = || json!({ "trigger_type": "CONSECUTIVE_ERROR", "error_count": 5 });
     let rate = || json!({ "trigger_type": "ERROR_RATE", "error_percent": 50, "minimum_request": 10 });
-    let probe = |probe: Value| json!({ "name": "f", "namespace": "shop", "target_service": { "service": "order" }, "rules": [probe] });
+    let probe = |probe: Value| {
+        json!({ "name": "f", "namespace": "shop",
+        "target_service": { "service": "order" }, "rules": [probe] })
+    };
     let amounts = json!([{ "maxAmount": 5, "validDuration": "1s" }]);
     let rows = [
         (Family::RateLimit, limit(json!({ "amounts": amounts })), No, Yes),

@@ -59,7 +59,8 @@ fn triggers_become_detections() {
             Some((None, Some(40), 7, Some(50))),
         ),
         (
-            json!({ "block_configs": [block(json!([]), json!([errors(4), rate(40)])), block(json!([]), json!([errors(3), rate(9)]))] }),
+            json!({ "block_configs": [block(json!([]), json!([errors(4), rate(40)])), block(json!([]),
+                json!([errors(3), rate(9)]))] }),
             Some((Some(3), Some(40), 30, Some(50))),
             Some((None, Some(40), 30, Some(50))),
         ),
@@ -145,7 +146,11 @@ fn what_is_not_carried_is_told() {
         (json!({ "trigger_condition": [rate(40)] }), vec![]),
         (
             json!({ "trigger_condition": [errors(4)] }),
-            vec!["grpc left out: W17: trigger_condition[0]: gRPC counts no consecutive errors: carried to Envoy only".into()],
+            vec![
+                "grpc left out: W17: trigger_condition[0]: gRPC counts no consecutive errors: carried to Envoy \
+                only"
+                    .into(),
+            ],
         ),
         (
             json!({ "level": "SERVICE" }),
@@ -160,7 +165,10 @@ fn what_is_not_carried_is_told() {
         ),
         (
             json!({ "block_configs": [block(json!([code("RANGE", "500~599")]), json!([rate(40)]))] }),
-            vec![format!("grpc: W18: block_configs[0].error_conditions[0]: {whole} RET_CODE RANGE 500~599 is not carried")],
+            vec![format!(
+                "grpc: W18: block_configs[0].error_conditions[0]: {whole} RET_CODE RANGE 500~599 is \
+                not carried"
+            )],
         ),
         (
             json!({ "error_conditions": [code("EXACT", "404")] }),
@@ -184,9 +192,15 @@ fn what_is_not_carried_is_told() {
             json!({ "max_ejection_percent": 0, "recover_condition": { "consecutive_success": 1 },
                 "trigger_condition": [rate(1), rate(2)] }),
             vec![
-                "grpc+envoy left out: W15: trigger_condition[1]: a second trigger_type ERROR_RATE is not carried by xDS".into(),
-                "grpc+envoy: W15: recover_condition: consecutive_success is not carried by xDS: an instance comes back whole".into(),
-                "grpc+envoy: W15: max_ejection_percent is not set: clients of xDS leave out a tenth of the instances at most".into(),
+                "grpc+envoy left out: W15: trigger_condition[1]: a second trigger_type ERROR_RATE is not \
+                    carried by xDS"
+                    .into(),
+                "grpc+envoy: W15: recover_condition: consecutive_success is not carried by xDS: an instance \
+                    comes back whole"
+                    .into(),
+                "grpc+envoy: W15: max_ejection_percent is not set: clients of xDS leave out a tenth of the \
+                    instances at most"
+                    .into(),
             ],
         ),
     ];

@@ -1,9 +1,9 @@
-//! What a condition asks of a text, taken apart.
+//! Conditions on a text, taken apart.
 
 use crate::model::mesh::re2::{self, Pattern};
 use crate::model::rule::matching::{MatchString, MatchType, Matcher, ValueType};
 
-/// What a text that is there has to be.
+/// Condition on a text that is there.
 #[derive(Debug)]
 pub(super) enum Test<'a> {
     Always,

@@ -67,7 +67,8 @@ fn check(rows: &[(Value, &str, &str)]) {
 #[test]
 fn comparisons() {
     let header = |how: &str, value: &str| on("HEADER", "Env", how, value);
-    let parameter = json!({ "type": "HEADER", "key": "Env", "value": { "type": "REGEX", "value": "x", "value_type": "PARAMETER" } });
+    let parameter = json!({ "type": "HEADER", "key": "Env", "value": { "type": "REGEX", "value": "x",
+        "value_type": "PARAMETER" } });
     let alike = [
         (header("EXACT", "gray"), "env =gray"),
         (header("EXACT", "*"), "env present"),

@@ -45,7 +45,7 @@ pub(super) fn of(trigger: &LimitTrigger, asked: &Asked, place: &str) -> Result<V
     Ok(counted)
 }
 
-/// What is no verb is the end of the path.
+/// A method that is no verb is the end of the path.
 fn of_method(condition: Option<&MatchString>, asked: &Asked) -> Counted {
     let is_open = condition.is_none_or(MatchString::is_open);
     let by_verb = asked.ways.iter().any(|way| way.headers.iter().any(|header| header.name == METHOD_HEADER));

@@ -286,7 +286,8 @@ fn the_first_answer_is_that_of_all() {
 
 #[test]
 fn every_limit_has_a_key_and_rules_that_are_off_have_none() {
-    let triggers = json!([{ "amounts": [{ "maxAmount": 5, "validDuration": "1s" }, { "maxAmount": 9, "validDuration": "1.5s" }] },
+    let triggers = json!([{ "amounts": [{ "maxAmount": 5, "validDuration": "1s" }, { "maxAmount": 9,
+        "validDuration": "1.5s" }] },
         { "amounts": [{ "maxAmount": 5, "validDuration": "1s" }] }]);
     let mut rule = rule("LOCAL", triggers);
     let plan = planned(&rule);

@@ -41,7 +41,10 @@ fn targets_are_read() {
 /// Probes, what is planned of them, and what is said.
 #[test]
 fn probes_are_planned_or_left_out() {
-    let tcp = |send: &str, receive: &[&str]| json!({ "protocol": "TCP", "interval": 9, "tcp_config": { "send": send, "receive": receive } });
+    let tcp = |send: &str, receive: &[&str]| {
+        json!({ "protocol": "TCP", "interval": 9,
+        "tcp_config": { "send": send, "receive": receive } })
+    };
     let web = |config: Value| json!({ "protocol": "HTTP", "interval": 9, "http_config": config });
     let rows: [(Value, Option<Check>, &str); 12] = [
         (json!({ "protocol": "HTTP", "interval": 9 }), Some(http("GET", None, "/")), ""),

@@ -202,7 +202,10 @@ fn parameters(mode: &str, conditions: Value, name: &str, to: Abilities) -> Resul
 
 #[test]
 fn labels_take_over_parts_of_the_request() {
-    let open = |kind: &str, key: &str, name: &str| json!({ "type": kind, "key": key, "value": { "value": name, "value_type": "PARAMETER" } });
+    let open = |kind: &str, key: &str, name: &str| {
+        json!({ "type": kind, "key": key, "value": { "value": name,
+        "value_type": "PARAMETER" } })
+    };
     let two = || json!([open("HEADER", "env", "lane"), open("QUERY", "v", "lane")]);
     let told = |words: &[&str]| Ok(words.iter().map(|word| (*word).to_owned()).collect());
     let rows = [

@@ -19,7 +19,10 @@ fn routing(conditions: Value, percent: u32) -> Value {
 
 #[test]
 fn a_rule_tells_of_itself_what_is_not_carried() {
-    let condition = |kind: &str, how: &str, value: &str| json!([{ "type": kind, "key": "k", "value": { "type": how, "value": value } }]);
+    let condition = |kind: &str, how: &str, value: &str| {
+        json!([{ "type": kind, "key": "k",
+        "value": { "type": how, "value": value } }])
+    };
     let two = json!([
         { "type": "HEADER", "key": "a", "value": { "value": "1" } },
         { "type": "HEADER", "key": "b", "value": { "value": "1" } },
@@ -50,18 +53,16 @@ fn a_rule_tells_of_itself_what_is_not_carried() {
         ),
         (
             routing(condition("CALLER_METADATA", "EXACT", "1"), 100),
-            &[
-                "W6: rules[0].arguments[0]: a gateway knows no caller: not carried there unless a header is named for it",
-            ],
+            &["W6: rules[0].arguments[0]: a gateway knows no caller: not carried there unless a header is \
+                    named for it"],
         ),
         (routing(condition("HEADER", "REGEX", &long), 100), &[w7]),
         (routing(two.clone(), 50), &["W8: rules[0]: OR with a percentage: shares are approximate"]),
         (
             routing(condition("HEADER", "REGEX", r"\b{start}a"), 100),
-            &[
-                "W25: rules[0].arguments[0]: expression uses boundaries that are only start or end of a word that RE2 lacks \
-               or reads otherwise: not carried",
-            ],
+            &["W25: rules[0].arguments[0]: expression uses boundaries that are only start or end of a word \
+                    that RE2 lacks \
+               or reads otherwise: not carried"],
         ),
     ];
     for (fields, expected) in rows {

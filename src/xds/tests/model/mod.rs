@@ -66,7 +66,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     prop::collection::vec(step, 1..150)
 }
 
-/// What a client has under a name.
+/// Resource that a client has under a name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Had {
     content: String,

@@ -39,7 +39,8 @@ fn breakers_and_probes_are_of_clusters() {
     let breaker = json!({"level": "INSTANCE", "rule_matcher": {
             "source": {"namespace": "shop", "service": "web"}, "destination": {"namespace": "shop", "service": "pay"}},
         "error_conditions": [{"input_type": "RET_CODE", "condition": {"type": "EXACT", "value": "500"}}],
-        "trigger_condition": [{"trigger_type": "ERROR_RATE", "error_percent": 50, "interval": 10, "minimum_request": 5}]});
+        "trigger_condition": [{"trigger_type": "ERROR_RATE", "error_percent": 50, "interval": 10,
+            "minimum_request": 5}]});
     stage.save(Family::CircuitBreaker, "breaker", breaker);
     stage.publish(Family::CircuitBreaker, "breaker", "r1", None);
     let probe = json!({"target_service": {"namespace": "shop", "service": "pay"}, "interval": 5, "timeout": 1,

@@ -1,4 +1,4 @@
-//! What is kept and changed by what changes is what would be made anew.
+//! Resources that are kept and follow the changes are those that would be made anew.
 
 use proptest::prelude::*;
 use serde_json::json;
@@ -44,7 +44,10 @@ fn some_step() -> impl Strategy<Value = Step> {
 /// Applies a step; what is refused changes nothing.
 fn apply(stage: &mut Stage, step: &Step) {
     let service = |at: usize| json!({"namespace": SERVICES[at].0, "name": SERVICES[at].1});
-    let instance = |at: usize, host: u8| json!({"namespace": SERVICES[at].0, "service": SERVICES[at].1, "host": format!("10.0.0.{host}"), "port": 80});
+    let instance = |at: usize, host: u8| {
+        json!({"namespace": SERVICES[at].0, "service": SERVICES[at].1,
+        "host": format!("10.0.0.{host}"), "port": 80})
+    };
     match step {
         Step::Service(op, at) => {
             stage.try_apply(Command::Services(*op, drafts(json!([service(*at)]))));
@@ -122,7 +125,8 @@ proptest! {
         stage.forget_lingering();
         let anew = Stage::over(stage.bench.clone());
         for client in clients() {
-            prop_assert_eq!(content(&everything(&stage, &client)), content(&everything(&anew, &client)), "{:?}", client);
+            let (kept, made) = (everything(&stage, &client), everything(&anew, &client));
+            prop_assert_eq!(content(&kept), content(&made), "{:?}", client);
         }
     }
 

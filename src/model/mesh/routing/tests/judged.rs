@@ -153,7 +153,8 @@ fn conditions() -> impl Strategy<Value = Value> {
         2 => words.clone().prop_map(|word| json!({ "type": "NOT_EQUALS", "value": word })),
         2 => (words.clone(), words.clone()).prop_map(|(a, b)| json!({ "type": "IN", "value": format!("{a},{b}") })),
         2 => (words.clone(), words).prop_map(|(a, b)| json!({ "type": "NOT_IN", "value": format!("{a},{b}") })),
-        2 => select(vec!["^x$", "x", "^1|2$", "^a.$", "[^x]", "."]).prop_map(|e| json!({ "type": "REGEX", "value": e })),
+        2 => select(vec!["^x$", "x", "^1|2$", "^a.$", "[^x]", "."]).prop_map(|e| json!({ "type": "REGEX",
+            "value": e })),
         2 => select(vec!["1~1", "2~40"]).prop_map(|range| json!({ "type": "RANGE", "value": range })),
         1 => Just(json!({ "value": "lane", "value_type": "PARAMETER" })),
     ];
