@@ -99,14 +99,14 @@ struct SubscriberView {
     /// `xds`, `discover` or `apollo`.
     protocol: &'static str,
     /// Identity that a client of xDS gives itself.
-    #[serde(skip_serializing_if = "String::is_empty")]
-    node_id: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    node_id: Option<String>,
     /// The client's own word: `yes` or `refused`; absent while it has said nothing of what it was given last.
     #[serde(skip_serializing_if = "Option::is_none")]
     applied: Option<&'static str>,
     /// Its reason for a refusal, at most 4 KiB.
-    #[serde(skip_serializing_if = "String::is_empty")]
-    message: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    message: Option<String>,
 }
 
 #[derive(Serialize, JsonSchema)]
@@ -163,10 +163,14 @@ fn view_of(catalog: &Catalog, thing: &Thing, node: NodeId, client: Subscription)
         node,
         current: is_current,
         protocol,
-        node_id,
+        node_id: given(node_id),
         applied: applied.map(Applied::word),
-        message,
+        message: given(message),
     }
+}
+
+fn given(text: String) -> Option<String> {
+    (!text.is_empty()).then_some(text)
 }
 
 /// The surface by which a client is given things.

@@ -21,7 +21,9 @@ use crate::proto::Any;
 use crate::proto::envoy::admin::v3::{ClientResourceStatus, UpdateFailureState};
 use crate::proto::envoy::config::core::v3::Node as ClientNode;
 use crate::proto::envoy::service::status::v3::client_config::GenericXdsConfig;
-use crate::proto::envoy::service::status::v3::client_status_discovery_service_server::ClientStatusDiscoveryService;
+use crate::proto::envoy::service::status::v3::client_status_discovery_service_server::{
+    ClientStatusDiscoveryService, ClientStatusDiscoveryServiceServer,
+};
 use crate::proto::envoy::service::status::v3::{ClientConfig, ClientStatusRequest, ClientStatusResponse, ConfigStatus};
 use crate::proto::envoy::r#type::matcher::v3::NodeMatcher;
 use crate::proto::envoy::r#type::matcher::v3::string_matcher::MatchPattern;
@@ -32,6 +34,12 @@ use crate::subscribers::streams::{Delivered, Standing, StreamEntry, Streams};
 pub(super) struct Csds {
     pub(super) operations: Arc<Operations>,
     pub(super) node: Node,
+}
+
+impl Csds {
+    pub(super) fn service(self) -> ClientStatusDiscoveryServiceServer<Csds> {
+        ClientStatusDiscoveryServiceServer::new(self)
+    }
 }
 
 #[async_trait]

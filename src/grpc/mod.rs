@@ -34,7 +34,6 @@ use crate::operations::Operations;
 use crate::origin::OriginQuota;
 use crate::proto::DESCRIPTORS;
 use crate::proto::envoy::service::discovery::v3::aggregated_discovery_service_server::AggregatedDiscoveryServiceServer;
-use crate::proto::envoy::service::status::v3::client_status_discovery_service_server as status;
 use crate::raft::node::Node;
 use crate::xds::{Session, Source};
 use admission::Admission;

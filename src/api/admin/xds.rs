@@ -27,6 +27,7 @@ const DOC: Doc = Doc::new("xDS");
 
 /// A page of rows that all members were asked for.
 #[derive(Serialize, JsonSchema)]
+#[schemars(rename = "XdsPage")]
 struct PageBody<D> {
     code: u32,
     info: &'static str,
@@ -38,16 +39,12 @@ struct PageBody<D> {
     /// Members that could not be asked: their clients are missing.
     silent_nodes: Vec<NodeId>,
     /// Of a dump, resources that do not fit into its 16 MiB.
-    #[serde(skip_serializing_if = "is_zero")]
-    left_out: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    left_out: Option<u64>,
     /// On a full page by key (`order=key`): what the next one is asked for with.
     #[serde(skip_serializing_if = "Option::is_none")]
     after: Option<String>,
     data: D,
-}
-
-fn is_zero(number: &u64) -> bool {
-    *number == 0
 }
 
 /// A stream of a client of xDS.
@@ -91,11 +88,11 @@ struct TypeView<'a> {
     /// The first names of them, at most ten.
     names: &'a [String],
     /// The first names of what it refused and lacks.
-    #[serde(skip_serializing_if = "<[String]>::is_empty")]
-    refused: &'a [String],
+    #[serde(skip_serializing_if = "Option::is_none")]
+    refused: Option<&'a [String]>,
     /// Its reason, at most 4 KiB.
-    #[serde(skip_serializing_if = "str::is_empty")]
-    message: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    message: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     refused_at: Option<String>,
     /// Milliseconds for which a response is unanswered. A proxy that waits for endpoints takes up to 15 s.
@@ -118,8 +115,8 @@ struct ResourceView<'a> {
     /// The client's own word: `yes` or `refused`; absent while it has said nothing.
     #[serde(skip_serializing_if = "Option::is_none")]
     applied: Option<&'static str>,
-    #[serde(skip_serializing_if = "str::is_empty")]
-    message: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    message: Option<&'a str>,
     /// The version that the client has instead.
     #[serde(skip_serializing_if = "Option::is_none")]
     has_version: Option<&'a str>,
@@ -148,7 +145,8 @@ pub(crate) const CLIENTS: Doc = DOC
          each subscribes to, has, and refused.",
     )
     .query(&[PAGING])
-    .gives(Shape::whole::<PageBody<Vec<ClientView<'_>>>>());
+    .gives(Shape::whole::<PageBody<Vec<ClientView<'_>>>>())
+    .codes(&[&[Code::InvalidParameter]]);
 
 pub(crate) async fn clients(State(app): State<App>, query: Query, _: Caller) -> ApiResult {
     let page = query.page()?;
@@ -208,8 +206,8 @@ fn type_view(one: &FleetType) -> TypeView<'_> {
         sent: one.sent,
         acknowledged: one.acknowledged,
         names: &one.names,
-        refused: &one.refused,
-        message: &one.message,
+        refused: (!one.refused.is_empty()).then_some(&one.refused[..]),
+        message: given(&one.message),
         refused_at: one.refused_at.map(Timestamp::text),
         under_way_ms: one.under_way_ms,
     }
@@ -232,11 +230,15 @@ fn resource_view<'a>(reader: &MessageReader, one: &'a MemberResource) -> Resourc
         name,
         version,
         applied: applied.map(Applied::word),
-        message,
+        message: given(message),
         has_version: has_version.as_deref(),
         releases: releases.iter().map(release).collect(),
         resource: shown(reader, kind, bytes),
     }
+}
+
+fn given(text: &str) -> Option<&str> {
+    (!text.is_empty()).then_some(text)
 }
 
 /// The message, or why it cannot be shown: a node of another version may send fields that this one does not know.
@@ -273,7 +275,7 @@ fn answer<'a, T, V: Serialize>(
         total: amount,
         size: listed.rows.len(),
         silent_nodes,
-        left_out,
+        left_out: (left_out > 0).then_some(left_out),
         after: listed.after.as_ref().map(After::text),
         data,
     };
