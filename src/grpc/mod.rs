@@ -70,10 +70,7 @@ impl<S: Source> Grpc<S> {
     /// All of them behind their admission.
     pub fn router(self) -> anyhow::Result<Router> {
         let Grpc { operations, node, session, health, settings } = self;
-        let csds = status::ClientStatusDiscoveryServiceServer::new(Csds {
-            operations: operations.clone(),
-            node: node.clone(),
-        });
+        let csds = Csds { operations: operations.clone(), node: node.clone() }.service();
         let budget = settings.budget.clone();
         let ads = Ads { session, operations: operations.clone(), node, health: health.seen(), budget };
         let ads = AggregatedDiscoveryServiceServer::new(ads).max_decoding_message_size(limits::XDS_REQUEST_BYTES_MAX);
