@@ -68,7 +68,7 @@ pub struct ErrorRate {
     pub minimum_requests: u32,
 }
 
-/// Breakers of the rules that are switched on, in their order.
+/// Breakers of the rules for calls of a service that are switched on, in their order.
 pub fn plan(rules: &[&Rule], called: &ServiceKey, dialect: Dialect) -> Vec<Breaker> {
     let on = rules.iter().filter(|rule| rule.enable);
     on.filter_map(|rule| match &rule.body {
@@ -113,6 +113,7 @@ impl Detection {
     }
 }
 
+/// False for a rule that names the service as the caller alone.
 fn is_about(rule: &Rule, body: &CircuitBreaker, called: &ServiceKey) -> bool {
     let callee = &body.rule_matcher.destination;
     let end = End::of(&callee.namespace, &callee.service, &rule.namespace);

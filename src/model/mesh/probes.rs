@@ -8,7 +8,7 @@
 //! | body | with the methods that have one: POST, PUT, PATCH, OPTIONS |
 //! | TCP | bytes that are sent, and one answer; with several answers left out |
 //! | UDP | nothing |
-//! | port | one for all probes of a service: that of the first |
+//! | several probes of a service | the first that is carried: proxies refuse a cluster with more |
 //! | interface | nothing: the instances are probed as a whole |
 //!
 //! gRPC clients send no probes. Beside probes the registered health counts: an instance is used if both agree.
@@ -34,17 +34,17 @@ const HEADER_BYTES_MAX: usize = 16_384;
 const HTTP_METHODS: [&str; 8] = ["GET", "HEAD", "POST", "PUT", "DELETE", "OPTIONS", "TRACE", "PATCH"];
 const METHODS_WITH_BODY: [&str; 4] = ["POST", "PUT", "PATCH", "OPTIONS"];
 
-/// Probes of a service.
+/// Probe of the instances of a service.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Plan {
-    pub probes: Vec<Probe>,
-    /// Port that is probed; none for the port of each instance.
-    pub port: Option<u16>,
+    pub probe: Option<Probe>,
 }
 
 /// One way to probe.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Probe {
+    /// Port that is probed; none for the port of each instance.
+    pub port: Option<u16>,
     pub interval_s: u32,
     pub timeout_s: u32,
     pub check: Check,
@@ -72,7 +72,7 @@ pub struct HttpCheck {
     pub body: String,
 }
 
-/// Probes of the rules that are switched on, in their order.
+/// The first probe of the rules that are switched on that can be carried.
 pub fn plan(rules: &[&Rule]) -> Plan {
     let mut planner = Planner::default();
     for rule in rules.iter().filter(|rule| rule.enable) {
@@ -99,8 +99,6 @@ pub fn load(place: &str, interval_s: u32, proxies: u64, instances: u64) -> Optio
 #[derive(Default)]
 struct Planner {
     plan: Plan,
-    /// Port of the first probe, 0 for that of each instance.
-    port: Option<u32>,
     warnings: Vec<Warning>,
 }
 
@@ -115,9 +113,13 @@ impl Planner {
         for (index, probe) in body.rules.iter().enumerate().filter(|(_, probe)| !probe.disable) {
             let place = format!("rules[{index}]");
             match self.planned(probe, &place) {
+                Ok(_) if self.plan.probe.is_some() => {
+                    let text = format!("{place}: a second probe is not carried by xDS: Envoy takes one a service");
+                    self.warnings.push(Warning::left_out(15, ENVOY, text));
+                }
                 Ok(planned) => {
                     self.warnings.extend(load(&place, planned.interval_s, PROXIES_ASSUMED, 1));
-                    self.plan.probes.push(planned);
+                    self.plan.probe = Some(planned);
                 }
                 Err(warning) => self.warnings.push(warning),
             }
@@ -144,22 +146,13 @@ impl Planner {
             }
             DetectProtocol::Unknown => return Err(not_carried(place, "protocol", probe.protocol.word())),
         };
-        self.take_port(probe.port.0, place)?;
         let or_default = |given: u32, default| if given == 0 { default } else { given };
         Ok(Probe {
+            port: u16::try_from(probe.port.0).ok().filter(|port| *port > 0),
             interval_s: or_default(probe.interval.0, INTERVAL_DEFAULT_S),
             timeout_s: or_default(probe.timeout.0, TIMEOUT_DEFAULT_S),
             check,
         })
-    }
-
-    /// An instance has one port that is probed.
-    fn take_port(&mut self, port: u32, place: &str) -> Result<(), Warning> {
-        if *self.port.get_or_insert(port) != port {
-            return Err(not_carried(place, "port", "other than that of the first probe"));
-        }
-        self.plan.port = u16::try_from(port).ok().filter(|port| *port > 0);
-        Ok(())
     }
 
     fn http(&mut self, config: Option<&HttpProtocolConfig>, place: &str) -> Result<HttpCheck, Warning> {

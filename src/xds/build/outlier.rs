@@ -34,6 +34,8 @@ pub(super) fn detection(asked: &Detection, dialect: Dialect) -> Option<OutlierDe
         enforcing_success_rate: Some(0),
         enforcing_consecutive_gateway_failure: Some(0),
         enforcing_failure_percentage: Some(0),
+        // Else the next good probe ends the time away: one that failed calls may well answer probes.
+        successful_active_health_check_uneject_host: Some(false),
         ..Default::default()
     };
     Some(match &asked.error_rate {

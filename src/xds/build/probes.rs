@@ -17,14 +17,15 @@ const GOOD: Int64Range = Int64Range { start: 200, end: 400 };
 
 /// Has the instances of a cluster probed. `host` is the name that requests are sent to where a rule gives none.
 pub(super) fn apply(plan: &Plan, host: &str, is_http2: bool, cluster: &mut Cluster) {
-    cluster.health_checks = plan.probes.iter().map(|probe| health_check(probe, host, is_http2)).collect();
+    cluster.health_checks = plan.probe.iter().map(|probe| health_check(probe, host, is_http2)).collect();
     // Else an instance that is gone stays until a probe of it fails.
     cluster.ignore_health_on_host_removal = true;
 }
 
 /// The port of an endpoint that is probed; none for its own.
 pub(super) fn endpoint_config(plan: &Plan) -> Option<HealthCheckConfig> {
-    plan.port.map(|port| HealthCheckConfig { port_value: port.into() })
+    let port = plan.probe.as_ref()?.port?;
+    Some(HealthCheckConfig { port_value: port.into() })
 }
 
 fn health_check(probe: &Probe, host: &str, is_http2: bool) -> core::HealthCheck {

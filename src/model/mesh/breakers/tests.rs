@@ -124,6 +124,18 @@ fn the_first_rule_of_a_level_watches_a_caller() {
 }
 
 #[test]
+fn rules_for_calls_of_others_are_none() {
+    let to = |destination: Value| {
+        let matcher = json!({ "source": { "service": "pay" }, "destination": destination });
+        planned(&[rule(json!({ "trigger_condition": [errors(1)], "rule_matcher": matcher }))], Dialect::Envoy).len()
+    };
+    assert_eq!(to(json!({ "service": "cart" })), 0);
+    assert_eq!(to(json!({ "service": "pay", "namespace": "other" })), 0);
+    assert_eq!(to(json!({ "service": "pay" })), 1);
+    assert_eq!(to(json!({ "service": "*", "namespace": "*" })), 1);
+}
+
+#[test]
 fn an_empty_rule_keeps_later_ones_of_its_level_away() {
     let rules = [rule(json!({})), rule(json!({ "trigger_condition": [errors(3)] }))];
     assert_eq!(shown(&rules, Dialect::Envoy), None);

@@ -75,7 +75,7 @@ fn probes_are_planned_or_left_out() {
     let w21 = "W21: gRPC clients send no probes: they see health as registered";
     for (probe, check, warning) in rows {
         let rule = probes(json!([probe]));
-        let planned: Vec<Check> = plan(&[&rule]).probes.into_iter().map(|probe| probe.check).collect();
+        let planned: Vec<Check> = plan(&[&rule]).probe.into_iter().map(|probe| probe.check).collect();
         assert_eq!(planned, check.clone().into_iter().collect::<Vec<_>>(), "{probe}");
         let told = warnings(&rule);
         let texts: Vec<String> = told.iter().map(Warning::to_string).collect();
@@ -89,34 +89,29 @@ fn probes_are_planned_or_left_out() {
 fn times_that_are_not_given_are_those_of_the_table() {
     let timed = |interval: u32, timeout: u32| {
         let rule = probes(json!([{ "protocol": "TCP", "interval": interval, "timeout": timeout }]));
-        let planned = plan(&[&rule]);
-        (planned.probes[0].interval_s, planned.probes[0].timeout_s)
+        let planned = plan(&[&rule]).probe.expect("a probe");
+        (planned.interval_s, planned.timeout_s)
     };
     assert_eq!(timed(0, 0), (5, 1));
     assert_eq!(timed(30, 3), (30, 3));
 }
 
 #[test]
-fn an_instance_has_one_port_that_is_probed() {
+fn a_service_has_one_probe() {
     let tcp = |port: u32| json!({ "protocol": "TCP", "port": port, "interval": 9 });
-    let rule = |ports: &[u32]| probes(ports.iter().map(|port| tcp(*port)).collect());
-    let planned = |ports: &[u32]| {
-        let rule = rule(ports);
-        let planned = plan(&[&rule]);
-        (planned.port, planned.probes.len())
-    };
-    assert_eq!(planned(&[0]), (None, 1));
-    assert_eq!(planned(&[81, 81]), (Some(81), 2));
-    assert_eq!(planned(&[81, 0, 82]), (Some(81), 1));
-    assert_eq!(planned(&[0, 81]), (None, 1));
-    let text = "W15: rules[1]: port other than that of the first probe is not carried by xDS";
-    assert!(warnings(&rule(&[0, 81])).iter().any(|warning| warning.to_string() == text));
+    let rules = [probes(json!([{ "protocol": "UDP" }, tcp(81), tcp(82)])), probes(json!([tcp(0)]))];
+    let port = |rules: &[&Rule]| plan(rules).probe.map(|probe| probe.port);
+    assert_eq!(port(&[&rules[0], &rules[1]]), Some(Some(81)));
+    assert_eq!(port(&[&rules[1], &rules[0]]), Some(None));
+    let told: Vec<String> = warnings(&rules[0]).iter().map(Warning::to_string).collect();
+    assert_eq!(told[0], "W23: rules[0]: UDP probes are not carried");
+    assert_eq!(told[1], "W15: rules[2]: a second probe is not carried by xDS: Envoy takes one a service");
 }
 
 #[test]
 fn rules_that_are_off_probe_nothing_and_flat_ones_do() {
     let flat = json!({ "protocol": "TCP", "interval": 9, "tcp_config": { "send": "x" } });
-    assert_eq!(plan(&[&rule(flat.clone())]).probes.len(), 1);
+    assert!(plan(&[&rule(flat.clone())]).probe.is_some());
     let mut off = rule(flat);
     off.enable = false;
     assert_eq!(plan(&[&off]), Plan::default());

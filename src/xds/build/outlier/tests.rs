@@ -16,6 +16,7 @@ fn what_is_not_asked_for_is_off() {
         enforcing_success_rate: Some(0),
         enforcing_consecutive_gateway_failure: Some(0),
         enforcing_failure_percentage: Some(0),
+        successful_active_health_check_uneject_host: Some(false),
         ..Default::default()
     };
     let in_a_row = OutlierDetection { consecutive_5xx: Some(4), enforcing_consecutive_5xx: Some(100), ..none() };

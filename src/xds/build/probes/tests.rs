@@ -3,7 +3,7 @@ use prost::Message;
 use super::*;
 
 fn plan(check: Check) -> Plan {
-    Plan { probes: vec![Probe { interval_s: 5, timeout_s: 1, check }], port: Some(81) }
+    Plan { probe: Some(Probe { port: Some(81), interval_s: 5, timeout_s: 1, check }) }
 }
 
 /// The only probe of a cluster, as it is sent.
@@ -57,7 +57,12 @@ fn tcp_probes_are_bytes() {
 
 #[test]
 fn a_port_of_its_own_is_that_of_the_endpoints() {
-    let with_port = plan(Check::Tcp { send: String::new(), receive: None });
-    assert_eq!(endpoint_config(&with_port).map(|config| config.port_value), Some(81));
-    assert_eq!(endpoint_config(&Plan { port: None, ..with_port }), None);
+    let probing = |port: Option<u16>| {
+        let check = Check::Tcp { send: String::new(), receive: None };
+        let plan = Plan { probe: Some(Probe { port, interval_s: 5, timeout_s: 1, check }) };
+        endpoint_config(&plan).map(|config| config.port_value)
+    };
+    assert_eq!(probing(Some(81)), Some(81));
+    assert_eq!(probing(None), None);
+    assert_eq!(endpoint_config(&Plan::default()), None);
 }
