@@ -64,7 +64,7 @@ pub(super) fn carries(rule: &Rule, dialect: Dialect) -> bool {
             let plan = limits::plan(&[&on], to);
             !plan.limits.is_empty() || !plan.concurrency.is_empty()
         }
-        Body::FaultDetect(_) => !probes::plan(&[&on]).probes.is_empty(),
+        Body::FaultDetect(_) => probes::plan(&[&on]).probe.is_some(),
         Body::CircuitBreaker(body) => {
             let callee = &body.rule_matcher.destination;
             let callee = End::of(&callee.namespace, &callee.service, &rule.namespace);

@@ -195,7 +195,8 @@ fn a_request_is_counted_once_by_each_limit_that_matches() {
         json!({ "amounts": [{ "maxAmount": 5, "validDuration": "1s" }, { "maxAmount": 9, "validDuration": "60s" }] });
     let user: &[(&str, &str)] = &[("user", "u")];
     let root: &[(&str, &str)] = &[("user", "root")];
-    let rows: [(&Value, &str, &[(&str, &str)], &[&str]); 19] = [
+    type Row<'a> = (&'a Value, &'a str, &'a [(&'a str, &'a str)], &'a [&'a str]);
+    let rows: [Row<'_>; 19] = [
         (&a_or_b, "/a", &[], &["r/0/0"]),
         (&a_or_b, "/a?x=1", &[], &["r/0/0"]),
         (&a_or_b, "/c", &[], &["r/0/0"]),
@@ -233,7 +234,8 @@ fn nothing_is_sent_that_is_refused() {
         limit(json!({ "apis": many })),
         limit(json!({ "arguments": [argument("QUERY", "q", "NOT_IN", "1,2"), argument("COOKIE", "c", "EXACT", "a")] })),
         { "amounts": [{ "maxAmount": 0, "validDuration": "1s" }, { "maxAmount": 0, "validDuration": "1s" }] },
-        { "amounts": [{ "maxAmount": 4_294_967_295_u32, "validDuration": "9223372035s" }], "custom_response": { "code": "599" } },
+        { "amounts": [{ "maxAmount": 4_294_967_295_u32, "validDuration": "9223372035s" }],
+            "custom_response": { "code": "599" } },
         limit(json!({ "custom_response": { "code": "418" } })),
     ]);
     for (kind, sharers) in [("LOCAL", 0), ("GLOBAL", 0), ("GLOBAL", 1_000_000)] {
@@ -272,7 +274,8 @@ fn actions_are_whole(limit: &route::RateLimit) -> bool {
 
 #[test]
 fn buckets_have_amount_and_period() {
-    let triggers = json!([{ "amounts": [{ "maxAmount": 10, "validDuration": "1.5s" }, { "maxAmount": 0, "validDuration": "2s" }] }]);
+    let triggers = json!([{ "amounts": [{ "maxAmount": 10, "validDuration": "1.5s" },
+        { "maxAmount": 0, "validDuration": "2s" }] }]);
     let shown = |kind: &str, sharers: u32| -> Vec<(u32, i64, i32, Option<HitsAddend>)> {
         let message = sent(&planned(kind, &triggers), sharers);
         let both = message.descriptors.iter().zip(&message.rate_limits);
