@@ -19,10 +19,10 @@ pub fn warnings(rule: &Rule) -> Vec<Warning> {
                 found.extend(of_routing(rule, &called(end)));
             }
         }
-        Body::Routing(_) => {}
         Body::RateLimit(_) => found.extend(limits::warnings(rule, SIDECAR)),
         Body::CircuitBreaker(body) => found.extend(breakers::warnings(body)),
         Body::FaultDetect(_) => found.extend(probes::warnings(rule)),
+        _ => {}
     }
     found.into_iter().collect()
 }
@@ -58,19 +58,19 @@ pub(super) fn carries(rule: &Rule, dialect: Dialect) -> bool {
         Body::Routing(body) if body.route_policy == RoutePolicy::Rule => {
             callees(rule, body).into_iter().any(|end| !planned(rule, &called(end), to).routes.is_empty())
         }
-        Body::Routing(_) => true,
-        Body::RateLimit(_) | Body::FaultDetect(_) if dialect == Dialect::Grpc => false,
         Body::RateLimit(_) => {
             let plan = limits::plan(&[&on], to);
-            !plan.limits.is_empty() || !plan.concurrency.is_empty()
+            dialect == Dialect::Envoy && (!plan.limits.is_empty() || !plan.concurrency.is_empty())
         }
-        Body::FaultDetect(_) => probes::plan(&[&on]).probe.is_some(),
+        Body::FaultDetect(_) => dialect == Dialect::Envoy && probes::plan(&[&on]).probe.is_some(),
         Body::CircuitBreaker(body) => {
             let callee = &body.rule_matcher.destination;
             let callee = End::of(&callee.namespace, &callee.service, &rule.namespace);
             let breakers = callee.map(|callee| breakers::plan(&[&on], &called(callee), dialect));
             breakers.iter().flatten().any(|breaker| breaker.detection.is_some())
         }
+        // Routes by metadata and to the nearest, and no family that is not planned above.
+        other => matches!(other, Body::Routing(_)),
     }
 }
 
