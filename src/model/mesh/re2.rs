@@ -1,10 +1,13 @@
 //! Expressions of rules in the syntax that RE2 reads alike.
 //!
 //! Ours are found anywhere in a text; RE2 has to match the whole. An expression is printed anew from its syntax tree,
-//! so that set operations, flags and names of groups are gone. A printed expression never matches a text that the
-//! original does not match, and both agree on every text of ASCII, which is all that paths, names of methods and the
-//! metadata of gRPC consist of: classes with many ranges beyond ASCII (`\w`, `\d`, `\pL`) are cut down to ASCII, and an
-//! expression with `\b`, which RE2 reads by ASCII, matches no other text at all.
+//! so that set operations, flags and names of groups are gone. A printed expression agrees with the original on every
+//! text of ASCII, which is all that paths, names of methods and the metadata of gRPC consist of, and matches no other
+//! text that the original does not match: a class that has some characters beyond ASCII and not all (`\w`, `\pL`,
+//! `[é-ü]`) is cut down to ASCII, and an expression with `\b`, which RE2 reads by ASCII, matches no other text at all.
+//!
+//! Envoy reads bytes where gRPC reads characters: it refuses `\x{100}`, and takes `\x{E9}` for a byte. So characters
+//! beyond ASCII are printed as they are, and a class with all of them as a negated one; of those, `.{3}` counts bytes.
 
 use std::fmt::Write;
 
@@ -20,15 +23,14 @@ pub const PROGRAM_STEPS_MAX: usize = 100;
 pub const LARGE_PROGRAM_STEPS_MAX: usize = 20_000;
 /// Repetitions that RE2 takes, those of groups within groups multiplied.
 const REPETITIONS_MAX: u64 = 1000;
-/// Ranges beyond ASCII of a class that is printed as it is.
-const WIDE_RANGES_MAX: usize = 8;
 /// Steps of a program around what is written, and some for what is printed apart and was parsed together.
 const BASE_STEPS: usize = 8;
 /// Steps that match any character beyond ASCII.
 const ANY_WIDE_STEPS: usize = 6;
 const FIRST_WIDE: char = '\u{80}';
+const LAST_ASCII: char = '\u{7f}';
 const ANYTHING: &str = "(?s:.*)";
-const NOTHING: &str = r"[^\x{0}-\x{10FFFF}]";
+const NOTHING: &str = r"[^\s\S]";
 
 /// Syntax that RE2 lacks or reads otherwise, in words.
 pub type Unfit = &'static str;
@@ -277,6 +279,7 @@ fn print_character(character: char, out: &mut String) {
         _ if character.is_ascii_alphanumeric() => write!(out, "{character}"),
         ' ' | '!'..='~' if !is_special(character) => write!(out, "{character}"),
         ' '..='~' => write!(out, "\\{character}"),
+        _ if character >= FIRST_WIDE => write!(out, "{character}"),
         _ => write!(out, "\\x{{{:X}}}", u32::from(character)),
     };
 }
@@ -286,23 +289,35 @@ fn is_special(character: char) -> bool {
 }
 
 fn print_class(class: &Class, alphabet: Alphabet, out: &mut String) {
-    let ranges = ranges_of(class, alphabet);
-    let _ = match ranges.as_slice() {
-        [] => write!(out, "{NOTHING}"),
-        [('\0', char::MAX)] => write!(out, "(?s:.)"),
-        [('\0', '\t'), ('\u{b}', char::MAX)] => write!(out, "."),
-        _ => {
-            let mut inside = String::new();
-            for (start, end) in ranges {
-                print_bound(start, &mut inside);
-                if start != end {
-                    inside.push('-');
-                    print_bound(end, &mut inside);
-                }
-            }
-            write!(out, "[{inside}]")
+    let all = ranges_of(class);
+    let is_open = all.last().is_some_and(|(start, end)| *start <= FIRST_WIDE && *end == char::MAX);
+    let of_ascii = all.into_iter().filter(|(start, _)| start.is_ascii());
+    let of_ascii: Vec<_> = of_ascii.map(|(start, end)| (start, end.min(LAST_ASCII))).collect();
+    if is_open && alphabet == Alphabet::All {
+        return print_open_class(&gaps(&of_ascii), out);
+    }
+    if of_ascii.is_empty() { out.push_str(NOTHING) } else { print_ranges("[", &of_ascii, out) }
+}
+
+/// A class with all characters beyond ASCII, by those that it lacks.
+fn print_open_class(lacking: &[(char, char)], out: &mut String) {
+    match lacking {
+        [] => out.push_str("(?s:.)"),
+        [('\n', '\n')] => out.push('.'),
+        _ => print_ranges("[^", lacking, out),
+    }
+}
+
+fn print_ranges(opening: &str, ranges: &[(char, char)], out: &mut String) {
+    out.push_str(opening);
+    for (start, end) in ranges {
+        print_bound(*start, out);
+        if start != end {
+            out.push('-');
+            print_bound(*end, out);
         }
-    };
+    }
+    out.push(']');
 }
 
 fn print_bound(character: char, out: &mut String) {
@@ -313,18 +328,18 @@ fn print_bound(character: char, out: &mut String) {
     };
 }
 
-/// Ranges of the class, those beyond ASCII only where they are few.
-fn ranges_of(class: &Class, alphabet: Alphabet) -> Vec<(char, char)> {
-    let all: Vec<(char, char)> = match class {
+fn ranges_of(class: &Class) -> Vec<(char, char)> {
+    match class {
         Class::Unicode(class) => class.iter().map(|range| (range.start(), range.end())).collect(),
         Class::Bytes(class) => class.iter().map(|range| (range.start().into(), range.end().into())).collect(),
-    };
-    let wide = all.iter().filter(|(_, end)| *end >= FIRST_WIDE).count();
-    if alphabet == Alphabet::All && wide <= WIDE_RANGES_MAX {
-        return all;
     }
-    let narrow = all.into_iter().filter(|(start, _)| start.is_ascii());
-    narrow.map(|(start, end)| (start, end.min('\u{7f}'))).collect()
+}
+
+/// Ranges of ASCII between the given ones.
+fn gaps(ranges: &[(char, char)]) -> Vec<(char, char)> {
+    let mut all = ClassUnicode::new([ClassUnicodeRange::new('\0', LAST_ASCII)]);
+    all.difference(&ClassUnicode::new(ranges.iter().map(|(start, end)| ClassUnicodeRange::new(*start, *end))));
+    all.iter().map(|range| (range.start(), range.end())).collect()
 }
 
 fn without(class: &ClassUnicode, excluded: &[char]) -> ClassUnicode {
