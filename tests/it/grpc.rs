@@ -155,6 +155,9 @@ async fn a_change_reaches_streams_and_a_node_that_stops_ends_them() {
     delta.send(&DeltaDiscoveryRequest { resource_names_subscribe: names.clone(), ..asked }).await;
     let answer = delta.next::<DeltaDiscoveryResponse>().await.expect("at once");
     assert_eq!(answer.removed_resources, names, "what is not there is told");
+    // It is under way until it is acknowledged, and nothing else of its type comes before.
+    let acknowledged = DeltaDiscoveryRequest { response_nonce: answer.nonce, ..Default::default() };
+    delta.send(&DeltaDiscoveryRequest { type_url: CLUSTERS.into(), ..acknowledged }).await;
     let mut watch = client.open(WATCH);
     watch.send(&Asked::default()).await;
     assert_eq!(watch.next().await, Ok(SERVING));
