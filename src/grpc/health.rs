@@ -56,19 +56,29 @@ impl Health {
 
     /// Looks at the readiness for as long as it is polled.
     pub async fn follow(self, node: Node) {
+        let mut told = None;
         loop {
             let is_ready = node.readiness().await.iter().all(|check| check.failure.is_none());
-            self.tell(is_ready, node.out_of_service()).await;
+            // Whoever watches is sent whatever is set, also if it is the same.
+            if told.replace(is_ready) != Some(is_ready) {
+                self.tell(is_ready).await;
+            }
+            self.note(is_ready, node.out_of_service());
             let was_ready = self.seen.borrow().was_ready;
             tokio::time::sleep(if was_ready { LOOK_PAUSE } else { FIRST_LOOK_PAUSE }).await;
         }
     }
 
-    async fn tell(&self, is_ready: bool, out_of_service: Option<&str>) {
+    /// Tells it to balancers.
+    async fn tell(&self, is_ready: bool) {
         let status = if is_ready { ServingStatus::Serving } else { ServingStatus::NotServing };
         for name in [WHOLE, <AggregatedDiscoveryServiceServer<()> as NamedService>::NAME] {
             self.reporter.set_service_status(name, status).await;
         }
+    }
+
+    /// Notes it for streams.
+    fn note(&self, is_ready: bool, out_of_service: Option<&str>) {
         self.seen.send_if_modified(|seen| {
             let was_ready = seen.was_ready || is_ready;
             let now = NodeHealth { is_ready, was_ready, out_of_service: out_of_service.map(str::to_owned) };
