@@ -58,7 +58,7 @@ pub struct AuditNote {
     pub address: Option<IpAddr>,
     pub action: String,
     pub kind: String,
-    /// From [`Level::RIGHTS`] on.
+    /// From [`Level::RIGHTS`](crate::format::level::Level::RIGHTS) on.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub namespace: String,
     pub name: String,
