@@ -226,7 +226,7 @@ fn a_request_is_counted_once_by_each_limit_that_matches() {
     assert_eq!(found, ["r/0/0 header user=u", "r/1/0 remote_address=10.0.0.1", "r/2/0", "r/2/1"]);
 }
 
-/// What Envoy would refuse a whole configuration for.
+/// The text Envoy would refuse a whole configuration for.
 #[test]
 fn nothing_is_sent_that_is_refused() {
     let many: Vec<Value> = (0..32).map(|number| path("EXACT", &format!("/{number}"))).collect();
