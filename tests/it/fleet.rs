@@ -80,7 +80,30 @@ async fn start(size: u64) -> Cluster {
     api.post("/naming/v1/services", &json!([{ "namespace": "shop", "name": "pay" }])).await.expect_code(200_000);
     release(&api, "first", "one").await;
     cluster.expect_equal_state().await;
+    for id in cluster.ids() {
+        expect_routes(&cluster, id, b"one").await;
+    }
+    expect_no_clients(&api).await;
     cluster
+}
+
+/// Waits until a node makes the routes of a release that has this text in it: a moment after it was applied there.
+async fn expect_routes(cluster: &Cluster, node: u64, text: &[u8]) {
+    eventually(LIMIT, "the routes are those of the release", async || {
+        let mut client = Client::connect(cluster, node, "early").await;
+        client.hear().await;
+        let routes = &client.answered.resources[0].value;
+        routes.windows(text.len()).any(|part| part == text).then_some(()).ok_or_else(|| format!("{routes:?}"))
+    })
+    .await;
+}
+
+async fn expect_no_clients(api: &Api) {
+    eventually(LIMIT, "no client is told of", async || {
+        let answer = api.get("/admin/v1/xds/clients").await;
+        (answer.amount() == 0).then_some(()).ok_or_else(|| answer.to_string())
+    })
+    .await;
 }
 
 /// Waits until every node tells this of the client's release: version, its word, and whether it is current.
@@ -136,12 +159,7 @@ async fn a_release_is_applied_or_refused_by_the_word_of_its_clients() {
     client.acknowledge().await;
     expect_word(&cluster, json!([3, "yes", true, null])).await;
     drop(client);
-    let clients = cluster.api(1);
-    eventually(LIMIT, "who is gone is not told of", async || {
-        let answer = clients.get("/admin/v1/xds/clients").await;
-        (answer.amount() == 0).then_some(()).ok_or_else(|| answer.to_string())
-    })
-    .await;
+    expect_no_clients(&cluster.api(1)).await;
     cluster.api(1).get("/admin/v1/xds/dump?node_id=cart-1").await.expect_code(400_202);
 }
 
@@ -160,7 +178,7 @@ async fn the_status_of_clients_is_for_operators() {
     assert_eq!(fetch(&open).await.map(|_| ()), Err(UNAUTHENTICATED));
     let reader = json!([{ "name": "eye", "grants": [{ "role": "reader", "namespace": "*" }] }]);
     let made = cluster.api(1).post("/auth/v1/tokens", &reader).await.expect_code(200_000);
-    let secret = made.body["responses"][0]["token"].as_str().expect("a token").to_owned();
+    let secret = made.body["responses"][0]["token"]["secret"].as_str().expect("a secret").to_owned();
     assert_eq!(fetch(&open.with("authorization", secret)).await.map(|_| ()), Err(PERMISSION_DENIED));
 
     let operator = open.with("authorization", cluster.token());

@@ -160,6 +160,7 @@ async fn a_change_reaches_streams_and_a_node_that_stops_ends_them() {
     delta.send(&DeltaDiscoveryRequest { type_url: CLUSTERS.into(), ..acknowledged }).await;
     let mut watch = client.open(WATCH);
     watch.send(&Asked::default()).await;
+    watch.finish();
     assert_eq!(watch.next().await, Ok(SERVING));
 
     let api = cluster.api(1);

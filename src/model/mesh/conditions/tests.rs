@@ -157,11 +157,7 @@ fn method_and_path() {
     let second = [
         (on("PATH", "", "EXACT", "/a"), ":path =/a", r":path ~/a(?:\?.*)?"),
         (on("PATH", "", "IN", "/a,/b"), ":path ~/a|/b", r":path ~(?:/a|/b)(?:\?.*)?"),
-        (
-            on("PATH", "", "REGEX", "^/a"),
-            ":path ~(?:/a)(?s:.*)",
-            r":path ~(?:/a)[^\x{3F}]*(?:\?.*)?",
-        ),
+        (on("PATH", "", "REGEX", "^/a"), ":path ~(?:/a)(?s:.*)", r":path ~(?:/a)[^\x{3F}]*(?:\?.*)?"),
         (on("PATH", "", "EXACT", "/a?b"), ":path =/a?b", "never"),
     ];
     for (json, grpc, envoy) in second {
