@@ -239,7 +239,8 @@ async fn by_share_of_clients(world: &World, clients: &mut [Client], canaries: &m
             let sketch = json!({"service": "pay", "namespace": "shop", "client_labels": {"NODE_ID": node_id}});
             let told = api.post(&format!("{ROUTES}/explain"), &sketch).await.expect_code(200_000);
             let grays = told.body["explanation"]["grays"].as_array().expect("a list").clone();
-            let is_for_it = grays.iter().any(|gray| gray["release_name"] == "half" && gray["state"] == "in_force");
+            let is_for_it =
+                grays.iter().any(|gray| gray["release"]["release_name"] == "half" && gray["state"] == "in_force");
             client.settles(LIMIT, "a share of the clients", &request, if is_for_it { &v2 } else { &v3 }).await;
         }
     }
