@@ -11,7 +11,6 @@
 
 mod books;
 mod build;
-mod changed;
 mod client;
 mod delta;
 #[cfg(any(test, feature = "fuzzing"))]
@@ -37,7 +36,6 @@ use tokio::sync::watch;
 
 use crate::model::mesh::resource::{Resource, ResourceType, Resources};
 
-pub use changed::Changed;
 pub use client::{Client, Identity, Peer, Place};
 pub use session::{Context, End, Session};
 pub use view::WorldView;
@@ -53,18 +51,6 @@ pub trait View: Send {
 
     /// A resource by name; none for one that is not there and for one that the client may not see.
     fn get(&self, kind: ResourceType, name: &str) -> Option<Arc<Resource>>;
-
-    /// Number of changes so far, for [`View::changed_since`]; none if they are not counted.
-    fn number(&self) -> Option<u64> {
-        None
-    }
-
-    /// Names whose resources of a type may be others than in a view of this number; none if any may be. All others are
-    /// what they were, or are not there still.
-    fn changed_since(&self, kind: ResourceType, number: u64) -> Option<Changed> {
-        let _ = (kind, number);
-        None
-    }
 }
 
 /// Source of the resources of this node.

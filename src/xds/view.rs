@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use super::View;
 use super::build::{self, Draft, UnitKey, UnitKind};
-use super::changed::Changed;
 use super::client::Client;
 use super::names::{self, ClusterName, Federated, ProxyRoutes, ServiceName};
 use super::questions::{Questions, Witness};
@@ -12,20 +11,20 @@ use super::world::{Cells, Gathered, WildKey, World};
 use crate::model::mesh::Dialect;
 use crate::model::mesh::resource::{Resource, ResourceType, Resources};
 
+/// Dialect of endpoints, which are the same in both.
+const OF_EVERYBODY: Dialect = Dialect::Grpc;
+
 /// Resources for one client. A change between two questions shows in the second one.
 pub struct WorldView<'a> {
     world: &'a World,
     client: Client,
     applied_index: u64,
-    number: u64,
 }
 
 impl<'a> WorldView<'a> {
     pub(super) fn new(world: &'a World, client: Client) -> Self {
-        let cells = world.cells().lock();
-        let (applied_index, number) = (cells.applied_index(), cells.number());
-        drop(cells);
-        WorldView { world, client, applied_index, number }
+        let applied_index = world.cells().lock().applied_index();
+        WorldView { world, client, applied_index }
     }
 
     /// Asks what is made here something about the client.
@@ -47,9 +46,10 @@ impl<'a> WorldView<'a> {
         self.with(|cells, questions| cells.unit(&key, questions).named(asked).cloned())
     }
 
-    fn gathered(&self, kind: UnitKind, namespaces: Option<Arc<[String]>>) -> Gathered {
-        let Client { dialect, ref read_scope, .. } = self.client;
-        let key = WildKey { kind, dialect, namespaces, read_scope: read_scope.clone() };
+    /// All units of a kind of the services that a wildcard means.
+    fn gathered(&self, kind: UnitKind, dialect: Dialect) -> Gathered {
+        let Client { ref namespaces, ref read_scope, .. } = self.client;
+        let key = WildKey { kind, dialect, namespaces: namespaces.clone(), read_scope: read_scope.clone() };
         self.with(|cells, questions| cells.all(&key, questions))
     }
 
@@ -64,8 +64,7 @@ impl<'a> WorldView<'a> {
     fn endpoints(&self, asked: &str, plain: &str, authority: Option<&Arc<str>>) -> Option<Arc<Resource>> {
         let ClusterName { service, place, .. } = ClusterName::parse(plain)?;
         let kind = UnitKind::Endpoints(place);
-        // The same for all clients.
-        let key = UnitKey { kind, dialect: Dialect::Grpc, name: service, authority: authority.cloned() };
+        let key = UnitKey { kind, dialect: OF_EVERYBODY, name: service, authority: authority.cloned() };
         self.with(|cells, questions| cells.unit(&key, questions).named(asked).cloned())
     }
 
@@ -130,19 +129,11 @@ impl<'a> WorldView<'a> {
     }
 
     fn all_clusters(&self) -> Resources {
-        let mut all = self.gathered(UnitKind::Clusters, self.client.namespaces.clone()).resources;
+        let mut all = self.gathered(UnitKind::Clusters, self.client.dialect).resources;
         if let Some(inbound) = self.inbound_cluster() {
             all.insert(inbound.name.clone(), inbound);
         }
         all
-    }
-
-    /// The endpoints of all clusters.
-    fn all_endpoints(&self) -> Resources {
-        let clusters = self.all_clusters();
-        let names = clusters.values().filter_map(|cluster| build::endpoints_name(cluster));
-        let found = names.filter_map(|name| self.get(ResourceType::Endpoints, &name));
-        found.map(|endpoints| (endpoints.name.clone(), endpoints)).collect()
     }
 
     fn all_proxy_routes(&self) -> Resources {
@@ -176,28 +167,15 @@ impl View for WorldView<'_> {
     }
 
     fn all(&self, kind: ResourceType) -> Resources {
-        let of_grpc = |kind| self.gathered(kind, self.client.namespaces.clone()).resources;
+        let of_grpc = |kind| self.gathered(kind, Dialect::Grpc).resources;
         match (self.client.dialect, kind) {
             (_, ResourceType::Cluster) => self.all_clusters(),
-            (_, ResourceType::Endpoints) => self.all_endpoints(),
+            (_, ResourceType::Endpoints) => self.gathered(UnitKind::OwnEndpoints, OF_EVERYBODY).resources,
             (Dialect::Grpc, ResourceType::Listener) => of_grpc(UnitKind::Listener),
             (Dialect::Grpc, ResourceType::Route) => of_grpc(UnitKind::Routes),
             (Dialect::Envoy, ResourceType::Listener) => self.proxy_listeners(),
             (Dialect::Envoy, ResourceType::Route) => self.all_proxy_routes(),
         }
-    }
-
-    fn number(&self) -> Option<u64> {
-        Some(self.number)
-    }
-
-    fn changed_since(&self, kind: ResourceType, number: u64) -> Option<Changed> {
-        // Listeners and routes of proxies are few, and of many services each.
-        if self.client.dialect == Dialect::Envoy && matches!(kind, ResourceType::Listener | ResourceType::Route) {
-            return None;
-        }
-        let services = self.world.cells().lock().changed_since(kind, number)?;
-        Some(Changed::new(kind, services, self.world.authority().cloned()))
     }
 
     fn get(&self, kind: ResourceType, name: &str) -> Option<Arc<Resource>> {

@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use prost::Message;
 use prost_types::value::Kind;
 use prost_types::{Struct, Value};
 
@@ -12,7 +11,7 @@ use super::{Draft, Site, UnitKey, inbound, outlier, probes};
 use crate::model::instance::Instance;
 use crate::model::mesh::Dialect;
 use crate::model::mesh::breakers::{self, Breaker};
-use crate::model::mesh::resource::{Resource, ResourceType};
+use crate::model::mesh::resource::ResourceType;
 use crate::model::mesh::{limits, probes as probe};
 use crate::model::rule::release::RuleRelease;
 use crate::model::rule::{Family, Rule};
@@ -43,7 +42,7 @@ struct Common {
 impl Common {
     fn of(site: &mut Site<'_>, service: &ServiceName, dialect: Dialect) -> Common {
         let policies = site.policies(service);
-        let place = if policies.has_nearness() { policies.place(&site.questions.place()) } else { None };
+        let place = policies.place_of_client(&mut site.questions);
         let breaking = site.all_releases(Family::CircuitBreaker, service);
         let mut common = Common {
             is_http2: false,
@@ -99,12 +98,6 @@ fn shown(set: &LabelSet) -> Metadata {
     let text = Value { kind: Some(Kind::StringValue(set.shown())) };
     let fields = Struct { fields: [("labels".to_owned(), text)].into() };
     Metadata { filter_metadata: [("thuban".to_owned(), fields)].into() }
-}
-
-/// Name under which the endpoints of a cluster are asked for; none for one that has its own.
-pub(crate) fn endpoints_name(cluster: &Resource) -> Option<String> {
-    let message = cluster::Cluster::decode(cluster.bytes.clone()).ok()?;
-    message.eds_cluster_config.map(|eds| eds.service_name)
 }
 
 /// A cluster whose endpoints come under a name of their own.

@@ -16,7 +16,7 @@ use crate::proto::envoy::config::endpoint::v3 as endpoint;
 use crate::proto::envoy::config::endpoint::v3::endpoint::HealthCheckConfig;
 use crate::xds::build::listener::address_of;
 use crate::xds::client::Place;
-use crate::xds::names::ClusterName;
+use crate::xds::names::{ClusterName, ServiceName};
 
 /// In percent: a priority is used whole while anything in it is healthy.
 const OVERPROVISIONING: u32 = 10_000;
@@ -26,6 +26,12 @@ const OVERPROVISIONING: u32 = 10_000;
 struct Ranked<'a> {
     rank: u32,
     instance: &'a Arc<Instance>,
+}
+
+/// The place by which a client asks for the endpoints of a service.
+pub(crate) fn place_of_client(site: &mut Site<'_>, service: &ServiceName) -> Option<Place> {
+    let service = site.service(service)?;
+    site.policies(&service).place_of_client(&mut site.questions)
 }
 
 /// The endpoints of all clusters of a service.

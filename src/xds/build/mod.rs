@@ -30,7 +30,7 @@ use crate::model::mesh::Dialect;
 use crate::model::mesh::resource::{Resource, ResourceType, Version};
 use crate::model::rule::release::RuleRelease;
 
-pub(crate) use cluster::endpoints_name;
+pub(crate) use endpoints::place_of_client;
 pub(crate) use label_sets::{LabelSet, sets_of};
 pub(crate) use listener::{inbound_listener, outbound_listener};
 pub(crate) use routes::{Host, outbound};
@@ -51,22 +51,12 @@ pub(crate) enum UnitKind {
     Clusters,
     /// For callers of a place, or for all.
     Endpoints(Option<Place>),
+    /// Those of the place of the client, as its clusters name them.
+    OwnEndpoints,
     /// The routes of the proxy beside the service.
     Inbound,
     /// The cluster of that proxy, with the port of the service on its machine.
     InboundCluster(u16),
-}
-
-impl UnitKind {
-    /// Type of the resources that depend on it.
-    pub(crate) fn resource_type(&self) -> ResourceType {
-        match self {
-            UnitKind::Listener => ResourceType::Listener,
-            UnitKind::Routes | UnitKind::Host | UnitKind::Inbound => ResourceType::Route,
-            UnitKind::Clusters | UnitKind::InboundCluster(_) => ResourceType::Cluster,
-            UnitKind::Endpoints(_) => ResourceType::Endpoints,
-        }
-    }
 }
 
 /// Identity of a unit.
@@ -101,6 +91,10 @@ pub(crate) fn unit(site: &mut Site<'_>, key: &UnitKey) -> Unit {
         UnitKind::Routes => routes::of_service(site, key),
         UnitKind::Clusters => cluster::of_service(site, key),
         UnitKind::Endpoints(place) => endpoints::of_service(site, key, place.as_ref()),
+        UnitKind::OwnEndpoints => {
+            let place = place_of_client(site, &key.name);
+            endpoints::of_service(site, key, place.as_ref())
+        }
         UnitKind::Inbound => routes::inbound(site, key),
         UnitKind::InboundCluster(port) => cluster::inbound(site, key, *port),
     };

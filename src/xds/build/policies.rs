@@ -13,6 +13,7 @@ use crate::model::rule::routing::{
     FailoverRange, LocationLevel, MetadataFailover, RoutePolicy, Routing, RoutingConfig,
 };
 use crate::xds::client::Place;
+use crate::xds::questions::Questions;
 
 /// Ranks of one choice: by metadata, then by place.
 pub(super) const RANKS: u32 = 2 * LEVELS;
@@ -63,12 +64,13 @@ impl<'a> Policies<'a> {
         policies
     }
 
-    pub(super) fn has_nearness(&self) -> bool {
-        self.nearness.is_some()
+    /// As much of the place of the client as makes a difference; none if nearness does not count for it.
+    pub(super) fn place_of_client(&self, questions: &mut Questions<'_>) -> Option<Place> {
+        self.nearness.as_ref()?;
+        self.place(&questions.place())
     }
 
-    /// As much of the place of a caller as makes a difference; none if nearness does not count for it.
-    pub(super) fn place(&self, place: &Place) -> Option<Place> {
+    fn place(&self, place: &Place) -> Option<Place> {
         let nearness = self.nearness.as_ref()?;
         let kept = |level: u32, text: &str| if nearness.first <= level { text.to_owned() } else { String::new() };
         let place = Place {

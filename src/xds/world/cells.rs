@@ -5,15 +5,14 @@ use std::sync::Arc;
 
 use tokio::time::Instant;
 
-use super::history::History;
 use super::lingering::Lingering;
 use super::scene::{Facets, Newest, Scene, subjects};
 use super::wild::Wilds;
 use crate::catalog::Change;
-use crate::model::mesh::resource::ResourceType;
 use crate::model::rule::Family;
 use crate::model::rule::matching::ALL;
 use crate::xds::build::{self, Reads, Site, Unit, UnitKey, UnitKind};
+use crate::xds::client::Place;
 use crate::xds::names::ServiceName;
 use crate::xds::questions::{Answer, Answered, Question, Questions};
 
@@ -30,7 +29,6 @@ pub(crate) struct Cells {
     pub(super) lingering: Arc<Lingering>,
     pub(super) wilds: Wilds,
     applied_index: u64,
-    history: History,
     cells: HashMap<UnitKey, Cell>,
     /// Units that read something of a service.
     readers: HashMap<ServiceName, HashSet<UnitKey>>,
@@ -54,7 +52,6 @@ impl Cells {
             lingering: Arc::default(),
             wilds: Wilds::default(),
             applied_index: index,
-            history: History::default(),
             cells: HashMap::new(),
             readers: HashMap::new(),
             #[cfg(test)]
@@ -70,22 +67,6 @@ impl Cells {
         self.applied_index
     }
 
-    /// Number of changes so far.
-    pub(crate) fn number(&self) -> u64 {
-        self.history.number()
-    }
-
-    /// Begins with another scene, of which anything may differ.
-    pub(crate) fn restart(&mut self, scene: Scene, index: u64) {
-        let history = History::after(self.history.number());
-        *self = Cells { history, ..Cells::new(scene, index) };
-    }
-
-    /// Services whose resources of a type may be others than at that number; none if any may be.
-    pub(crate) fn changed_since(&self, kind: ResourceType, number: u64) -> Option<BTreeSet<ServiceName>> {
-        self.history.since(kind, number)
-    }
-
     /// Time at which something that lingers has to go.
     pub(crate) fn forgets_at(&self) -> Option<Instant> {
         self.lingering.next_end()
@@ -99,18 +80,50 @@ impl Cells {
         let (scene, newest, lingering) = (self.scene.clone(), self.newest.clone(), self.lingering.clone());
         let own = Questions::new(questions.witness());
         let mut site = Site::new(&scene, &newest, &lingering, own, key.authority.clone());
-        let unit = Arc::new(build::unit(&mut site, key));
-        #[cfg(test)]
-        {
-            self.made += 1;
-        }
-        let (own, reads) = site.finish();
+        let (unit, own, reads) = match key.kind {
+            UnitKind::OwnEndpoints => {
+                let place = build::place_of_client(&mut site, &key.name);
+                let (own, reads) = site.finish();
+                self.at_place(key, place, own, reads)
+            }
+            _ => {
+                let unit = Arc::new(build::unit(&mut site, key));
+                let (own, reads) = site.finish();
+                self.count_made();
+                (unit, own, reads)
+            }
+        };
         let asked = own.asked();
         asked.iter().for_each(|(question, answer)| questions.note(question, answer));
         if self.is_kept(key) {
             self.keep(key, &asked, reads, &unit);
         }
         unit
+    }
+
+    /// The endpoints of a service for callers of a place: the same unit as for who asks by their names.
+    fn at_place<'a>(
+        &mut self,
+        key: &UnitKey,
+        place: Option<Place>,
+        mut questions: Questions<'a>,
+        mut reads: Reads,
+    ) -> (Arc<Unit>, Questions<'a>, Reads) {
+        let named = UnitKey { kind: UnitKind::Endpoints(place), ..key.clone() };
+        let unit = self.unit(&named, &mut questions);
+        let read_by_it = self.cells.get(&named).into_iter().flat_map(|cell| &cell.reads);
+        for (name, facets) in read_by_it {
+            let known = reads.entry(name.clone()).or_default();
+            *known = known.with(*facets);
+        }
+        (unit, questions, reads)
+    }
+
+    fn count_made(&mut self) {
+        #[cfg(test)]
+        {
+            self.made += 1;
+        }
     }
 
     /// A name that a client makes up is made anew each time.
@@ -142,7 +155,6 @@ impl Cells {
             self.cells = HashMap::new();
             self.readers = HashMap::new();
             self.wilds.restart();
-            self.history.lose();
         }
     }
 
@@ -200,17 +212,13 @@ impl Cells {
 
     /// Drops what was made from something that has changed.
     fn forget(&mut self, touched: &BTreeMap<ServiceName, Facets>) {
-        let mut changed = Vec::new();
         for (name, _) in touched.iter().filter(|(_, facets)| facets.has_any(Facets::SERVICE)) {
             self.wilds.touch(None, name);
-            changed.extend(ResourceType::ALL.map(|kind| (kind, name.clone())));
         }
         for key in self.stale(touched) {
             self.wilds.touch(Some(&key.kind), &key.name);
             self.drop_cell(&key);
-            changed.push((key.kind.resource_type(), key.name));
         }
-        self.history.add(changed);
     }
 
     fn stale(&self, touched: &BTreeMap<ServiceName, Facets>) -> HashSet<UnitKey> {

@@ -5,7 +5,6 @@
 //! and of what is kept for wildcards the services that they belong to are made anew when somebody asks.
 
 mod cells;
-mod history;
 mod lingering;
 mod scene;
 #[cfg(test)]
@@ -103,12 +102,12 @@ impl World {
         let has_changed = match news {
             News::Changes(changes) => cells.advance(scene, index, &changes, Instant::now()),
             News::Everything(newest) => {
-                cells.restart(scene, newest.max(index));
+                *cells = Cells::new(scene, newest.max(index));
                 true
             }
         };
         if has_changed {
-            self.changes.send_replace(cells.number());
+            self.changes.send_modify(|number| *number += 1);
         }
     }
 

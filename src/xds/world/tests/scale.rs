@@ -26,6 +26,7 @@ fn made_while_all_look(stage: &Stage, clients: &[Client]) -> usize {
     for client in clients {
         let view = stage.world.view(client);
         assert_eq!(view.all(ResourceType::Cluster).len(), SERVICES);
+        assert_eq!(view.all(ResourceType::Endpoints).len(), SERVICES);
         assert!(view.get(ResourceType::Route, "outbound").is_some());
     }
     stage.world.cells.lock().made - before
@@ -35,12 +36,15 @@ fn made_while_all_look(stage: &Stage, clients: &[Client]) -> usize {
 fn a_change_costs_what_it_changed() {
     let mut stage = Stage::new();
     let clients = crowd(&mut stage);
-    assert_eq!(made_while_all_look(&stage, &clients), 2 * SERVICES, "clusters and virtual hosts");
+    assert_eq!(made_while_all_look(&stage, &clients), 3 * SERVICES, "clusters, endpoints and virtual hosts");
     assert_eq!(made_while_all_look(&stage, &clients), 0);
     let shared = stage.all(&clients[0], ResourceType::Cluster);
     assert!(clients.iter().all(|client| stage.all(client, ResourceType::Cluster).ptr_eq(&shared)), "one map for all");
     stage.instances(Op::Create, "shop", "s0500", json!([{"host": "10.0.0.1"}]));
-    assert_eq!(made_while_all_look(&stage, &clients), 1, "the cluster of that service");
+    assert_eq!(made_while_all_look(&stage, &clients), 2, "cluster and endpoints of that service");
+    let endpoints = stage.all(&clients[0], ResourceType::Endpoints);
+    let by_name = stage.get(&grpc(), ResourceType::Endpoints, "shop/s0500").expect("there");
+    assert!(Arc::ptr_eq(&endpoints["shop/s0500"], &by_name), "made once for all");
     // A gray release makes those anew that it is about, and once for each answer.
     let callee = json!({"namespace": "shop", "service": "s0500"});
     let group = json!({"namespace": "shop", "service": "s0500", "labels": {"version": exact("2")}});
@@ -60,33 +64,4 @@ fn made_with_sets(stage: &Stage, clients: &[Client]) -> usize {
         assert!(stage.get(client, ResourceType::Route, "outbound").is_some());
     }
     stage.world.cells.lock().made - before
-}
-
-#[test]
-fn it_is_known_what_a_change_was_about() {
-    let mut stage = Stage::new();
-    stage.services(Op::Create, &[("shop", "pay"), ("shop", "cart")]);
-    let names = ["shop/pay", "shop/cart", "shop/new"].map(Arc::from).into_iter().collect();
-    let look = |stage: &Stage| {
-        for name in ["shop/pay", "shop/cart", "shop/new"] {
-            stage.get(&grpc(), ResourceType::Endpoints, name);
-        }
-        *stage.world.changes().borrow()
-    };
-    let changed = |stage: &Stage, kind, number| {
-        let changed = stage.world.view(&grpc()).changed_since(kind, number);
-        changed.map(|changed| changed.among(&names).map(|name| name.to_string()).collect::<Vec<_>>())
-    };
-    let number = look(&stage);
-    assert_eq!(changed(&stage, ResourceType::Endpoints, number), Some(Vec::new()));
-    stage.instances(Op::Create, "shop", "pay", json!([{"host": "10.0.0.1"}]));
-    assert_eq!(changed(&stage, ResourceType::Endpoints, number), Some(vec!["shop/pay".to_owned()]));
-    assert_eq!(changed(&stage, ResourceType::Listener, number), Some(Vec::new()));
-    let number = look(&stage);
-    stage.services(Op::Create, &[("shop", "new")]);
-    for kind in ResourceType::ALL {
-        assert_eq!(changed(&stage, kind, number), Some(vec!["shop/new".to_owned()]), "{kind:?}");
-    }
-    let of_proxy = stage.world.view(&envoy());
-    assert!(of_proxy.changed_since(ResourceType::Route, number).is_none(), "they are of many services each");
 }
