@@ -148,11 +148,6 @@ impl Active {
         ends_of(namespace, service).iter().filter_map(|end| self.of_end.get(end)).map(OrdSet::len).sum()
     }
 
-    /// The release of a rule that a client with these labels sees.
-    pub fn of_client<'a>(&self, rule_id: &str, label: impl Fn(&str) -> Option<&'a str>) -> Option<&Arc<RuleRelease>> {
-        self.of_rule.get(rule_id)?.for_client(label)
-    }
-
     /// The normal release of a rule that clients see.
     pub fn normal(&self, rule_id: &str) -> Option<&Arc<RuleRelease>> {
         self.of_rule.get(rule_id)?.normal.as_ref()

@@ -25,7 +25,8 @@ pub(super) fn of_rule(streams: &Streams, active: &Active, rule_id: &str) -> Vec<
     let mut rows: BTreeMap<[String; 3], Subscription> = BTreeMap::new();
     for entry in streams.all() {
         let label = |key: &str| entry.client.labels.get(key).map(String::as_str);
-        let due = active.of_client(rule_id, label).filter(|release| release.rule.enable).map(|release| release.version);
+        let due =
+            active.release_for(rule_id, label).filter(|release| release.rule.enable).map(|release| release.version);
         let Some(found) = judge(&entry, due, &mut parts) else { continue };
         let row = told(&entry.client, found);
         let who = [row.address.clone(), row.agent.clone(), row.node_id.clone()];
