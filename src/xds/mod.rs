@@ -63,7 +63,7 @@ pub trait Source: Send + Sync + 'static {
     fn is_ready(&self) -> bool;
 
     /// Takes the resources for a client as they are now.
-    fn view(&self, client: &Client) -> Self::View<'_>;
+    fn view<'a>(&'a self, client: &'a Client) -> Self::View<'a>;
 
     /// Counts changes: another number says that a view may show something else.
     fn changes(&self) -> watch::Receiver<u64>;

@@ -119,7 +119,7 @@ impl Source for FakeSource {
         self.is_ready.load(Ordering::Relaxed)
     }
 
-    fn view(&self, _: &Client) -> World {
+    fn view<'a>(&'a self, _: &'a Client) -> World {
         self.world()
     }
 

@@ -17,12 +17,12 @@ const OF_EVERYBODY: Dialect = Dialect::Grpc;
 /// Resources for one client. A change between two questions shows in the second one.
 pub struct WorldView<'a> {
     world: &'a World,
-    client: Client,
+    client: &'a Client,
     applied_index: u64,
 }
 
 impl<'a> WorldView<'a> {
-    pub(super) fn new(world: &'a World, client: Client) -> Self {
+    pub(super) fn new(world: &'a World, client: &'a Client) -> Self {
         let applied_index = world.cells().lock().applied_index();
         WorldView { world, client, applied_index }
     }
@@ -31,7 +31,7 @@ impl<'a> WorldView<'a> {
     fn with<T>(&self, work: impl FnOnce(&mut Cells, &mut Questions<'_>) -> T) -> T {
         let mut cells = self.world.cells().lock();
         let scene = cells.scene().clone();
-        let witness = Witness::new(&scene, &self.client);
+        let witness = Witness::new(&scene, self.client);
         work(&mut cells, &mut Questions::new(&witness))
     }
 
@@ -48,7 +48,7 @@ impl<'a> WorldView<'a> {
 
     /// All units of a kind of the services that a wildcard means.
     fn gathered(&self, kind: UnitKind, dialect: Dialect) -> Gathered {
-        let Client { ref namespaces, ref read_scope, .. } = self.client;
+        let Client { namespaces, read_scope, .. } = self.client;
         let key = WildKey { kind, dialect, namespaces: namespaces.clone(), read_scope: read_scope.clone() };
         self.with(|cells, questions| cells.all(&key, questions))
     }
@@ -87,8 +87,9 @@ impl<'a> WorldView<'a> {
             Some(namespace) => Some([namespace.to_owned()].into()),
             None => self.client.namespaces.clone(),
         };
-        let Client { dialect, ref read_scope, .. } = self.client;
-        let key = WildKey { kind: UnitKind::Host, dialect, namespaces: scope, read_scope: read_scope.clone() };
+        let Client { dialect, read_scope, .. } = self.client;
+        let key =
+            WildKey { kind: UnitKind::Host, dialect: *dialect, namespaces: scope, read_scope: read_scope.clone() };
         self.with(|cells, questions| cells.outbound(&key, namespace, questions))
     }
 

@@ -130,8 +130,8 @@ impl Source for World {
         self.was_ready.load(Ordering::Relaxed)
     }
 
-    fn view(&self, client: &Client) -> WorldView<'_> {
-        WorldView::new(self, client.clone())
+    fn view<'a>(&'a self, client: &'a Client) -> WorldView<'a> {
+        WorldView::new(self, client)
     }
 
     fn changes(&self) -> watch::Receiver<u64> {
