@@ -14,7 +14,7 @@ use crate::catalog::history::Thing;
 use crate::catalog::page::{Place, Placed, place_of};
 use crate::format::level::Level;
 use crate::format::types::NodeId;
-use crate::model::limits;
+use crate::model::{limits, number_of};
 use crate::peer::{ClientMark, Subscribed};
 use crate::raft::node::Node;
 use crate::subscribers::Subscription;
@@ -88,8 +88,7 @@ fn mark_of(client: &Subscription) -> ClientMark {
         digest.update([0]);
         digest.update(&client.node_id);
     }
-    let who = digest.finalize().iter().take(8).fold(0_u64, |number, byte| number << 8 | u64::from(*byte));
-    ClientMark(who, client.heard_ms_ago, client.is_current)
+    ClientMark(number_of(&digest.finalize()), client.heard_ms_ago, client.is_current)
 }
 
 /// Asks every member.

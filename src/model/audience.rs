@@ -12,7 +12,7 @@ use super::rule::expression::Expression;
 use super::rule::fault::Fault;
 use super::rule::matching::{MatchString, OwnedMatcher};
 use super::wire::Uint32;
-use super::{limits, name};
+use super::{limits, name, number_of};
 
 /// A condition on a label of a client. A client without the label does not meet it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -78,8 +78,7 @@ impl ClientPercent {
     /// The first eight bytes of the SHA-256 of the value as a big-endian number modulo 100. The same for every
     /// release, so that one client comes to see all that is rolled out together.
     pub fn number(value: &str) -> u64 {
-        let digest = Sha256::digest(value.as_bytes());
-        digest.iter().take(8).fold(0_u64, |number, byte| number << 8 | u64::from(*byte)) % 100
+        number_of(&Sha256::digest(value.as_bytes())) % 100
     }
 
     fn check(&self) -> Result<(), Refusal> {

@@ -38,6 +38,11 @@ pub mod time;
 pub mod webhook;
 pub mod wire;
 
+/// The first eight bytes of a digest, as a big-endian number.
+pub(crate) fn number_of(digest: &[u8]) -> u64 {
+    digest.iter().take(8).fold(0, |number, byte| number << 8 | u64::from(*byte))
+}
+
 /// Compare-and-set: an update that names a revision is for that one alone. An empty one names none.
 pub(crate) fn is_stale(given: &Option<String>, current: &str) -> bool {
     given.as_deref().is_some_and(|given| !given.is_empty() && given != current)

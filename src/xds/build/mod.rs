@@ -28,6 +28,7 @@ use super::client::Place;
 use super::names::ServiceName;
 use crate::model::mesh::Dialect;
 use crate::model::mesh::resource::{Resource, ResourceType, Version};
+use crate::model::number_of;
 use crate::model::rule::release::RuleRelease;
 
 pub(crate) use endpoints::place_of_client;
@@ -144,5 +145,5 @@ fn push_field(to: &mut Vec<u8>, number: u32, value: &[u8]) {
 
 /// The first 64 bits of the SHA-256.
 fn hash_of(bytes: &[u8]) -> u64 {
-    Sha256::digest(bytes).iter().take(8).fold(0, |number, byte| number << 8 | u64::from(*byte))
+    number_of(&Sha256::digest(bytes))
 }
