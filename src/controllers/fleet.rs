@@ -1,18 +1,12 @@
 //! Clients of xDS over all nodes: each node is asked who is connected to it. A node of a version that does not know the
 //! question refuses it, and counts among the silent ones.
 
-use std::time::Duration;
-
-use futures_util::future::join_all;
-
+use super::{ASK_WITHIN, of_members};
 use crate::catalog::page::{Place, Placed, place_of};
 use crate::format::types::NodeId;
 use crate::model::limits;
 use crate::raft::node::Node;
 use crate::subscribers::fleet::{FleetAnswer, FleetClient, FleetQuestion, FleetResource};
-
-/// Time limit for another node to answer. One that has not answered by then is named in the answer.
-const ASK_WITHIN: Duration = Duration::from_secs(3);
 
 /// Answers of all members.
 #[derive(Debug, Default)]
@@ -65,15 +59,12 @@ impl Placed for MemberResource {
 
 /// Asks every member who is connected.
 pub async fn clients(node: &Node) -> Fleet {
-    let answers =
-        node.member_ids().into_iter().map(|id| async move { (id, ask(node, id, FleetQuestion::Clients).await) });
-    merged(join_all(answers).await)
+    merged(of_members(node, |id| ask(node, id, FleetQuestion::Clients)).await)
 }
 
 /// Asks every member for the resources of the clients with this identity.
 pub async fn resources(node: &Node, node_id: &str) -> Fleet {
-    let answers = node.member_ids().into_iter().map(|id| async move { (id, all_parts(node, id, node_id).await) });
-    merged(join_all(answers).await)
+    merged(of_members(node, |id| all_parts(node, id, node_id)).await)
 }
 
 /// The resources of one node, which come in parts.

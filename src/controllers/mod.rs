@@ -26,12 +26,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
+use futures_util::future::join_all;
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::catalog::RequestId;
 use crate::catalog::history::Thing;
+use crate::format::types::NodeId;
 use crate::peer::{BeatsAnswer, Subscribed};
 use crate::raft::node::Node;
 use crate::raft::start::Extension;
@@ -47,6 +49,20 @@ pub use founding::FoundingSettings;
 
 /// Between two looks at whether this node leads.
 const LOOK: Duration = Duration::from_millis(200);
+/// Time limit for another node to answer. One that has not answered by then is named in the answer.
+const ASK_WITHIN: Duration = Duration::from_secs(3);
+
+/// Answers of all members, which are asked at once; none of one that could not be asked.
+async fn of_members<T, A: Future<Output = Option<T>>>(
+    node: &Node,
+    ask: impl Fn(NodeId) -> A,
+) -> Vec<(NodeId, Option<T>)> {
+    let asked = node.member_ids().into_iter().map(|id| {
+        let answer = ask(id);
+        async move { (id, answer.await) }
+    });
+    join_all(asked).await
+}
 
 /// A duty of the leader.
 pub trait Controller: Send + 'static {

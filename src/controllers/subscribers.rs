@@ -5,11 +5,10 @@
 //! tells of so many, those that lag first, and leaves a mark of each of the rest, by which it is counted once too.
 
 use std::collections::HashMap;
-use std::time::Duration;
 
-use futures_util::future::join_all;
 use sha2::{Digest, Sha256};
 
+use super::{ASK_WITHIN, of_members};
 use crate::catalog::history::Thing;
 use crate::catalog::page::{Place, Placed, place_of};
 use crate::format::level::Level;
@@ -18,9 +17,6 @@ use crate::model::{limits, number_of};
 use crate::peer::{ClientMark, Subscribed};
 use crate::raft::node::Node;
 use crate::subscribers::Subscription;
-
-/// Time limit for another node to answer. One that has not answered by then is named in the answer.
-const ASK_WITHIN: Duration = Duration::from_secs(3);
 
 /// Bytes of the reasons of refusals that one node tells of one thing, before it shortens them.
 const MESSAGES_BYTES_MAX: usize = 1024 * 1024;
@@ -93,14 +89,11 @@ fn mark_of(client: &Subscription) -> ClientMark {
 
 /// Asks every member.
 pub async fn gather(node: &Node, thing: &Thing) -> ClusterSubscribers {
-    let answers = node.member_ids().into_iter().map(|id| async move {
-        let answer = match id == node.id() {
-            true => Some(own(node, thing.clone()).await),
-            false => node.peers().subscribers(id, thing, ASK_WITHIN).await.ok(),
-        };
-        (id, answer)
-    });
-    merged(join_all(answers).await)
+    let ask = async |id| match id == node.id() {
+        true => Some(own(node, thing.clone()).await),
+        false => node.peers().subscribers(id, thing, ASK_WITHIN).await.ok(),
+    };
+    merged(of_members(node, ask).await)
 }
 
 fn merged(answers: Vec<(NodeId, Option<Subscribed>)>) -> ClusterSubscribers {
