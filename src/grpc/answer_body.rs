@@ -1,7 +1,7 @@
 //! Bodies of answers. Each keeps the place of its stream until its last byte, is within the budget of its client while
 //! it is sent, and ends when the node stops.
 //!
-//! What is sent is cut into pieces, so that a client which takes none can be told from a slow one: the connection of
+//! A large answer is sent in pieces, so that a client which takes none can be told from a slow one: the connection of
 //! the first is cut.
 
 use std::pin::Pin;

@@ -108,9 +108,8 @@ pub(crate) fn detail(family: Family) -> Doc {
 pub(crate) fn create(family: Family) -> Doc {
     write(family)
         .says(
-            "Creates rules, which clients see when they are published; a missing namespace is made. `warnings` \
-                tells what \
-             clients of xDS do not carry out.",
+            "Creates rules, which clients see when they are published; a missing namespace is made. `warnings` tells \
+             what clients of xDS do not carry out.",
         )
         .codes(&[FIELDS, &[Code::ExistedResource]])
 }
@@ -187,9 +186,8 @@ pub(crate) fn diff(family: Family) -> Doc {
 pub(crate) fn subscribers(family: Family) -> Doc {
     doc(family)
         .says(
-            "The clients of all nodes that discovered the rule, or have resources of xDS that were made with \
-            it, with the \
-             release of each and the client's own word on it.",
+            "The clients of all nodes that discovered the rule, or have resources of xDS that were made with it, with \
+             the release of each and the client's own word on it.",
         )
         .query(&[ONE_RULE, PAGING])
         .gives(Shape::whole::<Subscribers>())

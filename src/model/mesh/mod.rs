@@ -1,8 +1,7 @@
 //! Rules as clients of xDS carry them out: proxies and gRPC clients.
 //!
-//! What a rule asks for is planned here for one dialect, without a catalog and without protocol buffers; what a client
-//! cannot carry out is left out whole and comes as a [`Warning`](warning::Warning). Which client it is decides
-//! [`crate::xds`].
+//! A rule is planned here for one dialect, without a catalog and without protocol buffers. A part that clients cannot
+//! carry out is left out whole and comes as a [`Warning`](warning::Warning). [`crate::xds`] decides which client it is.
 
 pub mod breakers;
 pub mod caller;

@@ -1,7 +1,7 @@
 //! Resources made from a scene: the messages, what each of them was made from, and what was asked about the client.
 //!
-//! What is made at once is a *unit*: the resources of one kind that belong to one service. It is made anew as a whole
-//! when one of the subjects changes that it read.
+//! A *unit* is made at once: the resources of one kind that belong to one service. It is made anew as a whole when one
+//! of the subjects changes that it read.
 
 mod cluster;
 mod endpoints;
