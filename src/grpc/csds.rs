@@ -192,33 +192,12 @@ fn timestamp(time: Timestamp) -> prost_types::Timestamp {
 
 #[cfg(test)]
 mod tests {
-    use bytes::Bytes;
-
     use super::*;
-    use crate::model::mesh::Dialect;
-    use crate::model::mesh::resource::Version;
     use crate::proto::envoy::r#type::matcher::v3::{RegexMatcher, StringMatcher};
-    use crate::subscribers::streams::{Refusal as Refused, Registered, StreamClient};
+    use crate::subscribers::streams::testing::{cluster, stream};
+    use crate::subscribers::streams::{Refusal as Refused, Registered};
 
     const CDS: ResourceType = ResourceType::Cluster;
-
-    fn made(name: &str, hash: u64, size: usize) -> Arc<Resource> {
-        let (version, bytes) = (Version { index: 1, hash }, Bytes::from(vec![7; size]));
-        let (releases, clusters) = (Vec::new(), Vec::new());
-        Arc::new(Resource { kind: CDS, name: name.into(), version, bytes, releases, clusters })
-    }
-
-    fn stream(streams: &Streams, node_id: &str) -> Registered {
-        streams.begin(StreamClient {
-            dialect: Dialect::Grpc,
-            node_id: node_id.into(),
-            agent: "gRPC".into(),
-            address: None,
-            labels: [].into(),
-            is_delta: false,
-            since: Timestamp(7),
-        })
-    }
 
     fn send(stream: &Registered, resource: &Arc<Resource>, is_had: bool) {
         stream.update(CDS, |state| {
@@ -239,10 +218,10 @@ mod tests {
     fn what_a_client_has_is_told_with_its_status() {
         let streams = Streams::default();
         let one = stream(&streams, "n1");
-        send(&one, &made("has", 1, 3), true);
-        send(&one, &made("waits", 2, 3), false);
-        send(&one, &made("refuses", 3, 3), true);
-        let bad = made("refuses", 4, 3);
+        send(&one, &cluster("has", 1, 3), true);
+        send(&one, &cluster("waits", 2, 3), false);
+        send(&one, &cluster("refuses", 3, 3), true);
+        let bad = cluster("refuses", 4, 3);
         send(&one, &bad, false);
         let refusal =
             Refused { message: "bad".into(), at: Timestamp(1_500), resources: [("refuses".into(), bad)].into() };
@@ -289,7 +268,7 @@ mod tests {
         let one = stream(&streams, "n1");
         let part = limits::XDS_RESPONSE_BYTES_TARGET / 2;
         for number in 0..4 {
-            send(&one, &made(&format!("r{number}"), number, part), true);
+            send(&one, &cluster(&format!("r{number}"), number, part), true);
         }
         let contents = |question: &ClientStatusRequest| {
             let told = told(&streams, question).expect("told");
@@ -300,7 +279,7 @@ mod tests {
         let lean = ClientStatusRequest { exclude_resource_contents: true, ..Default::default() };
         assert_eq!(contents(&lean), (4, 0));
         let long = "x".repeat(limits::XDS_RESPONSE_BYTES_MAX);
-        send(&one, &made(&long, 9, 1), true);
+        send(&one, &cluster(&long, 9, 1), true);
         assert_eq!(told(&streams, &lean).map_err(|status| status.code()), Err(tonic::Code::ResourceExhausted));
     }
 }

@@ -324,33 +324,11 @@ fn release_of(release: &RuleRelease) -> FleetRelease {
 
 #[cfg(test)]
 mod tests {
-    use bytes::Bytes;
-
     use super::*;
-    use crate::model::mesh::Dialect;
-    use crate::model::mesh::resource::Version;
-    use crate::subscribers::streams::{Registered, StreamClient};
+    use crate::subscribers::streams::Registered;
+    use crate::subscribers::streams::testing::{cluster, stream};
 
     const CDS: ResourceType = ResourceType::Cluster;
-
-    fn made(name: &str, hash: u64, size: usize) -> Arc<Resource> {
-        let bytes = Bytes::from(vec![7; size]);
-        let version = Version { index: 1, hash };
-        let (releases, clusters) = (Vec::new(), Vec::new());
-        Arc::new(Resource { kind: CDS, name: name.into(), version, bytes, releases, clusters })
-    }
-
-    fn stream(streams: &Streams, node_id: &str) -> Registered {
-        streams.begin(StreamClient {
-            dialect: Dialect::Grpc,
-            node_id: node_id.into(),
-            agent: "gRPC".into(),
-            address: None,
-            labels: [("CLIENT_IP".to_owned(), "10.0.0.9".to_owned())].into(),
-            is_delta: false,
-            since: Timestamp(7),
-        })
-    }
 
     fn send(stream: &Registered, resource: &Arc<Resource>, is_had: bool) {
         stream.update(CDS, |state| {
@@ -373,10 +351,10 @@ mod tests {
     fn clients_are_told_with_what_they_have() {
         let streams = Streams::default();
         let (one, two) = (stream(&streams, "n1"), stream(&streams, "n2"));
-        send(&one, &made("a", 1, 1), true);
-        send(&one, &made("b", 2, 1), false);
-        send(&two, &made("a", 1, 1), true);
-        refuse(&two, &made("a", 3, 1));
+        send(&one, &cluster("a", 1, 1), true);
+        send(&one, &cluster("b", 2, 1), false);
+        send(&two, &cluster("a", 1, 1), true);
+        refuse(&two, &cluster("a", 3, 1));
         let FleetAnswer { amount, clients, .. } = streams.tell(&FleetQuestion::Clients);
         assert_eq!(amount, 2);
         let [refused, waiting] = &clients[..] else { panic!("two") };
@@ -388,7 +366,7 @@ mod tests {
         assert_eq!((waiting.types[0].sent, waiting.types[0].acknowledged), (2, 1));
         assert_eq!((waiting.address.as_str(), waiting.labels.len()), ("10.0.0.9", 0));
         assert_eq!(streams.refusing(), 1);
-        send(&two, &made("a", 4, 1), true);
+        send(&two, &cluster("a", 4, 1), true);
         assert_eq!(streams.refusing(), 0);
     }
 
@@ -396,11 +374,11 @@ mod tests {
     fn every_resource_of_a_client_is_told_with_its_state() {
         let streams = Streams::default();
         let (one, again, other) = (stream(&streams, "n1"), stream(&streams, "n1"), stream(&streams, "n2"));
-        send(&one, &made("a", 1, 3), true);
-        send(&again, &made("a", 1, 3), true);
-        send(&again, &made("b", 2, 1), true);
-        refuse(&again, &made("b", 5, 1));
-        send(&other, &made("c", 3, 1), true);
+        send(&one, &cluster("a", 1, 3), true);
+        send(&again, &cluster("a", 1, 3), true);
+        send(&again, &cluster("b", 2, 1), true);
+        refuse(&again, &cluster("b", 5, 1));
+        send(&other, &cluster("c", 3, 1), true);
         let of = |node_id: &str| streams.tell(&FleetQuestion::Resources { node_id: node_id.to_owned(), after: None });
         let FleetAnswer { amount, resources, .. } = of("n1");
         assert_eq!(amount, 2);
@@ -416,9 +394,9 @@ mod tests {
         let streams = Streams::default();
         let one = stream(&streams, "n1");
         for number in 0..5 {
-            send(&one, &made(&format!("r{number}"), number, limits::XDS_DUMP_PART_BYTES_MAX / 3), true);
+            send(&one, &cluster(&format!("r{number}"), number, limits::XDS_DUMP_PART_BYTES_MAX / 3), true);
         }
-        send(&one, &made("r9", 9, 2 * limits::XDS_DUMP_PART_BYTES_MAX), true);
+        send(&one, &cluster("r9", 9, 2 * limits::XDS_DUMP_PART_BYTES_MAX), true);
         let (mut after, mut parts) = (None, Vec::new());
         loop {
             let question = FleetQuestion::Resources { node_id: "n1".to_owned(), after };

@@ -151,3 +151,37 @@ impl Drop for Registered {
         self.open.lock().remove(&self.number);
     }
 }
+
+/// Streams and resources for tests.
+#[cfg(test)]
+pub(crate) mod testing {
+    use bytes::Bytes;
+
+    use super::*;
+    use crate::model::mesh::resource::{Resource, Version};
+
+    /// A cluster of so many bytes.
+    pub(crate) fn cluster(name: &str, hash: u64, size: usize) -> Arc<Resource> {
+        Arc::new(Resource {
+            kind: ResourceType::Cluster,
+            name: name.into(),
+            version: Version { index: 1, hash },
+            bytes: Bytes::from(vec![7; size]),
+            releases: Vec::new(),
+            clusters: Vec::new(),
+        })
+    }
+
+    /// A stream of a gRPC client at 10.0.0.9.
+    pub(crate) fn stream(streams: &Streams, node_id: &str) -> Registered {
+        streams.begin(StreamClient {
+            dialect: Dialect::Grpc,
+            node_id: node_id.into(),
+            agent: "gRPC".into(),
+            address: None,
+            labels: [("CLIENT_IP".to_owned(), "10.0.0.9".to_owned())].into(),
+            is_delta: false,
+            since: Timestamp(7),
+        })
+    }
+}
