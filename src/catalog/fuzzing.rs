@@ -1,6 +1,5 @@
 //! For [`crate::fuzzing`]: a catalog that says when it and its rows part, and the reading of single rows.
 
-use super::audit::AuditRow;
 use super::rekey::Rebirth;
 use super::testing::Bench;
 use super::*;
@@ -60,42 +59,14 @@ pub(crate) fn check(bench: &Bench) {
     assert!(unequal.is_empty() && one == other, "the rows make something else of {unequal:?}");
 }
 
-/// The table a row belongs to by its first byte, then its value: whether this version reads it. What is read is
-/// written as it was read, keeps its key, and is read by the cluster that is restored from it.
+/// The table a row belongs to by its first byte, then its value: true if this version reads it.
 pub(crate) fn read_row(row: &[u8]) -> bool {
-    let Ok(table) = Table::of_key(row) else { return false };
-    let value = &row[1..];
-    match table {
-        Table::Cluster => round_trip::<Cluster>(value),
-        Table::Node => round_trip::<NodeRecord>(value),
-        Table::User => round_trip::<User>(value),
-        Table::ServiceToken => round_trip::<ServiceToken>(value),
-        Table::Token => round_trip::<Token>(value),
-        Table::Request => round_trip::<SeenRequest>(value),
-        Table::Namespace => round_trip::<Namespace>(value),
-        Table::Service => round_trip::<Service>(value),
-        Table::Alias => round_trip::<ServiceAlias>(value),
-        Table::Cl5Counter => round_trip::<Cl5Counter>(value),
-        Table::Rule => round_trip::<Rule>(value),
-        Table::RuleRelease => round_trip::<RuleRelease>(value),
-        Table::ConfigGroup => round_trip::<ConfigGroup>(value),
-        Table::ConfigFile => round_trip::<ConfigFile>(value),
-        Table::ConfigRelease => round_trip::<ConfigRelease>(value),
-        Table::ConfigMark => round_trip::<ConfigMark>(value),
-        Table::ConfigVersion => round_trip::<ConfigVersion>(value),
-        Table::Instance => round_trip::<Instance>(value),
-        Table::Settings => round_trip::<Settings>(value),
-        Table::Content => round_trip::<StoredContent>(value),
-        Table::AccessKey => round_trip::<AccessKey>(value),
-        Table::Audit => round_trip::<AuditRow>(value),
-        Table::History => round_trip::<HistoryRow>(value),
-        Table::Webhook => round_trip::<Webhook>(value),
-        Table::WebhookEvent => round_trip::<WebhookEvent>(value),
-        Table::ConfigTemplate => round_trip::<ConfigTemplate>(value),
-    }
+    Table::of_key(row).is_ok_and(|table| table.round_trip(&row[1..]))
 }
 
-fn round_trip<R: Row>(value: &[u8]) -> bool {
+/// True if this version reads the value of a row. What is read is written as it was read, keeps its key, and is read by
+/// the cluster that is restored from it.
+pub(super) fn round_trip<R: Row>(value: &[u8]) -> bool {
     let Ok(row) = R::read(value) else { return false };
     let (key, written) = (row.key(), row.written_as(value[0]));
     assert_eq!(Table::of_key(&key).expect("a key that was made here"), R::TABLE);

@@ -64,7 +64,7 @@ use access::Access;
 use access_keys::AccessKeys;
 use aliases::{Aliases, Cl5Counter};
 use apply::idempotency::{Requests, SeenRequest};
-use audit::Trail;
+use audit::{AuditRow, Trail};
 use configs::Configs;
 use configs::contents::StoredContent;
 use configs::rows::{ConfigMark, ConfigVersion};
@@ -113,9 +113,10 @@ pub struct Catalog {
 ///
 /// * its number, the first byte of its keys: for ever; 0 belongs to the Raft adapter,
 /// * its name here, and the one for people and their tools,
+/// * the type of its rows,
 /// * how the catalog takes in the value of a stored row.
 macro_rules! tables {
-    (|$catalog:ident, $value:ident| $( $number:literal $table:ident $label:literal => $load:expr, )+) => {
+    (|$catalog:ident, $value:ident| $( $number:literal $table:ident $label:literal $row:ty => $load:expr, )+) => {
         /// Tables by number.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         #[repr(u8)]
@@ -128,7 +129,15 @@ macro_rules! tables {
             pub fn label(self) -> &'static str {
                 match self { $( Table::$table => $label, )+ }
             }
+
+            /// Reads the value of a row and writes it again, see [`fuzzing::round_trip`].
+            #[cfg(any(test, feature = "fuzzing"))]
+            fn round_trip(self, value: &[u8]) -> bool {
+                match self { $( Table::$table => fuzzing::round_trip::<$row>(value), )+ }
+            }
         }
+
+        $( const _: () = assert!(<$row as Row>::TABLE as u8 == $number, "the row names another table"); )+
 
         impl Catalog {
             /// Takes in one stored row, at start and after a snapshot was installed.
@@ -142,32 +151,32 @@ macro_rules! tables {
 }
 
 tables! { |catalog, value|
-     1 Cluster        "cluster"          => catalog.nodes.load_cluster(Cluster::read(value)?),
-     2 Node           "nodes"            => catalog.nodes.load_node(NodeRecord::read(value)?),
-     3 User           "users"            => catalog.access.load_user(User::read(value)?),
-     4 Token          "tokens"           => catalog.access.load_token(Token::read(value)?),
-     5 Request        "requests"         => catalog.requests.load(SeenRequest::read(value)?),
-     6 Namespace      "namespaces"       => catalog.namespaces.load(Namespace::read(value)?),
-     7 Service        "services"         => catalog.services.load(Service::read(value)?),
-     8 ConfigGroup    "config_groups"    => catalog.configs.load_group(ConfigGroup::read(value)?),
-     9 ConfigFile     "config_files"     => catalog.configs.load_file(ConfigFile::read(value)?),
-    10 ConfigRelease  "config_releases"  => catalog.configs.load_release(ConfigRelease::read(value)?),
-    11 ConfigMark     "config_marks"     => catalog.configs.load_mark(ConfigMark::read(value)?),
-    12 ConfigVersion  "config_versions"  => catalog.configs.load_version(ConfigVersion::read(value)?),
-    13 Alias          "aliases"          => catalog.aliases.load(ServiceAlias::read(value)?),
-    14 Cl5Counter     "alias_counter"    => catalog.aliases.load_counter(Cl5Counter::read(value)?),
-    15 Rule           "rules"            => catalog.rules.load_rule(Rule::read(value)?),
-    16 RuleRelease    "rule_releases"    => catalog.rules.load_release(RuleRelease::read(value)?),
-    17 Instance       "instances"        => catalog.instances.load(Instance::read(value)?),
-    18 Settings       "settings"         => catalog.settings = Settings::read(value)?,
-    19 Content        "contents"         => catalog.configs.load_content(StoredContent::read(value)?),
-    20 AccessKey      "access_keys"      => catalog.access_keys.load(AccessKey::read(value)?),
-    21 ServiceToken   "service_tokens"   => catalog.access.load_service_token(ServiceToken::read(value)?),
-    22 Audit          "audit"            => catalog.trail.load(value)?,
-    23 History        "history"          => catalog.history.load(HistoryRow::read(value)?)?,
-    24 ConfigTemplate "config_templates" => catalog.templates.load(ConfigTemplate::read(value)?),
-    27 Webhook        "webhooks"         => catalog.webhooks.load(Webhook::read(value)?),
-    28 WebhookEvent   "webhook_events"   => catalog.webhooks.load_event(WebhookEvent::read(value)?),
+     1 Cluster        "cluster"          Cluster         => catalog.nodes.load_cluster(Row::read(value)?),
+     2 Node           "nodes"            NodeRecord      => catalog.nodes.load_node(Row::read(value)?),
+     3 User           "users"            User            => catalog.access.load_user(Row::read(value)?),
+     4 Token          "tokens"           Token           => catalog.access.load_token(Row::read(value)?),
+     5 Request        "requests"         SeenRequest     => catalog.requests.load(Row::read(value)?),
+     6 Namespace      "namespaces"       Namespace       => catalog.namespaces.load(Row::read(value)?),
+     7 Service        "services"         Service         => catalog.services.load(Row::read(value)?),
+     8 ConfigGroup    "config_groups"    ConfigGroup     => catalog.configs.load_group(Row::read(value)?),
+     9 ConfigFile     "config_files"     ConfigFile      => catalog.configs.load_file(Row::read(value)?),
+    10 ConfigRelease  "config_releases"  ConfigRelease   => catalog.configs.load_release(Row::read(value)?),
+    11 ConfigMark     "config_marks"     ConfigMark      => catalog.configs.load_mark(Row::read(value)?),
+    12 ConfigVersion  "config_versions"  ConfigVersion   => catalog.configs.load_version(Row::read(value)?),
+    13 Alias          "aliases"          ServiceAlias    => catalog.aliases.load(Row::read(value)?),
+    14 Cl5Counter     "alias_counter"    Cl5Counter      => catalog.aliases.load_counter(Row::read(value)?),
+    15 Rule           "rules"            Rule            => catalog.rules.load_rule(Row::read(value)?),
+    16 RuleRelease    "rule_releases"    RuleRelease     => catalog.rules.load_release(Row::read(value)?),
+    17 Instance       "instances"        Instance        => catalog.instances.load(Row::read(value)?),
+    18 Settings       "settings"         Settings        => catalog.settings = Row::read(value)?,
+    19 Content        "contents"         StoredContent   => catalog.configs.load_content(Row::read(value)?),
+    20 AccessKey      "access_keys"      AccessKey       => catalog.access_keys.load(Row::read(value)?),
+    21 ServiceToken   "service_tokens"   ServiceToken    => catalog.access.load_service_token(Row::read(value)?),
+    22 Audit          "audit"            AuditRow => catalog.trail.load(value)?,
+    23 History        "history"          HistoryRow      => catalog.history.load(Row::read(value)?)?,
+    24 ConfigTemplate "config_templates" ConfigTemplate  => catalog.templates.load(Row::read(value)?),
+    27 Webhook        "webhooks"         Webhook         => catalog.webhooks.load(Row::read(value)?),
+    28 WebhookEvent   "webhook_events"   WebhookEvent    => catalog.webhooks.load_event(Row::read(value)?),
 }
 
 impl Catalog {
