@@ -31,6 +31,8 @@ pub mod sign_in;
 mod templates;
 #[cfg(any(test, feature = "fuzzing"))]
 pub(crate) mod testing;
+#[cfg(test)]
+mod tests;
 mod throttle;
 pub(crate) mod turns;
 mod webhooks;
