@@ -12,7 +12,7 @@ use super::documents::{Document, read_all};
 use super::find::{InArgs, in_force, read_names, row, rows, rows_of};
 use super::kinds::{Key, Kind, KindFilter, Nature, placed};
 use super::plan::{Plan, Step, Task, There, deletion};
-use super::progress::Progress;
+use super::progress::ProgressBar;
 use super::remote::{Refused, Remote};
 use super::tables::{text, took};
 use super::{Differences, Usage, confirm, releases, say, say_error, sealed};
@@ -232,7 +232,7 @@ fn tell(plan: &Plan, brief: bool) {
 
 /// Does it all, and says what was refused; how many were. Nothing is taken away where something was refused before.
 pub(super) async fn carry_out(remote: &Remote, tasks: Vec<Task>) -> anyhow::Result<usize> {
-    let mut progress = Progress::of(tasks.len());
+    let mut progress = ProgressBar::of(tasks.len());
     let mut refused = 0;
     // What was written has other revisions now.
     let mut written: BTreeMap<(usize, Key), String> = BTreeMap::new();

@@ -11,7 +11,7 @@ use super::{Usage, confirm, say, secret};
 use crate::config::{InspectArgs, OutputFormat, ResetPasswordArgs};
 use crate::model::access::PasswordHash;
 use crate::offline::Founded;
-use crate::offline::inspect::{Inspection, Kind, inspect};
+use crate::offline::inspect::{InspectedKind, Inspection, inspect};
 use crate::offline::recover::{Findings, Recover, Survivor};
 use crate::offline::reset::reset_password;
 use crate::offline::restore::{Restore, Restored};
@@ -116,9 +116,9 @@ pub(super) fn run_inspect(args: &InspectArgs) -> anyhow::Result<()> {
 
 fn lines(found: &Inspection) -> Vec<String> {
     let kind = match found.kind {
-        Kind::Directory => "directory",
-        Kind::File => "file",
-        Kind::Reborn => "reborn",
+        InspectedKind::Directory => "directory",
+        InspectedKind::File => "file",
+        InspectedKind::Reborn => "reborn",
     };
     let numbers = |numbers: &[u64]| numbers.iter().map(u64::to_string).collect::<Vec<_>>().join(", ");
     let mut pairs = vec![

@@ -5,15 +5,15 @@ use std::io::{IsTerminal, Write, stderr};
 /// Less than this is done before anybody looks.
 const LONG: usize = 200;
 
-pub(super) struct Progress {
+pub(super) struct ProgressBar {
     done: usize,
     all: usize,
     is_shown: bool,
 }
 
-impl Progress {
-    pub(super) fn of(all: usize) -> Progress {
-        Progress { done: 0, all, is_shown: all >= LONG && stderr().is_terminal() }
+impl ProgressBar {
+    pub(super) fn of(all: usize) -> ProgressBar {
+        ProgressBar { done: 0, all, is_shown: all >= LONG && stderr().is_terminal() }
     }
 
     pub(super) fn step(&mut self) {

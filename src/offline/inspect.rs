@@ -15,7 +15,7 @@ use crate::store::{FileKind, LogExtent, LogSize, ReadOnlyStore};
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Inspection {
     pub path: PathBuf,
-    pub kind: Kind,
+    pub kind: InspectedKind,
     pub cluster_id: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub node_id: Option<NodeId>,
@@ -41,7 +41,7 @@ pub struct Inspection {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Kind {
+pub enum InspectedKind {
     Directory,
     /// A backup or a snapshot.
     File,
@@ -94,7 +94,7 @@ fn inspect_directory(path: &Path) -> anyhow::Result<Inspection> {
         is_mixture: peek.is_mixture()?,
     };
     let identity = peek.identity();
-    let mut inspection = Inspection::new(path, Kind::Directory, survey, identity.level.0);
+    let mut inspection = Inspection::new(path, InspectedKind::Directory, survey, identity.level.0);
     inspection.node_id = Some(identity.node_id);
     // A member that has not applied the founding yet knows its cluster all the same.
     inspection.cluster_id = inspection.cluster_id.or_else(|| identity.cluster_id.clone());
@@ -106,8 +106,8 @@ fn inspect_directory(path: &Path) -> anyhow::Result<Inspection> {
 fn inspect_file(path: &Path) -> anyhow::Result<Inspection> {
     let SurveyedFile { contents, header, survey } = survey_file(path)?;
     let kind = match contents.kind {
-        FileKind::State => Kind::File,
-        FileKind::Reborn => Kind::Reborn,
+        FileKind::State => InspectedKind::File,
+        FileKind::Reborn => InspectedKind::Reborn,
     };
     let mut inspection = Inspection::new(path, kind, survey, contents.level.0);
     inspection.file = Some(File {
@@ -120,7 +120,7 @@ fn inspect_file(path: &Path) -> anyhow::Result<Inspection> {
 }
 
 impl Inspection {
-    fn new(path: &Path, kind: Kind, survey: Survey, level_needed: u8) -> Self {
+    fn new(path: &Path, kind: InspectedKind, survey: Survey, level_needed: u8) -> Self {
         let Survey { progress, cluster, tables, .. } = survey;
         let rows = |label: &str| tables.get(label).map_or(0, |size| size.rows);
         let (services, rules, config_files) = (rows("services"), rows("rules"), rows("config_files"));

@@ -19,7 +19,7 @@ pub(crate) const fn schema_of<T: JsonSchema>() -> SchemaOf {
 pub(crate) struct Param {
     pub(crate) name: &'static str,
     about: &'static str,
-    kind: Kind,
+    kind: ParamKind,
     is_required: bool,
     /// Other names that are read where this one is absent.
     pub(crate) also: &'static [&'static str],
@@ -27,7 +27,7 @@ pub(crate) struct Param {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kind {
+enum ParamKind {
     Text,
     Whole {
         default: usize,
@@ -42,39 +42,39 @@ enum Kind {
 }
 
 impl Param {
-    const fn new(name: &'static str, about: &'static str, kind: Kind) -> Self {
+    const fn new(name: &'static str, about: &'static str, kind: ParamKind) -> Self {
         Param { name, about, kind, is_required: false, also: &[], example: None }
     }
 
     pub(crate) const fn text(name: &'static str, about: &'static str) -> Self {
-        Param::new(name, about, Kind::Text)
+        Param::new(name, about, ParamKind::Text)
     }
 
     /// A whole number from 0 on.
     pub(crate) const fn whole(name: &'static str, about: &'static str, default: usize) -> Self {
-        Param::new(name, about, Kind::Whole { default })
+        Param::new(name, about, ParamKind::Whole { default })
     }
 
     /// A whole number without a default.
     pub(crate) const fn number(name: &'static str, about: &'static str) -> Self {
-        Param::new(name, about, Kind::Number)
+        Param::new(name, about, ParamKind::Number)
     }
 
     pub(crate) const fn flag(name: &'static str, about: &'static str) -> Self {
-        Param::new(name, about, Kind::Flag)
+        Param::new(name, about, ParamKind::Flag)
     }
 
     /// One of a few words; the first is the default.
     pub(crate) const fn word(name: &'static str, about: &'static str, words: &'static [&'static str]) -> Self {
-        Param::new(name, about, Kind::Word(words))
+        Param::new(name, about, ParamKind::Word(words))
     }
 
     pub(crate) const fn list(name: &'static str, about: &'static str) -> Self {
-        Param::new(name, about, Kind::List)
+        Param::new(name, about, ParamKind::List)
     }
 
     pub(crate) const fn switch(name: &'static str, about: &'static str) -> Self {
-        Param::new(name, about, Kind::Switch)
+        Param::new(name, about, ParamKind::Switch)
     }
 
     pub(crate) const fn required(self) -> Self {
@@ -102,13 +102,13 @@ impl Param {
 
     fn schema(&self) -> Value {
         match self.kind {
-            Kind::Text => json!({ "type": "string" }),
-            Kind::Whole { default } => json!({ "type": "integer", "minimum": 0, "default": default }),
-            Kind::Number => json!({ "type": "integer", "minimum": 0 }),
-            Kind::Flag => json!({ "type": "boolean" }),
-            Kind::Word(words) => json!({ "type": "string", "enum": words, "default": words.first() }),
-            Kind::List => json!({ "type": "array", "items": { "type": "string" } }),
-            Kind::Switch => json!({ "type": "string", "enum": [""] }),
+            ParamKind::Text => json!({ "type": "string" }),
+            ParamKind::Whole { default } => json!({ "type": "integer", "minimum": 0, "default": default }),
+            ParamKind::Number => json!({ "type": "integer", "minimum": 0 }),
+            ParamKind::Flag => json!({ "type": "boolean" }),
+            ParamKind::Word(words) => json!({ "type": "string", "enum": words, "default": words.first() }),
+            ParamKind::List => json!({ "type": "array", "items": { "type": "string" } }),
+            ParamKind::Switch => json!({ "type": "string", "enum": [""] }),
         }
     }
 
@@ -123,7 +123,7 @@ impl Param {
         if let Some(example) = self.example {
             value["example"] = example.into();
         }
-        if self.kind == Kind::Switch {
+        if self.kind == ParamKind::Switch {
             value["allowEmptyValue"] = true.into();
         }
         value
@@ -133,11 +133,11 @@ impl Param {
     #[cfg(test)]
     pub(crate) fn sample(&self) -> &'static str {
         match self.kind {
-            Kind::Text | Kind::List | Kind::Number => "1",
-            Kind::Whole { .. } => "0",
-            Kind::Flag => "true",
-            Kind::Word(words) => words[0],
-            Kind::Switch => "",
+            ParamKind::Text | ParamKind::List | ParamKind::Number => "1",
+            ParamKind::Whole { .. } => "0",
+            ParamKind::Flag => "true",
+            ParamKind::Word(words) => words[0],
+            ParamKind::Switch => "",
         }
     }
 }

@@ -47,7 +47,7 @@ use ipnet::IpNet;
 use crate::controllers::Controllers;
 use crate::raft::node::Node;
 use passwords::PasswordChecks;
-use replica::{Member, Replica};
+use replica::{NodeReplica, Replica};
 use turns::Turns;
 
 pub use caller::{Caller, new_token, token_hash};
@@ -77,7 +77,7 @@ pub struct Operations {
 
 impl Operations {
     pub fn new(node: Node, controllers: Arc<Controllers>, bounds: Bounds) -> Arc<Self> {
-        Operations::over(Arc::new(Member { node, controllers }), bounds, Argon2::default())
+        Operations::over(Arc::new(NodeReplica { node, controllers }), bounds, Argon2::default())
     }
 
     fn over(node: Arc<dyn Replica>, bounds: Bounds, argon2: Argon2<'static>) -> Arc<Self> {

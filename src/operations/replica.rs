@@ -1,6 +1,6 @@
 //! The node below operations, as they see it: the state that is applied, the way of a command into the log, and how
-//! far both can be trusted. [`Member`] is one. A catalog in memory is another: with it behind them, fuzzing and tests
-//! call the same operations and handlers without a cluster.
+//! far both can be trusted. [`NodeReplica`] is one. A catalog in memory is another: with it behind them, fuzzing and
+//! tests call the same operations and handlers without a cluster.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -77,12 +77,12 @@ pub trait Replica: Send + Sync {
 }
 
 /// A node with its controllers.
-pub(super) struct Member {
+pub(super) struct NodeReplica {
     pub(super) node: Node,
     pub(super) controllers: Arc<Controllers>,
 }
 
-impl Replica for Member {
+impl Replica for NodeReplica {
     fn as_node(&self) -> &Node {
         &self.node
     }

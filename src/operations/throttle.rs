@@ -37,7 +37,7 @@ pub(super) struct LoginThrottle(Arc<ThrottleState>);
 struct ThrottleState {
     /// Seeded at random, so that nobody can choose names that count as another's.
     hashing: RandomState,
-    counts: Mutex<Counts>,
+    counts: Mutex<AttemptCounts>,
     /// Rung when an attempt has ended.
     ended: Notify,
 }
@@ -46,7 +46,7 @@ struct ThrottleState {
 type User = u64;
 
 #[derive(Default)]
-struct Counts {
+struct AttemptCounts {
     pairs: HashMap<(User, Guesser), Window>,
     users: HashMap<User, Window>,
     /// Users and the origins that they logged in from, with the time of the last login.
@@ -124,7 +124,7 @@ impl LoginThrottle {
     }
 }
 
-impl Counts {
+impl AttemptCounts {
     fn begin(&mut self, user: User, guesser: Guesser, now: Instant) -> Admission {
         self.sweep(now);
         let is_stranger = !guesser.is_local && !self.familiar.contains_key(&(user, guesser));

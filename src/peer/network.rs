@@ -135,7 +135,7 @@ impl<P: SnapshotPort> PeerClient<P> {
             None => {
                 self.backoff.wait(&mut self.arrivals).await;
                 let dialled = self.dial(Purpose::Append).await;
-                dialled.inspect_err(|_| self.outcome().note(false))?
+                dialled.inspect_err(|_| self.account().note(false))?
             }
         };
         let session = Session::new(connection, input, APPEND_ANSWERED_WITHIN, self.parking.clone(), self.route());
@@ -144,9 +144,9 @@ impl<P: SnapshotPort> PeerClient<P> {
     }
 
     /// Keeps account of how appends to this peer end.
-    fn outcome(&self) -> Outcome {
+    fn account(&self) -> AppendAccount {
         let failures = &self.peers.local.metrics.peer_append_failures;
-        Outcome {
+        AppendAccount {
             backoff: self.backoff.clone(),
             failures: failures.with_label_values(&[&self.link.target.to_string()]),
         }
@@ -189,8 +189,8 @@ impl<P: SnapshotPort> RaftNetworkV2<TypeConfig> for PeerClient<P> {
             return stream_append_sequential(self, input, option);
         }
         Box::pin(async move {
-            let (session, outcome) = (self.open_session(input).await?, self.outcome());
-            Ok(session.answers().inspect(move |answer| outcome.note(answer.is_ok())).boxed())
+            let (session, account) = (self.open_session(input).await?, self.account());
+            Ok(session.answers().inspect(move |answer| account.note(answer.is_ok())).boxed())
         })
     }
 
@@ -248,12 +248,12 @@ impl<P: SnapshotPort> RaftNetworkV2<TypeConfig> for PeerClient<P> {
     }
 }
 
-struct Outcome {
+struct AppendAccount {
     backoff: SharedBackoff,
     failures: IntCounter,
 }
 
-impl Outcome {
+impl AppendAccount {
     fn note(&self, succeeded: bool) {
         self.backoff.note(succeeded);
         if !succeeded {

@@ -58,9 +58,9 @@ struct ReceiverRoute {
 }
 
 /// Resolver of the HTTP client: it returns the addresses that were judged, whatever name is asked for.
-struct Judged(Vec<SocketAddr>);
+struct JudgedAddresses(Vec<SocketAddr>);
 
-impl Resolve for Judged {
+impl Resolve for JudgedAddresses {
     fn resolve(&self, _: Name) -> Resolving {
         let addresses: Addrs = Box::new(self.0.clone().into_iter());
         Box::pin(ready(Ok(addresses)))
@@ -135,7 +135,8 @@ impl HttpSender {
         // Reads files.
         let made = tokio::task::spawn_blocking(move || outbound::posting_client(is_secure, ca_file.as_deref())).await;
         let builder = made.map_err(|error| error.to_string())??;
-        let client = builder.dns_resolver(Arc::new(Judged(addresses))).build().map_err(|error| in_words(&error))?;
+        let client =
+            builder.dns_resolver(Arc::new(JudgedAddresses(addresses))).build().map_err(|error| in_words(&error))?;
         Ok(ReceiverRoute { client, url, made: Instant::now() })
     }
 

@@ -233,8 +233,8 @@ impl HeartbeatController {
     }
 
     /// The verdicts on these instances. The catalog is left in between, as apply waits for it.
-    fn look_at(&self, lead: &Lead, ids: &[Arc<str>], now: Instant) -> Findings {
-        let mut found = Findings::default();
+    fn look_at(&self, lead: &Lead, ids: &[Arc<str>], now: Instant) -> RoundFindings {
+        let mut found = RoundFindings::default();
         for part in ids.chunks(LOOK_INSTANCES) {
             let catalog = lead.catalog();
             let mut detector = self.monitor.detector.lock();
@@ -269,7 +269,7 @@ impl HeartbeatController {
 
 /// Findings of one round.
 #[derive(Default)]
-struct Findings {
+struct RoundFindings {
     silent: Vec<InstanceHealth>,
     back: Vec<InstanceHealth>,
     dead: Vec<DeadInstance>,

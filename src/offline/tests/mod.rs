@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use openraft::{EntryPayload, Membership};
 use tempfile::TempDir;
 
-use super::inspect::{Inspection, Kind, inspect};
+use super::inspect::{InspectedKind, Inspection, inspect};
 use super::restore::Restore;
 use crate::catalog::nodes::NodeRecord;
 use crate::catalog::rekey::{INDEX_LEAP, LEAP};

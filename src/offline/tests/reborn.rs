@@ -31,7 +31,7 @@ async fn one_node_makes_the_cluster_and_the_others_are_made_from_its_file() {
     let seen = inspect(&node(2)).expect("looked at");
     assert_eq!(
         (seen.kind, seen.node_id, seen.index, seen.term),
-        (Kind::Directory, Some(2), last_index() + INDEX_LEAP, TERM + 1)
+        (InspectedKind::Directory, Some(2), last_index() + INDEX_LEAP, TERM + 1)
     );
     assert_eq!((seen.services, seen.config_files, seen.rules), (20, 1, 0));
     assert_eq!((seen.voters, seen.members.get(&3).map(String::as_str)), (vec![1, 2, 3], Some("c:1")));
@@ -39,7 +39,7 @@ async fn one_node_makes_the_cluster_and_the_others_are_made_from_its_file() {
     let log = seen.log.expect("a directory has a log");
     assert_eq!((log.entries, log.purged, log.last), (0, Some(seen.index), Some(seen.index)));
     let file = inspect(&reborn).expect("looked at");
-    assert_eq!((file.kind, file.index, file.state_hash), (Kind::Reborn, first.index, first.state_hash));
+    assert_eq!((file.kind, file.index, file.state_hash), (InspectedKind::Reborn, first.index, first.state_hash));
     assert_eq!(file.file.and_then(|file| file.version).as_deref(), Some(env!("CARGO_PKG_VERSION")));
     let mode = std::os::unix::fs::PermissionsExt::mode(&fs::metadata(&reborn).expect("a file").permissions());
     assert_eq!(mode & 0o777, 0o600);
