@@ -195,7 +195,7 @@ mod tests {
     use super::*;
     use crate::proto::envoy::r#type::matcher::v3::{RegexMatcher, StringMatcher};
     use crate::subscribers::streams::testing::{cluster, stream};
-    use crate::subscribers::streams::{Refusal as Refused, Registered};
+    use crate::subscribers::streams::{Registered, ResourceRefusal};
 
     const CDS: ResourceType = ResourceType::Cluster;
 
@@ -223,8 +223,11 @@ mod tests {
         send(&one, &cluster("refuses", 3, 3), true);
         let bad = cluster("refuses", 4, 3);
         send(&one, &bad, false);
-        let refusal =
-            Refused { message: "bad".into(), at: Timestamp(1_500), resources: [("refuses".into(), bad)].into() };
+        let refusal = ResourceRefusal {
+            message: "bad".into(),
+            at: Timestamp(1_500),
+            resources: [("refuses".into(), bad)].into(),
+        };
         one.update(CDS, |state| state.refusals.push(Arc::new(refusal)));
         let told = told(&streams, &asked(None, false)).expect("told");
         let [client] = &told.config[..] else { panic!("one client") };

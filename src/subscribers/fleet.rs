@@ -12,7 +12,7 @@ use tokio::time::Instant;
 use super::Applied;
 use super::kept::cut;
 use super::streaming::Who;
-use super::streams::{Delivered, Refusal, Standing, StreamEntry, Streams};
+use super::streams::{Delivered, ResourceRefusal, Standing, StreamEntry, Streams};
 use crate::model::limits;
 use crate::model::mesh::resource::{Resource, ResourceType, Resources};
 use crate::model::rule::release::RuleRelease;
@@ -182,7 +182,7 @@ impl FleetType {
 struct Lacking {
     amount: usize,
     refused: Vec<String>,
-    newest: Option<Arc<Refusal>>,
+    newest: Option<Arc<ResourceRefusal>>,
 }
 
 fn lacking(delivered: &Delivered) -> Lacking {
@@ -343,7 +343,7 @@ mod tests {
     fn refuse(stream: &Registered, resource: &Arc<Resource>) {
         send(stream, resource, false);
         let resources = [(resource.name.clone(), resource.clone())].into();
-        let refusal = Refusal { message: "bad".into(), at: Timestamp(9), resources };
+        let refusal = ResourceRefusal { message: "bad".into(), at: Timestamp(9), resources };
         stream.update(CDS, |state| state.refusals.push(Arc::new(refusal)));
     }
 

@@ -53,9 +53,9 @@ pub struct Delivered {
     /// Time at which the response that is under way was sent.
     pub under_way: Option<Instant>,
     /// The last response that it refused, until it acknowledges a later one.
-    pub refused: Option<Refused>,
+    pub refused: Option<RefusedResponse>,
     /// Refusals of which it lacks a resource to this day, the oldest first; never more than [`REFUSALS_KEPT`].
-    pub refusals: Vec<Arc<Refusal>>,
+    pub refusals: Vec<Arc<ResourceRefusal>>,
 }
 
 /// Refusals that are kept of one type of a stream.
@@ -63,7 +63,7 @@ pub const REFUSALS_KEPT: usize = 8;
 
 /// A refusal with what was refused.
 #[derive(Clone, Debug)]
-pub struct Refusal {
+pub struct ResourceRefusal {
     /// In the words of the client, cut to 4 KiB.
     pub message: String,
     pub at: Timestamp,
@@ -73,7 +73,7 @@ pub struct Refusal {
 
 /// A response that a client refused.
 #[derive(Clone, Debug)]
-pub struct Refused {
+pub struct RefusedResponse {
     /// In the words of the client, cut to 4 KiB.
     pub message: String,
     pub at: Timestamp,
@@ -85,7 +85,7 @@ pub struct Refused {
 #[derive(Clone, Debug)]
 pub enum Standing {
     Acknowledged,
-    Refused(Arc<Refusal>),
+    Refused(Arc<ResourceRefusal>),
     UnderWay,
 }
 
@@ -95,7 +95,8 @@ impl Delivered {
         if self.has.get(name).is_some_and(|has| has.version.hash == version.hash) {
             return Standing::Acknowledged;
         }
-        let is_of = |refusal: &&Arc<Refusal>| refusal.resources.get(name).is_some_and(|one| one.version == version);
+        let is_of =
+            |refusal: &&Arc<ResourceRefusal>| refusal.resources.get(name).is_some_and(|one| one.version == version);
         match self.refusals.iter().rev().find(is_of) {
             Some(refusal) => Standing::Refused(refusal.clone()),
             None => Standing::UnderWay,

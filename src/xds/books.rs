@@ -8,7 +8,7 @@ use prost::Message;
 use tokio::time::{Duration, Instant};
 
 use super::View;
-use super::ledger::{Ledger, Look, Moment, Named, Sending};
+use super::ledger::{Ledger, Look, Moment, NamedResource, Sending};
 use crate::model::limits;
 use crate::model::mesh::Dialect;
 use crate::model::mesh::resource::{Resource, ResourceType, Resources};
@@ -26,7 +26,7 @@ const NAME_BYTES_TOLD: usize = 256;
 
 /// Reason to end a stream: what its client asks for.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Fault {
+pub(super) enum StreamFault {
     TooMany(String),
     Invalid(String),
 }
@@ -60,7 +60,7 @@ pub(super) struct Books {
 
 /// Content that may be sent now.
 pub(super) struct Portion {
-    pub(super) changed: Vec<Named>,
+    pub(super) changed: Vec<NamedResource>,
     pub(super) gone: Vec<Arc<str>>,
     /// Nothing stays due.
     pub(super) is_complete: bool,
@@ -110,9 +110,9 @@ impl Books {
     }
 
     /// The type that a request is of; none for one that is not served.
-    pub(super) fn kind_of(&mut self, type_url: &str) -> Result<Option<ResourceType>, Fault> {
+    pub(super) fn kind_of(&mut self, type_url: &str) -> Result<Option<ResourceType>, StreamFault> {
         if type_url.is_empty() {
-            return Err(Fault::Invalid("a request names no type_url".to_owned()));
+            return Err(StreamFault::Invalid("a request names no type_url".to_owned()));
         }
         let kind = ResourceType::of_url(type_url);
         let is_news = kind.is_none()
@@ -146,15 +146,15 @@ impl Books {
     }
 
     /// Refuses a stream that asks for too many names.
-    pub(super) fn check_names(&self) -> Result<(), Fault> {
+    pub(super) fn check_names(&self) -> Result<(), StreamFault> {
         let names: usize = self.ledgers.iter().map(|ledger| ledger.subscription.names().len()).sum();
         let bytes: usize = self.ledgers.iter().map(|ledger| ledger.subscription.bytes()).sum();
         if names > limits::XDS_NAMES_MAX {
-            return Err(Fault::TooMany(format!("{names} names, a stream has at most {}", limits::XDS_NAMES_MAX)));
+            return Err(StreamFault::TooMany(format!("{names} names, a stream has at most {}", limits::XDS_NAMES_MAX)));
         }
         if bytes > limits::XDS_NAMES_BYTES_MAX {
             let max = limits::XDS_NAMES_BYTES_MAX;
-            return Err(Fault::TooMany(format!("{bytes} bytes of names, a stream has at most {max}")));
+            return Err(StreamFault::TooMany(format!("{bytes} bytes of names, a stream has at most {max}")));
         }
         Ok(())
     }
@@ -237,13 +237,13 @@ impl Books {
         kind: ResourceType,
         changed: BTreeMap<Arc<str>, Arc<Resource>>,
         gone: &[Arc<str>],
-    ) -> Vec<Named> {
+    ) -> Vec<NamedResource> {
         let mut taken = Vec::new();
         let mut bytes: usize = gone.iter().map(|name| 2 * name.len() + RESOURCE_OVERHEAD).sum();
         for (name, resource) in changed {
             let size = resource.bytes.len() + name.len() + RESOURCE_OVERHEAD;
             if self.is_too_large(size) {
-                let named = Named { name, resource };
+                let named = NamedResource { name, resource };
                 self.ledger_mut(kind).skip(&Sending::of_changed(vec![named]));
                 self.note(Event::TooLarge { kind, bytes: size });
                 continue;
@@ -252,7 +252,7 @@ impl Books {
                 break;
             }
             bytes += size;
-            taken.push(Named { name, resource });
+            taken.push(NamedResource { name, resource });
         }
         taken
     }
@@ -264,7 +264,7 @@ impl Books {
 
     /// Endpoints that go out behind clusters which changed, though they did not change themselves: a proxy waits for
     /// them.
-    pub(super) fn endpoints_of(&self, clusters: &[Named]) -> Vec<Arc<str>> {
+    pub(super) fn endpoints_of(&self, clusters: &[NamedResource]) -> Vec<Arc<str>> {
         let changed: BTreeSet<&str> = clusters.iter().map(|named| bare(&named.name)).collect();
         let names = self.ledger(ResourceType::Endpoints).subscription.names().iter();
         let is_of_changed = |name: &str| {
@@ -278,13 +278,13 @@ impl Books {
 
 impl Sending {
     /// A part of what there is, without a nonce.
-    fn of_changed(changed: Vec<Named>) -> Sending {
+    fn of_changed(changed: Vec<NamedResource>) -> Sending {
         Sending { nonce: 0, changed, gone: Vec::new(), given: None, is_whole: false }
     }
 }
 
-fn all_named(changed: impl IntoIterator<Item = (Arc<str>, Arc<Resource>)>) -> Vec<Named> {
-    changed.into_iter().map(|(name, resource)| Named { name, resource }).collect()
+fn all_named(changed: impl IntoIterator<Item = (Arc<str>, Arc<Resource>)>) -> Vec<NamedResource> {
+    changed.into_iter().map(|(name, resource)| NamedResource { name, resource }).collect()
 }
 
 /// Name without the authority and type of an `xdstp:` name.

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::View;
-use super::books::{Books, Event, Fault, Portion, not_found, packed, size_of};
-use super::ledger::{Moment, Named, Sending};
+use super::books::{Books, Event, Portion, StreamFault, not_found, packed, size_of};
+use super::ledger::{Moment, NamedResource, Sending};
 use super::machine::Machine;
 use super::subscription::Changed;
 use crate::model::limits;
@@ -19,7 +19,7 @@ pub(super) struct Delta {
     books: Books,
     /// Clusters that were sent before the first question for endpoints: who comes back has these, and is to get them
     /// behind their clusters all the same.
-    early: Vec<Named>,
+    early: Vec<NamedResource>,
 }
 
 impl Machine for Delta {
@@ -52,7 +52,7 @@ impl Machine for Delta {
         versions.filter_map(|text| text.parse::<Version>().ok()).map(|version| version.index).max()
     }
 
-    fn take(&mut self, request: DeltaDiscoveryRequest, view: &dyn View, moment: Moment) -> Result<(), Fault> {
+    fn take(&mut self, request: DeltaDiscoveryRequest, view: &dyn View, moment: Moment) -> Result<(), StreamFault> {
         let Some(kind) = self.books.kind_of(&request.type_url)? else { return Ok(()) };
         let ledger = self.books.ledger(kind);
         // Another nonce is that of a response which was answered already; the lists count in any case.
@@ -115,7 +115,7 @@ impl Delta {
     }
 
     /// Owes the endpoints of clusters that changed, which a proxy waits for and does not ask for.
-    fn owe_endpoints(&mut self, clusters: &[Named]) {
+    fn owe_endpoints(&mut self, clusters: &[NamedResource]) {
         if self.books.ledger(ResourceType::Endpoints).is_begun {
             let behind = self.books.endpoints_of(clusters);
             self.books.ledger_mut(ResourceType::Endpoints).owe(behind);
@@ -181,7 +181,7 @@ impl Delta {
     }
 }
 
-fn told(named: &Named) -> Resource {
+fn told(named: &NamedResource) -> Resource {
     Resource {
         version: named.resource.version.to_string(),
         resource: Some(packed(&named.resource)),

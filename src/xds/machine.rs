@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use super::View;
-use super::books::{Books, Fault};
+use super::books::{Books, StreamFault};
 use super::ledger::Moment;
 use crate::model::mesh::Dialect;
 use crate::proto::envoy::config::core::v3::Node;
@@ -27,7 +27,7 @@ pub(super) trait Machine: Send {
     fn named_index(&self, request: &Self::Request) -> Option<u64>;
 
     /// Takes a request.
-    fn take(&mut self, request: Self::Request, view: &dyn View, moment: Moment) -> Result<(), Fault>;
+    fn take(&mut self, request: Self::Request, view: &dyn View, moment: Moment) -> Result<(), StreamFault>;
 
     /// The next response; none if nothing is due, or all of it is under way or waits.
     fn next(&mut self, view: &dyn View, moment: Moment) -> Option<Self::Response>;

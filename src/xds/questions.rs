@@ -28,7 +28,7 @@ pub(crate) enum Question {
     /// It sees a service.
     Sees(ServiceName),
     /// It meets a condition on the caller.
-    Meets(Caller),
+    Meets(CallerQuestion),
     /// Its own namespace.
     Namespace,
     /// It is a gateway; it takes expressions of any size.
@@ -42,46 +42,52 @@ pub(crate) enum Question {
 
 /// A condition on the caller, kept.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Caller {
+pub(crate) enum CallerQuestion {
     Is(End, bool),
     Service(String, Option<MatchString>),
     Ip(Option<MatchString>),
     Metadata(String, Option<MatchString>),
 }
 
-impl Caller {
-    fn of(condition: &CallerCondition<'_>) -> Caller {
+impl CallerQuestion {
+    fn of(condition: &CallerCondition<'_>) -> CallerQuestion {
         match condition {
-            CallerCondition::Is { end, is_met_by_unknown } => Caller::Is(end.clone(), *is_met_by_unknown),
+            CallerCondition::Is { end, is_met_by_unknown } => CallerQuestion::Is(end.clone(), *is_met_by_unknown),
             CallerCondition::Service { namespace, condition } => {
-                Caller::Service((*namespace).to_owned(), condition.cloned())
+                CallerQuestion::Service((*namespace).to_owned(), condition.cloned())
             }
-            CallerCondition::Ip(condition) => Caller::Ip(condition.cloned()),
-            CallerCondition::Metadata { key, condition } => Caller::Metadata((*key).to_owned(), condition.cloned()),
+            CallerCondition::Ip(condition) => CallerQuestion::Ip(condition.cloned()),
+            CallerCondition::Metadata { key, condition } => {
+                CallerQuestion::Metadata((*key).to_owned(), condition.cloned())
+            }
         }
     }
 
     fn condition(&self) -> CallerCondition<'_> {
         match self {
-            Caller::Is(end, is_met_by_unknown) => {
+            CallerQuestion::Is(end, is_met_by_unknown) => {
                 CallerCondition::Is { end: end.clone(), is_met_by_unknown: *is_met_by_unknown }
             }
-            Caller::Service(namespace, condition) => {
+            CallerQuestion::Service(namespace, condition) => {
                 CallerCondition::Service { namespace, condition: condition.as_ref() }
             }
-            Caller::Ip(condition) => CallerCondition::Ip(condition.as_ref()),
-            Caller::Metadata(key, condition) => CallerCondition::Metadata { key, condition: condition.as_ref() },
+            CallerQuestion::Ip(condition) => CallerCondition::Ip(condition.as_ref()),
+            CallerQuestion::Metadata(key, condition) => {
+                CallerCondition::Metadata { key, condition: condition.as_ref() }
+            }
         }
     }
 }
 
 /// By the texts: two that differ in more are rare.
-impl Hash for Caller {
+impl Hash for CallerQuestion {
     fn hash<H: Hasher>(&self, state: &mut H) {
         let (key, condition) = match self {
-            Caller::Is(end, _) => return (&end.namespace, &end.service).hash(state),
-            Caller::Service(key, condition) | Caller::Metadata(key, condition) => (key.as_str(), condition),
-            Caller::Ip(condition) => ("", condition),
+            CallerQuestion::Is(end, _) => return (&end.namespace, &end.service).hash(state),
+            CallerQuestion::Service(key, condition) | CallerQuestion::Metadata(key, condition) => {
+                (key.as_str(), condition)
+            }
+            CallerQuestion::Ip(condition) => ("", condition),
         };
         (key, condition.as_ref().map(|condition| &condition.value)).hash(state);
     }
@@ -89,22 +95,22 @@ impl Hash for Caller {
 
 /// An answer to a question.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum Answer {
+pub(crate) enum ClientAnswer {
     Is(bool),
     /// A text, or the id of a release.
     Text(Option<Arc<str>>),
     Place(Place),
 }
 
-impl Answer {
+impl ClientAnswer {
     fn is(&self) -> bool {
-        matches!(self, Answer::Is(true))
+        matches!(self, ClientAnswer::Is(true))
     }
 
     fn text(self) -> Option<Arc<str>> {
         match self {
-            Answer::Text(text) => text,
-            Answer::Is(_) | Answer::Place(_) => None,
+            ClientAnswer::Text(text) => text,
+            ClientAnswer::Is(_) | ClientAnswer::Place(_) => None,
         }
     }
 }
@@ -113,7 +119,7 @@ impl Answer {
 pub(crate) struct Witness<'a> {
     pub(crate) client: &'a Client,
     scene: &'a Scene,
-    known: RefCell<HashMap<Question, Answer>>,
+    known: RefCell<HashMap<Question, ClientAnswer>>,
 }
 
 impl<'a> Witness<'a> {
@@ -121,7 +127,7 @@ impl<'a> Witness<'a> {
         Witness { client, scene, known: RefCell::default() }
     }
 
-    pub(crate) fn answer(&self, question: &Question) -> Answer {
+    pub(crate) fn answer(&self, question: &Question) -> ClientAnswer {
         if let Some(answer) = self.known.borrow().get(question) {
             return answer.clone();
         }
@@ -130,9 +136,9 @@ impl<'a> Witness<'a> {
         answer
     }
 
-    fn judge(&self, question: &Question) -> Answer {
+    fn judge(&self, question: &Question) -> ClientAnswer {
         let client = self.client;
-        let text = |text: Option<&str>| Answer::Text(text.map(Arc::from));
+        let text = |text: Option<&str>| ClientAnswer::Text(text.map(Arc::from));
         match question {
             Question::Release(family, rule) => {
                 let family = Family::ALL.iter().copied().find(|known| *known as u8 == *family);
@@ -145,15 +151,15 @@ impl<'a> Witness<'a> {
                 });
                 text(release.map(|release| release.id.as_str()))
             }
-            Question::Sees(name) => Answer::Is(client.read_scope.sees(&name.namespace, &name.service)),
-            Question::Meets(caller) => Answer::Is(caller.condition().holds(client)),
+            Question::Sees(name) => ClientAnswer::Is(client.read_scope.sees(&name.namespace, &name.service)),
+            Question::Meets(caller) => ClientAnswer::Is(caller.condition().holds(client)),
             Question::Namespace => text(self.own_namespace()),
-            Question::IsGateway => Answer::Is(client.is_gateway()),
-            Question::TakesLargeExpressions => Answer::Is(client.abilities().takes_large_expressions),
-            Question::Address => Answer::Text(self.address().map(Arc::from)),
+            Question::IsGateway => ClientAnswer::Is(client.is_gateway()),
+            Question::TakesLargeExpressions => ClientAnswer::Is(client.abilities().takes_large_expressions),
+            Question::Address => ClientAnswer::Text(self.address().map(Arc::from)),
             Question::CallingService => text(client.caller.as_ref().map(|caller| caller.service.as_str())),
             Question::Label(key) => text(client.labels.get(&**key).map(String::as_str)),
-            Question::Place => Answer::Place(client.place.clone()),
+            Question::Place => ClientAnswer::Place(client.place.clone()),
         }
     }
 
@@ -184,7 +190,7 @@ impl CallerFacts for Client {
 /// Questions that were asked while one thing was made, with the answers, in order.
 pub(crate) struct Questions<'a> {
     witness: &'a Witness<'a>,
-    asked: Vec<(Question, Answer)>,
+    asked: Vec<(Question, ClientAnswer)>,
     seen: HashSet<Question>,
 }
 
@@ -197,20 +203,20 @@ impl<'a> Questions<'a> {
         self.witness
     }
 
-    pub(crate) fn ask(&mut self, question: Question) -> Answer {
+    pub(crate) fn ask(&mut self, question: Question) -> ClientAnswer {
         let answer = self.witness.answer(&question);
         self.note(&question, &answer);
         answer
     }
 
     /// Remembers a question that another thing was made by, which this one is made of.
-    pub(crate) fn note(&mut self, question: &Question, answer: &Answer) {
+    pub(crate) fn note(&mut self, question: &Question, answer: &ClientAnswer) {
         if self.seen.insert(question.clone()) {
             self.asked.push((question.clone(), answer.clone()));
         }
     }
 
-    pub(crate) fn asked(self) -> Vec<(Question, Answer)> {
+    pub(crate) fn asked(self) -> Vec<(Question, ClientAnswer)> {
         self.asked
     }
 
@@ -223,7 +229,7 @@ impl<'a> Questions<'a> {
     }
 
     pub(crate) fn meets(&mut self, condition: &CallerCondition<'_>) -> bool {
-        self.ask(Question::Meets(Caller::of(condition))).is()
+        self.ask(Question::Meets(CallerQuestion::of(condition))).is()
     }
 
     pub(crate) fn abilities(&mut self, dialect: Dialect) -> Abilities {
@@ -253,8 +259,8 @@ impl<'a> Questions<'a> {
 
     pub(crate) fn place(&mut self) -> Place {
         match self.ask(Question::Place) {
-            Answer::Place(place) => place,
-            Answer::Is(_) | Answer::Text(_) => Place::default(),
+            ClientAnswer::Place(place) => place,
+            ClientAnswer::Is(_) | ClientAnswer::Text(_) => Place::default(),
         }
     }
 }
@@ -271,7 +277,7 @@ pub(crate) struct Answered<T> {
 enum Node<T> {
     Open,
     /// Leads on by the answer.
-    Ask(Question, HashMap<Answer, usize>),
+    Ask(Question, HashMap<ClientAnswer, usize>),
     Leaf(T),
 }
 
@@ -298,7 +304,7 @@ impl<T> Answered<T> {
         }
     }
 
-    pub(crate) fn insert(&mut self, asked: &[(Question, Answer)], thing: T) {
+    pub(crate) fn insert(&mut self, asked: &[(Question, ClientAnswer)], thing: T) {
         if self.leaves >= LEAVES_MAX {
             *self = Answered::default();
         }

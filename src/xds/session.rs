@@ -10,7 +10,7 @@ use tokio::sync::{mpsc, watch};
 use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
 
-use super::books::{Event, Fault};
+use super::books::{Event, StreamFault};
 use super::client::{Client, Identity, Peer, first_bytes};
 use super::delta::Delta;
 use super::ledger::Moment;
@@ -206,8 +206,8 @@ impl<S: Source, M: Machine> Running<'_, S, M> {
         let taken = self.machine.take(request, &source.view(&self.client), moment);
         self.tell();
         taken.map_err(|fault| match fault {
-            Fault::TooMany(text) => End::TooMany(text),
-            Fault::Invalid(text) => End::Invalid(text),
+            StreamFault::TooMany(text) => End::TooMany(text),
+            StreamFault::Invalid(text) => End::Invalid(text),
         })
     }
 

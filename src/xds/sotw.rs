@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use super::View;
-use super::books::{Books, Event, Fault, Portion, hash_of, in_order, not_found, packed, size_of};
+use super::books::{Books, Event, Portion, StreamFault, hash_of, in_order, not_found, packed, size_of};
 use super::ledger::{Moment, Sending};
 use super::machine::Machine;
 use super::subscription::{Changed, WILDCARD};
@@ -50,7 +50,7 @@ impl Machine for Sotw {
         request.version_info.parse::<Version>().ok().map(|version| version.index)
     }
 
-    fn take(&mut self, request: DiscoveryRequest, view: &dyn View, moment: Moment) -> Result<(), Fault> {
+    fn take(&mut self, request: DiscoveryRequest, view: &dyn View, moment: Moment) -> Result<(), StreamFault> {
         let Some(kind) = self.books.kind_of(&request.type_url)? else { return Ok(()) };
         let ledger = self.books.ledger(kind);
         if !ledger.is_begun {
@@ -89,7 +89,7 @@ impl Machine for Sotw {
 }
 
 impl Sotw {
-    fn begin(&mut self, kind: ResourceType, request: &DiscoveryRequest, view: &dyn View) -> Result<(), Fault> {
+    fn begin(&mut self, kind: ResourceType, request: &DiscoveryRequest, view: &dyn View) -> Result<(), StreamFault> {
         self.replace(kind, &request.resource_names, view);
         let named = request.version_info.parse::<Version>().ok();
         let ledger = self.books.ledger_mut(kind);

@@ -7,7 +7,7 @@ use crate::model::mesh::Dialect;
 use crate::model::mesh::resource::{Resource, ResourceType, Version};
 use crate::model::time::Timestamp;
 use crate::proto::envoy::config::cluster::v3::Cluster;
-use crate::subscribers::streams::{Refusal, Registered, StreamClient};
+use crate::subscribers::streams::{Registered, ResourceRefusal, StreamClient};
 
 const CDS: ResourceType = ResourceType::Cluster;
 
@@ -40,7 +40,7 @@ fn send(stream: &Registered, resource: &Arc<Resource>, message: Option<&str>) {
         state.given.insert(name.clone(), resource.clone());
         match message {
             None => drop(state.has.insert(name, resource)),
-            Some(message) => state.refusals.push(Arc::new(Refusal {
+            Some(message) => state.refusals.push(Arc::new(ResourceRefusal {
                 message: message.into(),
                 at: Timestamp(2_000),
                 resources: [(name, resource)].into(),

@@ -19,7 +19,7 @@ pub struct Abilities {
 
 /// Routes of the rules of one service, in the order in which they are tried.
 #[derive(Debug, Default, PartialEq)]
-pub struct Plan<'a> {
+pub struct RoutePlan<'a> {
     pub routes: Vec<PlannedRoute<'a>>,
     pub warnings: Vec<Warning>,
 }

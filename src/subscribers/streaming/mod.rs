@@ -6,7 +6,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use super::kept::{cut, kept};
-use super::streams::{Delivered, Refusal, Standing, StreamClient, StreamEntry, Streams};
+use super::streams::{Delivered, ResourceRefusal, Standing, StreamClient, StreamEntry, Streams};
 use super::{Applied, Subscription};
 use crate::catalog::rules::Active;
 use crate::model::config_lookup::CLIENT_ADDRESS_LABEL;
@@ -103,7 +103,7 @@ struct Sum {
     /// Of what it still has and what was taken away or replaced since.
     left_over: Vec<(u64, Timestamp)>,
     is_waited_for: bool,
-    refusal: Option<Arc<Refusal>>,
+    refusal: Option<Arc<ResourceRefusal>>,
 }
 
 fn judge(entry: &StreamEntry, due: Option<u64>, parts: &mut RuleParts<'_>) -> Option<RuleStanding> {

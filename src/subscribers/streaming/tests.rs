@@ -104,7 +104,7 @@ fn give(stream: &Registered, resource: &Arc<Resource>) {
 fn refuse(stream: &Registered, resource: &Arc<Resource>, message: &str, at: u64) {
     send(stream, resource);
     let resources = [(resource.name.clone(), resource.clone())].into();
-    let refusal = Refusal { message: message.into(), at: Timestamp(at), resources };
+    let refusal = ResourceRefusal { message: message.into(), at: Timestamp(at), resources };
     stream.update(resource.kind, |state| state.refusals.push(Arc::new(refusal)));
 }
 

@@ -33,7 +33,7 @@ struct Common {
     /// Place by which callers ask for endpoints, where nearness counts.
     place: Option<Place>,
     breakers: Vec<Breaker>,
-    probes: probe::Plan,
+    probes: probe::ProbePlan,
     /// Name that probes are sent to.
     host: String,
     releases: Vec<Arc<RuleRelease>>,
@@ -48,7 +48,7 @@ impl Common {
             is_http2: false,
             place,
             breakers: breakers::plan(&rules_of(&breaking), &service.key(), dialect),
-            probes: probe::Plan::default(),
+            probes: probe::ProbePlan::default(),
             host: format!("{}.{}", service.service, service.namespace),
             releases: policies.releases,
         };
@@ -176,7 +176,7 @@ pub(super) fn inbound(site: &mut Site<'_>, key: &UnitKey, port: u16) -> Vec<Draf
 
 /// Limits of a service, as the proxy beside one of its instances carries them out.
 pub(super) struct Limited {
-    pub(super) plan: limits::Plan,
+    pub(super) plan: limits::LimitPlan,
     pub(super) sharers: u32,
     pub(super) releases: Vec<Arc<RuleRelease>>,
 }
@@ -185,7 +185,7 @@ impl Limited {
     pub(super) fn of(site: &mut Site<'_>, service: &ServiceName) -> Limited {
         let releases = site.all_releases(Family::RateLimit, service);
         if releases.is_empty() {
-            return Limited { plan: limits::Plan::default(), sharers: 1, releases: Vec::new() };
+            return Limited { plan: limits::LimitPlan::default(), sharers: 1, releases: Vec::new() };
         }
         let abilities = site.questions.abilities(Dialect::Envoy);
         let plan = limits::plan(&rules_of(&releases), abilities);

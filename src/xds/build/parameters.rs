@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::label_sets::Choice;
 use crate::model::instance::Instance;
-use crate::model::mesh::conditions::{Asked, Condition, carried};
+use crate::model::mesh::conditions::{AskedCondition, Condition, carried};
 use crate::model::mesh::plan::{Abilities, PlannedGroup, PlannedRoute, RequestPart, TextMatch};
 use crate::model::rule::matching::{MatchString, MatchType, ValueType};
 use crate::model::rule::traffic::ArgumentType;
@@ -56,7 +56,7 @@ impl<'a> Assignment<'a> {
         self.values.iter().all(|(part, value)| {
             let Some((kind, key)) = argument(*part) else { return true };
             let condition = equal(value);
-            let asked = Asked { kind, key, value: Some(&condition) };
+            let asked = AskedCondition { kind, key, value: Some(&condition) };
             let Ok(ways) = carried(asked, "", route.path.is_some(), to) else { return false };
             let Some(way) = ways.any_of.into_iter().next() else { return false };
             way.into_iter().for_each(|condition| match condition {

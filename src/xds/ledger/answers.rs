@@ -4,11 +4,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::super::client::first_bytes;
-use super::{Ledger, Named, UnderWay};
+use super::{Ledger, NamedResource, UnderWay};
 use crate::model::limits;
 use crate::model::mesh::resource::Version;
 use crate::model::time::Timestamp;
-use crate::subscribers::streams::{REFUSALS_KEPT, Refusal, Refused};
+use crate::subscribers::streams::{REFUSALS_KEPT, RefusedResponse, ResourceRefusal};
 
 impl Ledger {
     /// The client took the response that is under way.
@@ -47,7 +47,7 @@ impl Ledger {
         }
         let message = first_bytes(message, limits::XDS_REFUSAL_BYTES_MAX).to_owned();
         self.keep_refusal(&message, at, &refused);
-        self.delivered.refused = Some(Refused { message, at, resources: refused });
+        self.delivered.refused = Some(RefusedResponse { message, at, resources: refused });
     }
 
     fn keep_refusal(&mut self, message: &str, at: Timestamp, refused: &[(Arc<str>, Version)]) {
@@ -57,7 +57,7 @@ impl Ledger {
         }
         let given = refused.iter().filter_map(|(name, _)| self.given.get_key_value(name));
         let resources = given.map(|(name, resource)| (name.clone(), resource.clone())).collect();
-        refusals.push(Arc::new(Refusal { message: message.to_owned(), at, resources }));
+        refusals.push(Arc::new(ResourceRefusal { message: message.to_owned(), at, resources }));
     }
 
     /// Forgets what was in a response and is asked for no more. What is asked for again goes out again.
@@ -74,7 +74,7 @@ impl Ledger {
     }
 
     fn refused_by_name(&self, message: &str, sent: &UnderWay) -> Vec<(Arc<str>, Version)> {
-        let changed: BTreeMap<&str, &Named> = sent.changed.iter().map(|named| (&*named.name, named)).collect();
+        let changed: BTreeMap<&str, &NamedResource> = sent.changed.iter().map(|named| (&*named.name, named)).collect();
         let mut found: BTreeMap<Arc<str>, Version> = BTreeMap::new();
         for word in named_in(message) {
             if let Some(named) = changed.get(word) {
@@ -109,11 +109,11 @@ impl Ledger {
         self.lacks.extend(refused.into_iter().cloned());
     }
 
-    fn take_over(&mut self, changed: Vec<Named>, removed: &[Arc<str>]) {
+    fn take_over(&mut self, changed: Vec<NamedResource>, removed: &[Arc<str>]) {
         for name in removed {
             self.delivered.has.remove(name);
         }
-        for Named { name, resource } in changed {
+        for NamedResource { name, resource } in changed {
             // One that is asked for no more is forgotten.
             if self.given.contains_key(&name) {
                 self.delivered.has.insert(name, resource);

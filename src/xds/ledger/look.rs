@@ -6,7 +6,7 @@ use std::sync::Arc;
 use imbl::ordmap::DiffItem;
 
 use super::super::View;
-use super::{Ledger, Named};
+use super::{Ledger, NamedResource};
 use crate::model::mesh::resource::{Resource, ResourceType, Resources};
 
 /// Names that are looked up one by one whenever something changes.
@@ -19,7 +19,7 @@ pub(in crate::xds) struct Look {
     /// Names that are not there, and that the client was not told about.
     pub(in crate::xds) gone: BTreeSet<Arc<str>>,
     /// Equal bytes, made of other releases.
-    equal: Vec<Named>,
+    equal: Vec<NamedResource>,
     /// All that a wildcard shows.
     shown: Option<Resources>,
     /// All there is, where many names are asked for.
@@ -109,7 +109,7 @@ impl Ledger {
     fn compare(&self, name: &Arc<str>, resource: Arc<Resource>, look: &mut Look) {
         match self.given.get(name) {
             Some(given) if Arc::ptr_eq(given, &resource) => {}
-            Some(given) if !resource.differs(given) => look.equal.push(Named { name: name.clone(), resource }),
+            Some(given) if !resource.differs(given) => look.equal.push(NamedResource { name: name.clone(), resource }),
             _ => drop(look.changed.insert(name.clone(), resource)),
         }
     }
@@ -175,8 +175,8 @@ impl Ledger {
     }
 
     /// Takes over resources whose bytes the client was given already.
-    pub(in crate::xds) fn refresh(&mut self, equal: Vec<Named>) {
-        for Named { name, resource } in equal {
+    pub(in crate::xds) fn refresh(&mut self, equal: Vec<NamedResource>) {
+        for NamedResource { name, resource } in equal {
             if let Some(has) = self.delivered.has.get_mut(&name).filter(|has| !resource.differs(has)) {
                 *has = resource.clone();
             }
@@ -192,7 +192,7 @@ impl Look {
     }
 
     /// Takes what is equal out of it.
-    pub(in crate::xds) fn take_equal(&mut self) -> Vec<Named> {
+    pub(in crate::xds) fn take_equal(&mut self) -> Vec<NamedResource> {
         std::mem::take(&mut self.equal)
     }
 

@@ -16,7 +16,7 @@ use tokio::time::Instant;
 use super::subscription::{Changed, Subscription};
 use crate::model::mesh::resource::{Resource, ResourceType, Resources, Version};
 use crate::model::time::Timestamp;
-use crate::subscribers::streams::{Delivered, Refusal};
+use crate::subscribers::streams::{Delivered, ResourceRefusal};
 
 pub(super) use look::Look;
 use look::Seen;
@@ -58,7 +58,7 @@ pub(super) struct Ledger {
 
 /// Content of a response that is not answered yet.
 struct UnderWay {
-    changed: Vec<Named>,
+    changed: Vec<NamedResource>,
     removed: Vec<Arc<str>>,
     /// It has all that the client is to have.
     is_whole: bool,
@@ -68,7 +68,7 @@ struct UnderWay {
 
 /// A resource under the name that the client knows it by.
 #[derive(Clone, Debug)]
-pub(super) struct Named {
+pub(super) struct NamedResource {
     pub(super) name: Arc<str>,
     pub(super) resource: Arc<Resource>,
 }
@@ -76,7 +76,7 @@ pub(super) struct Named {
 /// Content of a response that is sent now.
 pub(super) struct Sending {
     pub(super) nonce: u64,
-    pub(super) changed: Vec<Named>,
+    pub(super) changed: Vec<NamedResource>,
     pub(super) gone: Vec<Arc<str>>,
     /// All that the client is given, if the response leaves nothing due.
     pub(super) given: Option<Resources>,
@@ -121,7 +121,8 @@ impl Ledger {
         }
         self.delivered.is_subscribed = !self.subscription.is_empty();
         self.delivered.given = self.given.clone();
-        let is_lacking = |refusal: &Arc<Refusal>| refusal.resources.keys().any(|name| self.lacks.contains(name));
+        let is_lacking =
+            |refusal: &Arc<ResourceRefusal>| refusal.resources.keys().any(|name| self.lacks.contains(name));
         self.delivered.refusals.retain(is_lacking);
         Some(&self.delivered)
     }
@@ -215,7 +216,7 @@ impl Ledger {
     }
 
     fn give(&mut self, sending: &Sending) {
-        for Named { name, resource } in &sending.changed {
+        for NamedResource { name, resource } in &sending.changed {
             self.owed.remove(name);
             self.absent.remove(name);
             self.index = self.index.max(resource.version.index);

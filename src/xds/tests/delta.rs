@@ -6,7 +6,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::super::View;
-use super::super::books::Fault;
+use super::super::books::StreamFault;
 use super::super::delta::Delta;
 use super::super::machine::Machine;
 use super::*;
@@ -348,7 +348,7 @@ fn an_index_that_a_client_names_is_the_newest_it_has_seen() {
     script.take(first.clone());
     assert_eq!(script.machine.named_index(&first), None, "later ones name what this stream sent");
     let no_type = script.machine.take(DeltaDiscoveryRequest::default(), &script.world, moment(script.now));
-    assert!(matches!(no_type, Err(Fault::Invalid(_))));
+    assert!(matches!(no_type, Err(StreamFault::Invalid(_))));
 }
 
 #[test]

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::super::books::{Event, Fault};
+use super::super::books::{Event, StreamFault};
 use super::super::machine::Machine;
 use super::super::sotw::Sotw;
 use super::*;
@@ -33,7 +33,7 @@ impl Script {
         Script::of(Dialect::Envoy, two_services())
     }
 
-    fn take(&mut self, request: DiscoveryRequest) -> Result<(), Fault> {
+    fn take(&mut self, request: DiscoveryRequest) -> Result<(), StreamFault> {
         self.machine.take(request, &self.world, moment(self.now))
     }
 
@@ -295,7 +295,7 @@ fn types_that_are_not_served_get_nothing_and_none_ends_the_stream() {
     }
     assert!(script.responses().len() < limits::XDS_UNKNOWN_TYPES_MAX);
     let empty = script.take(DiscoveryRequest::default());
-    assert!(matches!(empty, Err(Fault::Invalid(_))));
+    assert!(matches!(empty, Err(StreamFault::Invalid(_))));
 }
 
 #[test]
@@ -309,9 +309,9 @@ fn too_many_names_end_the_stream() {
     let mut script = Script::envoy();
     assert_eq!(script.take(request(EDS, many(limits::XDS_NAMES_MAX))), Ok(()));
     let one_more = script.take(request(RDS, many(1)));
-    assert!(matches!(one_more, Err(Fault::TooMany(_))), "{one_more:?}");
+    assert!(matches!(one_more, Err(StreamFault::TooMany(_))), "{one_more:?}");
     let long = script.take(request(LDS, vec!["x".repeat(limits::XDS_NAMES_BYTES_MAX + 1)]));
-    assert!(matches!(long, Err(Fault::TooMany(_))));
+    assert!(matches!(long, Err(StreamFault::TooMany(_))));
 }
 
 #[test]

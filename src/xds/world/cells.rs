@@ -14,7 +14,7 @@ use crate::model::rule::matching::ALL;
 use crate::xds::build::{self, Reads, Site, Unit, UnitKey, UnitKind};
 use crate::xds::client::Place;
 use crate::xds::names::ServiceName;
-use crate::xds::questions::{Answer, Answered, Question, Questions};
+use crate::xds::questions::{Answered, ClientAnswer, Question, Questions};
 
 /// Units that are kept for each service and alias, and beside them: places of callers are for the clients to say.
 const UNITS_PER_NAME: usize = 12;
@@ -135,7 +135,7 @@ impl Cells {
         is_there && (!has_place(key) || self.cells.contains_key(key) || places() < PLACES_MAX)
     }
 
-    fn keep(&mut self, key: &UnitKey, asked: &[(Question, Answer)], reads: Reads, unit: &Arc<Unit>) {
+    fn keep(&mut self, key: &UnitKey, asked: &[(Question, ClientAnswer)], reads: Reads, unit: &Arc<Unit>) {
         self.make_room();
         for name in reads.keys() {
             self.readers.entry(name.clone()).or_default().insert(key.clone());

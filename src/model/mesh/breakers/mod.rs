@@ -233,7 +233,7 @@ pub fn warnings(body: &CircuitBreaker) -> Vec<Warning> {
     }
     let mut is_first_rate = true;
     for (index, block) in body.blocks().iter().enumerate() {
-        let place = Place { is_old: body.block_configs.is_empty(), index };
+        let place = BlockPlace { is_old: body.block_configs.is_empty(), index };
         of_errors(block, place, &mut found);
         of_triggers(block, place, &mut is_first_rate, &mut found);
     }
@@ -243,18 +243,18 @@ pub fn warnings(body: &CircuitBreaker) -> Vec<Warning> {
 
 /// Place of a block in its rule.
 #[derive(Clone, Copy)]
-struct Place {
+struct BlockPlace {
     is_old: bool,
     index: usize,
 }
 
-impl Place {
+impl BlockPlace {
     fn of(self, old: &str, new: &str, index: usize) -> String {
         if self.is_old { format!("{old}[{index}]") } else { format!("block_configs[{}].{new}[{index}]", self.index) }
     }
 }
 
-fn of_errors(block: &Block<'_>, place: Place, found: &mut Vec<Warning>) {
+fn of_errors(block: &Block<'_>, place: BlockPlace, found: &mut Vec<Warning>) {
     let is_left_out = |dialect| reading(block, dialect) == Reading::Nothing;
     for (index, error) in block.error_conditions.iter().enumerate() {
         let place = place.of("error_conditions", "error_conditions", index);
@@ -269,7 +269,7 @@ fn of_errors(block: &Block<'_>, place: Place, found: &mut Vec<Warning>) {
     }
 }
 
-fn of_triggers(block: &Block<'_>, place: Place, is_first_rate: &mut bool, found: &mut Vec<Warning>) {
+fn of_triggers(block: &Block<'_>, place: BlockPlace, is_first_rate: &mut bool, found: &mut Vec<Warning>) {
     for (index, trigger) in block.trigger_conditions.iter().enumerate() {
         let place = place.of("trigger_condition", "trigger_conditions", index);
         let not_carried = |what: &str| Warning::left_out(15, EVERY_CLIENT, format!("{place}: {what}"));

@@ -28,18 +28,18 @@ use test::Test;
 
 /// A condition of a rule, whatever its family.
 #[derive(Clone, Copy, Debug)]
-pub struct Asked<'a> {
+pub struct AskedCondition<'a> {
     pub kind: ArgumentType,
     pub key: &'a str,
     pub value: Option<&'a MatchString>,
 }
 
-impl<'a, T> From<&'a Argument<T>> for Asked<'a>
+impl<'a, T> From<&'a Argument<T>> for AskedCondition<'a>
 where
     T: Default + Copy + Into<ArgumentType>,
 {
     fn from(argument: &'a Argument<T>) -> Self {
-        Asked { kind: argument.kind.into(), key: &argument.key, value: argument.value.as_ref() }
+        AskedCondition { kind: argument.kind.into(), key: &argument.key, value: argument.value.as_ref() }
     }
 }
 
@@ -101,7 +101,12 @@ const METHOD_HEADER: &str = ":method";
 
 /// Ways of a condition at `place` of a rule; the warning if it cannot be carried. `is_path_taken` says that another
 /// condition of the same route is on the path.
-pub fn carried<'a>(asked: Asked<'a>, place: &str, is_path_taken: bool, to: Abilities) -> Result<Ways<'a>, Warning> {
+pub fn carried<'a>(
+    asked: AskedCondition<'a>,
+    place: &str,
+    is_path_taken: bool,
+    to: Abilities,
+) -> Result<Ways<'a>, Warning> {
     if let Some(never) = unknown_part(asked, place, to.dialect) {
         return Ok(never);
     }
@@ -137,7 +142,7 @@ pub fn no_caller(place: &str, is_left_out: bool) -> Warning {
 }
 
 /// A condition that never holds, as requests of the dialect have no such part.
-fn unknown_part<'a>(asked: Asked<'_>, place: &str, dialect: Dialect) -> Option<Ways<'a>> {
+fn unknown_part<'a>(asked: AskedCondition<'_>, place: &str, dialect: Dialect) -> Option<Ways<'a>> {
     let never = |dialects, who: &str, part: &str| {
         let text = format!("{place}: {who} no {part}: this never holds there");
         Some(Ways::never_as(Warning::left_out(4, dialects, text)))
@@ -163,7 +168,7 @@ fn is_hidden_from_grpc(name: &str) -> bool {
     (name.starts_with(':') && name != PATH_HEADER) || name == "user-agent" || name.ends_with("-bin")
 }
 
-fn on_caller(asked: Asked<'_>) -> Option<CallerCondition<'_>> {
+fn on_caller(asked: AskedCondition<'_>) -> Option<CallerCondition<'_>> {
     match asked.kind {
         ArgumentType::CallerIp => Some(CallerCondition::Ip(asked.value)),
         ArgumentType::CallerService => Some(CallerCondition::Service { namespace: asked.key, condition: asked.value }),
@@ -190,7 +195,7 @@ fn refused(obstacle: Obstacle, place: &str, limit: usize) -> Warning {
 }
 
 /// True if name or value have characters that are sent encoded.
-fn compares_encoded(asked: Asked<'_>) -> bool {
+fn compares_encoded(asked: AskedCondition<'_>) -> bool {
     let is_encoded = |character: char| !character.is_ascii_alphanumeric() && !"-._~".contains(character);
     let in_value = match Test::of(asked.value) {
         Ok(Test::AnyOf(words) | Test::NoneOf(words)) => words.iter().any(|word| word.contains(is_encoded)),
@@ -201,7 +206,7 @@ fn compares_encoded(asked: Asked<'_>) -> bool {
 }
 
 /// Clients compare numbers up to 2^63-2 alone.
-fn cut_range(asked: Asked<'_>, place: &str) -> Option<Warning> {
+fn cut_range(asked: AskedCondition<'_>, place: &str) -> Option<Warning> {
     let by_number = matches!(asked.kind, ArgumentType::Header);
     match Test::of(asked.value) {
         Ok(Test::Within(_, high)) if by_number && high >= i64::MAX.unsigned_abs() => {
@@ -220,7 +225,7 @@ struct Writer {
 }
 
 impl Writer {
-    fn ways<'a>(&self, asked: Asked<'a>, test: Test<'a>) -> Found<'a> {
+    fn ways<'a>(&self, asked: AskedCondition<'a>, test: Test<'a>) -> Found<'a> {
         match asked.kind {
             ArgumentType::Header => self.on_header(&asked.key.to_ascii_lowercase(), &test),
             ArgumentType::Path => self.on_path(&test),

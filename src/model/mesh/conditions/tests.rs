@@ -36,7 +36,7 @@ fn argument(json: &Value) -> Argument<ArgumentType> {
 /// Ways with their warnings, as `a & b | c W4`.
 fn ways(json: &Value, is_path_taken: bool, to: Abilities) -> String {
     let argument = argument(json);
-    match carried(Asked::from(&argument), "R", is_path_taken, to) {
+    match carried(AskedCondition::from(&argument), "R", is_path_taken, to) {
         Err(warning) => format!("refused W{}", warning.number),
         Ok(found) => {
             let way = |way: &Vec<Condition<'_>>| match way.as_slice() {

@@ -14,7 +14,7 @@ const RESERVED: &str = "host";
 
 /// The answer of a proxy to whatever goes over a limit.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Answer {
+pub struct LimitAnswer {
     /// From 400 on, and one that proxies know.
     pub status: u16,
     pub headers: Vec<(String, String)>,
@@ -22,13 +22,13 @@ pub struct Answer {
     asked: Option<CustomResponse>,
 }
 
-impl Default for Answer {
+impl Default for LimitAnswer {
     fn default() -> Self {
-        Answer { status: TOO_MANY_REQUESTS, headers: Vec::new(), asked: None }
+        LimitAnswer { status: TOO_MANY_REQUESTS, headers: Vec::new(), asked: None }
     }
 }
 
-impl Answer {
+impl LimitAnswer {
     /// Takes the answer of a limit, unless there is one already.
     pub(super) fn take(&mut self, trigger: &LimitTrigger, place: &str, warnings: &mut Vec<Warning>) {
         let Some(asked) = &trigger.custom_response else { return };

@@ -26,7 +26,7 @@ use crate::model::rule::rate_limit::{LimitTrigger, LimitType, RateLimit, Resourc
 use crate::model::rule::{Body, Rule};
 use crate::model::wire::Span;
 
-pub use answer::Answer;
+pub use answer::LimitAnswer;
 pub use counted::Counted;
 pub use ways::{Addresses, Way};
 
@@ -37,11 +37,11 @@ const REFUSING: &str = "REJECT";
 
 /// Limits of a service.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Plan {
+pub struct LimitPlan {
     pub limits: Vec<Limit>,
     /// Limits of requests under way.
     pub concurrency: Vec<Amount>,
-    pub answer: Answer,
+    pub answer: LimitAnswer,
 }
 
 /// Requests that are counted, and how many of them are too many.
@@ -82,29 +82,29 @@ impl Amount {
 }
 
 /// Limits of the rules that are switched on, in their order.
-pub fn plan(rules: &[&Rule], to: Abilities) -> Plan {
-    let mut planner = Planner::new(to);
+pub fn plan(rules: &[&Rule], to: Abilities) -> LimitPlan {
+    let mut planner = LimitPlanner::new(to);
     rules.iter().filter(|rule| rule.enable).for_each(|rule| planner.add(rule));
     planner.plan
 }
 
 /// Warnings of a rule, switched on or not, for proxies with these abilities.
 pub fn warnings(rule: &Rule, to: Abilities) -> Vec<Warning> {
-    let mut planner = Planner::new(to);
+    let mut planner = LimitPlanner::new(to);
     planner.add(rule);
     planner.warnings.push(Warning::left_out(16, GRPC, "rate limits do not reach gRPC clients without a proxy"));
     planner.warnings
 }
 
-struct Planner {
+struct LimitPlanner {
     to: Abilities,
-    plan: Plan,
+    plan: LimitPlan,
     warnings: Vec<Warning>,
 }
 
-impl Planner {
+impl LimitPlanner {
     fn new(to: Abilities) -> Self {
-        Planner { to, plan: Plan::default(), warnings: Vec::new() }
+        LimitPlanner { to, plan: LimitPlan::default(), warnings: Vec::new() }
     }
 
     fn add(&mut self, rule: &Rule) {
@@ -158,7 +158,7 @@ impl Planner {
             self.warnings.push(Warning::approximate(11, ENVOY, text));
         }
         self.plan.answer.take(trigger, place, &mut self.warnings);
-        let ways::Asked { ways, queries, addresses } = asked;
+        let ways::AskedWays { ways, queries, addresses } = asked;
         let key = format!("{rule_id}/{index}");
         self.plan.limits.push(Limit { key, ways, queries, addresses, counted, periods });
         Ok(())

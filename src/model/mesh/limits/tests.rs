@@ -29,7 +29,7 @@ fn argument(kind: &str, key: &str, how: &str, value: &str) -> Value {
     json!({ "type": kind, "key": key, "value": { "type": how, "value": value } })
 }
 
-fn planned(rule: &Rule) -> Plan {
+fn planned(rule: &Rule) -> LimitPlan {
     plan(&[rule], SIDECAR)
 }
 
@@ -294,5 +294,5 @@ fn every_limit_has_a_key_and_rules_that_are_off_have_none() {
     let keys: Vec<(&str, usize)> = plan.limits.iter().map(|limit| (limit.key.as_str(), limit.periods.len())).collect();
     assert_eq!(keys, [("r/0", 2), ("r/1", 1)]);
     rule.enable = false;
-    assert_eq!(planned(&rule), Plan::default());
+    assert_eq!(planned(&rule), LimitPlan::default());
 }

@@ -2,7 +2,7 @@
 
 use super::counted::admits_many;
 use super::not_carried;
-use crate::model::mesh::conditions::{Asked as AskedCondition, Condition, Ways, carried};
+use crate::model::mesh::conditions::{AskedCondition, Condition, Ways, carried};
 use crate::model::mesh::plan::{Abilities, CallerCondition, PartMatch, TextMatch};
 use crate::model::mesh::warning::{ENVOY, Warning};
 use crate::model::rule::matching::{ALL, MatchString, MatchType, ValueType};
@@ -32,7 +32,7 @@ pub enum Addresses {
 
 /// Conditions of a limit.
 #[derive(Debug, PartialEq)]
-pub(super) struct Asked {
+pub(super) struct AskedWays {
     pub ways: Vec<Way>,
     pub queries: Vec<Vec<PartMatch>>,
     pub addresses: Addresses,
@@ -44,9 +44,9 @@ pub(super) fn of(
     place: &str,
     to: Abilities,
     warnings: &mut Vec<Warning>,
-) -> Result<Option<Asked>, Warning> {
+) -> Result<Option<AskedWays>, Warning> {
     let ways = of_apis(trigger, place, to, warnings)?;
-    let mut asked = Asked { ways, queries: vec![Vec::new()], addresses: Addresses::Every };
+    let mut asked = AskedWays { ways, queries: vec![Vec::new()], addresses: Addresses::Every };
     for (index, argument) in trigger.arguments.iter().enumerate() {
         let place = format!("{place}.arguments[{index}]");
         if argument.kind == LimitArgumentType::CallerIp {
@@ -168,7 +168,7 @@ fn is_plain(value: &TextMatch) -> bool {
     matches!(value, TextMatch::Present | TextMatch::Exact(_) | TextMatch::Expression(_))
 }
 
-impl Asked {
+impl AskedWays {
     fn add(&mut self, found: Ways<'_>, place: &str, warnings: &mut Vec<Warning>) -> Result<(), Warning> {
         warnings.extend(found.warnings.into_iter().map(for_proxies));
         let ways = found.any_of.into_iter().map(|way| Split::of(way, place)).collect::<Result<Vec<_>, _>>()?;

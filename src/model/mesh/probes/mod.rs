@@ -36,7 +36,7 @@ const METHODS_WITH_BODY: [&str; 4] = ["POST", "PUT", "PATCH", "OPTIONS"];
 
 /// Probe of the instances of a service.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Plan {
+pub struct ProbePlan {
     pub probe: Option<Probe>,
 }
 
@@ -73,8 +73,8 @@ pub struct HttpCheck {
 }
 
 /// The first probe of the rules that are switched on that can be carried.
-pub fn plan(rules: &[&Rule]) -> Plan {
-    let mut planner = Planner::default();
+pub fn plan(rules: &[&Rule]) -> ProbePlan {
+    let mut planner = ProbePlanner::default();
     for rule in rules.iter().filter(|rule| rule.enable) {
         planner.add(rule);
     }
@@ -83,7 +83,7 @@ pub fn plan(rules: &[&Rule]) -> Plan {
 
 /// Warnings of a rule, switched on or not.
 pub fn warnings(rule: &Rule) -> Vec<Warning> {
-    let mut planner = Planner::default();
+    let mut planner = ProbePlanner::default();
     planner.add(rule);
     planner.warnings.push(Warning::left_out(21, GRPC, "gRPC clients send no probes: they see health as registered"));
     planner.warnings
@@ -97,12 +97,12 @@ pub fn load(place: &str, interval_s: u32, proxies: u64, instances: u64) -> Optio
 }
 
 #[derive(Default)]
-struct Planner {
-    plan: Plan,
+struct ProbePlanner {
+    plan: ProbePlan,
     warnings: Vec<Warning>,
 }
 
-impl Planner {
+impl ProbePlanner {
     fn add(&mut self, rule: &Rule) {
         let seen = match rule.as_clients_see() {
             Cow::Borrowed(rule) => Cow::Borrowed(&rule.body),

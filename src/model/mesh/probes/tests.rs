@@ -114,8 +114,8 @@ fn rules_that_are_off_probe_nothing_and_flat_ones_do() {
     assert!(plan(&[&rule(flat.clone())]).probe.is_some());
     let mut off = rule(flat);
     off.enable = false;
-    assert_eq!(plan(&[&off]), Plan::default());
-    assert_eq!(plan(&[&probes(json!([{ "protocol": "TCP", "disable": true }]))]), Plan::default());
+    assert_eq!(plan(&[&off]), ProbePlan::default());
+    assert_eq!(plan(&[&probes(json!([{ "protocol": "TCP", "disable": true }]))]), ProbePlan::default());
 }
 
 #[test]

@@ -15,8 +15,8 @@
 
 mod groups;
 
-use super::conditions::{self, Asked, Condition, Ways};
-use super::plan::{Abilities, CallerCondition, Denominator, Fraction, Plan, PlannedRoute};
+use super::conditions::{self, AskedCondition, Condition, Ways};
+use super::plan::{Abilities, CallerCondition, Denominator, Fraction, PlannedRoute, RoutePlan};
 use super::warning::{ENVOY, EVERY_CLIENT, Warning};
 use crate::model::rule::matching::ALL;
 use crate::model::rule::routing::{CustomRouteRule, RoutePolicy, Routing, TrafficMatchMode};
@@ -33,8 +33,8 @@ const ALTERNATIVES_MAX: usize = 1000;
 const PERCENT_ALL: u32 = 100;
 
 /// Routes of the custom routes among the rules, which are in the order of their priorities, for calls of a service.
-pub fn plan<'a>(rules: &[&'a Rule], called: &ServiceKey, to: Abilities) -> Plan<'a> {
-    let mut plan = Plan::default();
+pub fn plan<'a>(rules: &[&'a Rule], called: &ServiceKey, to: Abilities) -> RoutePlan<'a> {
+    let mut plan = RoutePlan::default();
     for (index, rule) in rules.iter().enumerate().filter(|(_, rule)| rule.enable) {
         add(&mut plan, index, rule, called, to);
     }
@@ -42,7 +42,7 @@ pub fn plan<'a>(rules: &[&'a Rule], called: &ServiceKey, to: Abilities) -> Plan<
 }
 
 /// Adds the routes of a rule as if it were switched on.
-pub(super) fn add<'a>(plan: &mut Plan<'a>, index: usize, rule: &'a Rule, called: &ServiceKey, to: Abilities) {
+pub(super) fn add<'a>(plan: &mut RoutePlan<'a>, index: usize, rule: &'a Rule, called: &ServiceKey, to: Abilities) {
     let Body::Routing(body) = &rule.body else { return };
     if body.route_policy != RoutePolicy::Rule {
         return;
@@ -52,11 +52,11 @@ pub(super) fn add<'a>(plan: &mut Plan<'a>, index: usize, rule: &'a Rule, called:
     if callee.as_ref().is_some_and(|callee| !callee.covers(&called.namespace, &called.service)) {
         return;
     }
-    let planner = Planner { rule, index, called, has_callee: callee.is_some(), to };
+    let planner = RoutePlanner { rule, index, called, has_callee: callee.is_some(), to };
     planner.add(body, plan);
 }
 
-struct Planner<'a, 'c> {
+struct RoutePlanner<'a, 'c> {
     rule: &'a Rule,
     index: usize,
     called: &'c ServiceKey,
@@ -67,8 +67,8 @@ struct Planner<'a, 'c> {
 /// Ways of a sub-rule, each with the condition that it is of; of all of them under AND.
 type SubRuleWays<'a> = Vec<(Option<usize>, Vec<Condition<'a>>)>;
 
-impl<'a> Planner<'a, '_> {
-    fn add(&self, body: &'a Routing, plan: &mut Plan<'a>) {
+impl<'a> RoutePlanner<'a, '_> {
+    fn add(&self, body: &'a Routing, plan: &mut RoutePlan<'a>) {
         let caller = match self.caller(body) {
             Ok(caller) => caller,
             Err(warning) => return plan.warnings.push(warning),
@@ -151,7 +151,7 @@ impl<'a> Planner<'a, '_> {
         let mut is_path_taken = false;
         for (index, argument) in route.arguments.arguments.iter().enumerate() {
             let place = format!("{place}.arguments[{index}]");
-            let ways = conditions::carried(Asked::from(argument), &place, is_path_taken, self.to)?;
+            let ways = conditions::carried(AskedCondition::from(argument), &place, is_path_taken, self.to)?;
             let is_on_path = ways.any_of.iter().flatten().any(|part| matches!(part, Condition::Path(_)));
             is_path_taken |= mode == TrafficMatchMode::And && is_on_path;
             found.push(ways);

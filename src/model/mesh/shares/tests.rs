@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::*;
-use crate::model::mesh::plan::{Abilities, Plan};
+use crate::model::mesh::plan::{Abilities, RoutePlan};
 use crate::model::mesh::routing::plan;
 use crate::model::mesh::testing;
 use crate::model::rule::traffic::ServiceKey;
@@ -18,7 +18,7 @@ fn rule(sub_rules: &Value) -> Rule {
     )
 }
 
-fn planned(rule: &Rule, dialect: Dialect) -> Plan<'_> {
+fn planned(rule: &Rule, dialect: Dialect) -> RoutePlan<'_> {
     let called = ServiceKey { namespace: "shop".into(), service: "order".into() };
     let mut plan = plan(&[rule], &called, Abilities { dialect, is_gateway: false, takes_large_expressions: false });
     let warnings = settle_shares(&mut plan.routes, dialect);
@@ -40,12 +40,12 @@ fn header(name: &str, value: &str) -> Value {
     json!({ "type": "HEADER", "key": name, "value": { "value": value } })
 }
 
-fn fractions(plan: &Plan<'_>) -> Vec<String> {
+fn fractions(plan: &RoutePlan<'_>) -> Vec<String> {
     let shown = |fraction: Fraction| format!("{}/{}", fraction.numerator, fraction.denominator.count());
     plan.routes.iter().map(|route| route.fraction.map_or("all".into(), shown)).collect()
 }
 
-fn numbers(plan: &Plan<'_>) -> Vec<u8> {
+fn numbers(plan: &RoutePlan<'_>) -> Vec<u8> {
     plan.warnings.iter().map(|warning| warning.number).collect()
 }
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::Dialect;
-use super::plan::{Abilities, Plan};
+use super::plan::{Abilities, RoutePlan};
 use super::warning::Warning;
 use super::{breakers, limits, probes, routing};
 use crate::model::rule::routing::{RoutePolicy, Routing};
@@ -44,8 +44,8 @@ fn of_routing(rule: &Rule, called: &ServiceKey) -> Vec<Warning> {
     warnings(SIDECAR).chain(warnings(WITHOUT_PROXY)).chain(of_gateway).collect()
 }
 
-fn planned<'a>(rule: &'a Rule, called: &ServiceKey, to: Abilities) -> Plan<'a> {
-    let mut plan = Plan::default();
+fn planned<'a>(rule: &'a Rule, called: &ServiceKey, to: Abilities) -> RoutePlan<'a> {
+    let mut plan = RoutePlan::default();
     routing::add(&mut plan, 0, rule, called, to);
     plan
 }

@@ -10,7 +10,7 @@
 mod descriptors;
 
 use crate::model::instance::Instance;
-use crate::model::mesh::limits::{Answer, COUNTERS_MAX, Plan};
+use crate::model::mesh::limits::{COUNTERS_MAX, LimitAnswer, LimitPlan};
 use crate::proto::Any;
 use crate::proto::envoy::config::cluster::v3::{CircuitBreakers, circuit_breakers};
 use crate::proto::envoy::config::core::v3::{RoutingPriority, RuntimeFractionalPercent};
@@ -43,7 +43,7 @@ pub(super) fn sharers<'a>(instances: impl IntoIterator<Item = &'a Instance>) -> 
 }
 
 /// Has the limits of a service kept in its virtual host.
-pub(super) fn apply(plan: &Plan, sharers: u32, host: &mut VirtualHost) {
+pub(super) fn apply(plan: &LimitPlan, sharers: u32, host: &mut VirtualHost) {
     if plan.limits.is_empty() {
         return;
     }
@@ -52,7 +52,7 @@ pub(super) fn apply(plan: &Plan, sharers: u32, host: &mut VirtualHost) {
 }
 
 /// Limits of the cluster that a proxy has for the service beside it: of requests under way.
-pub(super) fn circuit_breakers(plan: &Plan, sharers: u32) -> CircuitBreakers {
+pub(super) fn circuit_breakers(plan: &LimitPlan, sharers: u32) -> CircuitBreakers {
     let lowest = plan.concurrency.iter().map(|amount| amount.share(sharers)).min();
     let thresholds = circuit_breakers::Thresholds {
         priority: RoutingPriority::Default.into(),
@@ -64,8 +64,8 @@ pub(super) fn circuit_breakers(plan: &Plan, sharers: u32) -> CircuitBreakers {
     CircuitBreakers { thresholds: vec![thresholds] }
 }
 
-fn local_rate_limit(plan: &Plan, sharers: u32) -> LocalRateLimit {
-    let Answer { status, headers, .. } = &plan.answer;
+fn local_rate_limit(plan: &LimitPlan, sharers: u32) -> LocalRateLimit {
+    let LimitAnswer { status, headers, .. } = &plan.answer;
     let mut message = LocalRateLimit {
         stat_prefix: STAT_PREFIX.to_owned(),
         status: Some(HttpStatus { code: (*status).into() }),

@@ -30,13 +30,13 @@ fn rule(kind: &str, triggers: &Value) -> Rule {
     draft.rule("r".into(), String::new(), created, Level::NEWEST).expect("a rule")
 }
 
-fn planned(kind: &str, triggers: &Value) -> Plan {
+fn planned(kind: &str, triggers: &Value) -> LimitPlan {
     let sidecar = Abilities { dialect: Dialect::Envoy, is_gateway: false, takes_large_expressions: false };
     limits::plan(&[&rule(kind, triggers)], sidecar)
 }
 
 /// The configuration of a virtual host, as it is sent.
-fn sent(plan: &Plan, sharers: u32) -> LocalRateLimit {
+fn sent(plan: &LimitPlan, sharers: u32) -> LocalRateLimit {
     let mut host = VirtualHost::default();
     apply(plan, sharers, &mut host);
     let decoded = VirtualHost::decode(host.encode_to_vec().as_slice()).expect("a virtual host");
@@ -315,7 +315,7 @@ fn a_listener_has_the_filter_without_a_limit() {
     let message = LocalRateLimit::decode(config.value).expect("a configuration of the filter");
     assert_eq!(message, LocalRateLimit { stat_prefix: "inbound".into(), ..Default::default() });
     let mut host = VirtualHost::default();
-    apply(&Plan::default(), 1, &mut host);
+    apply(&LimitPlan::default(), 1, &mut host);
     assert_eq!(host, VirtualHost::default());
 }
 

@@ -2,7 +2,7 @@
 
 use prost_types::Duration;
 
-use crate::model::mesh::probes::{Check, HttpCheck, Plan, Probe};
+use crate::model::mesh::probes::{Check, HttpCheck, Probe, ProbePlan};
 use crate::proto::envoy::config::cluster::v3::Cluster;
 use crate::proto::envoy::config::core::v3 as core;
 use crate::proto::envoy::config::core::v3::health_check::{HealthChecker, HttpHealthCheck, Payload, TcpHealthCheck};
@@ -16,14 +16,14 @@ const HEALTHY_AFTER: u32 = 1;
 const GOOD: Int64Range = Int64Range { start: 200, end: 400 };
 
 /// Has the instances of a cluster probed. `host` is the name that requests are sent to where a rule gives none.
-pub(super) fn apply(plan: &Plan, host: &str, is_http2: bool, cluster: &mut Cluster) {
+pub(super) fn apply(plan: &ProbePlan, host: &str, is_http2: bool, cluster: &mut Cluster) {
     cluster.health_checks = plan.probe.iter().map(|probe| health_check(probe, host, is_http2)).collect();
     // Else an instance that is gone stays until a probe of it fails.
     cluster.ignore_health_on_host_removal = true;
 }
 
 /// The port of an endpoint that is probed; none for its own.
-pub(super) fn endpoint_config(plan: &Plan) -> Option<HealthCheckConfig> {
+pub(super) fn endpoint_config(plan: &ProbePlan) -> Option<HealthCheckConfig> {
     let port = plan.probe.as_ref()?.port?;
     Some(HealthCheckConfig { port_value: port.into() })
 }

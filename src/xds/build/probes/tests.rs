@@ -2,12 +2,12 @@ use prost::Message;
 
 use super::*;
 
-fn plan(check: Check) -> Plan {
-    Plan { probe: Some(Probe { port: Some(81), interval_s: 5, timeout_s: 1, check }) }
+fn plan(check: Check) -> ProbePlan {
+    ProbePlan { probe: Some(Probe { port: Some(81), interval_s: 5, timeout_s: 1, check }) }
 }
 
 /// The only probe of a cluster, as it is sent.
-fn sent(plan: &Plan, is_http2: bool) -> core::HealthCheck {
+fn sent(plan: &ProbePlan, is_http2: bool) -> core::HealthCheck {
     let mut cluster = Cluster::default();
     apply(plan, "pay.shop", is_http2, &mut cluster);
     assert!(cluster.ignore_health_on_host_removal);
@@ -59,10 +59,10 @@ fn tcp_probes_are_bytes() {
 fn a_port_of_its_own_is_that_of_the_endpoints() {
     let probing = |port: Option<u16>| {
         let check = Check::Tcp { send: String::new(), receive: None };
-        let plan = Plan { probe: Some(Probe { port, interval_s: 5, timeout_s: 1, check }) };
+        let plan = ProbePlan { probe: Some(Probe { port, interval_s: 5, timeout_s: 1, check }) };
         endpoint_config(&plan).map(|config| config.port_value)
     };
     assert_eq!(probing(Some(81)), Some(81));
     assert_eq!(probing(None), None);
-    assert_eq!(endpoint_config(&Plan::default()), None);
+    assert_eq!(endpoint_config(&ProbePlan::default()), None);
 }

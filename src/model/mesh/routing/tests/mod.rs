@@ -130,7 +130,7 @@ fn ends_decide_whom_a_rule_is_for() {
     let [CallerCondition::Is { is_met_by_unknown, .. }] = plan.routes[0].caller.as_slice() else { panic!("a caller") };
     assert!(is_met_by_unknown);
     let off = Rule { enable: false, ..rule.clone() };
-    assert_eq!(super::plan(&[&off], &called(), ENVOY_CLIENT), Plan::default());
+    assert_eq!(super::plan(&[&off], &called(), ENVOY_CLIENT), RoutePlan::default());
 }
 
 /// Groups of a route as `name service rank weight`.
