@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 const FILE_LINES_MAX: usize = 450;
 const LINE_CHARS_MAX: usize = 120;
 /// Names of types that three files or more declare, at most. The number goes down only.
-const NAMES_DECLARED_THRICE_MAX: usize = 20;
+const NAMES_DECLARED_THRICE_MAX: usize = 3;
 
 /// Words of a clause. No doc comment and no heading opens with one: a noun phrase or a verb says what it is about.
 const CLAUSE_WORDS: [&str; 10] = ["What", "Who", "Whom", "Whose", "How", "Whether", "Where", "Why", "Which", "When"];
