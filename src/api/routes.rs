@@ -5,7 +5,7 @@ use axum::handler::Handler;
 use axum::http::Method;
 use axum::routing::{MethodFilter, MethodRouter, on};
 
-use super::admin::{audit, backup, cluster, health, resealing, settings, webhooks, xds};
+use super::admin::{audit, backup, cluster, health, policies, requests, resealing, settings, webhooks, xds};
 use super::auth::{access_keys, login, oneself, tokens, users};
 use super::config::{bundles, diff, encryption, files, groups, releases, subscribers, templates};
 use super::http::route::{self, Access, METRICS, Terms};
@@ -224,6 +224,16 @@ fn fixed_routes() -> Vec<Route> {
         whole(Operate, POST, "/admin/v1/webhooks", webhooks::create, webhooks::CREATE),
         whole(Operate, PUT, "/admin/v1/webhooks", webhooks::update, webhooks::UPDATE),
         whole(Operate, POST, "/admin/v1/webhooks/delete", webhooks::delete, webhooks::DELETE),
+        whole(Manage, GET, "/admin/v1/policies", policies::list, policies::LIST),
+        whole(Manage, POST, "/admin/v1/policies", policies::create, policies::CREATE),
+        whole(Manage, PUT, "/admin/v1/policies", policies::update, policies::UPDATE),
+        whole(Manage, POST, "/admin/v1/policies/delete", policies::delete, policies::DELETE),
+        guarded(GET, "/admin/v1/requests", requests::list, requests::LIST),
+        guarded(GET, "/admin/v1/requests/diff", requests::diff, requests::DIFF),
+        guarded(POST, "/admin/v1/requests/approve", requests::approve, requests::APPROVE),
+        guarded(POST, "/admin/v1/requests/refuse", requests::refuse, requests::REFUSE),
+        guarded(POST, "/admin/v1/requests/withdraw", requests::withdraw, requests::WITHDRAW),
+        guarded(POST, "/admin/v1/requests/run", requests::run, requests::RUN),
         whole(Operate, GET, "/admin/v1/xds/clients", xds::clients, xds::CLIENTS),
         whole(Operate, GET, "/admin/v1/xds/dump", xds::dump, xds::DUMP),
         whole(Manage, POST, "/admin/v1/datakey/reseal", resealing::reseal, resealing::RESEAL),

@@ -53,6 +53,8 @@ pub(crate) fn check(bench: &Bench) {
         ("history", one.history == other.history),
         ("trail", one.trail == other.trail),
         ("webhooks", one.webhooks == other.webhooks),
+        ("policies", one.policies == other.policies),
+        ("approvals", one.approvals == other.approvals),
         ("requests", one.requests == other.requests),
     ];
     let unequal: Vec<_> = parts.iter().filter(|(_, is_equal)| !is_equal).map(|(part, _)| part).collect();

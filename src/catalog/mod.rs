@@ -16,6 +16,7 @@ pub mod access;
 pub mod access_keys;
 pub mod aliases;
 mod apply;
+pub mod approvals;
 pub mod audit;
 pub mod configs;
 mod counts;
@@ -26,6 +27,7 @@ mod index;
 pub mod instances;
 pub mod namespaces;
 pub mod nodes;
+pub mod policies;
 pub mod rules;
 pub mod services;
 mod settings;
@@ -49,10 +51,12 @@ use crate::format::level::Level;
 use crate::model::access::{Token, User};
 use crate::model::access_key::AccessKey;
 use crate::model::alias::ServiceAlias;
+use crate::model::approval::ApprovalRequest;
 use crate::model::config_file::{ConfigFile, ConfigGroup, ConfigRelease};
 use crate::model::config_template::ConfigTemplate;
 use crate::model::instance::Instance;
 use crate::model::namespace::Namespace;
+use crate::model::policy::Policy;
 use crate::model::rule::Rule;
 use crate::model::rule::release::RuleRelease;
 use crate::model::service::Service;
@@ -64,6 +68,7 @@ use access::Access;
 use access_keys::AccessKeys;
 use aliases::{Aliases, Cl5Counter};
 use apply::idempotency::{Requests, SeenRequest};
+use approvals::Approvals;
 use audit::{AuditRow, Trail};
 use configs::Configs;
 use configs::contents::StoredContent;
@@ -72,6 +77,7 @@ use history::{History, HistoryRow};
 use instances::Instances;
 use namespaces::Namespaces;
 use nodes::{Cluster, NodeRecord, Nodes};
+use policies::Policies;
 use rules::Rules;
 use services::Services;
 use templates::Templates;
@@ -106,6 +112,8 @@ pub struct Catalog {
     pub templates: Templates,
     pub trail: Trail,
     pub webhooks: Webhooks,
+    pub policies: Policies,
+    pub approvals: Approvals,
     requests: Requests,
 }
 
@@ -177,6 +185,8 @@ tables! { |catalog, value|
     24 ConfigTemplate "config_templates" ConfigTemplate  => catalog.templates.load(Row::read(value)?),
     27 Webhook        "webhooks"         Webhook         => catalog.webhooks.load(Row::read(value)?),
     28 WebhookEvent   "webhook_events"   WebhookEvent    => catalog.webhooks.load_event(Row::read(value)?),
+    29 Policy         "policies"         Policy          => catalog.policies.load(Row::read(value)?),
+    30 ApprovalRequest "approval_requests" ApprovalRequest => catalog.load_request(Row::read(value)?)?,
 }
 
 impl Catalog {
@@ -204,6 +214,8 @@ impl Catalog {
             templates: self.templates.clone(),
             trail: Trail::default(),
             webhooks: self.webhooks.clone(),
+            policies: self.policies.clone(),
+            approvals: self.approvals.clone(),
             requests: Requests::default(),
         }
     }

@@ -6,6 +6,7 @@ use reqwest::Method;
 use serde_json::{Map, Value, json};
 use url::form_urlencoded;
 
+use super::approvals::PleaArgs;
 use super::find::{InForce, OneArgs, in_force, read_name, release_name, releases_path};
 use super::kinds::{Key, Kind, KindFilter, Nature, placed};
 use super::remote::{Paging, Refused, Remote, is_done};
@@ -83,9 +84,10 @@ impl One {
         is_of_type(row, "normal") && row["state"] == "inactive" && row["namespace"] == self.key.namespace.as_str()
     }
 
-    /// Does something with a release, and says what came of it.
-    async fn order(&self, verb: &str, release: &str, more: Value) -> anyhow::Result<()> {
+    /// Does something with a release, and says what came of it: true if it is done, false if it is asked for.
+    async fn order(&self, verb: &str, release: &str, plea: &PleaArgs, more: Value) -> anyhow::Result<bool> {
         let mut item = self.named();
+        plea.put_into(&mut item);
         item.insert("release_name".to_owned(), json!(release));
         item.extend(more.as_object().cloned().unwrap_or_default());
         let path = format!("{}/{verb}?unknown=refuse", releases_path(self.kind));
@@ -93,12 +95,16 @@ impl One {
         self.tell(&answer)
     }
 
-    fn tell(&self, answer: &Value) -> anyhow::Result<()> {
+    fn tell(&self, answer: &Value) -> anyhow::Result<bool> {
         let item = &answer["responses"][0];
         let is_item = item["code"].as_u64().is_some_and(is_done);
         let item = if is_item { item } else { answer };
         let release = [&item["ruleRelease"], &item["configFileRelease"]].into_iter().find(|one| one.is_object());
         let what = placed(self.kind, &self.key);
+        if let Some(id) = item["request"]["id"].as_str() {
+            say(&format!("{what}: nothing is changed before others approve it: thuban approve {id}"));
+            return Ok(false);
+        }
         match release {
             Some(one) => {
                 let at = one["publish_at"].as_str().map(|at| format!(", to be published at {at} UTC"));
@@ -111,7 +117,7 @@ impl One {
         for warning in item["warnings"].as_array().into_iter().flatten() {
             say(&format!("warning   {}", text(warning)));
         }
-        Ok(())
+        Ok(true)
     }
 
     fn page(&self, path: &str, paging: &Paging) -> String {
@@ -151,6 +157,8 @@ fn query(kind: &Kind, key: &Key) -> form_urlencoded::Serializer<'static, String>
 pub(super) struct ReleaseArgs {
     #[command(flatten)]
     one: OneArgs,
+    #[command(flatten)]
+    plea: PleaArgs,
     /// Only clients with this label: zone=a, zone=a,b (one of them), zone!=a, version~^2\. (expression); may be
     /// repeated, all have to match
     #[arg(long, value_name = "LABEL", value_parser = read_label)]
@@ -198,6 +206,7 @@ pub(super) async fn release(args: ReleaseArgs) -> anyhow::Result<()> {
             item.insert(member.to_owned(), value);
         }
     };
+    let plea = args.plea;
     let is_gray = !args.gray.is_empty() || args.percent.is_some();
     let description = if one.kind.nature == Nature::File { "release_description" } else { "description" };
     give("release_type", is_gray.then(|| json!("gray")));
@@ -206,18 +215,21 @@ pub(super) async fn release(args: ReleaseArgs) -> anyhow::Result<()> {
     give("publish_at", args.at_time.map(Value::from));
     give("release_name", args.name.map(Value::from));
     give(description, args.comment.map(Value::from));
+    plea.put_into(&mut item);
     let path = match one.kind.nature {
         Nature::File => format!("/config/v1/configfiles/release?unknown=refuse&force={}", args.force),
         _ => format!("{}?unknown=refuse", releases_path(one.kind)),
     };
     let answer = one.remote.call(Method::POST, &path, Some(&json!([item]))).await?;
-    one.tell(&answer)
+    one.tell(&answer).map(drop)
 }
 
 #[derive(Args)]
 pub(super) struct RollbackArgs {
     #[command(flatten)]
     one: OneArgs,
+    #[command(flatten)]
+    plea: PleaArgs,
     /// Name of the release [default: the previous normal one]
     #[arg(long, value_name = "RELEASE")]
     to: Option<String>,
@@ -229,8 +241,9 @@ pub(super) async fn roll_back(args: RollbackArgs) -> anyhow::Result<()> {
         Some(name) => name,
         None => one.previous().await?,
     };
-    one.order("rollback", &to, json!({})).await?;
-    say("in force at once; the draft is as it was, and nothing need be released");
+    if one.order("rollback", &to, &args.plea, json!({})).await? {
+        say("in force at once; the draft is as it was, and nothing need be released");
+    }
     Ok(())
 }
 
@@ -238,6 +251,8 @@ pub(super) async fn roll_back(args: RollbackArgs) -> anyhow::Result<()> {
 pub(super) struct PromoteArgs {
     #[command(flatten)]
     one: OneArgs,
+    #[command(flatten)]
+    plea: PleaArgs,
     /// Name of the gray release [default: the only active one]
     #[arg(long, value_name = "RELEASE")]
     gray: Option<String>,
@@ -250,13 +265,15 @@ pub(super) async fn promote(args: PromoteArgs) -> anyhow::Result<()> {
     let one = read(&args.one)?;
     let gray = one.gray(args.gray).await?;
     let more = args.name.map_or_else(|| json!({}), |name| json!({ "new_release_name": name }));
-    one.order("promote", &gray, more).await
+    one.order("promote", &gray, &args.plea, more).await.map(drop)
 }
 
 #[derive(Args)]
 pub(super) struct StopArgs {
     #[command(flatten)]
     one: OneArgs,
+    #[command(flatten)]
+    plea: PleaArgs,
     /// Name of the gray release [default: the only active one]
     #[arg(long, value_name = "RELEASE")]
     gray: Option<String>,
@@ -265,13 +282,15 @@ pub(super) struct StopArgs {
 pub(super) async fn stop(args: StopArgs) -> anyhow::Result<()> {
     let one = read(&args.one)?;
     let gray = one.gray(args.gray).await?;
-    one.order("stopbeta", &gray, json!({})).await
+    one.order("stopbeta", &gray, &args.plea, json!({})).await.map(drop)
 }
 
 #[derive(Args)]
 pub(super) struct WithdrawArgs {
     #[command(flatten)]
     one: OneArgs,
+    #[command(flatten)]
+    plea: PleaArgs,
     /// Put the previous release in force again instead of none
     #[arg(long)]
     to_previous: bool,
@@ -280,7 +299,7 @@ pub(super) struct WithdrawArgs {
 pub(super) async fn withdraw(args: WithdrawArgs) -> anyhow::Result<()> {
     let one = read(&args.one)?;
     let active = one.active().await?;
-    one.order("withdraw", &active, json!({ "to_previous": args.to_previous })).await
+    one.order("withdraw", &active, &args.plea, json!({ "to_previous": args.to_previous })).await.map(drop)
 }
 
 #[derive(Args)]
@@ -369,7 +388,7 @@ fn for_programs(diff: &Value) -> Value {
     }
 }
 
-fn lines(diff: &Value) -> Vec<String> {
+pub(super) fn lines(diff: &Value) -> Vec<String> {
     let mut lines = Vec::new();
     for change in diff["changes"].as_array().into_iter().flatten() {
         let path = text(&change["path"]);

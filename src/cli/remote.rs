@@ -21,6 +21,8 @@ const ADVICE: &str = "is the node running, and the address that of its managemen
                       name another";
 /// A page of fewer rows is answered.
 const TOO_LONG: u64 = 413_002;
+/// Approval is asked for.
+const REQUEST_ACCEPTED: u64 = 202_000;
 /// No leader: nothing happened, and another node may have one.
 const NO_LEADER: u64 = 503_001;
 
@@ -246,7 +248,7 @@ fn fitting_rows(answer: &Value, asked: usize) -> Option<usize> {
 
 /// True if a code says that it was done, or had been.
 pub(super) fn is_done(code: u64) -> bool {
-    (200_000..201_000).contains(&code)
+    (200_000..201_000).contains(&code) || code == REQUEST_ACCEPTED
 }
 
 fn judged(body: Value) -> anyhow::Result<Value> {
@@ -302,6 +304,8 @@ fn advice(code: u64, info: &str) -> &'static str {
         401_001 => ": it takes a grant, `thuban role list` shows the roles",
         400_202 => ": `thuban get` lists what there is",
         409_000 => ": look at it as it is now (`thuban get`, `thuban diff`), and try again",
+        409_001 => ": --request WHY asks for it, `thuban policy list` shows who asks for what",
+        409_002 => ": try again after that, or --request WHY has it ready by then",
         NO_LEADER => ": nothing happened; `thuban cluster status` shows the members, try again",
         503_003 => ": nothing happened; upgrade the member first",
         504_001 => ": look whether it happened before you try again",

@@ -10,6 +10,7 @@ use super::form::{Fields, Form};
 use super::frame::{Deed, Frame, Section, failed, on_to, page, page_refused, undone};
 use super::pager::Pager;
 use super::releases::{EventRow, Holders, Line, ReleaseRow, Rollout, called, compared, may_go_back, wanted};
+use super::requests::deed_of;
 use super::rules::searched;
 use super::session::Visitor;
 use super::sheet::FieldKind;
@@ -199,6 +200,8 @@ struct FilePage {
     holders: Holders,
     edits: bool,
     releases_them: bool,
+    /// A policy asks for the approval of others before it is published.
+    asks_approval: bool,
     rollout: Fields,
     /// Properties may be edited key by key.
     pairs: Option<Pairs>,
@@ -285,6 +288,7 @@ fn of(catalog: &Catalog, frame: Frame, file: &ConfigFile, edits: bool, releases_
         holders: Holders::default(),
         edits,
         releases_them,
+        asks_approval: catalog.asks_approval(&Thing::File(file.key.clone())),
         rollout: Fields::default(),
         pairs: None,
         table: None,
@@ -378,13 +382,14 @@ pub(super) async fn release(State(console): State<Console>, form: Form) -> Respo
                 beta_labels: rollout.labels,
                 client_percent: rollout.percent,
                 publish_at: rollout.at,
+                request: rollout.request,
                 ..named(&key)
             };
             one(console.operations.publish_files(&visitor.caller, vec![Ok(draft)], fields.is_set("force")).await)
         }
         Err(refusal) => Err(refusal),
     };
-    done(&console, &visitor, &key, released.map(|_| Deed::Released), fields).await
+    done(&console, &visitor, &key, released.map(|outcome| deed_of(&outcome, Deed::Released)), fields).await
 }
 
 fn named_file(key: &ConfigKey) -> ConfigFileDraft {
@@ -406,12 +411,17 @@ pub(super) async fn change(State(console): State<Console>, form: Form) -> Respon
     let changed = match wanted(&fields) {
         Some(op) => {
             let to_previous = (op == ReleaseOp::Withdraw).then(|| fields.is_set("to_previous"));
-            let draft = ConfigReleaseDraft { name: fields.given("release"), to_previous, ..named(&key) };
+            let draft = ConfigReleaseDraft {
+                name: fields.given("release"),
+                to_previous,
+                request: fields.given("request"),
+                ..named(&key)
+            };
             one(console.operations.change_config_releases(&visitor.caller, op, vec![Ok(draft)]).await)
         }
         None => Err(Code::InvalidParameter.into()),
     };
-    done(&console, &visitor, &key, changed.map(|_| Deed::Changed), Fields::default()).await
+    done(&console, &visitor, &key, changed.map(|outcome| deed_of(&outcome, Deed::Changed)), Fields::default()).await
 }
 
 async fn done(

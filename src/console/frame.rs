@@ -24,6 +24,7 @@ pub(super) enum Section {
     Accounts,
     Cluster,
     Proxies,
+    Requests,
     Oneself,
 }
 
@@ -150,6 +151,8 @@ word_enum! {
         Deleted = "deleted",
         Released = "released",
         Changed = "changed",
+        /// Others have to approve it before it is done.
+        Asked = "asked",
     }
 }
 
@@ -169,6 +172,7 @@ impl Deed {
             Deed::Deleted => t.was_deleted,
             Deed::Released => t.was_released,
             Deed::Changed => t.was_changed,
+            Deed::Asked => t.was_asked,
         }
     }
 }

@@ -23,6 +23,7 @@ mod overview;
 mod pager;
 mod proxies;
 mod releases;
+mod requests;
 mod rules;
 mod search;
 mod services;
@@ -124,6 +125,8 @@ pub fn router(console: Console) -> Router {
         .route("/ui/cluster/backup", deed.post(cluster::backup))
         .route("/ui/proxies", get(proxies::show))
         .route("/ui/proxies/dump", get(proxies::dump))
+        .route("/ui/requests", get(requests::list))
+        .route("/ui/requests/{id}", get(requests::show).post(requests::decide))
         .route("/ui/assets/{name}", get(assets::serve))
         .layer(from_fn_with_state(console.clone(), surround))
         .with_state(console)

@@ -200,6 +200,8 @@ pub(super) struct Rollout {
     pub(super) labels: Option<Vec<ClientLabel>>,
     pub(super) percent: Option<ClientPercent>,
     pub(super) at: Option<GivenTime>,
+    /// Comment of a request for approval.
+    pub(super) request: Option<String>,
 }
 
 impl Rollout {
@@ -215,6 +217,7 @@ impl Rollout {
             labels: (is_gray && !labels.is_empty()).then_some(labels),
             percent: percent.filter(|_| is_gray),
             at,
+            request: fields.given("request"),
         })
     }
 }

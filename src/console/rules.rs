@@ -12,6 +12,7 @@ use super::form::{Fields, Form};
 use super::frame::{Deed, Frame, Section, failed, nowhere, on_to, page, page_refused, undone};
 use super::pager::Pager;
 use super::releases::{EventRow, Holders, Line, ReleaseRow, Rollout, called, compared, may_go_back, wanted};
+use super::requests::deed_of;
 use super::search::rule_link as link;
 use super::session::Visitor;
 use super::sheet::show::Control;
@@ -166,6 +167,8 @@ struct RulePage {
     holders: Holders,
     edits: bool,
     releases_them: bool,
+    /// A policy asks for the approval of others before it is published.
+    asks_approval: bool,
     /// Fields that were typed into the form of a release.
     rollout: Fields,
 }
@@ -195,6 +198,7 @@ impl RulePage {
             holders: Holders::default(),
             edits: visitor.may(Verb::Edit, &rule.namespace, &rule.name),
             releases_them: visitor.may(Verb::Release, &rule.namespace, &rule.name),
+            asks_approval: catalog.asks_approval(&Thing::Rule(family, rule.id.clone())),
             rollout: Fields::default(),
             frame,
         }
@@ -233,6 +237,7 @@ fn unsaved(visitor: &Visitor, family: Family, typed: Typed) -> RulePage {
         holders: Holders::default(),
         edits: true,
         releases_them: false,
+        asks_approval: false,
         rollout: Fields::default(),
         frame,
     }
@@ -380,6 +385,7 @@ pub(super) async fn release(
                 client_labels: rollout.labels,
                 client_percent: rollout.percent,
                 publish_at: rollout.at,
+                request: rollout.request,
                 revision: fields.given("revision"),
                 ..RuleReleaseDraft::default()
             };
@@ -387,7 +393,7 @@ pub(super) async fn release(
         }
         Err(refusal) => Err(refusal),
     };
-    done(&console, &visitor, family, &id, released.map(|_| Deed::Released), fields).await
+    done(&console, &visitor, family, &id, released.map(|outcome| deed_of(&outcome, Deed::Released)), fields).await
 }
 
 /// Carries out what a button beside a release asks for.
@@ -407,10 +413,12 @@ pub(super) async fn change(
         rule_id: Some(id.clone()),
         release_name: fields.given("release"),
         to_previous: (op == ReleaseOp::Withdraw).then(|| fields.is_set("to_previous")),
+        request: fields.given("request"),
         ..RuleReleaseDraft::default()
     };
     let changed = one(console.operations.change_rule_releases(&visitor.caller, family, op, vec![Ok(draft)]).await);
-    done(&console, &visitor, family, &id, changed.map(|_| Deed::Changed), Fields::default()).await
+    done(&console, &visitor, family, &id, changed.map(|outcome| deed_of(&outcome, Deed::Changed)), Fields::default())
+        .await
 }
 
 async fn done(

@@ -1,4 +1,4 @@
-//! Planned releases: the leader looks at the clock of the cluster, and proposes those whose time has come. Apply
+//! Planned releases, and requests that have waited for too long: the leader looks at the clock of the cluster, and proposes those whose time has come. Apply
 //! carries each out once, whoever proposes it and how often; so nothing is lost with a leader but the moment until the
 //! next one looks.
 
@@ -6,6 +6,8 @@ use std::time::Duration;
 
 use super::Controller;
 use crate::catalog::Command;
+use crate::format::level::Level;
+use crate::model::time::Timestamp;
 use crate::raft::{Lead, NotCommitted};
 
 /// Between two looks at what is due, and so how late a release may be.
@@ -13,6 +15,14 @@ const ROUND: Duration = Duration::from_millis(500);
 /// Between two tries while what is due is refused, for want of room say: a release is late by that at most, once there
 /// is.
 const ROUND_WHILE_REFUSED: Duration = Duration::from_secs(5);
+
+/// True if a request for approval has waited for longer than the settings allow.
+fn has_expired_requests(lead: &Lead) -> bool {
+    let catalog = lead.catalog();
+    let waits_ms = catalog.settings.requests_expire_s.saturating_mul(1000);
+    let before = Timestamp(lead.node().now().0.saturating_sub(waits_ms));
+    catalog.level() >= Level::APPROVAL && catalog.approvals.has_pending_before(before)
+}
 
 #[derive(Default)]
 pub(super) struct Schedule {
@@ -23,6 +33,10 @@ impl Controller for Schedule {
     /// Publishes the releases that are due. A refusal is logged once: a lack of room is reported by itself.
     async fn act(&mut self, lead: &Lead) -> Duration {
         let was_refused = std::mem::take(&mut self.is_refused);
+        if has_expired_requests(lead) {
+            // One that is not taken now is found again.
+            let _ = lead.propose("the end of requests that have waited for too long", Command::ExpireRequests).await;
+        }
         let due = lead.catalog().due(lead.node().now());
         if due.is_empty() {
             return ROUND;

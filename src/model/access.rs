@@ -113,7 +113,8 @@ pub struct UserDraft {
 impl UserDraft {
     /// The level that a cluster has to have reached to take it as it is meant.
     pub fn level(&self) -> Level {
-        if super::is_said(&self.revision) { Level::RIGHTS } else { Level::TRUST }
+        let of_grants = self.grants.as_ref().map_or(Level::FIRST, Grants::level);
+        of_grants.max(if super::is_said(&self.revision) { Level::RIGHTS } else { Level::TRUST })
     }
 
     /// Checks all that can be judged without the state.

@@ -37,6 +37,7 @@ codes! {
     ExecuteSuccess = 200000 "execute success";
     DataNoChange = 200001 "discover data is no change";
     NoNeedUpdate = 200002 "update data is no change, no need to update";
+    RequestAccepted = 202000 "approval is asked for, nothing was changed";
 
     BadRequest = 400000 "bad request";
     ParseException = 400001 "request decode failed";
@@ -98,6 +99,8 @@ codes! {
     UnknownRoute = 404000 "no such route";
     MethodNotAllowed = 405000 "method not allowed";
     DataConflict = 409000 "data is conflict";
+    ApprovalRequired = 409001 "approval is required, nothing was changed";
+    Frozen = 409002 "frozen, nothing was changed";
     RequestTooLarge = 413000 "request body over the limit";
     AnswerTooLong = 413002 "the answer would be too long, reduce the limit";
     TooManyLogins = 429002 "too many failed logins, try again later";
@@ -122,9 +125,9 @@ impl Code {
         u16::try_from(self.number() / 1000).expect("codes have six digits")
     }
 
-    /// True for the 200xxx codes.
+    /// True for the 200xxx codes, and for a request that was accepted.
     pub fn is_success(self) -> bool {
-        self.status() == 200
+        matches!(self.status(), 200 | 202)
     }
 }
 
@@ -184,7 +187,7 @@ mod tests {
         }
         for code in Code::ALL {
             assert!(
-                [200, 400, 401, 403, 404, 405, 409, 413, 429, 500, 503, 504, 507].contains(&code.status()),
+                [200, 202, 400, 401, 403, 404, 405, 409, 413, 429, 500, 503, 504, 507].contains(&code.status()),
                 "{code:?}"
             );
             assert_eq!(Code::of_number(code.number()), Some(*code));

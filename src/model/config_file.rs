@@ -180,6 +180,15 @@ pub struct ConfigFileDraft {
     /// An update or delete is refused with 409000 if this is not the current one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub revision: Option<String>,
+    /// Asks others for their approval with this comment, where a policy gates the act; else it is done at once.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub request: Option<String>,
+    /// With `request`: what is approved waits until it is run.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub hold: Option<bool>,
+    /// Reason, of 8 characters or more, to do without approval or in a freeze what a policy gates.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub emergency: Option<String>,
     /// Treatment of the content by the node that took the request. Never a caller's.
     #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "of_no_caller")]
     #[schemars(skip)]
@@ -203,6 +212,7 @@ impl ConfigFileDraft {
         let comment = self.comment.as_deref().unwrap_or("");
         name::check_length("comment", comment, limits::COMMENT_CHARS_MAX, Code::InvalidParameter)?;
         sealing::check_algorithm(self.encrypt_algo.as_deref())?;
+        self.plea().check()?;
         self.format.as_deref().filter(|word| !word.is_empty()).map_or(Ok(Format::Text), Format::of_word)?;
         check_tags(self.tags.as_deref().unwrap_or_default())
     }
@@ -214,11 +224,13 @@ impl ConfigFileDraft {
 
     /// The lowest level at which all nodes read it as it is meant.
     pub fn level(&self) -> Level {
-        if self.encrypted.is_some() || self.sealing.is_some() {
-            return Level::CUSTODY;
-        }
         let has_revision = self.revision.as_deref().is_some_and(|revision| !revision.is_empty());
-        if has_revision || self.given_format() == Some(Format::Toml) { Level::ROLLOUT } else { Level::FIRST }
+        let level = match () {
+            () if self.encrypted.is_some() || self.sealing.is_some() => Level::CUSTODY,
+            () if has_revision || self.given_format() == Some(Format::Toml) => Level::ROLLOUT,
+            () => Level::FIRST,
+        };
+        level.max(self.plea().level())
     }
 
     pub fn lay_over(&self, file: &mut ConfigFile) {
@@ -298,6 +310,15 @@ pub struct ConfigReleaseDraft {
     /// Of the content that is published now; with another the item is refused with 409000. For a publish alone.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub md5: Option<String>,
+    /// Asks others for their approval with this comment, where a policy gates the act; else it is done at once.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub request: Option<String>,
+    /// With `request`: what is approved waits until it is run.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub hold: Option<bool>,
+    /// Reason, of 8 characters or more, to do without approval or in a freeze what a policy gates.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub emergency: Option<String>,
     /// Content that the node that took the request found well-formed; only that is published. Never a caller's.
     #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "of_no_caller")]
     #[schemars(skip)]
@@ -326,15 +347,17 @@ impl ConfigReleaseDraft {
     pub fn level(&self) -> Level {
         let has_conditions = self.given_md5().is_some() || self.judged.is_some();
         let is_new = has_conditions || self.client_percent.is_some() || self.publish_at.is_some();
-        match &self.judged {
+        let level = match &self.judged {
             Some(judged) if judged.comes_again => Level::CUSTODY,
             _ if is_new => Level::ROLLOUT,
             _ => Level::FIRST,
-        }
+        };
+        level.max(self.plea().level())
     }
 
     pub fn check(&self) -> Result<(), Refusal> {
         self.key().check()?;
+        self.plea().check()?;
         self.given_name().map_or(Ok(()), |release| name::check_title("release name", release))?;
         let description = self.release_description.as_deref().unwrap_or("");
         let code = Code::InvalidParameter;

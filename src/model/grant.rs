@@ -5,14 +5,15 @@
 //! files), or of the rule itself. What belongs to a whole namespace needs a grant on all names of it, and
 //! what belongs to the cluster one on everything.
 //!
-//! | role | read | edit | release | register | discover | operate | manage |
-//! |---|---|---|---|---|---|---|---|
-//! | admin | x | x | x | x | x | x | x |
-//! | operator | | | | | | x | |
-//! | releaser | x | | x | | | | |
-//! | editor | x | x | | | | | |
-//! | reader | x | | | | | | |
-//! | client | | | | x | x | | |
+//! | role | read | edit | release | register | discover | operate | manage | approve |
+//! |---|---|---|---|---|---|---|---|---|
+//! | admin | x | x | x | x | x | x | x | x |
+//! | operator | | | | | | x | | |
+//! | releaser | x | | x | | | | | |
+//! | approver | x | | | | | | | x |
+//! | editor | x | x | | | | | | |
+//! | reader | x | | | | | | | |
+//! | client | | | | x | x | | | |
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -22,6 +23,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::code::{Code, Refusal};
 use super::{limits, name};
+use crate::format::level::Level;
 
 /// Permission on a thing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
@@ -41,6 +43,8 @@ pub enum Verb {
     Operate,
     /// Users, tokens, access keys, the audit trail.
     Manage,
+    /// Approve and refuse what others ask for.
+    Approve,
 }
 
 impl Verb {
@@ -53,6 +57,7 @@ impl Verb {
             Verb::Discover => "discover",
             Verb::Operate => "operate",
             Verb::Manage => "manage",
+            Verb::Approve => "approve",
         }
     }
 }
@@ -67,10 +72,13 @@ pub enum Role {
     Editor,
     Reader,
     Client,
+    /// From [`Level::APPROVAL`] on.
+    Approver,
 }
 
 impl Role {
-    pub const ALL: [Role; 6] = [Role::Admin, Role::Operator, Role::Releaser, Role::Editor, Role::Reader, Role::Client];
+    pub const ALL: [Role; 7] =
+        [Role::Admin, Role::Operator, Role::Releaser, Role::Approver, Role::Editor, Role::Reader, Role::Client];
 
     pub fn word(self) -> &'static str {
         match self {
@@ -80,6 +88,7 @@ impl Role {
             Role::Editor => "editor",
             Role::Reader => "reader",
             Role::Client => "client",
+            Role::Approver => "approver",
         }
     }
 
@@ -87,13 +96,15 @@ impl Role {
     pub fn verbs(self) -> &'static [Verb] {
         match self {
             Role::Admin => {
-                &[Verb::Read, Verb::Edit, Verb::Release, Verb::Register, Verb::Discover, Verb::Operate, Verb::Manage]
+                use Verb::{Approve, Discover, Edit, Manage, Operate, Read, Register, Release};
+                &[Read, Edit, Release, Register, Discover, Operate, Manage, Approve]
             }
             Role::Operator => &[Verb::Operate],
             Role::Releaser => &[Verb::Read, Verb::Release],
             Role::Editor => &[Verb::Read, Verb::Edit],
             Role::Reader => &[Verb::Read],
             Role::Client => &[Verb::Register, Verb::Discover],
+            Role::Approver => &[Verb::Read, Verb::Approve],
         }
     }
 
@@ -109,6 +120,9 @@ impl Role {
             Role::Releaser => "publish, roll back, stop and delete releases",
             Role::Editor => "drafts of rules and config files, services, aliases, instances, namespaces",
             Role::Reader => "see everything, change nothing",
+            Role::Approver => {
+                "approve and refuse what others ask for; with releaser also act without approval in an emergency"
+            }
             Role::Client => "register, deregister and beat for instances, discover, pull configuration",
         }
     }
@@ -218,6 +232,11 @@ impl Grants {
             return Err(Refusal::new(Code::InvalidParameter, why));
         }
         self.0.iter().try_for_each(Grant::check)
+    }
+
+    /// The lowest level that knows all of the roles.
+    pub fn level(&self) -> Level {
+        if self.roles().any(|role| role == Role::Approver) { Level::APPROVAL } else { Level::FIRST }
     }
 
     pub fn contains(&self, grant: &Grant) -> bool {

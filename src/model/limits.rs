@@ -107,6 +107,21 @@ pub const REGEX_COMPILED_BYTES_MAX: usize = 1024 * 1024;
 pub const AUDIENCE_PROGRAM_BYTES_MAX: usize = 768 * 1024;
 /// and what they work with: 1 MiB in all.
 pub const AUDIENCE_IDLE_BYTES_MAX: usize = 256 * 1024;
+/// Policies,
+pub const POLICIES_MAX: usize = 1000;
+/// patterns of names and freezes of one,
+pub const POLICY_NAMES_MAX: usize = 64;
+pub const FREEZES_MAX: usize = 64;
+/// and approvals that one may ask for.
+pub const APPROVALS_MAX: u8 = 5;
+/// Requests for approval that wait,
+pub const REQUESTS_PENDING_MAX: usize = 20_000;
+/// and those that stay of the ones that do not.
+pub const REQUESTS_CLOSED_MAX: usize = 10_000;
+/// Characters of the reason of an emergency, at least.
+pub const EMERGENCY_CHARS_MIN: usize = 8;
+/// Seconds that a request for approval waits, at most: a year.
+pub const REQUESTS_EXPIRE_S_MAX: u64 = 31_536_000;
 /// Active gray releases of one rule or config file.
 pub const ACTIVE_GRAYS_MAX: usize = 16;
 /// Clients with what they have that a node remembers, about 400 bytes each.

@@ -7,6 +7,7 @@
 pub mod access;
 pub mod access_key;
 pub mod alias;
+pub mod approval;
 pub mod audience;
 pub mod code;
 pub mod config_file;
@@ -23,6 +24,7 @@ pub mod limits;
 pub mod mesh;
 pub mod name;
 pub mod namespace;
+pub mod policy;
 pub mod properties;
 pub mod release;
 pub mod remote;

@@ -70,6 +70,9 @@ pub struct Plan {
     /// Reason why it was not published when its time had come; empty while it is scheduled.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub failed: String,
+    /// It was approved as the policies asked for then, or planned in an emergency. From [`Level::APPROVAL`] on.
+    #[serde(default, skip_serializing_if = "super::is_false")]
+    pub approved: bool,
 }
 
 impl Plan {

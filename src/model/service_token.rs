@@ -105,7 +105,7 @@ impl ServiceTokenDraft {
     /// The level that a cluster has to have reached to take it as it is meant.
     pub fn level(&self) -> Level {
         let is_newer = !self.comment.is_empty() || self.disabled || super::is_said(&self.revision);
-        if is_newer { Level::RIGHTS } else { Level::TRUST }
+        self.grants.level().max(if is_newer { Level::RIGHTS } else { Level::TRUST })
     }
 }
 
@@ -140,6 +140,11 @@ pub struct Rotation {
 }
 
 impl ServiceTokenChange {
+    /// The level that a cluster has to have reached to take it as it is meant.
+    pub fn level(&self) -> Level {
+        self.grants.as_ref().map_or(Level::RIGHTS, |grants| grants.level().max(Level::RIGHTS))
+    }
+
     /// Lays what is given over the token, at this time.
     pub fn lay_over(&self, token: &mut ServiceToken, now: Timestamp) {
         super::replace(&mut token.grants, &self.grants);

@@ -115,6 +115,8 @@ settings! {
     audit_kept_rows: "rows", 1_000_000, 1_000..=10_000_000, from Level::TRUST;
     /// 1 if the audit trail also has self-registrations of instances and changes of their health, else 0.
     audit_instances: "0 or 1", 0, 0..=1, from Level::TRUST;
+    /// Seconds that a request for approval waits before it expires.
+    requests_expire_s: "seconds", 2_592_000, 60..=limits::REQUESTS_EXPIRE_S_MAX, from Level::APPROVAL;
     /// Place of the judgement of a rule: `ends`, its own name and the services that it acts on; `name`, its name alone.
     rule_scope: "word", 0, 0..=1, words RULE_SCOPES, from Level::RIGHTS;
 }

@@ -23,6 +23,12 @@ impl Timestamp {
             .unwrap_or_default()
     }
 
+    /// RFC 3339 in UTC, with seconds; a part of one counts as a whole, so that it is not before the moment.
+    pub fn rfc3339(self) -> String {
+        let rounded = Timestamp(self.0.div_ceil(1000).saturating_mul(1000));
+        rounded.text().replacen(' ', "T", 1) + "Z"
+    }
+
     /// Whole days since the Unix epoch.
     pub fn day(self) -> u64 {
         self.0 / DAY_MS

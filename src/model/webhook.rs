@@ -34,6 +34,12 @@ wire_enum! {
         Delete = "delete",
         /// Instances of a service became healthy or unhealthy.
         Health = "health",
+        /// Approval was asked for.
+        Requested = "requested",
+        Approved = "approved",
+        Refused = "refused",
+        /// Something that needs approval was done without it, or in a freeze.
+        Emergency = "emergency",
     }
 }
 
@@ -260,7 +266,14 @@ pub struct WebhookDraft {
 impl WebhookDraft {
     /// The level that a cluster has to have reached to take it as it is meant.
     pub fn level(&self) -> Level {
-        if super::is_said(&self.revision) { Level::RIGHTS } else { Level::CUSTODY }
+        let is_newest = |event: &HookEvent| {
+            matches!(event, HookEvent::Requested | HookEvent::Approved | HookEvent::Refused | HookEvent::Emergency)
+        };
+        match &self.events {
+            Some(events) if events.iter().any(is_newest) => Level::APPROVAL,
+            _ if super::is_said(&self.revision) => Level::RIGHTS,
+            _ => Level::CUSTODY,
+        }
     }
 
     /// Lays the given fields over `hook`; absent ones stay. The name identifies and never changes.
@@ -291,6 +304,30 @@ pub struct News {
     pub release: Option<ReleaseNews>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub health: Option<HealthNews>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub request: Option<RequestNews>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub emergency: Option<EmergencyNews>,
+}
+
+/// Request for approval, and what somebody said to it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RequestNews {
+    pub id: String,
+    pub act: String,
+    /// Who asked.
+    pub user: String,
+    /// Of the request, of the approval or of the refusal.
+    pub comment: String,
+    /// Who asked, approved or refused.
+    pub by: String,
+}
+
+/// An act that was done without approval.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct EmergencyNews {
+    pub user: String,
+    pub reason: String,
 }
 
 /// Change of a release.

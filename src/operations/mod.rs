@@ -10,6 +10,7 @@
 //! [`Credential`]: crate::catalog::Credential
 
 pub mod accounts;
+mod approvals;
 mod audit;
 mod backup;
 pub mod caller;

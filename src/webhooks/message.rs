@@ -6,7 +6,7 @@ use serde::Serialize;
 use sha2::Sha256;
 
 use crate::catalog::webhooks::WebhookEvent;
-use crate::model::webhook::{HookEvent, InstanceNews, News};
+use crate::model::webhook::{EmergencyNews, HookEvent, InstanceNews, News, RequestNews};
 use crate::model::wire::Words;
 
 /// One event for one receiver, the same however often it is sent.
@@ -36,6 +36,10 @@ struct Body<'a> {
     release: Option<Release<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     health: Option<Health<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    request: Option<&'a RequestNews>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    emergency: Option<&'a EmergencyNews>,
 }
 
 #[derive(Serialize)]
@@ -57,7 +61,8 @@ struct Health<'a> {
 
 impl Message {
     pub(super) fn new(cluster: &str, webhook: &str, event: &WebhookEvent, secret: &[u8]) -> Message {
-        let News { event: word, time, kind, namespace, group, name, release, health } = &*event.news;
+        let News { event: word, time, kind, namespace, group, name, release, health, request, emergency } =
+            &*event.news;
         let (id, time) = (format!("{:016x}", event.number), time.text());
         let body = Body {
             id: &id,
@@ -82,6 +87,8 @@ impl Message {
                 changed: health.changed,
                 instances: &health.instances,
             }),
+            request: request.as_ref(),
+            emergency: emergency.as_ref(),
         };
         let body = serde_json::to_vec(&body).expect("texts and numbers");
         Message { signature: sign(secret, &body), id, event: word.word(), time, body: body.into() }

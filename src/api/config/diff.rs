@@ -11,6 +11,7 @@ use super::releases::{KEY, key};
 use crate::api::http::{ApiResult, App, Caller, Doc, Fresh, Query, Shape, envelope};
 use crate::api::releases::{ACTIVE, DRAFT, DiffSide, Difference, SIDES, no_release};
 use crate::catalog::Catalog;
+use crate::catalog::approvals::ReleasedFile;
 use crate::model::code::{Code, Refusal};
 use crate::model::config_file::{ConfigKey, ConfigRelease, Format};
 use crate::model::content::Content;
@@ -41,19 +42,15 @@ pub(crate) async fn diff(State(app): State<App>, query: Query, _: Fresh, caller:
     app.scan(FAR, find, move |found: Result<_, Refusal>| {
         let (mut from, mut to) = found?;
         for side in [&mut from, &mut to] {
-            side.content = if side.encrypted {
-                (&*reader.operations.needed_content(&caller, &named, true, &side.content)?).into()
-            } else {
-                reader.operations.whole(&side.content)?
-            };
+            side.read(&reader, &caller, &named)?;
         }
-        Ok(envelope::single("diff", &between_texts(from, to)))
+        Ok(envelope::single("diff", &from.against(to)))
     })
     .await?
 }
 
 /// One side of a file's diff.
-struct FileText {
+pub(crate) struct FileText {
     side: DiffSide,
     content: Content,
     encrypted: bool,
@@ -83,18 +80,49 @@ fn text_of(catalog: &Catalog, key: &ConfigKey, word: &str) -> Result<FileText, R
     }
 }
 
-fn between_texts(from: FileText, to: FileText) -> Difference {
-    let is_properties = [from.format, to.format].iter().all(|format| *format == Format::Properties);
-    let pairs = || Some((properties::parse(&from.content).ok()?, properties::parse(&to.content).ok()?));
-    // What cannot be parsed yet is text.
-    match pairs().filter(|_| is_properties) {
-        Some((before, after)) => {
-            let changes = Some(diff::of_pairs(&before, &after));
-            Difference { from: from.side, to: to.side, changes, lines: None }
+impl FileText {
+    /// A file as it is or would be released; nothing where there is none.
+    pub(crate) fn of(key: &ConfigKey, released: Option<&ReleasedFile>) -> FileText {
+        let format = |format: Format| Format::of_suffix(&key.file).unwrap_or(format);
+        match released {
+            None => FileText {
+                side: DiffSide::unreleased(),
+                content: Content::default(),
+                encrypted: false,
+                format: format(Format::Text),
+            },
+            Some(ReleasedFile { release_name, version, file }) => FileText {
+                side: DiffSide { release_name: release_name.clone(), version: *version },
+                content: file.content.clone(),
+                encrypted: file.encrypted,
+                format: format(file.format),
+            },
         }
-        None => {
-            let lines = Some(diff::of_texts(&from.content, &to.content, Instant::now() + SEARCH_MAX));
-            Difference { from: from.side, to: to.side, changes: None, lines }
+    }
+
+    /// Reads the content where it is on disk alone, and opens a sealed one for who may have it.
+    pub(crate) fn read(&mut self, app: &App, caller: &Caller, key: &ConfigKey) -> Result<(), Refusal> {
+        self.content = if self.encrypted {
+            (&*app.operations.needed_content(caller, key, true, &self.content)?).into()
+        } else {
+            app.operations.whole(&self.content)?
+        };
+        Ok(())
+    }
+
+    pub(crate) fn against(self, to: FileText) -> Difference {
+        let is_properties = [self.format, to.format].iter().all(|format| *format == Format::Properties);
+        let pairs = || Some((properties::parse(&self.content).ok()?, properties::parse(&to.content).ok()?));
+        // What cannot be parsed yet is text.
+        match pairs().filter(|_| is_properties) {
+            Some((before, after)) => {
+                let changes = Some(diff::of_pairs(&before, &after));
+                Difference { from: self.side, to: to.side, changes, lines: None }
+            }
+            None => {
+                let lines = Some(diff::of_texts(&self.content, &to.content, Instant::now() + SEARCH_MAX));
+                Difference { from: self.side, to: to.side, changes: None, lines }
+            }
         }
     }
 }

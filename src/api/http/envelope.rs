@@ -11,7 +11,7 @@ use super::bounded::{self, Measure, Rows, Unwritten};
 use super::json::written;
 use crate::api::view::{Derived, View};
 use crate::catalog::page::{After, Listed};
-use crate::catalog::{Catalog, Outcome};
+use crate::catalog::{Catalog, Entity, Outcome};
 use crate::model::code::{Code, Refusal};
 use crate::openapi::{SchemaOf, schema_of};
 
@@ -69,6 +69,10 @@ impl Item {
         let view = View::of(&self.outcome.entity, self.derived, self.with_secrets, self.secret.as_deref());
         if let Some(view) = view.filter(|_| with_entity) {
             map.serialize_entry(view.element(), &view)?;
+        }
+        if let Entity::Held(held) = &self.outcome.entity {
+            map.serialize_entry("policies", &held.policies)?;
+            held.until.iter().try_for_each(|until| map.serialize_entry("until", &until.rfc3339()))?;
         }
         if !self.warnings.is_empty() {
             map.serialize_entry("warnings", &self.warnings)?;

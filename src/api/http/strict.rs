@@ -15,7 +15,9 @@ use super::error::ApiError;
 use super::extract::{Batch, parse_object_by};
 use super::unknown::{Unknown, parse_noting_all_but};
 use crate::model::access_key::AccessKeyRequest;
+use crate::model::approval::RequestDraft;
 use crate::model::code::Refusal;
+use crate::model::policy::PolicyDraft;
 use crate::model::service_token::{RotationRequest, ServiceTokenRequest};
 use crate::model::webhook::WebhookRequest;
 use crate::openapi::schema_of;
@@ -43,6 +45,14 @@ impl OfTrust for RotationRequest {
 
 impl OfTrust for AccessKeyRequest {
     const SHOWN: &'static [&'static str] = &["ctime", "create_by", "mtime", "modify_by"];
+}
+
+impl OfTrust for PolicyDraft {
+    const SHOWN: &'static [&'static str] = &["ctime", "create_by", "mtime", "modify_by"];
+}
+
+impl OfTrust for RequestDraft {
+    const SHOWN: &'static [&'static str] = &[];
 }
 
 impl OfTrust for WebhookRequest {

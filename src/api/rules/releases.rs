@@ -9,6 +9,7 @@ use crate::api::http::{ApiError, ApiResult, App, Batch, Caller, Fresh, Noted, Qu
 use crate::api::releases::{ACTIVE, DRAFT, DiffSide, Difference, answer_history, answer_subscribers, no_release};
 use crate::api::view::RuleReleaseView;
 use crate::catalog::Catalog;
+use crate::catalog::approvals::ReleasedRule;
 use crate::catalog::history::Thing;
 use crate::catalog::page::Listed;
 use crate::catalog::rules::ReleaseFilter;
@@ -216,6 +217,19 @@ pub(crate) async fn diff(
         Ok(envelope::single("diff", &Difference { from, to, changes, lines: None }))
     })
     .await?
+}
+
+/// Difference between two releases of a rule, or one that would be.
+pub(crate) fn of_rules(from: Option<&ReleasedRule>, to: Option<&ReleasedRule>) -> Difference {
+    let side = |released: Option<&ReleasedRule>| {
+        released.map_or_else(DiffSide::unreleased, |released| DiffSide {
+            release_name: released.release_name.clone(),
+            version: released.version,
+        })
+    };
+    let of = |released: Option<&ReleasedRule>| written(released.map(|released| &*released.rule));
+    let changes = Some(diff::of_values(&of(from), &of(to)));
+    Difference { from: side(from), to: side(to), changes, lines: None }
 }
 
 fn rule_of(catalog: &Catalog, rule: &Arc<Rule>, word: &str) -> Result<(DiffSide, Option<Arc<Rule>>), Refusal> {

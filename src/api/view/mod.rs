@@ -2,6 +2,7 @@
 
 mod access_key;
 mod account;
+mod approval;
 mod config;
 mod history;
 mod instance;
@@ -22,6 +23,7 @@ use crate::model::service::Service;
 
 pub(crate) use access_key::AccessKeyView;
 pub(crate) use account::{ServiceTokenView, UserView};
+pub(crate) use approval::{PolicyView, RequestView};
 pub(crate) use config::{ConfigFileView, ConfigGroupView, ConfigReleaseView, FileStatus};
 pub(crate) use history::EventView;
 pub(crate) use instance::InstanceView;
@@ -66,6 +68,9 @@ impl Derived {
             | Entity::User(_)
             | Entity::ServiceToken(_)
             | Entity::AccessKey(_)
+            | Entity::Policy(_)
+            | Entity::Request(_)
+            | Entity::Held(_)
             | Entity::Instance(_) => {}
         }
         Derived { members, status, instances, has_token }
@@ -90,6 +95,8 @@ pub(crate) enum View<'a> {
     ServiceToken(ServiceTokenView<'a>),
     AccessKey(AccessKeyView<'a>),
     Webhook(Box<WebhookView<'a>>),
+    Policy(Box<PolicyView<'a>>),
+    Request(Box<RequestView<'a>>),
 }
 
 impl<'a> View<'a> {
@@ -100,7 +107,9 @@ impl<'a> View<'a> {
         secret: Option<&'a str>,
     ) -> Option<Self> {
         Some(match entity {
-            Entity::None => return None,
+            Entity::None | Entity::Held(_) => return None,
+            Entity::Policy(policy) => View::Policy(Box::new(PolicyView::new(policy))),
+            Entity::Request(request) => View::Request(Box::new(RequestView::new(request))),
             Entity::Namespace(namespace) => {
                 View::Namespace(NamespaceView::new(namespace, derived.members, derived.instances))
             }
@@ -143,6 +152,8 @@ impl<'a> View<'a> {
             View::ServiceToken(_) => "token",
             View::AccessKey(_) => "accessKey",
             View::Webhook(_) => "webhook",
+            View::Policy(_) => "policy",
+            View::Request(_) => "request",
         }
     }
 }

@@ -203,6 +203,12 @@ impl Access {
         self.holder_named(name).map(|holder| holder.grants).or_else(of_token)
     }
 
+    /// The caller who made the service token that a name stands for; `None` for a user.
+    pub(super) fn maker_of(&self, name: &str) -> Option<String> {
+        let token = name.strip_prefix("token:")?;
+        Some(self.service_tokens.get(token)?.by.clone())
+    }
+
     /// True if this is a clone of the other and neither has changed since: a shared map is never changed in place.
     pub fn is_shared_with(&self, other: &Access) -> bool {
         self.users.ptr_eq(&other.users)

@@ -24,6 +24,7 @@ use crate::model::rule::release::{RuleRelease, RuleReleaseDraft};
 use crate::model::rule::{Effect, End, Family, Rule, RuleDraft};
 use crate::model::service::ServiceDraft;
 use crate::model::webhook::WebhookDraft;
+use crate::model::wire::Words;
 
 fn text(field: &Option<String>) -> &str {
     field.as_deref().unwrap_or_default()
@@ -185,6 +186,20 @@ impl Catalog {
         AuthTarget::of_cluster("webhook", &draft.name).at(ResourceScope::Cluster, before)
     }
 
+    pub(super) fn target_of_policy(&self, name: &str) -> AuthTarget {
+        let revision = self.policies.get(name).map(|policy| policy.revision.clone());
+        AuthTarget::of_cluster("policy", name).at(ResourceScope::Cluster, revision.unwrap_or_default())
+    }
+
+    /// A request stands where the thing does that it is about.
+    pub(super) fn target_of_request_named(&self, id: &str) -> AuthTarget {
+        match self.approvals.get(id) {
+            Some(request) => AuthTarget::new("request", &request.namespace, id)
+                .at(ResourceScope::thing(&request.namespace, request.scope_name()), request.state.word()),
+            None => AuthTarget::new("request", "", id),
+        }
+    }
+
     pub(super) fn target_of_settings(&self) -> AuthTarget {
         AuthTarget::of_cluster("settings", "").at(ResourceScope::Cluster, &self.settings.revision)
     }
@@ -222,6 +237,8 @@ impl Catalog {
             Command::ChangeTokens(items) => self.target_of_token(&items.first()?.name),
             Command::AccessKeys(_, items) => self.target_of_access_key(items.first()?),
             Command::Webhooks(_, items) => self.target_of_webhook(items.first()?),
+            Command::Policies(_, items) => self.target_of_policy(&items.first()?.name),
+            Command::Requests(_, items) => self.target_of_request_named(&items.first()?.id),
             Command::Settings(_) => self.target_of_settings(),
             _ => return None,
         })
@@ -283,7 +300,7 @@ impl Catalog {
     }
 
     /// The rule as its normal release in force has it.
-    fn rule_in_force(&self, rule: &Rule) -> Option<&Rule> {
+    pub(super) fn rule_in_force(&self, rule: &Rule) -> Option<&Rule> {
         self.rules.of(rule.family()).active().normal(&rule.id).map(|release| &*release.rule)
     }
 

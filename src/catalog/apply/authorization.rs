@@ -162,13 +162,17 @@ impl Catalog {
             | Entity::User(_)
             | Entity::ServiceToken(_)
             | Entity::AccessKey(_)
+            | Entity::Policy(_)
             | Entity::Webhook(_) => Some(ResourceScope::Cluster),
+            Entity::Request(request) => Some(ResourceScope::thing(&request.namespace, request.scope_name())),
+            // Who is held back is told by what.
+            Entity::Held(_) => None,
         }
     }
 }
 
 /// `None` if it may be done.
-fn judge(grants: &Grants, check: &AuthCheck<'_>, target: &AuthTarget) -> Option<Outcome> {
+pub(super) fn judge(grants: &Grants, check: &AuthCheck<'_>, target: &AuthTarget) -> Option<Outcome> {
     let may = |place: &ResourceScope| check.verbs.iter().all(|verb| place.lets(grants, *verb));
     if let Some(place) = target.stands.as_ref().filter(|place| !may(place)) {
         return Some(if target.is_shown(place, grants) { refused(check.verbs) } else { check.missing.clone() });

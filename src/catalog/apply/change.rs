@@ -10,6 +10,7 @@ use crate::format::level::Level;
 use crate::model::access::User;
 use crate::model::access_key::AccessKey;
 use crate::model::alias::ServiceAlias;
+use crate::model::approval::ApprovalRequest;
 use crate::model::code::{Code, Refusal, info_of};
 use crate::model::config_file::{ConfigFile, ConfigGroup, ConfigKey, ConfigRelease};
 use crate::model::config_template::ConfigTemplate;
@@ -18,12 +19,15 @@ use crate::model::instance::Instance;
 use crate::model::is_stale;
 use crate::model::limits;
 use crate::model::namespace::Namespace;
+use crate::model::policy::Policy;
 use crate::model::release::ReleaseType;
 use crate::model::rule::release::RuleRelease;
 use crate::model::rule::{End, Family, Rule};
 use crate::model::service::Service;
 use crate::model::service_token::ServiceToken;
+use crate::model::time::Timestamp;
 use crate::model::webhook::{News, Webhook};
+use crate::model::wire::Words;
 
 /// The answer to one item of a command.
 #[derive(Clone, Debug, PartialEq)]
@@ -53,6 +57,18 @@ pub enum Entity {
     ServiceToken(Arc<ServiceToken>),
     AccessKey(Arc<AccessKey>),
     Webhook(Arc<Webhook>),
+    Policy(Arc<Policy>),
+    Request(Arc<ApprovalRequest>),
+    /// No thing, but what holds an act back.
+    Held(Arc<Held>),
+}
+
+/// Policies that hold an act back.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Held {
+    pub policies: Vec<String>,
+    /// The moment from which no freeze holds, if one does.
+    pub until: Option<Timestamp>,
 }
 
 impl Entity {
@@ -73,7 +89,9 @@ impl Entity {
             Entity::User(user) => user.revision.clone(),
             Entity::ServiceToken(token) => token.revision.clone(),
             Entity::AccessKey(key) => key.revision.clone(),
-            Entity::None => String::new(),
+            Entity::Policy(policy) => policy.revision.clone(),
+            Entity::Request(request) => request.state.word().to_owned(),
+            Entity::Held(_) | Entity::None => String::new(),
         }
     }
 }
@@ -164,7 +182,7 @@ pub struct ChangeSet {
 }
 
 impl ChangeSet {
-    pub(super) fn at(level: Level) -> Self {
+    pub(in crate::catalog) fn at(level: Level) -> Self {
         ChangeSet { level, ..ChangeSet::default() }
     }
 
@@ -221,13 +239,25 @@ impl ChangeSet {
     }
 
     /// Remembers what was asked for, and what came of it.
-    pub(super) fn did(&mut self, target: AuthTarget, outcome: &Outcome) {
+    pub(in crate::catalog) fn did(&mut self, target: AuthTarget, outcome: &Outcome) {
         if std::mem::take(&mut self.comes_again) {
             return;
         }
         let AuthTarget { kind, namespace, name, before, .. } = target;
         let after = if outcome.code.is_success() { outcome.entity.revision() } else { before.clone() };
         self.audited.push(AuditedItem { kind, namespace, name, code: outcome.code, before, after });
+    }
+
+    /// True if nothing came of the item that is done now, and it is asked for again.
+    pub(in crate::catalog) fn is_left_out(&self) -> bool {
+        self.comes_again
+    }
+
+    /// Remembers that an act was done without approval, and why.
+    pub(in crate::catalog) fn did_in_emergency(&mut self, namespace: &str, name: &str, reason: &str) {
+        let (namespace, name, before) = (namespace.to_owned(), name.to_owned(), String::new());
+        let (kind, code, after) = ("emergency", Code::ExecuteSuccess, reason.to_owned());
+        self.audited.push(AuditedItem { kind, namespace, name, code, before, after });
     }
 
     /// Takes the items that were remembered of this entry, once.

@@ -18,11 +18,13 @@ use crate::format::level::Level;
 use crate::model::access::{Founder, PasswordHash, TokenHash, UserDraft, Whence};
 use crate::model::access_key::AccessKeyDraft;
 use crate::model::alias::AliasDraft;
+use crate::model::approval::{RequestDraft, RequestOp};
 use crate::model::config_file::{ConfigFileDraft, ConfigGroupDraft, ConfigPublish, ConfigReleaseDraft};
 use crate::model::config_template::ConfigTemplateDraft;
 use crate::model::grant::Verb;
 use crate::model::instance::InstanceDraft;
 use crate::model::namespace::NamespaceDraft;
+use crate::model::policy::PolicyDraft;
 use crate::model::release::ReleaseOp;
 use crate::model::rule::release::RuleReleaseDraft;
 use crate::model::rule::{Family, RuleDraft};
@@ -128,6 +130,11 @@ pub enum Command {
     ChangeTokens(Vec<ServiceTokenChange>),
     /// Logins end, by what they are called where they are shown.
     EndSessions(Vec<String>),
+    Policies(Op, Vec<PolicyDraft>),
+    /// Requests for approval are approved, refused, withdrawn or run.
+    Requests(RequestOp, Vec<RequestDraft>),
+    /// Requests that have waited for longer than the settings allow expire, a bounded number at a time.
+    ExpireRequests,
 }
 
 impl Command {
@@ -145,7 +152,9 @@ impl Command {
             Command::InstanceHealth(items) if items.iter().any(|found| !found.revision.is_empty()) => Level::EDGES,
             Command::SignIn { from, .. } if !from.is_unknown() => Level::RIGHTS,
             Command::SignIn { password, .. } if !password.is_empty() => Level::TRUST,
-            Command::ChangeTokens(_) | Command::EndSessions(_) => Level::RIGHTS,
+            Command::ChangeTokens(items) => Level::RIGHTS.max(highest(items.iter().map(ServiceTokenChange::level))),
+            Command::EndSessions(_) => Level::RIGHTS,
+            Command::Policies(..) | Command::Requests(..) | Command::ExpireRequests => Level::APPROVAL,
             Command::Users(_, items) => Level::TRUST.max(highest(items.iter().map(UserDraft::level))),
             Command::ServiceTokens(_, items) => Level::TRUST.max(highest(items.iter().map(ServiceTokenDraft::level))),
             Command::AccessKeys(_, items) => Level::TRUST.max(highest(items.iter().map(AccessKeyDraft::level))),
@@ -163,8 +172,11 @@ impl Command {
             Command::PublishRules(family, items) => {
                 highest(items.iter().map(RuleReleaseDraft::level)).max(family.since())
             }
-            Command::RuleReleases(family, op, _) => family.since().max(op.level()),
-            Command::ConfigReleases(..) | Command::PublishDue(_) => Level::ROLLOUT,
+            Command::RuleReleases(family, op, items) => {
+                highest(items.iter().map(|item| item.plea().level())).max(family.since()).max(op.level())
+            }
+            Command::ConfigReleases(_, items) => Level::ROLLOUT.max(highest_of_pleas(items)),
+            Command::PublishDue(_) => Level::ROLLOUT,
             Command::WebhooksTold(_) => Level::CUSTODY,
             Command::ConfigTemplates(..) => Level::CUSTODY,
             Command::Authorized(asked) if asked.mutes_refusals => asked.command.level().max(Level::RIGHTS),
@@ -175,8 +187,9 @@ impl Command {
             Command::SignIn { .. } | Command::SignOut { .. } => Level::FIRST,
             Command::Namespaces(..) | Command::InstanceHealth(_) => Level::FIRST,
             Command::InstancesDeleteHost(_) | Command::InstancesIsolateHost(_) => Level::FIRST,
-            Command::ConfigRollback(_) | Command::ConfigDeleteReleases(_) => Level::FIRST,
-            Command::ConfigStopGray(_) => Level::FIRST,
+            Command::ConfigRollback(items) | Command::ConfigDeleteReleases(items) | Command::ConfigStopGray(items) => {
+                highest_of_pleas(items)
+            }
         }
     }
 }
@@ -184,6 +197,11 @@ impl Command {
 /// The level of a batch.
 fn highest(levels: impl Iterator<Item = Level>) -> Level {
     levels.max().unwrap_or_default()
+}
+
+/// The level of what a batch says to policies.
+fn highest_of_pleas(items: &[ConfigReleaseDraft]) -> Level {
+    highest(items.iter().map(|item| item.plea().level()))
 }
 
 /// The level of fields that came with [`Level::ROLLOUT`]: theirs, where one of them says something.
@@ -291,6 +309,15 @@ impl Command {
                 Profile::new(if is_rotation { "rotate" } else { "update" }, MANAGE, items.len())
             }
             Command::EndSessions(items) => Profile::new("logout", &[], items.len()),
+            Command::Policies(op, items) => Profile::batch(*op, MANAGE, items.len()),
+            Command::Requests(op, items) => {
+                let verbs: &[Verb] = match op {
+                    RequestOp::Approve | RequestOp::Refuse => &[Verb::Approve],
+                    RequestOp::Withdraw | RequestOp::Run => &[],
+                };
+                Profile { adds: op.adds(), ..Profile::new(op.word(), verbs, items.len()) }
+            }
+            Command::ExpireRequests => Profile::own("expire", 1),
         }
     }
 

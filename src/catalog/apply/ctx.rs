@@ -36,12 +36,29 @@ pub struct Ctx {
     pub request: RequestId,
     /// Name of the user on whose behalf the command was proposed.
     pub by: String,
+    /// What is done was approved, or is done in an emergency.
+    pub(in crate::catalog) is_approved: bool,
     drawn: Cell<u32>,
 }
 
 impl Ctx {
     pub fn new(index: u64, time: Timestamp, seed: [u8; 16], request: RequestId, by: impl Into<String>) -> Self {
-        Ctx { index, time, seed, request, by: by.into(), drawn: Cell::new(0) }
+        Ctx { index, time, seed, request, by: by.into(), is_approved: false, drawn: Cell::new(0) }
+    }
+
+    /// This entry for something that is tried and left: what it draws may be drawn again.
+    pub(in crate::catalog) fn apart(&self) -> Ctx {
+        self.clone()
+    }
+
+    /// This entry for an act that was approved, done in the name of whoever asked for it.
+    pub(in crate::catalog) fn approved(&self, by: &str) -> Ctx {
+        Ctx { by: by.to_owned(), is_approved: true, ..self.clone() }
+    }
+
+    /// What the other has drawn is not drawn again.
+    pub(in crate::catalog) fn draw_after(&self, other: &Ctx) {
+        self.drawn.set(self.drawn.get().max(other.drawn.get()));
     }
 
     /// This context with its time moved up to `clock`, if it lies before: a new leader's clock may

@@ -10,6 +10,7 @@ use crate::catalog::nodes::Cluster;
 use crate::catalog::{Catalog, namespaces};
 use crate::format::level::Level;
 use crate::model::access::Founder;
+use crate::model::approval::Act;
 use crate::model::code::Code;
 use crate::model::grant::Verb;
 use crate::model::release::ReleaseOp;
@@ -86,29 +87,27 @@ impl Catalog {
             Command::Aliases(op, items) => self.each_judged(&check_of_alias(op), items, changes,
                 |catalog, item| catalog.target_of_alias(op, item),
                 |catalog, item, changes| catalog.write_alias(ctx, op, &item, changes)),
+            Command::Rules(Op::Delete, items) => self.each_act(ctx, &check(Op::Delete), changes,
+                items.into_iter().map(|item| Act::DeleteRule(Box::new(item)))),
             Command::Rules(op, items) => self.each_judged(&check(op), items, changes,
                 |catalog, item| catalog.target_of_rule(op, item),
                 |catalog, item, changes| catalog.write_rule(ctx, op, &item, changes)),
-            Command::PublishRules(family, items) => self.each_judged(&check(Op::Update),
-                self.named_for(principal, family, items), changes,
-                |catalog, item| catalog.target_of_rule_publication(family, item),
-                |catalog, item, changes| catalog.publish_rule(ctx, family, &item, changes)),
-            Command::RuleReleases(family, op, items) => self.each_judged(&check_of_release(op),
-                self.named_for(principal, family, items), changes,
-                |catalog, item| catalog.target_of_rule_release(family, item),
-                |catalog, item, changes| catalog.change_release(ctx, family, op, &item, changes)),
+            Command::PublishRules(family, items) => self.each_act(ctx, &check(Op::Update), changes,
+                self.named_for(principal, family, items).into_iter().map(|item| Act::PublishRule(family, item))),
+            Command::RuleReleases(family, op, items) => self.each_act(ctx, &check_of_release(op), changes,
+                self.named_for(principal, family, items).into_iter().map(|item| Act::RuleRelease(family, op, item))),
             Command::ConfigGroups(op, items) => self.each_judged(&check(op), items, changes,
                 |catalog, item| catalog.target_of_group(op, item),
                 |catalog, item, changes| catalog.write_config_group(ctx, op, &item, changes)),
+            Command::ConfigFiles(Op::Delete, items) => self.each_act(ctx, &check(Op::Delete), changes,
+                items.into_iter().map(|item| Act::DeleteFile(Box::new(item)))),
             Command::ConfigFiles(op, items) => self.each_judged(&check(op), items, changes,
                 |catalog, item| catalog.target_of_file(op, item),
                 |catalog, item, changes| catalog.write_config_file(ctx, op, &item, changes)),
-            Command::ConfigPublish(items) => self.each_judged(&check(Op::Update), items, changes,
-                |catalog, item| catalog.target_of_config_release(item),
-                |catalog, item, changes| catalog.publish_config(ctx, &item, changes)),
-            Command::ConfigCreateAndPublish(items) => self.each_judged(&check(Op::Update), items, changes,
-                |catalog, item| catalog.target_of_publication(item),
-                |catalog, item, changes| catalog.create_and_publish_config(ctx, &item, changes)),
+            Command::ConfigPublish(items) => self.each_act(ctx, &check(Op::Update), changes,
+                items.into_iter().map(Act::PublishFile)),
+            Command::ConfigCreateAndPublish(items) => self.each_act(ctx, &check(Op::Update), changes,
+                items.into_iter().map(|item| Act::WriteAndPublishFile(Box::new(item)))),
             // From before there was one command for all of them.
             Command::ConfigRollback(items) => self.dispatch(ctx, principal, false,
                 Command::ConfigReleases(ReleaseOp::Rollback, items), changes),
@@ -116,9 +115,8 @@ impl Catalog {
                 Command::ConfigReleases(ReleaseOp::Delete, items), changes),
             Command::ConfigStopGray(items) => self.dispatch(ctx, principal, false,
                 Command::ConfigReleases(ReleaseOp::StopGray, items), changes),
-            Command::ConfigReleases(op, items) => self.each_judged(&check_of_release(op), items, changes,
-                |catalog, item| catalog.target_of_config_release(item),
-                |catalog, item, changes| catalog.change_config_release(ctx, op, &item, changes)),
+            Command::ConfigReleases(op, items) => self.each_act(ctx, &check_of_release(op), changes,
+                items.into_iter().map(|item| Act::FileRelease(op, item))),
             Command::ConfigTemplates(op, items) => self.each_judged(&check(op), items, changes,
                 |catalog, item| catalog.target_of_template(item),
                 |catalog, item, changes| catalog.write_config_template(ctx, op, &item, changes)),
@@ -202,10 +200,34 @@ impl Catalog {
                 changes.did(target, &outcome);
                 outcome
             }),
+            Command::Policies(op, items) => self.each_judged(&check(op), items, changes,
+                |catalog, item| catalog.target_of_policy(&item.name),
+                |catalog, item, changes| catalog.write_policy(ctx, op, &item, changes)),
+            Command::Requests(op, items) => self.each_judged(&check(Op::Update), items, changes,
+                |catalog, item| catalog.target_of_request_named(&item.id),
+                |catalog, item, changes| catalog.change_request(ctx, principal, op, &item, changes)),
+            Command::ExpireRequests => vec![self.expire_requests(ctx, changes)],
             Command::Note(notes) => vec![self.note(ctx, notes, changes)],
             Command::PruneReleases(overfull) => vec![self.prune(&overfull, changes)],
             Command::Authorized(_) => vec![Code::BadRequest.into()],
         }
+    }
+
+    /// Does each act, if its caller has the right to it and the policies let it through.
+    fn each_act(
+        &mut self,
+        ctx: &Ctx,
+        check: &AuthCheck<'_>,
+        changes: &mut ChangeSet,
+        acts: impl Iterator<Item = Act>,
+    ) -> Vec<Outcome> {
+        self.each_judged(
+            check,
+            acts.collect(),
+            changes,
+            |catalog, act| catalog.target_of_act(act),
+            |catalog, act, changes| catalog.do_act(ctx, check.principal, act, changes),
+        )
     }
 
     /// The first entry of a cluster that counts; any later one changes nothing.

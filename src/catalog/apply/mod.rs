@@ -2,6 +2,7 @@
 //! and what comes of it ([`change`], [`row`]). Beside these is what is the same for all books: repeated commands
 //! ([`idempotency`]), the life cycle of [`releases`], and what is pruned of them ([`retention`]).
 
+mod acts;
 mod auth_targets;
 pub mod authorization;
 pub mod change;

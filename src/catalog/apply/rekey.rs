@@ -25,6 +25,7 @@ use crate::catalog::history::HistoryRow;
 use crate::catalog::nodes::{Cluster, NodeRecord};
 use crate::catalog::webhooks;
 use crate::format::level::Level;
+use crate::model::approval::ApprovalRequest;
 use crate::model::config_file::{ConfigKey, ConfigRelease};
 use crate::model::rule::Rule;
 use crate::model::rule::release::RuleRelease;
@@ -132,6 +133,9 @@ impl Rebirth {
                 leap(&mut event.version);
                 leap_if_any(&mut event.from_version);
             })?,
+            Table::ApprovalRequest => {
+                changed::<ApprovalRequest>(value, |request| leap_if_any(&mut request.base_version))?
+            }
             Table::Cl5Counter => changed::<Cl5Counter>(value, |counter| *counter = counter.far_ahead(LEAP))?,
             // Who goes on tells whom it told; what is restored may stand beside who still does.
             Table::Webhook if self.survivor.is_none() => changed::<Webhook>(value, webhooks::restored)?,
@@ -150,6 +154,7 @@ impl Rebirth {
             | Table::Webhook
             | Table::WebhookEvent
             | Table::ConfigTemplate
+            | Table::Policy
             | Table::Audit => return Ok(Some(Cow::Borrowed(value))),
         };
         Ok(Some(Cow::Owned(row)))

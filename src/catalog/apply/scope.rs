@@ -46,11 +46,11 @@ impl ResourceScope {
 
 /// Authorization target of one item: the existing thing, if any, and the scopes it is created in or moved to.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct AuthTarget {
+pub(in crate::catalog) struct AuthTarget {
     /// Kind, namespace and name of the thing, as the audit trail has them.
-    pub(super) kind: &'static str,
-    pub(super) namespace: String,
-    pub(super) name: String,
+    pub(in crate::catalog) kind: &'static str,
+    pub(in crate::catalog) namespace: String,
+    pub(in crate::catalog) name: String,
     /// Scope of the thing that it names; `None` if it does not exist.
     pub(super) stands: Option<ResourceScope>,
     /// Scopes that something is made in, or moved to.
@@ -62,7 +62,7 @@ pub(super) struct AuthTarget {
     /// Effect of the thing: a caller who may see one of its ends sees that the thing exists.
     pub(super) felt: Option<Effect>,
     /// Effects that the item takes away from clients besides, which needs the right to release; `None` if none.
-    pub(super) takes: Option<Vec<Effect>>,
+    pub(in crate::catalog) takes: Option<Vec<Effect>>,
 }
 
 impl AuthTarget {

@@ -162,8 +162,31 @@ impl Catalog {
         let refused = refused.or_else(|| refuse_unjudged(&file, draft, changes));
         match refused.or_else(|| refuse_unreadable(&file, draft)) {
             Some(refused) => refused,
-            None => self.release(ctx, ConfigFile::clone(&file), draft, changes),
+            None => self.release(ctx, ConfigFile::clone(&file), None, draft, changes),
         }
+    }
+
+    /// Publishes a file as it was when that was asked for. The draft stays as it is; a file that is not there any more
+    /// comes to be there as it was.
+    pub(in crate::catalog) fn publish_config_copy(
+        &mut self,
+        ctx: &Ctx,
+        copy: ConfigFile,
+        draft: &ConfigReleaseDraft,
+        changes: &mut ChangeSet,
+    ) -> Outcome {
+        let refused = self.refuse_other_published(&copy.key, draft.given_md5());
+        if let Some(refused) = refused.or_else(|| self.refuse_release(ctx, draft, changes)) {
+            return refused;
+        }
+        self.ensure_group(ctx, &copy.key, changes);
+        let kept = self.configs.file(&copy.key).map(|file| ConfigFile::clone(file));
+        self.release(ctx, copy, kept, draft, changes)
+    }
+
+    /// The file that a publish writes first, as it would be.
+    pub(in crate::catalog) fn file_to_publish(&self, ctx: &Ctx, publish: &ConfigPublish) -> ConfigFile {
+        edited(ctx, self.configs.file(&publish.file.key()), &publish.file, self.level())
     }
 
     /// Writes the file and publishes it: both or, where one is refused, neither.
@@ -192,7 +215,7 @@ impl Catalog {
             return refused;
         }
         self.ensure_group(ctx, &key, changes);
-        self.release(ctx, file, &publish.release, changes)
+        self.release(ctx, file, None, &publish.release, changes)
     }
 
     /// Compare-and-set on what clients see.
@@ -218,7 +241,15 @@ impl Catalog {
         Some(Outcome { entity: Entity::ConfigRelease(taken), ..refusal.into() })
     }
 
-    fn release(&mut self, ctx: &Ctx, file: ConfigFile, draft: &ConfigReleaseDraft, changes: &mut ChangeSet) -> Outcome {
+    /// Releases a file; it is kept as it is released, or as `kept`.
+    fn release(
+        &mut self,
+        ctx: &Ctx,
+        file: ConfigFile,
+        kept: Option<ConfigFile>,
+        draft: &ConfigReleaseDraft,
+        changes: &mut ChangeSet,
+    ) -> Outcome {
         let version = self.configs.next_version(&file.key, changes);
         let mut release = ConfigRelease {
             id: ctx.draw_number(),
@@ -244,6 +275,7 @@ impl Catalog {
             release.name = release.free_name(self, ctx, version);
         }
         let is_now = later(ctx, draft.publish_at()).is_none();
+        let file = kept.unwrap_or(file);
         let file = ConfigFile { released: if is_now { Some(ctx.stamp()) } else { file.released.clone() }, ..file };
         let comment = release.description.clone();
         let written = |catalog: &mut Catalog, changes: &mut ChangeSet| {
@@ -253,7 +285,7 @@ impl Catalog {
     }
 
     /// Release that a draft names: by release name, else by id.
-    fn named_release(&self, draft: &ConfigReleaseDraft) -> Option<Arc<ConfigRelease>> {
+    pub(in crate::catalog) fn named_release(&self, draft: &ConfigReleaseDraft) -> Option<Arc<ConfigRelease>> {
         let key = draft.key();
         match (draft.given_name(), draft.id) {
             (Some(name), id) => {

@@ -105,17 +105,31 @@ impl Catalog {
         draft: &RuleReleaseDraft,
         changes: &mut ChangeSet,
     ) -> Outcome {
-        self.try_publish_rule(ctx, family, draft, changes).unwrap_or_else(Outcome::from)
+        let rule = self.rule_to_publish(family, draft);
+        rule.and_then(|rule| self.try_publish_rule(ctx, rule, family, draft, changes)).unwrap_or_else(Outcome::from)
+    }
+
+    /// Publishes a rule as it was when that was asked for; the rule has to be there still.
+    pub(in crate::catalog) fn publish_rule_copy(
+        &mut self,
+        ctx: &Ctx,
+        copy: Arc<Rule>,
+        family: Family,
+        draft: &RuleReleaseDraft,
+        changes: &mut ChangeSet,
+    ) -> Outcome {
+        let there = self.rule_to_publish(family, draft);
+        there.and_then(|_| self.try_publish_rule(ctx, copy, family, draft, changes)).unwrap_or_else(Outcome::from)
     }
 
     fn try_publish_rule(
         &mut self,
         ctx: &Ctx,
+        rule: Arc<Rule>,
         family: Family,
         draft: &RuleReleaseDraft,
         changes: &mut ChangeSet,
     ) -> Result<Outcome, Refusal> {
-        let rule = self.rule_to_publish(family, draft)?;
         if is_stale(&draft.revision, &rule.revision) {
             return Ok(Outcome { entity: Entity::Rule(rule), ..Code::DataConflict.into() });
         }

@@ -16,9 +16,11 @@ use crate::catalog::releases::Due;
 use crate::catalog::retention::Overfull;
 use crate::format::pack;
 use crate::model::access::UserDraft;
+use crate::model::approval::{RequestDraft, RequestOp};
 use crate::model::audience::Audience;
 use crate::model::config_file::canonical_file;
 use crate::model::config_template::ConfigTemplateDraft;
+use crate::model::policy::PolicyDraft;
 use crate::model::release::{Action, ReleaseOp, ReleaseType, publishable};
 use crate::model::rule::Family;
 use crate::model::service_token::{Rotation, ServiceTokenChange, ServiceTokenDraft};
@@ -79,8 +81,12 @@ fn commands() -> Vec<Command> {
             Command::AccessKeys(op, vec![access_key("app", "x")]),
             Command::Webhooks(op, vec![webhook()]),
             Command::Instances(op, on_host()),
+            Command::Policies(op, vec![PolicyDraft { name: name(), ..PolicyDraft::default() }]),
         ]);
         commands.extend(Family::ALL.iter().map(|family| Command::Rules(op, vec![rule(*family, "x")])));
+    }
+    for op in RequestOp::ALL {
+        commands.push(Command::Requests(op, vec![RequestDraft { id: name(), comment: None }]));
     }
     use ReleaseOp::{Delete, Promote, Rollback, StopGray, Withdraw};
     for op in [Rollback, StopGray, Delete, Promote, Withdraw] {

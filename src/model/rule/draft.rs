@@ -54,6 +54,15 @@ pub struct RuleHead {
     /// On update: only if this is the current one, else 409000.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub revision: Option<String>,
+    /// Asks others for their approval with this comment, where a policy gates the act; else it is done at once.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub request: Option<String>,
+    /// With `request`: what is approved waits until it is run.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub hold: Option<bool>,
+    /// Reason, of 8 characters or more, to do without approval or in a freeze what a policy gates.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub emergency: Option<String>,
 }
 
 impl RuleHead {
@@ -127,13 +136,14 @@ impl RuleDraft {
 
     /// By id, or by name and namespace.
     pub fn check_named(&self) -> Result<(), Refusal> {
+        self.head.plea().check()?;
         self.head.given_id().map_or_else(|| self.head.check_name(), name::check_id)
     }
 
     /// The level that a cluster has to have reached to take it as it is meant.
     pub fn level(&self) -> Level {
         let of_switch = if self.head.is_contradictory() { Level::ROLLOUT } else { Level::FIRST };
-        of_switch.max(self.body.family().since())
+        of_switch.max(self.body.family().since()).max(self.head.plea().level())
     }
 
     /// A new rule of what is said here, as a cluster of this level makes it.

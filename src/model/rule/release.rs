@@ -92,6 +92,15 @@ pub struct RuleReleaseDraft {
     /// On withdraw: the normal release before takes its place; without it clients see none.
     #[serde(alias = "toPrevious", skip_serializing_if = "Option::is_none")]
     pub to_previous: Option<bool>,
+    /// Asks others for their approval with this comment, where a policy gates the act; else it is done at once.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub request: Option<String>,
+    /// With `request`: what is approved waits until it is run.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub hold: Option<bool>,
+    /// Reason, of 8 characters or more, to do without approval or in a freeze what a policy gates.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub emergency: Option<String>,
     /// Given by the server; read so that a wrong type is refused, and not kept.
     #[serde(skip_serializing)]
     pub version: Option<Uint64>,
@@ -140,7 +149,8 @@ impl RuleReleaseDraft {
     /// The level from which on all that it says is understood.
     pub fn level(&self) -> Level {
         let is_new = self.client_percent.is_some() || self.publish_at.is_some() || self.revision.is_some();
-        if is_new { Level::ROLLOUT } else { Level::FIRST }
+        let level = if is_new { Level::ROLLOUT } else { Level::FIRST };
+        level.max(self.plea().level())
     }
 
     /// The rule is named, by id or by name.
@@ -177,6 +187,7 @@ impl RuleReleaseDraft {
             let why = format!("resource is {resource:?}, the path is one of {:?}", family.resource());
             return Err(Refusal::new(Code::InvalidParameter, why));
         }
+        self.plea().check()?;
         for id in [self.given_id(), self.given_rule_id()].into_iter().flatten() {
             name::check_id(id)?;
         }

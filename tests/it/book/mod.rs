@@ -111,6 +111,7 @@ pages! {
     contributing: "CONTRIBUTING.md";
     security_policy: "SECURITY.md";
     api: "docs/api.md";
+    approval: "docs/approval.md";
     building: "docs/building.md";
     claims: "docs/claims.md";
     command_line: "docs/command-line.md";

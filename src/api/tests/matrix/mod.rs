@@ -32,12 +32,13 @@ const AT_ONCE: usize = 16;
 const OTHER_NAMESPACE: &str = "else";
 
 /// Verbs of each role.
-const MAY: [(Role, &[Verb]); 6] = {
-    use Verb::{Discover, Edit, Manage, Operate, Read, Register, Release};
+const MAY: [(Role, &[Verb]); 7] = {
+    use Verb::{Approve, Discover, Edit, Manage, Operate, Read, Register, Release};
     [
-        (Role::Admin, &[Read, Edit, Release, Register, Discover, Operate, Manage]),
+        (Role::Admin, &[Read, Edit, Release, Register, Discover, Operate, Manage, Approve]),
         (Role::Operator, &[Operate]),
         (Role::Releaser, &[Read, Release]),
+        (Role::Approver, &[Read, Approve]),
         (Role::Editor, &[Read, Edit]),
         (Role::Reader, &[Read]),
         (Role::Client, &[Register, Discover]),

@@ -11,7 +11,7 @@ use super::law::{
 use super::rule_rows::of_rules;
 use super::things::{HOME, Need, Thing, file_release, kinds};
 use super::{OTHER_NAMESPACE, Place, RAW, oneself};
-use crate::model::grant::Verb::{Edit, Manage, Operate, Register, Release};
+use crate::model::grant::Verb::{self, Approve, Edit, Manage, Operate, Register, Release};
 
 pub(super) fn rows() -> Vec<Row> {
     let rules = kinds().flat_map(of_rules);
@@ -74,6 +74,12 @@ fn of_cluster() -> Vec<Row> {
         let path = format!("/admin/v1/cluster/{path}");
         Row::new("POST", path, Law::Whole(Operate, code), move |_| body(order.clone()))
     };
+    let policies = "/admin/v1/policies";
+    let decide = |word: &str, verbs: &'static [Verb]| {
+        let of_approvers = Law::Write { verbs, stands: None, goes: Vec::new(), missing: 400_202, code: 400_202 };
+        let law = if verbs.is_empty() { Law::Holder(400_202) } else { of_approvers };
+        Row::new("POST", format!("/admin/v1/requests/{word}"), law, |_| body(json!([{ "id": "none" }])))
+    };
     let hooks = "/admin/v1/webhooks";
     let hook = |thing: &Thing| body(json!([{ "name": thing.tag, "url": "https://hooks.example.org/" }]));
     vec![
@@ -90,6 +96,20 @@ fn of_cluster() -> Vec<Row> {
         Row::new("POST", hooks, Law::Whole(Operate, 503_005), hook),
         Row::new("PUT", hooks, Law::Whole(Operate, 400_202), hook),
         Row::new("POST", "/admin/v1/webhooks/delete", Law::Whole(Operate, 200_000), hook),
+        Row::new("GET", policies, Law::Whole(Manage, 200_000), nothing),
+        Row::new("POST", policies, Law::Whole(Manage, 200_000), |thing| {
+            body(json!([{ "name": format!("{}-{}", thing.tag, thing.turn), "namespace": "nowhere" }]))
+        }),
+        Row::new("PUT", policies, Law::Whole(Manage, 400_202), |_| body(json!([{ "name": "none" }]))),
+        Row::new("POST", "/admin/v1/policies/delete", Law::Whole(Manage, 200_000), |_| {
+            body(json!([{ "name": "none" }]))
+        }),
+        Row::new("GET", "/admin/v1/requests", Law::Holder(200_000), nothing),
+        Row::new("GET", "/admin/v1/requests/diff", Law::Holder(400_202), |_| query("id=none".into())),
+        decide("approve", &[Approve]),
+        decide("refuse", &[Approve]),
+        decide("withdraw", &[]),
+        decide("run", &[]),
         Row::new("GET", "/admin/v1/cluster", Law::Whole(Operate, 200_000), nothing),
         order("add", 400_103, json!({ "id": 0, "peer": "nowhere" })),
         order("promote", 400_000, json!({ "id": 99 })),

@@ -22,6 +22,7 @@ use crate::model::code::{Code, Refusal};
 use crate::model::config_file::ConfigKey;
 use crate::model::grant::{Grants, Verb};
 use crate::model::limits;
+use crate::model::policy::Gate;
 use crate::model::release::{
     Action, Event, Plan, ReleaseOp, ReleaseState, ReleaseType, Transition, publishable, transition,
 };
@@ -166,7 +167,7 @@ impl Catalog {
             self.remember(ctx, &*release, action, from.as_deref(), comment, changes);
             return Outcome::done(R::into_entity(release));
         };
-        let plan = Plan { at, failed: String::new() };
+        let plan = Plan { at, failed: String::new(), approved: ctx.is_approved };
         besides(self, changes);
         let release = release.standing(ctx, Standing::Planned(plan)).keep(self, changes);
         self.remember(ctx, &*release, Action::Schedule, from.as_deref(), comment, changes);
@@ -294,7 +295,7 @@ impl Catalog {
     }
 
     /// The normal release that clients saw before this one, as far as it is kept.
-    pub(super) fn earlier_normal<R: Releasable>(&self, normal: &R) -> Option<Arc<R>> {
+    pub(in crate::catalog) fn earlier_normal<R: Releasable>(&self, normal: &R) -> Option<Arc<R>> {
         let may_return = |release: &Arc<R>| release.state() == ReleaseState::NormalInactive;
         normal.siblings(self).into_iter().filter(may_return).max_by_key(|release| release.version())
     }
@@ -338,12 +339,17 @@ impl Catalog {
         let active_grays = release.active_grays(self);
         let verdict = publishable(release.release_type(), release.audience(), active_grays > 0)
             .and_then(|()| changes.admits_gray(release.release_type(), active_grays));
-        let Err(refusal) = verdict.and_then(|()| self.check_author(ctx, &*release)) else {
+        let gate = if release.release_type() == ReleaseType::Gray { Gate::Gray } else { Gate::Publish };
+        let is_approved = release.plan().is_some_and(|plan| plan.approved);
+        let verdict = verdict
+            .and_then(|()| self.check_author(ctx, &*release))
+            .and_then(|()| self.check_planned(ctx, (&release.of(), gate), is_approved));
+        let Err(refusal) = verdict else {
             return self.activate_again(ctx, &*release, published(release.release_type()), "", changes);
         };
         let from = release.in_force(self);
         // The sentence becomes part of hashed rows: it stays as it is within a level (`tests::words`).
-        let plan = Plan { at: due.at, failed: refusal.detail.clone() };
+        let plan = Plan { at: due.at, failed: refusal.detail.clone(), approved: false };
         let failed = release.standing(ctx, Standing::Planned(plan)).keep(self, changes);
         self.remember(ctx, &*failed, Action::Failed, from.as_deref(), &refusal.detail, changes);
         failed.retain(self, changes);

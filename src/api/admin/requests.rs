@@ -1,0 +1,123 @@
+//! `/admin/v1/requests`: requests for approval, and what becomes of them.
+
+use axum::extract::State;
+
+use crate::api::config::diff::FileText;
+use crate::api::http::{ApiError, ApiResult, App, Caller, Doc, Fresh, PAGING, Query, Shape, Strict, answer, envelope};
+use crate::api::releases::Difference;
+use crate::api::rules::releases::of_rules;
+use crate::api::view::RequestView;
+use crate::catalog::approvals::{Pending, RequestFilter};
+use crate::catalog::{Catalog, Outcome};
+use crate::model::approval::{RequestDraft, RequestOp, RequestState};
+use crate::model::code::{Code, Refusal};
+use crate::model::policy::Kind;
+use crate::model::wire::Words;
+use crate::openapi::Param;
+use crate::operations::FAR;
+
+const DOC: Doc = Doc::new("Approval");
+const WRITE: Doc = DOC.gives(Shape::batch::<RequestView>("request"));
+const CODES: &[Code] = &[Code::NotFoundResource, Code::DataConflict, Code::LevelNotReached];
+const FILTERS: &[Param] = &[
+    Param::text("state", "`open`, `approved`, `refused`, `withdrawn`, `done`, `failed`, `stale` or `expired`."),
+    Param::text("kind", "`configfile` or the word of a family of rules."),
+    Param::text("namespace", "Exact, or with `*` a glob that ignores case."),
+    Param::text("name", "The same of the thing; of a config file `group/file`."),
+    Param::text("user", "Who asked."),
+    Param::text("id", "Of one request."),
+];
+
+pub(crate) const LIST: Doc = DOC
+    .says("A page of the requests that the caller may see, newest first.")
+    .query(&[FILTERS, PAGING])
+    .gives(Shape::list::<RequestView>("data"))
+    .codes(&[&[Code::InvalidParameter]]);
+
+pub(crate) async fn list(State(app): State<App>, query: Query, _: Fresh, caller: Caller) -> ApiResult {
+    let word = |key: &str| query.get(key).filter(|word| !word.is_empty());
+    let unknown = |key: &str| ApiError::new(Code::InvalidParameter, format!("{key} is no word that it may be"));
+    let state = word("state").map(|word| RequestState::of_word(word).ok_or_else(|| unknown("state"))).transpose()?;
+    let kind = word("kind").map(|word| Kind::of_word(word).ok_or_else(|| unknown("kind"))).transpose()?;
+    let filter = RequestFilter {
+        id: query.text("id"),
+        state,
+        kind,
+        namespace: query.name("namespace"),
+        name: query.name("name"),
+        user: query.text("user"),
+        read_scope: caller.read_scope(),
+    };
+    let page = query.page()?;
+    let reach = app.node().state().catalog().approvals.len();
+    let find = move |catalog: &Catalog| catalog.approvals.list(&filter, &page);
+    app.scan(reach, find, |listed| envelope::list("data", &listed, |request| RequestView::new(request))).await
+}
+
+pub(crate) const APPROVE: Doc = WRITE
+    .says(
+        "Approves requests of others. With the last approval what was asked for is done in the same entry, as it was \
+         when it was asked for, by the rights that the requester has then.",
+    )
+    .codes(&[CODES, &[Code::NoNeedUpdate]]);
+
+pub(crate) async fn approve(app: State<App>, caller: Caller, Strict(batch): Strict<RequestDraft>) -> ApiResult {
+    answered(&app, app.operations.requests(&caller, RequestOp::Approve, batch.items).await?)
+}
+
+pub(crate) const REFUSE: Doc = WRITE.says("Refuses requests of others; one refusal is enough.").codes(&[CODES]);
+
+pub(crate) async fn refuse(app: State<App>, caller: Caller, Strict(batch): Strict<RequestDraft>) -> ApiResult {
+    answered(&app, app.operations.requests(&caller, RequestOp::Refuse, batch.items).await?)
+}
+
+pub(crate) const WITHDRAW: Doc =
+    WRITE.says("Withdraws requests: one's own, or with manage those of others.").codes(&[CODES]);
+
+pub(crate) async fn withdraw(app: State<App>, caller: Caller, Strict(batch): Strict<RequestDraft>) -> ApiResult {
+    answered(&app, app.operations.requests(&caller, RequestOp::Withdraw, batch.items).await?)
+}
+
+pub(crate) const RUN: Doc = WRITE
+    .says("Carries out requests that are approved and wait. Who may do the act itself may run it.")
+    .codes(&[CODES, &[Code::Frozen]]);
+
+pub(crate) async fn run(app: State<App>, caller: Caller, Strict(batch): Strict<RequestDraft>) -> ApiResult {
+    answered(&app, app.operations.requests(&caller, RequestOp::Run, batch.items).await?)
+}
+
+fn answered(app: &App, outcomes: Vec<Outcome>) -> ApiResult {
+    Ok(answer::batch(app, outcomes, Vec::new()))
+}
+
+pub(crate) const DIFF: Doc = DOC
+    .says("What a request that waits would change, beside what is in force now.")
+    .query(&[&[Param::text("id", "Of the request.")]])
+    .gives(Shape::single::<Difference>("diff"))
+    .codes(&[&[Code::EmptyQueryParameter, Code::NotFoundResource, Code::NotAllowedAccess]]);
+
+pub(crate) async fn diff(State(app): State<App>, query: Query, _: Fresh, caller: Caller) -> ApiResult {
+    let (id, read_scope, reader) = (query.required("id")?.to_owned(), caller.read_scope(), app.clone());
+    let find = move |catalog: &Catalog| {
+        let found = catalog.approvals.get(&id);
+        let seen = found.filter(|request| read_scope.sees(&request.namespace, request.scope_name()));
+        let missing = |why: &str| Refusal::new(Code::NotFoundResource, why);
+        let request = seen.ok_or_else(|| missing("no such request"))?;
+        catalog.pending(request).ok_or_else(|| missing("nothing waits there any more"))
+    };
+    app.scan(FAR, find, move |found: Result<Pending, Refusal>| {
+        let difference = match found? {
+            Pending::Rule { now, then } => of_rules(now.as_deref(), then.as_deref()),
+            Pending::File { key, now, then } => {
+                let [now, then] = [now, then].map(|side| FileText::of(&key, side.as_deref()));
+                let mut sides = (now, then);
+                for side in [&mut sides.0, &mut sides.1] {
+                    side.read(&reader, &caller, &key)?;
+                }
+                sides.0.against(sides.1)
+            }
+        };
+        Ok(envelope::single("diff", &difference))
+    })
+    .await?
+}

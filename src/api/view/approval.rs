@@ -1,0 +1,117 @@
+//! Policies and requests for approval as the management surface shows them.
+
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use crate::model::approval::{ApprovalRequest, RequestState};
+use crate::model::policy::{Freeze, Gate, Kind, Policy};
+use crate::model::time::Timestamp;
+
+/// Acts that need approval, and times at which they may not be done.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "Policy")]
+pub(crate) struct PolicyView<'a> {
+    name: &'a str,
+    namespace: &'a str,
+    names: &'a [String],
+    /// Empty for all.
+    kinds: &'a [Kind],
+    approvals: u8,
+    gates: &'a [Gate],
+    freezes: &'a [Freeze],
+    comment: &'a str,
+    /// `YYYY-MM-DD HH:MM:SS`, UTC, as all times.
+    ctime: String,
+    create_by: &'a str,
+    mtime: String,
+    modify_by: &'a str,
+    /// Changes with every write that changes something.
+    revision: &'a str,
+}
+
+impl<'a> PolicyView<'a> {
+    pub(crate) fn new(policy: &'a Policy) -> Self {
+        PolicyView {
+            name: &policy.name,
+            namespace: &policy.namespace,
+            names: &policy.names,
+            kinds: &policy.kinds,
+            approvals: policy.approvals,
+            gates: &policy.gates,
+            freezes: &policy.freezes,
+            comment: &policy.comment,
+            ctime: policy.created.time.text(),
+            create_by: &policy.created.by,
+            mtime: policy.modified.time.text(),
+            modify_by: &policy.modified.by,
+            revision: &policy.revision,
+        }
+    }
+}
+
+/// Request for approval.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "ApprovalRequest")]
+pub(crate) struct RequestView<'a> {
+    id: &'a str,
+    state: RequestState,
+    kind: Kind,
+    namespace: &'a str,
+    /// Of a config file `group/file`.
+    name: &'a str,
+    act: Gate,
+    /// Who asked.
+    user: &'a str,
+    comment: &'a str,
+    /// SHA-256 of what would be done, in hex.
+    hash: &'a str,
+    /// The version in force for all clients when it was asked for; 0 for none.
+    base_version: u64,
+    /// Time for which a publish is planned; empty for none.
+    publish_at: String,
+    hold: bool,
+    approvals: Vec<ApprovalView<'a>>,
+    refused_by: &'a str,
+    /// Of a refusal, or why nothing came of it.
+    reason: &'a str,
+    /// `YYYY-MM-DD HH:MM:SS`, UTC, as all times.
+    ctime: String,
+    mtime: String,
+}
+
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "Approval")]
+struct ApprovalView<'a> {
+    user: &'a str,
+    time: String,
+    comment: &'a str,
+}
+
+impl<'a> RequestView<'a> {
+    pub(crate) fn new(request: &'a ApprovalRequest) -> Self {
+        let approvals = request.approvals.iter().map(|given| ApprovalView {
+            user: &given.user,
+            time: given.time.text(),
+            comment: &given.comment,
+        });
+        RequestView {
+            id: &request.id,
+            state: request.state,
+            kind: request.kind,
+            namespace: &request.namespace,
+            name: &request.name,
+            act: request.act,
+            user: &request.created.by,
+            comment: &request.comment,
+            hash: &request.hash,
+            base_version: request.base_version,
+            publish_at: request.publish_at.map(Timestamp::text).unwrap_or_default(),
+            hold: request.hold,
+            approvals: approvals.collect(),
+            refused_by: &request.refused_by,
+            reason: &request.reason,
+            ctime: request.created.time.text(),
+            mtime: request.modified.time.text(),
+        }
+    }
+}

@@ -1,0 +1,176 @@
+//! Policies: rules of change, queries, and what those that hold for an act ask for together.
+
+use std::cmp::Ordering;
+use std::sync::Arc;
+
+use imbl::OrdMap;
+
+use super::Catalog;
+use super::change::{ChangeSet, Entity, Outcome};
+use super::command::Op;
+use super::ctx::Ctx;
+use super::page::{Listed, Page, Place, Placed, cut_sorted, place_of};
+use super::row::{Row, RowKey, Table};
+use crate::model::code::Code;
+use crate::model::policy::{Gate, Kind, Policy, PolicyDraft};
+use crate::model::text::NameFilter;
+use crate::model::time::Timestamp;
+use crate::model::{is_stale, limits};
+
+/// Freezes that follow each other are walked so far, to tell when they are over.
+const FREEZES_IN_A_ROW_MAX: usize = 400;
+
+impl Row for Policy {
+    const TABLE: Table = Table::Policy;
+    fn name(&self, key: &mut RowKey) {
+        key.part(&self.name);
+    }
+}
+
+impl Placed for Policy {
+    fn place(&self) -> Place<'_> {
+        place_of([&self.name])
+    }
+}
+
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Policies {
+    by_name: OrdMap<Arc<str>, Arc<Policy>>,
+}
+
+/// A thing as policies name it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Subject {
+    pub kind: Kind,
+    /// Namespace and name as it is called; besides that of a rule as clients have it, if it was renamed since.
+    pub places: Vec<(String, String)>,
+}
+
+/// Demands of the policies that hold for an act at one moment.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Demands {
+    /// Approvals that it takes, and the policies that ask for any.
+    pub approvals: u8,
+    pub approved_by: Vec<String>,
+    /// The moment from which no freeze holds, and the policies that freeze it now.
+    pub frozen_until: Option<Timestamp>,
+    pub frozen_by: Vec<String>,
+    /// Comment of the freeze.
+    pub comment: String,
+}
+
+impl Policies {
+    pub fn get(&self, name: &str) -> Option<&Arc<Policy>> {
+        self.by_name.get(name)
+    }
+
+    pub fn len(&self) -> usize {
+        self.by_name.len()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.by_name.is_empty()
+    }
+
+    /// Newest change first, then by name.
+    pub fn list(&self, name: &Option<NameFilter>, page: &Page) -> Listed<Arc<Policy>> {
+        let wanted = |policy: &&Arc<Policy>| NameFilter::passes(name, &policy.name);
+        cut_sorted(self.by_name.values().filter(wanted).collect(), newest_first, page)
+    }
+
+    /// Demands on an act, of all policies that hold for it.
+    pub fn demands(&self, gate: Gate, subject: &Subject, time: Timestamp) -> Demands {
+        let mut demands = Demands::default();
+        let judges = |policy: &&Arc<Policy>| {
+            let mut places = subject.places.iter();
+            places.any(|(namespace, name)| policy.gates(gate, subject.kind, namespace, name))
+        };
+        let judging: Vec<_> = self.by_name.values().filter(judges).collect();
+        for policy in &judging {
+            if policy.approvals > 0 {
+                demands.approvals = demands.approvals.max(policy.approvals);
+                demands.approved_by.push(policy.name.clone());
+            }
+            if let Some((_, comment)) = policy.frozen_until(time) {
+                demands.frozen_by.push(policy.name.clone());
+                if demands.comment.is_empty() {
+                    comment.clone_into(&mut demands.comment);
+                }
+            }
+        }
+        if !demands.frozen_by.is_empty() {
+            demands.frozen_until = Some(free_from(&judging, time));
+        }
+        demands
+    }
+
+    fn insert(&mut self, policy: Policy, changes: &mut ChangeSet) -> Arc<Policy> {
+        changes.put(&policy);
+        self.load(policy)
+    }
+
+    pub(super) fn load(&mut self, policy: Policy) -> Arc<Policy> {
+        let policy = Arc::new(policy);
+        self.by_name.insert(policy.name.as_str().into(), policy.clone());
+        policy
+    }
+}
+
+/// The first moment from `time` on at which none of the policies freezes.
+fn free_from(policies: &[&Arc<Policy>], time: Timestamp) -> Timestamp {
+    let mut free = time;
+    for _ in 0..FREEZES_IN_A_ROW_MAX {
+        match policies.iter().filter_map(|policy| policy.frozen_until(free)).map(|(until, _)| until).max() {
+            Some(until) => free = until,
+            None => break,
+        }
+    }
+    free
+}
+
+/// The order of a list.
+fn newest_first(one: &Arc<Policy>, other: &Arc<Policy>) -> Ordering {
+    other.modified.time.cmp(&one.modified.time).then_with(|| one.name.cmp(&other.name))
+}
+
+impl Catalog {
+    pub(super) fn write_policy(&mut self, ctx: &Ctx, op: Op, draft: &PolicyDraft, changes: &mut ChangeSet) -> Outcome {
+        match (op, self.policies.get(&draft.name).cloned()) {
+            (Op::Create, Some(old)) => Outcome { entity: Entity::Policy(old), ..Code::ExistedResource.into() },
+            (Op::Create, None) if self.policies.len() >= limits::POLICIES_MAX => {
+                changes.too_many("policies", limits::POLICIES_MAX, Code::TooMany).into()
+            }
+            (Op::Create, None) => {
+                let mut policy = Policy {
+                    created: ctx.stamp(),
+                    modified: ctx.stamp(),
+                    revision: ctx.draw_id(),
+                    ..Policy::new(&draft.name)
+                };
+                draft.lay_over(&mut policy);
+                Outcome::done(Entity::Policy(self.policies.insert(policy, changes)))
+            }
+            (Op::Update, None) => Code::NotFoundResource.into(),
+            (Op::Update, Some(old)) if is_stale(&draft.revision, &old.revision) => Outcome::stale(Entity::Policy(old)),
+            (Op::Update, Some(old)) => {
+                let mut policy = Policy::clone(&old);
+                draft.lay_over(&mut policy);
+                if policy == *old {
+                    return Outcome::unchanged(Entity::Policy(old));
+                }
+                policy.modified = ctx.stamp();
+                policy.revision = ctx.draw_id();
+                Outcome::done(Entity::Policy(self.policies.insert(policy, changes)))
+            }
+            (Op::Delete, None) => Outcome::default(),
+            (Op::Delete, Some(old)) if changes.is_overtaken(&draft.revision, &old.revision) => {
+                Outcome::stale(Entity::Policy(old))
+            }
+            (Op::Delete, Some(old)) => {
+                changes.delete(&*old);
+                self.policies.by_name.remove(old.name.as_str());
+                Outcome::done(Entity::Policy(old))
+            }
+        }
+    }
+}

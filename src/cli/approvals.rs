@@ -1,0 +1,273 @@
+//! `thuban requests`, `approve`, `refuse` and `policy`: decisions that more than one person makes.
+
+use clap::{Args, Subcommand};
+use reqwest::Method;
+use serde_json::{Map, Value, json};
+use url::form_urlencoded;
+
+use super::remote::{CallArgs, Refused};
+use super::tables::{Column, short, table, text, words};
+use super::{accounts, releases, say};
+use crate::config::OutputFormat;
+use crate::model::approval::RequestOp;
+
+const REQUESTS: &str = "/admin/v1/requests";
+const POLICIES: &str = "/admin/v1/policies";
+
+/// Words for the policies that may gate an act.
+#[derive(Args, Clone)]
+pub(super) struct PleaArgs {
+    /// Ask others for their approval where a policy wants it, with this comment
+    #[arg(long, value_name = "WHY", conflicts_with = "emergency")]
+    request: Option<String>,
+    /// With --request: once approved it waits for `thuban requests --run ID`
+    #[arg(long, requires = "request")]
+    hold: bool,
+    /// Do it without approval and in a freeze, for this reason of 8 characters or more: takes releaser and approver
+    #[arg(long, value_name = "WHY")]
+    emergency: Option<String>,
+}
+
+impl PleaArgs {
+    /// Members of the body of an act.
+    pub(super) fn put_into(&self, item: &mut Map<String, Value>) {
+        if let Some(request) = &self.request {
+            item.insert("request".to_owned(), json!(request));
+        }
+        if self.hold {
+            item.insert("hold".to_owned(), json!(true));
+        }
+        if let Some(reason) = &self.emergency {
+            item.insert("emergency".to_owned(), json!(reason));
+        }
+    }
+}
+
+#[derive(Args)]
+pub(super) struct RequestsArgs {
+    #[command(flatten)]
+    call: CallArgs,
+    /// Those in this state alone: open, approved, refused, withdrawn, done, failed, stale or expired [default: open and
+    /// approved ones]
+    #[arg(long)]
+    state: Option<String>,
+    /// Namespace; * for any part
+    #[arg(short, long)]
+    namespace: Option<String>,
+    /// User who asked
+    #[arg(long)]
+    user: Option<String>,
+    /// Show one request, and what it would change
+    #[arg(long, value_name = "ID")]
+    id: Option<String>,
+    /// Carry out a request that is approved and waits
+    #[arg(long, value_name = "ID", conflicts_with_all = ["id", "state", "namespace", "user"])]
+    run: Option<String>,
+    /// Withdraw a request of one's own
+    #[arg(long, value_name = "ID", conflicts_with_all = ["run", "id", "state", "namespace", "user"])]
+    withdraw: Option<String>,
+    /// Output format
+    #[arg(short, long, value_enum, default_value_t = OutputFormat::Table)]
+    output: OutputFormat,
+}
+
+const REQUEST_COLUMNS: &[Column] = &[
+    ("id", |row| text(&row["id"])),
+    ("state", |row| text(&row["state"])),
+    ("act", |row| text(&row["act"])),
+    ("kind", |row| text(&row["kind"])),
+    ("namespace", |row| text(&row["namespace"])),
+    ("name", |row| short(&text(&row["name"]))),
+    ("user", |row| text(&row["user"])),
+    ("approvals", |row| row["approvals"].as_array().map_or(0, Vec::len).to_string()),
+    ("asked (UTC)", |row| text(&row["ctime"])),
+    ("comment", |row| short(&text(&row["comment"]))),
+];
+
+pub(super) async fn requests(args: RequestsArgs) -> anyhow::Result<()> {
+    if let Some(id) = &args.run {
+        return decide(&args.call, RequestOp::Run, id, None).await;
+    }
+    if let Some(id) = &args.withdraw {
+        return decide(&args.call, RequestOp::Withdraw, id, None).await;
+    }
+    let remote = args.call.remote()?;
+    let states: Vec<Option<&str>> = match (&args.state, &args.id) {
+        (Some(state), _) => vec![Some(state)],
+        (None, Some(_)) => vec![None],
+        (None, None) => vec![Some("open"), Some("approved")],
+    };
+    let mut all = Vec::new();
+    for state in states {
+        let bounds = (crate::model::limits::PAGE_ROWS_MAX, usize::MAX);
+        let path = |paging: &super::remote::Paging| {
+            let mut query = form_urlencoded::Serializer::new(String::new());
+            paging.ask(&mut query);
+            let given = [("state", state), ("namespace", args.namespace.as_deref()), ("user", args.user.as_deref())];
+            for (key, value) in given.into_iter().chain([("id", args.id.as_deref())]) {
+                value.into_iter().for_each(|value| {
+                    query.append_pair(key, value);
+                });
+            }
+            format!("{REQUESTS}?{}", query.finish())
+        };
+        all.extend(remote.pages("data", bounds, path).await?.0);
+    }
+    match args.output {
+        OutputFormat::Json => say(&serde_json::to_string_pretty(&all)?),
+        OutputFormat::Table => table(&all, REQUEST_COLUMNS).iter().for_each(|line| say(line)),
+    }
+    let Some(id) = &args.id else { return Ok(()) };
+    let Some(request) = all.first() else { return Err(Refused::missing(&format!("request {id}")).into()) };
+    if args.output == OutputFormat::Table && ["open", "approved"].iter().any(|state| request["state"] == *state) {
+        let answer = remote.get(&format!("{REQUESTS}/diff?id={id}")).await?;
+        releases::lines(&answer["diff"]).iter().for_each(|line| say(line));
+    }
+    Ok(())
+}
+
+#[derive(Args)]
+pub(super) struct DecideArgs {
+    #[command(flatten)]
+    call: CallArgs,
+    /// Id of the request, as `thuban requests` lists it
+    id: String,
+    /// Comment
+    #[arg(short = 'm', long = "comment", value_name = "WHY")]
+    comment: Option<String>,
+}
+
+pub(super) async fn approve(args: DecideArgs) -> anyhow::Result<()> {
+    decide(&args.call, RequestOp::Approve, &args.id, args.comment.as_deref()).await
+}
+
+pub(super) async fn refuse(args: DecideArgs) -> anyhow::Result<()> {
+    decide(&args.call, RequestOp::Refuse, &args.id, args.comment.as_deref()).await
+}
+
+async fn decide(call: &CallArgs, op: RequestOp, id: &str, comment: Option<&str>) -> anyhow::Result<()> {
+    let mut item = json!({ "id": id });
+    if let Some(comment) = comment {
+        item["comment"] = json!(comment);
+    }
+    let path = format!("{REQUESTS}/{}", op.word());
+    let answer = call.remote()?.call(Method::POST, &path, Some(&json!([item]))).await?;
+    let request = &answer["responses"][0]["request"];
+    let why = text(&request["reason"]);
+    let why = if why == "-" { String::new() } else { format!(": {why}") };
+    let what = format!(
+        "{} of {} {}/{}",
+        text(&request["act"]),
+        text(&request["kind"]),
+        text(&request["namespace"]),
+        text(&request["name"])
+    );
+    say(&format!("{what}: the request is {}{why}", text(&request["state"])));
+    Ok(())
+}
+
+#[derive(Subcommand)]
+pub(super) enum PolicyCommand {
+    /// List the policies
+    List(accounts::ListArgs),
+    /// Create a policy, or change the given fields of one
+    Set(Box<PolicyArgs>),
+    /// Delete a policy; success also if it does not exist
+    Delete {
+        #[command(flatten)]
+        call: CallArgs,
+        /// Name of the policy
+        name: String,
+    },
+}
+
+#[derive(Args)]
+pub(super) struct PolicyArgs {
+    #[command(flatten)]
+    call: CallArgs,
+    /// Name of the policy
+    name: String,
+    /// Namespaces that it is about, a beginning with * behind it for several [default of a new one: *]
+    #[arg(long = "for-namespace", value_name = "NAMESPACE")]
+    namespace: Option<String>,
+    /// Names of rules, or GROUP/FILE of config files, that it is about; may be repeated [default of a new one: *]
+    #[arg(long = "for-name", value_name = "NAME")]
+    names: Vec<String>,
+    /// Kinds that it is about: configfile, routing, ratelimit, faultdetector, circuitbreaker [default of a new one: all]
+    #[arg(long = "kind", value_name = "KIND")]
+    kinds: Vec<String>,
+    /// Number of others who have to approve, 0 to 5 [default of a new one: 1]
+    #[arg(long)]
+    approvals: Option<u8>,
+    /// Acts that it gates: publish, gray, promote, rollback, withdraw, stop, delete [default of a new one: publish, gray,
+    /// promote, withdraw, delete]
+    #[arg(long = "gate", value_name = "ACT")]
+    gates: Vec<String>,
+    /// Freezes as a JSON array, such as [{"days":["FRI"],"from":"16:00","until":"08:00","offset":"+01:00"}]
+    #[arg(long, value_name = "JSON")]
+    freezes: Option<String>,
+    #[arg(long)]
+    comment: Option<String>,
+}
+
+const POLICY_COLUMNS: &[Column] = &[
+    ("name", |row| text(&row["name"])),
+    ("namespace", |row| text(&row["namespace"])),
+    ("names", |row| words(&row["names"])),
+    ("kinds", |row| Some(words(&row["kinds"])).filter(|words| words != "-").unwrap_or_else(|| "*".to_owned())),
+    ("approvals", |row| text(&row["approvals"])),
+    ("gates", |row| words(&row["gates"])),
+    ("freezes", |row| row["freezes"].as_array().map_or(0, Vec::len).to_string()),
+    ("comment", |row| short(&text(&row["comment"]))),
+];
+
+pub(super) async fn policy(command: PolicyCommand) -> anyhow::Result<()> {
+    match command {
+        PolicyCommand::List(args) => accounts::list(&args, POLICIES, POLICY_COLUMNS).await,
+        PolicyCommand::Set(args) => {
+            let item = args.item()?;
+            let remote = args.call.remote()?;
+            let made = remote.batch(Method::POST, POLICIES, &json!([item])).await?;
+            let is_there = made.first().is_some_and(|answer| answer["code"] == EXISTS);
+            let method = if is_there { Method::PUT } else { Method::POST };
+            let answer = if is_there { remote.batch(method, POLICIES, &json!([item])).await? } else { made };
+            match answer.first().and_then(Refused::of) {
+                Some(refused) => Err(refused.into()),
+                None => {
+                    say(&format!("policy {}: {}", args.name, text(&answer[0]["info"])));
+                    Ok(())
+                }
+            }
+        }
+        PolicyCommand::Delete { call, name } => {
+            let path = format!("{POLICIES}/delete");
+            accounts::tell(super::remote::call(&call, Method::POST, &path, Some(&json!([{ "name": name }]))).await?)
+        }
+    }
+}
+
+/// A thing of this name is there.
+const EXISTS: u64 = 400_201;
+
+impl PolicyArgs {
+    fn item(&self) -> anyhow::Result<Value> {
+        let mut item = json!({ "name": self.name });
+        let lists = [("names", &self.names), ("kinds", &self.kinds), ("gates", &self.gates)];
+        for (member, given) in lists.into_iter().filter(|(_, given)| !given.is_empty()) {
+            item[member] = json!(given);
+        }
+        for (member, given) in [("namespace", &self.namespace), ("comment", &self.comment)] {
+            if let Some(given) = given {
+                item[member] = json!(given);
+            }
+        }
+        if let Some(approvals) = self.approvals {
+            item["approvals"] = json!(approvals);
+        }
+        if let Some(freezes) = &self.freezes {
+            let read = |error| super::Usage(format!("--freezes is no JSON: {error}"));
+            item["freezes"] = serde_json::from_str(freezes).map_err(read)?;
+        }
+        Ok(item)
+    }
+}

@@ -1,0 +1,203 @@
+//! Requests for approval: the inbox, and the page of one with what it would change.
+
+use askama::Template;
+use axum::extract::{Path, State};
+use axum::response::Response;
+
+use super::Console;
+use super::drafting::pretty;
+use super::form::{Fields, Form};
+use super::frame::{Deed, Frame, Section, failed, on_to, page, page_refused};
+use super::pager::Pager;
+use super::releases::{Line, compared};
+use super::session::Visitor;
+use super::texts::Texts;
+use crate::api::documents::written;
+use crate::catalog::approvals::{Pending, ReleasedRule, RequestFilter};
+use crate::catalog::{Catalog, Outcome};
+use crate::model::approval::{ApprovalRequest, RequestDraft, RequestOp, RequestState};
+use crate::model::code::{Code, Refusal};
+use crate::model::config_file::{ConfigFile, ConfigKey};
+use crate::model::grant::Verb;
+use crate::model::policy::Kind;
+use crate::model::time::Timestamp;
+use crate::model::wire::Words;
+use crate::operations::write::one;
+
+const PATH: &str = "/ui/requests";
+
+#[derive(Template)]
+#[template(path = "requests.html")]
+struct RequestsPage {
+    frame: Frame,
+    rows: Vec<RequestRow>,
+    pager: Pager,
+}
+
+/// A request as a row of a table, and as the head of its page.
+struct RequestRow {
+    id: String,
+    badge: (&'static str, &'static str),
+    act: &'static str,
+    kind: &'static str,
+    thing: String,
+    user: String,
+    comment: String,
+    asked: String,
+    publish_at: String,
+    approvals: Vec<String>,
+    refused_by: String,
+    reason: String,
+}
+
+#[derive(Template)]
+#[template(path = "request.html")]
+struct RequestPage {
+    frame: Frame,
+    row: RequestRow,
+    /// Page of the thing that it is about; empty if that is gone.
+    of: String,
+    /// From what is in force now to what would be.
+    diff: Vec<Line>,
+    approves: bool,
+    is_own: bool,
+    runs: bool,
+}
+
+impl RequestRow {
+    fn of(request: &ApprovalRequest, t: &Texts) -> RequestRow {
+        let (class, word) = match request.state {
+            RequestState::Open => ("warn", t.open),
+            RequestState::Approved => ("warn", t.approved),
+            RequestState::Done => ("good", t.carried_out),
+            RequestState::Refused => ("fault", t.refused),
+            RequestState::Failed => ("fault", t.failed_release),
+            RequestState::Withdrawn => ("", t.withdrawn),
+            RequestState::Stale => ("fault", t.stale),
+            RequestState::Expired => ("", t.expired),
+        };
+        let told = |user: &str, comment: &str| {
+            if comment.is_empty() { user.to_owned() } else { format!("{user}: {comment}") }
+        };
+        RequestRow {
+            id: request.id.clone(),
+            badge: (class, word),
+            act: request.act.word(),
+            kind: request.kind.word(),
+            thing: format!("{}/{}", request.namespace, request.name),
+            user: request.created.by.clone(),
+            comment: request.comment.clone(),
+            asked: request.created.time.text(),
+            publish_at: request.publish_at.map(Timestamp::text).unwrap_or_default(),
+            approvals: request.approvals.iter().map(|given| told(&given.user, &given.comment)).collect(),
+            refused_by: request.refused_by.clone(),
+            reason: request.reason.clone(),
+        }
+    }
+}
+
+pub(super) async fn list(State(console): State<Console>, visitor: Visitor, query: Fields) -> Response {
+    let state = RequestState::of_word(query.get("state"));
+    let filter = RequestFilter { state, read_scope: visitor.caller.read_scope(), ..RequestFilter::default() };
+    let view = console.node().state().view();
+    let listed = view.approvals.list(&filter, &Pager::page_of(&query));
+    let frame = visitor.frame(Section::Requests);
+    page(&RequestsPage {
+        rows: listed.rows.iter().map(|request| RequestRow::of(request, frame.t)).collect(),
+        pager: Pager::new(PATH, &query, &listed),
+        frame,
+    })
+}
+
+pub(super) async fn show(State(console): State<Console>, Path(id): Path<String>, visitor: Visitor) -> Response {
+    match shown(&console, &visitor, &id) {
+        Ok(found) => page(&found),
+        Err(refusal) => failed(visitor.texts, &refusal),
+    }
+}
+
+/// What somebody says to a request.
+pub(super) async fn decide(State(console): State<Console>, Path(id): Path<String>, form: Form) -> Response {
+    let Form { visitor, fields } = form;
+    let word = fields.get("change");
+    let Some(op) = RequestOp::ALL.into_iter().find(|op| op.word() == word) else {
+        return super::frame::nowhere(visitor.texts);
+    };
+    let draft = RequestDraft { id: id.clone(), comment: fields.given("comment") };
+    match one(console.operations.requests(&visitor.caller, op, vec![Ok(draft)]).await) {
+        Ok(_) => on_to(&format!("{PATH}/{id}"), Deed::Changed),
+        Err(refusal) => match shown(&console, &visitor, &id) {
+            Ok(found) => {
+                let frame = found.frame.refused(&refusal);
+                page_refused(refusal.code, &RequestPage { frame, ..found })
+            }
+            Err(missing) => failed(visitor.texts, &missing),
+        },
+    }
+}
+
+fn shown(console: &Console, visitor: &Visitor, id: &str) -> Result<RequestPage, Refusal> {
+    let view = console.node().state().view();
+    let found = view.approvals.get(id).cloned();
+    let read_scope = visitor.caller.read_scope();
+    let request = found.filter(|request| read_scope.sees(&request.namespace, request.scope_name()));
+    let request = request.ok_or_else(|| Refusal::new(Code::NotFoundResource, "no such request"))?;
+    let may = |verb: Verb| visitor.caller.grants.may(verb, &request.namespace, request.scope_name());
+    let frame = visitor.frame(Section::Requests);
+    let is_pending = request.state.is_pending();
+    let is_own = request.created.by == visitor.caller.name;
+    Ok(RequestPage {
+        row: RequestRow::of(&request, frame.t),
+        of: page_of(&view, &request),
+        diff: view.pending(&request).map(|pending| lines(console, visitor, pending)).unwrap_or_default(),
+        approves: is_pending && !is_own && may(Verb::Approve),
+        is_own: is_pending && is_own,
+        runs: request.state == RequestState::Approved && may(Verb::Release),
+        frame,
+    })
+}
+
+/// Lines that the request would change; none of an encrypted content that the visitor may not have.
+fn lines(console: &Console, visitor: &Visitor, pending: Pending) -> Vec<Line> {
+    match pending {
+        Pending::Rule { now, then } => {
+            let text = |side: Option<Box<ReleasedRule>>| {
+                side.map_or_else(String::new, |one| pretty(&written(Some(&one.rule))))
+            };
+            compared(&text(now), &text(then))
+        }
+        Pending::File { key, now, then } => {
+            let text = |file: ConfigFile| {
+                let operations = &console.operations;
+                if file.encrypted {
+                    operations.needed_content(&visitor.caller, &key, true, &file.content).map(|text| text.to_string())
+                } else {
+                    operations.whole(&file.content).map(|text| text.to_string())
+                }
+            };
+            let [now, then] = [now, then].map(|side| side.map_or_else(|| Ok(String::new()), |one| text(one.file)));
+            match (now, then) {
+                (Ok(now), Ok(then)) => compared(&now, &then),
+                _ => Vec::new(),
+            }
+        }
+    }
+}
+
+fn page_of(catalog: &Catalog, request: &ApprovalRequest) -> String {
+    match request.kind {
+        Kind::ConfigFile => {
+            let (group, file) = request.name.split_once('/').unwrap_or(("", &request.name));
+            super::config::link(&ConfigKey::new(request.namespace.as_str(), group, file))
+        }
+        Kind::Rule(family) => {
+            let named = catalog.rules.of(family).named(&request.namespace, &request.name);
+            named.map(|rule| super::search::rule_link(family, &rule.id)).unwrap_or_default()
+        }
+    }
+}
+
+/// The deed that the next page reports: an act that was asked for is not done.
+pub(super) fn deed_of(outcome: &Outcome, done: Deed) -> Deed {
+    if outcome.code == Code::RequestAccepted { Deed::Asked } else { done }
+}

@@ -1,0 +1,302 @@
+//! Requests for approval: an act on what clients see that waits for others, with an immutable copy of what it releases.
+
+use std::sync::Arc;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+
+use super::code::{Code, Refusal};
+use super::config_file::{ConfigFile, ConfigFileDraft, ConfigPublish, ConfigReleaseDraft, Stamp};
+use super::grant::Verb;
+use super::policy::{Gate, Kind};
+use super::release::{ReleaseOp, ReleaseType};
+use super::rule::release::RuleReleaseDraft;
+use super::rule::{Family, Rule, RuleDraft};
+use super::time::Timestamp;
+use super::wire::wire_enum;
+use super::{limits, name};
+use crate::format::level::Level;
+use crate::format::pack;
+
+/// Words of a caller for a policy, in a draft of an act.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Plea<'a> {
+    /// Asks others for their approval, with this comment.
+    pub request: Option<&'a str>,
+    /// What is approved waits until it is run.
+    pub hold: bool,
+    /// Does it without approval and in a freeze, for this reason.
+    pub emergency: Option<&'a str>,
+}
+
+impl Plea<'_> {
+    pub fn check(self) -> Result<(), Refusal> {
+        let of = |field: &str, text: &str| {
+            name::check_length(field, text, limits::COMMENT_CHARS_MAX, Code::InvalidParameter)
+        };
+        self.request.map_or(Ok(()), |comment| of("request", comment))?;
+        let Some(reason) = self.emergency else { return Ok(()) };
+        of("emergency", reason)?;
+        if reason.trim().chars().count() < limits::EMERGENCY_CHARS_MIN {
+            let why = format!("emergency: a reason of at least {} characters", limits::EMERGENCY_CHARS_MIN);
+            return Err(Refusal::new(Code::InvalidParameter, why));
+        }
+        if self.request.is_some() {
+            return Err(Refusal::new(Code::InvalidParameter, "request and emergency exclude each other"));
+        }
+        Ok(())
+    }
+
+    /// The level from which on it is understood.
+    pub fn level(self) -> Level {
+        if self == Plea::default() { Level::FIRST } else { Level::APPROVAL }
+    }
+}
+
+/// Gives a draft its [`Plea`], from the fields of the same names.
+macro_rules! pleads {
+    ($($draft:ty),+) => {
+        $( impl $draft {
+            /// Words for the policies that gate the act.
+            pub fn plea(&self) -> Plea<'_> {
+                Plea {
+                    request: self.request.as_deref().filter(|text| !text.is_empty()),
+                    hold: self.hold.unwrap_or_default(),
+                    emergency: self.emergency.as_deref().filter(|text| !text.is_empty()),
+                }
+            }
+        } )+
+    };
+}
+
+pleads!(RuleReleaseDraft, ConfigReleaseDraft, ConfigFileDraft, super::rule::RuleHead);
+
+/// One act on what clients see, of those that policies may gate.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub enum Act {
+    PublishRule(Family, RuleReleaseDraft),
+    PublishFile(ConfigReleaseDraft),
+    WriteAndPublishFile(Box<ConfigPublish>),
+    RuleRelease(Family, ReleaseOp, RuleReleaseDraft),
+    FileRelease(ReleaseOp, ConfigReleaseDraft),
+    DeleteRule(Box<RuleDraft>),
+    DeleteFile(Box<ConfigFileDraft>),
+}
+
+impl Act {
+    /// The gate that it goes through; `None` for one that no policy is about.
+    pub fn gate(&self) -> Option<Gate> {
+        let published = |release_type: ReleaseType| match release_type {
+            ReleaseType::Normal => Gate::Publish,
+            ReleaseType::Gray => Gate::Gray,
+        };
+        match self {
+            Act::PublishRule(_, draft) => {
+                Some(published(ReleaseType::read(draft.release_type.as_deref()).unwrap_or_default()))
+            }
+            Act::PublishFile(draft) => Some(published(draft.release_type())),
+            Act::WriteAndPublishFile(draft) => Some(published(draft.release.release_type())),
+            Act::RuleRelease(_, op, draft) => gate_of(*op, draft.to_previous),
+            Act::FileRelease(op, draft) => gate_of(*op, draft.to_previous),
+            Act::DeleteRule(_) | Act::DeleteFile(_) => Some(Gate::Delete),
+        }
+    }
+
+    pub fn plea(&self) -> Plea<'_> {
+        match self {
+            Act::PublishRule(_, draft) | Act::RuleRelease(_, _, draft) => draft.plea(),
+            Act::PublishFile(draft) | Act::FileRelease(_, draft) => draft.plea(),
+            Act::WriteAndPublishFile(draft) => draft.release.plea(),
+            Act::DeleteRule(draft) => draft.head.plea(),
+            Act::DeleteFile(draft) => draft.plea(),
+        }
+    }
+
+    /// Verbs that whoever does it needs.
+    pub fn verbs(&self) -> &'static [Verb] {
+        match self {
+            Act::WriteAndPublishFile(_) => &[Verb::Edit, Verb::Release],
+            Act::DeleteRule(_) | Act::DeleteFile(_) => &[Verb::Edit],
+            Act::PublishRule(..) | Act::PublishFile(_) | Act::RuleRelease(..) | Act::FileRelease(..) => {
+                &[Verb::Release]
+            }
+        }
+    }
+
+    /// The time for which a publish is planned.
+    pub fn publish_at(&self) -> Option<Timestamp> {
+        match self {
+            Act::PublishRule(_, draft) => draft.publish_at(),
+            Act::PublishFile(draft) => draft.publish_at(),
+            Act::WriteAndPublishFile(draft) => draft.release.publish_at(),
+            Act::RuleRelease(..) | Act::FileRelease(..) | Act::DeleteRule(_) | Act::DeleteFile(_) => None,
+        }
+    }
+
+    pub fn kind(&self) -> Kind {
+        match self {
+            Act::PublishRule(family, _) | Act::RuleRelease(family, ..) => Kind::Rule(*family),
+            Act::DeleteRule(draft) => Kind::Rule(draft.body.family()),
+            Act::PublishFile(_) | Act::WriteAndPublishFile(_) | Act::FileRelease(..) | Act::DeleteFile(_) => {
+                Kind::ConfigFile
+            }
+        }
+    }
+}
+
+/// The gate of an operation on a release. Deleting one that is not in force changes nothing for clients.
+fn gate_of(op: ReleaseOp, to_previous: Option<bool>) -> Option<Gate> {
+    match op {
+        ReleaseOp::Rollback => Some(Gate::Rollback),
+        ReleaseOp::StopGray => Some(Gate::Stop),
+        ReleaseOp::Promote => Some(Gate::Promote),
+        ReleaseOp::Withdraw if to_previous == Some(true) => Some(Gate::Rollback),
+        ReleaseOp::Withdraw => Some(Gate::Withdraw),
+        ReleaseOp::Delete => None,
+    }
+}
+
+/// Copy of what a publish would release, as it stood when it was asked for.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub enum Snapshot {
+    Rule(Arc<Rule>),
+    /// Its content is kept as that of a release.
+    File(Box<ConfigFile>),
+}
+
+wire_enum! {
+    /// State of a request for approval.
+    pub enum RequestState {
+        Open = "open",
+        /// Approved by as many as it takes, and not carried out: it is held, or there was a freeze.
+        Approved = "approved",
+        Refused = "refused",
+        Withdrawn = "withdrawn",
+        Done = "done",
+        Failed = "failed",
+        /// Something else is in force by now than when it was asked for.
+        Stale = "stale",
+        Expired = "expired",
+    }
+}
+
+impl RequestState {
+    /// True while something may still come of it.
+    pub fn is_pending(self) -> bool {
+        matches!(self, RequestState::Open | RequestState::Approved)
+    }
+}
+
+/// An approval that somebody gave.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GivenApproval {
+    pub user: String,
+    pub time: Timestamp,
+    pub comment: String,
+}
+
+/// An act that waits for approval, and what it releases; gone from memory and rows once nothing comes of it any more.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Payload {
+    pub act: Act,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub snapshot: Option<Snapshot>,
+}
+
+impl Payload {
+    /// SHA-256 of what would be done, in hex.
+    pub fn hash(&self) -> String {
+        let mut bytes = Vec::new();
+        pack::put(self, &mut bytes);
+        hex::encode(Sha256::digest(bytes))
+    }
+}
+
+/// A request for approval as it is kept.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ApprovalRequest {
+    pub id: String,
+    pub state: RequestState,
+    pub kind: Kind,
+    pub namespace: String,
+    /// Of a config file `group/file`.
+    pub name: String,
+    pub act: Gate,
+    pub comment: String,
+    pub hash: String,
+    /// The version in force for all clients when it was asked for; 0 for none.
+    pub base_version: u64,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub publish_at: Option<Timestamp>,
+    #[serde(default, skip_serializing_if = "super::is_false")]
+    pub hold: bool,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub approvals: Vec<GivenApproval>,
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub refused_by: String,
+    /// Of a refusal, or why nothing came of it.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub reason: String,
+    pub created: Stamp,
+    pub modified: Stamp,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub payload: Option<Box<Payload>>,
+}
+
+impl ApprovalRequest {
+    /// The part of the name that grants are about: the group of a config file, the name of a rule.
+    pub fn scope_name(&self) -> &str {
+        match self.kind {
+            Kind::ConfigFile => self.name.split_once('/').map_or(self.name.as_str(), |(group, _)| group),
+            Kind::Rule(_) => &self.name,
+        }
+    }
+}
+
+/// Acts on requests.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum RequestOp {
+    Approve,
+    Refuse,
+    Withdraw,
+    Run,
+}
+
+impl RequestOp {
+    pub const ALL: [RequestOp; 4] = [RequestOp::Approve, RequestOp::Refuse, RequestOp::Withdraw, RequestOp::Run];
+
+    /// True if the state may grow by it.
+    pub fn adds(self) -> bool {
+        matches!(self, RequestOp::Approve | RequestOp::Run)
+    }
+
+    /// Word of paths, commands and the audit trail.
+    pub fn word(self) -> &'static str {
+        match self {
+            RequestOp::Approve => "approve",
+            RequestOp::Refuse => "refuse",
+            RequestOp::Withdraw => "withdraw",
+            RequestOp::Run => "run",
+        }
+    }
+}
+
+/// Names a request that something is to become of.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct RequestDraft {
+    /// Id of the request.
+    pub id: String,
+    /// At most 1024 characters.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub comment: Option<String>,
+}
+
+impl RequestDraft {
+    pub fn check(&self) -> Result<(), Refusal> {
+        name::check_id(&self.id)?;
+        let comment = self.comment.as_deref().unwrap_or("");
+        name::check_length("comment", comment, limits::COMMENT_CHARS_MAX, Code::InvalidParameter)
+    }
+}

@@ -1,0 +1,249 @@
+//! Policies: acts on releases that need the approval of others, and times at which they may not be done.
+//!
+//! A policy names things by patterns, acts by gates, how many others have to approve, and freezes. Where several hold
+//! for one act, each of them holds. What is judged by them is judged where commands are applied.
+
+mod freeze;
+#[cfg(test)]
+mod tests;
+
+use std::borrow::Cow;
+use std::fmt;
+
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::de::Error;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+use super::code::{Code, Refusal};
+use super::config_file::Stamp;
+use super::grant::{check_pattern, covers};
+use super::rule::Family;
+use super::time::Timestamp;
+use super::wire::wire_enum;
+use super::{limits, name};
+pub use freeze::Freeze;
+
+wire_enum! {
+    /// Acts on what clients see, as policies gate them.
+    pub enum Gate {
+        Publish = "publish",
+        Gray = "gray",
+        Promote = "promote",
+        Rollback = "rollback",
+        Withdraw = "withdraw",
+        Stop = "stop",
+        Delete = "delete",
+    }
+}
+
+impl Gate {
+    /// Gates of a policy that names none: what takes clients back to something they had is free.
+    pub const USUAL: &'static [Gate] = &[Gate::Publish, Gate::Gray, Gate::Promote, Gate::Withdraw, Gate::Delete];
+
+    pub fn word(self) -> &'static str {
+        super::wire::Words::word(self)
+    }
+}
+
+/// Kind of a thing that has releases: a config file, or a rule of a family.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Kind {
+    ConfigFile,
+    Rule(Family),
+}
+
+impl Kind {
+    /// Kinds in the order in which people list them.
+    pub fn all() -> impl Iterator<Item = Kind> {
+        [Kind::ConfigFile].into_iter().chain(Family::LISTED.into_iter().map(Kind::Rule))
+    }
+
+    pub fn word(self) -> &'static str {
+        match self {
+            Kind::ConfigFile => "configfile",
+            Kind::Rule(family) => family.word(),
+        }
+    }
+
+    /// Word of the audit trail and of events.
+    pub fn element(self) -> &'static str {
+        match self {
+            Kind::ConfigFile => "configfile",
+            Kind::Rule(family) => family.element(),
+        }
+    }
+
+    pub fn of_word(word: &str) -> Option<Kind> {
+        Kind::all().find(|kind| kind.word() == word)
+    }
+}
+
+impl fmt::Display for Kind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.word())
+    }
+}
+
+impl Serialize for Kind {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.word())
+    }
+}
+
+impl<'de> Deserialize<'de> for Kind {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let word = Cow::<str>::deserialize(deserializer)?;
+        Kind::of_word(&word).ok_or_else(|| {
+            let words: Vec<_> = Kind::all().map(Kind::word).collect();
+            Error::custom(format!("{word:?} is none of {}", words.join(", ")))
+        })
+    }
+}
+
+impl JsonSchema for Kind {
+    fn schema_name() -> Cow<'static, str> {
+        "Kind".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        let words: Vec<_> = Kind::all().map(Kind::word).collect();
+        json_schema!({ "type": "string", "enum": words })
+    }
+}
+
+/// A policy as it is kept. Its identity is its name.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Policy {
+    pub name: String,
+    /// Pattern of namespaces.
+    pub namespace: String,
+    /// Patterns of names; one is enough.
+    pub names: Vec<String>,
+    /// None for all.
+    pub kinds: Vec<Kind>,
+    pub approvals: u8,
+    pub gates: Vec<Gate>,
+    pub freezes: Vec<Freeze>,
+    pub comment: String,
+    pub created: Stamp,
+    pub modified: Stamp,
+    pub revision: String,
+}
+
+impl Policy {
+    /// Policy of a draft that says nothing but a name.
+    pub fn new(name: &str) -> Policy {
+        Policy {
+            name: name.to_owned(),
+            namespace: "*".to_owned(),
+            names: vec!["*".to_owned()],
+            approvals: 1,
+            gates: Gate::USUAL.to_vec(),
+            ..Policy::default()
+        }
+    }
+
+    /// True if an act on a thing is for this policy to judge. The name of a config file is `group/file`.
+    pub fn gates(&self, gate: Gate, kind: Kind, namespace: &str, name: &str) -> bool {
+        self.gates.contains(&gate)
+            && (self.kinds.is_empty() || self.kinds.contains(&kind))
+            && covers(&self.namespace, namespace)
+            && self.names.iter().any(|pattern| is_named_by(pattern, kind, name))
+    }
+
+    /// The end of a freeze that holds at a time, the latest of several, and its comment.
+    pub fn frozen_until(&self, time: Timestamp) -> Option<(Timestamp, &str)> {
+        let ends = self.freezes.iter().filter_map(|freeze| Some((freeze.until(time)?, freeze.comment.as_str())));
+        ends.max_by_key(|(until, _)| *until)
+    }
+}
+
+/// True if a pattern names a thing. One without a slash names all files of the groups that it covers.
+pub fn is_named_by(pattern: &str, kind: Kind, name: &str) -> bool {
+    let group = name.split_once('/').map(|(group, _)| group);
+    match (kind, group) {
+        (Kind::ConfigFile, Some(group)) if !pattern.contains('/') => covers(pattern, group),
+        _ => covers(pattern, name),
+    }
+}
+
+/// Request for a policy; an absent field stays as it is.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct PolicyDraft {
+    /// Letters, digits and `- . / : _`, at most 128 characters.
+    #[schemars(regex(pattern = name::IDENTIFIER_PATTERN))]
+    pub name: String,
+    /// A namespace, a beginning of one followed by `*`, or `*` for all, as where absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub namespace: Option<String>,
+    /// Names of rules, or `group/file` of config files; patterns as that of the namespace. One without a slash names
+    /// the files of the groups that it covers. All where absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub names: Option<Vec<String>>,
+    /// All where absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub kinds: Option<Vec<Kind>>,
+    /// Number of others who have to approve: 0 to 5, 1 where absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub approvals: Option<u8>,
+    /// Acts that it is about; `publish`, `gray`, `promote`, `withdraw` and `delete` where absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub gates: Option<Vec<Gate>>,
+    /// Times at which those acts may not be done.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub freezes: Option<Vec<Freeze>>,
+    /// At most 1024 characters.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub comment: Option<String>,
+    /// An update or delete is refused with 409000 if this is not the current one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub revision: Option<String>,
+}
+
+impl PolicyDraft {
+    pub fn check_named(&self) -> Result<(), Refusal> {
+        name::check_identifier("name", &self.name, limits::NAME_CHARS_MAX, Code::InvalidParameter)
+    }
+
+    pub fn check(&self) -> Result<(), Refusal> {
+        self.check_named()?;
+        let refuse = |why: String| Err(Refusal::new(Code::InvalidParameter, why));
+        self.namespace.as_deref().map_or(Ok(()), |pattern| check_pattern("namespace", pattern))?;
+        check_names(self.names.as_deref())?;
+        if self.approvals.is_some_and(|approvals| approvals > limits::APPROVALS_MAX) {
+            return refuse(format!("approvals: at most {}", limits::APPROVALS_MAX));
+        }
+        if self.gates.as_ref().is_some_and(Vec::is_empty) {
+            return refuse("gates: at least one, or none of the field".to_owned());
+        }
+        let freezes = self.freezes.as_deref().unwrap_or_default();
+        if freezes.len() > limits::FREEZES_MAX {
+            return refuse(format!("freezes: {} of them, at most {}", freezes.len(), limits::FREEZES_MAX));
+        }
+        freezes.iter().try_for_each(Freeze::check)?;
+        let comment = self.comment.as_deref().unwrap_or("");
+        name::check_length("comment", comment, limits::COMMENT_CHARS_MAX, Code::InvalidParameter)
+    }
+
+    /// Lays the given fields over `policy`; absent ones stay. The name identifies and never changes.
+    pub fn lay_over(&self, policy: &mut Policy) {
+        super::replace(&mut policy.namespace, &self.namespace);
+        super::replace(&mut policy.names, &self.names);
+        super::replace(&mut policy.kinds, &self.kinds);
+        super::replace(&mut policy.approvals, &self.approvals);
+        super::replace(&mut policy.gates, &self.gates);
+        super::replace(&mut policy.freezes, &self.freezes);
+        super::replace(&mut policy.comment, &self.comment);
+    }
+}
+
+/// Refuses patterns of names that nothing can be called by.
+pub fn check_names(names: Option<&[String]>) -> Result<(), Refusal> {
+    let Some(names) = names else { return Ok(()) };
+    if names.is_empty() || names.len() > limits::POLICY_NAMES_MAX {
+        let why = format!("names: 1 to {} of them", limits::POLICY_NAMES_MAX);
+        return Err(Refusal::new(Code::InvalidParameter, why));
+    }
+    names.iter().try_for_each(|pattern| check_pattern("names", pattern))
+}

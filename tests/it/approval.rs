@@ -1,0 +1,156 @@
+//! Decisions that more than one person makes, over three nodes: asked for through one, approved through others, with the
+//! leader killed in between.
+
+use std::time::Duration;
+
+use reqwest::Method;
+use serde_json::{Value, json};
+
+use crate::harness::{Answer, Api, Cluster, eventually};
+
+const USERS: &str = "/auth/v1/users";
+const POLICIES: &str = "/admin/v1/policies";
+const REQUESTS: &str = "/admin/v1/requests";
+const RELEASE: &str = "/config/v1/configfiles/release";
+const FILES: &str = "/config/v1/configfiles";
+const LIMIT: Duration = Duration::from_secs(20);
+
+/// Users with what they may do in the namespace of the tests.
+const PEOPLE: [(&str, &[&str]); 4] = [
+    ("rita", &["releaser", "editor"]),
+    ("abe", &["approver"]),
+    ("bea", &["approver"]),
+    ("eva", &["releaser", "approver"]),
+];
+
+async fn hire(cluster: &Cluster) {
+    for (name, roles) in PEOPLE {
+        let grants: Vec<_> = roles.iter().map(|role| json!({"role": role, "namespace": "default"})).collect();
+        let user = json!([{"name": name, "password": format!("password of {name}"), "grants": grants}]);
+        cluster.api(1).post(USERS, &user).await.expect_code(200_000);
+    }
+}
+
+/// A person at a node.
+async fn at(cluster: &Cluster, id: u64, name: &str) -> Api {
+    let api = cluster.api(id).without_token();
+    let body = json!({"name": name, "password": format!("password of {name}")});
+    let answer = api.post("/auth/v1/user/login", &body).await.expect_code(200_000);
+    let token = answer.body["loginResponse"]["token"].as_str().unwrap_or_else(|| panic!("no token in {answer}"));
+    api.with_token(token)
+}
+
+fn file(content: &str) -> Value {
+    json!({"namespace": "default", "group": "app", "name": "application", "content": content})
+}
+
+fn release(more: Value) -> Value {
+    let mut release = json!({"namespace": "default", "group": "app", "file_name": "application"});
+    release.as_object_mut().expect("an object").extend(more.as_object().expect("an object").clone());
+    json!([release])
+}
+
+fn request_id(answer: &Answer) -> String {
+    let id = answer.body["responses"][0]["request"]["id"].as_str();
+    id.unwrap_or_else(|| panic!("no request in {answer}")).to_owned()
+}
+
+/// The state of a request, as a node tells it.
+async fn state(api: &Api, id: &str) -> String {
+    let answer = api.get(&format!("{REQUESTS}?id={id}")).await.expect_code(200_000);
+    answer.body["data"][0]["state"].as_str().unwrap_or("none").to_owned()
+}
+
+async fn content_of(cluster: &Cluster, id: u64) -> Option<String> {
+    let pulled = cluster.apollo(id).get("/configs/app/default/application").await;
+    let body: Value = serde_json::from_str(&pulled.text).ok()?;
+    body["configurations"]["v"].as_str().map(str::to_owned)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn two_people_approve_through_other_nodes_while_the_leader_dies() {
+    let mut cluster = Cluster::start(3).await;
+    hire(&cluster).await;
+    let policy = json!([{"name": "two", "namespace": "default", "approvals": 2, "kinds": ["configfile"]}]);
+    cluster.api(2).post(POLICIES, &policy).await.expect_code(200_000);
+    let rita = at(&cluster, 1, "rita").await;
+    rita.post(FILES, &file("v=approved")).await.expect_code(200_000);
+    let refused = rita.post(RELEASE, &release(json!({}))).await.expect_code(409_001);
+    assert_eq!(refused.status, 409);
+    assert_eq!(refused.body["responses"][0]["policies"], json!(["two"]), "{refused}");
+
+    let asked = rita.post(RELEASE, &release(json!({"request": "a new value"}))).await.expect_code(202_000);
+    assert_eq!(asked.status, 202);
+    let id = request_id(&asked);
+    rita.put(FILES, &file("v=later")).await.expect_code(200_000);
+    let decision = json!([{"id": id, "comment": "seen"}]);
+    let approve = format!("{REQUESTS}/approve");
+    rita.post(&approve, &decision).await.expect_code(401_001);
+    at(&cluster, 2, "abe").await.post(&approve, &decision).await.expect_code(200_000);
+    let diff = at(&cluster, 3, "bea").await.get(&format!("{REQUESTS}/diff?id={id}")).await.expect_code(200_000);
+    assert!(diff.to_string().contains("approved") && !diff.to_string().contains("later"), "{diff}");
+
+    let leader = cluster.leader().await;
+    cluster.kill(leader).await;
+    let alive = cluster.running();
+    let bea = at(&cluster, alive[0], "bea").await;
+    eventually(LIMIT, "the second approval carries it out", || async {
+        let sent = bea.try_send(Method::POST, &approve, Some(&decision)).await;
+        let answer = sent.map_err(|error| error.to_string())?;
+        match answer.code() {
+            200_000 => Ok(()),
+            // The first try was carried out, and its answer was lost.
+            409_000 if state(&bea, &id).await == "done" => Ok(()),
+            _ => Err(answer.to_string()),
+        }
+    })
+    .await;
+    for node in alive {
+        eventually(LIMIT, "clients of every node have what was approved", || async {
+            match content_of(&cluster, node).await.as_deref() {
+                Some("approved") => Ok(()),
+                other => Err(format!("{other:?}")),
+            }
+        })
+        .await;
+    }
+    cluster.restart(leader).await;
+    cluster.expect_equal_state().await;
+    assert_eq!(state(&cluster.api(leader), &id).await, "done");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_freeze_holds_until_an_emergency_or_its_end() {
+    let cluster = Cluster::start(1).await;
+    hire(&cluster).await;
+    let freeze = json!({"from": "2020-01-01T00:00:00Z", "until": "2099-01-01T00:00:00Z", "comment": "year's end"});
+    let policy = json!([{"name": "ice", "namespace": "default", "approvals": 1, "freezes": [freeze]}]);
+    cluster.api(1).post(POLICIES, &policy).await.expect_code(200_000);
+    let rita = at(&cluster, 1, "rita").await;
+    rita.post(FILES, &file("v=1")).await.expect_code(200_000);
+    let refused = rita.post(RELEASE, &release(json!({}))).await.expect_code(409_002);
+    let item = &refused.body["responses"][0];
+    assert_eq!(item["until"], "2099-01-01T00:00:00Z", "{refused}");
+    assert!(item["info"].as_str().is_some_and(|info| info.contains("year's end")), "{refused}");
+    // No other door gets around it.
+    let written = json!({"namespace": "default", "group": "app", "file_name": "application", "content": "v=2"});
+    rita.post("/config/v1/configfiles/createandpub", &written).await.expect_code(409_002);
+    rita.post(RELEASE, &release(json!({"publish_at": "2098-01-01T00:00:00Z"}))).await.expect_code(409_002);
+
+    let id = request_id(&rita.post(RELEASE, &release(json!({"request": "after it"}))).await.expect_code(202_000));
+    let abe = at(&cluster, 1, "abe").await;
+    abe.post(&format!("{REQUESTS}/approve"), &json!([{"id": id}])).await.expect_code(200_000);
+    assert_eq!(state(&abe, &id).await, "approved");
+    rita.post(&format!("{REQUESTS}/run"), &json!([{"id": id}])).await.expect_code(409_002);
+
+    let emergency = release(json!({"emergency": "the shop is down"}));
+    rita.post(RELEASE, &emergency).await.expect_code(401_001);
+    at(&cluster, 1, "eva").await.post(RELEASE, &emergency).await.expect_code(200_000);
+    assert_eq!(content_of(&cluster, 1).await.as_deref(), Some("1"));
+    let trail = cluster.api(1).get("/admin/v1/audit?kind=emergency").await.expect_code(200_000);
+    assert_eq!(trail.amount(), 1, "{trail}");
+
+    cluster.api(1).put(POLICIES, &json!([{"name": "ice", "freezes": []}])).await.expect_code(200_000);
+    rita.post(&format!("{REQUESTS}/run"), &json!([{"id": id}])).await.expect_code(200_000);
+    assert_eq!(state(&abe, &id).await, "stale", "the emergency has put another version in force");
+}
