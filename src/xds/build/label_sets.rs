@@ -84,13 +84,13 @@ impl Choice {
 
 impl LabelSet {
     /// The set of one group of a route: its own instances, then those of the other groups of its rank, then those of
-    /// the ranks behind.
+    /// the ranks behind. It has no choice if every group takes over a value that is not there.
     pub(crate) fn of(groups: &[PlannedGroup<'_>], own: usize, values: &Assignment<'_>) -> LabelSet {
         let first = std::iter::once((own, 0));
         let others = groups.iter().enumerate().filter(|(index, _)| *index != own);
         let others = others.map(|(index, group)| (index, group.rank.saturating_add(1)));
         let mut choices: Vec<Choice> = Vec::new();
-        for (index, rank) in first.chain(others) {
+        for (index, rank) in first.chain(others).filter(|(index, _)| values.serves(&groups[*index])) {
             let choice = Choice::of(&groups[index], rank, values);
             // What is chosen before has all that this one could add.
             let is_there =
@@ -99,6 +99,9 @@ impl LabelSet {
                 choices.push(choice);
             }
         }
+        // Where the own one is not there, the next ones are the first.
+        let least = choices.first().map_or(0, |first| first.rank);
+        choices.iter_mut().for_each(|choice| choice.rank -= least);
         LabelSet { choices }
     }
 
@@ -174,6 +177,9 @@ fn add_sets(
 ) {
     for (own, _) in route.groups.iter().enumerate().filter(|(_, group)| group.rank == 0) {
         let set = LabelSet::of(&route.groups, own, values);
+        if set.choices.is_empty() {
+            continue;
+        }
         if let Some(digits) = set.cluster(service).set {
             sets.entry(digits).or_insert_with(|| Arc::new(set));
         }

@@ -1,4 +1,5 @@
-//! Labels that take over a value of the request: one route for each value that occurs among the instances.
+//! Labels that take over a value of the request: one route for each value that occurs among the instances, and one for
+//! all others, in which groups with such a label have no instance.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -17,15 +18,25 @@ const VALUES_MAX: usize = 64;
 /// Combinations of values that are looked at.
 const COMBINATIONS_MAX: usize = 4_096;
 
-/// A value for each part of the request that labels take over.
+/// A value for each part of the request that labels take over; none stands for all that no instance has.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Assignment<'a> {
-    values: Vec<(RequestPart<'a>, String)>,
+    values: Vec<(RequestPart<'a>, Option<String>)>,
 }
 
 impl<'a> Assignment<'a> {
     fn value(&self, part: RequestPart<'_>) -> Option<&str> {
-        self.values.iter().find(|(known, _)| *known == part).map(|(_, value)| value.as_str())
+        self.values.iter().find(|(known, _)| *known == part).and_then(|(_, value)| value.as_deref())
+    }
+
+    /// True if some part may have any value that no instance has.
+    pub(crate) fn is_of_others(&self) -> bool {
+        self.values.iter().any(|(_, value)| value.is_none())
+    }
+
+    /// True if every label that takes over a value has one.
+    pub(crate) fn serves(&self, group: &PlannedGroup<'_>) -> bool {
+        group.parameters.iter().all(|parameter| self.value(parameter.part).is_some())
     }
 
     /// The condition on a label of a group that takes over a value; none if the label takes over nothing.
@@ -34,8 +45,8 @@ impl<'a> Assignment<'a> {
         Some(equal(self.value(parameter.part)?))
     }
 
-    /// True if what is known of the caller is as it has to be.
-    pub(crate) fn fits(&self, questions: &mut Questions<'_>) -> bool {
+    /// True if what is known of the caller is as it has to be, where `all` are the values that there are.
+    pub(crate) fn fits(&self, all: &[Assignment<'a>], questions: &mut Questions<'_>) -> bool {
         self.values.iter().all(|(part, value)| {
             let known = match part {
                 RequestPart::CallerIp => questions.address(),
@@ -47,14 +58,17 @@ impl<'a> Assignment<'a> {
                 | RequestPart::Method
                 | RequestPart::Path => return true,
             };
-            known.as_deref() == Some(value)
+            match value {
+                Some(value) => known.as_deref() == Some(value),
+                None => known.is_none_or(|known| all.iter().all(|one| one.value(*part) != Some(&*known))),
+            }
         })
     }
 
     /// Narrows a route to requests that have these values; false if a client cannot carry that.
     pub(crate) fn narrow(&self, route: &mut PlannedRoute<'a>, to: Abilities) -> bool {
         self.values.iter().all(|(part, value)| {
-            let Some((kind, key)) = argument(*part) else { return true };
+            let (Some((kind, key)), Some(value)) = (argument(*part), value) else { return true };
             let condition = equal(value);
             let asked = AskedCondition { kind, key, value: Some(&condition) };
             let Ok(ways) = carried(asked, "", route.path.is_some(), to) else { return false };
@@ -113,7 +127,8 @@ fn argument(part: RequestPart<'_>) -> Option<(ArgumentType, &str)> {
     }
 }
 
-/// The values for which there are routes; one without a value where no label takes one over.
+/// The values for which there are routes, those of the fewest requests first; one without a value where no label takes
+/// one over.
 pub(crate) fn assignments<'a, 'i>(
     groups: &[PlannedGroup<'a>],
     instances: &mut dyn FnMut(&ServiceName) -> Vec<&'i Arc<Instance>>,
@@ -136,17 +151,23 @@ pub(crate) fn assignments<'a, 'i>(
         })
         .collect();
     let mut found = vec![Assignment::default()];
-    for part in parts {
-        let values = values_of(part, &able);
+    for part in &parts {
+        let values = values_of(*part, &able);
         let with = |before: Assignment<'a>| {
-            let values = values.iter();
-            values
-                .map(move |value| Assignment { values: [&before.values[..], &[(part, (*value).to_owned())]].concat() })
+            let values = values.iter().map(|value| Some((*value).to_owned())).chain([None]);
+            values.map(move |value| Assignment { values: [&before.values[..], &[(*part, value)]].concat() })
         };
         found = found.into_iter().flat_map(with).take(COMBINATIONS_MAX).collect();
     }
-    found.retain(|values| able.iter().any(|(group, possible)| possible.iter().any(|one| has(values, group, one))));
+    // What no instance with such a label has is what all others are.
+    let is_taken = |values: &Assignment<'_>| {
+        let mut taking = able.iter().filter(|(group, _)| !group.parameters.is_empty());
+        taking.any(|(group, possible)| possible.iter().any(|one| has(values, group, one)))
+    };
+    found.retain(is_taken);
+    found.sort_by_key(|values| values.values.iter().filter(|(_, value)| value.is_none()).count());
     found.truncate(VALUES_MAX);
+    found.push(Assignment { values: parts.into_iter().map(|part| (part, None)).collect() });
     found
 }
 

@@ -62,23 +62,21 @@ fn add_planned(
     settle_shares(&mut planned, dialect);
     for route in &planned {
         let name = format!("{}/{}", rules[route.rule].name, route.sub_rule);
-        let takes_values = route.groups.iter().any(|group| !group.parameters.is_empty());
         let all = assignments(&route.groups, &mut |name| site.instances(name));
-        for values in &all {
+        for (at, values) in all.iter().enumerate() {
             let mut narrowed = route.clone();
-            if !values.fits(&mut site.questions) || !values.narrow(&mut narrowed, abilities) {
+            if !values.fits(&all, &mut site.questions) || !values.narrow(&mut narrowed, abilities) {
                 continue;
+            }
+            if dialect == Dialect::Grpc && route.fraction.is_some() && values.is_of_others() {
+                exclude(&all[..at], &mut narrowed, abilities);
             }
             let clusters = clusters_of(site, service, route, values);
             routed.clusters.extend(clusters.iter().map(|weighted| weighted.cluster.clone()));
-            routed.routes.push(to_clusters(&narrowed, name.clone(), clusters, dialect));
-        }
-        if takes_values {
-            let mut rest = route.clone();
-            if dialect == Dialect::Grpc && route.fraction.is_some() {
-                exclude(&all, &mut rest, abilities);
-            }
-            routed.routes.push(to_nowhere(&rest, name, dialect));
+            routed.routes.push(match clusters.is_empty() {
+                true => to_nowhere(&narrowed, name.clone(), dialect),
+                false => to_clusters(&narrowed, name.clone(), clusters, dialect),
+            });
         }
     }
 }
@@ -92,8 +90,11 @@ fn clusters_of(
 ) -> Vec<Weighted> {
     let mut clusters: Vec<Weighted> = Vec::new();
     for (own, group) in route.groups.iter().enumerate().filter(|(_, group)| group.rank == 0) {
-        let name = LabelSet::of(&route.groups, own, values).cluster(service).to_string();
-        let cluster = site.name(ResourceType::Cluster, &name);
+        let set = LabelSet::of(&route.groups, own, values);
+        if set.choices.is_empty() {
+            continue;
+        }
+        let cluster = site.name(ResourceType::Cluster, &set.cluster(service).to_string());
         match clusters.iter_mut().find(|known| known.cluster == cluster) {
             Some(known) => known.weight = known.weight.saturating_add(group.weight),
             None => clusters.push(Weighted { cluster, weight: group.weight }),

@@ -2,7 +2,7 @@
 
 A limit holds a number of calls for a time that no run lasts. A call has to be answered as long as every counter that explain
 names has been asked for fewer calls than it holds; it has to be refused with 429 once one of them has answered as many as it
-holds. Between them a call that another limit refused may have counted or not. A limit that is not carried out refuses none.
+holds; gRPC calls are refused with RESOURCE_EXHAUSTED. Between them a call that another limit refused may have counted or not. A limit that is not carried out refuses none.
 
 A breaker is tried with an instance that fails: clients have to leave it out if explain says of a call that a breaker watches
 it which this kind of client carries out, and have to go on to call it else.
@@ -12,13 +12,14 @@ import collections
 import json
 import time
 
-from callers import Client, eventually, free_ports
+from callers import Client, Program, eventually, free_ports
 from judging import effect_of
 from worlds import INSTANCES, VERBS, condition, draw_of, sketch
 
 LIMITS, BREAKERS = "/naming/v1/ratelimits", "/naming/v1/circuitbreakers"
 SERVICE, REQUESTS = "pay", 120
 LONG = "3600s"
+GRPC_REQUESTS, REFILLED_EACH = 10, 5
 # By then every kind of client has left out an instance that fails: it counts for a second, and looks each second.
 EJECTED_S = 8
 STAYING_S = 3
@@ -131,8 +132,50 @@ def of_seed(node, seed, addresses, counts, falsified=None):
             why = counters.judge(holds, bool(told["answers"]))
             if why:
                 differences.append(f"{client.name} limits {json.dumps(asked)}: {why}: {holds}")
+    if not falsified:
+        differences += of_grpc(world, client, counters, draw, counts)
+        differences += refilled(node, seed, addresses, counts) if seed % REFILLED_EACH == 0 else []
     client.program.end()
     return differences
+
+
+def of_grpc(world, client, counters, draw, counts):
+    """Differences of calls of gRPC that have to be refused; what answers HTTP alone answers no others."""
+    program, differences = Program("grpc_client.py", "no bootstrap"), []
+    for _ in range(GRPC_REQUESTS):
+        asked = sketch(draw) | {"service": SERVICE, "method": "POST", "query": {}, "cookies": {}}
+        heard = {"namespace": world.namespace, "service": SERVICE, "protocol": "grpc", "method": "POST", "path": asked["path"]}
+        holds = counters.of(world.explain(LIMITS, heard | {"headers": asked["headers"], "caller_ip": "127.0.0.1"}))
+        if any(counters.answered[key] >= total for key, total in holds.items()):
+            metadata = {name.lower(): value for name, value in asked["headers"].items()}
+            target = f"127.0.0.1:{client.inbound[0]}"
+            told = program.ask(op="call", target=target, method=asked["path"], metadata=metadata)
+            counts["calls of gRPC that were limited"] += 1
+            if set(told["errors"]) != {"RESOURCE_EXHAUSTED"}:
+                differences.append(f"{client.name} gRPC {json.dumps(asked)}: {told}: {holds}")
+    program.end()
+    return differences
+
+
+def refilled(node, seed, addresses, counts):
+    """Differences of a limit of some calls in two seconds: as many are answered as the windows hold that began."""
+    amount, window_s, windows = 3, 2, 3
+    world = World(node, f"f{seed}", addresses[:1])
+    trigger = {"resource": "QPS", "amounts": [{"maxAmount": amount, "validDuration": f"{window_s}s"}]}
+    world.publish(LIMITS, {"name": "short", "service": SERVICE, "type": "LOCAL", "rules": [trigger]})
+    inbound = (free_ports(1)[0], int(addresses[0].split(":")[1]))
+    client = Client(node, world.namespace, "envoy-delta", service=SERVICE, inbound=inbound)
+    client.become_ready()
+    asked = {"headers": {}, "query": {}, "cookies": {}, "path": "/p.S/List", "method": "GET", "service": SERVICE}
+    begun, answered = time.monotonic(), 0
+    while time.monotonic() - begun < windows * window_s:
+        answered += sum(client.call_inbound(asked, 5)["answers"].values())
+        time.sleep(0.02)
+    client.program.end()
+    counts["refills seen"] += windows
+    if amount * (windows - 1) <= answered <= amount * (windows + 1):
+        return []
+    return [f"{client.name}: {answered} answered of {amount} each {window_s} s within {windows * window_s} s"]
 
 
 # --- breakers ---

@@ -1,5 +1,5 @@
 //! A thin or long link before a node: what its peers dial goes through here, in each direction at a rate that all
-//! connections share, and after a delay, both of which can be changed while they are open.
+//! connections share, and after a delay, both of which can be changed while they are open. It can be cut too.
 //!
 //! One connection waits for its turn behind the others, a small piece at a time, and what waits stays with who sends
 //! it: the link holds no more than a router does.
@@ -12,7 +12,7 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep_until};
 
@@ -43,6 +43,7 @@ struct Lane {
     /// The moment at which all that has been let in so far has passed.
     free_at: Mutex<Option<Instant>>,
     passed: AtomicU64,
+    is_cut: watch::Sender<bool>,
 }
 
 impl ThinLink {
@@ -76,6 +77,13 @@ impl ThinLink {
         }
     }
 
+    /// From now on nothing passes, and nobody is told; what is sent waits until the link is there again.
+    pub(crate) fn set_cut(&self, is_cut: bool) {
+        for lane in [&self.there, &self.back] {
+            lane.is_cut.send_replace(is_cut);
+        }
+    }
+
     /// Bytes that have passed in both directions.
     pub(crate) fn passed_bytes(&self) -> u64 {
         [&self.there, &self.back].iter().map(|lane| lane.passed.load(Ordering::Relaxed)).sum()
@@ -97,6 +105,8 @@ pub(crate) async fn linked(size: u64, options: &[&str]) -> (Cluster, Vec<ThinLin
 impl Lane {
     /// Returns when so many bytes have passed, behind those that were let in before.
     async fn pass(&self, bytes: usize) {
+        // It fails only when the lane is gone.
+        let _ = self.is_cut.subscribe().wait_for(|is_cut| !is_cut).await;
         self.passed.fetch_add(bytes as u64, Ordering::Relaxed);
         let rate = self.rate.load(Ordering::Relaxed);
         if rate == 0 {

@@ -229,6 +229,11 @@ impl Client {
         self.driven.ask(json!({"op": "stop", "name": name})).await
     }
 
+    /// Results so far of calls that go on.
+    pub(super) async fn seen(&mut self, name: &str) -> Calls {
+        self.driven.ask(json!({"op": "seen", "name": name})).await
+    }
+
     /// Resources as the client itself tells of them.
     pub(super) async fn state(&mut self) -> Value {
         self.driven.ask(json!({"op": "state"})).await

@@ -6,6 +6,7 @@ mod drivers;
 mod failures;
 mod hostile;
 mod limits;
+mod partitions;
 mod rules;
 mod secure;
 mod world;

@@ -3,6 +3,7 @@
 mod policies;
 mod properties;
 mod scale;
+mod values;
 
 use std::sync::Arc;
 
@@ -346,36 +347,6 @@ fn groups_share_and_stand_by() {
         "{all:?}"
     );
     assert_eq!(all.len(), 2);
-}
-
-#[test]
-fn a_label_takes_over_the_values_that_occur() {
-    let mut stage = Stage::new();
-    stage.services(Op::Create, &[("shop", "pay")]);
-    let with = |host: &str, lane: &str| json!({"host": host, "metadata": {"lane": lane}});
-    stage.instances(Op::Create, "shop", "pay", json!([with("10.0.0.1", "a"), with("10.0.0.2", "b")]));
-    let argument = json!({"type": "HEADER", "key": "X-Lane", "value": {"value_type": "PARAMETER", "value": "lane"}});
-    let labels = json!({"lane": {"value_type": "PARAMETER", "value": "lane"}});
-    let rule = json!([{"name": "r", "arguments": {"arguments": [argument]}, "destinations": [
-        {"namespace": "shop", "service": "pay", "labels": labels}]}]);
-    stage.route("pay", rule);
-    for client in [grpc(), envoy()] {
-        let bytes = match client.dialect {
-            Dialect::Grpc => stage.get(&client, ResourceType::Route, "shop/pay"),
-            Dialect::Envoy => stage.get(&client, ResourceType::Route, "outbound/shop"),
-        };
-        let routes = RouteConfiguration::decode(bytes.expect("there").bytes.clone()).expect("a message");
-        let shown: Vec<String> = routes.virtual_hosts[0].routes.iter().map(|route| format!("{route:?}")).collect();
-        assert_eq!(shown.len(), 4, "{shown:#?}");
-        assert!(shown[0].contains("x-lane") && shown[0].contains("Exact(\"a\")"), "{}", shown[0]);
-        assert!(shown[1].contains("Exact(\"b\")") && shown[2].contains("DirectResponse"), "{}", shown[2]);
-    }
-    let clusters = names(&stage.all(&envoy(), ResourceType::Cluster)).len();
-    assert_eq!(clusters, 3);
-    // The value goes, and its cluster stays for a while.
-    stage.instances(Op::Delete, "shop", "pay", json!([{"host": "10.0.0.2"}]));
-    assert_eq!(route_names(&stage, &grpc()).len(), 3);
-    assert_eq!(names(&stage.all(&envoy(), ResourceType::Cluster)).len(), 3);
 }
 
 #[tokio::test(start_paused = true)]

@@ -1,0 +1,70 @@
+//! Labels of groups that take over a value of the request.
+
+use serde_json::Value;
+
+use super::*;
+
+fn lane() -> (Value, Value) {
+    let argument = json!({"type": "HEADER", "key": "X-Lane", "value": {"value_type": "PARAMETER", "value": "lane"}});
+    (argument, json!({"lane": {"value_type": "PARAMETER", "value": "lane"}}))
+}
+
+#[test]
+fn a_label_takes_over_the_values_that_occur() {
+    let mut stage = Stage::new();
+    stage.services(Op::Create, &[("shop", "pay")]);
+    let with = |host: &str, lane: &str| json!({"host": host, "metadata": {"lane": lane}});
+    stage.instances(Op::Create, "shop", "pay", json!([with("10.0.0.1", "a"), with("10.0.0.2", "b")]));
+    let (argument, labels) = lane();
+    let rule = json!([{"name": "r", "arguments": {"arguments": [argument]}, "destinations": [
+        {"namespace": "shop", "service": "pay", "labels": labels}]}]);
+    stage.route("pay", rule);
+    for client in [grpc(), envoy()] {
+        let bytes = match client.dialect {
+            Dialect::Grpc => stage.get(&client, ResourceType::Route, "shop/pay"),
+            Dialect::Envoy => stage.get(&client, ResourceType::Route, "outbound/shop"),
+        };
+        let routes = RouteConfiguration::decode(bytes.expect("there").bytes.clone()).expect("a message");
+        let shown: Vec<String> = routes.virtual_hosts[0].routes.iter().map(|route| format!("{route:?}")).collect();
+        assert_eq!(shown.len(), 4, "{shown:#?}");
+        assert!(shown[0].contains("x-lane") && shown[0].contains("Exact(\"a\")"), "{}", shown[0]);
+        assert!(shown[1].contains("Exact(\"b\")") && shown[2].contains("DirectResponse"), "{}", shown[2]);
+    }
+    let clusters = names(&stage.all(&envoy(), ResourceType::Cluster)).len();
+    assert_eq!(clusters, 3);
+    // The value goes, and its cluster stays for a while.
+    stage.instances(Op::Delete, "shop", "pay", json!([{"host": "10.0.0.2"}]));
+    assert_eq!(route_names(&stage, &grpc()).len(), 3);
+    assert_eq!(names(&stage.all(&envoy(), ResourceType::Cluster)).len(), 3);
+}
+
+/// A value that no instance has leaves such a group without instances, and the others of its sub-rule as they are.
+#[test]
+fn other_groups_take_what_no_label_takes_over() {
+    let mut stage = Stage::new();
+    stage.services(Op::Create, &[("shop", "pay")]);
+    let instances =
+        json!([{"host": "10.0.0.1", "metadata": {"lane": "a"}}, {"host": "10.0.0.2", "metadata": {"tier": "x"}}]);
+    stage.instances(Op::Create, "shop", "pay", instances);
+    let (argument, labels) = lane();
+    let group = |labels: Value, more: Value| {
+        let mut group = json!({"namespace": "shop", "service": "pay", "labels": labels});
+        group.as_object_mut().expect("an object").extend(more.as_object().expect("an object").clone());
+        group
+    };
+    let of_tier = json!({"tier": {"type": "EXACT", "value": "x"}});
+    let groups = json!([
+        group(of_tier, json!({"priority": 0, "weight": 1})),
+        group(labels, json!({"priority": 0, "weight": 2}))
+    ]);
+    stage.route("pay", json!([{"name": "r", "arguments": {"arguments": [argument]}, "destinations": groups}]));
+    let routes: RouteConfiguration = stage.decoded(&grpc(), ResourceType::Route, "shop/pay");
+    let texts: Vec<String> = routes.virtual_hosts[0].routes.iter().map(|route| format!("{route:?}")).collect();
+    assert_eq!(texts.len(), 3, "{texts:#?}");
+    assert!(texts[0].contains("Exact(\"a\")") && texts[0].contains("WeightedClusters"), "{}", texts[0]);
+    // Both shares go to the one that is left.
+    let name = texts[1].split('"').find(|text| text.starts_with("shop/pay|")).expect("a cluster of labels");
+    assert!(texts[1].contains(&format!("Cluster(\"{name}\")")), "{}", texts[1]);
+    let endpoints: ClusterLoadAssignment = stage.decoded(&grpc(), ResourceType::Endpoints, name);
+    assert!(shown(&endpoints)[0].contains("10.0.0.2:") && shown(&endpoints).len() == 1, "{:?}", shown(&endpoints));
+}
