@@ -56,6 +56,10 @@ fn rule(kind: &str, number: u64) -> Value {
     rule
 }
 
+fn policy(number: u64) -> Value {
+    json!({ "name": text("p", number), "namespace": "asked" })
+}
+
 fn lists() -> Vec<List> {
     let file = "namespace=n&group=g0&file_name=f0.txt";
     let (files, releases) = ("/config/v1/configfiles", "configFileReleases");
@@ -93,6 +97,8 @@ fn lists() -> Vec<List> {
         List::new("/admin/v1/xds/clients", "", "data", &["node_id"]),
         List::new("/admin/v1/xds/dump", "node_id=x0", "data", &["type", "name"]),
         List::new("/admin/v1/webhooks", "", "data", &["name"]).stirred("/admin/v1/webhooks", hook),
+        List::new("/admin/v1/policies", "", "data", &["name"]).stirred("/admin/v1/policies", policy),
+        List::new("/admin/v1/requests", "", "data", &["id"]),
     ];
     for path in ["/search", "/by-group"] {
         let of_files = List::new(format!("{files}{path}"), "", "configFiles", &["namespace", "group", "name"]);
@@ -146,6 +152,7 @@ async fn fill(bench: &Bench, token: &str) -> Vec<Registered> {
         ("POST", "/auth/v1/tokens".into(), all(&|number| json!({ "name": text("t", number), "grants": grants }))),
         ("POST", "/auth/v1/accesskeys".into(), all(&|number| json!({ "app_id": "app", "name": text("k", number) }))),
         ("POST", "/admin/v1/webhooks".into(), all(&hook)),
+        ("POST", "/admin/v1/policies".into(), all(&policy)),
         (
             "POST",
             "/config/v1/configfiletemplates".into(),
@@ -170,6 +177,11 @@ async fn fill(bench: &Bench, token: &str) -> Vec<Registered> {
     for (method, path, body) in &writes {
         let (_, answer) = bench.send(method, path, Some(token), body.clone()).await;
         assert_eq!(answer["code"], 200000, "{path} {answer}");
+    }
+    for number in 0..MANY {
+        let asked = json!({ "namespace": "asked", "group": "g", "file_name": text("f", number), "request": "please" });
+        let (_, answer) = bench.send("POST", "/config/v1/configfiles/createandpub", Some(token), asked).await;
+        assert_eq!(answer["code"], 202000, "{answer}");
     }
     let body = json!({ "name": "u0", "password": PASSWORD });
     let (_, answer) = bench.send("POST", "/auth/v1/user/login", None, body).await;
