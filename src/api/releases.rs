@@ -14,6 +14,7 @@ use crate::format::types::NodeId;
 use crate::model::code::{Code, Refusal};
 use crate::model::diff::Changed;
 use crate::model::limits;
+use crate::model::time::Timestamp;
 use crate::openapi::Param;
 use crate::subscribers::{Applied, Subscription};
 
@@ -107,6 +108,9 @@ struct SubscriberView {
     /// Its reason for a refusal, at most 4 KiB.
     #[serde(skip_serializing_if = "Option::is_none")]
     message: Option<String>,
+    /// Time of that word, UTC; of clients of xDS that of a refusal.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    applied_at: Option<String>,
 }
 
 #[derive(Serialize, JsonSchema)]
@@ -114,6 +118,12 @@ struct SubscriberView {
 pub(crate) struct LabelView {
     pub(crate) key: String,
     pub(crate) value: String,
+}
+
+impl LabelView {
+    pub(crate) fn all(labels: Vec<(String, String)>) -> Vec<LabelView> {
+        labels.into_iter().map(|(key, value)| LabelView { key, value }).collect()
+    }
 }
 
 /// Clients that have a release of something.
@@ -128,6 +138,10 @@ pub(crate) struct Subscribers {
     size: usize,
     /// Those of all that have what they should have by now.
     current: u64,
+    /// Those of all that said that they have applied what they have.
+    applied: u64,
+    /// Those of all that said that they could not.
+    refused: u64,
     /// Members that could not be asked: their clients are missing.
     silent_nodes: Vec<NodeId>,
     /// On a full page by key (`order=key`): what the next one is asked for with.
@@ -138,7 +152,8 @@ pub(crate) struct Subscribers {
 
 /// A page of the clients of all nodes that have, or should have, a release of a thing.
 pub(crate) async fn answer_subscribers(app: &App, thing: Thing, page: Page) -> ApiResult {
-    let ClusterSubscribers { amount, current, clients, silent } = gather(app.node().as_node(), &thing).await;
+    let ClusterSubscribers { amount, current, applied, refused, clients, silent } =
+        gather(app.node().as_node(), &thing).await;
     let view = app.node().state().view();
     let listed = Listed::cut(clients.iter(), &page);
     let after = listed.after.as_ref().map(After::text);
@@ -146,16 +161,17 @@ pub(crate) async fn answer_subscribers(app: &App, thing: Thing, page: Page) -> A
     let data: Vec<_> = rows.map(|(node, client)| view_of(&view, &thing, node, client)).collect();
     let (code, size) = (Code::ExecuteSuccess, data.len());
     let (number, info) = (code.number(), code.info());
-    let body = Subscribers { code: number, info, amount, size, current, silent_nodes: silent, after, data };
+    let silent_nodes = silent;
+    let body = Subscribers { code: number, info, amount, size, current, applied, refused, silent_nodes, after, data };
     Ok(envelope::answer(code, &body))
 }
 
 fn view_of(catalog: &Catalog, thing: &Thing, node: NodeId, client: Subscription) -> SubscriberView {
     let protocol = protocol_of(thing, &client);
-    let Subscription { address, agent, labels, version, since, is_current, node_id, applied, message, .. } = client;
+    let Subscription { address, agent, labels, version, since, is_current, node_id, .. } = client;
     SubscriberView {
         address,
-        labels: labels.into_iter().map(|(key, value)| LabelView { key, value }).collect(),
+        labels: LabelView::all(labels),
         agent,
         release_name: catalog.release_named_by_version(thing, version).unwrap_or_default(),
         version,
@@ -164,12 +180,13 @@ fn view_of(catalog: &Catalog, thing: &Thing, node: NodeId, client: Subscription)
         current: is_current,
         protocol,
         node_id: given(node_id),
-        applied: applied.map(Applied::word),
-        message: given(message),
+        applied: client.applied.map(Applied::word),
+        message: given(client.message),
+        applied_at: client.applied_at.map(Timestamp::text),
     }
 }
 
-fn given(text: String) -> Option<String> {
+pub(crate) fn given(text: String) -> Option<String> {
     (!text.is_empty()).then_some(text)
 }
 

@@ -10,7 +10,7 @@ use super::auth::{access_keys, login, oneself, tokens, users};
 use super::config::{bundles, diff, encryption, files, groups, releases, subscribers, templates};
 use super::http::route::{self, Access, METRICS, Terms};
 use super::http::{App, Arguments, Doc, Inputs, reference};
-use super::naming::{aliases, heartbeats, instances, namespaces, services};
+use super::naming::{aliases, drain, heartbeats, instances, lists, namespaces, services};
 use super::{discover, rules};
 use crate::model::grant::Verb::{self, Manage, Operate};
 use crate::model::rule::Family;
@@ -171,10 +171,13 @@ fn fixed_routes() -> Vec<Route> {
         guarded(PUT, "/naming/v1/instances/isolate/host", instances::isolate_host, instances::ISOLATE_HOST),
         guarded(GET, "/naming/v1/instances/count", instances::count, instances::COUNT),
         guarded(GET, "/naming/v1/instances/labels", instances::labels, instances::LABELS),
+        guarded(GET, "/naming/v1/instances/subscribers", lists::subscribers, lists::SUBSCRIBERS),
+        held(guarded(POST, route::DRAIN, drain::drain, drain::DRAIN)),
         guarded(POST, "/v1/RegisterInstance", instances::register_one, instances::REGISTER_ONE),
         guarded(POST, "/v1/DeregisterInstance", instances::deregister_one, instances::DEREGISTER_ONE),
         guarded(POST, "/v1/Heartbeat", heartbeats::heartbeat, heartbeats::HEARTBEAT),
         held(guarded(POST, route::DISCOVER, discover::discover, discover::DISCOVER)),
+        guarded(POST, route::APPLIED, discover::applied::applied, discover::applied::APPLIED),
         guarded(GET, "/config/v1/configfilegroups", groups::list, groups::LIST),
         guarded(POST, "/config/v1/configfilegroups", groups::create, groups::CREATE),
         guarded(PUT, "/config/v1/configfilegroups", groups::update, groups::UPDATE),

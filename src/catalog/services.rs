@@ -260,6 +260,13 @@ fn newest_first(one: &Arc<Service>, other: &Arc<Service>) -> Ordering {
 }
 
 impl Catalog {
+    /// Digest of a service and of all its instances, which clients have as the revision of the list.
+    pub fn fold_of_list(&self, namespace: &str, service: &str) -> Option<SetDigest> {
+        let found = self.services.get(namespace, service)?;
+        let folds = [SetDigest::of(&found.id, &found.revision), self.instances.fold(namespace, service)];
+        Some(folds.into_iter().sum())
+    }
+
     /// Services of a namespace, and their instances, as far as they are seen.
     pub fn counts_in(&self, namespace: &str, read_scope: &ReadScope) -> (usize, InstanceCounts) {
         if read_scope.is_whole() {

@@ -85,7 +85,7 @@ pub(super) async fn not_found(uri: Uri) -> Response {
 }
 
 pub(super) async fn method_not_allowed(uri: Uri) -> Response {
-    container(StatusCode::METHOD_NOT_ALLOWED, "this listener is read-only", uri.path())
+    container(StatusCode::METHOD_NOT_ALLOWED, "this listener takes GET, and POST of what came of a release", uri.path())
 }
 
 fn container(status: StatusCode, message: &str, path: &str) -> Response {

@@ -39,6 +39,7 @@ const PULL: Doc = Doc {
     summary: "",
     path: doc::FILE,
     query: &[doc::DATA_CENTER, doc::IP, doc::LABEL, doc::RELEASE_KEY, doc::MESSAGES],
+    body: None,
     security: Security::Reader,
     replies: |_| Vec::new(),
 };

@@ -30,6 +30,7 @@ pub(super) const CONFIG_SERVICES: Doc = Doc {
     summary: "The nodes that serve config clients now.",
     path: &[],
     query: doc::UNREAD,
+    body: None,
     security: Security::Open,
     replies: |schemas| vec![doc::success("At least one.", schema_of::<Vec<ConfigService>>()(schemas))],
 };

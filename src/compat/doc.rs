@@ -3,7 +3,7 @@
 use axum::http::Method;
 use schemars::SchemaGenerator;
 
-use crate::openapi::{Operation, Param, Reply, Security, schema_of};
+use crate::openapi::{Operation, Param, Reply, SchemaOf, Security, schema_of};
 
 use super::answer::{Container, Exception};
 
@@ -36,6 +36,7 @@ pub(super) struct Doc {
     pub(super) summary: &'static str,
     pub(super) path: &'static [Param],
     pub(super) query: &'static [Param],
+    pub(super) body: Option<SchemaOf>,
     pub(super) security: Security,
     pub(super) replies: fn(&mut SchemaGenerator) -> Vec<(u16, Reply)>,
 }
@@ -50,8 +51,8 @@ impl Doc {
             security: self.security,
             path_params: self.path.to_vec(),
             query: self.query.to_vec(),
-            body: None,
-            body_types: &[],
+            body: self.body.map(|body| body(schemas).to_value()),
+            body_types: if self.body.is_some() { &[JSON] } else { &[] },
             replies: (self.replies)(schemas).into_iter().collect(),
         }
     }

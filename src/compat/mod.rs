@@ -1,10 +1,12 @@
-//! The surface that unmodified Apollo clients read: pulls and held polls, GET only, routes at `/`.
+//! The surface that unmodified Apollo clients read: pulls and held polls, routes at `/`; by POST a client may say what
+//! came of a release that it pulled.
 //!
 //! This is the one place that translates their words into ours: cluster or data centre is a
 //! namespace, appId a group, namespace a file. It reads through [`ConfigReads`] and knows nothing of
 //! Raft, of storage, or of how configuration gets in.
 
 mod answer;
+mod applied;
 mod client_request;
 mod config;
 mod discovery;
@@ -28,7 +30,7 @@ use axum::handler::Handler;
 use axum::http::Method;
 use axum::middleware::{self, Next};
 use axum::response::Response;
-use axum::routing::{MethodRouter, get};
+use axum::routing::{MethodRouter, get, post};
 use ipnet::IpNet;
 
 use crate::hosts::Hosts;
@@ -112,7 +114,10 @@ pub fn loading_router() -> Router {
 
 /// One row of the table of routes.
 struct Route<S> {
+    method: Method,
     path: &'static str,
+    /// End of the path behind its wildcard, which the handler looks at.
+    suffix: &'static str,
     handler: MethodRouter<Surface<S>>,
     doc: Doc,
 }
@@ -124,7 +129,17 @@ where
     T: 'static,
 {
     // Answers HEAD too.
-    Route { path, handler: get(handler), doc }
+    Route { method: Method::GET, path, suffix: "", handler: get(handler), doc }
+}
+
+/// What clients report of a file; the path is that of its pull with an end of its own.
+fn report<S, H, T>(path: &'static str, suffix: &'static str, handler: H, doc: Doc) -> Route<S>
+where
+    S: ConfigSource,
+    H: Handler<T, Surface<S>>,
+    T: 'static,
+{
+    Route { method: Method::POST, path, suffix, handler: post(handler), doc }
 }
 
 /// Every route of the surface. A file name may hold slashes, hence the wildcards; with four segments
@@ -132,6 +147,7 @@ where
 fn routes<S: ConfigSource>() -> Vec<Route<S>> {
     vec![
         route("/configs/{appId}/{cluster}/{*namespace}", config::configs, config::CONFIGS),
+        report("/configs/{appId}/{cluster}/{*namespace}", applied::SUFFIX, applied::applied, applied::APPLIED),
         route("/configfiles/{appId}/{cluster}/{*namespace}", config::text, config::TEXT),
         route("/configfiles/json/{appId}/{cluster}/{*namespace}", config::json, config::JSON),
         route("/configfiles/raw/{appId}/{cluster}/{*namespace}", config::raw, config::RAW),
@@ -143,8 +159,8 @@ fn routes<S: ConfigSource>() -> Vec<Route<S>> {
 
 /// Adds every route to the description of both surfaces.
 pub fn describe<S: ConfigSource>(document: &mut Document) {
-    for Route { path, doc, .. } in routes::<S>() {
-        let operation = doc.operation(Method::GET, path, document.schemas());
+    for Route { method, path, suffix, doc, .. } in routes::<S>() {
+        let operation = doc.operation(method, &format!("{path}{suffix}"), document.schemas());
         document.add(Port::Clients, operation);
     }
 }

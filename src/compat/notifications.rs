@@ -42,6 +42,7 @@ pub(super) const POLL: Doc = Doc {
         doc::DATA_CENTER,
         doc::IP,
     ],
+    body: None,
     security: Security::Reader,
     replies: |schemas| {
         let news = doc::success("What is newer.", schema_of::<Vec<ChangedFile>>()(schemas));

@@ -94,7 +94,7 @@ async fn ask(node: &Node, id: NodeId, question: FleetQuestion) -> Option<FleetAn
 fn merged(answers: Vec<(NodeId, Option<FleetAnswer>)>) -> Fleet {
     let mut all = Fleet::default();
     for (node, answer) in answers {
-        let Some(FleetAnswer { amount, clients, resources, left_out }) = answer else {
+        let Some(FleetAnswer { amount, clients, resources, left_out, .. }) = answer else {
             all.silent.push(node);
             continue;
         };

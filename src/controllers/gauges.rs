@@ -46,7 +46,7 @@ async fn record_shares(node: &Node) {
     let asked = node.clone();
     let count = move || {
         let subscribers = asked.subscribers();
-        (subscribers.shares(&asked.state().view()), subscribers.streams().refusing())
+        (subscribers.shares(&asked.state().view()), subscribers.refusing())
     };
     let metrics = node.metrics();
     let (shares, refusing) = tokio::task::spawn_blocking(count).await.unwrap_or_default();

@@ -1,33 +1,31 @@
 //! Subscribers over all nodes: each node is asked which of its clients have a release of something.
 //!
 //! A client that went from one node to another is known to both for a while; it is where it was heard of last, and
-//! counted there. Of a thing that more than [`limits::SUBSCRIPTIONS_TOLD_MAX`] clients of one node have, that node
+//! counted there. Of a thing that more than [`SUBSCRIPTIONS_TOLD_MAX`](crate::model::limits::SUBSCRIPTIONS_TOLD_MAX) clients of one node have, that node
 //! tells of so many, those that lag first, and leaves a mark of each of the rest, by which it is counted once too.
 
 use std::collections::HashMap;
-
-use sha2::{Digest, Sha256};
+use std::collections::hash_map::Entry;
 
 use super::{ASK_WITHIN, of_members};
 use crate::catalog::history::Thing;
 use crate::catalog::page::{Place, Placed, place_of};
 use crate::format::level::Level;
 use crate::format::types::NodeId;
-use crate::model::{limits, number_of};
-use crate::peer::{ClientMark, Subscribed};
 use crate::raft::node::Node;
-use crate::subscribers::Subscription;
-
-/// Bytes of the reasons of refusals that one node tells of one thing, before it shortens them.
-const MESSAGES_BYTES_MAX: usize = 1024 * 1024;
-/// Bytes of a reason that was shortened.
-const MESSAGE_BYTES_MIN: usize = 128;
+use crate::subscribers::fleet::FleetQuestion;
+use crate::subscribers::lists::Without;
+use crate::subscribers::{Applied, ClientMark, Subscribed, Subscription};
 
 /// Clients of the cluster that have a release of something.
 #[derive(Debug, Default)]
 pub struct ClusterSubscribers {
     pub amount: u64,
     pub current: u64,
+    /// Those that said that they have applied it.
+    pub applied: u64,
+    /// Those that said that they could not.
+    pub refused: u64,
     /// By address and program; not all of them where there are very many.
     pub clients: Vec<(NodeId, Subscription)>,
     /// Members that could not be asked.
@@ -45,46 +43,13 @@ impl Placed for (NodeId, Subscription) {
 pub(super) async fn own(node: &Node, thing: Thing) -> Subscribed {
     let asked = node.clone();
     let find = move || asked.subscribers().of(&asked.state().view(), &thing);
-    let mut clients = tokio::task::spawn_blocking(find).await.unwrap_or_default();
-    let amount = clients.len() as u64;
-    let current = clients.iter().filter(|client| client.is_current).count() as u64;
-    // Who lags is who is looked for.
-    clients.sort_by_key(|client| client.is_current);
-    bound_messages(&mut clients);
-    let rest = clients.split_off(clients.len().min(limits::SUBSCRIPTIONS_TOLD_MAX));
-    let has_marks = node.state().catalog().level() >= Level::CUSTODY;
-    let marks = if has_marks { rest.iter().map(mark_of).collect() } else { Vec::new() };
-    Subscribed { amount, current, clients, marks }
+    let clients = tokio::task::spawn_blocking(find).await.unwrap_or_default();
+    Subscribed::of(clients, node.state().catalog().level())
 }
 
 /// Texts that tell clients apart.
 fn who(client: &Subscription) -> [&str; 3] {
     [&client.address, &client.agent, &client.node_id]
-}
-
-/// Shortens the reasons of refusals where there are very many, as most of them are the same.
-fn bound_messages(clients: &mut [Subscription]) {
-    let mut room = MESSAGES_BYTES_MAX;
-    for client in clients {
-        if client.message.len() > room {
-            let end = (0..=MESSAGE_BYTES_MIN).rev().find(|end| client.message.is_char_boundary(*end));
-            client.message.truncate(end.unwrap_or_default());
-        }
-        room = room.saturating_sub(client.message.len());
-    }
-}
-
-/// Mark that identifies a client, the same on all nodes.
-fn mark_of(client: &Subscription) -> ClientMark {
-    let mut digest = Sha256::new();
-    digest.update((client.address.len() as u64).to_be_bytes());
-    digest.update(&client.address);
-    digest.update(&client.agent);
-    if !client.node_id.is_empty() {
-        digest.update([0]);
-        digest.update(&client.node_id);
-    }
-    ClientMark(number_of(&digest.finalize()), client.heard_ms_ago, client.is_current)
 }
 
 /// Asks every member.
@@ -96,12 +61,54 @@ pub async fn gather(node: &Node, thing: &Thing) -> ClusterSubscribers {
     merged(of_members(node, ask).await)
 }
 
+/// A client by its mark, the node that told of it, and its word.
+struct Told {
+    mark: ClientMark,
+    node: NodeId,
+    client: Option<Subscription>,
+    word: Option<Applied>,
+}
+
+impl Told {
+    /// True if this is what counts, of two nodes that both know the client: where it was heard of last, and of two that
+    /// both serve it, the one where it lags.
+    fn counts_before(&self, known: &Told) -> bool {
+        (self.mark.1, self.mark.2) < (known.mark.1, known.mark.2)
+    }
+
+    /// Takes over a newer word that the client left at another node on the version that it has.
+    fn take_word(&mut self, other: &Told) {
+        if let (Some(own), Some(other)) = (&mut self.client, &other.client)
+            && own.version == other.version
+            && !own.is_xds
+            && own.applied_at < other.applied_at
+        {
+            (own.applied, own.applied_at) = (other.applied, other.applied_at);
+            own.message.clone_from(&other.message);
+            self.word = own.applied;
+        }
+    }
+}
+
+/// Asks every member which of its clients have the list of instances of a service, or were given one without an instance.
+pub async fn gather_lists(node: &Node, namespace: &str, service: &str, without: Option<Without>) -> ClusterSubscribers {
+    let question = FleetQuestion::Lists { namespace: namespace.to_owned(), service: service.to_owned(), without };
+    let is_known = node.state().level() >= Level::APPROVAL;
+    let ask = async |id| match id == node.id() {
+        true => node.own_fleet(question.clone()).await.lists,
+        // One that is away is not waited for: it is asked again in a moment.
+        false if !is_known || !node.peers().reachable(id) => None,
+        false => node.peers().fleet(id, &question, ASK_WITHIN).await.ok().and_then(|answer| answer.lists),
+    };
+    merged(of_members(node, ask).await)
+}
+
 fn merged(answers: Vec<(NodeId, Option<Subscribed>)>) -> ClusterSubscribers {
     let mut all = ClusterSubscribers::default();
-    let mut newest: HashMap<u64, (ClientMark, NodeId, Option<Subscription>)> = HashMap::new();
-    for (id, answer) in answers {
-        let Some(Subscribed { amount, current, clients, marks }) = answer else {
-            all.silent.push(id);
+    let mut newest: HashMap<u64, Told> = HashMap::new();
+    for (node, answer) in answers {
+        let Some(Subscribed { amount, current, clients, marks, words }) = answer else {
+            all.silent.push(node);
             continue;
         };
         // Of a node below the level that has marks, all that it does not tell of is counted as it says.
@@ -112,18 +119,30 @@ fn merged(answers: Vec<(NodeId, Option<Subscribed>)>) -> ClusterSubscribers {
         });
         all.amount += amount.saturating_sub(known_amount);
         all.current += current.saturating_sub(known_current);
-        let clients = clients.into_iter().map(|client| (mark_of(&client), Some(client)));
-        for (mark, client) in clients.chain(marks.into_iter().map(|mark| (mark, None))) {
-            let known = newest.get(&mark.0);
-            // Of two nodes that both serve it, the one where it lags.
-            if known.is_none_or(|(known, ..)| (mark.1, mark.2) < (known.1, known.2)) {
-                newest.insert(mark.0, (mark, id, client));
+        let of_client = |client: Subscription| {
+            let (mark, word) = (ClientMark::of(&client), client.applied);
+            Told { mark, node, client: Some(client), word }
+        };
+        let words = words.into_iter().chain(std::iter::repeat(None));
+        let of_mark = |(mark, word)| Told { mark, node, client: None, word };
+        for mut told in clients.into_iter().map(of_client).chain(marks.into_iter().zip(words).map(of_mark)) {
+            match newest.entry(told.mark.0) {
+                Entry::Vacant(free) => drop(free.insert(told)),
+                Entry::Occupied(mut known) if told.counts_before(known.get()) => {
+                    told.take_word(known.get());
+                    known.insert(told);
+                }
+                Entry::Occupied(mut known) => known.get_mut().take_word(&told),
             }
         }
     }
     all.amount += newest.len() as u64;
-    all.current += newest.values().filter(|(mark, ..)| mark.2).count() as u64;
-    all.clients = newest.into_values().filter_map(|(_, id, client)| Some((id, client?))).collect();
+    for told in newest.values() {
+        all.current += u64::from(told.mark.2);
+        all.applied += u64::from(told.word == Some(Applied::Yes));
+        all.refused += u64::from(told.word == Some(Applied::Refused));
+    }
+    all.clients = newest.into_values().filter_map(|told| Some((told.node, told.client?))).collect();
     all.clients.sort_by(|(_, one), (_, other)| who(one).cmp(&who(other)));
     all
 }
@@ -146,19 +165,20 @@ mod tests {
             node_id: String::new(),
             applied: None,
             message: String::new(),
+            applied_at: None,
         }
     }
 
     fn told(clients: Vec<Subscription>) -> Option<Subscribed> {
         let current = clients.iter().filter(|client| client.is_current).count() as u64;
-        Some(Subscribed { amount: clients.len() as u64, current, clients, marks: Vec::new() })
+        Some(Subscribed { amount: clients.len() as u64, current, clients, ..Subscribed::default() })
     }
 
     #[test]
     fn a_client_is_where_it_was_heard_of_last_and_counts_once() {
         let one = told(vec![client("b", 1, 900, false), client("a", 2, 10, true)]);
         let two = told(vec![client("b", 2, 20, true), client("c", 1, 30, false)]);
-        let ClusterSubscribers { amount, current, clients, silent } = merged(vec![(1, one), (2, two), (3, None)]);
+        let ClusterSubscribers { amount, current, clients, silent, .. } = merged(vec![(1, one), (2, two), (3, None)]);
         let rows: Vec<_> = clients.iter().map(|(id, client)| (*id, client.address.as_str(), client.version)).collect();
         assert_eq!((amount, current, silent), (3, 2, vec![3]));
         assert_eq!(rows, [(1, "a", 2), (2, "b", 2), (2, "c", 1)]);
@@ -179,22 +199,12 @@ mod tests {
     }
 
     #[test]
-    fn reasons_are_shortened_where_there_are_very_many() {
-        let refused = |text: &str| Subscription { message: text.to_owned(), ..client("a", 1, 0, false) };
-        let long = "ä".repeat(2048);
-        let mut clients = vec![refused(&long); 300];
-        bound_messages(&mut clients);
-        let lengths: Vec<_> = clients.iter().map(|client| client.message.len()).collect();
-        assert_eq!((lengths[0], lengths[255], lengths[256], lengths[299]), (4096, 4096, 128, 128));
-    }
-
-    #[test]
     fn who_is_not_told_of_counts_once_too() {
         let marked = |rest: &[Subscription], told: Option<Subscribed>| {
             let told = told.expect("told");
             let current = told.current + rest.iter().filter(|client| client.is_current).count() as u64;
             let amount = told.amount + rest.len() as u64;
-            Some(Subscribed { amount, current, marks: rest.iter().map(mark_of).collect(), ..told })
+            Some(Subscribed { amount, current, marks: rest.iter().map(ClientMark::of).collect(), ..told })
         };
         // `b` was told of by the first node and went to the second; `c` the other way round; `d` is a mark of both.
         let one = [client("c", 2, 10, true), client("d", 2, 10, true)];
@@ -206,9 +216,43 @@ mod tests {
         assert_eq!((amount, current), (4, 3));
         assert_eq!(rows, [(1, "a")], "what is known of the others is outdated, or a mark");
         // A node that leaves no marks.
-        let older =
-            Some(Subscribed { amount: 12, current: 7, clients: vec![client("x", 1, 1, true)], marks: Vec::new() });
+        let clients = vec![client("x", 1, 1, true)];
+        let older = Some(Subscribed { amount: 12, current: 7, clients, ..Subscribed::default() });
         let ClusterSubscribers { amount, current, .. } = merged(vec![(1, older)]);
         assert_eq!((amount, current), (12, 7));
+    }
+
+    #[test]
+    fn a_word_is_of_the_client_wherever_it_left_it() {
+        let said = |client: Subscription, applied, at| {
+            let message = if applied == Applied::Refused { "no".to_owned() } else { String::new() };
+            Subscription { applied: Some(applied), message, applied_at: Some(Timestamp(at)), ..client }
+        };
+        // `a` was heard of last by the second node, and left its word at the first; `b` left a newer one at the second,
+        // `c` spoke of another version.
+        let one = told(vec![
+            said(client("a", 2, 900, true), Applied::Refused, 5),
+            said(client("b", 2, 10, true), Applied::Refused, 5),
+            said(client("c", 1, 900, false), Applied::Yes, 5),
+        ]);
+        let two = told(vec![
+            client("a", 2, 20, true),
+            said(client("b", 2, 20, true), Applied::Yes, 6),
+            client("c", 2, 20, true),
+        ]);
+        let ClusterSubscribers { amount, applied, refused, clients, .. } = merged(vec![(1, one), (2, two)]);
+        assert_eq!((amount, applied, refused), (3, 1, 1));
+        let rows: Vec<_> = clients.iter().map(|(_, one)| (&*one.address, one.applied, &*one.message)).collect();
+        assert_eq!(rows, [("a", Some(Applied::Refused), "no"), ("b", Some(Applied::Yes), ""), ("c", None, "")]);
+    }
+
+    #[test]
+    fn words_of_who_is_not_told_of_count() {
+        let rest = [client("a", 1, 1, true), client("b", 1, 1, true), client("c", 1, 1, true)];
+        let words = vec![Some(Applied::Yes), Some(Applied::Refused), None];
+        let marks = rest.iter().map(ClientMark::of).collect();
+        let answer = Subscribed { amount: 3, current: 3, clients: Vec::new(), marks, words };
+        let ClusterSubscribers { amount, applied, refused, .. } = merged(vec![(1, Some(answer))]);
+        assert_eq!((amount, applied, refused), (3, 1, 1));
     }
 }

@@ -134,6 +134,8 @@ pub const SUBSCRIPTION_ADDRESS_BYTES_MAX: usize = 64;
 pub const SUBSCRIPTION_LABELS_MAX: usize = 16;
 pub const SUBSCRIPTION_LABEL_BYTES_MAX: usize = 128;
 pub const SUBSCRIPTION_LABELS_BYTES_MAX: usize = 512;
+/// Bytes that are kept of the reasons for which a client could not apply what it was given.
+pub const APPLIED_MESSAGE_BYTES_MAX: usize = 1024;
 /// Fields of a form of the console.
 pub const FORM_PAIRS_MAX: usize = 1_000;
 /// Of these, that an answer of one node to another or to a caller holds.
@@ -171,6 +173,8 @@ pub const CONFIG_TEMPLATE_CHARS_MAX: usize = 65_536;
 pub const POLL_NAMESPACES_MAX: usize = 200;
 /// Milliseconds that a discovery is held at most, as the poll of a config client is by default.
 pub const DISCOVER_HOLD_MS_MAX: u64 = 55_000;
+/// The longest wait for the clients of an instance that is drained.
+pub const DRAIN_WAIT_MAX: std::time::Duration = std::time::Duration::from_secs(60);
 /// Long polls that one node holds at a time.
 pub const POLL_WAITERS_MAX: usize = 100_000;
 

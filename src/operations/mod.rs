@@ -15,6 +15,7 @@ mod audit;
 mod backup;
 pub mod caller;
 mod config;
+pub mod drain;
 mod explain;
 mod members;
 mod naming;

@@ -25,12 +25,13 @@ use super::messages::{AppendParts, Kind, Status, put_call, read_append, read_cal
 use super::wire::Wire;
 use super::{
     BeatsAnswer, Build, Credentials, ForwardAnswer, Hello, Introductions, PeerProgress, ReadIndexAnswer, Refusal,
-    RefusalReason, Subscribed, Welcome, snapshot,
+    RefusalReason, Welcome, snapshot,
 };
 use crate::catalog::history::Thing;
 use crate::format::codec;
 use crate::format::types::TypeConfig;
 use crate::raft::proposal;
+use crate::subscribers::Subscribed;
 use crate::subscribers::fleet::{FleetAnswer, FleetQuestion};
 
 /// A letter that says what the rest is, and the rest: whether it could be read.

@@ -18,12 +18,13 @@ use super::handshake::{IntroduceError, Purpose, dial_as};
 use super::hello::{Build, Introductions, Welcome};
 use super::limits::CALL_BYTES_SHARED_MAX;
 use super::link::Link;
-use super::messages::{BeatsAnswer, ForwardAnswer, Kind, PeerProgress, ReadIndexAnswer, Subscribed};
+use super::messages::{BeatsAnswer, ForwardAnswer, Kind, PeerProgress, ReadIndexAnswer};
 use super::transfers::Transfers;
 use crate::catalog::history::Thing;
 use crate::format::codec;
 use crate::format::types::NodeId;
 use crate::metrics::Metrics;
+use crate::subscribers::Subscribed;
 use crate::subscribers::fleet::{FleetAnswer, FleetQuestion};
 
 /// Properties of this node that every connection it dials needs.

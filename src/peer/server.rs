@@ -22,7 +22,7 @@ use super::hello::Introductions;
 use super::limits::{
     CONNECTIONS_MAX, HANDSHAKE_WITHIN, RAFT_IN_FLIGHT_MAX, SNAPSHOTS_RECEIVED_MAX, WORK_IN_FLIGHT_MAX,
 };
-use super::messages::{BeatsAnswer, ForwardAnswer, PeerProgress, ReadIndexAnswer, Subscribed};
+use super::messages::{BeatsAnswer, ForwardAnswer, PeerProgress, ReadIndexAnswer};
 use super::pending_handshakes::{PendingHandshakes, Seat};
 use super::snapshot::SnapshotPort;
 use super::{serving, snapshot};
@@ -30,6 +30,7 @@ use crate::catalog::history::Thing;
 use crate::format::types::{NodeId, TypeConfig};
 use crate::metrics::Metrics;
 use crate::origin::Origin;
+use crate::subscribers::Subscribed;
 use crate::subscribers::fleet::{FleetAnswer, FleetQuestion};
 use crate::uptime;
 

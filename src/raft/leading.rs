@@ -21,7 +21,8 @@ use crate::catalog::history::Thing;
 use crate::catalog::{Command, RequestId};
 use crate::format::types::{CommittedLeaderId, NodeId, Proposal, TypeConfig};
 use crate::model::code::{Code, Refusal};
-use crate::peer::{BeatsAnswer, ForwardAnswer, LeaderWord, PeerProgress, PeerService, ReadIndexAnswer, Subscribed};
+use crate::peer::{BeatsAnswer, ForwardAnswer, LeaderWord, PeerProgress, PeerService, ReadIndexAnswer};
+use crate::subscribers::Subscribed;
 use crate::subscribers::fleet::{FleetAnswer, FleetQuestion};
 use crate::traces;
 

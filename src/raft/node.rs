@@ -167,10 +167,14 @@ impl Node {
         &self.0.subscribers
     }
 
-    /// Answers a question about the clients of xDS of this node.
+    /// Answers a question about the clients of this node.
     pub async fn own_fleet(&self, question: FleetQuestion) -> FleetAnswer {
         let asked = self.clone();
-        let tell = move || asked.subscribers().streams().tell(&question);
+        let tell = move || {
+            // Read before the catalog, which is at least as new.
+            let applied = asked.state().applied().index;
+            asked.subscribers().tell(&asked.state().view(), applied, &question)
+        };
         tokio::task::spawn_blocking(tell).await.unwrap_or_default()
     }
 

@@ -15,6 +15,7 @@ use crate::log_once::LogOnce;
 use crate::metrics::Metrics;
 use crate::model::config_lookup::{Lookup, Released, Rendering, Unreadable};
 use crate::model::signature::Flaw;
+use crate::subscribers::{Applied, Word};
 use crate::watch::HubFull;
 
 /// Time for which a reader is not logged again, nor written into the audit trail.
@@ -123,6 +124,20 @@ impl<S: ConfigSource> ConfigReads<S> {
         }
         self.source().note_pulled(reader, lookup, &released);
         Ok(released)
+    }
+
+    /// A reader who was let in says whether it could apply the release of a file that has this key, and why not.
+    pub fn applied(
+        &self,
+        admitted: &Admitted,
+        mut lookup: Lookup,
+        release_key: &str,
+        (is_ok, message): (bool, &str),
+        reader: Reader<'_>,
+    ) {
+        self.keep_seen(admitted, &mut lookup.namespaces, &lookup.group);
+        let applied = if is_ok { Applied::Yes } else { Applied::Refused };
+        self.source().note_applied(reader, &lookup, release_key, Word { applied, message, at: self.source().now() });
     }
 
     async fn catch_up(&self, newest: Newest<'_, S>, reader: Reader<'_>) -> Result<(), ReadRefusal> {

@@ -12,6 +12,7 @@ use crate::model::grant::ReadScope;
 use crate::model::signature::AppKeys;
 use crate::model::time::Timestamp;
 use crate::origin::Origin;
+use crate::subscribers::Word;
 use crate::watch::{Hub, WatchKey};
 
 /// The state that this node has applied, as config clients may read it.
@@ -90,6 +91,9 @@ pub trait ConfigSource: Clone + Send + Sync + 'static {
     fn note_polled(&self, _reader: Reader<'_>, _lookup: &Lookup) -> bool {
         true
     }
+
+    /// A client says what came of the release of a file that has this key.
+    fn note_applied(&self, _reader: Reader<'_>, _lookup: &Lookup, _release_key: &str, _word: Word<'_>) {}
 
     /// Reason why nothing of this node may be served; `None` if it may be served.
     fn out_of_service(&self) -> Option<String> {

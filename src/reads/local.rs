@@ -18,7 +18,7 @@ use crate::model::signature::AppKeys;
 use crate::model::time::Timestamp;
 use crate::raft::node::Node;
 use crate::raft::vigil::Guard;
-use crate::subscribers::Client;
+use crate::subscribers::{Client, Word};
 use crate::watch::{Hub, WatchKey};
 
 /// Reads the state of one node.
@@ -137,6 +137,11 @@ impl ConfigSource for LocalView {
 
     fn note_polled(&self, reader: Reader<'_>, lookup: &Lookup) -> bool {
         self.node.subscribers().polled(client_of(reader, lookup), &lookup.group, &lookup.file)
+    }
+
+    fn note_applied(&self, reader: Reader<'_>, lookup: &Lookup, release_key: &str, word: Word<'_>) {
+        let (client, file) = (client_of(reader, lookup), (lookup.group.as_str(), lookup.file.as_str()));
+        self.node.subscribers().applied_file(client, file, &lookup.namespaces, release_key, word);
     }
 
     fn out_of_service(&self) -> Option<String> {

@@ -27,6 +27,7 @@ pub mod hold;
 mod local;
 mod renderings;
 pub(crate) mod repeat_limiter;
+mod reports;
 #[cfg(test)]
 pub(crate) mod testing;
 
@@ -38,3 +39,4 @@ pub use discovery::{Discovery, DiscoveryKind, Findings, Found, Question};
 pub use hold::{Hold, HoldEnd};
 pub use local::LocalView;
 pub use renderings::RenderedForm;
+pub use reports::{ReportedRelease, RuleReport};

@@ -10,7 +10,7 @@ use parking_lot::Mutex;
 use tokio::sync::watch;
 use tokio::time::timeout;
 
-use super::{ConfigSource, LiveMember};
+use super::{ConfigSource, LiveMember, Reader};
 use crate::catalog::Credential;
 use crate::model::config_file::{Format, canonical_file};
 use crate::model::config_lookup::{Lookup, Released, Unreadable};
@@ -18,6 +18,7 @@ use crate::model::grant::ReadScope;
 use crate::model::signature::AppKeys;
 use crate::model::time::Timestamp;
 use crate::operations::token_hash;
+use crate::subscribers::Word;
 use crate::watch::{Hub, WatchKey};
 
 pub(crate) const TOKEN: &str = "a-valid-token";
@@ -55,6 +56,8 @@ pub(crate) struct Scene {
     pub(crate) now: AtomicU64,
     /// Of which apps readers were refused, as it was written down.
     pub(crate) refused: Mutex<Vec<String>>,
+    /// Reports of clients, each as a text.
+    pub(crate) said: Mutex<Vec<String>>,
 }
 
 #[derive(Default)]
@@ -86,6 +89,7 @@ impl Fake {
             has_key: AtomicBool::default(),
             now: AtomicU64::default(),
             refused: Mutex::default(),
+            said: Mutex::default(),
         }))
     }
 
@@ -243,5 +247,12 @@ impl ConfigSource for Fake {
 
     fn note_refused(&self, app_id: &str, _: Option<IpAddr>) {
         self.0.refused.lock().push(app_id.to_owned());
+    }
+
+    fn note_applied(&self, reader: Reader<'_>, lookup: &Lookup, release_key: &str, word: Word<'_>) {
+        let (client, agent, namespaces) = (&lookup.client.address, reader.agent, lookup.namespaces.join(" "));
+        let what = format!("{} {} of {namespaces}, {release_key}", lookup.group, lookup.file);
+        let said = format!("{client} {agent}: {what}: {} {}", word.applied.word(), word.message);
+        self.0.said.lock().push(said);
     }
 }

@@ -24,9 +24,9 @@ impl Subscribers {
     fn of_file(&self, catalog: &Catalog, key: &ConfigKey) -> Vec<Subscription> {
         let topic = self.topic_of_file(&key.group, &key.file);
         let canonical = canonical_file(&key.file);
-        self.judged(Some(topic), |entry| {
+        self.judged(Some(topic), &key.namespace, |entry| {
             let Wants::File { group, file, namespaces } = &entry.wants else { return None };
-            let GivenRelease::File { namespace, version } = &entry.given else { return None };
+            let GivenRelease::File { namespace, version, .. } = &entry.given else { return None };
             if **group != *key.group || **file != *canonical {
                 return None;
             }
@@ -45,7 +45,7 @@ impl Subscribers {
         let active = catalog.rules.of(family).active();
         let of_xds = streaming::of_rule(&self.streams, active, id);
         // Which services it is about has changed perhaps since a client was given it: all are looked at.
-        let mut found = self.judged(None, |entry| {
+        let mut found = self.judged(None, id, |entry| {
             let Wants::Rules { family: wanted, namespace, service } = &entry.wants else { return None };
             let GivenRelease::Rules(given) = &entry.given else { return None };
             if *wanted != family {
@@ -92,21 +92,26 @@ impl Subscribers {
         shares
     }
 
-    /// Those that want this, or all, as far as `judge` has something to say of them.
-    fn judged(&self, topic: Option<u64>, judge: impl Fn(&Subscriber) -> Option<(u64, bool)>) -> Vec<Subscription> {
+    /// Those that want this, or all, as far as `judge` has something to say of them, with their word on `thing`.
+    pub(super) fn judged(
+        &self,
+        topic: Option<u64>,
+        thing: &str,
+        judge: impl Fn(&mut Subscriber) -> Option<(u64, bool)>,
+    ) -> Vec<Subscription> {
         let now = Instant::now();
         let mut found = Vec::new();
         for shard in &self.shards {
             let mut shard = shard.lock();
             self.sweep_if_due(&mut shard, now);
-            let mut tell = |clients: &HashMap<u64, Subscriber>| {
-                let there = clients.values().filter(|entry| entry.is_there(now));
-                let told = there.filter_map(|entry| judge(entry).map(|judged| entry.told(judged, now)));
+            let mut tell = |clients: &mut HashMap<u64, Subscriber>| {
+                let there = clients.values_mut().filter(|entry| entry.is_there(now));
+                let told = there.filter_map(|entry| judge(entry).map(|judged| entry.told(thing, judged, now)));
                 found.extend(told);
             };
             match topic {
-                Some(topic) => shard.topics.get(&topic).into_iter().for_each(&mut tell),
-                None => shard.topics.values().for_each(&mut tell),
+                Some(topic) => shard.topics.get_mut(&topic).into_iter().for_each(&mut tell),
+                None => shard.topics.values_mut().for_each(&mut tell),
             }
         }
         found

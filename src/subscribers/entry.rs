@@ -6,8 +6,9 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
+use super::reports::Report;
 use super::rule_sets::RuleSet;
-use super::{FILES, Subscription};
+use super::{FILES, LISTS, Subscription};
 use crate::catalog::Catalog;
 use crate::model::config_lookup::{CLIENT_ADDRESS_LABEL, ClientLabels, Released};
 use crate::model::rule::Family;
@@ -20,6 +21,8 @@ pub(super) struct Subscriber {
     pub(super) agent: Box<str>,
     pub(super) labels: Box<[(String, String)]>,
     pub(super) given: GivenRelease,
+    /// Its own words on what it was given, the newest last.
+    pub(super) reports: Vec<Report>,
     pub(super) since: Timestamp,
     pub(super) heard: Instant,
     /// For so long after that it is there.
@@ -43,12 +46,39 @@ pub(super) enum Wants {
         namespace: Box<str>,
         service: Box<str>,
     },
+    /// The list of instances of a service.
+    Instances {
+        namespace: Box<str>,
+        service: Box<str>,
+    },
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum GivenRelease {
-    File { namespace: Box<str>, version: u64 },
+    File {
+        namespace: Box<str>,
+        version: u64,
+        /// Hash of its release key.
+        key: u64,
+    },
     Rules(RuleSet),
+    List {
+        /// Hash of its revision.
+        revision: u64,
+        /// Log index that had been applied before it was read, the highest of which that is known.
+        index: u64,
+    },
+}
+
+impl GivenRelease {
+    /// True if this version of the thing is what it was given: of a file by the namespace, of a rule by its id.
+    pub(super) fn is_of(&self, thing: &str, wanted: u64) -> bool {
+        match self {
+            GivenRelease::File { namespace, version, .. } => **namespace == *thing && *version == wanted,
+            GivenRelease::Rules(set) => set.iter().any(|(id, version)| **id == *thing && *version == wanted),
+            GivenRelease::List { .. } => false,
+        }
+    }
 }
 
 /// Bytes that the allocator takes for a text beside its own.
@@ -61,7 +91,9 @@ impl Wants {
                 let namespaces = namespaces.iter().map(|one| size_of::<String>() + OF_ALLOCATION + one.len());
                 group.len() + file.len() + 3 * OF_ALLOCATION + namespaces.sum::<usize>()
             }
-            Wants::Rules { namespace, service, .. } => namespace.len() + service.len() + 2 * OF_ALLOCATION,
+            Wants::Rules { namespace, service, .. } | Wants::Instances { namespace, service } => {
+                namespace.len() + service.len() + 2 * OF_ALLOCATION
+            }
         }
     }
 }
@@ -74,10 +106,12 @@ impl Subscriber {
         let given = match &self.given {
             GivenRelease::File { namespace, .. } => namespace.len() + OF_ALLOCATION,
             GivenRelease::Rules(set) => set.bytes_if_alone(),
+            GivenRelease::List { .. } => 0,
         };
         let texts = self.address.len() + self.agent.len() + 3 * OF_ALLOCATION + labels.sum::<usize>();
+        let reports = self.reports.iter().map(Report::bytes).sum::<usize>();
         // With its place in the map: a key, and what stays empty.
-        2 * size_of::<u64>() + size_of::<Subscriber>() + self.wants.bytes() + texts + given
+        2 * size_of::<u64>() + size_of::<Subscriber>() + self.wants.bytes() + texts + given + reports
     }
 
     pub(super) fn is_there(&self, now: Instant) -> bool {
@@ -85,13 +119,17 @@ impl Subscriber {
     }
 
     pub(super) fn kind(&self) -> &'static str {
-        if let Wants::Rules { family, .. } = &self.wants { family.kind() } else { FILES }
+        match &self.wants {
+            Wants::File { .. } => FILES,
+            Wants::Rules { family, .. } => family.kind(),
+            Wants::Instances { .. } => LISTS,
+        }
     }
 
-    /// True if it has what it should have by now; `None` where there is nothing to have.
+    /// True if it has what it should have by now; `None` where there is nothing to have, and of what is not released.
     pub(super) fn is_current(&self, catalog: &Catalog) -> Option<bool> {
         match (&self.wants, &self.given) {
-            (Wants::File { group, file, namespaces }, GivenRelease::File { namespace, version }) => {
+            (Wants::File { group, file, namespaces }, GivenRelease::File { namespace, version, .. }) => {
                 let due = self.due_file(catalog, namespaces, group, file)?;
                 Some(*due.namespace == **namespace && due.version == *version)
             }
@@ -126,7 +164,9 @@ impl Subscriber {
         }
     }
 
-    pub(super) fn told(&self, (version, is_current): (u64, bool), now: Instant) -> Subscription {
+    /// Row of it where it is asked about one thing, which [`GivenRelease::is_of`] knows.
+    pub(super) fn told(&self, thing: &str, (version, is_current): (u64, bool), now: Instant) -> Subscription {
+        let report = self.reports.iter().find(|report| report.is_of(thing, version));
         Subscription {
             address: self.address.to_string(),
             agent: self.agent.to_string(),
@@ -137,8 +177,9 @@ impl Subscriber {
             is_current,
             is_xds: false,
             node_id: String::new(),
-            applied: None,
-            message: String::new(),
+            applied: report.map(|report| report.applied),
+            message: report.map(|report| report.message.to_string()).unwrap_or_default(),
+            applied_at: report.map(|report| report.at),
         }
     }
 }

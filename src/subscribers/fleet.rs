@@ -9,10 +9,11 @@ use imbl::ordmap::DiffItem;
 use serde::{Deserialize, Serialize};
 use tokio::time::Instant;
 
-use super::Applied;
 use super::kept::cut;
+use super::lists::Without;
 use super::streaming::Who;
 use super::streams::{Delivered, ResourceRefusal, Standing, StreamEntry, Streams};
+use super::{Applied, Subscribed};
 use crate::model::limits;
 use crate::model::mesh::resource::{Resource, ResourceType, Resources};
 use crate::model::rule::release::RuleRelease;
@@ -26,6 +27,9 @@ pub enum FleetQuestion {
     Clients,
     /// Every resource of the clients with this identity, behind one by type and name.
     Resources { node_id: String, after: Option<(String, String)> },
+    /// Clients of any kind that have the list of instances of a service, or which of them are there and were given one
+    /// without an instance. From [`Level::APPROVAL`](crate::format::level::Level::APPROVAL) on.
+    Lists { namespace: String, service: String, without: Option<Without> },
 }
 
 /// Answer of a node; only what was asked for is in it.
@@ -43,6 +47,8 @@ pub struct FleetAnswer {
     /// Number of resources behind these.
     #[serde(default)]
     pub left_out: u64,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lists: Option<Subscribed>,
 }
 
 /// One stream of a client.
@@ -215,11 +221,12 @@ fn differing<'a>(has: &'a Resources, given: &'a Resources) -> impl Iterator<Item
 }
 
 impl Streams {
-    /// Answers a question of this or another node.
+    /// Answers a question of this or another node about streams alone.
     pub fn tell(&self, question: &FleetQuestion) -> FleetAnswer {
         match question {
             FleetQuestion::Clients => self.clients(),
             FleetQuestion::Resources { node_id, after } => self.resources(node_id, after.as_ref()),
+            FleetQuestion::Lists { .. } => FleetAnswer::default(),
         }
     }
 

@@ -14,9 +14,12 @@ mod asked;
 mod entry;
 pub mod fleet;
 mod kept;
+pub mod lists;
+mod reports;
 mod rule_sets;
 mod streaming;
 pub mod streams;
+mod subscribed;
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher, Hash, RandomState};
@@ -40,6 +43,9 @@ use kept::{cut, kept};
 use rule_sets::RuleSets;
 use streams::Streams;
 
+pub use reports::Word;
+pub use subscribed::{ClientMark, Subscribed};
+
 /// Clients that only pull come every five minutes, and may miss once.
 pub const FORGET_AFTER: Duration = Duration::from_secs(660);
 /// Between two looks at who is to be forgotten, which new clients set off.
@@ -54,6 +60,8 @@ const SHARDS: usize = 16;
 const SHARE_OF_ORIGIN: usize = 4;
 /// The kind of what config clients have.
 const FILES: &str = "config_files";
+/// The kind of lists of instances.
+const LISTS: &str = "instances";
 
 /// Client that makes a request.
 #[derive(Clone, Copy, Debug)]
@@ -101,6 +109,10 @@ pub struct Subscription {
     /// Its reason for a refusal.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub message: String,
+    /// Time of that word; of a client of xDS that of its refusal. From
+    /// [`Level::APPROVAL`](crate::format::level::Level::APPROVAL) on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub applied_at: Option<Timestamp>,
 }
 
 /// A client's own word on what it was given.
@@ -199,9 +211,11 @@ impl Subscribers {
         now: impl FnOnce() -> Timestamp,
     ) {
         let (topic, labels) = (self.topic_of_file(&released.group, file), kept(labels));
-        let is_known = |entry: &Subscriber| {
-            let GivenRelease::File { namespace, version } = &entry.given else { return false };
-            *version == released.version && **namespace == *released.namespace && entry.labels == labels
+        let key = self.mark_of_key(&released.release_key);
+        let is_known = |entry: &mut Subscriber| {
+            let GivenRelease::File { namespace, version, key: known } = &entry.given else { return false };
+            let is_given = *version == released.version && *known == key && **namespace == *released.namespace;
+            is_given && entry.labels == labels
         };
         self.note(topic, client, is_known, now, || {
             let (group, file) = (released.group.as_str().into(), canonical_file(file).into());
@@ -209,7 +223,8 @@ impl Subscribers {
             let can_be = |namespace: &&String| namespace.len() <= limits::NAMESPACE_CHARS_MAX;
             let namespaces = namespaces.iter().filter(can_be).cloned().collect();
             let wants = Wants::File { group, file, namespaces };
-            let given = GivenRelease::File { namespace: released.namespace.as_str().into(), version: released.version };
+            let namespace = released.namespace.as_str().into();
+            let given = GivenRelease::File { namespace, version: released.version, key };
             (wants, labels.clone(), given)
         });
     }
@@ -236,7 +251,8 @@ impl Subscribers {
         now: impl FnOnce() -> Timestamp,
     ) {
         let topic = self.topic_of_service(family, namespace, service);
-        let is_known = |entry: &Subscriber| matches!(&entry.given, GivenRelease::Rules(given) if given.is_of(releases));
+        let is_known =
+            |entry: &mut Subscriber| matches!(&entry.given, GivenRelease::Rules(given) if given.is_of(releases));
         self.note(topic, client, is_known, now, || {
             let wants = Wants::Rules { family, namespace: namespace.into(), service: service.into() };
             (wants, kept(&labels()), GivenRelease::Rules(self.rule_sets.of(releases)))
@@ -247,7 +263,7 @@ impl Subscribers {
         &self,
         topic: u64,
         client: Client<'_>,
-        is_known: impl Fn(&Subscriber) -> bool,
+        is_known: impl Fn(&mut Subscriber) -> bool,
         now: impl FnOnce() -> Timestamp,
         make: impl FnOnce() -> (Wants, Box<[(String, String)]>, GivenRelease),
     ) {
@@ -261,6 +277,7 @@ impl Subscribers {
             }
             let (before, (wants, labels, given)) = (entry.bytes, make());
             (entry.wants, entry.labels, entry.given, entry.since) = (wants, labels, given, now());
+            entry.forget_reports();
             entry.bytes = entry.size();
             self.bytes.give_back(entry.origin, before);
             if self.bytes.take(entry.origin, entry.bytes).is_err() {
@@ -279,7 +296,8 @@ impl Subscribers {
         let address = cut(client.address, limits::SUBSCRIPTION_ADDRESS_BYTES_MAX).into();
         let agent = cut(client.agent, limits::AGENT_BYTES_MAX).into();
         let (origin, stays) = (client.origin, client.stays(FORGET_AFTER));
-        let entry = Subscriber { wants, address, agent, labels, given, since: now(), heard, stays, origin, bytes: 0 };
+        let (since, reports) = (now(), Vec::new());
+        let entry = Subscriber { wants, address, agent, labels, given, reports, since, heard, stays, origin, bytes: 0 };
         let entry = Subscriber { bytes: entry.size(), ..entry };
         if self.bytes.take(origin, entry.bytes).is_err() {
             self.turned_away.fetch_add(1, Ordering::Relaxed);
@@ -316,12 +334,20 @@ impl Subscribers {
         self.hashing.hash_one((client.address, cut(client.agent, limits::AGENT_BYTES_MAX)))
     }
 
+    fn mark_of_key(&self, release_key: &str) -> u64 {
+        self.hashing.hash_one(release_key)
+    }
+
     fn topic_of_file(&self, group: &str, file: &str) -> u64 {
         self.topic("file", &(group, canonical_file(file)))
     }
 
     fn topic_of_service(&self, family: Family, namespace: &str, service: &str) -> u64 {
         self.topic(family.kind(), &(namespace, service))
+    }
+
+    fn topic_of_list(&self, namespace: &str, service: &str) -> u64 {
+        self.topic(LISTS, &(namespace, service))
     }
 
     fn topic(&self, kind: &str, name: &impl Hash) -> u64 {

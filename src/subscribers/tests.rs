@@ -262,3 +262,125 @@ async fn the_rules_of_many_clients_are_one_list() {
     (1000..3000).for_each(|number| discover(number, &releases));
     assert_eq!(subscribers.rule_sets.len(), 1, "what nobody has is forgotten");
 }
+
+fn say(subscribers: &Subscribers, address: &str, key: &str, applied: Applied, message: &str) {
+    let (client, namespaces) = (client(address, Duration::ZERO), ["default".to_owned()]);
+    let word = Word { applied, message, at: Timestamp(9) };
+    subscribers.applied_file(client, ("app", "application"), &namespaces, key, word);
+}
+
+/// Address, word, bytes of the reason, and the time of the word.
+fn words(subscribers: &Subscribers, bench: &Bench) -> Vec<(String, Option<Applied>, usize, Option<u64>)> {
+    let thing = Thing::File(ConfigKey::new("default", "app", "application"));
+    let told = subscribers.of(&bench.catalog, &thing).into_iter();
+    let mut told: Vec<_> =
+        told.map(|one| (one.address, one.applied, one.message.len(), one.applied_at.map(|at| at.0))).collect();
+    told.sort_by(|(one, ..), (other, ..)| one.cmp(other));
+    told
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_word_is_of_what_the_client_was_given_and_goes_with_it() {
+    let (subscribers, mut bench) = (Subscribers::default(), Bench::founded(Level::NEWEST));
+    let first = publish(&mut bench, "a=1");
+    ["1", "2", "3"].iter().for_each(|address| pull(&subscribers, address, &first, 1));
+    let before = subscribers.bytes();
+    say(&subscribers, "1", &first.release_key, Applied::Yes, "of no use");
+    say(&subscribers, "2", &first.release_key, Applied::Refused, "first");
+    say(&subscribers, "2", &first.release_key, Applied::Refused, "no such port");
+    say(&subscribers, "3", "default-app-application-7", Applied::Refused, "of another release");
+    say(&subscribers, "4", &first.release_key, Applied::Refused, "of a stranger");
+    let row = |address: &str, applied: Option<Applied>, bytes| {
+        let at = applied.map(|_| 9);
+        (address.to_owned(), applied, bytes, at)
+    };
+    let said = [row("1", Some(Applied::Yes), 0), row("2", Some(Applied::Refused), 12), row("3", None, 0)];
+    assert_eq!(words(&subscribers, &bench), said);
+    assert_eq!((subscribers.len(), subscribers.refusing()), (3, 1));
+    assert!(subscribers.bytes() > before);
+    // Whoever sees nothing there has said nothing.
+    let word = Word { applied: Applied::Refused, message: "", at: Timestamp(9) };
+    subscribers.applied_file(client("1", HOLD), ("app", "application"), &[], &first.release_key, word);
+    assert_eq!(words(&subscribers, &bench), said);
+    let second = publish(&mut bench, "a=2");
+    ["1", "2", "3"].iter().for_each(|address| pull(&subscribers, address, &second, 2));
+    assert_eq!(words(&subscribers, &bench), ["1", "2", "3"].map(|address| row(address, None, 0)));
+    assert_eq!((subscribers.bytes(), subscribers.refusing()), (before, 0));
+    say(&subscribers, "2", &second.release_key, Applied::Refused, "no");
+    tokio::time::advance(FORGET_AFTER).await;
+    assert_eq!(subscribers.refusing(), 0, "who is gone refuses nothing");
+    assert_eq!((words(&subscribers, &bench), subscribers.len(), subscribers.bytes()), (vec![], 0, 0));
+}
+
+/// Strangers say much, and little of it is kept.
+#[tokio::test(start_paused = true)]
+async fn words_take_a_kilobyte_and_a_share() {
+    let (subscribers, mut bench) = (Subscribers::default(), Bench::founded(Level::NEWEST));
+    let released = publish(&mut bench, "a=1");
+    pull(&subscribers, "1", &released, 1);
+    let (before, long) = (subscribers.bytes(), "ä".repeat(40_000));
+    (0..100).for_each(|_| say(&subscribers, "1", &released.release_key, Applied::Refused, &long));
+    assert_eq!(words(&subscribers, &bench)[0].2, limits::APPLIED_MESSAGE_BYTES_MAX);
+    let grown = subscribers.bytes() - before;
+    assert!(grown <= limits::APPLIED_MESSAGE_BYTES_MAX + 128, "{grown} bytes");
+    let clients = 40_000;
+    for number in 2..clients {
+        let address = number.to_string();
+        pull(&subscribers, &address, &released, 1);
+        say(&subscribers, &address, &released.release_key, Applied::Refused, &long);
+    }
+    let share = limits::SUBSCRIPTIONS_BYTES_MAX / SHARE_OF_ORIGIN;
+    assert!(subscribers.bytes() <= share && subscribers.bytes() > share - 4096, "{} bytes", subscribers.bytes());
+    let said = words(&subscribers, &bench).iter().filter(|row| row.1.is_some()).count();
+    assert!(said > 10_000 && said < clients, "{said} words");
+    tokio::time::advance(FORGET_AFTER).await;
+    told(&subscribers, &bench);
+    assert_eq!((subscribers.len(), subscribers.bytes()), (0, 0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_word_on_a_rule_counts_where_the_client_was_given_it() {
+    let (subscribers, mut bench) = (Subscribers::default(), Bench::founded(Level::NEWEST));
+    let family = Family::RateLimit;
+    for name in ["x", "y"] {
+        let body = serde_json::json!({"callee": {"namespace": "a", "service": "*"}, "rules": [{}]});
+        let body = serde::de::DeserializeSeed::deserialize(family, body).expect("a body");
+        let head = RuleHead { name: Some(name.into()), namespace: Some("a".into()), ..RuleHead::default() };
+        assert_eq!(bench.codes(Command::Rules(Op::Create, vec![RuleDraft { head, body }])), [200000]);
+        let release = RuleReleaseDraft {
+            rule_name: Some(name.into()),
+            release_name: Some("r".into()),
+            ..RuleReleaseDraft::default()
+        };
+        assert_eq!(bench.codes(Command::PublishRules(family, vec![release])), [200000]);
+    }
+    let releases = bench.catalog.rules.of(family).active().of_service("a", "s", |_| None);
+    let who = client("1", HOLD);
+    for service in ["s", "t"] {
+        subscribers.discovered(who, Vec::new, family, ("a", service), &releases, || Timestamp(1));
+    }
+    let id = |name: &str| bench.catalog.rules.of(family).named("a", name).expect("a rule").id.clone();
+    let (x, y) = (id("x"), id("y"));
+    let say = |rule: &str, version, seen: &str, message: &str| {
+        let word = Word { applied: Applied::Refused, message, at: Timestamp(9) };
+        subscribers.applied_rule(who, (family, rule, version), |_, service| service == seen, word);
+    };
+    let told = |rule: &str| {
+        let mut all = subscribers.of(&bench.catalog, &Thing::Rule(family, rule.to_owned()));
+        all.retain(|one| one.applied.is_some());
+        all.into_iter().map(|one| one.message.len()).collect::<Vec<_>>()
+    };
+    say(&x, Some(2), "s", "another version");
+    say("no such rule", None, "s", "none");
+    say(&x, None, "nothing", "not seen");
+    assert_eq!(told(&x), Vec::<usize>::new());
+    say(&x, None, "s", "one");
+    say(&y, Some(1), "s", &"y".repeat(1000));
+    assert_eq!((told(&x), told(&y)), (vec![3], vec![1000]));
+    say(&y, Some(1), "t", "other");
+    assert_eq!((told(&x).len(), told(&y).len(), subscribers.refusing()), (1, 2, 1), "one client");
+    say(&y, Some(1), "s", &"y".repeat(2000));
+    assert_eq!(told(&x), [0], "the newest reasons stay");
+    subscribers.discovered(who, Vec::new, family, ("a", "s"), &releases[1..], || Timestamp(2));
+    assert_eq!((told(&x).len(), told(&y).len()), (0, 2), "what it has no more is forgotten");
+}

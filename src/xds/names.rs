@@ -249,6 +249,7 @@ fn unescaped(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::subscribers::lists::EndpointsName;
 
     fn cluster(service: (&str, &str), set: Option<[u8; 6]>, place: Option<[&str; 3]>) -> ClusterName {
         let place = place.map(|[region, zone, campus]| Place {
@@ -274,6 +275,11 @@ mod tests {
         for (text, name) in rows {
             assert_eq!(name.to_string(), text);
             assert_eq!(ClusterName::parse(text).as_ref(), Some(&name), "{text}");
+            // The register of clients knows them by the same words.
+            let known = EndpointsName::of(&name.service.namespace, &name.service.service);
+            let federated = federated("thuban.example", ResourceType::Endpoints, text);
+            assert!(known.is(text) && known.is(&federated), "{text} {federated}");
+            assert!(!known.is(&format!("{text}x")) || name.set.is_some() || name.place.is_some(), "{text}");
         }
         for text in
             ["", "shop", "/pay", "shop/", "s/p|", "s/p|00", "s/p|000102ABCDEF", "s/p@", "s/p@a/b", "s/p@a/b/c/d"]

@@ -2,6 +2,7 @@
 //! node's memory; with `timeout_ms` it is held until the revision is another than the client's.
 
 mod answer;
+pub(super) mod applied;
 mod request;
 
 use std::sync::Arc;

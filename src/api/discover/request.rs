@@ -58,13 +58,13 @@ struct DiscoverFilter {
 /// it is not given.
 #[derive(Default, Deserialize, JsonSchema)]
 #[serde(default)]
-struct DiscoverCaller {
-    labels: BTreeMap<String, String>,
+pub(super) struct DiscoverCaller {
+    pub(super) labels: BTreeMap<String, String>,
 }
 
 #[derive(Deserialize, JsonSchema)]
 #[serde(untagged)]
-enum TypeName {
+pub(super) enum TypeName {
     Number(u64),
     Word(String),
 }
@@ -93,6 +93,26 @@ fn kinds() -> impl Iterator<Item = KindRow> {
     fixed.into_iter().chain(Family::ALL.iter().map(of_family))
 }
 
+impl TypeName {
+    fn row(named: Option<&TypeName>) -> Result<KindRow, ApiError> {
+        let unknown = || ApiError::new(Code::InvalidDiscoverResource, "type names nothing that can be discovered");
+        let is_meant = |row: &KindRow| match named {
+            Some(TypeName::Word(asked)) => asked == row.word || asked.parse() == Ok(row.number),
+            Some(TypeName::Number(asked)) => *asked == row.number,
+            None => false,
+        };
+        kinds().find(is_meant).ok_or_else(unknown)
+    }
+
+    /// Family of the rules that are named.
+    pub(super) fn family(named: Option<&TypeName>) -> Result<Family, ApiError> {
+        match TypeName::row(named)?.kind {
+            DiscoveryKind::Rules(family, _) => Ok(family),
+            _ => Err(ApiError::new(Code::InvalidDiscoverResource, "type names no rules")),
+        }
+    }
+}
+
 /// Describes `type` by the rows of the table.
 fn tell_kinds(schema: &mut Schema) {
     let words: Vec<_> = kinds().map(|KindRow { word, number, .. }| format!("`{word}` ({number})")).collect();
@@ -112,13 +132,7 @@ impl DiscoverRequest {
         address: Option<IpAddr>,
         read_scope: ReadScope,
     ) -> Result<(KindRow, Question), ApiError> {
-        let unknown = || ApiError::new(Code::InvalidDiscoverResource, "type names nothing that can be discovered");
-        let named = |row: &KindRow| match &self.r#type {
-            Some(TypeName::Word(asked)) => asked == row.word || asked.parse() == Ok(row.number),
-            Some(TypeName::Number(asked)) => *asked == row.number,
-            None => false,
-        };
-        let row = kinds().find(named).ok_or_else(unknown)?;
+        let row = TypeName::row(self.r#type.as_ref())?;
         let DiscoverService { namespace, name, revision, metadata } = self.service;
         let question = Question {
             kind: row.kind,

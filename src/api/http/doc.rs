@@ -66,7 +66,7 @@ enum Success {
     Raw(&'static [Raw]),
 }
 
-/// An answer that is not in the envelope: status, media type, what it is.
+/// An answer that is not in the envelope: status, media type (empty for one without a body), what it is.
 type Raw = (u16, &'static str, &'static str);
 
 impl Doc {
@@ -169,6 +169,9 @@ impl Doc {
                 shape = success;
             }
             Success::Raw(raw) => replies.extend(raw.iter().map(|(status, media_type, about)| {
+                if media_type.is_empty() {
+                    return (*status, Reply::empty(*about));
+                }
                 let schema = match *media_type {
                     "application/octet-stream" | ZIP => json!({}),
                     text if text.starts_with("text/") => json!({ "type": "string" }),

@@ -25,7 +25,7 @@ use super::carried::Carried;
 use super::doc::Input;
 use super::error::ApiError;
 use super::query::{Consistency, Freshness};
-use super::route::{DISCOVER, METRICS, Terms, is_read};
+use super::route::{DISCOVER, DRAIN, METRICS, Terms, is_read};
 use crate::address::client_address;
 use crate::budget::Budget;
 use crate::connections::{Parking, later};
@@ -47,7 +47,7 @@ const CLIENTS_SURFACE: &str = "compat";
 const UNKNOWN_ROUTE: &str = "unknown";
 const OTHER_METHOD: &str = "other";
 /// Held on purpose: their durations have a histogram of their own, and would drown all others.
-const HELD_ROUTES: [&str; 2] = ["/notifications/v2", DISCOVER];
+const HELD_ROUTES: [&str; 3] = ["/notifications/v2", DISCOVER, DRAIN];
 /// Asked by programs all the time: in traces they would be all that there is.
 const FREQUENT_ROUTES: [&str; 4] = [METRICS, "/livez", "/readyz", "/v1/Heartbeat"];
 

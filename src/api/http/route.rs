@@ -7,6 +7,9 @@ use axum::http::Method;
 use crate::model::grant::Verb;
 
 pub(crate) const DISCOVER: &str = "/v1/Discover";
+/// Words of clients on what they were given: nothing of the state is changed by them.
+pub(crate) const APPLIED: &str = "/v1/Applied";
+pub(crate) const DRAIN: &str = "/naming/v1/instances/drain";
 pub(crate) const BACKUP: &str = "/admin/v1/backup";
 /// End of the paths of explanations, which are reads with a body.
 pub(crate) const EXPLAIN: &str = "/explain";
@@ -48,5 +51,5 @@ pub(crate) fn is_read(request: &Request) -> bool {
 }
 
 pub(crate) fn is_read_of(method: &Method, path: &str) -> bool {
-    matches!(*method, Method::GET | Method::HEAD) || is_posted_read(path) || path == DISCOVER
+    matches!(*method, Method::GET | Method::HEAD) || is_posted_read(path) || path == DISCOVER || path == APPLIED
 }

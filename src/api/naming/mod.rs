@@ -2,7 +2,9 @@
 //! `/v1/DeregisterInstance` and `/v1/Heartbeat`.
 
 pub(crate) mod aliases;
+pub(crate) mod drain;
 pub(crate) mod heartbeats;
 pub(crate) mod instances;
+pub(crate) mod lists;
 pub(crate) mod namespaces;
 pub(crate) mod services;

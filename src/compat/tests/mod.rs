@@ -2,6 +2,7 @@
 //! on a clock that stands still unless everyone waits.
 
 mod access_keys;
+mod applied;
 mod foreign;
 mod matrix;
 mod polls;

@@ -15,8 +15,9 @@ use crate::format::types::{CommittedLeaderId, Proposal};
 use crate::model::config_file::ConfigKey;
 use crate::model::rule::Family;
 use crate::model::time::Timestamp;
-use crate::subscribers::Applied;
 use crate::subscribers::fleet::{FleetAnswer, FleetQuestion, FleetResource};
+use crate::subscribers::lists::Without;
+use crate::subscribers::{Applied, ClientMark, Subscribed, Subscription};
 
 fn log_id(index: u64) -> LogId {
     LogId::new(CommittedLeaderId::new(3), index)
@@ -173,6 +174,7 @@ fn the_bytes_of_answers_of_the_node() {
         node_id: String::new(),
         applied: None,
         message: String::new(),
+        applied_at: None,
     };
     let refused = Subscription {
         is_xds: true,
@@ -182,19 +184,32 @@ fn the_bytes_of_answers_of_the_node() {
         ..client.clone()
     };
     pinned(
-        Subscribed { amount: 2, current: 1, clients: vec![client], marks: Vec::new() },
+        Subscribed { amount: 2, current: 1, clients: vec![client], ..Subscribed::default() },
         "83a6616d6f756e7402a763757272656e7401a7636c69656e74739187a761646472657373a161a56167656e74a167a66c6162656c73919\
          2a16ba176a776657273696f6e03a573696e636507ac68656172645f6d735f61676f05aa69735f63757272656e74c3",
     );
     pinned(
-        Subscribed { amount: 1, current: 1, clients: vec![refused], marks: Vec::new() },
+        Subscribed { amount: 1, current: 1, clients: vec![refused.clone()], ..Subscribed::default() },
         "83a6616d6f756e7401a763757272656e7401a7636c69656e7473918ba761646472657373a161a56167656e74a167a66c6162656c73919\
          2a16ba176a776657273696f6e03a573696e636507ac68656172645f6d735f61676f05aa69735f63757272656e74c3a669735f786473c3\
          a76e6f64655f6964a169a76170706c696564a772656675736564a76d657373616765a16d",
     );
     pinned(
-        Subscribed { amount: 1, current: 0, clients: Vec::new(), marks: vec![ClientMark(u64::MAX, 300, false)] },
+        Subscribed { amount: 1, marks: vec![ClientMark(u64::MAX, 300, false)], ..Subscribed::default() },
         "84a6616d6f756e7401a763757272656e7400a7636c69656e747390a56d61726b739193cfffffffffffffffffcd012cc2",
+    );
+    pinned(
+        Subscribed {
+            amount: 1,
+            current: 1,
+            clients: vec![Subscription { applied_at: Some(Timestamp(9)), ..refused }],
+            marks: vec![ClientMark(1, 300, false), ClientMark(2, 300, false)],
+            words: vec![Some(Applied::Yes), None],
+        },
+        "85a6616d6f756e7401a763757272656e7401a7636c69656e7473918ca761646472657373a161a56167656e74a167a66c6162\
+         656c739192a16ba176a776657273696f6e03a573696e636507ac68656172645f6d735f61676f05aa69735f63757272656e74c3a66973\
+         5f786473c3a76e6f64655f6964a169a76170706c696564a772656675736564a76d657373616765a16daa6170706c6965645f617409a5\
+         6d61726b73929301cd012cc29302cd012cc2a5776f72647392a3796573c0",
     );
     pinned(
         Thing::File(ConfigKey::new("n", "g", "f")),
@@ -205,6 +220,17 @@ fn the_bytes_of_answers_of_the_node() {
     pinned(
         FleetQuestion::Resources { node_id: "n".into(), after: Some(("cds".into(), "x".into())) },
         "81a97265736f757263657382a76e6f64655f6964a16ea5616674657292a3636473a178",
+    );
+    let without = Some(Without { host: "h".into(), port: 80, since: 7 });
+    pinned(
+        FleetQuestion::Lists { namespace: "n".into(), service: "s".into(), without },
+        "81a56c6973747383a96e616d657370616365a16ea773657276696365a173a7776974686f757483a4686f7374a168a4706f72\
+         7450a573696e636507",
+    );
+    pinned(
+        FleetAnswer { lists: Some(Subscribed::default()), ..FleetAnswer::default() },
+        "83a6616d6f756e7400a86c6566745f6f757400a56c6973747383a6616d6f756e7400a763757272656e7400a7636c69656e74\
+         7390",
     );
     let resource = FleetResource {
         kind: "cds".into(),
@@ -217,7 +243,7 @@ fn the_bytes_of_answers_of_the_node() {
         bytes: vec![7, 200],
     };
     pinned(
-        FleetAnswer { amount: 1, clients: Vec::new(), resources: vec![resource], left_out: 2 },
+        FleetAnswer { amount: 1, clients: Vec::new(), resources: vec![resource], left_out: 2, lists: None },
         "83a6616d6f756e7401a97265736f75726365739186a46b696e64a3636473a46e616d65a178a776657273696f6ea131a76170706c696564\
          a3796573a872656c656173657390a56279746573c40207c8a86c6566745f6f757402",
     );

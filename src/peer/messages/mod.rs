@@ -20,7 +20,6 @@ use crate::format::codec;
 use crate::format::pack::hash_bytes;
 use crate::format::types::{Entry, LogId, NodeId, TypeConfig, Vote};
 use crate::peer::limits::APPEND_FRAME_BYTES_TARGET;
-use crate::subscribers::Subscription;
 
 /// Request type of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -146,25 +145,6 @@ pub enum BeatsAnswer {
     NotLeader,
     Overloaded,
 }
-
-/// Clients that have a release of the object named in the call, as the node that serves them reports.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Subscribed {
-    /// Clients in all.
-    pub amount: u64,
-    /// Those that have what they should have by now.
-    pub current: u64,
-    /// Some or all of them.
-    pub clients: Vec<Subscription>,
-    /// Of each of the rest; from [`Level::CUSTODY`](crate::format::level::Level::CUSTODY) on.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub marks: Vec<ClientMark>,
-}
-
-/// Just enough of a client to count it once over all nodes: who it is, as a number, for how many milliseconds it was
-/// not heard of, and whether it has what it should have.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ClientMark(pub u64, pub u64, pub bool);
 
 /// The hash of a node's state at an index.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -21,8 +21,9 @@ use crate::metrics::Metrics;
 use crate::peer::handshake::{Purpose, dial_as};
 use crate::peer::{
     BeatsAnswer, Build, Credentials, ForwardAnswer, Hello, IntroduceError, Introductions, LeaderWord, PeerNetwork,
-    PeerProgress, PeerServer, PeerService, Peers, ReadIndexAnswer, Refusal, RefusalReason, Subscribed, Welcome,
+    PeerProgress, PeerServer, PeerService, Peers, ReadIndexAnswer, Refusal, RefusalReason, Welcome,
 };
+use crate::subscribers::Subscribed;
 use crate::subscribers::fleet::{FleetAnswer, FleetQuestion};
 
 pub(super) type TestRaft = Raft<TypeConfig, MemoryMachine>;
@@ -174,7 +175,7 @@ impl PeerService for Proposer {
     }
 
     async fn subscribers(&self, _: Thing) -> Subscribed {
-        Subscribed { amount: 3, current: 2, clients: Vec::new(), marks: Vec::new() }
+        Subscribed { amount: 3, current: 2, ..Subscribed::default() }
     }
 
     async fn fleet(&self, question: FleetQuestion) -> FleetAnswer {

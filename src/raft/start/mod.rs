@@ -45,8 +45,9 @@ use crate::format::types::NodeId;
 use crate::keyring::Keyring;
 use crate::metrics::Metrics;
 use crate::model::limits::BACKUPS_AT_ONCE;
-use crate::peer::{BeatsAnswer, Credentials, PeerNetwork, PeerServer, Peers, Subscribed};
+use crate::peer::{BeatsAnswer, Credentials, PeerNetwork, PeerServer, Peers};
 use crate::store::Store;
+use crate::subscribers::Subscribed;
 use crate::watch::Hub;
 
 /// openraft's own times, longer than those that [`super::election`] decides by: a heartbeat is given up after the

@@ -138,10 +138,8 @@ fn fold_of_instances(
     question: &Question,
     ServiceKey { namespace, service: name }: &ServiceKey,
 ) -> Result<SetDigest, Refusal> {
-    let service = catalog.services.get(namespace, name).filter(|_| question.read_scope.sees(namespace, name));
-    let service = service.ok_or(Code::NotFoundResource)?;
-    let folds = [SetDigest::of(&service.id, &service.revision), catalog.instances.fold(namespace, name)];
-    Ok(folds.into_iter().sum())
+    let fold = catalog.fold_of_list(namespace, name).filter(|_| question.read_scope.sees(namespace, name));
+    Ok(fold.ok_or(Code::NotFoundResource)?)
 }
 
 fn instances(catalog: &Catalog, question: &Question, ServiceKey { namespace, service: name }: &ServiceKey) -> Findings {

@@ -101,10 +101,13 @@ impl<A: Send + 'static> Discovery<A> {
         Ok(answer)
     }
 
-    /// Notes that the client has these rules from here on: it gets them now or has them already.
-    fn note(&self, Found { service: ServiceKey { namespace, service }, releases, .. }: &Found) {
+    /// Notes that the client has these rules or instances from here on: it gets them now or has them already.
+    fn note(&self, found: &Found) {
+        let Found { service: ServiceKey { namespace, service }, releases, .. } = found;
         let question = &self.question;
-        let DiscoveryKind::Rules(family, None) = question.kind else { return };
+        if !matches!(question.kind, DiscoveryKind::Rules(_, None) | DiscoveryKind::Instances) {
+            return;
+        }
         // To who does not see it, it is not there.
         if !question.read_scope.sees(namespace, service) {
             return;
@@ -116,14 +119,17 @@ impl<A: Send + 'static> Discovery<A> {
             hold: question.hold,
         };
         let (labels, now) = (|| question.labels(), || self.operations.node().now());
-        self.operations.node().as_node().subscribers().discovered(
-            client,
-            labels,
-            family,
-            (namespace, service),
-            releases,
-            now,
-        );
+        let (subscribers, key) =
+            (self.operations.node().as_node().subscribers(), (namespace.as_str(), service.as_str()));
+        match question.kind {
+            DiscoveryKind::Rules(family, None) => {
+                subscribers.discovered(client, labels, family, key, releases, now);
+            }
+            DiscoveryKind::Instances => {
+                subscribers.listed(client, labels, key, (&found.revision, found.applied_index), now);
+            }
+            _ => {}
+        }
     }
 
     /// Refuses a caller whose token is not believed any more, and takes over what the caller may see by now.

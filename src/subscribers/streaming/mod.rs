@@ -39,7 +39,7 @@ pub(super) fn of_rule(streams: &Streams, active: &Active, rule_id: &str) -> Vec<
     rows.into_values().collect()
 }
 
-fn rank(row: &Subscription) -> (u8, bool) {
+pub(super) fn rank(row: &Subscription) -> (u8, bool) {
     let applied = match row.applied {
         Some(Applied::Refused) => 0,
         None => 1,
@@ -48,14 +48,15 @@ fn rank(row: &Subscription) -> (u8, bool) {
     (applied, row.is_current)
 }
 
-/// Judgement of one client and one rule.
+/// Judgement of one client and one rule, or one list of instances.
 #[derive(Debug, PartialEq)]
-struct RuleStanding {
-    version: u64,
-    since: Timestamp,
-    applied: Option<Applied>,
-    message: String,
-    is_current: bool,
+pub(super) struct ReleaseStanding {
+    pub(super) version: u64,
+    pub(super) since: Timestamp,
+    pub(super) applied: Option<Applied>,
+    pub(super) message: String,
+    pub(super) refused_at: Option<Timestamp>,
+    pub(super) is_current: bool,
 }
 
 /// A resource that was made with a release of the rule.
@@ -106,7 +107,7 @@ struct Sum {
     refusal: Option<Arc<ResourceRefusal>>,
 }
 
-fn judge(entry: &StreamEntry, due: Option<u64>, parts: &mut RuleParts<'_>) -> Option<RuleStanding> {
+fn judge(entry: &StreamEntry, due: Option<u64>, parts: &mut RuleParts<'_>) -> Option<ReleaseStanding> {
     let mut sum = Sum::default();
     for kind in ResourceType::ALL {
         sum.add(&entry.delivered(kind), parts);
@@ -119,10 +120,11 @@ fn judge(entry: &StreamEntry, due: Option<u64>, parts: &mut RuleParts<'_>) -> Op
         Some(_) => Some(Applied::Refused),
         None => (is_one && !sum.is_waited_for).then_some(Applied::Yes),
     };
-    Some(RuleStanding {
+    Some(ReleaseStanding {
         version,
         since: since.max(entry.client.since),
         applied,
+        refused_at: sum.refusal.as_ref().map(|refusal| refusal.at),
         message: sum.refusal.map(|refusal| refusal.message.clone()).unwrap_or_default(),
         is_current: applied == Some(Applied::Yes) && due == Some(version),
     })
@@ -188,7 +190,7 @@ impl Who {
     }
 }
 
-fn told(client: &StreamClient, found: RuleStanding) -> Subscription {
+pub(super) fn told(client: &StreamClient, found: ReleaseStanding) -> Subscription {
     let Who { address, agent, node_id, labels } = Who::of(client);
     Subscription {
         address,
@@ -202,6 +204,7 @@ fn told(client: &StreamClient, found: RuleStanding) -> Subscription {
         node_id,
         applied: found.applied,
         message: found.message,
+        applied_at: found.refused_at,
     }
 }
 

@@ -232,6 +232,9 @@ fn of_instances() -> Vec<Row> {
             body(json!([item]))
         })
         .needs(Need::Instance),
+        Row::new("GET", "/naming/v1/instances/subscribers", shown(400_202), of_service).nameless(),
+        Row::new("POST", "/naming/v1/instances/drain", change(&[Edit], 400_202), |thing| body(address(thing)))
+            .needs(Need::Instance),
         Row::new("POST", "/v1/RegisterInstance", create(&[Register]), move |thing| body(new(thing))),
         Row::new("POST", "/v1/DeregisterInstance", change(&[Register], 200_000), |thing| body(address(thing)))
             .needs(Need::Instance),
@@ -263,6 +266,9 @@ fn of_discovery() -> Vec<Row> {
         row("CUSTOM_ROUTE_RULE", discovered(Place::Thing, 200_000)),
         row("RATE_LIMIT", discovered(Place::Thing, 200_000)),
         row("FAULT_DETECTOR", discovered(Place::Thing, 200_000)),
+        Row::new("POST", "/v1/Applied", Law::Holder(204_000), |thing| {
+            body(json!({ "type": "ROUTING", "namespace": HOME, "name": thing.tag, "version": 1, "ok": true }))
+        }),
     ]
 }
 

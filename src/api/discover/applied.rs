@@ -1,0 +1,83 @@
+//! `POST /v1/Applied`: a client says that it has applied a release of a rule, or why it could not.
+
+use axum::extract::State;
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Response};
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use super::request::{DiscoverCaller, TypeName};
+use crate::api::http::{Agent, ApiError, App, Caller, ClientAddress, Doc, Object};
+use crate::model::code::Code;
+use crate::model::wire::Uint64;
+use crate::reads::{ReportedRelease, RuleReport};
+
+/// A report is small: of its message one KiB is kept.
+const BODY_BYTES_MAX: usize = 64 * 1024;
+
+pub(crate) const APPLIED: Doc = Doc::new("Discovery")
+    .says("A client says that it has applied a release of a rule that it discovered, or why it could not.")
+    .gives_raw(&[(204, "", "Taken, or of a client or a release that this node does not know.")])
+    .codes(&[&[
+        Code::InvalidDiscoverResource,
+        Code::InvalidNamespaceName,
+        Code::InvalidParameter,
+        Code::InvalidMetadata,
+    ]]);
+
+/// The body of the request.
+#[derive(Default, Deserialize, JsonSchema)]
+#[serde(default)]
+#[schemars(rename = "AppliedRule")]
+pub(crate) struct AppliedRequest {
+    /// Type of the rule, as it is discovered.
+    r#type: Option<TypeName>,
+    /// Namespace of the rule.
+    namespace: String,
+    /// Name of the rule.
+    name: String,
+    /// Release that the client speaks of; without it and without `version` the one that it was given.
+    #[serde(alias = "releaseName")]
+    release_name: String,
+    /// The same by its version.
+    version: Option<Uint64>,
+    /// False if the client could not apply it, and goes on with what it had.
+    ok: Option<bool>,
+    /// Reason why not, of which 1 KiB is kept.
+    message: String,
+    /// The client as it discovers: by its labels, among them `CLIENT_IP`.
+    client: DiscoverCaller,
+}
+
+/// 204 also for a client or a release that is not known: nothing is told of others.
+pub(crate) async fn applied(
+    State(app): State<App>,
+    ClientAddress(address): ClientAddress,
+    caller: Caller,
+    Agent(agent): Agent,
+    Object(request): Object<AppliedRequest, BODY_BYTES_MAX>,
+) -> Result<Response, ApiError> {
+    let needed = |field: &str| ApiError::new(Code::InvalidParameter, format!("{field} is needed"));
+    let family = TypeName::family(request.r#type.as_ref())?;
+    if request.name.is_empty() {
+        return Err(needed("name"));
+    }
+    let report = RuleReport {
+        family,
+        namespace: request.namespace,
+        name: request.name,
+        release: match (request.release_name, request.version) {
+            (_, Some(version)) => ReportedRelease::Version(version.0),
+            (name, None) if !name.is_empty() => ReportedRelease::Named(name),
+            _ => ReportedRelease::Given,
+        },
+        is_ok: request.ok.ok_or_else(|| needed("ok"))?,
+        message: request.message,
+        labels: request.client.labels,
+        agent,
+        address,
+        read_scope: caller.client_sight(),
+    };
+    report.note(app.node().as_node())?;
+    Ok(StatusCode::NO_CONTENT.into_response())
+}

@@ -1,0 +1,102 @@
+//! `POST /configs/…/applied`: a client says that it has applied what it pulled, or why it could not.
+
+use std::time::Duration;
+
+use axum::body::Body;
+use axum::extract::rejection::PathRejection;
+use axum::extract::{Path, State};
+use axum::http::{StatusCode, Uri, header};
+use axum::response::{IntoResponse, Response};
+use bytes::Bytes;
+use http_body_util::{BodyExt, Limited};
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use super::Surface;
+use super::answer;
+use super::client_request::ClientRequest;
+use super::doc::{self, Doc};
+use super::lookup::{Named, lookup};
+use crate::openapi::{Reply, Security, schema_of};
+use crate::reads::{ConfigSource, ReadRefusal};
+
+/// Last part of the path, behind the name of a file, which may hold slashes.
+pub(super) const SUFFIX: &str = "/applied";
+/// A report is small: of its message one KiB is kept.
+const BODY_BYTES_MAX: usize = 16 * 1024;
+const BODY_WITHIN: Duration = Duration::from_secs(5);
+
+pub(super) const APPLIED: Doc = Doc {
+    summary: "A client says that it has applied the release that it pulled, or why it could not.",
+    path: doc::FILE,
+    query: &[doc::DATA_CENTER, doc::IP],
+    body: Some(schema_of::<Report>()),
+    security: Security::Reader,
+    replies: |schemas| {
+        let taken = (204, Reply::empty("Taken, or of a client or a release that this node does not know."));
+        let refusals = doc::container_refusals(schemas).filter(|(status, _)| [400, 401, 503].contains(status));
+        [taken].into_iter().chain(refusals).collect()
+    },
+};
+
+/// Word of a client on what it pulled.
+#[derive(Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(rename = "AppliedReport")]
+struct Report {
+    /// As the pull had it; of any other release nothing is noted.
+    release_key: String,
+    /// False if the client could not apply it, and goes on with what it had.
+    ok: bool,
+    /// Reason why not, of which 1 KiB is kept.
+    message: Option<String>,
+}
+
+pub(super) async fn applied<S: ConfigSource>(
+    State(surface): State<Surface<S>>,
+    path: Result<Path<Named>, PathRejection>,
+    ask: ClientRequest,
+    uri: Uri,
+    body: Body,
+) -> Response {
+    let named = match path.map_err(|rejection| ReadRefusal::BadRequest(rejection.body_text())) {
+        Ok(Path((app, cluster, rest))) => match rest.strip_suffix(SUFFIX).filter(|file| !file.is_empty()) {
+            Some(file) => Ok((app, cluster, file.to_owned())),
+            None => return ([(header::ALLOW, "GET,HEAD")], answer::method_not_allowed(uri).await).into_response(),
+        },
+        Err(refusal) => Err(refusal),
+    };
+    match surface.take(named, &ask, body).await {
+        Ok(()) => StatusCode::NO_CONTENT.into_response(),
+        Err(refusal) => refusal.for_path(ask.uri.path()),
+    }
+}
+
+impl<S: ConfigSource> Surface<S> {
+    async fn take(
+        &self,
+        named: Result<Named, ReadRefusal>,
+        ask: &ClientRequest,
+        body: Body,
+    ) -> Result<(), ReadRefusal> {
+        let lookup = named.and_then(|named| lookup(named, ask));
+        let wanted = lookup.as_ref().ok().map(|lookup| (lookup.group.as_str(), lookup.namespaces.as_slice()));
+        let admitted = self.reads.admit(ask.asker(), wanted)?;
+        let lookup = lookup?;
+        let bytes = read(body).await?;
+        let Report { release_key, ok, message } = serde_json::from_slice(&bytes)
+            .map_err(|error| ReadRefusal::BadRequest(format!("the body is not a report: {error}")))?;
+        let message = message.as_deref().unwrap_or_default();
+        self.reads.applied(&admitted, lookup, &release_key, (ok, message), ask.reader(Duration::ZERO));
+        Ok(())
+    }
+}
+
+async fn read(body: Body) -> Result<Bytes, ReadRefusal> {
+    let unread = |why: &str| ReadRefusal::BadRequest(format!("the body cannot be read: {why}"));
+    match tokio::time::timeout(BODY_WITHIN, Limited::new(body, BODY_BYTES_MAX).collect()).await {
+        Ok(Ok(collected)) => Ok(collected.to_bytes()),
+        Ok(Err(error)) => Err(unread(&error.to_string())),
+        Err(_) => Err(unread("it did not arrive in time")),
+    }
+}

@@ -1,0 +1,74 @@
+//! Reports of clients on what they pulled.
+
+use super::access_keys::{Keys, NOW, ONE, serving, signed};
+use super::*;
+
+const PATH: &str = "/configs/app/default/application/applied";
+
+async fn report(served: &Served, target: &str, headers: &[(&str, &str)], body: &str) -> StatusCode {
+    let mut request = Request::builder().method(Method::POST).uri(target);
+    for (name, value) in headers {
+        request = request.header(*name, *value);
+    }
+    let request = request.extension(ConnectInfo(SocketAddr::from(([192, 0, 2, 7], 1))));
+    let request = request.body(Body::from(body.to_owned())).expect("a request");
+    served.router.clone().oneshot(request).await.expect("infallible").status()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_report_is_of_the_client_that_pulled() {
+    let served = Served::new();
+    served.source.publish("default", "application", "a=1");
+    let ok = r#"{"releaseKey":"default-app-application-1","ok":true}"#;
+    let refused = r#"{"releaseKey":"k","ok":false,"message":"no such port","more":1}"#;
+    for (target, body) in [
+        (PATH, ok),
+        ("/configs/app/east/dir/db.yml/applied?ip=10.0.0.1&dataCenter=sz", refused),
+        ("/configs/app/default/applied/applied", r#"{"releaseKey":"k","ok":false,"message":null}"#),
+    ] {
+        assert_eq!(report(&served, target, &[("user-agent", "a client")], body).await, 204, "{target} {body}");
+    }
+    let expected = [
+        "192.0.2.7 a client: app application of default, default-app-application-1: yes ",
+        "10.0.0.1 a client: app dir/db.yml of east sz default, k: refused no such port",
+        "192.0.2.7 a client: app applied of default, k: refused ",
+    ];
+    assert_eq!(*served.source.0.said.lock(), expected);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_no_report_is_refused() {
+    let served = Served::new();
+    let long = format!(r#"{{"releaseKey":"k","ok":false,"message":"{}"}}"#, "x".repeat(20_000));
+    for (target, body, status) in [
+        (PATH, "", 400),
+        (PATH, "[]", 400),
+        (PATH, r#"{"releaseKey":"k"}"#, 400),
+        (PATH, r#"{"ok":true}"#, 400),
+        (PATH, r#"{"releaseKey":1,"ok":true}"#, 400),
+        (PATH, long.as_str(), 400),
+        ("/configs/a%20b/default/application/applied", r#"{"releaseKey":"k","ok":true}"#, 400),
+        ("/configs/app/default/application", r#"{"releaseKey":"k","ok":true}"#, 405),
+        ("/configs/app/default/applied", r#"{"releaseKey":"k","ok":true}"#, 405),
+    ] {
+        assert_eq!(report(&served, target, &[], body).await, status, "{target} {body:.40}");
+    }
+    assert!(served.source.0.said.lock().is_empty());
+    served.source.publish("default", "x/applied", "a=1");
+    assert_eq!(served.get("/configs/app/default/x/applied").await.status, 200, "a file may be called so");
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_may_not_pull_may_not_report() {
+    let served = serving(Keys::Enforced(ONE), true);
+    let body = r#"{"releaseKey":"k","ok":true}"#;
+    assert_eq!(report(&served, PATH, &[], body).await, 401);
+    assert_eq!(report(&served, PATH, &[("authorization", "guess")], body).await, 401);
+    for (secret, status) in [("guess", 401), (ONE[0], 204)] {
+        let signature = signed(secret, "app", PATH, NOW);
+        let headers: Vec<_> = signature.iter().map(|(name, value)| (*name, value.as_str())).collect();
+        assert_eq!(report(&served, PATH, &headers, body).await, status);
+    }
+    assert_eq!(report(&served, PATH, &[("authorization", TOKEN)], body).await, 204);
+    assert_eq!(served.source.0.said.lock().len(), 2);
+}

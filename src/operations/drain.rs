@@ -1,0 +1,175 @@
+//! Drain of an instance: it is isolated, and every client that is there is waited for until it was given a list that
+//! does without it.
+
+use std::time::Duration;
+
+use tokio::time::{Instant, sleep};
+
+use super::{Caller, Items, Operations};
+use crate::catalog::Op;
+use crate::controllers::subscribers::{ClusterSubscribers, gather_lists};
+use crate::format::types::NodeId;
+use crate::model::code::{Code, Refusal};
+use crate::model::instance::InstanceDraft;
+use crate::model::wire::Uint32;
+use crate::model::{limits, name};
+use crate::origin::Origin;
+use crate::raft::node::Node;
+use crate::subscribers::Subscription;
+use crate::subscribers::lists::Without;
+use crate::watch::{Watch, WatchKey};
+
+/// Between two questions to all members: soon at first, as most clients are held and told at once.
+const PAUSE_MIN: Duration = Duration::from_millis(50);
+const PAUSE_MAX: Duration = Duration::from_millis(500);
+/// A member that does not answer is waited for so long, for its clients may come to others.
+const SILENT_FOR: Duration = Duration::from_secs(10);
+
+/// Instances of a service at an address.
+#[derive(Clone, Debug)]
+pub struct DrainTarget {
+    pub namespace: String,
+    pub service: String,
+    pub host: String,
+    pub port: u16,
+}
+
+/// Drain under way: the instance is isolated.
+pub struct Drain {
+    node: Node,
+    target: DrainTarget,
+    without: Without,
+    until: Instant,
+    /// Its place among all that is held.
+    _place: Watch,
+}
+
+/// Result of a drain.
+#[derive(Debug)]
+pub struct Drained {
+    /// Number of clients that were given a list without the instance.
+    pub heard: u64,
+    /// Clients that were not.
+    pub unheard: Vec<Subscription>,
+    /// Members that could not be asked about theirs.
+    pub silent: Vec<NodeId>,
+}
+
+impl Operations {
+    /// Isolates the instances at an address, and returns what waits for clients for as long as it may.
+    pub async fn drain(
+        &self,
+        caller: &Caller,
+        target: DrainTarget,
+        wait: Duration,
+        origin: Origin,
+    ) -> Result<Drain, Refusal> {
+        name::check_namespace(&target.namespace)?;
+        name::check_service(&target.service)?;
+        if wait > limits::DRAIN_WAIT_MAX {
+            let why = format!("wait_ms is at most {}", limits::DRAIN_WAIT_MAX.as_millis());
+            return Err(Refusal::new(Code::InvalidParameter, why));
+        }
+        let until = Instant::now() + wait;
+        let DrainTarget { namespace, service, host, port } = &target;
+        let node = self.node.as_node().clone();
+        let items = drafts(&node, &target);
+        let mut is_there = false;
+        for outcome in self.instances(caller, Op::Update, items).await? {
+            match outcome.code {
+                // One that has gone meanwhile is in no list either, and what the caller does not see is not there.
+                Code::NotFoundInstance | Code::NotFoundResource => {}
+                code if code.is_success() || code == Code::NoNeedUpdate => is_there = true,
+                code => return Err(Refusal::new(code, outcome.detail)),
+            }
+        }
+        if !is_there {
+            return Err(Code::NotFoundResource.into());
+        }
+        let keys = vec![WatchKey::instances(namespace, service)];
+        let place = node.state().hub().watch(origin, keys, size_of::<Drain>());
+        let place = place.map_err(|full| Refusal::new(Code::TooManyWaiters, full.to_string()))?;
+        let without = Without { host: host.clone(), port: *port, since: node.state().applied().index };
+        Ok(Drain { node, target, without, until, _place: place })
+    }
+}
+
+/// Isolation of all instances at the address, of several networks perhaps. Where there is none the address is named, so
+/// that who may not isolate there is told so.
+fn drafts(node: &Node, target: &DrainTarget) -> Items<InstanceDraft> {
+    let DrainTarget { namespace, service, host, port } = target;
+    let isolated = InstanceDraft { isolate: Some(true), ..InstanceDraft::default() };
+    let catalog = node.state().catalog();
+    let all = catalog.instances.all_of(namespace, service);
+    let found = all.filter(|one| one.host == *host && one.port == *port);
+    let mut drafts: Items<InstanceDraft> =
+        found.map(|one| Ok(InstanceDraft { id: Some(one.id.clone()), ..isolated.clone() })).collect();
+    if drafts.is_empty() {
+        let [namespace, service, host] = [namespace, service, host].map(|text| Some(text.clone()));
+        drafts.push(Ok(InstanceDraft { namespace, service, host, port: Some(Uint32(u32::from(*port))), ..isolated }));
+    }
+    drafts
+}
+
+impl Drain {
+    /// Returns when all clients that are there were given a list without the instance, or no time is left.
+    pub async fn wait(self) -> Drained {
+        let (mut pause, mut silence) = (PAUSE_MIN, Silence::default());
+        loop {
+            let DrainTarget { namespace, service, .. } = &self.target;
+            let all = gather_lists(&self.node, namespace, service, Some(self.without.clone())).await;
+            let now = Instant::now();
+            let is_all = all.current == all.amount && silence.is_over(&all.silent, now);
+            if is_all || now >= self.until {
+                return Drained::of(all);
+            }
+            sleep(pause.min(self.until - now)).await;
+            pause = (pause * 2).min(PAUSE_MAX);
+        }
+    }
+}
+
+impl Drained {
+    fn of(all: ClusterSubscribers) -> Drained {
+        let rows = all.clients.into_iter().map(|(_, client)| client);
+        Drained { heard: all.current, unheard: rows.filter(|client| !client.is_current).collect(), silent: all.silent }
+    }
+}
+
+/// Members that do not answer, and since when these are they.
+#[derive(Default)]
+struct Silence(Option<(Vec<NodeId>, Instant)>);
+
+impl Silence {
+    /// True if nobody is silent, or the same members have been for long.
+    fn is_over(&mut self, silent: &[NodeId], now: Instant) -> bool {
+        if silent.is_empty() {
+            self.0 = None;
+            return true;
+        }
+        match &self.0 {
+            Some((known, since)) if known == silent => now - *since >= SILENT_FOR,
+            _ => {
+                self.0 = Some((silent.to_vec(), now));
+                false
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn members_that_are_silent_are_waited_for_and_not_for_ever() {
+        let (mut silence, start) = (Silence::default(), Instant::now());
+        assert!(silence.is_over(&[], start));
+        assert!(!silence.is_over(&[2], start));
+        assert!(!silence.is_over(&[2], start + SILENT_FOR / 2));
+        assert!(!silence.is_over(&[2, 3], start + SILENT_FOR), "another one has gone since");
+        assert!(silence.is_over(&[2, 3], start + SILENT_FOR * 2));
+        assert!(silence.is_over(&[], start + SILENT_FOR * 2));
+        assert!(!silence.is_over(&[2], start + SILENT_FOR * 3));
+    }
+}

@@ -1,0 +1,250 @@
+//! Answers to who has the list of instances of a service: clients that discovered it, and streams of xDS with its
+//! endpoints; and who was given a list that does without one instance.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+use std::time::Duration;
+
+use prost::Message;
+use serde::{Deserialize, Serialize};
+
+use super::entry::{GivenRelease, Subscriber, Wants};
+use super::fleet::{FleetAnswer, FleetQuestion};
+use super::kept::kept;
+use super::streaming::{ReleaseStanding, rank, told};
+use super::streams::{Delivered, Standing, StreamEntry};
+use super::{Applied, Client, Subscribed, Subscribers, Subscription};
+use crate::catalog::Catalog;
+use crate::model::mesh::resource::{Resource, ResourceType};
+use crate::model::time::Timestamp;
+use crate::proto::envoy::config::core::v3::address::Address;
+use crate::proto::envoy::config::core::v3::socket_address::PortSpecifier;
+use crate::proto::envoy::config::endpoint::v3 as endpoint;
+
+/// A client that discovers instances is there for so long after it asked; none is held for longer.
+pub const THERE_WITHIN: Duration = Duration::from_secs(60);
+/// Start of names under an authority.
+const FEDERATED: &str = "xdstp://";
+
+/// Instance that clients are to do without.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Without {
+    pub host: String,
+    pub port: u16,
+    /// A list that was read at this log index or later does without it.
+    pub since: u64,
+}
+
+impl Subscribers {
+    /// A client was given the list of instances of a service, which was read at this log index or later, or has it
+    /// already.
+    pub fn listed(
+        &self,
+        client: Client<'_>,
+        labels: impl FnOnce() -> Vec<(String, String)>,
+        (namespace, service): (&str, &str),
+        (revision, index): (&str, u64),
+        now: impl FnOnce() -> Timestamp,
+    ) {
+        let mark = self.mark_of_key(revision);
+        let is_known = |entry: &mut Subscriber| {
+            let GivenRelease::List { revision, index: known } = &mut entry.given else { return false };
+            *known = index.max(*known);
+            *revision == mark
+        };
+        self.note(self.topic_of_list(namespace, service), client, is_known, now, || {
+            let wants = Wants::Instances { namespace: namespace.into(), service: service.into() };
+            (wants, kept(&labels()), GivenRelease::List { revision: mark, index })
+        });
+    }
+
+    /// Answers a question of this or another node by a catalog that has applied this log index at least.
+    pub fn tell(&self, catalog: &Catalog, applied: u64, question: &FleetQuestion) -> FleetAnswer {
+        let FleetQuestion::Lists { namespace, service, without } = question else {
+            return self.streams.tell(question);
+        };
+        let rows = match without {
+            None => self.of_list(catalog, namespace, service),
+            Some(without) => self.of_drain(catalog, applied, (namespace, service), without),
+        };
+        FleetAnswer { lists: Some(Subscribed::of(rows, catalog.level())), ..FleetAnswer::default() }
+    }
+
+    /// Clients that have the list of instances of a service, current where it is as the catalog has it.
+    fn of_list(&self, catalog: &Catalog, namespace: &str, service: &str) -> Vec<Subscription> {
+        let revision = self.mark_of_list(catalog, namespace, service);
+        let mut found = self.of_discovery(namespace, service, |given, _| Some(given) == revision);
+        found.extend(self.of_endpoints(namespace, service, |delivered, names| {
+            let has = |(name, resource): &(&Arc<str>, &Arc<Resource>)| {
+                matches!(delivered.standing(name, resource.version), Standing::Acknowledged)
+            };
+            names.iter().all(has)
+        }));
+        found
+    }
+
+    /// Clients that are there and have such a list, current where they were given one that does without the instance.
+    fn of_drain(
+        &self,
+        catalog: &Catalog,
+        applied: u64,
+        (namespace, service): (&str, &str),
+        without: &Without,
+    ) -> Vec<Subscription> {
+        let revision = self.mark_of_list(catalog, namespace, service).filter(|_| applied >= without.since);
+        let mut found = self.of_discovery(namespace, service, |given, index| {
+            // What is as the catalog has it now is as if it had been read now.
+            if Some(given) == revision {
+                *index = applied.max(*index);
+            }
+            *index >= without.since
+        });
+        found.retain(|row| Duration::from_millis(row.heard_ms_ago) < THERE_WITHIN);
+        let mut known: HashMap<*const Resource, bool> = HashMap::new();
+        let mut lacks = |resource: &Arc<Resource>| {
+            *known.entry(Arc::as_ptr(resource)).or_insert_with(|| !has_endpoint(resource, without))
+        };
+        found.extend(self.of_endpoints(namespace, service, |delivered, names| {
+            names.iter().all(|(name, _)| delivered.has.get(*name).is_some_and(&mut lacks))
+        }));
+        found
+    }
+
+    /// Clients that discovered the list, judged by the mark of its revision and the index it was read at.
+    fn of_discovery(&self, namespace: &str, service: &str, judge: impl Fn(u64, &mut u64) -> bool) -> Vec<Subscription> {
+        self.judged(Some(self.topic_of_list(namespace, service)), "", |entry| {
+            let Wants::Instances { namespace: of, service: wanted } = &entry.wants else { return None };
+            let GivenRelease::List { revision, index } = &mut entry.given else { return None };
+            let is_meant = **of == *namespace && **wanted == *service;
+            is_meant.then(|| (0, judge(*revision, index)))
+        })
+    }
+
+    /// Clients of xDS with endpoints of the service, judged by these resources of each of their streams.
+    fn of_endpoints(
+        &self,
+        namespace: &str,
+        service: &str,
+        mut judge: impl FnMut(&Delivered, &[(&Arc<str>, &Arc<Resource>)]) -> bool,
+    ) -> Vec<Subscription> {
+        let wanted = EndpointsName::of(namespace, service);
+        let mut rows: BTreeMap<[String; 3], Subscription> = BTreeMap::new();
+        for entry in self.streams.all() {
+            let delivered = entry.delivered(ResourceType::Endpoints);
+            let names = wanted.among(&delivered);
+            if names.is_empty() {
+                continue;
+            }
+            let is_current = judge(&delivered, &names);
+            let row = told(&entry.client, standing(&entry, &delivered, &names, is_current));
+            let who = [row.address.clone(), row.agent.clone(), row.node_id.clone()];
+            // A gRPC client has a stream for each of its targets: it has what all of them have.
+            if rows.get(&who).is_none_or(|known| (row.is_current, rank(&row)) < (known.is_current, rank(known))) {
+                rows.insert(who, row);
+            }
+        }
+        rows.into_values().collect()
+    }
+
+    fn mark_of_list(&self, catalog: &Catalog, namespace: &str, service: &str) -> Option<u64> {
+        catalog.fold_of_list(namespace, service).map(|fold| self.mark_of_key(&fold.text()))
+    }
+}
+
+fn standing(
+    entry: &StreamEntry,
+    delivered: &Delivered,
+    names: &[(&Arc<str>, &Arc<Resource>)],
+    is_current: bool,
+) -> ReleaseStanding {
+    let mut row = ReleaseStanding {
+        version: 0,
+        since: entry.client.since,
+        applied: Some(Applied::Yes),
+        message: String::new(),
+        refused_at: None,
+        is_current,
+    };
+    for (name, resource) in names {
+        match delivered.standing(name, resource.version) {
+            Standing::Acknowledged => {}
+            Standing::UnderWay if row.applied == Some(Applied::Yes) => row.applied = None,
+            Standing::UnderWay => {}
+            Standing::Refused(refusal) => {
+                row.applied = Some(Applied::Refused);
+                row.refused_at = Some(refusal.at);
+                row.message.clone_from(&refusal.message);
+            }
+        }
+    }
+    row
+}
+
+/// True if the endpoints hold the address of the instance.
+fn has_endpoint(resource: &Resource, Without { host, port, .. }: &Without) -> bool {
+    let Ok(assignment) = endpoint::ClusterLoadAssignment::decode(&*resource.bytes) else { return true };
+    let all = assignment.endpoints.iter().flat_map(|locality| &locality.lb_endpoints);
+    let is_meant = |one: &endpoint::LbEndpoint| {
+        let Some(endpoint::lb_endpoint::HostIdentifier::Endpoint(found)) = &one.host_identifier else { return false };
+        let Some(Address::SocketAddress(socket)) = found.address.as_ref().and_then(|one| one.address.as_ref()) else {
+            return false;
+        };
+        let is_same = match (host.parse::<std::net::IpAddr>(), socket.address.parse::<std::net::IpAddr>()) {
+            (Ok(wanted), Ok(found)) => wanted == found,
+            _ => *host == socket.address,
+        };
+        is_same && socket.port_specifier == Some(PortSpecifier::PortValue(u32::from(*port)))
+    };
+    all.into_iter().any(is_meant)
+}
+
+/// Name of the endpoints of a service: alone, or with a set of labels behind `|` or a place behind `@`.
+pub(crate) struct EndpointsName {
+    plain: String,
+    /// The same as it stands under an authority.
+    escaped: String,
+}
+
+impl EndpointsName {
+    pub(crate) fn of(namespace: &str, service: &str) -> EndpointsName {
+        let in_namespace = |byte: u8| byte != b'/' && byte != b'%';
+        let in_uri = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~!$&'()*+,;=:@/".contains(&byte);
+        let plain = format!("{}/{service}", escaped(namespace, in_namespace));
+        EndpointsName { escaped: escaped(&plain, in_uri), plain }
+    }
+
+    pub(crate) fn is(&self, name: &str) -> bool {
+        let is_end = |rest: &str| ["|", "%7C", "@"].iter().any(|mark| rest.starts_with(mark)) || rest.is_empty();
+        match name.strip_prefix(FEDERATED) {
+            // An authority, a type, a name.
+            Some(rest) => {
+                rest.splitn(3, '/').nth(2).and_then(|name| name.strip_prefix(&*self.escaped)).is_some_and(is_end)
+            }
+            None => name.strip_prefix(&*self.plain).is_some_and(is_end),
+        }
+    }
+
+    /// Resources of that name which a stream was given.
+    fn among<'a>(&self, delivered: &'a Delivered) -> Vec<(&'a Arc<str>, &'a Arc<Resource>)> {
+        let from = |start: &str| delivered.given.range(Arc::<str>::from(start)..);
+        let plain = from(&self.plain).take_while(|(name, _)| name.starts_with(&*self.plain));
+        let federated = from(FEDERATED).take_while(|(name, _)| name.starts_with(FEDERATED));
+        plain.chain(federated).filter(|(_, resource)| self.is(&resource.name)).collect()
+    }
+}
+
+fn escaped(text: &str, is_kept: impl Fn(u8) -> bool) -> String {
+    let mut made = String::with_capacity(text.len());
+    for character in text.chars() {
+        let mut bytes = [0; 4];
+        let bytes = character.encode_utf8(&mut bytes).as_bytes();
+        match bytes.iter().all(|byte| is_kept(*byte)) {
+            true => made.push(character),
+            false => bytes.iter().for_each(|byte| made.push_str(&format!("%{byte:02X}"))),
+        }
+    }
+    made
+}
+
+#[cfg(test)]
+mod tests;
