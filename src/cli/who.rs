@@ -37,6 +37,7 @@ const COLUMNS: &[Column] = &[
     ("since (UTC)", |row| text(&row["since"])),
     ("node", |row| text(&row["node"])),
     ("applied", applied),
+    ("said at (UTC)", |row| text(&row["applied_at"])),
     ("current", |row| if row["current"] == true { "yes" } else { "no" }.to_owned()),
 ];
 
@@ -52,6 +53,13 @@ fn reason(row: &Value) -> Option<String> {
     let who = [&row["node_id"], &row["address"]].into_iter().map(text).find(|word| word != "-");
     let (who, version) = (who.unwrap_or_default(), text(&row["version"]));
     Some(format!("{who} refused version {version}: {}", printable(message)))
+}
+
+/// The clients' own words in numbers, where there are any.
+fn words_of(answer: &Value) -> Option<String> {
+    let count = |field: &str| answer[field].as_u64().unwrap_or_default();
+    let (applied, refused) = (count("applied"), count("refused"));
+    (applied + refused > 0).then(|| format!("{applied} said that they applied it, {refused} that they could not"))
 }
 
 pub(super) async fn run(args: WhoArgs) -> anyhow::Result<()> {
@@ -74,6 +82,7 @@ pub(super) async fn run(args: WhoArgs) -> anyhow::Result<()> {
     all.iter().filter_map(reason).for_each(|line| say(&line));
     let (current, amount) = (text(&last["current"]), text(&last["amount"]));
     say(&format!("{current} of {amount} clients have what they should have of {}", placed(kind, &key)));
+    words_of(&last).iter().for_each(|line| say(line));
     for node in last["silent_nodes"].as_array().into_iter().flatten() {
         say(&format!("node {node} could not be asked: its clients are missing"));
     }
@@ -93,6 +102,13 @@ mod tests {
         let row = json!({ "address": "10.0.0.1", "version": 2, "message": "no" });
         assert_eq!(reason(&row).as_deref(), Some("10.0.0.1 refused version 2: no"));
         assert_eq!(reason(&json!({ "address": "10.0.0.1", "version": 2 })), None);
+    }
+
+    #[test]
+    fn words_are_counted_where_there_are_any() {
+        assert_eq!(words_of(&json!({ "amount": 3, "applied": 0, "refused": 0 })), None);
+        let said = words_of(&json!({ "amount": 3, "applied": 1, "refused": 2 }));
+        assert_eq!(said.as_deref(), Some("1 said that they applied it, 2 that they could not"));
     }
 
     #[test]

@@ -119,6 +119,9 @@ pub(super) struct Holders {
     pub(super) rows: Vec<HolderRow>,
     pub(super) amount: u64,
     pub(super) current: u64,
+    /// Number of those that said that they have applied it, and of those that could not.
+    pub(super) applied: u64,
+    pub(super) refused: u64,
 }
 
 pub(super) struct HolderRow {
@@ -149,7 +152,10 @@ impl HolderRow {
 impl Holders {
     /// Asks every member.
     pub(super) async fn of(console: &Console, thing: &Thing) -> Holders {
-        let ClusterSubscribers { amount, current, clients, .. } = gather(console.node().as_node(), thing).await;
+        let all = gather(console.node().as_node(), thing).await;
+        let ClusterSubscribers { amount, current, applied, refused, mut clients, .. } = all;
+        // Who could not apply it is looked for first, and a page is not endless.
+        clients.sort_by_key(|(_, client)| client.applied != Some(Applied::Refused));
         let rows = clients.into_iter().take(limits::PAGE_ROWS_MAX).map(|(node, client)| HolderRow {
             address: client.address,
             agent: client.agent,
@@ -162,7 +168,7 @@ impl Holders {
             applied: client.applied,
             message: client.message,
         });
-        Holders { rows: rows.collect(), amount, current }
+        Holders { rows: rows.collect(), amount, current, applied, refused }
     }
 }
 

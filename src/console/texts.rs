@@ -270,6 +270,7 @@ texts! {
     agent: "Program", "客户端程序";
     identity: "Identity", "标识";
     applied: "Applied", "已应用";
+    have_applied: "applied", "已应用";
     refused: "refused", "已拒绝";
     under_way: "under way", "进行中";
     proxies: "xDS clients", "xDS 客户端";
