@@ -9,6 +9,7 @@ mod client;
 mod contexts;
 mod dev;
 mod documents;
+mod drain;
 mod edit;
 mod explain;
 mod find;
@@ -122,6 +123,9 @@ enum Command {
     Explain(Box<explain::ExplainArgs>),
     /// Show which client has which release
     Who(who::WhoArgs),
+    /// Keep traffic away from an instance, and wait until its clients know
+    #[command(subcommand)]
+    Drain(drain::DrainCommand),
     /// Set up and look at clients of xDS: proxies and gRPC clients
     #[command(subcommand)]
     Xds(xds::XdsCommand),
@@ -237,6 +241,8 @@ pub fn run(cli: Cli) -> ExitCode {
         Command::History(args) => report_to_pipelines(block_on(releases::history(args))),
         Command::Explain(args) => report_to_pipelines(block_on(explain::run(*args))),
         Command::Who(args) => report_to_pipelines(block_on(who::run(args))),
+        // Who waits for it knows 0 and 1.
+        Command::Drain(command) => report(block_on(drain::run(command))),
         Command::Xds(command) => report_by_kind(block_on(xds::run(command))),
         Command::Requests(args) => report_to_pipelines(block_on(approvals::requests(*args))),
         Command::Approve(args) => report_to_pipelines(block_on(approvals::approve(args))),

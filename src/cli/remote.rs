@@ -251,7 +251,7 @@ pub(super) fn is_done(code: u64) -> bool {
     (200_000..201_000).contains(&code) || code == REQUEST_ACCEPTED
 }
 
-fn judged(body: Value) -> anyhow::Result<Value> {
+pub(super) fn judged(body: Value) -> anyhow::Result<Value> {
     match body["code"].as_u64() {
         Some(code) if is_done(code) => Ok(body),
         Some(code) => {

@@ -26,6 +26,7 @@ mod data_keys;
 mod deploy;
 mod discover;
 mod divergence;
+mod drain;
 mod edges;
 mod envelope;
 mod exhaustion;

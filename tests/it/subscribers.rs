@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use crate::harness::{Answer, Api, Cluster, eventually};
+use crate::harness::{Answer, Api, Cluster, eventually, http, run};
 
 const LIMIT: Duration = Duration::from_secs(20);
 const OF_FILE: &str = "/config/v1/configfiles/subscribers?namespace=default&group=app&file_name=application";
@@ -150,4 +150,105 @@ async fn who_discovered_a_rule_has_it() {
     let answer = asked(&cluster.api(3), path).await;
     assert_eq!((&answer.body["amount"], &answer.body["current"]), (&json!(2), &json!(1)), "{answer}");
     assert_eq!(answer.body["data"][0]["release_name"], "gray", "{answer}");
+}
+
+async fn report_file(cluster: &Cluster, node: u64, address: &str, body: &Value) -> u16 {
+    let url = format!("http://{}/configs/app/default/application/applied?ip={address}", cluster.ports(node).compat);
+    let client = http().build().expect("a client");
+    client.post(url).json(body).send().await.expect("an answer").status().as_u16()
+}
+
+/// Config clients say what came of a release, each to the node that it pulls from; any node tells it.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_clients_say_of_a_release_is_told_by_any_node() {
+    let cluster = Cluster::start(3).await;
+    let api = cluster.api(1);
+    api.publish("default", "app", "application", "v=1").await;
+    cluster.expect_equal_state().await;
+    let key = cluster.apollo(1).config("app", "default", "application").await["releaseKey"].clone();
+    for (node, address) in [(1, "10.0.0.1"), (2, "10.0.0.2"), (3, "10.0.0.3")] {
+        let pull = format!("/configs/app/default/application?ip={address}");
+        assert_eq!(cluster.apollo(node).get(&pull).await.status, 200);
+    }
+    let refused = json!({"releaseKey": key, "ok": false, "message": format!("no such port{}", "!".repeat(2000))});
+    assert_eq!(report_file(&cluster, 1, "10.0.0.1", &json!({"releaseKey": key, "ok": true})).await, 204);
+    assert_eq!(report_file(&cluster, 2, "10.0.0.2", &refused).await, 204);
+    let other = json!({"releaseKey": "default-app-application-9", "ok": false});
+    assert_eq!(report_file(&cluster, 3, "10.0.0.3", &other).await, 204, "of another release");
+    assert_eq!(report_file(&cluster, 3, "10.0.0.9", &refused).await, 204, "of an unknown client");
+    assert_eq!(report_file(&cluster, 3, "10.0.0.3", &json!({"ok": true})).await, 400);
+    for id in cluster.ids() {
+        let answer = asked(&cluster.api(id), OF_FILE).await;
+        let data = answer.body["data"].as_array().expect("rows").clone();
+        let named = data.iter().filter(|row| row["address"].as_str().is_some_and(|address| address.starts_with("10.")));
+        let words: Vec<_> = named.map(|row| (row["applied"].as_str(), row["applied_at"].is_string())).collect();
+        assert_eq!(words, [(Some("yes"), true), (Some("refused"), true), (None, false)], "node {id}: {answer}");
+        let message = data[1]["message"].as_str().expect("a reason");
+        assert_eq!((message.len(), &message[..13]), (1024, "no such port!"));
+        assert_eq!((&answer.body["applied"], &answer.body["refused"]), (&json!(1), &json!(1)), "{answer}");
+    }
+    eventually(LIMIT, "the gauge counts the client", || async {
+        let count = cluster.api(2).metric("thuban_subscribers_refused").await;
+        if count == Some(1.0) { Ok(()) } else { Err(format!("{count:?}")) }
+    })
+    .await;
+    assert_eq!(cluster.api(1).metric("thuban_subscribers_refused").await, Some(0.0), "it is another node's client");
+    let endpoint = format!("http://{}", cluster.ports(3).api);
+    let arguments = ["who", "configfile/app/application", "-n", "default"];
+    let out = run(&endpoint, cluster.token(), &arguments, "").await.expect(0);
+    assert!(out.contains("10.0.0.2 refused version 1: no such port!"), "{out}");
+    assert!(out.contains("1 said that they applied it, 1 that they could not"), "{out}");
+    // What comes next has not been spoken of.
+    api.publish("default", "app", "application", "v=2").await;
+    cluster.expect_equal_state().await;
+    assert_eq!(cluster.apollo(2).get("/configs/app/default/application?ip=10.0.0.2").await.status, 200);
+    let answer = asked(&api, OF_FILE).await;
+    assert_eq!((&answer.body["applied"], &answer.body["refused"]), (&json!(1), &json!(0)), "{answer}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_clients_say_of_a_rule_is_told() {
+    let cluster = Cluster::start(1).await;
+    let api = cluster.api(1);
+    let rule = json!([{"name": "limit", "namespace": "shop", "service": "pay", "rules": [
+        {"amounts": [{"maxAmount": 5, "validDuration": "1s"}]}]}]);
+    api.post("/naming/v1/ratelimits", &rule).await.expect_code(200_000);
+    let publish = json!([{"rule_name": "limit", "release_name": "first"}]);
+    api.post("/naming/v1/ratelimits/releases", &publish).await.expect_code(200_000);
+    let client = json!({"labels": {"CLIENT_IP": "10.0.0.2"}});
+    let discover = json!({"type": "RATE_LIMIT", "service": {"namespace": "shop", "name": "pay"},
+                          "filter": {"caller": client}});
+    api.post("/v1/Discover", &discover).await.expect_code(200_000);
+    let report = async |more: Value| {
+        let mut body = json!({"type": "RATE_LIMIT", "namespace": "shop", "name": "limit", "ok": false,
+                              "message": "too low", "client": client});
+        body.as_object_mut().expect("an object").extend(more.as_object().expect("an object").clone());
+        let request = api.request(reqwest::Method::POST, "/v1/Applied").json(&body);
+        request.send().await.expect("an answer").status().as_u16()
+    };
+    let told = async || {
+        let answer = asked(&api, "/naming/v1/ratelimits/subscribers?rule_name=limit").await;
+        let row = &answer.body["data"][0];
+        let text = |field: &str| row[field].as_str().map(str::to_owned);
+        (text("applied"), text("message"), answer.body["applied"].as_u64(), answer.body["refused"].as_u64())
+    };
+    let silent = (None, None, Some(0), Some(0));
+    for more in [
+        json!({"release_name": "second"}),
+        json!({"version": 2}),
+        json!({"name": "unlimited"}),
+        json!({"type": "ROUTING"}),
+        json!({"client": {"labels": {"CLIENT_IP": "10.0.0.3"}}}),
+    ] {
+        assert_eq!((report(more.clone()).await, told().await), (204, silent.clone()), "{more}");
+    }
+    assert_eq!(report(json!({"release_name": "first"})).await, 204);
+    let refused = (Some("refused".to_owned()), Some("too low".to_owned()), Some(0), Some(1));
+    assert_eq!(told().await, refused);
+    assert_eq!(report(json!({"version": 1, "ok": true})).await, 204);
+    assert_eq!(told().await, (Some("yes".to_owned()), None, Some(1), Some(0)));
+    for more in [json!({"type": "INSTANCE"}), json!({"name": ""}), json!({"ok": null}), json!({"namespace": ""})] {
+        assert_eq!(report(more.clone()).await, 400, "{more}");
+    }
+    api.clone().without_token().post("/v1/Applied", &json!({"type": "ROUTING"})).await.expect_code(401_002);
 }
