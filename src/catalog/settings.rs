@@ -73,7 +73,7 @@ mod tests {
         assert!(!String::from_utf8_lossy(&written).contains("rule_scope"));
         let scoped = Settings { rule_scope: 1, revision: "r".into(), ..trusting };
         let written = scoped.value(Level::APPROVAL);
-        assert_eq!((written[0], &written[1..]), (3, &*pack::to_bytes(&scoped)), "every field, as it always was");
+        assert_eq!((written[0], &written[1..]), (4, &*pack::to_bytes(&scoped)), "every field, as it always was");
         assert_eq!(Settings::read(&written).expect("readable"), scoped);
         assert_eq!(scoped.value(Level::TRUST), Settings { rule_scope: 0, ..scoped }.value(Level::EDGES));
     }

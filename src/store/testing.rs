@@ -259,10 +259,10 @@ fn is_wal(path: &Path) -> bool {
     path.extension().is_some_and(|extension| extension == "log")
 }
 
-/// The WAL files below `dir`, oldest first, with their lengths.
+/// The WAL files below `dir`, oldest first, with their lengths; the store may delete one meanwhile.
 pub(crate) fn wal_lengths(dir: &Path) -> BTreeMap<PathBuf, u64> {
     let files = files_below(dir).into_iter().filter(|path| is_wal(path));
-    files.map(|path| (path.clone(), fs::metadata(&path).expect("a WAL file").len())).collect()
+    files.filter_map(|path| fs::metadata(&path).ok().map(|file| (path, file.len()))).collect()
 }
 
 /// Files that a process leaves that ends now. Returns each file beside its copy.

@@ -119,6 +119,12 @@ pub(crate) struct PublishBody {
     md5: Option<String>,
     /// Of the file as it is edited; with another the item is refused with 409000.
     revision: Option<String>,
+    /// Asks others for their approval with this comment, where a policy gates the act; nothing is written before.
+    request: Option<String>,
+    /// With `request`: what is approved waits until it is run.
+    hold: Option<bool>,
+    /// Reason, of 8 characters or more, to do without approval or in a freeze what a policy gates.
+    emergency: Option<String>,
 }
 
 impl From<PublishBody> for ConfigPublish {
@@ -133,6 +139,9 @@ impl From<PublishBody> for ConfigPublish {
             beta_labels: body.beta_labels,
             client_percent: body.client_percent,
             publish_at: body.publish_at,
+            request: body.request,
+            hold: body.hold,
+            emergency: body.emergency,
             ..ConfigReleaseDraft::default()
         };
         let file = ConfigFileDraft {
