@@ -9,6 +9,7 @@
 //! releases of rules and of config files share ([`releases`]).
 
 mod admin;
+mod approval;
 mod auth;
 mod config;
 mod discover;

@@ -5,7 +5,8 @@ use axum::handler::Handler;
 use axum::http::Method;
 use axum::routing::{MethodFilter, MethodRouter, on};
 
-use super::admin::{audit, backup, cluster, health, policies, requests, resealing, settings, webhooks, xds};
+use super::admin::{audit, backup, cluster, health, resealing, settings, webhooks, xds};
+use super::approval::{policies, requests};
 use super::auth::{access_keys, login, oneself, tokens, users};
 use super::config::{bundles, diff, encryption, files, groups, releases, subscribers, templates};
 use super::http::route::{self, Access, METRICS, Terms};

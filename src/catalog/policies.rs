@@ -12,7 +12,7 @@ use super::ctx::Ctx;
 use super::page::{Listed, Page, Place, Placed, cut_sorted, place_of};
 use super::row::{Row, RowKey, Table};
 use crate::model::code::Code;
-use crate::model::policy::{Gate, Kind, Policy, PolicyDraft};
+use crate::model::policy::{Gate, Policy, PolicyDraft, PolicyKind};
 use crate::model::text::NameFilter;
 use crate::model::time::Timestamp;
 use crate::model::{is_stale, limits};
@@ -41,7 +41,7 @@ pub struct Policies {
 /// A thing as policies name it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Subject {
-    pub kind: Kind,
+    pub kind: PolicyKind,
     /// Namespace and name as it is called; besides that of a rule as clients have it, if it was renamed since.
     pub places: Vec<(String, String)>,
 }

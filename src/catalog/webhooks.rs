@@ -17,16 +17,13 @@ use super::ctx::Ctx;
 use super::history::Thing;
 use super::page::{Listed, Page, Place, Placed, cut_sorted, place_of};
 use super::row::{Row, RowKey, Table};
-use crate::model::approval::ApprovalRequest;
 use crate::model::code::{Code, Refusal};
 use crate::model::instance::Instance;
-use crate::model::policy::Kind;
 use crate::model::release::Event;
 use crate::model::text::NameFilter;
 use crate::model::time::Timestamp;
 use crate::model::webhook::{
-    EmergencyNews, HealthNews, HookEvent, InstanceNews, News, Progress, ReleaseNews, RequestNews, Webhook,
-    WebhookDraft, WebhookTold,
+    HealthNews, HookEvent, InstanceNews, News, Progress, ReleaseNews, Webhook, WebhookDraft, WebhookTold,
 };
 use crate::model::{is_stale, limits};
 
@@ -275,7 +272,7 @@ impl Webhooks {
     }
 }
 
-fn beginning(text: &str, chars: usize) -> String {
+pub(super) fn beginning(text: &str, chars: usize) -> String {
     text.chars().take(chars).collect()
 }
 
@@ -383,61 +380,6 @@ impl Catalog {
                     rule.map(|rule| (rule.namespace.clone(), rule.name.clone())).unwrap_or_default();
                 News { kind: family.element().into(), namespace, name, ..news }
             }
-        });
-    }
-
-    /// Remembers for the end of the entry that approval was asked for, given or refused.
-    pub(super) fn tell_of_request(
-        &self,
-        ctx: &Ctx,
-        event: HookEvent,
-        request: &ApprovalRequest,
-        changes: &mut ChangeSet,
-    ) {
-        let said = match event {
-            HookEvent::Refused => &request.reason,
-            HookEvent::Approved => request.approvals.last().map_or(&request.comment, |given| &given.comment),
-            _ => &request.comment,
-        };
-        let told = RequestNews {
-            id: request.id.clone(),
-            act: request.act.word().to_owned(),
-            user: request.created.by.clone(),
-            comment: beginning(said, limits::WEBHOOK_COMMENT_CHARS_MAX),
-            by: ctx.by.clone(),
-        };
-        let news = News { event, time: ctx.time, request: Some(told), ..News::default() };
-        self.tell_of(news, request.kind, &request.namespace, &request.name, changes);
-    }
-
-    /// The same of an act that was done without approval.
-    pub(super) fn tell_of_emergency(
-        &self,
-        ctx: &Ctx,
-        (kind, namespace, name): (Kind, &str, &str),
-        reason: &str,
-        changes: &mut ChangeSet,
-    ) {
-        let reason = beginning(reason, limits::WEBHOOK_COMMENT_CHARS_MAX);
-        let told = EmergencyNews { user: ctx.by.clone(), reason };
-        let news = News { event: HookEvent::Emergency, time: ctx.time, emergency: Some(told), ..News::default() };
-        self.tell_of(news, kind, namespace, name, changes);
-    }
-
-    fn tell_of(&self, news: News, kind: Kind, namespace: &str, name: &str, changes: &mut ChangeSet) {
-        if !self.webhooks.is_listening() {
-            return;
-        }
-        let (group, name) = match kind {
-            Kind::ConfigFile => name.split_once('/').unwrap_or(("", name)),
-            Kind::Rule(_) => ("", name),
-        };
-        changes.tell(News {
-            kind: kind.element().into(),
-            namespace: namespace.to_owned(),
-            group: group.to_owned(),
-            name: name.to_owned(),
-            ..news
         });
     }
 

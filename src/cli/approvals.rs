@@ -43,6 +43,28 @@ impl PleaArgs {
     }
 }
 
+#[derive(Subcommand)]
+pub(super) enum ApprovalCommand {
+    /// List requests for approval, show, run or withdraw one
+    Requests(Box<RequestsArgs>),
+    /// Approve a request of somebody else; with the last approval it is carried out
+    Approve(DecideArgs),
+    /// Refuse a request of somebody else
+    Refuse(DecideArgs),
+    /// Manage policies: which acts need approval, and when none may be done
+    #[command(subcommand)]
+    Policy(PolicyCommand),
+}
+
+pub(super) async fn run(command: ApprovalCommand) -> anyhow::Result<()> {
+    match command {
+        ApprovalCommand::Requests(args) => requests(*args).await,
+        ApprovalCommand::Approve(args) => approve(args).await,
+        ApprovalCommand::Refuse(args) => refuse(args).await,
+        ApprovalCommand::Policy(command) => policy(command).await,
+    }
+}
+
 #[derive(Args)]
 pub(super) struct RequestsArgs {
     #[command(flatten)]
@@ -84,7 +106,7 @@ const REQUEST_COLUMNS: &[Column] = &[
     ("comment", |row| short(&text(&row["comment"]))),
 ];
 
-pub(super) async fn requests(args: RequestsArgs) -> anyhow::Result<()> {
+async fn requests(args: RequestsArgs) -> anyhow::Result<()> {
     if let Some(id) = &args.run {
         return decide(&args.call, RequestOp::Run, id, None).await;
     }
@@ -137,11 +159,11 @@ pub(super) struct DecideArgs {
     comment: Option<String>,
 }
 
-pub(super) async fn approve(args: DecideArgs) -> anyhow::Result<()> {
+async fn approve(args: DecideArgs) -> anyhow::Result<()> {
     decide(&args.call, RequestOp::Approve, &args.id, args.comment.as_deref()).await
 }
 
-pub(super) async fn refuse(args: DecideArgs) -> anyhow::Result<()> {
+async fn refuse(args: DecideArgs) -> anyhow::Result<()> {
     decide(&args.call, RequestOp::Refuse, &args.id, args.comment.as_deref()).await
 }
 
@@ -221,7 +243,7 @@ const POLICY_COLUMNS: &[Column] = &[
     ("comment", |row| short(&text(&row["comment"]))),
 ];
 
-pub(super) async fn policy(command: PolicyCommand) -> anyhow::Result<()> {
+async fn policy(command: PolicyCommand) -> anyhow::Result<()> {
     match command {
         PolicyCommand::List(args) => accounts::list(&args, POLICIES, POLICY_COLUMNS).await,
         PolicyCommand::Set(args) => {

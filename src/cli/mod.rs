@@ -129,15 +129,8 @@ enum Command {
     /// Set up and look at clients of xDS: proxies and gRPC clients
     #[command(subcommand)]
     Xds(xds::XdsCommand),
-    /// List requests for approval, show, run or withdraw one
-    Requests(Box<approvals::RequestsArgs>),
-    /// Approve a request of somebody else; with the last approval it is carried out
-    Approve(approvals::DecideArgs),
-    /// Refuse a request of somebody else
-    Refuse(approvals::DecideArgs),
-    /// Manage policies: which acts need approval, and when none may be done
-    #[command(subcommand)]
-    Policy(approvals::PolicyCommand),
+    #[command(flatten)]
+    Approval(approvals::ApprovalCommand),
     /// Show the audit trail
     Audit(trail::AuditArgs),
     /// List, create and delete access keys of config clients
@@ -244,10 +237,7 @@ pub fn run(cli: Cli) -> ExitCode {
         // Who waits for it knows 0 and 1.
         Command::Drain(command) => report(block_on(drain::run(command))),
         Command::Xds(command) => report_by_kind(block_on(xds::run(command))),
-        Command::Requests(args) => report_to_pipelines(block_on(approvals::requests(*args))),
-        Command::Approve(args) => report_to_pipelines(block_on(approvals::approve(args))),
-        Command::Refuse(args) => report_to_pipelines(block_on(approvals::refuse(args))),
-        Command::Policy(command) => report_to_pipelines(block_on(approvals::policy(command))),
+        Command::Approval(command) => report_to_pipelines(block_on(approvals::run(command))),
         Command::Audit(args) => report_to_pipelines(block_on(trail::run(args))),
         Command::Key(command) => report_to_pipelines(block_on(keys::run(command))),
         Command::Context(command) => report_to_pipelines(contexts::run(command)),

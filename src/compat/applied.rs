@@ -30,7 +30,7 @@ pub(super) const APPLIED: Doc = Doc {
     summary: "A client says that it has applied the release that it pulled, or why it could not.",
     path: doc::FILE,
     query: &[doc::DATA_CENTER, doc::IP],
-    body: Some(schema_of::<Report>()),
+    body: Some(schema_of::<ReportBody>()),
     security: Security::Reader,
     replies: |schemas| {
         let taken = (204, Reply::empty("Taken, or of a client or a release that this node does not know."));
@@ -43,7 +43,7 @@ pub(super) const APPLIED: Doc = Doc {
 #[derive(Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(rename = "AppliedReport")]
-struct Report {
+struct ReportBody {
     /// As the pull had it; of any other release nothing is noted.
     release_key: String,
     /// False if the client could not apply it, and goes on with what it had.
@@ -84,7 +84,7 @@ impl<S: ConfigSource> Surface<S> {
         let admitted = self.reads.admit(ask.asker(), wanted)?;
         let lookup = lookup?;
         let bytes = read(body).await?;
-        let Report { release_key, ok, message } = serde_json::from_slice(&bytes)
+        let ReportBody { release_key, ok, message } = serde_json::from_slice(&bytes)
             .map_err(|error| ReadRefusal::BadRequest(format!("the body is not a report: {error}")))?;
         let message = message.as_deref().unwrap_or_default();
         self.reads.applied(&admitted, lookup, &release_key, (ok, message), ask.reader(Duration::ZERO));

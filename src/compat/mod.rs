@@ -132,7 +132,7 @@ where
     Route { method: Method::GET, path, suffix: "", handler: get(handler), doc }
 }
 
-/// What clients report of a file; the path is that of its pull with an end of its own.
+/// Reports of clients on a file; the path is that of its pull with an end of its own.
 fn report<S, H, T>(path: &'static str, suffix: &'static str, handler: H, doc: Doc) -> Route<S>
 where
     S: ConfigSource,

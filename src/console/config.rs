@@ -11,7 +11,7 @@ use super::frame::{Deed, Frame, Section, failed, on_to, page, page_refused, undo
 use super::pager::Pager;
 use super::releases::{EventRow, Holders, Line, ReleaseRow, Rollout, called, compared, may_go_back, wanted};
 use super::requests::deed_of;
-use super::rules::searched;
+use super::search::searched;
 use super::session::Visitor;
 use super::sheet::FieldKind;
 use super::sheet::edit::edited;

@@ -10,7 +10,7 @@ use super::Console;
 use super::form::Fields;
 use super::frame::{Frame, Section, failed, page};
 use super::pager::Pager;
-use super::rules::searched;
+use super::search::searched;
 use super::session::Visitor;
 use super::things::{Sort, sort_of};
 use crate::catalog::Catalog;

@@ -19,7 +19,7 @@ use crate::model::approval::{ApprovalRequest, RequestDraft, RequestOp, RequestSt
 use crate::model::code::{Code, Refusal};
 use crate::model::config_file::{ConfigFile, ConfigKey};
 use crate::model::grant::Verb;
-use crate::model::policy::Kind;
+use crate::model::policy::PolicyKind;
 use crate::model::time::Timestamp;
 use crate::model::wire::Words;
 use crate::operations::write::one;
@@ -116,7 +116,7 @@ pub(super) async fn show(State(console): State<Console>, Path(id): Path<String>,
     }
 }
 
-/// What somebody says to a request.
+/// Carries out what a button beside a request asks for.
 pub(super) async fn decide(State(console): State<Console>, Path(id): Path<String>, form: Form) -> Response {
     let Form { visitor, fields } = form;
     let word = fields.get("change");
@@ -186,11 +186,11 @@ fn lines(console: &Console, visitor: &Visitor, pending: Pending) -> Vec<Line> {
 
 fn page_of(catalog: &Catalog, request: &ApprovalRequest) -> String {
     match request.kind {
-        Kind::ConfigFile => {
+        PolicyKind::ConfigFile => {
             let (group, file) = request.name.split_once('/').unwrap_or(("", &request.name));
             super::config::link(&ConfigKey::new(request.namespace.as_str(), group, file))
         }
-        Kind::Rule(family) => {
+        PolicyKind::Rule(family) => {
             let named = catalog.rules.of(family).named(&request.namespace, &request.name);
             named.map(|rule| super::search::rule_link(family, &rule.id)).unwrap_or_default()
         }

@@ -13,7 +13,7 @@ use super::frame::{Deed, Frame, Section, failed, nowhere, on_to, page, page_refu
 use super::pager::Pager;
 use super::releases::{EventRow, Holders, Line, ReleaseRow, Rollout, called, compared, may_go_back, wanted};
 use super::requests::deed_of;
-use super::search::rule_link as link;
+use super::search::{rule_link as link, searched};
 use super::session::Visitor;
 use super::sheet::show::Control;
 use super::texts::{self, Texts};
@@ -140,11 +140,6 @@ pub(super) async fn list(
         }
         Err(refusal) => failed(visitor.texts, &refusal),
     }
-}
-
-/// Pattern for names that contain what was typed; a text with `*` stays as it is.
-pub(super) fn searched(text: &str) -> String {
-    if text.contains('*') { text.to_owned() } else { format!("*{text}*") }
 }
 
 #[derive(Template)]

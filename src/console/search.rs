@@ -8,7 +8,7 @@ use super::Console;
 use super::form::Fields;
 use super::frame::{Frame, Section, failed, page};
 use super::session::Visitor;
-use super::{rules, services, texts};
+use super::{services, texts};
 use crate::catalog::Catalog;
 use crate::catalog::configs::FileFilter;
 use crate::catalog::page::Page as Rows;
@@ -46,7 +46,7 @@ pub(super) async fn show(State(console): State<Console>, visitor: Visitor, query
     if text.is_empty() {
         return page(&SearchPage { frame, query, hits: Vec::new(), more: 0 });
     }
-    let find = move |catalog: &Catalog| found(t, catalog, &read_scope, NameFilter::parse(&rules::searched(&text)));
+    let find = move |catalog: &Catalog| found(t, catalog, &read_scope, NameFilter::parse(&searched(&text)));
     match console.operations.scan(FAR, find, |found| found).await {
         Ok((hits, more)) => page(&SearchPage { frame, query, hits, more }),
         Err(refusal) => failed(visitor.texts, &refusal),
@@ -97,4 +97,9 @@ fn found(t: &'static texts::Texts, catalog: &Catalog, read_scope: &ReadScope, na
     }));
     let more = amount - hits.len();
     (hits, more)
+}
+
+/// Pattern for names that contain what was typed; a text with `*` stays as it is.
+pub(super) fn searched(text: &str) -> String {
+    if text.contains('*') { text.to_owned() } else { format!("*{text}*") }
 }

@@ -161,7 +161,7 @@ texts! {
     was_kept: "Saved.", "已保存。";
     was_deleted: "Deleted.", "已删除。";
     was_released: "Released.", "已发布。";
-    was_asked: "Approval is asked for; nothing is changed before others approve it.", "已申请审批，他人批准前不会有任何变化。";
+    was_asked: "Approval is asked for; nothing is changed before others approve it.", "已申请审批，批准前不会有变化。";
     requests: "Requests", "审批";
     no_requests: "There is no request.", "没有申请。";
     open: "open", "待审批";
@@ -176,7 +176,7 @@ texts! {
     would_change: "Changes beside what is in force now", "与当前生效版本相比的变化";
     no_difference: "No difference that you may see.", "没有可见的差异。";
     ask_for_approval: "Ask for approval", "申请审批";
-    approval_why: "A policy asks for the approval of others. What is released is what is saved now.", "策略要求他人审批。发布的是现在保存的内容。";
+    approval_why: "A policy asks for the approval of others. It is for what is saved now.", "策略要求他人审批，审批的是现在保存的内容。";
     reason_of_request: "Reason", "理由";
     was_changed: "Done.", "已完成。";
     priority: "Priority", "优先级";

@@ -1,7 +1,8 @@
 //! Subscribers over all nodes: each node is asked which of its clients have a release of something.
 //!
 //! A client that went from one node to another is known to both for a while; it is where it was heard of last, and
-//! counted there. Of a thing that more than [`SUBSCRIPTIONS_TOLD_MAX`](crate::model::limits::SUBSCRIPTIONS_TOLD_MAX) clients of one node have, that node
+//! counted there. Of a thing that more than
+//! [`SUBSCRIPTIONS_TOLD_MAX`](crate::model::limits::SUBSCRIPTIONS_TOLD_MAX) clients of one node have, that node
 //! tells of so many, those that lag first, and leaves a mark of each of the rest, by which it is counted once too.
 
 use std::collections::HashMap;
@@ -90,7 +91,8 @@ impl Told {
     }
 }
 
-/// Asks every member which of its clients have the list of instances of a service, or were given one without an instance.
+/// Asks every member which of its clients have the list of instances of a service, or were given one without an
+/// instance.
 pub async fn gather_lists(node: &Node, namespace: &str, service: &str, without: Option<Without>) -> ClusterSubscribers {
     let question = FleetQuestion::Lists { namespace: namespace.to_owned(), service: service.to_owned(), without };
     let is_known = node.state().level() >= Level::APPROVAL;

@@ -9,7 +9,7 @@ use sha2::{Digest, Sha256};
 use super::code::{Code, Refusal};
 use super::config_file::{ConfigFile, ConfigFileDraft, ConfigPublish, ConfigReleaseDraft, Stamp};
 use super::grant::Verb;
-use super::policy::{Gate, Kind};
+use super::policy::{Gate, PolicyKind};
 use super::release::{ReleaseOp, ReleaseType};
 use super::rule::release::RuleReleaseDraft;
 use super::rule::{Family, Rule, RuleDraft};
@@ -24,7 +24,7 @@ use crate::format::pack;
 pub struct Plea<'a> {
     /// Asks others for their approval, with this comment.
     pub request: Option<&'a str>,
-    /// What is approved waits until it is run.
+    /// Holds what is approved until it is run.
     pub hold: bool,
     /// Does it without approval and in a freeze, for this reason.
     pub emergency: Option<&'a str>,
@@ -134,12 +134,12 @@ impl Act {
         }
     }
 
-    pub fn kind(&self) -> Kind {
+    pub fn kind(&self) -> PolicyKind {
         match self {
-            Act::PublishRule(family, _) | Act::RuleRelease(family, ..) => Kind::Rule(*family),
-            Act::DeleteRule(draft) => Kind::Rule(draft.body.family()),
+            Act::PublishRule(family, _) | Act::RuleRelease(family, ..) => PolicyKind::Rule(*family),
+            Act::DeleteRule(draft) => PolicyKind::Rule(draft.body.family()),
             Act::PublishFile(_) | Act::WriteAndPublishFile(_) | Act::FileRelease(..) | Act::DeleteFile(_) => {
-                Kind::ConfigFile
+                PolicyKind::ConfigFile
             }
         }
     }
@@ -218,7 +218,7 @@ impl Payload {
 pub struct ApprovalRequest {
     pub id: String,
     pub state: RequestState,
-    pub kind: Kind,
+    pub kind: PolicyKind,
     pub namespace: String,
     /// Of a config file `group/file`.
     pub name: String,
@@ -248,8 +248,8 @@ impl ApprovalRequest {
     /// The part of the name that grants are about: the group of a config file, the name of a rule.
     pub fn scope_name(&self) -> &str {
         match self.kind {
-            Kind::ConfigFile => self.name.split_once('/').map_or(self.name.as_str(), |(group, _)| group),
-            Kind::Rule(_) => &self.name,
+            PolicyKind::ConfigFile => self.name.split_once('/').map_or(self.name.as_str(), |(group, _)| group),
+            PolicyKind::Rule(_) => &self.name,
         }
     }
 }

@@ -24,6 +24,7 @@ pub mod limits;
 pub mod mesh;
 pub mod name;
 pub mod namespace;
+pub mod news;
 pub mod policy;
 pub mod properties;
 pub mod release;

@@ -13,6 +13,7 @@ use url::{Host, Url};
 use super::access_key::{ClearSecret, SealedSecret};
 use super::code::{Code, Refusal};
 use super::config_file::Stamp;
+pub use super::news::{EmergencyNews, HealthNews, InstanceNews, News, ReleaseNews, RequestNews};
 use super::release::Action;
 use super::remote::Reach;
 use super::time::Timestamp;
@@ -286,82 +287,6 @@ impl WebhookDraft {
         super::replace(&mut hook.disabled, &self.disabled);
         super::replace(&mut hook.comment, &self.comment);
     }
-}
-
-/// Event as webhooks receive it.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct News {
-    pub event: HookEvent,
-    pub time: Timestamp,
-    /// As the audit trail calls it.
-    pub kind: String,
-    pub namespace: String,
-    /// Of a config file.
-    #[serde(default, skip_serializing_if = "String::is_empty")]
-    pub group: String,
-    pub name: String,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub release: Option<ReleaseNews>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub health: Option<HealthNews>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub request: Option<RequestNews>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub emergency: Option<EmergencyNews>,
-}
-
-/// Request for approval, and what somebody said to it.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct RequestNews {
-    pub id: String,
-    pub act: String,
-    /// Who asked.
-    pub user: String,
-    /// Of the request, of the approval or of the refusal.
-    pub comment: String,
-    /// Who asked, approved or refused.
-    pub by: String,
-}
-
-/// An act that was done without approval.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct EmergencyNews {
-    pub user: String,
-    pub reason: String,
-}
-
-/// Change of a release.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ReleaseNews {
-    pub user: String,
-    pub release_name: String,
-    /// Of the release, afterwards.
-    pub version: u64,
-    /// Version that was in force for all clients before; 0 for none.
-    pub from_version: u64,
-    /// Comment on the change, or the reason why it failed; only the beginning of a long one.
-    pub comment: String,
-}
-
-/// Health of the instances of a service after some of them changed.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct HealthNews {
-    /// Instances of the service.
-    pub total: u64,
-    /// Those that clients may call.
-    pub healthy: u64,
-    /// Instances that changed now.
-    pub changed: u64,
-    /// Some or all of those.
-    pub instances: Vec<InstanceNews>,
-}
-
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct InstanceNews {
-    pub id: String,
-    pub host: String,
-    pub port: u16,
-    pub healthy: bool,
 }
 
 /// Result of the deliveries to a webhook since the last result.

@@ -67,7 +67,8 @@ impl Subscriber {
 }
 
 impl Subscribers {
-    /// A client says what came of the release of a file that has this key. It counts only if it was given that one here,
+    /// A client says what came of the release of a file that has this key. It counts only if it was given that one
+    /// here,
     /// and in one of these namespaces.
     pub fn applied_file(
         &self,

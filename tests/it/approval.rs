@@ -1,5 +1,5 @@
-//! Decisions that more than one person makes, over three nodes: asked for through one, approved through others, with the
-//! leader killed in between.
+//! Decisions that more than one person makes, over three nodes: asked for through one, approved through others, with
+//! the leader killed in between.
 
 use std::time::Duration;
 

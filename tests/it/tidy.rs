@@ -65,6 +65,7 @@ const API: &[&[&str]] = &[
     &["http"],
     &["releases"],
     &["naming", "rules", "config", "auth", "admin", "discover"],
+    &["approval"],
     &["loading", "routes"],
     &["mod"],
 ];

@@ -1,12 +1,10 @@
-//! `/admin/v1`: cluster, settings, audit trail, webhooks, policies and requests for approval, clients of xDS, backup, data keys; `/livez`, `/readyz` and
+//! `/admin/v1`: cluster, settings, audit trail, webhooks, clients of xDS, backup, data keys; `/livez`, `/readyz` and
 //! `/metrics`.
 
 pub(crate) mod audit;
 pub(crate) mod backup;
 pub(crate) mod cluster;
 pub(crate) mod health;
-pub(crate) mod policies;
-pub(crate) mod requests;
 pub(crate) mod resealing;
 pub(crate) mod settings;
 pub(crate) mod webhooks;

@@ -43,7 +43,7 @@ pub(crate) struct DrainRequest {
     wait_ms: Uint32,
 }
 
-/// What became of a drain; the instance stays isolated.
+/// Result of a drain; the instance stays isolated.
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "Drain")]
 pub(crate) struct DrainAnswer {

@@ -31,7 +31,7 @@ pub(crate) const SUBSCRIBERS: Doc = instances::DOC
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "ListHolder")]
 struct ListHolder {
-    /// What the client says of itself, else where it comes from.
+    /// Address that the client gives itself, else the one that it comes from.
     address: String,
     labels: Vec<LabelView>,
     /// Its user agent.

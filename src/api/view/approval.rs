@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::model::approval::{ApprovalRequest, RequestState};
-use crate::model::policy::{Freeze, Gate, Kind, Policy};
+use crate::model::policy::{Freeze, Gate, Policy, PolicyKind};
 use crate::model::time::Timestamp;
 
 /// Acts that need approval, and times at which they may not be done.
@@ -15,7 +15,7 @@ pub(crate) struct PolicyView<'a> {
     namespace: &'a str,
     names: &'a [String],
     /// Empty for all.
-    kinds: &'a [Kind],
+    kinds: &'a [PolicyKind],
     approvals: u8,
     gates: &'a [Gate],
     freezes: &'a [Freeze],
@@ -55,12 +55,12 @@ impl<'a> PolicyView<'a> {
 pub(crate) struct RequestView<'a> {
     id: &'a str,
     state: RequestState,
-    kind: Kind,
+    kind: PolicyKind,
     namespace: &'a str,
     /// Of a config file `group/file`.
     name: &'a str,
     act: Gate,
-    /// Who asked.
+    /// Name of whoever asked.
     user: &'a str,
     comment: &'a str,
     /// SHA-256 of what would be done, in hex.

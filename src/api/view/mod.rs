@@ -70,7 +70,7 @@ impl Derived {
             | Entity::AccessKey(_)
             | Entity::Policy(_)
             | Entity::Request(_)
-            | Entity::Held(_)
+            | Entity::HeldBack(_)
             | Entity::Instance(_) => {}
         }
         Derived { members, status, instances, has_token }
@@ -107,7 +107,7 @@ impl<'a> View<'a> {
         secret: Option<&'a str>,
     ) -> Option<Self> {
         Some(match entity {
-            Entity::None | Entity::Held(_) => return None,
+            Entity::None | Entity::HeldBack(_) => return None,
             Entity::Policy(policy) => View::Policy(Box::new(PolicyView::new(policy))),
             Entity::Request(request) => View::Request(Box::new(RequestView::new(request))),
             Entity::Namespace(namespace) => {

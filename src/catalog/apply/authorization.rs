@@ -166,7 +166,7 @@ impl Catalog {
             | Entity::Webhook(_) => Some(ResourceScope::Cluster),
             Entity::Request(request) => Some(ResourceScope::thing(&request.namespace, request.scope_name())),
             // Who is held back is told by what.
-            Entity::Held(_) => None,
+            Entity::HeldBack(_) => None,
         }
     }
 }

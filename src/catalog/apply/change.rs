@@ -60,12 +60,12 @@ pub enum Entity {
     Policy(Arc<Policy>),
     Request(Arc<ApprovalRequest>),
     /// No thing, but what holds an act back.
-    Held(Arc<Held>),
+    HeldBack(Arc<HeldBack>),
 }
 
 /// Policies that hold an act back.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Held {
+pub struct HeldBack {
     pub policies: Vec<String>,
     /// The moment from which no freeze holds, if one does.
     pub until: Option<Timestamp>,
@@ -91,7 +91,7 @@ impl Entity {
             Entity::AccessKey(key) => key.revision.clone(),
             Entity::Policy(policy) => policy.revision.clone(),
             Entity::Request(request) => request.state.word().to_owned(),
-            Entity::Held(_) | Entity::None => String::new(),
+            Entity::HeldBack(_) | Entity::None => String::new(),
         }
     }
 }

@@ -36,7 +36,7 @@ pub struct Ctx {
     pub request: RequestId,
     /// Name of the user on whose behalf the command was proposed.
     pub by: String,
-    /// What is done was approved, or is done in an emergency.
+    /// True of an act that was approved, or is done in an emergency.
     pub(in crate::catalog) is_approved: bool,
     drawn: Cell<u32>,
 }
@@ -56,7 +56,7 @@ impl Ctx {
         Ctx { by: by.to_owned(), is_approved: true, ..self.clone() }
     }
 
-    /// What the other has drawn is not drawn again.
+    /// Skips the numbers and ids that the other has drawn.
     pub(in crate::catalog) fn draw_after(&self, other: &Ctx) {
         self.drawn.set(self.drawn.get().max(other.drawn.get()));
     }

@@ -9,9 +9,8 @@ use std::sync::Arc;
 use crate::catalog::Catalog;
 use crate::catalog::access::Holder;
 use crate::catalog::authorization::Principal;
-use crate::catalog::change::{ChangeSet, Entity, Held, Outcome};
+use crate::catalog::change::{ChangeSet, Entity, HeldBack, Outcome};
 use crate::catalog::ctx::Ctx;
-use crate::catalog::history::Thing;
 use crate::catalog::policies::{Demands, Subject};
 use crate::model::approval::{
     Act, ApprovalRequest, GivenApproval, Payload, Plea, RequestDraft, RequestOp, RequestState, Snapshot,
@@ -20,7 +19,7 @@ use crate::model::code::{Code, Refusal};
 use crate::model::config_file::{ConfigFile, ConfigReleaseDraft};
 use crate::model::grant::Verb;
 use crate::model::limits;
-use crate::model::policy::{Gate, Kind};
+use crate::model::policy::{Gate, PolicyKind};
 use crate::model::time::Timestamp;
 use crate::model::webhook::HookEvent;
 use crate::model::wire::Words;
@@ -204,7 +203,7 @@ impl Catalog {
         Payload { act: Act::PublishFile(draft), snapshot }
     }
 
-    /// What becomes of a request by somebody's word.
+    /// Approves, refuses, withdraws or runs a request.
     pub(in crate::catalog) fn change_request(
         &mut self,
         ctx: &Ctx,
@@ -379,75 +378,13 @@ impl Catalog {
         }
         Outcome::default()
     }
-
-    /// Refuses a planned release whose time falls where a policy asks for more than it was planned with.
-    pub(in crate::catalog) fn check_planned(
-        &self,
-        ctx: &Ctx,
-        (thing, gate): (&Thing, Gate),
-        is_approved: bool,
-    ) -> Result<(), Refusal> {
-        let Some(subject) = self.named(thing) else { return Ok(()) };
-        let demands = self.policies.demands(gate, &subject, ctx.time);
-        // The sentences become part of hashed rows (`tests::words`).
-        if !demands.frozen_by.is_empty() {
-            return Err(Refusal::new(Code::Frozen, format!("frozen by {}", demands.frozen_by.join(", "))));
-        }
-        if demands.approvals > 0 && !is_approved {
-            let why = format!("{} asks for approval", demands.approved_by.join(", "));
-            return Err(Refusal::new(Code::ApprovalRequired, why));
-        }
-        Ok(())
-    }
-
-    /// True if a policy asks for the approval of others before a thing is published.
-    pub fn asks_approval(&self, thing: &Thing) -> bool {
-        let demands = |subject| self.policies.demands(Gate::Publish, &subject, self.clock());
-        self.named(thing).is_some_and(|subject| demands(subject).approvals > 0)
-    }
-
-    /// A thing, as policies name it.
-    fn named(&self, thing: &Thing) -> Option<Subject> {
-        let (kind, place) = match thing {
-            Thing::File(key) => (Kind::ConfigFile, (key.namespace.clone(), format!("{}/{}", key.group, key.file))),
-            Thing::Rule(family, id) => {
-                let rule = self.rules.of(*family).get(id)?;
-                (Kind::Rule(*family), (rule.namespace.clone(), rule.name.clone()))
-            }
-        };
-        let places = [place].into_iter().chain(self.released_as(thing.clone())).collect();
-        Some(Subject { kind, places })
-    }
-
-    /// The thing of a request, as it is called now; one that is gone, as it was called.
-    fn subject_of(&self, request: &ApprovalRequest) -> Subject {
-        let thing = request.payload.as_ref().and_then(|payload| self.thing_of(&payload.act));
-        let was = || Subject { kind: request.kind, places: vec![(request.namespace.clone(), request.name.clone())] };
-        thing.and_then(|thing| self.named(&thing)).unwrap_or_else(was)
-    }
-
-    /// Namespace and name of a rule as clients have it. Whoever gives a rule another name does not get it out of the
-    /// policies that hold for what is in force.
-    fn released_as(&self, thing: Thing) -> Option<(String, String)> {
-        let Thing::Rule(family, id) = thing else { return None };
-        let rule = &self.rules.of(family).active().normal(&id)?.rule;
-        Some((rule.namespace.clone(), rule.name.clone()))
-    }
-
-    /// The version that is in force for all clients.
-    fn version_of(&self, thing: &Thing) -> u64 {
-        match thing {
-            Thing::File(key) => self.configs.active_release(key).map_or(0, |release| release.version),
-            Thing::Rule(family, id) => self.rules.of(*family).active().normal(id).map_or(0, |release| release.version),
-        }
-    }
 }
 
 /// The part of a name that grants are about.
-fn scope_name(kind: Kind, name: &str) -> &str {
+fn scope_name(kind: PolicyKind, name: &str) -> &str {
     match kind {
-        Kind::ConfigFile => name.split_once('/').map_or(name, |(group, _)| group),
-        Kind::Rule(_) => name,
+        PolicyKind::ConfigFile => name.split_once('/').map_or(name, |(group, _)| group),
+        PolicyKind::Rule(_) => name,
     }
 }
 
@@ -463,8 +400,8 @@ fn refused_in_freeze(demands: &Demands) -> Option<Outcome> {
     let until = demands.frozen_until?;
     let comment = if demands.comment.is_empty() { String::new() } else { format!(": {}", demands.comment) };
     let why = format!("by {} until {}{comment}", demands.frozen_by.join(", "), until.rfc3339());
-    let held = Held { policies: demands.frozen_by.clone(), until: Some(until) };
-    Some(Outcome { entity: Entity::Held(Arc::new(held)), ..Refusal::new(Code::Frozen, why).into() })
+    let held = HeldBack { policies: demands.frozen_by.clone(), until: Some(until) };
+    Some(Outcome { entity: Entity::HeldBack(Arc::new(held)), ..Refusal::new(Code::Frozen, why).into() })
 }
 
 fn refused_without_approval(demands: &Demands) -> Outcome {
@@ -473,6 +410,6 @@ fn refused_without_approval(demands: &Demands) -> Outcome {
         1 => format!("{policies} asks for 1 approval, send a request"),
         _ => format!("{policies} asks for {count} approvals, send a request"),
     };
-    let held = Held { policies: demands.approved_by.clone(), until: None };
-    Outcome { entity: Entity::Held(Arc::new(held)), ..Refusal::new(Code::ApprovalRequired, why).into() }
+    let held = HeldBack { policies: demands.approved_by.clone(), until: None };
+    Outcome { entity: Entity::HeldBack(Arc::new(held)), ..Refusal::new(Code::ApprovalRequired, why).into() }
 }

@@ -1,7 +1,10 @@
-//! Requests for approval: the book and its queries. The judgement of acts and what becomes of a request is in `changes`.
+//! Requests for approval: the book and its queries. The judgement of acts, and the course of a request, is in
+//! `changes`.
 
 mod changes;
+mod news;
 mod pending;
+mod subjects;
 #[cfg(test)]
 mod tests;
 
@@ -17,7 +20,7 @@ use super::{Catalog, Corrupt};
 use crate::model::approval::{ApprovalRequest, RequestState, Snapshot};
 use crate::model::grant::ReadScope;
 use crate::model::limits;
-use crate::model::policy::Kind;
+use crate::model::policy::PolicyKind;
 use crate::model::text::NameFilter;
 use crate::model::time::Timestamp;
 pub use pending::{Pending, ReleasedFile, ReleasedRule};
@@ -40,7 +43,7 @@ impl Placed for ApprovalRequest {
 pub struct RequestFilter {
     pub id: Option<String>,
     pub state: Option<RequestState>,
-    pub kind: Option<Kind>,
+    pub kind: Option<PolicyKind>,
     pub namespace: Option<NameFilter>,
     pub name: Option<NameFilter>,
     pub user: Option<String>,

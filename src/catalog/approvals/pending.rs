@@ -1,4 +1,4 @@
-//! What a request would change: the release in force now, and the one that would be in force then.
+//! Change that a request would make: the release in force now, and the one that would be in force then.
 
 use std::sync::Arc;
 
@@ -52,7 +52,7 @@ impl From<&ConfigRelease> for ReleasedFile {
 }
 
 impl Catalog {
-    /// What a request would change; `None` if nothing comes of it any more.
+    /// Change that a request would make; `None` if nothing comes of it any more.
     pub fn pending(&self, request: &ApprovalRequest) -> Option<Pending> {
         let Payload { act, snapshot } = request.payload.as_deref()?;
         let unreleased = String::new;

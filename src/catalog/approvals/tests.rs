@@ -53,7 +53,7 @@ impl House {
         house
     }
 
-    /// What comes of one item that a user asks for.
+    /// Outcome of one item that a user asks for.
     fn ask(&mut self, user: &str, command: Command) -> Outcome {
         self.bench.index += 1;
         let mut ctx = self.bench.ctx(self.bench.index);
@@ -146,7 +146,7 @@ fn what_was_approved_is_released_byte_for_byte() {
     let outcome = house.ask("rita", Command::ConfigPublish(vec![publish()]));
     assert_eq!(outcome.code.number(), 409_001);
     assert!(outcome.info().contains("two") && outcome.info().contains('2'), "{}", outcome.info());
-    let Entity::Held(held) = &outcome.entity else { panic!("{outcome:?}") };
+    let Entity::HeldBack(held) = &outcome.entity else { panic!("{outcome:?}") };
     assert_eq!((&held.policies[..], held.until), (&["two".to_owned()][..], None));
 
     let id = house.request(asked());

@@ -5,6 +5,7 @@ mod active;
 mod changes;
 pub mod contents;
 mod filters;
+mod kept;
 pub(super) mod rows;
 mod sealed;
 
@@ -24,7 +25,7 @@ use super::page::{Listed, Page, Place, cut_sorted};
 use crate::format::level::Level;
 use crate::model::config_file::{ConfigFile, ConfigGroup, ConfigKey, ConfigRelease, canonical_file};
 use crate::model::config_lookup::{ClientLabels, Released};
-use crate::model::content::{Content, ContentDigest};
+use crate::model::content::ContentDigest;
 use crate::model::text::NameFilter;
 use crate::model::time::Timestamp;
 use active::ActiveConfigs;
@@ -317,22 +318,6 @@ impl Configs {
             self.contents.let_go(&old.content, changes);
         }
         release
-    }
-
-    /// One more thing than files and releases has a content, without looking at its text.
-    pub(super) fn keep_content(&mut self, content: &Content, changes: &mut ChangeSet) -> Content {
-        self.contents.keep(false, content, changes)
-    }
-
-    pub(super) fn let_content_go(&mut self, content: &Content, changes: &mut ChangeSet) {
-        self.contents.let_go(content, changes);
-    }
-
-    /// The same of a stored row; contents come before. `None` if there is none of this digest.
-    pub(super) fn load_kept_content(&mut self, content: &Content) -> Option<Content> {
-        let shared = self.contents.share(false, content);
-        self.contents.forget_text(content.digest());
-        shared
     }
 
     pub(super) fn remove_release(&mut self, release: &ConfigRelease, changes: &mut ChangeSet) {

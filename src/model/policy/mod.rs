@@ -45,68 +45,68 @@ impl Gate {
     }
 }
 
-/// Kind of a thing that has releases: a config file, or a rule of a family.
+/// PolicyKind of a thing that has releases: a config file, or a rule of a family.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Kind {
+pub enum PolicyKind {
     ConfigFile,
     Rule(Family),
 }
 
-impl Kind {
+impl PolicyKind {
     /// Kinds in the order in which people list them.
-    pub fn all() -> impl Iterator<Item = Kind> {
-        [Kind::ConfigFile].into_iter().chain(Family::LISTED.into_iter().map(Kind::Rule))
+    pub fn all() -> impl Iterator<Item = PolicyKind> {
+        [PolicyKind::ConfigFile].into_iter().chain(Family::LISTED.into_iter().map(PolicyKind::Rule))
     }
 
     pub fn word(self) -> &'static str {
         match self {
-            Kind::ConfigFile => "configfile",
-            Kind::Rule(family) => family.word(),
+            PolicyKind::ConfigFile => "configfile",
+            PolicyKind::Rule(family) => family.word(),
         }
     }
 
     /// Word of the audit trail and of events.
     pub fn element(self) -> &'static str {
         match self {
-            Kind::ConfigFile => "configfile",
-            Kind::Rule(family) => family.element(),
+            PolicyKind::ConfigFile => "configfile",
+            PolicyKind::Rule(family) => family.element(),
         }
     }
 
-    pub fn of_word(word: &str) -> Option<Kind> {
-        Kind::all().find(|kind| kind.word() == word)
+    pub fn of_word(word: &str) -> Option<PolicyKind> {
+        PolicyKind::all().find(|kind| kind.word() == word)
     }
 }
 
-impl fmt::Display for Kind {
+impl fmt::Display for PolicyKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.word())
     }
 }
 
-impl Serialize for Kind {
+impl Serialize for PolicyKind {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.serialize_str(self.word())
     }
 }
 
-impl<'de> Deserialize<'de> for Kind {
+impl<'de> Deserialize<'de> for PolicyKind {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let word = Cow::<str>::deserialize(deserializer)?;
-        Kind::of_word(&word).ok_or_else(|| {
-            let words: Vec<_> = Kind::all().map(Kind::word).collect();
+        PolicyKind::of_word(&word).ok_or_else(|| {
+            let words: Vec<_> = PolicyKind::all().map(PolicyKind::word).collect();
             Error::custom(format!("{word:?} is none of {}", words.join(", ")))
         })
     }
 }
 
-impl JsonSchema for Kind {
+impl JsonSchema for PolicyKind {
     fn schema_name() -> Cow<'static, str> {
-        "Kind".into()
+        "PolicyKind".into()
     }
 
     fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        let words: Vec<_> = Kind::all().map(Kind::word).collect();
+        let words: Vec<_> = PolicyKind::all().map(PolicyKind::word).collect();
         json_schema!({ "type": "string", "enum": words })
     }
 }
@@ -120,7 +120,7 @@ pub struct Policy {
     /// Patterns of names; one is enough.
     pub names: Vec<String>,
     /// None for all.
-    pub kinds: Vec<Kind>,
+    pub kinds: Vec<PolicyKind>,
     pub approvals: u8,
     pub gates: Vec<Gate>,
     pub freezes: Vec<Freeze>,
@@ -144,7 +144,7 @@ impl Policy {
     }
 
     /// True if an act on a thing is for this policy to judge. The name of a config file is `group/file`.
-    pub fn gates(&self, gate: Gate, kind: Kind, namespace: &str, name: &str) -> bool {
+    pub fn gates(&self, gate: Gate, kind: PolicyKind, namespace: &str, name: &str) -> bool {
         self.gates.contains(&gate)
             && (self.kinds.is_empty() || self.kinds.contains(&kind))
             && covers(&self.namespace, namespace)
@@ -159,10 +159,10 @@ impl Policy {
 }
 
 /// True if a pattern names a thing. One without a slash names all files of the groups that it covers.
-pub fn is_named_by(pattern: &str, kind: Kind, name: &str) -> bool {
+pub fn is_named_by(pattern: &str, kind: PolicyKind, name: &str) -> bool {
     let group = name.split_once('/').map(|(group, _)| group);
     match (kind, group) {
-        (Kind::ConfigFile, Some(group)) if !pattern.contains('/') => covers(pattern, group),
+        (PolicyKind::ConfigFile, Some(group)) if !pattern.contains('/') => covers(pattern, group),
         _ => covers(pattern, name),
     }
 }
@@ -183,7 +183,7 @@ pub struct PolicyDraft {
     pub names: Option<Vec<String>>,
     /// All where absent.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub kinds: Option<Vec<Kind>>,
+    pub kinds: Option<Vec<PolicyKind>>,
     /// Number of others who have to approve: 0 to 5, 1 where absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub approvals: Option<u8>,

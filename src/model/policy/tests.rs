@@ -66,23 +66,23 @@ fn freezes_that_mean_nothing_are_refused() {
 
 #[test]
 fn a_policy_judges_what_its_patterns_kinds_and_gates_name() {
-    let routing = Kind::Rule(Family::Routing);
-    let policy = |namespace: &str, names: &[&str], kinds: &[Kind]| Policy {
+    let routing = PolicyKind::Rule(Family::Routing);
+    let policy = |namespace: &str, names: &[&str], kinds: &[PolicyKind]| Policy {
         namespace: namespace.into(),
         names: names.iter().map(|name| (*name).to_owned()).collect(),
         kinds: kinds.to_vec(),
         ..Policy::new("p")
     };
     let rows = [
-        (policy("*", &["*"], &[]), Kind::ConfigFile, "prod", "pay/app.yml", true),
-        (policy("prod", &["pay"], &[]), Kind::ConfigFile, "prod", "pay/app.yml", true),
-        (policy("prod", &["pay"], &[]), Kind::ConfigFile, "prod", "payment/app.yml", false),
-        (policy("prod", &["pay/*"], &[]), Kind::ConfigFile, "prod", "pay/app.yml", true),
-        (policy("prod", &["pay/app.yml"], &[]), Kind::ConfigFile, "prod", "pay/other.yml", false),
+        (policy("*", &["*"], &[]), PolicyKind::ConfigFile, "prod", "pay/app.yml", true),
+        (policy("prod", &["pay"], &[]), PolicyKind::ConfigFile, "prod", "pay/app.yml", true),
+        (policy("prod", &["pay"], &[]), PolicyKind::ConfigFile, "prod", "payment/app.yml", false),
+        (policy("prod", &["pay/*"], &[]), PolicyKind::ConfigFile, "prod", "pay/app.yml", true),
+        (policy("prod", &["pay/app.yml"], &[]), PolicyKind::ConfigFile, "prod", "pay/other.yml", false),
         (policy("prod", &["pay"], &[]), routing, "prod", "pay", true),
         (policy("prod", &["pay"], &[]), routing, "prod", "pay/app", false),
         (policy("prod", &["x", "pa*"], &[]), routing, "prod", "pay", true),
-        (policy("prod", &["*"], &[Kind::ConfigFile]), routing, "prod", "pay", false),
+        (policy("prod", &["*"], &[PolicyKind::ConfigFile]), routing, "prod", "pay", false),
         (policy("prod*", &["*"], &[routing]), routing, "prod2", "pay", true),
         (policy("prod", &["*"], &[]), routing, "test", "pay", false),
     ];

@@ -98,11 +98,8 @@ async fn a_list_that_was_read_later_does_without_the_instance() {
 
 fn endpoints(name: &str, index: u64, hosts: &[&str]) -> Arc<Resource> {
     let endpoint = |host: &&str| {
-        let socket = core::SocketAddress {
-            address: (*host).to_owned(),
-            port_specifier: Some(PortSpecifier::PortValue(80)),
-            ..Default::default()
-        };
+        let socket =
+            core::SocketAddress { address: (*host).to_owned(), port_specifier: Some(PortSpecifier::PortValue(80)) };
         let address = Some(core::Address { address: Some(Address::SocketAddress(socket)) });
         let found = endpoint::Endpoint { address, ..Default::default() };
         endpoint::LbEndpoint {

@@ -1,4 +1,5 @@
-//! Nodes that are stopped or cut off, without a connection that ends: clients call on without a failure by what they have,
+//! Nodes that are stopped or cut off, without a connection that ends: clients call on without a failure by what they
+//! have,
 //! get what others publish meanwhile as soon as they have another node or theirs is back, and never go a step back.
 
 use std::collections::BTreeMap;

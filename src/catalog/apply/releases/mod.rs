@@ -3,15 +3,13 @@
 //! is made of; that is what each says of itself by [`Releasable`].
 
 mod config;
+mod planned;
 mod rule;
 
 use std::sync::Arc;
 
-use serde::{Deserialize, Serialize};
-
 use super::change::{ChangeSet, Entity, Outcome};
 use super::ctx::Ctx;
-use super::scope::refused_at;
 use crate::catalog::Catalog;
 use crate::catalog::history::Thing;
 use crate::catalog::index::archive::Archived;
@@ -19,15 +17,11 @@ use crate::format::level::Level;
 use crate::model::access::CLUSTER;
 use crate::model::audience::Audience;
 use crate::model::code::{Code, Refusal};
-use crate::model::config_file::ConfigKey;
-use crate::model::grant::{Grants, Verb};
 use crate::model::limits;
-use crate::model::policy::Gate;
-use crate::model::release::{
-    Action, Event, Plan, ReleaseOp, ReleaseState, ReleaseType, Transition, publishable, transition,
-};
+use crate::model::release::{Action, Event, Plan, ReleaseOp, ReleaseState, ReleaseType, Transition, transition};
 use crate::model::rule::Effect;
 use crate::model::time::Timestamp;
+pub use planned::Due;
 
 /// Standing of a release from now on.
 #[derive(Clone, Debug)]
@@ -138,14 +132,6 @@ pub(in crate::catalog) struct Wish<'a> {
     /// The normal release before takes the place of one that is withdrawn.
     pub(in crate::catalog) to_previous: bool,
     pub(in crate::catalog) comment: &'a str,
-}
-
-/// A release whose time has come, as the leader found it.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Due {
-    pub thing: Thing,
-    pub release_name: String,
-    pub at: Timestamp,
 }
 
 impl Catalog {
@@ -310,76 +296,6 @@ impl Catalog {
         self.activate_again(ctx, &*previous, Action::Withdraw, wish.comment, changes)
     }
 
-    /// The leader found that the time of a release has come; it may have been deleted since.
-    pub(super) fn publish_due(&mut self, ctx: &Ctx, due: &Due, changes: &mut ChangeSet) -> Outcome {
-        match &due.thing {
-            Thing::File(key) => {
-                let release = self.configs.release(key, &due.release_name).cloned();
-                self.publish_planned(ctx, release, due, changes)
-            }
-            Thing::Rule(family, id) => {
-                let release = self.rules.of(*family).release(id, &due.release_name).cloned();
-                self.publish_planned(ctx, release, due, changes)
-            }
-        }
-    }
-
-    fn publish_planned<R: Releasable>(
-        &mut self,
-        ctx: &Ctx,
-        release: Option<Arc<R>>,
-        due: &Due,
-        changes: &mut ChangeSet,
-    ) -> Outcome {
-        let is_due = |release: &Arc<R>| {
-            let plan = release.plan().filter(|plan| plan.state() == ReleaseState::Scheduled);
-            plan.is_some_and(|plan| plan.at == due.at && plan.at <= ctx.time)
-        };
-        let Some(release) = release.filter(is_due) else { return Code::NoNeedUpdate.into() };
-        let active_grays = release.active_grays(self);
-        let verdict = publishable(release.release_type(), release.audience(), active_grays > 0)
-            .and_then(|()| changes.admits_gray(release.release_type(), active_grays));
-        let gate = if release.release_type() == ReleaseType::Gray { Gate::Gray } else { Gate::Publish };
-        let is_approved = release.plan().is_some_and(|plan| plan.approved);
-        let verdict = verdict
-            .and_then(|()| self.check_author(ctx, &*release))
-            .and_then(|()| self.check_planned(ctx, (&release.of(), gate), is_approved));
-        let Err(refusal) = verdict else {
-            return self.activate_again(ctx, &*release, published(release.release_type()), "", changes);
-        };
-        let from = release.in_force(self);
-        // The sentence becomes part of hashed rows: it stays as it is within a level (`tests::words`).
-        let plan = Plan { at: due.at, failed: refusal.detail.clone(), approved: false };
-        let failed = release.standing(ctx, Standing::Planned(plan)).keep(self, changes);
-        self.remember(ctx, &*failed, Action::Failed, from.as_deref(), &refusal.detail, changes);
-        failed.retain(self, changes);
-        Outcome { entity: R::into_entity(failed), ..refusal.into() }
-    }
-
-    /// Refuses to publish in the name of somebody who may not do that any more.
-    fn check_author<R: Releasable>(&self, ctx: &Ctx, release: &R) -> Result<(), Refusal> {
-        let author = release.author();
-        if self.level() < Level::RIGHTS || author == CLUSTER {
-            return Ok(());
-        }
-        let grants = self.access.grants_of(author, ctx.time).unwrap_or_default();
-        // The sentence becomes part of hashed rows (`tests::words`).
-        let why = || Refusal::new(Code::NotAllowedAccess, "its author may not any more");
-        let effects = release.effects(self);
-        let may = self.may_release(&grants, &release.of()) && refused_at(&grants, &[Verb::Release], &effects).is_none();
-        may.then_some(()).ok_or_else(why)
-    }
-
-    fn may_release(&self, grants: &Grants, thing: &Thing) -> bool {
-        match thing {
-            Thing::File(key) => grants.may(Verb::Release, &key.namespace, &key.group),
-            Thing::Rule(family, id) => {
-                let rule = self.rules.of(*family).get(id);
-                rule.is_some_and(|rule| grants.may(Verb::Release, &rule.namespace, &rule.name))
-            }
-        }
-    }
-
     fn remember<R: Releasable>(
         &mut self,
         ctx: &Ctx,
@@ -416,21 +332,6 @@ impl Catalog {
                 releases.find(|release| release.version == version).map(|release| release.name.clone())
             }
         }
-    }
-
-    /// Releases to be published by `now`, files first, [`limits::BATCH_ITEMS_MAX`] at most.
-    pub fn due(&self, now: Timestamp) -> Vec<Due> {
-        let files = self.configs.due(now).map(|(at, key, name)| Due {
-            thing: Thing::File(ConfigKey::clone(key)),
-            release_name: name.to_string(),
-            at,
-        });
-        let rules = self.rules.due(now).map(|(family, at, id, name)| Due {
-            thing: Thing::Rule(family, id.to_string()),
-            release_name: name.to_string(),
-            at,
-        });
-        files.chain(rules).take(limits::BATCH_ITEMS_MAX).collect()
     }
 }
 

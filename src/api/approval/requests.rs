@@ -11,7 +11,7 @@ use crate::catalog::approvals::{Pending, RequestFilter};
 use crate::catalog::{Catalog, Outcome};
 use crate::model::approval::{RequestDraft, RequestOp, RequestState};
 use crate::model::code::{Code, Refusal};
-use crate::model::policy::Kind;
+use crate::model::policy::PolicyKind;
 use crate::model::wire::Words;
 use crate::openapi::Param;
 use crate::operations::FAR;
@@ -38,7 +38,7 @@ pub(crate) async fn list(State(app): State<App>, query: Query, _: Fresh, caller:
     let word = |key: &str| query.get(key).filter(|word| !word.is_empty());
     let unknown = |key: &str| ApiError::new(Code::InvalidParameter, format!("{key} is no word that it may be"));
     let state = word("state").map(|word| RequestState::of_word(word).ok_or_else(|| unknown("state"))).transpose()?;
-    let kind = word("kind").map(|word| Kind::of_word(word).ok_or_else(|| unknown("kind"))).transpose()?;
+    let kind = word("kind").map(|word| PolicyKind::of_word(word).ok_or_else(|| unknown("kind"))).transpose()?;
     let filter = RequestFilter {
         id: query.text("id"),
         state,

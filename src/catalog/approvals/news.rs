@@ -1,0 +1,67 @@
+//! Events of approval for webhooks.
+
+use crate::catalog::Catalog;
+use crate::catalog::change::ChangeSet;
+use crate::catalog::ctx::Ctx;
+use crate::catalog::webhooks::beginning;
+use crate::model::approval::ApprovalRequest;
+use crate::model::limits;
+use crate::model::policy::PolicyKind;
+use crate::model::webhook::{EmergencyNews, HookEvent, News, RequestNews};
+
+impl Catalog {
+    /// Remembers for the end of the entry that approval was asked for, given or refused.
+    pub(super) fn tell_of_request(
+        &self,
+        ctx: &Ctx,
+        event: HookEvent,
+        request: &ApprovalRequest,
+        changes: &mut ChangeSet,
+    ) {
+        let said = match event {
+            HookEvent::Refused => &request.reason,
+            HookEvent::Approved => request.approvals.last().map_or(&request.comment, |given| &given.comment),
+            _ => &request.comment,
+        };
+        let told = RequestNews {
+            id: request.id.clone(),
+            act: request.act.word().to_owned(),
+            user: request.created.by.clone(),
+            comment: beginning(said, limits::WEBHOOK_COMMENT_CHARS_MAX),
+            by: ctx.by.clone(),
+        };
+        let news = News { event, time: ctx.time, request: Some(told), ..News::default() };
+        self.tell_of(news, request.kind, &request.namespace, &request.name, changes);
+    }
+
+    /// The same of an act that was done without approval.
+    pub(super) fn tell_of_emergency(
+        &self,
+        ctx: &Ctx,
+        (kind, namespace, name): (PolicyKind, &str, &str),
+        reason: &str,
+        changes: &mut ChangeSet,
+    ) {
+        let reason = beginning(reason, limits::WEBHOOK_COMMENT_CHARS_MAX);
+        let told = EmergencyNews { user: ctx.by.clone(), reason };
+        let news = News { event: HookEvent::Emergency, time: ctx.time, emergency: Some(told), ..News::default() };
+        self.tell_of(news, kind, namespace, name, changes);
+    }
+
+    fn tell_of(&self, news: News, kind: PolicyKind, namespace: &str, name: &str, changes: &mut ChangeSet) {
+        if !self.webhooks.is_listening() {
+            return;
+        }
+        let (group, name) = match kind {
+            PolicyKind::ConfigFile => name.split_once('/').unwrap_or(("", name)),
+            PolicyKind::Rule(_) => ("", name),
+        };
+        changes.tell(News {
+            kind: kind.element().into(),
+            namespace: namespace.to_owned(),
+            group: group.to_owned(),
+            name: name.to_owned(),
+            ..news
+        });
+    }
+}

@@ -1,0 +1,82 @@
+//! Events for webhooks: what happened, to what.
+
+use serde::{Deserialize, Serialize};
+
+use super::time::Timestamp;
+use super::webhook::HookEvent;
+
+/// Event as webhooks receive it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct News {
+    pub event: HookEvent,
+    pub time: Timestamp,
+    /// As the audit trail calls it.
+    pub kind: String,
+    pub namespace: String,
+    /// Of a config file.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub group: String,
+    pub name: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub release: Option<ReleaseNews>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub health: Option<HealthNews>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub request: Option<RequestNews>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub emergency: Option<EmergencyNews>,
+}
+
+/// Request for approval, and what somebody said to it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RequestNews {
+    pub id: String,
+    pub act: String,
+    /// Name of whoever asked.
+    pub user: String,
+    /// Of the request, of the approval or of the refusal.
+    pub comment: String,
+    /// Name of whoever asked, approved or refused.
+    pub by: String,
+}
+
+/// An act that was done without approval.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct EmergencyNews {
+    pub user: String,
+    pub reason: String,
+}
+
+/// Change of a release.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ReleaseNews {
+    pub user: String,
+    pub release_name: String,
+    /// Of the release, afterwards.
+    pub version: u64,
+    /// Version that was in force for all clients before; 0 for none.
+    pub from_version: u64,
+    /// Comment on the change, or the reason why it failed; only the beginning of a long one.
+    pub comment: String,
+}
+
+/// Health of the instances of a service after some of them changed.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HealthNews {
+    /// Instances of the service.
+    pub total: u64,
+    /// Those that clients may call.
+    pub healthy: u64,
+    /// Instances that changed now.
+    pub changed: u64,
+    /// Some or all of those.
+    pub instances: Vec<InstanceNews>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct InstanceNews {
+    pub id: String,
+    pub host: String,
+    pub port: u16,
+    pub healthy: bool,
+}
