@@ -215,14 +215,15 @@ pub(super) struct PolicyArgs {
     /// Names of rules, or GROUP/FILE of config files, that it is about; may be repeated [default of a new one: *]
     #[arg(long = "for-name", value_name = "NAME")]
     names: Vec<String>,
-    /// Kinds that it is about: configfile, routing, ratelimit, faultdetector, circuitbreaker [default of a new one: all]
+    /// Kinds that it is about: configfile, routing, ratelimit, faultdetector, circuitbreaker [default of a new one:
+    /// all]
     #[arg(long = "kind", value_name = "KIND")]
     kinds: Vec<String>,
     /// Number of others who have to approve, 0 to 5 [default of a new one: 1]
     #[arg(long)]
     approvals: Option<u8>,
-    /// Acts that it gates: publish, gray, promote, rollback, withdraw, stop, delete [default of a new one: publish, gray,
-    /// promote, withdraw, delete]
+    /// Acts that it gates: publish, gray, promote, rollback, withdraw, stop, delete [default of a new one: publish,
+    /// gray, promote, withdraw, delete]
     #[arg(long = "gate", value_name = "ACT")]
     gates: Vec<String>,
     /// Freezes as a JSON array, such as [{"days":["FRI"],"from":"16:00","until":"08:00","offset":"+01:00"}]

@@ -441,13 +441,3 @@ fn refused(visitor: &Visitor, page: Result<RulePage, Refusal>, refusal: &Refusal
         Err(gone) => undone(visitor.texts, &gone),
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_part_of_a_name_is_enough() {
-        assert_eq!((searched("pay").as_str(), searched("pay*").as_str()), ("*pay*", "pay*"));
-    }
-}

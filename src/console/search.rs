@@ -103,3 +103,13 @@ fn found(t: &'static texts::Texts, catalog: &Catalog, read_scope: &ReadScope, na
 pub(super) fn searched(text: &str) -> String {
     if text.contains('*') { text.to_owned() } else { format!("*{text}*") }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_part_of_a_name_is_enough() {
+        assert_eq!((searched("pay").as_str(), searched("pay*").as_str()), ("*pay*", "pay*"));
+    }
+}

@@ -5,6 +5,7 @@ isolated and come back, and the end of the rule. Calls that go on all the time f
 the change.
 """
 
+import functools
 import json
 import time
 
@@ -105,10 +106,7 @@ def of_seed(node, namespace, seed, addresses, counts, is_stale=False):
         after = on_each(clients, lambda client: [world.expected(client, one) for one in sketches])
         wanted = dict(zip(clients, before if is_stale else after))
 
-        def settled(client, wanted=wanted, begun=begun):
-            return settle(client, sketches, wanted[client], begun, counts)
-
-        found = on_each(clients, settled)
+        found = on_each(clients, functools.partial(settle_with, sketches, wanted, begun, counts))
         for client, told, old, new in zip(clients, found, before, after):
             is_safe = None not in old[0].shares and None not in new[0].shares
             failed = failures(client)
@@ -131,6 +129,11 @@ def failures(client):
     seen = getattr(client, "failed", {})
     client.failed = errors
     return {kind: count - seen.get(kind, 0) for kind, count in errors.items() if count > seen.get(kind, 0)}
+
+
+def settle_with(sketches, wanted, begun, counts, client):
+    """The same of one of several clients."""
+    return settle(client, sketches, wanted[client], begun, counts)
 
 
 def settle(client, sketches, wanted, begun, counts):
