@@ -7,12 +7,15 @@ import socket
 import subprocess
 import sys
 import threading
+import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(HERE, "..", "..", "..", "benches"))
+from driven import ends_with_parent  # noqa: E402
 from nodes import PASSWORD, SECRET, call, eventually  # noqa: E402
 
 OK, UNCHANGED = 200_000, 200_002
+KEPT_S = 5
 # Below those that the kernel gives to whoever wants any, and above those of the servers.
 PORTS = iter(range(20_000 + os.getpid() * 53 % 4_000, 32_000))
 ALLOCATING = threading.Lock()
@@ -66,19 +69,22 @@ class Node:
         ]
         with open(os.path.join(directory, "log"), "wb") as log:
             environment = dict(os.environ, THUBAN_GRPC_ADDR=self.grpc)
-            self.process = subprocess.Popen(command, stdout=log, stderr=log, env=environment)
+            self.process = subprocess.Popen(
+                command, stdout=log, stderr=log, env=environment, preexec_fn=ends_with_parent)
         login = {"name": "admin", "password": PASSWORD}
         answer = eventually("the login works", lambda: call(self.api, "/auth/v1/user/login", login))
         self.token, self.kept = answer["loginResponse"]["token"], threading.local()
 
     def call(self, path, body=None, method=None):
         """The answer, by a connection that is kept for each thread; whatever is not done is an error."""
-        if not hasattr(self.kept, "connection"):
+        # One that nobody used for a while is closed.
+        if time.monotonic() - getattr(self.kept, "used", 0) > KEPT_S:
             self.kept.connection = http.client.HTTPConnection(self.api, timeout=30)
         headers = {"Content-Type": "application/json", "Authorization": self.token}
         data = None if body is None else json.dumps(body)
         self.kept.connection.request(method or ("GET" if body is None else "POST"), path, data, headers)
         answer = json.loads(self.kept.connection.getresponse().read())
+        self.kept.used = time.monotonic()
         if answer.get("code", OK) not in (OK, UNCHANGED):
             raise SystemExit(f"{path} {data}: {json.dumps(answer)[:2000]}")
         return answer
