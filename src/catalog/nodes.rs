@@ -46,6 +46,9 @@ pub struct NodeRecord {
     /// The levels that it reads and writes.
     #[serde(default, skip_serializing_if = "is_unannounced")]
     pub levels: LevelRange,
+    /// Advertised `host:port` of gRPC; empty where it is off. From [`Level::APPROVAL`] on.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub grpc: String,
 }
 
 fn is_unannounced(levels: &LevelRange) -> bool {
@@ -62,6 +65,7 @@ impl NodeRecord {
             removed: false,
             version: String::new(),
             levels: LevelRange::default(),
+            grpc: String::new(),
         }
     }
 }

@@ -209,6 +209,7 @@ async fn status(to: &CallArgs) -> anyhow::Result<()> {
     let answer = call(to, Method::GET, "/admin/v1/cluster", None).await?;
     let text = |value: &Value| match value {
         Value::Null => "-".to_owned(),
+        Value::String(text) if text.is_empty() => "-".to_owned(),
         Value::String(text) => text.clone(),
         other => other.to_string(),
     };
@@ -220,7 +221,7 @@ async fn status(to: &CallArgs) -> anyhow::Result<()> {
         say(&format!("ALARM {}", text(alarm)));
     }
     say(&format!(
-        "{:>4}  {:<9} {:<6} {:<10} {:>10} {:>10} {:>9} {:>8}  {:<8} {:<7} {:<22} {:<22} {}",
+        "{:>4}  {:<9} {:<6} {:<10} {:>10} {:>10} {:>9} {:>8}  {:<8} {:<7} {:<22} {:<22} {:<22} {}",
         "id",
         "role",
         "voter",
@@ -233,12 +234,13 @@ async fn status(to: &CallArgs) -> anyhow::Result<()> {
         "levels",
         "api",
         "compat",
+        "grpc",
         "peer"
     ));
     for member in answer["members"].as_array().into_iter().flatten() {
         let column = |key: &str| text(&member[key]);
         say(&format!(
-            "{:>4}  {:<9} {:<6} {:<10} {:>10} {:>10} {:>9} {:>8}  {:<8} {:<7} {:<22} {:<22} {}",
+            "{:>4}  {:<9} {:<6} {:<10} {:>10} {:>10} {:>9} {:>8}  {:<8} {:<7} {:<22} {:<22} {:<22} {}",
             column("id"),
             column("role"),
             column("voter"),
@@ -251,6 +253,7 @@ async fn status(to: &CallArgs) -> anyhow::Result<()> {
             format!("{}-{}", column("level_min"), column("level_max")),
             column("api"),
             column("compat"),
+            column("grpc"),
             column("peer"),
         ));
     }

@@ -98,6 +98,29 @@ impl CallArgs {
     }
 }
 
+/// The same for a command that writes a file for somebody else, whose authorities are another flag.
+#[derive(Args)]
+pub(super) struct AsideArgs {
+    /// Base URL of the management API of any node, as for other commands
+    #[arg(long, env = "THUBAN_ENDPOINT", value_name = "URL", value_delimiter = ',', hide_short_help = true)]
+    endpoint: Vec<String>,
+    /// File with the trusted authorities of an https:// endpoint (PEM)
+    #[arg(long, env = "THUBAN_CA_FILE", value_name = "FILE", hide_short_help = true)]
+    endpoint_ca_file: Option<PathBuf>,
+    #[command(flatten)]
+    context: ContextArgs,
+    /// From `thuban login`, for the management API [default: that of the context]
+    #[arg(long, env = "THUBAN_TOKEN", hide_env_values = true, hide_short_help = true)]
+    token: Option<String>,
+}
+
+impl From<AsideArgs> for CallArgs {
+    fn from(aside: AsideArgs) -> Self {
+        let AsideArgs { endpoint, endpoint_ca_file, context, token } = aside;
+        CallArgs { endpoint: EndpointArgs { endpoint, ca_file: endpoint_ca_file, context }, token }
+    }
+}
+
 /// For requests to what is below these URLs, and to nothing else.
 pub(super) fn http_client(urls: &[String], ca_file: Option<&Path>) -> anyhow::Result<ClientBuilder> {
     let is_secure = urls.iter().any(|url| url.starts_with("https://"));

@@ -18,6 +18,10 @@ pub struct GrpcArgs {
     /// Addresses for gRPC, separated by commas, with xDS for Envoy and for gRPC clients without a proxy; `off` for none
     #[arg(long, env = "THUBAN_GRPC_ADDR", default_value = "0.0.0.0:8091,0.0.0.0:15010", value_name = "ADDRESSES")]
     pub grpc_addr: String,
+
+    /// HOST:PORT of gRPC as its clients reach it [default: the first bound address]
+    #[arg(long, env = "THUBAN_ADVERTISE_GRPC", value_name = "HOST:PORT")]
+    pub advertise_grpc: Option<String>,
 }
 
 /// Settings of xDS.
@@ -83,7 +87,7 @@ mod tests {
     fn check(text: &str, others: &[&str]) -> (Vec<String>, Vec<String>) {
         let mut faults = Faults::default();
         let others: Vec<_> = others.iter().map(|text| text.parse().ok()).collect();
-        let addresses = GrpcArgs { grpc_addr: text.to_owned() }.check(&others, &mut faults);
+        let addresses = GrpcArgs { grpc_addr: text.to_owned(), advertise_grpc: None }.check(&others, &mut faults);
         (addresses.iter().map(SocketAddr::to_string).collect(), faults.0)
     }
 

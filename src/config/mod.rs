@@ -267,6 +267,7 @@ pub struct Config {
     pub grpc_addrs: Vec<SocketAddr>,
     pub advertise_api: Option<String>,
     pub advertise_compat: Option<String>,
+    pub advertise_grpc: Option<String>,
     pub initial_cluster: BTreeMap<u64, String>,
     pub form_with_majority: bool,
     pub cluster_secret: Option<ClusterSecret>,
@@ -304,6 +305,7 @@ impl ServeArgs {
             ("--advertise-api", &self.advertise_api),
             ("--advertise-compat", &self.advertise_compat),
             ("--advertise-peer", &self.advertise_peer),
+            ("--advertise-grpc", &self.grpc.advertise_grpc),
         ] {
             if advertised.as_deref().is_some_and(|text| !is_host_and_port(text)) {
                 faults.add(format!("{flag} has to be HOST:PORT"));
@@ -345,6 +347,7 @@ impl ServeArgs {
             grpc_addrs,
             advertise_api: self.advertise_api,
             advertise_compat: self.advertise_compat,
+            advertise_grpc: self.grpc.advertise_grpc,
             initial_cluster,
             form_with_majority: self.form_with_majority,
             cluster_secret,
@@ -401,6 +404,7 @@ impl DevArgs {
             grpc_addrs: vec![SocketAddr::from(([127, 0, 0, 1], self.grpc_port))],
             advertise_api: None,
             advertise_compat: None,
+            advertise_grpc: None,
             initial_cluster: BTreeMap::from([(1, "127.0.0.1:8190".to_owned())]),
             form_with_majority: false,
             cluster_secret: None,

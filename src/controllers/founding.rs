@@ -25,6 +25,8 @@ pub struct FoundingSettings {
     /// Advertised addresses of the two surfaces.
     pub api: String,
     pub compat: String,
+    /// Advertised address of gRPC; empty where it is off.
+    pub grpc: String,
     /// Hash of the administrator's password, used if this node founds the cluster.
     pub admin_password_hash: String,
 }
@@ -76,9 +78,13 @@ async fn found(node: &Node, settings: &FoundingSettings, leads_since: Option<Ins
 async fn announce(node: &Node, settings: &FoundingSettings) {
     let instance = node.store().identity().instance;
     let mut record = NodeRecord::new(node.id(), instance, settings.api.clone(), settings.compat.clone());
-    if node.state().catalog().level() >= Level::SETTINGS {
+    let level = node.state().catalog().level();
+    if level >= Level::SETTINGS {
         record.version = env!("CARGO_PKG_VERSION").to_owned();
         record.levels = node.store().levels();
+    }
+    if level >= Level::APPROVAL {
+        record.grpc.clone_from(&settings.grpc);
     }
     let is_known = {
         let catalog = node.state().catalog();

@@ -35,7 +35,8 @@ pub(crate) struct TestNode {
 /// The administrator's password has this hash.
 pub(crate) fn founding(admin_password_hash: &str) -> FoundingSettings {
     let admin_password_hash = admin_password_hash.to_owned();
-    FoundingSettings { api: "127.0.0.1:8090".into(), compat: "127.0.0.1:8890".into(), admin_password_hash }
+    let [api, compat, grpc] = ["127.0.0.1:8090", "127.0.0.1:8890", "127.0.0.1:8091"].map(str::to_owned);
+    FoundingSettings { api, compat, grpc, admin_password_hash }
 }
 
 /// A cluster of one, which nobody can dial.

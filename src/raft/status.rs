@@ -49,6 +49,8 @@ pub struct MemberStatus {
     pub voter: bool,
     pub api: String,
     pub compat: String,
+    /// Empty where gRPC is off, or was never heard of.
+    pub grpc: String,
     pub peer: String,
     /// Indexes of its last log entry and of the last one applied; unknown of one that does not answer.
     pub last_log: Option<u64>,
@@ -122,6 +124,7 @@ impl Node {
                 voter,
                 api: record.map(|record| record.api.clone()).unwrap_or_default(),
                 compat: record.map(|record| record.compat.clone()).unwrap_or_default(),
+                grpc: record.map(|record| record.grpc.clone()).unwrap_or_default(),
                 peer: member.peer.clone(),
                 last_log: if is_self {
                     metrics.last_log_index

@@ -122,6 +122,10 @@ impl Server {
         let controllers = Controllers::new(FoundingSettings {
             api: announced(&config, config.advertise_api.as_deref(), bound.api),
             compat: announced(&config, config.advertise_compat.as_deref(), bound.compat),
+            grpc: match bound.grpc.first() {
+                Some(first) => announced(&config, config.advertise_grpc.as_deref(), *first),
+                None => String::new(),
+            },
             admin_password_hash: hash.map_err(|error| anyhow::anyhow!("the password could not be hashed: {error}"))?,
         });
         let setup = Setup {

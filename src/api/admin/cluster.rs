@@ -37,6 +37,8 @@ struct MemberBody {
     voter: bool,
     api: String,
     compat: String,
+    /// Address of gRPC, for xDS; empty where it is off, and below level 8.
+    grpc: String,
     peer: String,
     last_log: Option<u64>,
     applied: Option<u64>,
@@ -74,6 +76,7 @@ pub(crate) async fn status(State(app): State<App>, _: Caller) -> Response {
         voter: member.voter,
         api: member.api,
         compat: member.compat,
+        grpc: member.grpc,
         peer: member.peer,
         last_log: member.last_log,
         applied: member.applied,

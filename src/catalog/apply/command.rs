@@ -143,6 +143,7 @@ impl Command {
     pub fn level(&self) -> Level {
         match self {
             Command::Raise { level } | Command::Bootstrap { level, .. } => *level,
+            Command::Announce(record) if !record.grpc.is_empty() => Level::APPROVAL,
             Command::Announce(record) if !record.version.is_empty() => Level::SETTINGS,
             Command::Settings(change) => change.level(),
             Command::PruneReleases(overfull) => {

@@ -1,6 +1,15 @@
 //! Logins and nodes.
 
 use super::*;
+use crate::format::level::LevelRange;
+use crate::format::pack;
+
+/// An announcement of level 2, and of level 8.
+const GOLDEN_BEFORE: &str = "81a8416e6e6f756e636587a76e6f64655f696401a8696e7374616e6365a169a3617069a3613a31a6636f6d706174a363\
+    3a31a772656d6f766564c2a776657273696f6ea5312e302e30a66c6576656c7382a36d696e01a36d617807";
+const GOLDEN_TOLD: &str = "81a8416e6e6f756e636588a76e6f64655f696401a8696e7374616e6365a169a3617069a3613a31a6636f6d706174a363\
+    3a31a772656d6f766564c2a776657273696f6ea5312e302e30a66c6576656c7382a36d696e01a36d617807a467727063\
+    a3673a31";
 
 #[test]
 fn tokens_live_until_they_expire_or_are_revoked() {
@@ -40,4 +49,24 @@ fn a_node_id_is_bound_to_its_data_directory() {
     assert_eq!(bench.codes(Command::Announce(node("i2", "b:1"))), [409000], "another directory");
     assert_eq!(bench.codes(Command::Forget { node_id: 3 }), [200000]);
     assert_eq!(bench.codes(Command::Announce(node("i1", "b:1"))), [409000], "the id is spent");
+}
+
+#[test]
+fn a_record_without_an_address_for_grpc_is_what_it_was() {
+    let bytes = |command: &Command| hex::encode(pack::to_bytes(command));
+    let mut node = NodeRecord::new(1, "i".into(), "a:1".into(), "c:1".into());
+    node.version = "1.0.0".into();
+    node.levels = LevelRange { min: Level(1), max: Level(7) };
+    let before = Command::Announce(node.clone());
+    assert_eq!((before.level(), bytes(&before)), (Level::SETTINGS, GOLDEN_BEFORE.to_owned()));
+    node.grpc = "g:1".into();
+    let told = Command::Announce(node);
+    assert_eq!((told.level(), bytes(&told)), (Level::APPROVAL, GOLDEN_TOLD.to_owned()));
+    for command in [before, told] {
+        let read: Command = pack::from_bytes(&pack::to_bytes(&command)).expect("readable");
+        assert_eq!(read, command);
+        let mut bench = Bench::default();
+        assert_eq!(bench.codes(command), [200000]);
+        assert_eq!(bench.reloaded(), bench.catalog);
+    }
 }

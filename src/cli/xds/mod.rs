@@ -21,7 +21,7 @@ pub(super) enum XdsCommand {
 
 pub(super) async fn run(command: XdsCommand) -> anyhow::Result<()> {
     match command {
-        XdsCommand::Bootstrap(command) => bootstrap::run(command),
+        XdsCommand::Bootstrap(command) => bootstrap::run(command).await,
         XdsCommand::Clients(args) => fleet::clients(args).await,
         XdsCommand::Dump(args) => fleet::dump(args).await,
     }

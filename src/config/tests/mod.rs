@@ -23,6 +23,7 @@ fn all_faults_are_listed_at_once() {
         "--cluster-secret=short",
         "--long-poll-timeout-ms=90000",
         "--advertise-compat=no-port",
+        "--advertise-grpc=http://n1:8091",
     ])
     .expect_err("nothing is right");
     for part in [
@@ -34,6 +35,7 @@ fn all_faults_are_listed_at_once() {
         "--cluster-secret",
         "--long-poll",
         "--advertise-compat",
+        "--advertise-grpc",
     ] {
         assert!(faults.iter().any(|fault| fault.contains(part)), "{part} in {faults:?}");
     }

@@ -72,8 +72,12 @@ impl Trio {
             let metrics = Arc::new(Metrics::new().expect("a consistent table"));
             let store = Store::open(directory.path(), id, LevelRange::OWN, metrics.clone()).expect("a new directory");
             let address = format!("127.0.0.1:{id}");
-            let founding =
-                FoundingSettings { api: address.clone(), compat: address, admin_password_hash: "a hash".into() };
+            let founding = FoundingSettings {
+                api: address.clone(),
+                compat: address.clone(),
+                grpc: address,
+                admin_password_hash: "a hash".into(),
+            };
             controllers.push(Controllers::new(founding));
             let setup = Setup {
                 extension: controllers.last().expect("just made").clone(),

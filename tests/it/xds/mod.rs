@@ -1,6 +1,7 @@
 //! xDS as clients meet it that others wrote: gRPC clients without a proxy, and Envoy by both ways of streaming. Servers
 //! that they call count who came.
 
+mod announced;
 mod declared;
 mod drivers;
 mod failures;

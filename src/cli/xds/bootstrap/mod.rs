@@ -5,9 +5,11 @@ use std::net::{IpAddr, Ipv6Addr};
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
+use anyhow::Context as _;
 use clap::{Args, Subcommand};
 use serde_json::{Map, Value, json};
 
+use super::super::remote::{AsideArgs, CallArgs};
 use super::super::{Usage, say, say_error, secret};
 
 /// Name of the cluster of this product in Envoy's bootstrap.
@@ -23,11 +25,11 @@ const TLS_CONTEXT: &str = "type.googleapis.com/envoy.extensions.transport_socket
 #[derive(Subcommand)]
 pub(in crate::cli) enum BootstrapCommand {
     /// For gRPC clients: a file for GRPC_XDS_BOOTSTRAP
-    Grpc(NodeArgs),
+    Grpc(Asked),
     /// For Envoy: a file for --config-path
     Envoy {
         #[command(flatten)]
-        node: NodeArgs,
+        asked: Asked,
         /// Port of Envoy's admin pages, on 127.0.0.1
         #[arg(long, value_name = "PORT", default_value_t = ADMIN_PORT)]
         admin_port: u16,
@@ -36,8 +38,9 @@ pub(in crate::cli) enum BootstrapCommand {
 
 #[derive(Args)]
 pub(in crate::cli) struct NodeArgs {
-    /// HOST:PORT of the gRPC listener of each node (--grpc-addr), separated by commas
-    #[arg(long, value_name = "HOST:PORT", value_delimiter = ',', required = true)]
+    /// HOST:PORT of the gRPC listener of each node (--grpc-addr), separated by commas [default: what the members of
+    /// the cluster announce by --advertise-grpc; that takes a login]
+    #[arg(long, value_name = "HOST:PORT", value_delimiter = ',')]
     server: Vec<ServerAddress>,
     /// Namespace of the client
     #[arg(short, long)]
@@ -66,6 +69,14 @@ pub(in crate::cli) struct NodeArgs {
     /// File with the key of the client's certificate (PEM)
     #[arg(long, value_name = "FILE", requires = "cert_file")]
     key_file: Option<PathBuf>,
+}
+
+#[derive(Args)]
+pub(in crate::cli) struct Asked {
+    #[command(flatten)]
+    node: NodeArgs,
+    #[command(flatten)]
+    cluster: AsideArgs,
 }
 
 /// An address of a gRPC listener.
@@ -122,11 +133,18 @@ struct Bootstrap {
     notes: Vec<&'static str>,
 }
 
-pub(super) fn run(command: BootstrapCommand) -> anyhow::Result<()> {
-    let (args, admin_port) = match command {
-        BootstrapCommand::Grpc(args) => (args, None),
-        BootstrapCommand::Envoy { node, admin_port } => (node, Some(admin_port)),
+pub(super) async fn run(command: BootstrapCommand) -> anyhow::Result<()> {
+    let (asked, admin_port) = match command {
+        BootstrapCommand::Grpc(asked) => (asked, None),
+        BootstrapCommand::Envoy { asked, admin_port } => (asked, Some(admin_port)),
     };
+    let Asked { node: mut args, cluster } = asked;
+    if args.server.is_empty() {
+        let call = CallArgs::from(cluster);
+        let ask = async { call.remote()?.get("/admin/v1/cluster").await };
+        let view = ask.await.context("without --server the cluster is asked which addresses its members announce")?;
+        args.server = announced(&view["members"], args.ca_file.is_some())?;
+    }
     let token = args.token_file.as_deref().map(read_token).transpose()?;
     let bootstrap = match admin_port {
         None => of_grpc(&args, token.is_some())?,
@@ -135,6 +153,35 @@ pub(super) fn run(command: BootstrapCommand) -> anyhow::Result<()> {
     bootstrap.notes.iter().for_each(|note| say_error(&format!("thuban: {note}")));
     say(&serde_json::to_string_pretty(&bootstrap.content)?);
     Ok(())
+}
+
+/// Addresses of all members, as they announce them. One that leads nowhere from elsewhere is no address.
+fn announced(members: &Value, has_authorities: bool) -> Result<Vec<ServerAddress>, Usage> {
+    let mut servers = Vec::new();
+    for member in members.as_array().into_iter().flatten() {
+        let Some(text) = member["grpc"].as_str().filter(|text| !text.is_empty()) else { continue };
+        let id = &member["id"];
+        let secure = text.strip_prefix("https://");
+        if secure.is_some() && !has_authorities {
+            return Err(Usage(format!("node {id} speaks TLS: --ca-file names the authorities that the client trusts")));
+        }
+        let server: ServerAddress = secure.unwrap_or(text).parse().map_err(Usage)?;
+        if matches!(server.host, Host::Ip(address) if address.is_unspecified()) {
+            let why = format!(
+                "node {id} announces {server}, which nobody can reach: start it with --advertise-grpc, \
+                               or give --server"
+            );
+            return Err(Usage(why));
+        }
+        // One name may lead to all of them.
+        if !servers.contains(&server) {
+            servers.push(server);
+        }
+    }
+    match servers.is_empty() {
+        true => Err(Usage("no member announces an address for gRPC: give --server".to_owned())),
+        false => Ok(servers),
+    }
 }
 
 fn read_token(file: &Path) -> anyhow::Result<String> {

@@ -127,3 +127,25 @@ fn what_cannot_be_meant_is_refused() {
     assert!(Line::try_parse_from(["x", "--server", "n1:8091"]).is_err(), "a namespace is needed");
     assert!(Line::try_parse_from(["x", "--server", "n1:8091", "-n", "a", "--cert-file", "c"]).is_err());
 }
+
+#[test]
+fn members_announce_where_grpc_is_found() {
+    let of = |rows: Value, has_authorities: bool| match announced(&rows, has_authorities) {
+        Ok(servers) => Ok(servers.iter().map(ServerAddress::to_string).collect::<Vec<_>>()),
+        Err(Usage(why)) => Err(why),
+    };
+    let rows = json!([{ "id": 1, "grpc": "n1:8091" }, { "id": 2, "grpc": "" }, { "id": 3, "grpc": "[::1]:8093" }]);
+    assert_eq!(of(rows, false), Ok(vec!["n1:8091".to_owned(), "[::1]:8093".to_owned()]), "one of them has it off");
+    let secure = json!([{ "id": 1, "grpc": "https://n1:8091" }]);
+    assert_eq!(of(secure.clone(), true), Ok(vec!["n1:8091".to_owned()]));
+    for (rows, word) in [
+        (secure, "--ca-file"),
+        (json!([{ "id": 7, "grpc": "0.0.0.0:8091" }]), "node 7 announces 0.0.0.0:8091"),
+        (json!([{ "id": 1, "grpc": "[::]:8091" }]), "--advertise-grpc"),
+        (json!([{ "id": 1 }]), "give --server"),
+        (Value::Null, "give --server"),
+    ] {
+        let refused = of(rows.clone(), false).expect_err("it is no use");
+        assert!(refused.contains(word), "{rows}: {refused}");
+    }
+}
