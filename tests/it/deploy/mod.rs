@@ -62,3 +62,21 @@ fn containers_wait_for_a_graceful_stop() {
     let grace = Duration::from_secs(grace.parse().expect("seconds"));
     assert!(grace > stop_limit() && grace < stop_limit() * 2, "{grace:?} for a stop that takes {:?}", stop_limit());
 }
+
+/// Ports of the image, but that between nodes, are open in every way to run it.
+#[test]
+fn ports_of_clients_are_open_everywhere() {
+    let image = text("Dockerfile");
+    let exposed = image.lines().find_map(|line| line.strip_prefix("EXPOSE ")).expect("ports");
+    let ports: Vec<&str> = exposed.split(' ').filter(|port| *port != "8190").collect();
+    assert_eq!(ports, ["8090", "8890", "8091", "15010"]);
+    let (compose, balancer) = (text("docker-compose.yml"), text("cluster/haproxy.cfg"));
+    let (set, policy) = (text("deploy/kubernetes/statefulset.yaml"), text("deploy/kubernetes/networkpolicy.yaml"));
+    for port in ports {
+        assert!(compose.contains(&format!("_PORT:-{port}}}:{port}\"")), "docker-compose.yml: {port}");
+        assert!(balancer.contains(&format!("    bind :{port} ssl ")), "haproxy.cfg: {port}");
+        let named = set.lines().find_map(|line| line.trim().strip_suffix(&format!(", containerPort: {port} }}")));
+        let name = named.and_then(|line| line.strip_prefix("- { name: ")).unwrap_or_else(|| panic!("no port {port}"));
+        assert!(policy.contains(&format!("- {{ port: {name} }}")), "networkpolicy.yaml: {name}");
+    }
+}
