@@ -30,6 +30,8 @@ pub enum Dialect {
 
 impl Dialect {
     /// Label on metrics and in answers.
+    pub const ALL: [Dialect; 2] = [Dialect::Grpc, Dialect::Envoy];
+
     pub fn label(self) -> &'static str {
         match self {
             Dialect::Grpc => "grpc",

@@ -1,6 +1,7 @@
 mod client;
 mod delta;
 mod model;
+mod returning;
 mod session;
 mod sotw;
 

@@ -12,24 +12,24 @@ use crate::model::limits;
 use crate::model::mesh::Dialect;
 use crate::proto::envoy::service::discovery::v3::{DiscoveryRequest, DiscoveryResponse};
 
-const ACK: Option<&str> = None;
+pub(super) const ACK: Option<&str> = None;
 
 /// A stream with a client by script.
-struct Script {
+pub(super) struct Script {
     machine: Sotw,
-    world: World,
+    pub(super) world: World,
     now: Instant,
     /// Responses that came, the last of each type.
-    last: [DiscoveryResponse; 4],
+    pub(super) last: [DiscoveryResponse; 4],
 }
 
 impl Script {
-    fn of(dialect: Dialect, world: World) -> Script {
+    pub(super) fn of(dialect: Dialect, world: World) -> Script {
         let machine = Sotw::new(dialect, "thuban test".into());
         Script { machine, world, now: Instant::now(), last: std::array::from_fn(|_| DiscoveryResponse::default()) }
     }
 
-    fn envoy() -> Script {
+    pub(super) fn envoy() -> Script {
         Script::of(Dialect::Envoy, two_services())
     }
 
@@ -52,17 +52,17 @@ impl Script {
     }
 
     /// The first request of a type.
-    fn begin(&mut self, kind: ResourceType, names: &str) -> Vec<String> {
+    pub(super) fn begin(&mut self, kind: ResourceType, names: &str) -> Vec<String> {
         self.request(kind, names, "", ACK)
     }
 
     /// An answer to the last response of a type.
-    fn answer(&mut self, kind: ResourceType, names: &str, refused: Option<&str>) -> Vec<String> {
+    pub(super) fn answer(&mut self, kind: ResourceType, names: &str, refused: Option<&str>) -> Vec<String> {
         let nonce = self.last[kind.index()].nonce.clone();
         self.request(kind, names, &nonce, refused)
     }
 
-    fn responses(&mut self) -> Vec<String> {
+    pub(super) fn responses(&mut self) -> Vec<String> {
         std::iter::from_fn(|| {
             let response = self.machine.next(&self.world, moment(self.now))?;
             let resources: Vec<_> = response.resources.iter().collect();
@@ -75,7 +75,7 @@ impl Script {
         .collect()
     }
 
-    fn change(&mut self, change: impl FnOnce(&mut World)) -> Vec<String> {
+    pub(super) fn change(&mut self, change: impl FnOnce(&mut World)) -> Vec<String> {
         change(&mut self.world);
         self.responses()
     }
@@ -85,7 +85,7 @@ impl Script {
     }
 }
 
-const NOTHING: [&str; 0] = [];
+pub(super) const NOTHING: [&str; 0] = [];
 
 #[test]
 fn all_there_is_comes_first_and_each_nonce_is_new() {

@@ -8,6 +8,7 @@ mod failures;
 mod hostile;
 mod limits;
 mod partitions;
+mod returning;
 mod rules;
 mod secure;
 mod world;

@@ -1,0 +1,51 @@
+//! Clients of SotW that come back: what was deleted meanwhile is told, by whichever node they come to.
+
+use super::sotw::{ACK, NOTHING, Script};
+use super::*;
+use crate::model::mesh::Dialect;
+
+/// The client comes back to another node, with the version that it accepted last.
+fn back(before: &Script, dialect: Dialect, change: impl FnOnce(&mut World)) -> Script {
+    let mut world = before.world.clone();
+    change(&mut world);
+    let mut script = Script::of(dialect, world);
+    script.last.clone_from(&before.last);
+    script
+}
+
+#[test]
+fn a_deletion_while_it_was_away_reaches_a_client() {
+    for dialect in Dialect::ALL {
+        for kind in ResourceType::ALL {
+            let mut before = Script::of(dialect, two_services());
+            before.begin(kind, "s/a s/b");
+            before.answer(kind, "s/a s/b", ACK);
+            let label = kind.label();
+            let mut after = back(&before, dialect, |world| world.remove(kind, "s/b"));
+            // Of listeners and clusters all there is, without it: gone. Of the others an answer that says so.
+            assert_eq!(after.begin(kind, "s/a s/b"), [format!("{label} s/a=1 ?s/b")], "{dialect:?}");
+            assert_eq!(after.answer(kind, "s/a s/b", ACK), NOTHING, "and once");
+            let mut after = back(&before, dialect, |world| {
+                world.remove(kind, "s/a");
+                world.remove(kind, "s/b");
+            });
+            assert_eq!(after.begin(kind, "s/a s/b"), [format!("{label} ?s/a ?s/b")], "{dialect:?}: nothing is left");
+        }
+    }
+}
+
+#[test]
+fn a_deletion_while_it_was_away_is_missing_among_all() {
+    for kind in [CDS, LDS] {
+        let mut before = Script::envoy();
+        before.begin(kind, "");
+        before.answer(kind, "", ACK);
+        let mut after = back(&before, Dialect::Envoy, |world| world.remove(kind, "s/b"));
+        assert_eq!(after.begin(kind, ""), [format!("{} s/a=1", kind.label())]);
+        let mut after = back(&before, Dialect::Envoy, |world| {
+            world.remove(kind, "s/a");
+            world.remove(kind, "s/b");
+        });
+        assert_eq!(after.begin(kind, ""), [kind.label()], "all there is, and that is nothing");
+    }
+}
