@@ -1,5 +1,6 @@
 //! Rules that would apply to a request, for doors that ask.
 
+use super::rules::instances_of;
 use super::{Caller, FAR, Operations};
 use crate::catalog::Catalog;
 use crate::catalog::page::Page;
@@ -7,7 +8,9 @@ use crate::catalog::rules::RuleFilter;
 use crate::model::code::Refusal;
 use crate::model::explain::{Candidate, Explanation, Rollout, Sketch, explain as judge};
 use crate::model::grant::ReadScope;
-use crate::model::rule::Family;
+use crate::model::mesh::beside;
+use crate::model::mesh::warning::Warning;
+use crate::model::rule::{Family, Rule};
 use crate::model::text::NameFilter;
 
 impl Operations {
@@ -27,17 +30,43 @@ impl Operations {
             let judged = candidates(catalog, family, &sketch, sketch.draft, &read_scope);
             let saved = sketch.diff.then(|| candidates(catalog, family, &sketch, true, &read_scope));
             let rollouts = rollouts(catalog, family, &sketch, &read_scope);
-            (sketch, judged, saved, rollouts)
+            let crowded = crowded(catalog, &judged);
+            (sketch, judged, saved, rollouts, crowded)
         };
         // Many rules have many expressions to compile.
-        self.scan(FAR, find, move |(sketch, judged, saved, rollouts)| {
-            let explanation = judge(family, &sketch, &judged).with_grays(&sketch, &rollouts);
+        self.scan(FAR, find, move |(sketch, judged, saved, rollouts, crowded)| {
+            let mut explanation = judge(family, &sketch, &judged).with_grays(&sketch, &rollouts);
+            tell_of_surroundings(&mut explanation, &judged, &crowded);
             answer(&match &saved {
                 Some(saved) => explanation.beside(&judge(family, &sketch, saved)),
                 None => explanation,
             })
         })
         .await
+    }
+}
+
+/// Warnings that the instances of services give rise to, beside the id of each rule.
+fn crowded(catalog: &Catalog, judged: &[Candidate]) -> Vec<(String, Vec<Warning>)> {
+    let of = |candidate: &Candidate| beside::crowded(&candidate.rule, &|service| instances_of(catalog, service));
+    let all = judged.iter().map(|candidate| (candidate.rule.id.clone(), of(candidate)));
+    all.filter(|(_, warnings)| !warnings.is_empty()).collect()
+}
+
+/// Tells of each rule what is not carried of it for what there is beside it.
+fn tell_of_surroundings(explanation: &mut Explanation<'_>, judged: &[Candidate], crowded: &[(String, Vec<Warning>)]) {
+    let rules: Vec<&Rule> = explanation
+        .candidates
+        .iter()
+        .filter_map(|one| judged.iter().map(|candidate| &*candidate.rule).find(|rule| rule.id == one.rule_id))
+        .collect();
+    let displaced = beside::displaced(rules);
+    for candidate in &mut explanation.candidates {
+        let of_instances = crowded.iter().filter(|(id, _)| id == candidate.rule_id).flat_map(|(_, warnings)| warnings);
+        of_instances.for_each(|warning| candidate.carried_out_by.add(warning));
+        if let Some((first, _)) = displaced.iter().find(|(_, behind)| behind.id == candidate.rule_id) {
+            candidate.carried_out_by.add(&beside::second_probe(first));
+        }
     }
 }
 

@@ -4,12 +4,19 @@ use std::sync::Arc;
 
 use super::write::checked;
 use super::{Caller, Items, Operations};
-use crate::catalog::{Command, Entity, Op, Outcome};
+use crate::catalog::{Catalog, Command, Entity, Op, Outcome};
 use crate::model::code::Refusal;
+use crate::model::instance::Instance;
+use crate::model::mesh::beside;
+use crate::model::mesh::warning::Warning;
 use crate::model::mesh::warnings::warnings;
 use crate::model::release::ReleaseOp;
 use crate::model::rule::release::RuleReleaseDraft;
-use crate::model::rule::{Family, Rule, RuleDraft};
+use crate::model::rule::traffic::ServiceKey;
+use crate::model::rule::{Body, Family, Rule, RuleDraft};
+
+/// Weight of an instance beside the bytes of rules, where both are looked at.
+const INSTANCE_BYTES: usize = 64;
 
 impl Operations {
     pub async fn rules(&self, caller: &Caller, op: Op, items: Items<RuleDraft>) -> Result<Vec<Outcome>, Refusal> {
@@ -48,8 +55,12 @@ impl Operations {
     /// advice: what was done is done, and nothing is told where no turn comes in time.
     pub async fn advice(&self, outcomes: &[Outcome]) -> Vec<Vec<String>> {
         let rules: Vec<Option<Arc<Rule>>> = outcomes.iter().map(written).collect();
-        let bytes: usize = rules.iter().flatten().map(|rule| bytes_of(rule)).sum();
-        let work = move || rules.iter().map(|rule| rule.as_deref().map(told).unwrap_or_default()).collect();
+        let view = self.node.state().view();
+        let bytes: usize = rules.iter().flatten().map(|rule| bytes_of(rule) + instances_beside(&view, rule)).sum();
+        let work = move || {
+            let advice = |rule: &Option<Arc<Rule>>| rule.as_deref().map(|rule| told(&view, rule)).unwrap_or_default();
+            rules.iter().map(advice).collect()
+        };
         self.read_through(bytes, work).await.unwrap_or_default()
     }
 }
@@ -67,6 +78,115 @@ fn bytes_of(rule: &Rule) -> usize {
     serde_json::to_vec(&rule.body.fields()).map_or(0, |bytes| bytes.len())
 }
 
-fn told(rule: &Rule) -> Vec<String> {
-    warnings(rule).iter().map(ToString::to_string).collect()
+/// Weight of the instances that are looked at beside a rule.
+fn instances_beside(catalog: &Catalog, rule: &Rule) -> usize {
+    let services = beside::services(rule).into_iter();
+    let count = services.map(|(namespace, service)| catalog.instances.of_service(&namespace, &service).total);
+    count.sum::<usize>() * INSTANCE_BYTES
+}
+
+fn told(catalog: &Catalog, rule: &Rule) -> Vec<String> {
+    let crowded = beside::crowded(rule, &|service| instances_of(catalog, service));
+    let mut all: Vec<Warning> = warnings(rule).into_iter().chain(crowded).chain(of_probes(catalog, rule)).collect();
+    all.sort_by_key(|warning| warning.number);
+    all.iter().map(ToString::to_string).collect()
+}
+
+/// Instances of a service.
+pub(super) fn instances_of(catalog: &Catalog, service: &ServiceKey) -> Vec<Arc<Instance>> {
+    catalog.instances.all_of(&service.namespace, &service.service).cloned().collect()
+}
+
+/// Warnings on the probes of a rule, and on those of others, among the rules that most clients of its services see.
+fn of_probes(catalog: &Catalog, rule: &Rule) -> Vec<Warning> {
+    if !matches!(rule.body, Body::FaultDetect(_)) {
+        return Vec::new();
+    }
+    let active = catalog.rules.of(Family::FaultDetect).active();
+    let mut found = Vec::new();
+    for end in rule.ends() {
+        let others = active.of_service(&end.namespace, &end.service, |_| None);
+        let others = others.iter().map(|release| &*release.rule).filter(|other| other.id != rule.id);
+        let mut all: Vec<&Rule> = others.chain([rule]).collect();
+        all.sort_by_key(|one| (one.priority, &one.id));
+        for (first, behind) in beside::displaced(all) {
+            let is_about = (first.id == rule.id, behind.id == rule.id);
+            found.extend(match is_about {
+                (true, _) => Some(beside::only_probe(behind)),
+                (_, true) => Some(beside::second_probe(first)),
+                (false, false) => None,
+            });
+        }
+    }
+    found.dedup();
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use serde::de::DeserializeSeed;
+    use serde_json::{Value, json};
+
+    use super::*;
+    use crate::catalog::testing::Bench;
+    use crate::format::level::Level;
+    use crate::model::rule::RuleHead;
+
+    fn saved(bench: &mut Bench, family: Family, name: &str, body: Value) -> Arc<Rule> {
+        let body = DeserializeSeed::deserialize(family, body).expect("a body");
+        let head = RuleHead {
+            name: Some(name.into()),
+            namespace: Some("shop".into()),
+            enable: Some(true),
+            ..RuleHead::default()
+        };
+        assert_eq!(bench.codes(Command::Rules(Op::Create, vec![RuleDraft { head, body }])), [200000]);
+        bench.catalog.rules.of(family).named("shop", name).expect("saved").clone()
+    }
+
+    fn numbers(bench: &Bench, rule: &Rule, number: &str) -> Vec<String> {
+        told(&bench.catalog, rule).into_iter().filter(|text| text.starts_with(number)).collect()
+    }
+
+    #[test]
+    fn the_probe_that_is_not_carried_is_told_whichever_rule_is_saved_last() {
+        let mut bench = Bench::founded(Level::NEWEST);
+        let probe =
+            || json!({"target_service": {"service": "pay", "namespace": "shop"}, "rules": [{"protocol": "TCP"}]});
+        let names = ["one", "two"];
+        let rules = names.map(|name| saved(&mut bench, Family::FaultDetect, name, probe()));
+        for rule in &rules {
+            assert_eq!(numbers(&bench, rule, "W15"), [""; 0], "no other one is in force");
+        }
+        for name in names {
+            let release = json!([{"rule_name": name, "release_name": "first"}]);
+            let drafts: Vec<RuleReleaseDraft> = serde_json::from_value(release).expect("a release");
+            assert_eq!(bench.codes(Command::PublishRules(Family::FaultDetect, drafts)), [200000]);
+        }
+        let [first, behind] = if rules[0].id < rules[1].id { [0, 1] } else { [1, 0] }.map(|index| &rules[index]);
+        let text = |words: String| vec![format!("W15: {words}: Envoy takes one a service")];
+        let told_first = text(format!("the probe of the rule {} is not carried beside this one", behind.name));
+        assert_eq!(numbers(&bench, first, "W15"), told_first);
+        let told_behind = text(format!("not carried beside the probe of the rule {}", first.name));
+        assert_eq!(numbers(&bench, behind, "W15"), told_behind);
+    }
+
+    #[test]
+    fn values_of_registered_instances_are_counted() {
+        let mut bench = Bench::founded(Level::NEWEST);
+        let named = json!({"value": "lane", "value_type": "PARAMETER"});
+        let rule = json!({"arguments": {"arguments": [{"type": "HEADER", "key": "lane", "value": named}]},
+            "destinations": [{"service": "pay", "namespace": "shop", "labels": {"lane": named}}]});
+        let rule = saved(&mut bench, Family::Routing, "lanes", json!({"routing_config": {"rules": [rule]}}));
+        assert_eq!(numbers(&bench, &rule, "W9"), [""; 0]);
+        let instance = |number: usize| {
+            json!({"namespace": "shop", "service": "pay", "host": "10.0.0.1", "port": 1000 + number,
+                "metadata": {"lane": format!("l{number}")}})
+        };
+        let instances = serde_json::from_value((0..65).map(instance).collect()).expect("drafts");
+        bench.codes(Command::Instances(Op::Create, instances));
+        let text = "W9: rules[0]: label takes over a parameter with 65 values: the first 64 are carried";
+        assert_eq!(numbers(&bench, &rule, "W9"), [text]);
+        assert_eq!(instances_beside(&bench.catalog, &rule), 65 * INSTANCE_BYTES);
+    }
 }

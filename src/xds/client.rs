@@ -11,6 +11,7 @@ use crate::model::grant::ReadScope;
 use crate::model::limits;
 use crate::model::mesh::Dialect;
 use crate::model::mesh::plan::Abilities;
+use crate::model::mesh::probes::is_header_name;
 use crate::model::rule::traffic::ServiceKey;
 use crate::origin::Origin;
 use crate::proto::envoy::config::core::v3::{Node, node::UserAgentVersionType};
@@ -22,6 +23,7 @@ const NAMESPACE: &str = "namespace";
 const NAMESPACES: &str = "namespaces";
 const ROLE: &str = "role";
 const RE2: &str = "re2";
+const CALLER_SERVICE_HEADER: &str = "caller_service_header";
 /// Keys of metadata that decide what a client is sent: they have a place before all others.
 const KNOWN_KEYS: [&str; 9] = [
     SERVICE,
@@ -32,7 +34,7 @@ const KNOWN_KEYS: [&str; 9] = [
     "outbound_port",
     "inbound_port",
     "application_port",
-    "caller_service_header",
+    CALLER_SERVICE_HEADER,
 ];
 
 /// Place of a caller.
@@ -91,6 +93,7 @@ impl Client {
         Abilities {
             dialect: self.dialect,
             is_gateway: self.is_gateway(),
+            has_caller_header: self.caller_header().is_some(),
             takes_large_expressions: self.has_label(RE2, "large"),
         }
     }
@@ -98,6 +101,12 @@ impl Client {
     /// True for a front proxy, which has no caller of its own.
     pub fn is_gateway(&self) -> bool {
         self.has_label(ROLE, "gateway")
+    }
+
+    /// The header in which requests to this gateway name the service that calls, as `NAMESPACE/SERVICE`; in lower case.
+    pub fn caller_header(&self) -> Option<String> {
+        let named = self.labels.get(CALLER_SERVICE_HEADER).filter(|name| self.is_gateway() && is_header_name(name));
+        named.map(|name| name.to_ascii_lowercase())
     }
 
     fn has_label(&self, key: &str, value: &str) -> bool {

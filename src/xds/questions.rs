@@ -33,6 +33,8 @@ pub(crate) enum Question {
     Namespace,
     /// It is a gateway; it takes expressions of any size.
     IsGateway,
+    /// Header in which its requests name their caller.
+    CallerHeader,
     TakesLargeExpressions,
     Address,
     CallingService,
@@ -155,6 +157,7 @@ impl<'a> Witness<'a> {
             Question::Meets(caller) => ClientAnswer::Is(caller.condition().holds(client)),
             Question::Namespace => text(self.own_namespace()),
             Question::IsGateway => ClientAnswer::Is(client.is_gateway()),
+            Question::CallerHeader => text(client.caller_header().as_deref()),
             Question::TakesLargeExpressions => ClientAnswer::Is(client.abilities().takes_large_expressions),
             Question::Address => ClientAnswer::Text(self.address().map(Arc::from)),
             Question::CallingService => text(client.caller.as_ref().map(|caller| caller.service.as_str())),
@@ -233,11 +236,17 @@ impl<'a> Questions<'a> {
     }
 
     pub(crate) fn abilities(&mut self, dialect: Dialect) -> Abilities {
+        let is_gateway = self.ask(Question::IsGateway).is();
         Abilities {
             dialect,
-            is_gateway: self.ask(Question::IsGateway).is(),
+            is_gateway,
+            has_caller_header: is_gateway && self.caller_header().is_some(),
             takes_large_expressions: dialect == Dialect::Envoy && self.ask(Question::TakesLargeExpressions).is(),
         }
+    }
+
+    pub(crate) fn caller_header(&mut self) -> Option<Arc<str>> {
+        self.ask(Question::CallerHeader).text()
     }
 
     pub(crate) fn own_namespace(&mut self) -> Option<Arc<str>> {

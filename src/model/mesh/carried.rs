@@ -30,6 +30,19 @@ pub struct CarriedOutBy {
 }
 
 impl CarriedOutBy {
+    /// Adds a warning on the rule as a whole.
+    pub fn add(&mut self, warning: &Warning) {
+        for (dialect, extent) in [(Dialect::Grpc, &mut self.grpc), (Dialect::Envoy, &mut self.envoy)] {
+            match extent {
+                _ if !warning.is_about(dialect) => {}
+                _ if warning.is_left_out => *extent = Extent::No,
+                Extent::Yes => *extent = Extent::Partly,
+                Extent::Partly | Extent::No => {}
+            }
+        }
+        self.warnings.push(warning.to_string());
+    }
+
     /// A rule that is switched off counts as one that is on.
     pub fn of(rule: &Rule) -> Self {
         let warnings = warnings(rule);

@@ -3,6 +3,7 @@
 //! A rule is planned here for one dialect, without a catalog and without protocol buffers. A part that clients cannot
 //! carry out is left out whole and comes as a [`Warning`](warning::Warning). [`crate::xds`] decides which client it is.
 
+pub mod beside;
 pub mod breakers;
 pub mod caller;
 pub mod carried;
@@ -29,9 +30,9 @@ pub enum Dialect {
 }
 
 impl Dialect {
-    /// Label on metrics and in answers.
     pub const ALL: [Dialect; 2] = [Dialect::Grpc, Dialect::Envoy];
 
+    /// Label on metrics and in answers.
     pub fn label(self) -> &'static str {
         match self {
             Dialect::Grpc => "grpc",

@@ -2,8 +2,9 @@
 
 use super::Dialect;
 use super::warning::Warning;
+use crate::model::instance::Instance;
 use crate::model::rule::End;
-use crate::model::rule::matching::MatchString;
+use crate::model::rule::matching::{MatchString, ValueType};
 use crate::model::rule::routing::DestinationGroup;
 use crate::model::rule::traffic::ServiceKey;
 
@@ -13,9 +14,14 @@ pub struct Abilities {
     pub dialect: Dialect,
     /// A front proxy: it has no caller of its own.
     pub is_gateway: bool,
+    /// A gateway that named the header in which its requests name their caller.
+    pub has_caller_header: bool,
     /// It takes expressions of any size (`re2: large` in its metadata).
     pub takes_large_expressions: bool,
 }
+
+/// Stands for the header in which requests to a gateway name their caller, until its name is put in.
+pub const CALLER_HEADER: &str = ":caller";
 
 /// Routes of the rules of one service, in the order in which they are tried.
 #[derive(Debug, Default, PartialEq)]
@@ -112,6 +118,18 @@ pub struct PlannedGroup<'a> {
     pub weight: u32,
     /// Labels that take over a value of the request.
     pub parameters: Vec<Parameter<'a>>,
+}
+
+/// Values of one sub-rule that labels take over and that are carried.
+pub const PARAMETER_VALUES_MAX: usize = 64;
+
+impl PlannedGroup<'_> {
+    /// True if an instance has all labels that are wanted whatever the request is.
+    pub fn is_possible(&self, instance: &Instance) -> bool {
+        let labels = self.group.labels.iter().filter(|(_, condition)| condition.value_type == ValueType::Text);
+        let mut wanted = labels.filter(|(_, condition)| !condition.is_open());
+        wanted.all(|(label, condition)| instance.metadata.get(label).is_some_and(|value| condition.matches(value)))
+    }
 }
 
 /// A label of the instances that has to be equal to a part of the request.

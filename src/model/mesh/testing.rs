@@ -5,8 +5,14 @@ use serde_json::Value;
 
 use crate::format::level::Level;
 use crate::model::config_file::Stamp;
+use crate::model::instance::{Instance, InstanceDraft};
 use crate::model::rule::{Family, Rule, RuleDraft};
 use crate::model::time::Timestamp;
+
+/// An instance as callers register it.
+pub(super) fn instance(json: &Value) -> Instance {
+    serde_json::from_value::<InstanceDraft>(json.clone()).expect("an instance").registered()
+}
 
 /// A rule as callers send it; its name is its id.
 pub(super) fn rule(family: Family, json: &Value) -> Rule {

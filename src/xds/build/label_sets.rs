@@ -22,8 +22,8 @@ use crate::xds::world::Scene;
 
 /// Kinds of clients whose routes name sets: what others are sent is a part of that.
 const ABILITIES: [Abilities; 2] = [
-    Abilities { dialect: Dialect::Grpc, is_gateway: false, takes_large_expressions: false },
-    Abilities { dialect: Dialect::Envoy, is_gateway: false, takes_large_expressions: true },
+    Abilities { dialect: Dialect::Grpc, is_gateway: false, has_caller_header: false, takes_large_expressions: false },
+    Abilities { dialect: Dialect::Envoy, is_gateway: false, has_caller_header: false, takes_large_expressions: true },
 ];
 
 /// Instances by choices: the first is meant, the others stand by.
@@ -72,13 +72,6 @@ impl Choice {
             conditions.all(|(label, matcher)| instance.metadata.get(*label).is_some_and(|value| matcher.matches(value)))
         };
         instances.into_iter().filter(meets).collect()
-    }
-
-    /// True if an instance has all labels that are wanted whatever the request is.
-    pub(super) fn is_possible(group: &PlannedGroup<'_>, instance: &Instance) -> bool {
-        let labels = group.group.labels.iter().filter(|(_, condition)| condition.value_type == ValueType::Text);
-        let mut wanted = labels.filter(|(_, condition)| !condition.is_open());
-        wanted.all(|(label, condition)| instance.metadata.get(label).is_some_and(|value| condition.matches(value)))
     }
 }
 

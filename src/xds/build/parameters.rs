@@ -4,17 +4,14 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use super::label_sets::Choice;
 use crate::model::instance::Instance;
 use crate::model::mesh::conditions::{AskedCondition, Condition, carried};
-use crate::model::mesh::plan::{Abilities, PlannedGroup, PlannedRoute, RequestPart, TextMatch};
+use crate::model::mesh::plan::{Abilities, PARAMETER_VALUES_MAX, PlannedGroup, PlannedRoute, RequestPart, TextMatch};
 use crate::model::rule::matching::{MatchString, MatchType, ValueType};
 use crate::model::rule::traffic::ArgumentType;
 use crate::xds::names::ServiceName;
 use crate::xds::questions::Questions;
 
-/// Values of one sub-rule that are carried.
-const VALUES_MAX: usize = 64;
 /// Combinations of values that are looked at.
 const COMBINATIONS_MAX: usize = 4_096;
 
@@ -146,7 +143,7 @@ pub(crate) fn assignments<'a, 'i>(
         .iter()
         .map(|group| {
             let mut possible = instances(&ServiceName::from(&group.service));
-            possible.retain(|instance| Choice::is_possible(group, instance));
+            possible.retain(|instance| group.is_possible(instance));
             (group, possible)
         })
         .collect();
@@ -166,7 +163,7 @@ pub(crate) fn assignments<'a, 'i>(
     };
     found.retain(is_taken);
     found.sort_by_key(|values| values.values.iter().filter(|(_, value)| value.is_none()).count());
-    found.truncate(VALUES_MAX);
+    found.truncate(PARAMETER_VALUES_MAX);
     found.push(Assignment { values: parts.into_iter().map(|part| (part, None)).collect() });
     found
 }

@@ -13,7 +13,7 @@ use super::planned::{Weighted, to_cluster, to_clusters, to_nowhere};
 use super::policies::is_of_instances;
 use super::{Draft, Site, UnitKey, push_field};
 use crate::model::mesh::Dialect;
-use crate::model::mesh::plan::PlannedRoute;
+use crate::model::mesh::plan::{CALLER_HEADER, PlannedRoute};
 use crate::model::mesh::resource::ResourceType;
 use crate::model::mesh::routing::{plan, settle_shares};
 use crate::model::rule::Family;
@@ -58,6 +58,12 @@ fn add_planned(
     let rules = rules_of(releases);
     let abilities = site.questions.abilities(dialect);
     let mut planned = plan(&rules, &service.key(), abilities).routes;
+    if abilities.has_caller_header
+        && let Some(header) = site.questions.caller_header()
+    {
+        let parts = planned.iter_mut().flat_map(|route| &mut route.headers);
+        parts.filter(|part| part.name == CALLER_HEADER).for_each(|part| header.as_ref().clone_into(&mut part.name));
+    }
     planned.retain(|route| route.caller.iter().all(|condition| site.questions.meets(condition)));
     settle_shares(&mut planned, dialect);
     for route in &planned {

@@ -3,8 +3,9 @@
 use super::test::{Test, digits};
 use super::{Condition, Found, Obstacle, PATH_HEADER, Ways, Writer};
 use crate::model::mesh::Dialect;
-use crate::model::mesh::plan::{PartMatch, TextMatch};
+use crate::model::mesh::plan::{CALLER_HEADER, PartMatch, TextMatch};
 use crate::model::mesh::re2;
+use crate::model::rule::matching::ALL;
 
 /// Place of a text within a header.
 pub(super) struct Frame {
@@ -50,6 +51,15 @@ impl Frame {
     pub(super) fn query(name: &str) -> Self {
         let before = format!(r"[^?]*\?(?:.*&)?{}=", re2::escaped(name));
         Frame { before_empty: format!("{before}?"), ..Frame::new(PATH_HEADER, before, "(?:&.*)?", &['&']) }
+    }
+
+    /// `SERVICE` of `NAMESPACE/SERVICE`, in the header in which requests to a gateway name their caller.
+    pub(super) fn caller(namespace: &str) -> Self {
+        let before = match namespace {
+            "" | ALL => "[^/]*/".to_owned(),
+            namespace => format!("{}/", re2::escaped(&namespace.replace('/', "%2F"))),
+        };
+        Frame { is_optional: true, ..Frame::new(CALLER_HEADER, before, "", &[]) }
     }
 
     fn can_hold(&self, word: &str) -> bool {

@@ -8,7 +8,7 @@
 //! | PATH | path; a second one on the header `:path` | the same, with a query behind it |
 //! | QUERY | never holds | query parameter; what must not be there by `:path` |
 //! | COOKIE | never holds | expression on the header `cookie` |
-//! | CALLER_… | the server decides | the same; a gateway has no caller |
+//! | CALLER_… | the server decides | the same; a gateway has no caller, but perhaps a header with its service |
 //! | CUSTOM | never holds | never holds |
 //!
 //! Values that are not carried meet nothing, as in [`crate::model::explain`]. An expression on METHOD is about verbs if
@@ -21,6 +21,7 @@ use super::Dialect;
 use super::plan::{Abilities, CallerCondition, PartMatch, TextMatch};
 use super::re2;
 use super::warning::{ENVOY, EVERY_CLIENT, GRPC, Warning};
+use crate::model::rule::End;
 use crate::model::rule::matching::MatchString;
 use crate::model::rule::traffic::{Argument, ArgumentType};
 use framed::Frame;
@@ -111,18 +112,25 @@ pub fn carried<'a>(
         return Ok(never);
     }
     if let Some(caller) = on_caller(asked) {
-        let warning = || no_caller(place, true);
-        return if to.is_gateway { Err(warning()) } else { Ok(Ways::of(vec![vec![Condition::Caller(caller)]])) };
+        return match caller {
+            caller if !to.is_gateway => Ok(Ways::of(vec![vec![Condition::Caller(caller)]])),
+            CallerCondition::Service { namespace, condition } if to.has_caller_header => {
+                let limit = limit_of(to);
+                let found = Test::of(condition).map_err(Obstacle::Syntax).and_then(|test| {
+                    let writer = Writer { dialect: to.dialect, limit, is_path_taken };
+                    writer.framed(&Frame::caller(namespace), &test)
+                });
+                found.map_err(|obstacle| refused(obstacle, place, limit))
+            }
+            CallerCondition::Service { .. } | CallerCondition::Is { .. } => Err(no_caller(place, true)),
+            CallerCondition::Ip(_) | CallerCondition::Metadata { .. } => Err(no_part_of_caller(place)),
+        };
     }
     if to.dialect == Dialect::Grpc && asked.kind == ArgumentType::Header && is_hidden_from_grpc(asked.key) {
         let text = format!("{place}: gRPC clients do not compare the header {}: not carried there", asked.key);
         return Err(Warning::left_out(4, GRPC, text));
     }
-    let limit = if to.dialect == Dialect::Grpc || to.takes_large_expressions {
-        re2::LARGE_PROGRAM_STEPS_MAX
-    } else {
-        re2::PROGRAM_STEPS_MAX
-    };
+    let limit = limit_of(to);
     let found = Test::of(asked.value).map_err(Obstacle::Syntax).and_then(|test| {
         let writer = Writer { dialect: to.dialect, limit, is_path_taken };
         writer.ways(asked, test)
@@ -135,10 +143,38 @@ pub fn carried<'a>(
 
 const UNDECODED: &str = "Envoy compares query parameters as they are sent, undecoded";
 
-/// The warning on a condition on the caller; a gateway leaves the sub-rule out.
+/// Steps that the program of an expression may have.
+fn limit_of(to: Abilities) -> usize {
+    if to.dialect == Dialect::Grpc || to.takes_large_expressions {
+        re2::LARGE_PROGRAM_STEPS_MAX
+    } else {
+        re2::PROGRAM_STEPS_MAX
+    }
+}
+
+/// The header of a gateway that names an end as the caller.
+pub fn named_caller<'a>(end: &End, place: &str, to: Abilities) -> Result<Condition<'a>, Warning> {
+    let condition = MatchString { value: end.service.clone(), ..MatchString::default() };
+    let asked = AskedCondition { kind: ArgumentType::CallerService, key: &end.namespace, value: Some(&condition) };
+    let way = carried(asked, place, false, to)?.any_of.into_iter().flatten().next();
+    let header = way.and_then(|condition| match condition {
+        Condition::Header(header) => Some(Condition::Header(header)),
+        Condition::Path(_) | Condition::Query(_) | Condition::Caller(_) => None,
+    });
+    header.ok_or_else(|| no_caller(place, true))
+}
+
+/// The warning on a condition on the calling service; a gateway without a header for it leaves the sub-rule out.
 pub fn no_caller(place: &str, is_left_out: bool) -> Warning {
-    let text = format!("{place}: a gateway knows no caller: not carried there unless a header is named for it");
+    let text = format!(
+        "{place}: a gateway knows no caller: not carried there unless caller_service_header in its metadata names a \
+         header for it"
+    );
     Warning { number: 6, dialects: ENVOY, is_left_out, text }
+}
+
+fn no_part_of_caller(place: &str) -> Warning {
+    Warning::left_out(6, ENVOY, format!("{place}: a gateway knows no caller: not carried there"))
 }
 
 /// A condition that never holds, as requests of the dialect have no such part.

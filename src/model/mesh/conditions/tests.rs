@@ -5,8 +5,9 @@ use serde_json::{Value, json};
 use super::*;
 
 const ENVOY_CLIENT: Abilities =
-    Abilities { dialect: Dialect::Envoy, is_gateway: false, takes_large_expressions: false };
-const GRPC_CLIENT: Abilities = Abilities { dialect: Dialect::Grpc, is_gateway: false, takes_large_expressions: false };
+    Abilities { dialect: Dialect::Envoy, is_gateway: false, has_caller_header: false, takes_large_expressions: false };
+const GRPC_CLIENT: Abilities =
+    Abilities { dialect: Dialect::Grpc, is_gateway: false, has_caller_header: false, takes_large_expressions: false };
 
 fn text(value: &TextMatch) -> String {
     match value {
@@ -172,6 +173,36 @@ fn a_gateway_has_no_caller() {
     for kind in ["CALLER_IP", "CALLER_SERVICE", "CALLER_METADATA"] {
         assert_eq!(ways(&on(kind, "k", "EXACT", "a"), false, gateway), "refused W6");
     }
+}
+
+#[test]
+fn a_header_names_the_caller_to_a_gateway() {
+    let gateway = Abilities { is_gateway: true, has_caller_header: true, ..ENVOY_CLIENT };
+    for (namespace, how, value, expected) in [
+        ("shop", "EXACT", "web", ":caller ~shop/web"),
+        ("", "EXACT", "web", ":caller ~[^/]*/web"),
+        ("*", "EXACT", "*", ":caller ~[^/]*/.*"),
+        ("a/b", "IN", "x,y", ":caller ~a%2Fb/(?:x|y)"),
+        ("shop", "NOT_EQUALS", "web", ":caller ~shop/.* & :caller !~shop/web"),
+    ] {
+        let condition = on("CALLER_SERVICE", namespace, how, value);
+        assert_eq!(ways(&condition, false, gateway), expected, "{condition}");
+    }
+    for kind in ["CALLER_IP", "CALLER_METADATA"] {
+        assert_eq!(ways(&on(kind, "k", "EXACT", "a"), false, gateway), "refused W6");
+    }
+    let end = |namespace: &str, service: &str| End { namespace: namespace.into(), service: service.into() };
+    let named = |end: End| match named_caller(&end, "caller", gateway) {
+        Ok(Condition::Header(PartMatch { name, value: TextMatch::Expression(expression) })) => {
+            format!("{name} {expression}")
+        }
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(named(end("shop", "web")), ":caller shop/web");
+    assert_eq!(named(end("shop", "*")), ":caller shop/.*");
+    assert_eq!(named(end("*", "web")), ":caller [^/]*/web");
+    let long = named_caller(&end("shop", &"w".repeat(200)), "caller", gateway).expect_err("too large");
+    assert_eq!(long.number, 7);
 }
 
 /// Lists are split by what Envoy takes, single large expressions are refused.

@@ -93,6 +93,8 @@ pub fn warnings(rule: &Rule, to: Abilities) -> Vec<Warning> {
     let mut planner = LimitPlanner::new(to);
     planner.add(rule);
     planner.warnings.push(Warning::left_out(16, GRPC, "rate limits do not reach gRPC clients without a proxy"));
+    // Nothing is lost by it where instances have proxies: it takes nothing from what Envoy carries out.
+    planner.warnings.push(Warning::approximate(16, &[], "a gateway counts no limits: proxies beside the instances do"));
     planner.warnings
 }
 

@@ -6,7 +6,8 @@ use crate::model::mesh::plan::TextMatch;
 use crate::model::mesh::testing;
 use crate::model::rule::Family;
 
-const SIDECAR: Abilities = Abilities { dialect: Dialect::Envoy, is_gateway: false, takes_large_expressions: false };
+const SIDECAR: Abilities =
+    Abilities { dialect: Dialect::Envoy, is_gateway: false, has_caller_header: false, takes_large_expressions: false };
 
 fn rule(kind: &str, triggers: Value) -> Rule {
     let json =
@@ -121,7 +122,7 @@ fn interfaces_are_ways_in_their_order() {
 #[test]
 fn what_is_not_carried_is_told() {
     let w6 = "W6: rules[0].arguments[0]: an Envoy at the callee knows no";
-    let unless = "not carried there unless a header is named (left out)";
+    let unless = "not carried there (left out)";
     let address = "Envoy compares caller addresses with single values only: not carried (left out)";
     let rows = [
         (arguments(json!([argument("CALLER_SERVICE", "", "EXACT", "a")])), false, format!("{w6} caller: {unless}")),
@@ -183,7 +184,8 @@ fn what_is_not_carried_is_told() {
         assert_eq!(told(&rule), if text.is_empty() { vec![] } else { vec![text] });
     }
     let w16 = Warning::left_out(16, GRPC, "rate limits do not reach gRPC clients without a proxy");
-    assert_eq!(warnings(&limit(json!({})), SIDECAR), [w16]);
+    let gateway = Warning::approximate(16, &[], "a gateway counts no limits: proxies beside the instances do");
+    assert_eq!(warnings(&limit(json!({})), SIDECAR), [w16, gateway]);
 }
 
 #[test]

@@ -242,7 +242,7 @@ fn no_caller(caller: &CallerCondition<'_>, place: &str) -> Warning {
         CallerCondition::Ip(_) => "address of the caller",
         CallerCondition::Service { .. } | CallerCondition::Is { .. } => "caller",
     };
-    let text = format!("{place}: an Envoy at the callee knows no {part}: not carried there unless a header is named");
+    let text = format!("{place}: an Envoy at the callee knows no {part}: not carried there");
     Warning::left_out(6, ENVOY, text)
 }
 

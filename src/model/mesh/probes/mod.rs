@@ -222,7 +222,7 @@ fn target(url: &str) -> Option<(Option<String>, String)> {
 }
 
 /// True for a name that a proxy adds or compares; pseudo headers are none.
-pub(super) fn is_header_name(name: &str) -> bool {
+pub fn is_header_name(name: &str) -> bool {
     let is_token = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
     !name.is_empty() && name.len() <= HEADER_BYTES_MAX && name.bytes().all(is_token)
 }

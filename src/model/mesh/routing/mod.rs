@@ -16,7 +16,9 @@
 mod groups;
 
 use super::conditions::{self, AskedCondition, Condition, Ways};
-use super::plan::{Abilities, CallerCondition, Denominator, Fraction, PlannedRoute, RoutePlan};
+use super::plan::{
+    Abilities, CallerCondition, Denominator, Fraction, PlannedGroup, PlannedRoute, RequestPart, RoutePlan,
+};
 use super::warning::{ENVOY, EVERY_CLIENT, Warning};
 use crate::model::rule::matching::ALL;
 use crate::model::rule::routing::{CustomRouteRule, RoutePolicy, Routing, TrafficMatchMode};
@@ -81,8 +83,9 @@ impl<'a> RoutePlanner<'a, '_> {
         }
     }
 
-    /// The condition that the rule has on its caller as a whole.
-    fn caller(&self, body: &Routing) -> Result<Option<CallerCondition<'a>>, Warning> {
+    /// The condition that the rule has on its caller as a whole. Who comes through a gateway counts as unknown where
+    /// that is enough.
+    fn caller(&self, body: &Routing) -> Result<Option<Condition<'a>>, Warning> {
         let key = body.routing_config.caller.as_ref();
         let Some(end) = key.and_then(|key| End::of(&key.namespace, &key.service, &self.rule.namespace)) else {
             return Ok(None);
@@ -93,8 +96,9 @@ impl<'a> RoutePlanner<'a, '_> {
         let is_met_by_unknown = end.service == ALL && end.covers(&self.called.namespace, "");
         match self.to.is_gateway {
             true if is_met_by_unknown => Ok(None),
+            true if self.to.has_caller_header => conditions::named_caller(&end, "caller", self.to).map(Some),
             true => Err(conditions::no_caller("caller", true)),
-            false => Ok(Some(CallerCondition::Is { end, is_met_by_unknown })),
+            false => Ok(Some(Condition::Caller(CallerCondition::Is { end, is_met_by_unknown }))),
         }
     }
 
@@ -102,7 +106,7 @@ impl<'a> RoutePlanner<'a, '_> {
         &self,
         sub_rule: usize,
         route: &'a CustomRouteRule,
-        caller: &Option<CallerCondition<'a>>,
+        caller: &Option<Condition<'a>>,
         warnings: &mut Vec<Warning>,
     ) -> Result<Vec<PlannedRoute<'a>>, Warning> {
         let reaches = |end: Option<End>| {
@@ -123,17 +127,20 @@ impl<'a> RoutePlanner<'a, '_> {
             if able.is_empty() {
                 continue;
             }
+            if self.to.is_gateway && able.iter().any(takes_over_caller) {
+                return Err(conditions::no_caller(&place, true));
+            }
             let mut planned = PlannedRoute {
                 rule: self.index,
                 sub_rule,
                 path: None,
                 headers: Vec::new(),
                 query: Vec::new(),
-                caller: caller.iter().cloned().collect(),
+                caller: Vec::new(),
                 fraction,
                 groups: able,
             };
-            conditions.into_iter().for_each(|condition| put(condition, &mut planned));
+            caller.iter().cloned().chain(conditions).for_each(|condition| put(condition, &mut planned));
             routes.push(planned);
         }
         Ok(routes)
@@ -196,6 +203,12 @@ fn one_of(found: Vec<Ways<'_>>) -> Option<SubRuleWays<'_>> {
     let ways: SubRuleWays<'_> =
         ways.flat_map(|(index, ways)| ways.any_of.into_iter().map(move |way| (Some(index), way))).collect();
     (ways.len() <= ALTERNATIVES_MAX).then_some(ways)
+}
+
+/// True for a group with a label that is to be equal to the name of the calling service: a header has it with its
+/// namespace.
+fn takes_over_caller(group: &PlannedGroup<'_>) -> bool {
+    group.parameters.iter().any(|parameter| parameter.part == RequestPart::CallerService)
 }
 
 fn put<'a>(condition: Condition<'a>, route: &mut PlannedRoute<'a>) {

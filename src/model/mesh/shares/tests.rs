@@ -20,7 +20,11 @@ fn rule(sub_rules: &Value) -> Rule {
 
 fn planned(rule: &Rule, dialect: Dialect) -> RoutePlan<'_> {
     let called = ServiceKey { namespace: "shop".into(), service: "order".into() };
-    let mut plan = plan(&[rule], &called, Abilities { dialect, is_gateway: false, takes_large_expressions: false });
+    let mut plan = plan(
+        &[rule],
+        &called,
+        Abilities { dialect, is_gateway: false, has_caller_header: false, takes_large_expressions: false },
+    );
     let warnings = settle_shares(&mut plan.routes, dialect);
     plan.warnings.extend(warnings);
     plan

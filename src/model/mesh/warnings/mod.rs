@@ -28,9 +28,11 @@ pub fn warnings(rule: &Rule) -> Vec<Warning> {
 }
 
 /// Clients that differ in what they carry out.
-const SIDECAR: Abilities = Abilities { dialect: Dialect::Envoy, is_gateway: false, takes_large_expressions: false };
+const SIDECAR: Abilities =
+    Abilities { dialect: Dialect::Envoy, is_gateway: false, has_caller_header: false, takes_large_expressions: false };
 const GATEWAY: Abilities = Abilities { is_gateway: true, ..SIDECAR };
-const WITHOUT_PROXY: Abilities = Abilities { dialect: Dialect::Grpc, is_gateway: false, takes_large_expressions: true };
+const WITHOUT_PROXY: Abilities =
+    Abilities { dialect: Dialect::Grpc, is_gateway: false, has_caller_header: false, takes_large_expressions: true };
 
 fn of_routing(rule: &Rule, called: &ServiceKey) -> Vec<Warning> {
     let warnings = |to: Abilities| {
@@ -48,6 +50,17 @@ fn planned<'a>(rule: &'a Rule, called: &ServiceKey, to: Abilities) -> RoutePlan<
     let mut plan = RoutePlan::default();
     routing::add(&mut plan, 0, rule, called, to);
     plan
+}
+
+/// Routes of a rule for each service whose calls it is about, as clients of the dialect that carry the most have them.
+pub(super) fn route_plans(rule: &Rule, dialect: Dialect) -> Vec<RoutePlan<'_>> {
+    let to = Abilities { dialect, ..WITHOUT_PROXY };
+    match &rule.body {
+        Body::Routing(body) if body.route_policy == RoutePolicy::Rule => {
+            callees(rule, body).into_iter().map(|end| planned(rule, &called(end), to)).collect()
+        }
+        _ => Vec::new(),
+    }
 }
 
 /// True if something of the rule reaches clients of the dialect, were it switched on.

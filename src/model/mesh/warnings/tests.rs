@@ -30,7 +30,7 @@ fn a_rule_tells_of_itself_what_is_not_carried() {
     let long = "(a|bc)".repeat(40);
     let w7 = "W7: rules[0].arguments[0]: expression (or list of values) too large for Envoy without \
               re2.max_program_size: not carried there";
-    let rows: [(Value, &[&str]); 9] = [
+    let rows: [(Value, &[&str]); 10] = [
         (routing(condition("HEADER", "EXACT", "1"), 50), &[]),
         (
             routing(condition("QUERY", "EXACT", "1"), 100),
@@ -53,8 +53,12 @@ fn a_rule_tells_of_itself_what_is_not_carried() {
         ),
         (
             routing(condition("CALLER_METADATA", "EXACT", "1"), 100),
-            &["W6: rules[0].arguments[0]: a gateway knows no caller: not carried there unless a header is \
-                    named for it"],
+            &["W6: rules[0].arguments[0]: a gateway knows no caller: not carried there"],
+        ),
+        (
+            routing(condition("CALLER_SERVICE", "EXACT", "1"), 100),
+            &["W6: rules[0].arguments[0]: a gateway knows no caller: not carried there unless \
+                    caller_service_header in its metadata names a header for it"],
         ),
         (routing(condition("HEADER", "REGEX", &long), 100), &[w7]),
         (routing(two.clone(), 50), &["W8: rules[0]: OR with a percentage: shares are approximate"]),

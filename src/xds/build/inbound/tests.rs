@@ -31,7 +31,12 @@ fn rule(kind: &str, triggers: &Value) -> Rule {
 }
 
 fn planned(kind: &str, triggers: &Value) -> LimitPlan {
-    let sidecar = Abilities { dialect: Dialect::Envoy, is_gateway: false, takes_large_expressions: false };
+    let sidecar = Abilities {
+        dialect: Dialect::Envoy,
+        is_gateway: false,
+        has_caller_header: false,
+        takes_large_expressions: false,
+    };
     limits::plan(&[&rule(kind, triggers)], sidecar)
 }
 

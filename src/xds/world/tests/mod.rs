@@ -1,5 +1,6 @@
 //! Worlds over catalogs in memory.
 
+mod callers;
 mod policies;
 mod properties;
 mod scale;

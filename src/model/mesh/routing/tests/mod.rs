@@ -11,7 +11,7 @@ use crate::model::mesh::testing;
 use crate::model::rule::Family;
 
 const ENVOY_CLIENT: Abilities =
-    Abilities { dialect: Dialect::Envoy, is_gateway: false, takes_large_expressions: false };
+    Abilities { dialect: Dialect::Envoy, is_gateway: false, has_caller_header: false, takes_large_expressions: false };
 const GRPC_CLIENT: Abilities = Abilities { dialect: Dialect::Grpc, ..ENVOY_CLIENT };
 const GATEWAY: Abilities = Abilities { is_gateway: true, ..ENVOY_CLIENT };
 
@@ -131,6 +131,34 @@ fn ends_decide_whom_a_rule_is_for() {
     assert!(is_met_by_unknown);
     let off = Rule { enable: false, ..rule.clone() };
     assert_eq!(super::plan(&[&off], &called(), ENVOY_CLIENT), RoutePlan::default());
+}
+
+#[test]
+fn a_gateway_with_a_header_carries_conditions_on_the_calling_service() {
+    let gateway = Abilities { has_caller_header: true, ..GATEWAY };
+    let route =
+        |conditions: Value, labels: Value| sub_rule("AND", conditions, json!([group(json!({ "labels": labels }))]));
+    let of_web = || json!([{ "type": "CALLER_SERVICE", "key": "shop", "value": { "value": "web" } }]);
+    let config = json!({
+        "caller": { "namespace": "shop", "service": "cart" },
+        "rules": [route(json!([]), json!({})), route(of_web(), json!({})), route(json!([of("CALLER_IP", "")]), json!({}))],
+    });
+    assert_eq!(outline(&config, GATEWAY), "W6");
+    assert_eq!(outline(&config, gateway), "0 1 W6");
+    let rule = rule(&config);
+    let plan = plan(&[&rule], &called(), gateway);
+    let headers = |route: &PlannedRoute<'_>| {
+        route.headers.iter().map(|part| format!("{} {:?}", part.name, part.value)).collect::<Vec<_>>()
+    };
+    assert_eq!(headers(&plan.routes[0]), [r#":caller Expression("shop/cart")"#]);
+    let both = [r#":caller Expression("shop/cart")"#, r#":caller Expression("shop/web")"#];
+    assert_eq!(headers(&plan.routes[1]), both);
+    assert!(plan.routes.iter().all(|route| route.caller.is_empty()));
+    let taken = json!({ "team": { "value": "team", "value_type": "PARAMETER" } });
+    let named = json!({ "value": "team", "value_type": "PARAMETER" });
+    let anybody = json!([{ "type": "CALLER_SERVICE", "key": "shop", "value": named }]);
+    let config = json!({ "rules": [route(anybody, taken)] });
+    assert_eq!((outline(&config, ENVOY_CLIENT), outline(&config, gateway)), ("0".into(), "W6".into()));
 }
 
 /// Groups of a route as `name service rank weight`.
