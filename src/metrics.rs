@@ -13,6 +13,9 @@ use prometheus::{
 };
 use tokio::time::Instant;
 
+use crate::model::mesh::Dialect;
+use crate::model::mesh::resource::ResourceType;
+
 /// Seconds: from 100 µs, the fastest request, to the request time-out.
 const LATENCY_BUCKETS: &[f64] =
     &[0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0];
@@ -28,9 +31,6 @@ const PEER_REFUSALS: &[&str] = &[
 ];
 /// Reasons to refuse a client's connection.
 const CONNECTION_REFUSALS: &[&str] = &["total", "address", "descriptors", "tls", "tls_slow", "plain", "http1", "slow"];
-
-const XDS_TYPES: [&str; 4] = ["cds", "eds", "lds", "rds"];
-const XDS_CLIENTS: [&str; 2] = ["envoy", "grpc"];
 
 macro_rules! metrics {
     ($(
@@ -297,9 +297,9 @@ impl Metrics {
             values.iter().for_each(|value| drop(counter.with_label_values(&[value])));
         }
         let of_xds = [&self.xds_nacks, &self.xds_responses, &self.xds_response_bytes, &self.xds_too_large];
-        for (kind, client) in XDS_TYPES.iter().flat_map(|kind| XDS_CLIENTS.map(|client| (kind, client))) {
-            of_xds.iter().for_each(|counter| drop(counter.with_label_values(&[*kind, client])));
-            self.xds_streams.with_label_values(&[*kind, client]);
+        for labels in ResourceType::ALL.into_iter().flat_map(|kind| Dialect::ALL.map(|to| [kind.label(), to.label()])) {
+            of_xds.iter().for_each(|counter| drop(counter.with_label_values(&labels)));
+            self.xds_streams.with_label_values(&labels);
         }
         for listener in ["api", "compat", "grpc"] {
             self.connections.with_label_values(&[listener]);

@@ -89,6 +89,7 @@ impl Subscribers {
                 }
             }
         }
+        streaming::add_shares(&mut shares, &self.streams, catalog);
         shares
     }
 

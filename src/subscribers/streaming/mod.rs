@@ -1,6 +1,8 @@
 //! Answers to who has which release of a rule, of streams of xDS: a client has applied a release once it has
 //! acknowledged every resource that it was sent and that was made with it.
 
+mod shares;
+
 use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -13,6 +15,8 @@ use crate::model::config_lookup::CLIENT_ADDRESS_LABEL;
 use crate::model::limits;
 use crate::model::mesh::resource::{ResourceType, Resources, Version};
 use crate::model::time::Timestamp;
+
+pub(super) use shares::add as add_shares;
 
 /// Label under which gray releases see the identity of a client.
 const NODE_ID_LABEL: &str = "NODE_ID";

@@ -11,6 +11,7 @@ use crate::model::mesh::Dialect;
 use crate::model::mesh::resource::Resource;
 use crate::model::rule::release::{RuleRelease, RuleReleaseDraft};
 use crate::model::rule::{Family, RuleDraft, RuleHead};
+use crate::subscribers::Share;
 use crate::subscribers::streams::Registered;
 
 const FAMILY: Family = Family::RateLimit;
@@ -207,4 +208,40 @@ fn a_row_says_who_the_client_is() {
     assert_eq!((row.address.as_str(), row.agent.as_str(), row.is_xds), ("10.0.0.1", "envoy/1.40.0", true));
     assert_eq!(row.labels, [("zone".to_owned(), "z".to_owned())], "address and identity are columns of their own");
     assert_eq!(row.since, first.modified.time, "its stream is older than the release");
+}
+
+#[test]
+fn clients_are_counted_by_kind_once_they_were_sent_something() {
+    let mut setting = Setting::new();
+    let shared = |setting: &Setting| {
+        let mut shares = BTreeMap::new();
+        add_shares(&mut shares, &setting.streams, &setting.bench.catalog);
+        let share: Option<&Share> = shares.get(FAMILY.kind());
+        share.map(|share| (share.present, share.current))
+    };
+    let (one, second_target, other) = (setting.stream("n1"), setting.stream("n1"), setting.stream("n2"));
+    let plain = setting.made(CLUSTERS, "a/other", None);
+    give(&other, &plain);
+    assert_eq!(shared(&setting), None, "nothing was made with a rule");
+    let first = setting.publish("first");
+    let routes = setting.made(ROUTES, "a/s", Some(&first));
+    give(&one, &routes);
+    send(&other, &routes);
+    assert_eq!(shared(&setting), Some((2, 1)), "one has not answered yet");
+    give(&other, &routes);
+    assert_eq!(shared(&setting), Some((2, 2)));
+    send(&second_target, &routes);
+    assert_eq!(shared(&setting), Some((2, 1)), "two streams are one client, and the slower one counts");
+    give(&second_target, &routes);
+    let second = setting.publish("second");
+    assert_eq!(shared(&setting), Some((2, 0)), "all should have another release");
+    let routes = setting.made(ROUTES, "a/s", Some(&second));
+    give(&one, &routes);
+    give(&second_target, &routes);
+    refuse(&other, &routes, "no", 9);
+    assert_eq!(shared(&setting), Some((2, 1)));
+    other.update(ROUTES, |state| drop(state.given.remove("a/s")));
+    assert_eq!(shared(&setting), Some((2, 1)), "it was taken away, and the client has not said so");
+    drop((one, second_target, other));
+    assert_eq!(shared(&setting), None);
 }

@@ -1,0 +1,86 @@
+//! Shares of the clients of xDS that have what they should have, by kind of rule. A client counts for a kind once it
+//! was sent something that was made with a rule of it.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::rc::Rc;
+use std::sync::Arc;
+
+use super::super::Share;
+use super::super::streams::{Delivered, Standing, Streams};
+use super::REMEMBERED_MAX;
+use crate::catalog::Catalog;
+use crate::model::mesh::resource::{ResourceType, Resources};
+use crate::model::rule::Family;
+use crate::model::rule::release::RuleRelease;
+
+/// Family and id of a rule, and the version of its release.
+type RuleVersion = (Family, String, u64);
+
+/// Adds clients of xDS to those that are counted.
+pub(in crate::subscribers) fn add(shares: &mut BTreeMap<&'static str, Share>, streams: &Streams, catalog: &Catalog) {
+    let streams = streams.all();
+    let mut made_with = MadeWith::default();
+    // A gRPC client has a stream for each of its targets: it is current where all of them are.
+    let mut clients: HashMap<_, BTreeMap<&'static str, bool>> = HashMap::new();
+    for entry in &streams {
+        let client = &entry.client;
+        let label = |key: &str| client.labels.get(key).map(String::as_str);
+        for delivered in ResourceType::ALL.map(|kind| entry.delivered(kind)) {
+            let lacking = lacking(&delivered);
+            let given = made_with.of(&delivered.given);
+            let is_due = |(family, id, version): &RuleVersion| {
+                let due = catalog.rules.of(*family).active().release_for(id, label);
+                due.is_some_and(|release| release.rule.enable && release.version == *version)
+            };
+            let given = given.iter().map(|one| (one.0, is_due(one) && !lacking.contains(one)));
+            let kinds: Vec<_> = given.chain(lacking.iter().map(|one| (one.0, false))).collect();
+            if kinds.is_empty() {
+                continue;
+            }
+            let of = clients.entry((client.address, &client.agent, &client.node_id)).or_default();
+            for (family, is_current) in kinds {
+                *of.entry(family.kind()).or_insert(true) &= is_current;
+            }
+        }
+    }
+    for (kind, is_current) in clients.into_values().flatten() {
+        let share = shares.entry(kind).or_default();
+        share.present += 1;
+        share.current += usize::from(is_current);
+    }
+}
+
+/// Releases of which a part is not acknowledged, or was taken away and the client has it still.
+fn lacking(delivered: &Delivered) -> BTreeSet<RuleVersion> {
+    let Delivered { given, has, .. } = delivered;
+    if has.ptr_eq(given) {
+        return BTreeSet::new();
+    }
+    let is_open = |standing: Standing| !matches!(standing, Standing::Acknowledged);
+    let open = given.iter().filter(|(name, one)| is_open(delivered.standing(name, one.version)));
+    let left_over = has.iter().filter(|(name, _)| !given.contains_key(*name));
+    open.chain(left_over).flat_map(|(_, resource)| versions(&resource.releases)).collect()
+}
+
+fn versions(releases: &[Arc<RuleRelease>]) -> impl Iterator<Item = RuleVersion> {
+    releases.iter().map(|release| (release.rule.family(), release.rule.id.clone(), release.version))
+}
+
+/// Releases that maps of resources were made with: most streams share few maps.
+#[derive(Default)]
+struct MadeWith(Vec<(Resources, Rc<BTreeSet<RuleVersion>>)>);
+
+impl MadeWith {
+    fn of(&mut self, resources: &Resources) -> Rc<BTreeSet<RuleVersion>> {
+        if let Some((_, found)) = self.0.iter().find(|(known, _)| known.ptr_eq(resources)) {
+            return found.clone();
+        }
+        let found: Rc<BTreeSet<_>> =
+            Rc::new(resources.values().flat_map(|resource| versions(&resource.releases)).collect());
+        if self.0.len() >= REMEMBERED_MAX {
+            self.0.remove(0);
+        }
+        self.0.push((resources.clone(), found.clone()));
+        found
+    }
+}
