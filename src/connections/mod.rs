@@ -16,7 +16,7 @@ mod write_timeout;
 #[cfg(test)]
 mod tests;
 
-use std::fmt::Display;
+use std::fmt::{self, Display};
 use std::future::poll_fn;
 use std::io;
 use std::net::SocketAddr;
@@ -71,6 +71,23 @@ const SPEAK_TLS: &str = "HTTP/1.1 400 Bad Request\r\nContent-Type: text/plain\r\
 pub struct PeerCertificate {
     /// Of its certificate, which one of the authorities of `--tls-client-ca` has signed.
     pub common_name: String,
+}
+
+/// The certificate behind a [`PeerCertificate`], for what outlasts its request: an extension of each of its requests.
+#[derive(Clone)]
+pub struct LastingCertificate(Arc<Shown>);
+
+impl LastingCertificate {
+    /// True while it has not expired, and an authority of `--tls-client-ca` vouches for it.
+    pub fn is_good(&self) -> bool {
+        self.0.is_good(UnixTime::now())
+    }
+}
+
+impl fmt::Debug for LastingCertificate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("LastingCertificate").field(&self.0.common_name()).finish()
+    }
 }
 
 /// A listener: a surface on its socket.
@@ -145,7 +162,7 @@ fn log_refusal(log: &LogOnce, door: &str, reason: &dyn Display) {
 /// Peer at the other end of a connection, and the router that serves it.
 struct Caller {
     peer: SocketAddr,
-    certificate: Option<Box<Shown>>,
+    certificate: Option<Arc<Shown>>,
     router: Router,
     protocol: Protocol,
 }
@@ -156,6 +173,7 @@ impl Caller {
         extensions.insert(ConnectInfo(self.peer));
         if let Some(shown) = self.certificate.as_ref().filter(|shown| shown.is_good(UnixTime::now())) {
             extensions.insert(PeerCertificate { common_name: shown.common_name().to_owned() });
+            extensions.insert(LastingCertificate(shown.clone()));
         }
     }
 }
@@ -192,7 +210,7 @@ async fn attend_secured(
         Some(Err(_)) => return Err("tls_slow"),
         Some(Ok(secured)) => secured?,
     };
-    caller.certificate = stream.get_ref().1.peer_certificates().and_then(|chain| tls.shown(chain)).map(Box::new);
+    caller.certificate = stream.get_ref().1.peer_certificates().and_then(|chain| tls.shown(chain)).map(Arc::new);
     speak_protocol(stream, caller, room, closing).await
 }
 

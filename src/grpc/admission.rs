@@ -16,7 +16,7 @@ use super::answer_body::{AnswerBody, Outbox};
 use super::request_body::{counted, message_limit};
 use crate::address::sender;
 use crate::catalog::Credential;
-use crate::connections::{ConnectionCut, PeerCertificate};
+use crate::connections::{ConnectionCut, LastingCertificate, PeerCertificate};
 use crate::model::code::{Code, Refusal};
 use crate::model::grant::ReadScope;
 use crate::operations::{Caller, Operations, token_hash};
@@ -43,6 +43,8 @@ pub struct Visitor {
     pub origin: Origin,
     /// None for one without a token or certificate, where that is allowed.
     pub caller: Option<Caller>,
+    /// The certificate that the caller is known by, where it is not a token.
+    pub certificate: Option<LastingCertificate>,
 }
 
 impl Visitor {
@@ -119,7 +121,7 @@ impl Admission {
         let id = crate::request_id::of(extensions);
         let may_be_nobody = !self.settings.is_auth_required;
         let origin = Origin::of_any(sender.address);
-        let visitor = |caller| Visitor { address: sender.address, origin, caller };
+        let visitor = |caller| Visitor { address: sender.address, origin, caller, certificate: None };
         if let Some(token) = presented_token(headers)? {
             let credential = Credential::Token(token_hash(token));
             let caller = self.operations.identify(credential, sender, id).await.map_err(refusal)?;
@@ -128,7 +130,10 @@ impl Admission {
         if let Some(PeerCertificate { common_name }) = extensions.get() {
             let credential = Credential::Certificate(common_name.clone());
             match self.operations.identify(credential, sender, id).await {
-                Ok(caller) => return Ok(visitor(Some(caller))),
+                Ok(caller) => {
+                    let certificate = extensions.get::<LastingCertificate>().cloned();
+                    return Ok(Visitor { certificate, ..visitor(Some(caller)) });
+                }
                 // It was signed for another purpose: it names nobody here.
                 Err(Refusal { code: Code::TokenNotExisted, .. }) if may_be_nobody => {}
                 Err(refused) => return Err(refusal(refused)),

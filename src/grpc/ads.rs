@@ -17,6 +17,7 @@ use super::HealthWatch;
 use super::admission::{Visitor, refusal};
 use super::answer_body::{Outbox, stopping};
 use crate::budget::{Budget, Held};
+use crate::connections::LastingCertificate;
 use crate::model::limits;
 use crate::operations::{Caller, Operations};
 use crate::origin::{Origin, Short};
@@ -35,6 +36,8 @@ const RESPONSES_READY_MAX: usize = 4;
 const ROOM_WITHIN: Duration = Duration::from_secs(60);
 /// Pause between two looks whether this node may still vouch for the client.
 const LOOK_PAUSE: Duration = Duration::from_secs(15);
+/// The same for a client that is known by its certificate, whose end nothing else tells.
+const CERTIFICATE_LOOK_PAUSE: Duration = Duration::from_secs(2);
 
 /// The aggregated discovery service.
 pub(super) struct Ads<S> {
@@ -101,7 +104,8 @@ impl<S: Source> Ads<S> {
         let guard = self.node.guard(&caller.credential);
         let watch = self.node.state().hub().watch(visitor.origin, vec![guard.key()], 0);
         let watch = watch.map_err(|full| Status::resource_exhausted(full.to_string()))?;
-        let vouched = Vouched { caller, operations: self.operations.clone(), watch, _guard: guard };
+        let certificate = visitor.certificate.clone();
+        let vouched = Vouched { caller, certificate, operations: self.operations.clone(), watch, _guard: guard };
         vouched.check()?;
         Ok(vouched)
     }
@@ -110,6 +114,7 @@ impl<S: Source> Ads<S> {
 /// A caller whose credential is watched.
 struct Vouched {
     caller: Caller,
+    certificate: Option<LastingCertificate>,
     operations: Arc<Operations>,
     watch: Watch,
     _guard: Guard,
@@ -118,6 +123,9 @@ struct Vouched {
 impl Vouched {
     /// Refuses a credential that counts no more, or for something else than when the stream began.
     fn check(&self) -> Result<(), Status> {
+        if self.certificate.as_ref().is_some_and(|certificate| !certificate.is_good()) {
+            return Err(Status::unauthenticated("the certificate of this client counts no more"));
+        }
         let now = self.caller.again(&self.operations).map_err(refusal)?;
         if now.grants == self.caller.grants {
             return Ok(());
@@ -162,7 +170,9 @@ impl Watched {
 
     /// Ready with the status of a stream that may not go on.
     async fn conditions(&mut self) -> Result<(), Status> {
-        let mut looks = interval_at(Instant::now() + LOOK_PAUSE, LOOK_PAUSE);
+        let has_certificate = self.vouched.as_ref().is_some_and(|vouched| vouched.certificate.is_some());
+        let pause = if has_certificate { CERTIFICATE_LOOK_PAUSE } else { LOOK_PAUSE };
+        let mut looks = interval_at(Instant::now() + pause, pause);
         loop {
             let looked = tokio::select! {
                 is_open = woken(self.vouched.as_ref()) => is_open,

@@ -14,6 +14,10 @@ use tokio::net::TcpStream;
 use crate::harness::{Cluster, GrpcCall, GrpcClient, GrpcEnded, Pki, eventually};
 
 const LIMIT: Duration = Duration::from_secs(20);
+/// Credentials are looked at each second or two, and files of authorities each other second.
+const ENDS_WITHIN: Duration = Duration::from_secs(8);
+/// Long enough to open streams on all nodes before.
+const EXPIRES_AFTER: Duration = Duration::from_secs(20);
 const ADS: &str = "/envoy.service.discovery.v3.AggregatedDiscoveryService/StreamAggregatedResources";
 const DELTA: &str = "/envoy.service.discovery.v3.AggregatedDiscoveryService/DeltaAggregatedResources";
 const HEALTH: &str = "/grpc.health.v1.Health/Check";
@@ -226,6 +230,71 @@ async fn a_credential_is_judged_before_a_stream_and_while_it_lasts() {
     let client = GrpcClient::connect(closed.grpc(1)).await;
     assert_eq!(code(&refused(&client).await), UNAUTHENTICATED);
     stream(&client.with("authorization", format!("bearer {}", closed.token()))).await;
+}
+
+/// Each ends within seconds of what ends its credential, also on a node that had no part in that.
+#[tokio::test(flavor = "multi_thread")]
+async fn streams_end_with_their_credential_on_every_node() {
+    let (pki, other) = (Pki::new().await, Pki::new().await);
+    pki.sign("ann=ann").await;
+    pki.sign("ben=ben").await;
+    let authorities = pki.file("clients.pem");
+    std::fs::copy(pki.ca(), &authorities).expect("copied");
+    let flags = ["--tls-client-ca", &pki.path("clients.pem"), "--compat-auth", "required"];
+    let cluster = pki.cluster(3, &flags).await;
+    let admin = cluster.api(1);
+    let grants = json!([{"role": "client", "namespace": "shop"}]);
+    for name in ["ann", "ben", "person"] {
+        let user = json!([{"name": name, "password": "a password of theirs", "grants": grants}]);
+        admin.post("/auth/v1/users", &user).await.expect_code(200_000);
+    }
+    let login = json!({"name": "person", "password": "a password of theirs"});
+    let login = admin.post("/auth/v1/user/login", &login).await.expect_code(200_000);
+    let person = login.body["loginResponse"]["token"].as_str().expect("a token").to_owned();
+    let mut tokens = vec![("person", person)];
+    for (name, ends) in [("disabled", Duration::from_secs(3600)), ("expired", EXPIRES_AFTER)] {
+        let token = json!([{"name": name, "grants": grants, "expires_in_s": ends.as_secs()}]);
+        let made = admin.post("/auth/v1/tokens", &token).await.expect_code(200_000);
+        tokens.push((name, made.body["responses"][0]["token"]["secret"].as_str().expect("a secret").to_owned()));
+    }
+    let expired = Instant::now() + EXPIRES_AFTER;
+    let mut open = Vec::new();
+    for id in cluster.ids() {
+        let anybody = GrpcClient::secure(cluster.grpc(id), &pki.client()).await.expect("TLS");
+        for (name, token) in &tokens {
+            let client = anybody.with("authorization", format!("Bearer {token}"));
+            open.push((*name, id, await_stream(&client).await));
+        }
+        for name in ["ann", "ben"] {
+            let client = GrpcClient::secure(cluster.grpc(id), &pki.client_as(name)).await.expect("TLS");
+            open.push((name, id, await_stream(&client).await));
+        }
+    }
+    admin.put("/auth/v1/users", &json!([{"name": "person", "disabled": true}])).await.expect_code(200_000);
+    admin.put("/auth/v1/users", &json!([{"name": "ann", "disabled": true}])).await.expect_code(200_000);
+    admin.put("/auth/v1/tokens", &json!([{"name": "disabled", "disabled": true}])).await.expect_code(200_000);
+    std::fs::copy(other.ca(), &authorities).expect("copied");
+    let changed = Instant::now();
+    open.sort_by_key(|(name, ..)| *name == "expired");
+    for (name, id, mut call) in open {
+        let since = if name == "expired" { expired } else { changed };
+        let ended = tokio::time::timeout_at((since + ENDS_WITHIN).into(), call.end()).await;
+        let ended = ended.unwrap_or_else(|_| panic!("the stream of {name} to node {id} goes on"));
+        assert_eq!(code(&ended), UNAUTHENTICATED, "{name} at node {id}: {ended:?}");
+    }
+}
+
+/// A stream by a credential that the node hears of in a moment.
+async fn await_stream(client: &GrpcClient) -> GrpcCall {
+    eventually(LIMIT, "the credential is known", || {
+        let client = client.clone();
+        async move {
+            let mut call = client.open(ADS);
+            call.send(&first()).await;
+            call.next::<DiscoveryResponse>().await.map(|_| call).map_err(|ended| format!("{ended:?}"))
+        }
+    })
+    .await
 }
 
 #[tokio::test(flavor = "multi_thread")]
