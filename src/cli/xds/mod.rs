@@ -12,7 +12,7 @@ use fleet::{ClientsArgs, DumpArgs};
 pub(super) enum XdsCommand {
     /// Write the bootstrap of a client
     #[command(subcommand)]
-    Bootstrap(BootstrapCommand),
+    Bootstrap(Box<BootstrapCommand>),
     /// List the connected clients and what each has
     Clients(ClientsArgs),
     /// Show every resource of a client, with the release that it was made from
@@ -21,7 +21,7 @@ pub(super) enum XdsCommand {
 
 pub(super) async fn run(command: XdsCommand) -> anyhow::Result<()> {
     match command {
-        XdsCommand::Bootstrap(command) => bootstrap::run(command).await,
+        XdsCommand::Bootstrap(command) => bootstrap::run(*command).await,
         XdsCommand::Clients(args) => fleet::clients(args).await,
         XdsCommand::Dump(args) => fleet::dump(args).await,
     }
