@@ -92,6 +92,7 @@ fn lists() -> Vec<List> {
         List::new(format!("{files}/release/versions"), file, releases, &["name"]),
         List::new(format!("{files}/releasehistory"), file, "data", &[]),
         List::new(format!("{files}/subscribers"), file, "data", &["address", "agent"]),
+        List::new("/naming/v1/instances/subscribers", "namespace=n&service=s0", "data", &["address", "agent"]),
         List::new("/admin/v1/audit", "", "data", &[]),
         List::new("/admin/v1/audit/wouldrefuse", "", "data", &["kind", "namespace", "name", "release_name"]),
         List::new("/admin/v1/xds/clients", "", "data", &["node_id"]),
@@ -244,6 +245,7 @@ fn hear_of_clients(bench: &Bench) {
         let client = || Client { address: &address, agent: "a", origin: Origin::of([192, 0, 2, 1].into()), hold };
         let now = || Timestamp(1);
         bench.node.subscribers().pulled(client(), &[], &["n".to_owned()], "f0.txt", released, now);
+        bench.node.subscribers().listed(client(), Vec::new, ("n", "s0"), ("r", 1), now);
         for family in Family::ALL {
             let book = catalog.rules.of(*family);
             let rule = book.named("n", "r0").expect("a rule");
