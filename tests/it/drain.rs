@@ -166,6 +166,11 @@ async fn who_does_not_take_the_list_is_named() {
     };
     call.send(&acknowledge(&first)).await;
     expect_holders(&api, 2).await;
+    eventually(LIMIT, "what the client of xDS has is acknowledged", async || {
+        let answer = api.get(HOLDERS).await;
+        (answer.body["applied"] == 1).then_some(()).ok_or_else(|| answer.to_string())
+    })
+    .await;
     let answer = api.get(HOLDERS).await;
     let rows = answer.body["data"].as_array().expect("rows");
     let row = |protocol: &str| rows.iter().find(|row| row["protocol"] == protocol).expect("a row");
