@@ -74,7 +74,7 @@ async fn the_newest_releases_stay_on_every_node() {
         json!({
             "releases_kept": 100, "dead_instances_removed_after_s": 0,
             "audit_kept_days": 90, "audit_kept_rows": 1_000_000, "audit_instances": 0,
-            "rule_scope": "ends",
+            "requests_expire_s": 2_592_000, "rule_scope": "ends",
             "revision": "",
         })
     );

@@ -15,7 +15,8 @@ fn a_gateway_compares_the_header_that_it_names() {
     let mut stage = Stage::new();
     stage.services(Op::Create, &[("shop", "pay")]);
     let of = |kind: &str, key: &str| json!([{"type": kind, "key": key, "value": {"value": "web"}}]);
-    let rule = |arguments| json!({"arguments": {"arguments": arguments}, "destinations": [{"service": "pay", "namespace": "shop"}]});
+    let to = json!([{"service": "pay", "namespace": "shop"}]);
+    let rule = |arguments| json!({"arguments": {"arguments": arguments}, "destinations": to.clone()});
     stage.route("by-caller", json!([rule(of("CALLER_SERVICE", "shop")), rule(of("CALLER_METADATA", "env"))]));
     let gateway = |labels: &[(&str, &str)]| client(Dialect::Envoy, &[&[("role", "gateway")], labels].concat());
     let nothing: Vec<Vec<String>> = vec![Vec::new()];

@@ -141,7 +141,11 @@ fn a_gateway_with_a_header_carries_conditions_on_the_calling_service() {
     let of_web = || json!([{ "type": "CALLER_SERVICE", "key": "shop", "value": { "value": "web" } }]);
     let config = json!({
         "caller": { "namespace": "shop", "service": "cart" },
-        "rules": [route(json!([]), json!({})), route(of_web(), json!({})), route(json!([of("CALLER_IP", "")]), json!({}))],
+        "rules": [
+            route(json!([]), json!({})),
+            route(of_web(), json!({})),
+            route(json!([of("CALLER_IP", "")]), json!({})),
+        ],
     });
     assert_eq!(outline(&config, GATEWAY), "W6");
     assert_eq!(outline(&config, gateway), "0 1 W6");
