@@ -68,6 +68,10 @@ pub trait Source: Send + Sync + 'static {
     /// Counts changes: another number says that a view may show something else.
     fn changes(&self) -> watch::Receiver<u64>;
 
+    /// Takes in what this node has applied, without the pause that gathers changes: what was written on this node
+    /// before a client came is there for it.
+    fn catch_up(&self);
+
     /// Waits until the index is applied here, for 2 s at most; false if it is not.
     fn reach(&self, index: u64) -> impl Future<Output = bool> + Send;
 }

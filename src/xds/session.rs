@@ -182,6 +182,7 @@ impl<S: Source, M: Machine> Running<'_, S, M> {
         mut requests: impl Stream<Item = Result<M::Request, E>> + Send + Unpin,
         responses: mpsc::Sender<M::Response>,
     ) -> Result<(), End> {
+        self.session.source.catch_up();
         self.take(first).await?;
         loop {
             let pumped = self.pump(&responses)?;

@@ -127,6 +127,9 @@ impl Source for FakeSource {
         self.changes.subscribe()
     }
 
+    /// A change is there at once.
+    fn catch_up(&self) {}
+
     async fn reach(&self, index: u64) -> bool {
         let mut changes = self.changes.subscribe();
         let is_here = || self.world.lock().index >= index;

@@ -77,7 +77,7 @@ impl World {
                 () = self.state.feed().changed() => self.await_quiet().await,
                 () = sleep_until(forgets_at.unwrap_or_else(Instant::now)), if forgets_at.is_some() => {}
             }
-            self.catch_up();
+            self.take_changes();
         }
     }
 
@@ -93,7 +93,7 @@ impl World {
     }
 
     /// Takes in what has changed so far.
-    pub(super) fn catch_up(&self) {
+    pub(super) fn take_changes(&self) {
         let mut cells = self.cells.lock();
         let news = self.state.feed().take();
         // The index goes first: what the scene has beyond it comes again with the feed.
@@ -138,9 +138,17 @@ impl Source for World {
         self.changes.subscribe()
     }
 
+    fn catch_up(&self) {
+        let applied = self.state.applied().index;
+        let known = self.cells.lock().applied_index();
+        if known < applied {
+            self.take_changes();
+        }
+    }
+
     async fn reach(&self, index: u64) -> bool {
         let is_applied = self.state.wait_applied(REACH_LIMIT, |applied| applied.index >= index).await;
-        if is_applied && self.cells.lock().applied_index() < index {
+        if is_applied {
             self.catch_up();
         }
         is_applied

@@ -48,7 +48,7 @@ impl Stage {
     pub(crate) fn try_apply(&mut self, command: Command) -> Applied {
         let applied = self.bench.apply(command);
         self.state.apply(self.bench.index, self.bench.catalog.view(), applied.changes.clone());
-        self.world.catch_up();
+        self.world.take_changes();
         applied
     }
 

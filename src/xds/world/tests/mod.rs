@@ -361,10 +361,10 @@ async fn clusters_of_labels_stay_for_a_minute() {
     stage.release(Family::Routing, ReleaseOp::Withdraw, "pay", &stage.newest_release("pay"));
     assert_eq!((clusters(&stage), route_names(&stage, &grpc()).len()), (2, 1));
     tokio::time::advance(std::time::Duration::from_secs(59)).await;
-    stage.world.catch_up();
+    stage.world.take_changes();
     assert_eq!(clusters(&stage), 2);
     tokio::time::advance(std::time::Duration::from_secs(2)).await;
-    stage.world.catch_up();
+    stage.world.take_changes();
     assert_eq!(clusters(&stage), 1);
 }
 
