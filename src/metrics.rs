@@ -257,6 +257,10 @@ metrics! {
     webhook_deliveries: IntCounterVec "thuban_webhook_deliveries_total" ["outcome"];
     /// On the leader: duration of an attempt to deliver an event.
     webhook_duration: Histogram "thuban_webhook_delivery_duration_seconds" in LATENCY_BUCKETS;
+    /// Rollouts by steps of which more may come, by state.
+    rollouts: IntGaugeVec "thuban_rollouts" ["state"];
+    /// Rollouts that a guard stopped while this node led, by kind of guard.
+    rollouts_stopped: IntCounterVec "thuban_rollouts_stopped_total" ["guard"];
     /// Events waiting for delivery, by webhook.
     webhook_pending: IntGaugeVec "thuban_webhook_pending" ["webhook"];
     /// Events given up without delivery since the webhook was created.

@@ -208,6 +208,8 @@ const ROUTES: &[Row] = &[
     (b'g', "PUT /admin/v1/settings", any),
     (b'p', "PUT /config/v1/configfiles/releases/promote", reads_again::<ConfigReleaseDraft>),
     (b'q', "PUT /config/v1/configfiles/releases/withdraw", reads_again::<ConfigReleaseDraft>),
+    (b'u', "PUT /config/v1/configfiles/releases/rollout", reads_again::<ConfigReleaseDraft>),
+    (b'v', "POST /config/v1/configfiles/releases/signal", reads_again::<ConfigReleaseDraft>),
     (b'r', "POST /config/v1/configfiletemplates", reads_again::<ConfigTemplateDraft>),
     (b's', "PUT /config/v1/configfiletemplates", reads_again::<ConfigTemplateDraft>),
     (b't', "POST /config/v1/configfiletemplates/delete", reads_again::<ConfigTemplateDraft>),
@@ -224,6 +226,8 @@ const RULE_ROUTES: &[Row] = &[
     (b'x', "POST /releases/delete", reads_again::<RuleReleaseDraft>),
     (b'o', "PUT /releases/promote", reads_again::<RuleReleaseDraft>),
     (b'w', "PUT /releases/withdraw", reads_again::<RuleReleaseDraft>),
+    (b'l', "PUT /releases/rollout", reads_again::<RuleReleaseDraft>),
+    (b'n', "POST /releases/signal", reads_again::<RuleReleaseDraft>),
     (b'e', "POST /explain", any),
 ];
 

@@ -20,10 +20,11 @@ use super::row::{Row, RowKey, Table};
 use crate::model::code::{Code, Refusal};
 use crate::model::instance::Instance;
 use crate::model::release::Event;
+use crate::model::rollout::StagedRollout;
 use crate::model::text::NameFilter;
 use crate::model::time::Timestamp;
 use crate::model::webhook::{
-    HealthNews, HookEvent, InstanceNews, News, Progress, ReleaseNews, Webhook, WebhookDraft, WebhookTold,
+    HealthNews, HookEvent, InstanceNews, News, Progress, ReleaseNews, RolloutNews, Webhook, WebhookDraft, WebhookTold,
 };
 use crate::model::{is_stale, limits};
 
@@ -353,10 +354,21 @@ impl Catalog {
     }
 
     /// Remembers for the end of the entry what became of a release.
-    pub(super) fn tell_of_release(&self, thing: &Thing, event: &Event, changes: &mut ChangeSet) {
-        if !self.webhooks.is_listening() {
-            return;
-        }
+    pub(super) fn tell_of_release(
+        &self,
+        thing: &Thing,
+        event: &Event,
+        rollout: Option<&StagedRollout>,
+        changes: &mut ChangeSet,
+    ) {
+        let Some(word) = HookEvent::of(event.action).filter(|_| self.webhooks.is_listening()) else { return };
+        let is_of_rollout = matches!(word, HookEvent::RolloutStep | HookEvent::RolloutStopped);
+        let rollout = rollout.filter(|_| is_of_rollout).map(|rollout| RolloutNews {
+            step: rollout.step,
+            percent: rollout.percent(),
+            state: rollout.state,
+            reason: beginning(&rollout.reason, limits::WEBHOOK_COMMENT_CHARS_MAX),
+        });
         let release = ReleaseNews {
             user: event.user.clone(),
             release_name: event.release_name.clone(),
@@ -364,8 +376,7 @@ impl Catalog {
             from_version: event.from_version,
             comment: beginning(&event.comment, limits::WEBHOOK_COMMENT_CHARS_MAX),
         };
-        let news =
-            News { event: HookEvent::from(event.action), time: event.time, release: Some(release), ..News::default() };
+        let news = News { event: word, time: event.time, release: Some(release), rollout, ..News::default() };
         changes.tell(match thing {
             Thing::File(key) => News {
                 kind: "configfile".into(),

@@ -18,6 +18,7 @@ use std::time::Duration;
 use clap::builder::BoolishValueParser;
 use clap::{ArgAction, Args, ValueEnum};
 use ipnet::IpNet;
+use url::Url;
 
 use crate::data_key::DataKey;
 use crate::format::level::{Level, LevelRange};
@@ -192,6 +193,11 @@ pub struct Tuning {
     #[arg(long, env = "THUBAN_WEBHOOK_PRIVATE_NETWORKS", value_delimiter = ',', value_name = "NETWORKS")]
     pub webhook_private_networks: Vec<IpNet>,
 
+    /// Prometheus that answers the queries of guards of rollouts: http://prometheus:9090. The leader asks, so the same
+    /// on every node [default: none, such rollouts pause]
+    #[arg(long, env = "THUBAN_PROMETHEUS_URL", value_name = "URL", value_parser = prometheus_url)]
+    pub prometheus_url: Option<Url>,
+
     #[command(flatten)]
     pub xds: XdsArgs,
 
@@ -208,6 +214,13 @@ impl Tuning {
     pub fn levels(&self) -> LevelRange {
         self.level_max.map_or(LevelRange::OWN, |max| LevelRange::OWN.up_to(Level(max)))
     }
+}
+
+/// Reads the address of a server that answers HTTP.
+fn prometheus_url(text: &str) -> Result<Url, String> {
+    let url = Url::parse(text).map_err(|error| error.to_string())?;
+    let is_http = matches!(url.scheme(), "http" | "https") && url.has_host();
+    if is_http { Ok(url) } else { Err("has to be http://HOST:PORT or https://HOST:PORT".to_owned()) }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

@@ -1,6 +1,7 @@
 //! Gauges of what the catalog holds and of clients, brought up to date when metrics are read. Those of consensus are
 //! the node's own.
 
+use crate::model::wire::Words;
 use crate::raft::node::Node;
 
 fn as_gauge(count: usize) -> i64 {
@@ -26,6 +27,10 @@ pub async fn record(node: &Node) {
     metrics.config_unreadable.set(as_gauge(node.keyring().unreadable_files(&view)));
     metrics.keep_apps(|app| view.access_keys.has_any_of(app));
     metrics.access_keys_unreadable.set(as_gauge(node.keyring().unreadable(&view)));
+    metrics.rollouts.reset();
+    for live in view.live_rollouts() {
+        metrics.rollouts.with_label_values(&[live.rollout.state.word()]).inc();
+    }
     for family in [&metrics.webhook_pending, &metrics.webhook_dropped, &metrics.webhook_failing] {
         family.reset();
     }

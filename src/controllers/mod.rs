@@ -2,7 +2,7 @@
 //!
 //! | part | modules |
 //! |---|---|
-//! | of the leader | [`heartbeats`], [`levels`], [`retention`], [`schedule`]; webhooks have a room of their own |
+//! | of the leader | [`heartbeats`], [`levels`], [`retention`], [`schedule`], [`rollouts`]; webhooks have a room of their own |
 //! | of every node | [`founding`], [`password_reset`], [`audit_buffer`] |
 //! | reports | [`subscribers`], [`fleet`], [`gauges`], [`audit_reader`] |
 //!
@@ -17,6 +17,7 @@ pub mod heartbeats;
 mod levels;
 pub mod password_reset;
 mod retention;
+pub mod rollouts;
 mod schedule;
 pub mod subscribers;
 #[cfg(test)]

@@ -7,6 +7,7 @@
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
+use std::time::Duration;
 
 use super::{ASK_WITHIN, of_members};
 use crate::catalog::history::Thing;
@@ -55,9 +56,14 @@ fn who(client: &Subscription) -> [&str; 3] {
 
 /// Asks every member.
 pub async fn gather(node: &Node, thing: &Thing) -> ClusterSubscribers {
+    gather_within(node, thing, ASK_WITHIN).await
+}
+
+/// Asks every member, and waits no longer than this for one.
+pub(super) async fn gather_within(node: &Node, thing: &Thing, limit: Duration) -> ClusterSubscribers {
     let ask = async |id| match id == node.id() {
         true => Some(own(node, thing.clone()).await),
-        false => node.peers().subscribers(id, thing, ASK_WITHIN).await.ok(),
+        false => node.peers().subscribers(id, thing, limit).await.ok(),
     };
     merged(of_members(node, ask).await)
 }

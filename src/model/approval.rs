@@ -11,6 +11,7 @@ use super::config_file::{ConfigFile, ConfigFileDraft, ConfigPublish, ConfigRelea
 use super::grant::Verb;
 use super::policy::{Gate, PolicyKind};
 use super::release::{ReleaseOp, ReleaseType};
+use super::rollout::RolloutAction;
 use super::rule::release::RuleReleaseDraft;
 use super::rule::{Family, Rule, RuleDraft};
 use super::time::Timestamp;
@@ -97,8 +98,8 @@ impl Act {
             }
             Act::PublishFile(draft) => Some(published(draft.release_type())),
             Act::WriteAndPublishFile(draft) => Some(published(draft.release.release_type())),
-            Act::RuleRelease(_, op, draft) => gate_of(*op, draft.to_previous),
-            Act::FileRelease(op, draft) => gate_of(*op, draft.to_previous),
+            Act::RuleRelease(_, op, draft) => gate_of(*op, draft.to_previous, draft.action),
+            Act::FileRelease(op, draft) => gate_of(*op, draft.to_previous, draft.action),
             Act::DeleteRule(_) | Act::DeleteFile(_) => Some(Gate::Delete),
         }
     }
@@ -145,15 +146,21 @@ impl Act {
     }
 }
 
-/// The gate of an operation on a release. Deleting one that is not in force changes nothing for clients.
-fn gate_of(op: ReleaseOp, to_previous: Option<bool>) -> Option<Gate> {
+/// The gate of an operation on a release. Deleting one that is not in force changes nothing for clients, nor does a
+/// pause. The last step of a rollout, which promotes, is known to the catalog alone.
+fn gate_of(op: ReleaseOp, to_previous: Option<bool>, action: Option<RolloutAction>) -> Option<Gate> {
     match op {
         ReleaseOp::Rollback => Some(Gate::Rollback),
         ReleaseOp::StopGray => Some(Gate::Stop),
         ReleaseOp::Promote => Some(Gate::Promote),
         ReleaseOp::Withdraw if to_previous == Some(true) => Some(Gate::Rollback),
         ReleaseOp::Withdraw => Some(Gate::Withdraw),
-        ReleaseOp::Delete => None,
+        ReleaseOp::Rollout => match action? {
+            RolloutAction::Advance => Some(Gate::Gray),
+            RolloutAction::Stop => Some(Gate::Stop),
+            RolloutAction::Pause | RolloutAction::Resume => None,
+        },
+        ReleaseOp::Delete | ReleaseOp::Signal => None,
     }
 }
 

@@ -110,7 +110,7 @@ impl<'a> Audience<'a> {
 }
 
 impl Audience<'_> {
-    pub(super) fn is_everybody(self) -> bool {
+    pub fn is_everybody(self) -> bool {
         self.labels.is_empty() && self.percent.is_none()
     }
 

@@ -11,7 +11,8 @@ use super::code::{Code, Refusal};
 pub use super::config_format::{Format, Judged};
 pub use super::config_group::{ConfigGroup, ConfigGroupDraft};
 use super::content::Content;
-use super::release::{GivenTime, Plan, ReleaseState, ReleaseType};
+use super::release::{GivenTime, Plan, ReleaseOp, ReleaseState, ReleaseType};
+use super::rollout::{RolloutAction, RolloutPlan, StagedRollout};
 use super::sealing::{self, Sealing};
 use super::time::Timestamp;
 use super::wire::optional_number;
@@ -126,6 +127,9 @@ pub struct ConfigRelease {
     /// Plan of a release that is not published yet, or could not be.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub plan: Option<Plan>,
+    /// Course of its rollout, of a gray release that was published with a plan.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rollout: Option<Box<StagedRollout>>,
     /// Counts all releases of this file, also over its deletion; moved forward by a rollback.
     pub version: u64,
     pub active: bool,
@@ -319,6 +323,21 @@ pub struct ConfigReleaseDraft {
     /// Reason, of 8 characters or more, to do without approval or in a freeze what a policy gates.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub emergency: Option<String>,
+    /// On a gray publish: the steps by which its share grows, in place of `client_percent`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub plan: Option<RolloutPlan>,
+    /// On rollout: what it does.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub action: Option<RolloutAction>,
+    /// On signal: `false` stops the rollout.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ok: Option<bool>,
+    /// On signal: at most 1024 characters.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+    /// On rollout: at most 1024 characters.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub comment: Option<String>,
     /// Content that the node that took the request found well-formed; only that is published. Never a caller's.
     #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "of_no_caller")]
     #[schemars(skip)]
@@ -352,7 +371,7 @@ impl ConfigReleaseDraft {
             _ if is_new => Level::ROLLOUT,
             _ => Level::FIRST,
         };
-        level.max(self.plea().level())
+        level.max(self.plea().level()).max(self.steering().level())
     }
 
     pub fn check(&self) -> Result<(), Refusal> {
@@ -362,7 +381,8 @@ impl ConfigReleaseDraft {
         let description = self.release_description.as_deref().unwrap_or("");
         let code = Code::InvalidParameter;
         name::check_length("release description", description, limits::COMMENT_CHARS_MAX, code)?;
-        ReleaseType::read(self.release_type.as_deref())?;
+        let release_type = ReleaseType::read(self.release_type.as_deref())?;
+        self.steering().check_publish(release_type, self.client_percent.as_ref())?;
         let new_name = self.new_release_name.as_deref().filter(|name| !name.is_empty());
         new_name.map_or(Ok(()), |name| name::check_title("new_release_name", name))?;
         self.audience().check()
@@ -385,9 +405,10 @@ impl ConfigReleaseDraft {
         self.publish_at.map(|given| given.0)
     }
 
-    /// For rollback and delete, which need to be told which release.
-    pub fn check_named(&self) -> Result<(), Refusal> {
+    /// For everything but publish, which needs to be told which release.
+    pub fn check_named(&self, op: ReleaseOp) -> Result<(), Refusal> {
         self.check()?;
+        self.steering().check(op)?;
         if self.given_name().is_none() && self.id.is_none() {
             return Err(Refusal::new(Code::InvalidParameter, "release name or id is required"));
         }

@@ -114,6 +114,14 @@ pub const POLICY_NAMES_MAX: usize = 64;
 pub const FREEZES_MAX: usize = 64;
 /// and approvals that one may ask for.
 pub const APPROVALS_MAX: u8 = 5;
+/// Steps of a rollout,
+pub const ROLLOUT_STEPS_MAX: usize = 20;
+/// guards of it,
+pub const ROLLOUT_GUARDS_MAX: usize = 10;
+/// seconds that a step may hold: 30 days,
+pub const ROLLOUT_HOLD_S_MAX: u64 = 30 * 24 * 3600;
+/// and characters of a query of Prometheus.
+pub const ROLLOUT_QUERY_CHARS_MAX: usize = 2048;
 /// Requests for approval that wait,
 pub const REQUESTS_PENDING_MAX: usize = 20_000;
 /// and those that stay of the ones that do not.

@@ -29,6 +29,7 @@ pub mod policy;
 pub mod properties;
 pub mod release;
 pub mod remote;
+pub mod rollout;
 pub mod rule;
 pub mod sealing;
 pub mod service;

@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::rollout::RolloutState;
 use super::time::Timestamp;
 use super::webhook::HookEvent;
 
@@ -25,6 +26,20 @@ pub struct News {
     pub request: Option<RequestNews>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub emergency: Option<EmergencyNews>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rollout: Option<RolloutNews>,
+}
+
+/// Rollout by steps after one of them, or after its stop.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RolloutNews {
+    /// Counts from 1.
+    pub step: u32,
+    /// Of the clients that it reaches.
+    pub percent: u32,
+    pub state: RolloutState,
+    /// Of a stop; only the beginning of a long one.
+    pub reason: String,
 }
 
 /// Request for approval, and what somebody said to it.

@@ -9,6 +9,7 @@
 //! | stopbeta | 400202 | 400000 | 400000 | deactivate | 200002 | 400000 | 400000 |
 //! | promote | 400202 | 400000 | 400000 | promote | 400000 | 400000 | 400000 |
 //! | withdraw | 400202 | withdraw | 200002 | 400000 | 400000 | 400000 | 400000 |
+//! | rollout, signal | 400202 | 400000 | 400000 | see [`rollout`](super::rollout) | 400000 | 400000 | 400000 |
 //! | delete | 200000 | 400000 | remove | 400000 | remove | remove | remove |
 //!
 //! | publish | no gray active | gray active |
@@ -34,7 +35,6 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::{self, Unexpected, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use super::audience::Audience;
 use super::code::{Code, Refusal};
 use super::time::Timestamp;
 use super::wire::wire_enum;
@@ -143,6 +143,12 @@ wire_enum! {
         Schedule = "schedule",
         Failed = "failed",
         Delete = "delete",
+        /// The share of a gray release grew.
+        RolloutStep = "rollout_step",
+        RolloutPaused = "rollout_paused",
+        RolloutResumed = "rollout_resumed",
+        /// Its clients fell back.
+        RolloutStopped = "rollout_stopped",
     }
 }
 
@@ -169,6 +175,10 @@ pub enum ReleaseOp {
     Delete,
     Promote,
     Withdraw,
+    /// Pauses, resumes, advances or stops a rollout.
+    Rollout,
+    /// Tells a rollout how it goes.
+    Signal,
 }
 
 impl ReleaseOp {
@@ -177,6 +187,7 @@ impl ReleaseOp {
         match self {
             ReleaseOp::Rollback | ReleaseOp::StopGray | ReleaseOp::Delete => Level::FIRST,
             ReleaseOp::Promote | ReleaseOp::Withdraw => Level::ROLLOUT,
+            ReleaseOp::Rollout | ReleaseOp::Signal => Level::APPROVAL,
         }
     }
 
@@ -189,10 +200,12 @@ impl ReleaseOp {
             ReleaseOp::Delete => "delete_release",
             ReleaseOp::Promote => "promote",
             ReleaseOp::Withdraw => "withdraw",
+            ReleaseOp::Rollout => "rollout",
+            ReleaseOp::Signal => "signal",
         }
     }
 
-    /// True if the state may grow by it.
+    /// True if the state may grow by it. A rollout may promote, and is stopped by the same operation.
     pub fn adds(self) -> bool {
         self == ReleaseOp::Promote
     }
@@ -240,6 +253,8 @@ pub enum Transition {
     Promote,
     /// Clients see none any more, or the one before.
     Withdraw,
+    /// Its rollout goes on, pauses or ends.
+    Roll,
     /// Nothing is to be done, and that is fine.
     Stay(Code),
     Refuse(Refusal),
@@ -247,7 +262,7 @@ pub enum Transition {
 
 /// The table of operations on a release, see the top of this file.
 pub fn transition(op: ReleaseOp, state: ReleaseState) -> Transition {
-    use ReleaseOp::{Delete, Promote, Rollback, StopGray, Withdraw};
+    use ReleaseOp::{Delete, Promote, Rollback, Rollout, Signal, StopGray, Withdraw};
     use ReleaseState::{Failed, GrayActive, GrayInactive, Missing, NormalActive, NormalInactive, Scheduled};
     let bad = |why: &str| Transition::Refuse(Refusal::new(Code::BadRequest, why));
     match (op, state) {
@@ -265,6 +280,9 @@ pub fn transition(op: ReleaseOp, state: ReleaseState) -> Transition {
         (Promote, GrayActive) => Transition::Promote,
         (Promote, GrayInactive) => bad("the gray release is not active, publish it anew"),
         (Promote, NormalActive | NormalInactive) => bad("not a gray release"),
+        (Rollout | Signal, GrayActive) => Transition::Roll,
+        (Rollout | Signal, GrayInactive) => bad("its rollout has ended"),
+        (Rollout | Signal, NormalActive | NormalInactive) => bad("not a gray release"),
         (Withdraw, NormalActive) => Transition::Withdraw,
         (Withdraw, NormalInactive) => Transition::Stay(Code::NoNeedUpdate),
         (Withdraw, GrayActive | GrayInactive) => bad("a gray release is not withdrawn, stop it"),
@@ -275,13 +293,13 @@ pub fn transition(op: ReleaseOp, state: ReleaseState) -> Transition {
 
 /// The table of publishing, see the top of this file. What it says of a planned release is stored and hashed: another
 /// wording belongs to another level (`catalog::tests::words`).
-pub fn publishable(release_type: ReleaseType, audience: Audience<'_>, is_gray_active: bool) -> Result<(), Refusal> {
+pub fn publishable(release_type: ReleaseType, is_for_everybody: bool, is_gray_active: bool) -> Result<(), Refusal> {
     match release_type {
         ReleaseType::Normal if is_gray_active => {
             let why = "a gray release is active: promote it, or stop it, before publishing for all";
             Err(Refusal::new(Code::DataConflict, why))
         }
-        ReleaseType::Gray if audience.is_everybody() => {
+        ReleaseType::Gray if is_for_everybody => {
             Err(Refusal::new(Code::InvalidMatchRule, "a gray release needs a client label or client_percent"))
         }
         ReleaseType::Normal | ReleaseType::Gray => Ok(()),

@@ -13,7 +13,7 @@ use url::{Host, Url};
 use super::access_key::{ClearSecret, SealedSecret};
 use super::code::{Code, Refusal};
 use super::config_file::Stamp;
-pub use super::news::{EmergencyNews, HealthNews, InstanceNews, News, ReleaseNews, RequestNews};
+pub use super::news::{EmergencyNews, HealthNews, InstanceNews, News, ReleaseNews, RequestNews, RolloutNews};
 use super::release::Action;
 use super::remote::Reach;
 use super::time::Timestamp;
@@ -41,12 +41,17 @@ wire_enum! {
         Refused = "refused",
         /// Something that needs approval was done without it, or in a freeze.
         Emergency = "emergency",
+        /// The share of a rollout grew.
+        RolloutStep = "rollout_step",
+        /// A rollout was stopped, by a guard or by somebody: its clients fell back.
+        RolloutStopped = "rollout_stopped",
     }
 }
 
-impl From<Action> for HookEvent {
-    fn from(action: Action) -> Self {
-        match action {
+impl HookEvent {
+    /// The event of a change of a release; `None` for one that nobody is told of.
+    pub fn of(action: Action) -> Option<Self> {
+        Some(match action {
             Action::Publish => HookEvent::Publish,
             Action::Gray => HookEvent::Gray,
             Action::Promote => HookEvent::Promote,
@@ -56,7 +61,10 @@ impl From<Action> for HookEvent {
             Action::Schedule => HookEvent::Schedule,
             Action::Failed => HookEvent::Failed,
             Action::Delete => HookEvent::Delete,
-        }
+            Action::RolloutStep => HookEvent::RolloutStep,
+            Action::RolloutStopped => HookEvent::RolloutStopped,
+            Action::RolloutPaused | Action::RolloutResumed => return None,
+        })
     }
 }
 
@@ -268,7 +276,8 @@ impl WebhookDraft {
     /// The level that a cluster has to have reached to take it as it is meant.
     pub fn level(&self) -> Level {
         let is_newest = |event: &HookEvent| {
-            matches!(event, HookEvent::Requested | HookEvent::Approved | HookEvent::Refused | HookEvent::Emergency)
+            use HookEvent::{Approved, Emergency, Refused, Requested, RolloutStep, RolloutStopped};
+            matches!(event, Requested | Approved | Refused | Emergency | RolloutStep | RolloutStopped)
         };
         match &self.events {
             Some(events) if events.iter().any(is_newest) => Level::APPROVAL,
@@ -315,7 +324,7 @@ mod tests {
     #[test]
     fn the_words_of_the_history_are_those_of_its_events() {
         for (action, word) in Action::ALL {
-            assert_eq!(HookEvent::from(*action).word(), *word);
+            assert!(HookEvent::of(*action).is_none_or(|event| event.word() == *word), "{word}");
         }
     }
 

@@ -72,7 +72,7 @@ impl Operations {
         op: ReleaseOp,
         items: Items<ConfigReleaseDraft>,
     ) -> Result<Vec<Outcome>, Refusal> {
-        let items = checked(items, ConfigReleaseDraft::check_named);
+        let items = checked(items, |draft| draft.check_named(op));
         let command = |items| match op {
             ReleaseOp::StopGray => Command::ConfigStopGray(items),
             ReleaseOp::Rollback => Command::ConfigRollback(items),

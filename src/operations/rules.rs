@@ -47,7 +47,7 @@ impl Operations {
         op: ReleaseOp,
         items: Items<RuleReleaseDraft>,
     ) -> Result<Vec<Outcome>, Refusal> {
-        let items = checked(items, |draft| draft.check_named(family));
+        let items = checked(items, |draft| draft.check_named(family, op));
         self.write(caller, items, |items| Command::RuleReleases(family, op, items)).await
     }
 

@@ -25,6 +25,7 @@ use crate::compat::{self, CompatSettings, Surface};
 use crate::config::{CompatAuth, Config, PeerTls, Switch};
 use crate::connections::{self, ConnectionLimiter, Listener, Protocol};
 use crate::console::{self, Console, ConsoleSettings};
+use crate::controllers::rollouts::{Prometheus, Rollouts};
 use crate::controllers::{self, Controllers, FoundingSettings};
 use crate::descriptors;
 use crate::hosts::Hosts;
@@ -161,6 +162,9 @@ impl Server {
         let ca_file = config.tuning.webhook_ca_file.clone();
         let webhooks = WebhookController::new(&node, WebhookSettings { ca_file, private_networks });
         run_task(controllers::run(node.clone(), webhooks), &tasks, &shutdown);
+        let prometheus = config.tuning.prometheus_url.as_ref().map(Prometheus::new).transpose();
+        let rollouts = Rollouts::new(prometheus.map_err(|why| anyhow::anyhow!("--prometheus-url: {why}"))?);
+        run_task(controllers::run(node.clone(), rollouts), &tasks, &shutdown);
         let (scheme, api_address, compat_address) = (scheme(&config), bound.api, bound.compat);
         let bounds = Bounds {
             config_content_chars_max: config.tuning.config_content_max,

@@ -6,7 +6,7 @@ use serde::Serialize;
 use sha2::Sha256;
 
 use crate::catalog::webhooks::WebhookEvent;
-use crate::model::webhook::{EmergencyNews, HookEvent, InstanceNews, News, RequestNews};
+use crate::model::webhook::{EmergencyNews, HookEvent, InstanceNews, News, RequestNews, RolloutNews};
 use crate::model::wire::Words;
 
 /// One event for one receiver, the same however often it is sent.
@@ -40,6 +40,8 @@ struct Body<'a> {
     request: Option<&'a RequestNews>,
     #[serde(skip_serializing_if = "Option::is_none")]
     emergency: Option<&'a EmergencyNews>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    rollout: Option<&'a RolloutNews>,
 }
 
 #[derive(Serialize)]
@@ -61,7 +63,7 @@ struct Health<'a> {
 
 impl Message {
     pub(super) fn new(cluster: &str, webhook: &str, event: &WebhookEvent, secret: &[u8]) -> Message {
-        let News { event: word, time, kind, namespace, group, name, release, health, request, emergency } =
+        let News { event: word, time, kind, namespace, group, name, release, health, request, emergency, rollout } =
             &*event.news;
         let (id, time) = (format!("{:016x}", event.number), time.text());
         let body = Body {
@@ -89,6 +91,7 @@ impl Message {
             }),
             request: request.as_ref(),
             emergency: emergency.as_ref(),
+            rollout: rollout.as_ref(),
         };
         let body = serde_json::to_vec(&body).expect("texts and numbers");
         Message { signature: sign(secret, &body), id, event: word.word(), time, body: body.into() }

@@ -25,6 +25,7 @@ use crate::model::code::Code;
 use crate::model::config_file::{ConfigFileDraft, ConfigKey, ConfigPublish, ConfigRelease, ConfigReleaseDraft, Tag};
 use crate::model::content::Content;
 use crate::model::release::{GivenTime, ReleaseOp};
+use crate::model::rollout::RolloutPlan;
 use crate::model::{limits, name};
 use crate::openapi::Param;
 use crate::operations::FAR;
@@ -111,6 +112,8 @@ pub(crate) struct PublishBody {
     /// The share of the clients that a gray release is for, beside or instead of labels.
     #[serde(alias = "clientPercent")]
     client_percent: Option<ClientPercent>,
+    /// Of a gray release: the steps by which its share grows, in place of `client_percent`.
+    plan: Option<RolloutPlan>,
     /// Publishes what is written now at that time: RFC 3339, or `YYYY-MM-DD HH:MM:SS` in UTC.
     #[serde(alias = "publishAt")]
     publish_at: Option<GivenTime>,
@@ -138,6 +141,7 @@ impl From<PublishBody> for ConfigPublish {
             release_type: body.release_type,
             beta_labels: body.beta_labels,
             client_percent: body.client_percent,
+            plan: body.plan,
             publish_at: body.publish_at,
             request: body.request,
             hold: body.hold,
@@ -202,6 +206,22 @@ pub(crate) const WITHDRAW: Doc = WRITE
 
 pub(crate) async fn withdraw(app: State<App>, caller: Caller, Noted(batch): Noted<ConfigReleaseDraft>) -> ApiResult {
     change(&app, &caller, ReleaseOp::Withdraw, batch).await
+}
+
+pub(crate) const ROLLOUT: Doc = WRITE
+    .says("Pauses, resumes, advances or stops the rollouts of gray releases that were published with a plan.")
+    .codes(&[NAMED, &[Code::NoNeedUpdate, Code::BadRequest, Code::NotFoundResource]]);
+
+pub(crate) async fn rollout(app: State<App>, caller: Caller, Noted(batch): Noted<ConfigReleaseDraft>) -> ApiResult {
+    change(&app, &caller, ReleaseOp::Rollout, batch).await
+}
+
+pub(crate) const SIGNAL: Doc = WRITE
+    .says("Tells rollouts with a guard of the kind `signal` how they go: `ok: false` stops them.")
+    .codes(&[NAMED, &[Code::BadRequest, Code::NotFoundResource]]);
+
+pub(crate) async fn signal(app: State<App>, caller: Caller, Noted(batch): Noted<ConfigReleaseDraft>) -> ApiResult {
+    change(&app, &caller, ReleaseOp::Signal, batch).await
 }
 
 pub(crate) const HISTORY: Doc = DOC

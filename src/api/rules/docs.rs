@@ -167,6 +167,18 @@ pub(crate) fn withdraw(family: Family) -> Doc {
         .codes(&[FIELDS, &[Code::NoNeedUpdate, Code::BadRequest, Code::NotFoundResource]])
 }
 
+pub(crate) fn rollout(family: Family) -> Doc {
+    write_release(family)
+        .says("Pauses, resumes, advances or stops the rollouts of gray releases that were published with a plan.")
+        .codes(&[FIELDS, &[Code::NoNeedUpdate, Code::BadRequest, Code::NotFoundResource]])
+}
+
+pub(crate) fn signal(family: Family) -> Doc {
+    write_release(family)
+        .says("Tells rollouts with a guard of the kind `signal` how they go: `ok: false` stops them.")
+        .codes(&[FIELDS, &[Code::BadRequest, Code::NotFoundResource]])
+}
+
 pub(crate) fn history(family: Family) -> Doc {
     doc(family)
         .says("The release history of one rule, newest first: the newest 200 events.")

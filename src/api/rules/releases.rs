@@ -92,6 +92,26 @@ pub(crate) async fn withdraw(
     change_releases(&app, &caller, *family, ReleaseOp::Withdraw, batch).await
 }
 
+/// Per item 200000; 200002 it is so already; 400000 no active gray release with a plan; 400202 missing.
+pub(crate) async fn rollout(
+    app: State<App>,
+    family: Extension<Family>,
+    caller: Caller,
+    Noted(batch): Noted<RuleReleaseDraft>,
+) -> ApiResult {
+    change_releases(&app, &caller, *family, ReleaseOp::Rollout, batch).await
+}
+
+/// Per item 200000; 400000 its plan has no guard of the kind signal; 400202 missing.
+pub(crate) async fn signal(
+    app: State<App>,
+    family: Extension<Family>,
+    caller: Caller,
+    Noted(batch): Noted<RuleReleaseDraft>,
+) -> ApiResult {
+    change_releases(&app, &caller, *family, ReleaseOp::Signal, batch).await
+}
+
 /// Per item 200000; 200002 it was stopped before; 400000 it is not gray; 400202 missing.
 pub(crate) async fn stop_gray(
     app: State<App>,

@@ -6,6 +6,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::history::StateView;
+use super::rollout::RolloutView;
 use crate::catalog::Catalog;
 use crate::model::audience::{ClientLabel, ClientPercent};
 use crate::model::config_file::{ConfigFile, ConfigGroup, ConfigRelease, Format, Tag};
@@ -181,6 +182,9 @@ pub(crate) struct ConfigReleaseView<'a> {
     /// The share of them that a gray release is for.
     #[serde(rename = "client_percent", skip_serializing_if = "Option::is_none")]
     client_percent: Option<&'a ClientPercent>,
+    /// Course of its rollout, of a gray release that was published with a plan.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    rollout: Option<RolloutView<'a>>,
     /// Counts the releases of this file, rollbacks included; never used twice.
     version: u64,
     /// True if clients see it.
@@ -215,6 +219,7 @@ impl<'a> ConfigReleaseView<'a> {
             release_type: release.release_type,
             beta_labels: &release.labels,
             client_percent: release.client_percent.as_ref(),
+            rollout: release.rollout.as_deref().map(RolloutView::new),
             version: release.version,
             active: release.active,
             state: release.state().into(),

@@ -6,6 +6,7 @@ mod approval;
 mod config;
 mod history;
 mod instance;
+mod rollout;
 mod rule;
 mod template;
 mod webhook;

@@ -6,6 +6,7 @@ use schemars::JsonSchema;
 use serde::{Serialize, Serializer};
 
 use super::history::StateView;
+use super::rollout::RolloutView;
 use crate::model::audience::{ClientLabel, ClientPercent};
 use crate::model::release::ReleaseType;
 use crate::model::rule::release::RuleRelease;
@@ -93,6 +94,9 @@ pub(crate) struct RuleReleaseView<'a> {
     /// The share of them that a gray release is for.
     #[serde(skip_serializing_if = "Option::is_none")]
     client_percent: Option<&'a ClientPercent>,
+    /// Course of its rollout, of a gray release that was published with a plan.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    rollout: Option<RolloutView<'a>>,
     /// Counts the releases of this rule, rollbacks included; never used twice.
     version: u64,
     resource: RuleType,
@@ -122,6 +126,7 @@ impl<'a> RuleReleaseView<'a> {
             release_type: release.release_type,
             client_labels: &release.client_labels,
             client_percent: release.client_percent.as_ref(),
+            rollout: release.rollout.as_deref().map(RolloutView::new),
             version: release.version,
             resource: release.rule.family().resource(),
             active: release.active,

@@ -5,7 +5,6 @@
 //! other words belong to another level (`tests::words`).
 
 use super::command::{Command, Op};
-use super::releases::Due;
 use super::scope::{AuthTarget, ResourceScope};
 use crate::catalog::Catalog;
 use crate::catalog::audit::AuditNote;
@@ -146,8 +145,8 @@ impl Catalog {
     }
 
     /// Target of a release that was to be published later.
-    pub(super) fn target_of_due(&self, due: &Due) -> AuthTarget {
-        match &due.thing {
+    pub(super) fn target_of_thing(&self, thing: &Thing) -> AuthTarget {
+        match thing {
             Thing::File(key) => {
                 target_at_key(key).at(ResourceScope::thing(&key.namespace, &key.group), self.version_in_force(key))
             }

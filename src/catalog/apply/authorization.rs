@@ -56,7 +56,8 @@ pub(super) fn missing_release(op: ReleaseOp) -> Outcome {
         | Transition::Deactivate
         | Transition::Remove
         | Transition::Promote
-        | Transition::Withdraw => Code::NotFoundResource.into(),
+        | Transition::Withdraw
+        | Transition::Roll => Code::NotFoundResource.into(),
     }
 }
 

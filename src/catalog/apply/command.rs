@@ -10,7 +10,7 @@ use std::net::IpAddr;
 
 use serde::{Deserialize, Serialize};
 
-use super::releases::Due;
+use super::releases::{Due, RolloutMove};
 use super::retention::Overfull;
 use crate::catalog::audit::row::AuditNote;
 use crate::catalog::nodes::NodeRecord;
@@ -135,6 +135,8 @@ pub enum Command {
     Requests(RequestOp, Vec<RequestDraft>),
     /// Requests that have waited for longer than the settings allow expire, a bounded number at a time.
     ExpireRequests,
+    /// Steps, pauses and stops of rollouts that the leader found due.
+    Rollouts(Vec<RolloutMove>),
 }
 
 impl Command {
@@ -155,7 +157,8 @@ impl Command {
             Command::SignIn { password, .. } if !password.is_empty() => Level::TRUST,
             Command::ChangeTokens(items) => Level::RIGHTS.max(highest(items.iter().map(ServiceTokenChange::level))),
             Command::EndSessions(_) => Level::RIGHTS,
-            Command::Policies(..) | Command::Requests(..) | Command::ExpireRequests => Level::APPROVAL,
+            Command::Policies(..) | Command::Requests(..) => Level::APPROVAL,
+            Command::ExpireRequests | Command::Rollouts(_) => Level::APPROVAL,
             Command::Users(_, items) => Level::TRUST.max(highest(items.iter().map(UserDraft::level))),
             Command::ServiceTokens(_, items) => Level::TRUST.max(highest(items.iter().map(ServiceTokenDraft::level))),
             Command::AccessKeys(_, items) => Level::TRUST.max(highest(items.iter().map(AccessKeyDraft::level))),
@@ -176,7 +179,7 @@ impl Command {
             Command::RuleReleases(family, op, items) => {
                 highest(items.iter().map(|item| item.plea().level())).max(family.since()).max(op.level())
             }
-            Command::ConfigReleases(_, items) => Level::ROLLOUT.max(highest_of_pleas(items)),
+            Command::ConfigReleases(op, items) => Level::ROLLOUT.max(op.level()).max(highest_of_pleas(items)),
             Command::PublishDue(_) => Level::ROLLOUT,
             Command::WebhooksTold(_) => Level::CUSTODY,
             Command::ConfigTemplates(..) => Level::CUSTODY,
@@ -319,6 +322,7 @@ impl Command {
                 Profile { adds: op.adds(), ..Profile::new(op.word(), verbs, items.len()) }
             }
             Command::ExpireRequests => Profile::own("expire", 1),
+            Command::Rollouts(items) => Profile::own("rollout", items.len()),
         }
     }
 

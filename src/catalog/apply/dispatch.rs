@@ -195,8 +195,14 @@ impl Catalog {
                 outcome
             }),
             Command::PublishDue(items) => each(items, |item| {
-                let target = self.target_of_due(&item);
+                let target = self.target_of_thing(&item.thing);
                 let outcome = self.publish_due(ctx, &item, changes);
+                changes.did(target, &outcome);
+                outcome
+            }),
+            Command::Rollouts(items) => each(items, |item| {
+                let target = self.target_of_thing(&item.thing);
+                let outcome = self.move_rollout(ctx, &item, changes);
                 changes.did(target, &outcome);
                 outcome
             }),

@@ -20,6 +20,8 @@ use crate::model::config_file::{ConfigFile, ConfigReleaseDraft};
 use crate::model::grant::Verb;
 use crate::model::limits;
 use crate::model::policy::{Gate, PolicyKind};
+use crate::model::release::ReleaseOp;
+use crate::model::rollout::RolloutAction;
 use crate::model::time::Timestamp;
 use crate::model::webhook::HookEvent;
 use crate::model::wire::Words;
@@ -66,7 +68,7 @@ impl Catalog {
     /// Gate and thing of an act; `None` for one that no policy is about. The deletion of a thing of which nothing is in
     /// force is none, nor is an act on nothing.
     fn gate_of(&self, act: &Act) -> Option<(Gate, Subject)> {
-        let gate = act.gate()?;
+        let gate = self.gate_of_advance(act).or_else(|| act.gate())?;
         let target = self.target_of_act(act);
         if gate == Gate::Delete && target.takes.is_none() || target.name.is_empty() {
             return None;
@@ -75,6 +77,19 @@ impl Catalog {
             .into_iter()
             .chain(self.thing_of(act).and_then(|thing| self.released_as(thing)));
         Some((gate, Subject { kind: act.kind(), places: places.collect() }))
+    }
+
+    fn gate_of_advance(&self, act: &Act) -> Option<Gate> {
+        match act {
+            Act::RuleRelease(family, ReleaseOp::Rollout, draft) if draft.action == Some(RolloutAction::Advance) => {
+                let release = self.release_named_by(*family, draft).ok()??;
+                Some(Catalog::gate_of_next_step(&*release))
+            }
+            Act::FileRelease(ReleaseOp::Rollout, draft) if draft.action == Some(RolloutAction::Advance) => {
+                Some(Catalog::gate_of_next_step(&*self.named_release(draft)?))
+            }
+            _ => None,
+        }
     }
 
     fn do_in_emergency(

@@ -6,6 +6,7 @@ use crate::catalog::Catalog;
 use crate::model::approval::{Act, ApprovalRequest, Payload, Snapshot};
 use crate::model::config_file::{ConfigFile, ConfigKey, ConfigRelease};
 use crate::model::release::ReleaseOp;
+use crate::model::rollout::RolloutAction;
 use crate::model::rule::release::RuleRelease;
 use crate::model::rule::{Family, Rule};
 
@@ -68,17 +69,21 @@ impl Catalog {
             (Act::RuleRelease(family, op, draft), _) => {
                 let release = self.release_named_by(*family, draft).ok()??;
                 let now = self.rule_now(*family, &release.rule.id);
-                let (now, then) = sides(*op, draft.to_previous, now, Box::new((&*release).into()), || {
-                    self.earlier_normal(&*release).map(|earlier| Box::new((&*earlier).into()))
-                });
+                let (now, then) =
+                    sides((*op, draft.action), draft.to_previous, now, Box::new((&*release).into()), || {
+                        self.earlier_normal(&*release).map(|earlier| Box::new((&*earlier).into()))
+                    });
                 Some(Pending::Rule { now, then })
             }
             (Act::FileRelease(op, draft), _) => {
                 let (key, release) = (draft.key(), self.named_release(draft)?);
-                let (now, then) =
-                    sides(*op, draft.to_previous, self.file_now(&key), Box::new((&*release).into()), || {
-                        self.earlier_normal(&*release).map(|earlier| Box::new((&*earlier).into()))
-                    });
+                let (now, then) = sides(
+                    (*op, draft.action),
+                    draft.to_previous,
+                    self.file_now(&key),
+                    Box::new((&*release).into()),
+                    || self.earlier_normal(&*release).map(|earlier| Box::new((&*earlier).into())),
+                );
                 Some(Pending::File { key, now, then })
             }
             (Act::DeleteRule(draft), _) => {
@@ -104,16 +109,16 @@ impl Catalog {
 
 /// Both sides of an operation on a release: who had a gray release that is stopped has what the others have.
 fn sides<T>(
-    op: ReleaseOp,
+    op: (ReleaseOp, Option<RolloutAction>),
     to_previous: Option<bool>,
     now: Option<Box<T>>,
     release: Box<T>,
     earlier: impl FnOnce() -> Option<Box<T>>,
 ) -> (Option<Box<T>>, Option<Box<T>>) {
     match op {
-        ReleaseOp::Rollback | ReleaseOp::Promote => (now, Some(release)),
-        ReleaseOp::StopGray => (Some(release), now),
-        ReleaseOp::Withdraw if to_previous == Some(true) => (now, earlier()),
-        ReleaseOp::Withdraw | ReleaseOp::Delete => (now, None),
+        (ReleaseOp::StopGray, _) | (ReleaseOp::Rollout, Some(RolloutAction::Stop)) => (Some(release), now),
+        (ReleaseOp::Rollback | ReleaseOp::Promote | ReleaseOp::Rollout | ReleaseOp::Signal, _) => (now, Some(release)),
+        (ReleaseOp::Withdraw, _) if to_previous == Some(true) => (now, earlier()),
+        (ReleaseOp::Withdraw | ReleaseOp::Delete, _) => (now, None),
     }
 }

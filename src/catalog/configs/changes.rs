@@ -27,6 +27,7 @@ use crate::model::content::Content;
 use crate::model::is_stale;
 use crate::model::properties;
 use crate::model::release::{ReleaseOp, publishable};
+use crate::model::rollout::StagedRollout;
 
 fn md5_of(content: &str) -> String {
     hex::encode(Md5::digest(content))
@@ -230,7 +231,7 @@ impl Catalog {
         // What comes later is judged when it does.
         let is_later = later(ctx, draft.publish_at()).is_some();
         let active_grays = if is_later { 0 } else { self.configs.active_grays(&key) };
-        let verdict = publishable(draft.release_type(), draft.audience(), active_grays > 0)
+        let verdict = publishable(draft.release_type(), draft.is_for_everybody(), active_grays > 0)
             .and_then(|()| changes.admits_gray(draft.release_type(), active_grays))
             .and_then(|()| Catalog::admits_plan(self.configs.releases_of(&key), ctx, draft.publish_at(), changes));
         if let Err(refusal) = verdict {
@@ -264,8 +265,9 @@ impl Catalog {
             description: draft.release_description.clone().unwrap_or_default(),
             release_type: draft.release_type(),
             labels: draft.labels().to_vec(),
-            client_percent: draft.client_percent.clone(),
+            client_percent: draft.share(),
             plan: None,
+            rollout: draft.plan.clone().map(|plan| Box::new(StagedRollout::begin(plan, ctx.time, ctx.is_approved))),
             version,
             active: true,
             created: ctx.stamp(),

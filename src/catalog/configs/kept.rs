@@ -1,8 +1,12 @@
-//! Contents that requests for approval keep, beside files and releases.
+//! Contents that requests for approval keep, and releases of which something is to come.
+
+use std::sync::Arc;
 
 use super::Configs;
 use crate::catalog::change::ChangeSet;
+use crate::model::config_file::{ConfigKey, ConfigRelease};
 use crate::model::content::Content;
+use crate::model::time::Timestamp;
 
 impl Configs {
     /// One more thing than files and releases has a content, without looking at its text.
@@ -19,5 +23,18 @@ impl Configs {
         let shared = self.contents.share(false, content);
         self.contents.forget_text(content.digest());
         shared
+    }
+
+    /// Releases to be published by `now`: time, file and release name of each.
+    pub(in crate::catalog) fn due(
+        &self,
+        now: Timestamp,
+    ) -> impl Iterator<Item = (Timestamp, &Arc<ConfigKey>, &Arc<str>)> {
+        self.releases.due(now)
+    }
+
+    /// Releases that are rolled out by steps.
+    pub(in crate::catalog) fn rolling(&self) -> impl Iterator<Item = &Arc<ConfigRelease>> {
+        self.releases.rolling()
     }
 }

@@ -27,7 +27,6 @@ use crate::model::config_file::{ConfigFile, ConfigGroup, ConfigKey, ConfigReleas
 use crate::model::config_lookup::{ClientLabels, Released};
 use crate::model::content::ContentDigest;
 use crate::model::text::NameFilter;
-use crate::model::time::Timestamp;
 use active::ActiveConfigs;
 use contents::{ConfigContents, StoredContent};
 pub use filters::{FileFilter, GroupFilter};
@@ -217,11 +216,6 @@ impl Configs {
     /// The releases of one file, by name.
     pub(super) fn releases_of(&self, key: &ConfigKey) -> impl Iterator<Item = &Arc<ConfigRelease>> {
         self.releases.of(key)
-    }
-
-    /// Releases to be published by `now`: time, file and release name of each.
-    pub(super) fn due(&self, now: Timestamp) -> impl Iterator<Item = (Timestamp, &Arc<ConfigKey>, &Arc<str>)> {
-        self.releases.due(now)
     }
 
     /// All releases of one file, highest version first.

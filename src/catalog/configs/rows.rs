@@ -152,4 +152,8 @@ impl Archived for ConfigRelease {
     fn due(&self) -> Option<Timestamp> {
         self.plan.as_ref().filter(|plan| plan.state() == ReleaseState::Scheduled).map(|plan| plan.at)
     }
+
+    fn is_rolling(&self) -> bool {
+        self.active && self.rollout.as_ref().is_some_and(|rollout| rollout.is_live())
+    }
 }

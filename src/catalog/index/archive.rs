@@ -22,6 +22,8 @@ pub(crate) trait Archived {
     fn is_active(&self) -> bool;
     /// Time at which it is to be published; `None` if it is not to be.
     fn due(&self) -> Option<Timestamp>;
+    /// True if it is rolled out by steps, and more may come of that.
+    fn is_rolling(&self) -> bool;
 }
 
 /// The releases of one thing.
@@ -53,6 +55,8 @@ pub(crate) struct Archive<R: Archived> {
     by_inactive: OrdSet<(usize, Arc<R::Thing>)>,
     /// Releases to be published later, by their time.
     due: OrdSet<(Timestamp, Arc<R::Thing>, Arc<str>)>,
+    /// Releases that are rolled out by steps.
+    rolling: OrdSet<(Arc<R::Thing>, Arc<str>)>,
     len: usize,
 }
 
@@ -66,6 +70,7 @@ impl<R: Archived> Clone for Archive<R> {
             things: self.things.clone(),
             by_inactive: self.by_inactive.clone(),
             due: self.due.clone(),
+            rolling: self.rolling.clone(),
             len: self.len,
         }
     }
@@ -73,7 +78,13 @@ impl<R: Archived> Clone for Archive<R> {
 
 impl<R: Archived> Default for Archive<R> {
     fn default() -> Self {
-        Archive { things: OrdMap::new(), by_inactive: OrdSet::new(), due: OrdSet::new(), len: 0 }
+        Archive {
+            things: OrdMap::new(),
+            by_inactive: OrdSet::new(),
+            due: OrdSet::new(),
+            rolling: OrdSet::new(),
+            len: 0,
+        }
     }
 }
 
@@ -121,6 +132,11 @@ where
         self.due.iter().take_while(move |(at, ..)| *at <= now).map(|(at, thing, name)| (*at, thing, name))
     }
 
+    /// Releases that are rolled out by steps.
+    pub(crate) fn rolling(&self) -> impl Iterator<Item = &Arc<R>> {
+        self.rolling.iter().filter_map(|(thing, name)| self.get(thing, name))
+    }
+
     /// Takes a release in, in place of an earlier state of it, which is returned.
     pub(crate) fn insert(&mut self, release: Arc<R>) -> Option<Arc<R>> {
         let thing = release.thing();
@@ -134,6 +150,10 @@ where
         if let Some(at) = old.as_ref().and_then(|old| old.due()) {
             self.due.remove(&(at, thing.clone(), release.name().into()));
         }
+        match release.is_rolling() {
+            true => self.rolling.insert((thing.clone(), release.name().into())),
+            false => self.rolling.remove(&(thing.clone(), release.name().into())),
+        };
         if let Some(at) = release.due() {
             self.due.insert((at, thing.clone(), release.name().into()));
         } else if !release.is_active() {
@@ -152,6 +172,7 @@ where
         if let Some(at) = old.due() {
             self.due.remove(&(at, old.thing(), name.into()));
         }
+        self.rolling.remove(&(old.thing(), name.into()));
         let after = releases.inactive.len();
         if releases.by_name.is_empty() {
             self.things.remove(thing);

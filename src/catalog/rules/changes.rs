@@ -13,6 +13,7 @@ use crate::format::level::Level;
 use crate::model::code::{Code, Refusal};
 use crate::model::is_stale;
 use crate::model::release::{ReleaseOp, ReleaseType, publishable};
+use crate::model::rollout::StagedRollout;
 use crate::model::rule::release::{RuleRelease, RuleReleaseDraft};
 use crate::model::rule::{Family, Rule, RuleDraft};
 
@@ -138,7 +139,7 @@ impl Catalog {
         // What comes later is judged when it does.
         let is_later = later(ctx, draft.publish_at()).is_some();
         let active_grays = if is_later { 0 } else { book.active().grays(&rule.id) };
-        publishable(release_type, draft.audience(), active_grays > 0)?;
+        publishable(release_type, draft.is_for_everybody(), active_grays > 0)?;
         changes.admits_gray(release_type, active_grays)?;
         Catalog::admits_plan(book.releases_of(&rule.id), ctx, draft.publish_at(), changes)?;
         let given_id = draft.given_id().filter(|_| draft.names_rule());
@@ -152,8 +153,9 @@ impl Catalog {
             description: draft.description.clone().unwrap_or_default(),
             release_type,
             client_labels: draft.labels().to_vec(),
-            client_percent: draft.client_percent.clone(),
+            client_percent: draft.share(),
             plan: None,
+            rollout: draft.plan.clone().map(|plan| Box::new(StagedRollout::begin(plan, ctx.time, ctx.is_approved))),
             version: 0,
             active: true,
             rule,

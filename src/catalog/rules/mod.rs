@@ -65,6 +65,10 @@ impl Archived for RuleRelease {
     fn due(&self) -> Option<Timestamp> {
         self.plan.as_ref().filter(|plan| plan.state() == ReleaseState::Scheduled).map(|plan| plan.at)
     }
+
+    fn is_rolling(&self) -> bool {
+        self.active && self.rollout.as_ref().is_some_and(|rollout| rollout.is_live())
+    }
 }
 
 impl Indexed for Rule {
@@ -196,6 +200,11 @@ impl Rules {
         self.books
             .iter()
             .flat_map(move |(family, book)| book.releases.due(now).map(move |(at, id, name)| (*family, at, id, name)))
+    }
+
+    /// Releases that are rolled out by steps.
+    pub(super) fn rolling(&self) -> impl Iterator<Item = &Arc<RuleRelease>> {
+        self.books.values().flat_map(|book| book.releases.rolling())
     }
 
     pub(super) fn load_rule(&mut self, rule: Rule) {

@@ -7,6 +7,7 @@ use super::*;
 use crate::catalog::history::Thing;
 use crate::model::audience::{ClientLabel, ClientPercent};
 use crate::model::release::{Action, Event, GivenTime, ReleaseOp, ReleaseState, ReleaseType};
+use crate::model::rollout::{RolloutAction, RolloutPlan};
 use crate::model::rule::Family;
 use crate::model::rule::matching::{MatchString, MatchType};
 use crate::model::rule::release::RuleReleaseDraft;
@@ -27,6 +28,9 @@ pub(super) struct Say {
     pub(super) at: Option<Timestamp>,
     pub(super) new_name: Option<&'static str>,
     pub(super) to_previous: bool,
+    pub(super) plan: Option<RolloutPlan>,
+    pub(super) action: Option<RolloutAction>,
+    pub(super) ok: Option<bool>,
 }
 
 /// A release, whatever it is of.
@@ -120,7 +124,7 @@ impl House {
 
     pub(super) fn of_rule(say: &Say) -> RuleReleaseDraft {
         let bare = of_rule("x", say.name);
-        let is_labelled = say.is_gray && say.percent.is_none();
+        let is_labelled = say.is_gray && say.percent.is_none() && say.plan.is_none();
         RuleReleaseDraft {
             release_type: say.is_gray.then(|| "gray".into()),
             client_labels: is_labelled.then(labels),
@@ -128,13 +132,16 @@ impl House {
             publish_at: say.at.map(GivenTime),
             new_release_name: say.new_name.map(str::to_owned),
             to_previous: say.to_previous.then_some(true),
+            plan: say.plan.clone(),
+            action: say.action,
+            ok: say.ok,
             ..bare
         }
     }
 
     pub(super) fn of_file(say: &Say) -> ConfigReleaseDraft {
         let bare = release("x.yml", say.name);
-        let is_labelled = say.is_gray && say.percent.is_none();
+        let is_labelled = say.is_gray && say.percent.is_none() && say.plan.is_none();
         ConfigReleaseDraft {
             release_type: say.is_gray.then(|| "gray".into()),
             beta_labels: is_labelled.then(labels),
@@ -142,6 +149,9 @@ impl House {
             publish_at: say.at.map(GivenTime),
             new_release_name: say.new_name.map(str::to_owned),
             to_previous: say.to_previous.then_some(true),
+            plan: say.plan.clone(),
+            action: say.action,
+            ok: say.ok,
             ..bare
         }
     }

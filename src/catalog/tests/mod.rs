@@ -18,6 +18,7 @@ mod rekey;
 mod releases;
 mod retention;
 mod rights;
+mod rollouts;
 mod room;
 mod rule_levels;
 mod rules;

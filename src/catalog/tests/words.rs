@@ -12,12 +12,11 @@ use super::trust::asked_by;
 use super::*;
 use crate::catalog::audit::AuditNote;
 use crate::catalog::history::Thing;
-use crate::catalog::releases::Due;
+use crate::catalog::releases::{Due, RolloutChange, RolloutMove};
 use crate::catalog::retention::Overfull;
 use crate::format::pack;
 use crate::model::access::UserDraft;
 use crate::model::approval::{RequestDraft, RequestOp};
-use crate::model::audience::Audience;
 use crate::model::config_file::canonical_file;
 use crate::model::config_template::ConfigTemplateDraft;
 use crate::model::policy::PolicyDraft;
@@ -36,9 +35,8 @@ pub(super) const TOO_MANY_GRAYS: &str = "at most 16 active gray releases of it: 
 
 #[test]
 fn sentences_that_reach_rows() {
-    let nobody = Audience { labels: &[], percent: None };
     let refused = [(ReleaseType::Normal, true), (ReleaseType::Gray, false)]
-        .map(|(kind, is_gray_active)| publishable(kind, nobody, is_gray_active).expect_err("refused").detail);
+        .map(|(kind, is_gray_active)| publishable(kind, true, is_gray_active).expect_err("refused").detail);
     assert_eq!(refused, FAILED, "a refusal of publishing was worded anew: see the top of this file");
     for kind in kinds() {
         let house = House::with_all_states(kind);
@@ -88,8 +86,8 @@ fn commands() -> Vec<Command> {
     for op in RequestOp::ALL {
         commands.push(Command::Requests(op, vec![RequestDraft { id: name(), comment: None }]));
     }
-    use ReleaseOp::{Delete, Promote, Rollback, StopGray, Withdraw};
-    for op in [Rollback, StopGray, Delete, Promote, Withdraw] {
+    use ReleaseOp::{Delete, Promote, Rollback, Rollout, Signal, StopGray, Withdraw};
+    for op in [Rollback, StopGray, Delete, Promote, Withdraw, Rollout, Signal] {
         let of_rules = |family: &Family| Command::RuleReleases(*family, op, vec![of_rule("x", "r")]);
         commands.extend(Family::ALL.iter().map(of_rules));
         commands.push(Command::ConfigReleases(op, releases()));
@@ -123,6 +121,12 @@ fn commands() -> Vec<Command> {
         Command::InstanceHealth(vec![InstanceHealth { id: "i".into(), ..InstanceHealth::default() }]),
         Command::RemoveDeadInstances(vec![DeadInstance { id: "i".into(), revision: String::new() }]),
         Command::PublishDue(vec![due(Thing::File(ConfigKey::new("prod", "g", "f")))]),
+        Command::Rollouts(vec![RolloutMove {
+            thing: Thing::File(ConfigKey::new("prod", "g", "f")),
+            release_name: "r".into(),
+            step: 1,
+            change: RolloutChange::Advance,
+        }]),
         Command::PublishDue(Family::ALL.iter().map(|family| due(Thing::Rule(*family, "x".into()))).collect()),
         Command::PruneReleases(Overfull::default()),
         Command::WebhooksTold(vec![WebhookTold::default()]),

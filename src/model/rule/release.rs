@@ -10,13 +10,14 @@ use crate::format::level::Level;
 use crate::model::audience::{Audience, ClientLabel, ClientPercent};
 use crate::model::code::{Code, Refusal};
 use crate::model::config_file::Stamp;
-use crate::model::release::{GivenTime, Plan, ReleaseState, ReleaseType};
+use crate::model::release::{GivenTime, Plan, ReleaseOp, ReleaseState, ReleaseType};
+use crate::model::rollout::{RolloutAction, RolloutPlan, StagedRollout};
 use crate::model::time::Timestamp;
 use crate::model::wire::Uint64;
 use crate::model::{limits, name};
 
-/// A rule as it stood when it was published. Only `active`, `version`, `revision` and `modified`
-/// change after that.
+/// A rule as it stood when it was published. Only `active`, `version`, `modified`, and with
+/// a rollout its share change after that.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct RuleRelease {
     pub id: String,
@@ -31,6 +32,9 @@ pub struct RuleRelease {
     /// Plan of a release that is not published yet, or could not be.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub plan: Option<Plan>,
+    /// Course of its rollout, of a gray release that was published with a plan.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rollout: Option<Box<StagedRollout>>,
     /// Counts all releases of the rule; moved forward by a rollback.
     pub version: u64,
     pub active: bool,
@@ -101,6 +105,21 @@ pub struct RuleReleaseDraft {
     /// Reason, of 8 characters or more, to do without approval or in a freeze what a policy gates.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub emergency: Option<String>,
+    /// On a gray publish: the steps by which its share grows, in place of `client_percent`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub plan: Option<RolloutPlan>,
+    /// On rollout: what it does.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub action: Option<RolloutAction>,
+    /// On signal: `false` stops the rollout.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ok: Option<bool>,
+    /// On signal: at most 1024 characters.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+    /// On rollout: at most 1024 characters.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub comment: Option<String>,
     /// Given by the server; read so that a wrong type is refused, and not kept.
     #[serde(skip_serializing)]
     pub version: Option<Uint64>,
@@ -150,7 +169,7 @@ impl RuleReleaseDraft {
     pub fn level(&self) -> Level {
         let is_new = self.client_percent.is_some() || self.publish_at.is_some() || self.revision.is_some();
         let level = if is_new { Level::ROLLOUT } else { Level::FIRST };
-        level.max(self.plea().level())
+        level.max(self.plea().level()).max(self.steering().level())
     }
 
     /// The rule is named, by id or by name.
@@ -166,13 +185,15 @@ impl RuleReleaseDraft {
         }
         let description = self.description.as_deref().unwrap_or("");
         name::check_length("description", description, limits::COMMENT_CHARS_MAX, Code::InvalidParameter)?;
-        ReleaseType::read(self.release_type.as_deref())?;
+        let release_type = ReleaseType::read(self.release_type.as_deref())?;
+        self.steering().check_publish(release_type, self.client_percent.as_ref())?;
         self.audience().check()
     }
 
     /// For everything else, which needs to be told which release.
-    pub fn check_named(&self, family: Family) -> Result<(), Refusal> {
+    pub fn check_named(&self, family: Family, op: ReleaseOp) -> Result<(), Refusal> {
         self.check_values(family)?;
+        self.steering().check(op)?;
         let is_named = self.given_id().is_some() || (self.names_rule() && self.given_release_name().is_some());
         if is_named {
             return Ok(());

@@ -395,6 +395,16 @@ fn of_file_releases() -> Vec<Row> {
     rows.push(holders.nameless().needs(Need::FileReleases));
     let promote = Row::new("PUT", format!("{base}/releases/promote"), change(400_202), release("gray", true));
     rows.push(promote.needs(Need::FileGray));
+    for (method, path, field, word) in
+        [("PUT", "rollout", "action", json!("pause")), ("POST", "signal", "ok", json!(true))]
+    {
+        let steered = move |thing: &Thing| {
+            let mut item = file_release(&thing.tag, "gray");
+            item[field] = word.clone();
+            body(json!([item]))
+        };
+        rows.push(Row::new(method, format!("{base}/releases/{path}"), change(400_202), steered).needs(Need::FileGray));
+    }
     let withdraw = Row::new("PUT", format!("{base}/releases/withdraw"), change(400_202), release("second", true));
     rows.push(withdraw.needs(Need::FileReleases));
     for word in ["POST", "PUT"] {

@@ -19,6 +19,12 @@ pub(super) fn of_rules(kind: &'static str) -> Vec<Row> {
     let release = |name: &'static str| {
         move |thing: &Thing| body(json!([{ "rule_name": thing.tag, "namespace": HOME, "release_name": name }]))
     };
+    let saying = move |key: &'static str, value: Value| {
+        move |thing: &Thing| {
+            let item = json!({ "rule_name": thing.tag, "namespace": HOME, "release_name": "gray" });
+            with(item, key, value.clone())
+        }
+    };
     let nameless =
         |name: &'static str| move |thing: &Thing| body(json!([{ "rule_name": thing.tag, "release_name": name }]));
     let gray_of_id = move |thing: &Thing| {
@@ -98,6 +104,10 @@ pub(super) fn of_rules(kind: &'static str) -> Vec<Row> {
         Row::new("PUT", path("/releases/stopbeta"), change(released, 400_202), release("gray"))
             .needs(Need::RuleGray(kind)),
         Row::new("PUT", path("/releases/promote"), change(released, 400_202), release("gray"))
+            .needs(Need::RuleGray(kind)),
+        Row::new("PUT", path("/releases/rollout"), change(released, 400_202), saying("action", json!("pause")))
+            .needs(Need::RuleGray(kind)),
+        Row::new("POST", path("/releases/signal"), change(released, 400_202), saying("ok", json!(true)))
             .needs(Need::RuleGray(kind)),
         Row::new("PUT", path("/releases/withdraw"), change(released, 400_202), release("second"))
             .needs(Need::RuleReleases(kind)),

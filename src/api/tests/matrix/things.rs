@@ -108,6 +108,12 @@ pub(super) fn rule_about(kind: &str, tag: &str, namespace: &str) -> Value {
     rule
 }
 
+/// Plan that nothing goes on by while it is looked at.
+fn rollout_plan() -> Value {
+    let steps = json!([{ "percent": 50, "hold_s": 3600 }, { "percent": 100 }]);
+    json!({ "by": "CLIENT_IP", "steps": steps, "guards": [{ "kind": "signal" }] })
+}
+
 pub(super) fn gray_labels() -> Value {
     json!([{ "key": "zone", "value": { "value": "a" } }])
 }
@@ -195,6 +201,7 @@ impl World {
                 thing = Box::pin(self.provide(bench, thing, Need::FileReleases)).await;
                 let mut body = file_release(&tag, "gray");
                 (body["release_type"], body["betaLabels"]) = (json!("gray"), gray_labels());
+                body["plan"] = rollout_plan();
                 self.post(bench, "/config/v1/configfiles/release", body).await;
             }
             Need::Rule(kind) | Need::RuleAbroad(kind) => {
@@ -219,7 +226,7 @@ impl World {
                 thing = Box::pin(self.provide(bench, thing, Need::RuleReleases(kind))).await;
                 let body = json!({
                     "rule_name": tag, "namespace": HOME, "release_name": "gray", "release_type": "gray",
-                    "client_labels": gray_labels(),
+                    "client_labels": gray_labels(), "plan": rollout_plan(),
                 });
                 let path = format!("/naming/v1/{kind}/releases");
                 thing.releases.push((kind, self.made(bench, &path, "ruleRelease", body).await));

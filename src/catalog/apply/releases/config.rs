@@ -10,6 +10,7 @@ use crate::catalog::history::Thing;
 use crate::model::audience::Audience;
 use crate::model::config_file::{ConfigRelease, ConfigReleaseDraft};
 use crate::model::release::{Plan, ReleaseState, ReleaseType};
+use crate::model::rollout::StagedRollout;
 use crate::model::rule::Effect;
 
 impl<'a> From<&'a ConfigReleaseDraft> for Wish<'a> {
@@ -18,6 +19,7 @@ impl<'a> From<&'a ConfigReleaseDraft> for Wish<'a> {
             new_name: draft.new_release_name.as_deref().filter(|name| !name.is_empty()),
             to_previous: draft.to_previous.unwrap_or_default(),
             comment: draft.release_description.as_deref().unwrap_or_default(),
+            steering: draft.steering(),
         }
     }
 }
@@ -32,6 +34,7 @@ impl Releasable for ConfigRelease {
             release_type: ReleaseType::Normal,
             labels: Vec::new(),
             client_percent: None,
+            rollout: None,
             version,
             active: true,
             created: ctx.stamp(),

@@ -4,6 +4,7 @@
 
 mod config;
 mod planned;
+mod rollout;
 mod rule;
 
 use std::sync::Arc;
@@ -19,9 +20,11 @@ use crate::model::audience::Audience;
 use crate::model::code::{Code, Refusal};
 use crate::model::limits;
 use crate::model::release::{Action, Event, Plan, ReleaseOp, ReleaseState, ReleaseType, Transition, transition};
+use crate::model::rollout::{RolloutState, StagedRollout, Steering};
 use crate::model::rule::Effect;
 use crate::model::time::Timestamp;
 pub use planned::Due;
+pub use rollout::{LiveRollout, RolloutChange, RolloutMove};
 
 /// Standing of a release from now on.
 #[derive(Clone, Debug)]
@@ -53,7 +56,7 @@ impl Standing {
 }
 
 /// A release of a rule or of a config file.
-pub(in crate::catalog) trait Releasable: Archived + Sized {
+pub(in crate::catalog) trait Releasable: Archived + Clone + Sized {
     fn release_type(&self) -> ReleaseType;
     fn audience(&self) -> Audience<'_>;
     fn plan(&self) -> Option<&Plan>;
@@ -61,9 +64,17 @@ pub(in crate::catalog) trait Releasable: Archived + Sized {
     fn author(&self) -> &str;
     /// The same release, as it stands from now on.
     fn standing(&self, ctx: &Ctx, standing: Standing) -> Self;
+    fn rollout(&self) -> Option<&StagedRollout>;
+    /// The same release with another state of its rollout, and the share that belongs to it.
+    fn rolled(&self, ctx: &Ctx, rollout: StagedRollout) -> Self;
     /// A normal release of the same content, under a name of its own.
     fn promoted(&self, ctx: &Ctx, name: String, version: u64) -> Self;
     fn into_entity(this: Arc<Self>) -> Entity;
+
+    /// The same release, with what becomes of its rollout if it has one.
+    fn with_rollout(&self, ctx: &Ctx, change: impl FnOnce(&StagedRollout) -> StagedRollout) -> Self {
+        self.rollout().map_or_else(|| self.clone(), |rollout| self.rolled(ctx, change(rollout)))
+    }
 
     // What is there of the same thing, and how it changes.
 
@@ -120,6 +131,16 @@ macro_rules! says_of_itself {
                 ..self.clone()
             }
         }
+
+        fn rollout(&self) -> Option<&StagedRollout> {
+            self.rollout.as_deref()
+        }
+
+        fn rolled(&self, ctx: &Ctx, rollout: StagedRollout) -> Self {
+            let client_percent = Some(rollout.plan.share(rollout.step));
+            let client_percent = if rollout.is_live() { client_percent } else { self.client_percent.clone() };
+            $release { client_percent, rollout: Some(Box::new(rollout)), modified: ctx.stamp(), ..self.clone() }
+        }
     };
 }
 use says_of_itself;
@@ -132,6 +153,7 @@ pub(in crate::catalog) struct Wish<'a> {
     /// The normal release before takes the place of one that is withdrawn.
     pub(in crate::catalog) to_previous: bool,
     pub(in crate::catalog) comment: &'a str,
+    pub(in crate::catalog) steering: Steering<'a>,
 }
 
 impl Catalog {
@@ -220,10 +242,12 @@ impl Catalog {
                 self.activate_again(ctx, &*target, Action::Rollback, wish.comment, changes)
             }
             (Transition::Deactivate, Some(target)) => {
-                self.deactivate(ctx, &*target, Action::Stop, wish.comment, changes)
+                let target = target.with_rollout(ctx, |rollout| rollout.halted(RolloutState::Stopped, wish.comment));
+                self.deactivate(ctx, &target, Action::Stop, wish.comment, changes)
             }
             (Transition::Promote, Some(target)) => self.promote(ctx, &*target, wish, changes),
             (Transition::Withdraw, Some(target)) => self.withdraw(ctx, &*target, wish, changes),
+            (Transition::Roll, Some(target)) => self.steer(ctx, op, &*target, wish, changes),
             (Transition::Remove, Some(target)) => {
                 let from = target.in_force(self);
                 target.discard(self, changes);
@@ -243,6 +267,7 @@ impl Catalog {
     ) -> Outcome {
         let from = target.in_force(self);
         let version = target.take_version(self, changes);
+        let target = target.with_rollout(ctx, |rollout| rollout.at_step(rollout.step, ctx.time));
         let release = self.show(ctx, target.standing(ctx, Standing::Active(version)), changes, |_, _| ());
         self.remember(ctx, &*release, action, from.as_deref(), comment, changes);
         Outcome::done(R::into_entity(release))
@@ -274,7 +299,7 @@ impl Catalog {
         let version = gray.take_version(self, changes);
         let name = wish.new_name.map_or_else(|| gray.free_name(self, ctx, version), str::to_owned);
         let normal = gray.promoted(ctx, name, version);
-        gray.standing(ctx, Standing::Inactive).keep(self, changes);
+        gray.with_rollout(ctx, StagedRollout::done).standing(ctx, Standing::Inactive).keep(self, changes);
         let normal = self.show(ctx, normal, changes, |_, _| ());
         self.remember(ctx, &*normal, Action::Promote, from.as_deref(), wish.comment, changes);
         Outcome::done(R::into_entity(normal))
@@ -305,10 +330,11 @@ impl Catalog {
         comment: &str,
         changes: &mut ChangeSet,
     ) {
+        let is_planned = !matches!(action, Action::RolloutPaused | Action::RolloutResumed | Action::RolloutStopped);
         let event = Event {
             time: ctx.time,
             // What was planned is done in the name of who planned it.
-            user: if ctx.by == CLUSTER { release.author().to_owned() } else { ctx.by.clone() },
+            user: if ctx.by == CLUSTER && is_planned { release.author().to_owned() } else { ctx.by.clone() },
             action,
             release_name: release.name().to_owned(),
             version: release.version(),
@@ -316,7 +342,7 @@ impl Catalog {
             comment: comment.to_owned(),
         };
         let thing = release.of();
-        self.tell_of_release(&thing, &event, changes);
+        self.tell_of_release(&thing, &event, release.rollout(), changes);
         self.history.add(thing, event, changes);
     }
 

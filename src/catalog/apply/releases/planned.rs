@@ -56,7 +56,7 @@ impl Catalog {
         };
         let Some(release) = release.filter(is_due) else { return Code::NoNeedUpdate.into() };
         let active_grays = release.active_grays(self);
-        let verdict = publishable(release.release_type(), release.audience(), active_grays > 0)
+        let verdict = publishable(release.release_type(), release.audience().is_everybody(), active_grays > 0)
             .and_then(|()| changes.admits_gray(release.release_type(), active_grays));
         let gate = if release.release_type() == ReleaseType::Gray { Gate::Gray } else { Gate::Publish };
         let is_approved = release.plan().is_some_and(|plan| plan.approved);
@@ -76,7 +76,7 @@ impl Catalog {
     }
 
     /// Refuses to publish in the name of somebody who may not do that any more.
-    fn check_author<R: Releasable>(&self, ctx: &Ctx, release: &R) -> Result<(), Refusal> {
+    pub(super) fn check_author<R: Releasable>(&self, ctx: &Ctx, release: &R) -> Result<(), Refusal> {
         let author = release.author();
         if self.level() < Level::RIGHTS || author == CLUSTER {
             return Ok(());

@@ -9,6 +9,7 @@ use crate::catalog::ctx::Ctx;
 use crate::catalog::history::Thing;
 use crate::model::audience::Audience;
 use crate::model::release::{Plan, ReleaseState, ReleaseType};
+use crate::model::rollout::StagedRollout;
 use crate::model::rule::release::{RuleRelease, RuleReleaseDraft};
 use crate::model::rule::{Effect, Rule};
 
@@ -18,6 +19,7 @@ impl<'a> From<&'a RuleReleaseDraft> for Wish<'a> {
             new_name: draft.new_release_name.as_deref().filter(|name| !name.is_empty()),
             to_previous: draft.to_previous.unwrap_or_default(),
             comment: draft.description.as_deref().unwrap_or_default(),
+            steering: draft.steering(),
         }
     }
 }
@@ -32,6 +34,7 @@ impl Releasable for RuleRelease {
             release_type: ReleaseType::Normal,
             client_labels: Vec::new(),
             client_percent: None,
+            rollout: None,
             version,
             active: true,
             created: ctx.stamp(),

@@ -53,6 +53,7 @@ fn release(name: &str, version: u64, rule: Rule, audience: Option<Value>) -> Rul
         client_labels: draft.labels().to_vec(),
         client_percent: draft.client_percent,
         plan: None,
+        rollout: None,
         version,
         active: true,
         rule: Arc::new(rule),

@@ -1,0 +1,242 @@
+//! Rollouts by steps: callers steer them, the leader carries them on, and apply judges each step as if it were asked
+//! for then.
+
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use super::{Releasable, Wish};
+use crate::catalog::Catalog;
+use crate::catalog::change::{ChangeSet, Outcome};
+use crate::catalog::ctx::Ctx;
+use crate::catalog::history::Thing;
+use crate::model::code::{Code, Refusal};
+use crate::model::policy::Gate;
+use crate::model::release::{Action, ReleaseOp};
+use crate::model::rollout::{Guard, RolloutAction, RolloutState, StagedRollout};
+
+/// Change of a rollout that the leader found due.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RolloutMove {
+    pub thing: Thing,
+    pub release_name: String,
+    /// Step at which the leader found it: at another one nothing is done.
+    pub step: u32,
+    pub change: RolloutChange,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum RolloutChange {
+    /// The hold is over.
+    Advance,
+    /// A guard cannot be measured, for this reason.
+    Wait(String),
+    /// It can be again.
+    GoOn,
+    /// A guard is broken: the measured value.
+    Stop(String),
+    /// The next step is refused, for this reason.
+    Pause(String),
+}
+
+/// Rollout of which more may come.
+#[derive(Clone, Debug)]
+pub struct LiveRollout {
+    pub thing: Thing,
+    pub release_name: String,
+    pub version: u64,
+    pub rollout: StagedRollout,
+}
+
+impl LiveRollout {
+    fn of<R: Releasable>(release: &R) -> Option<LiveRollout> {
+        let rollout = release.rollout()?.clone();
+        let (thing, release_name) = (release.of(), release.name().to_owned());
+        Some(LiveRollout { thing, release_name, version: release.version(), rollout })
+    }
+}
+
+impl Catalog {
+    /// Rollouts of which more may come, files first.
+    pub fn live_rollouts(&self) -> Vec<LiveRollout> {
+        let files = self.configs.rolling().filter_map(|release| LiveRollout::of(&**release));
+        let rules = self.rules.rolling().filter_map(|release| LiveRollout::of(&**release));
+        files.chain(rules).collect()
+    }
+
+    /// Gate of an act that advances a rollout: its last step promotes.
+    pub(in crate::catalog) fn gate_of_next_step<R: Releasable>(release: &R) -> Gate {
+        let promotes = release.rollout().is_some_and(StagedRollout::is_next_last);
+        if promotes { Gate::Promote } else { Gate::Gray }
+    }
+
+    /// Does what a caller asks of the rollout of an active gray release.
+    pub(super) fn steer<R: Releasable>(
+        &mut self,
+        ctx: &Ctx,
+        op: ReleaseOp,
+        release: &R,
+        wish: Wish<'_>,
+        changes: &mut ChangeSet,
+    ) -> Outcome {
+        let Some(rollout) = release.rollout() else {
+            return Refusal::new(Code::BadRequest, "it was published without a plan").into();
+        };
+        let unchanged = || Outcome { entity: R::into_entity(Arc::new(release.clone())), ..Code::NoNeedUpdate.into() };
+        let steering = wish.steering;
+        let because = |text: &str, default: &str| match text {
+            "" => default.to_owned(),
+            text => text.to_owned(),
+        };
+        if op == ReleaseOp::Signal {
+            if !rollout.plan.guards.contains(&Guard::Signal {}) {
+                return Refusal::new(Code::BadRequest, "its plan has no guard of the kind signal").into();
+            }
+            if steering.ok != Some(false) {
+                return Outcome::done(R::into_entity(Arc::new(release.clone())));
+            }
+            let reason = format!("signal: {}", because(steering.reason, "not ok"));
+            return self.stop_rollout(ctx, release, rollout, &reason, changes);
+        }
+        match steering.action {
+            None => Refusal::new(Code::InvalidParameter, "action is required").into(),
+            Some(RolloutAction::Pause) if rollout.state == RolloutState::Paused && !rollout.waits => unchanged(),
+            Some(RolloutAction::Pause) => {
+                let reason = because(steering.comment, "paused");
+                self.halt(ctx, release, rollout.halted(RolloutState::Paused, &reason), changes)
+            }
+            Some(RolloutAction::Resume) if rollout.state == RolloutState::Running => unchanged(),
+            Some(RolloutAction::Resume) => {
+                let resumed = rollout.at_step(rollout.step, ctx.time);
+                self.roll(ctx, release, resumed, (Action::RolloutResumed, steering.comment), changes)
+            }
+            Some(RolloutAction::Advance) => self.take_next_step(ctx, release, rollout, steering.comment, changes),
+            Some(RolloutAction::Stop) => {
+                let reason = because(steering.comment, "stopped");
+                self.stop_rollout(ctx, release, rollout, &reason, changes)
+            }
+        }
+    }
+
+    /// Does what the leader found due; the release may be another by now.
+    pub(in crate::catalog) fn move_rollout(
+        &mut self,
+        ctx: &Ctx,
+        found: &RolloutMove,
+        changes: &mut ChangeSet,
+    ) -> Outcome {
+        match &found.thing {
+            Thing::File(key) => {
+                let release = self.configs.release(key, &found.release_name).cloned();
+                self.move_rollout_of(ctx, release, found, changes)
+            }
+            Thing::Rule(family, id) => {
+                let release = self.rules.of(*family).release(id, &found.release_name).cloned();
+                self.move_rollout_of(ctx, release, found, changes)
+            }
+        }
+    }
+
+    fn move_rollout_of<R: Releasable>(
+        &mut self,
+        ctx: &Ctx,
+        release: Option<Arc<R>>,
+        found: &RolloutMove,
+        changes: &mut ChangeSet,
+    ) -> Outcome {
+        let Some(release) = release.filter(|release| release.is_rolling()) else { return Code::NoNeedUpdate.into() };
+        let Some(rollout) = release.rollout().filter(|rollout| rollout.step == found.step) else {
+            return Code::NoNeedUpdate.into();
+        };
+        let is_running = rollout.state == RolloutState::Running;
+        match &found.change {
+            RolloutChange::Stop(reason) => self.stop_rollout(ctx, &*release, rollout, reason, changes),
+            RolloutChange::Pause(reason) if is_running => {
+                self.halt(ctx, &*release, rollout.halted(RolloutState::Paused, reason), changes)
+            }
+            RolloutChange::Wait(reason) if is_running => {
+                let waiting = StagedRollout { waits: true, ..rollout.halted(RolloutState::Paused, reason) };
+                self.halt(ctx, &*release, waiting, changes)
+            }
+            RolloutChange::GoOn if rollout.waits => {
+                let resumed = rollout.at_step(rollout.step, ctx.time);
+                self.roll(ctx, &*release, resumed, (Action::RolloutResumed, ""), changes)
+            }
+            RolloutChange::Advance if rollout.next_at().is_some_and(|at| at <= ctx.time) => {
+                let gate = Self::gate_of_next_step(&*release);
+                let verdict = self
+                    .check_author(ctx, &*release)
+                    .and_then(|()| self.check_planned(ctx, (&release.of(), gate), rollout.approved));
+                match verdict {
+                    Ok(()) => self.take_next_step(ctx, &*release, rollout, "", changes),
+                    Err(refusal) => {
+                        self.halt(ctx, &*release, rollout.halted(RolloutState::Paused, &refusal.detail), changes)
+                    }
+                }
+            }
+            _ => Code::NoNeedUpdate.into(),
+        }
+    }
+
+    fn take_next_step<R: Releasable>(
+        &mut self,
+        ctx: &Ctx,
+        release: &R,
+        rollout: &StagedRollout,
+        comment: &str,
+        changes: &mut ChangeSet,
+    ) -> Outcome {
+        if rollout.is_next_last() {
+            return self.promote(ctx, release, Wish { comment, ..Wish::default() }, changes);
+        }
+        let next = rollout.at_step(rollout.step + 1, ctx.time);
+        let told = match comment {
+            "" => format!("step {}: {} %", next.step, next.percent()),
+            comment => format!("step {}: {} %: {comment}", next.step, next.percent()),
+        };
+        self.roll(ctx, release, next, (Action::RolloutStep, &told), changes)
+    }
+
+    /// Its clients fall back.
+    fn stop_rollout<R: Releasable>(
+        &mut self,
+        ctx: &Ctx,
+        release: &R,
+        rollout: &StagedRollout,
+        reason: &str,
+        changes: &mut ChangeSet,
+    ) -> Outcome {
+        let stopped = release.rolled(ctx, rollout.halted(RolloutState::Stopped, reason));
+        self.deactivate(ctx, &stopped, Action::RolloutStopped, reason, changes)
+    }
+
+    fn halt<R: Releasable>(
+        &mut self,
+        ctx: &Ctx,
+        release: &R,
+        rollout: StagedRollout,
+        changes: &mut ChangeSet,
+    ) -> Outcome {
+        let reason = rollout.reason.clone();
+        self.roll(ctx, release, rollout, (Action::RolloutPaused, &reason), changes)
+    }
+
+    /// Keeps a release with another state of its rollout, under the version that it has: who has it keeps it.
+    fn roll<R: Releasable>(
+        &mut self,
+        ctx: &Ctx,
+        release: &R,
+        rollout: StagedRollout,
+        (action, comment): (Action, &str),
+        changes: &mut ChangeSet,
+    ) -> Outcome {
+        let from = release.in_force(self);
+        let grows = action == Action::RolloutStep;
+        let release = release.rolled(ctx, rollout).keep(self, changes);
+        if grows {
+            release.shown(self, changes);
+        }
+        self.remember(ctx, &*release, action, from.as_deref(), comment, changes);
+        Outcome::done(R::into_entity(release))
+    }
+}

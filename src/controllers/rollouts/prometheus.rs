@@ -1,0 +1,122 @@
+//! Client of Prometheus: instant queries, for guards of rollouts.
+
+use std::time::Duration;
+
+use reqwest::{Client, Response};
+use serde::Deserialize;
+use tokio::time::timeout;
+use url::Url;
+
+use crate::outbound;
+
+/// Time limit of one query, of a look once a second.
+const QUERY_WITHIN: Duration = Duration::from_millis(900);
+const ANSWER_BYTES_MAX: usize = 1024 * 1024;
+/// Characters of an error that are told.
+const ERROR_CHARS_MAX: usize = 200;
+
+/// A server that answers queries, at the address that the operator gave.
+pub struct Prometheus {
+    client: Client,
+    url: Url,
+}
+
+#[derive(Deserialize)]
+struct Answer {
+    status: String,
+    #[serde(default)]
+    error: String,
+    #[serde(default)]
+    data: Option<Data>,
+}
+
+/// Result of an instant query, by its type.
+#[derive(Deserialize)]
+#[serde(tag = "resultType", content = "result", rename_all = "lowercase")]
+enum Data {
+    Vector(Vec<Series>),
+    Scalar((f64, String)),
+    /// Neither is a number at one moment.
+    Matrix(serde::de::IgnoredAny),
+    String(serde::de::IgnoredAny),
+}
+
+#[derive(Deserialize)]
+struct Series {
+    value: (f64, String),
+}
+
+impl Prometheus {
+    /// Client of the server at this URL. Blocks on the disk.
+    pub fn new(url: &Url) -> Result<Prometheus, String> {
+        let client = outbound::posting_client(url.scheme() == "https", None)?;
+        let client = client.build().map_err(|error| outbound::in_words(&error))?;
+        let mut url = url.clone();
+        let path = format!("{}/api/v1/query", url.path().trim_end_matches('/'));
+        url.set_path(&path);
+        Ok(Prometheus { client, url })
+    }
+
+    /// Values of the series that a query has now; numbers that are none are left out.
+    pub(super) async fn query(&self, query: &str) -> Result<Vec<f64>, String> {
+        let asked = timeout(QUERY_WITHIN, self.ask(query)).await;
+        asked.unwrap_or_else(|_| Err(format!("no answer within {} ms", QUERY_WITHIN.as_millis())))
+    }
+
+    async fn ask(&self, query: &str) -> Result<Vec<f64>, String> {
+        let mut url = self.url.clone();
+        url.query_pairs_mut().append_pair("query", query);
+        let sent = self.client.get(url).send().await;
+        let body = read(sent.map_err(|error| outbound::in_words(&error))?).await?;
+        samples(&body)
+    }
+}
+
+async fn read(mut response: Response) -> Result<Vec<u8>, String> {
+    let mut body = Vec::new();
+    while let Some(chunk) = response.chunk().await.map_err(|error| outbound::in_words(&error))? {
+        body.extend_from_slice(&chunk);
+        if body.len() > ANSWER_BYTES_MAX {
+            return Err(format!("the answer is larger than {ANSWER_BYTES_MAX} bytes"));
+        }
+    }
+    Ok(body)
+}
+
+fn samples(body: &[u8]) -> Result<Vec<f64>, String> {
+    let answer: Answer = serde_json::from_slice(body).map_err(|_| "the answer is not one of Prometheus".to_owned())?;
+    if answer.status != "success" {
+        return Err(answer.error.chars().take(ERROR_CHARS_MAX).collect());
+    }
+    let texts = match answer.data.ok_or("the answer has no data")? {
+        Data::Vector(series) => series.into_iter().map(|series| series.value.1).collect(),
+        Data::Scalar((_, text)) => vec![text],
+        Data::Matrix(_) | Data::String(_) => return Err("the query gives no number".to_owned()),
+    };
+    let numbers = texts.iter().filter_map(|text| text.parse::<f64>().ok());
+    Ok(numbers.filter(|number| !number.is_nan()).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Answers as a server of version 2.53 gave them.
+    #[test]
+    fn answers_are_read_by_their_type() {
+        let of = |json: &str| samples(json.as_bytes());
+        let vector = r#"{"status":"success","data":{"resultType":"vector","result":[
+            {"metric":{"__name__":"up"},"value":[1435781451.781,"1"]},{"metric":{},"value":[1435781451.781,"+Inf"]}]}}"#;
+        assert_eq!(of(vector), Ok(vec![1.0, f64::INFINITY]));
+        let scalar = r#"{"status":"success","data":{"resultType":"scalar","result":[1435781451.781,"0.5"]}}"#;
+        assert_eq!(of(scalar), Ok(vec![0.5]));
+        assert_eq!(of(r#"{"status":"success","data":{"resultType":"vector","result":[]}}"#), Ok(vec![]));
+        let nan = r#"{"status":"success","data":{"resultType":"vector","result":[{"metric":{},"value":[1,"NaN"]}]}}"#;
+        assert_eq!(of(nan), Ok(vec![]), "no sample");
+        let refused = r#"{"status":"error","errorType":"bad_data","error":"parse error: unexpected end of input"}"#;
+        assert_eq!(of(refused), Err("parse error: unexpected end of input".to_owned()));
+        let matrix = r#"{"status":"success","data":{"resultType":"matrix","result":[]}}"#;
+        assert_eq!(of(matrix), Err("the query gives no number".to_owned()));
+        assert!(of("<html>").is_err());
+    }
+}

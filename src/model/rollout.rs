@@ -1,0 +1,411 @@
+//! Rollouts: the share of a gray release grows by the steps of a plan, and guards stop it.
+//!
+//! A share only grows, so a client never goes back and forth; the last step promotes. A step holds for as long as the
+//! plan says, from the moment at which it began. A paused rollout keeps its share and holds anew once it goes on; a
+//! stopped one takes its clients back to the normal release.
+
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::{Deserialize, Deserializer, Serialize, de};
+
+use super::audience::{Audience, ClientPercent};
+use super::code::{Code, Refusal};
+use super::config_file::ConfigReleaseDraft;
+use super::release::{ReleaseOp, ReleaseType};
+use super::rule::release::RuleReleaseDraft;
+use super::time::Timestamp;
+use super::wire::{Uint32, Uint64, wire_enum};
+use super::{limits, name};
+use crate::format::level::Level;
+
+/// A number of a guard, with at most two decimals where it is a percentage.
+#[derive(Clone, Copy, Debug, Default, Serialize)]
+#[serde(transparent)]
+pub struct Threshold(pub f64);
+
+/// By its bits, so that what is kept compares as it is written.
+impl PartialEq for Threshold {
+    fn eq(&self, other: &Self) -> bool {
+        self.0.to_bits() == other.0.to_bits()
+    }
+}
+
+impl Eq for Threshold {}
+
+impl<'de> Deserialize<'de> for Threshold {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let number = f64::deserialize(deserializer)?;
+        if number.is_finite() { Ok(Threshold(number)) } else { Err(de::Error::custom("not a finite number")) }
+    }
+}
+
+impl JsonSchema for Threshold {
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "Threshold".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({ "type": "number" })
+    }
+}
+
+/// A condition under which a rollout stops.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(tag = "kind", rename_all = "lowercase")]
+pub enum Guard {
+    /// Of the clients that have this release, the percentage of those that say that they could not apply it.
+    Refused { max_percent: Threshold },
+    /// Of the instances on hosts that have this release, the percentage that is unhealthy, less that of the instances
+    /// on hosts that have the one before: at most so many percentage points worse.
+    Health { max_worse_percent: Threshold },
+    /// A signal that is not `ok` stops it (`POST …/releases/signal`).
+    Signal {},
+    /// A query that Prometheus (`--prometheus-url`) answers with a value above or below the one given; of several
+    /// series one is enough. Without an answer, or without a sample, the rollout pauses until there is one.
+    Prometheus {
+        query: String,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        above: Option<Threshold>,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        below: Option<Threshold>,
+    },
+}
+
+impl Guard {
+    fn check(&self) -> Result<(), Refusal> {
+        let percent = |field: &str, value: Threshold| {
+            let why = || invalid(format!("plan.guards: {field} has to be 0 to 100"));
+            (0.0..=100.0).contains(&value.0).then_some(()).ok_or_else(why)
+        };
+        match self {
+            Guard::Refused { max_percent } => percent("max_percent", *max_percent),
+            Guard::Health { max_worse_percent } => percent("max_worse_percent", *max_worse_percent),
+            Guard::Signal {} => Ok(()),
+            Guard::Prometheus { query, above, below } => {
+                if query.trim().is_empty() {
+                    return Err(invalid("plan.guards: query is required".to_owned()));
+                }
+                let most = limits::ROLLOUT_QUERY_CHARS_MAX;
+                name::check_length("plan.guards: query", query, most, Code::InvalidParameter)?;
+                let why = || invalid("plan.guards: either above or below is required".to_owned());
+                (above.is_some() != below.is_some()).then_some(()).ok_or_else(why)
+            }
+        }
+    }
+}
+
+/// A share of the clients, and how long it stays before the next one.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct RolloutStep {
+    /// 1 to 100.
+    pub percent: Uint32,
+    /// Seconds, at most 2592000 (30 days); of the last step it means nothing.
+    pub hold_s: Uint64,
+}
+
+/// Plan by which a gray release reaches all clients.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct RolloutPlan {
+    /// Label that identifies a client: `CLIENT_IP`, or another key. A client without it waits for the last step.
+    pub by: String,
+    /// 1 to 20 steps with growing shares; that of the last one is 100, and promotes.
+    pub steps: Vec<RolloutStep>,
+    /// At most 10.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub guards: Vec<Guard>,
+}
+
+impl RolloutPlan {
+    pub fn check(&self) -> Result<(), Refusal> {
+        if self.steps.is_empty() || self.steps.len() > limits::ROLLOUT_STEPS_MAX {
+            return Err(invalid(format!("plan.steps: 1 to {} of them", limits::ROLLOUT_STEPS_MAX)));
+        }
+        let percents = || self.steps.iter().map(|step| step.percent.0);
+        if percents().zip(percents().skip(1)).any(|(one, next)| next <= one) || percents().next() == Some(0) {
+            return Err(invalid("plan.steps: percent has to grow from step to step, from 1 on".to_owned()));
+        }
+        if percents().next_back() != Some(100) {
+            return Err(invalid("plan.steps: the percent of the last step has to be 100".to_owned()));
+        }
+        if self.steps.iter().any(|step| step.hold_s.0 > limits::ROLLOUT_HOLD_S_MAX) {
+            return Err(invalid(format!("plan.steps: hold_s has to be at most {}", limits::ROLLOUT_HOLD_S_MAX)));
+        }
+        if self.guards.len() > limits::ROLLOUT_GUARDS_MAX {
+            return Err(invalid(format!("plan.guards: at most {}", limits::ROLLOUT_GUARDS_MAX)));
+        }
+        self.guards.iter().try_for_each(Guard::check)?;
+        let share = self.share(1);
+        Audience { labels: &[], percent: Some(&share) }.check()
+    }
+
+    /// Share of clients of a step, counted from 1.
+    pub fn share(&self, step: u32) -> ClientPercent {
+        let index = (step as usize).saturating_sub(1);
+        let percent = self.steps.get(index).map_or(Uint32(100), |step| step.percent);
+        ClientPercent { by: self.by.clone(), percent }
+    }
+
+    fn hold_ms(&self, step: u32) -> u64 {
+        let index = (step as usize).saturating_sub(1);
+        self.steps.get(index).map_or(0, |step| step.hold_s.0.saturating_mul(1000))
+    }
+
+    fn last_step(&self) -> u32 {
+        self.steps.len() as u32
+    }
+}
+
+wire_enum! {
+    /// State of a rollout.
+    pub enum RolloutState {
+        Running = "running",
+        Paused = "paused",
+        /// All clients have it.
+        Done = "done",
+        /// Its clients fell back.
+        Stopped = "stopped",
+    }
+}
+
+wire_enum! {
+    /// Act on a rollout.
+    pub enum RolloutAction {
+        Pause = "pause",
+        /// Holds the step anew.
+        Resume = "resume",
+        /// Takes the next step now.
+        Advance = "advance",
+        Stop = "stop",
+    }
+}
+
+/// Rollout of one gray release, as it is kept with it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StagedRollout {
+    pub plan: RolloutPlan,
+    /// Counts from 1.
+    pub step: u32,
+    /// Begin of the hold.
+    pub since: Timestamp,
+    pub state: RolloutState,
+    /// Of a pause or a stop.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub reason: String,
+    /// Paused for want of a measurement, and goes on by itself once there is one.
+    #[serde(default, skip_serializing_if = "super::is_false")]
+    pub waits: bool,
+    /// The publish was approved as the policies asked for then, with all its steps.
+    #[serde(default, skip_serializing_if = "super::is_false")]
+    pub approved: bool,
+}
+
+impl StagedRollout {
+    pub fn begin(plan: RolloutPlan, now: Timestamp, approved: bool) -> StagedRollout {
+        StagedRollout { plan, step: 1, since: now, approved, ..StagedRollout::default() }
+    }
+
+    /// True while more may come of it.
+    pub fn is_live(&self) -> bool {
+        matches!(self.state, RolloutState::Running | RolloutState::Paused)
+    }
+
+    /// True if the next step promotes.
+    pub fn is_next_last(&self) -> bool {
+        self.step.saturating_add(1) >= self.plan.last_step()
+    }
+
+    /// Time of the next step of one that runs.
+    pub fn next_at(&self) -> Option<Timestamp> {
+        let at = self.since.0.saturating_add(self.plan.hold_ms(self.step));
+        (self.state == RolloutState::Running).then_some(Timestamp(at))
+    }
+
+    /// Percentage of clients that it reaches.
+    pub fn percent(&self) -> u32 {
+        match self.state {
+            RolloutState::Done => 100,
+            RolloutState::Stopped => 0,
+            RolloutState::Running | RolloutState::Paused => self.plan.share(self.step).percent.0,
+        }
+    }
+
+    /// The same, going on from now with this step.
+    #[must_use]
+    pub fn at_step(&self, step: u32, now: Timestamp) -> StagedRollout {
+        let (state, reason) = (RolloutState::Running, String::new());
+        StagedRollout { step, since: now, state, reason, waits: false, ..self.clone() }
+    }
+
+    /// The same, promoted.
+    #[must_use]
+    pub fn done(&self) -> StagedRollout {
+        let (state, reason) = (RolloutState::Done, String::new());
+        StagedRollout { step: self.plan.last_step(), state, reason, waits: false, ..self.clone() }
+    }
+
+    #[must_use]
+    pub fn halted(&self, state: RolloutState, reason: &str) -> StagedRollout {
+        StagedRollout { state, reason: reason.to_owned(), waits: false, ..self.clone() }
+    }
+}
+
+/// What a draft says of a rollout.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Steering<'a> {
+    /// Of a gray publish.
+    pub plan: Option<&'a RolloutPlan>,
+    pub action: Option<RolloutAction>,
+    /// Of a signal.
+    pub ok: Option<bool>,
+    pub reason: &'a str,
+    pub comment: &'a str,
+}
+
+impl Steering<'_> {
+    /// The level from which on it is understood.
+    pub fn level(self) -> Level {
+        if self == Steering::default() { Level::FIRST } else { Level::APPROVAL }
+    }
+
+    /// Refuses what no publish takes; `percent` is what the draft says besides.
+    pub fn check_publish(self, release_type: ReleaseType, percent: Option<&ClientPercent>) -> Result<(), Refusal> {
+        let Some(plan) = self.plan else { return Ok(()) };
+        if release_type != ReleaseType::Gray {
+            return Err(invalid("plan: only a gray release is rolled out by steps".to_owned()));
+        }
+        if percent.is_some() {
+            return Err(invalid("client_percent: the plan has the share".to_owned()));
+        }
+        plan.check()
+    }
+
+    /// Refuses what an operation on a release lacks.
+    pub fn check(self, op: ReleaseOp) -> Result<(), Refusal> {
+        let code = Code::InvalidParameter;
+        name::check_length("reason", self.reason, limits::COMMENT_CHARS_MAX, code)?;
+        name::check_length("comment", self.comment, limits::COMMENT_CHARS_MAX, code)?;
+        match op {
+            ReleaseOp::Rollout if self.action.is_none() => {
+                Err(invalid("action is required: pause, resume, advance or stop".to_owned()))
+            }
+            ReleaseOp::Signal if self.ok.is_none() => Err(invalid("ok is required: true or false".to_owned())),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// Gives drafts their [`Steering`] and their share, from the fields of the same names.
+macro_rules! steers {
+    ($($draft:ty),+) => {
+        $( impl $draft {
+            pub fn steering(&self) -> Steering<'_> {
+                Steering {
+                    plan: self.plan.as_ref(),
+                    action: self.action,
+                    ok: self.ok,
+                    reason: self.reason.as_deref().unwrap_or_default(),
+                    comment: self.comment.as_deref().unwrap_or_default(),
+                }
+            }
+
+            /// Share of the clients that the release is for at first.
+            pub fn share(&self) -> Option<ClientPercent> {
+                self.plan.as_ref().map(|plan| plan.share(1)).or_else(|| self.client_percent.clone())
+            }
+
+            pub fn is_for_everybody(&self) -> bool {
+                self.plan.is_none() && self.audience().is_everybody()
+            }
+        } )+
+    };
+}
+
+steers!(RuleReleaseDraft, ConfigReleaseDraft);
+
+fn invalid(why: String) -> Refusal {
+    Refusal::new(Code::InvalidParameter, why)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+    use crate::format::pack;
+
+    fn plan(json: Value) -> Result<RolloutPlan, String> {
+        let plan: RolloutPlan = serde_json::from_value(json).map_err(|error| error.to_string())?;
+        plan.check().map_err(|refusal| refusal.detail)?;
+        Ok(plan)
+    }
+
+    #[test]
+    fn plans_that_do_not_grow_to_all_are_refused() {
+        let of = |steps: Value| plan(json!({ "by": "CLIENT_IP", "steps": steps }));
+        assert!(of(json!([{"percent": 5, "hold_s": 600}, {"percent": "25"}, {"percent": 100}])).is_ok());
+        assert!(of(json!([{"percent": 100}])).is_ok());
+        let rows = [
+            (json!([]), "1 to 20"),
+            (json!([{"percent": 0}, {"percent": 100}]), "grow"),
+            (json!([{"percent": 5}, {"percent": 5}, {"percent": 100}]), "grow"),
+            (json!([{"percent": 5}, {"percent": 101}]), "the last step"),
+            (json!([{"percent": 5}, {"percent": 99}]), "the last step"),
+            (json!([{"percent": 5, "hold_s": 2_592_001}, {"percent": 100}]), "2592000"),
+            (json!((1..=21).map(|n| json!({"percent": n})).collect::<Vec<_>>()), "1 to 20"),
+        ];
+        for (steps, why) in rows {
+            let refusal = of(steps.clone()).expect_err("refused");
+            assert!(refusal.contains(why), "{steps}: {refusal}");
+        }
+        let nobody = plan(json!({ "steps": [{"percent": 100}] })).expect_err("by whom");
+        assert!(nobody.contains("by is required"), "{nobody}");
+    }
+
+    #[test]
+    fn guards_are_read_and_kept_as_they_are_given() {
+        let of = |guard: Value| plan(json!({ "by": "zone", "steps": [{"percent": 100}], "guards": [guard] }));
+        let rows = [
+            json!({"kind": "refused", "max_percent": 0.5}),
+            json!({"kind": "health", "max_worse_percent": 10.0}),
+            json!({"kind": "signal"}),
+            json!({"kind": "prometheus", "query": "up", "above": -1.0}),
+        ];
+        for guard in rows {
+            let read = of(guard.clone()).expect("a guard");
+            assert_eq!(serde_json::to_value(&read.guards[0]).expect("JSON"), guard);
+            assert_eq!(pack::from_bytes::<RolloutPlan>(&pack::to_bytes(&read)).expect("as kept"), read);
+        }
+        let rows = [
+            (json!({"kind": "latency"}), "unknown variant"),
+            (json!({"kind": "refused"}), "max_percent"),
+            (json!({"kind": "refused", "max_percent": 101}), "0 to 100"),
+            (json!({"kind": "prometheus", "query": "up"}), "either above or below"),
+            (json!({"kind": "prometheus", "query": " ", "above": 1}), "query is required"),
+            (json!({"kind": "prometheus", "query": "up", "above": 1, "below": 0}), "either above or below"),
+        ];
+        for (guard, why) in rows {
+            let refusal = of(guard.clone()).expect_err("refused");
+            assert!(refusal.contains(why), "{guard}: {refusal}");
+        }
+    }
+
+    #[test]
+    fn the_last_but_one_step_leads_to_all() {
+        let steps = json!([{"percent": 5, "hold_s": 60}, {"percent": 50, "hold_s": 30}, {"percent": 100}]);
+        let plan = plan(json!({ "by": "CLIENT_IP", "steps": steps })).expect("a plan");
+        let first = StagedRollout::begin(plan, Timestamp(1000), false);
+        assert_eq!((first.percent(), first.next_at(), first.is_next_last()), (5, Some(Timestamp(61_000)), false));
+        let second = first.at_step(2, Timestamp(70_000));
+        assert_eq!((second.percent(), second.next_at(), second.is_next_last()), (50, Some(Timestamp(100_000)), true));
+        let paused = second.halted(RolloutState::Paused, "why");
+        assert_eq!((paused.percent(), paused.next_at(), paused.is_live()), (50, None, true));
+        let done = paused.done();
+        assert_eq!((done.step, done.percent(), done.is_live(), done.reason.as_str()), (3, 100, false, ""));
+        assert_eq!(second.halted(RolloutState::Stopped, "why").percent(), 0);
+    }
+}
