@@ -23,6 +23,7 @@ mod plan;
 mod progress;
 mod releases;
 mod remote;
+mod rollouts;
 mod sealed;
 mod secret;
 mod shell;
@@ -115,6 +116,9 @@ enum Command {
     Promote(releases::PromoteArgs),
     /// Stop a gray release: its clients get the normal one again
     Stop(releases::StopArgs),
+    /// Show and steer the rollout of a gray release by steps
+    #[command(subcommand)]
+    Rollout(rollouts::RolloutCommand),
     /// Withdraw the release in force from all clients
     Withdraw(releases::WithdrawArgs),
     /// Show the release history of a rule or a config file
@@ -230,6 +234,7 @@ pub fn run(cli: Cli) -> ExitCode {
         Command::Rollback(args) => report_to_pipelines(block_on(releases::roll_back(args))),
         Command::Promote(args) => report_to_pipelines(block_on(releases::promote(args))),
         Command::Stop(args) => report_to_pipelines(block_on(releases::stop(args))),
+        Command::Rollout(command) => report_to_pipelines(block_on(rollouts::run(command))),
         Command::Withdraw(args) => report_to_pipelines(block_on(releases::withdraw(args))),
         Command::History(args) => report_to_pipelines(block_on(releases::history(args))),
         Command::Explain(args) => report_to_pipelines(block_on(explain::run(*args))),

@@ -10,19 +10,20 @@ use super::approvals::PleaArgs;
 use super::find::{InForce, OneArgs, in_force, read_name, release_name, releases_path};
 use super::kinds::{Key, Kind, KindFilter, Nature, placed};
 use super::remote::{Paging, Refused, Remote, is_done};
+use super::rollouts::PlanArgs;
 use super::tables::{Column, short, table, text};
 use super::{Differences, Usage, say};
 use crate::config::OutputFormat;
 use crate::model::limits;
 
 /// One thing of which there are releases.
-struct One {
-    remote: Remote,
-    kind: &'static Kind,
-    key: Key,
+pub(super) struct One {
+    pub(super) remote: Remote,
+    pub(super) kind: &'static Kind,
+    pub(super) key: Key,
 }
 
-fn read(args: &OneArgs) -> anyhow::Result<One> {
+pub(super) fn read(args: &OneArgs) -> anyhow::Result<One> {
     let (remote, kind, key) = args.read()?;
     check_released(kind)?;
     Ok(One { remote, kind, key })
@@ -38,7 +39,7 @@ pub(super) fn check_released(kind: &Kind) -> Result<(), Usage> {
 
 impl One {
     /// The members that name it in queries and bodies about releases.
-    fn named(&self) -> Map<String, Value> {
+    pub(super) fn named(&self) -> Map<String, Value> {
         named(self.kind, &self.key)
     }
 
@@ -48,7 +49,7 @@ impl One {
     }
 
     /// The gray release that is meant: the named one, or the only one.
-    async fn gray(&self, named: Option<String>) -> anyhow::Result<String> {
+    pub(super) async fn gray(&self, named: Option<String>) -> anyhow::Result<String> {
         if let Some(name) = named {
             return Ok(name);
         }
@@ -85,7 +86,7 @@ impl One {
     }
 
     /// Does something with a release, and says what came of it: true if it is done, false if it is asked for.
-    async fn order(&self, verb: &str, release: &str, plea: &PleaArgs, more: Value) -> anyhow::Result<bool> {
+    pub(super) async fn order(&self, verb: &str, release: &str, plea: &PleaArgs, more: Value) -> anyhow::Result<bool> {
         let mut item = self.named();
         plea.put_into(&mut item);
         item.insert("release_name".to_owned(), json!(release));
@@ -95,7 +96,7 @@ impl One {
         self.tell(&answer)
     }
 
-    fn tell(&self, answer: &Value) -> anyhow::Result<bool> {
+    pub(super) fn tell(&self, answer: &Value) -> anyhow::Result<bool> {
         let item = &answer["responses"][0];
         let is_item = item["code"].as_u64().is_some_and(is_done);
         let item = if is_item { item } else { answer };
@@ -120,7 +121,7 @@ impl One {
         Ok(true)
     }
 
-    fn page(&self, path: &str, paging: &Paging) -> String {
+    pub(super) fn page(&self, path: &str, paging: &Paging) -> String {
         page(path, self.kind, &self.key, paging)
     }
 }
@@ -166,9 +167,11 @@ pub(super) struct ReleaseArgs {
     /// Only this percentage of the clients, 1 to 100
     #[arg(long, value_name = "PERCENT", value_parser = clap::value_parser!(u32).range(1..=100))]
     percent: Option<u32>,
-    /// Label that identifies a client for the share: CLIENT_IP or another key
-    #[arg(long, value_name = "KEY", default_value = "CLIENT_IP", requires = "percent")]
+    /// Label that identifies a client for the share or the plan: CLIENT_IP or another key
+    #[arg(long, value_name = "KEY", default_value = "CLIENT_IP")]
     by: String,
+    #[command(flatten)]
+    steps: PlanArgs,
     /// Time of publishing: RFC 3339, or YYYY-MM-DD HH:MM:SS in UTC [default: now]
     #[arg(long = "at", value_name = "TIME")]
     at_time: Option<String>,
@@ -207,11 +210,13 @@ pub(super) async fn release(args: ReleaseArgs) -> anyhow::Result<()> {
         }
     };
     let plea = args.plea;
-    let is_gray = !args.gray.is_empty() || args.percent.is_some();
+    let plan = args.steps.plan(&args.by);
+    let is_gray = !args.gray.is_empty() || args.percent.is_some() || plan.is_some();
     let description = if one.kind.nature == Nature::File { "release_description" } else { "description" };
     give("release_type", is_gray.then(|| json!("gray")));
     give("client_labels", (!args.gray.is_empty()).then(|| json!(args.gray)));
     give("client_percent", args.percent.map(|percent| json!({ "by": args.by, "percent": percent })));
+    give("plan", plan);
     give("publish_at", args.at_time.map(Value::from));
     give("release_name", args.name.map(Value::from));
     give(description, args.comment.map(Value::from));

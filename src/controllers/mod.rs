@@ -2,7 +2,7 @@
 //!
 //! | part | modules |
 //! |---|---|
-//! | of the leader | [`heartbeats`], [`levels`], [`retention`], [`schedule`], [`rollouts`]; webhooks have a room of their own |
+//! | of the leader | [`heartbeats`], [`levels`], [`retention`], [`schedule`], [`rollouts`]; webhooks have a room |
 //! | of every node | [`founding`], [`password_reset`], [`audit_buffer`] |
 //! | reports | [`subscribers`], [`fleet`], [`gauges`], [`audit_reader`] |
 //!

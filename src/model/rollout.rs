@@ -254,7 +254,7 @@ impl StagedRollout {
     }
 }
 
-/// What a draft says of a rollout.
+/// Words of a draft for a rollout.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Steering<'a> {
     /// Of a gray publish.

@@ -60,6 +60,7 @@ mod scripts;
 mod sealed_configs;
 mod services;
 mod settings;
+mod staged_rollout;
 mod start;
 mod subscribers;
 mod tidy;

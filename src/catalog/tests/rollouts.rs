@@ -73,7 +73,7 @@ impl House {
         self.move_all(later, &RolloutChange::Advance)
     }
 
-    /// How many of a thousand clients have the gray release.
+    /// Number of a thousand clients that have the gray release.
     fn reached(&self) -> usize {
         let zones = (0..1000).map(|number| format!("client-{number}"));
         zones.filter(|zone| self.content_for(zone.clone().leak()).as_deref() == Some("gray")).count()

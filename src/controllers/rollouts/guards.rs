@@ -3,10 +3,10 @@
 use std::collections::HashSet;
 use std::time::Duration;
 
-use super::Prometheus;
 use crate::catalog::releases::LiveRollout;
 use crate::controllers::subscribers::{self, ClusterSubscribers};
 use crate::model::rollout::Guard;
+use crate::outbound::prometheus::Prometheus;
 use crate::raft::node::Node;
 use crate::subscribers::Applied;
 

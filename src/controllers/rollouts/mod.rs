@@ -5,7 +5,6 @@
 //! Nothing is kept here but the looks that missed: a leader that comes begins with the next look.
 
 mod guards;
-mod prometheus;
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -19,10 +18,10 @@ use crate::catalog::releases::{LiveRollout, RolloutChange, RolloutMove};
 use crate::format::level::Level;
 use crate::model::limits;
 use crate::model::rollout::RolloutState;
+use crate::outbound::prometheus::Prometheus;
 use crate::raft::node::Node;
 use crate::raft::{Lead, NotCommitted};
 use guards::Measured;
-pub use prometheus::Prometheus;
 
 /// Between two looks while there is nothing to measure, and so how late a step may be.
 const ROUND: Duration = Duration::from_millis(500);

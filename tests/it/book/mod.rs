@@ -112,6 +112,7 @@ pages! {
     security_policy: "SECURITY.md";
     api: "docs/api.md";
     approval: "docs/approval.md";
+    rollouts: "docs/rollouts.md";
     building: "docs/building.md";
     claims: "docs/claims.md";
     command_line: "docs/command-line.md";

@@ -7,7 +7,7 @@ use serde::Deserialize;
 use tokio::time::timeout;
 use url::Url;
 
-use crate::outbound;
+use super::{in_words, posting_client};
 
 /// Time limit of one query, of a look once a second.
 const QUERY_WITHIN: Duration = Duration::from_millis(900);
@@ -22,7 +22,7 @@ pub struct Prometheus {
 }
 
 #[derive(Deserialize)]
-struct Answer {
+struct QueryAnswer {
     status: String,
     #[serde(default)]
     error: String,
@@ -49,8 +49,8 @@ struct Series {
 impl Prometheus {
     /// Client of the server at this URL. Blocks on the disk.
     pub fn new(url: &Url) -> Result<Prometheus, String> {
-        let client = outbound::posting_client(url.scheme() == "https", None)?;
-        let client = client.build().map_err(|error| outbound::in_words(&error))?;
+        let client = posting_client(url.scheme() == "https", None)?;
+        let client = client.build().map_err(|error| in_words(&error))?;
         let mut url = url.clone();
         let path = format!("{}/api/v1/query", url.path().trim_end_matches('/'));
         url.set_path(&path);
@@ -58,7 +58,7 @@ impl Prometheus {
     }
 
     /// Values of the series that a query has now; numbers that are none are left out.
-    pub(super) async fn query(&self, query: &str) -> Result<Vec<f64>, String> {
+    pub(crate) async fn query(&self, query: &str) -> Result<Vec<f64>, String> {
         let asked = timeout(QUERY_WITHIN, self.ask(query)).await;
         asked.unwrap_or_else(|_| Err(format!("no answer within {} ms", QUERY_WITHIN.as_millis())))
     }
@@ -67,14 +67,14 @@ impl Prometheus {
         let mut url = self.url.clone();
         url.query_pairs_mut().append_pair("query", query);
         let sent = self.client.get(url).send().await;
-        let body = read(sent.map_err(|error| outbound::in_words(&error))?).await?;
+        let body = read(sent.map_err(|error| in_words(&error))?).await?;
         samples(&body)
     }
 }
 
 async fn read(mut response: Response) -> Result<Vec<u8>, String> {
     let mut body = Vec::new();
-    while let Some(chunk) = response.chunk().await.map_err(|error| outbound::in_words(&error))? {
+    while let Some(chunk) = response.chunk().await.map_err(|error| in_words(&error))? {
         body.extend_from_slice(&chunk);
         if body.len() > ANSWER_BYTES_MAX {
             return Err(format!("the answer is larger than {ANSWER_BYTES_MAX} bytes"));
@@ -84,7 +84,8 @@ async fn read(mut response: Response) -> Result<Vec<u8>, String> {
 }
 
 fn samples(body: &[u8]) -> Result<Vec<f64>, String> {
-    let answer: Answer = serde_json::from_slice(body).map_err(|_| "the answer is not one of Prometheus".to_owned())?;
+    let answer: QueryAnswer =
+        serde_json::from_slice(body).map_err(|_| "the answer is not one of Prometheus".to_owned())?;
     if answer.status != "success" {
         return Err(answer.error.chars().take(ERROR_CHARS_MAX).collect());
     }
@@ -106,7 +107,8 @@ mod tests {
     fn answers_are_read_by_their_type() {
         let of = |json: &str| samples(json.as_bytes());
         let vector = r#"{"status":"success","data":{"resultType":"vector","result":[
-            {"metric":{"__name__":"up"},"value":[1435781451.781,"1"]},{"metric":{},"value":[1435781451.781,"+Inf"]}]}}"#;
+            {"metric":{"__name__":"up"},"value":[1435781451.781,"1"]},
+            {"metric":{},"value":[1435781451.781,"+Inf"]}]}}"#;
         assert_eq!(of(vector), Ok(vec![1.0, f64::INFINITY]));
         let scalar = r#"{"status":"success","data":{"resultType":"scalar","result":[1435781451.781,"0.5"]}}"#;
         assert_eq!(of(scalar), Ok(vec![0.5]));

@@ -1,4 +1,7 @@
-//! Clients for HTTP to others: receivers of webhooks, the collector of traces, nodes that the command line asks.
+//! Clients for HTTP to others: receivers of webhooks, the collector of traces, nodes that the command line asks, and
+//! Prometheus.
+
+pub(crate) mod prometheus;
 
 use std::error::Error;
 use std::path::Path;

@@ -1,0 +1,279 @@
+//! `thuban release --plan` and `thuban rollout`: gray releases whose share grows by steps.
+
+use std::io::{IsTerminal, Write, stdout};
+use std::time::Duration;
+
+use clap::{Args, Subcommand};
+use reqwest::Method;
+use serde_json::{Map, Value, json};
+use tokio::time::sleep;
+
+use super::approvals::PleaArgs;
+use super::find::{OneArgs, release_name, releases_path};
+use super::kinds::{Nature, placed};
+use super::releases::{One, read};
+use super::remote::Refused;
+use super::tables::text;
+use super::{Differences, say};
+use crate::config::OutputFormat;
+use crate::model::limits;
+
+/// Between two looks of `rollout status --watch`.
+const LOOK: Duration = Duration::from_secs(1);
+/// Characters of the bar.
+const BAR_WIDTH: u64 = 20;
+
+/// Steps of a gray release, and its guards.
+#[derive(Args)]
+pub(super) struct PlanArgs {
+    /// Steps of a gray release: shares, each with the time that it holds: 5%:10m,25%:30m,100%; the last one is 100%
+    #[arg(long, value_name = "STEPS", value_parser = read_steps, conflicts_with = "percent")]
+    plan: Option<Value>,
+    /// Guard that stops it; may be repeated: refused=1 (% of its clients that could not apply it), health=10 (points of
+    /// percent more unhealthy instances), signal (`thuban rollout signal`), prometheus=QUERY>VALUE or QUERY<VALUE
+    #[arg(long, value_name = "GUARD", value_parser = read_guard, requires = "plan")]
+    guard: Vec<Value>,
+}
+
+impl PlanArgs {
+    /// The plan of a publish, if there is one.
+    pub(super) fn plan(&self, by: &str) -> Option<Value> {
+        let steps = self.plan.as_ref()?;
+        Some(json!({ "by": by, "steps": steps, "guards": self.guard }))
+    }
+}
+
+fn read_steps(text: &str) -> Result<Value, String> {
+    let step = |text: &str| {
+        let wrong = || format!("{text:?} is no step: 5%:10m, and 100% at the end");
+        let (share, hold) = text.split_once(':').unwrap_or((text, "0s"));
+        let percent: u32 = share.trim().trim_end_matches('%').parse().map_err(|_| wrong())?;
+        let hold_s = read_hold(hold.trim()).ok_or_else(wrong)?;
+        Ok::<Value, String>(json!({ "percent": percent, "hold_s": hold_s }))
+    };
+    text.split(',').map(|part| step(part.trim())).collect::<Result<Vec<_>, _>>().map(Value::from)
+}
+
+/// Seconds of a time as `90s`, `10m`, `2h` or `1d`.
+fn read_hold(text: &str) -> Option<u64> {
+    let (number, unit) = text.split_at(text.len().checked_sub(1)?);
+    let seconds = match unit {
+        "s" => 1,
+        "m" => 60,
+        "h" => 3600,
+        "d" => 24 * 3600,
+        _ => return None,
+    };
+    number.parse::<u64>().ok()?.checked_mul(seconds)
+}
+
+fn read_guard(text: &str) -> Result<Value, String> {
+    let wrong = || format!("{text:?} is no guard: refused=1, health=10, signal, prometheus=QUERY>VALUE");
+    let number = |text: &str| text.trim().parse::<f64>().map_err(|_| wrong());
+    match text.split_once('=').unwrap_or((text, "")) {
+        ("refused", value) => Ok(json!({ "kind": "refused", "max_percent": number(value)? })),
+        ("health", value) => Ok(json!({ "kind": "health", "max_worse_percent": number(value)? })),
+        ("signal", "") => Ok(json!({ "kind": "signal" })),
+        ("prometheus", rest) => {
+            let at = rest.rfind(['>', '<']).ok_or_else(wrong)?;
+            let (query, limit) = (rest[..at].trim(), number(&rest[at + 1..])?);
+            let side = if rest[at..].starts_with('>') { "above" } else { "below" };
+            Ok(json!({ "kind": "prometheus", "query": query, side: limit }))
+        }
+        _ => Err(wrong()),
+    }
+}
+
+#[derive(Subcommand)]
+pub(super) enum RolloutCommand {
+    /// Show the newest rollout of a rule or a config file
+    Status(StatusArgs),
+    /// Keep the share as it is
+    Pause(SteerArgs),
+    /// Go on, with the whole hold of the step
+    Resume(SteerArgs),
+    /// Take the next step now; the last one promotes
+    Advance(SteerArgs),
+    /// Stop it: its clients get the normal release again
+    Stop(SteerArgs),
+    /// Tell a rollout with the guard `signal` how it goes
+    Signal(SignalArgs),
+}
+
+#[derive(Args)]
+pub(super) struct StatusArgs {
+    #[command(flatten)]
+    one: OneArgs,
+    /// Follow it to its end; exit code 1 if it is stopped
+    #[arg(short, long)]
+    watch: bool,
+    /// Output format
+    #[arg(short, long, value_enum, default_value_t = OutputFormat::Table)]
+    output: OutputFormat,
+}
+
+#[derive(Args)]
+pub(super) struct SteerArgs {
+    #[command(flatten)]
+    one: OneArgs,
+    #[command(flatten)]
+    plea: PleaArgs,
+    /// Name of the gray release [default: the only active one]
+    #[arg(long, value_name = "RELEASE")]
+    gray: Option<String>,
+    /// Comment for the history
+    #[arg(long)]
+    comment: Option<String>,
+}
+
+#[derive(Args)]
+pub(super) struct SignalArgs {
+    #[command(flatten)]
+    one: OneArgs,
+    /// Name of the gray release [default: the only active one]
+    #[arg(long, value_name = "RELEASE")]
+    gray: Option<String>,
+    /// It goes badly, and is stopped [default: it goes well]
+    #[arg(long)]
+    failed: bool,
+    /// Reason for the history
+    #[arg(long)]
+    reason: Option<String>,
+}
+
+pub(super) async fn run(command: RolloutCommand) -> anyhow::Result<()> {
+    let (args, action) = match command {
+        RolloutCommand::Status(args) => return status(&args).await,
+        RolloutCommand::Signal(args) => return signal(args).await,
+        RolloutCommand::Pause(args) => (args, "pause"),
+        RolloutCommand::Resume(args) => (args, "resume"),
+        RolloutCommand::Advance(args) => (args, "advance"),
+        RolloutCommand::Stop(args) => (args, "stop"),
+    };
+    let one = read(&args.one)?;
+    let gray = one.gray(args.gray).await?;
+    let mut more = json!({ "action": action });
+    if let Some(comment) = args.comment {
+        more["comment"] = comment.into();
+    }
+    one.order("rollout", &gray, &args.plea, more).await.map(drop)
+}
+
+async fn signal(args: SignalArgs) -> anyhow::Result<()> {
+    let one = read(&args.one)?;
+    let gray = one.gray(args.gray).await?;
+    let mut item: Map<String, Value> = one.named();
+    item.insert("release_name".to_owned(), json!(gray));
+    item.insert("ok".to_owned(), json!(!args.failed));
+    item.extend(args.reason.map(|reason| ("reason".to_owned(), Value::from(reason))));
+    let path = format!("{}/signal?unknown=refuse", releases_path(one.kind));
+    let answer = one.remote.call(Method::POST, &path, Some(&json!([item]))).await?;
+    one.tell(&answer).map(drop)
+}
+
+/// The release with a plan that was published last.
+async fn newest(one: &One) -> anyhow::Result<Value> {
+    let path = match one.kind.nature {
+        Nature::File => "/config/v1/configfiles/release/versions".to_owned(),
+        _ => releases_path(one.kind),
+    };
+    let element = if one.kind.nature == Nature::File { "configFileReleases" } else { "data" };
+    let bounds = (limits::PAGE_ROWS_MAX, usize::MAX);
+    let (rows, _) = one.remote.pages(element, bounds, |paging| one.page(&path, paging)).await?;
+    let found = rows.into_iter().filter(|row| row["rollout"].is_object()).max_by_key(|row| row["version"].as_u64());
+    found.ok_or_else(|| Refused::missing(&format!("rollout of {}", placed(one.kind, &one.key))).into())
+}
+
+async fn status(args: &StatusArgs) -> anyhow::Result<()> {
+    let one = read(&args.one)?;
+    let what = placed(one.kind, &one.key);
+    let is_bar = args.watch && stdout().is_terminal();
+    let mut told = String::new();
+    loop {
+        let release = newest(&one).await?;
+        let rollout = &release["rollout"];
+        let line = format!("{what}: {} {}", release_name(&release), course(rollout));
+        if args.output == OutputFormat::Json {
+            say(&serde_json::to_string_pretty(rollout)?);
+        } else if is_bar {
+            print!("\r\u{1b}[K{line}");
+            stdout().flush()?;
+        } else if line != told {
+            say(&line);
+        }
+        told = line;
+        let is_over = rollout["state"] == "done" || rollout["state"] == "stopped";
+        if !args.watch || is_over {
+            if is_bar {
+                println!();
+            }
+            let is_stopped = args.watch && rollout["state"] == "stopped";
+            return if is_stopped { Err(stopped(&what).into()) } else { Ok(()) };
+        }
+        sleep(LOOK).await;
+    }
+}
+
+fn stopped(what: &str) -> Differences {
+    Differences(format!("{what}: the rollout is stopped, its clients have the normal release"))
+}
+
+/// Bar, step and state of a rollout.
+fn course(rollout: &Value) -> String {
+    let percent = rollout["percent"].as_u64().unwrap_or_default().min(100);
+    let full = (percent * BAR_WIDTH / 100) as usize;
+    let bar = format!("[{}{}]", "#".repeat(full), ".".repeat(BAR_WIDTH as usize - full));
+    let steps = rollout["steps"].as_array().map_or(0, Vec::len);
+    let next = rollout["next_at"].as_str().map(|at| format!(", next step at {at} UTC")).unwrap_or_default();
+    let reason = match text(&rollout["reason"]) {
+        reason if reason.is_empty() || reason == "-" => String::new(),
+        reason => format!(": {reason}"),
+    };
+    format!("{bar} {percent} %, step {} of {steps}, {}{next}{reason}", rollout["step"], text(&rollout["state"]))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn steps_are_typed_as_they_are_said() {
+        let expected = json!([
+            {"percent": 5, "hold_s": 600}, {"percent": 25, "hold_s": 7200}, {"percent": 100, "hold_s": 0}
+        ]);
+        assert_eq!(read_steps("5%:10m, 25:2h,100%"), Ok(expected));
+        for wrong in ["", "5%:10", "5%:m", "x%", "5%:10m,,100%", "5%:99999999999999999d"] {
+            assert!(read_steps(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn guards_are_typed_as_they_are_said() {
+        let rows = [
+            ("refused=1", json!({"kind": "refused", "max_percent": 1.0})),
+            ("health=2.5", json!({"kind": "health", "max_worse_percent": 2.5})),
+            ("signal", json!({"kind": "signal"})),
+            (
+                "prometheus=rate(errors{code=~\"5..\"}[1m]) > 0.1",
+                json!({"kind": "prometheus", "query": "rate(errors{code=~\"5..\"}[1m])", "above": 0.1}),
+            ),
+            ("prometheus=up<1", json!({"kind": "prometheus", "query": "up", "below": 1.0})),
+        ];
+        for (typed, guard) in rows {
+            assert_eq!(read_guard(typed), Ok(guard), "{typed}");
+        }
+        for wrong in ["refused", "latency=1", "signal=1", "prometheus=up"] {
+            assert!(read_guard(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn a_course_is_one_line() {
+        let running = json!({"step": 1, "percent": 5, "state": "running", "next_at": "2026-11-26 10:00:00",
+            "steps": [{}, {}]});
+        let line = "[#...................] 5 %, step 1 of 2, running, next step at 2026-11-26 10:00:00 UTC";
+        assert_eq!(course(&running), line);
+        let stopped = json!({"step": 1, "percent": 0, "state": "stopped", "reason": "refused: 20 %", "steps": [{}]});
+        assert_eq!(course(&stopped), "[....................] 0 %, step 1 of 1, stopped: refused: 20 %");
+    }
+}
