@@ -196,7 +196,7 @@ async fn status(args: &StatusArgs) -> anyhow::Result<()> {
         if args.output == OutputFormat::Json {
             say(&serde_json::to_string_pretty(rollout)?);
         } else if is_bar {
-            print!("\r\u{1b}[K{line}");
+            write!(stdout(), "\r\u{1b}[K{line}")?;
             stdout().flush()?;
         } else if line != told {
             say(&line);
@@ -205,7 +205,7 @@ async fn status(args: &StatusArgs) -> anyhow::Result<()> {
         let is_over = rollout["state"] == "done" || rollout["state"] == "stopped";
         if !args.watch || is_over {
             if is_bar {
-                println!();
+                writeln!(stdout())?;
             }
             let is_stopped = args.watch && rollout["state"] == "stopped";
             return if is_stopped { Err(stopped(&what).into()) } else { Ok(()) };
