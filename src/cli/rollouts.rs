@@ -17,6 +17,8 @@ use super::tables::text;
 use super::{Differences, say};
 use crate::config::OutputFormat;
 use crate::model::limits;
+use crate::model::rollout::typed::{self, Steps};
+use crate::model::rollout::{Guard, RolloutPlan};
 
 /// Between two looks of `rollout status --watch`.
 const LOOK: Duration = Duration::from_secs(1);
@@ -27,60 +29,20 @@ const BAR_WIDTH: u64 = 20;
 #[derive(Args)]
 pub(super) struct PlanArgs {
     /// Steps of a gray release: shares, each with the time that it holds: 5%:10m,25%:30m,100%; the last one is 100%
-    #[arg(long, value_name = "STEPS", value_parser = read_steps, conflicts_with = "percent")]
-    plan: Option<Value>,
+    #[arg(long, value_name = "STEPS", value_parser = typed::read_steps, conflicts_with = "percent")]
+    plan: Option<Steps>,
     /// Guard that stops it; may be repeated: refused=1 (% of its clients that could not apply it), health=10 (points of
     /// percent more unhealthy instances), signal (`thuban rollout signal`), prometheus=QUERY>VALUE or QUERY<VALUE
-    #[arg(long, value_name = "GUARD", value_parser = read_guard, requires = "plan")]
-    guard: Vec<Value>,
+    #[arg(long, value_name = "GUARD", value_parser = typed::read_guard, requires = "plan")]
+    guard: Vec<Guard>,
 }
 
 impl PlanArgs {
     /// The plan of a publish, if there is one.
     pub(super) fn plan(&self, by: &str) -> Option<Value> {
-        let steps = self.plan.as_ref()?;
-        Some(json!({ "by": by, "steps": steps, "guards": self.guard }))
-    }
-}
-
-fn read_steps(text: &str) -> Result<Value, String> {
-    let step = |text: &str| {
-        let wrong = || format!("{text:?} is no step: 5%:10m, and 100% at the end");
-        let (share, hold) = text.split_once(':').unwrap_or((text, "0s"));
-        let percent: u32 = share.trim().trim_end_matches('%').parse().map_err(|_| wrong())?;
-        let hold_s = read_hold(hold.trim()).ok_or_else(wrong)?;
-        Ok::<Value, String>(json!({ "percent": percent, "hold_s": hold_s }))
-    };
-    text.split(',').map(|part| step(part.trim())).collect::<Result<Vec<_>, _>>().map(Value::from)
-}
-
-/// Seconds of a time as `90s`, `10m`, `2h` or `1d`.
-fn read_hold(text: &str) -> Option<u64> {
-    let (number, unit) = text.split_at(text.len().checked_sub(1)?);
-    let seconds = match unit {
-        "s" => 1,
-        "m" => 60,
-        "h" => 3600,
-        "d" => 24 * 3600,
-        _ => return None,
-    };
-    number.parse::<u64>().ok()?.checked_mul(seconds)
-}
-
-fn read_guard(text: &str) -> Result<Value, String> {
-    let wrong = || format!("{text:?} is no guard: refused=1, health=10, signal, prometheus=QUERY>VALUE");
-    let number = |text: &str| text.trim().parse::<f64>().map_err(|_| wrong());
-    match text.split_once('=').unwrap_or((text, "")) {
-        ("refused", value) => Ok(json!({ "kind": "refused", "max_percent": number(value)? })),
-        ("health", value) => Ok(json!({ "kind": "health", "max_worse_percent": number(value)? })),
-        ("signal", "") => Ok(json!({ "kind": "signal" })),
-        ("prometheus", rest) => {
-            let at = rest.rfind(['>', '<']).ok_or_else(wrong)?;
-            let (query, limit) = (rest[..at].trim(), number(&rest[at + 1..])?);
-            let side = if rest[at..].starts_with('>') { "above" } else { "below" };
-            Ok(json!({ "kind": "prometheus", "query": query, side: limit }))
-        }
-        _ => Err(wrong()),
+        let Steps(steps) = self.plan.clone()?;
+        let plan = RolloutPlan { by: by.to_owned(), steps, guards: self.guard.clone() };
+        serde_json::to_value(plan).ok()
     }
 }
 
@@ -235,37 +197,6 @@ fn course(rollout: &Value) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn steps_are_typed_as_they_are_said() {
-        let expected = json!([
-            {"percent": 5, "hold_s": 600}, {"percent": 25, "hold_s": 7200}, {"percent": 100, "hold_s": 0}
-        ]);
-        assert_eq!(read_steps("5%:10m, 25:2h,100%"), Ok(expected));
-        for wrong in ["", "5%:10", "5%:m", "x%", "5%:10m,,100%", "5%:99999999999999999d"] {
-            assert!(read_steps(wrong).is_err(), "{wrong}");
-        }
-    }
-
-    #[test]
-    fn guards_are_typed_as_they_are_said() {
-        let rows = [
-            ("refused=1", json!({"kind": "refused", "max_percent": 1.0})),
-            ("health=2.5", json!({"kind": "health", "max_worse_percent": 2.5})),
-            ("signal", json!({"kind": "signal"})),
-            (
-                "prometheus=rate(errors{code=~\"5..\"}[1m]) > 0.1",
-                json!({"kind": "prometheus", "query": "rate(errors{code=~\"5..\"}[1m])", "above": 0.1}),
-            ),
-            ("prometheus=up<1", json!({"kind": "prometheus", "query": "up", "below": 1.0})),
-        ];
-        for (typed, guard) in rows {
-            assert_eq!(read_guard(typed), Ok(guard), "{typed}");
-        }
-        for wrong in ["refused", "latency=1", "signal=1", "prometheus=up"] {
-            assert!(read_guard(wrong).is_err(), "{wrong}");
-        }
-    }
 
     #[test]
     fn a_course_is_one_line() {

@@ -9,7 +9,7 @@ use super::Console;
 use super::form::{Fields, Form};
 use super::frame::{Deed, Frame, Section, failed, on_to, page, page_refused, undone};
 use super::pager::Pager;
-use super::releases::{EventRow, Holders, Line, ReleaseRow, Rollout, called, compared, may_go_back, wanted};
+use super::releases::{EventRow, Holders, Line, ReleaseRow, Rollout, action, called, compared, may_go_back, wanted};
 use super::requests::deed_of;
 use super::search::searched;
 use super::session::Visitor;
@@ -381,6 +381,7 @@ pub(super) async fn release(State(console): State<Console>, form: Form) -> Respo
                 release_type: rollout.release_type,
                 beta_labels: rollout.labels,
                 client_percent: rollout.percent,
+                plan: rollout.plan,
                 publish_at: rollout.at,
                 request: rollout.request,
                 ..named(&key)
@@ -410,10 +411,10 @@ pub(super) async fn change(State(console): State<Console>, form: Form) -> Respon
     }
     let changed = match wanted(&fields) {
         Some(op) => {
-            let to_previous = (op == ReleaseOp::Withdraw).then(|| fields.is_set("to_previous"));
             let draft = ConfigReleaseDraft {
                 name: fields.given("release"),
-                to_previous,
+                action: action(&fields),
+                to_previous: (op == ReleaseOp::Withdraw).then(|| fields.is_set("to_previous")),
                 request: fields.given("request"),
                 ..named(&key)
             };

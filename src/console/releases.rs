@@ -12,6 +12,8 @@ use crate::model::code::{Code, Refusal};
 use crate::model::config_file::ConfigRelease;
 use crate::model::limits;
 use crate::model::release::{Event, GivenTime, Plan, ReleaseOp, ReleaseState, ReleaseType};
+use crate::model::rollout::typed::{self, Steps};
+use crate::model::rollout::{RolloutAction, RolloutPlan, RolloutState, StagedRollout};
 use crate::model::rule::matching::{MatchString, MatchType};
 use crate::model::rule::release::RuleRelease;
 use crate::model::time::Timestamp;
@@ -41,6 +43,58 @@ pub(super) struct ReleaseRow {
     pub(super) by: String,
     /// Planned time of publication, with the reason if it failed.
     pub(super) plan: String,
+    pub(super) rollout: Option<RolloutRow>,
+}
+
+/// Course of a rollout by steps.
+pub(super) struct RolloutRow {
+    pub(super) step: u32,
+    pub(super) steps: usize,
+    pub(super) percent: u32,
+    /// Shares at which it holds, for the marks of its bar.
+    pub(super) marks: Vec<u32>,
+    pub(super) state: RolloutState,
+    pub(super) next_at: String,
+    pub(super) reason: String,
+}
+
+impl RolloutRow {
+    fn new(rollout: &StagedRollout) -> RolloutRow {
+        RolloutRow {
+            step: rollout.step,
+            steps: rollout.plan.steps.len(),
+            percent: rollout.percent(),
+            marks: rollout.plan.steps.iter().map(|step| step.percent.0).collect(),
+            state: rollout.state,
+            next_at: rollout.next_at().map(Timestamp::text).unwrap_or_default(),
+            reason: rollout.reason.clone(),
+        }
+    }
+
+    pub(super) fn is_live(&self) -> bool {
+        matches!(self.state, RolloutState::Running | RolloutState::Paused)
+    }
+
+    pub(super) fn is_running(&self) -> bool {
+        self.state == RolloutState::Running
+    }
+
+    pub(super) fn badge(&self) -> &'static str {
+        match self.state {
+            RolloutState::Running | RolloutState::Done => "good",
+            RolloutState::Paused => "warn",
+            RolloutState::Stopped => "fault",
+        }
+    }
+
+    pub(super) fn word(&self, t: &Texts) -> &'static str {
+        match self.state {
+            RolloutState::Running => t.rollout_running,
+            RolloutState::Paused => t.rollout_paused,
+            RolloutState::Done => t.rollout_done,
+            RolloutState::Stopped => t.rollout_stopped,
+        }
+    }
 }
 
 /// Releases of either kind have the same fields, and no trait that is of use elsewhere.
@@ -56,6 +110,7 @@ macro_rules! row_of {
             time: $release.modified.time.text(),
             by: $release.modified.by.clone(),
             plan: plan($release.plan.as_ref()),
+            rollout: $release.rollout.as_deref().map(RolloutRow::new),
         }
     };
 }
@@ -205,6 +260,7 @@ pub(super) struct Rollout {
     pub(super) release_type: Option<String>,
     pub(super) labels: Option<Vec<ClientLabel>>,
     pub(super) percent: Option<ClientPercent>,
+    pub(super) plan: Option<RolloutPlan>,
     pub(super) at: Option<GivenTime>,
     /// Comment of a request for approval.
     pub(super) request: Option<String>,
@@ -215,13 +271,15 @@ impl Rollout {
         let is_gray = fields.get("type") == "gray";
         let labels: Vec<_> = fields.get("labels").lines().map(label).collect::<Result<_, _>>()?;
         let percent = fields.given("percent").map(|text| percent(&text, fields.get("by"))).transpose()?;
+        let plan = fields.given("plan").filter(|_| is_gray).map(|steps| plan_of(&steps, fields)).transpose()?;
         let at = fields.given("at").map(|text| time(&text)).transpose()?;
         Ok(Rollout {
             name: fields.given("release_name"),
             comment: fields.given("comment"),
             release_type: is_gray.then(|| ReleaseType::Gray.word().to_owned()),
             labels: (is_gray && !labels.is_empty()).then_some(labels),
-            percent: percent.filter(|_| is_gray),
+            percent: percent.filter(|_| is_gray && plan.is_none()),
+            plan,
             at,
             request: fields.given("request"),
         })
@@ -244,6 +302,15 @@ fn percent(text: &str, by: &str) -> Result<ClientPercent, Refusal> {
     Ok(ClientPercent { by: by.to_owned(), percent: Uint32(percent) })
 }
 
+fn plan_of(steps: &str, fields: &Fields) -> Result<RolloutPlan, Refusal> {
+    let invalid = |why: String| Refusal::new(Code::InvalidParameter, why);
+    let Steps(steps) = typed::read_steps(steps).map_err(invalid)?;
+    let guards = fields.get("guards").lines().map(str::trim).filter(|line| !line.is_empty());
+    let guards = guards.map(typed::read_guard).collect::<Result<_, _>>().map_err(invalid)?;
+    let by = fields.given("by").unwrap_or_else(|| crate::model::config_lookup::CLIENT_ADDRESS_LABEL.to_owned());
+    Ok(RolloutPlan { by, steps, guards })
+}
+
 fn time(text: &str) -> Result<GivenTime, Refusal> {
     let why = "the time has to be YYYY-MM-DD HH:MM:SS in UTC, or of RFC 3339";
     Timestamp::parse(text).map(GivenTime).ok_or_else(|| Refusal::new(Code::InvalidParameter, why))
@@ -257,8 +324,13 @@ pub(super) fn wanted(fields: &Fields) -> Option<ReleaseOp> {
         "stop" => Some(ReleaseOp::StopGray),
         "rollback" => Some(ReleaseOp::Rollback),
         "delete" => Some(ReleaseOp::Delete),
-        _ => None,
+        _ => action(fields).map(|_| ReleaseOp::Rollout),
     }
+}
+
+/// Act on a rollout that a button asks for.
+pub(super) fn action(fields: &Fields) -> Option<RolloutAction> {
+    RolloutAction::of_word(fields.get("change")).filter(|action| *action != RolloutAction::Stop)
 }
 
 /// A line of a comparison.

@@ -11,7 +11,7 @@ use super::drafting::{Typed, blank, pretty};
 use super::form::{Fields, Form};
 use super::frame::{Deed, Frame, Section, failed, nowhere, on_to, page, page_refused, undone};
 use super::pager::Pager;
-use super::releases::{EventRow, Holders, Line, ReleaseRow, Rollout, called, compared, may_go_back, wanted};
+use super::releases::{EventRow, Holders, Line, ReleaseRow, Rollout, action, called, compared, may_go_back, wanted};
 use super::requests::deed_of;
 use super::search::{rule_link as link, searched};
 use super::session::Visitor;
@@ -379,6 +379,7 @@ pub(super) async fn release(
                 release_type: rollout.release_type,
                 client_labels: rollout.labels,
                 client_percent: rollout.percent,
+                plan: rollout.plan,
                 publish_at: rollout.at,
                 request: rollout.request,
                 revision: fields.given("revision"),
@@ -407,6 +408,7 @@ pub(super) async fn change(
     let draft = RuleReleaseDraft {
         rule_id: Some(id.clone()),
         release_name: fields.given("release"),
+        action: action(&fields),
         to_previous: (op == ReleaseOp::Withdraw).then(|| fields.is_set("to_previous")),
         request: fields.given("request"),
         ..RuleReleaseDraft::default()

@@ -208,6 +208,21 @@ texts! {
     gray_labels: "Labels that a client has to have (a line each; all of them)", "客户端须具备的标签（每行一个，须全部满足）";
     percent: "Percent of them", "百分比";
     percent_by: "by the value of", "依据";
+    rollout: "Rollout of", "逐步发布";
+    rollout_running: "running", "进行中";
+    rollout_paused: "paused", "已暂停";
+    rollout_done: "done", "已完成";
+    rollout_stopped: "stopped", "已停止";
+    rollout_step: "step", "步骤";
+    rollout_next: "next step at", "下一步时间";
+    rollout_pause: "Pause", "暂停";
+    rollout_resume: "Resume", "继续";
+    rollout_advance: "Next step now", "立即下一步";
+    rollout_plan: "Steps: shares and how long each holds; the last is 100 %", "步骤：比例及保持时间，最后一步为 100%";
+    rollout_guards:
+        "Guards that stop it (a line each): refused=1, health=10, signal, prometheus=QUERY>VALUE",
+        "守护条件（每行一个）：refused=1、health=10、signal、prometheus=QUERY>VALUE";
+    sure_advance: "Take the next step now, before its hold is over?", "在保持时间结束前立即进入下一步？";
     acts_on: "Acts on the calls of", "作用于以下服务的调用";
     publish_at: "Not before (UTC)", "定时发布 (UTC)";
     releases: "Releases", "发布";

@@ -109,16 +109,20 @@ impl Controller for Rollouts {
 /// Tells the log and the metrics of a change that was proposed.
 fn tell(node: &Node, moved: &RolloutMove) {
     let RolloutMove { thing, release_name, step, change } = moved;
+    let thing = match thing {
+        Thing::File(key) => format!("configfile {}/{}/{}", key.namespace, key.group, key.file),
+        Thing::Rule(family, id) => format!("{} {id}", family.word()),
+    };
     match change {
-        RolloutChange::Advance => tracing::info!(?thing, release_name, step, "a step of a rollout is over"),
-        RolloutChange::GoOn => tracing::info!(?thing, release_name, step, "a rollout goes on"),
+        RolloutChange::Advance => tracing::info!(thing, release_name, step, "a step of a rollout is over"),
+        RolloutChange::GoOn => tracing::info!(thing, release_name, step, "a rollout goes on"),
         RolloutChange::Wait(why) | RolloutChange::Pause(why) => {
-            tracing::warn!(?thing, release_name, step, why, "a rollout pauses");
+            tracing::warn!(thing, release_name, step, why, "a rollout pauses");
         }
         RolloutChange::Stop(why) => {
             let guard = why.split(':').next().unwrap_or_default();
             node.metrics().rollouts_stopped.with_label_values(&[guard]).inc();
-            tracing::warn!(?thing, release_name, step, why, "a guard stops a rollout");
+            tracing::warn!(thing, release_name, step, why, "a guard stops a rollout");
         }
     }
 }

@@ -4,6 +4,7 @@ mod addresses;
 mod barred;
 mod explaining;
 mod oneself;
+mod rollouts;
 mod visit;
 
 use std::process::Stdio;

@@ -4,6 +4,8 @@
 //! plan says, from the moment at which it began. A paused rollout keeps its share and holds anew once it goes on; a
 //! stopped one takes its clients back to the normal release.
 
+pub mod typed;
+
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, Serialize, de};
 
