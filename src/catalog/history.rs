@@ -21,7 +21,7 @@ use crate::model::release::Event;
 use crate::model::rule::Family;
 
 /// Something that has releases.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum Thing {
     File(ConfigKey),
     /// By family and id.

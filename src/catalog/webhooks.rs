@@ -14,18 +14,13 @@ use super::Catalog;
 use super::change::{Change, ChangeSet, Entity, Outcome};
 use super::command::Op;
 use super::ctx::Ctx;
-use super::history::Thing;
 use super::page::{Listed, Page, Place, Placed, cut_sorted, place_of};
 use super::row::{Row, RowKey, Table};
 use crate::model::code::{Code, Refusal};
 use crate::model::instance::Instance;
-use crate::model::release::Event;
-use crate::model::rollout::StagedRollout;
 use crate::model::text::NameFilter;
 use crate::model::time::Timestamp;
-use crate::model::webhook::{
-    HealthNews, HookEvent, InstanceNews, News, Progress, ReleaseNews, RolloutNews, Webhook, WebhookDraft, WebhookTold,
-};
+use crate::model::webhook::{HealthNews, HookEvent, InstanceNews, News, Progress, Webhook, WebhookDraft, WebhookTold};
 use crate::model::{is_stale, limits};
 
 /// Events of one entry have numbers of their own up to this.
@@ -130,7 +125,7 @@ impl Webhooks {
     }
 
     /// True if any webhook is enabled.
-    pub(super) fn is_listening(&self) -> bool {
+    pub fn is_listening(&self) -> bool {
         self.all().any(|hook| !hook.disabled)
     }
 
@@ -351,47 +346,6 @@ impl Catalog {
 
     pub(super) fn note_told(&mut self, ctx: &Ctx, told: &WebhookTold, changes: &mut ChangeSet) -> Outcome {
         self.webhooks.told(ctx, told, changes)
-    }
-
-    /// Remembers for the end of the entry what became of a release.
-    pub(super) fn tell_of_release(
-        &self,
-        thing: &Thing,
-        event: &Event,
-        rollout: Option<&StagedRollout>,
-        changes: &mut ChangeSet,
-    ) {
-        let Some(word) = HookEvent::of(event.action).filter(|_| self.webhooks.is_listening()) else { return };
-        let is_of_rollout = matches!(word, HookEvent::RolloutStep | HookEvent::RolloutStopped);
-        let rollout = rollout.filter(|_| is_of_rollout).map(|rollout| RolloutNews {
-            step: rollout.step,
-            percent: rollout.percent(),
-            state: rollout.state,
-            reason: beginning(&rollout.reason, limits::WEBHOOK_COMMENT_CHARS_MAX),
-        });
-        let release = ReleaseNews {
-            user: event.user.clone(),
-            release_name: event.release_name.clone(),
-            version: event.version,
-            from_version: event.from_version,
-            comment: beginning(&event.comment, limits::WEBHOOK_COMMENT_CHARS_MAX),
-        };
-        let news = News { event: word, time: event.time, release: Some(release), rollout, ..News::default() };
-        changes.tell(match thing {
-            Thing::File(key) => News {
-                kind: "configfile".into(),
-                namespace: key.namespace.clone(),
-                group: key.group.clone(),
-                name: key.file.clone(),
-                ..news
-            },
-            Thing::Rule(family, id) => {
-                let rule = self.rules.of(*family).get(id);
-                let (namespace, name) =
-                    rule.map(|rule| (rule.namespace.clone(), rule.name.clone())).unwrap_or_default();
-                News { kind: family.element().into(), namespace, name, ..news }
-            }
-        });
     }
 
     /// Remembers for the end of the entry that the health of an instance changed.

@@ -231,7 +231,7 @@ pub(super) async fn write_down(node: Node, controllers: Arc<Controllers>) {
             continue;
         }
         let request = RequestId(rand::random());
-        if let Err(error) = propose_once(&node, request, &notes).await {
+        if let Err(error) = propose_once(&node, request, &Command::Note(notes.clone())).await {
             tracing::debug!(%error, "notes for the audit trail could not be written down yet");
             pending.lock().take_back(notes);
         }
@@ -240,10 +240,10 @@ pub(super) async fn write_down(node: Node, controllers: Arc<Controllers>) {
 
 /// Goes on under the same id where nobody knows whether it was done: what is proposed again under another would be
 /// written down twice. An error says that nothing was.
-async fn propose_once(node: &Node, request: RequestId, notes: &[AuditNote]) -> Result<(), NodeError> {
+pub(super) async fn propose_once(node: &Node, request: RequestId, command: &Command) -> Result<(), NodeError> {
     let mut may_be_done = false;
     loop {
-        match node.propose_draft(request, CLUSTER, Command::Note(notes.to_vec())).await {
+        match node.propose_draft(request, CLUSTER, command.clone()).await {
             Ok(_) => return Ok(()),
             Err(NodeError::OutcomeUnknown) => may_be_done = true,
             Err(error) if !may_be_done => return Err(error),
@@ -344,7 +344,7 @@ mod tests {
         let (node, request, notes) = (&started.node, RequestId(7), [note("a"), note("b")]);
         let rows = || node.state().catalog().trail.rows();
         let before = rows();
-        node.propose_draft(request, CLUSTER, Command::Note(notes.to_vec())).await.expect("written down");
+        node.propose_draft(request, CLUSTER, command.clone()).await.expect("written down");
         let written = rows();
         assert!(written > before, "{written} rows");
         propose_once(node, request, &notes).await.expect("they are there");

@@ -3,13 +3,14 @@
 //! | part | modules |
 //! |---|---|
 //! | of the leader | [`heartbeats`], [`levels`], [`retention`], [`schedule`], [`rollouts`]; webhooks have a room |
-//! | of every node | [`founding`], [`password_reset`], [`audit_buffer`] |
+//! | of every node | [`founding`], [`password_reset`], [`audit_buffer`], [`client_refusals`] |
 //! | reports | [`subscribers`], [`fleet`], [`gauges`], [`audit_reader`] |
 //!
 //! A further duty of the leader is a file with a [`Controller`], and a line in the start of [`Controllers`].
 
 pub mod audit_buffer;
 pub mod audit_reader;
+mod client_refusals;
 pub mod fleet;
 mod founding;
 pub mod gauges;
@@ -134,6 +135,7 @@ impl Extension for Controllers {
         run_task(run(node.clone(), Retention), tasks, shutdown);
         run_task(run(node.clone(), Schedule::default()), tasks, shutdown);
         run_task(password_reset::carry_out(node.clone()), tasks, shutdown);
+        run_task(client_refusals::tell(node.clone()), tasks, shutdown);
         run_task(founding::keep(node.clone(), self.clone()), tasks, shutdown);
         run_task(audit_buffer::write_down(node.clone(), self), tasks, shutdown);
     }

@@ -28,6 +28,17 @@ pub struct News {
     pub emergency: Option<EmergencyNews>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rollout: Option<RolloutNews>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub client: Option<ClientNews>,
+}
+
+/// Client that could not apply a release.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ClientNews {
+    pub address: String,
+    pub agent: String,
+    /// Its reason; only the beginning of a long one.
+    pub message: String,
 }
 
 /// Rollout by steps after one of them, or after its stop.

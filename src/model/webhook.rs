@@ -13,7 +13,9 @@ use url::{Host, Url};
 use super::access_key::{ClearSecret, SealedSecret};
 use super::code::{Code, Refusal};
 use super::config_file::Stamp;
-pub use super::news::{EmergencyNews, HealthNews, InstanceNews, News, ReleaseNews, RequestNews, RolloutNews};
+pub use super::news::{
+    ClientNews, EmergencyNews, HealthNews, InstanceNews, News, ReleaseNews, RequestNews, RolloutNews,
+};
 use super::release::Action;
 use super::remote::Reach;
 use super::time::Timestamp;
@@ -45,6 +47,8 @@ wire_enum! {
         RolloutStep = "rollout_step",
         /// A rollout was stopped, by a guard or by somebody: its clients fell back.
         RolloutStopped = "rollout_stopped",
+        /// A client said that it could not apply a release.
+        ClientRefused = "client_refused",
     }
 }
 
@@ -276,8 +280,8 @@ impl WebhookDraft {
     /// The level that a cluster has to have reached to take it as it is meant.
     pub fn level(&self) -> Level {
         let is_newest = |event: &HookEvent| {
-            use HookEvent::{Approved, Emergency, Refused, Requested, RolloutStep, RolloutStopped};
-            matches!(event, Requested | Approved | Refused | Emergency | RolloutStep | RolloutStopped)
+            use HookEvent::{Approved, ClientRefused, Emergency, Refused, Requested, RolloutStep, RolloutStopped};
+            matches!(event, ClientRefused | Requested | Approved | Refused | Emergency | RolloutStep | RolloutStopped)
         };
         match &self.events {
             Some(events) if events.iter().any(is_newest) => Level::APPROVAL,

@@ -15,6 +15,7 @@ mod entry;
 pub mod fleet;
 mod kept;
 pub mod lists;
+pub mod refusals;
 mod reports;
 mod rule_sets;
 mod streaming;
@@ -40,6 +41,7 @@ use crate::model::time::Timestamp;
 use crate::origin::{Origin, OriginQuota};
 use entry::{GivenRelease, Subscriber, Wants};
 use kept::{cut, kept};
+use refusals::Refusals;
 use rule_sets::RuleSets;
 use streams::Streams;
 
@@ -148,6 +150,7 @@ pub struct Subscribers {
     bytes: OriginQuota,
     rule_sets: RuleSets,
     streams: Streams,
+    refusals: Refusals,
     turned_away: AtomicUsize,
     counted: Mutex<Option<Instant>>,
 }
@@ -169,6 +172,7 @@ impl Default for Subscribers {
             bytes: shares(limits::SUBSCRIPTIONS_BYTES_MAX),
             rule_sets: RuleSets::default(),
             streams: Streams::default(),
+            refusals: Refusals::default(),
             turned_away: AtomicUsize::new(0),
             counted: Mutex::new(None),
         }
@@ -198,6 +202,11 @@ impl Subscribers {
     /// Streams of xDS that are open.
     pub fn streams(&self) -> &Streams {
         &self.streams
+    }
+
+    /// Refusals of clients that webhooks are to be told of.
+    pub fn refusals(&self) -> &Refusals {
+        &self.refusals
     }
 
     /// A client was given a released file, or has it already.

@@ -11,6 +11,9 @@ use tokio::time::Instant;
 use super::entry::{GivenRelease, Subscriber, Wants};
 use super::kept::cut;
 use super::{Applied, Client, Subscribers};
+use crate::catalog::client_refusals::ClientRefusal;
+use crate::catalog::history::Thing;
+use crate::model::config_file::ConfigKey;
 use crate::model::limits;
 use crate::model::rule::Family;
 use crate::model::time::Timestamp;
@@ -121,6 +124,7 @@ impl Subscribers {
             Applied::Refused => cut(word.message, limits::APPLIED_MESSAGE_BYTES_MAX).into(),
             Applied::Yes => Box::default(),
         };
+        self.tell_refusal(entry, &thing, version, word);
         let before = entry.bytes;
         entry.take(Report { thing, version, applied: word.applied, message, at: word.at });
         let grown = entry.size().saturating_sub(before);
@@ -134,6 +138,21 @@ impl Subscribers {
         }
         entry.bytes = entry.size().min(before);
         self.bytes.give_back(entry.origin, before - entry.bytes);
+    }
+
+    fn tell_refusal(&self, entry: &Subscriber, thing: &str, version: u64, word: Word<'_>) {
+        if word.applied != Applied::Refused {
+            return;
+        }
+        let thing = match &entry.wants {
+            Wants::File { group, file, .. } => Thing::File(ConfigKey::new(thing, &**group, &**file)),
+            Wants::Rules { family, .. } => Thing::Rule(*family, thing.to_owned()),
+            Wants::Instances { .. } => return,
+        };
+        let (address, agent) = (entry.address.to_string(), entry.agent.to_string());
+        let message = cut(word.message, limits::APPLIED_MESSAGE_BYTES_MAX).to_owned();
+        let client = [&*entry.address, &*entry.agent, ""];
+        self.refusals.note(client, ClientRefusal { thing, version, address, agent, message });
     }
 
     /// Number of clients that are there and said of something that they have that they could not apply it.

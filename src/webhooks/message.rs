@@ -6,7 +6,7 @@ use serde::Serialize;
 use sha2::Sha256;
 
 use crate::catalog::webhooks::WebhookEvent;
-use crate::model::webhook::{EmergencyNews, HookEvent, InstanceNews, News, RequestNews, RolloutNews};
+use crate::model::webhook::{ClientNews, EmergencyNews, HookEvent, InstanceNews, News, RequestNews, RolloutNews};
 use crate::model::wire::Words;
 
 /// One event for one receiver, the same however often it is sent.
@@ -42,6 +42,8 @@ struct Body<'a> {
     emergency: Option<&'a EmergencyNews>,
     #[serde(skip_serializing_if = "Option::is_none")]
     rollout: Option<&'a RolloutNews>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    client: Option<&'a ClientNews>,
 }
 
 #[derive(Serialize)]
@@ -63,8 +65,20 @@ struct Health<'a> {
 
 impl Message {
     pub(super) fn new(cluster: &str, webhook: &str, event: &WebhookEvent, secret: &[u8]) -> Message {
-        let News { event: word, time, kind, namespace, group, name, release, health, request, emergency, rollout } =
-            &*event.news;
+        let News {
+            event: word,
+            time,
+            kind,
+            namespace,
+            group,
+            name,
+            release,
+            health,
+            request,
+            emergency,
+            rollout,
+            client,
+        } = &*event.news;
         let (id, time) = (format!("{:016x}", event.number), time.text());
         let body = Body {
             id: &id,
@@ -92,6 +106,7 @@ impl Message {
             request: request.as_ref(),
             emergency: emergency.as_ref(),
             rollout: rollout.as_ref(),
+            client: client.as_ref(),
         };
         let body = serde_json::to_vec(&body).expect("texts and numbers");
         Message { signature: sign(secret, &body), id, event: word.word(), time, body: body.into() }

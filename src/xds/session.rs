@@ -17,6 +17,8 @@ use super::ledger::Moment;
 use super::machine::Machine;
 use super::sotw::Sotw;
 use super::{Source, View};
+use crate::catalog::client_refusals::ClientRefusal;
+use crate::catalog::history::Thing;
 use crate::log_once::LogOnce;
 use crate::metrics::Metrics;
 use crate::model::mesh::resource::ResourceType;
@@ -266,6 +268,23 @@ impl<S: Source, M: Machine> Running<'_, S, M> {
         }
     }
 
+    /// Has webhooks told of the releases of rules that a refused response was made of.
+    fn tell_refusal(&self, kind: ResourceType) {
+        let Some(refusal) = self.machine.books().ledger(kind).last_refusal() else { return };
+        let (address, agent) = (self.client.address.map(|one| one.to_string()).unwrap_or_default(), &self.client.agent);
+        let refusals = self.session.context.subscribers.refusals();
+        for release in refusal.resources.values().flat_map(|resource| &resource.releases) {
+            let told = ClientRefusal {
+                thing: Thing::Rule(release.rule.family(), release.rule.id.clone()),
+                version: release.version,
+                address: address.clone(),
+                agent: agent.clone(),
+                message: refusal.message.clone(),
+            };
+            refusals.note([&address, agent, &self.client.node_id], told);
+        }
+    }
+
     fn tell_event(&self, event: Event) {
         let Session { context, refusals, too_large, .. } = self.session;
         let (metrics, client) = (&context.metrics, self.client.dialect.label());
@@ -276,6 +295,7 @@ impl<S: Source, M: Machine> Running<'_, S, M> {
                 metrics.xds_response_bytes.with_label_values(&[kind.label(), client]).inc_by(bytes as u64);
             }
             Event::Refused(kind) => {
+                self.tell_refusal(kind);
                 metrics.xds_nacks.with_label_values(&[kind.label(), client]).inc();
                 if refusals.is_due((kind, node_id.to_owned())) {
                     tracing::warn!(kind = kind.label(), client, node_id, address = ?self.client.address,

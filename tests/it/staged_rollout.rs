@@ -138,8 +138,11 @@ async fn steps_go_on_under_the_next_leader_and_no_client_goes_back() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_refusal_stops_it_and_everybody_falls_back() {
-    let cluster = Cluster::start(3).await;
+    let cluster = Cluster::start_with_data_key(3, &[]).await;
     let api = cluster.api(1);
+    let hook = Receiver::start().await;
+    let asked = json!([{"name": "refusals", "url": hook.url, "allow_private": true, "events": ["client_refused"]}]);
+    api.post("/admin/v1/webhooks", &asked).await.expect_code(200_000);
     begin(&api, guarded(&json!({"kind": "refused", "max_percent": 5}))).await;
     cluster.expect_equal_state().await;
     // Clients of every node, as a balancer spreads them.
@@ -178,6 +181,17 @@ async fn a_refusal_stops_it_and_everybody_falls_back() {
     assert_eq!(history(&api).await[0], ("rollout_stopped".to_owned(), reason.to_owned()));
     let listed = api.get(&format!("{FILES}/releasehistory?namespace=default&group=app&file_name=application")).await;
     assert_eq!(listed.body["data"][0]["user"], "cluster", "nobody else did it: {listed}");
+    // Each client's refusal is told once, and said again it is not.
+    say(&having[0], false).await;
+    let posted = hook.wait_for(refusing + 1, LIMIT).await;
+    let named: BTreeSet<_> = posted.iter().map(|one| one.body["client"]["address"].to_string()).collect();
+    assert_eq!((named.len(), posted.len()), (refusing + 1, refusing + 1), "{posted:?}");
+    let body = &posted[0].body;
+    assert_eq!(
+        (&body["event"], &body["kind"], &body["name"]),
+        (&json!("client_refused"), &json!("configfile"), &json!("application"))
+    );
+    assert_eq!((&body["client"]["message"], &body["release"]["name"]), (&json!("no such port"), &json!("staged")));
     report(format!("{refusing} of {} clients refused: stopped after {took:?}", having.len()));
 }
 

@@ -13,6 +13,7 @@ use serde::{Deserialize, Serialize};
 use super::releases::{Due, RolloutMove};
 use super::retention::Overfull;
 use crate::catalog::audit::row::AuditNote;
+use crate::catalog::client_refusals::ClientRefusal;
 use crate::catalog::nodes::NodeRecord;
 use crate::format::level::Level;
 use crate::model::access::{Founder, PasswordHash, TokenHash, UserDraft, Whence};
@@ -137,6 +138,8 @@ pub enum Command {
     ExpireRequests,
     /// Steps, pauses and stops of rollouts that the leader found due.
     Rollouts(Vec<RolloutMove>),
+    /// Clients could not apply releases: webhooks are told.
+    ClientsRefused(Vec<ClientRefusal>),
 }
 
 impl Command {
@@ -158,7 +161,7 @@ impl Command {
             Command::ChangeTokens(items) => Level::RIGHTS.max(highest(items.iter().map(ServiceTokenChange::level))),
             Command::EndSessions(_) => Level::RIGHTS,
             Command::Policies(..) | Command::Requests(..) => Level::APPROVAL,
-            Command::ExpireRequests | Command::Rollouts(_) => Level::APPROVAL,
+            Command::ExpireRequests | Command::Rollouts(_) | Command::ClientsRefused(_) => Level::APPROVAL,
             Command::Users(_, items) => Level::TRUST.max(highest(items.iter().map(UserDraft::level))),
             Command::ServiceTokens(_, items) => Level::TRUST.max(highest(items.iter().map(ServiceTokenDraft::level))),
             Command::AccessKeys(_, items) => Level::TRUST.max(highest(items.iter().map(AccessKeyDraft::level))),
@@ -323,6 +326,7 @@ impl Command {
             }
             Command::ExpireRequests => Profile::own("expire", 1),
             Command::Rollouts(items) => Profile::own("rollout", items.len()),
+            Command::ClientsRefused(items) => Profile::own("client_refused", items.len()),
         }
     }
 

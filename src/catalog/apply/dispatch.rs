@@ -213,6 +213,7 @@ impl Catalog {
                 |catalog, item| catalog.target_of_request_named(&item.id),
                 |catalog, item, changes| catalog.change_request(ctx, principal, op, &item, changes)),
             Command::ExpireRequests => vec![self.expire_requests(ctx, changes)],
+            Command::ClientsRefused(items) => each(items, |item| self.tell_of_refusal(ctx, &item, changes)),
             Command::Note(notes) => vec![self.note(ctx, notes, changes)],
             Command::PruneReleases(overfull) => vec![self.prune(&overfull, changes)],
             Command::Authorized(_) => vec![Code::BadRequest.into()],

@@ -121,6 +121,7 @@ fn commands() -> Vec<Command> {
         Command::InstanceHealth(vec![InstanceHealth { id: "i".into(), ..InstanceHealth::default() }]),
         Command::RemoveDeadInstances(vec![DeadInstance { id: "i".into(), revision: String::new() }]),
         Command::PublishDue(vec![due(Thing::File(ConfigKey::new("prod", "g", "f")))]),
+        Command::ClientsRefused(Vec::new()),
         Command::Rollouts(vec![RolloutMove {
             thing: Thing::File(ConfigKey::new("prod", "g", "f")),
             release_name: "r".into(),

@@ -69,7 +69,7 @@ macro_rules! families {
         }
     )+) => {
         /// A family of rules.
-        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
         pub enum Family { $( $(#[$meta])* $family = $number, )+ }
 
         impl Family {

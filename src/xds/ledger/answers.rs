@@ -50,6 +50,10 @@ impl Ledger {
         self.delivered.refused = Some(RefusedResponse { message, at, resources: refused });
     }
 
+    pub(in crate::xds) fn last_refusal(&self) -> Option<&ResourceRefusal> {
+        self.delivered.refusals.last().map(|refusal| &**refusal)
+    }
+
     fn keep_refusal(&mut self, message: &str, at: Timestamp, refused: &[(Arc<str>, Version)]) {
         let refusals = &mut self.delivered.refusals;
         if refusals.len() >= REFUSALS_KEPT {

@@ -3,6 +3,7 @@
 //! is made of; that is what each says of itself by [`Releasable`].
 
 mod config;
+mod news;
 mod planned;
 mod rollout;
 mod rule;

@@ -1,0 +1,45 @@
+//! Refusals of clients, as webhooks are told of them. Nothing of them is kept in the catalog.
+
+use serde::{Deserialize, Serialize};
+
+use super::Catalog;
+use super::change::{ChangeSet, Outcome};
+use super::ctx::Ctx;
+use super::history::Thing;
+use super::webhooks::beginning;
+use crate::model::code::Code;
+use crate::model::limits;
+use crate::model::webhook::{ClientNews, HookEvent, News, ReleaseNews};
+
+/// A client could not apply a release.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ClientRefusal {
+    pub thing: Thing,
+    /// Of the release.
+    pub version: u64,
+    pub address: String,
+    pub agent: String,
+    /// Its reason.
+    pub message: String,
+}
+
+impl Catalog {
+    pub(super) fn tell_of_refusal(&self, ctx: &Ctx, refusal: &ClientRefusal, changes: &mut ChangeSet) -> Outcome {
+        let ClientRefusal { thing, version, address, agent, message } = refusal;
+        let Some(release_name) = self.release_named_by_version(thing, *version) else {
+            return Code::NoNeedUpdate.into();
+        };
+        let release = ReleaseNews { release_name, version: *version, ..ReleaseNews::default() };
+        let message = beginning(message, limits::WEBHOOK_COMMENT_CHARS_MAX);
+        let client = ClientNews { address: address.clone(), agent: agent.clone(), message };
+        let news = News {
+            event: HookEvent::ClientRefused,
+            time: ctx.time,
+            release: Some(release),
+            client: Some(client),
+            ..News::default()
+        };
+        self.tell_of_thing(thing, news, changes);
+        Outcome::default()
+    }
+}

@@ -1,0 +1,34 @@
+//! Refusals of clients, which every node hands to the webhooks that listen: together, at most once a second.
+
+use std::time::Duration;
+
+use tokio::time::sleep;
+
+use super::audit_buffer::propose_once;
+use crate::catalog::{Command, RequestId};
+use crate::format::level::Level;
+use crate::model::limits;
+use crate::raft::node::Node;
+
+/// Between two proposals.
+const ROUND: Duration = Duration::from_secs(1);
+
+/// Proposes what waits, for as long as the node runs. What nobody listens to is let go.
+pub(super) async fn tell(node: Node) {
+    loop {
+        sleep(ROUND).await;
+        let refusals = node.subscribers().refusals().hand_over(limits::BATCH_ITEMS_MAX);
+        let is_heard = {
+            let catalog = node.state().catalog();
+            catalog.level() >= Level::APPROVAL && catalog.webhooks.is_listening()
+        };
+        if refusals.is_empty() || !is_heard {
+            continue;
+        }
+        let (request, command) = (RequestId(rand::random()), Command::ClientsRefused(refusals.clone()));
+        if let Err(error) = propose_once(&node, request, &command).await {
+            tracing::debug!(%error, "refusals of clients could not be told yet");
+            node.subscribers().refusals().take_back(refusals);
+        }
+    }
+}
