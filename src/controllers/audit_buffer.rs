@@ -341,15 +341,16 @@ mod tests {
     async fn notes_whose_outcome_was_unknown_are_written_down_once() {
         let dir = tempfile::tempdir().expect("a directory");
         let started = TestNode::founded(dir.path()).await;
-        let (node, request, notes) = (&started.node, RequestId(7), [note("a"), note("b")]);
+        let (node, request) = (&started.node, RequestId(7));
+        let command = Command::Note(vec![note("a"), note("b")]);
         let rows = || node.state().catalog().trail.rows();
         let before = rows();
         node.propose_draft(request, CLUSTER, command.clone()).await.expect("written down");
         let written = rows();
         assert!(written > before, "{written} rows");
-        propose_once(node, request, &notes).await.expect("they are there");
+        propose_once(node, request, &command).await.expect("they are there");
         assert_eq!(rows(), written);
-        propose_once(node, RequestId(8), &notes).await.expect("written down");
+        propose_once(node, RequestId(8), &command).await.expect("written down");
         assert!(rows() > written, "of another time");
         started.stop().await;
     }

@@ -95,7 +95,8 @@ mod tests {
             }
         }
         assert!(refusals.hand_over(usize::MAX).len() <= WAITING_MAX);
-        assert!(refusals.queue.lock().order.len() <= REMEMBERED_MAX);
-        assert_eq!(refusals.queue.lock().order.len(), refusals.queue.lock().known.len());
+        let queue = refusals.queue.lock();
+        assert!(queue.order.len() <= REMEMBERED_MAX);
+        assert_eq!(queue.order.len(), queue.known.len());
     }
 }
