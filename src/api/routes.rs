@@ -6,7 +6,7 @@ use axum::http::Method;
 use axum::routing::{MethodFilter, MethodRouter, on};
 
 use super::admin::{audit, backup, cluster, health, resealing, settings, webhooks, xds};
-use super::approval::{policies, requests};
+use super::approval::{contracts, policies, requests};
 use super::auth::{access_keys, login, oneself, tokens, users};
 use super::config::{bundles, diff, encryption, files, groups, releases, subscribers, templates};
 use super::http::route::{self, Access, METRICS, Terms};
@@ -236,6 +236,10 @@ fn fixed_routes() -> Vec<Route> {
         whole(Manage, POST, "/admin/v1/policies", policies::create, policies::CREATE),
         whole(Manage, PUT, "/admin/v1/policies", policies::update, policies::UPDATE),
         whole(Manage, POST, "/admin/v1/policies/delete", policies::delete, policies::DELETE),
+        guarded(GET, "/admin/v1/contracts", contracts::list, contracts::LIST),
+        guarded(POST, "/admin/v1/contracts", contracts::create, contracts::CREATE),
+        guarded(PUT, "/admin/v1/contracts", contracts::update, contracts::UPDATE),
+        guarded(POST, "/admin/v1/contracts/delete", contracts::delete, contracts::DELETE),
         guarded(GET, "/admin/v1/requests", requests::list, requests::LIST),
         guarded(GET, "/admin/v1/requests/diff", requests::diff, requests::DIFF),
         guarded(POST, "/admin/v1/requests/approve", requests::approve, requests::APPROVE),

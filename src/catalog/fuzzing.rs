@@ -54,6 +54,7 @@ pub(crate) fn check(bench: &Bench) {
         ("trail", one.trail == other.trail),
         ("webhooks", one.webhooks == other.webhooks),
         ("policies", one.policies == other.policies),
+        ("contracts", one.contracts == other.contracts),
         ("approvals", one.approvals == other.approvals),
         ("requests", one.requests == other.requests),
     ];

@@ -20,6 +20,7 @@ pub mod approvals;
 pub mod audit;
 pub mod client_refusals;
 pub mod configs;
+pub mod contracts;
 mod counts;
 #[cfg(any(test, feature = "fuzzing"))]
 pub(crate) mod fuzzing;
@@ -55,6 +56,7 @@ use crate::model::alias::ServiceAlias;
 use crate::model::approval::ApprovalRequest;
 use crate::model::config_file::{ConfigFile, ConfigGroup, ConfigRelease};
 use crate::model::config_template::ConfigTemplate;
+use crate::model::contract::Contract;
 use crate::model::instance::Instance;
 use crate::model::namespace::Namespace;
 use crate::model::policy::Policy;
@@ -74,6 +76,7 @@ use audit::{AuditRow, Trail};
 use configs::Configs;
 use configs::contents::StoredContent;
 use configs::rows::{ConfigMark, ConfigVersion};
+use contracts::Contracts;
 use history::{History, HistoryRow};
 use instances::Instances;
 use namespaces::Namespaces;
@@ -114,6 +117,7 @@ pub struct Catalog {
     pub trail: Trail,
     pub webhooks: Webhooks,
     pub policies: Policies,
+    pub contracts: Contracts,
     pub approvals: Approvals,
     requests: Requests,
 }
@@ -188,6 +192,7 @@ tables! { |catalog, value|
     28 WebhookEvent   "webhook_events"   WebhookEvent    => catalog.webhooks.load_event(Row::read(value)?),
     29 Policy         "policies"         Policy          => catalog.policies.load(Row::read(value)?),
     30 ApprovalRequest "approval_requests" ApprovalRequest => catalog.load_request(Row::read(value)?)?,
+    31 Contract       "contracts"        Contract        => catalog.contracts.load(Row::read(value)?),
 }
 
 impl Catalog {
@@ -216,6 +221,7 @@ impl Catalog {
             trail: Trail::default(),
             webhooks: self.webhooks.clone(),
             policies: self.policies.clone(),
+            contracts: self.contracts.clone(),
             approvals: self.approvals.clone(),
             requests: Requests::default(),
         }

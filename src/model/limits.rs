@@ -122,6 +122,13 @@ pub const ROLLOUT_GUARDS_MAX: usize = 10;
 pub const ROLLOUT_HOLD_S_MAX: u64 = 30 * 24 * 3600;
 /// and characters of a query of Prometheus.
 pub const ROLLOUT_QUERY_CHARS_MAX: usize = 2048;
+/// Contracts,
+pub const CONTRACTS_MAX: usize = 256;
+/// bytes of the schema of one, as compact JSON,
+pub const CONTRACT_SCHEMA_BYTES_MAX: usize = 64 * 1024;
+/// its rules, and bytes of the expression of one.
+pub const CONTRACT_RULES_MAX: usize = 64;
+pub const CONTRACT_EXPRESSION_BYTES_MAX: usize = 4096;
 /// Requests for approval that wait,
 pub const REQUESTS_PENDING_MAX: usize = 20_000;
 /// and those that stay of the ones that do not.

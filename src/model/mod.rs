@@ -16,6 +16,7 @@ pub mod config_group;
 pub mod config_lookup;
 pub mod config_template;
 pub mod content;
+pub mod contract;
 pub mod diff;
 pub mod explain;
 pub mod grant;

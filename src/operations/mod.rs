@@ -15,6 +15,7 @@ mod audit;
 mod backup;
 pub mod caller;
 mod config;
+mod contracts;
 pub mod drain;
 mod explain;
 mod members;

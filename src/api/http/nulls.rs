@@ -1,4 +1,8 @@
-//! Members of JSON objects that are null, which are as if they were absent.
+//! Members of JSON objects that are null, which are as if they were absent. Those within a `schema` mean null: a
+//! contract may ask for one.
+
+/// The member whose value stays as it is.
+const SCHEMA: &str = "\"schema\"";
 
 /// The text without the members of objects that are null; `None` where there are none. It is valid JSON, and nothing
 /// is made of it but a text of at most its length.
@@ -70,9 +74,16 @@ impl Sieve<'_> {
         if !is_first {
             self.out.push(',');
         }
-        self.out.push_str(self.text.get(begin..end)?);
+        let key = self.text.get(begin..end)?;
+        self.out.push_str(key);
         self.out.push(':');
+        let (begin, kept, has_dropped) = (self.at, self.out.len(), self.has_dropped);
         self.value()?;
+        if key == SCHEMA {
+            self.out.truncate(kept);
+            self.out.push_str(self.text.get(begin..self.at)?);
+            self.has_dropped = has_dropped;
+        }
         Some(true)
     }
 
@@ -122,7 +133,7 @@ mod tests {
         match value {
             Value::Object(members) => {
                 members.retain(|_, member| !member.is_null());
-                members.values_mut().for_each(by_tree);
+                members.iter_mut().filter(|(key, _)| *key != "schema").for_each(|(_, member)| by_tree(member));
             }
             Value::Array(elements) => elements.iter_mut().for_each(by_tree),
             _ => {}
@@ -135,6 +146,8 @@ mod tests {
             (r#"{"a":null}"#, Some("{}")),
             (r#"{ "a" : null , "b" : 1 }"#, Some(r#"{"b":1}"#)),
             (r#"{"b":1,"a":null}"#, Some(r#"{"b":1}"#)),
+            (r#"{"schema":{"const":null}}"#, None),
+            (r#"{"schema":null,"a":{"schema":{"b":null},"c":null}}"#, Some(r#"{"a":{"schema":{"b":null}}}"#)),
             (r#"{"b":1,"a":null,"c":[null,{"d":null,"e":"null"}]}"#, Some(r#"{"b":1,"c":[null,{"e":"null"}]}"#)),
             (r#"{"a\\":null,"b\"":"\\","c":null}"#, Some(r#"{"b\"":"\\"}"#)),
             ("{\n\t\"ä\": -1.5e3,\r\"ö\": null}", Some("{\"ä\":-1.5e3}")),

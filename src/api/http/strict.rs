@@ -17,6 +17,7 @@ use super::unknown::{Unknown, parse_noting_all_but};
 use crate::model::access_key::AccessKeyRequest;
 use crate::model::approval::RequestDraft;
 use crate::model::code::Refusal;
+use crate::model::contract::ContractDraft;
 use crate::model::policy::PolicyDraft;
 use crate::model::service_token::{RotationRequest, ServiceTokenRequest};
 use crate::model::webhook::WebhookRequest;
@@ -48,6 +49,10 @@ impl OfTrust for AccessKeyRequest {
 }
 
 impl OfTrust for PolicyDraft {
+    const SHOWN: &'static [&'static str] = &["ctime", "create_by", "mtime", "modify_by"];
+}
+
+impl OfTrust for ContractDraft {
     const SHOWN: &'static [&'static str] = &["ctime", "create_by", "mtime", "modify_by"];
 }
 

@@ -60,6 +60,10 @@ fn policy(number: u64) -> Value {
     json!({ "name": text("p", number), "namespace": "asked" })
 }
 
+fn contract(number: u64) -> Value {
+    json!({ "name": text("c", number), "namespace": "asked", "schema": true })
+}
+
 fn lists() -> Vec<List> {
     let file = "namespace=n&group=g0&file_name=f0.txt";
     let (files, releases) = ("/config/v1/configfiles", "configFileReleases");
@@ -99,6 +103,7 @@ fn lists() -> Vec<List> {
         List::new("/admin/v1/xds/dump", "node_id=x0", "data", &["type", "name"]),
         List::new("/admin/v1/webhooks", "", "data", &["name"]).stirred("/admin/v1/webhooks", hook),
         List::new("/admin/v1/policies", "", "data", &["name"]).stirred("/admin/v1/policies", policy),
+        List::new("/admin/v1/contracts", "", "data", &["name"]).stirred("/admin/v1/contracts", contract),
         List::new("/admin/v1/requests", "", "data", &["id"]),
     ];
     for path in ["/search", "/by-group"] {
@@ -154,6 +159,7 @@ async fn fill(bench: &Bench, token: &str) -> Vec<Registered> {
         ("POST", "/auth/v1/accesskeys".into(), all(&|number| json!({ "app_id": "app", "name": text("k", number) }))),
         ("POST", "/admin/v1/webhooks".into(), all(&hook)),
         ("POST", "/admin/v1/policies".into(), all(&policy)),
+        ("POST", "/admin/v1/contracts".into(), all(&contract)),
         (
             "POST",
             "/config/v1/configfiletemplates".into(),

@@ -39,6 +39,7 @@ fn kinds() -> Vec<Kind> {
         kind("/auth/v1/tokens", json!({ "name": "ci" }), json!({ "grants": grants }), comment()),
         kind("/auth/v1/accesskeys", json!({ "app_id": "app", "name": "k" }), json!({}), comment()),
         kind("/admin/v1/webhooks", json!({ "name": "h" }), json!({ "url": "https://hooks.example.org/" }), comment()),
+        kind("/admin/v1/contracts", json!({ "name": "c" }), json!({ "namespace": "none", "schema": true }), comment()),
         kind("/admin/v1/policies", json!({ "name": "p" }), json!({ "namespace": "none" }), comment()),
         kind("/naming/v1/namespaces", json!({ "name": "one" }), json!({}), comment()),
         kind("/core/v1/namespaces", json!({ "name": "two" }), json!({}), comment()),

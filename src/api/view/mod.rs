@@ -4,6 +4,7 @@ mod access_key;
 mod account;
 mod approval;
 mod config;
+mod contract;
 mod history;
 mod instance;
 mod rollout;
@@ -26,6 +27,7 @@ pub(crate) use access_key::AccessKeyView;
 pub(crate) use account::{ServiceTokenView, UserView};
 pub(crate) use approval::{PolicyView, RequestView};
 pub(crate) use config::{ConfigFileView, ConfigGroupView, ConfigReleaseView, FileStatus};
+pub(crate) use contract::ContractView;
 pub(crate) use history::EventView;
 pub(crate) use instance::InstanceView;
 pub(crate) use rule::{RuleReleaseView, RuleView};
@@ -70,6 +72,7 @@ impl Derived {
             | Entity::ServiceToken(_)
             | Entity::AccessKey(_)
             | Entity::Policy(_)
+            | Entity::Contract(_)
             | Entity::Request(_)
             | Entity::HeldBack(_)
             | Entity::Instance(_) => {}
@@ -97,6 +100,7 @@ pub(crate) enum View<'a> {
     AccessKey(AccessKeyView<'a>),
     Webhook(Box<WebhookView<'a>>),
     Policy(Box<PolicyView<'a>>),
+    Contract(Box<ContractView<'a>>),
     Request(Box<RequestView<'a>>),
 }
 
@@ -110,6 +114,7 @@ impl<'a> View<'a> {
         Some(match entity {
             Entity::None | Entity::HeldBack(_) => return None,
             Entity::Policy(policy) => View::Policy(Box::new(PolicyView::new(policy))),
+            Entity::Contract(contract) => View::Contract(Box::new(ContractView::new(contract))),
             Entity::Request(request) => View::Request(Box::new(RequestView::new(request))),
             Entity::Namespace(namespace) => {
                 View::Namespace(NamespaceView::new(namespace, derived.members, derived.instances))
@@ -154,6 +159,7 @@ impl<'a> View<'a> {
             View::AccessKey(_) => "accessKey",
             View::Webhook(_) => "webhook",
             View::Policy(_) => "policy",
+            View::Contract(_) => "contract",
             View::Request(_) => "request",
         }
     }

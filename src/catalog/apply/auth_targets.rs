@@ -17,6 +17,7 @@ use crate::model::config_file::{
     ConfigFileDraft, ConfigGroupDraft, ConfigKey, ConfigPublish, ConfigReleaseDraft, Stamp,
 };
 use crate::model::config_template::ConfigTemplateDraft;
+use crate::model::contract::{Contract, ContractDraft};
 use crate::model::instance::InstanceDraft;
 use crate::model::namespace::NamespaceDraft;
 use crate::model::rule::release::{RuleRelease, RuleReleaseDraft};
@@ -190,6 +191,25 @@ impl Catalog {
         AuthTarget::of_cluster("policy", name).at(ResourceScope::Cluster, revision.unwrap_or_default())
     }
 
+    /// A contract stands on all that it covers, as it is and as it becomes.
+    pub(super) fn target_of_contract(&self, op: Op, draft: &ContractDraft) -> AuthTarget {
+        let target = AuthTarget::new("contract", "", &draft.name);
+        let made = |mut contract: Contract| {
+            draft.lay_over(&mut contract);
+            ResourceScope::of_contract(&contract)
+        };
+        match self.contracts.get(&draft.name) {
+            _ if op == Op::Create => AuthTarget { goes: made(Contract::new(&draft.name)), ..target },
+            None => target,
+            Some(there) => {
+                let mut places = ResourceScope::of_contract(there).into_iter();
+                let stands = places.next().unwrap_or(ResourceScope::Cluster);
+                let becomes = if op == Op::Update { made(Contract::clone(there)) } else { Vec::new() };
+                AuthTarget { goes: places.chain(becomes).collect(), ..target.at(stands, &there.revision) }
+            }
+        }
+    }
+
     /// A request stands where the thing does that it is about.
     pub(super) fn target_of_request_named(&self, id: &str) -> AuthTarget {
         match self.approvals.get(id) {
@@ -237,6 +257,7 @@ impl Catalog {
             Command::AccessKeys(_, items) => self.target_of_access_key(items.first()?),
             Command::Webhooks(_, items) => self.target_of_webhook(items.first()?),
             Command::Policies(_, items) => self.target_of_policy(&items.first()?.name),
+            Command::Contracts(op, items) => self.target_of_contract(*op, items.first()?),
             Command::Requests(_, items) => self.target_of_request_named(&items.first()?.id),
             Command::Settings(_) => self.target_of_settings(),
             _ => return None,

@@ -165,6 +165,7 @@ impl Catalog {
             | Entity::AccessKey(_)
             | Entity::Policy(_)
             | Entity::Webhook(_) => Some(ResourceScope::Cluster),
+            Entity::Contract(contract) => ResourceScope::of_contract(contract).into_iter().next(),
             Entity::Request(request) => Some(ResourceScope::thing(&request.namespace, request.scope_name())),
             // Who is held back is told by what.
             Entity::HeldBack(_) => None,

@@ -15,6 +15,7 @@ use crate::model::code::{Code, Refusal, info_of};
 use crate::model::config_file::{ConfigFile, ConfigGroup, ConfigKey, ConfigRelease};
 use crate::model::config_template::ConfigTemplate;
 use crate::model::content::Content;
+use crate::model::contract::Contract;
 use crate::model::instance::Instance;
 use crate::model::is_stale;
 use crate::model::limits;
@@ -58,6 +59,7 @@ pub enum Entity {
     AccessKey(Arc<AccessKey>),
     Webhook(Arc<Webhook>),
     Policy(Arc<Policy>),
+    Contract(Arc<Contract>),
     Request(Arc<ApprovalRequest>),
     /// No thing, but what holds an act back.
     HeldBack(Arc<HeldBack>),
@@ -90,6 +92,7 @@ impl Entity {
             Entity::ServiceToken(token) => token.revision.clone(),
             Entity::AccessKey(key) => key.revision.clone(),
             Entity::Policy(policy) => policy.revision.clone(),
+            Entity::Contract(contract) => contract.revision.clone(),
             Entity::Request(request) => request.state.word().to_owned(),
             Entity::HeldBack(_) | Entity::None => String::new(),
         }

@@ -22,6 +22,7 @@ use crate::model::alias::AliasDraft;
 use crate::model::approval::{RequestDraft, RequestOp};
 use crate::model::config_file::{ConfigFileDraft, ConfigGroupDraft, ConfigPublish, ConfigReleaseDraft};
 use crate::model::config_template::ConfigTemplateDraft;
+use crate::model::contract::ContractDraft;
 use crate::model::grant::Verb;
 use crate::model::instance::InstanceDraft;
 use crate::model::namespace::NamespaceDraft;
@@ -132,6 +133,7 @@ pub enum Command {
     /// Logins end, by what they are called where they are shown.
     EndSessions(Vec<String>),
     Policies(Op, Vec<PolicyDraft>),
+    Contracts(Op, Vec<ContractDraft>),
     /// Requests for approval are approved, refused, withdrawn or run.
     Requests(RequestOp, Vec<RequestDraft>),
     /// Requests that have waited for longer than the settings allow expire, a bounded number at a time.
@@ -160,7 +162,7 @@ impl Command {
             Command::SignIn { password, .. } if !password.is_empty() => Level::TRUST,
             Command::ChangeTokens(items) => Level::RIGHTS.max(highest(items.iter().map(ServiceTokenChange::level))),
             Command::EndSessions(_) => Level::RIGHTS,
-            Command::Policies(..) | Command::Requests(..) => Level::APPROVAL,
+            Command::Policies(..) | Command::Contracts(..) | Command::Requests(..) => Level::APPROVAL,
             Command::ExpireRequests | Command::Rollouts(_) | Command::ClientsRefused(_) => Level::APPROVAL,
             Command::Users(_, items) => Level::TRUST.max(highest(items.iter().map(UserDraft::level))),
             Command::ServiceTokens(_, items) => Level::TRUST.max(highest(items.iter().map(ServiceTokenDraft::level))),
@@ -317,6 +319,7 @@ impl Command {
             }
             Command::EndSessions(items) => Profile::new("logout", &[], items.len()),
             Command::Policies(op, items) => Profile::batch(*op, MANAGE, items.len()),
+            Command::Contracts(op, items) => Profile::batch(*op, EDIT, items.len()),
             Command::Requests(op, items) => {
                 let verbs: &[Verb] = match op {
                     RequestOp::Approve | RequestOp::Refuse => &[Verb::Approve],

@@ -155,6 +155,7 @@ impl Rebirth {
             | Table::WebhookEvent
             | Table::ConfigTemplate
             | Table::Policy
+            | Table::Contract
             | Table::Audit => return Ok(Some(Cow::Borrowed(value))),
         };
         Ok(Some(Cow::Owned(row)))

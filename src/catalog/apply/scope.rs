@@ -1,5 +1,6 @@
 //! Scope of a permission check, and the target of an item: the scopes that it is judged at.
 
+use crate::model::contract::Contract;
 use crate::model::grant::{Grants, Verb};
 use crate::model::rule::{Effect, End, Rule};
 
@@ -25,6 +26,12 @@ impl ResourceScope {
 
     pub(super) fn of_rule(rule: &Rule) -> ResourceScope {
         ResourceScope::thing(&rule.namespace, &rule.name)
+    }
+
+    /// Scopes of all that a contract covers. Its patterns stand for names here: a grant covers a pattern if it covers
+    /// every name of it.
+    pub(super) fn of_contract(contract: &Contract) -> Vec<ResourceScope> {
+        contract.scopes().into_iter().map(|name| ResourceScope::thing(&contract.namespace, name)).collect()
     }
 
     pub(super) fn lets(&self, grants: &Grants, verb: Verb) -> bool {

@@ -192,6 +192,37 @@ fn what_is_planned_is_judged_again_when_its_time_comes() {
     }
 }
 
+#[test]
+fn a_contract_takes_edit_on_everything_that_it_covers() {
+    let mut bench = Bench::trusting_at(Level::NEWEST);
+    bench.add("eva", &[grant(Role::Editor, "dev*", "*"), grant(Role::Editor, "prod", "pay")]);
+    let mut codes = |op: Op, by: &str, json: &str| {
+        let draft = serde_json::from_str(json).expect("a draft");
+        bench.by(by, Command::Contracts(op, vec![draft]))[0]
+    };
+    for (fields, code) in [
+        (r#""namespace":"dev","names":["*"]"#, 200000),
+        (r#""namespace":"dev-*","names":["a*","b/c"]"#, 200000),
+        (r#""namespace":"prod","names":["pay","pay/app.yml"],"kinds":["configfile"]"#, 200000),
+        // A rule may be called like a file.
+        (r#""namespace":"prod","names":["pay/app.yml"]"#, 401001),
+        (r#""namespace":"prod","names":["pay","other"]"#, 401001),
+        (r#""namespace":"prod","names":["pay*"]"#, 401001),
+        (r#""namespace":"de*","names":["*"]"#, 401001),
+        (r#""names":["pay"]"#, 401001),
+    ] {
+        assert_eq!(codes(Op::Create, "eva", &format!(r#"{{"name":"c","schema":true,{fields}}}"#)), code, "{fields}");
+        codes(Op::Delete, "admin", r#"{"name":"c"}"#);
+    }
+    codes(Op::Create, "admin", r#"{"name":"c","namespace":"dev","schema":true}"#);
+    assert_eq!(codes(Op::Update, "eva", r#"{"name":"c","comment":"x"}"#), 200000);
+    assert_eq!(codes(Op::Update, "eva", r#"{"name":"c","namespace":"*"}"#), 401001, "what it would cover");
+    codes(Op::Update, "admin", r#"{"name":"c","namespace":"*"}"#);
+    assert_eq!(codes(Op::Update, "eva", r#"{"name":"c","namespace":"dev"}"#), 400202, "what it covers is not seen");
+    assert_eq!(codes(Op::Delete, "eva", r#"{"name":"c"}"#), 200000, "as if it were not there");
+    assert_eq!(codes(Op::Update, "admin", r#"{"name":"c","comment":"y"}"#), 200000, "and it stays");
+}
+
 /// The trail of a batch, as code and count of each row.
 fn told(bench: &mut Bench, by: &str, command: Command) -> Vec<(u32, u32)> {
     let audit = bench.apply(asked(by, command)).audit;

@@ -19,6 +19,7 @@ use crate::model::access::UserDraft;
 use crate::model::approval::{RequestDraft, RequestOp};
 use crate::model::config_file::canonical_file;
 use crate::model::config_template::ConfigTemplateDraft;
+use crate::model::contract::ContractDraft;
 use crate::model::policy::PolicyDraft;
 use crate::model::release::{Action, ReleaseOp, ReleaseType, publishable};
 use crate::model::rule::Family;
@@ -80,6 +81,7 @@ fn commands() -> Vec<Command> {
             Command::Webhooks(op, vec![webhook()]),
             Command::Instances(op, on_host()),
             Command::Policies(op, vec![PolicyDraft { name: name(), ..PolicyDraft::default() }]),
+            Command::Contracts(op, vec![ContractDraft { name: name(), ..ContractDraft::default() }]),
         ]);
         commands.extend(Family::ALL.iter().map(|family| Command::Rules(op, vec![rule(*family, "x")])));
     }

@@ -275,6 +275,12 @@ impl Grants {
         self.any(verb, |grant| overlaps(&grant.namespace, namespace) && overlaps(&grant.name, name))
     }
 
+    /// On something that a pair of patterns covers.
+    pub fn may_meet(&self, verb: Verb, namespace: &str, name: &str) -> bool {
+        let meet = |one: &str, other: &str| covers(one, other) || covers(other, one);
+        self.any(verb, |grant| meet(&grant.namespace, namespace) && meet(&grant.name, name))
+    }
+
     /// On something, wherever that is.
     pub fn may_somewhere(&self, verb: Verb) -> bool {
         self.any(verb, |_| true)
@@ -353,6 +359,14 @@ impl ReadScope {
         match self {
             ReadScope::Everything => true,
             ReadScope::Of(grants, verbs) => verbs.iter().any(|verb| grants.may_touch(*verb, namespace, name)),
+        }
+    }
+
+    /// Something that a pair of patterns covers.
+    pub fn meets(&self, namespace: &str, name: &str) -> bool {
+        match self {
+            ReadScope::Everything => true,
+            ReadScope::Of(grants, verbs) => verbs.iter().any(|verb| grants.may_meet(*verb, namespace, name)),
         }
     }
 

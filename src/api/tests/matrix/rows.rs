@@ -80,6 +80,18 @@ fn of_cluster() -> Vec<Row> {
         let law = if verbs.is_empty() { Law::Holder(400_202) } else { of_approvers };
         Row::new("POST", format!("/admin/v1/requests/{word}"), law, |_| body(json!([{ "id": "none" }])))
     };
+    let contracts = "/admin/v1/contracts";
+    let contract = |thing: &Thing| {
+        let name = format!("{}-{}", thing.tag, thing.turn);
+        body(json!([{ "name": name, "namespace": HOME, "names": [thing.tag], "schema": true }]))
+    };
+    let [unknown, absent] = [400_202, 200_000].map(|code| Law::Write {
+        verbs: &[Edit],
+        stands: None,
+        goes: Vec::new(),
+        missing: code,
+        code,
+    });
     let hooks = "/admin/v1/webhooks";
     let hook = |thing: &Thing| body(json!([{ "name": thing.tag, "url": "https://hooks.example.org/" }]));
     vec![
@@ -104,6 +116,10 @@ fn of_cluster() -> Vec<Row> {
         Row::new("POST", "/admin/v1/policies/delete", Law::Whole(Manage, 200_000), |_| {
             body(json!([{ "name": "none" }]))
         }),
+        Row::new("GET", contracts, Law::Holder(200_000), nothing),
+        Row::new("POST", contracts, create(&[Edit]), contract),
+        Row::new("PUT", contracts, unknown, |_| body(json!([{ "name": "none" }]))),
+        Row::new("POST", "/admin/v1/contracts/delete", absent, |_| body(json!([{ "name": "none" }]))),
         Row::new("GET", "/admin/v1/requests", Law::Holder(200_000), nothing),
         Row::new("GET", "/admin/v1/requests/diff", Law::Holder(400_202), |_| query("id=none".into())),
         decide("approve", &[Approve]),

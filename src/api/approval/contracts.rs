@@ -1,0 +1,60 @@
+//! `/admin/v1/contracts`: what config files and rules have to be like before they are published.
+
+use axum::extract::State;
+
+use crate::api::http::{ApiResult, App, Caller, Doc, Fresh, PAGING, Query, Shape, Strict, answer, envelope};
+use crate::api::view::ContractView;
+use crate::catalog::Op;
+use crate::model::code::Code;
+use crate::model::contract::ContractDraft;
+use crate::openapi::Param;
+
+const DOC: Doc = Doc::new("Contracts");
+const WRITE: Doc = DOC.gives(Shape::batch::<ContractView>("contract"));
+/// Codes that refuse the fields of an item.
+const FIELDS: &[Code] = &[Code::InvalidParameter, Code::LevelNotReached];
+const FILTERS: &[Param] = &[Param::text("name", "Exact, or with `*` a glob that ignores case.")];
+
+pub(crate) const LIST: Doc = DOC
+    .says("A page of the contracts that cover something which the caller may read, newest change first.")
+    .query(&[FILTERS, PAGING])
+    .gives(Shape::list::<ContractView>("data"));
+
+pub(crate) async fn list(State(app): State<App>, query: Query, _: Fresh, caller: Caller) -> ApiResult {
+    let (name, page) = (query.name("name"), query.page()?);
+    let contracts = app.node().state().catalog().contracts.clone();
+    let listed = contracts.list(&name, &caller.read_scope(), &page);
+    Ok(envelope::list("data", &listed, |contract| ContractView::new(contract)))
+}
+
+pub(crate) const CREATE: Doc = WRITE
+    .says(
+        "Creates contracts, which takes edit on everything that they cover. From then on what breaks one is told of \
+         where it is saved, and refused where it would be published (400107) if the `mode` is `refuse`.",
+    )
+    .codes(&[FIELDS, &[Code::ExistedResource, Code::TooMany]]);
+
+pub(crate) async fn create(app: State<App>, caller: Caller, Strict(batch): Strict<ContractDraft>) -> ApiResult {
+    let outcomes = app.operations.contracts(&caller, Op::Create, batch.items).await?;
+    Ok(answer::batch(&app, outcomes, Vec::new()))
+}
+
+pub(crate) const UPDATE: Doc = WRITE
+    .says(
+        "Updates contracts: an absent field stays. A schema takes the place of rules, and rules that of a schema. What \
+         is in force stays in force.",
+    )
+    .codes(&[FIELDS, &[Code::NoNeedUpdate, Code::NotFoundResource, Code::DataConflict]]);
+
+pub(crate) async fn update(app: State<App>, caller: Caller, Strict(batch): Strict<ContractDraft>) -> ApiResult {
+    let outcomes = app.operations.contracts(&caller, Op::Update, batch.items).await?;
+    Ok(answer::batch(&app, outcomes, Vec::new()))
+}
+
+pub(crate) const DELETE: Doc =
+    WRITE.says("Deletes contracts by name; one that is not there is success.").codes(&[FIELDS, &[Code::DataConflict]]);
+
+pub(crate) async fn delete(app: State<App>, caller: Caller, Strict(batch): Strict<ContractDraft>) -> ApiResult {
+    let outcomes = app.operations.contracts(&caller, Op::Delete, batch.items).await?;
+    Ok(answer::batch(&app, outcomes, Vec::new()))
+}

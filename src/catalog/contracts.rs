@@ -1,0 +1,206 @@
+//! Contracts: rules of change, queries, and those that bind a thing.
+
+use std::cmp::Ordering;
+use std::sync::Arc;
+
+use imbl::OrdMap;
+
+use super::Catalog;
+use super::change::{ChangeSet, Entity, Outcome};
+use super::command::Op;
+use super::ctx::Ctx;
+use super::page::{Listed, Page, Place, Placed, cut_sorted, place_of};
+use super::row::{Row, RowKey, Table};
+use crate::model::code::Code;
+use crate::model::contract::{Contract, ContractDraft};
+use crate::model::grant::ReadScope;
+use crate::model::policy::PolicyKind;
+use crate::model::text::NameFilter;
+use crate::model::{is_stale, limits};
+
+impl Row for Contract {
+    const TABLE: Table = Table::Contract;
+    fn name(&self, key: &mut RowKey) {
+        key.part(&self.name);
+    }
+}
+
+impl Placed for Contract {
+    fn place(&self) -> Place<'_> {
+        place_of([&self.name])
+    }
+}
+
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Contracts {
+    by_name: OrdMap<Arc<str>, Arc<Contract>>,
+}
+
+impl Contracts {
+    pub fn get(&self, name: &str) -> Option<&Arc<Contract>> {
+        self.by_name.get(name)
+    }
+
+    pub fn len(&self) -> usize {
+        self.by_name.len()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.by_name.is_empty()
+    }
+
+    /// Newest change first, then by name: those that cover something which the caller may read.
+    pub fn list(&self, name: &Option<NameFilter>, read_scope: &ReadScope, page: &Page) -> Listed<Arc<Contract>> {
+        let is_seen = |contract: &Contract| {
+            let scopes = contract.scopes();
+            scopes.into_iter().any(|name| read_scope.meets(&contract.namespace, name))
+        };
+        let wanted = |contract: &&Arc<Contract>| NameFilter::passes(name, &contract.name) && is_seen(contract);
+        cut_sorted(self.by_name.values().filter(wanted).collect(), newest_first, page)
+    }
+
+    /// Contracts that a thing has to keep, in order of their names. The name of a config file is `group/file`.
+    pub fn binding(&self, kind: PolicyKind, namespace: &str, name: &str) -> Vec<Arc<Contract>> {
+        self.by_name.values().filter(|contract| contract.binds(kind, namespace, name)).cloned().collect()
+    }
+
+    fn insert(&mut self, contract: Contract, changes: &mut ChangeSet) -> Arc<Contract> {
+        changes.put(&contract);
+        self.load(contract)
+    }
+
+    pub(super) fn load(&mut self, contract: Contract) -> Arc<Contract> {
+        let contract = Arc::new(contract);
+        self.by_name.insert(contract.name.as_str().into(), contract.clone());
+        contract
+    }
+}
+
+/// The order of a list.
+fn newest_first(one: &Arc<Contract>, other: &Arc<Contract>) -> Ordering {
+    other.modified.time.cmp(&one.modified.time).then_with(|| one.name.cmp(&other.name))
+}
+
+impl Catalog {
+    pub(super) fn write_contract(
+        &mut self,
+        ctx: &Ctx,
+        op: Op,
+        draft: &ContractDraft,
+        changes: &mut ChangeSet,
+    ) -> Outcome {
+        match (op, self.contracts.get(&draft.name).cloned()) {
+            (Op::Create, Some(old)) => Outcome { entity: Entity::Contract(old), ..Code::ExistedResource.into() },
+            (Op::Create, None) if self.contracts.len() >= limits::CONTRACTS_MAX => {
+                changes.too_many("contracts", limits::CONTRACTS_MAX, Code::TooMany).into()
+            }
+            (Op::Create, None) => {
+                let mut contract = Contract {
+                    created: ctx.stamp(),
+                    modified: ctx.stamp(),
+                    revision: ctx.draw_id(),
+                    ..Contract::new(&draft.name)
+                };
+                draft.lay_over(&mut contract);
+                Outcome::done(Entity::Contract(self.contracts.insert(contract, changes)))
+            }
+            (Op::Update, None) => Code::NotFoundResource.into(),
+            (Op::Update, Some(old)) if is_stale(&draft.revision, &old.revision) => {
+                Outcome::stale(Entity::Contract(old))
+            }
+            (Op::Update, Some(old)) => {
+                let mut contract = Contract::clone(&old);
+                draft.lay_over(&mut contract);
+                if contract == *old {
+                    return Outcome::unchanged(Entity::Contract(old));
+                }
+                contract.modified = ctx.stamp();
+                contract.revision = ctx.draw_id();
+                Outcome::done(Entity::Contract(self.contracts.insert(contract, changes)))
+            }
+            (Op::Delete, None) => Outcome::default(),
+            (Op::Delete, Some(old)) if changes.is_overtaken(&draft.revision, &old.revision) => {
+                Outcome::stale(Entity::Contract(old))
+            }
+            (Op::Delete, Some(old)) => {
+                changes.delete(&*old);
+                self.contracts.by_name.remove(old.name.as_str());
+                Outcome::done(Entity::Contract(old))
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::catalog::testing::Bench;
+    use crate::catalog::{Command, fuzzing};
+    use crate::format::level::Level;
+    use crate::model::contract::ContractMode;
+    use crate::model::grant::{Grant, Grants, Role, Verb};
+
+    fn draft(json: &str) -> ContractDraft {
+        serde_json::from_str(json).expect("a draft")
+    }
+
+    fn write(op: Op, json: &str) -> Command {
+        Command::Contracts(op, vec![draft(json)])
+    }
+
+    #[test]
+    fn contracts_come_change_and_go_and_rows_keep_them() {
+        let mut bench = Bench::founded(Level::NEWEST);
+        let made = r#"{"name":"c","namespace":"prod","names":["pay"],"schema":{"const":null},"mode":"refuse"}"#;
+        assert_eq!(bench.codes(write(Op::Create, made)), [200000]);
+        assert_eq!(bench.codes(write(Op::Create, made)), [400201]);
+        fuzzing::check(&bench);
+        let there = bench.catalog.contracts.get("c").expect("made").clone();
+        assert_eq!((there.mode, there.schema.as_str()), (ContractMode::Refuse, r#"{"const":null}"#));
+        assert_eq!(bench.codes(write(Op::Update, r#"{"name":"c","rules":[{"expression":"true"}]}"#)), [200000]);
+        assert_eq!(bench.codes(write(Op::Update, r#"{"name":"c","mode":"refuse"}"#)), [200002]);
+        assert_eq!(bench.codes(write(Op::Update, r#"{"name":"c","mode":"warn","revision":"x"}"#)), [409000]);
+        assert_eq!(bench.codes(write(Op::Update, r#"{"name":"none"}"#)), [400202]);
+        fuzzing::check(&bench);
+        let bound = |name: &str| bench.catalog.contracts.binding(PolicyKind::ConfigFile, "prod", name).len();
+        assert_eq!([bound("pay/app.yml"), bound("payment/app.yml")], [1, 0]);
+        assert_eq!(bench.codes(write(Op::Delete, r#"{"name":"c"}"#)), [200000]);
+        assert_eq!(bench.codes(write(Op::Delete, r#"{"name":"c"}"#)), [200000]);
+        fuzzing::check(&bench);
+    }
+
+    #[test]
+    fn contracts_belong_to_their_level_and_have_a_limit() {
+        assert_eq!(write(Op::Create, r#"{"name":"c","schema":true}"#).level(), Level::APPROVAL);
+        let mut bench = Bench::founded(Level::NEWEST);
+        let many = |count: usize| {
+            let drafts = (0..count).map(|number| draft(&format!(r#"{{"name":"c{number}","schema":true}}"#)));
+            Command::Contracts(Op::Create, drafts.collect())
+        };
+        let codes = bench.codes(many(limits::CONTRACTS_MAX + 1));
+        assert_eq!(codes.iter().filter(|code| **code == 200000).count(), limits::CONTRACTS_MAX);
+        assert_eq!(codes.last(), Some(&507002));
+    }
+
+    #[test]
+    fn lists_show_what_covers_something_that_is_read() {
+        let mut bench = Bench::founded(Level::NEWEST);
+        for (name, namespace, names) in [("all", "*", "*"), ("pay", "prod", "pay"), ("dev", "dev*", "*")] {
+            let json = format!(r#"{{"name":"{name}","namespace":"{namespace}","names":["{names}"],"schema":true}}"#);
+            assert_eq!(bench.codes(write(Op::Create, &json)), [200000]);
+        }
+        let shown = |namespace: &str, name: &str| {
+            let grant = Grant { role: Role::Reader, namespace: namespace.into(), name: name.into() };
+            let scope = ReadScope::new(&Grants::new([grant]), &[Verb::Read]);
+            let listed = bench.catalog.contracts.list(&None, &scope, &Page::ALL);
+            let mut names: Vec<String> = listed.rows.iter().map(|contract| contract.name.clone()).collect();
+            names.sort();
+            names.join(" ")
+        };
+        assert_eq!(shown("*", "*"), "all dev pay");
+        assert_eq!(shown("prod", "pay"), "all pay");
+        assert_eq!(shown("prod", "x"), "all");
+        assert_eq!(shown("dev-2", "x"), "all dev");
+        assert_eq!(shown("d*", "x*"), "all dev");
+    }
+}

@@ -1,0 +1,240 @@
+//! Contracts: what config files and rules have to be like, as a JSON Schema or as expressions of CEL.
+//!
+//! A contract names things by patterns, as a policy does. Where several hold for one thing, each of them holds. What it
+//! asks for is judged by the node that takes a request, never where commands are applied: the engines of schemas and
+//! expressions may change with every version.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::code::{Code, Refusal};
+use super::config_file::Stamp;
+use super::grant::{check_pattern, covers};
+use super::policy::{PolicyKind, check_names, is_named_by};
+use super::wire::wire_enum;
+use super::{limits, name};
+
+wire_enum! {
+    /// Result of a broken contract.
+    pub enum ContractMode {
+        /// A warning.
+        Warn = "warn",
+        /// A refusal of what would be published.
+        Refuse = "refuse",
+    }
+}
+
+/// An expression, and the text for who breaks it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct ContractRule {
+    /// CEL over `new`, `old` (in force, or null), `kind`, `namespace`, `name` and `user`; at most 4096 bytes. The
+    /// contract is kept where it is `true`.
+    pub expression: String,
+    /// At most 1024 characters.
+    pub message: String,
+}
+
+/// A contract as it is kept. Its identity is its name.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Contract {
+    pub name: String,
+    /// Pattern of namespaces.
+    pub namespace: String,
+    /// Patterns of names; one is enough.
+    pub names: Vec<String>,
+    /// None for all.
+    pub kinds: Vec<PolicyKind>,
+    pub mode: ContractMode,
+    /// JSON Schema as compact JSON; either this or rules.
+    pub schema: String,
+    pub rules: Vec<ContractRule>,
+    pub comment: String,
+    pub created: Stamp,
+    pub modified: Stamp,
+    pub revision: String,
+}
+
+impl Contract {
+    /// Contract of a draft that says nothing but a name.
+    pub fn new(name: &str) -> Contract {
+        let all = || "*".to_owned();
+        Contract { name: name.to_owned(), namespace: all(), names: vec![all()], ..Contract::default() }
+    }
+
+    /// True if a thing has to keep this contract. The name of a config file is `group/file`.
+    pub fn binds(&self, kind: PolicyKind, namespace: &str, name: &str) -> bool {
+        (self.kinds.is_empty() || self.kinds.contains(&kind))
+            && covers(&self.namespace, namespace)
+            && self.names.iter().any(|pattern| is_named_by(pattern, kind, name))
+    }
+
+    /// Patterns of the names by which grants judge all that it covers: those of groups, where it is about files.
+    pub fn scopes(&self) -> Vec<&str> {
+        let covers_kind = |kind: &dyn Fn(&PolicyKind) -> bool| self.kinds.is_empty() || self.kinds.iter().any(kind);
+        let of_files = covers_kind(&|kind| *kind == PolicyKind::ConfigFile);
+        let of_rules = covers_kind(&|kind| *kind != PolicyKind::ConfigFile);
+        let mut scopes = Vec::new();
+        for pattern in &self.names {
+            let group = pattern.split_once('/').map_or(pattern.as_str(), |(group, _)| group);
+            scopes.extend(of_files.then_some(group));
+            scopes.extend((of_rules && !(of_files && group == pattern)).then_some(pattern.as_str()));
+        }
+        scopes
+    }
+}
+
+/// Request for a contract; an absent field stays as it is.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct ContractDraft {
+    /// Letters, digits and `- . / : _`, at most 128 characters.
+    #[schemars(regex(pattern = name::IDENTIFIER_PATTERN))]
+    pub name: String,
+    /// A namespace, a beginning of one followed by `*`, or `*` for all, as where absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub namespace: Option<String>,
+    /// Names of rules, or `group/file` of config files; patterns as that of the namespace. One without a slash names
+    /// the files of the groups that it covers. All where absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub names: Option<Vec<String>>,
+    /// All where absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub kinds: Option<Vec<PolicyKind>>,
+    /// `warn` where absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub mode: Option<ContractMode>,
+    /// JSON Schema 2020-12 of the content, at most 64 KiB. In place of `rules`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub schema: Option<Value>,
+    /// Expressions that have to be true, 1 to 64. In place of `schema`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rules: Option<Vec<ContractRule>>,
+    /// At most 1024 characters.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub comment: Option<String>,
+    /// An update or delete is refused with 409000 if this is not the current one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub revision: Option<String>,
+}
+
+impl ContractDraft {
+    pub fn check_named(&self) -> Result<(), Refusal> {
+        name::check_identifier("name", &self.name, limits::NAME_CHARS_MAX, Code::InvalidParameter)
+    }
+
+    /// For a new one, which needs to say what it asks for.
+    pub fn check_new(&self) -> Result<(), Refusal> {
+        self.check()?;
+        if self.schema.is_none() && self.rules.is_none() {
+            return Err(refused("one of schema and rules is required"));
+        }
+        Ok(())
+    }
+
+    pub fn check(&self) -> Result<(), Refusal> {
+        self.check_named()?;
+        self.namespace.as_deref().map_or(Ok(()), |pattern| check_pattern("namespace", pattern))?;
+        check_names(self.names.as_deref())?;
+        if self.schema.is_some() && self.rules.is_some() {
+            return Err(refused("schema and rules: one of them"));
+        }
+        if self.schema.as_ref().is_some_and(|schema| schema.to_string().len() > limits::CONTRACT_SCHEMA_BYTES_MAX) {
+            return Err(refused(format!("schema: at most {} bytes", limits::CONTRACT_SCHEMA_BYTES_MAX)));
+        }
+        if let Some(rules) = &self.rules {
+            if rules.is_empty() || rules.len() > limits::CONTRACT_RULES_MAX {
+                return Err(refused(format!("rules: 1 to {} of them", limits::CONTRACT_RULES_MAX)));
+            }
+            rules.iter().try_for_each(ContractRule::check)?;
+        }
+        let comment = self.comment.as_deref().unwrap_or("");
+        name::check_length("comment", comment, limits::COMMENT_CHARS_MAX, Code::InvalidParameter)
+    }
+
+    /// Lays the given fields over `contract`; absent ones stay. The name identifies and never changes.
+    pub fn lay_over(&self, contract: &mut Contract) {
+        super::replace(&mut contract.namespace, &self.namespace);
+        super::replace(&mut contract.names, &self.names);
+        super::replace(&mut contract.kinds, &self.kinds);
+        super::replace(&mut contract.mode, &self.mode);
+        super::replace(&mut contract.comment, &self.comment);
+        if let Some(schema) = &self.schema {
+            contract.schema = schema.to_string();
+            contract.rules = Vec::new();
+        }
+        if let Some(rules) = &self.rules {
+            contract.rules.clone_from(rules);
+            contract.schema = String::new();
+        }
+    }
+}
+
+impl ContractRule {
+    fn check(&self) -> Result<(), Refusal> {
+        name::check_length("rules: message", &self.message, limits::COMMENT_CHARS_MAX, Code::InvalidParameter)?;
+        if self.expression.trim().is_empty() || self.expression.len() > limits::CONTRACT_EXPRESSION_BYTES_MAX {
+            let why = format!("rules: expression: 1 to {} bytes", limits::CONTRACT_EXPRESSION_BYTES_MAX);
+            return Err(refused(why));
+        }
+        Ok(())
+    }
+}
+
+fn refused(why: impl Into<String>) -> Refusal {
+    Refusal::new(Code::InvalidParameter, why)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::rule::Family;
+
+    #[test]
+    fn drafts_are_checked() {
+        let read = |json: &str| serde_json::from_str::<ContractDraft>(json).expect("a draft");
+        let long = "x".repeat(limits::CONTRACT_EXPRESSION_BYTES_MAX + 1);
+        for (json, why) in [
+            (r#"{"schema":{}}"#.to_owned(), "name"),
+            (r#"{"name":"c"}"#.to_owned(), "schema and rules"),
+            (r#"{"name":"c","schema":{},"rules":[{"expression":"true"}]}"#.to_owned(), "one of them"),
+            (r#"{"name":"c","rules":[]}"#.to_owned(), "rules"),
+            (r#"{"name":"c","rules":[{"message":"m"}]}"#.to_owned(), "expression"),
+            (format!(r#"{{"name":"c","rules":[{{"expression":"{long}"}}]}}"#), "4096 bytes"),
+            (r#"{"name":"c","schema":{},"names":["a*b"]}"#.to_owned(), "names"),
+            (format!(r#"{{"name":"c","schema":{{"title":"{}"}}}}"#, "x".repeat(65_536)), "65536 bytes"),
+        ] {
+            let refusal = read(&json).check_new().expect_err(why);
+            assert!(refusal.info().contains(why), "{refusal:?}");
+        }
+        assert!(read(r#"{"name":"c","schema":true}"#).check_new().is_ok());
+        assert!(read(r#"{"name":"c","comment":"changed"}"#).check().is_ok());
+    }
+
+    #[test]
+    fn a_schema_takes_the_place_of_rules_and_the_other_way_round() {
+        let read = |json: &str| serde_json::from_str::<ContractDraft>(json).expect("a draft");
+        let mut contract = Contract::new("c");
+        read(r#"{"name":"c","schema":{"const":null}}"#).lay_over(&mut contract);
+        assert_eq!((contract.schema.as_str(), contract.rules.len()), (r#"{"const":null}"#, 0));
+        read(r#"{"name":"c","rules":[{"expression":"true"}]}"#).lay_over(&mut contract);
+        assert_eq!((contract.schema.as_str(), contract.rules.len()), ("", 1));
+        read(r#"{"name":"c","mode":"refuse"}"#).lay_over(&mut contract);
+        assert_eq!((contract.mode, contract.rules.len()), (ContractMode::Refuse, 1));
+    }
+
+    #[test]
+    fn scopes_are_those_that_grants_judge() {
+        let contract = |names: &[&str], kinds: &[PolicyKind]| Contract {
+            names: names.iter().map(|name| (*name).to_owned()).collect(),
+            kinds: kinds.to_vec(),
+            ..Contract::new("c")
+        };
+        let routing = PolicyKind::Rule(Family::Routing);
+        assert_eq!(contract(&["pay*"], &[]).scopes(), ["pay*"]);
+        assert_eq!(contract(&["pay/app.yml"], &[PolicyKind::ConfigFile]).scopes(), ["pay"]);
+        assert_eq!(contract(&["pay/app.yml"], &[routing]).scopes(), ["pay/app.yml"]);
+        assert_eq!(contract(&["pay/app.yml", "x"], &[]).scopes(), ["pay", "pay/app.yml", "x"]);
+    }
+}
