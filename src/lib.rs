@@ -37,6 +37,7 @@
 //! budget                 bytes of request bodies and large answers under way
 //! metrics                counters and gauges of `/metrics`
 //! address                a client's address behind proxies
+//! contracts              schemas and expressions that config files and rules have to keep; never called by apply
 //! well_formed            syntax checks of JSON, XML, YAML, TOML; never called by apply
 //! model                  vocabulary: rules, config files, grants, codes, limits
 //! hosts                  host names that a listener answers to
@@ -180,6 +181,7 @@ pub mod compat;
 pub mod config;
 pub mod connections;
 pub mod console;
+pub mod contracts;
 pub mod controllers;
 pub mod data_key;
 pub mod descriptors;

@@ -240,6 +240,7 @@ fn fixed_routes() -> Vec<Route> {
         guarded(POST, "/admin/v1/contracts", contracts::create, contracts::CREATE),
         guarded(PUT, "/admin/v1/contracts", contracts::update, contracts::UPDATE),
         guarded(POST, "/admin/v1/contracts/delete", contracts::delete, contracts::DELETE),
+        guarded(POST, "/admin/v1/contracts/test", contracts::test, contracts::TEST),
         guarded(GET, "/admin/v1/requests", requests::list, requests::LIST),
         guarded(GET, "/admin/v1/requests/diff", requests::diff, requests::DIFF),
         guarded(POST, "/admin/v1/requests/approve", requests::approve, requests::APPROVE),

@@ -15,6 +15,8 @@ use crate::model::code::Code;
 use crate::model::contract::{Contract, ContractDraft};
 use crate::model::grant::ReadScope;
 use crate::model::policy::PolicyKind;
+use crate::model::rule::release::RuleReleaseDraft;
+use crate::model::rule::{Family, Rule};
 use crate::model::text::NameFilter;
 use crate::model::{is_stale, limits};
 
@@ -82,6 +84,51 @@ fn newest_first(one: &Arc<Contract>, other: &Arc<Contract>) -> Ordering {
 }
 
 impl Catalog {
+    /// The rule that somebody would publish, and what is in force of it. One that is named without its namespace is the
+    /// one of that name which is seen, as where the publication is applied.
+    pub fn rule_to_judge(
+        &self,
+        family: Family,
+        draft: &RuleReleaseDraft,
+        read_scope: &ReadScope,
+    ) -> Option<(Arc<Rule>, Option<Arc<Rule>>)> {
+        let draft = self.named_in(family, draft, read_scope);
+        let rule = self.rule_to_publish(family, &draft).ok()?;
+        let in_force = self.rule_in_force_of(&rule);
+        Some((rule, in_force))
+    }
+
+    /// The same of a release that somebody would promote.
+    pub fn release_to_judge(
+        &self,
+        family: Family,
+        draft: &RuleReleaseDraft,
+        read_scope: &ReadScope,
+    ) -> Option<(Arc<Rule>, Option<Arc<Rule>>)> {
+        let draft = self.named_in(family, draft, read_scope);
+        let release = self.release_named_by(family, &draft).ok()??;
+        let in_force = self.rule_in_force_of(&release.rule);
+        Some((release.rule.clone(), in_force))
+    }
+
+    fn named_in(&self, family: Family, draft: &RuleReleaseDraft, read_scope: &ReadScope) -> RuleReleaseDraft {
+        let mut draft = draft.clone();
+        let name = draft.given_rule_name().map(str::to_owned);
+        if let (None, None, Some(name)) = (draft.given_namespace(), draft.given_rule_id(), name) {
+            let mut seen =
+                self.rules.of(family).all_named(&name).filter(|rule| read_scope.sees(&rule.namespace, &rule.name));
+            if let (Some(one), None) = (seen.next(), seen.next()) {
+                draft.namespace = Some(one.namespace.clone());
+            }
+        }
+        draft
+    }
+
+    /// The rule as its normal release in force has it.
+    pub fn rule_in_force_of(&self, rule: &Rule) -> Option<Arc<Rule>> {
+        self.rules.of(rule.family()).active().normal(&rule.id).map(|release| release.rule.clone())
+    }
+
     pub(super) fn write_contract(
         &mut self,
         ctx: &Ctx,

@@ -106,6 +106,7 @@ pub(super) async fn apply(args: ApplyArgs) -> anyhow::Result<()> {
         return Ok(());
     }
     if args.dry_run {
+        told_of_contracts(&remote, &args.tree, &namespace).await?;
         return Err(Differences::to_do(plan.tasks.len()).into());
     }
     let deleted = plan.count(Step::Delete);
@@ -151,6 +152,15 @@ async fn made(remote: &Remote, tree: &TreeArgs, namespace: &str) -> anyhow::Resu
         plan.prune(&documents, &owned);
     }
     Ok(plan)
+}
+
+/// Tells which documents break contracts. Another version, or who may not read the things, says nothing of it.
+async fn told_of_contracts(remote: &Remote, tree: &TreeArgs, namespace: &str) -> anyhow::Result<()> {
+    let documents = read_all(&tree.files, namespace)?;
+    if let Err(error) = super::contracts::try_documents(remote, &documents).await {
+        say(&format!("note      contracts were not looked at: {error}"));
+    }
+    Ok(())
 }
 
 /// Objects in the namespaces and of the kinds that the tree owns.

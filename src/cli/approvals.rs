@@ -1,4 +1,5 @@
-//! `thuban requests`, `approve`, `refuse` and `policy`: decisions that more than one person makes.
+//! `thuban requests`, `approve`, `refuse` and `policy`: decisions that more than one person makes. `contract` stands beside
+//! them.
 
 use clap::{Args, Subcommand};
 use reqwest::Method;
@@ -7,7 +8,7 @@ use url::form_urlencoded;
 
 use super::remote::{CallArgs, Refused};
 use super::tables::{Column, short, table, text, words};
-use super::{accounts, releases, say};
+use super::{accounts, contracts, releases, say};
 use crate::config::OutputFormat;
 use crate::model::approval::RequestOp;
 
@@ -54,6 +55,9 @@ pub(super) enum ApprovalCommand {
     /// Manage policies: which acts need approval, and when none may be done
     #[command(subcommand)]
     Policy(PolicyCommand),
+    /// Manage contracts: what config files and rules have to be like
+    #[command(subcommand)]
+    Contract(contracts::ContractCommand),
 }
 
 pub(super) async fn run(command: ApprovalCommand) -> anyhow::Result<()> {
@@ -62,6 +66,7 @@ pub(super) async fn run(command: ApprovalCommand) -> anyhow::Result<()> {
         ApprovalCommand::Approve(args) => approve(args).await,
         ApprovalCommand::Refuse(args) => refuse(args).await,
         ApprovalCommand::Policy(command) => policy(command).await,
+        ApprovalCommand::Contract(command) => contracts::run(command).await,
     }
 }
 

@@ -99,8 +99,10 @@ impl Document {
         }
         let name = text("name")?.ok_or("name is required")?;
         let given = text("namespace")?;
-        if kind.nature == Nature::Webhook && given.is_some() {
-            return Err("a webhook is in no namespace: spec.namespace selects the namespace of its events".to_owned());
+        if kind.is_of_cluster() && given.is_some() {
+            let what = if kind.nature == Nature::Webhook { "its events" } else { "what it is about" };
+            let one = kind.one;
+            return Err(format!("a {one} is in no namespace: spec.namespace selects the namespace of {what}"));
         }
         let namespace = given.unwrap_or_else(|| namespace.to_owned());
         let mut spec = match members.remove("spec") {

@@ -177,7 +177,7 @@ pub(super) async fn export(args: ExportArgs) -> anyhow::Result<()> {
     let (remote, namespace) = args.at.remote()?;
     let kinds: Vec<&'static Kind> = if args.kinds.is_empty() {
         // What belongs to the cluster as a whole takes grants of its own, and is exported where it is named.
-        KINDS.iter().filter(|kind| kind.is_documented() && kind.nature != Nature::Webhook).collect()
+        KINDS.iter().filter(|kind| kind.is_documented() && !kind.is_of_cluster()).collect()
     } else {
         args.kinds.iter().map(|word| Kind::of_word(word)).collect::<Result<_, _>>()?
     };

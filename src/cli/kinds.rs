@@ -21,6 +21,8 @@ pub(super) enum Nature {
     File,
     Rule(Family),
     Webhook,
+    Policy,
+    Contract,
     /// They speak for themselves: shown, never applied.
     Instance,
 }
@@ -37,15 +39,18 @@ pub(super) struct Kind {
     pub(super) write: &'static str,
     /// The member of a list that holds the rows.
     pub(super) rows: &'static str,
-    columns: &'static [Column],
+    pub(super) columns: &'static [Column],
     /// Extra columns of a wide table.
-    more: &'static [Column],
+    pub(super) more: &'static [Column],
 }
 
 /// In the order in which they need each other.
 pub(super) static KINDS: LazyLock<Vec<Kind>> = LazyLock::new(|| {
     let rules = Family::LISTED.map(of_rules);
-    KINDS_BEFORE_RULES.into_iter().chain(rules).chain(KINDS_AFTER_RULES).collect()
+    let (contract, policy) = (super::kinds_of_approval::CONTRACT, super::kinds_of_approval::POLICY);
+    // A contract that lets more through comes before what it lets through, a policy that gates a release after it.
+    let all = [contract].into_iter().chain(KINDS_BEFORE_RULES).chain(rules).chain(KINDS_AFTER_RULES);
+    all.chain([policy]).collect()
 });
 
 const KINDS_BEFORE_RULES: [Kind; 5] = [
@@ -192,12 +197,12 @@ const KINDS_AFTER_RULES: [Kind; 2] = [
     },
 ];
 
-const NAMESPACE: Column = ("namespace", |row| text(&row["namespace"]));
-const NAME: Column = ("name", |row| text(&row["name"]));
-const MODIFIED: Column = ("modified", |row| text(&row["mtime"]));
-const REVISION: Column = ("revision", |row| text(&row["revision"]));
+pub(super) const NAMESPACE: Column = ("namespace", |row| text(&row["namespace"]));
+pub(super) const NAME: Column = ("name", |row| text(&row["name"]));
+pub(super) const MODIFIED: Column = ("modified", |row| text(&row["mtime"]));
+pub(super) const REVISION: Column = ("revision", |row| text(&row["revision"]));
 
-fn cut(value: &Value) -> String {
+pub(super) fn cut(value: &Value) -> String {
     short(&text(value))
 }
 
@@ -264,7 +269,12 @@ impl Kind {
 
     /// True if each of them is in a namespace.
     pub(super) fn is_placed(&self) -> bool {
-        !matches!(self.nature, Nature::Namespace | Nature::Webhook)
+        self.nature != Nature::Namespace && !self.is_of_cluster()
+    }
+
+    /// True if they belong to the cluster as a whole: `namespace` in a spec is a pattern.
+    pub(super) fn is_of_cluster(&self) -> bool {
+        matches!(self.nature, Nature::Webhook | Nature::Policy | Nature::Contract)
     }
 
     /// True if it has releases.
@@ -281,7 +291,7 @@ impl Kind {
     pub(super) fn key_of(&self, row: &Value) -> Key {
         let of = |member: &str| row[member].as_str().unwrap_or_default().to_owned();
         match self.nature {
-            Nature::Namespace | Nature::Webhook => Key { name: of("name"), ..Key::default() },
+            _ if !self.is_placed() => Key { name: of("name"), ..Key::default() },
             Nature::Alias => Key { namespace: of("alias_namespace"), name: of("alias"), ..Key::default() },
             Nature::File => Key { namespace: of("namespace"), group: Some(of("group")), name: of("name") },
             Nature::Instance => Key { namespace: of("namespace"), name: of("id"), ..Key::default() },
@@ -292,7 +302,7 @@ impl Kind {
     /// The members of a body that name the thing.
     pub(super) fn named(&self, key: &Key) -> Map<String, Value> {
         let body = match self.nature {
-            Nature::Namespace | Nature::Webhook => json!({ "name": key.name }),
+            _ if !self.is_placed() => json!({ "name": key.name }),
             Nature::Alias => json!({ "alias_namespace": key.namespace, "alias": key.name }),
             Nature::File => json!({ "namespace": key.namespace, "group": key.group, "name": key.name }),
             Nature::Instance => json!({ "id": key.name }),
@@ -304,7 +314,7 @@ impl Kind {
     /// Path of a page of them; an absent part of the name stands for all.
     pub(super) fn page(&self, wanted: &KindFilter, paging: &Paging) -> String {
         let (namespace, name) = match self.nature {
-            Nature::Namespace | Nature::Webhook => (None, "name"),
+            _ if !self.is_placed() => (None, "name"),
             Nature::Alias => (Some("alias_namespace"), "alias"),
             Nature::Group => (Some("namespace"), "group"),
             Nature::Instance => (Some("namespace"), "id"),

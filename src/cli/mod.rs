@@ -7,6 +7,7 @@ mod backup;
 mod certs;
 mod client;
 mod contexts;
+mod contracts;
 mod dev;
 mod documents;
 mod drain;
@@ -17,6 +18,7 @@ mod get;
 mod import;
 mod keys;
 mod kinds;
+mod kinds_of_approval;
 mod normal;
 mod offline;
 mod plan;
@@ -175,6 +177,10 @@ struct Differences(String);
 impl Differences {
     fn to_do(count: usize) -> Self {
         Differences(format!("{count} to do: `thuban apply` does it"))
+    }
+
+    fn from_contracts(count: usize) -> Self {
+        Differences(format!("{count} break a contract that refuses"))
     }
 
     fn to_bring_in() -> Self {

@@ -17,7 +17,9 @@ use crate::format::level::Level;
 use crate::model::alias::AliasDraft;
 use crate::model::code::Refusal;
 use crate::model::config_file::{ConfigFileDraft, ConfigGroupDraft, Format, Stamp};
+use crate::model::contract::{Contract, ContractDraft};
 use crate::model::namespace::NamespaceDraft;
+use crate::model::policy::{Policy, PolicyDraft};
 use crate::model::rule::{Family, RuleDraft};
 use crate::model::service::ServiceDraft;
 use crate::model::webhook::WebhookRequest;
@@ -44,6 +46,8 @@ pub(super) fn normal(kind: &Kind, key: &Key, spec: &Map<String, Value>) -> Resul
         Nature::File => read(&text, |draft: &ConfigFileDraft| draft.check(usize::MAX))?,
         Nature::Rule(family) => return of_rule(family, &text),
         Nature::Webhook => of_webhook(&text)?,
+        Nature::Policy => of_policy(&text)?,
+        Nature::Contract => of_contract(&text)?,
         Nature::Instance => return Err(vec![format!("{} are not applied", kind.many)]),
     };
     if kind.nature == Nature::File {
@@ -92,7 +96,12 @@ pub(super) fn update(
     let goes_by_itself = |field: &str| {
         kind.nature == Nature::Rule(Family::FaultDetect) && has_rules && !STAYS_WITH_RULES.contains(&field)
     };
-    let stays = |field: &str| kind.nature == Nature::File && ENCRYPTION.contains(&field);
+    let stays = |field: &str| match kind.nature {
+        Nature::File => ENCRYPTION.contains(&field),
+        // One takes the place of the other.
+        Nature::Contract => ["schema", "rules"].contains(&field),
+        _ => false,
+    };
     for (field, value) in there.iter().filter(|(field, _)| !goes_by_itself(field) && !stays(field)) {
         if !body.contains_key(field) {
             body.insert(field.clone(), nothing_like(value));
@@ -142,6 +151,35 @@ fn of_webhook(text: &str) -> Result<Map<String, Value>, Vec<String>> {
         fields.entry(switch).or_insert(json!(false));
     }
     Ok(fields)
+}
+
+/// With what a new one has where nothing is said.
+fn of_policy(text: &str) -> Result<Map<String, Value>, Vec<String>> {
+    let draft: PolicyDraft = read_draft(text)?;
+    draft.check().map_err(of_refusal)?;
+    let mut policy = Policy::new(&draft.name);
+    draft.lay_over(&mut policy);
+    let Policy { namespace, names, kinds, approvals, gates, freezes, comment, .. } = policy;
+    fields_of(&json!({
+        "namespace": namespace, "names": names, "kinds": kinds, "approvals": approvals, "gates": gates,
+        "freezes": freezes, "comment": comment,
+    }))
+}
+
+/// The same of a contract.
+fn of_contract(text: &str) -> Result<Map<String, Value>, Vec<String>> {
+    let draft: ContractDraft = read_draft(text)?;
+    draft.check_new().map_err(of_refusal)?;
+    let mut contract = Contract::new(&draft.name);
+    draft.lay_over(&mut contract);
+    let Contract { namespace, names, kinds, mode, rules, comment, .. } = contract;
+    let mut fields = json!({
+        "namespace": namespace, "names": names, "kinds": kinds, "mode": mode, "rules": rules, "comment": comment,
+    });
+    if let Some(schema) = draft.schema {
+        fields["schema"] = schema;
+    }
+    fields_of(&fields)
 }
 
 fn fields_of(draft: &impl Serialize) -> Result<Map<String, Value>, Vec<String>> {

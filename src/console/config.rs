@@ -386,7 +386,9 @@ pub(super) async fn release(State(console): State<Console>, form: Form) -> Respo
                 request: rollout.request,
                 ..named(&key)
             };
-            one(console.operations.publish_files(&visitor.caller, vec![Ok(draft)], fields.is_set("force")).await)
+            let force = fields.is_set("force");
+            let released = console.operations.publish_files(&visitor.caller, vec![Ok(draft)], force).await;
+            one(released.map(|(outcomes, _)| outcomes))
         }
         Err(refusal) => Err(refusal),
     };

@@ -47,6 +47,7 @@ codes! {
     InvalidParameter = 400103 "invalid parameter";
     EmptyQueryParameter = 400104 "query instance parameter is empty";
     InvalidQueryInstanceParameter = 400105 "query instance, service or namespace or host is required";
+    ContractBroken = 400107 "a contract is broken, nothing was changed";
     InvalidNamespaceName = 400110 "invalid namespace name";
     InvalidServiceName = 400120 "invalid service name";
     InvalidServiceOwners = 400121 "invalid service owners";

@@ -182,6 +182,26 @@ impl ContractRule {
     }
 }
 
+/// A place at which a contract is broken.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Broken {
+    pub contract: String,
+    pub mode: ContractMode,
+    /// JSON Pointer, `/` for the whole.
+    pub path: String,
+    /// Of files, counted from 1.
+    pub line: Option<usize>,
+    pub message: String,
+}
+
+impl Broken {
+    /// In one line, as refusals and warnings tell it.
+    pub fn text(&self) -> String {
+        let line = self.line.map(|line| format!("line {line}, ")).unwrap_or_default();
+        format!("contract {}: {line}{}: {}", self.contract, self.path, self.message)
+    }
+}
+
 fn refused(why: impl Into<String>) -> Refusal {
     Refusal::new(Code::InvalidParameter, why)
 }

@@ -129,6 +129,15 @@ pub const CONTRACT_SCHEMA_BYTES_MAX: usize = 64 * 1024;
 /// its rules, and bytes of the expression of one.
 pub const CONTRACT_RULES_MAX: usize = 64;
 pub const CONTRACT_EXPRESSION_BYTES_MAX: usize = 4096;
+/// Time of a processor that all contracts of one thing may take together,
+pub const CONTRACT_TIME: std::time::Duration = std::time::Duration::from_millis(50);
+/// bytes that expressions may make in that time,
+pub const CONTRACT_MADE_BYTES_MAX: u64 = 4 * 1024 * 1024;
+/// and bytes and values of a content that is judged by them.
+pub const CONTRACT_CONTENT_BYTES_MAX: usize = 4 * 1024 * 1024;
+pub const CONTRACT_VALUES_MAX: usize = 100_000;
+/// Faults of a thing that are told.
+pub const CONTRACT_FAULTS_MAX: usize = 16;
 /// Requests for approval that wait,
 pub const REQUESTS_PENDING_MAX: usize = 20_000;
 /// and those that stay of the ones that do not.

@@ -1,5 +1,6 @@
 //! Config files and their releases.
 
+use super::contracts::with_places;
 use super::sealing::refuse_template;
 use super::write::checked;
 use super::{Caller, Items, Operations, WithWarnings};
@@ -43,13 +44,14 @@ impl Operations {
         checked(items, |draft| draft.check(self.bounds.config_content_chars_max))
     }
 
-    /// Publishes files as they stand, if they are well-formed by their format; by `force` also if they are not.
+    /// Publishes files as they stand, if they are well-formed by their format; by `force` also if they are not. No force
+    /// gets around a contract that refuses. With the contracts that each breaks all the same.
     pub async fn publish_files(
         &self,
         caller: &Caller,
         items: Items<ConfigReleaseDraft>,
         force: bool,
-    ) -> Result<Vec<Outcome>, Refusal> {
+    ) -> Result<WithWarnings, Refusal> {
         self.publish(caller, checked(items, ConfigReleaseDraft::check), force, Command::ConfigPublish).await
     }
 
@@ -59,7 +61,7 @@ impl Operations {
         caller: &Caller,
         items: Items<ConfigPublish>,
         force: bool,
-    ) -> Result<Vec<Outcome>, Refusal> {
+    ) -> Result<WithWarnings, Refusal> {
         let chars_max = self.bounds.config_content_chars_max;
         let check = |publish: &ConfigPublish| publish.file.check(chars_max).and_then(|()| publish.release.check());
         self.publish(caller, checked(items, check), force, Command::ConfigCreateAndPublish).await
@@ -73,6 +75,11 @@ impl Operations {
         items: Items<ConfigReleaseDraft>,
     ) -> Result<Vec<Outcome>, Refusal> {
         let items = checked(items, |draft| draft.check_named(op));
+        if op == ReleaseOp::Promote {
+            let (items, refused) = self.sift_promotions(caller, items).await?;
+            let promoted = self.write(caller, items, |items| Command::ConfigReleases(op, items)).await?;
+            return Ok(with_places(promoted, refused));
+        }
         let command = |items| match op {
             ReleaseOp::StopGray => Command::ConfigStopGray(items),
             ReleaseOp::Rollback => Command::ConfigRollback(items),

@@ -1,12 +1,118 @@
 //! Contracts: how they are written, and what they say of what is saved and published.
+//!
+//! They are judged by the node that takes a request, after it is known that the caller may do it and before anything is
+//! proposed. What was judged is what is published: a file is proposed for its content alone, a rule for its revision.
+
+mod files;
+mod rules;
+#[cfg(test)]
+mod tests;
+mod trial;
+
+use std::sync::Arc;
+
+use parking_lot::Mutex;
 
 use super::write::checked;
 use super::{Caller, Items, Operations};
-use crate::catalog::{Command, Op, Outcome};
+use crate::catalog::{Command, Entity, Op, Outcome};
+use crate::contracts::{Compiled, Subject, compile, compile_kept, judge};
 use crate::model::code::Refusal;
-use crate::model::contract::ContractDraft;
+use crate::model::contract::{Broken, Contract, ContractDraft, ContractMode};
+
+pub(super) use files::JudgedFile;
+pub(super) use rules::written;
+pub use trial::TrialDraft;
+
+/// Bytes of memory that compiled contracts take together.
+const ENGINES_BYTES_MAX: usize = 64 * 1024 * 1024;
+
+/// Compiled contracts by their revision, the one that was used last at the end.
+#[derive(Default)]
+pub(super) struct Engines(Mutex<Vec<Arc<Compiled>>>);
+
+impl Engines {
+    /// Compiled once, as long as there is room for it.
+    fn of(&self, contract: &Arc<Contract>) -> Arc<Compiled> {
+        let is_same = |kept: &Arc<Compiled>| kept.contract.revision == contract.revision;
+        {
+            let mut kept = self.0.lock();
+            if let Some(at) = kept.iter().position(is_same) {
+                let found = kept.remove(at);
+                kept.push(found.clone());
+                return found;
+            }
+        }
+        let made = Arc::new(compile_kept(contract.clone()));
+        let mut kept = self.0.lock();
+        kept.retain(|other| !is_same(other) && other.contract.name != contract.name);
+        kept.push(made.clone());
+        let mut weight = kept.iter().map(|compiled| compiled.weight).sum::<usize>();
+        while weight > ENGINES_BYTES_MAX && kept.len() > 1 {
+            weight -= kept.remove(0).weight;
+        }
+        made
+    }
+
+    fn judge(&self, contracts: &[Arc<Contract>], subject: &Subject) -> Vec<Broken> {
+        let compiled: Vec<_> = contracts.iter().map(|contract| self.of(contract)).collect();
+        judge(&compiled, subject)
+    }
+}
+
+/// What contracts say of something that is to be published.
+#[derive(Default)]
+pub(super) struct Verdict {
+    /// Refuses it, if not empty.
+    refused: Vec<Broken>,
+    pub(super) warnings: Vec<String>,
+}
+
+impl Verdict {
+    pub(super) fn of(broken: Vec<Broken>) -> Verdict {
+        let (refused, warned): (Vec<_>, Vec<_>) =
+            broken.into_iter().partition(|broken| broken.mode == ContractMode::Refuse);
+        Verdict { refused, warnings: warned.iter().map(Broken::text).collect() }
+    }
+
+    pub(super) fn refusal(&self) -> Option<Outcome> {
+        (!self.refused.is_empty()).then(|| Outcome::broken(&self.refused))
+    }
+}
+
+/// Items without those that a contract refuses, whose outcomes stand aside until the others have theirs.
+struct Sifted<T> {
+    items: Items<T>,
+    refused: Vec<Option<Outcome>>,
+}
+
+impl<T> Sifted<T> {
+    fn new(items: Items<T>, verdicts: Vec<Verdict>) -> Sifted<T> {
+        let mut sifted = Sifted { items: Vec::new(), refused: Vec::new() };
+        for (item, verdict) in items.into_iter().zip(verdicts) {
+            let refusal = verdict.refusal();
+            sifted.items.push(match &refusal {
+                Some(outcome) => Err(Refusal::new(outcome.code, outcome.detail.clone())),
+                None => item,
+            });
+            sifted.refused.push(refusal);
+        }
+        sifted
+    }
+}
+
+/// Outcomes with the places at which contracts are broken.
+pub(super) fn with_places(mut outcomes: Vec<Outcome>, refused: Vec<Option<Outcome>>) -> Vec<Outcome> {
+    for (outcome, refused) in outcomes.iter_mut().zip(refused) {
+        if let Some(Outcome { entity: entity @ Entity::Broken(_), .. }) = refused {
+            outcome.entity = entity;
+        }
+    }
+    outcomes
+}
 
 impl Operations {
+    /// Writes contracts that can be read: what is wrong with a schema or an expression is told with its place.
     pub async fn contracts(
         &self,
         caller: &Caller,
@@ -18,6 +124,18 @@ impl Operations {
             Op::Update => ContractDraft::check,
             Op::Delete => ContractDraft::check_named,
         };
-        self.write(caller, checked(items, check), |items| Command::Contracts(op, items)).await
+        let mut items = checked(items, check);
+        let has_engine = |draft: &ContractDraft| draft.schema.is_some() || draft.rules.is_some();
+        if op != Op::Delete && items.iter().flatten().any(has_engine) {
+            let compiled = move || {
+                checked(items, |draft| {
+                    let mut contract = Contract::new(&draft.name);
+                    draft.lay_over(&mut contract);
+                    if has_engine(draft) { compile(Arc::new(contract)).map(drop) } else { Ok(()) }
+                })
+            };
+            items = self.on_scan_turn(compiled).await?;
+        }
+        self.write(caller, items, |items| Command::Contracts(op, items)).await
     }
 }

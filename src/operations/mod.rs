@@ -22,6 +22,7 @@ mod members;
 mod naming;
 pub mod oneself;
 pub mod passwords;
+pub mod publication;
 pub mod publishing;
 pub mod replica;
 mod resealing;
@@ -49,11 +50,13 @@ use ipnet::IpNet;
 
 use crate::controllers::Controllers;
 use crate::raft::node::Node;
+use contracts::Engines;
 use passwords::PasswordChecks;
 use replica::{NodeReplica, Replica};
 use turns::Turns;
 
 pub use caller::{Caller, new_token, token_hash};
+pub use contracts::TrialDraft;
 pub use passwords::hash_password;
 pub use resealing::Resealing;
 pub use scan::FAR;
@@ -76,6 +79,7 @@ pub struct Operations {
     bounds: Bounds,
     passwords: PasswordChecks,
     turns: Turns,
+    engines: Arc<Engines>,
 }
 
 impl Operations {
@@ -86,7 +90,7 @@ impl Operations {
     fn over(node: Arc<dyn Replica>, bounds: Bounds, argon2: Argon2<'static>) -> Arc<Self> {
         let passwords = PasswordChecks::new(argon2);
         let turns = Turns::new(turns::at_once());
-        Arc::new(Operations { node, bounds, passwords, turns })
+        Arc::new(Operations { node, bounds, passwords, turns, engines: Arc::default() })
     }
 
     pub(crate) fn node(&self) -> &Arc<dyn Replica> {

@@ -8,81 +8,22 @@
 //! A content that is kept encrypted is judged like any other, and sealed afterwards. What is wrong with one that the
 //! caller may not have is not told, only where.
 
-use super::write::Items;
+use std::sync::Arc;
+
+use super::contracts::{Engines, JudgedFile, Verdict};
+use super::publication::Publication;
+use super::write::{Items, WithWarnings};
 use super::{Caller, Operations};
 use crate::catalog::{Catalog, Command, Outcome};
 use crate::format::level::Level;
 use crate::keyring::Keyring;
 use crate::model::code::{Code, Refusal};
-use crate::model::config_file::{
-    ConfigFile, ConfigFileDraft, ConfigKey, ConfigPublish, ConfigReleaseDraft, Format, Judged,
-};
+use crate::model::config_file::{ConfigFileDraft, ConfigKey, Format, Judged};
 use crate::model::content::Content;
+use crate::model::contract::Broken;
 use crate::model::grant::ReadScope;
 use crate::model::limits;
 use crate::well_formed::{self, Fault};
-
-/// Something that publishes a file, which it may write first.
-pub trait Publication: Clone + Send + 'static {
-    fn key(&self) -> ConfigKey;
-    fn file(&self) -> Option<&ConfigFileDraft>;
-    fn release(&mut self) -> &mut ConfigReleaseDraft;
-    fn is_judged(&self) -> bool;
-
-    /// As it is proposed for the file as it stands, if it writes one.
-    fn sealed(self, _keyring: &Keyring, _there: Option<&ConfigFile>, _may_see: bool) -> Result<Self, Refusal> {
-        Ok(self)
-    }
-}
-
-impl Publication for ConfigReleaseDraft {
-    fn key(&self) -> ConfigKey {
-        self.key()
-    }
-
-    fn file(&self) -> Option<&ConfigFileDraft> {
-        None
-    }
-
-    fn release(&mut self) -> &mut ConfigReleaseDraft {
-        self
-    }
-
-    fn is_judged(&self) -> bool {
-        self.judged.is_some()
-    }
-}
-
-impl Publication for ConfigPublish {
-    fn key(&self) -> ConfigKey {
-        self.file.key()
-    }
-
-    fn file(&self) -> Option<&ConfigFileDraft> {
-        Some(&self.file)
-    }
-
-    fn release(&mut self) -> &mut ConfigReleaseDraft {
-        &mut self.release
-    }
-
-    fn is_judged(&self) -> bool {
-        self.release.judged.is_some()
-    }
-
-    /// Seals the file. What was judged is known by what is kept of it, so the judgement then refers to the sealed
-    /// content.
-    fn sealed(self, keyring: &Keyring, there: Option<&ConfigFile>, may_see: bool) -> Result<Self, Refusal> {
-        let ConfigPublish { file, mut release, md5 } = self;
-        let file = keyring.seal_file(file, there, may_see)?;
-        if let (Some(sealing), Some(judged), Some(content)) = (&file.sealing, &mut release.judged, &file.content)
-            && sealing.made_of.as_ref().is_none_or(|made_of| *made_of == judged.content)
-        {
-            judged.content = Content::from(content.as_str()).reference();
-        }
-        Ok(ConfigPublish { file, release, md5 })
-    }
-}
 
 /// A file as it will be, as far as this node can see.
 struct ExpectedFile {
@@ -135,6 +76,14 @@ impl ExpectedFile {
         }
     }
 
+    /// The content as people write it.
+    fn clear(&self, draft: Option<&ConfigFileDraft>, keyring: &Keyring) -> Result<Arc<str>, Refusal> {
+        match self.kept.as_ref().filter(|_| self.is_sealed) {
+            Some(sealed) => keyring.open_content(&self.key, sealed),
+            None => Ok(Arc::from(self.text(draft))),
+        }
+    }
+
     /// Bytes that a check reads.
     fn weight(&self, draft: Option<&ConfigFileDraft>) -> usize {
         if well_formed::has_rules(self.format) { self.text(draft).len() } else { 0 }
@@ -175,11 +124,12 @@ struct Slot<T> {
     /// The same for another round, if somebody changes the file before this one is applied.
     again: Option<T>,
     outcome: Outcome,
+    warnings: Vec<String>,
 }
 
 impl<T: Publication> Slot<T> {
     fn new(item: Result<T, Refusal>) -> Self {
-        let mut slot = Slot { item: None, again: None, outcome: Outcome::default() };
+        let mut slot = Slot { item: None, again: None, outcome: Outcome::default(), warnings: Vec::new() };
         slot.take(item);
         slot
     }
@@ -200,6 +150,24 @@ impl<T: Publication> Slot<T> {
 
     fn file(&self) -> Option<&ConfigFileDraft> {
         self.item.as_ref()?.file()
+    }
+
+    /// Takes what the contracts say of the file as it will be: warnings, or a refusal.
+    fn keep(&mut self, contracts: &JudgedFile, file: &ExpectedFile, engines: &Engines, keyring: &Keyring) {
+        let Some(item) = self.item.as_ref().filter(|item| contracts.is_released_by_caller(item.file().is_some()))
+        else {
+            return;
+        };
+        match file.clear(item.file(), keyring) {
+            Ok(text) => {
+                let verdict = Verdict::of(contracts.broken(engines, keyring, (file.format, &text, file.encrypted)));
+                if let Some(outcome) = verdict.refusal() {
+                    (self.item, self.outcome) = (None, outcome);
+                }
+                self.warnings = verdict.warnings;
+            }
+            Err(refusal) => (self.item, self.outcome) = (None, refusal.into()),
+        }
     }
 
     fn expected(&self, catalog: &Catalog, read_scope: &ReadScope) -> Option<ExpectedFile> {
@@ -225,19 +193,32 @@ impl Operations {
         items: Items<ConfigFileDraft>,
     ) -> Result<(Items<ConfigFileDraft>, Vec<Vec<String>>), Refusal> {
         let read_scope = caller.read_scope();
-        let files: Vec<Option<ExpectedFile>> = {
+        let files: Vec<(Option<ExpectedFile>, Option<JudgedFile>)> = {
             let catalog = self.node.state().catalog();
-            let of = |draft: &ConfigFileDraft| ExpectedFile::of(&draft.key(), Some(draft), &catalog, &read_scope);
-            items.iter().map(|item| item.as_ref().ok().and_then(of)).collect()
+            let of = |draft: &ConfigFileDraft| {
+                let key = draft.key();
+                let contracts = JudgedFile::of(&catalog, &key, caller);
+                (ExpectedFile::of(&key, Some(draft), &catalog, &read_scope), contracts)
+            };
+            items.iter().map(|item| item.as_ref().map_or((None, None), of)).collect()
         };
         let drafts = items.iter().map(|item| item.as_ref().ok());
-        let bytes = files.iter().zip(drafts).filter_map(|(file, draft)| Some(file.as_ref()?.weight(draft))).sum();
+        let weights = files.iter().zip(drafts).filter_map(|((file, _), draft)| Some(file.as_ref()?.weight(draft)));
+        let bytes = work_of(weights.sum(), files.iter().any(|(_, contracts)| contracts.is_some()));
+        let engines = self.engines.clone();
         let node = self.node.clone();
         let caller = caller.clone();
         self.read_through(bytes, move || {
-            let faults = items.iter().zip(files).map(|(item, file)| {
-                let fault = fault_of(item.as_ref().ok()?, &file?, &caller, node.keyring());
-                fault.map(|fault| vec![fault])
+            let faults = items.iter().zip(files).map(|(item, (file, contracts))| {
+                let (draft, file) = (item.as_ref().ok()?, file?);
+                let fault = fault_of(draft, &file, &caller, node.keyring());
+                if fault.is_some() {
+                    return fault.map(|fault| vec![fault]);
+                }
+                let text = file.clear(Some(draft), node.keyring()).ok()?;
+                let content = (file.format, &*text, file.encrypted);
+                let broken = contracts?.broken(&engines, node.keyring(), content);
+                Some(broken.iter().map(Broken::text).collect())
             });
             let faults = faults.map(Option::unwrap_or_default).collect();
             (items, faults)
@@ -252,7 +233,7 @@ impl Operations {
         items: Items<T>,
         force: bool,
         command: impl Fn(Vec<T>) -> Command,
-    ) -> Result<Vec<Outcome>, Refusal> {
+    ) -> Result<WithWarnings, Refusal> {
         let mut slots: Vec<Slot<T>> = items.into_iter().map(Slot::new).collect();
         for round in 1..=limits::PUBLISH_ROUNDS_MAX {
             let is_last = round == limits::PUBLISH_ROUNDS_MAX;
@@ -268,9 +249,9 @@ impl Operations {
                 slot.outcome = outcome;
             }
         }
-        let outcomes: Vec<Outcome> = slots.into_iter().map(|slot| slot.outcome).collect();
+        let (outcomes, warnings): WithWarnings = slots.into_iter().map(|slot| (slot.outcome, slot.warnings)).unzip();
         self.count(&outcomes);
-        Ok(outcomes)
+        Ok((outcomes, warnings))
     }
 
     /// Makes publications ready to be proposed: validates them against their files as they stand, notes in each what
@@ -283,25 +264,35 @@ impl Operations {
     ) -> Result<Vec<Slot<T>>, Refusal> {
         let mut read_scope = caller.read_scope();
         // Whether a file is encrypted is for who writes it to know, see `sealed`.
-        if slots.iter().any(|slot| slot.item.is_some() && (slot.file().is_some() || !round.force)) {
+        let has_contracts = !self.node.state().catalog().contracts.is_empty();
+        let looks = |slot: &Slot<T>| slot.item.is_some() && (slot.file().is_some() || !round.force || has_contracts);
+        let mut asking = caller.clone();
+        if slots.iter().any(looks) {
             self.node.await_linearizable().await?;
-            read_scope = caller.again(self)?.read_scope();
+            asking = caller.again(self)?;
+            read_scope = asking.read_scope();
         }
         let level;
+        let mut contracts: Vec<Option<JudgedFile>> = Vec::new();
         let files: Vec<Option<ExpectedFile>> = {
             let catalog = self.node.state().catalog();
             level = catalog.level();
+            contracts.extend(slots.iter().map(|slot| JudgedFile::of(&catalog, &slot.item.as_ref()?.key(), &asking)));
             slots.iter().map(|slot| slot.expected(&catalog, &read_scope)).collect()
         };
         let weights = files.iter().zip(&slots).filter_map(|(file, slot)| Some(file.as_ref()?.weight(slot.file())));
         let written = slots.iter().filter_map(|slot| slot.file()?.content.as_ref()).map(String::len);
         let bytes = weights.sum::<usize>().max(written.sum());
-        let node = self.node.clone();
+        let bytes = work_of(bytes, contracts.iter().any(Option::is_some));
+        let (node, engines) = (self.node.clone(), self.engines.clone());
         let caller = caller.clone();
         self.read_through(bytes, move || {
             let validation = Validation { caller: &caller, keyring: node.keyring(), level, round };
-            for (slot, file) in slots.iter_mut().zip(files) {
-                slot.step(|item| validation.validated(item, file));
+            for ((slot, file), contracts) in slots.iter_mut().zip(files).zip(contracts) {
+                slot.step(|item| validation.validated(item, file.as_ref(), contracts.is_some()));
+                if let (Some(contracts), Some(file)) = (&contracts, &file) {
+                    slot.keep(contracts, file, &engines, node.keyring());
+                }
                 slot.again = slot.item.as_ref().filter(|item| !round.is_last && item.is_judged()).cloned();
                 slot.step(|item| {
                     let key = item.key();
@@ -347,8 +338,13 @@ struct Validation<'a> {
 }
 
 impl Validation<'_> {
-    fn validated<T: Publication>(&self, mut item: T, file: Option<ExpectedFile>) -> Result<T, Refusal> {
-        let mut judged = self.condition(&item, file)?;
+    fn validated<T: Publication>(
+        &self,
+        mut item: T,
+        file: Option<&ExpectedFile>,
+        has_contracts: bool,
+    ) -> Result<T, Refusal> {
+        let mut judged = self.condition(&item, file, has_contracts)?;
         if let Some(judged) = &mut judged {
             judged.comes_again = !self.round.is_last && self.level >= Level::CUSTODY;
         }
@@ -357,13 +353,18 @@ impl Validation<'_> {
     }
 
     /// The content and format that the publication is for alone, if there are such; or the reason why it is refused.
-    fn condition<T: Publication>(&self, item: &T, file: Option<ExpectedFile>) -> Result<Option<Judged>, Refusal> {
+    fn condition<T: Publication>(
+        &self,
+        item: &T,
+        file: Option<&ExpectedFile>,
+        has_contracts: bool,
+    ) -> Result<Option<Judged>, Refusal> {
         // Apply knows of conditions.
         let has_conditions = self.level >= Level::ROLLOUT;
         let Some(file) = file else {
             // What is not there, or not seen, is refused where it is applied; what comes to be there meanwhile was
             // checked by nobody.
-            let is_conditional = has_conditions && !self.round.force;
+            let is_conditional = has_conditions && (!self.round.force || has_contracts);
             return Ok(is_conditional.then(|| Judged::new(&Content::default(), Format::Text)));
         };
         // Apply checks properties, unless they are sealed by then.
@@ -376,13 +377,18 @@ impl Validation<'_> {
                 Unfit::Unreadable(refusal) => refusal,
             })?;
         }
-        let is_conditional = is_hidden || (depends_on_state(item) && !self.round.force);
+        let is_conditional = is_hidden || (depends_on_state(item) && (!self.round.force || has_contracts));
         if !has_conditions || !is_conditional {
             return Ok(None);
         }
         let content = file.kept.clone().unwrap_or_else(|| Content::from(file.text(item.file())));
         Ok(Some(Judged::new(&content, file.format)))
     }
+}
+
+/// Bytes by which work is weighed: contracts are never judged beside others.
+fn work_of(bytes: usize, has_contracts: bool) -> usize {
+    if has_contracts { bytes.max(limits::JUDGED_INLINE_BYTES_MAX + 1) } else { bytes }
 }
 
 fn refusal(format: Format, fault: &Fault) -> Refusal {

@@ -2,9 +2,10 @@
 
 use std::sync::Arc;
 
+use super::contracts::written;
 use super::write::checked;
 use super::{Caller, Items, Operations};
-use crate::catalog::{Catalog, Command, Entity, Op, Outcome};
+use crate::catalog::{Catalog, Command, Op, Outcome};
 use crate::model::code::Refusal;
 use crate::model::instance::Instance;
 use crate::model::mesh::beside;
@@ -36,7 +37,7 @@ impl Operations {
         items: Items<RuleReleaseDraft>,
     ) -> Result<Vec<Outcome>, Refusal> {
         let items = checked(items, |draft| draft.check_publish(family));
-        self.write(caller, items, |items| Command::PublishRules(family, items)).await
+        self.publish_kept_rules(caller, family, items).await
     }
 
     /// Has something become of releases that are there.
@@ -48,29 +49,29 @@ impl Operations {
         items: Items<RuleReleaseDraft>,
     ) -> Result<Vec<Outcome>, Refusal> {
         let items = checked(items, |draft| draft.check_named(family, op));
+        if op == ReleaseOp::Promote {
+            return self.promote_kept_rules(caller, family, items).await;
+        }
         self.write(caller, items, |items| Command::RuleReleases(family, op, items)).await
     }
 
-    /// Parts of the rules that were saved or published which clients of xDS do not carry out, for each outcome. It is
-    /// advice: what was done is done, and nothing is told where no turn comes in time.
-    pub async fn advice(&self, outcomes: &[Outcome]) -> Vec<Vec<String>> {
+    /// Contracts that the rules break which were saved or published, and parts of them that clients of xDS do not carry
+    /// out, for each outcome. It is advice: what was done is done, and nothing is told where no turn comes in time.
+    pub async fn advice(&self, caller: &Caller, outcomes: &[Outcome]) -> Vec<Vec<String>> {
         let rules: Vec<Option<Arc<Rule>>> = outcomes.iter().map(written).collect();
+        let broken = self.broken_by_rules(caller, &rules).await;
         let view = self.node.state().view();
         let bytes: usize = rules.iter().flatten().map(|rule| bytes_of(rule) + instances_beside(&view, rule)).sum();
         let work = move || {
             let advice = |rule: &Option<Arc<Rule>>| rule.as_deref().map(|rule| told(&view, rule)).unwrap_or_default();
             rules.iter().map(advice).collect()
         };
-        self.read_through(bytes, work).await.unwrap_or_default()
-    }
-}
-
-fn written(outcome: &Outcome) -> Option<Arc<Rule>> {
-    match &outcome.entity {
-        _ if !outcome.code.is_success() => None,
-        Entity::Rule(rule) => Some(rule.clone()),
-        Entity::RuleRelease(release) => Some(release.rule.clone()),
-        _ => None,
+        let mut advice: Vec<Vec<String>> = self.read_through(bytes, work).await.unwrap_or_default();
+        advice.resize_with(outcomes.len(), Vec::new);
+        for (advice, broken) in advice.iter_mut().zip(broken) {
+            advice.splice(0..0, broken);
+        }
+        advice
     }
 }
 

@@ -26,6 +26,7 @@ const ROOMS: &[&str] = &[
     "hosts",
     "model",
     "well_formed",
+    "contracts",
     "address",
     "metrics",
     "budget",
@@ -71,7 +72,11 @@ const API: &[&[&str]] = &[
 ];
 
 /// Crates that only some rooms name, and those rooms.
-const CRATES: &[(&str, &[&str])] = &[("openraft::", &["format", "store", "peer", "raft"]), ("rocksdb::", &["store"])];
+const CRATES: &[(&str, &[&str])] = &[
+    ("openraft::", &["format", "store", "peer", "raft"]),
+    ("rocksdb::", &["store"]),
+    ("jsonschema::", &["contracts"]),
+];
 
 /// Names that a room must not use though they stand below, or belong to no room of ours.
 ///
@@ -79,7 +84,20 @@ const CRATES: &[(&str, &[&str])] = &[("openraft::", &["format", "store", "peer",
 /// store keeps bytes and does not know what they mean; what it shares with consensus stands below both. No surface
 /// knows another one, and what may be done knows none.
 const FORBIDDEN: &[(&str, &[&str])] = &[
-    ("model", &["tokio", "axum::", "reqwest", "SystemTime", "Instant::now", "rand::", "std::fs", "well_formed"]),
+    (
+        "model",
+        &[
+            "tokio",
+            "axum::",
+            "reqwest",
+            "SystemTime",
+            "Instant::now",
+            "rand::",
+            "std::fs",
+            "well_formed",
+            "crate::contracts",
+        ],
+    ),
     (
         "catalog",
         &[
@@ -93,6 +111,7 @@ const FORBIDDEN: &[(&str, &[&str])] = &[
             "rand::",
             "std::fs",
             "well_formed",
+            "crate::contracts",
         ],
     ),
     ("format", &["tokio", "axum::"]),

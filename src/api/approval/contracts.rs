@@ -1,13 +1,16 @@
 //! `/admin/v1/contracts`: what config files and rules have to be like before they are published.
 
 use axum::extract::State;
+use schemars::JsonSchema;
+use serde::Serialize;
 
-use crate::api::http::{ApiResult, App, Caller, Doc, Fresh, PAGING, Query, Shape, Strict, answer, envelope};
+use crate::api::http::{ApiResult, App, Batch, Caller, Doc, Fresh, PAGING, Query, Shape, Strict, answer, envelope};
 use crate::api::view::ContractView;
 use crate::catalog::Op;
 use crate::model::code::Code;
-use crate::model::contract::ContractDraft;
+use crate::model::contract::{Broken, ContractDraft, ContractMode};
 use crate::openapi::Param;
+use crate::operations::TrialDraft;
 
 const DOC: Doc = Doc::new("Contracts");
 const WRITE: Doc = DOC.gives(Shape::batch::<ContractView>("contract"));
@@ -49,6 +52,44 @@ pub(crate) const UPDATE: Doc = WRITE
 pub(crate) async fn update(app: State<App>, caller: Caller, Strict(batch): Strict<ContractDraft>) -> ApiResult {
     let outcomes = app.operations.contracts(&caller, Op::Update, batch.items).await?;
     Ok(answer::batch(&app, outcomes, Vec::new()))
+}
+
+/// A place at which a contract would be broken.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "BrokenContract")]
+struct BrokenView<'a> {
+    contract: &'a str,
+    mode: ContractMode,
+    /// JSON Pointer, `/` for the whole.
+    path: &'a str,
+    /// Of files, counted from 1.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    line: Option<usize>,
+    message: &'a str,
+}
+
+impl<'a> BrokenView<'a> {
+    fn new(broken: &'a Broken) -> Self {
+        let Broken { contract, mode, path, line, message } = broken;
+        BrokenView { contract, mode: *mode, path, line: *line, message }
+    }
+}
+
+pub(crate) const TEST: Doc = DOC
+    .says(
+        "Tells what contracts would say of files and rules as they are given, under `broken`: none where all are kept. \
+         Nothing is stored. It takes read on each thing.",
+    )
+    .gives(Shape::batch::<Vec<BrokenView>>("broken"))
+    .codes(&[&[Code::InvalidParameter, Code::InvalidConfigFileFormat]]);
+
+pub(crate) async fn test(app: State<App>, _: Fresh, caller: Caller, batch: Batch<TrialDraft>) -> ApiResult {
+    let told = app.operations.try_contracts(&caller, batch.items).await?;
+    let views = told.iter().map(|item| match item {
+        Ok(broken) => Ok(broken.iter().map(BrokenView::new).collect::<Vec<_>>()),
+        Err(refusal) => Err(refusal.clone()),
+    });
+    Ok(envelope::batch_of("broken", &views.collect::<Vec<_>>()))
 }
 
 pub(crate) const DELETE: Doc =

@@ -56,7 +56,8 @@ pub(crate) const KEY: &[Param] = &[
 const RELEASE: Param = Param::text("release_name", "Name of the release.").also(&["name"]);
 
 /// Codes that refuse a publication.
-const PUBLISHED: &[Code] = &[Code::ExistedResource, Code::DataConflict, Code::NotMatchContentToFormat, Code::TooMany];
+const PUBLISHED: &[Code] =
+    &[Code::ExistedResource, Code::DataConflict, Code::NotMatchContentToFormat, Code::ContractBroken, Code::TooMany];
 
 pub(crate) const PUBLISH: Doc = DOC
     .says(
@@ -72,8 +73,14 @@ pub(crate) async fn publish(
     force: Force,
     Noted(batch): Noted<ConfigReleaseDraft>,
 ) -> ApiResult {
-    let outcomes = app.operations.publish_files(&caller, batch.items, force.0).await?;
-    Ok(answer::one_or_batch(&app, outcomes, batch.warnings, batch.is_single))
+    let (outcomes, told) = app.operations.publish_files(&caller, batch.items, force.0).await?;
+    Ok(answer::one_or_batch(&app, outcomes, joined(batch.warnings, told), batch.is_single))
+}
+
+/// Warnings of the items of a batch, with those of what they publish behind them.
+fn joined(warnings: Vec<Vec<String>>, told: Vec<Vec<String>>) -> Vec<Vec<String>> {
+    let own = warnings.into_iter().chain(std::iter::repeat_with(Vec::new));
+    own.zip(told).map(|(own, told)| [own, told].concat()).collect()
 }
 
 /// A config file, and how it is published.
@@ -180,8 +187,8 @@ pub(crate) async fn create_and_publish(
     NotedFileBatch(batch): NotedFileBatch<PublishBody>,
 ) -> ApiResult {
     let batch = batch.made(|body| Ok(ConfigPublish::from(body)));
-    let outcomes = app.operations.create_and_publish_files(&caller, batch.items, force.0).await?;
-    Ok(answer::one_or_batch(&app, outcomes, batch.warnings, batch.is_single))
+    let (outcomes, told) = app.operations.create_and_publish_files(&caller, batch.items, force.0).await?;
+    Ok(answer::one_or_batch(&app, outcomes, joined(batch.warnings, told), batch.is_single))
 }
 
 pub(crate) const STOP_GRAY: Doc = WRITE
@@ -194,7 +201,7 @@ pub(crate) async fn stop_gray(app: State<App>, caller: Caller, Noted(batch): Not
 
 pub(crate) const PROMOTE: Doc = WRITE
     .says("Makes normal releases of active gray ones, in one step: their clients never step back.")
-    .codes(&[NAMED, &[Code::BadRequest, Code::ExistedResource, Code::NotFoundResource]]);
+    .codes(&[NAMED, &[Code::BadRequest, Code::ContractBroken, Code::ExistedResource, Code::NotFoundResource]]);
 
 pub(crate) async fn promote(app: State<App>, caller: Caller, Noted(batch): Noted<ConfigReleaseDraft>) -> ApiResult {
     change(&app, &caller, ReleaseOp::Promote, batch).await

@@ -74,6 +74,11 @@ impl Item {
             map.serialize_entry("policies", &held.policies)?;
             held.until.iter().try_for_each(|until| map.serialize_entry("until", &until.rfc3339()))?;
         }
+        if let Entity::Broken(broken) = &self.outcome.entity {
+            map.serialize_entry("path", &broken.path)?;
+            broken.line.iter().try_for_each(|line| map.serialize_entry("line", line))?;
+            map.serialize_entry("message", &broken.message)?;
+        }
         if !self.warnings.is_empty() {
             map.serialize_entry("warnings", &self.warnings)?;
         }

@@ -132,8 +132,13 @@ pub(crate) fn delete(family: Family) -> Doc {
 }
 
 pub(crate) fn publish(family: Family) -> Doc {
-    const REFUSED: &[Code] =
-        &[Code::InvalidMatchRule, Code::ExistedResource, Code::NotFoundResource, Code::DataConflict];
+    const REFUSED: &[Code] = &[
+        Code::InvalidMatchRule,
+        Code::ContractBroken,
+        Code::ExistedResource,
+        Code::NotFoundResource,
+        Code::DataConflict,
+    ];
     write_release(family)
         .says(
             "Publishes rules as they stand, for all clients or (gray) for those whose labels match. `warnings` tells \
@@ -158,7 +163,7 @@ pub(crate) fn roll_back(family: Family) -> Doc {
 pub(crate) fn promote(family: Family) -> Doc {
     write_release(family)
         .says("Makes normal releases of active gray ones, in one step: their clients never step back.")
-        .codes(&[FIELDS, &[Code::BadRequest, Code::ExistedResource, Code::NotFoundResource]])
+        .codes(&[FIELDS, &[Code::BadRequest, Code::ContractBroken, Code::ExistedResource, Code::NotFoundResource]])
 }
 
 pub(crate) fn withdraw(family: Family) -> Doc {

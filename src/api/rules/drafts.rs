@@ -109,7 +109,7 @@ pub(crate) async fn delete(app: State<App>, caller: Caller, RuleBatch(batch): Ru
 async fn write(app: &App, caller: &Caller, op: Op, batch: Batch<RuleDraft>) -> ApiResult {
     let outcomes = app.operations.rules(caller, op, batch.items).await?;
     let warnings = match op {
-        Op::Create | Op::Update => super::with_advice(app, &outcomes, batch.warnings).await,
+        Op::Create | Op::Update => super::with_advice(app, caller, &outcomes, batch.warnings).await,
         Op::Delete => batch.warnings,
     };
     Ok(answer::batch(app, outcomes, warnings))

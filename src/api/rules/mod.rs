@@ -8,12 +8,13 @@ pub(crate) mod explain;
 pub(crate) mod releases;
 pub(crate) mod upstream;
 
-use super::http::App;
+use super::http::{App, Caller};
 use crate::catalog::Outcome;
 
-/// The warnings of the items of a write of rules, with what clients of xDS do not carry out of each behind its own.
-async fn with_advice(app: &App, outcomes: &[Outcome], warnings: Vec<Vec<String>>) -> Vec<Vec<String>> {
-    let mut all = app.operations.advice(outcomes).await;
+/// The warnings of the items of a write of rules: behind their own the contracts that each breaks, and what clients of
+/// xDS do not carry out of it.
+async fn with_advice(app: &App, caller: &Caller, outcomes: &[Outcome], warnings: Vec<Vec<String>>) -> Vec<Vec<String>> {
+    let mut all = app.operations.advice(caller, outcomes).await;
     all.resize_with(outcomes.len(), Vec::new);
     let own = warnings.into_iter().chain(std::iter::repeat_with(Vec::new));
     all.into_iter().zip(own).map(|(advice, own)| [own, advice].concat()).collect()

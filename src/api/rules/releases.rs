@@ -58,7 +58,7 @@ pub(crate) async fn publish(
     Noted(batch): Noted<RuleReleaseDraft>,
 ) -> ApiResult {
     let outcomes = app.operations.publish_rules(&caller, family, batch.items).await?;
-    let warnings = super::with_advice(&app, &outcomes, batch.warnings).await;
+    let warnings = super::with_advice(&app, &caller, &outcomes, batch.warnings).await;
     Ok(answer::batch(&app, outcomes, warnings))
 }
 

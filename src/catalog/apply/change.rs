@@ -15,7 +15,7 @@ use crate::model::code::{Code, Refusal, info_of};
 use crate::model::config_file::{ConfigFile, ConfigGroup, ConfigKey, ConfigRelease};
 use crate::model::config_template::ConfigTemplate;
 use crate::model::content::Content;
-use crate::model::contract::Contract;
+use crate::model::contract::{Broken, Contract};
 use crate::model::instance::Instance;
 use crate::model::is_stale;
 use crate::model::limits;
@@ -63,6 +63,8 @@ pub enum Entity {
     Request(Arc<ApprovalRequest>),
     /// No thing, but what holds an act back.
     HeldBack(Arc<HeldBack>),
+    /// No thing, but the place at which one breaks its contract.
+    Broken(Arc<Broken>),
 }
 
 /// Policies that hold an act back.
@@ -94,7 +96,7 @@ impl Entity {
             Entity::Policy(policy) => policy.revision.clone(),
             Entity::Contract(contract) => contract.revision.clone(),
             Entity::Request(request) => request.state.word().to_owned(),
-            Entity::HeldBack(_) | Entity::None => String::new(),
+            Entity::HeldBack(_) | Entity::Broken(_) | Entity::None => String::new(),
         }
     }
 }
@@ -120,6 +122,17 @@ impl From<Refusal> for Outcome {
 impl Outcome {
     pub fn done(entity: Entity) -> Self {
         Outcome { entity, ..Outcome::default() }
+    }
+
+    /// Refusal of what breaks a contract: it tells of the first place.
+    pub fn broken(places: &[Broken]) -> Self {
+        let Some(first) = places.first() else { return Code::ContractBroken.into() };
+        let more = match places.len() - 1 {
+            0 => String::new(),
+            more => format!(" (and {more} more)"),
+        };
+        let detail = format!("{}{more}", first.text());
+        Outcome { detail, entity: Entity::Broken(Arc::new(first.clone())), ..Code::ContractBroken.into() }
     }
 
     /// The thing is not any more what the caller has read.

@@ -6,10 +6,12 @@
 //! start is dropped (Java would make it part of the first key), and an escape that names half of a
 //! surrogate pair is an error (Java would keep a string that no encoding can carry).
 
+mod lines;
 mod rewrite;
 
 use std::{collections::BTreeMap, fmt, str::Chars};
 
+pub use lines::entries;
 pub use rewrite::rewritten;
 
 /// Key-value pairs; sorted, so that the same pairs give the same text everywhere.

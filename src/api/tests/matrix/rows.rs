@@ -11,7 +11,7 @@ use super::law::{
 use super::rule_rows::of_rules;
 use super::things::{HOME, Need, Thing, file_release, kinds};
 use super::{OTHER_NAMESPACE, Place, RAW, oneself};
-use crate::model::grant::Verb::{self, Approve, Edit, Manage, Operate, Register, Release};
+use crate::model::grant::Verb::{self, Approve, Edit, Manage, Operate, Read, Register, Release};
 
 pub(super) fn rows() -> Vec<Row> {
     let rules = kinds().flat_map(of_rules);
@@ -92,6 +92,7 @@ fn of_cluster() -> Vec<Row> {
         missing: code,
         code,
     });
+    let tried = Law::Write { verbs: &[Read], stands: None, goes: vec![Place::Thing], missing: 401_001, code: 200_000 };
     let hooks = "/admin/v1/webhooks";
     let hook = |thing: &Thing| body(json!([{ "name": thing.tag, "url": "https://hooks.example.org/" }]));
     vec![
@@ -120,6 +121,10 @@ fn of_cluster() -> Vec<Row> {
         Row::new("POST", contracts, create(&[Edit]), contract),
         Row::new("PUT", contracts, unknown, |_| body(json!([{ "name": "none" }]))),
         Row::new("POST", "/admin/v1/contracts/delete", absent, |_| body(json!([{ "name": "none" }]))),
+        Row::new("POST", "/admin/v1/contracts/test", tried, |thing| {
+            body(json!([{ "namespace": HOME, "name": format!("{}/a.json", thing.tag), "content": "{}" }]))
+        })
+        .nameless(),
         Row::new("GET", "/admin/v1/requests", Law::Holder(200_000), nothing),
         Row::new("GET", "/admin/v1/requests/diff", Law::Holder(400_202), |_| query("id=none".into())),
         decide("approve", &[Approve]),

@@ -1,0 +1,64 @@
+//! TOML with the lines of its values.
+
+use serde_json::{Number, Value};
+use toml::Spanned;
+use toml::de::{DeTable, DeValue};
+
+use super::{Count, DEPTH_MAX, Fault, Located, Node, fault, too_deep};
+
+pub(super) fn read(text: &str) -> Result<Located, Fault> {
+    let table = DeTable::parse(text).map_err(|error| fault(1, error.message()))?;
+    let ends = memchr::memchr_iter(b'\n', text.as_bytes()).collect();
+    let mut reading = Reading { ends, count: Count::default() };
+    reading.table(table.get_ref(), 1, 0)
+}
+
+struct Reading {
+    /// Bytes at which lines end.
+    ends: Vec<usize>,
+    count: Count,
+}
+
+impl Reading {
+    fn line_at(&self, byte: usize) -> usize {
+        self.ends.partition_point(|end| *end < byte) + 1
+    }
+
+    fn table(&mut self, table: &DeTable<'_>, line: usize, depth: usize) -> Result<Located, Fault> {
+        let mut members = Vec::new();
+        for (key, member) in table {
+            let line = self.line_at(key.span().start);
+            let member = self.value(member, depth + 1)?;
+            members.push((key.get_ref().to_string(), Located { line, ..member }));
+        }
+        Ok(Located { line, node: Node::Map(members) })
+    }
+
+    fn value(&mut self, value: &Spanned<DeValue<'_>>, depth: usize) -> Result<Located, Fault> {
+        let line = self.line_at(value.span().start);
+        self.count.one(line)?;
+        if depth >= DEPTH_MAX {
+            return Err(too_deep(line));
+        }
+        let scalar = match value.get_ref() {
+            DeValue::Table(table) => return self.table(table, line, depth),
+            DeValue::Array(elements) => {
+                let elements = elements.iter().map(|element| self.value(element, depth + 1));
+                let elements = elements.collect::<Result<_, _>>()?;
+                return Ok(Located { line, node: Node::List(elements) });
+            }
+            DeValue::String(text) => Value::String(text.to_string()),
+            DeValue::Integer(integer) => {
+                let number = i64::from_str_radix(integer.as_str(), integer.radix());
+                number.map_or_else(|_| Value::String(integer.as_str().to_owned()), Value::from)
+            }
+            DeValue::Float(float) => {
+                let number = float.as_str().parse().ok().and_then(Number::from_f64);
+                number.map_or_else(|| Value::String(float.as_str().to_owned()), Value::Number)
+            }
+            DeValue::Boolean(boolean) => Value::Bool(*boolean),
+            DeValue::Datetime(time) => Value::String(time.to_string()),
+        };
+        Ok(Located::scalar(line, scalar))
+    }
+}

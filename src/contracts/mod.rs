@@ -1,0 +1,240 @@
+//! Engines of contracts: what a schema or expressions say of a content or of the body of a rule.
+//!
+//! Called where a request is taken, as `well_formed` is, and never by apply: what another version of an engine says may
+//! differ, so nothing that is replicated depends on it.
+//!
+//! All contracts of a thing together have 50 ms of a processor. Nothing outlives them: both engines ask with every step
+//! whether they may go on ([`meter`]), so no thread is left behind that works on for a contract which nobody waits for.
+//! What they recurse on is bounded where it is taken, and they run on a stack that is large enough for it
+//! ([`on_own_stack`]).
+
+mod cel;
+mod content;
+mod meter;
+mod schema;
+#[cfg(test)]
+mod tests;
+
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use crate::model::code::{Code, Refusal};
+use crate::model::config_file::Format;
+use crate::model::contract::{Broken, Contract};
+use crate::model::limits;
+use crate::model::policy::PolicyKind;
+use crate::well_formed::Fault;
+use content::Located;
+use meter::Meter;
+use schema::Schema;
+
+/// Stack of a thread that judges: values of 64 levels by schemas of 32 parts in a row.
+const STACK_BYTES: usize = 32 * 1024 * 1024;
+/// Characters of what an engine says of a fault.
+const DETAIL_CHARS_MAX: usize = 300;
+/// What is the matter with a contract that was not done in its time.
+const TOO_LONG: &str = "took too long";
+/// In place of what only editors may know.
+const HIDDEN: &str = "the fault is shown only to editors";
+/// JSON Pointer of the whole, as answers have it.
+const WHOLE: &str = "/";
+
+/// A contract with its engine.
+pub struct Compiled {
+    pub contract: Arc<Contract>,
+    engine: Engine,
+    /// Bytes of memory that it takes, roughly.
+    pub weight: usize,
+}
+
+enum Engine {
+    Schema(Schema),
+    Rules(Vec<cel::Program>),
+    /// What an earlier version took, and this one does not.
+    Unreadable(String),
+}
+
+/// What a thing is like that contracts judge.
+pub enum Material {
+    File { format: Format, text: String, is_sealed: bool },
+    Rule(Value),
+}
+
+/// A thing as it would be published.
+pub struct Subject {
+    pub kind: PolicyKind,
+    pub namespace: String,
+    /// Of a config file `group/file`.
+    pub name: String,
+    /// Name of whoever asks.
+    pub user: String,
+    pub new: Material,
+    /// What is in force for all clients; `None` for nothing.
+    pub old: Option<Material>,
+    /// Whether the caller may have the content of a file that is kept encrypted.
+    pub may_see: bool,
+}
+
+/// What an engine says of a place.
+struct Judged {
+    path: String,
+    message: String,
+}
+
+/// Compiles what a contract asks for; refused with the place of what is wrong with it.
+pub fn compile(contract: Arc<Contract>) -> Result<Compiled, Refusal> {
+    let refuse = |why: String| Refusal::new(Code::InvalidParameter, why);
+    if !contract.schema.is_empty() {
+        let schema: Value = serde_json::from_str(&contract.schema).map_err(|error| refuse(error.to_string()))?;
+        let weight = schema::weight(&schema, contract.schema.len());
+        let compiled = on_own_stack(|| Schema::compile(&schema)).map_err(refuse)?;
+        return Ok(Compiled { engine: Engine::Schema(compiled), weight, contract });
+    }
+    let mut programs = Vec::new();
+    for (index, rule) in contract.rules.iter().enumerate() {
+        let program = on_own_stack(|| cel::Program::compile(&rule.expression));
+        programs.push(program.map_err(|why| {
+            let why = shortened(&why, DETAIL_CHARS_MAX);
+            refuse(format!("rules[{index}].expression: {why}"))
+        })?);
+    }
+    let weight = contract.rules.iter().map(|rule| rule.expression.len() * 64).sum();
+    Ok(Compiled { engine: Engine::Rules(programs), weight, contract })
+}
+
+/// The same of a contract that is kept: it binds also where this version cannot read it any more.
+pub fn compile_kept(contract: Arc<Contract>) -> Compiled {
+    let unreadable = |refusal: Refusal| Engine::Unreadable(refusal.detail);
+    let kept = contract.clone();
+    compile(contract).unwrap_or_else(|refusal| Compiled { engine: unreadable(refusal), weight: 0, contract: kept })
+}
+
+/// Places at which a thing breaks its contracts, in order of its lines.
+pub fn judge(contracts: &[Arc<Compiled>], subject: &Subject) -> Vec<Broken> {
+    if contracts.is_empty() {
+        return Vec::new();
+    }
+    on_own_stack(|| judged(contracts, subject))
+}
+
+fn judged(contracts: &[Arc<Compiled>], subject: &Subject) -> Vec<Broken> {
+    let is_sealed = matches!(subject.new, Material::File { is_sealed: true, .. });
+    let meter = Meter::start(limits::CONTRACT_TIME, limits::CONTRACT_MADE_BYTES_MAX);
+    let new = read(&subject.new);
+    let old = subject.old.as_ref().and_then(|old| read(old).ok());
+    let mut all: Vec<Broken> = Vec::new();
+    for compiled in contracts {
+        let broken = match &new {
+            Ok(new) => compiled.faults(subject, new, old.as_ref(), is_sealed, &meter),
+            Err(fault) => vec![(Some(fault.line), Judged { path: String::new(), message: fault.why.clone() })],
+        };
+        let told = broken.into_iter().map(|(line, judged)| compiled.broken(line, judged));
+        if is_sealed && !subject.may_see {
+            all.extend(told.take(1).map(|one| {
+                let (path, message) = (WHOLE.to_owned(), HIDDEN.to_owned());
+                Broken { path, line: None, message, ..one }
+            }));
+        } else {
+            all.extend(told);
+        }
+    }
+    all.sort_by_key(|broken| broken.line);
+    all.truncate(limits::CONTRACT_FAULTS_MAX);
+    all
+}
+
+/// A content or the body of a rule, as engines see it.
+struct Readable {
+    value: Value,
+    lines: Option<Located>,
+}
+
+fn read(material: &Material) -> Result<Readable, Fault> {
+    match material {
+        Material::Rule(body) => Ok(Readable { value: body.clone(), lines: None }),
+        Material::File { format, text, .. } => {
+            let located = content::read(*format, text)?;
+            Ok(Readable { value: located.value(), lines: Some(located) })
+        }
+    }
+}
+
+impl Compiled {
+    fn faults(
+        &self,
+        subject: &Subject,
+        new: &Readable,
+        old: Option<&Readable>,
+        is_sealed: bool,
+        meter: &Meter,
+    ) -> Vec<(Option<usize>, Judged)> {
+        let judged = match &self.engine {
+            Engine::Schema(schema) => schema.judge(&new.value, is_sealed, meter),
+            Engine::Rules(programs) => self.failed_rules(programs, subject, new, old, meter),
+            Engine::Unreadable(why) => vec![Judged { path: String::new(), message: why.clone() }],
+        };
+        let judged =
+            if meter.is_out() { vec![Judged { path: String::new(), message: TOO_LONG.to_owned() }] } else { judged };
+        let line = |judged: &Judged| new.lines.as_ref().map(|lines| lines.line_of(&judged.path));
+        judged.into_iter().map(|judged| (line(&judged), judged)).collect()
+    }
+
+    fn failed_rules(
+        &self,
+        programs: &[cel::Program],
+        subject: &Subject,
+        new: &Readable,
+        old: Option<&Readable>,
+        meter: &Meter,
+    ) -> Vec<Judged> {
+        let facts = cel::Facts {
+            new: &new.value,
+            old: old.map_or(&Value::Null, |old| &old.value),
+            kind: subject.kind.word(),
+            namespace: &subject.namespace,
+            name: &subject.name,
+            user: &subject.user,
+        };
+        let mut failed = Vec::new();
+        for (program, rule) in programs.iter().zip(&self.contract.rules) {
+            let why = match program.holds(&facts, meter) {
+                Ok(true) => continue,
+                Ok(false) => String::new(),
+                Err(cel::Stop::Failed(why)) => format!("the expression failed: {}", shortened(&why, DETAIL_CHARS_MAX)),
+                Err(cel::Stop::Out) => format!("{TOO_LONG}, or made too much"),
+            };
+            let message = match (rule.message.is_empty(), why.is_empty()) {
+                (false, true) => rule.message.clone(),
+                (false, false) => format!("{} ({why})", rule.message),
+                (true, false) => why,
+                (true, true) => format!("not true: {}", shortened(&rule.expression, DETAIL_CHARS_MAX)),
+            };
+            failed.push(Judged { path: String::new(), message });
+        }
+        failed
+    }
+
+    fn broken(&self, line: Option<usize>, judged: Judged) -> Broken {
+        let path = if judged.path.is_empty() { WHOLE.to_owned() } else { judged.path };
+        let (contract, mode) = (self.contract.name.clone(), self.contract.mode);
+        Broken { contract, mode, path, line, message: judged.message }
+    }
+}
+
+/// Does work on a thread of its own, whose stack is deep enough for all that is let in.
+fn on_own_stack<A: Send>(work: impl FnOnce() -> A + Send) -> A {
+    std::thread::scope(|scope| {
+        let thread = std::thread::Builder::new().name("contract".to_owned()).stack_size(STACK_BYTES);
+        let running = thread.spawn_scoped(scope, work).expect("a thread can be started");
+        running.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+    })
+}
+
+/// A text of at most so many characters.
+fn shortened(text: &str, chars_max: usize) -> String {
+    match text.char_indices().nth(chars_max) {
+        Some((end, _)) => format!("{}…", &text[..end]),
+        None => text.to_owned(),
+    }
+}

@@ -1,0 +1,171 @@
+//! Values of JSON that count each look at them, and are null once the time is over.
+
+use std::borrow::Cow;
+
+use jsonschema::JsonType;
+use jsonschema::json::{Array, Json, Node, NodeIdentity, Object, SerdeJson};
+use serde_json::{Map, Number, Value};
+
+use crate::contracts::meter::Meter;
+
+/// The representation, as the crate of schemas calls it.
+pub(super) struct MeteredJson;
+
+#[derive(Clone, Copy)]
+pub(super) struct Metered<'a> {
+    pub(super) value: &'a Value,
+    pub(super) meter: &'a Meter,
+}
+
+/// A name of a member while it is looked at; it is counted as part of its object.
+#[derive(Default)]
+pub(super) struct NameBuffer {
+    name: Value,
+    meter: Meter,
+}
+
+impl Json for MeteredJson {
+    type Node<'a> = Metered<'a>;
+    type PreparedKey = String;
+    type StringBuffer = NameBuffer;
+    const ACYCLIC: bool = true;
+
+    fn prepare_key(key: &str) -> String {
+        key.to_owned()
+    }
+
+    fn with_string_node<T>(buffer: &mut NameBuffer, string: &str, f: impl FnOnce(Metered<'_>) -> T) -> T {
+        buffer.name = Value::String(string.to_owned());
+        f(Metered { value: &buffer.name, meter: &buffer.meter })
+    }
+}
+
+impl<'a> Metered<'a> {
+    /// The value, or null.
+    fn seen(&self) -> &'a Value {
+        const NULL: &Value = &Value::Null;
+        if self.meter.step(1) { self.value } else { NULL }
+    }
+}
+
+impl<'a> Node<'a, MeteredJson> for Metered<'a> {
+    type Object = Members<'a>;
+    type Array = Elements<'a>;
+    type Number = &'a Number;
+
+    fn as_object(&self) -> Option<Members<'a>> {
+        self.seen().as_object().map(|members| Members { members, meter: self.meter })
+    }
+
+    fn as_array(&self) -> Option<Elements<'a>> {
+        self.seen().as_array().map(|elements| Elements { elements, meter: self.meter })
+    }
+
+    fn as_string(&self) -> Option<Cow<'a, str>> {
+        let text = self.seen().as_str()?;
+        // Whoever asks for it reads it.
+        self.meter.step(text.len() as u64 / 16).then_some(Cow::Borrowed(text))
+    }
+
+    fn as_number(&self) -> Option<&'a Number> {
+        self.seen().as_number()
+    }
+
+    fn as_boolean(&self) -> Option<bool> {
+        self.seen().as_bool()
+    }
+
+    fn is_null(&self) -> bool {
+        self.seen().is_null()
+    }
+
+    fn json_type(&self) -> JsonType {
+        Node::<SerdeJson>::json_type(&self.seen())
+    }
+
+    fn equals_value(&self, expected: &Value) -> bool {
+        self.meter.step(16) && Node::<SerdeJson>::equals_value(&self.seen(), expected)
+    }
+
+    fn to_value(&self) -> Cow<'a, Value> {
+        Cow::Borrowed(self.seen())
+    }
+
+    fn identity(&self) -> Option<NodeIdentity> {
+        Node::<SerdeJson>::identity(&self.value)
+    }
+}
+
+pub(super) struct Members<'a> {
+    members: &'a Map<String, Value>,
+    meter: &'a Meter,
+}
+
+pub(super) struct MembersIter<'a> {
+    members: serde_json::map::Iter<'a>,
+    meter: &'a Meter,
+}
+
+impl<'a> Iterator for MembersIter<'a> {
+    type Item = (&'a str, Metered<'a>);
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let (key, value) = self.members.next().filter(|_| self.meter.step(1))?;
+        Some((key, Metered { value, meter: self.meter }))
+    }
+}
+
+impl<'a> Object<'a, MeteredJson> for Members<'a> {
+    type Node = Metered<'a>;
+    type MemberName = &'a str;
+    type MembersIter = MembersIter<'a>;
+
+    fn len(&self) -> usize {
+        self.members.len()
+    }
+
+    fn get(&self, key: &String) -> Option<Metered<'a>> {
+        let value = self.members.get(key).filter(|_| self.meter.step(1))?;
+        Some(Metered { value, meter: self.meter })
+    }
+
+    fn members(&self) -> MembersIter<'a> {
+        MembersIter { members: self.members.iter(), meter: self.meter }
+    }
+}
+
+pub(super) struct Elements<'a> {
+    elements: &'a [Value],
+    meter: &'a Meter,
+}
+
+pub(super) struct ElementsIter<'a> {
+    elements: std::slice::Iter<'a, Value>,
+    meter: &'a Meter,
+}
+
+impl<'a> Iterator for ElementsIter<'a> {
+    type Item = Metered<'a>;
+
+    fn next(&mut self) -> Option<Metered<'a>> {
+        let value = self.elements.next().filter(|_| self.meter.step(1))?;
+        Some(Metered { value, meter: self.meter })
+    }
+}
+
+impl<'a> Array<'a, MeteredJson> for Elements<'a> {
+    type Node = Metered<'a>;
+    type ElementsIter = ElementsIter<'a>;
+
+    fn len(&self) -> usize {
+        self.elements.len()
+    }
+
+    fn elements(&self) -> ElementsIter<'a> {
+        ElementsIter { elements: self.elements.iter(), meter: self.meter }
+    }
+
+    fn is_unique(&self) -> bool {
+        self.meter.step(1 + self.elements.len() as u64 * 4) && jsonschema::json::unique::is_unique(self.elements)
+    }
+}

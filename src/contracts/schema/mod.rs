@@ -1,0 +1,62 @@
+//! JSON Schema 2020-12, judged by the crate of that name over values that are counted.
+//!
+//! A schema may ask for more work than anybody has: references that branch at each step of the way double it with each
+//! level. The crate cannot be interrupted, but it reads values through a trait, and those of [`metered`] are all null
+//! once the time is over, so that it comes to its end at once. What does not read a value is bounded by [`shape`], where
+//! a schema is taken. Patterns are regular expressions without look-around and back-references, which take time in
+//! proportion to the text.
+
+mod metered;
+mod shape;
+
+use jsonschema::{Draft, PatternOptions, Validator};
+use serde_json::Value;
+
+use super::meter::Meter;
+use super::{DETAIL_CHARS_MAX, Judged, shortened};
+use crate::model::limits;
+use metered::{Metered, MeteredJson};
+
+/// Bytes of the compiled form of a pattern, and of the tables that are made while it is matched.
+const PATTERN_BYTES_MAX: usize = 64 * 1024;
+const PATTERN_TABLE_BYTES_MAX: usize = 128 * 1024;
+
+pub(super) struct Schema(Validator<MeteredJson>);
+
+/// Bytes of memory that the compiled form of a schema may take, roughly.
+pub(super) fn weight(schema: &Value, bytes: usize) -> usize {
+    // A node of the compiled form is larger than its text.
+    bytes * 16 + shape::patterns(schema) * (PATTERN_BYTES_MAX + PATTERN_TABLE_BYTES_MAX)
+}
+
+impl Schema {
+    /// Compiles a schema; `Err` with the place of what is wrong with it.
+    pub(super) fn compile(schema: &Value) -> Result<Schema, String> {
+        shape::check(schema)?;
+        let patterns = PatternOptions::regex().size_limit(PATTERN_BYTES_MAX).dfa_size_limit(PATTERN_TABLE_BYTES_MAX);
+        let options = jsonschema::options_for::<MeteredJson>().with_draft(Draft::Draft202012);
+        options.offline().with_pattern_options(patterns).build(schema).map(Schema).map_err(|error| {
+            let place = shape::place(error.instance_path().as_str());
+            format!("{place}: {}", shortened(&error.to_string(), DETAIL_CHARS_MAX))
+        })
+    }
+
+    /// Faults of a value, in order of the schema. Where the value is a secret, no part of it is told.
+    pub(super) fn judge(&self, value: &Value, is_secret: bool, meter: &Meter) -> Vec<Judged> {
+        let metered = Metered { value, meter };
+        if self.0.is_valid(metered) && !meter.is_out() {
+            return Vec::new();
+        }
+        let errors = self.0.iter_errors(metered).take(limits::CONTRACT_FAULTS_MAX);
+        errors
+            .map(|error| {
+                let text = if is_secret { error.masked().to_string() } else { error.to_string() };
+                let path = error.instance_path().as_str().to_owned();
+                Judged { path, message: shortened(&text, DETAIL_CHARS_MAX) }
+            })
+            .collect()
+    }
+}
+
+#[cfg(test)]
+mod tests;

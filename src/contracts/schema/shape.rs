@@ -1,0 +1,239 @@
+//! Shape of a schema: how its parts lead to each other at one and the same value.
+//!
+//! A schema that leads back to itself without going into the value would recurse without end, and one that branches
+//! again and again before it does would work without looking at anything. Both are refused where a schema is taken, and
+//! so is what lies outside of it: nothing is ever fetched.
+
+use std::collections::HashMap;
+
+use serde_json::{Map, Value};
+
+/// Nesting of the JSON of a schema.
+const DEPTH_MAX: usize = 64;
+/// Parts that one part may lead to at the same value, counted each time that it does, and how many in a row.
+const PARTS_MAX: u64 = 1000;
+const PARTS_IN_A_ROW_MAX: u64 = 32;
+/// Regular expressions of a schema, each of which takes memory as long as the schema does.
+const PATTERNS_MAX: usize = 64;
+const DRAFT: &str = "https://json-schema.org/draft/2020-12/schema";
+
+/// Keywords by what stands behind them. Those of the first three are about the same value as what they are part of.
+const HERE_ONE: [&str; 4] = ["not", "if", "then", "else"];
+const HERE_MANY: [&str; 3] = ["allOf", "anyOf", "oneOf"];
+const HERE_NAMED: [&str; 2] = ["dependentSchemas", "dependencies"];
+const WITHIN_ONE: [&str; 8] = [
+    "items",
+    "additionalItems",
+    "additionalProperties",
+    "propertyNames",
+    "contains",
+    "contentSchema",
+    "unevaluatedItems",
+    "unevaluatedProperties",
+];
+const WITHIN_MANY: [&str; 2] = ["prefixItems", "items"];
+const WITHIN_NAMED: [&str; 4] = ["properties", "patternProperties", "$defs", "definitions"];
+
+/// A JSON Pointer as people are told it.
+pub(super) fn place(pointer: &str) -> String {
+    if pointer.is_empty() { "schema: /".to_owned() } else { format!("schema: {pointer}") }
+}
+
+pub(super) fn check(schema: &Value) -> Result<(), String> {
+    check_depth(schema, 0)?;
+    let patterns = patterns(schema);
+    if patterns > PATTERNS_MAX {
+        return Err(format!("schema: {patterns} patterns, at most {PATTERNS_MAX}"));
+    }
+    let mut shape = Shape { root: schema, anchors: HashMap::new(), measured: HashMap::new(), waiting: Vec::new() };
+    shape.find_anchors(schema, String::new());
+    shape.measure("")?;
+    while let Some(pointer) = shape.waiting.pop() {
+        shape.measure(&pointer)?;
+    }
+    Ok(())
+}
+
+fn check_depth(value: &Value, depth: usize) -> Result<(), String> {
+    if depth > DEPTH_MAX {
+        return Err(format!("schema: nested deeper than {DEPTH_MAX} levels"));
+    }
+    match value {
+        Value::Array(elements) => elements.iter().try_for_each(|element| check_depth(element, depth + 1)),
+        Value::Object(members) => members.values().try_for_each(|member| check_depth(member, depth + 1)),
+        _ => Ok(()),
+    }
+}
+
+/// Regular expressions, counted wherever they could be ones.
+pub(super) fn patterns(value: &Value) -> usize {
+    match value {
+        Value::Array(elements) => elements.iter().map(patterns).sum(),
+        Value::Object(members) => {
+            let own = |(key, value): (&String, &Value)| match key.as_str() {
+                "pattern" => usize::from(value.is_string()),
+                "patternProperties" => value.as_object().map_or(0, Map::len),
+                _ => 0,
+            };
+            members.iter().map(own).sum::<usize>() + members.values().map(patterns).sum::<usize>()
+        }
+        _ => 0,
+    }
+}
+
+/// Work that a part asks for at one value.
+#[derive(Clone, Copy)]
+enum Measure {
+    UnderWay,
+    Done { parts: u64, in_a_row: u64 },
+}
+
+struct Shape<'a> {
+    root: &'a Value,
+    /// Places by the name of their anchor; a dynamic one may stand for several.
+    anchors: HashMap<&'a str, Vec<String>>,
+    measured: HashMap<String, Measure>,
+    /// Places of parts that are about values within.
+    waiting: Vec<String>,
+}
+
+impl<'a> Shape<'a> {
+    fn find_anchors(&mut self, value: &'a Value, pointer: String) {
+        match value {
+            Value::Array(elements) => {
+                for (index, element) in elements.iter().enumerate() {
+                    self.find_anchors(element, format!("{pointer}/{index}"));
+                }
+            }
+            Value::Object(members) => {
+                for keyword in ["$anchor", "$dynamicAnchor"] {
+                    if let Some(name) = members.get(keyword).and_then(Value::as_str) {
+                        self.anchors.entry(name).or_default().push(pointer.clone());
+                    }
+                }
+                for (key, member) in members {
+                    self.find_anchors(member, child(&pointer, key));
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// Parts that the one at a place leads to at the same value, itself among them, and the longest row of them.
+    fn measure(&mut self, pointer: &str) -> Result<(u64, u64), String> {
+        match self.measured.get(pointer) {
+            Some(Measure::Done { parts, in_a_row }) => return Ok((*parts, *in_a_row)),
+            Some(Measure::UnderWay) => {
+                return Err(format!("{}: it leads back to itself at the same value", place(pointer)));
+            }
+            None => {}
+        }
+        self.measured.insert(pointer.to_owned(), Measure::UnderWay);
+        let (mut parts, mut in_a_row) = (1_u64, 0);
+        // What is there is no schema where the crate says so.
+        if let Some(Value::Object(members)) = self.root.pointer(pointer) {
+            let here = self.parts_here(members, pointer)?;
+            for part in here {
+                let (more, row) = self.measure(&part)?;
+                parts = parts.saturating_add(more);
+                in_a_row = in_a_row.max(row);
+            }
+        }
+        in_a_row += 1;
+        if parts > PARTS_MAX || in_a_row > PARTS_IN_A_ROW_MAX {
+            let what = format!("more than {PARTS_MAX} parts, or {PARTS_IN_A_ROW_MAX} in a row");
+            return Err(format!("{}: it leads to {what}, at the same value", place(pointer)));
+        }
+        self.measured.insert(pointer.to_owned(), Measure::Done { parts, in_a_row });
+        Ok((parts, in_a_row))
+    }
+
+    /// Places of the parts that are about the same value; those of others are noted.
+    fn parts_here(&mut self, members: &'a Map<String, Value>, pointer: &str) -> Result<Vec<String>, String> {
+        self.check_identity(members, pointer)?;
+        let mut here = Vec::new();
+        for (keyword, value) in members {
+            let at = child(pointer, keyword);
+            let keyword = keyword.as_str();
+            if HERE_ONE.contains(&keyword) {
+                here.push(at);
+            } else if HERE_MANY.contains(&keyword) {
+                here.extend(children(value, &at));
+            } else if HERE_NAMED.contains(&keyword) {
+                here.extend(children(value, &at));
+            } else if matches!(keyword, "$ref" | "$dynamicRef") {
+                if let Some(reference) = value.as_str() {
+                    here.extend(self.resolve(reference, &at)?);
+                }
+            } else if WITHIN_MANY.contains(&keyword) && value.is_array() || WITHIN_NAMED.contains(&keyword) {
+                self.waiting.extend(children(value, &at));
+            } else if WITHIN_ONE.contains(&keyword) {
+                self.waiting.push(at);
+            }
+        }
+        Ok(here)
+    }
+
+    fn check_identity(&self, members: &Map<String, Value>, pointer: &str) -> Result<(), String> {
+        let text = |keyword: &str| members.get(keyword).and_then(Value::as_str);
+        if text("$schema").is_some_and(|draft| draft.trim_end_matches('#') != DRAFT) {
+            return Err(format!("{}: schemas are of {DRAFT}", place(&child(pointer, "$schema"))));
+        }
+        if !pointer.is_empty() && text("$id").is_some() {
+            let why = "only the schema as a whole has an id";
+            return Err(format!("{}: {why}", place(&child(pointer, "$id"))));
+        }
+        if members.contains_key("$recursiveRef") {
+            let why = "is of an earlier draft, use $dynamicRef";
+            return Err(format!("{}: {why}", place(&child(pointer, "$recursiveRef"))));
+        }
+        Ok(())
+    }
+
+    /// Places that a reference may lead to.
+    fn resolve(&self, reference: &str, at: &str) -> Result<Vec<String>, String> {
+        let id = self.root.get("$id").and_then(Value::as_str).unwrap_or_default().trim_end_matches('#');
+        let fragment = reference.strip_prefix(id).filter(|_| !id.is_empty()).unwrap_or(reference);
+        let fragment = match fragment.strip_prefix('#') {
+            Some(fragment) => decoded(fragment),
+            None if fragment.is_empty() && !reference.is_empty() => String::new(),
+            None => {
+                let why = format!("{reference:?} is outside of the schema, references begin with #");
+                return Err(format!("{}: {why}", place(at)));
+            }
+        };
+        if fragment.is_empty() || fragment.starts_with('/') {
+            let is_there = self.root.pointer(&fragment).is_some();
+            return if is_there { Ok(vec![fragment]) } else { Err(format!("{}: nothing is there", place(at))) };
+        }
+        let places = self.anchors.get(fragment.as_str()).cloned();
+        places.ok_or_else(|| format!("{}: there is no anchor {fragment:?}", place(at)))
+    }
+}
+
+fn child(pointer: &str, key: &str) -> String {
+    format!("{pointer}/{}", key.replace('~', "~0").replace('/', "~1"))
+}
+
+fn children(value: &Value, pointer: &str) -> Vec<String> {
+    match value {
+        Value::Array(elements) => (0..elements.len()).map(|index| format!("{pointer}/{index}")).collect(),
+        Value::Object(members) => members.keys().map(|key| child(pointer, key)).collect(),
+        _ => Vec::new(),
+    }
+}
+
+/// A fragment without the escapes of addresses.
+fn decoded(fragment: &str) -> String {
+    percent_decoded(fragment.as_bytes()).unwrap_or_else(|| fragment.to_owned())
+}
+
+fn percent_decoded(bytes: &[u8]) -> Option<String> {
+    let mut decoded = Vec::with_capacity(bytes.len());
+    let mut rest = bytes.iter();
+    while let Some(byte) = rest.next() {
+        let mut digit = || char::from(*rest.next()?).to_digit(16).and_then(|digit| u8::try_from(digit).ok());
+        decoded.push(if *byte == b'%' { digit()? * 16 + digit()? } else { *byte });
+    }
+    String::from_utf8(decoded).ok()
+}

@@ -1,0 +1,112 @@
+use serde_json::json;
+
+use super::*;
+use crate::model::contract::{ContractDraft, ContractMode};
+use crate::model::rule::Family;
+
+fn contract(fields: Value) -> Arc<Contract> {
+    let draft: ContractDraft = serde_json::from_value(fields).expect("a draft");
+    let mut contract = Contract::new("c");
+    draft.lay_over(&mut contract);
+    Arc::new(contract)
+}
+
+fn compiled(fields: Value) -> Arc<Compiled> {
+    Arc::new(compile(contract(fields)).unwrap_or_else(|refusal| panic!("{refusal:?}")))
+}
+
+fn file(format: Format, text: &str) -> Material {
+    Material::File { format, text: text.to_owned(), is_sealed: false }
+}
+
+fn subject(new: Material, old: Option<Material>) -> Subject {
+    Subject {
+        kind: PolicyKind::ConfigFile,
+        namespace: "prod".into(),
+        name: "pay/app.yml".into(),
+        user: "eva".into(),
+        new,
+        old,
+        may_see: true,
+    }
+}
+
+#[test]
+fn faults_are_told_by_path_line_and_message() {
+    let timeout =
+        compiled(json!({ "schema": { "properties": { "timeout": { "maximum": 60 } }, "required": ["name"] } }));
+    let yaml = || file(Format::Yaml, "# comment\nname: x\ntimeout: 70\n");
+    let broken = judge(&[timeout.clone()], &subject(yaml(), None));
+    assert_eq!(broken.len(), 1);
+    assert_eq!(broken[0].text(), "contract c: line 3, /timeout: 70 is greater than the maximum of 60");
+    let broken = judge(&[timeout.clone()], &subject(file(Format::Properties, "timeout=70"), None));
+    assert_eq!(broken[0].text(), "contract c: line 1, /: \"name\" is a required property");
+    let broken = judge(&[timeout], &subject(file(Format::Json, "{\"name\":\n}"), None));
+    assert_eq!((broken[0].path.as_str(), broken[0].line), ("/", Some(2)), "it cannot be read: {broken:?}");
+    let grows = json!({ "rules": [
+        { "expression": "old == null || new.timeout >= old.timeout", "message": "never shorter" },
+        { "expression": "new.missing" },
+        { "expression": "new.timeout == 7" },
+    ]});
+    let broken = judge(&[compiled(grows)], &subject(yaml(), Some(file(Format::Json, r#"{"timeout":80}"#))));
+    let told: Vec<_> = broken.iter().map(|broken| broken.message.as_str()).collect();
+    let failed = "the expression failed: there is no missing";
+    assert_eq!(told, ["never shorter", failed, "not true: new.timeout == 7"]);
+    assert!(broken.iter().all(|broken| broken.path == "/" && broken.line == Some(2)));
+}
+
+#[test]
+fn rules_have_no_lines_and_the_order_is_that_of_lines() {
+    let any = compiled(json!({ "schema": { "properties": { "priority": { "maximum": 3 } } } }));
+    let of_rule =
+        Subject { kind: PolicyKind::Rule(Family::Routing), ..subject(Material::Rule(json!({ "priority": 5 })), None) };
+    let broken = judge(&[any], &of_rule);
+    assert_eq!(broken[0].text(), "contract c: /priority: 5 is greater than the maximum of 3");
+    let two = compiled(json!({ "schema": { "properties": { "b": false, "a": false } } }));
+    let broken = judge(&[two], &subject(file(Format::Json, "{\"a\":1,\n\"b\":1}"), None));
+    assert_eq!(broken.iter().map(|broken| broken.path.as_str()).collect::<Vec<_>>(), ["/a", "/b"]);
+}
+
+#[test]
+fn a_sealed_content_is_not_told() {
+    let contract = compiled(json!({ "schema": { "properties": { "a": { "const": 1 } } } }));
+    let sealed = |may_see| Subject {
+        may_see,
+        ..subject(Material::File { format: Format::Json, text: r#"{"a":4711}"#.into(), is_sealed: true }, None)
+    };
+    let seen = judge(&[contract.clone()], &sealed(true));
+    assert!(seen[0].path == "/a" && !seen[0].message.contains("4711"), "{seen:?}");
+    let hidden = judge(&[contract], &sealed(false));
+    assert_eq!(hidden[0].text(), format!("contract c: /: {HIDDEN}"));
+}
+
+#[test]
+fn what_takes_too_long_is_broken() {
+    let again = json!({ "$ref": "#" });
+    let slow = compiled(json!({ "schema": { "anyOf": [
+        { "items": again, "minItems": 2 }, { "items": again, "minItems": 3 }, { "items": again, "minItems": 4 },
+    ]}, "mode": "refuse" }));
+    let deep = format!("{}1{}", "[".repeat(60), "]".repeat(60));
+    let kept = compiled(json!({ "schema": true }));
+    let broken = judge(&[slow, kept], &subject(file(Format::Json, &deep), None));
+    assert_eq!((broken[0].message.as_str(), broken[0].mode), (TOO_LONG, ContractMode::Refuse), "{broken:?}");
+    let long = "[1,2,3,4,5,6,7,8,9].all(a, [1,2,3,4,5,6,7,8,9].all(b, true))"
+        .replace("true", &"new.all(c, new.all(d, c < d + 9))".to_owned());
+    let rules = compiled(json!({ "rules": [{ "expression": long }] }));
+    let numbers = format!("[{}1]", "1,".repeat(5000));
+    let broken = judge(&[rules], &subject(file(Format::Json, &numbers), None));
+    assert!(broken[0].message.starts_with(TOO_LONG), "{broken:?}");
+}
+
+#[test]
+fn contracts_are_refused_with_the_place_of_what_is_wrong() {
+    for (fields, place) in [
+        (json!({ "schema": { "items": { "$ref": "other.json" } } }), "schema: /items/$ref: "),
+        (json!({ "rules": [{ "expression": "true" }, { "expression": "new." }] }), "rules[1].expression: line 1"),
+    ] {
+        let refusal = compile(contract(fields)).err().expect("refused");
+        assert!(refusal.code == Code::InvalidParameter && refusal.detail.starts_with(place), "{refusal:?}");
+    }
+    let unreadable = Arc::new(compile_kept(contract(json!({ "schema": { "$ref": "other.json" } }))));
+    assert_eq!(judge(&[unreadable], &subject(file(Format::Json, "1"), None)).len(), 1, "it binds all the same");
+}

@@ -1,0 +1,141 @@
+//! Trials: what contracts would say of files and rules that are nowhere yet. Nothing is kept.
+
+use std::sync::Arc;
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::{Map, Value};
+
+use super::Engines;
+use crate::catalog::Catalog;
+use crate::contracts::{Material, Subject};
+use crate::keyring::Keyring;
+use crate::model::code::{Code, Refusal};
+use crate::model::config_file::{ConfigKey, Format};
+use crate::model::contract::{Broken, Contract};
+use crate::model::policy::PolicyKind;
+use crate::operations::{Caller, Items, Operations};
+
+/// A file or a rule as somebody has it.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct TrialDraft {
+    /// `configfile` where absent.
+    pub kind: PolicyKind,
+    pub namespace: String,
+    /// Of a config file `group/file`.
+    pub name: String,
+    /// Of a config file.
+    pub content: String,
+    /// Of a config file: `text`, `yaml`, `xml`, `json`, `html`, `properties` or `toml`; else what the suffix says.
+    pub format: String,
+    /// Fields of a rule.
+    pub body: Map<String, Value>,
+}
+
+impl Default for TrialDraft {
+    fn default() -> Self {
+        let text = String::new;
+        let (namespace, name, content, format) = (text(), text(), text(), text());
+        TrialDraft { kind: PolicyKind::ConfigFile, namespace, name, content, format, body: Map::new() }
+    }
+}
+
+impl TrialDraft {
+    fn check(&self) -> Result<(), Refusal> {
+        let refuse = |why: &str| Err(Refusal::new(Code::InvalidParameter, why));
+        if self.namespace.is_empty() || self.name.is_empty() {
+            return refuse("namespace and name are required");
+        }
+        match self.kind {
+            PolicyKind::ConfigFile if !self.name.contains('/') => refuse("name: group/file of a config file"),
+            PolicyKind::ConfigFile if !self.format.is_empty() && Format::of_word(&self.format).is_err() => {
+                Err(Code::InvalidConfigFileFormat.into())
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn key(&self) -> ConfigKey {
+        let (group, file) = self.name.split_once('/').unwrap_or(("", &self.name));
+        ConfigKey::new(&self.namespace, group, file)
+    }
+
+    /// Name by which grants judge it.
+    fn scope_name(&self) -> &str {
+        match self.kind {
+            PolicyKind::ConfigFile => self.name.split_once('/').map_or(&self.name, |(group, _)| group),
+            PolicyKind::Rule(_) => &self.name,
+        }
+    }
+
+    fn subject(&self, catalog: &Catalog, keyring: &Keyring, caller: &Caller) -> Subject {
+        let may_see = caller.edits(&self.namespace, self.scope_name());
+        let (new, old) = match self.kind {
+            PolicyKind::ConfigFile => {
+                let key = self.key();
+                let given = Format::of_word(&self.format);
+                let format = given.unwrap_or_else(|_| Format::of_new(&key.file, catalog.level()));
+                let format = Format::read_as(&key.file, format);
+                let in_force = catalog.configs.active_release(&key);
+                // Of what is kept encrypted nobody else learns by asking.
+                let in_force = in_force.filter(|release| may_see || !release.encrypted);
+                let old = in_force.and_then(|release| super::files::material(keyring, release).ok());
+                (Material::File { format, text: self.content.clone(), is_sealed: false }, old)
+            }
+            PolicyKind::Rule(family) => {
+                let there = catalog.rules.of(family).named(&self.namespace, &self.name);
+                let in_force = there.and_then(|rule| catalog.rule_in_force_of(rule));
+                let old = in_force.map(|rule| Material::Rule(super::rules::body(&rule)));
+                (Material::Rule(Value::Object(self.body.clone())), old)
+            }
+        };
+        Subject {
+            kind: self.kind,
+            namespace: self.namespace.clone(),
+            name: self.name.clone(),
+            user: caller.name.clone(),
+            new,
+            old,
+            may_see,
+        }
+    }
+}
+
+/// A thing with the contracts that bind it.
+struct Trial {
+    subject: Subject,
+    contracts: Vec<Arc<Contract>>,
+}
+
+impl Trial {
+    fn broken(&self, engines: &Engines) -> Vec<Broken> {
+        engines.judge(&self.contracts, &self.subject)
+    }
+}
+
+impl Operations {
+    /// Places at which each of these would break its contracts. It takes read on the thing.
+    pub async fn try_contracts(
+        &self,
+        caller: &Caller,
+        items: Items<TrialDraft>,
+    ) -> Result<Vec<Result<Vec<Broken>, Refusal>>, Refusal> {
+        let read_scope = caller.read_scope();
+        let trials: Vec<Result<Trial, Refusal>> = {
+            let catalog = self.node().state().catalog();
+            let trial = |draft: TrialDraft| {
+                draft.check()?;
+                if !read_scope.sees(&draft.namespace, draft.scope_name()) {
+                    return Err(Refusal::new(Code::NotAllowedAccess, "this needs read"));
+                }
+                let contracts = catalog.contracts.binding(draft.kind, &draft.namespace, &draft.name);
+                Ok(Trial { subject: draft.subject(&catalog, self.node().keyring(), caller), contracts })
+            };
+            items.into_iter().map(|item| item.and_then(trial)).collect()
+        };
+        let engines = self.engines.clone();
+        let broken = move |trial: Result<Trial, Refusal>| trial.map(|trial| trial.broken(&engines));
+        self.on_scan_turn(move || trials.into_iter().map(broken).collect()).await
+    }
+}

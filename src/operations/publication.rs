@@ -1,0 +1,68 @@
+//! Publications of files, with what they write first.
+
+use crate::keyring::Keyring;
+use crate::model::code::Refusal;
+use crate::model::config_file::{ConfigFile, ConfigFileDraft, ConfigKey, ConfigPublish, ConfigReleaseDraft};
+use crate::model::content::Content;
+
+/// Something that publishes a file, which it may write first.
+pub trait Publication: Clone + Send + 'static {
+    fn key(&self) -> ConfigKey;
+    fn file(&self) -> Option<&ConfigFileDraft>;
+    fn release(&mut self) -> &mut ConfigReleaseDraft;
+    fn is_judged(&self) -> bool;
+
+    /// As it is proposed for the file as it stands, if it writes one.
+    fn sealed(self, _keyring: &Keyring, _there: Option<&ConfigFile>, _may_see: bool) -> Result<Self, Refusal> {
+        Ok(self)
+    }
+}
+
+impl Publication for ConfigReleaseDraft {
+    fn key(&self) -> ConfigKey {
+        self.key()
+    }
+
+    fn file(&self) -> Option<&ConfigFileDraft> {
+        None
+    }
+
+    fn release(&mut self) -> &mut ConfigReleaseDraft {
+        self
+    }
+
+    fn is_judged(&self) -> bool {
+        self.judged.is_some()
+    }
+}
+
+impl Publication for ConfigPublish {
+    fn key(&self) -> ConfigKey {
+        self.file.key()
+    }
+
+    fn file(&self) -> Option<&ConfigFileDraft> {
+        Some(&self.file)
+    }
+
+    fn release(&mut self) -> &mut ConfigReleaseDraft {
+        &mut self.release
+    }
+
+    fn is_judged(&self) -> bool {
+        self.release.judged.is_some()
+    }
+
+    /// Seals the file. What was judged is known by what is kept of it, so the judgement then refers to the sealed
+    /// content.
+    fn sealed(self, keyring: &Keyring, there: Option<&ConfigFile>, may_see: bool) -> Result<Self, Refusal> {
+        let ConfigPublish { file, mut release, md5 } = self;
+        let file = keyring.seal_file(file, there, may_see)?;
+        if let (Some(sealing), Some(judged), Some(content)) = (&file.sealing, &mut release.judged, &file.content)
+            && sealing.made_of.as_ref().is_none_or(|made_of| *made_of == judged.content)
+        {
+            judged.content = Content::from(content.as_str()).reference();
+        }
+        Ok(ConfigPublish { file, release, md5 })
+    }
+}
