@@ -47,10 +47,12 @@ pub(super) struct Kind {
 /// In the order in which they need each other.
 pub(super) static KINDS: LazyLock<Vec<Kind>> = LazyLock::new(|| {
     let rules = Family::LISTED.map(of_rules);
-    let (contract, policy) = (super::kinds_of_approval::CONTRACT, super::kinds_of_approval::POLICY);
-    // A contract that lets more through comes before what it lets through, a policy that gates a release after it.
-    let all = [contract].into_iter().chain(KINDS_BEFORE_RULES).chain(rules).chain(KINDS_AFTER_RULES);
-    all.chain([policy]).collect()
+    let all = KINDS_BEFORE_RULES.into_iter().chain(rules).chain(KINDS_AFTER_RULES);
+    let mut all: Vec<Kind> = all.chain([super::kinds_of_approval::POLICY]).collect();
+    // A contract that lets more through comes before what it lets through; a policy gates what comes after all.
+    let files = all.iter().position(|kind| kind.nature == Nature::File).unwrap_or_default();
+    all.insert(files, super::kinds_of_approval::CONTRACT);
+    all
 });
 
 const KINDS_BEFORE_RULES: [Kind; 5] = [

@@ -179,7 +179,7 @@ pub(super) async fn create(State(console): State<Console>, form: Form) -> Respon
     }
 }
 
-fn key(fields: &Fields) -> ConfigKey {
+pub(super) fn key(fields: &Fields) -> ConfigKey {
     ConfigKey::new(fields.get("namespace"), fields.get("group"), fields.get("name"))
 }
 
@@ -386,16 +386,15 @@ pub(super) async fn release(State(console): State<Console>, form: Form) -> Respo
                 request: rollout.request,
                 ..named(&key)
             };
-            let force = fields.is_set("force");
-            let released = console.operations.publish_files(&visitor.caller, vec![Ok(draft)], force).await;
-            one(released.map(|(outcomes, _)| outcomes))
+            let (caller, force) = (&visitor.caller, fields.is_set("force"));
+            one(console.operations.publish_files(caller, vec![Ok(draft)], force).await.map(|(outcomes, _)| outcomes))
         }
         Err(refusal) => Err(refusal),
     };
     done(&console, &visitor, &key, released.map(|outcome| deed_of(&outcome, Deed::Released)), fields).await
 }
 
-fn named_file(key: &ConfigKey) -> ConfigFileDraft {
+pub(super) fn named_file(key: &ConfigKey) -> ConfigFileDraft {
     let ConfigKey { namespace, group, file } = key.clone();
     ConfigFileDraft { namespace, group, name: file, ..ConfigFileDraft::default() }
 }

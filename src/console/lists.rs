@@ -23,24 +23,24 @@ use crate::model::wire::Words;
 use crate::operations::FAR;
 
 /// A line of a list: its name, what is said of it, whether it is well.
-struct Row {
-    name: String,
-    about: Vec<String>,
-    badge: (&'static str, &'static str),
+pub(super) struct Row {
+    pub(super) name: String,
+    pub(super) about: Vec<String>,
+    pub(super) badge: (&'static str, &'static str),
 }
 
 #[derive(Template)]
 #[template(path = "things.html")]
-struct ThingsPage {
-    frame: Frame,
-    sort: Sort,
-    query: Fields,
+pub(super) struct ThingsPage {
+    pub(super) frame: Frame,
+    pub(super) sort: Sort,
+    pub(super) query: Fields,
     /// Heading of the badges of the rows; `None` where the rows have none.
-    badges: Option<&'static str>,
-    columns: Vec<&'static str>,
-    rows: Vec<Row>,
-    pager: Pager,
-    edits: bool,
+    pub(super) badges: Option<&'static str>,
+    pub(super) columns: Vec<&'static str>,
+    pub(super) rows: Vec<Row>,
+    pub(super) pager: Pager,
+    pub(super) edits: bool,
 }
 
 pub(super) async fn webhooks(State(console): State<Console>, visitor: Visitor, query: Fields) -> Response {

@@ -13,6 +13,7 @@ mod audit;
 mod bars;
 mod cluster;
 mod config;
+mod contracts;
 mod drafting;
 mod explain;
 mod form;
@@ -122,9 +123,11 @@ pub fn router(console: Console) -> Router {
         .route("/ui/accounts", get(accounts::show).post(accounts::change))
         .route(oneself::PATH, get(oneself::show).post(oneself::change))
         .route("/ui/cluster", get(cluster::show).post(cluster::change))
-        .route("/ui/cluster/backup", deed.post(cluster::backup))
+        .route("/ui/cluster/backup", deed.clone().post(cluster::backup))
         .route("/ui/proxies", get(proxies::show))
         .route("/ui/proxies/dump", get(proxies::dump))
+        .route("/ui/contracts", get(contracts::list))
+        .route("/ui/config/file/check", deed.post(contracts::check))
         .route("/ui/requests", get(requests::list))
         .route("/ui/requests/{id}", get(requests::show).post(requests::decide))
         .route("/ui/assets/{name}", get(assets::serve))

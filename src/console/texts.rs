@@ -163,6 +163,8 @@ texts! {
     was_released: "Released.", "已发布。";
     was_asked: "Approval is asked for; nothing is changed before others approve it.", "已申请审批，批准前不会有变化。";
     requests: "Requests", "审批";
+    contracts: "Contracts", "契约";
+    things_named: "Names", "名称";
     no_requests: "There is no request.", "没有申请。";
     open: "open", "待审批";
     approved: "approved", "已批准";

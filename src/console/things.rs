@@ -11,6 +11,7 @@ use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
 use super::Console;
+use super::contracts::{self, ContractForm};
 use super::form::{Fields, Form};
 use super::frame::{Deed, Frame, Section, failed, on_to, page, page_refused, undone};
 use super::services;
@@ -49,6 +50,7 @@ word_enum! {
         Tokens = "tokens",
         AccessKeys = "accesskeys",
         Webhooks = "webhooks",
+        Contracts = "contracts",
         Settings = "settings",
     }
 }
@@ -65,6 +67,7 @@ impl Sort {
             Sort::Tokens => t.tokens,
             Sort::AccessKeys => t.access_keys,
             Sort::Webhooks => t.webhooks,
+            Sort::Contracts => t.contracts,
             Sort::Settings => t.settings,
         }
     }
@@ -78,6 +81,7 @@ impl Sort {
             Sort::Templates => (Section::Config, "/ui/templates"),
             Sort::Users | Sort::Tokens | Sort::AccessKeys => (Section::Accounts, "/ui/accounts"),
             Sort::Webhooks => (Section::Cluster, "/ui/webhooks"),
+            Sort::Contracts => (Section::Requests, "/ui/contracts"),
             Sort::Settings => (Section::Cluster, "/ui/cluster"),
         }
     }
@@ -85,7 +89,8 @@ impl Sort {
     /// Verb needed everywhere to see things of this sort; `None` where each thing is judged by itself.
     pub(super) fn verb(self) -> Option<Verb> {
         match self {
-            Sort::Namespaces | Sort::Services | Sort::Aliases | Sort::Groups | Sort::Templates => None,
+            Sort::Namespaces | Sort::Services | Sort::Aliases | Sort::Groups => None,
+            Sort::Templates | Sort::Contracts => None,
             Sort::Users | Sort::Tokens | Sort::AccessKeys => Some(Verb::Manage),
             Sort::Webhooks | Sort::Settings => Some(Verb::Operate),
         }
@@ -129,6 +134,7 @@ impl Sort {
                 Sort::Tokens => FieldKind::of::<ServiceTokenRequest>(),
                 Sort::AccessKeys => FieldKind::of::<AccessKeyRequest>(),
                 Sort::Webhooks => FieldKind::of::<WebhookRequest>(),
+                Sort::Contracts => FieldKind::of::<ContractForm>(),
                 Sort::Settings => FieldKind::of::<Settings>(),
             };
             kind.without(|field| matches!(field, "id" | REVISION | "token"))
@@ -158,6 +164,11 @@ impl Sort {
             Sort::Tokens => serde_json::to_value(catalog.access.service_token(name)?),
             Sort::AccessKeys => serde_json::to_value(catalog.access_keys.get(named.get("app_id"), name)?),
             Sort::Webhooks => serde_json::to_value(catalog.webhooks.get(name)?),
+            Sort::Contracts => {
+                let contract = catalog.contracts.get(name)?;
+                let meets = |name: &str| read_scope.meets(&contract.namespace, name);
+                serde_json::to_value(Some(contract).filter(|contract| contract.scopes().into_iter().any(meets))?)
+            }
             Sort::Settings => serde_json::to_value(&catalog.settings),
         };
         let mut there = there.ok()?;
@@ -342,6 +353,7 @@ async fn write(
         (Sort::Tokens, Op::Delete) => console.operations.delete_tokens(caller, read(given)).await,
         (Sort::AccessKeys, op) => return one_drawn(console.operations.access_keys(caller, op, read(given)).await),
         (Sort::Webhooks, op) => return one_drawn(console.operations.webhooks(caller, op, read(given)).await),
+        (Sort::Contracts, op) => console.operations.contracts(caller, op, read(contracts::typed(given)?)).await,
         (Sort::Settings, _) => {
             return console.operations.change_settings(caller, SettingsChange::read(&given)?).await.map(|_| None);
         }

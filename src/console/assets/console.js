@@ -27,9 +27,12 @@ for (const area of document.querySelectorAll(".editor textarea")) {
   const numbers = area.parentElement.querySelector(".numbers");
   const show = () => {
     const lines = area.value.split("\n").length;
-    if (Number(numbers.dataset.lines) !== lines) {
-      numbers.textContent = Array.from({ length: lines }, (_, line) => line + 1).join("\n");
-      numbers.dataset.lines = lines;
+    const faulty = new Set((area.dataset.faulty ?? "").split(",").map(Number));
+    const shown = `${lines}:${area.dataset.faulty ?? ""}`;
+    if (numbers.dataset.shown !== shown) {
+      const number = (_, line) => (faulty.has(line + 1) ? `\u26a0 ${line + 1}` : line + 1);
+      numbers.textContent = Array.from({ length: lines }, number).join("\n");
+      numbers.dataset.shown = shown;
     }
     numbers.scrollTop = area.scrollTop;
   };
@@ -37,6 +40,31 @@ for (const area of document.querySelectorAll(".editor textarea")) {
   area.addEventListener("scroll", show);
   new ResizeObserver(() => { numbers.style.height = `${area.offsetHeight}px`; show(); }).observe(area);
   show();
+}
+
+// Once nobody types for a moment, a text is checked, and lines with faults are marked.
+for (const form of document.querySelectorAll("form[data-check]")) {
+  const area = form.querySelector(".editor textarea");
+  const place = document.createElement("div");
+  form.before(place);
+  let waits = 0;
+  let asked = 0;
+  const check = async () => {
+    const turn = ++asked;
+    const answer = await fetch(form.dataset.check, { method: "POST", body: new URLSearchParams(new FormData(form)) });
+    if (!answer.ok || turn !== asked) return;
+    const { faults } = await answer.json();
+    document.querySelectorAll(".told").forEach((told) => told.remove());
+    for (const fault of faults) {
+      const told = place.appendChild(document.createElement("p"));
+      told.className = "notice warn told";
+      told.setAttribute("role", "status");
+      told.textContent = fault;
+    }
+    area.dataset.faulty = faults.map((fault) => /\bline (\d+)/.exec(fault)?.[1] ?? 0).join(",");
+    area.dispatchEvent(new Event("scroll"));
+  };
+  form.addEventListener("input", () => { clearTimeout(waits); waits = setTimeout(check, 600); });
 }
 
 // What was refused is where one goes on.
