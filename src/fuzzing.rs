@@ -15,6 +15,7 @@ use crate::api::fuzzing::Desk;
 use crate::catalog::fuzzing::{founded, read_row};
 use crate::catalog::{Ctx, RequestId};
 use crate::compat::fuzzing::Counter;
+use crate::contracts::fuzzing::judge_input;
 use crate::format::level::Level;
 use crate::model::config_file::Format;
 use crate::model::config_lookup::Released;
@@ -51,6 +52,8 @@ pub const TARGETS: &[FuzzTarget] = &[
     // Requests of config clients.
     FuzzTarget { name: "clients", entry: clients, memory: (4096, 4 * MIB) },
     FuzzTarget { name: "properties", entry: || Box::new(read_properties), memory: (64, MIB) },
+    // Schemas and expressions, compiled and judged: patterns of 64 KiB, and 4 MiB that expressions make.
+    FuzzTarget { name: "contracts", entry: || Box::new(judge_input), memory: (65_536, 64 * MIB) },
     FuzzTarget { name: "signature", entry: || Box::new(read_signature), memory: (64, MIB) },
     // What a peer sends. One that has proved the secret may announce a frame of 64 MiB.
     FuzzTarget { name: "frames", entry: || Box::new(read_frame), memory: (256, 66 * MIB) },

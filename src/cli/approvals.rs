@@ -1,5 +1,5 @@
-//! `thuban requests`, `approve`, `refuse` and `policy`: decisions that more than one person makes. `contract` stands beside
-//! them.
+//! `thuban requests`, `approve`, `refuse` and `policy`: decisions that more than one person makes. `contract` stands
+//! beside them.
 
 use clap::{Args, Subcommand};
 use reqwest::Method;

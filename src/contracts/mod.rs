@@ -10,6 +10,8 @@
 
 mod cel;
 mod content;
+#[cfg(any(test, feature = "fuzzing"))]
+pub(crate) mod fuzzing;
 mod meter;
 mod schema;
 #[cfg(test)]
@@ -62,7 +64,7 @@ pub enum Material {
 }
 
 /// A thing as it would be published.
-pub struct Subject {
+pub struct JudgedThing {
     pub kind: PolicyKind,
     pub namespace: String,
     /// Of a config file `group/file`.
@@ -77,7 +79,7 @@ pub struct Subject {
 }
 
 /// What an engine says of a place.
-struct Judged {
+struct PlacedFault {
     path: String,
     message: String,
 }
@@ -111,14 +113,14 @@ pub fn compile_kept(contract: Arc<Contract>) -> Compiled {
 }
 
 /// Places at which a thing breaks its contracts, in order of its lines.
-pub fn judge(contracts: &[Arc<Compiled>], subject: &Subject) -> Vec<Broken> {
+pub fn judge(contracts: &[Arc<Compiled>], subject: &JudgedThing) -> Vec<Broken> {
     if contracts.is_empty() {
         return Vec::new();
     }
     on_own_stack(|| judged(contracts, subject))
 }
 
-fn judged(contracts: &[Arc<Compiled>], subject: &Subject) -> Vec<Broken> {
+fn judged(contracts: &[Arc<Compiled>], subject: &JudgedThing) -> Vec<Broken> {
     let is_sealed = matches!(subject.new, Material::File { is_sealed: true, .. });
     let meter = Meter::start(limits::CONTRACT_TIME, limits::CONTRACT_MADE_BYTES_MAX);
     let new = read(&subject.new);
@@ -127,7 +129,7 @@ fn judged(contracts: &[Arc<Compiled>], subject: &Subject) -> Vec<Broken> {
     for compiled in contracts {
         let broken = match &new {
             Ok(new) => compiled.faults(subject, new, old.as_ref(), is_sealed, &meter),
-            Err(fault) => vec![(Some(fault.line), Judged { path: String::new(), message: fault.why.clone() })],
+            Err(fault) => vec![(Some(fault.line), PlacedFault { path: String::new(), message: fault.why.clone() })],
         };
         let told = broken.into_iter().map(|(line, judged)| compiled.broken(line, judged));
         if is_sealed && !subject.may_see {
@@ -163,31 +165,34 @@ fn read(material: &Material) -> Result<Readable, Fault> {
 impl Compiled {
     fn faults(
         &self,
-        subject: &Subject,
+        subject: &JudgedThing,
         new: &Readable,
         old: Option<&Readable>,
         is_sealed: bool,
         meter: &Meter,
-    ) -> Vec<(Option<usize>, Judged)> {
+    ) -> Vec<(Option<usize>, PlacedFault)> {
         let judged = match &self.engine {
             Engine::Schema(schema) => schema.judge(&new.value, is_sealed, meter),
             Engine::Rules(programs) => self.failed_rules(programs, subject, new, old, meter),
-            Engine::Unreadable(why) => vec![Judged { path: String::new(), message: why.clone() }],
+            Engine::Unreadable(why) => vec![PlacedFault { path: String::new(), message: why.clone() }],
         };
-        let judged =
-            if meter.is_out() { vec![Judged { path: String::new(), message: TOO_LONG.to_owned() }] } else { judged };
-        let line = |judged: &Judged| new.lines.as_ref().map(|lines| lines.line_of(&judged.path));
+        let judged = if meter.is_out() {
+            vec![PlacedFault { path: String::new(), message: TOO_LONG.to_owned() }]
+        } else {
+            judged
+        };
+        let line = |judged: &PlacedFault| new.lines.as_ref().map(|lines| lines.line_of(&judged.path));
         judged.into_iter().map(|judged| (line(&judged), judged)).collect()
     }
 
     fn failed_rules(
         &self,
         programs: &[cel::Program],
-        subject: &Subject,
+        subject: &JudgedThing,
         new: &Readable,
         old: Option<&Readable>,
         meter: &Meter,
-    ) -> Vec<Judged> {
+    ) -> Vec<PlacedFault> {
         let facts = cel::Facts {
             new: &new.value,
             old: old.map_or(&Value::Null, |old| &old.value),
@@ -210,12 +215,12 @@ impl Compiled {
                 (true, false) => why,
                 (true, true) => format!("not true: {}", shortened(&rule.expression, DETAIL_CHARS_MAX)),
             };
-            failed.push(Judged { path: String::new(), message });
+            failed.push(PlacedFault { path: String::new(), message });
         }
         failed
     }
 
-    fn broken(&self, line: Option<usize>, judged: Judged) -> Broken {
+    fn broken(&self, line: Option<usize>, judged: PlacedFault) -> Broken {
         let path = if judged.path.is_empty() { WHOLE.to_owned() } else { judged.path };
         let (contract, mode) = (self.contract.name.clone(), self.contract.mode);
         Broken { contract, mode, path, line, message: judged.message }

@@ -19,8 +19,8 @@ fn file(format: Format, text: &str) -> Material {
     Material::File { format, text: text.to_owned(), is_sealed: false }
 }
 
-fn subject(new: Material, old: Option<Material>) -> Subject {
-    Subject {
+fn subject(new: Material, old: Option<Material>) -> JudgedThing {
+    JudgedThing {
         kind: PolicyKind::ConfigFile,
         namespace: "prod".into(),
         name: "pay/app.yml".into(),
@@ -36,10 +36,10 @@ fn faults_are_told_by_path_line_and_message() {
     let timeout =
         compiled(json!({ "schema": { "properties": { "timeout": { "maximum": 60 } }, "required": ["name"] } }));
     let yaml = || file(Format::Yaml, "# comment\nname: x\ntimeout: 70\n");
-    let broken = judge(&[timeout.clone()], &subject(yaml(), None));
+    let broken = judge(std::slice::from_ref(&timeout), &subject(yaml(), None));
     assert_eq!(broken.len(), 1);
     assert_eq!(broken[0].text(), "contract c: line 3, /timeout: 70 is greater than the maximum of 60");
-    let broken = judge(&[timeout.clone()], &subject(file(Format::Properties, "timeout=70"), None));
+    let broken = judge(std::slice::from_ref(&timeout), &subject(file(Format::Properties, "timeout=70"), None));
     assert_eq!(broken[0].text(), "contract c: line 1, /: \"name\" is a required property");
     let broken = judge(&[timeout], &subject(file(Format::Json, "{\"name\":\n}"), None));
     assert_eq!((broken[0].path.as_str(), broken[0].line), ("/", Some(2)), "it cannot be read: {broken:?}");
@@ -58,8 +58,10 @@ fn faults_are_told_by_path_line_and_message() {
 #[test]
 fn rules_have_no_lines_and_the_order_is_that_of_lines() {
     let any = compiled(json!({ "schema": { "properties": { "priority": { "maximum": 3 } } } }));
-    let of_rule =
-        Subject { kind: PolicyKind::Rule(Family::Routing), ..subject(Material::Rule(json!({ "priority": 5 })), None) };
+    let of_rule = JudgedThing {
+        kind: PolicyKind::Rule(Family::Routing),
+        ..subject(Material::Rule(json!({ "priority": 5 })), None)
+    };
     let broken = judge(&[any], &of_rule);
     assert_eq!(broken[0].text(), "contract c: /priority: 5 is greater than the maximum of 3");
     let two = compiled(json!({ "schema": { "properties": { "b": false, "a": false } } }));
@@ -70,11 +72,11 @@ fn rules_have_no_lines_and_the_order_is_that_of_lines() {
 #[test]
 fn a_sealed_content_is_not_told() {
     let contract = compiled(json!({ "schema": { "properties": { "a": { "const": 1 } } } }));
-    let sealed = |may_see| Subject {
+    let sealed = |may_see| JudgedThing {
         may_see,
         ..subject(Material::File { format: Format::Json, text: r#"{"a":4711}"#.into(), is_sealed: true }, None)
     };
-    let seen = judge(&[contract.clone()], &sealed(true));
+    let seen = judge(std::slice::from_ref(&contract), &sealed(true));
     assert!(seen[0].path == "/a" && !seen[0].message.contains("4711"), "{seen:?}");
     let hidden = judge(&[contract], &sealed(false));
     assert_eq!(hidden[0].text(), format!("contract c: /: {HIDDEN}"));
@@ -91,7 +93,7 @@ fn what_takes_too_long_is_broken() {
     let broken = judge(&[slow, kept], &subject(file(Format::Json, &deep), None));
     assert_eq!((broken[0].message.as_str(), broken[0].mode), (TOO_LONG, ContractMode::Refuse), "{broken:?}");
     let long = "[1,2,3,4,5,6,7,8,9].all(a, [1,2,3,4,5,6,7,8,9].all(b, true))"
-        .replace("true", &"new.all(c, new.all(d, c < d + 9))".to_owned());
+        .replace("true", "new.all(c, new.all(d, c < d + 9))");
     let rules = compiled(json!({ "rules": [{ "expression": long }] }));
     let numbers = format!("[{}1]", "1,".repeat(5000));
     let broken = judge(&[rules], &subject(file(Format::Json, &numbers), None));

@@ -16,7 +16,7 @@ use parking_lot::Mutex;
 use super::write::checked;
 use super::{Caller, Items, Operations};
 use crate::catalog::{Command, Entity, Op, Outcome};
-use crate::contracts::{Compiled, Subject, compile, compile_kept, judge};
+use crate::contracts::{Compiled, JudgedThing, compile, compile_kept, judge};
 use crate::model::code::Refusal;
 use crate::model::contract::{Broken, Contract, ContractDraft, ContractMode};
 
@@ -54,7 +54,7 @@ impl Engines {
         made
     }
 
-    fn judge(&self, contracts: &[Arc<Contract>], subject: &Subject) -> Vec<Broken> {
+    fn judge(&self, contracts: &[Arc<Contract>], subject: &JudgedThing) -> Vec<Broken> {
         let compiled: Vec<_> = contracts.iter().map(|contract| self.of(contract)).collect();
         judge(&compiled, subject)
     }
@@ -62,17 +62,17 @@ impl Engines {
 
 /// What contracts say of something that is to be published.
 #[derive(Default)]
-pub(super) struct Verdict {
+pub(super) struct ContractVerdict {
     /// Refuses it, if not empty.
     refused: Vec<Broken>,
     pub(super) warnings: Vec<String>,
 }
 
-impl Verdict {
-    pub(super) fn of(broken: Vec<Broken>) -> Verdict {
+impl ContractVerdict {
+    pub(super) fn of(broken: Vec<Broken>) -> ContractVerdict {
         let (refused, warned): (Vec<_>, Vec<_>) =
             broken.into_iter().partition(|broken| broken.mode == ContractMode::Refuse);
-        Verdict { refused, warnings: warned.iter().map(Broken::text).collect() }
+        ContractVerdict { refused, warnings: warned.iter().map(Broken::text).collect() }
     }
 
     pub(super) fn refusal(&self) -> Option<Outcome> {
@@ -87,7 +87,7 @@ struct Sifted<T> {
 }
 
 impl<T> Sifted<T> {
-    fn new(items: Items<T>, verdicts: Vec<Verdict>) -> Sifted<T> {
+    fn new(items: Items<T>, verdicts: Vec<ContractVerdict>) -> Sifted<T> {
         let mut sifted = Sifted { items: Vec::new(), refused: Vec::new() };
         for (item, verdict) in items.into_iter().zip(verdicts) {
             let refusal = verdict.refusal();

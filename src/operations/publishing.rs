@@ -10,7 +10,7 @@
 
 use std::sync::Arc;
 
-use super::contracts::{Engines, JudgedFile, Verdict};
+use super::contracts::{ContractVerdict, Engines, JudgedFile};
 use super::publication::Publication;
 use super::write::{Items, WithWarnings};
 use super::{Caller, Operations};
@@ -160,7 +160,8 @@ impl<T: Publication> Slot<T> {
         };
         match file.clear(item.file(), keyring) {
             Ok(text) => {
-                let verdict = Verdict::of(contracts.broken(engines, keyring, (file.format, &text, file.encrypted)));
+                let verdict =
+                    ContractVerdict::of(contracts.broken(engines, keyring, (file.format, &text, file.encrypted)));
                 if let Some(outcome) = verdict.refusal() {
                     (self.item, self.outcome) = (None, outcome);
                 }
@@ -197,7 +198,9 @@ impl Operations {
             let catalog = self.node.state().catalog();
             let of = |draft: &ConfigFileDraft| {
                 let key = draft.key();
-                let contracts = JudgedFile::of(&catalog, &key, caller);
+                // Who may not save it learns nothing of what is in force.
+                let edits = caller.edits(&key.namespace, &key.group);
+                let contracts = edits.then(|| JudgedFile::of(&catalog, &key, caller)).flatten();
                 (ExpectedFile::of(&key, Some(draft), &catalog, &read_scope), contracts)
             };
             items.iter().map(|item| item.as_ref().map_or((None, None), of)).collect()

@@ -21,6 +21,7 @@ mod config_surface;
 mod connections;
 mod console;
 mod contents;
+mod contracts;
 mod cut_off;
 mod data_keys;
 mod deploy;

@@ -7,7 +7,7 @@ use serde_json::value::RawValue;
 use crate::model::contract::{Contract, ContractMode, ContractRule};
 use crate::model::policy::PolicyKind;
 
-/// What config files and rules have to be like.
+/// Schema or expressions that config files and rules have to keep.
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "Contract")]
 pub(crate) struct ContractView<'a> {

@@ -33,15 +33,15 @@ const OPERATORS: [&str; 18] = [
 ];
 
 pub(super) fn check(expression: &Expression) -> Result<(), String> {
-    Walk { locals: Vec::new() }.walk(expression, 0)
+    NameCheck { locals: Vec::new() }.walk(expression, 0)
 }
 
 /// Names that parts of the expression bind, innermost last.
-struct Walk<'a> {
+struct NameCheck<'a> {
     locals: Vec<&'a str>,
 }
 
-impl<'a> Walk<'a> {
+impl<'a> NameCheck<'a> {
     fn walk(&mut self, expression: &'a Expression, depth: usize) -> Result<(), String> {
         if depth > NESTING_MAX {
             return Err(format!("more than {NESTING_MAX} operators, one inside the other"));

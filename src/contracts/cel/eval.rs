@@ -11,12 +11,12 @@ use super::value::{TYPES, Val, compare, equal};
 use super::{Stop, VARIABLES};
 use crate::contracts::meter::Meter;
 
-type Outcome<'a> = Result<Val<'a>, Stop>;
+type Evaluated<'a> = Result<Val<'a>, Stop>;
 
 pub(super) struct Run<'a> {
     variables: &'a [Val<'a>; VARIABLES.len()],
     /// Names that macros bind, innermost last. What a macro has gathered may be a failure, as long as the rest decides.
-    locals: Vec<(&'a str, Outcome<'a>)>,
+    locals: Vec<(&'a str, Evaluated<'a>)>,
     pub(super) meter: &'a Meter,
     pub(super) patterns: Patterns,
 }
@@ -25,7 +25,7 @@ pub(super) fn failed<T>(why: impl Into<String>) -> Result<T, Stop> {
     Err(Stop::Failed(why.into()))
 }
 
-fn no_overload<'a>(operator: &str, values: &[&Val<'a>]) -> Outcome<'a> {
+fn no_overload<'a>(operator: &str, values: &[&Val<'a>]) -> Evaluated<'a> {
     let kinds: Vec<_> = values.iter().map(|value| value.kind()).collect();
     failed(format!("{} is not for {}", operator.trim_matches('_'), kinds.join(" and ")))
 }
@@ -35,7 +35,7 @@ impl<'a> Run<'a> {
         Run { variables, locals: Vec::new(), meter, patterns: Patterns::default() }
     }
 
-    pub(super) fn eval(&mut self, expression: &'a Expression) -> Outcome<'a> {
+    pub(super) fn eval(&mut self, expression: &'a Expression) -> Evaluated<'a> {
         if !self.meter.step(1) {
             return Err(Stop::Out);
         }
@@ -67,12 +67,12 @@ impl<'a> Run<'a> {
         if self.meter.make(bytes) { Ok(()) } else { Err(Stop::Out) }
     }
 
-    pub(super) fn made_text(&self, text: String) -> Outcome<'a> {
+    pub(super) fn made_text(&self, text: String) -> Evaluated<'a> {
         self.make(text.len())?;
         Ok(Val::MadeStr(text.into()))
     }
 
-    fn named(&self, name: &'a str) -> Outcome<'a> {
+    fn named(&self, name: &'a str) -> Evaluated<'a> {
         if let Some((_, value)) = self.locals.iter().rev().find(|(local, _)| *local == name) {
             return value.clone();
         }
@@ -83,7 +83,7 @@ impl<'a> Run<'a> {
         kind.map_or_else(|| failed(format!("there is no {name}")), |kind| Ok(Val::Type(kind)))
     }
 
-    fn map(&mut self, entries: impl Iterator<Item = &'a EntryExpr>) -> Outcome<'a> {
+    fn map(&mut self, entries: impl Iterator<Item = &'a EntryExpr>) -> Evaluated<'a> {
         let mut members: Vec<(Val<'a>, Val<'a>)> = Vec::new();
         for entry in entries {
             let EntryExpr::MapEntry(entry) = entry else { return failed("there are no messages here") };
@@ -102,7 +102,7 @@ impl<'a> Run<'a> {
         Ok(Val::MadeMap(Rc::new(members)))
     }
 
-    fn call(&mut self, call: &'a CallExpr) -> Outcome<'a> {
+    fn call(&mut self, call: &'a CallExpr) -> Evaluated<'a> {
         let (name, arguments) = (call.func_name.as_str(), call.args.as_slice());
         match (name, arguments) {
             (operators::LOGICAL_AND, [one, other]) => self.logical(one, other, false),
@@ -146,7 +146,7 @@ impl<'a> Run<'a> {
     }
 
     /// `&&` and `||`: either side decides alone, also where the other one fails.
-    fn logical(&mut self, one: &'a Expression, other: &'a Expression, decides: bool) -> Outcome<'a> {
+    fn logical(&mut self, one: &'a Expression, other: &'a Expression, decides: bool) -> Evaluated<'a> {
         let one = self.eval(one);
         if matches!(one, Ok(Val::Bool(value)) if value == decides) || matches!(one, Err(Stop::Out)) {
             return one;
@@ -161,14 +161,14 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// What a macro has gathered so far, in place of which its next step puts what becomes of it.
-    fn take_gathered(&mut self, name: &str) -> Option<Outcome<'a>> {
+    /// Takes what a macro has gathered so far: its next step puts in its place what becomes of it.
+    fn take_gathered(&mut self, name: &str) -> Option<Evaluated<'a>> {
         let is_gathered = name.starts_with('@');
         let slot = self.locals.iter_mut().rev().find(|(local, _)| is_gathered && *local == name)?;
         Some(std::mem::replace(&mut slot.1, Ok(Val::Null)))
     }
 
-    fn comprehend(&mut self, loops: &'a ComprehensionExpr) -> Outcome<'a> {
+    fn comprehend(&mut self, loops: &'a ComprehensionExpr) -> Evaluated<'a> {
         let range = self.eval(&loops.iter_range)?;
         let Some(elements) = range.elements() else { return failed(format!("a {} has no elements", range.kind())) };
         let gathered = self.eval(&loops.accu_init);
@@ -194,7 +194,7 @@ impl<'a> Run<'a> {
         result
     }
 
-    fn add(&self, one: Val<'a>, other: Val<'a>) -> Outcome<'a> {
+    fn add(&self, one: Val<'a>, other: Val<'a>) -> Evaluated<'a> {
         if let (Some(left), Some(right)) = (one.text(), other.text()) {
             self.make(left.len() + right.len())?;
             return Ok(Val::MadeStr([left, right].concat().into()));
@@ -219,7 +219,7 @@ impl<'a> Run<'a> {
         }
     }
 
-    fn binary(&self, operator: &str, one: &Val<'a>, other: &Val<'a>) -> Outcome<'a> {
+    fn binary(&self, operator: &str, one: &Val<'a>, other: &Val<'a>) -> Evaluated<'a> {
         match operator {
             operators::EQUALS => Ok(Val::Bool(equal(one, other, self.meter)?)),
             operators::NOT_EQUALS => Ok(Val::Bool(!equal(one, other, self.meter)?)),
@@ -246,7 +246,7 @@ impl<'a> Run<'a> {
         }
     }
 
-    fn is_in(&self, one: &Val<'a>, many: &Val<'a>) -> Outcome<'a> {
+    fn is_in(&self, one: &Val<'a>, many: &Val<'a>) -> Evaluated<'a> {
         if matches!(many, Val::Map(_) | Val::MadeMap(_)) {
             return Ok(Val::Bool(many.member(one, self.meter)?.is_some()));
         }
@@ -265,11 +265,11 @@ fn is_number(value: &Val<'_>) -> bool {
 }
 
 /// A whole number, if there is one as large.
-pub(super) fn whole(value: Option<Val<'_>>) -> Outcome<'_> {
+pub(super) fn whole(value: Option<Val<'_>>) -> Evaluated<'_> {
     value.map_or_else(|| failed("the number is too large, or divided by zero"), Ok)
 }
 
-fn arithmetic<'a>(operator: &str, one: &Val<'a>, other: &Val<'a>) -> Outcome<'a> {
+fn arithmetic<'a>(operator: &str, one: &Val<'a>, other: &Val<'a>) -> Evaluated<'a> {
     match (one, other) {
         (Val::Int(one), Val::Int(other)) => whole(
             match operator {

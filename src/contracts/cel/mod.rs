@@ -1,8 +1,8 @@
 //! CEL, the Common Expression Language: the parser is the crate's, the evaluation our own.
 //!
 //! The crate's evaluation cannot be interrupted, and twenty characters of an expression may double what it has in
-//! memory. Here each step, each byte that is made and each byte that is looked at is counted, so that an expression comes
-//! to its end in its time, whatever it says. What it means is compared with the crate's evaluation by the tests.
+//! memory. Here each step, each byte that is made and each byte that is looked at is counted, so that an expression
+//! comes to its end in its time, whatever it says. What it means is compared with the crate's evaluation by the tests.
 //!
 //! Of the standard library there are all macros and operators, `size`, `contains`, `startsWith`, `endsWith`, `matches`,
 //! `int`, `uint`, `double`, `string`, `bool`, `type` and `dyn`; no bytes, timestamps, durations and messages. Whole

@@ -2,21 +2,21 @@
 
 use serde_json::Value;
 
-use super::{Count, DEPTH_MAX, Fault, Located, Node, fault, too_deep};
+use super::{DEPTH_MAX, Fault, Located, LocatedNode, ValueCount, fault, too_deep};
 
 pub(super) fn read(text: &str) -> Result<Located, Fault> {
-    let mut walk = Walk { text, at: 0, line: 1, count: Count::default() };
+    let mut walk = JsonWalk { text, at: 0, line: 1, count: ValueCount::default() };
     walk.value(0)
 }
 
-struct Walk<'a> {
+struct JsonWalk<'a> {
     text: &'a str,
     at: usize,
     line: usize,
-    count: Count,
+    count: ValueCount,
 }
 
-impl Walk<'_> {
+impl JsonWalk<'_> {
     /// The next byte that is no white space.
     fn next(&mut self) -> Option<u8> {
         loop {
@@ -51,7 +51,7 @@ impl Walk<'_> {
                     let member = self.value(depth + 1)?;
                     members.push((key, Located { line, ..member }));
                 }
-                Node::Map(members)
+                LocatedNode::Map(members)
             }
             Some(b'[') => {
                 let mut elements = Vec::new();
@@ -59,9 +59,9 @@ impl Walk<'_> {
                 while self.more(b']') {
                     elements.push(self.value(depth + 1)?);
                 }
-                Node::List(elements)
+                LocatedNode::List(elements)
             }
-            _ => Node::Scalar(self.scalar()?),
+            _ => LocatedNode::Scalar(self.scalar()?),
         };
         Ok(Located { line, node })
     }

@@ -21,11 +21,11 @@ pub(super) const DEPTH_MAX: usize = 64;
 pub(super) struct Located {
     /// Counted from 1.
     line: usize,
-    node: Node,
+    node: LocatedNode,
 }
 
 #[derive(Clone, Debug, PartialEq)]
-enum Node {
+enum LocatedNode {
     Scalar(Value),
     List(Vec<Located>),
     /// In order; of two members with one key the last one counts.
@@ -34,14 +34,14 @@ enum Node {
 
 impl Located {
     fn scalar(line: usize, value: Value) -> Located {
-        Located { line, node: Node::Scalar(value) }
+        Located { line, node: LocatedNode::Scalar(value) }
     }
 
     pub(super) fn value(&self) -> Value {
         match &self.node {
-            Node::Scalar(value) => value.clone(),
-            Node::List(elements) => Value::Array(elements.iter().map(Located::value).collect()),
-            Node::Map(members) => {
+            LocatedNode::Scalar(value) => value.clone(),
+            LocatedNode::List(elements) => Value::Array(elements.iter().map(Located::value).collect()),
+            LocatedNode::Map(members) => {
                 let members = members.iter().map(|(key, member)| (key.clone(), member.value()));
                 Value::Object(members.collect::<Map<_, _>>())
             }
@@ -54,9 +54,11 @@ impl Located {
         for part in pointer.split('/').skip(1) {
             let part = part.replace("~1", "/").replace("~0", "~");
             let next = match &here.node {
-                Node::Map(members) => members.iter().rev().find(|(key, _)| *key == part).map(|(_, member)| member),
-                Node::List(elements) => part.parse().ok().and_then(|index: usize| elements.get(index)),
-                Node::Scalar(_) => None,
+                LocatedNode::Map(members) => {
+                    members.iter().rev().find(|(key, _)| *key == part).map(|(_, member)| member)
+                }
+                LocatedNode::List(elements) => part.parse().ok().and_then(|index: usize| elements.get(index)),
+                LocatedNode::Scalar(_) => None,
             };
             let Some(next) = next else { break };
             here = next;
@@ -90,20 +92,20 @@ fn read_properties(text: &str) -> Result<Located, Fault> {
         column: error.column,
         why: error.fault.to_string(),
     })?;
-    let mut count = Count::default();
+    let mut count = ValueCount::default();
     let mut members = Vec::new();
     for (key, value, line) in entries {
         count.one(line)?;
         members.push((key, Located::scalar(line, Value::String(value))));
     }
-    Ok(Located { line: 1, node: Node::Map(members) })
+    Ok(Located { line: 1, node: LocatedNode::Map(members) })
 }
 
-/// Count of the values of a content.
+/// ValueCount of the values of a content.
 #[derive(Default)]
-struct Count(usize);
+struct ValueCount(usize);
 
-impl Count {
+impl ValueCount {
     fn one(&mut self, line: usize) -> Result<(), Fault> {
         self.many(1, line)
     }

@@ -4,22 +4,22 @@ use serde_json::{Number, Value};
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-use super::{Count, DEPTH_MAX, Fault, Located, Node, fault, too_deep};
+use super::{DEPTH_MAX, Fault, Located, LocatedNode, ValueCount, fault, too_deep};
 
 pub(super) fn read(text: &str) -> Result<Located, Fault> {
     let table = DeTable::parse(text).map_err(|error| fault(1, error.message()))?;
     let ends = memchr::memchr_iter(b'\n', text.as_bytes()).collect();
-    let mut reading = Reading { ends, count: Count::default() };
+    let mut reading = TomlReading { ends, count: ValueCount::default() };
     reading.table(table.get_ref(), 1, 0)
 }
 
-struct Reading {
+struct TomlReading {
     /// Bytes at which lines end.
     ends: Vec<usize>,
-    count: Count,
+    count: ValueCount,
 }
 
-impl Reading {
+impl TomlReading {
     fn line_at(&self, byte: usize) -> usize {
         self.ends.partition_point(|end| *end < byte) + 1
     }
@@ -31,7 +31,7 @@ impl Reading {
             let member = self.value(member, depth + 1)?;
             members.push((key.get_ref().to_string(), Located { line, ..member }));
         }
-        Ok(Located { line, node: Node::Map(members) })
+        Ok(Located { line, node: LocatedNode::Map(members) })
     }
 
     fn value(&mut self, value: &Spanned<DeValue<'_>>, depth: usize) -> Result<Located, Fault> {
@@ -45,7 +45,7 @@ impl Reading {
             DeValue::Array(elements) => {
                 let elements = elements.iter().map(|element| self.value(element, depth + 1));
                 let elements = elements.collect::<Result<_, _>>()?;
-                return Ok(Located { line, node: Node::List(elements) });
+                return Ok(Located { line, node: LocatedNode::List(elements) });
             }
             DeValue::String(text) => Value::String(text.to_string()),
             DeValue::Integer(integer) => {

@@ -1,5 +1,5 @@
-//! YAML by the core schema of YAML 1.2, with the lines of its values. A key `<<` merges, as readers of configuration do;
-//! several documents are a list.
+//! YAML by the core schema of YAML 1.2, with the lines of its values. A key `<<` merges, as readers of configuration
+//! do; several documents are a list.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use saphyr_parser::{Event, Parser, ScalarStyle, Tag};
 use serde_json::{Number, Value};
 
-use super::{Count, DEPTH_MAX, Fault, Located, Node, fault, too_deep};
+use super::{DEPTH_MAX, Fault, Located, LocatedNode, ValueCount, fault, too_deep};
 
 const MERGE: &str = "<<";
 
@@ -15,7 +15,7 @@ const MERGE: &str = "<<";
 struct Open {
     line: usize,
     anchor: usize,
-    node: Node,
+    node: LocatedNode,
     /// A key, as long as its value is awaited; true if it merges.
     key: Option<(String, usize, bool)>,
     /// Members that others bring.
@@ -23,15 +23,15 @@ struct Open {
 }
 
 #[derive(Default)]
-struct Reading {
+struct YamlReading {
     open: Vec<Open>,
     anchored: HashMap<usize, (Located, usize)>,
     documents: Vec<Located>,
-    count: Count,
+    count: ValueCount,
 }
 
 pub(super) fn read(text: &str) -> Result<Located, Fault> {
-    let mut reading = Reading::default();
+    let mut reading = YamlReading::default();
     for event in Parser::new_from_str(text) {
         let (event, span) = event.map_err(|error| fault(error.marker().line(), error.info()))?;
         reading.take(event, span.start.line())?;
@@ -42,13 +42,13 @@ pub(super) fn read(text: &str) -> Result<Located, Fault> {
         Some(only) if is_one => Ok(only),
         Some(last) => {
             reading.documents.push(last);
-            Ok(Located { line: first, node: Node::List(reading.documents) })
+            Ok(Located { line: first, node: LocatedNode::List(reading.documents) })
         }
         None => Ok(Located::scalar(1, Value::Null)),
     }
 }
 
-impl Reading {
+impl YamlReading {
     fn take(&mut self, event: Event<'_>, line: usize) -> Result<(), Fault> {
         match event {
             Event::Scalar(text, style, anchor, tag) => {
@@ -62,12 +62,12 @@ impl Reading {
                 let (node, values) = self
                     .anchored
                     .get(&anchor)
-                    .map_or((Node::Scalar(Value::Null), 1), |(there, values)| (there.node.clone(), *values));
+                    .map_or((LocatedNode::Scalar(Value::Null), 1), |(there, values)| (there.node.clone(), *values));
                 self.count.many(values, line)?;
                 self.add(Located { line, node }, 0, values, false);
             }
-            Event::SequenceStart(anchor, _) => self.begin(line, anchor, Node::List(Vec::new()))?,
-            Event::MappingStart(anchor, _) => self.begin(line, anchor, Node::Map(Vec::new()))?,
+            Event::SequenceStart(anchor, _) => self.begin(line, anchor, LocatedNode::List(Vec::new()))?,
+            Event::MappingStart(anchor, _) => self.begin(line, anchor, LocatedNode::Map(Vec::new()))?,
             Event::SequenceEnd | Event::MappingEnd => self.end(),
             Event::DocumentStart(_) => self.anchored.clear(),
             Event::Nothing | Event::StreamStart | Event::StreamEnd | Event::DocumentEnd => {}
@@ -75,7 +75,7 @@ impl Reading {
         Ok(())
     }
 
-    fn begin(&mut self, line: usize, anchor: usize, node: Node) -> Result<(), Fault> {
+    fn begin(&mut self, line: usize, anchor: usize, node: LocatedNode) -> Result<(), Fault> {
         self.count.one(line)?;
         if self.open.len() >= DEPTH_MAX {
             return Err(too_deep(line));
@@ -86,7 +86,7 @@ impl Reading {
 
     fn end(&mut self) {
         let Some(Open { line, anchor, mut node, merged, .. }) = self.open.pop() else { return };
-        if let Node::Map(members) = &mut node {
+        if let LocatedNode::Map(members) = &mut node {
             // What stands there itself counts more than what is merged, and of that the first.
             let missing: Vec<_> = merged.into_iter().rev().collect();
             members.splice(0..0, missing);
@@ -102,29 +102,29 @@ impl Reading {
         }
         let Some(open) = self.open.last_mut() else { return self.documents.push(value) };
         match (&mut open.node, open.key.take()) {
-            (Node::List(elements), _) => elements.push(value),
-            (Node::Map(_), None) => open.key = Some((text_of(&value), value.line, is_merge)),
-            (Node::Map(_), Some((_, _, true))) => merge(&mut open.merged, value),
-            (Node::Map(members), Some((key, line, false))) => members.push((key, Located { line, ..value })),
-            (Node::Scalar(_), _) => {}
+            (LocatedNode::List(elements), _) => elements.push(value),
+            (LocatedNode::Map(_), None) => open.key = Some((text_of(&value), value.line, is_merge)),
+            (LocatedNode::Map(_), Some((_, _, true))) => merge(&mut open.merged, value),
+            (LocatedNode::Map(members), Some((key, line, false))) => members.push((key, Located { line, ..value })),
+            (LocatedNode::Scalar(_), _) => {}
         }
     }
 }
 
 fn merge(merged: &mut Vec<(String, Located)>, value: Located) {
     match value.node {
-        Node::Map(members) => merged.extend(members.into_iter().rev()),
-        Node::List(elements) => elements.into_iter().for_each(|element| merge(merged, element)),
-        Node::Scalar(_) => {}
+        LocatedNode::Map(members) => merged.extend(members.into_iter().rev()),
+        LocatedNode::List(elements) => elements.into_iter().for_each(|element| merge(merged, element)),
+        LocatedNode::Scalar(_) => {}
     }
 }
 
 /// Values within a node, itself among them.
-fn values_of(node: &Node) -> usize {
+fn values_of(node: &LocatedNode) -> usize {
     match node {
-        Node::Scalar(_) => 1,
-        Node::List(elements) => elements.iter().map(|element| values_of(&element.node)).sum::<usize>() + 1,
-        Node::Map(members) => members.iter().map(|(_, member)| values_of(&member.node) + 1).sum::<usize>() + 1,
+        LocatedNode::Scalar(_) => 1,
+        LocatedNode::List(elements) => elements.iter().map(|element| values_of(&element.node)).sum::<usize>() + 1,
+        LocatedNode::Map(members) => members.iter().map(|(_, member)| values_of(&member.node) + 1).sum::<usize>() + 1,
     }
 }
 

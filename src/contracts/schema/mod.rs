@@ -2,9 +2,9 @@
 //!
 //! A schema may ask for more work than anybody has: references that branch at each step of the way double it with each
 //! level. The crate cannot be interrupted, but it reads values through a trait, and those of [`metered`] are all null
-//! once the time is over, so that it comes to its end at once. What does not read a value is bounded by [`shape`], where
-//! a schema is taken. Patterns are regular expressions without look-around and back-references, which take time in
-//! proportion to the text.
+//! once the time is over, so that it comes to its end at once. What does not read a value is bounded by [`shape`],
+//! where a schema is taken. Patterns are regular expressions without look-around and back-references, which take time
+//! in proportion to the text.
 
 mod metered;
 mod shape;
@@ -13,7 +13,7 @@ use jsonschema::{Draft, PatternOptions, Validator};
 use serde_json::Value;
 
 use super::meter::Meter;
-use super::{DETAIL_CHARS_MAX, Judged, shortened};
+use super::{DETAIL_CHARS_MAX, PlacedFault, shortened};
 use crate::model::limits;
 use metered::{Metered, MeteredJson};
 
@@ -42,7 +42,7 @@ impl Schema {
     }
 
     /// Faults of a value, in order of the schema. Where the value is a secret, no part of it is told.
-    pub(super) fn judge(&self, value: &Value, is_secret: bool, meter: &Meter) -> Vec<Judged> {
+    pub(super) fn judge(&self, value: &Value, is_secret: bool, meter: &Meter) -> Vec<PlacedFault> {
         let metered = Metered { value, meter };
         if self.0.is_valid(metered) && !meter.is_out() {
             return Vec::new();
@@ -52,7 +52,7 @@ impl Schema {
             .map(|error| {
                 let text = if is_secret { error.masked().to_string() } else { error.to_string() };
                 let path = error.instance_path().as_str().to_owned();
-                Judged { path, message: shortened(&text, DETAIL_CHARS_MAX) }
+                PlacedFault { path, message: shortened(&text, DETAIL_CHARS_MAX) }
             })
             .collect()
     }

@@ -1,4 +1,4 @@
-//! Shape of a schema: how its parts lead to each other at one and the same value.
+//! SchemaShape of a schema: how its parts lead to each other at one and the same value.
 //!
 //! A schema that leads back to itself without going into the value would recurse without end, and one that branches
 //! again and again before it does would work without looking at anything. Both are refused where a schema is taken, and
@@ -45,7 +45,8 @@ pub(super) fn check(schema: &Value) -> Result<(), String> {
     if patterns > PATTERNS_MAX {
         return Err(format!("schema: {patterns} patterns, at most {PATTERNS_MAX}"));
     }
-    let mut shape = Shape { root: schema, anchors: HashMap::new(), measured: HashMap::new(), waiting: Vec::new() };
+    let mut shape =
+        SchemaShape { root: schema, anchors: HashMap::new(), measured: HashMap::new(), waiting: Vec::new() };
     shape.find_anchors(schema, String::new());
     shape.measure("")?;
     while let Some(pointer) = shape.waiting.pop() {
@@ -88,7 +89,7 @@ enum Measure {
     Done { parts: u64, in_a_row: u64 },
 }
 
-struct Shape<'a> {
+struct SchemaShape<'a> {
     root: &'a Value,
     /// Places by the name of their anchor; a dynamic one may stand for several.
     anchors: HashMap<&'a str, Vec<String>>,
@@ -97,7 +98,7 @@ struct Shape<'a> {
     waiting: Vec<String>,
 }
 
-impl<'a> Shape<'a> {
+impl<'a> SchemaShape<'a> {
     fn find_anchors(&mut self, value: &'a Value, pointer: String) {
         match value {
             Value::Array(elements) => {
@@ -157,9 +158,7 @@ impl<'a> Shape<'a> {
             let keyword = keyword.as_str();
             if HERE_ONE.contains(&keyword) {
                 here.push(at);
-            } else if HERE_MANY.contains(&keyword) {
-                here.extend(children(value, &at));
-            } else if HERE_NAMED.contains(&keyword) {
+            } else if HERE_MANY.contains(&keyword) || HERE_NAMED.contains(&keyword) {
                 here.extend(children(value, &at));
             } else if matches!(keyword, "$ref" | "$dynamicRef") {
                 if let Some(reference) = value.as_str() {

@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use super::{Engines, Sifted, Verdict};
+use super::{ContractVerdict, Engines, Sifted};
 use crate::catalog::{Catalog, Outcome};
-use crate::contracts::{Material, Subject};
+use crate::contracts::{JudgedThing, Material};
 use crate::keyring::Keyring;
 use crate::model::code::Refusal;
 use crate::model::config_file::{ConfigKey, ConfigRelease, ConfigReleaseDraft, Format};
@@ -35,8 +35,8 @@ impl JudgedFile {
         (!contracts.is_empty()).then(|| JudgedFile { key: key.clone(), contracts, in_force, caller: caller.clone() })
     }
 
-    /// Places at which a content breaks its contracts. It is clear; who may not edit the file learns nothing of one that
-    /// is kept encrypted.
+    /// Places at which a content breaks its contracts. It is clear; who may not edit the file learns nothing of one
+    /// that is kept encrypted.
     pub(in crate::operations) fn broken(
         &self,
         engines: &Engines,
@@ -45,7 +45,7 @@ impl JudgedFile {
     ) -> Vec<Broken> {
         let ConfigKey { namespace, group, file } = &self.key;
         let may_see = self.caller.edits(namespace, group);
-        let subject = Subject {
+        let subject = JudgedThing {
             kind: PolicyKind::ConfigFile,
             namespace: namespace.clone(),
             name: format!("{group}/{file}"),
@@ -103,11 +103,11 @@ impl Operations {
         }
         let (node, engines) = (self.node().clone(), self.engines.clone());
         let verdict = move |judged: &Option<(JudgedFile, Arc<ConfigRelease>)>| {
-            let Some((file, release)) = judged else { return Verdict::default() };
+            let Some((file, release)) = judged else { return ContractVerdict::default() };
             let Ok(Material::File { format, text, is_sealed }) = material(node.keyring(), release) else {
-                return Verdict::default();
+                return ContractVerdict::default();
             };
-            Verdict::of(file.broken(&engines, node.keyring(), (format, &text, is_sealed)))
+            ContractVerdict::of(file.broken(&engines, node.keyring(), (format, &text, is_sealed)))
         };
         let verdicts = self.on_scan_turn(move || judged.iter().map(verdict).collect()).await?;
         let Sifted { items, refused } = Sifted::new(items, verdicts);

@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value};
 
-use super::{Engines, Sifted, Verdict, with_places};
+use super::{ContractVerdict, Engines, Sifted, with_places};
 use crate::catalog::{Catalog, Command, Entity, Outcome};
-use crate::contracts::{Material, Subject};
+use crate::contracts::{JudgedThing, Material};
 use crate::model::code::{Code, Refusal};
 use crate::model::contract::{Broken, Contract};
 use crate::model::grant::{ReadScope, Verb};
@@ -39,7 +39,7 @@ impl JudgedRule {
     }
 
     pub(super) fn broken(&self, engines: &Engines) -> Vec<Broken> {
-        let subject = Subject {
+        let subject = JudgedThing {
             kind: PolicyKind::Rule(self.rule.family()),
             namespace: self.rule.namespace.clone(),
             name: self.rule.name.clone(),
@@ -157,12 +157,12 @@ impl Operations {
         judged: Vec<Option<JudgedRule>>,
     ) -> Result<Sifted<RuleReleaseDraft>, Refusal> {
         if judged.iter().all(Option::is_none) {
-            let verdicts = judged.iter().map(|_| Verdict::default()).collect();
+            let verdicts = judged.iter().map(|_| ContractVerdict::default()).collect();
             return Ok(Sifted::new(items, verdicts));
         }
         let engines = self.engines.clone();
         let verdict = move |judged: &Option<JudgedRule>| {
-            judged.as_ref().map(|judged| Verdict::of(judged.broken(&engines))).unwrap_or_default()
+            judged.as_ref().map(|judged| ContractVerdict::of(judged.broken(&engines))).unwrap_or_default()
         };
         let verdicts = self.on_scan_turn(move || judged.iter().map(verdict).collect()).await?;
         Ok(Sifted::new(items, verdicts))

@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 
 use super::Engines;
 use crate::catalog::Catalog;
-use crate::contracts::{Material, Subject};
+use crate::contracts::{JudgedThing, Material};
 use crate::keyring::Keyring;
 use crate::model::code::{Code, Refusal};
 use crate::model::config_file::{ConfigKey, Format};
@@ -69,7 +69,7 @@ impl TrialDraft {
         }
     }
 
-    fn subject(&self, catalog: &Catalog, keyring: &Keyring, caller: &Caller) -> Subject {
+    fn subject(&self, catalog: &Catalog, keyring: &Keyring, caller: &Caller) -> JudgedThing {
         let may_see = caller.edits(&self.namespace, self.scope_name());
         let (new, old) = match self.kind {
             PolicyKind::ConfigFile => {
@@ -90,7 +90,7 @@ impl TrialDraft {
                 (Material::Rule(Value::Object(self.body.clone())), old)
             }
         };
-        Subject {
+        JudgedThing {
             kind: self.kind,
             namespace: self.namespace.clone(),
             name: self.name.clone(),
@@ -104,7 +104,7 @@ impl TrialDraft {
 
 /// A thing with the contracts that bind it.
 struct Trial {
-    subject: Subject,
+    subject: JudgedThing,
     contracts: Vec<Arc<Contract>>,
 }
 

@@ -118,6 +118,7 @@ pages! {
     command_line: "docs/command-line.md";
     concepts: "docs/concepts.md";
     console: "docs/console.md";
+    contracts: "docs/contracts.md";
     deploy: "docs/deploy.md";
     figures: "docs/figures.md";
     figures_attacks: "docs/figures/attacks.md";

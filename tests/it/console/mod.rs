@@ -96,6 +96,8 @@ async fn pages_tell_browsers_what_they_may_do_and_show_text_as_text() {
         "/ui/namespaces",
         "/ui/templates",
         "/ui/webhooks",
+        "/ui/contracts",
+        "/ui/edit/contracts",
         "/ui/edit/namespaces?name=shop",
         "/ui/edit/aliases",
         "/ui/edit/groups?namespace=default&name=app",

@@ -1,0 +1,60 @@
+//! For [`crate::fuzzing`]: any contract over any content comes to its end.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use super::{JudgedThing, Material, compile, judge};
+use crate::model::config_file::Format;
+use crate::model::contract::{Contract, ContractDraft, ContractRule};
+use crate::model::limits;
+use crate::model::policy::PolicyKind;
+
+/// Time in which a contract is read and judged on whatever machine this is.
+const LIMIT: Duration = Duration::from_secs(5);
+
+/// A letter for the format, a schema or an expression, a NUL, a content. True if the contract is taken.
+pub(crate) fn judge_input(input: &[u8]) -> bool {
+    let Some((letter, rest)) = input.split_first() else { return false };
+    let mut parts = rest.splitn(2, |byte| *byte == 0);
+    let (Some(contract), Some(content)) = (parts.next(), parts.next()) else { return false };
+    let (Ok(contract), Ok(content)) = (str::from_utf8(contract), str::from_utf8(content)) else { return false };
+    let format = match letter {
+        b'j' => Format::Json,
+        b'y' => Format::Yaml,
+        b't' => Format::Toml,
+        b'p' => Format::Properties,
+        _ => Format::Text,
+    };
+    let draft = match serde_json::from_str(contract) {
+        Ok(schema) => ContractDraft { schema: Some(schema), ..ContractDraft::default() },
+        Err(_) => {
+            let rule = ContractRule { expression: contract.to_owned(), message: String::new() };
+            ContractDraft { rules: Some(vec![rule]), ..ContractDraft::default() }
+        }
+    };
+    let draft = ContractDraft { name: "c".to_owned(), ..draft };
+    if draft.check_new().is_err() {
+        return false;
+    }
+    let mut kept = Contract::new("c");
+    draft.lay_over(&mut kept);
+    let begun = Instant::now();
+    let compiled = compile(Arc::new(kept));
+    assert!(begun.elapsed() < LIMIT, "it took {:?} to read the contract", begun.elapsed());
+    let Ok(compiled) = compiled else { return false };
+    let material = |text: &str| Material::File { format, text: text.to_owned(), is_sealed: false };
+    let subject = JudgedThing {
+        kind: PolicyKind::ConfigFile,
+        namespace: "n".to_owned(),
+        name: "g/f".to_owned(),
+        user: "u".to_owned(),
+        new: material(content),
+        old: Some(material("{}")),
+        may_see: true,
+    };
+    let begun = Instant::now();
+    let broken = judge(&[Arc::new(compiled)], &subject);
+    assert!(begun.elapsed() < LIMIT, "it took {:?} to judge the content", begun.elapsed());
+    assert!(broken.len() <= limits::CONTRACT_FAULTS_MAX && broken.iter().all(|one| one.path.starts_with('/')));
+    true
+}
