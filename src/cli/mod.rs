@@ -179,10 +179,6 @@ impl Differences {
         Differences(format!("{count} to do: `thuban apply` does it"))
     }
 
-    fn from_contracts(count: usize) -> Self {
-        Differences(format!("{count} break a contract that refuses"))
-    }
-
     fn to_bring_in() -> Self {
         Differences("nothing was done: --yes does it".to_owned())
     }

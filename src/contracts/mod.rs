@@ -35,7 +35,7 @@ use schema::Schema;
 const STACK_BYTES: usize = 32 * 1024 * 1024;
 /// Characters of what an engine says of a fault.
 const DETAIL_CHARS_MAX: usize = 300;
-/// What is the matter with a contract that was not done in its time.
+/// Message of a contract that was not done in its time.
 const TOO_LONG: &str = "took too long";
 /// In place of what only editors may know.
 const HIDDEN: &str = "the fault is shown only to editors";

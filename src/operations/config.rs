@@ -44,8 +44,8 @@ impl Operations {
         checked(items, |draft| draft.check(self.bounds.config_content_chars_max))
     }
 
-    /// Publishes files as they stand, if they are well-formed by their format; by `force` also if they are not. No force
-    /// gets around a contract that refuses. With the contracts that each breaks all the same.
+    /// Publishes files as they stand, if they are well-formed by their format; by `force` also if they are not. No
+    /// force gets around a contract that refuses. With the contracts that each breaks all the same.
     pub async fn publish_files(
         &self,
         caller: &Caller,

@@ -110,7 +110,7 @@ fn expressions_mean_what_the_specification_says() {
     assert!(matches!(run("new.name.matches('(')", &new()), Err(Stop::Failed(_))));
 }
 
-/// What the evaluation of the crate makes of the same expressions.
+/// The evaluation of the crate makes the same of them.
 #[test]
 fn expressions_mean_what_they_mean_elsewhere() {
     let new = new();

@@ -145,7 +145,7 @@ fn scalar(text: Cow<'_, str>, is_plain: bool, tag: Option<&Tag>) -> Value {
     }
 }
 
-/// What a plain scalar means besides a string. Infinities and what is no number, which JSON lacks, are strings.
+/// Meaning of a plain scalar besides a string. Infinities and what is no number, which JSON lacks, are strings.
 fn resolved(text: &str) -> Option<Value> {
     Some(match text {
         "" | "~" | "null" | "Null" | "NULL" => Value::Null,

@@ -77,7 +77,9 @@ fn schemas_that_go_round_or_branch_at_one_value_are_refused() {
     for schema in [
         json!({ "$ref": "#" }),
         json!({ "allOf": [{ "$ref": "#" }] }),
-        json!({ "$ref": "#/$defs/a", "$defs": { "a": { "not": { "$ref": "#/$defs/b" } }, "b": { "$ref": "#/$defs/a" } } }),
+        json!({ "$ref": "#/$defs/a", "$defs": {
+            "a": { "not": { "$ref": "#/$defs/b" } }, "b": { "$ref": "#/$defs/a" },
+        } }),
         json!({ "$dynamicAnchor": "n", "anyOf": [{ "$dynamicRef": "#n" }] }),
         json!({ "items": { "$ref": "#/$defs/a" }, "$defs": { "a": { "if": { "$ref": "#/$defs/a" } } } }),
     ] {
@@ -105,7 +107,9 @@ fn work_without_end_comes_to_its_end() {
         json!({ "items": { "allOf": [again, { "not": { "not": again } }] }, "maxItems": 1 }),
         json!({ "anyOf": [{ "items": again, "minItems": 2 }, { "items": again, "minItems": 3 }, { "items": again }] }),
         json!({ "oneOf": [{ "items": again }, { "items": again, "maxItems": 0 }, { "items": again }] }),
-        json!({ "unevaluatedItems": false, "allOf": [{ "items": again }, { "items": again, "unevaluatedItems": again }] }),
+        json!({ "unevaluatedItems": false, "allOf": [
+            { "items": again }, { "items": again, "unevaluatedItems": again },
+        ] }),
     ];
     let mut value = json!([]);
     for _ in 0..60 {
