@@ -1,4 +1,4 @@
-//! Engines of contracts: what a schema or expressions say of a content or of the body of a rule.
+//! Engines of contracts: schemas and expressions over contents and over the bodies of rules.
 //!
 //! Called where a request is taken, as `well_formed` is, and never by apply: what another version of an engine says may
 //! differ, so nothing that is replicated depends on it.
@@ -53,11 +53,11 @@ pub struct Compiled {
 enum Engine {
     Schema(Schema),
     Rules(Vec<cel::Program>),
-    /// What an earlier version took, and this one does not.
+    /// An earlier version took it, and this one does not.
     Unreadable(String),
 }
 
-/// What a thing is like that contracts judge.
+/// Content or body that contracts judge.
 pub enum Material {
     File { format: Format, text: String, is_sealed: bool },
     Rule(Value),
@@ -72,13 +72,13 @@ pub struct JudgedThing {
     /// Name of whoever asks.
     pub user: String,
     pub new: Material,
-    /// What is in force for all clients; `None` for nothing.
+    /// The same as it is in force for all clients; `None` for nothing.
     pub old: Option<Material>,
     /// Whether the caller may have the content of a file that is kept encrypted.
     pub may_see: bool,
 }
 
-/// What an engine says of a place.
+/// Fault as an engine tells it, with its place.
 struct PlacedFault {
     path: String,
     message: String,
