@@ -331,12 +331,8 @@ pub(super) async fn save(State(console): State<Console>, form: Form) -> Response
         revision: fields.given("revision"),
         ..named_file(&key)
     };
-    let saved = console
-        .operations
-        .config_files(&visitor.caller, Op::Update, vec![Ok(draft)])
-        .await
-        .map(|(outcomes, _)| outcomes);
-    match one(saved) {
+    let saved = console.operations.config_files(&visitor.caller, Op::Update, vec![Ok(draft)]).await;
+    match one(saved.map(|(outcomes, _)| outcomes)) {
         Ok(_) => on_to(&link(&key), Deed::Drafted),
         Err(refusal) => {
             let page = shown(&console, &visitor, &key).await.map(|page| match typed {

@@ -74,7 +74,7 @@ pub struct JudgedThing {
     pub new: Material,
     /// The same as it is in force for all clients; `None` for nothing.
     pub old: Option<Material>,
-    /// Whether the caller may have the content of a file that is kept encrypted.
+    /// True if the caller may have the content of a file that is kept encrypted.
     pub may_see: bool,
 }
 

@@ -60,7 +60,7 @@ impl Engines {
     }
 }
 
-/// What contracts say of something that is to be published.
+/// Judgement of something that is to be published.
 #[derive(Default)]
 pub(super) struct ContractVerdict {
     /// Refuses it, if not empty.
