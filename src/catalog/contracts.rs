@@ -15,6 +15,8 @@ use crate::model::code::Code;
 use crate::model::contract::{Contract, ContractDraft};
 use crate::model::grant::ReadScope;
 use crate::model::policy::PolicyKind;
+use crate::model::release::ReleaseOp;
+use crate::model::rollout::gives_to_all;
 use crate::model::rule::release::RuleReleaseDraft;
 use crate::model::rule::{Family, Rule};
 use crate::model::text::NameFilter;
@@ -101,12 +103,15 @@ impl Catalog {
     /// The same of a release that somebody would promote.
     pub fn release_to_judge(
         &self,
-        family: Family,
+        (family, op): (Family, ReleaseOp),
         draft: &RuleReleaseDraft,
         read_scope: &ReadScope,
     ) -> Option<(Arc<Rule>, Option<Arc<Rule>>)> {
         let draft = self.named_in(family, draft, read_scope);
         let release = self.release_named_by(family, &draft).ok()??;
+        if !gives_to_all(op, draft.action, release.rollout.as_deref()) {
+            return None;
+        }
         let in_force = self.rule_in_force_of(&release.rule);
         Some((release.rule.clone(), in_force))
     }

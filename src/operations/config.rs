@@ -75,8 +75,8 @@ impl Operations {
         items: Items<ConfigReleaseDraft>,
     ) -> Result<Vec<Outcome>, Refusal> {
         let items = checked(items, |draft| draft.check_named(op));
-        if op == ReleaseOp::Promote {
-            let (items, refused) = self.sift_promotions(caller, items).await?;
+        if matches!(op, ReleaseOp::Promote | ReleaseOp::Rollout) {
+            let (items, refused) = self.sift_promotions(caller, op, items).await?;
             let promoted = self.write(caller, items, |items| Command::ConfigReleases(op, items)).await?;
             return Ok(with_places(promoted, refused));
         }

@@ -4,6 +4,7 @@
 //! proposed. What was judged is what is published: a file is proposed for its content alone, a rule for its revision.
 
 mod files;
+mod rollouts;
 mod rules;
 #[cfg(test)]
 mod tests;

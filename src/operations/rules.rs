@@ -49,8 +49,8 @@ impl Operations {
         items: Items<RuleReleaseDraft>,
     ) -> Result<Vec<Outcome>, Refusal> {
         let items = checked(items, |draft| draft.check_named(family, op));
-        if op == ReleaseOp::Promote {
-            return self.promote_kept_rules(caller, family, items).await;
+        if matches!(op, ReleaseOp::Promote | ReleaseOp::Rollout) {
+            return self.promote_kept_rules(caller, (family, op), items).await;
         }
         self.write(caller, items, |items| Command::RuleReleases(family, op, items)).await
     }

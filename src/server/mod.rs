@@ -25,7 +25,7 @@ use crate::compat::{self, CompatSettings, Surface};
 use crate::config::{CompatAuth, Config, PeerTls, Switch};
 use crate::connections::{self, ConnectionLimiter, Listener, Protocol};
 use crate::console::{self, Console, ConsoleSettings};
-use crate::controllers::rollouts::Rollouts;
+use crate::controllers::rollouts::{LastStepJudge, Rollouts};
 use crate::controllers::{self, Controllers, FoundingSettings};
 use crate::descriptors;
 use crate::hosts::Hosts;
@@ -163,9 +163,6 @@ impl Server {
         let ca_file = config.tuning.webhook_ca_file.clone();
         let webhooks = WebhookController::new(&node, WebhookSettings { ca_file, private_networks });
         run_task(controllers::run(node.clone(), webhooks), &tasks, &shutdown);
-        let prometheus = config.tuning.prometheus_url.as_ref().map(Prometheus::new).transpose();
-        let rollouts = Rollouts::new(prometheus.map_err(|why| anyhow::anyhow!("--prometheus-url: {why}"))?);
-        run_task(controllers::run(node.clone(), rollouts), &tasks, &shutdown);
         let (scheme, api_address, compat_address) = (scheme(&config), bound.api, bound.compat);
         let bounds = Bounds {
             config_content_chars_max: config.tuning.config_content_max,
@@ -173,6 +170,15 @@ impl Server {
             webhook_networks: config.tuning.webhook_private_networks.clone(),
         };
         let operations = Operations::new(node.clone(), controllers, bounds);
+        let prometheus = config.tuning.prometheus_url.as_ref().map(Prometheus::new).transpose();
+        let prometheus = prometheus.map_err(|why| anyhow::anyhow!("--prometheus-url: {why}"))?;
+        let judge = operations.clone();
+        let judge: LastStepJudge = Arc::new(move |live| {
+            let judge = judge.clone();
+            Box::pin(async move { judge.refused_last_step(live).await })
+        });
+        let rollouts = Rollouts::new(prometheus, judge);
+        run_task(controllers::run(node.clone(), rollouts), &tasks, &shutdown);
         let budget = Budget::new(memory_limit_bytes, metrics.clone());
         let app = App::new(
             operations.clone(),

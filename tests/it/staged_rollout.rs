@@ -324,3 +324,24 @@ async fn plans_that_make_no_sense_are_refused() {
     steer(json!({"action": "resume"})).await.expect_code(200_002);
     steer(json!({"action": "pause"})).await.expect_code(200_000);
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_contract_that_came_since_keeps_the_last_step_back() {
+    let cluster = Cluster::start(1).await;
+    let api = cluster.api(1);
+    begin(&api, plan(&json!([{"percent": 50, "hold_s": 2}, {"percent": 100}]), &json!([]))).await;
+    let contract = json!([{"name": "old-only", "namespace": "default", "mode": "refuse",
+        "schema": {"properties": {"v": {"const": "old"}}}}]);
+    api.post("/admin/v1/contracts", &contract).await.expect_code(200_000);
+    let reason = expect_state(&api, "paused").await["reason"].as_str().expect("a reason").to_owned();
+    assert!(reason.contains("old-only") && reason.contains("/v"), "{reason}");
+    let steer = async |action: &str| {
+        let item = json!([{"namespace": "default", "group": "app", "file_name": "application", "name": "staged",
+            "action": action}]);
+        api.put(&format!("{RELEASES}/rollout"), &item).await
+    };
+    steer("advance").await.expect_code(400_107);
+    api.post("/admin/v1/contracts/delete", &json!([{"name": "old-only"}])).await.expect_code(200_000);
+    steer("resume").await.expect_code(200_000);
+    expect_state(&api, "done").await;
+}

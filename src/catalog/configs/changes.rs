@@ -287,7 +287,7 @@ impl Catalog {
     }
 
     /// Release that a draft names: by release name, else by id.
-    pub(in crate::catalog) fn named_release(&self, draft: &ConfigReleaseDraft) -> Option<Arc<ConfigRelease>> {
+    pub fn named_release(&self, draft: &ConfigReleaseDraft) -> Option<Arc<ConfigRelease>> {
         let key = draft.key();
         match (draft.given_name(), draft.id) {
             (Some(name), id) => {

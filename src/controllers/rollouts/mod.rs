@@ -7,8 +7,10 @@
 mod guards;
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::future::BoxFuture;
 use futures_util::{StreamExt, stream};
 
 use super::Controller;
@@ -32,16 +34,19 @@ const MISSED_MAX: u32 = 3;
 /// Rollouts that are measured at the same time.
 const MEASURED_AT_ONCE: usize = 16;
 
+/// Judge of last steps by contracts: the reason to refuse one.
+pub type LastStepJudge = Arc<dyn Fn(LiveRollout) -> BoxFuture<'static, Option<String>> + Send + Sync>;
+
 /// Controller of rollouts.
-#[derive(Default)]
 pub struct Rollouts {
     prometheus: Option<Prometheus>,
+    judge: LastStepJudge,
     missed: BTreeMap<(Thing, String), u32>,
 }
 
 impl Rollouts {
-    pub fn new(prometheus: Option<Prometheus>) -> Rollouts {
-        Rollouts { prometheus, missed: BTreeMap::new() }
+    pub fn new(prometheus: Option<Prometheus>, judge: LastStepJudge) -> Rollouts {
+        Rollouts { prometheus, judge, missed: BTreeMap::new() }
     }
 
     /// Change that is due, by what was measured.
@@ -86,7 +91,13 @@ impl Controller for Rollouts {
         let has_guards = measured.iter().any(|(live, _)| !live.rollout.plan.guards.is_empty());
         let mut moves = Vec::new();
         for (live, measured) in measured {
-            if let Some(change) = self.due(lead, &live, measured) {
+            if let Some(mut change) = self.due(lead, &live, measured) {
+                if change == RolloutChange::Advance
+                    && live.rollout.is_next_last()
+                    && let Some(why) = (self.judge)(live.clone()).await
+                {
+                    change = RolloutChange::Pause(why);
+                }
                 let LiveRollout { thing, release_name, rollout, .. } = live;
                 moves.push(RolloutMove { thing, release_name, step: rollout.step, change });
             }

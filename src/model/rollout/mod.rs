@@ -329,6 +329,17 @@ macro_rules! steers {
 
 steers!(RuleReleaseDraft, ConfigReleaseDraft);
 
+/// True if an operation gives a gray release to all clients.
+pub fn gives_to_all(op: ReleaseOp, action: Option<RolloutAction>, rollout: Option<&StagedRollout>) -> bool {
+    match op {
+        ReleaseOp::Promote => true,
+        ReleaseOp::Rollout => {
+            action == Some(RolloutAction::Advance) && rollout.is_some_and(StagedRollout::is_next_last)
+        }
+        _ => false,
+    }
+}
+
 fn invalid(why: String) -> Refusal {
     Refusal::new(Code::InvalidParameter, why)
 }

@@ -12,6 +12,8 @@ use crate::model::content::Content;
 use crate::model::contract::{Broken, Contract};
 use crate::model::grant::Verb;
 use crate::model::policy::PolicyKind;
+use crate::model::release::ReleaseOp;
+use crate::model::rollout::gives_to_all;
 use crate::operations::{Caller, Items, Operations};
 
 /// A file with its contracts, and what they compare it with.
@@ -81,6 +83,7 @@ impl Operations {
     pub(in crate::operations) async fn sift_promotions(
         &self,
         caller: &Caller,
+        op: ReleaseOp,
         items: Items<ConfigReleaseDraft>,
     ) -> Result<(Items<ConfigReleaseDraft>, Vec<Option<Outcome>>), Refusal> {
         if self.node().state().catalog().contracts.is_empty() {
@@ -92,7 +95,10 @@ impl Operations {
             let catalog = self.node().state().catalog();
             let of = |draft: &ConfigReleaseDraft| {
                 let key = draft.key();
-                let release = catalog.configs.release(&key, draft.name.as_deref()?)?.clone();
+                let release = catalog.named_release(draft)?;
+                if !gives_to_all(op, draft.action, release.rollout.as_deref()) {
+                    return None;
+                }
                 let file = JudgedFile::of(&catalog, &key, &caller).filter(|file| file.is_released_by_caller(false))?;
                 Some((file, release))
             };

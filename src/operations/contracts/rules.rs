@@ -118,15 +118,15 @@ impl Operations {
     pub(in crate::operations) async fn promote_kept_rules(
         &self,
         caller: &Caller,
-        family: Family,
+        (family, op): (Family, ReleaseOp),
         items: Items<RuleReleaseDraft>,
     ) -> Result<Vec<Outcome>, Refusal> {
-        let command = |items| Command::RuleReleases(family, ReleaseOp::Promote, items);
+        let command = |items| Command::RuleReleases(family, op, items);
         if self.node().state().catalog().contracts.is_empty() {
             return self.write(caller, items, command).await;
         }
-        let judged =
-            self.judged_rules(caller, &items, |catalog, draft, scope| catalog.release_to_judge(family, draft, scope));
+        let judged = self
+            .judged_rules(caller, &items, |catalog, draft, scope| catalog.release_to_judge((family, op), draft, scope));
         let judged = judged.await?;
         let Sifted { items, refused } = self.sift_rules(items, judged).await?;
         Ok(with_places(self.write(caller, items, command).await?, refused))

@@ -1,0 +1,55 @@
+//! Contracts of releases that a rollout would give to all clients by itself.
+
+use super::files::material;
+use super::rules::JudgedRule;
+use super::{ContractVerdict, JudgedFile};
+use crate::catalog::Credential;
+use crate::catalog::history::Thing;
+use crate::catalog::releases::LiveRollout;
+use crate::contracts::Material;
+use crate::model::grant::Grants;
+use crate::operations::{Caller, Operations};
+
+impl Operations {
+    /// The reason why contracts refuse the last step of a rollout; `None` if they do not. It is read by everybody who
+    /// sees the release, so nothing is told of a content that is kept encrypted.
+    pub async fn refused_last_step(&self, live: LiveRollout) -> Option<String> {
+        let (node, engines) = (self.node().clone(), self.engines.clone());
+        let judge = move || {
+            let catalog = node.state().view();
+            let broken = match &live.thing {
+                Thing::File(key) => {
+                    let release = catalog.configs.release(key, &live.release_name)?.clone();
+                    let file = JudgedFile::of(&catalog, key, &in_the_name_of(&release.created.by))?;
+                    let Ok(Material::File { format, text, is_sealed }) = material(node.keyring(), &release) else {
+                        return None;
+                    };
+                    file.broken(&engines, node.keyring(), (format, &text, is_sealed))
+                }
+                Thing::Rule(family, id) => {
+                    let release = catalog.rules.of(*family).release(id, &live.release_name)?.clone();
+                    let in_force = catalog.rule_in_force_of(&release.rule);
+                    let author = in_the_name_of(&release.created.by);
+                    JudgedRule::of(&catalog, (release.rule.clone(), in_force), &author)?.broken(&engines)
+                }
+            };
+            ContractVerdict::of(broken).refusal().map(|outcome| outcome.detail)
+        };
+        if self.node().state().catalog().contracts.is_empty() {
+            return None;
+        }
+        self.on_scan_turn(judge).await.ok().flatten()
+    }
+}
+
+/// The author of a release, who may see nothing more than everybody.
+fn in_the_name_of(author: &str) -> Caller {
+    Caller {
+        name: author.to_owned(),
+        credential: Credential::Login,
+        grants: Grants::default(),
+        address: None,
+        is_local: false,
+        request: String::new(),
+    }
+}
