@@ -1,5 +1,7 @@
 //! The judgement of acts by policies, and what becomes of requests.
 
+mod model;
+
 use super::*;
 use crate::catalog::testing::Bench;
 use crate::catalog::{AuthorizedCommand, Command, Credential, Entity, Op, Outcome};

@@ -19,9 +19,8 @@ impl World {
         let approvals = self.random.random_range(0..=2);
         let now = self.now().0;
         let freeze = self.chance(2).then(|| (now + 1000, now + self.random.random_range(2..30) * 1000));
-        let freezes = freeze.map(|(from, until)| {
-            json!({"from": Timestamp(from).rfc3339(), "until": Timestamp(until).rfc3339()})
-        });
+        let freezes =
+            freeze.map(|(from, until)| json!({"from": Timestamp(from).rfc3339(), "until": Timestamp(until).rfc3339()}));
         let mut draft = json!({"name": name, "namespace": namespace, "gates": gates, "approvals": approvals,
             "freezes": freezes.into_iter().collect::<Vec<_>>(), "kinds": []});
         if let Some(kind) = kind {
@@ -97,7 +96,9 @@ impl World {
             let Some(name) = releases.choose(&mut self.random) else { return };
             item["release_name"] = json!(name);
             use ReleaseOp::{Delete, Promote, Rollback, Rollout, StopGray, Withdraw};
-            op = *[Rollback, StopGray, Promote, Withdraw, Rollout, Rollout, Delete].choose(&mut self.random).expect("some");
+            op = *[Rollback, StopGray, Promote, Withdraw, Rollout, Rollout, Delete]
+                .choose(&mut self.random)
+                .expect("some");
             if op == Withdraw && self.chance(2) {
                 item["to_previous"] = json!(true);
             }
@@ -148,13 +149,8 @@ impl World {
         if let Entity::Request(request) = &outcome.entity
             && outcome.code.number() == 202_000
         {
-            let asked = Asked {
-                by: "rita",
-                thing: at,
-                draft: String::new(),
-                is_publish: false,
-                approved_by: BTreeSet::new(),
-            };
+            let asked =
+                Asked { by: "rita", thing: at, draft: String::new(), is_publish: false, approved_by: BTreeSet::new() };
             self.asked.insert(request.id.clone(), asked);
         }
     }
@@ -218,7 +214,7 @@ impl World {
         }
     }
 
-    fn step(&mut self) {
+    pub(super) fn step(&mut self) {
         match self.random.random_range(0..40) {
             0 => self.change_laws(),
             1 => self.change_rights(),
