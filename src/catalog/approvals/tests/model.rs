@@ -62,7 +62,6 @@ struct World {
     /// Releases that were planned as the policies asked for then, or in an emergency.
     blessed: BTreeSet<String>,
     may_approve: BTreeSet<&'static str>,
-    drafts: [String; 3],
     number: usize,
     /// Number of changes that came into force, by cause.
     seen: BTreeMap<&'static str, usize>,
@@ -85,7 +84,6 @@ impl World {
             asked: BTreeMap::new(),
             blessed: BTreeSet::new(),
             may_approve: ["abe", "bea", "eva"].into(),
-            drafts: Default::default(),
             number: 0,
             seen: BTreeMap::new(),
         }
@@ -117,6 +115,15 @@ impl World {
                 let release = catalog.rules.of(family).active().normal(&id)?;
                 Some((release.version, release.rule.description.clone()))
             }
+        }
+    }
+
+    /// Content of what is saved.
+    fn draft(&self, at: usize) -> Option<String> {
+        let catalog = &self.house.bench.catalog;
+        match self.thing(at)? {
+            Thing::File(key) => catalog.configs.file(&key).map(|file| file.content.to_string()),
+            Thing::Rule(family, id) => catalog.rules.of(family).get(&id).map(|rule| rule.description.clone()),
         }
     }
 

@@ -56,7 +56,7 @@ impl World {
         };
         let outcome = self.act(Some("rita"), command, &Cause::Plain).expect("an outcome");
         assert_eq!(outcome.code.number(), 200_000, "{}", outcome.info());
-        self.drafts[at] = text;
+        assert_eq!(self.draft(at), Some(text));
     }
 
     /// Words for the policies: none, a request, a held one, or an emergency.
@@ -125,7 +125,7 @@ impl World {
         if let Entity::Request(request) = &outcome.entity
             && outcome.code.number() == 202_000
         {
-            let draft = self.drafts[at].clone();
+            let draft = self.draft(at).expect("saved");
             let asked = Asked { by: user, thing: at, draft, is_publish, approved_by: BTreeSet::new() };
             self.asked.insert(request.id.clone(), asked);
         }
