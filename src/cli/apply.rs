@@ -15,7 +15,7 @@ use super::plan::{Plan, Step, Task, There, deletion};
 use super::progress::ProgressBar;
 use super::remote::{Refused, Remote};
 use super::tables::{text, took};
-use super::{Differences, Usage, confirm, releases, say, say_error, sealed};
+use super::{Differences, Usage, approvals, confirm, releases, say, say_error, sealed};
 use crate::config::OutputFormat;
 use crate::model::limits;
 
@@ -58,6 +58,9 @@ pub(super) struct ApplyArgs {
     /// Do not ask before deleting
     #[arg(short, long)]
     yes: bool,
+    /// Ask others for their approval of what a policy gates in the tree, with this comment
+    #[arg(long, value_name = "WHY")]
+    request: Option<String>,
 }
 
 #[derive(Args)]
@@ -97,7 +100,7 @@ pub(super) struct DeleteArgs {
 pub(super) async fn apply(args: ApplyArgs) -> anyhow::Result<()> {
     let begun = Instant::now();
     let (remote, namespace) = args.at.remote()?;
-    let plan = made(&remote, &args.tree, &namespace).await?;
+    let mut plan = made(&remote, &args.tree, &namespace).await?;
     tell(&plan, args.tree.brief);
     if !plan.faults.is_empty() {
         return Err(super::NothingDone(plan.faults.len()).into());
@@ -113,6 +116,7 @@ pub(super) async fn apply(args: ApplyArgs) -> anyhow::Result<()> {
     if deleted > 0 && !args.yes && !confirm(&format!("Take away {deleted}?"))? {
         return Err(Usage("not confirmed, nothing was changed".to_owned()).into());
     }
+    approvals::ask_for(&mut plan.tasks, args.request.as_deref());
     let count = plan.tasks.len();
     let refused = carry_out(&remote, plan.tasks).await?;
     say(&format!("{} done, {refused} refused, in {}", count - refused, took(begun.elapsed())));
@@ -294,6 +298,7 @@ pub(super) async fn carry_out(remote: &Remote, tasks: Vec<Task>) -> anyhow::Resu
                     say_error(&format!("refused   {place}{}: {why}", placed(kind, &task.key)));
                 }
                 None => {
+                    approvals::tell_asked(answer, &placed(kind, &task.key));
                     // One that was drawn is told once, and only here.
                     if let (Some(drawn), false) =
                         (answer["webhook"]["secret"].as_str(), task.body.contains_key("secret"))

@@ -6,6 +6,7 @@ use reqwest::Method;
 use serde_json::{Map, Value, json};
 use url::form_urlencoded;
 
+use super::plan::{Step, Task};
 use super::remote::{CallArgs, Refused};
 use super::tables::{Column, short, table, text, words};
 use super::{accounts, contracts, releases, say};
@@ -41,6 +42,22 @@ impl PleaArgs {
         if let Some(reason) = &self.emergency {
             item.insert("emergency".to_owned(), json!(reason));
         }
+    }
+}
+
+/// Asks for the approval of what is gated among these tasks.
+pub(super) fn ask_for(tasks: &mut [Task], request: Option<&str>) {
+    let Some(request) = request else { return };
+    let is_gated = |task: &&mut Task| matches!(task.step, Step::Release | Step::Delete) && task.kind.is_released();
+    for task in tasks.iter_mut().filter(is_gated) {
+        task.body.insert("request".to_owned(), json!(request));
+    }
+}
+
+/// Tells how something is approved that is asked for.
+pub(super) fn tell_asked(answer: &Value, what: &str) {
+    if let Some(id) = answer["request"]["id"].as_str() {
+        say(&format!("asked     {what}: thuban approve {id}"));
     }
 }
 

@@ -150,6 +150,7 @@ fn of_webhook(text: &str) -> Result<Map<String, Value>, Vec<String>> {
     for switch in ["allow_private", "disabled"] {
         fields.entry(switch).or_insert(json!(false));
     }
+    fields.entry("format").or_insert(json!("json"));
     Ok(fields)
 }
 

@@ -52,6 +52,23 @@ wire_enum! {
     }
 }
 
+wire_enum! {
+    /// Form of the messages to a webhook.
+    pub enum MessageFormat {
+        Json = "json",
+        Slack = "slack",
+        Feishu = "feishu",
+        DingTalk = "dingtalk",
+        WeCom = "wecom",
+    }
+}
+
+impl MessageFormat {
+    pub fn is_json(&self) -> bool {
+        *self == MessageFormat::Json
+    }
+}
+
 impl HookEvent {
     /// The event of a change of a release; `None` for one that nobody is told of.
     pub fn of(action: Action) -> Option<Self> {
@@ -83,6 +100,8 @@ pub struct Webhook {
     pub events: Vec<HookEvent>,
     /// Empty for all.
     pub namespace: String,
+    #[serde(default, skip_serializing_if = "MessageFormat::is_json")]
+    pub format: MessageFormat,
     pub allow_private: bool,
     pub disabled: bool,
     pub comment: String,
@@ -138,6 +157,8 @@ pub struct WebhookRequest {
     pub events: Option<Vec<HookEvent>>,
     /// Of which namespace; empty for all.
     pub namespace: Option<String>,
+    /// `json`, also where absent, or the messages of a chat's robot: `slack`, `feishu`, `dingtalk`, `wecom`.
+    pub format: Option<MessageFormat>,
     /// True if addresses of this machine and of private networks may be posted to: loopback, private, shared and
     /// link-local ones.
     pub allow_private: Option<bool>,
@@ -183,14 +204,24 @@ impl WebhookRequest {
 
     /// Returns the draft that is proposed of it, with its secret sealed.
     pub fn into_draft(self, secret: Option<SealedSecret>) -> WebhookDraft {
-        let WebhookRequest { name, url, secret: _, events, namespace, allow_private, disabled, comment, revision } =
-            self;
+        let WebhookRequest {
+            name,
+            url,
+            secret: _,
+            events,
+            namespace,
+            format,
+            allow_private,
+            disabled,
+            comment,
+            revision,
+        } = self;
         let events = events.map(|mut events| {
             events.sort_unstable();
             events.dedup();
             events
         });
-        WebhookDraft { name, url, secret, events, namespace, allow_private, disabled, comment, revision }
+        WebhookDraft { name, url, secret, events, namespace, format, allow_private, disabled, comment, revision }
     }
 }
 
@@ -267,6 +298,8 @@ pub struct WebhookDraft {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub namespace: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    pub format: Option<MessageFormat>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub allow_private: Option<bool>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub disabled: Option<bool>,
@@ -285,6 +318,7 @@ impl WebhookDraft {
         };
         match &self.events {
             Some(events) if events.iter().any(is_newest) => Level::APPROVAL,
+            _ if self.format.is_some_and(|format| !format.is_json()) => Level::APPROVAL,
             _ if super::is_said(&self.revision) => Level::RIGHTS,
             _ => Level::CUSTODY,
         }
@@ -296,6 +330,7 @@ impl WebhookDraft {
         super::replace(&mut hook.secret, &self.secret);
         super::replace(&mut hook.events, &self.events);
         super::replace(&mut hook.namespace, &self.namespace);
+        super::replace(&mut hook.format, &self.format);
         super::replace(&mut hook.allow_private, &self.allow_private);
         super::replace(&mut hook.disabled, &self.disabled);
         super::replace(&mut hook.comment, &self.comment);

@@ -90,6 +90,6 @@ impl DeliveryWorker {
         let secret = self.lead.node().keyring().secret_of(&self.hook)?;
         let catalog = self.lead.catalog();
         let cluster = catalog.nodes.cluster_id().unwrap_or_default();
-        Ok(Message::new(cluster, &self.hook.name, event, &secret))
+        Ok(Message::new(cluster, &self.hook, event, &secret))
     }
 }

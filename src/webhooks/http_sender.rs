@@ -18,10 +18,10 @@ use tokio::net::lookup_host;
 use tokio::time::{Instant, timeout};
 use url::{Host, Url};
 
-use super::WebhookSettings;
 use super::message::Message;
+use super::{WebhookSettings, chat};
 use crate::model::limits;
-use crate::model::webhook::{Webhook, is_reached, literal, read_url, refused_address};
+use crate::model::webhook::{MessageFormat, Webhook, is_reached, literal, read_url, refused_address};
 use crate::outbound;
 
 const TRY_WITHIN: Duration = Duration::from_millis(limits::WEBHOOK_TRY_MS_MAX);
@@ -43,6 +43,7 @@ fn by_system() -> Resolver {
 
 pub(super) struct HttpSender {
     url: String,
+    format: MessageFormat,
     allows_private: bool,
     settings: WebhookSettings,
     resolver: Resolver,
@@ -69,8 +70,9 @@ impl Resolve for JudgedAddresses {
 
 impl HttpSender {
     pub(super) fn new(hook: &Webhook, settings: &WebhookSettings) -> Self {
-        let (url, allows_private, settings) = (hook.url.clone(), hook.allow_private, settings.clone());
-        HttpSender { url, allows_private, settings, resolver: by_system(), limit: TRY_WITHIN, route: None }
+        let (url, format, allows_private) = (hook.url.clone(), hook.format, hook.allow_private);
+        let settings = settings.clone();
+        HttpSender { url, format, allows_private, settings, resolver: by_system(), limit: TRY_WITHIN, route: None }
     }
 
     #[cfg(test)]
@@ -109,12 +111,12 @@ impl HttpSender {
         let response = request.send().await.map_err(|error| in_words(&error))?;
         let status = response.status();
         // What is left of it would be in the way of the next one.
-        let is_done = timeout(BODY_WITHIN, read_little(response)).await.unwrap_or(false);
-        if !is_done {
+        let read = timeout(BODY_WITHIN, read_little(response)).await.unwrap_or_default();
+        if read.is_none() {
             self.route = None;
         }
         match status.as_u16() {
-            200..300 => Ok(()),
+            200..300 => chat::judge(self.format, &read.unwrap_or_default()),
             300..400 => Err(format!("answered {}, and redirects are not followed", status.as_u16())),
             other => Err(format!("answered {other}")),
         }
@@ -164,16 +166,16 @@ impl HttpSender {
     }
 }
 
-/// True if the body ended within the bytes that are read.
-async fn read_little(mut response: Response) -> bool {
-    let mut read = 0;
+/// The body, if it ended within the bytes that are read.
+async fn read_little(mut response: Response) -> Option<Vec<u8>> {
+    let mut read = Vec::new();
     while let Ok(Some(chunk)) = response.chunk().await {
-        read += chunk.len();
-        if read > limits::WEBHOOK_ANSWER_BYTES_MAX {
-            return false;
+        read.extend_from_slice(&chunk);
+        if read.len() > limits::WEBHOOK_ANSWER_BYTES_MAX {
+            return None;
         }
     }
-    true
+    Some(read)
 }
 
 fn in_words(error: &reqwest::Error) -> String {

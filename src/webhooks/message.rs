@@ -5,8 +5,11 @@ use hmac::{Hmac, Mac};
 use serde::Serialize;
 use sha2::Sha256;
 
+use super::chat;
 use crate::catalog::webhooks::WebhookEvent;
-use crate::model::webhook::{ClientNews, EmergencyNews, HookEvent, InstanceNews, News, RequestNews, RolloutNews};
+use crate::model::webhook::{
+    ClientNews, EmergencyNews, HookEvent, InstanceNews, News, RequestNews, RolloutNews, Webhook,
+};
 use crate::model::wire::Words;
 
 /// One event for one receiver, the same however often it is sent.
@@ -64,7 +67,7 @@ struct Health<'a> {
 }
 
 impl Message {
-    pub(super) fn new(cluster: &str, webhook: &str, event: &WebhookEvent, secret: &[u8]) -> Message {
+    pub(super) fn new(cluster: &str, hook: &Webhook, event: &WebhookEvent, secret: &[u8]) -> Message {
         let News {
             event: word,
             time,
@@ -85,7 +88,7 @@ impl Message {
             event: *word,
             time: &time,
             cluster,
-            webhook,
+            webhook: &hook.name,
             kind,
             namespace,
             group,
@@ -108,7 +111,8 @@ impl Message {
             rollout: rollout.as_ref(),
             client: client.as_ref(),
         };
-        let body = serde_json::to_vec(&body).expect("texts and numbers");
+        let json = || serde_json::to_vec(&body).expect("texts and numbers");
+        let body = chat::body(hook.format, &event.news).unwrap_or_else(json);
         Message { signature: sign(secret, &body), id, event: word.word(), time, body: body.into() }
     }
 }
@@ -131,6 +135,10 @@ mod tests {
 
     fn event(news: News) -> WebhookEvent {
         WebhookEvent { number: 0x1_0002, to: Vec::new(), news: Arc::new(news) }
+    }
+
+    fn hook() -> Webhook {
+        Webhook { name: "ops".into(), ..Webhook::default() }
     }
 
     fn read(message: &Message) -> Value {
@@ -163,7 +171,7 @@ mod tests {
             release: Some(release),
             ..News::default()
         };
-        let message = Message::new("c1", "ops", &event(news), b"secret");
+        let message = Message::new("c1", &hook(), &event(news), b"secret");
         let expected = json!({
             "id": "0000000000010002", "event": "promote", "time": "2026-11-20 08:30:35", "cluster": "c1",
             "webhook": "ops", "kind": "configfile", "namespace": "prod", "group": "shop", "name": "app.yml",
@@ -180,7 +188,7 @@ mod tests {
         let health = HealthNews { total: 2, healthy: 1, changed: 1, instances };
         let (kind, name) = ("service".into(), "pay".into());
         let news = News { event: HookEvent::Health, kind, name, health: Some(health), ..News::default() };
-        let told = read(&Message::new("c1", "ops", &event(news), b"secret"));
+        let told = read(&Message::new("c1", &hook(), &event(news), b"secret"));
         assert_eq!(
             told["health"]["instances"][0],
             json!({ "id": "i", "host": "10.0.0.1", "port": 80, "healthy": false })

@@ -11,6 +11,7 @@
 //!
 //! Nothing is kept here but where each task is. While nothing waits, nobody works, and nothing is appended.
 
+mod chat;
 mod delivery_worker;
 mod http_sender;
 mod message;

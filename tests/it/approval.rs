@@ -6,7 +6,7 @@ use std::time::Duration;
 use reqwest::Method;
 use serde_json::{Value, json};
 
-use crate::harness::{Answer, Api, Cluster, eventually};
+use crate::harness::{Answer, Api, Cluster, eventually, run};
 
 const USERS: &str = "/auth/v1/users";
 const POLICIES: &str = "/admin/v1/policies";
@@ -153,4 +153,26 @@ async fn a_freeze_holds_until_an_emergency_or_its_end() {
     cluster.api(1).put(POLICIES, &json!([{"name": "ice", "freezes": []}])).await.expect_code(200_000);
     rita.post(&format!("{REQUESTS}/run"), &json!([{"id": id}])).await.expect_code(200_000);
     assert_eq!(state(&abe, &id).await, "stale", "the emergency has put another version in force");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_tree_asks_for_what_is_gated_in_it() {
+    let cluster = Cluster::start(1).await;
+    hire(&cluster).await;
+    cluster.api(1).post(POLICIES, &json!([{"name": "two", "namespace": "default"}])).await.expect_code(200_000);
+    let body = json!({"name": "rita", "password": "password of rita"});
+    let answer = cluster.api(1).without_token().post("/auth/v1/user/login", &body).await.expect_code(200_000);
+    let token = answer.body["loginResponse"]["token"].as_str().expect("a token");
+    let endpoint = format!("http://{}", cluster.ports(1).api);
+    let tree = "kind: configfile\nnamespace: default\nname: app/application\nspec: { content: v=1 }\n";
+    let refused = run(&endpoint, token, &["apply", "-f", "-", "--release", "--yes"], tree).await;
+    assert_eq!(refused.code, 3, "{}{}", refused.out, refused.error);
+    let arguments = ["apply", "-f", "-", "--release", "--yes", "--request", "as planned"];
+    let out = run(&endpoint, token, &arguments, tree).await.expect(0);
+    let (_, id) = out.split_once("configfile/app/application in default: thuban approve ").expect("it says how");
+    let id = id.split_whitespace().next().expect("an id");
+    assert_eq!(content_of(&cluster, 1).await, None, "{out}");
+    let abe = at(&cluster, 1, "abe").await;
+    abe.post(&format!("{REQUESTS}/approve"), &json!([{"id": id}])).await.expect_code(200_000);
+    assert_eq!(content_of(&cluster, 1).await.as_deref(), Some("v=1"));
 }

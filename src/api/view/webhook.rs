@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::model::time::Timestamp;
-use crate::model::webhook::{HookEvent, Webhook};
+use crate::model::webhook::{HookEvent, MessageFormat, Webhook};
 
 /// Receiver of events, and the progress of its deliveries.
 #[derive(Serialize, JsonSchema)]
@@ -19,6 +19,8 @@ pub(crate) struct WebhookView<'a> {
     events: &'a [HookEvent],
     /// Of which namespace; empty for all.
     namespace: &'a str,
+    /// `json`, or the chat whose robot is told.
+    format: MessageFormat,
     allow_private: bool,
     disabled: bool,
     comment: &'a str,
@@ -56,6 +58,7 @@ impl<'a> WebhookView<'a> {
             secret,
             events: &hook.events,
             namespace: &hook.namespace,
+            format: hook.format,
             allow_private: hook.allow_private,
             disabled: hook.disabled,
             comment: &hook.comment,

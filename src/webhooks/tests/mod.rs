@@ -45,7 +45,12 @@ fn sender(url: &str) -> HttpSender {
 
 fn message(number: u64) -> Message {
     let news = News { event: HookEvent::Gray, name: "f".into(), ..News::default() };
-    Message::new("c1", "ops", &WebhookEvent { number, to: Vec::new(), news: Arc::new(news) }, b"secret")
+    Message::new(
+        "c1",
+        &Webhook { name: "ops".into(), ..Webhook::default() },
+        &WebhookEvent { number, to: Vec::new(), news: Arc::new(news) },
+        b"secret",
+    )
 }
 
 /// Gives the same addresses for any name, and counts how often it is asked.
