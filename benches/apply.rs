@@ -9,6 +9,10 @@
 //!
 //! And a login and a logout, where `THUBAN_BENCH_TOKENS` (50,000) logins are there, 1000 of each user: a login ends the
 //! oldest of its user.
+//!
+//! And a publish of one of `THUBAN_BENCH_FILES` (10,000) files: without policies, among 100 that gate other acts or other
+//! files, and under one that gates it, in an emergency; and what it takes to ask for one and to approve it, with
+//! `THUBAN_BENCH_REQUESTS` (10,000) requests that wait.
 
 #![expect(clippy::print_stdout, reason = "the figures are what this program is for")]
 
@@ -19,12 +23,18 @@ use std::time::{Duration, Instant};
 use futures_util::stream;
 use openraft::EntryPayload;
 use openraft::storage::RaftStateMachine;
+use thuban::catalog::approvals::RequestFilter;
+use thuban::catalog::page::Page;
 use thuban::catalog::{AuthorizedCommand, Command, Credential, Op, RequestId};
 use thuban::format::level::{Level, LevelRange};
 use thuban::format::types::{CommittedLeaderId, Entry, LogId};
 use thuban::metrics::Metrics;
 use thuban::model::access::{Founder, PasswordHash, TokenHash, UserDraft};
+use thuban::model::approval::{RequestDraft, RequestOp};
+use thuban::model::config_file::{ConfigFileDraft, ConfigPublish, ConfigReleaseDraft};
+use thuban::model::grant::{Grant, Grants, ReadScope, Role};
 use thuban::model::limits::TOKENS_PER_USER_MAX;
+use thuban::model::policy::{Gate, PolicyDraft};
 use thuban::model::service::ServiceDraft;
 use thuban::model::settings::SettingsChange;
 use thuban::model::time::Timestamp;
@@ -65,6 +75,21 @@ fn main() -> Result<(), Box<dyn Error>> {
     let tokens = setting("THUBAN_BENCH_TOKENS", 50_000);
     let [login, logout] = logins(tokens)?;
     println!("among {tokens} logins: {login:.2} us a login, {logout:.2} us a logout");
+    let files = setting("THUBAN_BENCH_FILES", 10_000);
+    let cases = [("without policies", Gating::None), ("among 100 policies", Gating::Others), ("gated", Gating::Itself)];
+    let mut best = [f64::MAX; 3];
+    for _ in 0..ROUNDS {
+        for (best, (_, gating)) in best.iter_mut().zip(cases) {
+            *best = best.min(publishes(files, gating)?);
+        }
+    }
+    println!("a publish of one of {files} files:");
+    for (best, (name, _)) in best.iter().zip(cases) {
+        println!("  {name}: {best:.2} us an entry");
+    }
+    let waiting = setting("THUBAN_BENCH_REQUESTS", 10_000);
+    let [ask, approve] = approvals(waiting)?;
+    println!("with {waiting} requests that wait: {ask:.2} us to ask, {approve:.2} us to approve and publish");
     Ok(())
 }
 
@@ -171,6 +196,124 @@ fn logins(tokens: u64) -> Result<[f64; 2], Box<dyn Error>> {
     let sign_out = |number| Command::SignOut { hash: hash(number) };
     let logout = took((tokens..tokens + MEASURED).map(sign_out).collect(), tokens - MEASURED)?;
     Ok([login, logout])
+}
+
+/// Policies beside the publishes that are measured.
+#[derive(Clone, Copy)]
+enum Gating {
+    None,
+    /// A hundred, none of which asks anything.
+    Others,
+    /// The same and one that gates each: they are done in an emergency.
+    Itself,
+}
+
+fn policy(name: String, names: Option<Vec<String>>, gates: Vec<Gate>) -> PolicyDraft {
+    PolicyDraft { name, names, gates: Some(gates), ..PolicyDraft::default() }
+}
+
+fn publish(number: u64, request: Option<String>, emergency: Option<String>) -> Command {
+    let (namespace, group) = ("production".to_owned(), format!("group-{}", number % 100));
+    let file_name = format!("file-{number}.properties");
+    let content = Some(format!("key={number:>COMMENT_BYTES$}"));
+    let format = Some("properties".to_owned());
+    let (name, key) = (file_name.clone(), (namespace.clone(), group.clone()));
+    let file = ConfigFileDraft { namespace, group, name, content, format, sealing: None, ..ConfigFileDraft::default() };
+    let (namespace, group) = key;
+    let release =
+        ConfigReleaseDraft { namespace, group, file_name, request, emergency, ..ConfigReleaseDraft::default() };
+    asked(false, Command::ConfigCreateAndPublish(vec![ConfigPublish { file, release, md5: None }]))
+}
+
+/// A machine with an administrator and these policies.
+fn under(log: &mut Writer, policies: Vec<PolicyDraft>) -> Result<(tempfile::TempDir, Machine), Box<dyn Error>> {
+    let (directory, mut machine) = empty_machine()?;
+    let admin = Founder::administrator("u", "h", Timestamp(0));
+    let sign_in = Command::SignIn {
+        hash: token(),
+        user_id: "u".to_owned(),
+        password: PasswordHash("h".to_owned()),
+        from: Default::default(),
+    };
+    let mut first = vec![
+        log.entry(&Command::Bootstrap { cluster_id: "c".to_owned(), admin, level: Level::NEWEST }),
+        log.entry(&sign_in),
+    ];
+    first.extend(policies.into_iter().map(|policy| log.entry(&Command::Policies(Op::Create, vec![policy]))));
+    apply(&mut machine, first, 1)?;
+    Ok((directory, machine))
+}
+
+/// Microseconds that a publish takes.
+fn publishes(files: u64, gating: Gating) -> Result<f64, Box<dyn Error>> {
+    let mut log = Writer { index: 0 };
+    let of_others = |number| match number % 2 {
+        0 => policy(format!("p{number}"), None, vec![Gate::Stop]),
+        _ => policy(format!("p{number}"), Some(vec![format!("other-{number}*")]), Gate::USUAL.to_vec()),
+    };
+    let mut policies = Vec::new();
+    if !matches!(gating, Gating::None) {
+        policies.extend((0..100).map(of_others));
+    }
+    let emergency = matches!(gating, Gating::Itself).then(|| "measured here".to_owned());
+    if emergency.is_some() {
+        policies.push(policy("gate".to_owned(), None, vec![Gate::Publish]));
+    }
+    let (_directory, mut machine) = under(&mut log, policies)?;
+    let entries = (0..files).map(|number| log.entry(&publish(number, None, emergency.clone()))).collect();
+    let began = Instant::now();
+    apply(&mut machine, entries, 32)?;
+    let took = began.elapsed();
+    let released = machine.state().catalog().configs.release_count() as u64;
+    assert_eq!(released, files, "each was published");
+    Ok(took.as_secs_f64() * 1e6 / files as f64)
+}
+
+/// Microseconds that it takes to ask for a publish, and to approve one, with so many requests that wait.
+fn approvals(waiting: u64) -> Result<[f64; 2], Box<dyn Error>> {
+    const MEASURED: u64 = 1000;
+    let mut log = Writer { index: 0 };
+    let (_directory, mut machine) = under(&mut log, vec![policy("gate".to_owned(), None, vec![Gate::Publish])])?;
+    let grants = Some(Grants::new(vec![Grant::of(Role::Approver)]));
+    let password_hash = Some(PasswordHash("h".to_owned()));
+    let user = UserDraft { name: "abe".to_owned(), password_hash, grants, ..UserDraft::default() };
+    apply(&mut machine, vec![log.entry(&Command::Users(Op::Create, vec![user]))], 1)?;
+    let abe = machine.state().catalog().access.user_named("abe").map(|user| user.id.clone()).unwrap_or_default();
+    let hash = TokenHash("6".repeat(64));
+    let password = PasswordHash("h".to_owned());
+    let sign_in = Command::SignIn { hash: hash.clone(), user_id: abe, password, from: Default::default() };
+    apply(&mut machine, vec![log.entry(&sign_in)], 1)?;
+    let ask = |number| publish(number, Some("please".to_owned()), None);
+    let entries = (0..waiting).map(|number| log.entry(&ask(number))).collect();
+    apply(&mut machine, entries, 32)?;
+    let entries = (waiting..waiting + MEASURED).map(|number| log.entry(&ask(number))).collect();
+    let began = Instant::now();
+    apply(&mut machine, entries, 32)?;
+    let asking = began.elapsed();
+    let ids: Vec<String> = {
+        let catalog = machine.state().catalog();
+        let filter = RequestFilter { read_scope: ReadScope::Everything, ..RequestFilter::default() };
+        let page = |number: u64| catalog.approvals.list(&filter, &Page::new(number as usize * 100, 100)).rows;
+        (0..MEASURED / 100).flat_map(page).map(|request| request.id.clone()).collect()
+    };
+    let approve = |id: &String| {
+        let draft = RequestDraft { id: id.clone(), comment: None };
+        Command::Authorized(Box::new(AuthorizedCommand {
+            credential: Credential::Token(hash.clone()),
+            address: None,
+            request: String::new(),
+            self_registration: false,
+            mutes_refusals: false,
+            command: Command::Requests(RequestOp::Approve, vec![draft]),
+        }))
+    };
+    let entries = ids.iter().map(|id| log.entry(&approve(id))).collect();
+    let began = Instant::now();
+    apply(&mut machine, entries, 32)?;
+    let approving = began.elapsed();
+    let released = machine.state().catalog().configs.release_count() as u64;
+    assert_eq!(released, MEASURED, "each was published");
+    Ok([asking, approving].map(|took| took.as_secs_f64() * 1e6 / MEASURED as f64))
 }
 
 fn token() -> TokenHash {
