@@ -18,7 +18,7 @@
 //! config                 flags and environment of `thuban serve`
 //! offline                directories of stopped nodes: restore, recover, reset, inspect
 //! webhooks               events sent by HTTP to receivers, by the leader
-//! controllers            what a node proposes unasked: heartbeats, planned releases, levels, audit notes, founding
+//! controllers            what a node proposes unasked: heartbeats, planned releases, rollouts, levels, audit notes
 //! raft                   consensus: Node (propose, read), Lead, state machine
 //! peer                   the wire between nodes (8190): handshake, calls, append, snapshots
 //! keyring                access keys and encrypted config files, opened and sealed
@@ -76,6 +76,9 @@
 //! | encrypted file | the node seals a content before it is proposed and opens it for who may read it |
 //! | document | `thuban apply` compares normal forms, plans, and updates by revision |
 //! | permission | apply judges each item by the grants of that moment |
+//! | approval | apply judges an act by the policies of its moment: done, refused, or kept as a request with its copy |
+//! | rollout | the leader measures guards and proposes steps, and apply takes each once, as rights and policies let |
+//! | contract | the node judges a content before it is proposed, within bounds of time and memory |
 //! | lost password | an order in the data directory goes through the log |
 //! | audit row | the audited items of an entry are one row, in the batch of the change |
 //! | console page | a form ends in the same operation as a request of the API |
