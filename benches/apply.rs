@@ -10,9 +10,9 @@
 //! And a login and a logout, where `THUBAN_BENCH_TOKENS` (50,000) logins are there, 1000 of each user: a login ends the
 //! oldest of its user.
 //!
-//! And a publish of one of `THUBAN_BENCH_FILES` (10,000) files: without policies, among 100 that gate other acts or other
-//! files, and under one that gates it, in an emergency; and what it takes to ask for one and to approve it, with
-//! `THUBAN_BENCH_REQUESTS` (10,000) requests that wait.
+//! And a publish of one of `THUBAN_BENCH_FILES` (10,000) files: without policies, among 100 that gate other acts or
+//! other files, and under one that gates it, in an emergency; and what it takes to ask for one and to approve it,
+//! with `THUBAN_BENCH_REQUESTS` (10,000) requests that wait.
 
 #![expect(clippy::print_stdout, reason = "the figures are what this program is for")]
 
