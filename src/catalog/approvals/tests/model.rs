@@ -202,8 +202,8 @@ impl World {
                 self.judge(at, "delete", cause, None);
                 continue;
             }
-            for event in story[new..].to_vec() {
-                self.judge_event(at, &event, cause);
+            for event in &story[new..] {
+                self.judge_event(at, event, cause);
             }
         }
         applied.outcomes.into_iter().next()
@@ -290,5 +290,4 @@ fn nothing_comes_into_force_that_the_policies_forbid() {
     }
     let causes: Vec<_> = seen.keys().copied().collect();
     assert_eq!(causes, ["approved", "at once", "by the leader", "in an emergency"], "each came about: {seen:?}");
-    println!("{steps} acts, of which came into force: {seen:?}");
 }
