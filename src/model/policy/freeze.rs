@@ -95,11 +95,11 @@ impl Freeze {
                 let local = i64::try_from(time.0).ok()?.saturating_add(offset * MINUTE_MS);
                 let today = local.div_euclid(DAY_MS);
                 let ends = [today - 1, today].into_iter().filter(|day| self.begins_on(*day)).filter_map(|day| {
-                    let midnight = day * DAY_MS;
-                    let (begin, end) = (midnight + from * MINUTE_MS, midnight + until * MINUTE_MS);
+                    let at = |minutes: i64| day.saturating_mul(DAY_MS).saturating_add(minutes * MINUTE_MS);
+                    let (begin, end) = (at(from), at(until));
                     (begin <= local && local < end).then_some(end)
                 });
-                let end = ends.max()? - offset * MINUTE_MS;
+                let end = ends.max()?.saturating_sub(offset * MINUTE_MS);
                 u64::try_from(end).ok().map(Timestamp)
             }
         }

@@ -1,4 +1,9 @@
+use proptest::prelude::*;
+use proptest::sample::subsequence;
+
+use super::freeze::Day;
 use super::*;
+use crate::model::wire::Words;
 
 fn at(text: &str) -> Timestamp {
     Timestamp::parse(text).expect("a time")
@@ -112,4 +117,52 @@ fn drafts_are_checked() {
     let whole = read(r#"{"name":"p","kinds":["configfile","routing"],"gates":["stop"],"approvals":0}"#);
     assert!(whole.check().is_ok());
     assert!(serde_json::from_str::<PolicyDraft>(r#"{"name":"p","kinds":["service"]}"#).is_err());
+}
+
+/// Beginning and end of a weekly freeze that holds at a minute, by looking at every minute of the days before.
+fn naive(days: &[Day], from: i64, until: i64, minute: i64) -> Option<i64> {
+    let until = if until > from { until } else { until + 1440 };
+    let begins = (minute - 2880..=minute).filter(|begin| begin.rem_euclid(1440) == from);
+    let named = begins.filter(|begin| {
+        let weekday = (begin.div_euclid(1440) + 3).rem_euclid(7);
+        days.iter().any(|day| *day as i64 == weekday)
+    });
+    named.map(|begin| begin - from + until).filter(|end| minute < *end).max()
+}
+
+fn clock(minutes: i64) -> String {
+    format!("{:02}:{:02}", minutes / 60, minutes % 60)
+}
+
+proptest! {
+    #[test]
+    fn weekly_freezes_hold_as_a_calendar_says(
+        days in subsequence(Day::ALL.iter().map(|(day, _)| *day).collect::<Vec<_>>(), 1..=7),
+        from in 0_i64..1440,
+        until in 0_i64..=1440,
+        offset in -1439_i64..1440,
+        minute in 1_000_000_i64..40_000_000,
+    ) {
+        let sign = if offset < 0 { '-' } else { '+' };
+        let offset_text = format!("{sign}{}", clock(offset.abs()));
+        let (from_text, until_text) = (clock(from), clock(until));
+        let freeze = Freeze {
+            days: days.clone(), from: from_text, until: until_text, offset: offset_text, ..Freeze::default()
+        };
+        prop_assert_eq!(freeze.check().map_err(|refusal| refusal.detail), Ok(()));
+        let ms = |minute: i64| Timestamp(u64::try_from(minute * 60_000).expect("after 1970"));
+        let expected = naive(&days, from, until, minute + offset).map(|end| ms(end - offset));
+        prop_assert_eq!(freeze.until(ms(minute)), expected);
+    }
+
+    #[test]
+    fn no_text_and_no_time_brings_a_freeze_down(
+        from in ".{0,8}", until in "[0-9:+TZ-]{0,20}", offset in "[+-][0-9:]{0,6}", is_weekly: bool, time: u64,
+    ) {
+        let days = if is_weekly { Day::ALL.iter().map(|(day, _)| *day).collect() } else { Vec::new() };
+        let freeze = Freeze { days: days.clone(), from, until, offset, ..Freeze::default() };
+        let _ = (freeze.check(), freeze.until(Timestamp(time)));
+        let always = Freeze { days, from: "00:00".into(), until: "24:00".into(), ..Freeze::default() };
+        let _ = always.until(Timestamp(time));
+    }
 }
