@@ -59,11 +59,12 @@ impl Health {
         let mut told = None;
         loop {
             let is_ready = node.readiness().await.iter().all(|check| check.failure.is_none());
+            // First, so that whoever is told that it serves is served.
+            self.note(is_ready, node.out_of_service());
             // Whoever watches is sent whatever is set, also if it is the same.
             if told.replace(is_ready) != Some(is_ready) {
                 self.tell(is_ready).await;
             }
-            self.note(is_ready, node.out_of_service());
             let was_ready = self.seen.borrow().was_ready;
             tokio::time::sleep(if was_ready { LOOK_PAUSE } else { FIRST_LOOK_PAUSE }).await;
         }

@@ -54,8 +54,15 @@ fn first() -> DiscoveryRequest {
     DiscoveryRequest { node: Some(node), type_url: CLUSTERS.into(), ..DiscoveryRequest::default() }
 }
 
+/// A client of a node that says that it serves: that is looked at now and then.
 async fn client(cluster: &Cluster) -> GrpcClient {
-    GrpcClient::connect(cluster.grpc(1)).await
+    let client = GrpcClient::connect(cluster.grpc(1)).await;
+    eventually(LIMIT, "the node serves streams", || async {
+        let told = client.call::<Told>(HEALTH, &Asked::default()).await;
+        if told == Ok(SERVING) { Ok(()) } else { Err(format!("{told:?}")) }
+    })
+    .await;
+    client
 }
 
 /// A stream that was answered once.

@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 use futures_util::{StreamExt, stream};
+use tokio::time::Instant;
 
 use super::Controller;
 use crate::catalog::Command;
@@ -29,6 +30,8 @@ use guards::Measured;
 const ROUND: Duration = Duration::from_millis(500);
 /// Between two looks at guards.
 const ROUND_OF_GUARDS: Duration = Duration::from_secs(1);
+/// Between the end of a look and the next one.
+const PAUSE_MIN: Duration = Duration::from_millis(100);
 /// Looks in a row at which a guard could not be measured, before the rollout pauses.
 const MISSED_MAX: u32 = 3;
 /// Rollouts that are measured at the same time.
@@ -79,7 +82,7 @@ impl Controller for Rollouts {
         if all.is_empty() || lead.node().state().level() < Level::APPROVAL {
             return ROUND;
         }
-        let prometheus = &self.prometheus;
+        let (prometheus, began) = (&self.prometheus, Instant::now());
         let measured: Vec<(LiveRollout, Measured)> = stream::iter(all)
             .map(|live| async move {
                 let measured = guards::measure(lead.node(), prometheus.as_ref(), &live).await;
@@ -109,7 +112,9 @@ impl Controller for Rollouts {
                 Err(NotCommitted::Refused(_) | NotCommitted::Failed) => {}
             }
         }
-        if has_guards { ROUND_OF_GUARDS } else { ROUND }
+        // One that is slow to measure is measured as often.
+        let pause = if has_guards { ROUND_OF_GUARDS.saturating_sub(began.elapsed()) } else { ROUND };
+        pause.max(PAUSE_MIN)
     }
 
     fn stand_down(&mut self) {
