@@ -10,7 +10,7 @@ use parking_lot::Mutex;
 use prost::Message;
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
-use tokio::time::{Instant, interval_at};
+use tokio::time::{Instant, interval_at, timeout};
 use tonic::{Request, Response, Status, Streaming, async_trait};
 
 use super::HealthWatch;
@@ -32,6 +32,8 @@ use crate::xds::{End, Peer, Session, Source};
 
 /// Responses that are ready and not taken yet: one of each type.
 const RESPONSES_READY_MAX: usize = 4;
+/// Longest wait of a stream for a node that has never been ready.
+const READY_WITHIN: Duration = Duration::from_secs(1);
 /// Time limit for a response that waits for room.
 const ROOM_WITHIN: Duration = Duration::from_secs(60);
 /// Pause between two looks whether this node may still vouch for the client.
@@ -56,6 +58,7 @@ impl<S: Source> AggregatedDiscoveryService for Ads<S> {
         &self,
         request: Request<Streaming<DiscoveryRequest>>,
     ) -> Result<Response<Answers<DiscoveryResponse>>, Status> {
+        await_readiness(&self.health).await;
         let session = self.session.clone();
         self.open(request, move |peer, requests, responses| async move {
             session.serve_sotw(peer, requests, responses).await
@@ -68,6 +71,7 @@ impl<S: Source> AggregatedDiscoveryService for Ads<S> {
         &self,
         request: Request<Streaming<DeltaDiscoveryRequest>>,
     ) -> Result<Response<Answers<DeltaDiscoveryResponse>>, Status> {
+        await_readiness(&self.health).await;
         let session = self.session.clone();
         self.open(request, move |peer, requests, responses| async move {
             session.serve_delta(peer, requests, responses).await
@@ -137,6 +141,14 @@ impl Vouched {
     async fn changed(&self) -> bool {
         self.watch.changed().await == Wake::Changed
     }
+}
+
+/// Waits a moment for the first look that finds the node ready: it may be so since the last one.
+async fn await_readiness(health: &HealthWatch) {
+    let mut health = health.clone();
+    let is_known = health.wait_for(|seen| seen.was_ready || seen.out_of_service.is_some());
+    // Out of time, the stream is refused.
+    let _ = timeout(READY_WITHIN, is_known).await.is_ok();
 }
 
 /// Checks that the node serves streams.
