@@ -18,11 +18,14 @@ pub(super) async fn tell(node: Node) {
     loop {
         sleep(ROUND).await;
         let refusals = node.subscribers().refusals().hand_over(limits::BATCH_ITEMS_MAX);
+        if refusals.is_empty() {
+            continue;
+        }
         let is_heard = {
             let catalog = node.state().catalog();
             catalog.level() >= Level::APPROVAL && catalog.webhooks.is_listening()
         };
-        if refusals.is_empty() || !is_heard {
+        if !is_heard {
             continue;
         }
         let (request, command) = (RequestId(rand::random()), Command::ClientsRefused(refusals.clone()));
