@@ -5,8 +5,8 @@
 //!
 //! All contracts of a thing together have 50 ms of a processor. Nothing outlives them: both engines ask with every step
 //! whether they may go on ([`meter`]), so no thread is left behind that works on for a contract which nobody waits for.
-//! What they recurse on is bounded where it is taken, and they run on a stack that is large enough for it
-//! ([`on_own_stack`]).
+//! The depth of their recursion is bounded where a contract is taken, and they run on a stack that is large enough for
+//! it ([`on_own_stack`]).
 
 mod cel;
 mod content;

@@ -10,8 +10,8 @@ use serde_json::Value;
 
 use super::code::{Code, Refusal};
 use super::config_file::Stamp;
-use super::grant::{check_pattern, covers};
-use super::policy::{PolicyKind, check_names, is_named_by};
+use super::grant::check_pattern;
+use super::policy::{PolicyKind, check_names, is_about};
 use super::wire::wire_enum;
 use super::{limits, name};
 
@@ -65,9 +65,7 @@ impl Contract {
 
     /// True if a thing has to keep this contract. The name of a config file is `group/file`.
     pub fn binds(&self, kind: PolicyKind, namespace: &str, name: &str) -> bool {
-        (self.kinds.is_empty() || self.kinds.contains(&kind))
-            && covers(&self.namespace, namespace)
-            && self.names.iter().any(|pattern| is_named_by(pattern, kind, name))
+        is_about((&self.kinds, &self.namespace, &self.names), kind, namespace, name)
     }
 
     /// Patterns of the names by which grants judge all that it covers: those of groups, where it is about files.

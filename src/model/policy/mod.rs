@@ -145,10 +145,7 @@ impl Policy {
 
     /// True if an act on a thing is for this policy to judge. The name of a config file is `group/file`.
     pub fn gates(&self, gate: Gate, kind: PolicyKind, namespace: &str, name: &str) -> bool {
-        self.gates.contains(&gate)
-            && (self.kinds.is_empty() || self.kinds.contains(&kind))
-            && covers(&self.namespace, namespace)
-            && self.names.iter().any(|pattern| is_named_by(pattern, kind, name))
+        self.gates.contains(&gate) && is_about((&self.kinds, &self.namespace, &self.names), kind, namespace, name)
     }
 
     /// The end of a freeze that holds at a time, the latest of several, and its comment.
@@ -158,8 +155,20 @@ impl Policy {
     }
 }
 
+/// True if a thing is of these kinds, where there are any, in a namespace of the pattern, and named by a pattern.
+pub fn is_about(
+    (kinds, pattern, names): (&[PolicyKind], &str, &[String]),
+    kind: PolicyKind,
+    namespace: &str,
+    name: &str,
+) -> bool {
+    (kinds.is_empty() || kinds.contains(&kind))
+        && covers(pattern, namespace)
+        && names.iter().any(|pattern| is_named_by(pattern, kind, name))
+}
+
 /// True if a pattern names a thing. One without a slash names all files of the groups that it covers.
-pub fn is_named_by(pattern: &str, kind: PolicyKind, name: &str) -> bool {
+fn is_named_by(pattern: &str, kind: PolicyKind, name: &str) -> bool {
     let group = name.split_once('/').map(|(group, _)| group);
     match (kind, group) {
         (PolicyKind::ConfigFile, Some(group)) if !pattern.contains('/') => covers(pattern, group),
