@@ -225,12 +225,9 @@ pub(super) enum PolicyCommand {
     },
 }
 
+/// Things that a policy or a contract is about.
 #[derive(Args)]
-pub(super) struct PolicyArgs {
-    #[command(flatten)]
-    call: CallArgs,
-    /// Name of the policy
-    name: String,
+pub(super) struct SubjectArgs {
     /// Namespaces that it is about, a beginning with * behind it for several [default of a new one: *]
     #[arg(long = "for-namespace", value_name = "NAMESPACE")]
     namespace: Option<String>,
@@ -241,6 +238,34 @@ pub(super) struct PolicyArgs {
     /// all]
     #[arg(long = "kind", value_name = "KIND")]
     kinds: Vec<String>,
+}
+
+impl SubjectArgs {
+    /// Members of the item that is written; what is not given is left out.
+    pub(super) fn put_into(&self, item: &mut Value) {
+        for (member, given) in [("names", &self.names), ("kinds", &self.kinds)] {
+            put_list(item, member, given);
+        }
+        if let Some(namespace) = &self.namespace {
+            item["namespace"] = json!(namespace);
+        }
+    }
+}
+
+fn put_list(item: &mut Value, member: &str, given: &[String]) {
+    if !given.is_empty() {
+        item[member] = json!(given);
+    }
+}
+
+#[derive(Args)]
+pub(super) struct PolicyArgs {
+    #[command(flatten)]
+    call: CallArgs,
+    /// Name of the policy
+    name: String,
+    #[command(flatten)]
+    subject: SubjectArgs,
     /// Number of others who have to approve, 0 to 5 [default of a new one: 1]
     #[arg(long)]
     approvals: Option<u8>,
@@ -297,14 +322,10 @@ const EXISTS: u64 = 400_201;
 impl PolicyArgs {
     fn item(&self) -> anyhow::Result<Value> {
         let mut item = json!({ "name": self.name });
-        let lists = [("names", &self.names), ("kinds", &self.kinds), ("gates", &self.gates)];
-        for (member, given) in lists.into_iter().filter(|(_, given)| !given.is_empty()) {
-            item[member] = json!(given);
-        }
-        for (member, given) in [("namespace", &self.namespace), ("comment", &self.comment)] {
-            if let Some(given) = given {
-                item[member] = json!(given);
-            }
+        self.subject.put_into(&mut item);
+        put_list(&mut item, "gates", &self.gates);
+        if let Some(comment) = &self.comment {
+            item["comment"] = json!(comment);
         }
         if let Some(approvals) = self.approvals {
             item["approvals"] = json!(approvals);

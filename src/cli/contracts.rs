@@ -7,6 +7,7 @@ use clap::{Args, Subcommand};
 use reqwest::Method;
 use serde_json::{Map, Value, json};
 
+use super::approvals::SubjectArgs;
 use super::documents::Document;
 use super::find::InArgs;
 use super::kinds::{Nature, placed};
@@ -44,16 +45,8 @@ pub(super) struct ContractArgs {
     call: CallArgs,
     /// Name of the contract
     name: String,
-    /// Namespaces that it is about, a beginning with * behind it for several [default of a new one: *]
-    #[arg(long = "for-namespace", value_name = "NAMESPACE")]
-    namespace: Option<String>,
-    /// Names of rules, or GROUP/FILE of config files, that it is about; may be repeated [default of a new one: *]
-    #[arg(long = "for-name", value_name = "NAME")]
-    names: Vec<String>,
-    /// Kinds that it is about: configfile, routing, ratelimit, faultdetector, circuitbreaker [default of a new one:
-    /// all]
-    #[arg(long = "kind", value_name = "KIND")]
-    kinds: Vec<String>,
+    #[command(flatten)]
+    subject: SubjectArgs,
     /// warn or refuse [default of a new one: warn]
     #[arg(long)]
     mode: Option<String>,
@@ -122,11 +115,8 @@ async fn write(method: Method, args: &ContractArgs) -> anyhow::Result<()> {
 impl ContractArgs {
     fn item(&self) -> anyhow::Result<Value> {
         let mut item = json!({ "name": self.name });
-        let lists = [("names", &self.names), ("kinds", &self.kinds)];
-        for (member, given) in lists.into_iter().filter(|(_, given)| !given.is_empty()) {
-            item[member] = json!(given);
-        }
-        for (member, given) in [("namespace", &self.namespace), ("mode", &self.mode), ("comment", &self.comment)] {
+        self.subject.put_into(&mut item);
+        for (member, given) in [("mode", &self.mode), ("comment", &self.comment)] {
             if let Some(given) = given {
                 item[member] = json!(given);
             }

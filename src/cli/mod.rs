@@ -117,7 +117,7 @@ enum Command {
     /// Publish a gray release to all clients
     Promote(releases::PromoteArgs),
     /// Stop a gray release: its clients get the normal one again
-    Stop(releases::StopArgs),
+    Stop(releases::GrayArgs),
     /// Show and steer the rollout of a gray release by steps
     #[command(subcommand)]
     Rollout(rollouts::RolloutCommand),

@@ -67,15 +67,18 @@ impl One {
         Ok(release_name(&found.ok_or_else(none)?))
     }
 
+    pub(super) async fn releases(&self) -> anyhow::Result<Vec<Value>> {
+        let (path, element) = match self.kind.nature {
+            Nature::File => ("/config/v1/configfiles/release/versions".to_owned(), "configFileReleases"),
+            _ => (releases_path(self.kind), "data"),
+        };
+        let bounds = (limits::PAGE_ROWS_MAX, usize::MAX);
+        Ok(self.remote.pages(element, bounds, |paging| self.page(&path, paging)).await?.0)
+    }
+
     /// The normal release that was in force before: of those that are not, the one of the highest version.
     async fn previous(&self) -> anyhow::Result<String> {
-        let path = match self.kind.nature {
-            Nature::File => "/config/v1/configfiles/release/versions".to_owned(),
-            _ => releases_path(self.kind),
-        };
-        let element = if self.kind.nature == Nature::File { "configFileReleases" } else { "data" };
-        let bounds = (limits::PAGE_ROWS_MAX, usize::MAX);
-        let (rows, _) = self.remote.pages(element, bounds, |paging| self.page(&path, paging)).await?;
+        let rows = self.releases().await?;
         let found = rows.iter().filter(|row| self.is_before(row)).max_by_key(|row| row["version"].as_u64());
         let none = || Refused::missing(&format!("earlier release of {}", placed(self.kind, &self.key)));
         Ok(release_name(found.ok_or_else(none)?))
@@ -86,7 +89,7 @@ impl One {
     }
 
     /// Does something with a release, and says what came of it: true if it is done, false if it is asked for.
-    pub(super) async fn order(&self, verb: &str, release: &str, plea: &PleaArgs, more: Value) -> anyhow::Result<bool> {
+    async fn order(&self, verb: &str, release: &str, plea: &PleaArgs, more: Value) -> anyhow::Result<bool> {
         let mut item = self.named();
         plea.put_into(&mut item);
         item.insert("release_name".to_owned(), json!(release));
@@ -121,7 +124,7 @@ impl One {
         Ok(true)
     }
 
-    pub(super) fn page(&self, path: &str, paging: &Paging) -> String {
+    fn page(&self, path: &str, paging: &Paging) -> String {
         page(path, self.kind, &self.key, paging)
     }
 }
@@ -252,8 +255,9 @@ pub(super) async fn roll_back(args: RollbackArgs) -> anyhow::Result<()> {
     Ok(())
 }
 
+/// An active gray release, and words for the policies that gate an act on it.
 #[derive(Args)]
-pub(super) struct PromoteArgs {
+pub(super) struct GrayArgs {
     #[command(flatten)]
     one: OneArgs,
     #[command(flatten)]
@@ -261,33 +265,33 @@ pub(super) struct PromoteArgs {
     /// Name of the gray release [default: the only active one]
     #[arg(long, value_name = "RELEASE")]
     gray: Option<String>,
+}
+
+impl GrayArgs {
+    /// Does something with it, and says what came of it.
+    pub(super) async fn order(self, verb: &str, more: Value) -> anyhow::Result<()> {
+        let one = read(&self.one)?;
+        let gray = one.gray(self.gray).await?;
+        one.order(verb, &gray, &self.plea, more).await.map(drop)
+    }
+}
+
+#[derive(Args)]
+pub(super) struct PromoteArgs {
+    #[command(flatten)]
+    gray: GrayArgs,
     /// Name of the new normal release [default: generated]
     #[arg(long)]
     name: Option<String>,
 }
 
 pub(super) async fn promote(args: PromoteArgs) -> anyhow::Result<()> {
-    let one = read(&args.one)?;
-    let gray = one.gray(args.gray).await?;
     let more = args.name.map_or_else(|| json!({}), |name| json!({ "new_release_name": name }));
-    one.order("promote", &gray, &args.plea, more).await.map(drop)
+    args.gray.order("promote", more).await
 }
 
-#[derive(Args)]
-pub(super) struct StopArgs {
-    #[command(flatten)]
-    one: OneArgs,
-    #[command(flatten)]
-    plea: PleaArgs,
-    /// Name of the gray release [default: the only active one]
-    #[arg(long, value_name = "RELEASE")]
-    gray: Option<String>,
-}
-
-pub(super) async fn stop(args: StopArgs) -> anyhow::Result<()> {
-    let one = read(&args.one)?;
-    let gray = one.gray(args.gray).await?;
-    one.order("stopbeta", &gray, &args.plea, json!({})).await.map(drop)
+pub(super) async fn stop(args: GrayArgs) -> anyhow::Result<()> {
+    args.order("stopbeta", json!({})).await
 }
 
 #[derive(Args)]

@@ -8,15 +8,13 @@ use reqwest::Method;
 use serde_json::{Map, Value, json};
 use tokio::time::sleep;
 
-use super::approvals::PleaArgs;
 use super::find::{OneArgs, release_name, releases_path};
-use super::kinds::{Nature, placed};
-use super::releases::{One, read};
+use super::kinds::placed;
+use super::releases::{GrayArgs, One, read};
 use super::remote::Refused;
 use super::tables::text;
 use super::{Differences, say};
 use crate::config::OutputFormat;
-use crate::model::limits;
 use crate::model::rollout::typed::{self, Steps};
 use crate::model::rollout::{Guard, RolloutPlan};
 
@@ -77,12 +75,7 @@ pub(super) struct StatusArgs {
 #[derive(Args)]
 pub(super) struct SteerArgs {
     #[command(flatten)]
-    one: OneArgs,
-    #[command(flatten)]
-    plea: PleaArgs,
-    /// Name of the gray release [default: the only active one]
-    #[arg(long, value_name = "RELEASE")]
-    gray: Option<String>,
+    gray: GrayArgs,
     /// Comment for the history
     #[arg(long)]
     comment: Option<String>,
@@ -112,13 +105,11 @@ pub(super) async fn run(command: RolloutCommand) -> anyhow::Result<()> {
         RolloutCommand::Advance(args) => (args, "advance"),
         RolloutCommand::Stop(args) => (args, "stop"),
     };
-    let one = read(&args.one)?;
-    let gray = one.gray(args.gray).await?;
     let mut more = json!({ "action": action });
     if let Some(comment) = args.comment {
         more["comment"] = comment.into();
     }
-    one.order("rollout", &gray, &args.plea, more).await.map(drop)
+    args.gray.order("rollout", more).await
 }
 
 async fn signal(args: SignalArgs) -> anyhow::Result<()> {
@@ -135,14 +126,12 @@ async fn signal(args: SignalArgs) -> anyhow::Result<()> {
 
 /// The release with a plan that was published last.
 async fn newest(one: &One) -> anyhow::Result<Value> {
-    let path = match one.kind.nature {
-        Nature::File => "/config/v1/configfiles/release/versions".to_owned(),
-        _ => releases_path(one.kind),
-    };
-    let element = if one.kind.nature == Nature::File { "configFileReleases" } else { "data" };
-    let bounds = (limits::PAGE_ROWS_MAX, usize::MAX);
-    let (rows, _) = one.remote.pages(element, bounds, |paging| one.page(&path, paging)).await?;
-    let found = rows.into_iter().filter(|row| row["rollout"].is_object()).max_by_key(|row| row["version"].as_u64());
+    let found = one
+        .releases()
+        .await?
+        .into_iter()
+        .filter(|row| row["rollout"].is_object())
+        .max_by_key(|row| row["version"].as_u64());
     found.ok_or_else(|| Refused::missing(&format!("rollout of {}", placed(one.kind, &one.key))).into())
 }
 
