@@ -57,12 +57,17 @@ fn first() -> DiscoveryRequest {
 /// A client of a node that says that it serves: that is looked at now and then.
 async fn client(cluster: &Cluster) -> GrpcClient {
     let client = GrpcClient::connect(cluster.grpc(1)).await;
+    until_serving(&client).await;
+    client
+}
+
+/// Waits until the node says that it serves.
+async fn until_serving(client: &GrpcClient) {
     eventually(LIMIT, "the node serves streams", || async {
         let told = client.call::<Told>(HEALTH, &Asked::default()).await;
         if told == Ok(SERVING) { Ok(()) } else { Err(format!("{told:?}")) }
     })
     .await;
-    client
 }
 
 /// A stream that was answered once.
@@ -234,7 +239,7 @@ async fn a_credential_is_judged_before_a_stream_and_while_it_lasts() {
     assert_eq!(code(&refused(&client.with("authorization", token)).await), UNAUTHENTICATED);
 
     let closed = Cluster::start_with(1, &["--compat-auth", "required"]).await;
-    let client = GrpcClient::connect(closed.grpc(1)).await;
+    let client = self::client(&closed).await;
     assert_eq!(code(&refused(&client).await), UNAUTHENTICATED);
     stream(&client.with("authorization", format!("bearer {}", closed.token()))).await;
 }
@@ -356,7 +361,7 @@ async fn tls_is_spoken_with_http_2_and_a_certificate_is_a_credential() {
     let cluster = pki.cluster(1, &["--tls-client-ca", &pki.path("ca.pem"), "--compat-auth", "required"]).await;
     let address = cluster.grpc(1);
     let anonymous = GrpcClient::secure(address, &pki.client()).await.expect("TLS");
-    assert_eq!(anonymous.call::<Told>(HEALTH, &Asked::default()).await, Ok(SERVING));
+    until_serving(&anonymous).await;
     assert_eq!(code(&refused(&anonymous).await), UNAUTHENTICATED);
     let admin = GrpcClient::secure(address, &pki.client_as("admin")).await.expect("TLS");
     stream(&admin).await;
