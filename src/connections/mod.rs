@@ -112,11 +112,21 @@ pub enum Protocol {
 
 /// Accepts until `closing`, then lets what is open finish.
 pub async fn serve(door: Listener, places: Arc<ConnectionLimiter>, closing: CancellationToken) {
+    serve_accepted(door, places, closing.clone(), closing).await;
+}
+
+/// Accepts until `accepted`; what is open goes on until `closing`, and is then let finish.
+pub async fn serve_accepted(
+    door: Listener,
+    places: Arc<ConnectionLimiter>,
+    accepted: CancellationToken,
+    closing: CancellationToken,
+) {
     let Listener { name, listener, router, tls, protocol } = door;
     let connections = TaskTracker::new();
     let log = LogOnce::every(LINE_PAUSE);
-    while let Some(accepted) = closing.run_until_cancelled(listener.accept()).await {
-        match accepted {
+    while let Some(next) = accepted.run_until_cancelled(listener.accept()).await {
+        match next {
             Ok((stream, peer)) => match places.take(name, Origin::of(peer.ip())) {
                 Ok(place) => {
                     let room = HeadBudget::new(place.heads(), Origin::of(peer.ip()));

@@ -1,20 +1,23 @@
 //! Answers of the listeners while the store is opened and the state is loaded, which takes a while where there is much
 //! of it: that the process lives. Everything else is 503, in the shape of its surface.
 //!
-//! It is said on copies of the listeners, with the same queue of connections behind them. So whoever comes between the
-//! end of this and the beginning of service waits in that queue, and is served.
+//! It is said on copies of the listeners, with the same queue of connections behind them. Whoever comes between the end
+//! of this and the beginning of service waits in that queue, and is served; a connection that was accepted here is served
+//! on from there.
 
 use std::io;
 use std::os::fd::AsFd;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use axum::Router;
+use axum::extract::Request;
 use axum::http::{HeaderValue, header};
 use axum::middleware::map_response;
 use axum::response::Response;
 use tokio::net::TcpListener;
 use tokio_util::sync::{CancellationToken, DropGuard};
 use tokio_util::task::TaskTracker;
+use tower::{ServiceExt, service_fn};
 
 use crate::api;
 use crate::compat;
@@ -50,33 +53,61 @@ impl<'a> LoadingListener<'a> {
         LoadingListener { name: "grpc", listener, router: grpc::loading_router(), tls, protocol: Protocol::Http2 }
     }
 
-    fn door(self) -> io::Result<Listener> {
+    fn door(self, served: Arc<OnceLock<Router>>) -> io::Result<Listener> {
         let copy = std::net::TcpListener::from(self.listener.as_fd().try_clone_to_owned()?);
-        let router = match self.protocol {
+        let loading = match self.protocol {
             Protocol::Http1 => self.router.layer(map_response(async |mut response: Response| {
                 // The next request is to find the node itself.
                 response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
                 response
             })),
-            // Its connections are asked to end when this does.
             Protocol::Http2 => self.router,
         };
+        let router = Router::new().fallback_service(service_fn(move |request: Request| {
+            served.get().unwrap_or(&loading).clone().oneshot(request)
+        }));
         let listener = TcpListener::from_std(copy)?;
         Ok(Listener { name: self.name, listener, router, tls: self.tls, protocol: self.protocol })
     }
 }
 
-/// Answers until the guard is dropped. Connections that are open then end by themselves.
+/// Listeners that answer for a node that loads its state.
+pub(super) struct Loading {
+    accepted: DropGuard,
+    /// The routers that serve requests once the state is loaded, by the names of listeners.
+    served: Vec<(&'static str, Arc<OnceLock<Router>>)>,
+}
+
+impl Loading {
+    /// Leaves new connections to those who serve from now on. Those that were accepted here are served by the same
+    /// routers: one that was accepted in the last moment has an answer too.
+    pub(super) fn hand_over(self, doors: &[Listener]) {
+        for (name, served) in self.served {
+            if let Some(door) = doors.iter().find(|door| door.name == name) {
+                // Nothing else sets it.
+                let _ = served.set(door.router.clone());
+            }
+        }
+        drop(self.accepted);
+    }
+}
+
+/// Answers until the state is loaded. Connections that are open then go on until `closing`.
 pub(super) fn answer<'a>(
     all: impl IntoIterator<Item = LoadingListener<'a>>,
     places: &Arc<ConnectionLimiter>,
     tasks: &TaskTracker,
-) -> io::Result<DropGuard> {
-    let closing = CancellationToken::new();
+    closing: &CancellationToken,
+) -> io::Result<Loading> {
+    let accepted = CancellationToken::new();
+    let mut routers = Vec::new();
     for waiting in all {
-        tasks.spawn(connections::serve(waiting.door()?, places.clone(), closing.clone()));
+        let served = Arc::new(OnceLock::new());
+        routers.push((waiting.name, served.clone()));
+        let door = waiting.door(served)?;
+        tasks.spawn(connections::serve_accepted(door, places.clone(), accepted.clone(), closing.clone()));
     }
-    Ok(closing.drop_guard())
+    Ok(Loading { accepted: accepted.drop_guard(), served: routers })
 }
 
 #[cfg(test)]
@@ -109,14 +140,16 @@ mod tests {
         let (api, compat, metrics) = (bind().await, bind().await, bind().await);
         let address = |listener: &TcpListener| listener.local_addr().expect("bound");
         let at = [&api, &compat, &metrics].map(address);
-        let places = ConnectionLimiter::new(100, 100, Arc::new(Metrics::new().expect("a table")));
+        let counted = Arc::new(Metrics::new().expect("a table"));
+        let places = ConnectionLimiter::new(100, 100, counted.clone());
         let tasks = TaskTracker::new();
         let all = [
             LoadingListener::api(&api, None),
             LoadingListener::compat(&compat, None),
             LoadingListener::metrics(&metrics),
         ];
-        let loading = answer(all, &places, &tasks).expect("copies");
+        let closing = CancellationToken::new();
+        let loading = answer(all, &places, &tasks, &closing).expect("copies");
         for address in at {
             assert_eq!(ask(address, "/livez").await, ("200".to_owned(), "ok\n".to_owned()));
             let (status, body) = ask(address, "/readyz").await;
@@ -133,17 +166,22 @@ mod tests {
             assert!(status == "503" && body.contains(part) && body.is_empty() == part.is_empty(), "{path}: {body}");
         }
 
-        // Who is in the queue when the state is loaded is served.
-        drop(loading);
-        tasks.close();
-        tasks.wait().await;
-        let early = TcpStream::connect(at[1]).await.expect("it still listens");
+        // Who was accepted before the state is loaded, and asks afterwards, is served, as is who is in the queue then.
+        let accepted = TcpStream::connect(at[1]).await.expect("it listens");
+        while counted.connections.with_label_values(&["compat"]).get() == 0 {
+            tokio::task::yield_now().await;
+        }
         let router = Router::new().route("/livez", get(async || "served\n"));
         let door = Listener { name: "compat", listener: compat, router, tls: None, protocol: Protocol::Http1 };
-        let closing = CancellationToken::new();
+        loading.hand_over(std::slice::from_ref(&door));
+        let early = TcpStream::connect(at[1]).await.expect("it still listens");
         let serving = tokio::spawn(connections::serve(door, places, closing.clone()));
-        assert_eq!(said(early, "/livez").await, ("200".to_owned(), "served\n".to_owned()));
+        for stream in [accepted, early] {
+            assert_eq!(said(stream, "/livez").await, ("200".to_owned(), "served\n".to_owned()));
+        }
         closing.cancel();
         serving.await.expect("it ends");
+        tasks.close();
+        tasks.wait().await;
     }
 }

@@ -75,6 +75,8 @@ pub struct Server {
     hub: Hub,
     /// Ends all streams of gRPC.
     ending: CancellationToken,
+    /// Ends all connections, each with the answer that it waits for.
+    closing: CancellationToken,
     tasks: TaskTracker,
     shutdown: CancellationToken,
     failed: oneshot::Receiver<anyhow::Error>,
@@ -114,7 +116,8 @@ impl Server {
         ];
         let waiting = waiting.into_iter().chain(metrics_listener.as_ref().map(LoadingListener::metrics));
         let waiting = waiting.chain(grpc_listeners.iter().map(|one| LoadingListener::grpc(one, config.tls.clone())));
-        let loading = loading::answer(waiting, &places, &tasks).context("the listeners cannot be copied")?;
+        let closing = CancellationToken::new();
+        let loading = loading::answer(waiting, &places, &tasks, &closing).context("the listeners cannot be copied")?;
         let store = open_store(&config, metrics.clone()).await?;
         let (password, generated_password) = first_password(&config, &store)?;
         let hash = tokio::task::spawn_blocking(move || hash_password(&password)).await?;
@@ -212,10 +215,23 @@ impl Server {
         let api = api::router(app).merge(console.unwrap_or_default());
         let doors =
             [http_door("api", api_listener, api, &config), http_door("compat", compat_listener, compat, &config)];
-        let doors = doors.into_iter().chain(metrics).chain(grpc_listeners.doors(&config, &grpc)).collect();
-        drop(loading);
+        let doors: Vec<_> = doors.into_iter().chain(metrics).chain(grpc_listeners.doors(&config, &grpc)).collect();
+        loading.hand_over(&doors);
         let tls = config.tls;
-        Ok(Server { bound, node, generated_password, doors, tls, places, hub, ending, tasks, shutdown, failed })
+        Ok(Server {
+            bound,
+            node,
+            generated_password,
+            doors,
+            tls,
+            places,
+            hub,
+            ending,
+            closing,
+            tasks,
+            shutdown,
+            failed,
+        })
     }
 
     /// Router of a surface, for connections from elsewhere than its listener.
@@ -225,11 +241,10 @@ impl Server {
 
     /// Serves until `stop` is ready or the node fails, then goes down in order.
     pub async fn run(self, stop: impl Future<Output = ()>) -> anyhow::Result<()> {
-        let Server { node, doors, tls, places, hub, ending, tasks, shutdown, failed, .. } = self;
+        let Server { node, doors, tls, places, hub, ending, closing, tasks, shutdown, failed, .. } = self;
         if let Some(tls) = tls {
             run_task(tls.follow_files(), &tasks, &shutdown);
         }
-        let closing = CancellationToken::new();
         let surfaces = TaskTracker::new();
         for door in doors {
             surfaces.spawn(connections::serve(door, places.clone(), closing.clone()));
