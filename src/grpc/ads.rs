@@ -33,7 +33,7 @@ use crate::xds::{End, Peer, Session, Source};
 /// Responses that are ready and not taken yet: one of each type.
 const RESPONSES_READY_MAX: usize = 4;
 /// Longest wait of a stream for a node that has never been ready.
-const READY_WITHIN: Duration = Duration::from_secs(1);
+const READY_WITHIN: Duration = Duration::from_secs(5);
 /// Time limit for a response that waits for room.
 const ROOM_WITHIN: Duration = Duration::from_secs(60);
 /// Pause between two looks whether this node may still vouch for the client.
