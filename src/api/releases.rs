@@ -152,7 +152,7 @@ pub(crate) struct Subscribers {
 
 /// A page of the clients of all nodes that have, or should have, a release of a thing.
 pub(crate) async fn answer_subscribers(app: &App, thing: Thing, page: Page) -> ApiResult {
-    let ClusterSubscribers { amount, current, applied, refused, clients, silent } =
+    let ClusterSubscribers { amount, current, applied, refused, clients, silent, .. } =
         gather(app.node().as_node(), &thing).await;
     let view = app.node().state().view();
     let listed = Listed::cut(clients.iter(), &page);

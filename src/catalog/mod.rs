@@ -18,6 +18,7 @@ pub mod aliases;
 mod apply;
 pub mod approvals;
 pub mod audit;
+pub mod calls;
 pub mod client_refusals;
 pub mod configs;
 pub mod contracts;

@@ -1,7 +1,10 @@
 //! Clients of xDS over all nodes: each node is asked who is connected to it. A node of a version that does not know the
 //! question refuses it, and counts among the silent ones.
 
+use std::collections::BTreeSet;
+
 use super::{ASK_WITHIN, of_members};
+use crate::catalog::calls::ListHolder;
 use crate::catalog::page::{Place, Placed, place_of};
 use crate::format::types::NodeId;
 use crate::model::limits;
@@ -82,6 +85,14 @@ async fn all_parts(node: &Node, id: NodeId, node_id: &str) -> Option<FleetAnswer
             return Some(all);
         }
     }
+}
+
+/// Asks every member for the clients that have lists of instances; with the members that could not be asked.
+pub async fn callers(node: &Node) -> (BTreeSet<ListHolder>, Vec<NodeId>) {
+    let answers = of_members(node, |id| ask(node, id, FleetQuestion::Callers)).await;
+    let silent = answers.iter().filter(|(_, answer)| answer.is_none()).map(|(id, _)| *id).collect();
+    let told = answers.into_iter().filter_map(|(_, answer)| answer);
+    (told.flat_map(|answer| answer.callers).collect(), silent)
 }
 
 async fn ask(node: &Node, id: NodeId, question: FleetQuestion) -> Option<FleetAnswer> {

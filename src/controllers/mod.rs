@@ -3,7 +3,7 @@
 //! | part | modules |
 //! |---|---|
 //! | of the leader | [`heartbeats`], [`levels`], [`retention`], [`schedule`], [`rollouts`]; webhooks have a room |
-//! | of every node | [`founding`], [`password_reset`], [`audit_buffer`], [`client_refusals`] |
+//! | of every node | [`founding`], [`password_reset`], [`audit_buffer`], [`client_refusals`], [`recent`] |
 //! | reports | [`subscribers`], [`fleet`], [`gauges`], [`audit_reader`] |
 //!
 //! A further duty of the leader is a file with a [`Controller`], and a line in the start of [`Controllers`].
@@ -17,6 +17,7 @@ pub mod gauges;
 pub mod heartbeats;
 mod levels;
 pub mod password_reset;
+pub mod recent;
 mod retention;
 pub mod rollouts;
 mod schedule;
@@ -44,6 +45,7 @@ use crate::subscribers::Subscribed;
 use audit_buffer::AuditBuffer;
 use heartbeats::{HeartbeatController, HeartbeatMonitor};
 use levels::Levels;
+use recent::Recent;
 use retention::Retention;
 use schedule::Schedule;
 
@@ -107,6 +109,7 @@ pub struct Controllers {
     founding: FoundingSettings,
     pub heartbeats: Arc<HeartbeatMonitor>,
     pub audit_buffer: AuditBuffer,
+    pub recent: Recent,
 }
 
 impl Controllers {
@@ -136,6 +139,7 @@ impl Extension for Controllers {
         run_task(run(node.clone(), Schedule::default()), tasks, shutdown);
         run_task(password_reset::carry_out(node.clone()), tasks, shutdown);
         run_task(client_refusals::tell(node.clone()), tasks, shutdown);
+        run_task(recent::sample(node.clone(), self.clone()), tasks, shutdown);
         run_task(founding::keep(node.clone(), self.clone()), tasks, shutdown);
         run_task(audit_buffer::write_down(node.clone(), self), tasks, shutdown);
     }

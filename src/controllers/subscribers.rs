@@ -17,7 +17,7 @@ use crate::format::types::NodeId;
 use crate::raft::node::Node;
 use crate::subscribers::fleet::FleetQuestion;
 use crate::subscribers::lists::Without;
-use crate::subscribers::{Applied, ClientMark, Subscribed, Subscription};
+use crate::subscribers::{Applied, ClientMark, HoldState, Subscribed, Subscription};
 
 /// Clients of the cluster that have a release of something.
 #[derive(Debug, Default)]
@@ -28,6 +28,8 @@ pub struct ClusterSubscribers {
     pub applied: u64,
     /// Those that said that they could not.
     pub refused: u64,
+    /// Clients by their state, in the order of [`HoldState::ALL`]; without those that a node only counts.
+    pub tally: [u64; HoldState::ALL.len()],
     /// By address and program; not all of them where there are very many.
     pub clients: Vec<(NodeId, Subscription)>,
     /// Members that could not be asked.
@@ -149,6 +151,7 @@ fn merged(answers: Vec<(NodeId, Option<Subscribed>)>) -> ClusterSubscribers {
         all.current += u64::from(told.mark.2);
         all.applied += u64::from(told.word == Some(Applied::Yes));
         all.refused += u64::from(told.word == Some(Applied::Refused));
+        all.tally[HoldState::of(told.word, told.mark.2) as usize] += 1;
     }
     all.clients = newest.into_values().filter_map(|told| Some((told.node, told.client?))).collect();
     all.clients.sort_by(|(_, one), (_, other)| who(one).cmp(&who(other)));
@@ -248,8 +251,8 @@ mod tests {
             said(client("b", 2, 20, true), Applied::Yes, 6),
             client("c", 2, 20, true),
         ]);
-        let ClusterSubscribers { amount, applied, refused, clients, .. } = merged(vec![(1, one), (2, two)]);
-        assert_eq!((amount, applied, refused), (3, 1, 1));
+        let ClusterSubscribers { amount, applied, refused, tally, clients, .. } = merged(vec![(1, one), (2, two)]);
+        assert_eq!((amount, applied, refused, tally), (3, 1, 1, [1, 0, 1, 1]));
         let rows: Vec<_> = clients.iter().map(|(_, one)| (&*one.address, one.applied, &*one.message)).collect();
         assert_eq!(rows, [("a", Some(Applied::Refused), "no"), ("b", Some(Applied::Yes), ""), ("c", None, "")]);
     }

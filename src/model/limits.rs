@@ -164,6 +164,10 @@ pub const APPLIED_MESSAGE_BYTES_MAX: usize = 1024;
 pub const FORM_PAIRS_MAX: usize = 1_000;
 /// Of these, that an answer of one node to another or to a caller holds.
 pub const SUBSCRIPTIONS_TOLD_MAX: usize = 10_000;
+/// Clients with lists of instances that one node tells of for the map of services.
+pub const LIST_HOLDERS_TOLD_MAX: usize = 20_000;
+/// Services on the map of services; the others are left out.
+pub const MAP_SERVICES_MAX: usize = 10_000;
 /// Bytes that are kept of a client's user agent.
 pub const AGENT_BYTES_MAX: usize = 128;
 /// Client labels of a gray release.

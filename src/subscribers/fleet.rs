@@ -14,6 +14,7 @@ use super::lists::Without;
 use super::streaming::Who;
 use super::streams::{Delivered, ResourceRefusal, Standing, StreamEntry, Streams};
 use super::{Applied, Subscribed};
+use crate::catalog::calls::ListHolder;
 use crate::model::limits;
 use crate::model::mesh::resource::{Resource, ResourceType, Resources};
 use crate::model::rule::release::RuleRelease;
@@ -30,6 +31,9 @@ pub enum FleetQuestion {
     /// Clients of any kind that have the list of instances of a service, or which of them are there and were given one
     /// without an instance. From [`Level::APPROVAL`](crate::format::level::Level::APPROVAL) on.
     Lists { namespace: String, service: String, without: Option<Without> },
+    /// Clients that have the list of instances of any service. A node of a version that does not know the question
+    /// refuses it.
+    Callers,
 }
 
 /// Answer of a node; only what was asked for is in it.
@@ -49,6 +53,8 @@ pub struct FleetAnswer {
     pub left_out: u64,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lists: Option<Subscribed>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub callers: Vec<ListHolder>,
 }
 
 /// One stream of a client.
@@ -226,7 +232,7 @@ impl Streams {
         match question {
             FleetQuestion::Clients => self.clients(),
             FleetQuestion::Resources { node_id, after } => self.resources(node_id, after.as_ref()),
-            FleetQuestion::Lists { .. } => FleetAnswer::default(),
+            FleetQuestion::Lists { .. } | FleetQuestion::Callers => FleetAnswer::default(),
         }
     }
 

@@ -11,6 +11,7 @@
 //! Knows nothing of HTTP and of other nodes, see `controllers::subscribers` for those.
 
 mod asked;
+mod callers;
 mod entry;
 pub mod fleet;
 mod kept;
@@ -117,6 +118,12 @@ pub struct Subscription {
     pub applied_at: Option<Timestamp>,
 }
 
+impl Subscription {
+    pub fn hold_state(&self) -> HoldState {
+        HoldState::of(self.applied, self.is_current)
+    }
+}
+
 /// A client's own word on what it was given.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -131,6 +138,33 @@ impl Applied {
         match self {
             Applied::Yes => "yes",
             Applied::Refused => "refused",
+        }
+    }
+}
+
+/// State of a client with the release that it should have, the most pressing first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum HoldState {
+    /// It said that it could not apply it.
+    Refused,
+    /// It does not have it.
+    Behind,
+    /// It has it and said nothing.
+    Held,
+    /// It said that it has applied it.
+    Applied,
+}
+
+impl HoldState {
+    pub const ALL: [HoldState; 4] = [HoldState::Refused, HoldState::Behind, HoldState::Held, HoldState::Applied];
+
+    /// By the client's own word, and by whether it has what it should have.
+    pub fn of(word: Option<Applied>, is_current: bool) -> HoldState {
+        match word {
+            Some(Applied::Refused) => HoldState::Refused,
+            _ if !is_current => HoldState::Behind,
+            Some(Applied::Yes) => HoldState::Applied,
+            None => HoldState::Held,
         }
     }
 }

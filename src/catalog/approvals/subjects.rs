@@ -65,8 +65,8 @@ impl Catalog {
         Some((rule.namespace.clone(), rule.name.clone()))
     }
 
-    /// The version that is in force for all clients.
-    pub(super) fn version_of(&self, thing: &Thing) -> u64 {
+    /// The version that is in force for all clients, 0 for none.
+    pub fn version_of(&self, thing: &Thing) -> u64 {
         match thing {
             Thing::File(key) => self.configs.active_release(key).map_or(0, |release| release.version),
             Thing::Rule(family, id) => self.rules.of(*family).active().normal(id).map_or(0, |release| release.version),

@@ -322,6 +322,15 @@ impl Rule {
         });
     }
 
+    /// Shows each service that the rule names, and its role; a namespace that is not named is the rule's.
+    pub fn each_role(&self, visit: &mut dyn FnMut(EndRole, &str, &str)) {
+        self.body.shape().each_end(&mut |role, namespace, service| {
+            if !service.is_empty() {
+                visit(role, if namespace.is_empty() { &self.namespace } else { namespace }, service);
+            }
+        });
+    }
+
     /// The ends by which clients ask for it.
     fn each_end(&self, visit: &mut dyn FnMut(&str, &str)) {
         self.body.shape().each_end(&mut |side, namespace, service| {

@@ -60,8 +60,12 @@ impl Subscribers {
 
     /// Answers a question of this or another node by a catalog that has applied this log index at least.
     pub fn tell(&self, catalog: &Catalog, applied: u64, question: &FleetQuestion) -> FleetAnswer {
-        let FleetQuestion::Lists { namespace, service, without } = question else {
-            return self.streams.tell(question);
+        let (namespace, service, without) = match question {
+            FleetQuestion::Lists { namespace, service, without } => (namespace, service, without),
+            FleetQuestion::Callers => {
+                return FleetAnswer { callers: self.list_holders(), ..FleetAnswer::default() };
+            }
+            _ => return self.streams.tell(question),
         };
         let rows = match without {
             None => self.of_list(catalog, namespace, service),
@@ -230,6 +234,36 @@ impl EndpointsName {
         let plain = from(&self.plain).take_while(|(name, _)| name.starts_with(&*self.plain));
         let federated = from(FEDERATED).take_while(|(name, _)| name.starts_with(FEDERATED));
         plain.chain(federated).filter(|(_, resource)| self.is(&resource.name)).collect()
+    }
+}
+
+/// The service that endpoints are of, by their name; the other way round than [`EndpointsName`].
+pub(super) fn service_of(name: &str) -> Option<(String, String)> {
+    let plain = match name.strip_prefix(FEDERATED) {
+        Some(rest) => unescaped(rest.splitn(3, '/').nth(2)?)?,
+        None => name.to_owned(),
+    };
+    let (namespace, rest) = plain.split_once('/')?;
+    let service = rest.split(['|', '@']).next()?;
+    Some((unescaped(namespace)?, service.to_owned()))
+}
+
+fn unescaped(text: &str) -> Option<String> {
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text.as_bytes();
+    loop {
+        rest = match rest {
+            [] => return String::from_utf8(bytes).ok(),
+            [b'%', high, low, behind @ ..] => {
+                let digits = [*high, *low];
+                bytes.push(u8::from_str_radix(std::str::from_utf8(&digits).ok()?, 16).ok()?);
+                behind
+            }
+            [first, behind @ ..] => {
+                bytes.push(*first);
+                behind
+            }
+        };
     }
 }
 

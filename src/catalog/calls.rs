@@ -1,0 +1,161 @@
+//! Calls between services: those that show in the lists of instances that clients hold, and those that rules name.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+use serde::{Deserialize, Serialize};
+
+use super::Catalog;
+use super::instances::InstanceCounts;
+use super::page::Page;
+use super::rules::RuleFilter;
+use crate::model::grant::ReadScope;
+use crate::model::limits;
+use crate::model::rule::matching::ALL;
+use crate::model::rule::{EndRole, Family, Rule};
+
+/// A client, by its address, that holds the list of instances of a service.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct ListHolder {
+    pub namespace: String,
+    pub service: String,
+    pub address: String,
+}
+
+/// Services and the calls between them.
+#[derive(Debug, Default)]
+pub struct CallGraph {
+    /// By namespace and name.
+    pub services: Vec<CalledService>,
+    /// By caller and callee.
+    pub calls: Vec<Call>,
+    /// Rules in force for every service.
+    pub everywhere: Vec<RuleName>,
+    /// Services that did not fit.
+    pub left_out: usize,
+}
+
+#[derive(Debug)]
+pub struct CalledService {
+    pub namespace: String,
+    pub name: String,
+    pub instances: InstanceCounts,
+    /// Rules in force for calls of it by whomever.
+    pub rules: Vec<RuleName>,
+    /// Clients with its instances that are no instance of a service here.
+    pub other_clients: usize,
+}
+
+/// Calls of one service by another, as positions in the list of services.
+#[derive(Debug)]
+pub struct Call {
+    pub caller: usize,
+    pub callee: usize,
+    /// Instances of the caller that have the instances of the callee; none where only rules say that it is called.
+    pub clients: usize,
+    /// Rules in force that name both.
+    pub rules: Vec<RuleName>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct RuleName {
+    pub family: Family,
+    pub id: String,
+    pub name: String,
+}
+
+/// Services under way to a [`CallGraph`], found by name and by host.
+struct Drawing<'a> {
+    graph: CallGraph,
+    by_name: HashMap<(&'a str, &'a str), usize>,
+    calls: BTreeMap<(usize, usize), (usize, BTreeSet<RuleName>)>,
+}
+
+impl Catalog {
+    /// Calls between the services that a caller may see, of one namespace or of all.
+    pub fn call_graph(
+        &self,
+        read_scope: &ReadScope,
+        namespace: Option<&str>,
+        holders: &BTreeSet<ListHolder>,
+    ) -> CallGraph {
+        let seen = self.services.all_in(namespace).filter(|one| read_scope.sees(&one.namespace, &one.name));
+        let mut seen = seen.peekable();
+        let mut drawing = Drawing { graph: CallGraph::default(), by_name: HashMap::new(), calls: BTreeMap::new() };
+        let mut by_host: HashMap<&str, BTreeSet<usize>> = HashMap::new();
+        while let Some(service) = seen.next_if(|_| drawing.by_name.len() < limits::MAP_SERVICES_MAX) {
+            let at = drawing.graph.services.len();
+            drawing.by_name.insert((&service.namespace, &service.name), at);
+            for instance in self.instances.all_of(&service.namespace, &service.name) {
+                by_host.entry(&instance.host).or_default().insert(at);
+            }
+            drawing.graph.services.push(CalledService {
+                namespace: service.namespace.clone(),
+                name: service.name.clone(),
+                instances: self.instances.of_service(&service.namespace, &service.name),
+                rules: Vec::new(),
+                other_clients: 0,
+            });
+        }
+        drawing.graph.left_out = seen.count();
+        for holder in holders {
+            let Some(callee) = drawing.by_name.get(&(holder.namespace.as_str(), holder.service.as_str())) else {
+                continue;
+            };
+            let callers = by_host.get(holder.address.as_str()).into_iter().flatten();
+            let callers: Vec<_> = callers.filter(|caller| *caller != callee).collect();
+            if callers.is_empty() {
+                drawing.graph.services[*callee].other_clients += 1;
+            }
+            for caller in callers {
+                drawing.calls.entry((*caller, *callee)).or_default().0 += 1;
+            }
+        }
+        for family in Family::ALL {
+            let filter = RuleFilter { read_scope: read_scope.clone(), ..RuleFilter::default() };
+            let book = self.rules.of(*family);
+            for rule in book.list(&filter, &Page::ALL).rows {
+                if let Some(release) = book.active().normal(&rule.id).filter(|release| release.rule.enable) {
+                    drawing.add_rule(&release.rule);
+                }
+            }
+        }
+        drawing.finish()
+    }
+}
+
+impl Drawing<'_> {
+    fn add_rule(&mut self, rule: &Rule) {
+        let name = RuleName { family: rule.family(), id: rule.id.clone(), name: rule.name.clone() };
+        let (mut callers, mut callees, mut is_everywhere) = (BTreeSet::new(), BTreeSet::new(), false);
+        rule.each_role(&mut |role, namespace, service| {
+            let known = self.by_name.get(&(namespace, service)).copied();
+            match role {
+                EndRole::Caller | EndRole::AnyCaller => callers.extend(known),
+                EndRole::Callee if service == ALL => is_everywhere = true,
+                EndRole::Callee | EndRole::Destination | EndRole::Transfer => callees.extend(known),
+            }
+        });
+        if is_everywhere && callees.is_empty() {
+            self.graph.everywhere.push(name);
+            return;
+        }
+        for callee in callees {
+            if callers.is_empty() {
+                self.graph.services[callee].rules.push(name.clone());
+            }
+            for caller in callers.iter().filter(|caller| **caller != callee) {
+                self.calls.entry((*caller, callee)).or_default().1.insert(name.clone());
+            }
+        }
+    }
+
+    fn finish(self) -> CallGraph {
+        let calls = self.calls.into_iter().map(|((caller, callee), (clients, rules))| Call {
+            caller,
+            callee,
+            clients,
+            rules: rules.into_iter().collect(),
+        });
+        CallGraph { calls: calls.collect(), ..self.graph }
+    }
+}

@@ -1,0 +1,46 @@
+//! Clients that hold lists of instances, of all services at once: who calls what, as far as this node has served it.
+
+use std::collections::BTreeSet;
+
+use tokio::time::Instant;
+
+use super::Subscribers;
+use super::entry::Wants;
+use super::lists::service_of;
+use crate::catalog::calls::ListHolder;
+use crate::model::limits;
+use crate::model::mesh::resource::ResourceType;
+
+impl Subscribers {
+    /// Each client of each service once, and not more than [`limits::LIST_HOLDERS_TOLD_MAX`].
+    pub(super) fn list_holders(&self) -> Vec<ListHolder> {
+        let mut found = BTreeSet::new();
+        let now = Instant::now();
+        let mut take = |namespace: &str, service: &str, address: &str| {
+            let holder = ListHolder {
+                namespace: namespace.to_owned(),
+                service: service.to_owned(),
+                address: address.to_owned(),
+            };
+            found.len() < limits::LIST_HOLDERS_TOLD_MAX && found.insert(holder)
+        };
+        for shard in &self.shards {
+            for entry in shard.lock().topics.values().flat_map(|clients| clients.values()) {
+                if let Wants::Instances { namespace, service } = &entry.wants
+                    && entry.is_there(now)
+                {
+                    take(namespace, service, &entry.address);
+                }
+            }
+        }
+        for entry in self.streams.all() {
+            let Some(address) = entry.client.address.map(|address| address.to_string()) else { continue };
+            for resource in entry.delivered(ResourceType::Endpoints).given.values() {
+                if let Some((namespace, service)) = service_of(&resource.name) {
+                    take(&namespace, &service, &address);
+                }
+            }
+        }
+        found.into_iter().collect()
+    }
+}
