@@ -9,7 +9,9 @@ use super::Console;
 use super::form::{Fields, Form};
 use super::frame::{Deed, Frame, Section, failed, on_to, page, page_refused, undone};
 use super::pager::Pager;
-use super::releases::{EventRow, Holders, Line, ReleaseRow, Rollout, action, called, compared, may_go_back, wanted};
+use super::pictures::holders::{Holders, class, word};
+use super::pictures::timeline::History;
+use super::releases::{Line, ReleaseRow, Rollout, action, called, compared, head_acts, may_go_back, wanted};
 use super::requests::deed_of;
 use super::search::searched;
 use super::session::Visitor;
@@ -196,7 +198,7 @@ struct FilePage {
     /// Reasons why what is saved cannot be published as it is.
     faults: Vec<String>,
     releases: Vec<ReleaseRow>,
-    history: Vec<EventRow>,
+    history: History,
     holders: Holders,
     edits: bool,
     releases_them: bool,
@@ -276,6 +278,7 @@ async fn shown(console: &Console, visitor: &Visitor, key: &ConfigKey) -> Result<
 }
 
 fn of(catalog: &Catalog, frame: Frame, file: &ConfigFile, edits: bool, releases_them: bool) -> FilePage {
+    let thing = Thing::File(file.key.clone());
     FilePage {
         row: FileRow::of(catalog, file),
         revision: file.revision.clone(),
@@ -284,11 +287,11 @@ fn of(catalog: &Catalog, frame: Frame, file: &ConfigFile, edits: bool, releases_
         text: String::new(),
         faults: Vec::new(),
         releases: catalog.configs.versions_of(&file.key).iter().map(|release| ReleaseRow::of_file(release)).collect(),
-        history: catalog.history.of(&Thing::File(file.key.clone())).map(|event| EventRow::new(event)).collect(),
+        history: History::of(catalog, &thing),
         holders: Holders::default(),
         edits,
         releases_them,
-        asks_approval: catalog.asks_approval(&Thing::File(file.key.clone())),
+        asks_approval: catalog.asks_approval(&thing),
         rollout: Fields::default(),
         pairs: None,
         table: None,

@@ -19,9 +19,11 @@ mod explain;
 mod form;
 mod frame;
 mod lists;
+mod map;
 mod oneself;
 mod overview;
 mod pager;
+mod pictures;
 mod proxies;
 mod releases;
 mod requests;
@@ -101,6 +103,7 @@ pub fn router(console: Console) -> Router {
         .route("/ui/search", get(search::show))
         .route("/ui/services", get(services::list).post(services::create))
         .route("/ui/service", get(services::show))
+        .route("/ui/map", get(map::show))
         .route("/ui/service/instance", deed.clone().post(services::change_instance))
         .route("/ui/rules", get(|| async { Redirect::to("/ui/rules/routings") }))
         .route("/ui/rules/{kind}", get(rules::list))

@@ -7,6 +7,7 @@ use axum::response::Response;
 use super::Console;
 use super::audit::{Change, newest};
 use super::frame::{Frame, Section, page};
+use super::pictures::sparkline::{self, Sparkline};
 use super::session::Visitor;
 use super::texts::{Texts, role};
 use crate::catalog::Catalog;
@@ -15,6 +16,7 @@ use crate::catalog::namespaces::NamespaceFilter;
 use crate::catalog::page::Page as Rows;
 use crate::catalog::rules::RuleFilter;
 use crate::catalog::services::ServiceFilter;
+use crate::format::types::NodeId;
 use crate::model::grant::ReadScope;
 use crate::model::rule::Family;
 use crate::operations::FAR;
@@ -29,6 +31,9 @@ struct OverviewPage {
     /// For who operates it.
     status: Option<ClusterStatus>,
     counts: Vec<Count>,
+    /// For who operates it, of the node that made the page.
+    sparklines: Vec<Sparkline>,
+    node: NodeId,
     /// For who may see them.
     changes: Option<Vec<Change>>,
 }
@@ -62,7 +67,10 @@ pub(super) async fn show(State(console): State<Console>, visitor: Visitor) -> Re
     let find = move |catalog: &Catalog| counts(texts, catalog, &read_scope);
     let counts = console.operations.scan(FAR, find, |counts| counts).await.unwrap_or_default();
     let changes = if frame.manages { newest(&console, CHANGES_SHOWN).await.ok() } else { None };
-    page(&OverviewPage { frame, status, counts, changes })
+    let recent = &console.node().controllers().recent;
+    let sparklines = if frame.operates { sparkline::of(frame.t, recent) } else { Vec::new() };
+    let node = console.node().as_node().id();
+    page(&OverviewPage { frame, status, counts, sparklines, node, changes })
 }
 
 /// Number of things of each kind that the visitor sees.

@@ -2,23 +2,18 @@
 
 use similar::{ChangeTag, TextDiff};
 
-use super::Console;
 use super::form::Fields;
 use super::texts::Texts;
-use crate::catalog::history::Thing;
-use crate::controllers::subscribers::{ClusterSubscribers, gather};
 use crate::model::audience::{Audience, ClientLabel, ClientPercent};
 use crate::model::code::{Code, Refusal};
 use crate::model::config_file::ConfigRelease;
-use crate::model::limits;
-use crate::model::release::{Event, GivenTime, Plan, ReleaseOp, ReleaseState, ReleaseType};
+use crate::model::release::{GivenTime, Plan, ReleaseOp, ReleaseState, ReleaseType};
 use crate::model::rollout::typed::{self, Steps};
 use crate::model::rollout::{RolloutAction, RolloutPlan, RolloutState, StagedRollout};
 use crate::model::rule::matching::{MatchString, MatchType};
 use crate::model::rule::release::RuleRelease;
 use crate::model::time::Timestamp;
 use crate::model::wire::{Uint32, Words};
-use crate::subscribers::Applied;
 
 /// As people call a release: a name that was made for it is its version already.
 pub(super) fn called(name: &str, version: u64) -> String {
@@ -29,6 +24,45 @@ pub(super) fn called(name: &str, version: u64) -> String {
 /// True if another release could be in force again when the present one is withdrawn.
 pub(super) fn may_go_back(releases: &[ReleaseRow]) -> bool {
     releases.iter().any(ReleaseRow::may_return)
+}
+
+/// An act on a release that makes sense now, for the head of a page.
+#[derive(Debug, PartialEq)]
+pub(super) struct HeadAct {
+    pub(super) release: String,
+    pub(super) change: &'static str,
+    pub(super) text: String,
+    pub(super) sure: &'static str,
+    pub(super) class: &'static str,
+}
+
+/// The acts that make sense now, at most two beside the release of the draft: what ends or completes a gray release,
+/// otherwise the way back. Those of a rollout by steps stand on its card.
+pub(super) fn head_acts(t: &Texts, releases: &[ReleaseRow]) -> Vec<HeadAct> {
+    let act = |one: &ReleaseRow, change, text: &str, sure, class| HeadAct {
+        release: one.name.clone(),
+        change,
+        text: format!("{text}: {}", called(&one.name, one.version)),
+        sure,
+        class,
+    };
+    if let Some(gray) = releases.iter().find(|one| one.is_gray && one.is_active()) {
+        if gray.rollout.as_ref().is_some_and(RolloutRow::is_live) {
+            return Vec::new();
+        }
+        return vec![
+            act(gray, "promote", t.promote, t.sure_promote, "primary"),
+            act(gray, "stop", t.stop, t.sure_stop, "danger"),
+        ];
+    }
+    let Some(normal) = releases.iter().find(|one| one.is_active()) else {
+        return Vec::new();
+    };
+    let earlier = releases.iter().filter(|one| one.may_return() && !one.is_gray && one.version < normal.version);
+    match earlier.max_by_key(|one| one.version) {
+        Some(previous) => vec![act(previous, "rollback", t.roll_back, t.sure_rollback, "")],
+        None => vec![act(normal, "withdraw", t.withdraw, t.sure_withdraw, "danger")],
+    }
 }
 
 /// A release as a row of a table.
@@ -166,90 +200,6 @@ fn audience(audience: &Audience<'_>) -> String {
     let labels = audience.labels.iter().map(|label| format!("{}={}", label.key, label.value.value));
     let percent = audience.percent.map(|share| format!("{} % ({})", share.percent.0, share.by));
     labels.chain(percent).collect::<Vec<_>>().join(", ")
-}
-
-/// Clients with the release that each has, as many as fit on a page, and the number that have the right one.
-#[derive(Default)]
-pub(super) struct Holders {
-    pub(super) rows: Vec<HolderRow>,
-    pub(super) amount: u64,
-    pub(super) current: u64,
-    /// Number of those that said that they have applied it, and of those that could not.
-    pub(super) applied: u64,
-    pub(super) refused: u64,
-}
-
-pub(super) struct HolderRow {
-    pub(super) address: String,
-    pub(super) agent: String,
-    pub(super) labels: String,
-    pub(super) version: u64,
-    pub(super) since: String,
-    pub(super) node: u64,
-    pub(super) is_current: bool,
-    /// Empty for who gives itself none.
-    pub(super) node_id: String,
-    pub(super) applied: Option<Applied>,
-    /// Its reason for a refusal.
-    pub(super) message: String,
-}
-
-impl HolderRow {
-    pub(super) fn is_applied(&self) -> bool {
-        self.applied == Some(Applied::Yes)
-    }
-
-    pub(super) fn is_refused(&self) -> bool {
-        self.applied == Some(Applied::Refused)
-    }
-}
-
-impl Holders {
-    /// Asks every member.
-    pub(super) async fn of(console: &Console, thing: &Thing) -> Holders {
-        let all = gather(console.node().as_node(), thing).await;
-        let ClusterSubscribers { amount, current, applied, refused, mut clients, .. } = all;
-        // Who could not apply it is looked for first, and a page is not endless.
-        clients.sort_by_key(|(_, client)| client.applied != Some(Applied::Refused));
-        let rows = clients.into_iter().take(limits::PAGE_ROWS_MAX).map(|(node, client)| HolderRow {
-            address: client.address,
-            agent: client.agent,
-            labels: client.labels.iter().map(|(key, value)| format!("{key}={value}")).collect::<Vec<_>>().join(", "),
-            version: client.version,
-            since: client.since.text(),
-            node,
-            is_current: client.is_current,
-            node_id: client.node_id,
-            applied: client.applied,
-            message: client.message,
-        });
-        Holders { rows: rows.collect(), amount, current, applied, refused }
-    }
-}
-
-/// A row of the history.
-pub(super) struct EventRow {
-    pub(super) time: String,
-    pub(super) user: String,
-    pub(super) action: &'static str,
-    pub(super) release: String,
-    pub(super) version: u64,
-    pub(super) from_version: u64,
-    pub(super) comment: String,
-}
-
-impl EventRow {
-    pub(super) fn new(event: &Event) -> EventRow {
-        EventRow {
-            time: event.time.text(),
-            user: event.user.clone(),
-            action: event.action.word(),
-            release: event.release_name.clone(),
-            version: event.version,
-            from_version: event.from_version,
-            comment: event.comment.clone(),
-        }
-    }
 }
 
 /// Rollout of a release as a person wants it.
@@ -390,6 +340,37 @@ mod tests {
         for bad in [&b"labels=zone"[..], b"percent=x", b"at=tomorrow"] {
             assert!(Rollout::read(&Fields::parse(bad)).is_err(), "{bad:?}");
         }
+    }
+
+    #[test]
+    fn the_head_of_a_page_offers_what_makes_sense_now() {
+        let t = super::super::texts::Language::English.texts();
+        let row = |version: u64, state, is_gray| ReleaseRow {
+            name: format!("r{version}"),
+            version,
+            state,
+            is_gray,
+            audience: String::new(),
+            comment: String::new(),
+            time: String::new(),
+            by: String::new(),
+            plan: String::new(),
+            rollout: None,
+        };
+        let acts = |rows: &[ReleaseRow]| {
+            let acts = head_acts(t, rows).into_iter();
+            acts.map(|act| format!("{} {}", act.change, act.release)).collect::<Vec<_>>()
+        };
+        let (active, inactive) = (ReleaseState::NormalActive, ReleaseState::NormalInactive);
+        assert_eq!(acts(&[]), [""; 0]);
+        assert_eq!(acts(&[row(1, active, false)]), ["withdraw r1"]);
+        let rows = [row(3, active, false), row(2, inactive, false), row(1, inactive, false)];
+        assert_eq!(acts(&rows), ["rollback r2"]);
+        let rows = [row(4, ReleaseState::GrayActive, true), row(3, active, false), row(2, inactive, false)];
+        assert_eq!(acts(&rows), ["promote r4", "stop r4"]);
+        // Back from what was rolled back to: nothing newer is offered.
+        let rows = [row(3, inactive, false), row(2, active, false)];
+        assert_eq!(acts(&rows), ["withdraw r2"]);
     }
 
     #[test]

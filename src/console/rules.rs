@@ -11,7 +11,9 @@ use super::drafting::{Typed, blank, pretty};
 use super::form::{Fields, Form};
 use super::frame::{Deed, Frame, Section, failed, nowhere, on_to, page, page_refused, undone};
 use super::pager::Pager;
-use super::releases::{EventRow, Holders, Line, ReleaseRow, Rollout, action, called, compared, may_go_back, wanted};
+use super::pictures::holders::{Holders, class, word};
+use super::pictures::timeline::History;
+use super::releases::{Line, ReleaseRow, Rollout, action, called, compared, head_acts, may_go_back, wanted};
 use super::requests::deed_of;
 use super::search::{rule_link as link, searched};
 use super::session::Visitor;
@@ -158,7 +160,7 @@ struct RulePage {
     /// From what is in force to what is saved.
     diff: Vec<Line>,
     releases: Vec<ReleaseRow>,
-    history: Vec<EventRow>,
+    history: History,
     holders: Holders,
     edits: bool,
     releases_them: bool,
@@ -189,7 +191,7 @@ impl RulePage {
             family,
             typed: Typed::of(family, as_saved, query),
             releases,
-            history: catalog.history.of(&thing).map(|event| EventRow::new(event)).collect(),
+            history: History::of(catalog, &thing),
             holders: Holders::default(),
             edits: visitor.may(Verb::Edit, &rule.namespace, &rule.name),
             releases_them: visitor.may(Verb::Release, &rule.namespace, &rule.name),
@@ -228,7 +230,7 @@ fn unsaved(visitor: &Visitor, family: Family, typed: Typed) -> RulePage {
         typed,
         diff: Vec::new(),
         releases: Vec::new(),
-        history: Vec::new(),
+        history: History::default(),
         holders: Holders::default(),
         edits: true,
         releases_them: false,

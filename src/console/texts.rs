@@ -284,6 +284,33 @@ texts! {
     who_has_it: "Who has it", "谁在使用";
     no_holders: "No client has asked for it in the last minutes.", "最近几分钟内没有客户端获取它。";
     current: "current", "最新";
+    last_minutes: "The last 15 minutes of member", "最近 15 分钟，成员";
+    at_most: "at most", "最高";
+    writes: "writes", "写入";
+    pulls: "config pulls", "配置拉取";
+    held_polls: "held polls", "挂起的长轮询";
+    refusals: "answers with an error", "错误响应";
+    leader_changes: "leader changes", "主节点变更";
+    map: "Map", "服务图";
+    map_told: "Services and the calls between them; the table below says the same.", "服务及其调用关系；下表内容相同。";
+    map_key:
+        "A line: the left service has the instances of the right one; dashed: only a rule says so. \
+         A number: rules in force for that call, or for every call of a service.",
+        "实线：左侧服务持有右侧服务的实例；虚线：仅由规则得知。数字：对该调用或该服务所有调用生效的规则数。";
+    map_too_large:
+        "More than 300 services: choose a namespace for a picture, the table has all.",
+        "服务超过 300 个：请选择命名空间以显示图形，下表包含全部。";
+    calls: "Calls", "调用关系";
+    no_calls: "No instance of a service has asked for another one of late, and no rule names a caller.", "最近没有服务实例获取其他服务，也没有规则指明主调。";
+    caller: "Caller", "主调";
+    callee: "Callee", "被调";
+    callers_with_instances: "Its instances that have the list", "持有列表的主调实例";
+    rules_everywhere: "Rules for every service", "对所有服务生效的规则";
+    without_calls: "Services without known calls", "没有已知调用的服务";
+    is_behind: "behind", "落后";
+    is_held: "have it", "已获取";
+    timeline_told: "Releases over time; the table below says the same.", "发布时间线；下表内容相同。";
+    timeline_key: "thick: for all, thin: gray", "粗线：全量，细线：灰度";
     agent: "Program", "客户端程序";
     identity: "Identity", "标识";
     applied: "Applied", "已应用";

@@ -1,0 +1,256 @@
+//! Releases over time: a lane for each that was in force of late, and a mark for each event.
+//!
+//! Events stand at equal distances: releases of a year and of a minute are told apart alike.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use super::holders::percent;
+use crate::catalog::Catalog;
+use crate::catalog::history::Thing;
+use crate::model::release::{Action, Event};
+use crate::model::wire::Words;
+
+/// Newest events that are drawn.
+const EVENTS_MAX: usize = 14;
+/// Newest releases that have a lane.
+const LANES_MAX: usize = 6;
+/// Height of a lane in pixels.
+const LANE: usize = 26;
+
+/// A row of the history.
+pub(in crate::console) struct EventRow {
+    pub(in crate::console) time: String,
+    pub(in crate::console) user: String,
+    pub(in crate::console) action: &'static str,
+    pub(in crate::console) release: String,
+    pub(in crate::console) version: u64,
+    pub(in crate::console) from_version: u64,
+    pub(in crate::console) comment: String,
+}
+
+impl EventRow {
+    fn new(event: &Event) -> EventRow {
+        EventRow {
+            time: event.time.text(),
+            user: event.user.clone(),
+            action: event.action.word(),
+            release: event.release_name.clone(),
+            version: event.version,
+            from_version: event.from_version,
+            comment: event.comment.clone(),
+        }
+    }
+}
+
+/// Events of a thing, newest first, and their picture.
+#[derive(Default)]
+pub(in crate::console) struct History {
+    pub(in crate::console) rows: Vec<EventRow>,
+    pub(in crate::console) timeline: Timeline,
+}
+
+impl History {
+    pub(in crate::console) fn of(catalog: &Catalog, thing: &Thing) -> History {
+        let events: Vec<_> = catalog.history.of(thing).cloned().collect();
+        let drawn: Vec<_> = events.iter().take(EVENTS_MAX).rev().cloned().collect();
+        History {
+            rows: events.iter().map(|event| EventRow::new(event)).collect(),
+            timeline: Timeline::of(&drawn, catalog.version_of(thing)),
+        }
+    }
+}
+
+/// Positions and texts of the picture.
+#[derive(Debug, Default, PartialEq)]
+pub(in crate::console) struct Timeline {
+    pub(in crate::console) lanes: Vec<Lane>,
+    pub(in crate::console) marks: Vec<Mark>,
+    /// Times of the first and of the last event.
+    pub(in crate::console) span: Option<(String, String)>,
+}
+
+/// One release.
+#[derive(Debug, PartialEq)]
+pub(in crate::console) struct Lane {
+    pub(in crate::console) title: String,
+    pub(in crate::console) top: usize,
+    pub(in crate::console) bars: Vec<Bar>,
+}
+
+/// A time for which it was in force, for all clients or for some.
+#[derive(Debug, PartialEq)]
+pub(in crate::console) struct Bar {
+    pub(in crate::console) from: String,
+    pub(in crate::console) width: String,
+    pub(in crate::console) is_gray: bool,
+}
+
+/// One event.
+#[derive(Debug, PartialEq)]
+pub(in crate::console) struct Mark {
+    pub(in crate::console) at: String,
+    pub(in crate::console) top: usize,
+    pub(in crate::console) class: &'static str,
+    /// Path of its shape around the origin.
+    pub(in crate::console) shape: &'static str,
+    pub(in crate::console) title: String,
+}
+
+/// Version in force for all clients and those for some, between two events.
+#[derive(Clone, Debug, Default, PartialEq)]
+struct InForce {
+    normal: u64,
+    grays: BTreeSet<u64>,
+}
+
+impl Timeline {
+    /// Draws events, oldest first; `normal` is the version that is in force for all clients now, 0 for none.
+    fn of(events: &[Arc<Event>], normal: u64) -> Timeline {
+        let spans = in_force(events, normal);
+        let versions: BTreeSet<_> =
+            spans.iter().flat_map(|span| span.grays.iter().copied().chain([span.normal])).collect();
+        let shown: Vec<_> = versions.into_iter().rev().filter(|version| *version > 0).take(LANES_MAX).collect();
+        let lanes = shown.iter().enumerate().map(|(row, version)| {
+            let bars = spans.iter().enumerate().filter_map(|(at, span)| {
+                let is_gray = span.grays.contains(version);
+                let width = percent(place(at + 1, events.len()) - place(at, events.len()));
+                (is_gray || span.normal == *version).then(|| Bar {
+                    from: percent(place(at, events.len())),
+                    width,
+                    is_gray,
+                })
+            });
+            Lane { title: name_of(events, *version), top: row * LANE, bars: bars.collect() }
+        });
+        let marks = events.iter().enumerate().map(|(at, event)| {
+            let row = shown.iter().position(|version| *version == event.version).unwrap_or(shown.len());
+            let (class, shape) = look(event.action);
+            let by = format!("{}, {}", event.user, event.time.text());
+            let comment = if event.comment.is_empty() { String::new() } else { format!(": {}", event.comment) };
+            Mark {
+                at: percent(place(at, events.len())),
+                top: row * LANE,
+                class,
+                shape,
+                title: format!("{} {} ({by}){comment}", event.action.word(), name_of(events, event.version)),
+            }
+        });
+        let span = events.first().zip(events.last()).map(|(first, last)| (first.time.text(), last.time.text()));
+        Timeline { lanes: lanes.collect(), marks: marks.collect(), span }
+    }
+
+    /// Number of pixels that the picture is high.
+    pub(in crate::console) fn height(&self) -> usize {
+        let lowest = self.marks.iter().map(|mark| mark.top + LANE).max().unwrap_or_default();
+        lowest.max(self.lanes.len() * LANE)
+    }
+}
+
+/// Position of an event of so many, in percents of the width; one behind the last is the right edge.
+fn place(at: usize, events: usize) -> f64 {
+    const LEFT: f64 = 1.5;
+    LEFT + (100.0 - LEFT) * at as f64 / events.max(1) as f64
+}
+
+fn name_of(events: &[Arc<Event>], version: u64) -> String {
+    let named = events.iter().rev().find(|event| event.version == version);
+    named.map_or_else(|| format!("v{version}"), |event| crate::console::releases::called(&event.release_name, version))
+}
+
+/// States after each event. Of normal releases each event tells the version before it.
+fn in_force(events: &[Arc<Event>], normal: u64) -> Vec<InForce> {
+    let mut grays = BTreeSet::new();
+    let after = |(at, event): (usize, &Arc<Event>)| {
+        match event.action {
+            Action::Gray => drop(grays.insert(event.version)),
+            // Steps of a gray release that began before the first event that is drawn.
+            Action::RolloutStep | Action::RolloutPaused | Action::RolloutResumed => drop(grays.insert(event.version)),
+            Action::Schedule | Action::Failed => {}
+            _ => drop(grays.remove(&event.version)),
+        }
+        let normal = events.get(at + 1).map_or(normal, |next| next.from_version);
+        InForce { normal, grays: grays.clone() }
+    };
+    events.iter().enumerate().map(after).collect()
+}
+
+/// Class and shape of a mark: what goes on is a disc or points right, what ends is a cross, what waits is a square.
+fn look(action: Action) -> (&'static str, &'static str) {
+    const DISC: &str = "M-5 0a5 5 0 1 0 10 0a5 5 0 1 0-10 0z";
+    const DIAMOND: &str = "M0-6l6 6l-6 6l-6-6z";
+    const ONWARD: &str = "M-4-6l9 6l-9 6z";
+    const BACK: &str = "M4-6l-9 6l9 6z";
+    const CROSS: &str = "M-5-7l5 5l5-5l2 2l-5 5l5 5l-2 2l-5-5l-5 5l-2-2l5-5l-5-5z";
+    const SQUARE: &str = "M-4-4h8v8h-8z";
+    match action {
+        Action::Publish => ("good", DISC),
+        Action::Gray => ("warn", DIAMOND),
+        Action::Promote => ("good", ONWARD),
+        Action::RolloutStep | Action::RolloutResumed => ("warn", ONWARD),
+        Action::Rollback => ("held", BACK),
+        Action::Schedule | Action::RolloutPaused => ("held", SQUARE),
+        Action::Stop | Action::Withdraw | Action::Delete => ("held", CROSS),
+        Action::Failed | Action::RolloutStopped => ("fault", CROSS),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::time::Timestamp;
+
+    fn event(action: Action, version: u64, from_version: u64) -> Arc<Event> {
+        Arc::new(Event {
+            time: Timestamp(version),
+            user: "ann".to_owned(),
+            action,
+            release_name: format!("v{version}"),
+            version,
+            from_version,
+            comment: String::new(),
+        })
+    }
+
+    #[test]
+    fn lanes_say_what_was_in_force_between_events() {
+        let events = [
+            event(Action::Publish, 1, 0),
+            event(Action::Gray, 2, 1),
+            event(Action::RolloutStopped, 2, 1),
+            event(Action::Publish, 3, 1),
+        ];
+        let timeline = Timeline::of(&events, 3);
+        let bars = |lane: &Lane| lane.bars.iter().map(|bar| (bar.from.clone(), bar.is_gray)).collect::<Vec<_>>();
+        let at = |at| percent(place(at, 4));
+        let lanes: Vec<_> = timeline.lanes.iter().map(|lane| (lane.title.as_str(), bars(lane))).collect();
+        assert_eq!(
+            lanes,
+            [
+                ("v3", vec![(at(3), false)]),
+                ("v2", vec![(at(1), true)]),
+                ("v1", vec![(at(0), false), (at(1), false), (at(2), false)]),
+            ]
+        );
+        let tops: Vec<_> = timeline.marks.iter().map(|mark| (mark.class, mark.top / LANE)).collect();
+        assert_eq!(tops, [("good", 2), ("warn", 1), ("fault", 1), ("good", 0)]);
+        assert_eq!(timeline.height(), 3 * LANE);
+        assert!(timeline.marks[2].title.starts_with("rollout_stopped v2 (ann, "), "{:?}", timeline.marks[2]);
+    }
+
+    #[test]
+    fn a_thing_without_events_has_no_picture() {
+        assert_eq!(Timeline::of(&[], 0), Timeline::default());
+        // What was withdrawn is in force no more.
+        let timeline = Timeline::of(&[event(Action::Publish, 1, 0), event(Action::Withdraw, 1, 1)], 0);
+        assert_eq!(timeline.lanes[0].bars.len(), 1);
+    }
+
+    #[test]
+    fn every_action_has_a_look_of_its_kind() {
+        for (action, _) in Action::ALL {
+            let (class, shape) = look(*action);
+            assert!(["good", "warn", "fault", "held"].contains(&class) && shape.starts_with('M'), "{action:?}");
+        }
+    }
+}
