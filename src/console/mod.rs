@@ -27,6 +27,7 @@ mod pictures;
 mod proxies;
 mod releases;
 mod requests;
+mod rule_rows;
 mod rules;
 mod search;
 mod services;

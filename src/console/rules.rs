@@ -13,8 +13,9 @@ use super::frame::{Deed, Frame, Section, failed, nowhere, on_to, page, page_refu
 use super::pager::Pager;
 use super::pictures::holders::{Holders, class, word};
 use super::pictures::timeline::History;
-use super::releases::{Line, ReleaseRow, Rollout, action, called, compared, head_acts, may_go_back, wanted};
+use super::releases::{Line, ReleaseRow, Rollout, action, compared, head_acts, may_go_back, wanted};
 use super::requests::deed_of;
+use super::rule_rows::RuleRow;
 use super::search::{rule_link as link, searched};
 use super::session::Visitor;
 use super::sheet::show::Control;
@@ -26,7 +27,6 @@ use crate::catalog::{Catalog, Entity, Op, Outcome};
 use crate::model::code::{Code, Refusal};
 use crate::model::grant::{ReadScope, Verb};
 use crate::model::release::ReleaseOp;
-use crate::model::rule::matching::ALL;
 use crate::model::rule::release::{RuleRelease, RuleReleaseDraft};
 use crate::model::rule::{Family, Rule, RuleDraft};
 use crate::model::text::NameFilter;
@@ -48,57 +48,6 @@ pub(super) fn tabs(t: &Texts, current: Family) -> Vec<Tab> {
     let tab =
         |family: &Family| Tab { name: texts::family(t, *family), kind: family.kind(), is_current: *family == current };
     Family::ALL.iter().map(tab).collect()
-}
-
-/// A rule in a list.
-pub(super) struct RuleRow {
-    pub(super) id: String,
-    pub(super) kind: &'static str,
-    pub(super) namespace: String,
-    pub(super) name: String,
-    /// The services that it names, on either end.
-    pub(super) about: String,
-    pub(super) priority: u32,
-    pub(super) enable: bool,
-    pub(super) time: String,
-    /// Normal release that clients see; `None` if none is in force.
-    pub(super) in_force: Option<String>,
-    /// True if a normal release is in force and the saved rule differs from it.
-    pub(super) differs: bool,
-    pub(super) grays: usize,
-}
-
-impl RuleRow {
-    pub(super) fn of(catalog: &Catalog, rule: &Rule) -> RuleRow {
-        let book = catalog.rules.of(rule.family());
-        let normal = book.active().normal(&rule.id);
-        let grays = book.releases_of(&rule.id).map(|release| ReleaseRow::of_rule(release));
-        RuleRow {
-            id: rule.id.clone(),
-            kind: rule.family().kind(),
-            namespace: rule.namespace.clone(),
-            name: rule.name.clone(),
-            about: about(rule),
-            priority: rule.priority,
-            enable: rule.enable,
-            time: rule.modified.time.text(),
-            in_force: normal.map(|release| called(&release.name, release.version)),
-            differs: normal.is_some_and(|release| release.rule.revision != rule.revision),
-            grays: grays.filter(|row| row.is_gray && row.is_active()).count(),
-        }
-    }
-}
-
-/// Those of all services are left out where others are named, the namespace where it is the rule's.
-fn about(rule: &Rule) -> String {
-    let ends = rule.ends();
-    let named = ends.iter().filter(|end| end.service != ALL);
-    let named = named.map(|end| {
-        let is_near = end.namespace == rule.namespace;
-        if is_near { end.service.clone() } else { format!("{} / {}", end.namespace, end.service) }
-    });
-    let named: Vec<_> = named.collect();
-    if named.is_empty() && !ends.is_empty() { ALL.to_owned() } else { named.join(", ") }
 }
 
 #[derive(Template)]

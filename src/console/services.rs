@@ -8,7 +8,7 @@ use super::Console;
 use super::form::{Fields, Form};
 use super::frame::{Deed, Frame, Section, failed, on_to, page, page_refused, undone};
 use super::pager::Pager;
-use super::rules::RuleRow;
+use super::rule_rows::RuleRow;
 use super::search::searched;
 use super::session::Visitor;
 use super::texts;
