@@ -30,6 +30,7 @@ mod requests;
 mod rule_rows;
 mod rules;
 mod search;
+mod sentences;
 mod services;
 mod session;
 mod sheet;

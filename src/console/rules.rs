@@ -17,6 +17,7 @@ use super::releases::{Line, ReleaseRow, Rollout, action, compared, head_acts, ma
 use super::requests::deed_of;
 use super::rule_rows::RuleRow;
 use super::search::{rule_link as link, searched};
+use super::sentences::sentences;
 use super::session::Visitor;
 use super::sheet::show::Control;
 use super::texts::{self, Texts};
@@ -106,6 +107,8 @@ struct RulePage {
     acts_on: String,
     family: Family,
     typed: Typed,
+    /// The rule as it is saved; none of one that is to be made.
+    sentences: Vec<String>,
     /// From what is in force to what is saved.
     diff: Vec<Line>,
     releases: Vec<ReleaseRow>,
@@ -139,6 +142,7 @@ impl RulePage {
             diff: in_force.map_or_else(Vec::new, changed),
             family,
             typed: Typed::of(family, as_saved, query),
+            sentences: sentences(frame.t, rule),
             releases,
             history: History::of(catalog, &thing),
             holders: Holders::default(),
@@ -177,6 +181,7 @@ fn unsaved(visitor: &Visitor, family: Family, typed: Typed) -> RulePage {
         acts_on: String::new(),
         family,
         typed,
+        sentences: Vec::new(),
         diff: Vec::new(),
         releases: Vec::new(),
         history: History::default(),

@@ -201,6 +201,7 @@ texts! {
     failed_release: "failed", "失败";
     inactive: "inactive", "未生效";
     disabled: "disabled", "已停用";
+    in_words: "The draft in words", "草稿的文字说明";
     changes: "What changes for clients: from what is in force to the draft", "对客户端的改动：从生效内容到草稿";
     release_it: "Release the draft", "发布草稿";
     release_name: "Name of the release", "发布名称";

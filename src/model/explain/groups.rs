@@ -83,20 +83,20 @@ pub(in crate::model) fn groups<'a>(
 }
 
 /// Priorities in the order of their use; a group without one comes last.
-pub(in crate::model) fn rank(group: &DestinationGroup) -> (bool, Option<Uint32>) {
+pub(crate) fn rank(group: &DestinationGroup) -> (bool, Option<Uint32>) {
     (group.priority.is_none(), group.priority)
 }
 
 /// The priorities at which some group has a weight.
-pub(in crate::model) struct Weights(BTreeSet<Option<Uint32>>);
+pub(crate) struct Weights(BTreeSet<Option<Uint32>>);
 
 impl Weights {
-    pub(in crate::model) fn of(groups: &[DestinationGroup]) -> Self {
+    pub(crate) fn of(groups: &[DestinationGroup]) -> Self {
         Weights(groups.iter().filter(|group| group.weight.is_some()).map(|group| group.priority).collect())
     }
 
     /// The weight that counts beside the other groups of the same priority.
-    pub(in crate::model) fn weight(&self, group: &DestinationGroup) -> u64 {
+    pub(crate) fn weight(&self, group: &DestinationGroup) -> u64 {
         match group.weight {
             Some(weight) => weight.0.into(),
             None if self.0.contains(&group.priority) => 0,
@@ -144,12 +144,7 @@ fn labels<'a>(group: &'a DestinationGroup, arguments: &[Finding<'a>]) -> BTreeMa
 
 /// True for a PARAMETER condition that goes by `name`: the name that it gives, its key, or the name
 /// that clients give it.
-pub(in crate::model) fn is_parameter(
-    kind: ArgumentType,
-    key: &str,
-    condition: Option<&MatchString>,
-    name: &str,
-) -> bool {
+pub(crate) fn is_parameter(kind: ArgumentType, key: &str, condition: Option<&MatchString>, name: &str) -> bool {
     let Some(condition) = condition.filter(|condition| condition.value_type == ValueType::Parameter) else {
         return false;
     };

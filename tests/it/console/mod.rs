@@ -6,6 +6,7 @@ mod explaining;
 mod oneself;
 mod rollouts;
 mod visit;
+mod words;
 
 use std::process::Stdio;
 use std::time::Duration;

@@ -1,0 +1,168 @@
+//! Words for what rules of all families have: values, conditions, interfaces, services, answers.
+
+use crate::console::texts::Language;
+use crate::model::rule::End;
+use crate::model::rule::matching::{ALL, MatchString, MatchType, Matcher, ValueType};
+use crate::model::rule::traffic::{Api, Argument, ArgumentType};
+
+/// Characters of a value that are shown.
+const VALUE_CHARS_MAX: usize = 80;
+/// Items of a list that are shown.
+pub(super) const ITEMS_MAX: usize = 6;
+
+/// As much of a text as is shown.
+pub(super) fn cut(text: &str, chars_max: usize) -> String {
+    if text.chars().nth(chars_max).is_none() {
+        return text.to_owned();
+    }
+    text.chars().take(chars_max - 1).chain(['…']).collect()
+}
+
+/// A value that a person typed. In quotes if it would be overlooked, or its blanks would.
+pub(super) fn shown(value: &str) -> String {
+    let text: String = cut(value, VALUE_CHARS_MAX).chars().map(visible).collect();
+    let is_plain = !text.is_empty() && text.trim() == text;
+    if is_plain { text } else { format!("“{text}”") }
+}
+
+/// Stands for characters that are not seen, or that turn those around them.
+fn visible(letter: char) -> char {
+    let is_unseen = letter.is_control()
+        || matches!(letter, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{2069}' | '\u{feff}');
+    if is_unseen { char::REPLACEMENT_CHARACTER } else { letter }
+}
+
+/// The first items with the number of the rest, two and two by `joint`.
+pub(super) fn joined(
+    language: Language,
+    items: impl IntoIterator<Item = String>,
+    joint: impl Fn(String, String) -> String,
+) -> String {
+    bounded(items, |more| language.more_items(more)).into_iter().reduce(joint).unwrap_or_default()
+}
+
+/// The first items; the number of the rest in the words of `more`.
+pub(super) fn bounded(items: impl IntoIterator<Item = String>, more: impl FnOnce(usize) -> String) -> Vec<String> {
+    let mut items = items.into_iter();
+    let mut first: Vec<String> = items.by_ref().take(ITEMS_MAX).collect();
+    let rest = items.count();
+    first.extend((rest > 0).then(|| more(rest)));
+    first
+}
+
+/// Conditions all of which have to hold.
+pub(super) fn all_of(language: Language, conditions: impl IntoIterator<Item = String>) -> String {
+    joined(language, conditions, |first, second| language.both(first, second))
+}
+
+/// A condition on a part of a call.
+pub(super) fn condition(language: Language, part: &str, asked: Option<&MatchString>) -> String {
+    let Some(asked) = asked.filter(|asked| !asked.is_open()) else { return language.any_value(part) };
+    let value = shown(&asked.value);
+    match (asked.value_type, asked.kind) {
+        (ValueType::Parameter, _) if asked.value.is_empty() => language.any_value(part),
+        (ValueType::Parameter, _) => language.parameter(part, value),
+        (ValueType::Text, MatchType::Exact) => language.is(part, value),
+        (ValueType::Text, MatchType::NotEquals) => language.any_but(part, value),
+        (ValueType::Text, MatchType::In) => language.one_of(part, values(language, &asked.value)),
+        (ValueType::Text, MatchType::NotIn) => language.none_of(part, values(language, &asked.value)),
+        (ValueType::Text, MatchType::Regex) => language.found(part, value),
+        (ValueType::Text, MatchType::Range) => match asked.matcher() {
+            Matcher::Within(low, high) => language.within(part, low, high),
+            _ => language.never(part, value),
+        },
+    }
+}
+
+/// The values between commas.
+fn values(language: Language, list: &str) -> String {
+    listed(language, list.split(','))
+}
+
+pub(super) fn listed<'a>(language: Language, values: impl IntoIterator<Item = &'a str>) -> String {
+    joined(language, values.into_iter().map(shown), |first, second| language.comma(first, second))
+}
+
+/// The part of a call that a condition is about.
+pub(super) fn part(language: Language, kind: ArgumentType, key: &str) -> String {
+    let name = shown(key);
+    match kind {
+        ArgumentType::Custom => language.part_custom(name),
+        ArgumentType::Method => language.part_method(),
+        ArgumentType::Header => language.part_header(name),
+        ArgumentType::Query => language.part_query(name),
+        ArgumentType::CallerIp => language.part_address(),
+        ArgumentType::Path => language.part_path(),
+        ArgumentType::Cookie => language.part_cookie(name),
+        ArgumentType::CallerMetadata => language.part_metadata(name),
+        ArgumentType::CallerService if key.is_empty() || key == ALL => language.part_service(),
+        ArgumentType::CallerService => language.part_service_of(name),
+    }
+}
+
+/// The condition of an argument.
+pub(super) fn argument<T>(language: Language, argument: &Argument<T>) -> String
+where
+    T: Default + Copy + Into<ArgumentType>,
+{
+    condition(language, &part(language, argument.kind.into(), &argument.key), argument.value.as_ref())
+}
+
+/// The conditions of an interface; none for every one.
+pub(super) fn interface(language: Language, api: &Api) -> Vec<String> {
+    let named = |part: String, name: &str| (!name.is_empty() && name != ALL).then(|| language.is(part, shown(name)));
+    let path = api.path.as_ref().filter(|path| !path.is_open());
+    let path = path.map(|path| condition(language, &language.part_path(), Some(path)));
+    let names = [named(language.part_protocol(), &api.protocol), named(language.part_method(), &api.method)];
+    names.into_iter().chain([path]).flatten().collect()
+}
+
+/// The service that a rule names, as [`Rule::ends`](crate::model::rule::Rule::ends) has it; `None` if it names none.
+pub(super) fn end_of(namespace: &str, service: &str, namespace_of_rule: &str) -> Option<End> {
+    let namespace = if namespace.is_empty() { namespace_of_rule } else { namespace };
+    (!service.is_empty()).then(|| End { namespace: namespace.to_owned(), service: service.to_owned() })
+}
+
+pub(super) fn named(language: Language, end: &End) -> String {
+    match (end.namespace.as_str(), end.service.as_str()) {
+        (ALL, ALL) => language.every_service(),
+        (namespace, ALL) => language.every_service_of(shown(namespace)),
+        (ALL, service) => language.of_every_namespace(shown(service)),
+        (namespace, service) => format!("{}/{}", shown(namespace), shown(service)),
+    }
+}
+
+/// Calls of a caller, where it is not every one, to services.
+pub(super) fn calls(language: Language, caller: Option<&End>, callees: &[End]) -> String {
+    let callees = joined(language, callees.iter().map(|callee| named(language, callee)), |first, second| {
+        language.and(first, second)
+    });
+    match caller.filter(|caller| **caller != End::every()) {
+        Some(caller) => language.calls_from_to(named(language, caller), callees),
+        None => language.calls_to(callees),
+    }
+}
+
+/// Those of the calls that meet the conditions, if there are any.
+pub(super) fn calls_with(language: Language, calls: String, conditions: &str) -> String {
+    if conditions.is_empty() { calls } else { language.calls_with(calls, conditions) }
+}
+
+/// An answer in place of the service's own; empty where it says nothing.
+pub(super) fn answer<'a>(
+    language: Language,
+    code: &str,
+    headers: impl Iterator<Item = (&'a str, &'a str)>,
+    body: &str,
+) -> String {
+    let code = (!code.is_empty()).then(|| language.code(shown(code)));
+    let body = (!body.is_empty()).then(|| language.body(shown(body)));
+    let headers = headers.map(|(name, value)| language.header(shown(name), shown(value)));
+    let parts = code.into_iter().chain(body).chain(headers);
+    joined(language, parts, |first, second| language.and(first, second))
+}
+
+/// A share of a whole, in percent.
+pub(super) fn percent(language: Language, percent: f64) -> String {
+    if percent > 0.0 { language.percent(percent) } else { language.percent("< 0.01") }
+}

@@ -1,0 +1,86 @@
+//! Fault detection in sentences: each probe, how often it is sent, and when it has failed.
+
+use super::Story;
+use super::conditions::{all_of, condition, interface, joined, listed, named, shown};
+use crate::console::texts::Language;
+use crate::model::rule::fault_detect::{
+    DestinationService, DetectProtocol, FaultDetectSubRule, HttpProtocolConfig, SocketProtocolConfig,
+};
+use crate::model::rule::{Body, Rule};
+
+pub(super) fn tell(story: &mut Story, rule: &Rule) {
+    let language = story.language;
+    let seen = rule.as_clients_see();
+    let Body::FaultDetect(body) = &seen.body else { return };
+    let ends = rule.ends();
+    if ends.is_empty() {
+        return story.say(|| language.for_nothing());
+    }
+    if body.rules.is_empty() {
+        return story.say(|| language.nothing());
+    }
+    let services =
+        joined(language, ends.iter().map(|end| named(language, end)), |first, second| language.and(first, second));
+    story.say_each(&body.rules, |probe| {
+        let told = told(language, probe, &services);
+        if probe.disable { language.part_off(told) } else { told }
+    });
+    let conditions = body.target_service.as_ref().map(|target| of_interface(language, target)).unwrap_or_default();
+    if !conditions.is_empty() {
+        story.say(|| language.probe_interface(all_of(language, conditions)));
+    }
+    if body.rules.len() > 1 {
+        story.say(|| language.several_probes());
+    }
+}
+
+fn of_interface(language: Language, target: &DestinationService) -> Vec<String> {
+    let mut conditions = target.api.as_ref().map(|api| interface(language, api)).unwrap_or_default();
+    let method = target.method.as_ref().filter(|method| !method.is_open());
+    conditions.extend(method.map(|method| condition(language, &language.part_method(), Some(method))));
+    conditions
+}
+
+fn told(language: Language, probe: &FaultDetectSubRule, services: &str) -> String {
+    let (way, good) = match probe.protocol {
+        DetectProtocol::Unknown => return language.passed_over_probe(services),
+        DetectProtocol::Http => {
+            let way = language.by_http(request(language, &probe.http_config.clone().unwrap_or_default()));
+            (way, language.good_status())
+        }
+        DetectProtocol::Tcp => socket(language, language.by_tcp(), probe.tcp_config.as_ref()),
+        DetectProtocol::Udp => socket(language, language.by_udp(), probe.udp_config.as_ref()),
+    };
+    let port = match probe.port.0 {
+        0 => language.own_port(),
+        port => language.port(port),
+    };
+    let every = match probe.interval.0 {
+        0 => language.every_default(),
+        seconds => language.every(seconds),
+    };
+    let fails = match probe.timeout.0 {
+        0 => language.fails_by_default(),
+        seconds => language.fails_after(seconds),
+    };
+    language.paragraph([language.probed(services, way, port, every), fails, good])
+}
+
+/// `GET /` where nothing is said.
+fn request(language: Language, config: &HttpProtocolConfig) -> String {
+    let or = |given: &str, default: &str| shown(if given.is_empty() { default } else { given });
+    let line = format!("{} {}", or(&config.method, "GET"), or(&config.url, "/"));
+    let body = (!config.body.is_empty()).then(|| language.body(shown(&config.body)));
+    let headers = config.headers.iter().map(|header| language.sent_header(shown(&header.key), shown(&header.value)));
+    let parts = joined(language, body.into_iter().chain(headers), |first, second| language.and(first, second));
+    if parts.is_empty() { line } else { language.with_headers(line, parts) }
+}
+
+/// The bytes that are sent, and the answers that are good; empty where each is.
+fn socket(language: Language, way: String, config: Option<&SocketProtocolConfig>) -> (String, String) {
+    let Some(config) = config else { return (way, String::new()) };
+    let way = if config.send.is_empty() { way } else { language.sending(way, shown(&config.send)) };
+    let answers: Vec<&str> = config.receive.iter().map(String::as_str).filter(|text| !text.is_empty()).collect();
+    let good = if answers.is_empty() { String::new() } else { language.good_answers(listed(language, answers)) };
+    (way, good)
+}

@@ -1,0 +1,154 @@
+//! Rate limits in sentences: each quota with the calls that count, its amounts, and what becomes of excess.
+
+use super::Story;
+use super::conditions::{all_of, answer, argument, calls, calls_with, end_of, interface, joined, named, part, shown};
+use crate::console::texts::Language;
+use crate::model::rule::matching::{MatchString, MatchType, ValueType};
+use crate::model::rule::rate_limit::{
+    Amount, AmountMode, CustomResponse, FailoverType, LimitTrigger, LimitType, RateLimit, Resource,
+};
+use crate::model::rule::{Body, Rule};
+use crate::model::wire::{Span, Words};
+
+/// Action of whoever refuses what is too much.
+const REJECTS: &str = "REJECT";
+
+pub(super) fn tell(story: &mut Story, rule: &Rule) {
+    let Body::RateLimit(body) = &rule.body else { return };
+    let language = story.language;
+    if body.rules.is_empty() {
+        return story.say(|| language.nothing());
+    }
+    let calls = calls(language, None, &rule.ends());
+    story.say_each(&body.rules, |trigger| {
+        let told = told(language, trigger, body.kind, &calls);
+        if trigger.disable { language.part_off(told) } else { told }
+    });
+    let counting = counting(language, rule, body);
+    if !counting.is_empty() {
+        story.say(|| counting);
+    }
+    story.say(|| language.limits_all());
+}
+
+fn told(language: Language, trigger: &LimitTrigger, kind: LimitType, calls: &str) -> String {
+    let calls = calls_with(language, calls.to_owned(), &all_of(language, conditions(language, trigger)));
+    let amounts = amounts(language, trigger);
+    if amounts.is_empty() {
+        return language.limits_nothing(calls);
+    }
+    let amounts = joined(language, amounts, |first, second| language.and(first, second));
+    let mut told = vec![language.at_most(calls, amounts)];
+    if trigger.resource == Resource::System {
+        told.push(language.of_system());
+    }
+    let parts = counted_apart(language, trigger);
+    told.push(match parts.is_empty() {
+        true => language.counted_together(),
+        false => language.counted_apart(joined(language, parts, |first, second| language.and(first, second))),
+    });
+    let action = shown(&trigger.action);
+    let rejects = trigger.action.is_empty() || trigger.action.eq_ignore_ascii_case(REJECTS);
+    told.push(match (rejects, trigger.max_queue_delay.0) {
+        (true, 0) => language.refused(),
+        (true, seconds) => language.queued(seconds),
+        (false, 0) => language.left_to(action),
+        (false, seconds) => language.left_to_queue(action, seconds),
+    });
+    let answer = trigger.custom_response.as_ref().map(|response| answer_of(language, response)).unwrap_or_default();
+    if !answer.is_empty() {
+        told.push(language.refused_gets(answer));
+    }
+    if kind == LimitType::Global {
+        told.push(match trigger.amount_mode {
+            AmountMode::GlobalTotal => language.counts_total(),
+            AmountMode::ShareEqually => language.counts_shared(),
+        });
+        told.push(match trigger.failover {
+            FailoverType::Local => language.alone_without_server(),
+            FailoverType::Pass => language.open_without_server(),
+        });
+    }
+    language.paragraph(told)
+}
+
+/// The place where all quotas of the rule are counted; empty where it is as clients choose.
+fn counting(language: Language, rule: &Rule, body: &RateLimit) -> String {
+    let mut told = match body.kind {
+        LimitType::Global => Vec::new(),
+        LimitType::Local => vec![language.counts_alone()],
+        other => vec![language.counts_otherwise(other.word())],
+    };
+    if body.kind == LimitType::Global {
+        let server = body.cluster.as_ref().and_then(|key| end_of(&key.namespace, &key.service, &rule.namespace));
+        told.extend(server.map(|server| language.asks_server(named(language, &server))));
+        let report = body.report.clone().unwrap_or_default();
+        told.extend((report.interval > Span::default()).then(|| language.reports_each(report.interval)));
+        told.extend(report.amount_percent.map(|percent| language.reports_at(language.percent(percent.0))));
+    }
+    language.paragraph(told)
+}
+
+/// One of the interfaces and all arguments.
+fn conditions(language: Language, trigger: &LimitTrigger) -> Vec<String> {
+    let interfaces: Vec<Vec<String>> = trigger.apis.iter().map(|api| interface(language, api)).collect();
+    let is_every = interfaces.iter().any(Vec::is_empty);
+    let mut conditions = match interfaces.as_slice() {
+        _ if is_every => Vec::new(),
+        [] => Vec::new(),
+        [one] => one.clone(),
+        several => {
+            let list = several.iter().map(|one| all_of(language, one.clone()));
+            let list = joined(language, list, |first, second| language.next_interface(first, second));
+            vec![language.one_interface(list)]
+        }
+    };
+    conditions.extend(trigger.arguments.iter().map(|one| argument(language, one)));
+    conditions
+}
+
+fn amounts(language: Language, trigger: &LimitTrigger) -> Vec<String> {
+    let at_a_time = trigger.concurrency_amount.as_ref().map(|amount| language.at_a_time(amount.max_amount.0));
+    if trigger.resource != Resource::Concurrency {
+        return trigger.amounts.iter().map(|amount| of_period(language, amount)).chain(at_a_time).collect();
+    }
+    let lowest = trigger.amounts.iter().map(|amount| amount.max_amount.0).min();
+    at_a_time.or_else(|| lowest.map(|count| language.at_a_time(count))).into_iter().collect()
+}
+
+fn of_period(language: Language, amount: &Amount) -> String {
+    let count = amount.max_amount.0;
+    let told = match amount.valid_duration {
+        Some(period) => language.amount(count, period),
+        None => language.amount_alone(count),
+    };
+    let told = amount.start_amount.iter().fold(told, |told, start| language.rising(told, start.0));
+    let told = amount.min_amount.iter().fold(told, |told, end| language.falling(told, end.0));
+    amount.precision.iter().fold(told, |told, precision| language.precisely(told, precision.0))
+}
+
+/// Parts of a call whose values are counted apart: those of conditions that several values meet.
+fn counted_apart(language: Language, trigger: &LimitTrigger) -> Vec<String> {
+    if trigger.regex_combine {
+        return Vec::new();
+    }
+    let mut paths = trigger.apis.iter().filter_map(|api| api.path.as_ref());
+    let path = paths.any(|path| !path.is_open() && admits_many(Some(path))).then(|| language.part_path());
+    let arguments = trigger.arguments.iter().filter(|argument| admits_many(argument.value.as_ref()));
+    let mut parts: Vec<String> =
+        path.into_iter().chain(arguments.map(|one| part(language, one.kind.into(), &one.key))).collect();
+    let mut seen = std::collections::BTreeSet::new();
+    parts.retain(|part| seen.insert(part.clone()));
+    parts
+}
+
+fn admits_many(condition: Option<&MatchString>) -> bool {
+    condition.is_none_or(|condition| {
+        condition.is_open() || condition.kind != MatchType::Exact || condition.value_type == ValueType::Parameter
+    })
+}
+
+fn answer_of(language: Language, response: &CustomResponse) -> String {
+    let headers = response.headers.iter().map(|(name, value)| (name.as_str(), value.as_str()));
+    answer(language, &response.code, headers, &response.body)
+}

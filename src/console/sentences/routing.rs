@@ -1,0 +1,243 @@
+//! Routing in sentences: each sub-rule with the destinations that share its calls, or the one choice of a policy.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::Story;
+use super::conditions::{
+    ITEMS_MAX, all_of, argument, bounded, calls, calls_with, condition, end_of, joined, named, percent, shown,
+};
+use crate::console::texts::Language;
+use crate::model::explain::{Share, Weights, is_parameter, rank};
+use crate::model::rule::matching::{ALL, MatchString, MatchType, ValueType};
+use crate::model::rule::routing::{
+    CustomRouteRule, DestinationGroup, FailoverRange, LocationLevel, RoutePolicy, RoutingConfig, TrafficMatchMode,
+};
+use crate::model::rule::traffic::ServiceKey;
+use crate::model::rule::{Body, End, Rule};
+
+pub(super) fn tell(story: &mut Story, rule: &Rule) {
+    let Body::Routing(body) = &rule.body else { return };
+    let (language, config) = (story.language, &body.routing_config);
+    if body.route_policy == RoutePolicy::Rule {
+        return tell_custom(story, rule, config);
+    }
+    let (service, namespace) = (config.service.as_deref(), config.namespace.as_deref());
+    let callee = end_of(namespace.unwrap_or_default(), service.unwrap_or_default(), &rule.namespace);
+    let Some(callee) = callee else { return story.say(|| language.for_nothing()) };
+    let calls = calls(language, None, &[callee]);
+    story.say(|| match body.route_policy {
+        RoutePolicy::Metadata => by_metadata(language, calls, config),
+        RoutePolicy::Nearby | RoutePolicy::Rule => nearby(language, calls, config),
+    });
+    story.say(|| language.priority_policy(rule.priority));
+}
+
+fn by_metadata(language: Language, calls: String, config: &RoutingConfig) -> String {
+    let pairs = |labels: &BTreeMap<String, String>| {
+        all_of(language, labels.iter().map(|(key, value)| language.label(shown(key), shown(value))))
+    };
+    let labels = config.labels.as_ref().map(&pairs).unwrap_or_default();
+    if labels.is_empty() {
+        return language.by_any_label(calls);
+    }
+    let Some(failover) = &config.failover else { return language.by_labels(calls, labels) };
+    let others = match failover.failover_range {
+        FailoverRange::All | FailoverRange::Others => language.all_others(),
+        FailoverRange::OtherKeys => language.others_without(),
+    };
+    let of_failover = pairs(&failover.labels);
+    let others = if of_failover.is_empty() { others } else { language.others_with(others, of_failover) };
+    language.by_labels_or(calls, labels, others)
+}
+
+/// Levels as clients take them: without a first one that of the zone, without a last one everywhere.
+fn nearby(language: Language, calls: String, config: &RoutingConfig) -> String {
+    let levels = [LocationLevel::Campus, LocationLevel::Zone, LocationLevel::Region];
+    let first = match config.match_level.unwrap_or_default() {
+        LocationLevel::Unknown => LocationLevel::Zone,
+        level => level,
+    };
+    let last = match config.max_match_level.unwrap_or_default() {
+        LocationLevel::Unknown => LocationLevel::All,
+        level => level.max(first),
+    };
+    let word = |level: &LocationLevel| match level {
+        LocationLevel::Campus => language.campus(),
+        LocationLevel::Region => language.region(),
+        LocationLevel::Zone | LocationLevel::Unknown | LocationLevel::All => language.zone(),
+    };
+    let mut between = levels.iter().filter(|level| (first..=last).contains(*level));
+    let Some(nearest) = between.next() else { return language.near_alike(calls) };
+    let nearest = language.near(calls, word(nearest));
+    let near = between.fold(nearest, |nearer, level| language.near_next(nearer, word(level)));
+    let is_strict = config.strict_nearby.unwrap_or_default() && last != LocationLevel::All;
+    if is_strict { language.near_strict(near) } else { language.near_all(near) }
+}
+
+fn tell_custom(story: &mut Story, rule: &Rule, config: &RoutingConfig) {
+    let language = story.language;
+    let end =
+        |key: &Option<ServiceKey>| key.as_ref().and_then(|key| end_of(&key.namespace, &key.service, &rule.namespace));
+    let teller = RouteTeller { language, rule, caller: end(&config.caller), callee: end(&config.callee) };
+    let routes = config.custom_rules();
+    if routes.is_empty() {
+        return story.say(|| language.nothing());
+    }
+    if routes.len() > 1 {
+        story.say(|| language.first_wins());
+    }
+    story.say_each(routes, |route| teller.told(route));
+    story.say(|| language.rest());
+    story.say(|| language.priority_custom(rule.priority));
+}
+
+/// Tells the sub-rules of a custom route.
+struct RouteTeller<'a> {
+    language: Language,
+    rule: &'a Rule,
+    caller: Option<End>,
+    callee: Option<End>,
+}
+
+impl RouteTeller<'_> {
+    /// A sub-rule of a rule without a callee is for calls of each service that a destination names.
+    fn told(&self, route: &CustomRouteRule) -> String {
+        let language = self.language;
+        let mut callees: Vec<End> = match &self.callee {
+            Some(callee) => vec![callee.clone()],
+            None => route.destinations.iter().filter_map(|group| self.end_of(group)).collect(),
+        };
+        callees.sort_by_key(|end| (end.service == ALL, end.namespace == ALL));
+        let mut seen = BTreeSet::new();
+        callees.retain(|end| seen.insert(end.clone()));
+        if callees.is_empty() {
+            return language.no_destination();
+        }
+        let more = callees.len().saturating_sub(ITEMS_MAX);
+        let sentences = callees.iter().enumerate().take(ITEMS_MAX).map(|(index, callee)| {
+            let told = self.told_to(callee, route);
+            let is_rest = callees[..index].iter().any(|before| callee.covers(&before.namespace, &before.service));
+            if is_rest { language.otherwise(told) } else { told }
+        });
+        language.paragraph(sentences.chain((more > 0).then(|| language.and_more(more))))
+    }
+
+    fn end_of(&self, group: &DestinationGroup) -> Option<End> {
+        end_of(&group.namespace, &group.service, &self.rule.namespace)
+    }
+
+    /// A sub-rule for the calls of one callee: the groups in use, then those that are not.
+    fn told_to(&self, callee: &End, route: &CustomRouteRule) -> String {
+        let language = self.language;
+        let weights = Weights::of(&route.destinations);
+        let mut ranks = BTreeMap::<_, Vec<&DestinationGroup>>::new();
+        let mut idle = Vec::new();
+        for group in route.destinations.iter().filter(|group| self.reaches(group, callee)) {
+            let mut takes_over = group.labels.values().filter(|label| label.value_type == ValueType::Parameter);
+            let shown = || self.group(group, callee);
+            if group.isolate {
+                idle.push(language.is_isolated(shown()));
+            } else if takes_over.any(|label| !is_carried(route, &label.value)) {
+                idle.push(language.has_no_value(shown()));
+            } else if weights.weight(group) == 0 {
+                idle.push(language.has_no_weight(shown()));
+            } else {
+                ranks.entry(rank(group)).or_default().push(group);
+            }
+        }
+        let is_lacking = is_alternative(route) && ranks.values().flatten().any(|group| has_parameter(group));
+        let calls = self.calls(callee, route);
+        let taken = match ranks.is_empty() {
+            true => language.takes_nothing(calls),
+            false => {
+                let ranks = ranks.values().map(|groups| self.shared(groups, &weights, callee));
+                let groups = joined(language, ranks, |first, next| language.or_while_none(first, next));
+                match route.arguments.random_percent.0 {
+                    100.. => language.go_to(calls, groups),
+                    part => language.share_goes_to(calls, language.percent(part), groups),
+                }
+            }
+        };
+        let lacking = if is_lacking { language.passed_over() } else { String::new() };
+        let idle = bounded(idle, |more| language.and_more(more));
+        language.paragraph([taken].into_iter().chain(idle).chain([lacking]))
+    }
+
+    fn reaches(&self, group: &DestinationGroup, callee: &End) -> bool {
+        let covers = |end: End| end.covers(&callee.namespace, &callee.service);
+        self.callee.is_some() || self.end_of(group).is_some_and(covers)
+    }
+
+    fn calls(&self, callee: &End, route: &CustomRouteRule) -> String {
+        let language = self.language;
+        let conditions = route.arguments.arguments.iter().map(|one| argument(language, one));
+        let conditions = match route.arguments.match_mode {
+            TrafficMatchMode::And => all_of(language, conditions),
+            TrafficMatchMode::Or => joined(language, conditions, |first, second| language.either(first, second)),
+        };
+        calls_with(language, calls(language, self.caller.as_ref(), std::slice::from_ref(callee)), &conditions)
+    }
+
+    /// Groups of one priority, with their shares where there are several.
+    fn shared(&self, groups: &[&DestinationGroup], weights: &Weights, callee: &End) -> String {
+        let language = self.language;
+        let total: u64 = groups.iter().map(|group| weights.weight(group)).sum();
+        let shown = groups.iter().map(|group| match groups.len() {
+            1 => self.group(group, callee),
+            _ => {
+                let share = Share::of(weights.weight(group), total).percent();
+                language.group_share(self.group(group, callee), percent(language, share))
+            }
+        });
+        joined(language, shown, |first, second| language.and(first, second))
+    }
+
+    /// The instances that a group means; their service where it is not the one that is called.
+    fn group(&self, group: &DestinationGroup, callee: &End) -> String {
+        let language = self.language;
+        let labels: Vec<_> = group.labels.iter().filter(|(_, label)| !label.is_open()).collect();
+        let count = labels.len();
+        let labels = labels.into_iter().map(|(key, wanted)| label(language, key, wanted));
+        let labels = joined(language, labels, |first, second| language.comma(first, second));
+        let labels = if count > 1 { language.bracketed(labels) } else { labels };
+        let name = if group.transfer.is_empty() { &group.service } else { &group.transfer };
+        let target = end_of(&group.namespace, name, &self.rule.namespace).map(|target| resolved(target, callee));
+        let other = target.filter(|target| target != callee).map(|target| named(language, &target));
+        match (labels.is_empty(), other) {
+            (true, None) => language.any_instance(),
+            (true, Some(service)) => language.any_instance_of(service),
+            (false, None) => labels,
+            (false, Some(service)) => language.labelled_of(labels, service),
+        }
+    }
+}
+
+/// A destination takes the names of the callee over that it leaves open.
+fn resolved(target: End, callee: &End) -> End {
+    let of = |name: String, called: &String| if name == ALL { called.clone() } else { name };
+    End { namespace: of(target.namespace, &callee.namespace), service: of(target.service, &callee.service) }
+}
+
+fn label(language: Language, key: &str, wanted: &MatchString) -> String {
+    let (key, value) = (shown(key), shown(&wanted.value));
+    match (wanted.value_type, wanted.kind) {
+        (ValueType::Parameter, _) => language.takes_over(key, value),
+        (ValueType::Text, MatchType::Exact) => language.label(key, value),
+        (ValueType::Text, _) => condition(language, &key, Some(wanted)),
+    }
+}
+
+fn has_parameter(group: &DestinationGroup) -> bool {
+    group.labels.values().any(|label| label.value_type == ValueType::Parameter)
+}
+
+/// True if some condition carries the value of the name.
+fn is_carried(route: &CustomRouteRule, name: &str) -> bool {
+    let mut conditions = route.arguments.arguments.iter();
+    conditions.any(|condition| is_parameter(condition.kind, &condition.key, condition.value.as_ref(), name))
+}
+
+/// True if a call may meet the conditions without all that they are about.
+fn is_alternative(route: &CustomRouteRule) -> bool {
+    route.arguments.match_mode == TrafficMatchMode::Or && route.arguments.arguments.len() > 1
+}
