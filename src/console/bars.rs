@@ -29,6 +29,8 @@ fn need(path: &str) -> Need {
     let parts: Vec<_> = path.split('/').skip(2).collect();
     match parts.as_slice() {
         ["account" | "sign-out" | "language"] => Need::Nothing,
+        // Who approves edits nothing, and who asked may withdraw: the operation judges which of them it is.
+        ["requests", _] => Need::Nothing,
         ["accounts"] => Need::Everywhere(Verb::Manage),
         ["cluster"] | ["cluster", "backup"] => Need::Everywhere(Verb::Operate),
         ["edit", word] => Sort::of_word(word).map_or(Need::Somewhere(Verb::Edit), |sort| match sort.verb() {
@@ -54,6 +56,7 @@ mod tests {
         let rows = [
             ("/ui/language", Need::Nothing),
             ("/ui/account", Need::Nothing),
+            ("/ui/requests/1", Need::Nothing),
             ("/ui/accounts", Need::Everywhere(Verb::Manage)),
             ("/ui/cluster", Need::Everywhere(Verb::Operate)),
             ("/ui/services", edit),
