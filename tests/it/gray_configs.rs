@@ -27,9 +27,7 @@ async fn draft(api: &Api, value: &str) {
 }
 
 async fn value_of(apollo: &Apollo, query: &str) -> Value {
-    let pulled = apollo.get(&format!("/configs/app/default/{FILE}?{query}")).await;
-    let body: Value = serde_json::from_str(&pulled.text).unwrap_or_else(|_| panic!("{query}: {pulled:?}"));
-    body["configurations"]["v"].clone()
+    apollo.config_for("app", FILE, query).await["configurations"]["v"].clone()
 }
 
 #[tokio::test(flavor = "multi_thread")]

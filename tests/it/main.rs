@@ -12,6 +12,7 @@ mod audit;
 mod away;
 mod backup;
 mod bad_input;
+mod bad_release;
 mod book;
 mod catch_up;
 mod client_walk;

@@ -12,7 +12,7 @@ use parking_lot::Mutex;
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
 
-use crate::harness::{Answer, Api, Apollo, Cluster, Receiver, eventually, http, report, run};
+use crate::harness::{Answer, Api, Apollo, Cluster, Receiver, eventually, report, run};
 
 const FILES: &str = "/config/v1/configfiles";
 const RELEASES: &str = "/config/v1/configfiles/releases";
@@ -57,8 +57,7 @@ async fn expect_state(api: &Api, state: &str) -> Value {
 }
 
 async fn value_of(apollo: &Apollo, client: &str) -> (String, Value) {
-    let pulled = apollo.get(&format!("/configs/app/default/application?ip={client}")).await;
-    let body: Value = serde_json::from_str(&pulled.text).unwrap_or_else(|_| panic!("{client}: {pulled:?}"));
+    let body = apollo.config_for("app", "application", &format!("ip={client}")).await;
     (body["configurations"]["v"].as_str().expect("a value").to_owned(), body["releaseKey"].clone())
 }
 
@@ -156,10 +155,8 @@ async fn a_refusal_stops_it_and_everybody_falls_back() {
     }
     assert!(having.len() > 20, "{having:?}");
     let say = async |(node, client, key): &(u64, String, Value), ok: bool| {
-        let url = format!("http://{}/configs/app/default/application/applied?ip={client}", cluster.ports(*node).compat);
-        let body = json!({"releaseKey": key, "ok": ok, "message": "no such port"});
-        let sent = http().build().expect("a client").post(url).json(&body).send().await;
-        assert_eq!(sent.expect("an answer").status().as_u16(), 204);
+        let refusal = (!ok).then_some("no such port");
+        cluster.apollo(*node).say_applied(("app", "application"), client, key, refusal).await;
     };
     for client in &having[1..] {
         say(client, true).await;

@@ -71,6 +71,20 @@ impl Apollo {
         serde_json::from_str(&pulled.text).expect("a config is JSON")
     }
 
+    /// `/configs` of a file as it is for the client that a query tells of; panics unless it is there.
+    pub(crate) async fn config_for(&self, app: &str, file: &str, query: &str) -> Value {
+        let pulled = self.get(&format!("/configs/{app}/default/{file}?{query}")).await;
+        serde_json::from_str(&pulled.text).unwrap_or_else(|_| panic!("{query}: {pulled:?}"))
+    }
+
+    /// Says for the client of an address that it has applied the release of this key, or why it could not.
+    pub(crate) async fn say_applied(&self, of: (&str, &str), address: &str, key: &Value, refusal: Option<&str>) {
+        let url = format!("{}/configs/{}/default/{}/applied?ip={address}", self.base, of.0, of.1);
+        let body = json!({"releaseKey": key, "ok": refusal.is_none(), "message": refusal});
+        let answer = self.http.post(&url).json(&body).send().await.unwrap_or_else(|error| panic!("{url}: {error:?}"));
+        assert_eq!(answer.status().as_u16(), 204, "{url}");
+    }
+
     /// A long poll for files with the ids that the client holds.
     pub(crate) async fn poll(&self, app: &str, cluster: &str, held: &[(&str, i64)]) -> Result<Polled, reqwest::Error> {
         self.poll_with(app, cluster, held, "").await

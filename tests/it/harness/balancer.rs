@@ -3,7 +3,7 @@
 //! what is answered through it, by status.
 
 use std::collections::BTreeMap;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -11,7 +11,7 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use tokio::io::{AsyncReadExt, AsyncWriteExt, copy};
 use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::task::JoinSet;
 
 use super::Api;
@@ -39,23 +39,45 @@ enum Order {
     FirstReady,
 }
 
+/// Nodes behind it, and how it comes to them.
+struct Backends {
+    order: Order,
+    addresses: Vec<SocketAddr>,
+    /// Address of its own connections, in place of what the machine chooses.
+    from: Option<IpAddr>,
+}
+
+impl Backends {
+    async fn connect(&self, to: SocketAddr) -> std::io::Result<TcpStream> {
+        let Some(from) = self.from else { return TcpStream::connect(to).await };
+        let socket = TcpSocket::new_v4()?;
+        socket.bind((from, 0).into())?;
+        socket.connect(to).await
+    }
+}
+
 impl Balancer {
     /// Listens on a port of its own and spreads connections over the backends.
-    pub(crate) async fn start(backends: Vec<SocketAddr>) -> Balancer {
-        Balancer::start_in(Order::Round, backends).await
+    pub(crate) async fn start(addresses: Vec<SocketAddr>) -> Balancer {
+        Balancer::start_with(Backends { order: Order::Round, addresses, from: None }).await
     }
 
     /// The same, but that each connection goes to the first of the backends that is ready.
-    pub(crate) async fn start_preferring_the_first(backends: Vec<SocketAddr>) -> Balancer {
-        Balancer::start_in(Order::FirstReady, backends).await
+    pub(crate) async fn start_preferring_the_first(addresses: Vec<SocketAddr>) -> Balancer {
+        Balancer::start_with(Backends { order: Order::FirstReady, addresses, from: None }).await
     }
 
-    async fn start_in(order: Order, backends: Vec<SocketAddr>) -> Balancer {
+    /// The same for clients of one address of this machine: the backends know them by it.
+    pub(crate) async fn start_for(from: IpAddr, addresses: Vec<SocketAddr>) -> Balancer {
+        Balancer::start_with(Backends { order: Order::FirstReady, addresses, from: Some(from) }).await
+    }
+
+    async fn start_with(backends: Backends) -> Balancer {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port is free");
         let address = listener.local_addr().expect("a bound listener has an address");
         let told: Arc<Told> = Arc::default();
         let mut accepting = JoinSet::new();
-        accepting.spawn(accept(listener, order, Arc::new(backends), told.clone()));
+        accepting.spawn(accept(listener, Arc::new(backends), told.clone()));
         Balancer { address, told, _accepting: accepting }
     }
 
@@ -74,11 +96,11 @@ impl Balancer {
     }
 }
 
-async fn accept(listener: TcpListener, order: Order, backends: Arc<Vec<SocketAddr>>, told: Arc<Told>) {
+async fn accept(listener: TcpListener, backends: Arc<Backends>, told: Arc<Told>) {
     let turn = AtomicUsize::new(0);
     let mut connections = JoinSet::new();
     while let Ok((client, _)) = listener.accept().await {
-        let first = match order {
+        let first = match backends.order {
             Order::Round => turn.fetch_add(1, Ordering::Relaxed),
             Order::FirstReady => 0,
         };
@@ -88,13 +110,14 @@ async fn accept(listener: TcpListener, order: Order, backends: Arc<Vec<SocketAdd
 }
 
 /// Carries one connection on the next ready backend; with none ready the client sees it closed.
-async fn serve(client: TcpStream, backends: Arc<Vec<SocketAddr>>, first: usize, told: Arc<Told>) {
-    for number in 0..backends.len() {
-        let backend = backends[(first + number) % backends.len()];
+async fn serve(client: TcpStream, backends: Arc<Backends>, first: usize, told: Arc<Told>) {
+    let addresses = &backends.addresses;
+    for number in 0..addresses.len() {
+        let backend = addresses[(first + number) % addresses.len()];
         if !is_ready(backend).await {
             continue;
         }
-        let Ok(server) = TcpStream::connect(backend).await else { continue };
+        let Ok(server) = backends.connect(backend).await else { continue };
         *told.open.lock().entry(backend).or_default() += 1;
         let (mut questions, to_client) = client.into_split();
         let (answers, mut to_server) = server.into_split();
