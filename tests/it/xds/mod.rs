@@ -2,6 +2,7 @@
 //! that they call count who came.
 
 mod announced;
+mod bad_rule;
 mod declared;
 mod drivers;
 mod failures;
