@@ -1,97 +1,17 @@
 """A day of a person at the console, in a real browser: day.py URL PASSWORD PICTURES.
 
-A line is printed after each part of the day; after "half" and "published" one is read before it goes on. Whatever the
-page does not show in time ends the day, with a picture of it. With THUBAN_IT_PICTURES, a folder, the pages that the README
-shows are left there as pictures: THUBAN_IT_PICTURES=$PWD/docs/images scripts/test --test it a_day
+A line is printed after each part of the day; after "half" and "published" one is read before it goes on. With
+THUBAN_IT_PICTURES, a folder, the pages that the README shows are left there as pictures:
+THUBAN_IT_PICTURES=$PWD/docs/images scripts/test --test it a_day
 """
 
-import os
 import sys
 
-from selenium import webdriver
-from selenium.common.exceptions import WebDriverException
-from selenium.webdriver.common.by import By
-from selenium.webdriver.support.ui import Select, WebDriverWait
+from browser import Browser, hear, pictured, tell
 
-LIMIT = 40
 LIMITED = """{"namespace": "shop", "name": "pay-limit", "service": "pay", "enable": true, "priority": 0,
 "rules": [{"resource": "QPS", "arguments": [{"type": "HEADER", "key": "x", "value": {"type": "EXACT", "value": "1"}}],
 "amounts": [{"maxAmount": %d, "validDuration": "1s"}]}]}"""
-
-
-class Day:
-    def __init__(self, url, password):
-        self.url, self.password = url, password
-        options = webdriver.ChromeOptions()
-        for flag in ["--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--window-size=1280,1000", "--lang=en"]:
-            options.add_argument(flag)
-        options.binary_location = "/usr/bin/chromium"
-        self.page = webdriver.Chrome(options=options, service=webdriver.ChromeService("/usr/bin/chromedriver"))
-        self.page.set_page_load_timeout(LIMIT)
-
-    def open(self, path):
-        self.page.get(self.url + path)
-
-    def one(self, selector):
-        """The first that is there, waited for."""
-        return WebDriverWait(self.page, LIMIT).until(lambda page: page.find_element(By.CSS_SELECTOR, selector))
-
-    def there(self, selector):
-        return self.page.find_elements(By.CSS_SELECTOR, selector)
-
-    def fill(self, form, fields=None, **more):
-        for name, value in {**(fields or {}), **more}.items():
-            field = self.one(f"{form} [name='{name}']")
-            if field.tag_name == "select":
-                Select(field).select_by_visible_text(value)
-            else:
-                self.page.execute_script("arguments[0].value = arguments[1]", field, value)
-
-    def press(self, selector):
-        """Goes on once another page is there."""
-        button, old = self.one(selector), self.one("html")
-        self.page.execute_script("window.confirm = () => true; arguments[0].click()", button)
-        WebDriverWait(self.page, LIMIT).until(lambda _: is_gone(old))
-        self.one("main")
-
-    def expect(self, text):
-        WebDriverWait(self.page, LIMIT).until(lambda page: text in self.text(), f"{text!r} is not shown")
-
-    def text(self):
-        return self.one("body").text
-
-    def picture(self, name, selector):
-        """What the README shows of this page from there on, if somebody asks for it."""
-        folder = os.environ.get("THUBAN_IT_PICTURES")
-        if folder:
-            self.page.set_window_size(1040, 860)
-            self.page.execute_script("document.querySelectorAll('.two details').forEach(one => one.open = true)")
-            self.page.execute_script("arguments[0].scrollIntoView()", self.one(selector))
-            self.page.save_screenshot(os.path.join(folder, name + ".png"))
-            self.page.set_window_size(1280, 1000)
-
-    def sign_in(self, name, password):
-        self.open("/ui")
-        self.fill("form", user=name, password=password)
-        self.press("button.primary")
-        self.expect("Overview")
-
-
-def is_gone(element):
-    try:
-        element.is_enabled()
-        return False
-    except WebDriverException:
-        return True
-
-
-def tell(word):
-    print(word, flush=True)
-
-
-def hear():
-    if not sys.stdin.readline():
-        raise SystemExit("nobody listens")
 
 
 def rules(day):
@@ -174,8 +94,8 @@ def files(day):
 
 
 def main(url, password, pictures):
-    day = Day(url, password)
-    try:
+    day = Browser(url)
+    with pictured([day], pictures):
         day.sign_in("admin", password)
         day.open("/ui/edit/users")
         day.fill("form[data-keep]", {"/name": "eva", "/password": "a password of eva"})
@@ -204,12 +124,6 @@ def main(url, password, pictures):
         day.one(".notice.fault")
         assert "configfile" not in day.text()
         tell("done")
-    except BaseException:
-        day.page.save_screenshot(pictures)
-        print(day.page.current_url, day.text(), file=sys.stderr)
-        raise
-    finally:
-        day.page.quit()
 
 
 if __name__ == "__main__":

@@ -2,26 +2,24 @@
 
 mod addresses;
 mod barred;
+mod day;
 mod explaining;
 mod oneself;
 mod rollouts;
+mod three_people;
 mod visit;
 mod words;
 
-use std::process::Stdio;
 use std::time::Duration;
 
 use reqwest::StatusCode;
 use reqwest::header::{COOKIE, HeaderMap, SET_COOKIE};
 use serde_json::json;
-use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Lines};
-use tokio::process::{ChildStdout, Command};
 
-use crate::harness::{ADMIN_PASSWORD, Balancer, Cluster, Kind, RealClient, http, python};
+use crate::harness::{ADMIN_PASSWORD, Balancer, Cluster, Kind, RealClient, http};
+use day::Day;
 use visit::{Visit, place};
 
-/// A part of the day, on a machine that is busy with other tests.
-const PART_LIMIT: Duration = Duration::from_secs(120);
 const SEEN_LIMIT: Duration = Duration::from_secs(20);
 
 #[tokio::test(flavor = "multi_thread")]
@@ -364,17 +362,6 @@ async fn there_is_no_console_where_none_is_wanted() {
     }
 }
 
-/// Report of the browser on its day.
-struct Told(Lines<BufReader<ChildStdout>>);
-
-impl Told {
-    async fn expect(&mut self, word: &str) {
-        let line = tokio::time::timeout(PART_LIMIT, self.0.next_line()).await;
-        let line = line.unwrap_or_else(|_| panic!("{word:?} was not told within {PART_LIMIT:?}"));
-        assert_eq!(line.expect("readable").as_deref(), Some(word), "the day ended early, see above");
-    }
-}
-
 /// Signs in, makes a service and a rule, explains, releases to a tenth, promotes, rolls back; the leader dies; edits a
 /// config file with a mistake, mends and publishes it; finds it in the audit; as a reader is refused.
 #[tokio::test(flavor = "multi_thread")]
@@ -382,30 +369,17 @@ async fn a_day_of_a_person() {
     let mut cluster = Cluster::start(3).await;
     let backends = cluster.ids().into_iter().map(|id| cluster.ports(id).api).collect();
     let balancer = Balancer::start(backends).await;
-    let picture = std::env::temp_dir().join(format!("thuban-console-{}.png", std::process::id()));
-    let script = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/clients/day.py");
-    let mut browser = Command::new(python("browser").await)
-        .arg(script)
-        .args([&format!("http://{}", balancer.address()), ADMIN_PASSWORD])
-        .arg(&picture)
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .kill_on_drop(true)
-        .spawn()
-        .expect("Python can be started");
-    let mut told = Told(BufReader::new(browser.stdout.take().expect("piped")).lines());
-    let mut stdin = browser.stdin.take().expect("piped");
-    told.expect("half").await;
+    let mut day = Day::start("day.py", &[&format!("http://{}", balancer.address()), ADMIN_PASSWORD]).await;
+    day.comes_to("half").await;
     let leader = cluster.leader().await;
     cluster.kill(leader).await;
     cluster.leader().await;
-    stdin.write_all(b"go on\n").await.expect("the browser listens");
-    told.expect("published").await;
+    day.go_on().await;
+    day.comes_to("published").await;
     let alive = cluster.running()[0];
     let mut client = RealClient::start(Kind::Python, cluster.ports(alive).compat, "app", "application").await;
     client.holds(SEEN_LIMIT, "number", "7").await;
-    stdin.write_all(b"go on\n").await.expect("the browser listens");
-    told.expect("done").await;
-    let ended = tokio::time::timeout(PART_LIMIT, browser.wait()).await.expect("the browser ends");
-    assert!(ended.expect("it can be waited for").success());
+    day.go_on().await;
+    day.comes_to("done").await;
+    day.ends().await;
 }
