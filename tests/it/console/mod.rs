@@ -5,6 +5,7 @@ mod barred;
 mod day;
 mod explaining;
 mod oneself;
+mod pictures;
 mod rollouts;
 mod three_people;
 mod visit;
@@ -80,6 +81,7 @@ async fn pages_tell_browsers_what_they_may_do_and_show_text_as_text() {
     let pages = [
         "/ui",
         "/ui/services",
+        "/ui/map",
         "/ui/service?namespace=shop&name=pay",
         "/ui/rules/ratelimits",
         "/ui/rules/routings/new",
