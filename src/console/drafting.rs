@@ -15,6 +15,9 @@ use crate::api::documents::{GIVEN, read_rule};
 use crate::model::code::Refusal;
 use crate::model::rule::{Family, RuleDraft, RuleHead, WithTypes};
 
+/// Fields of acts on what is in force: the buttons for those have their own.
+const OF_ACTS: [&str; 3] = ["request", "hold", "emergency"];
+
 /// Input of a person, in the form in which it was typed.
 #[derive(Clone)]
 pub(super) enum Typed {
@@ -29,7 +32,8 @@ impl WithTypes for GivenFields {
     type Output = FieldKind;
 
     fn run<B: JsonSchema, P: JsonSchema>() -> FieldKind {
-        FieldKind::of::<RuleHead>().without(|field| GIVEN.contains(&field)).and(FieldKind::of::<B>())
+        let is_of_draft = |field: &str| !GIVEN.contains(&field) && !OF_ACTS.contains(&field);
+        FieldKind::of::<RuleHead>().without(|field| !is_of_draft(field)).and(FieldKind::of::<B>())
     }
 }
 

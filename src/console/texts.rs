@@ -308,6 +308,7 @@ texts! {
     callers_with_instances: "Its instances that have the list", "持有列表的主调实例";
     rules_everywhere: "Rules for every service", "对所有服务生效的规则";
     without_calls: "Services without known calls", "没有已知调用的服务";
+    one_by_one: "Each client", "逐个客户端";
     is_behind: "behind", "落后";
     is_held: "have it", "已获取";
     timeline_told: "Releases over time; the table below says the same.", "发布时间线；下表内容相同。";

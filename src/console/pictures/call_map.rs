@@ -18,10 +18,14 @@ const NAME_CHARS: usize = 24;
 /// Rounds in which boxes are moved towards those that they are joined with.
 const ROUNDS: usize = 4;
 
+/// More calls than that may run behind boxes.
+const PASSING_CALLS_MAX: usize = 1000;
+
 /// Positions in pixels.
 #[derive(Default)]
 pub(in crate::console) struct CallMap {
     pub(in crate::console) boxes: Vec<ServiceBox>,
+    pub(in crate::console) lines: Vec<CallLine>,
     /// Names of services that nobody calls and that call nobody, with their links.
     pub(in crate::console) alone: Vec<(String, String)>,
     pub(in crate::console) width: usize,
@@ -39,19 +43,25 @@ pub(in crate::console) struct ServiceBox {
     pub(in crate::console) class: &'static str,
     /// Number of rules for its calls; empty for none.
     pub(in crate::console) rules: String,
-    /// Calls of others by it.
-    pub(in crate::console) lines: Vec<CallLine>,
 }
 
+/// Calls of one service by another.
 pub(in crate::console) struct CallLine {
     pub(in crate::console) path: String,
     pub(in crate::console) title: String,
     /// Clients show it; otherwise only rules name it.
     pub(in crate::console) is_seen: bool,
-    /// Place and number of the rules of this call; empty for none.
+    /// Number of the rules of this call, and its place; empty for none.
     pub(in crate::console) rules: String,
     pub(in crate::console) x: usize,
     pub(in crate::console) y: usize,
+}
+
+/// Row of a column: a service, or room for a call that passes the column.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Slot {
+    Service(usize),
+    Pass { call: usize, column: usize },
 }
 
 impl CallMap {
@@ -60,19 +70,14 @@ impl CallMap {
         if graph.services.len() > BOXES_MAX {
             return CallMap::default();
         }
-        let places = places(graph);
+        let layout = Layout::of(graph);
         let mut map = CallMap::default();
         for (at, service) in graph.services.iter().enumerate() {
-            let Some((x, y)) = places.get(&at).copied() else {
+            let Some((x, y)) = layout.places.get(&Slot::Service(at)).copied() else {
                 let named = format!("{} / {}", service.namespace, service.name);
                 map.alone.push((named, link(&service.namespace, &service.name)));
                 continue;
             };
-            let lines = graph.calls.iter().filter(|call| call.caller == at).map(|call| {
-                let (to_x, to_y) = places[&call.callee];
-                let callee = &graph.services[call.callee];
-                line((x, y), (to_x, to_y), &service.name, &callee.name, (call.clients, call.rules.len()))
-            });
             let counts = service.instances;
             map.boxes.push(ServiceBox {
                 x,
@@ -82,11 +87,11 @@ impl CallMap {
                 link: link(&service.namespace, &service.name),
                 class: if counts.total > 0 && counts.healthy == 0 { "fault" } else { "" },
                 rules: number(service.rules.len()),
-                lines: lines.collect(),
             });
-            map.width = map.width.max(x + BOX_WIDTH + 40);
-            map.height = map.height.max(y + BOX_HEIGHT + 8);
         }
+        map.lines = (0..graph.calls.len()).map(|call| line(graph, &layout, call)).collect();
+        map.width = layout.places.values().map(|(x, _)| x + BOX_WIDTH + 40).max().unwrap_or_default();
+        map.height = layout.places.values().map(|(_, y)| y + BOX_HEIGHT + 8).max().unwrap_or_default();
         map
     }
 }
@@ -102,55 +107,92 @@ fn cut(name: &str) -> String {
     name.chars().take(NAME_CHARS - 1).chain(['…']).collect()
 }
 
-fn line(
-    from: (usize, usize),
-    to: (usize, usize),
-    caller: &str,
-    callee: &str,
-    (clients, rules): (usize, usize),
-) -> CallLine {
-    let (x, y) = (from.0 + BOX_WIDTH, from.1 + BOX_HEIGHT / 2);
-    let (to_x, to_y) = (to.0, to.1 + BOX_HEIGHT / 2);
-    // Back to the left, or within a column, a line goes around.
-    let bend = if to_x > x { (to_x - x) / 2 } else { 60 };
+fn line(graph: &CallGraph, layout: &Layout, at: usize) -> CallLine {
+    let call = &graph.calls[at];
+    let place = |service: usize| layout.places[&Slot::Service(service)];
+    let (from, to) = (place(call.caller), place(call.callee));
+    let (mut x, mut y) = (from.0 + BOX_WIDTH, from.1 + BOX_HEIGHT / 2);
+    let mut path = format!("M{x} {y}");
+    let mut curve = |to_x: usize, to_y: usize| {
+        // Back to the left, or within a column, a line goes around.
+        let bend = if to_x > x { (to_x - x) / 2 } else { 60 };
+        path.push_str(&format!("C{} {y} {} {to_y} {to_x} {to_y}", x + bend, to_x.saturating_sub(bend)));
+        (x, y) = (to_x, to_y);
+    };
+    for (pass_x, pass_y) in layout.passes_of(at) {
+        curve(pass_x, pass_y + BOX_HEIGHT / 2);
+        curve(pass_x + BOX_WIDTH, pass_y + BOX_HEIGHT / 2);
+    }
+    curve(to.0, to.1 + BOX_HEIGHT / 2);
+    let (caller, callee) = (&graph.services[call.caller].name, &graph.services[call.callee].name);
     CallLine {
-        path: format!("M{x} {y}C{} {y} {} {to_y} {to_x} {to_y}", x + bend, to_x.saturating_sub(bend)),
-        title: format!("{caller} → {callee}: {clients}"),
-        is_seen: clients > 0,
-        rules: number(rules),
-        x: usize::midpoint(x, to_x),
-        y: usize::midpoint(y, to_y),
+        path,
+        title: format!("{caller} → {callee}: {}", call.clients),
+        is_seen: call.clients > 0,
+        rules: number(call.rules.len()),
+        // Near the caller, where lines lie apart.
+        x: from.0 + BOX_WIDTH + 24,
+        y: from.1 + BOX_HEIGHT / 2,
     }
 }
 
-/// Places of the services that have calls.
-fn places(graph: &CallGraph) -> BTreeMap<usize, (usize, usize)> {
-    let columns = columns(graph);
-    let mut joined: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
-    for call in &graph.calls {
-        joined.entry(call.caller).or_default().push(call.callee);
-        joined.entry(call.callee).or_default().push(call.caller);
-    }
-    let mut ordered = columns.clone();
-    for _ in 0..ROUNDS {
-        let rows: BTreeMap<usize, usize> =
-            ordered.iter().flat_map(|column| column.iter().enumerate().map(|(row, service)| (*service, row))).collect();
-        let middle = |service: &usize| {
-            let near = &joined[service];
-            let sum: usize = near.iter().map(|other| rows[other]).sum();
-            sum * 1000 / near.len().max(1)
-        };
-        ordered.iter_mut().for_each(|column| column.sort_by_key(|service| (middle(service), *service)));
-    }
-    let mut places = BTreeMap::new();
-    let mut x = 20;
-    for column in ordered.iter().filter(|column| !column.is_empty()) {
-        for part in column.chunks(ROWS) {
-            places.extend(part.iter().enumerate().map(|(row, service)| (*service, (x, 8 + row * ROW))));
-            x += COLUMN;
+/// Places of the services that have calls, and of calls where they pass columns.
+struct Layout {
+    places: BTreeMap<Slot, (usize, usize)>,
+}
+
+impl Layout {
+    fn of(graph: &CallGraph) -> Layout {
+        let columns = columns(graph);
+        let column_of: BTreeMap<usize, usize> =
+            columns.iter().enumerate().flat_map(|(at, column)| column.iter().map(move |one| (*one, at))).collect();
+        let mut slots: Vec<Vec<Slot>> =
+            columns.iter().map(|column| column.iter().copied().map(Slot::Service).collect()).collect();
+        let mut joined: BTreeMap<Slot, Vec<Slot>> = BTreeMap::new();
+        for (at, call) in graph.calls.iter().enumerate() {
+            let (from, to) = (column_of[&call.caller], column_of[&call.callee]);
+            let between = if at < PASSING_CALLS_MAX { from + 1..to } else { 0..0 };
+            let passes = between.map(|column| Slot::Pass { call: at, column });
+            passes.clone().for_each(|pass| slots[column_of_pass(pass)].push(pass));
+            let way = [Slot::Service(call.caller)].into_iter().chain(passes).chain([Slot::Service(call.callee)]);
+            let way: Vec<_> = way.collect();
+            for pair in way.windows(2) {
+                joined.entry(pair[0]).or_default().push(pair[1]);
+                joined.entry(pair[1]).or_default().push(pair[0]);
+            }
         }
+        for _ in 0..ROUNDS {
+            let rows: BTreeMap<Slot, usize> =
+                slots.iter().flat_map(|column| column.iter().enumerate().map(|(row, slot)| (*slot, row))).collect();
+            let middle = |slot: &Slot| {
+                let near = &joined[slot];
+                near.iter().map(|other| rows[other]).sum::<usize>() * 1000 / near.len().max(1)
+            };
+            slots.iter_mut().for_each(|column| column.sort_by_key(|slot| (middle(slot), *slot)));
+        }
+        let mut places = BTreeMap::new();
+        let mut x = 20;
+        for column in slots.iter().filter(|column| !column.is_empty()) {
+            for part in column.chunks(ROWS) {
+                places.extend(part.iter().enumerate().map(|(row, slot)| (*slot, (x, 8 + row * ROW))));
+                x += COLUMN;
+            }
+        }
+        Layout { places }
     }
-    places
+
+    /// Places where a call passes columns, from left to right.
+    fn passes_of(&self, call: usize) -> impl Iterator<Item = (usize, usize)> {
+        let (first, last) = (Slot::Pass { call, column: 0 }, Slot::Pass { call, column: usize::MAX });
+        self.places.range(first..=last).map(|(_, place)| *place)
+    }
+}
+
+fn column_of_pass(pass: Slot) -> usize {
+    match pass {
+        Slot::Pass { column, .. } => column,
+        Slot::Service(_) => 0,
+    }
 }
 
 /// Services by the length of the longest way to them, those that nobody calls first. A call that closes a circle counts
@@ -188,6 +230,8 @@ fn columns(graph: &CallGraph) -> Vec<Vec<usize>> {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use super::*;
     use crate::catalog::calls::{Call, CalledService};
     use crate::catalog::instances::InstanceCounts;
@@ -219,7 +263,12 @@ mod tests {
         let map = CallMap::of(&graph(4, &[(0, 1), (1, 2), (0, 2)]));
         assert_eq!((map.boxes.len(), map.alone.len()), (3, 1));
         assert!(map.boxes[0].x < map.boxes[1].x && map.boxes[1].x < map.boxes[2].x);
-        assert_eq!(map.boxes[0].lines.len(), 2);
+        assert_eq!(map.lines.len(), 3);
+        // The call that passes a column has room of its own there.
+        let row = |at: usize| map.boxes[at].y;
+        let passing = map.lines.iter().find(|line| line.title.starts_with("s0 → s2")).expect("a line");
+        assert_eq!((passing.path.matches('C').count(), map.height), (3, 8 + ROW + BOX_HEIGHT + 8), "{}", passing.path);
+        assert!(!passing.path.contains(&format!(" {} ", row(1) + BOX_HEIGHT / 2)) || row(1) > 8, "{}", passing.path);
     }
 
     #[test]
@@ -228,11 +277,8 @@ mod tests {
         calls.extend([(299, 0), (10, 5), (7, 7 * 7), (200, 3)]);
         calls.extend((0..100).map(|at| (0, 150 + at)));
         let map = CallMap::of(&graph(300, &calls));
-        let mut places: Vec<_> = map.boxes.iter().map(|one| (one.x, one.y)).collect();
-        assert_eq!(places.len(), 300);
-        places.sort_unstable();
-        places.dedup();
-        assert_eq!(places.len(), 300);
+        let places: BTreeSet<_> = map.boxes.iter().map(|one| (one.x, one.y)).collect();
+        assert_eq!((places.len(), map.boxes.len(), map.lines.len()), (300, 300, calls.len()));
         assert!(CallMap::of(&graph(301, &calls)).boxes.is_empty());
     }
 }
