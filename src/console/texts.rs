@@ -302,7 +302,9 @@ texts! {
         "More than 300 services: choose a namespace for a picture, the table has all.",
         "服务超过 300 个：请选择命名空间以显示图形，下表包含全部。";
     calls: "Calls", "调用关系";
-    no_calls: "No instance of a service has asked for another one of late, and no rule names a caller.", "最近没有服务实例获取其他服务，也没有规则指明主调。";
+    no_calls:
+        "No instance of a service has asked for another one of late, and no rule names a caller.",
+        "最近没有服务实例获取其他服务，也没有规则指明主调。";
     caller: "Caller", "主调";
     callee: "Callee", "被调";
     callers_with_instances: "Its instances that have the list", "持有列表的主调实例";

@@ -25,7 +25,7 @@ const CLIENTS: &str = "compat";
 
 /// A number that is sampled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Measure {
+pub enum Sampled {
     /// Results of writes.
     Writes,
     /// Pulls of config clients.
@@ -38,17 +38,17 @@ pub enum Measure {
     LeaderChanges,
 }
 
-impl Measure {
-    pub const ALL: [Measure; 5] =
-        [Measure::Writes, Measure::Pulls, Measure::Held, Measure::Refusals, Measure::LeaderChanges];
+impl Sampled {
+    pub const ALL: [Sampled; 5] =
+        [Sampled::Writes, Sampled::Pulls, Sampled::Held, Sampled::Refusals, Sampled::LeaderChanges];
 
     /// True if it is told by the second, false if as it is.
     pub fn is_rate(self) -> bool {
-        matches!(self, Measure::Writes | Measure::Pulls | Measure::Refusals)
+        matches!(self, Sampled::Writes | Sampled::Pulls | Sampled::Refusals)
     }
 
     fn is_count(self) -> bool {
-        self != Measure::Held
+        self != Sampled::Held
     }
 }
 
@@ -59,20 +59,20 @@ pub struct Recent(Mutex<Samples>);
 #[derive(Default)]
 struct Samples {
     /// Counts so far at the last sample.
-    before: Option<[u64; Measure::ALL.len()]>,
-    series: [VecDeque<u32>; Measure::ALL.len()],
+    before: Option<[u64; Sampled::ALL.len()]>,
+    series: [VecDeque<u32>; Sampled::ALL.len()],
 }
 
 impl Recent {
-    pub fn of(&self, measure: Measure) -> Vec<u32> {
+    pub fn of(&self, measure: Sampled) -> Vec<u32> {
         self.0.lock().series[measure as usize].iter().copied().collect()
     }
 
     /// Takes the counts so far; what was counted since the last time is a sample.
-    fn take(&self, counts: [u64; Measure::ALL.len()]) {
+    fn take(&self, counts: [u64; Sampled::ALL.len()]) {
         let mut samples = self.0.lock();
         let before = samples.before.replace(counts);
-        for (at, measure) in Measure::ALL.into_iter().enumerate() {
+        for (at, measure) in Sampled::ALL.into_iter().enumerate() {
             let sample = match before {
                 _ if !measure.is_count() => counts[at],
                 Some(before) => counts[at].saturating_sub(before[at]),
@@ -97,14 +97,14 @@ pub(super) async fn sample(node: Node, controllers: Arc<Controllers>) {
     }
 }
 
-fn counts(metrics: &Metrics) -> [u64; Measure::ALL.len()] {
+fn counts(metrics: &Metrics) -> [u64; Sampled::ALL.len()] {
     let requests = metrics.request_duration.collect();
-    Measure::ALL.map(|measure| match measure {
-        Measure::Writes => sum(&metrics.outcomes.collect(), |_| true),
-        Measure::Pulls => sum(&requests, |label| label("surface") == CLIENTS && label("method") == "GET"),
-        Measure::Held => u64::try_from(metrics.polls_held.get()).unwrap_or_default(),
-        Measure::Refusals => sum(&requests, |label| label("code").as_str() >= REFUSED_FROM),
-        Measure::LeaderChanges => metrics.leader_changes.get(),
+    Sampled::ALL.map(|measure| match measure {
+        Sampled::Writes => sum(&metrics.outcomes.collect(), |_| true),
+        Sampled::Pulls => sum(&requests, |label| label("surface") == CLIENTS && label("method") == "GET"),
+        Sampled::Held => u64::try_from(metrics.polls_held.get()).unwrap_or_default(),
+        Sampled::Refusals => sum(&requests, |label| label("code").as_str() >= REFUSED_FROM),
+        Sampled::LeaderChanges => metrics.leader_changes.get(),
     })
 }
 
@@ -130,14 +130,14 @@ mod tests {
     fn samples_are_differences_and_the_oldest_go() {
         let recent = Recent::default();
         recent.take([5, 0, 3, 0, 1]);
-        assert_eq!((recent.of(Measure::Writes), recent.of(Measure::Held)), (vec![], vec![3]));
+        assert_eq!((recent.of(Sampled::Writes), recent.of(Sampled::Held)), (vec![], vec![3]));
         recent.take([9, 0, 2, 0, 1]);
-        assert_eq!((recent.of(Measure::Writes), recent.of(Measure::Held)), (vec![4], vec![3, 2]));
+        assert_eq!((recent.of(Sampled::Writes), recent.of(Sampled::Held)), (vec![4], vec![3, 2]));
         for number in 0..400 {
             recent.take([9 + number, 0, 0, 0, 1]);
         }
-        assert_eq!(recent.of(Measure::Writes).len(), SAMPLES_MAX);
-        assert_eq!(recent.of(Measure::LeaderChanges), vec![0; SAMPLES_MAX]);
+        assert_eq!(recent.of(Sampled::Writes).len(), SAMPLES_MAX);
+        assert_eq!(recent.of(Sampled::LeaderChanges), vec![0; SAMPLES_MAX]);
         assert!(SAMPLES_MAX * size_of::<u32>() < 1024, "a series takes less than 1 KiB");
     }
 

@@ -2,8 +2,8 @@
 //! of it: that the process lives. Everything else is 503, in the shape of its surface.
 //!
 //! It is said on copies of the listeners, with the same queue of connections behind them. Whoever comes between the end
-//! of this and the beginning of service waits in that queue, and is served; a connection that was accepted here is served
-//! on from there.
+//! of this and the beginning of service waits in that queue, and is served; a connection that was accepted here is
+//! served on from there.
 
 use std::io;
 use std::os::fd::AsFd;

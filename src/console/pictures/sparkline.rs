@@ -1,7 +1,7 @@
 //! Series of the last minutes as small lines.
 
 use crate::console::texts::Texts;
-use crate::controllers::recent::{Measure, Recent, SAMPLE_EVERY, SAMPLES_MAX};
+use crate::controllers::recent::{Recent, SAMPLE_EVERY, SAMPLES_MAX, Sampled};
 
 /// Height of the line in its own units.
 const HEIGHT: f64 = 36.0;
@@ -16,17 +16,17 @@ pub(in crate::console) struct Sparkline {
 
 /// One for each measure.
 pub(in crate::console) fn of(t: &Texts, recent: &Recent) -> Vec<Sparkline> {
-    Measure::ALL.into_iter().map(|measure| drawn(t, measure, &recent.of(measure))).collect()
+    Sampled::ALL.into_iter().map(|measure| drawn(t, measure, &recent.of(measure))).collect()
 }
 
-fn drawn(t: &Texts, measure: Measure, samples: &[u32]) -> Sparkline {
+fn drawn(t: &Texts, measure: Sampled, samples: &[u32]) -> Sparkline {
     let most = samples.iter().copied().max().unwrap_or_default();
     let height = |sample: u32| HEIGHT - HEIGHT * f64::from(sample) / f64::from(most.max(1));
     // The newest sample stands at the right edge.
     let first = SAMPLES_MAX - samples.len();
     let point = |(at, sample): (usize, &u32)| format!("{},{:.1}", first + at, height(*sample) + 2.0);
     let last = match measure {
-        Measure::LeaderChanges => samples.iter().sum(),
+        Sampled::LeaderChanges => samples.iter().sum(),
         _ => samples.last().copied().unwrap_or_default(),
     };
     Sparkline {
@@ -37,17 +37,17 @@ fn drawn(t: &Texts, measure: Measure, samples: &[u32]) -> Sparkline {
     }
 }
 
-fn title(t: &Texts, measure: Measure) -> &'static str {
+fn title(t: &Texts, measure: Sampled) -> &'static str {
     match measure {
-        Measure::Writes => t.writes,
-        Measure::Pulls => t.pulls,
-        Measure::Held => t.held_polls,
-        Measure::Refusals => t.refusals,
-        Measure::LeaderChanges => t.leader_changes,
+        Sampled::Writes => t.writes,
+        Sampled::Pulls => t.pulls,
+        Sampled::Held => t.held_polls,
+        Sampled::Refusals => t.refusals,
+        Sampled::LeaderChanges => t.leader_changes,
     }
 }
 
-fn value(measure: Measure, sample: u32) -> String {
+fn value(measure: Sampled, sample: u32) -> String {
     if !measure.is_rate() {
         return sample.to_string();
     }
@@ -63,11 +63,11 @@ mod tests {
     #[test]
     fn the_newest_sample_stands_at_the_right_and_the_largest_on_top() {
         let t = Language::English.texts();
-        let line = drawn(t, Measure::Writes, &[0, 50, 25]);
+        let line = drawn(t, Sampled::Writes, &[0, 50, 25]);
         assert_eq!(line.points, "177,38.0 178,2.0 179,20.0");
         assert_eq!((line.last.as_str(), line.most.as_str()), ("5.0/s", "10/s"));
-        let line = drawn(t, Measure::LeaderChanges, &[0, 1, 0, 1]);
+        let line = drawn(t, Sampled::LeaderChanges, &[0, 1, 0, 1]);
         assert_eq!((line.last.as_str(), line.most.as_str()), ("2", "1"));
-        assert_eq!(drawn(t, Measure::Held, &[]).points, "");
+        assert_eq!(drawn(t, Sampled::Held, &[]).points, "");
     }
 }
