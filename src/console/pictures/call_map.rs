@@ -264,11 +264,12 @@ mod tests {
         assert_eq!((map.boxes.len(), map.alone.len()), (3, 1));
         assert!(map.boxes[0].x < map.boxes[1].x && map.boxes[1].x < map.boxes[2].x);
         assert_eq!(map.lines.len(), 3);
-        // The call that passes a column has room of its own there.
-        let row = |at: usize| map.boxes[at].y;
+        // The call that passes a column has a row of its own there.
+        let middle_row = |at: usize| map.boxes[at].y + BOX_HEIGHT / 2;
         let passing = map.lines.iter().find(|line| line.title.starts_with("s0 → s2")).expect("a line");
-        assert_eq!((passing.path.matches('C').count(), map.height), (3, 8 + ROW + BOX_HEIGHT + 8), "{}", passing.path);
-        assert!(!passing.path.contains(&format!(" {} ", row(1) + BOX_HEIGHT / 2)) || row(1) > 8, "{}", passing.path);
+        let passed = format!(" {} {}C", map.boxes[1].x, middle_row(1));
+        assert!(passing.path.matches('C').count() == 3 && !passing.path.contains(&passed), "{}", passing.path);
+        assert_eq!(map.height, 8 + ROW + BOX_HEIGHT + 8);
     }
 
     #[test]
