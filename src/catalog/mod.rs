@@ -31,6 +31,7 @@ pub mod instances;
 pub mod namespaces;
 pub mod nodes;
 pub mod policies;
+mod policy_index;
 pub mod rules;
 pub mod services;
 mod settings;

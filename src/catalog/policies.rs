@@ -10,6 +10,7 @@ use super::change::{ChangeSet, Entity, Outcome};
 use super::command::Op;
 use super::ctx::Ctx;
 use super::page::{Listed, Page, Place, Placed, cut_sorted, place_of};
+use super::policy_index::PolicyIndex;
 use super::row::{Row, RowKey, Table};
 use crate::model::code::Code;
 use crate::model::policy::{Gate, Policy, PolicyDraft, PolicyKind};
@@ -36,6 +37,8 @@ impl Placed for Policy {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Policies {
     by_name: OrdMap<Arc<str>, Arc<Policy>>,
+    /// Of these.
+    index: PolicyIndex,
 }
 
 /// A thing as policies name it.
@@ -81,11 +84,8 @@ impl Policies {
     /// Demands on an act, of all policies that hold for it.
     pub fn demands(&self, gate: Gate, subject: &Subject, time: Timestamp) -> Demands {
         let mut demands = Demands::default();
-        let judges = |policy: &&Arc<Policy>| {
-            let mut places = subject.places.iter();
-            places.any(|(namespace, name)| policy.gates(gate, subject.kind, namespace, name))
-        };
-        let judging: Vec<_> = self.by_name.values().filter(judges).collect();
+        let all = || self.by_name.values().cloned().collect();
+        let judging = self.index.judging(all, gate, subject.kind, &subject.places);
         for policy in &judging {
             if policy.approvals > 0 {
                 demands.approvals = demands.approvals.max(policy.approvals);
@@ -111,6 +111,7 @@ impl Policies {
 
     pub(super) fn load(&mut self, policy: Policy) -> Arc<Policy> {
         let policy = Arc::new(policy);
+        self.index = PolicyIndex::default();
         self.by_name.insert(policy.name.as_str().into(), policy.clone());
         policy
     }
@@ -168,6 +169,7 @@ impl Catalog {
             }
             (Op::Delete, Some(old)) => {
                 changes.delete(&*old);
+                self.policies.index = PolicyIndex::default();
                 self.policies.by_name.remove(old.name.as_str());
                 Outcome::done(Entity::Policy(old))
             }

@@ -65,7 +65,8 @@ impl Contract {
 
     /// True if a thing has to keep this contract. The name of a config file is `group/file`.
     pub fn binds(&self, kind: PolicyKind, namespace: &str, name: &str) -> bool {
-        is_about((&self.kinds, &self.namespace, &self.names), kind, namespace, name)
+        let names = self.names.iter().map(String::as_str);
+        is_about((&self.kinds, &self.namespace, names), kind, namespace, name)
     }
 
     /// Patterns of the names by which grants judge all that it covers: those of groups, where it is about files.

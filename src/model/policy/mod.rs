@@ -145,7 +145,8 @@ impl Policy {
 
     /// True if an act on a thing is for this policy to judge. The name of a config file is `group/file`.
     pub fn gates(&self, gate: Gate, kind: PolicyKind, namespace: &str, name: &str) -> bool {
-        self.gates.contains(&gate) && is_about((&self.kinds, &self.namespace, &self.names), kind, namespace, name)
+        let names = self.names.iter().map(String::as_str);
+        self.gates.contains(&gate) && is_about((&self.kinds, &self.namespace, names), kind, namespace, name)
     }
 
     /// The end of a freeze that holds at a time, the latest of several, and its comment.
@@ -156,15 +157,15 @@ impl Policy {
 }
 
 /// True if a thing is of these kinds, where there are any, in a namespace of the pattern, and named by a pattern.
-pub fn is_about(
-    (kinds, pattern, names): (&[PolicyKind], &str, &[String]),
+pub fn is_about<'a>(
+    (kinds, pattern, mut names): (&[PolicyKind], &str, impl Iterator<Item = &'a str>),
     kind: PolicyKind,
     namespace: &str,
     name: &str,
 ) -> bool {
     (kinds.is_empty() || kinds.contains(&kind))
         && covers(pattern, namespace)
-        && names.iter().any(|pattern| is_named_by(pattern, kind, name))
+        && names.any(|pattern| is_named_by(pattern, kind, name))
 }
 
 /// True if a pattern names a thing. One without a slash names all files of the groups that it covers.

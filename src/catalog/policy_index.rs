@@ -1,0 +1,138 @@
+//! Policies by gate, with their patterns side by side. Each act on a release passes over all of them, and most are
+//! about other things: followed one by one, their strings lie in as many places of the memory.
+
+use std::ops::Range;
+use std::sync::{Arc, OnceLock};
+
+use crate::model::policy::{Gate, Policy, PolicyKind, is_about};
+use crate::model::wire::Words;
+
+/// Index that is made when it is asked for. It follows from the policies: two of them are always equal.
+#[derive(Clone, Debug, Default)]
+pub(super) struct PolicyIndex(OnceLock<Arc<Gates>>);
+
+impl PartialEq for PolicyIndex {
+    fn eq(&self, _: &PolicyIndex) -> bool {
+        true
+    }
+}
+
+/// Policies of each gate, in the order in which they were given.
+#[derive(Debug, Default)]
+struct Gates {
+    by_gate: Vec<Vec<Entry>>,
+    /// All patterns, one behind the other.
+    text: String,
+    names: Vec<Range<usize>>,
+}
+
+#[derive(Debug)]
+struct Entry {
+    /// A bit for each kind; none for all.
+    kinds: u32,
+    namespace: Range<usize>,
+    names: Range<usize>,
+    policy: Arc<Policy>,
+}
+
+impl PolicyIndex {
+    /// The policies that an act on a thing is for, which may be called by several names.
+    pub(super) fn judging<'a>(
+        &'a self,
+        all: impl FnOnce() -> Vec<Arc<Policy>>,
+        gate: Gate,
+        kind: PolicyKind,
+        places: &[(String, String)],
+    ) -> Vec<&'a Arc<Policy>> {
+        let gates = self.0.get_or_init(|| Arc::new(Gates::of(all())));
+        let judges = |entry: &&Entry| places.iter().any(|(namespace, name)| gates.is_for(entry, kind, namespace, name));
+        gates.by_gate[gate as usize].iter().filter(judges).map(|entry| &entry.policy).collect()
+    }
+}
+
+impl Gates {
+    fn of(all: Vec<Arc<Policy>>) -> Gates {
+        let mut gates = Gates { by_gate: Gate::ALL.iter().map(|_| Vec::new()).collect(), ..Gates::default() };
+        for policy in all {
+            let namespace = gates.keep(&policy.namespace);
+            let first = gates.names.len();
+            for name in &policy.names {
+                let name = gates.keep(name);
+                gates.names.push(name);
+            }
+            let names = first..gates.names.len();
+            let kinds = policy.kinds.iter().fold(0, |bits, kind| bits | bit_of(*kind));
+            for gate in &policy.gates {
+                let entry = Entry { kinds, namespace: namespace.clone(), names: names.clone(), policy: policy.clone() };
+                gates.by_gate[*gate as usize].push(entry);
+            }
+        }
+        gates
+    }
+
+    fn keep(&mut self, pattern: &str) -> Range<usize> {
+        let from = self.text.len();
+        self.text.push_str(pattern);
+        from..self.text.len()
+    }
+
+    fn is_for(&self, entry: &Entry, kind: PolicyKind, namespace: &str, name: &str) -> bool {
+        let pattern = |at: &Range<usize>| &self.text[at.clone()];
+        let names = self.names[entry.names.clone()].iter().map(pattern);
+        (entry.kinds == 0 || entry.kinds & bit_of(kind) != 0)
+            && is_about((&[], pattern(&entry.namespace), names), kind, namespace, name)
+    }
+}
+
+fn bit_of(kind: PolicyKind) -> u32 {
+    match kind {
+        PolicyKind::ConfigFile => 1,
+        PolicyKind::Rule(family) => 2 << (family as u32),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::rule::Family;
+
+    #[test]
+    fn an_index_judges_as_each_policy_does() {
+        let policy = |name: &str, gates: &[Gate], kinds: &[PolicyKind], namespace: &str, names: &[&str]| {
+            Arc::new(Policy {
+                gates: gates.to_vec(),
+                kinds: kinds.to_vec(),
+                namespace: namespace.to_owned(),
+                names: names.iter().map(|name| (*name).to_owned()).collect(),
+                ..Policy::new(name)
+            })
+        };
+        let rules = PolicyKind::Rule(Family::Routing);
+        let all = vec![
+            policy("a", Gate::USUAL, &[], "*", &["*"]),
+            policy("b", &[Gate::Stop, Gate::Publish], &[PolicyKind::ConfigFile], "shop", &["app", "other/*"]),
+            policy("c", &[Gate::Publish], &[rules], "sh*", &["pay-*", "split"]),
+            policy("d", &[Gate::Rollback], &[rules, PolicyKind::ConfigFile], "shop", &["app/x", "split"]),
+        ];
+        let index = PolicyIndex::default();
+        let things = [
+            (PolicyKind::ConfigFile, "app/x"),
+            (PolicyKind::ConfigFile, "other/y"),
+            (PolicyKind::ConfigFile, "apple/x"),
+            (rules, "pay-1"),
+            (rules, "split"),
+            (rules, "app"),
+        ];
+        for (gate, _) in Gate::ALL {
+            for (kind, name) in things {
+                for namespace in ["shop", "shed", "else"] {
+                    let places = [(namespace.to_owned(), name.to_owned())];
+                    let found = index.judging(|| all.clone(), *gate, kind, &places);
+                    let expected: Vec<_> =
+                        all.iter().filter(|policy| policy.gates(*gate, kind, namespace, name)).collect();
+                    assert_eq!(found, expected, "{gate:?} {kind:?} {namespace} {name}");
+                }
+            }
+        }
+    }
+}
