@@ -2,6 +2,7 @@
 
 use serde_json::{Value, json};
 use tokio::sync::Mutex;
+use tokio::time::timeout;
 
 use super::drivers::{Client, Kind, Options, Request};
 use super::world::{LIMIT, World, all_settle, release, when};
@@ -108,6 +109,7 @@ async fn envoy_limits_what_comes_in() {
         sidecar.expect_nothing_refused().await;
     }
     let mut sidecar = sidecar_of_pay(&world, application).await;
+    sidecar.expect_passed(5).await;
     let api = world.api();
     api.put(LIMITS, &json!([limit(2)])).await.expect_code(200_000);
     release(&api, LIMITS, "limit", json!({})).await;
@@ -129,9 +131,18 @@ async fn sidecar_of_pay(world: &World, application: u16) -> Sidecar {
 }
 
 impl Sidecar {
-    /// A changed amount is a new bucket: so many pass of the calls made then.
+    /// An amount is a bucket: so many pass of the calls made once it is there, and no more. The one before is empty.
     async fn expect_passed(&mut self, amount: u64) {
         let eva = Request::to("pay").header("user", "eva").by_port(self.inbound);
-        self.client.comes_to(LIMIT, "the other amount counts", &eva, 12, |calls| calls.answered() == amount).await;
+        let mut passed = 0;
+        // The bucket changes between two of the calls, wherever that is.
+        let all = async {
+            while passed < amount {
+                passed += self.client.call(&eva, 12).await.answered();
+            }
+        };
+        timeout(LIMIT, all).await.unwrap_or_else(|_| panic!("the other amount counts: {passed} passed"));
+        let more = self.client.call(&eva, 12).await;
+        assert_eq!((passed, more.answered()), (amount, 0), "{more:?}");
     }
 }
