@@ -26,6 +26,7 @@ pub mod mesh;
 pub mod name;
 pub mod namespace;
 pub mod news;
+pub mod percent;
 pub mod policy;
 pub mod properties;
 pub mod release;

@@ -16,6 +16,7 @@ use std::sync::Arc;
 
 use super::client::Place;
 use crate::model::mesh::resource::ResourceType;
+use crate::model::percent::{escaped, unescaped, write_escaped};
 use crate::model::rule::matching::ALL;
 use crate::model::rule::traffic::ServiceKey;
 
@@ -149,7 +150,7 @@ pub(crate) fn outbound(namespace: Option<&str>) -> String {
     let mut name = OUTBOUND.to_owned();
     if let Some(namespace) = namespace {
         name.push('/');
-        push_escaped(&mut name, namespace, is_in_namespace);
+        name.push_str(&escaped(namespace, is_in_namespace));
     }
     name
 }
@@ -186,7 +187,7 @@ impl<'a> Federated<'a> {
 /// A name under an authority, as a resource says it.
 pub(crate) fn federated(authority: &str, kind: ResourceType, name: &str) -> String {
     let mut text = format!("xdstp://{authority}/{}/", short_type(kind));
-    push_escaped(&mut text, name, is_in_uri);
+    text.push_str(&escaped(name, is_in_uri));
     text
 }
 
@@ -211,39 +212,6 @@ fn is_in_place(byte: u8) -> bool {
 /// Characters of a path of a URI.
 fn is_in_uri(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || b"-._~!$&'()*+,;=:@/".contains(&byte)
-}
-
-fn push_escaped(text: &mut String, part: &str, is_kept: fn(u8) -> bool) {
-    write_escaped(text, part, is_kept).expect("a text takes everything");
-}
-
-fn write_escaped(to: &mut impl Write, text: &str, is_kept: fn(u8) -> bool) -> fmt::Result {
-    for character in text.chars() {
-        let mut bytes = [0; 4];
-        let bytes = character.encode_utf8(&mut bytes).as_bytes();
-        if bytes.iter().all(|byte| is_kept(*byte)) {
-            to.write_char(character)?;
-        } else {
-            bytes.iter().try_for_each(|byte| write!(to, "%{byte:02X}"))?;
-        }
-    }
-    Ok(())
-}
-
-/// Takes `%2F` for `/`; what is no such number stays.
-fn unescaped(text: &str) -> String {
-    let mut bytes = Vec::with_capacity(text.len());
-    let mut rest = text.as_bytes();
-    while let Some((&first, behind)) = rest.split_first() {
-        let number = behind.get(..2).filter(|_| first == b'%').and_then(|digits| {
-            let digits =
-                std::str::from_utf8(digits).ok().filter(|digits| digits.bytes().all(|d| d.is_ascii_hexdigit()))?;
-            u8::from_str_radix(digits, 16).ok()
-        });
-        bytes.push(number.unwrap_or(first));
-        rest = if number.is_some() { &behind[2..] } else { behind };
-    }
-    String::from_utf8(bytes).unwrap_or_else(|_| text.to_owned())
 }
 
 #[cfg(test)]

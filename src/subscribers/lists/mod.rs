@@ -16,6 +16,7 @@ use super::streams::{Delivered, Standing, StreamEntry};
 use super::{Applied, Client, Subscribed, Subscribers, Subscription};
 use crate::catalog::Catalog;
 use crate::model::mesh::resource::{Resource, ResourceType};
+use crate::model::percent::{escaped, unescaped};
 use crate::model::time::Timestamp;
 use crate::proto::envoy::config::core::v3::address::Address;
 use crate::proto::envoy::config::core::v3::socket_address::PortSpecifier;
@@ -240,44 +241,12 @@ impl EndpointsName {
 /// The service that endpoints are of, by their name; the other way round than [`EndpointsName`].
 pub(super) fn service_of(name: &str) -> Option<(String, String)> {
     let plain = match name.strip_prefix(FEDERATED) {
-        Some(rest) => unescaped(rest.splitn(3, '/').nth(2)?)?,
+        Some(rest) => unescaped(rest.splitn(3, '/').nth(2)?),
         None => name.to_owned(),
     };
     let (namespace, rest) = plain.split_once('/')?;
     let service = rest.split(['|', '@']).next()?;
-    Some((unescaped(namespace)?, service.to_owned()))
-}
-
-fn unescaped(text: &str) -> Option<String> {
-    let mut bytes = Vec::with_capacity(text.len());
-    let mut rest = text.as_bytes();
-    loop {
-        rest = match rest {
-            [] => return String::from_utf8(bytes).ok(),
-            [b'%', high, low, behind @ ..] => {
-                let digits = [*high, *low];
-                bytes.push(u8::from_str_radix(std::str::from_utf8(&digits).ok()?, 16).ok()?);
-                behind
-            }
-            [first, behind @ ..] => {
-                bytes.push(*first);
-                behind
-            }
-        };
-    }
-}
-
-fn escaped(text: &str, is_kept: impl Fn(u8) -> bool) -> String {
-    let mut made = String::with_capacity(text.len());
-    for character in text.chars() {
-        let mut bytes = [0; 4];
-        let bytes = character.encode_utf8(&mut bytes).as_bytes();
-        match bytes.iter().all(|byte| is_kept(*byte)) {
-            true => made.push(character),
-            false => bytes.iter().for_each(|byte| made.push_str(&format!("%{byte:02X}"))),
-        }
-    }
-    made
+    Some((unescaped(namespace), service.to_owned()))
 }
 
 #[cfg(test)]

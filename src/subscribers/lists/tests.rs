@@ -167,3 +167,22 @@ async fn clients_of_xds_have_heard_once_they_acknowledged_endpoints_without_it()
     assert_eq!(drained(), row(true));
     assert_eq!(told(&subscribers, &bench, 9, without("10.0.0.2", 8)), row(false));
 }
+
+#[test]
+fn the_service_is_found_by_each_name_of_its_endpoints() {
+    for (namespace, service) in [("n", "s"), ("a/b", "pay"), ("50%", "pay.v2"), ("ü x", "s-1")] {
+        let EndpointsName { plain, escaped } = EndpointsName::of(namespace, service);
+        let federated = format!("{FEDERATED}authority/envoy.config.endpoint.v3.ClusterLoadAssignment/{escaped}");
+        for name in [&plain, &federated] {
+            for ending in ["", "|0123456789ab", "@a/b/c"] {
+                let found = service_of(&format!("{name}{ending}"));
+                assert_eq!(found, Some((namespace.to_owned(), service.to_owned())), "{name}{ending}");
+            }
+        }
+        assert_eq!(
+            service_of(&format!("{federated}%7C0123456789ab")).map(|(_, found)| found).as_deref(),
+            Some(service)
+        );
+    }
+    assert_eq!(service_of("inbound"), None);
+}
