@@ -41,8 +41,6 @@ pub struct CalledService {
     pub instances: InstanceCounts,
     /// Rules in force for calls of it by whomever.
     pub rules: Vec<RuleName>,
-    /// Clients with its instances that are no instance of a service here.
-    pub other_clients: usize,
 }
 
 /// Calls of one service by another, as positions in the list of services.
@@ -93,7 +91,6 @@ impl Catalog {
                 name: service.name.clone(),
                 instances: self.instances.of_service(&service.namespace, &service.name),
                 rules: Vec::new(),
-                other_clients: 0,
             });
         }
         drawing.graph.left_out = seen.count();
@@ -102,11 +99,7 @@ impl Catalog {
                 continue;
             };
             let callers = by_host.get(holder.address.as_str()).into_iter().flatten();
-            let callers: Vec<_> = callers.filter(|caller| *caller != callee).collect();
-            if callers.is_empty() {
-                drawing.graph.services[*callee].other_clients += 1;
-            }
-            for caller in callers {
+            for caller in callers.filter(|caller| *caller != callee) {
                 drawing.calls.entry((*caller, *callee)).or_default().0 += 1;
             }
         }

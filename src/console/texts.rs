@@ -367,6 +367,14 @@ texts! {
     once_more: "New password once more", "再次输入新密码";
 }
 
+/// As much of a text as is shown.
+pub(super) fn cut(text: &str, chars_max: usize) -> String {
+    if text.chars().nth(chars_max).is_none() {
+        return text.to_owned();
+    }
+    text.chars().take(chars_max - 1).chain(['…']).collect()
+}
+
 /// Text for the role of a member, by the word of its status.
 pub(super) fn role(t: &Texts, word: &str) -> &'static str {
     match word {

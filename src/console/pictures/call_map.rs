@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use crate::catalog::calls::CallGraph;
 use crate::console::services::link;
+use crate::console::texts::cut;
 
 /// More services than that are shown as a table alone.
 pub(in crate::console) const BOXES_MAX: usize = 300;
@@ -82,7 +83,7 @@ impl CallMap {
             map.boxes.push(ServiceBox {
                 x,
                 y,
-                name: cut(&service.name),
+                name: cut(&service.name, NAME_CHARS),
                 title: format!("{} / {}: {} / {}", service.namespace, service.name, counts.healthy, counts.total),
                 link: link(&service.namespace, &service.name),
                 class: if counts.total > 0 && counts.healthy == 0 { "fault" } else { "" },
@@ -98,13 +99,6 @@ impl CallMap {
 
 fn number(of: usize) -> String {
     if of == 0 { String::new() } else { of.to_string() }
-}
-
-fn cut(name: &str) -> String {
-    if name.chars().count() <= NAME_CHARS {
-        return name.to_owned();
-    }
-    name.chars().take(NAME_CHARS - 1).chain(['…']).collect()
 }
 
 fn line(graph: &CallGraph, layout: &Layout, at: usize) -> CallLine {
@@ -242,7 +236,6 @@ mod tests {
             name: format!("s{at}"),
             instances: InstanceCounts::default(),
             rules: Vec::new(),
-            other_clients: 0,
         };
         let call = |(caller, callee): &(usize, usize)| Call {
             caller: *caller,

@@ -1,27 +1,27 @@
 //! Circuit breakers in sentences: what an error is, how many are too many, what is cut off and how it comes back.
 
 use super::Story;
-use super::conditions::{all_of, answer, calls, calls_with, condition, end_of, interface, joined};
+use super::conditions::{all_of, answer, calls, calls_with, condition, interface, joined};
 use crate::console::texts::Language;
 use crate::model::rule::circuit_breaker::{
     Block, BreakLevel, CircuitBreaker, ErrorCondition, ErrorInput, FallbackConfig, RecoverCondition, TriggerCondition,
     TriggerType,
 };
 use crate::model::rule::matching::{MatchType, ValueType};
-use crate::model::rule::{Body, Rule};
+use crate::model::rule::{Body, End, Rule};
 use crate::model::wire::Words;
 
 pub(super) fn tell(story: &mut Story, rule: &Rule) {
     let Body::CircuitBreaker(body) = &rule.body else { return };
     let language = story.language;
     let (source, destination) = (&body.rule_matcher.source, &body.rule_matcher.destination);
-    let Some(callee) = end_of(&destination.namespace, &destination.service, &rule.namespace) else {
+    let Some(callee) = End::of(&destination.namespace, &destination.service, &rule.namespace) else {
         return story.say(|| language.for_nothing());
     };
     if body.level == BreakLevel::Unknown {
         return story.say(|| language.no_level());
     }
-    let caller = end_of(&source.namespace, &source.service, &rule.namespace);
+    let caller = End::of(&source.namespace, &source.service, &rule.namespace);
     let calls = calls(language, caller.as_ref(), &[callee]);
     let blocks = body.blocks();
     story.say_each(&blocks, |block| told(language, block, body.level, &calls));

@@ -1,6 +1,6 @@
 //! Words for what rules of all families have: values, conditions, interfaces, services, answers.
 
-use crate::console::texts::Language;
+use crate::console::texts::{Language, cut};
 use crate::model::rule::End;
 use crate::model::rule::matching::{ALL, MatchString, MatchType, Matcher, ValueType};
 use crate::model::rule::traffic::{Api, Argument, ArgumentType};
@@ -9,14 +9,6 @@ use crate::model::rule::traffic::{Api, Argument, ArgumentType};
 const VALUE_CHARS_MAX: usize = 80;
 /// Items of a list that are shown.
 pub(super) const ITEMS_MAX: usize = 6;
-
-/// As much of a text as is shown.
-pub(super) fn cut(text: &str, chars_max: usize) -> String {
-    if text.chars().nth(chars_max).is_none() {
-        return text.to_owned();
-    }
-    text.chars().take(chars_max - 1).chain(['…']).collect()
-}
 
 /// A value that a person typed. In quotes if it would be overlooked, or its blanks would.
 pub(super) fn shown(value: &str) -> String {
@@ -115,12 +107,6 @@ pub(super) fn interface(language: Language, api: &Api) -> Vec<String> {
     let path = path.map(|path| condition(language, &language.part_path(), Some(path)));
     let names = [named(language.part_protocol(), &api.protocol), named(language.part_method(), &api.method)];
     names.into_iter().chain([path]).flatten().collect()
-}
-
-/// The service that a rule names, as [`Rule::ends`](crate::model::rule::Rule::ends) has it; `None` if it names none.
-pub(super) fn end_of(namespace: &str, service: &str, namespace_of_rule: &str) -> Option<End> {
-    let namespace = if namespace.is_empty() { namespace_of_rule } else { namespace };
-    (!service.is_empty()).then(|| End { namespace: namespace.to_owned(), service: service.to_owned() })
 }
 
 pub(super) fn named(language: Language, end: &End) -> String {

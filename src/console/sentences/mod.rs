@@ -12,7 +12,7 @@ mod routing;
 #[cfg(test)]
 mod tests;
 
-use super::texts::{Language, Texts};
+use super::texts::{Language, Texts, cut};
 use crate::model::rule::Rule;
 
 /// Sentences of a rule that are shown; the rest is counted.
@@ -53,7 +53,7 @@ impl Story {
     /// Makes the sentence only if it is shown.
     fn say(&mut self, sentence: impl FnOnce() -> String) {
         if self.told.len() < SENTENCES_MAX {
-            self.told.push(conditions::cut(&sentence(), CHARS_MAX));
+            self.told.push(cut(&sentence(), CHARS_MAX));
         } else {
             self.untold += 1;
         }

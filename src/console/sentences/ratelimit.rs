@@ -1,13 +1,13 @@
 //! Rate limits in sentences: each quota with the calls that count, its amounts, and what becomes of excess.
 
 use super::Story;
-use super::conditions::{all_of, answer, argument, calls, calls_with, end_of, interface, joined, named, part, shown};
+use super::conditions::{all_of, answer, argument, calls, calls_with, interface, joined, named, part, shown};
 use crate::console::texts::Language;
 use crate::model::rule::matching::{MatchString, MatchType, ValueType};
 use crate::model::rule::rate_limit::{
     Amount, AmountMode, CustomResponse, FailoverType, LimitTrigger, LimitType, RateLimit, Resource,
 };
-use crate::model::rule::{Body, Rule};
+use crate::model::rule::{Body, End, Rule};
 use crate::model::wire::{Span, Words};
 
 /// Action of whoever refuses what is too much.
@@ -80,7 +80,7 @@ fn counting(language: Language, rule: &Rule, body: &RateLimit) -> String {
         other => vec![language.counts_otherwise(other.word())],
     };
     if body.kind == LimitType::Global {
-        let server = body.cluster.as_ref().and_then(|key| end_of(&key.namespace, &key.service, &rule.namespace));
+        let server = body.cluster.as_ref().and_then(|key| End::of(&key.namespace, &key.service, &rule.namespace));
         told.extend(server.map(|server| language.asks_server(named(language, &server))));
         let report = body.report.clone().unwrap_or_default();
         told.extend((report.interval > Span::default()).then(|| language.reports_each(report.interval)));

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::Story;
 use super::conditions::{
-    ITEMS_MAX, all_of, argument, bounded, calls, calls_with, condition, end_of, joined, named, percent, shown,
+    ITEMS_MAX, all_of, argument, bounded, calls, calls_with, condition, joined, named, percent, shown,
 };
 use crate::console::texts::Language;
 use crate::model::explain::{Share, Weights, is_parameter, rank};
@@ -22,7 +22,7 @@ pub(super) fn tell(story: &mut Story, rule: &Rule) {
         return tell_custom(story, rule, config);
     }
     let (service, namespace) = (config.service.as_deref(), config.namespace.as_deref());
-    let callee = end_of(namespace.unwrap_or_default(), service.unwrap_or_default(), &rule.namespace);
+    let callee = End::of(namespace.unwrap_or_default(), service.unwrap_or_default(), &rule.namespace);
     let Some(callee) = callee else { return story.say(|| language.for_nothing()) };
     let calls = calls(language, None, &[callee]);
     story.say(|| match body.route_policy {
@@ -77,7 +77,7 @@ fn nearby(language: Language, calls: String, config: &RoutingConfig) -> String {
 fn tell_custom(story: &mut Story, rule: &Rule, config: &RoutingConfig) {
     let language = story.language;
     let end =
-        |key: &Option<ServiceKey>| key.as_ref().and_then(|key| end_of(&key.namespace, &key.service, &rule.namespace));
+        |key: &Option<ServiceKey>| key.as_ref().and_then(|key| End::of(&key.namespace, &key.service, &rule.namespace));
     let teller = RouteTeller { language, rule, caller: end(&config.caller), callee: end(&config.callee) };
     let routes = config.custom_rules();
     if routes.is_empty() {
@@ -123,7 +123,7 @@ impl RouteTeller<'_> {
     }
 
     fn end_of(&self, group: &DestinationGroup) -> Option<End> {
-        end_of(&group.namespace, &group.service, &self.rule.namespace)
+        End::of(&group.namespace, &group.service, &self.rule.namespace)
     }
 
     /// A sub-rule for the calls of one callee: the groups in use, then those that are not.
@@ -201,7 +201,7 @@ impl RouteTeller<'_> {
         let labels = joined(language, labels, |first, second| language.comma(first, second));
         let labels = if count > 1 { language.bracketed(labels) } else { labels };
         let name = if group.transfer.is_empty() { &group.service } else { &group.transfer };
-        let target = end_of(&group.namespace, name, &self.rule.namespace).map(|target| resolved(target, callee));
+        let target = End::of(&group.namespace, name, &self.rule.namespace).map(|target| resolved(target, callee));
         let other = target.filter(|target| target != callee).map(|target| named(language, &target));
         match (labels.is_empty(), other) {
             (true, None) => language.any_instance(),

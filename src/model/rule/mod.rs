@@ -300,7 +300,9 @@ impl Rule {
     /// The services on either end of the calls that the rule is about.
     pub fn ends(&self) -> Vec<End> {
         let mut ends = Vec::new();
-        self.each_end(&mut |namespace, service| ends.extend(End::of(namespace, service, &self.namespace)));
+        self.each_end(&mut |namespace, service| {
+            ends.push(End { namespace: namespace.to_owned(), service: service.to_owned() });
+        });
         ends.sort();
         ends.dedup();
         ends
@@ -315,11 +317,7 @@ impl Rule {
 
     /// Shows the name of each service that the rule is about, once or more often.
     pub fn each_service(&self, visit: &mut dyn FnMut(&str)) {
-        self.each_end(&mut |_, service| {
-            if !service.is_empty() {
-                visit(service);
-            }
-        });
+        self.each_end(&mut |_, service| visit(service));
     }
 
     /// Shows each service that the rule names, and its role; a namespace that is not named is the rule's.
@@ -333,8 +331,8 @@ impl Rule {
 
     /// The ends by which clients ask for it.
     fn each_end(&self, visit: &mut dyn FnMut(&str, &str)) {
-        self.body.shape().each_end(&mut |side, namespace, service| {
-            if side.is_asked_for() {
+        self.each_role(&mut |role, namespace, service| {
+            if role.is_asked_for() {
                 visit(namespace, service);
             }
         });

@@ -66,7 +66,7 @@ pub struct End {
 
 impl End {
     /// None for a service that is not named.
-    pub(in crate::model) fn of(namespace: &str, service: &str, namespace_of_rule: &str) -> Option<End> {
+    pub(crate) fn of(namespace: &str, service: &str, namespace_of_rule: &str) -> Option<End> {
         let namespace = if namespace.is_empty() { namespace_of_rule } else { namespace };
         (!service.is_empty()).then(|| End { namespace: namespace.to_owned(), service: service.to_owned() })
     }
