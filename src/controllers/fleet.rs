@@ -1,5 +1,5 @@
-//! Clients of xDS over all nodes: each node is asked who is connected to it. A node of a version that does not know the
-//! question refuses it, and counts among the silent ones.
+//! Clients of xDS, and of lists of instances, over all nodes: each node is asked who is connected to it. A node of a
+//! version that does not know the question refuses it, and counts among the silent ones.
 
 use std::collections::BTreeSet;
 

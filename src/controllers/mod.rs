@@ -3,8 +3,8 @@
 //! | part | modules |
 //! |---|---|
 //! | of the leader | [`heartbeats`], [`levels`], [`retention`], [`schedule`], [`rollouts`]; webhooks have a room |
-//! | of every node | [`founding`], [`password_reset`], [`audit_buffer`], [`client_refusals`], [`recent`] |
-//! | reports | [`subscribers`], [`fleet`], [`gauges`], [`audit_reader`] |
+//! | of every node | [`founding`], [`password_reset`], [`audit_buffer`], [`client_refusals`] |
+//! | reports | [`subscribers`], [`fleet`], [`gauges`], [`recent`], [`audit_reader`] |
 //!
 //! A further duty of the leader is a file with a [`Controller`], and a line in the start of [`Controllers`].
 

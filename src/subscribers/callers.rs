@@ -22,7 +22,9 @@ impl Subscribers {
                 service: service.to_owned(),
                 address: address.to_owned(),
             };
-            found.len() < limits::LIST_HOLDERS_TOLD_MAX && found.insert(holder)
+            if found.len() < limits::LIST_HOLDERS_TOLD_MAX {
+                found.insert(holder);
+            }
         };
         for shard in &self.shards {
             for entry in shard.lock().topics.values().flat_map(|clients| clients.values()) {

@@ -1,11 +1,12 @@
 //! Clients of a release: a square for each, shares of a bar where there are very many, and a table.
 
+use super::percent;
 use crate::catalog::history::Thing;
 use crate::console::Console;
 use crate::console::texts::Texts;
 use crate::controllers::subscribers::{ClusterSubscribers, gather};
 use crate::model::limits;
-use crate::subscribers::{Applied, HoldState};
+use crate::subscribers::{Applied, HoldState, Subscription};
 
 /// More clients than that are drawn as shares.
 const SQUARES_MAX: usize = 500;
@@ -74,7 +75,7 @@ impl Holders {
         // Who could not apply it is looked for first, and a page is not endless.
         clients.sort_by_key(|(_, client)| client.hold_state());
         let is_drawn_each = clients.len() <= SQUARES_MAX && clients.len() as u64 == amount;
-        let square = |client: &crate::subscribers::Subscription| Square {
+        let square = |client: &Subscription| Square {
             state: client.hold_state(),
             title: format!("{} {}", client.node_id, client.address).trim_start().to_owned(),
         };
@@ -124,11 +125,6 @@ impl Holders {
             self.legend().into_iter().map(|(state, number)| format!("{number} {}", word(t, &state))).collect();
         told.join(", ")
     }
-}
-
-/// A share of the width, as SVG takes it.
-pub(in crate::console) fn percent(share: f64) -> String {
-    format!("{:.2}%", share)
 }
 
 /// Text for a state.

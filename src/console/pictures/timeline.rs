@@ -5,7 +5,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use super::holders::percent;
+use super::percent;
 use crate::catalog::Catalog;
 use crate::catalog::history::Thing;
 use crate::model::release::{Action, Event};
