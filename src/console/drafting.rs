@@ -16,7 +16,7 @@ use crate::model::code::Refusal;
 use crate::model::rule::{Family, RuleDraft, RuleHead, WithTypes};
 
 /// Fields of acts on what is in force: the buttons for those have their own.
-const OF_ACTS: [&str; 3] = ["request", "hold", "emergency"];
+const OF_ACTS: [&str; 4] = ["request", "request_set", "hold", "emergency"];
 
 /// Input of a person, in the form in which it was typed.
 #[derive(Clone)]

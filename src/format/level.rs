@@ -19,6 +19,7 @@
 //! 6. the revision that a change of health was judged by; the membership in the hashes that members compare
 //! 7. judgement of rules by their effect; rows of refusals that count; revisions of everything that can be updated
 //! 8. the address for gRPC in a node's record; policies, requests and contracts; gray releases that grow by steps
+//! 9. requests that several acts share
 //!
 //! `controllers::levels` raises the level of a cluster, and `store::identity` says what a data directory may hold. A
 //! change of any of these formats takes a new level, an item of the list above, and a small data
@@ -51,8 +52,10 @@ impl Level {
     pub const RIGHTS: Level = Level(7);
     /// Approval by others, gray releases that grow by steps, the address for gRPC of a node.
     pub const APPROVAL: Level = Level(8);
+    /// Requests for approval of several acts together.
+    pub const REQUEST_SETS: Level = Level(9);
     /// The highest that this binary reads and writes.
-    pub const NEWEST: Level = Level::APPROVAL;
+    pub const NEWEST: Level = Level::REQUEST_SETS;
 
     /// For fields that are left out at the first level, so that their bytes stay what they were.
     pub fn is_first(&self) -> bool {

@@ -25,6 +25,8 @@ use crate::format::pack;
 pub struct Plea<'a> {
     /// Asks others for their approval, with this comment.
     pub request: Option<&'a str>,
+    /// Word that is shared by the acts that are to be one request.
+    pub set: Option<&'a str>,
     /// Holds what is approved until it is run.
     pub hold: bool,
     /// Does it without approval and in a freeze, for this reason.
@@ -37,6 +39,13 @@ impl Plea<'_> {
             name::check_length(field, text, limits::COMMENT_CHARS_MAX, Code::InvalidParameter)
         };
         self.request.map_or(Ok(()), |comment| of("request", comment))?;
+        if let Some(set) = self.set {
+            let most = limits::REQUEST_SET_CHARS_MAX;
+            name::check_length("request_set", set, most, Code::InvalidParameter)?;
+            if self.request.is_none() {
+                return Err(Refusal::new(Code::InvalidParameter, "request_set needs request"));
+            }
+        }
         let Some(reason) = self.emergency else { return Ok(()) };
         of("emergency", reason)?;
         if reason.trim().chars().count() < limits::EMERGENCY_CHARS_MIN {
@@ -51,7 +60,11 @@ impl Plea<'_> {
 
     /// The level from which on it is understood.
     pub fn level(self) -> Level {
-        if self == Plea::default() { Level::FIRST } else { Level::APPROVAL }
+        match self.set {
+            Some(_) => Level::REQUEST_SETS,
+            None if self == Plea::default() => Level::FIRST,
+            None => Level::APPROVAL,
+        }
     }
 }
 
@@ -63,6 +76,7 @@ macro_rules! pleads {
             pub fn plea(&self) -> Plea<'_> {
                 Plea {
                     request: self.request.as_deref().filter(|text| !text.is_empty()),
+                    set: self.request_set.as_deref().filter(|text| !text.is_empty()),
                     hold: self.hold.unwrap_or_default(),
                     emergency: self.emergency.as_deref().filter(|text| !text.is_empty()),
                 }
@@ -249,6 +263,15 @@ pub struct ApprovalRequest {
     pub modified: Stamp,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub payload: Option<Box<Payload>>,
+    /// Word that its requester gives to all acts of one set; kept with the first of them, which is its head.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub set: String,
+    /// Number of further acts in the set that it is the head of.
+    #[serde(default, skip_serializing_if = "super::is_zero")]
+    pub parts: u64,
+    /// Id of the head of the set that it belongs to; empty for the head itself, and for a request of one act.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub part_of: String,
 }
 
 impl ApprovalRequest {
@@ -258,6 +281,11 @@ impl ApprovalRequest {
             PolicyKind::ConfigFile => self.name.split_once('/').map_or(self.name.as_str(), |(group, _)| group),
             PolicyKind::Rule(_) => &self.name,
         }
+    }
+
+    /// Id of the head of its set: its own, unless it is a part.
+    pub fn head_id(&self) -> &str {
+        if self.part_of.is_empty() { &self.id } else { &self.part_of }
     }
 }
 

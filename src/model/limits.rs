@@ -142,6 +142,10 @@ pub const CONTRACT_FAULTS_MAX: usize = 16;
 pub const REQUESTS_PENDING_MAX: usize = 20_000;
 /// and those that stay of the ones that do not.
 pub const REQUESTS_CLOSED_MAX: usize = 10_000;
+/// Acts of one set, a request that several share,
+pub const REQUEST_SET_ACTS_MAX: usize = 200;
+/// and characters of the word that they share.
+pub const REQUEST_SET_CHARS_MAX: usize = 64;
 /// Characters of the reason of an emergency, at least.
 pub const EMERGENCY_CHARS_MIN: usize = 8;
 /// Seconds that a request for approval waits, at most: a year.

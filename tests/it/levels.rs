@@ -12,7 +12,7 @@ use crate::harness::{Answer, Api, Cluster, Ports, Process, eventually, member_fl
 
 const LIMIT: Duration = Duration::from_secs(20);
 /// The newest level of this build.
-pub(crate) const NEWEST: u64 = 8;
+pub(crate) const NEWEST: u64 = 9;
 const HELD: &[&str] = &["--level-max", "1"];
 
 async fn level(api: &Api) -> Result<u64, String> {

@@ -26,6 +26,8 @@ const FILTERS: &[Param] = &[
     Param::text("name", "The same of the thing; of a config file `group/file`."),
     Param::text("user", "Who asked."),
     Param::text("id", "Of one request."),
+    Param::text("part_of", "Id of a request, for the other acts that are decided with it."),
+    Param::flag("heads", "Leaves out what is part of another request in the list."),
 ];
 
 pub(crate) const LIST: Doc = DOC
@@ -46,6 +48,8 @@ pub(crate) async fn list(State(app): State<App>, query: Query, _: Fresh, caller:
         namespace: query.name("namespace"),
         name: query.name("name"),
         user: query.text("user"),
+        part_of: query.text("part_of"),
+        heads: query.flag("heads")?.unwrap_or_default(),
         read_scope: caller.read_scope(),
     };
     let page = query.page()?;

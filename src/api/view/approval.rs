@@ -74,6 +74,10 @@ pub(crate) struct RequestView<'a> {
     refused_by: &'a str,
     /// Of a refusal, or why nothing came of it.
     reason: &'a str,
+    /// Number of further acts that are decided with it: the requests with its id as `part_of`.
+    parts: u64,
+    /// Id of the request that it is a part of; empty for one that is decided by itself.
+    part_of: &'a str,
     /// `YYYY-MM-DD HH:MM:SS`, UTC, as all times.
     ctime: String,
     mtime: String,
@@ -110,6 +114,8 @@ impl<'a> RequestView<'a> {
             approvals: approvals.collect(),
             refused_by: &request.refused_by,
             reason: &request.reason,
+            parts: request.parts,
+            part_of: &request.part_of,
             ctime: request.created.time.text(),
             mtime: request.modified.time.text(),
         }

@@ -1,8 +1,8 @@
-//! Judgement of acts by the policies in force, and what becomes of the requests that they are asked for by.
+//! Judgement of acts by the policies in force.
 //!
 //! An act comes here once its caller is known to have the right to it. It is done, refused with what is missing, or
-//! kept as a request; one with its last approval is carried out in the same entry, by the rights that its requester has
-//! then. Whatever the draft is by that time, what is released is the copy that was approved.
+//! kept as a request; one with its last approval is carried out in the same entry ([`super::course`]), by the rights that
+//! its requester has then. Whatever the draft is by that time, what is released is the copy that was approved.
 
 use std::sync::Arc;
 
@@ -12,9 +12,7 @@ use crate::catalog::authorization::Principal;
 use crate::catalog::change::{ChangeSet, Entity, HeldBack, Outcome};
 use crate::catalog::ctx::Ctx;
 use crate::catalog::policies::{Demands, Subject};
-use crate::model::approval::{
-    Act, ApprovalRequest, GivenApproval, Payload, Plea, RequestDraft, RequestOp, RequestState, Snapshot,
-};
+use crate::model::approval::{Act, ApprovalRequest, Payload, Plea, RequestState, Snapshot};
 use crate::model::code::{Code, Refusal};
 use crate::model::config_file::{ConfigFile, ConfigReleaseDraft};
 use crate::model::grant::Verb;
@@ -22,12 +20,7 @@ use crate::model::limits;
 use crate::model::policy::{Gate, PolicyKind};
 use crate::model::release::ReleaseOp;
 use crate::model::rollout::RolloutAction;
-use crate::model::time::Timestamp;
 use crate::model::webhook::HookEvent;
-use crate::model::wire::Words;
-
-/// Requests that expire with one entry.
-const EXPIRED_AT_ONCE: usize = 100;
 
 impl Catalog {
     /// Does an act, or asks for it, as the policies in force say.
@@ -132,6 +125,11 @@ impl Catalog {
             let most = limits::REQUESTS_PENDING_MAX;
             return changes.too_many("requests for approval that wait", most, Code::TooMany).into();
         }
+        let set = act.plea().set.unwrap_or_default().to_owned();
+        let head = self.approvals.waiting_head(&ctx.by, &set).cloned();
+        if head.as_ref().is_some_and(|head| head.parts as usize + 1 >= limits::REQUEST_SET_ACTS_MAX) {
+            return changes.too_many("acts of one request", limits::REQUEST_SET_ACTS_MAX, Code::TooMany).into();
+        }
         let mut unkept = ChangeSet::at(changes.level());
         let tried = self.view().carry_out(&ctx.apart(), act.clone(), None, &mut unkept);
         if tried.code != Code::ExecuteSuccess {
@@ -162,8 +160,17 @@ impl Catalog {
             created: ctx.stamp(),
             modified: ctx.stamp(),
             payload: Some(Box::new(payload)),
+            part_of: head.as_ref().map(|head| head.id.clone()).unwrap_or_default(),
+            set: if head.is_none() { set } else { String::new() },
+            parts: 0,
         };
-        self.tell_of_request(ctx, HookEvent::Requested, &request, changes);
+        match head {
+            Some(head) => {
+                let parts = head.parts + 1;
+                self.approvals.put(ApprovalRequest { parts, ..ApprovalRequest::clone(&head) }, changes);
+            }
+            None => self.tell_of_request(ctx, HookEvent::Requested, &request, changes),
+        }
         let request = self.approvals.put(request, changes);
         Outcome { entity: Entity::Request(request), ..Code::RequestAccepted.into() }
     }
@@ -217,182 +224,6 @@ impl Catalog {
         });
         Payload { act: Act::PublishFile(draft), snapshot }
     }
-
-    /// Approves, refuses, withdraws or runs a request.
-    pub(in crate::catalog) fn change_request(
-        &mut self,
-        ctx: &Ctx,
-        principal: &Principal,
-        op: RequestOp,
-        draft: &RequestDraft,
-        changes: &mut ChangeSet,
-    ) -> Outcome {
-        let Some(request) = self.approvals.get(&draft.id).cloned() else { return no_such_request() };
-        let Principal::Holder(holder) = principal else { return Code::NotAllowedAccess.into() };
-        let may = |verb: Verb| holder.grants.may(verb, &request.namespace, request.scope_name());
-        let is_own = self.person(&holder.name) == self.person(&request.created.by);
-        if op == RequestOp::Withdraw && !is_own && !may(Verb::Manage) {
-            return if may(Verb::Read) {
-                refused("only the requester withdraws it, or manage")
-            } else {
-                no_such_request()
-            };
-        }
-        if op == RequestOp::Run && !self.may_do(holder, &request) {
-            return if may(Verb::Read) { refused("this needs the right to the act itself") } else { no_such_request() };
-        }
-        if !request.state.is_pending() {
-            let why = format!("the request is {}", request.state.word());
-            return Outcome { entity: Entity::Request(request), ..Refusal::new(Code::DataConflict, why).into() };
-        }
-        let comment = draft.comment.clone().unwrap_or_default();
-        let mut changed = ApprovalRequest { modified: ctx.stamp(), ..ApprovalRequest::clone(&request) };
-        match op {
-            RequestOp::Withdraw => {
-                (changed.state, changed.reason) = (RequestState::Withdrawn, comment);
-                self.close_request(changed, changes)
-            }
-            RequestOp::Refuse if is_own => refused("the requester does not refuse it, withdraw it"),
-            RequestOp::Refuse => {
-                (changed.state, changed.reason) = (RequestState::Refused, comment);
-                changed.refused_by.clone_from(&holder.name);
-                self.tell_of_request(ctx, HookEvent::Refused, &changed, changes);
-                self.close_request(changed, changes)
-            }
-            RequestOp::Approve if is_own => refused("the requester does not approve it"),
-            RequestOp::Approve => {
-                if changed.approvals.iter().any(|given| self.person(&given.user) == self.person(&holder.name)) {
-                    return Outcome::unchanged(Entity::Request(request));
-                }
-                changed.approvals.push(GivenApproval { user: holder.name.clone(), time: ctx.time, comment });
-                self.tell_of_request(ctx, HookEvent::Approved, &changed, changes);
-                self.advance_request(ctx, changed, false, changes)
-            }
-            RequestOp::Run if request.state == RequestState::Open => {
-                let why = "the request is not approved yet";
-                Outcome { entity: Entity::Request(request), ..Refusal::new(Code::DataConflict, why).into() }
-            }
-            RequestOp::Run => self.advance_request(ctx, changed, true, changes),
-        }
-    }
-
-    /// Carries a request out if enough have approved it, and nothing holds it back.
-    fn advance_request(
-        &mut self,
-        ctx: &Ctx,
-        mut request: ApprovalRequest,
-        is_run: bool,
-        changes: &mut ChangeSet,
-    ) -> Outcome {
-        let demands = self.policies.demands(request.act, &self.subject_of(&request), ctx.time);
-        let valid = request.approvals.iter().filter(|given| self.still_approves(ctx, given, &request)).count();
-        if valid < usize::from(demands.approvals) {
-            request.state = RequestState::Open;
-            return self.keep_request(request, changes);
-        }
-        if let Some(refused) = refused_in_freeze(&demands) {
-            request.state = RequestState::Approved;
-            let kept = self.keep_request(request, changes);
-            return if is_run { Outcome { entity: refused.entity.clone(), ..refused } } else { kept };
-        }
-        if request.hold && !is_run {
-            request.state = RequestState::Approved;
-            return self.keep_request(request, changes);
-        }
-        self.run_request(ctx, request, changes)
-    }
-
-    /// Does what was asked for, by the rights that the requester has now.
-    fn run_request(&mut self, ctx: &Ctx, mut request: ApprovalRequest, changes: &mut ChangeSet) -> Outcome {
-        let Some(payload) = request.payload.clone() else { return no_such_request() };
-        let Payload { act, snapshot } = *payload;
-        let thing = self.thing_of(&act);
-        if thing.as_ref().map_or(0, |thing| self.version_of(thing)) != request.base_version {
-            request.state = RequestState::Stale;
-            "something else is in force than when it was asked for".clone_into(&mut request.reason);
-            return self.close_request(request, changes);
-        }
-        let target = self.target_of_request(&act, snapshot.as_ref());
-        let requester = request.created.by.clone();
-        let refused = match self.access.grants_of(&requester, ctx.time) {
-            Some(grants) => self.refuse_act(&grants, &act, &target),
-            None => Some(refused("its requester may not any more")),
-        };
-        let outcome = match refused {
-            Some(refused) => refused,
-            None => {
-                let acting = ctx.approved(&requester);
-                let outcome = self.carry_out(&acting, act, snapshot, changes);
-                ctx.draw_after(&acting);
-                outcome
-            }
-        };
-        changes.did(target, &outcome);
-        if outcome.code.is_success() {
-            request.state = RequestState::Done;
-        } else {
-            request.state = RequestState::Failed;
-            request.reason = outcome.info();
-        }
-        self.close_request(request, changes)
-    }
-
-    /// True if the holder may do what a request asks for.
-    fn may_do(&self, holder: &Holder, request: &ApprovalRequest) -> bool {
-        let Some(payload) = &request.payload else {
-            return holder.grants.may(Verb::Release, &request.namespace, request.scope_name());
-        };
-        let target = self.target_of_request(&payload.act, payload.snapshot.as_ref());
-        self.refuse_act(&holder.grants, &payload.act, &target).is_none()
-    }
-
-    fn still_approves(&self, ctx: &Ctx, given: &GivenApproval, request: &ApprovalRequest) -> bool {
-        let grants = self.access.grants_of(&given.user, ctx.time);
-        grants.is_some_and(|grants| grants.may(Verb::Approve, &request.namespace, request.scope_name()))
-    }
-
-    /// The user behind a name: a service token counts as the user who made it.
-    fn person(&self, name: &str) -> String {
-        let mut name = name.to_owned();
-        // Tokens that tokens have made lead to a user in as many steps as there are tokens, or to none.
-        for _ in 0..limits::ACCOUNTS_MAX {
-            match self.access.maker_of(&name) {
-                Some(maker) => name = maker,
-                None => break,
-            }
-        }
-        name
-    }
-
-    fn keep_request(&mut self, request: ApprovalRequest, changes: &mut ChangeSet) -> Outcome {
-        Outcome::done(Entity::Request(self.approvals.put(request, changes)))
-    }
-
-    /// Keeps a request of which nothing comes any more, without what it would have released.
-    fn close_request(&mut self, mut request: ApprovalRequest, changes: &mut ChangeSet) -> Outcome {
-        if let Some(Payload { snapshot: Some(Snapshot::File(file)), .. }) = request.payload.take().as_deref() {
-            self.configs.let_content_go(&file.content, changes);
-        }
-        self.keep_request(request, changes)
-    }
-
-    /// Ends requests that have waited for too long.
-    pub(in crate::catalog) fn expire_requests(&mut self, ctx: &Ctx, changes: &mut ChangeSet) -> Outcome {
-        let before = Timestamp(ctx.time.0.saturating_sub(self.settings.requests_expire_s.saturating_mul(1000)));
-        let expired = self.approvals.pending_before(before, EXPIRED_AT_ONCE);
-        if expired.is_empty() {
-            return Code::NoNeedUpdate.into();
-        }
-        for request in expired {
-            let request = ApprovalRequest {
-                state: RequestState::Expired,
-                modified: ctx.stamp(),
-                ..ApprovalRequest::clone(&request)
-            };
-            self.close_request(request, changes);
-        }
-        Outcome::default()
-    }
 }
 
 /// The part of a name that grants are about.
@@ -403,15 +234,11 @@ fn scope_name(kind: PolicyKind, name: &str) -> &str {
     }
 }
 
-fn refused(why: &str) -> Outcome {
+pub(super) fn refused(why: &str) -> Outcome {
     Refusal::new(Code::NotAllowedAccess, why).into()
 }
 
-fn no_such_request() -> Outcome {
-    Refusal::new(Code::NotFoundResource, "no such request").into()
-}
-
-fn refused_in_freeze(demands: &Demands) -> Option<Outcome> {
+pub(super) fn refused_in_freeze(demands: &Demands) -> Option<Outcome> {
     let until = demands.frozen_until?;
     let comment = if demands.comment.is_empty() { String::new() } else { format!(": {}", demands.comment) };
     let why = format!("by {} until {}{comment}", demands.frozen_by.join(", "), until.rfc3339());

@@ -1,7 +1,8 @@
-//! Requests for approval: the book and its queries. The judgement of acts, and the course of a request, is in
-//! `changes`.
+//! Requests for approval: the book and its queries. The judgement of acts is in `changes`, that of decisions in
+//! `course`.
 
 mod changes;
+mod course;
 mod news;
 mod pending;
 mod subjects;
@@ -47,6 +48,10 @@ pub struct RequestFilter {
     pub namespace: Option<NameFilter>,
     pub name: Option<NameFilter>,
     pub user: Option<String>,
+    /// Id of the head of a set, for its other acts.
+    pub part_of: Option<String>,
+    /// Leaves out the parts of a set whose head is seen.
+    pub heads: bool,
     pub read_scope: ReadScope,
 }
 
@@ -58,7 +63,12 @@ impl RequestFilter {
             && NameFilter::passes(&self.namespace, &request.namespace)
             && NameFilter::passes(&self.name, &request.name)
             && self.user.as_ref().is_none_or(|user| *user == request.created.by)
-            && self.read_scope.sees(&request.namespace, request.scope_name())
+            && self.part_of.as_ref().is_none_or(|head| *head == request.part_of)
+            && self.sees(request)
+    }
+
+    fn sees(&self, request: &ApprovalRequest) -> bool {
+        self.read_scope.sees(&request.namespace, request.scope_name())
     }
 }
 
@@ -68,6 +78,10 @@ pub struct Approvals {
     by_id: OrdMap<Arc<str>, Arc<ApprovalRequest>>,
     pending: OrdSet<(Timestamp, Arc<str>)>,
     closed: OrdSet<(Timestamp, Arc<str>)>,
+    /// Parts of each set, by the id of its head.
+    parts: OrdMap<Arc<str>, OrdSet<Arc<str>>>,
+    /// Heads that wait, by their requester and the word of the set.
+    heads: OrdMap<(String, String), Arc<str>>,
 }
 
 impl Approvals {
@@ -90,8 +104,35 @@ impl Approvals {
 
     /// Newest first.
     pub fn list(&self, filter: &RequestFilter, page: &Page) -> Listed<Arc<ApprovalRequest>> {
-        let wanted = self.by_id.values().filter(|request| filter.wants(request));
+        let has_head = |request: &ApprovalRequest| self.get(&request.part_of).is_some_and(|head| filter.sees(head));
+        let shows = |request: &ApprovalRequest| filter.wants(request) && !(filter.heads && has_head(request));
+        let wanted = self.by_id.values().filter(|request| shows(request));
         cut_sorted(wanted.collect(), newest_first, page)
+    }
+
+    /// The head of a set that waits, by its requester and the word that its acts share.
+    pub(super) fn waiting_head(&self, requester: &str, set: &str) -> Option<&Arc<ApprovalRequest>> {
+        self.get(self.heads.get(&(requester.to_owned(), set.to_owned()))?)
+    }
+
+    /// Requests of the set of one, its head first; of a request that is no part of any, itself.
+    pub fn all_of_set(&self, request: &ApprovalRequest) -> Vec<Arc<ApprovalRequest>> {
+        let head = request.head_id();
+        let parts = self.parts.get(head).into_iter().flatten();
+        [self.get(head)].into_iter().chain(parts.map(|id| self.get(id))).flatten().cloned().collect()
+    }
+
+    /// Those of them that wait.
+    fn set_of(&self, request: &ApprovalRequest) -> Vec<Arc<ApprovalRequest>> {
+        let mut set = self.all_of_set(request);
+        set.retain(|one| one.state.is_pending());
+        set
+    }
+
+    /// True if all requests of a set are among these.
+    fn is_whole(&self, set: &[ApprovalRequest]) -> bool {
+        let head = set.iter().find(|one| one.part_of.is_empty());
+        head.is_some_and(|head| head.parts as usize + 1 == set.len())
     }
 
     /// True if a request was made before `time` and still waits.
@@ -113,6 +154,7 @@ impl Approvals {
             let Some((_, oldest)) = self.closed.remove_min() else { break };
             if let Some(gone) = self.by_id.remove(&oldest) {
                 changes.delete(&*gone);
+                self.leave_set(&gone);
             }
         }
         request
@@ -125,12 +167,36 @@ impl Approvals {
             self.pending.remove(&(old.created.time, id.clone()));
             self.closed.remove(&(old.modified.time, id.clone()));
         }
+        self.join_set(&request);
         if request.state.is_pending() {
             self.pending.insert((request.created.time, id));
         } else {
             self.closed.insert((request.modified.time, id));
         }
         request
+    }
+
+    fn join_set(&mut self, request: &ApprovalRequest) {
+        let id: Arc<str> = request.id.as_str().into();
+        if !request.part_of.is_empty() {
+            self.parts.entry(request.part_of.as_str().into()).or_default().insert(id);
+        } else if !request.set.is_empty() {
+            let key = (request.created.by.clone(), request.set.clone());
+            if request.state.is_pending() {
+                self.heads.insert(key, id);
+            } else if self.heads.get(&key) == Some(&id) {
+                self.heads.remove(&key);
+            }
+        }
+    }
+
+    fn leave_set(&mut self, gone: &ApprovalRequest) {
+        let head: &str = &gone.part_of;
+        let Some(parts) = self.parts.get_mut(head) else { return };
+        parts.remove(gone.id.as_str());
+        if parts.is_empty() {
+            self.parts.remove(head);
+        }
     }
 }
 

@@ -8,6 +8,7 @@ use crate::catalog::{AuthorizedCommand, Command, Credential, Entity, Op, Outcome
 use crate::format::level::Level;
 use crate::model::access::{PasswordHash, TokenHash, UserDraft};
 use crate::model::approval::{RequestDraft, RequestOp};
+use crate::model::code::Code;
 use crate::model::config_file::{ConfigFileDraft, ConfigKey, ConfigReleaseDraft};
 use crate::model::grant::{Grant, Grants, Role};
 use crate::model::policy::PolicyDraft;
@@ -275,4 +276,117 @@ fn requests_expire_by_the_time_of_the_log() {
     assert!(house.bench.catalog.approvals.has_pending_before(house.bench.ctx(house.bench.index).time));
     assert_eq!(house.bench.codes(Command::ExpireRequests), [200_000]);
     assert_eq!(house.bench.catalog.approvals.get(&id).expect("kept").state, RequestState::Expired);
+}
+
+/// A file in a group of its own, and how it is asked for as part of a set.
+fn file_of(group: &str, content: &str) -> ConfigFileDraft {
+    ConfigFileDraft { group: group.into(), ..file(content) }
+}
+
+fn asked_in_set(group: &str) -> ConfigReleaseDraft {
+    ConfigReleaseDraft { group: group.into(), request_set: Some("tree".into()), ..asked() }
+}
+
+impl House {
+    fn save_in(&mut self, group: &str, content: &str) {
+        let key = ConfigKey::new("prod", group, "app.properties");
+        let op = if self.bench.catalog.configs.file(&key).is_some() { Op::Update } else { Op::Create };
+        assert_eq!(self.code("rita", Command::ConfigFiles(op, vec![file_of(group, content)])), 200_000);
+    }
+
+    fn in_force_of(&self, group: &str) -> Option<String> {
+        let key = ConfigKey::new("prod", group, "app.properties");
+        self.bench.catalog.configs.active_release(&key).map(|release| release.content.to_string())
+    }
+
+    fn request_of(&self, id: &str) -> Arc<ApprovalRequest> {
+        self.bench.catalog.approvals.get(id).expect("kept").clone()
+    }
+
+    /// Three files of a tree, asked for as one request.
+    fn ask_for_tree(&mut self) -> Vec<String> {
+        let groups = ["a", "b", "c"];
+        groups.iter().for_each(|group| self.save_in(group, &format!("{group}=1")));
+        groups.iter().map(|group| self.request(asked_in_set(group))).collect()
+    }
+}
+
+#[test]
+fn acts_of_a_set_are_one_request() {
+    let mut house = House::with_policy(policy(r#"{"name":"two","namespace":"prod","approvals":2}"#));
+    let ids = house.ask_for_tree();
+    assert_eq!((house.request_of(&ids[0]).parts, house.request_of(&ids[0]).head_id()), (2, ids[0].as_str()));
+    assert!(ids[1..].iter().all(|id| house.request_of(id).part_of == ids[0]));
+    let filter = RequestFilter { heads: true, read_scope: ReadScope::Everything, ..RequestFilter::default() };
+    assert_eq!(house.bench.catalog.approvals.list(&filter, &Page::ALL).rows.len(), 1);
+    let parts = RequestFilter { part_of: Some(ids[0].clone()), heads: false, ..filter };
+    assert_eq!(house.bench.catalog.approvals.list(&parts, &Page::ALL).rows.len(), 2);
+
+    assert_eq!(house.decide("abe", RequestOp::Approve, &ids[0]), done("open"));
+    assert_eq!(house.decide("abe", RequestOp::Approve, &ids[1]).0, 200_002, "twice the same");
+    assert_eq!(house.decide("bea", RequestOp::Approve, &ids[1]), done("approved"), "of one part");
+    assert_eq!(house.in_force_of("b"), None, "it waits for the others");
+    assert_eq!(house.decide("rita", RequestOp::Run, &ids[1]).0, 409_000, "not approved yet");
+    assert_eq!(house.decide("bea", RequestOp::Approve, &ids[0]), done("done"));
+    for (id, group) in ids.iter().zip(["a", "b", "c"]) {
+        assert_eq!(house.request_of(id).state, RequestState::Done);
+        assert_eq!(house.in_force_of(group), Some(format!("{group}=1")));
+    }
+    let again = house.request(asked_in_set("a"));
+    assert_eq!(house.request_of(&again).part_of, "", "the set of the same word is another one by now");
+}
+
+#[test]
+fn nothing_of_a_set_is_done_where_a_part_cannot_be() {
+    let mut house = House::with_policy(policy(r#"{"name":"p"}"#));
+    let ids = house.ask_for_tree();
+    let emergency = ConfigReleaseDraft {
+        request: None,
+        request_set: None,
+        emergency: Some("the house is on fire".into()),
+        ..asked_in_set("b")
+    };
+    assert_eq!(house.code("eva", Command::ConfigPublish(vec![emergency])), 200_000);
+    assert_eq!(house.decide("abe", RequestOp::Approve, &ids[0]), done("stale"));
+    assert!(house.request_of(&ids[2]).reason.contains("prod/b/app.properties"), "{:?}", house.request_of(&ids[2]));
+    assert_eq!((house.in_force_of("a"), house.in_force_of("c")), (None, None));
+
+    house.save_in("d", "d=1");
+    let ids = [house.request(asked_in_set("a")), house.request(asked_in_set("d"))];
+    let draft = ConfigFileDraft { content: None, ..file_of("d", "") };
+    assert_eq!(house.code("rita", Command::ConfigFiles(Op::Delete, vec![draft])), 200_000);
+    assert_eq!(house.decide("abe", RequestOp::Approve, &ids[0]), done("done"), "a copy needs no draft");
+    assert_eq!(house.in_force_of("d").as_deref(), Some("d=1"));
+}
+
+#[test]
+fn a_set_is_refused_withdrawn_and_run_as_a_whole() {
+    let mut house = House::with_policy(policy(r#"{"name":"p"}"#));
+    let ids = house.ask_for_tree();
+    assert_eq!(house.decide("rita", RequestOp::Approve, &ids[0]).0, 401_001);
+    assert_eq!(house.decide("abe", RequestOp::Refuse, &ids[2]), done("refused"));
+    assert!(ids.iter().all(|id| house.request_of(id).refused_by == "abe"));
+
+    let ids: Vec<_> = ["a", "b"].map(|group| house.request(asked_in_set(group))).into();
+    assert_eq!(house.decide("rita", RequestOp::Withdraw, &ids[0]), done("withdrawn"));
+    assert_eq!(house.request_of(&ids[1]).state, RequestState::Withdrawn);
+    let contents = house.bench.catalog.configs.content_count();
+    assert_eq!(contents, 3, "what a closed set would have released is let go");
+
+    let held = |group| ConfigReleaseDraft { hold: Some(true), ..asked_in_set(group) };
+    let ids = [house.request(held("a")), house.request(asked_in_set("b"))];
+    assert_eq!(house.decide("abe", RequestOp::Approve, &ids[0]), done("approved"));
+    assert_eq!(house.request_of(&ids[1]).state, RequestState::Approved, "it waits for the held one");
+    assert_eq!(house.decide("rita", RequestOp::Run, &ids[1]), done("done"));
+    assert_eq!(house.in_force_of("a").as_deref(), Some("a=1"));
+}
+
+#[test]
+fn a_set_has_its_level_and_its_limits() {
+    let of = |draft: ConfigReleaseDraft| Command::ConfigPublish(vec![draft]).level();
+    assert_eq!((of(asked_in_set("a")), of(asked())), (Level::REQUEST_SETS, Level::APPROVAL));
+    let alone = ConfigReleaseDraft { request: None, ..asked_in_set("a") };
+    assert!(alone.check().expect_err("a set of what is not asked for").info().contains("request_set"));
+    let long = ConfigReleaseDraft { request_set: Some("x".repeat(65)), ..asked() };
+    assert_eq!(long.check().expect_err("too long").code, Code::InvalidParameter);
 }

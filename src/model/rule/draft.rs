@@ -57,6 +57,10 @@ pub struct RuleHead {
     /// Asks others for their approval with this comment, where a policy gates the act; else it is done at once.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub request: Option<String>,
+    /// With `request`: a word of at most 64 characters. Acts of one person with the same one become one request, which
+    /// is decided as a whole.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub request_set: Option<String>,
     /// With `request`: what is approved waits until it is run.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub hold: Option<bool>,

@@ -61,8 +61,10 @@ impl World {
 
     /// Words for the policies: none, a request, a held one, or an emergency.
     fn plea(&mut self, user: &'static str) -> (Cause, serde_json::Value) {
-        match self.random.random_range(0..6) {
+        match self.random.random_range(0..8) {
             0 | 1 => (Cause::Plain, json!({})),
+            4 => (Cause::Asked, json!({"request": "please", "request_set": "tree"})),
+            5 => (Cause::Asked, json!({"request": "please", "request_set": "tree", "hold": self.chance(4)})),
             2 => (Cause::Asked, json!({"request": "please", "hold": true})),
             3 => (Cause::Emergency(user), json!({"emergency": "the house burns"})),
             _ => (Cause::Asked, json!({"request": "please"})),
@@ -126,7 +128,8 @@ impl World {
             && outcome.code.number() == 202_000
         {
             let draft = self.draft(at).expect("saved");
-            let asked = Asked { by: user, thing: at, draft, is_publish, approved_by: BTreeSet::new() };
+            let head = request.head_id().to_owned();
+            let asked = Asked { by: user, thing: at, draft, is_publish, approved_by: BTreeSet::new(), head };
             self.asked.insert(request.id.clone(), asked);
         }
     }
@@ -135,22 +138,23 @@ impl World {
         let at = self.random.random_range(0..3);
         let (cause, plea) = self.plea("rita");
         let text = |key: &str| plea[key].as_str().map(str::to_owned);
-        let (request, emergency) = (text("request"), text("emergency"));
+        let (request, request_set, emergency) = (text("request"), text("request_set"), text("emergency"));
         let command = if at == 2 {
             let (name, namespace) = (Some("x".into()), Some("prod".into()));
-            let head = RuleHead { name, namespace, request, emergency, ..RuleHead::default() };
+            let head = RuleHead { name, namespace, request, request_set, emergency, ..RuleHead::default() };
             let body = DeserializeSeed::deserialize(Family::RateLimit, json!({})).expect("a body");
             Command::Rules(Op::Delete, vec![RuleDraft { head, body }])
         } else {
-            let draft = ConfigFileDraft { namespace: NAMESPACES[at].into(), request, emergency, ..file("") };
+            let draft =
+                ConfigFileDraft { namespace: NAMESPACES[at].into(), request, request_set, emergency, ..file("") };
             Command::ConfigFiles(Op::Delete, vec![ConfigFileDraft { content: None, ..draft }])
         };
         let outcome = self.act(Some("rita"), command, &cause).expect("an outcome");
         if let Entity::Request(request) = &outcome.entity
             && outcome.code.number() == 202_000
         {
-            let asked =
-                Asked { by: "rita", thing: at, draft: String::new(), is_publish: false, approved_by: BTreeSet::new() };
+            let (draft, head) = (String::new(), request.head_id().to_owned());
+            let asked = Asked { by: "rita", thing: at, draft, is_publish: false, approved_by: BTreeSet::new(), head };
             self.asked.insert(request.id.clone(), asked);
         }
     }
@@ -165,19 +169,37 @@ impl World {
             2 => RequestOp::Run,
             _ => RequestOp::Approve,
         };
-        let asked = self.asked.get_mut(&id).expect("known");
-        let counts = op == RequestOp::Approve && user != asked.by && self.may_approve.contains(user);
-        let is_new = counts && asked.approved_by.insert(user);
+        let set = self.set_of(&id);
+        let named = if self.asked[&id].head == id { set.clone() } else { vec![id.clone()] };
+        let mut new = Vec::new();
+        for one in named {
+            let asked = self.asked.get_mut(&one).expect("known");
+            let counts = op == RequestOp::Approve && user != asked.by && self.may_approve.contains(user);
+            if counts && asked.approved_by.insert(user) {
+                new.push(one);
+            }
+        }
         let draft = RequestDraft { id: id.clone(), comment: None };
         let outcome = self.act(Some(user), Command::Requests(op, vec![draft]), &Cause::Decision(id.clone()));
         let code = outcome.expect("an outcome").code;
-        if is_new && !code.is_success() {
-            self.asked.get_mut(&id).expect("known").approved_by.remove(user);
+        for one in new.iter().filter(|_| !code.is_success()) {
+            self.asked.get_mut(one).expect("known").approved_by.remove(user);
         }
-        let is_over = self.house.bench.catalog.approvals.get(&id).is_none_or(|request| !request.state.is_pending());
-        if is_over {
-            self.asked.remove(&id);
+        let state_of = |one: &String| self.house.bench.catalog.approvals.get(one).expect("kept").state;
+        let states: BTreeSet<_> = set.iter().map(|one| state_of(one).word()).collect();
+        assert!(!states.contains("done") || states.len() == 1, "all of a set is done, or nothing: {states:?}");
+        if set.len() > 1 && states.contains("done") {
+            *self.seen.entry("as a set").or_default() += 1;
         }
+        let is_over = |one: &String| !self.house.bench.catalog.approvals.get(one).expect("kept").state.is_pending();
+        let over: Vec<_> = set.into_iter().filter(is_over).collect();
+        over.iter().for_each(|one| drop(self.asked.remove(one)));
+    }
+
+    /// Requests that wait and are decided with this one, and itself.
+    pub(super) fn set_of(&self, id: &str) -> Vec<String> {
+        let head = &self.asked[id].head;
+        self.asked.iter().filter(|(_, asked)| asked.head == *head).map(|(one, _)| one.clone()).collect()
     }
 
     /// Takes the right to approve from somebody, or gives it back.

@@ -1,0 +1,331 @@
+//! Course of requests: decisions on them, and what comes of each.
+//!
+//! Requests of one set are decided as a whole: who approves its head approves every act of it that is theirs to approve,
+//! and it is carried out, in one entry, once each act has its approvals and none is frozen or held. If one of them could
+//! not be done, none is. A request of one act is a set of one.
+
+use std::sync::Arc;
+
+use super::changes::{refused, refused_in_freeze};
+use crate::catalog::Catalog;
+use crate::catalog::access::Holder;
+use crate::catalog::authorization::Principal;
+use crate::catalog::change::{ChangeSet, Entity, Outcome};
+use crate::catalog::ctx::Ctx;
+use crate::model::approval::{
+    ApprovalRequest, GivenApproval, Payload, RequestDraft, RequestOp, RequestState, Snapshot,
+};
+use crate::model::code::{Code, Refusal};
+use crate::model::grant::Verb;
+use crate::model::limits;
+use crate::model::time::Timestamp;
+use crate::model::webhook::HookEvent;
+use crate::model::wire::Words;
+
+/// Requests that expire with one entry.
+const EXPIRED_AT_ONCE: usize = 100;
+
+/// End of a request of which nothing comes any more.
+#[derive(Clone, Copy)]
+struct End<'a> {
+    state: RequestState,
+    refused_by: &'a str,
+    reason: &'a str,
+}
+
+impl Catalog {
+    /// Approves, refuses, withdraws or runs a request.
+    pub(in crate::catalog) fn change_request(
+        &mut self,
+        ctx: &Ctx,
+        principal: &Principal,
+        op: RequestOp,
+        draft: &RequestDraft,
+        changes: &mut ChangeSet,
+    ) -> Outcome {
+        let Some(request) = self.approvals.get(&draft.id).cloned() else { return no_such_request() };
+        let Principal::Holder(holder) = principal else { return Code::NotAllowedAccess.into() };
+        let is_own = self.person(&holder.name) == self.person(&request.created.by);
+        let set = self.approvals.set_of(&request);
+        if let Some(refused) = self.refuse_decision(holder, (op, is_own), &request, &set) {
+            return refused;
+        }
+        let conflict = |why: String| Outcome {
+            entity: Entity::Request(request.clone()),
+            ..Refusal::new(Code::DataConflict, why).into()
+        };
+        if !request.state.is_pending() {
+            return conflict(format!("the request is {}", request.state.word()));
+        }
+        let comment = draft.comment.as_deref().unwrap_or_default();
+        match op {
+            RequestOp::Withdraw => {
+                let end = End { state: RequestState::Withdrawn, refused_by: "", reason: comment };
+                self.close_set(ctx, set, &request.id, end, changes)
+            }
+            RequestOp::Refuse if is_own => refused("the requester does not refuse it, withdraw it"),
+            RequestOp::Refuse => {
+                let end = End { state: RequestState::Refused, refused_by: &holder.name, reason: comment };
+                let outcome = self.close_set(ctx, set, &request.id, end, changes);
+                if let Entity::Request(closed) = &outcome.entity {
+                    self.tell_of_request(ctx, HookEvent::Refused, closed, changes);
+                }
+                outcome
+            }
+            RequestOp::Approve if is_own => refused("the requester does not approve it"),
+            RequestOp::Approve => self.approve(ctx, holder, &request, (set, comment), changes),
+            RequestOp::Run if set.iter().any(|one| one.state == RequestState::Open) => {
+                conflict("the request is not approved yet".to_owned())
+            }
+            RequestOp::Run => {
+                let set = set.iter().map(|one| ApprovalRequest::clone(one)).collect();
+                self.advance_set(ctx, set, (&request.id, true), changes)
+            }
+        }
+    }
+
+    /// Refuses who may not withdraw or run a set; it is not there for who may not see it.
+    fn refuse_decision(
+        &self,
+        holder: &Holder,
+        (op, is_own): (RequestOp, bool),
+        request: &Arc<ApprovalRequest>,
+        set: &[Arc<ApprovalRequest>],
+    ) -> Option<Outcome> {
+        let may = |verb: Verb, one: &ApprovalRequest| holder.grants.may(verb, &one.namespace, one.scope_name());
+        let mut all = [request].into_iter().chain(set);
+        let why = match op {
+            RequestOp::Withdraw if !is_own && !all.all(|one| may(Verb::Manage, one)) => {
+                "only the requester withdraws it, or manage"
+            }
+            RequestOp::Run if !all.all(|one| self.may_do(holder, one)) => "this needs the right to the act itself",
+            _ => return None,
+        };
+        Some(if may(Verb::Read, request) { refused(why) } else { no_such_request() })
+    }
+
+    /// Approves one act of a set, or all of it by its head: those that the holder may approve.
+    fn approve(
+        &mut self,
+        ctx: &Ctx,
+        holder: &Holder,
+        request: &Arc<ApprovalRequest>,
+        (set, comment): (Vec<Arc<ApprovalRequest>>, &str),
+        changes: &mut ChangeSet,
+    ) -> Outcome {
+        let person = self.person(&holder.name);
+        let is_new = |one: &ApprovalRequest| {
+            (request.part_of.is_empty() || one.id == request.id)
+                && holder.grants.may(Verb::Approve, &one.namespace, one.scope_name())
+                && !one.approvals.iter().any(|given| self.person(&given.user) == person)
+        };
+        let mut set: Vec<_> = set.iter().map(|one| (is_new(one), ApprovalRequest::clone(one))).collect();
+        if !set.iter().any(|(is_new, _)| *is_new) {
+            return Outcome::unchanged(Entity::Request(request.clone()));
+        }
+        for (_, one) in set.iter_mut().filter(|(is_new, _)| *is_new) {
+            let given = GivenApproval { user: holder.name.clone(), time: ctx.time, comment: comment.to_owned() };
+            one.approvals.push(given);
+            one.modified = ctx.stamp();
+        }
+        if let Some((_, one)) = set.iter().find(|(_, one)| one.id == request.id) {
+            self.tell_of_request(ctx, HookEvent::Approved, one, changes);
+        }
+        let set = set.into_iter().map(|(_, one)| one).collect();
+        self.advance_set(ctx, set, (&request.id, false), changes)
+    }
+
+    /// Carries a set out if enough have approved each act of it, and nothing holds it back.
+    fn advance_set(
+        &mut self,
+        ctx: &Ctx,
+        mut set: Vec<ApprovalRequest>,
+        (id, is_run): (&str, bool),
+        changes: &mut ChangeSet,
+    ) -> Outcome {
+        let (mut waits, mut frozen) = (!self.approvals.is_whole(&set), None);
+        for one in &mut set {
+            let demands = self.policies.demands(one.act, &self.subject_of(one), ctx.time);
+            let valid = one.approvals.iter().filter(|given| self.still_approves(ctx, given, one)).count();
+            let is_approved = valid >= usize::from(demands.approvals);
+            one.state = if is_approved { RequestState::Approved } else { RequestState::Open };
+            if is_approved {
+                frozen = frozen.or_else(|| refused_in_freeze(&demands));
+            }
+            waits |= !is_approved || frozen.is_some() || (one.hold && !is_run);
+        }
+        if !waits {
+            return self.run_set(ctx, set, id, changes);
+        }
+        let is_one = set.len() == 1;
+        for one in set {
+            let there = self.approvals.get(&one.id);
+            let is_same = there.is_some_and(|there| there.state == one.state && there.approvals == one.approvals);
+            if is_same && !is_one {
+                continue;
+            }
+            self.approvals.put(ApprovalRequest { modified: ctx.stamp(), ..one }, changes);
+        }
+        match frozen {
+            Some(refused) if is_run => refused,
+            _ => self.outcome_of(id),
+        }
+    }
+
+    /// Does what a set asks for, or nothing of it.
+    fn run_set(&mut self, ctx: &Ctx, set: Vec<ApprovalRequest>, id: &str, changes: &mut ChangeSet) -> Outcome {
+        let is_one = set.len() == 1;
+        let unable = match set.iter().find(|one| self.is_stale(one)) {
+            Some(_) if is_one => {
+                Some((RequestState::Stale, "something else is in force than when it was asked for".to_owned()))
+            }
+            Some(ApprovalRequest { namespace, name, .. }) => {
+                let why = format!("something else is in force of {namespace}/{name} than when it was asked for");
+                Some((RequestState::Stale, why))
+            }
+            None if is_one => None,
+            None => self.try_set(ctx, &set, changes).err().map(|why| (RequestState::Failed, why)),
+        };
+        if let Some((state, reason)) = unable {
+            let set = set.into_iter().map(Arc::new).collect();
+            return self.close_set(ctx, set, id, End { state, refused_by: "", reason: &reason }, changes);
+        }
+        for request in set {
+            self.run_request(ctx, request, changes);
+        }
+        self.outcome_of(id)
+    }
+
+    /// True if something else is in force than when a request was made.
+    fn is_stale(&self, request: &ApprovalRequest) -> bool {
+        let thing = request.payload.as_ref().and_then(|payload| self.thing_of(&payload.act));
+        thing.map_or(0, |thing| self.version_of(&thing)) != request.base_version
+    }
+
+    /// Does the acts of a set one after the other beside the catalog; an error names the first that fails.
+    fn try_set(&self, ctx: &Ctx, set: &[ApprovalRequest], changes: &ChangeSet) -> Result<(), String> {
+        let (mut view, ctx, mut unkept) = (self.view(), ctx.apart(), ChangeSet::at(changes.level()));
+        for request in set {
+            let outcome = view.carry_out_request(&ctx, request, &mut unkept);
+            if !outcome.code.is_success() {
+                let (namespace, name) = (&request.namespace, &request.name);
+                return Err(format!("{} of {namespace}/{name}: {}", request.act.word(), outcome.info()));
+            }
+        }
+        Ok(())
+    }
+
+    /// Does what was asked for, by the rights that the requester has now.
+    fn carry_out_request(&mut self, ctx: &Ctx, request: &ApprovalRequest, changes: &mut ChangeSet) -> Outcome {
+        let Some(Payload { act, snapshot }) = request.payload.as_deref().cloned() else { return no_such_request() };
+        let target = self.target_of_request(&act, snapshot.as_ref());
+        let requester = &request.created.by;
+        let refused = match self.access.grants_of(requester, ctx.time) {
+            Some(grants) => self.refuse_act(&grants, &act, &target),
+            None => Some(refused("its requester may not any more")),
+        };
+        let outcome = match refused {
+            Some(refused) => refused,
+            None => {
+                let acting = ctx.approved(requester);
+                let outcome = self.carry_out(&acting, act, snapshot, changes);
+                ctx.draw_after(&acting);
+                outcome
+            }
+        };
+        changes.did(target, &outcome);
+        outcome
+    }
+
+    fn run_request(&mut self, ctx: &Ctx, mut request: ApprovalRequest, changes: &mut ChangeSet) {
+        let outcome = self.carry_out_request(ctx, &request, changes);
+        request.modified = ctx.stamp();
+        if outcome.code.is_success() {
+            request.state = RequestState::Done;
+        } else {
+            request.state = RequestState::Failed;
+            request.reason = outcome.info();
+        }
+        self.close_request(request, changes);
+    }
+
+    /// True if the holder may do what a request asks for.
+    fn may_do(&self, holder: &Holder, request: &ApprovalRequest) -> bool {
+        let Some(payload) = &request.payload else {
+            return holder.grants.may(Verb::Release, &request.namespace, request.scope_name());
+        };
+        let target = self.target_of_request(&payload.act, payload.snapshot.as_ref());
+        self.refuse_act(&holder.grants, &payload.act, &target).is_none()
+    }
+
+    fn still_approves(&self, ctx: &Ctx, given: &GivenApproval, request: &ApprovalRequest) -> bool {
+        let grants = self.access.grants_of(&given.user, ctx.time);
+        grants.is_some_and(|grants| grants.may(Verb::Approve, &request.namespace, request.scope_name()))
+    }
+
+    /// The user behind a name: a service token counts as the user who made it.
+    fn person(&self, name: &str) -> String {
+        let mut name = name.to_owned();
+        // Tokens that tokens have made lead to a user in as many steps as there are tokens, or to none.
+        for _ in 0..limits::ACCOUNTS_MAX {
+            match self.access.maker_of(&name) {
+                Some(maker) => name = maker,
+                None => break,
+            }
+        }
+        name
+    }
+
+    fn outcome_of(&self, id: &str) -> Outcome {
+        self.approvals.get(id).map_or_else(no_such_request, |request| Outcome::done(Entity::Request(request.clone())))
+    }
+
+    /// Ends all requests of a set alike.
+    fn close_set(
+        &mut self,
+        ctx: &Ctx,
+        set: Vec<Arc<ApprovalRequest>>,
+        id: &str,
+        end: End<'_>,
+        changes: &mut ChangeSet,
+    ) -> Outcome {
+        for one in set {
+            let mut closed = ApprovalRequest { modified: ctx.stamp(), ..Arc::unwrap_or_clone(one) };
+            closed.state = end.state;
+            end.refused_by.clone_into(&mut closed.refused_by);
+            end.reason.clone_into(&mut closed.reason);
+            self.close_request(closed, changes);
+        }
+        self.outcome_of(id)
+    }
+
+    /// Keeps a request of which nothing comes any more, without what it would have released.
+    fn close_request(&mut self, mut request: ApprovalRequest, changes: &mut ChangeSet) {
+        if let Some(Payload { snapshot: Some(Snapshot::File(file)), .. }) = request.payload.take().as_deref() {
+            self.configs.let_content_go(&file.content, changes);
+        }
+        self.approvals.put(request, changes);
+    }
+
+    /// Ends requests that have waited for too long.
+    pub(in crate::catalog) fn expire_requests(&mut self, ctx: &Ctx, changes: &mut ChangeSet) -> Outcome {
+        let before = Timestamp(ctx.time.0.saturating_sub(self.settings.requests_expire_s.saturating_mul(1000)));
+        let expired = self.approvals.pending_before(before, EXPIRED_AT_ONCE);
+        if expired.is_empty() {
+            return Code::NoNeedUpdate.into();
+        }
+        for request in expired {
+            let request = ApprovalRequest {
+                state: RequestState::Expired,
+                modified: ctx.stamp(),
+                ..ApprovalRequest::clone(&request)
+            };
+            self.close_request(request, changes);
+        }
+        Outcome::default()
+    }
+}
+
+fn no_such_request() -> Outcome {
+    Refusal::new(Code::NotFoundResource, "no such request").into()
+}
