@@ -120,10 +120,15 @@ impl Drawing<'_> {
     fn add_rule(&mut self, rule: &Rule) {
         let name = RuleName { family: rule.family(), id: rule.id.clone(), name: rule.name.clone() };
         let (mut callers, mut callees, mut is_everywhere) = (BTreeSet::new(), BTreeSet::new(), false);
+        let mut names_callers = false;
         rule.each_role(&mut |role, namespace, service| {
             let known = self.by_name.get(&(namespace, service)).copied();
             match role {
-                EndRole::Caller | EndRole::AnyCaller => callers.extend(known),
+                EndRole::Caller => {
+                    names_callers |= service != ALL;
+                    callers.extend(known);
+                }
+                EndRole::AnyCaller => {}
                 EndRole::Callee if service == ALL => is_everywhere = true,
                 EndRole::Callee | EndRole::Destination | EndRole::Transfer => callees.extend(known),
             }
@@ -133,7 +138,8 @@ impl Drawing<'_> {
             return;
         }
         for callee in callees {
-            if callers.is_empty() {
+            // One whose callers are not among these services is about no call between them.
+            if !names_callers {
                 self.graph.services[callee].rules.push(name.clone());
             }
             for caller in callers.iter().filter(|caller| **caller != callee) {
@@ -150,5 +156,64 @@ impl Drawing<'_> {
             rules: rules.into_iter().collect(),
         });
         CallGraph { calls: calls.collect(), ..self.graph }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde::de::DeserializeSeed;
+    use serde_json::json;
+
+    use super::*;
+    use crate::catalog::testing::Bench;
+    use crate::catalog::{Command, Op};
+    use crate::format::level::Level;
+    use crate::model::rule::release::RuleReleaseDraft;
+    use crate::model::rule::{RuleDraft, RuleHead};
+    use crate::model::service::ServiceDraft;
+
+    fn service(namespace: &str, name: &str) -> ServiceDraft {
+        let draft = json!({ "namespace": namespace, "name": name });
+        serde_json::from_value(draft).expect("a service")
+    }
+
+    /// A route for calls of `shop/pay` by this caller, in force.
+    fn with_route(caller: &str) -> Catalog {
+        let mut bench = Bench::founded(Level::NEWEST);
+        for (namespace, name) in [("shop", "pay"), ("shop", "front"), ("other", "back")] {
+            let service = service(namespace, name);
+            assert_eq!(bench.codes(Command::Services(Op::Create, vec![service])), [200_000]);
+        }
+        let (namespace, service) = caller.split_once('/').expect("a namespace and a name");
+        let destination = json!({"namespace": "shop", "service": "pay", "labels": {}, "weight": 100});
+        let config = json!({
+            "caller": {"namespace": namespace, "service": service},
+            "callee": {"namespace": "shop", "service": "pay"},
+            "rules": [{"name": "one", "destinations": [destination]}]
+        });
+        let body = json!({"route_policy": "RulePolicy", "routing_config": config});
+        let body = DeserializeSeed::deserialize(Family::Routing, body).expect("a route");
+        let head = RuleHead { name: Some("r".into()), namespace: Some("shop".into()), ..RuleHead::default() };
+        assert_eq!(bench.codes(Command::Rules(Op::Create, vec![RuleDraft { head, body }])), [200_000]);
+        let release = RuleReleaseDraft { rule_name: Some("r".into()), ..RuleReleaseDraft::default() };
+        assert_eq!(bench.codes(Command::PublishRules(Family::Routing, vec![release])), [200_000]);
+        bench.catalog.view()
+    }
+
+    /// Rules of every caller of `pay`, and pairs between which there is a rule, in a namespace.
+    fn drawn(catalog: &Catalog, namespace: &str) -> (usize, Vec<(String, String)>) {
+        let graph = catalog.call_graph(&ReadScope::Everything, Some(namespace), &BTreeSet::new());
+        let name = |at: usize| graph.services[at].name.clone();
+        let pay = graph.services.iter().find(|service| service.name == "pay").expect("there");
+        (pay.rules.len(), graph.calls.iter().map(|call| (name(call.caller), name(call.callee))).collect())
+    }
+
+    #[test]
+    fn a_rule_is_of_its_callers_though_they_are_not_on_the_map() {
+        let pair = vec![("front".to_owned(), "pay".to_owned())];
+        assert_eq!(drawn(&with_route("shop/front"), "shop"), (0, pair));
+        assert_eq!(drawn(&with_route("other/back"), "shop"), (0, Vec::new()), "no call between these services");
+        assert_eq!(drawn(&with_route("shop/gone"), "shop"), (0, Vec::new()));
+        assert_eq!(drawn(&with_route("*/*"), "shop"), (1, Vec::new()));
     }
 }
