@@ -8,6 +8,7 @@ use clap::Args;
 use reqwest::Method;
 use serde_json::{Map, Value, json};
 
+use super::approvals::AskedActs;
 use super::documents::{Document, read_all};
 use super::find::{InArgs, in_force, read_names, row, rows, rows_of};
 use super::kinds::{Key, Kind, KindFilter, Nature, placed};
@@ -58,7 +59,7 @@ pub(super) struct ApplyArgs {
     /// Do not ask before deleting
     #[arg(short, long)]
     yes: bool,
-    /// Ask others for their approval of what a policy gates in the tree, with this comment
+    /// Ask others by one request for their approval of what a policy gates in the tree, with this comment
     #[arg(long, value_name = "WHY")]
     request: Option<String>,
 }
@@ -252,6 +253,7 @@ pub(super) async fn carry_out(remote: &Remote, tasks: Vec<Task>) -> anyhow::Resu
     let mut written: BTreeMap<(usize, Key), String> = BTreeMap::new();
     let mut failed: BTreeSet<(usize, Key)> = BTreeSet::new();
     let mut told: BTreeSet<String> = BTreeSet::new();
+    let mut asked = AskedActs::default();
     let mut rest: Vec<Task> = tasks;
     while !rest.is_empty() {
         let mut part = next_part(&mut rest);
@@ -261,6 +263,7 @@ pub(super) async fn carry_out(remote: &Remote, tasks: Vec<Task>) -> anyhow::Resu
                 "kept      {} that would be taken away: first mend what was refused",
                 part.len() + rest.len()
             ));
+            asked.tell();
             return Ok(refused + part.len() + rest.len());
         }
         if step == Step::Delete {
@@ -277,7 +280,14 @@ pub(super) async fn carry_out(remote: &Remote, tasks: Vec<Task>) -> anyhow::Resu
                 task.body.insert("revision".to_owned(), json!(revision));
             }
         }
-        let answers = if part.is_empty() { Vec::new() } else { send(remote, step, kind, &part).await? };
+        let mut sent = if part.is_empty() { Ok(Vec::new()) } else { send(remote, step, kind, &part).await };
+        if !part.is_empty() && approvals::knows_no_sets(&sent) && approvals::ask_for_each(&mut part) {
+            approvals::ask_for_each(&mut rest);
+            progress.clear();
+            say("note      this cluster knows no request of several acts yet: there is one for each");
+            sent = send(remote, step, kind, &part).await;
+        }
+        let answers = sent?;
         for (task, answer) in part.iter().zip(&answers) {
             progress.step();
             // Saving and releasing tell the same.
@@ -298,7 +308,7 @@ pub(super) async fn carry_out(remote: &Remote, tasks: Vec<Task>) -> anyhow::Resu
                     say_error(&format!("refused   {place}{}: {why}", placed(kind, &task.key)));
                 }
                 None => {
-                    approvals::tell_asked(answer, &placed(kind, &task.key));
+                    asked.note(answer, &placed(kind, &task.key));
                     // One that was drawn is told once, and only here.
                     if let (Some(drawn), false) =
                         (answer["webhook"]["secret"].as_str(), task.body.contains_key("secret"))
@@ -315,6 +325,7 @@ pub(super) async fn carry_out(remote: &Remote, tasks: Vec<Task>) -> anyhow::Resu
         refused += part.len().saturating_sub(answers.len());
     }
     progress.clear();
+    asked.tell();
     Ok(refused)
 }
 

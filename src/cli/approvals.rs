@@ -1,6 +1,8 @@
 //! `thuban requests`, `approve`, `refuse` and `policy`: decisions that more than one person makes. `contract` stands
 //! beside them.
 
+use std::collections::BTreeMap;
+
 use clap::{Args, Subcommand};
 use reqwest::Method;
 use serde_json::{Map, Value, json};
@@ -12,9 +14,13 @@ use super::tables::{Column, short, table, text, words};
 use super::{accounts, contracts, releases, say};
 use crate::config::OutputFormat;
 use crate::model::approval::RequestOp;
+use crate::model::limits;
 
 const REQUESTS: &str = "/admin/v1/requests";
 const POLICIES: &str = "/admin/v1/policies";
+/// Field that the acts of one request share.
+const SET: &str = "request_set";
+const LEVEL_NOT_REACHED: u64 = 503_003;
 
 /// Words for the policies that may gate an act.
 #[derive(Args, Clone)]
@@ -45,19 +51,51 @@ impl PleaArgs {
     }
 }
 
-/// Asks for the approval of what is gated among these tasks.
+/// Asks by one request for the approval of what is gated among these tasks.
 pub(super) fn ask_for(tasks: &mut [Task], request: Option<&str>) {
     let Some(request) = request else { return };
+    let set = format!("{:032x}", rand::random::<u128>());
     let is_gated = |task: &&mut Task| matches!(task.step, Step::Release | Step::Delete) && task.kind.is_released();
-    for task in tasks.iter_mut().filter(is_gated) {
+    for (index, task) in tasks.iter_mut().filter(is_gated).enumerate() {
         task.body.insert("request".to_owned(), json!(request));
+        task.body.insert(SET.to_owned(), json!(format!("{set}-{}", index / limits::REQUEST_SET_ACTS_MAX)));
     }
 }
 
-/// Tells how something is approved that is asked for.
-pub(super) fn tell_asked(answer: &Value, what: &str) {
-    if let Some(id) = answer["request"]["id"].as_str() {
-        say(&format!("asked     {what}: thuban approve {id}"));
+/// True if a cluster took nothing, as it knows no request of several acts yet.
+pub(super) fn knows_no_sets(sent: &anyhow::Result<Vec<Value>>) -> bool {
+    let is_so = |refused: &Refused| refused.code == LEVEL_NOT_REACHED || refused.info().contains(SET);
+    match sent {
+        Ok(answers) => answers.iter().all(|answer| Refused::of(answer).as_ref().is_some_and(is_so)),
+        Err(error) => error.downcast_ref().is_some_and(is_so),
+    }
+}
+
+/// Asks for each of these tasks by a request of its own; false if it was so before.
+pub(super) fn ask_for_each(tasks: &mut [Task]) -> bool {
+    let count = tasks.iter_mut().filter_map(|task| task.body.remove(SET)).count();
+    count > 0
+}
+
+/// Acts that were asked for, by the id of the request that they are decided by.
+#[derive(Default)]
+pub(super) struct AskedActs(BTreeMap<String, usize>);
+
+impl AskedActs {
+    pub(super) fn note(&mut self, answer: &Value, what: &str) {
+        let request = &answer["request"];
+        let Some(id) = request["id"].as_str() else { return };
+        let head = request["part_of"].as_str().filter(|head| !head.is_empty()).unwrap_or(id);
+        *self.0.entry(head.to_owned()).or_default() += 1;
+        say(&format!("asked     {what}"));
+    }
+
+    /// Tells how they are approved.
+    pub(super) fn tell(&self) {
+        for (id, count) in &self.0 {
+            let acts = if *count == 1 { "1 act waits".to_owned() } else { format!("{count} acts wait") };
+            say(&format!("request   {id}: {acts} for approval, thuban approve {id}"));
+        }
     }
 }
 
@@ -119,6 +157,7 @@ const REQUEST_COLUMNS: &[Column] = &[
     ("id", |row| text(&row["id"])),
     ("state", |row| text(&row["state"])),
     ("act", |row| text(&row["act"])),
+    ("acts", |row| (row["parts"].as_u64().unwrap_or_default() + 1).to_string()),
     ("kind", |row| text(&row["kind"])),
     ("namespace", |row| text(&row["namespace"])),
     ("name", |row| short(&text(&row["name"]))),
@@ -143,12 +182,13 @@ async fn requests(args: RequestsArgs) -> anyhow::Result<()> {
     };
     let mut all = Vec::new();
     for state in states {
-        let bounds = (crate::model::limits::PAGE_ROWS_MAX, usize::MAX);
+        let bounds = (limits::PAGE_ROWS_MAX, usize::MAX);
         let path = |paging: &super::remote::Paging| {
             let mut query = form_urlencoded::Serializer::new(String::new());
             paging.ask(&mut query);
             let given = [("state", state), ("namespace", args.namespace.as_deref()), ("user", args.user.as_deref())];
-            for (key, value) in given.into_iter().chain([("id", args.id.as_deref())]) {
+            let heads = args.id.is_none().then_some("true");
+            for (key, value) in given.into_iter().chain([("id", args.id.as_deref()), ("heads", heads)]) {
                 value.into_iter().for_each(|value| {
                     query.append_pair(key, value);
                 });
@@ -157,14 +197,28 @@ async fn requests(args: RequestsArgs) -> anyhow::Result<()> {
         };
         all.extend(remote.pages("data", bounds, path).await?.0);
     }
+    if let (Some(id), Some(true)) = (&args.id, all.first().map(|request| request["parts"].as_u64() > Some(0))) {
+        let path = |paging: &super::remote::Paging| {
+            let mut query = form_urlencoded::Serializer::new(String::new());
+            paging.ask(&mut query);
+            format!("{REQUESTS}?{}", query.append_pair("part_of", id).finish())
+        };
+        all.extend(remote.pages("data", (limits::PAGE_ROWS_MAX, usize::MAX), path).await?.0);
+    }
     match args.output {
         OutputFormat::Json => say(&serde_json::to_string_pretty(&all)?),
         OutputFormat::Table => table(&all, REQUEST_COLUMNS).iter().for_each(|line| say(line)),
     }
     let Some(id) = &args.id else { return Ok(()) };
-    let Some(request) = all.first() else { return Err(Refused::missing(&format!("request {id}")).into()) };
-    if args.output == OutputFormat::Table && ["open", "approved"].iter().any(|state| request["state"] == *state) {
-        let answer = remote.get(&format!("{REQUESTS}/diff?id={id}")).await?;
+    if all.is_empty() {
+        return Err(Refused::missing(&format!("request {id}")).into());
+    }
+    let waits = |request: &&Value| ["open", "approved"].iter().any(|state| request["state"] == *state);
+    for request in all.iter().filter(waits).filter(|_| args.output == OutputFormat::Table) {
+        if all.len() > 1 {
+            say(&format!("{} of {}/{}", text(&request["act"]), text(&request["namespace"]), text(&request["name"])));
+        }
+        let answer = remote.get(&format!("{REQUESTS}/diff?id={}", text(&request["id"]))).await?;
         releases::lines(&answer["diff"]).iter().for_each(|line| say(line));
     }
     Ok(())
@@ -199,8 +253,12 @@ async fn decide(call: &CallArgs, op: RequestOp, id: &str, comment: Option<&str>)
     let request = &answer["responses"][0]["request"];
     let why = text(&request["reason"]);
     let why = if why == "-" { String::new() } else { format!(": {why}") };
+    let more = match request["parts"].as_u64().unwrap_or_default() {
+        0 => String::new(),
+        parts => format!(" and {parts} more"),
+    };
     let what = format!(
-        "{} of {} {}/{}",
+        "{} of {} {}/{}{more}",
         text(&request["act"]),
         text(&request["kind"]),
         text(&request["namespace"]),

@@ -155,24 +155,90 @@ async fn a_freeze_holds_until_an_emergency_or_its_end() {
     assert_eq!(state(&abe, &id).await, "stale", "the emergency has put another version in force");
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn a_tree_asks_for_what_is_gated_in_it() {
-    let cluster = Cluster::start(1).await;
+/// Files and a rule, some of which are gated.
+const TREE: &str = "kind: configfile\nnamespace: default\nname: app/application\nspec: { content: v=1 }\n---\n\
+    kind: configfile\nnamespace: default\nname: app/second\nspec: { content: v=2 }\n---\n\
+    kind: ratelimit\nnamespace: default\nname: limit\nspec:\n  callee: {service: pay, namespace: default}\n  \
+    rules:\n  - amounts: [{maxAmount: 5, validDuration: 1s}]\n";
+const APPLY: [&str; 5] = ["apply", "-f", "-", "--release", "--yes"];
+
+/// A cluster where one other has to approve what rita releases, and her token.
+async fn gated(options: &[&str], size: u64) -> (Cluster, String) {
+    let cluster = Cluster::start_with(size, options).await;
     hire(&cluster).await;
-    cluster.api(1).post(POLICIES, &json!([{"name": "two", "namespace": "default"}])).await.expect_code(200_000);
+    let policy = json!([{"name": "two", "namespace": "default"}]);
+    cluster.api(1).post(POLICIES, &policy).await.expect_code(200_000);
     let body = json!({"name": "rita", "password": "password of rita"});
     let answer = cluster.api(1).without_token().post("/auth/v1/user/login", &body).await.expect_code(200_000);
-    let token = answer.body["loginResponse"]["token"].as_str().expect("a token");
-    let endpoint = format!("http://{}", cluster.ports(1).api);
-    let tree = "kind: configfile\nnamespace: default\nname: app/application\nspec: { content: v=1 }\n";
-    let refused = run(&endpoint, token, &["apply", "-f", "-", "--release", "--yes"], tree).await;
+    let token = answer.body["loginResponse"]["token"].as_str().expect("a token").to_owned();
+    (cluster, token)
+}
+
+/// Ids behind "thuban approve" in what a command has said.
+fn ids_to_approve(out: &str) -> Vec<String> {
+    let parts = out.split("thuban approve ").skip(1);
+    parts.filter_map(|rest| rest.split_whitespace().next()).map(str::to_owned).collect()
+}
+
+async fn releases_of_limit(api: &Api) -> usize {
+    api.get("/naming/v1/ratelimits/releases?rule_name=limit").await.expect_code(200_000).amount() as usize
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_tree_is_one_request_and_is_done_as_a_whole_though_the_leader_dies() {
+    let (mut cluster, token) = gated(&[], 3).await;
+    let nodes: Vec<_> = [2, 3].map(|id| format!("http://{}", cluster.ports(id).api)).into();
+    let refused = run(&nodes[0], &token, &APPLY, TREE).await;
     assert_eq!(refused.code, 3, "{}{}", refused.out, refused.error);
-    let arguments = ["apply", "-f", "-", "--release", "--yes", "--request", "as planned"];
-    let out = run(&endpoint, token, &arguments, tree).await.expect(0);
-    let (_, id) = out.split_once("configfile/app/application in default: thuban approve ").expect("it says how");
-    let id = id.split_whitespace().next().expect("an id");
-    assert_eq!(content_of(&cluster, 1).await, None, "{out}");
+    let arguments = [&APPLY[..], &["--request", "as planned"]].concat();
+    let out = run(&nodes[1], &token, &arguments, TREE).await.expect(0);
+    let ids = ids_to_approve(&out);
+    assert!(ids.len() == 1 && out.contains("3 acts wait"), "{out}");
     let abe = at(&cluster, 1, "abe").await;
-    abe.post(&format!("{REQUESTS}/approve"), &json!([{"id": id}])).await.expect_code(200_000);
+    let heads = abe.get(&format!("{REQUESTS}?heads=true")).await.expect_code(200_000);
+    assert_eq!((heads.amount(), &heads.body["data"][0]["parts"]), (1, &json!(2)), "{heads}");
+    let parts = abe.get(&format!("{REQUESTS}?part_of={}", ids[0])).await.expect_code(200_000);
+    assert_eq!(parts.amount(), 2, "{parts}");
+    let told = run(&nodes[0], &token, &["requests", "--id", &ids[0]], "").await.expect(0);
+    assert!(told.contains("v=1") && told.contains("v=2") && told.contains("maxAmount"), "{told}");
+
+    let leader = cluster.leader().await;
+    cluster.kill(leader).await;
+    let alive = cluster.running();
+    let abe = at(&cluster, alive[0], "abe").await;
+    let (approve, decision) = (format!("{REQUESTS}/approve"), json!([{"id": ids[0], "comment": "all of it"}]));
+    eventually(LIMIT, "the approval carries the tree out", || async {
+        let sent = abe.try_send(Method::POST, &approve, Some(&decision)).await;
+        let answer = sent.map_err(|error| error.to_string())?;
+        match answer.code() {
+            200_000 => Ok(()),
+            409_000 if state(&abe, &ids[0]).await == "done" => Ok(()),
+            _ => Err(answer.to_string()),
+        }
+    })
+    .await;
+    for node in alive {
+        eventually(LIMIT, "every node has all of it", || async {
+            let found = (content_of(&cluster, node).await, releases_of_limit(&cluster.api(node)).await);
+            if found == (Some("1".to_owned()), 1) { Ok(()) } else { Err(format!("{found:?}")) }
+        })
+        .await;
+    }
+    cluster.restart(leader).await;
+    cluster.expect_equal_state().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_cluster_that_knows_no_sets_has_a_request_for_each_act() {
+    let (cluster, token) = gated(&["--level-max", "8"], 1).await;
+    let endpoint = format!("http://{}", cluster.ports(1).api);
+    let arguments = [&APPLY[..], &["--request", "as planned"]].concat();
+    let out = run(&endpoint, &token, &arguments, TREE).await.expect(0);
+    let ids = ids_to_approve(&out);
+    assert!(ids.len() == 3 && out.contains("knows no request of several acts"), "{out}");
+    let abe = at(&cluster, 1, "abe").await;
+    let decisions: Vec<_> = ids.iter().map(|id| json!({ "id": id })).collect();
+    abe.post(&format!("{REQUESTS}/approve"), &json!(decisions)).await.expect_code(200_000);
     assert_eq!(content_of(&cluster, 1).await.as_deref(), Some("1"));
+    assert_eq!(releases_of_limit(&cluster.api(1)).await, 1);
 }
