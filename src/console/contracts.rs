@@ -13,7 +13,7 @@ use super::Console;
 use super::config::{key, named_file};
 use super::form::{Fields, Form};
 use super::frame::{Section, page};
-use super::lists::{Row, ThingsPage};
+use super::lists::{Row, ThingsPage, kinds_of};
 use super::pager::Pager;
 use super::search::searched;
 use super::session::Visitor;
@@ -69,8 +69,7 @@ pub(super) async fn list(State(console): State<Console>, visitor: Visitor, query
     let pager = Pager::new("/ui/contracts", &query, &listed);
     let t = frame.t;
     let row = |contract: &Arc<Contract>| {
-        let kinds: Vec<_> = contract.kinds.iter().map(|kind| kind.word()).collect();
-        let kinds = if kinds.is_empty() { "*".to_owned() } else { kinds.join(", ") };
+        let kinds = kinds_of(&contract.kinds);
         let about = vec![contract.namespace.clone(), contract.names.join(", "), kinds, contract.comment.clone()];
         let class = if contract.mode == ContractMode::Refuse { "fault" } else { "warn" };
         Row { name: contract.name.clone(), about, badge: (class, contract.mode.word()) }

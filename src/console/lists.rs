@@ -17,6 +17,7 @@ use crate::catalog::Catalog;
 use crate::catalog::namespaces::NamespaceFilter;
 use crate::model::config_template::ConfigTemplate;
 use crate::model::grant::Verb;
+use crate::model::policy::PolicyKind;
 use crate::model::text::NameFilter;
 use crate::model::webhook::Webhook;
 use crate::model::wire::Words;
@@ -122,4 +123,10 @@ pub(super) async fn templates(State(console): State<Console>, visitor: Visitor, 
     let columns = vec![t.comment, t.changed, t.made_by];
     let sort = Sort::Templates;
     page(&ThingsPage { badges: Some(t.format), frame, sort, query, columns, rows, pager, edits })
+}
+
+/// Kinds that a policy or a contract is about.
+pub(super) fn kinds_of(kinds: &[PolicyKind]) -> String {
+    let words: Vec<_> = kinds.iter().map(|kind| kind.word()).collect();
+    if words.is_empty() { "*".to_owned() } else { words.join(", ") }
 }

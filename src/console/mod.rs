@@ -24,6 +24,7 @@ mod oneself;
 mod overview;
 mod pager;
 mod pictures;
+mod policies;
 mod proxies;
 mod releases;
 mod requests;
@@ -131,6 +132,7 @@ pub fn router(console: Console) -> Router {
         .route("/ui/cluster/backup", deed.clone().post(cluster::backup))
         .route("/ui/proxies", get(proxies::show))
         .route("/ui/proxies/dump", get(proxies::dump))
+        .route("/ui/policies", get(policies::list))
         .route("/ui/contracts", get(contracts::list))
         .route("/ui/config/file/check", deed.post(contracts::check))
         .route("/ui/requests", get(requests::list))

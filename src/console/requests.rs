@@ -1,5 +1,7 @@
 //! Requests for approval: the inbox, and the page of one with what it would change.
 
+use std::sync::Arc;
+
 use askama::Template;
 use axum::extract::{Path, State};
 use axum::response::Response;
@@ -25,6 +27,8 @@ use crate::model::wire::Words;
 use crate::operations::write::one;
 
 const PATH: &str = "/ui/requests";
+/// Acts of one request whose changes its page shows.
+const CHANGES_MAX: usize = 50;
 
 #[derive(Template)]
 #[template(path = "requests.html")]
@@ -32,6 +36,7 @@ struct RequestsPage {
     frame: Frame,
     rows: Vec<RequestRow>,
     pager: Pager,
+    manages: bool,
 }
 
 /// A request as a row of a table, and as the head of its page.
@@ -39,6 +44,8 @@ struct RequestRow {
     id: String,
     badge: (&'static str, &'static str),
     act: &'static str,
+    /// Number of acts that are decided together.
+    acts: u64,
     kind: &'static str,
     thing: String,
     user: String,
@@ -55,13 +62,22 @@ struct RequestRow {
 struct RequestPage {
     frame: Frame,
     row: RequestRow,
+    /// Id of the request that it is decided with; empty for one that is decided by itself.
+    part_of: String,
+    /// The acts that are decided together.
+    changes: Vec<Change>,
+    approves: bool,
+    is_own: bool,
+    runs: bool,
+}
+
+/// Change that one act would make.
+struct Change {
+    row: RequestRow,
     /// Page of the thing that it is about; empty if that is gone.
     of: String,
     /// From what is in force now to what would be.
     diff: Vec<Line>,
-    approves: bool,
-    is_own: bool,
-    runs: bool,
 }
 
 impl RequestRow {
@@ -83,6 +99,7 @@ impl RequestRow {
             id: request.id.clone(),
             badge: (class, word),
             act: request.act.word(),
+            acts: request.parts + 1,
             kind: request.kind.word(),
             thing: format!("{}/{}", request.namespace, request.name),
             user: request.created.by.clone(),
@@ -98,13 +115,15 @@ impl RequestRow {
 
 pub(super) async fn list(State(console): State<Console>, visitor: Visitor, query: Fields) -> Response {
     let state = RequestState::of_word(query.get("state"));
-    let filter = RequestFilter { state, read_scope: visitor.caller.read_scope(), ..RequestFilter::default() };
+    let filter =
+        RequestFilter { state, heads: true, read_scope: visitor.caller.read_scope(), ..RequestFilter::default() };
     let view = console.node().state().view();
     let listed = view.approvals.list(&filter, &Pager::page_of(&query));
     let frame = visitor.frame(Section::Requests);
     page(&RequestsPage {
         rows: listed.rows.iter().map(|request| RequestRow::of(request, frame.t)).collect(),
         pager: Pager::new(PATH, &query, &listed),
+        manages: visitor.caller.check_everywhere(Verb::Manage).is_ok(),
         frame,
     })
 }
@@ -140,19 +159,28 @@ fn shown(console: &Console, visitor: &Visitor, id: &str) -> Result<RequestPage, 
     let view = console.node().state().view();
     let found = view.approvals.get(id).cloned();
     let read_scope = visitor.caller.read_scope();
-    let request = found.filter(|request| read_scope.sees(&request.namespace, request.scope_name()));
+    let sees = |request: &ApprovalRequest| read_scope.sees(&request.namespace, request.scope_name());
+    let request = found.filter(|request| sees(request));
     let request = request.ok_or_else(|| Refusal::new(Code::NotFoundResource, "no such request"))?;
-    let may = |verb: Verb| visitor.caller.grants.may(verb, &request.namespace, request.scope_name());
     let frame = visitor.frame(Section::Requests);
     let is_pending = request.state.is_pending();
     let is_own = request.created.by == visitor.caller.name;
+    let set = if request.part_of.is_empty() { view.approvals.all_of_set(&request) } else { vec![request.clone()] };
+    let may = |verb: Verb, one: &ApprovalRequest| {
+        one.state.is_pending() && visitor.caller.grants.may(verb, &one.namespace, one.scope_name())
+    };
+    let change = |one: &Arc<ApprovalRequest>| Change {
+        row: RequestRow::of(one, frame.t),
+        of: page_of(&view, one),
+        diff: view.pending(one).map(|pending| lines(console, visitor, pending)).unwrap_or_default(),
+    };
     Ok(RequestPage {
         row: RequestRow::of(&request, frame.t),
-        of: page_of(&view, &request),
-        diff: view.pending(&request).map(|pending| lines(console, visitor, pending)).unwrap_or_default(),
-        approves: is_pending && !is_own && may(Verb::Approve),
+        part_of: request.part_of.clone(),
+        changes: set.iter().filter(|one| sees(one)).take(CHANGES_MAX).map(change).collect(),
+        approves: is_pending && !is_own && set.iter().any(|one| may(Verb::Approve, one)),
         is_own: is_pending && is_own,
-        runs: request.state == RequestState::Approved && may(Verb::Release),
+        runs: request.state == RequestState::Approved && set.iter().all(|one| may(Verb::Release, one)),
         frame,
     })
 }

@@ -109,6 +109,8 @@ struct RulePage {
     typed: Typed,
     /// The rule as it is saved; none of one that is to be made.
     sentences: Vec<String>,
+    /// Contracts that it breaks, and parts that clients of xDS do not carry out.
+    advice: Vec<String>,
     /// From what is in force to what is saved.
     diff: Vec<Line>,
     releases: Vec<ReleaseRow>,
@@ -143,6 +145,7 @@ impl RulePage {
             family,
             typed: Typed::of(family, as_saved, query),
             sentences: sentences(frame.t, rule),
+            advice: Vec::new(),
             releases,
             history: History::of(catalog, &thing),
             holders: Holders::default(),
@@ -182,6 +185,7 @@ fn unsaved(visitor: &Visitor, family: Family, typed: Typed) -> RulePage {
         family,
         typed,
         sentences: Vec::new(),
+        advice: Vec::new(),
         diff: Vec::new(),
         releases: Vec::new(),
         history: History::default(),
@@ -228,13 +232,15 @@ async fn shown(
     id: &str,
     query: &Fields,
 ) -> Result<RulePage, Refusal> {
-    let page = {
+    let (page, rule) = {
         let catalog = console.node().state().view();
         let rule = find(&catalog, family, id, &visitor.caller.read_scope())?;
-        RulePage::of(&catalog, visitor, &rule, query)
+        (RulePage::of(&catalog, visitor, &rule, query), rule)
     };
+    let saved = [Outcome::done(Entity::Rule(rule))];
+    let advice = console.operations.advice(&visitor.caller, &saved).await.into_iter().flatten().collect();
     let holders = Holders::of(console, &Thing::Rule(family, id.to_owned())).await;
-    Ok(RulePage { holders, ..page })
+    Ok(RulePage { holders, advice, ..page })
 }
 
 /// Makes what was typed.

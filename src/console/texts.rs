@@ -164,6 +164,16 @@ texts! {
     was_asked: "Approval is asked for; nothing is changed before others approve it.", "已申请审批，批准前不会有变化。";
     requests: "Requests", "审批";
     contracts: "Contracts", "契约";
+    policies: "Policies", "策略";
+    approvals: "Approvals", "所需审批";
+    actions_gated: "Actions that need them", "受控操作";
+    freezes: "Freezes", "冻结";
+    frozen: "frozen", "冻结中";
+    not_frozen: "no freeze", "未冻结";
+    advice: "Of this draft", "关于此草稿";
+    part_of: "Decided with", "一并审批于";
+    decided_together: "Decided together", "一并审批";
+    acts: "Acts", "操作数";
     things_named: "Names", "名称";
     no_requests: "There is no request.", "没有申请。";
     open: "open", "待审批";

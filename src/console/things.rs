@@ -14,6 +14,7 @@ use super::Console;
 use super::contracts::{self, ContractForm};
 use super::form::{Fields, Form};
 use super::frame::{Deed, Frame, Section, failed, on_to, page, page_refused, undone};
+use super::policies;
 use super::services;
 use super::session::Visitor;
 use super::sheet::FieldKind;
@@ -29,6 +30,7 @@ use crate::model::config_file::ConfigGroupDraft;
 use crate::model::config_template::ConfigTemplateDraft;
 use crate::model::grant::Verb;
 use crate::model::namespace::NamespaceDraft;
+use crate::model::policy::PolicyDraft;
 use crate::model::rule::matching::ALL;
 use crate::model::service::ServiceDraft;
 use crate::model::service_token::ServiceTokenRequest;
@@ -50,6 +52,7 @@ word_enum! {
         Tokens = "tokens",
         AccessKeys = "accesskeys",
         Webhooks = "webhooks",
+        Policies = "policies",
         Contracts = "contracts",
         Settings = "settings",
     }
@@ -67,6 +70,7 @@ impl Sort {
             Sort::Tokens => t.tokens,
             Sort::AccessKeys => t.access_keys,
             Sort::Webhooks => t.webhooks,
+            Sort::Policies => t.policies,
             Sort::Contracts => t.contracts,
             Sort::Settings => t.settings,
         }
@@ -81,6 +85,7 @@ impl Sort {
             Sort::Templates => (Section::Config, "/ui/templates"),
             Sort::Users | Sort::Tokens | Sort::AccessKeys => (Section::Accounts, "/ui/accounts"),
             Sort::Webhooks => (Section::Cluster, "/ui/webhooks"),
+            Sort::Policies => (Section::Requests, "/ui/policies"),
             Sort::Contracts => (Section::Requests, "/ui/contracts"),
             Sort::Settings => (Section::Cluster, "/ui/cluster"),
         }
@@ -91,7 +96,7 @@ impl Sort {
         match self {
             Sort::Namespaces | Sort::Services | Sort::Aliases | Sort::Groups => None,
             Sort::Templates | Sort::Contracts => None,
-            Sort::Users | Sort::Tokens | Sort::AccessKeys => Some(Verb::Manage),
+            Sort::Users | Sort::Tokens | Sort::AccessKeys | Sort::Policies => Some(Verb::Manage),
             Sort::Webhooks | Sort::Settings => Some(Verb::Operate),
         }
     }
@@ -134,6 +139,7 @@ impl Sort {
                 Sort::Tokens => FieldKind::of::<ServiceTokenRequest>(),
                 Sort::AccessKeys => FieldKind::of::<AccessKeyRequest>(),
                 Sort::Webhooks => FieldKind::of::<WebhookRequest>(),
+                Sort::Policies => FieldKind::of::<PolicyDraft>(),
                 Sort::Contracts => FieldKind::of::<ContractForm>(),
                 Sort::Settings => FieldKind::of::<Settings>(),
             };
@@ -164,6 +170,7 @@ impl Sort {
             Sort::Tokens => serde_json::to_value(catalog.access.service_token(name)?),
             Sort::AccessKeys => serde_json::to_value(catalog.access_keys.get(named.get("app_id"), name)?),
             Sort::Webhooks => serde_json::to_value(catalog.webhooks.get(name)?),
+            Sort::Policies => serde_json::to_value(catalog.policies.get(name)?),
             Sort::Contracts => {
                 let contract = catalog.contracts.get(name)?;
                 let meets = |name: &str| read_scope.meets(&contract.namespace, name);
@@ -353,6 +360,7 @@ async fn write(
         (Sort::Tokens, Op::Delete) => console.operations.delete_tokens(caller, read(given)).await,
         (Sort::AccessKeys, op) => return one_drawn(console.operations.access_keys(caller, op, read(given)).await),
         (Sort::Webhooks, op) => return one_drawn(console.operations.webhooks(caller, op, read(given)).await),
+        (Sort::Policies, op) => console.operations.policies(caller, op, read(policies::typed(op, given))).await,
         (Sort::Contracts, op) => console.operations.contracts(caller, op, read(contracts::typed(given)?)).await,
         (Sort::Settings, _) => {
             return console.operations.change_settings(caller, SettingsChange::read(&given)?).await.map(|_| None);

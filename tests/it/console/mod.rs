@@ -98,6 +98,8 @@ async fn pages_tell_browsers_what_they_may_do_and_show_text_as_text() {
         "/ui/templates",
         "/ui/webhooks",
         "/ui/contracts",
+        "/ui/policies",
+        "/ui/edit/policies",
         "/ui/edit/contracts",
         "/ui/edit/namespaces?name=shop",
         "/ui/edit/aliases",
