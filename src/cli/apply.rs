@@ -252,19 +252,16 @@ pub(super) async fn carry_out(remote: &Remote, tasks: Vec<Task>) -> anyhow::Resu
     // What was written has other revisions now.
     let mut written: BTreeMap<(usize, Key), String> = BTreeMap::new();
     let mut failed: BTreeSet<(usize, Key)> = BTreeSet::new();
-    let mut told: BTreeSet<String> = BTreeSet::new();
-    let mut asked = AskedActs::default();
+    let (mut told, mut asked) = (BTreeSet::new(), AskedActs::default());
     let mut rest: Vec<Task> = tasks;
     while !rest.is_empty() {
         let mut part = next_part(&mut rest);
         let (step, kind) = (part[0].step, part[0].kind);
         if step == Step::Delete && refused > 0 {
-            say(&format!(
-                "kept      {} that would be taken away: first mend what was refused",
-                part.len() + rest.len()
-            ));
+            let kept = part.len() + rest.len();
+            say(&format!("kept      {kept} that would be taken away: first mend what was refused"));
             asked.tell();
-            return Ok(refused + part.len() + rest.len());
+            return Ok(refused + kept);
         }
         if step == Step::Delete {
             refused += keep_changed(remote, &mut part).await?;
@@ -281,10 +278,8 @@ pub(super) async fn carry_out(remote: &Remote, tasks: Vec<Task>) -> anyhow::Resu
             }
         }
         let mut sent = if part.is_empty() { Ok(Vec::new()) } else { send(remote, step, kind, &part).await };
-        if !part.is_empty() && approvals::knows_no_sets(&sent) && approvals::ask_for_each(&mut part) {
-            approvals::ask_for_each(&mut rest);
+        if approvals::knows_no_sets(&sent) && approvals::ask_for_each(&mut part, &mut rest) {
             progress.clear();
-            say("note      this cluster knows no request of several acts yet: there is one for each");
             sent = send(remote, step, kind, &part).await;
         }
         let answers = sent?;

@@ -66,14 +66,19 @@ pub(super) fn ask_for(tasks: &mut [Task], request: Option<&str>) {
 pub(super) fn knows_no_sets(sent: &anyhow::Result<Vec<Value>>) -> bool {
     let is_so = |refused: &Refused| refused.code == LEVEL_NOT_REACHED || refused.info().contains(SET);
     match sent {
-        Ok(answers) => answers.iter().all(|answer| Refused::of(answer).as_ref().is_some_and(is_so)),
+        Ok(answers) => {
+            !answers.is_empty() && answers.iter().all(|answer| Refused::of(answer).as_ref().is_some_and(is_so))
+        }
         Err(error) => error.downcast_ref().is_some_and(is_so),
     }
 }
 
 /// Asks for each of these tasks by a request of its own; false if it was so before.
-pub(super) fn ask_for_each(tasks: &mut [Task]) -> bool {
-    let count = tasks.iter_mut().filter_map(|task| task.body.remove(SET)).count();
+pub(super) fn ask_for_each(part: &mut [Task], rest: &mut [Task]) -> bool {
+    let count = part.iter_mut().chain(rest).filter_map(|task| task.body.remove(SET)).count();
+    if count > 0 {
+        say("note      this cluster knows no request of several acts yet: there is one for each");
+    }
     count > 0
 }
 

@@ -65,14 +65,14 @@ struct RequestPage {
     /// Id of the request that it is decided with; empty for one that is decided by itself.
     part_of: String,
     /// The acts that are decided together.
-    changes: Vec<Change>,
+    changes: Vec<RequestedChange>,
     approves: bool,
     is_own: bool,
     runs: bool,
 }
 
 /// Change that one act would make.
-struct Change {
+struct RequestedChange {
     row: RequestRow,
     /// Page of the thing that it is about; empty if that is gone.
     of: String,
@@ -169,7 +169,7 @@ fn shown(console: &Console, visitor: &Visitor, id: &str) -> Result<RequestPage, 
     let may = |verb: Verb, one: &ApprovalRequest| {
         one.state.is_pending() && visitor.caller.grants.may(verb, &one.namespace, one.scope_name())
     };
-    let change = |one: &Arc<ApprovalRequest>| Change {
+    let change = |one: &Arc<ApprovalRequest>| RequestedChange {
         row: RequestRow::of(one, frame.t),
         of: page_of(&view, one),
         diff: view.pending(one).map(|pending| lines(console, visitor, pending)).unwrap_or_default(),

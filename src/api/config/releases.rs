@@ -131,6 +131,9 @@ pub(crate) struct PublishBody {
     revision: Option<String>,
     /// Asks others for their approval with this comment, where a policy gates the act; nothing is written before.
     request: Option<String>,
+    /// With `request`: a word of at most 64 characters. Acts of one person with the same one become one request, which
+    /// is decided as a whole.
+    request_set: Option<String>,
     /// With `request`: what is approved waits until it is run.
     hold: Option<bool>,
     /// Reason, of 8 characters or more, to do without approval or in a freeze what a policy gates.
@@ -151,6 +154,7 @@ impl From<PublishBody> for ConfigPublish {
             plan: body.plan,
             publish_at: body.publish_at,
             request: body.request,
+            request_set: body.request_set,
             hold: body.hold,
             emergency: body.emergency,
             ..ConfigReleaseDraft::default()

@@ -1,8 +1,8 @@
 //! Judgement of acts by the policies in force.
 //!
 //! An act comes here once its caller is known to have the right to it. It is done, refused with what is missing, or
-//! kept as a request; one with its last approval is carried out in the same entry ([`super::course`]), by the rights that
-//! its requester has then. Whatever the draft is by that time, what is released is the copy that was approved.
+//! kept as a request; one with its last approval is carried out in the same entry ([`super::course`]), by the rights
+//! that its requester has then. Whatever the draft is by that time, what is released is the copy that was approved.
 
 use std::sync::Arc;
 

@@ -1,8 +1,8 @@
-//! Course of requests: decisions on them, and what comes of each.
+//! Course of requests: decisions on them, and their ends.
 //!
-//! Requests of one set are decided as a whole: who approves its head approves every act of it that is theirs to approve,
-//! and it is carried out, in one entry, once each act has its approvals and none is frozen or held. If one of them could
-//! not be done, none is. A request of one act is a set of one.
+//! Requests of one set are decided as a whole: who approves its head approves every act of it that is theirs to
+//! approve, and all are carried out, in one entry, once each has its approvals and none is frozen or held. If one of
+//! them could not be done, none is. A request of one act is a set of one.
 
 use std::sync::Arc;
 
@@ -27,7 +27,7 @@ const EXPIRED_AT_ONCE: usize = 100;
 
 /// End of a request of which nothing comes any more.
 #[derive(Clone, Copy)]
-struct End<'a> {
+struct RequestEnd<'a> {
     state: RequestState,
     refused_by: &'a str,
     reason: &'a str,
@@ -60,12 +60,12 @@ impl Catalog {
         let comment = draft.comment.as_deref().unwrap_or_default();
         match op {
             RequestOp::Withdraw => {
-                let end = End { state: RequestState::Withdrawn, refused_by: "", reason: comment };
+                let end = RequestEnd { state: RequestState::Withdrawn, refused_by: "", reason: comment };
                 self.close_set(ctx, set, &request.id, end, changes)
             }
             RequestOp::Refuse if is_own => refused("the requester does not refuse it, withdraw it"),
             RequestOp::Refuse => {
-                let end = End { state: RequestState::Refused, refused_by: &holder.name, reason: comment };
+                let end = RequestEnd { state: RequestState::Refused, refused_by: &holder.name, reason: comment };
                 let outcome = self.close_set(ctx, set, &request.id, end, changes);
                 if let Entity::Request(closed) = &outcome.entity {
                     self.tell_of_request(ctx, HookEvent::Refused, closed, changes);
@@ -188,7 +188,7 @@ impl Catalog {
         };
         if let Some((state, reason)) = unable {
             let set = set.into_iter().map(Arc::new).collect();
-            return self.close_set(ctx, set, id, End { state, refused_by: "", reason: &reason }, changes);
+            return self.close_set(ctx, set, id, RequestEnd { state, refused_by: "", reason: &reason }, changes);
         }
         for request in set {
             self.run_request(ctx, request, changes);
@@ -286,7 +286,7 @@ impl Catalog {
         ctx: &Ctx,
         set: Vec<Arc<ApprovalRequest>>,
         id: &str,
-        end: End<'_>,
+        end: RequestEnd<'_>,
         changes: &mut ChangeSet,
     ) -> Outcome {
         for one in set {
