@@ -160,7 +160,7 @@ struct ExplainPage {
     tabs: Vec<Tab>,
     kind: &'static str,
     query: Fields,
-    /// Both sides: what is released, then what is saved.
+    /// Both sides: what is released, then what is saved; of a request what is in force, then what would be.
     sides: Vec<(&'static str, Judgement)>,
 }
 
@@ -180,6 +180,16 @@ pub(super) async fn show(
         Ok(sketch) => sketch,
         Err(refusal) => return refused(shown, &refusal),
     };
+    if let Some(id) = shown.query.given("request") {
+        let about = (family, sketch);
+        return match console.operations.explain_request(&visitor.caller, &id, about, Judgement::of).await {
+            Ok([now, then]) => {
+                shown.sides = vec![(shown.frame.t.in_force, now), (shown.frame.t.with_request, then)];
+                page(&shown)
+            }
+            Err(refusal) => refused(shown, &refusal),
+        };
+    }
     for (name, draft) in [(shown.frame.t.released, false), (shown.frame.t.saved, true)] {
         match console
             .operations

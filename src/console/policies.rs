@@ -53,7 +53,7 @@ pub(super) async fn list(State(console): State<Console>, visitor: Visitor, query
         Row { name: policy.name.clone(), about, badge }
     };
     let rows = listed.rows.iter().map(row).collect();
-    let columns = vec![t.namespace, t.things_named, t.kind, t.approvals, t.actions_gated, t.freezes, t.comment];
+    let columns = vec![t.namespace, t.things_named, t.kind, t.approvals, t.gated_actions, t.freezes, t.comment];
     page(&ThingsPage { badges: Some(t.state), frame, sort, query, columns, rows, pager, edits: true })
 }
 

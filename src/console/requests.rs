@@ -5,6 +5,7 @@ use std::sync::Arc;
 use askama::Template;
 use axum::extract::{Path, State};
 use axum::response::Response;
+use url::form_urlencoded;
 
 use super::Console;
 use super::drafting::pretty;
@@ -12,6 +13,7 @@ use super::form::{Fields, Form};
 use super::frame::{Deed, Frame, Section, failed, on_to, page, page_refused};
 use super::pager::Pager;
 use super::releases::{Line, compared};
+use super::sentences::sentences;
 use super::session::Visitor;
 use super::texts::Texts;
 use crate::api::documents::written;
@@ -22,6 +24,7 @@ use crate::model::code::{Code, Refusal};
 use crate::model::config_file::{ConfigFile, ConfigKey};
 use crate::model::grant::Verb;
 use crate::model::policy::PolicyKind;
+use crate::model::rule::matching::ALL;
 use crate::model::time::Timestamp;
 use crate::model::wire::Words;
 use crate::operations::write::one;
@@ -78,6 +81,12 @@ struct RequestedChange {
     of: String,
     /// From what is in force now to what would be.
     diff: Vec<Line>,
+    /// Services whose calls the rule changes; empty of a config file.
+    acts_on: String,
+    /// The rule as it would be.
+    sentences: Vec<String>,
+    /// Page that explains a call before and after; empty of a config file.
+    explain: String,
 }
 
 impl RequestRow {
@@ -169,10 +178,23 @@ fn shown(console: &Console, visitor: &Visitor, id: &str) -> Result<RequestPage, 
     let may = |verb: Verb, one: &ApprovalRequest| {
         one.state.is_pending() && visitor.caller.grants.may(verb, &one.namespace, one.scope_name())
     };
-    let change = |one: &Arc<ApprovalRequest>| RequestedChange {
-        row: RequestRow::of(one, frame.t),
-        of: page_of(&view, one),
-        diff: view.pending(one).map(|pending| lines(console, visitor, pending)).unwrap_or_default(),
+    let change = |one: &Arc<ApprovalRequest>| {
+        let pending = view.pending(one);
+        let (mut acts_on, mut told) = (String::new(), Vec::new());
+        if let Some(Pending::Rule { now, then }) = &pending {
+            if let Some(side) = then.as_ref().or(now.as_ref()) {
+                acts_on = view.effect_of(&side.rule).to_string();
+            }
+            told = then.as_ref().map(|side| sentences(frame.t, &side.rule)).unwrap_or_default();
+        }
+        RequestedChange {
+            row: RequestRow::of(one, frame.t),
+            of: page_of(&view, one),
+            explain: explain_path(one, pending.as_ref()),
+            diff: pending.map(|pending| lines(console, visitor, pending)).unwrap_or_default(),
+            acts_on,
+            sentences: told,
+        }
     };
     Ok(RequestPage {
         row: RequestRow::of(&request, frame.t),
@@ -210,6 +232,22 @@ fn lines(console: &Console, visitor: &Visitor, pending: Pending) -> Vec<Line> {
             }
         }
     }
+}
+
+/// The form of a sketch, for a service that the rule is about.
+fn explain_path(request: &ApprovalRequest, pending: Option<&Pending>) -> String {
+    let (PolicyKind::Rule(family), Some(Pending::Rule { now, then })) = (request.kind, pending) else {
+        return String::new();
+    };
+    let rule = then.as_ref().or(now.as_ref()).map(|side| &side.rule);
+    let callee = rule.and_then(|rule| rule.ends().into_iter().find(|end| end.service != ALL));
+    let (namespace, service) = callee.map(|end| (end.namespace, end.service)).unwrap_or_default();
+    let mut query = form_urlencoded::Serializer::new(String::new());
+    query.append_pair("request", &request.id).append_pair("namespace", &namespace);
+    if !service.is_empty() {
+        query.append_pair("service", &service);
+    }
+    format!("/ui/rules/{}/explain?{}", family.kind(), query.finish())
 }
 
 fn page_of(catalog: &Catalog, request: &ApprovalRequest) -> String {

@@ -166,7 +166,7 @@ texts! {
     contracts: "Contracts", "契约";
     policies: "Policies", "策略";
     approvals: "Approvals", "所需审批";
-    actions_gated: "Actions that need them", "受控操作";
+    gated_actions: "Gated actions", "受控操作";
     freezes: "Freezes", "冻结";
     frozen: "frozen", "冻结中";
     not_frozen: "no freeze", "未冻结";
@@ -174,6 +174,10 @@ texts! {
     part_of: "Decided with", "一并审批于";
     decided_together: "Decided together", "一并审批";
     acts: "Acts", "操作数";
+    given_approvals: "Approvals", "已有审批";
+    with_request: "With the request", "执行申请之后";
+    before_and_after: "Before and after the request", "执行申请之前与之后";
+    explain_change: "Explain a call before and after", "对比执行前后的调用";
     things_named: "Names", "名称";
     no_requests: "There is no request.", "没有申请。";
     open: "open", "待审批";

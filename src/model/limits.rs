@@ -143,7 +143,7 @@ pub const REQUESTS_PENDING_MAX: usize = 20_000;
 /// and those that stay of the ones that do not.
 pub const REQUESTS_CLOSED_MAX: usize = 10_000;
 /// Acts of one set, a request that several share,
-pub const REQUEST_SET_ACTS_MAX: usize = 200;
+pub const REQUEST_SET_ACTS_MAX: usize = 100;
 /// and characters of the word that they share.
 pub const REQUEST_SET_CHARS_MAX: usize = 64;
 /// Characters of the reason of an emergency, at least.

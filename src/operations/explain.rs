@@ -5,7 +5,7 @@ use super::{Caller, FAR, Operations};
 use crate::catalog::Catalog;
 use crate::catalog::page::Page;
 use crate::catalog::rules::RuleFilter;
-use crate::model::code::Refusal;
+use crate::model::code::{Code, Refusal};
 use crate::model::explain::{Candidate, Explanation, Rollout, Sketch, explain as judge};
 use crate::model::grant::ReadScope;
 use crate::model::mesh::beside;
@@ -25,24 +25,63 @@ impl Operations {
     ) -> Result<A, Refusal> {
         sketch.check()?;
         let read_scope = caller.read_scope();
-        let find = move |catalog: &Catalog| {
-            let sketch = resolved(catalog, sketch, &read_scope);
-            let judged = candidates(catalog, family, &sketch, sketch.draft, &read_scope);
-            let saved = sketch.diff.then(|| candidates(catalog, family, &sketch, true, &read_scope));
-            let rollouts = rollouts(catalog, family, &sketch, &read_scope);
-            let crowded = crowded(catalog, &judged);
-            (sketch, judged, saved, rollouts, crowded)
-        };
+        let find = move |catalog: &Catalog| ExplainInput::of(catalog, family, sketch, &read_scope);
         // Many rules have many expressions to compile.
-        self.scan(FAR, find, move |(sketch, judged, saved, rollouts, crowded)| {
-            let mut explanation = judge(family, &sketch, &judged).with_grays(&sketch, &rollouts);
-            tell_of_surroundings(&mut explanation, &judged, &crowded);
-            answer(&match &saved {
-                Some(saved) => explanation.beside(&judge(family, &sketch, saved)),
-                None => explanation,
-            })
+        self.scan(FAR, find, move |question| question.answer(answer)).await
+    }
+
+    /// The same of what clients see now, and of what they would see once a request for approval is carried out.
+    pub async fn explain_request<A: Send + 'static>(
+        &self,
+        caller: &Caller,
+        id: &str,
+        (family, sketch): (Family, Sketch),
+        answer: impl Fn(&Explanation<'_>) -> A + Send + 'static,
+    ) -> Result<[A; 2], Refusal> {
+        sketch.check()?;
+        let (read_scope, id) = (caller.read_scope(), id.to_owned());
+        let find = move |catalog: &Catalog| {
+            let found = catalog.approvals.get(&id).filter(|request| request.state.is_pending());
+            let seen = found.filter(|request| read_scope.sees(&request.namespace, request.scope_name()));
+            let request = seen.ok_or_else(|| Refusal::new(Code::NotFoundResource, "no request of this id waits"))?;
+            let then = catalog.with_request(request).map_err(|why| Refusal::new(Code::DataConflict, why))?;
+            Ok([catalog, &then].map(|catalog| ExplainInput::of(catalog, family, sketch.clone(), &read_scope)))
+        };
+        let judge =
+            move |found: Result<[ExplainInput; 2], Refusal>| Ok(found?.map(|question| question.answer(&answer)));
+        self.scan(FAR, find, judge).await?
+    }
+}
+
+/// All that is needed to judge a sketch.
+struct ExplainInput {
+    family: Family,
+    sketch: Sketch,
+    judged: Vec<Candidate>,
+    /// As they are saved, to be compared.
+    saved: Option<Vec<Candidate>>,
+    rollouts: Vec<Rollout>,
+    crowded: Vec<(String, Vec<Warning>)>,
+}
+
+impl ExplainInput {
+    fn of(catalog: &Catalog, family: Family, sketch: Sketch, read_scope: &ReadScope) -> ExplainInput {
+        let sketch = resolved(catalog, sketch, read_scope);
+        let judged = candidates(catalog, family, &sketch, sketch.draft, read_scope);
+        let saved = sketch.diff.then(|| candidates(catalog, family, &sketch, true, read_scope));
+        let rollouts = rollouts(catalog, family, &sketch, read_scope);
+        let crowded = crowded(catalog, &judged);
+        ExplainInput { family, sketch, judged, saved, rollouts, crowded }
+    }
+
+    fn answer<A>(&self, answer: impl FnOnce(&Explanation<'_>) -> A) -> A {
+        let ExplainInput { family, sketch, judged, rollouts, .. } = self;
+        let mut explanation = judge(*family, sketch, judged).with_grays(sketch, rollouts);
+        tell_of_surroundings(&mut explanation, judged, &self.crowded);
+        answer(&match &self.saved {
+            Some(saved) => explanation.beside(&judge(*family, sketch, saved)),
+            None => explanation,
         })
-        .await
     }
 }
 

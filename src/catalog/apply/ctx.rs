@@ -67,6 +67,11 @@ impl Ctx {
         Ctx { time: self.time.max(clock), drawn: Cell::new(0), ..self.clone() }
     }
 
+    /// True if so many more numbers and ids may be drawn before they would be those of the next entry.
+    pub(in crate::catalog) fn has_room_for(&self, draws: usize) -> bool {
+        u64::from(self.drawn.get()) + draws as u64 <= NUMBERS_PER_ENTRY
+    }
+
     /// Proposer of this entry, and its time.
     pub(in crate::catalog) fn stamp(&self) -> Stamp {
         Stamp { time: self.time, by: self.by.clone() }

@@ -11,7 +11,7 @@ use crate::catalog::Catalog;
 use crate::catalog::access::Holder;
 use crate::catalog::authorization::Principal;
 use crate::catalog::change::{ChangeSet, Entity, Outcome};
-use crate::catalog::ctx::Ctx;
+use crate::catalog::ctx::{Ctx, RequestId};
 use crate::model::approval::{
     ApprovalRequest, GivenApproval, Payload, RequestDraft, RequestOp, RequestState, Snapshot,
 };
@@ -24,6 +24,8 @@ use crate::model::wire::Words;
 
 /// Requests that expire with one entry.
 const EXPIRED_AT_ONCE: usize = 100;
+/// Numbers and ids that one act draws, at most.
+const DRAWS_OF_AN_ACT: usize = 8;
 
 /// End of a request of which nothing comes any more.
 #[derive(Clone, Copy)]
@@ -175,6 +177,10 @@ impl Catalog {
     /// Does what a set asks for, or nothing of it.
     fn run_set(&mut self, ctx: &Ctx, set: Vec<ApprovalRequest>, id: &str, changes: &mut ChangeSet) -> Outcome {
         let is_one = set.len() == 1;
+        if !is_one && !ctx.has_room_for(set.len() * DRAWS_OF_AN_ACT) {
+            let why = "too many acts for one call, decide on a request of several acts by itself";
+            return Refusal::new(Code::InvalidParameter, why).into();
+        }
         let unable = match set.iter().find(|one| self.is_stale(one)) {
             Some(_) if is_one => {
                 Some((RequestState::Stale, "something else is in force than when it was asked for".to_owned()))
@@ -184,7 +190,7 @@ impl Catalog {
                 Some((RequestState::Stale, why))
             }
             None if is_one => None,
-            None => self.try_set(ctx, &set, changes).err().map(|why| (RequestState::Failed, why)),
+            None => self.with_acts_of(ctx, &set).err().map(|why| (RequestState::Failed, why)),
         };
         if let Some((state, reason)) = unable {
             let set = set.into_iter().map(Arc::new).collect();
@@ -202,9 +208,17 @@ impl Catalog {
         thing.map_or(0, |thing| self.version_of(&thing)) != request.base_version
     }
 
-    /// Does the acts of a set one after the other beside the catalog; an error names the first that fails.
-    fn try_set(&self, ctx: &Ctx, set: &[ApprovalRequest], changes: &ChangeSet) -> Result<(), String> {
-        let (mut view, ctx, mut unkept) = (self.view(), ctx.apart(), ChangeSet::at(changes.level()));
+    /// The catalog as it would be if a request that waits were carried out now, with all that is decided with it; an
+    /// error names the act that could not be done.
+    pub fn with_request(&self, request: &ApprovalRequest) -> Result<Catalog, String> {
+        let set: Vec<_> = self.approvals.set_of(request).into_iter().map(Arc::unwrap_or_clone).collect();
+        let by = request.created.by.as_str();
+        self.with_acts_of(&Ctx::new(0, self.clock(), [0; 16], RequestId::default(), by), &set)
+    }
+
+    /// Does the acts of a set one after the other beside the catalog.
+    fn with_acts_of(&self, ctx: &Ctx, set: &[ApprovalRequest]) -> Result<Catalog, String> {
+        let (mut view, ctx, mut unkept) = (self.view(), ctx.apart(), ChangeSet::at(self.level()));
         for request in set {
             let outcome = view.carry_out_request(&ctx, request, &mut unkept);
             if !outcome.code.is_success() {
@@ -212,7 +226,7 @@ impl Catalog {
                 return Err(format!("{} of {namespace}/{name}: {}", request.act.word(), outcome.info()));
             }
         }
-        Ok(())
+        Ok(view)
     }
 
     /// Does what was asked for, by the rights that the requester has now.

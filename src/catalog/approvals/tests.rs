@@ -390,3 +390,49 @@ fn a_set_has_its_level_and_its_limits() {
     let long = ConfigReleaseDraft { request_set: Some("x".repeat(65)), ..asked() };
     assert_eq!(long.check().expect_err("too long").code, Code::InvalidParameter);
 }
+
+/// An entry has numbers for so many acts, and the next entry has the next ones.
+#[test]
+fn the_acts_of_one_entry_draw_numbers_of_that_entry_alone() {
+    let mut house = House::with_policy(policy(r#"{"name":"p"}"#));
+    let ask = |house: &mut House, set: &str, count: usize| -> Vec<String> {
+        let act = |number: usize| {
+            let group = format!("{set}{number}");
+            house.save_in(&group, "a=1");
+            house.request(ConfigReleaseDraft { request_set: Some(set.into()), ..asked_in_set(&group) })
+        };
+        (0..count).map(act).collect()
+    };
+    let sets = ["l", "m", "n", "s"].map(|set| ask(&mut house, set, limits::REQUEST_SET_ACTS_MAX));
+    house.save_in("more", "a=1");
+    let more = ConfigReleaseDraft { request_set: Some("l".into()), ..asked_in_set("more") };
+    assert_eq!(house.code("rita", Command::ConfigPublish(vec![more])), 507_002);
+
+    house.bench.index += 1;
+    let mut ctx = house.bench.ctx(house.bench.index);
+    ctx.by = "abe".into();
+    let drafts = sets.each_ref().map(|set| RequestDraft { id: set[0].clone(), comment: None });
+    let asked = AuthorizedCommand {
+        credential: Credential::Token(TokenHash("abe".into())),
+        address: None,
+        request: String::new(),
+        self_registration: false,
+        mutes_refusals: false,
+        command: Command::Requests(RequestOp::Approve, drafts.to_vec()),
+    };
+    let applied = house.bench.apply_as(&ctx, Command::Authorized(Box::new(asked)));
+    let codes: Vec<_> = applied.outcomes.iter().map(|outcome| outcome.code.number()).collect();
+    assert_eq!(codes, [200_000, 200_000, 200_000, 400_103], "{:?}", applied.outcomes[3].info());
+    let numbers = |set: &str, house: &House| -> Vec<u64> {
+        let key = |number| ConfigKey::new("prod", format!("{set}{number}").as_str(), "app.properties");
+        let of = |number| house.bench.catalog.configs.active_release(&key(number)).map(|one| one.id);
+        (0..limits::REQUEST_SET_ACTS_MAX).filter_map(of).collect()
+    };
+    let drawn = ["l", "m", "n"].map(|set| numbers(set, &house)).concat();
+    let entry = house.bench.index * 1024..(house.bench.index + 1) * 1024;
+    let distinct: std::collections::BTreeSet<_> = drawn.iter().collect();
+    assert_eq!(distinct.len(), 3 * limits::REQUEST_SET_ACTS_MAX);
+    assert!(drawn.iter().all(|number| entry.contains(number)), "{entry:?} {drawn:?}");
+    assert_eq!(house.decide("bea", RequestOp::Approve, &sets[3][0]), done("done"), "by itself");
+    assert_eq!(numbers("s", &house).len(), limits::REQUEST_SET_ACTS_MAX);
+}

@@ -118,8 +118,8 @@ async fn a_damaged_file_for_the_other_nodes_is_refused() {
         expect_refused(&flipped, "", &format!("flipped at {at}"));
         expect_refused(&good[..at], "", &format!("cut off at {at}"));
     }
-    let level = [&good[..8], &9_u32.to_be_bytes(), &good[12..]].concat();
-    expect_refused(&level, "holds data of level 9", "another level");
+    let level = [&good[..8], &200_u32.to_be_bytes(), &good[12..]].concat();
+    expect_refused(&level, "holds data of level 200", "another level");
     // Neither of them is taken for the other.
     let as_backup = [&b"THUBSNAP"[..], &good[8..]].concat();
     expect_refused(&as_backup, "--initial-cluster has to name", "a backup needs a list");

@@ -41,8 +41,8 @@ fn a_directory_of_which_a_part_was_removed_is_refused() {
         ("no identity.json", |dir| fs::remove_file(dir.join("identity.json")).expect("remove")),
         ("no database", |dir| fs::remove_dir_all(dir.join("db")).expect("remove")),
         ("cannot be read as an identity", |dir| fs::write(dir.join("identity.json"), "{").expect("write")),
-        ("holds data of level 9, this node reads levels 1 to", |dir| {
-            fs::write(dir.join("identity.json"), r#"{"format_version":9}"#).expect("write")
+        ("holds data of level 200, this node reads levels 1 to", |dir| {
+            fs::write(dir.join("identity.json"), r#"{"format_version":200}"#).expect("write")
         }),
     ];
     for (words, remove) in cases {

@@ -6,6 +6,7 @@ mod day;
 mod explaining;
 mod oneself;
 mod pictures;
+mod requests;
 mod rollouts;
 mod three_people;
 mod visit;
