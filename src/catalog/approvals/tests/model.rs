@@ -12,6 +12,7 @@ use serde_json::json;
 use super::*;
 use crate::catalog::history::Thing;
 use crate::catalog::releases::{RolloutChange, RolloutMove};
+use crate::model::content::ContentDigest;
 use crate::model::release::{Action, Event};
 use crate::model::rule::release::RuleReleaseDraft;
 use crate::model::rule::{Family, RuleDraft, RuleHead};
@@ -129,14 +130,18 @@ impl World {
         }
     }
 
-    /// Content of a release, if it is kept.
-    fn content(&self, at: usize, name: &str) -> Option<String> {
+    /// True if a release has this content, or is not kept. The text of one that others have followed is on disk alone.
+    fn has_content(&self, at: usize, name: &str, text: &str) -> bool {
         let catalog = &self.house.bench.catalog;
-        match self.thing(at)? {
-            Thing::File(key) => catalog.configs.release(&key, name).map(|one| one.content.to_string()),
-            Thing::Rule(family, id) => {
-                catalog.rules.of(family).release(&id, name).map(|one| one.rule.description.clone())
+        match self.thing(at) {
+            Some(Thing::File(key)) => {
+                let release = catalog.configs.release(&key, name);
+                release.is_none_or(|one| *one.content.digest() == ContentDigest::of(text))
             }
+            Some(Thing::Rule(family, id)) => {
+                catalog.rules.of(family).release(&id, name).is_none_or(|one| one.rule.description == text)
+            }
+            None => true,
         }
     }
 
@@ -258,8 +263,8 @@ impl World {
                 let is_meant = |asked: &&Asked| {
                     let counted = asked.approved_by.iter().filter(|who| **who != asked.by);
                     let counted = counted.filter(|who| self.may_approve.contains(**who)).count();
-                    let released = release.filter(|_| asked.is_publish).and_then(|release| self.content(at, release));
-                    let is_same = released.is_none_or(|content| content == asked.draft);
+                    let released = release.filter(|_| asked.is_publish);
+                    let is_same = released.is_none_or(|release| self.has_content(at, release, &asked.draft));
                     asked.thing == at && counted >= approvals && is_same
                 };
                 assert!(!is_frozen && set.iter().any(|asked| is_meant(&asked)), "{told}: {set:?}");
