@@ -6,6 +6,7 @@ use std::time::Duration;
 use serde_json::Value;
 
 use crate::harness::{Cluster, eventually, run};
+use crate::levels::NEWEST;
 
 const LIMIT: Duration = Duration::from_secs(30);
 
@@ -41,7 +42,7 @@ async fn members_announce_where_grpc_is_found() {
     }
     let bound: Vec<SocketAddr> = cluster.ids().into_iter().map(|id| cluster.grpc(id)).collect();
     let shown: Vec<String> = bound.iter().map(SocketAddr::to_string).collect();
-    await_announced(&cluster, 8, &shown).await;
+    await_announced(&cluster, NEWEST, &shown).await;
     let made: Value = serde_json::from_str(&ask(&cluster, bootstrap).await.expect(0)).expect("JSON");
     assert_eq!(made["xds_servers"][0]["server_uri"], format!("ipv4:{}", shown.join(",")));
 
@@ -51,7 +52,7 @@ async fn members_announce_where_grpc_is_found() {
     cluster.set_options(&["--advertise-grpc", "grpc.example.com:8091"]);
     cluster.terminate(3).await;
     cluster.restart(3).await;
-    await_announced(&cluster, 8, &[shown[0].clone(), String::new(), "grpc.example.com:8091".to_owned()]).await;
+    await_announced(&cluster, NEWEST, &[shown[0].clone(), String::new(), "grpc.example.com:8091".to_owned()]).await;
     let status = ask(&cluster, "cluster status").await.expect(0);
     assert!(status.contains(" grpc ") && status.contains("grpc.example.com:8091"), "{status}");
     let named = ask(&cluster, &format!("{bootstrap} --server 10.0.0.1:8091")).await.expect(0);
