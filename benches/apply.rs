@@ -297,7 +297,7 @@ fn approvals(waiting: u64) -> Result<[f64; 2], Box<dyn Error>> {
         (0..MEASURED / 100).flat_map(page).map(|request| request.id.clone()).collect()
     };
     let approve = |id: &String| {
-        let draft = RequestDraft { id: id.clone(), comment: None };
+        let draft = RequestDraft { id: id.clone(), ..RequestDraft::default() };
         Command::Authorized(Box::new(AuthorizedCommand {
             credential: Credential::Token(hash.clone()),
             address: None,

@@ -253,14 +253,13 @@ pub(super) async fn carry_out(remote: &Remote, tasks: Vec<Task>) -> anyhow::Resu
     let mut written: BTreeMap<(usize, Key), String> = BTreeMap::new();
     let mut failed: BTreeSet<(usize, Key)> = BTreeSet::new();
     let (mut told, mut asked) = (BTreeSet::new(), AskedActs::default());
-    let mut rest: Vec<Task> = tasks;
+    let mut rest = tasks;
     while !rest.is_empty() {
         let mut part = next_part(&mut rest);
         let (step, kind) = (part[0].step, part[0].kind);
         if step == Step::Delete && refused > 0 {
             let kept = part.len() + rest.len();
             say(&format!("kept      {kept} that would be taken away: first mend what was refused"));
-            asked.tell();
             return Ok(refused + kept);
         }
         if step == Step::Delete {
@@ -320,7 +319,6 @@ pub(super) async fn carry_out(remote: &Remote, tasks: Vec<Task>) -> anyhow::Resu
         refused += part.len().saturating_sub(answers.len());
     }
     progress.clear();
-    asked.tell();
     Ok(refused)
 }
 

@@ -94,9 +94,11 @@ impl AskedActs {
         *self.0.entry(head.to_owned()).or_default() += 1;
         say(&format!("asked     {what}"));
     }
+}
 
-    /// Tells how they are approved.
-    pub(super) fn tell(&self) {
+/// However the tree ends, it is told how what was asked for is approved.
+impl Drop for AskedActs {
+    fn drop(&mut self) {
         for (id, count) in &self.0 {
             let acts = if *count == 1 { "1 act waits".to_owned() } else { format!("{count} acts wait") };
             say(&format!("request   {id}: {acts} for approval, thuban approve {id}"));
@@ -215,8 +217,9 @@ async fn requests(args: RequestsArgs) -> anyhow::Result<()> {
         OutputFormat::Table => table(&all, REQUEST_COLUMNS).iter().for_each(|line| say(line)),
     }
     let Some(id) = &args.id else { return Ok(()) };
-    if all.is_empty() {
-        return Err(Refused::missing(&format!("request {id}")).into());
+    let Some(first) = all.first() else { return Err(Refused::missing(&format!("request {id}")).into()) };
+    if let Some(head) = first["part_of"].as_str().filter(|head| !head.is_empty()) {
+        say(&format!("part of the request {head}"));
     }
     let waits = |request: &&Value| ["open", "approved"].iter().any(|state| request["state"] == *state);
     for request in all.iter().filter(waits).filter(|_| args.output == OutputFormat::Table) {
@@ -253,12 +256,23 @@ async fn decide(call: &CallArgs, op: RequestOp, id: &str, comment: Option<&str>)
     if let Some(comment) = comment {
         item["comment"] = json!(comment);
     }
+    let remote = call.remote()?;
+    if op == RequestOp::Approve {
+        let query = form_urlencoded::Serializer::new(String::new()).append_pair("id", id).finish();
+        let read = remote.get(&format!("{REQUESTS}?{query}")).await?;
+        if let Some(parts) = read["data"][0]["parts"].as_u64().filter(|parts| *parts > 0) {
+            item["parts"] = json!(parts);
+        }
+    }
     let path = format!("{REQUESTS}/{}", op.word());
-    let answer = call.remote()?.call(Method::POST, &path, Some(&json!([item]))).await?;
+    let answer = remote.call(Method::POST, &path, Some(&json!([item]))).await?;
     let request = &answer["responses"][0]["request"];
     let why = text(&request["reason"]);
     let why = if why == "-" { String::new() } else { format!(": {why}") };
     let more = match request["parts"].as_u64().unwrap_or_default() {
+        0 if request["part_of"].as_str().is_some_and(|head| !head.is_empty()) => {
+            format!(", part of {}", text(&request["part_of"]))
+        }
         0 => String::new(),
         parts => format!(" and {parts} more"),
     };

@@ -1,6 +1,7 @@
 //! Requests for approval: the inbox, and the page of one with what it would change.
 
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use askama::Template;
 use axum::extract::{Path, State};
@@ -24,14 +25,18 @@ use crate::model::code::{Code, Refusal};
 use crate::model::config_file::{ConfigFile, ConfigKey};
 use crate::model::grant::Verb;
 use crate::model::policy::PolicyKind;
+use crate::model::rule::EndRole;
 use crate::model::rule::matching::ALL;
 use crate::model::time::Timestamp;
 use crate::model::wire::Words;
+use crate::operations::Caller;
 use crate::operations::write::one;
 
 const PATH: &str = "/ui/requests";
 /// Acts of one request whose changes its page shows.
 const CHANGES_MAX: usize = 50;
+/// Time in which they are compared.
+const COMPARED_WITHIN: Duration = Duration::from_secs(2);
 
 #[derive(Template)]
 #[template(path = "requests.html")]
@@ -67,8 +72,12 @@ struct RequestPage {
     row: RequestRow,
     /// Id of the request that it is decided with; empty for one that is decided by itself.
     part_of: String,
-    /// The acts that are decided together.
+    /// Number of further acts that are decided with it.
+    parts: u64,
+    /// The acts that are decided together,
     changes: Vec<RequestedChange>,
+    /// and how many of them are not shown.
+    hidden: usize,
     approves: bool,
     is_own: bool,
     runs: bool,
@@ -81,6 +90,8 @@ struct RequestedChange {
     of: String,
     /// From what is in force now to what would be.
     diff: Vec<Line>,
+    /// There was no time to compare it.
+    is_left_out: bool,
     /// Services whose calls the rule changes; empty of a config file.
     acts_on: String,
     /// The rule as it would be.
@@ -138,7 +149,7 @@ pub(super) async fn list(State(console): State<Console>, visitor: Visitor, query
 }
 
 pub(super) async fn show(State(console): State<Console>, Path(id): Path<String>, visitor: Visitor) -> Response {
-    match shown(&console, &visitor, &id) {
+    match shown(&console, &visitor, &id).await {
         Ok(found) => page(&found),
         Err(refusal) => failed(visitor.texts, &refusal),
     }
@@ -151,10 +162,11 @@ pub(super) async fn decide(State(console): State<Console>, Path(id): Path<String
     let Some(op) = RequestOp::ALL.into_iter().find(|op| op.word() == word) else {
         return super::frame::nowhere(visitor.texts);
     };
-    let draft = RequestDraft { id: id.clone(), comment: fields.given("comment") };
+    let parts = fields.given("parts").and_then(|parts| parts.parse().ok()).filter(|_| op == RequestOp::Approve);
+    let draft = RequestDraft { id: id.clone(), comment: fields.given("comment"), parts };
     match one(console.operations.requests(&visitor.caller, op, vec![Ok(draft)]).await) {
         Ok(_) => on_to(&format!("{PATH}/{id}"), Deed::Changed),
-        Err(refusal) => match shown(&console, &visitor, &id) {
+        Err(refusal) => match shown(&console, &visitor, &id).await {
             Ok(found) => {
                 let frame = found.frame.refused(&refusal);
                 page_refused(refusal.code, &RequestPage { frame, ..found })
@@ -164,20 +176,44 @@ pub(super) async fn decide(State(console): State<Console>, Path(id): Path<String
     }
 }
 
-fn shown(console: &Console, visitor: &Visitor, id: &str) -> Result<RequestPage, Refusal> {
+async fn shown(console: &Console, visitor: &Visitor, id: &str) -> Result<RequestPage, Refusal> {
     let view = console.node().state().view();
     let found = view.approvals.get(id).cloned();
     let read_scope = visitor.caller.read_scope();
     let sees = |request: &ApprovalRequest| read_scope.sees(&request.namespace, request.scope_name());
     let request = found.filter(|request| sees(request));
     let request = request.ok_or_else(|| Refusal::new(Code::NotFoundResource, "no such request"))?;
-    let frame = visitor.frame(Section::Requests);
-    let is_pending = request.state.is_pending();
-    let is_own = request.created.by == visitor.caller.name;
     let set = if request.part_of.is_empty() { view.approvals.all_of_set(&request) } else { vec![request.clone()] };
-    let may = |verb: Verb, one: &ApprovalRequest| {
-        one.state.is_pending() && visitor.caller.grants.may(verb, &one.namespace, one.scope_name())
-    };
+    let grants = &visitor.caller.grants;
+    let may = |verb: Verb, one: &ApprovalRequest| grants.may(verb, &one.namespace, one.scope_name());
+    let is_approved = |one: &ApprovalRequest| one.state == RequestState::Approved;
+    let (is_pending, is_own) = (request.state.is_pending(), request.created.by == visitor.caller.name);
+    let runs = set.iter().all(|one| is_approved(one) && may(Verb::Release, one));
+    let shown: Vec<_> = set.iter().filter(|one| sees(one)).take(CHANGES_MAX).cloned().collect();
+    let hidden = set.len() - shown.len();
+    let comparing = (console.clone(), visitor.caller.clone(), visitor.texts);
+    let changes = console.operations.on_scan_turn(move || changes(&comparing, &view, &shown)).await?;
+    let frame = visitor.frame(Section::Requests);
+    Ok(RequestPage {
+        row: RequestRow::of(&request, frame.t),
+        part_of: request.part_of.clone(),
+        parts: request.parts,
+        changes,
+        hidden,
+        approves: is_pending && !is_own && may(Verb::Approve, &request),
+        is_own: is_pending && is_own,
+        runs,
+        frame,
+    })
+}
+
+/// Changes of acts, compared for as long as there is time.
+fn changes(
+    (console, caller, t): &(Console, Caller, &'static Texts),
+    view: &Catalog,
+    acts: &[Arc<ApprovalRequest>],
+) -> Vec<RequestedChange> {
+    let begun = Instant::now();
     let change = |one: &Arc<ApprovalRequest>| {
         let pending = view.pending(one);
         let (mut acts_on, mut told) = (String::new(), Vec::new());
@@ -185,30 +221,24 @@ fn shown(console: &Console, visitor: &Visitor, id: &str) -> Result<RequestPage, 
             if let Some(side) = then.as_ref().or(now.as_ref()) {
                 acts_on = view.effect_of(&side.rule).to_string();
             }
-            told = then.as_ref().map(|side| sentences(frame.t, &side.rule)).unwrap_or_default();
+            told = then.as_ref().map(|side| sentences(t, &side.rule)).unwrap_or_default();
         }
+        let is_left_out = begun.elapsed() > COMPARED_WITHIN;
         RequestedChange {
-            row: RequestRow::of(one, frame.t),
-            of: page_of(&view, one),
+            row: RequestRow::of(one, t),
+            of: page_of(view, one),
             explain: explain_path(one, pending.as_ref()),
-            diff: pending.map(|pending| lines(console, visitor, pending)).unwrap_or_default(),
+            diff: pending.filter(|_| !is_left_out).map(|pending| lines(console, caller, pending)).unwrap_or_default(),
+            is_left_out,
             acts_on,
             sentences: told,
         }
     };
-    Ok(RequestPage {
-        row: RequestRow::of(&request, frame.t),
-        part_of: request.part_of.clone(),
-        changes: set.iter().filter(|one| sees(one)).take(CHANGES_MAX).map(change).collect(),
-        approves: is_pending && !is_own && set.iter().any(|one| may(Verb::Approve, one)),
-        is_own: is_pending && is_own,
-        runs: request.state == RequestState::Approved && set.iter().all(|one| may(Verb::Release, one)),
-        frame,
-    })
+    acts.iter().map(change).collect()
 }
 
 /// Lines that the request would change; none of an encrypted content that the visitor may not have.
-fn lines(console: &Console, visitor: &Visitor, pending: Pending) -> Vec<Line> {
+fn lines(console: &Console, caller: &Caller, pending: Pending) -> Vec<Line> {
     match pending {
         Pending::Rule { now, then } => {
             let text = |side: Option<Box<ReleasedRule>>| {
@@ -220,7 +250,7 @@ fn lines(console: &Console, visitor: &Visitor, pending: Pending) -> Vec<Line> {
             let text = |file: ConfigFile| {
                 let operations = &console.operations;
                 if file.encrypted {
-                    operations.needed_content(&visitor.caller, &key, true, &file.content).map(|text| text.to_string())
+                    operations.needed_content(caller, &key, true, &file.content).map(|text| text.to_string())
                 } else {
                     operations.whole(&file.content).map(|text| text.to_string())
                 }
@@ -240,8 +270,15 @@ fn explain_path(request: &ApprovalRequest, pending: Option<&Pending>) -> String 
         return String::new();
     };
     let rule = then.as_ref().or(now.as_ref()).map(|side| &side.rule);
-    let callee = rule.and_then(|rule| rule.ends().into_iter().find(|end| end.service != ALL));
-    let (namespace, service) = callee.map(|end| (end.namespace, end.service)).unwrap_or_default();
+    let mut callee = None;
+    if let Some(rule) = rule {
+        rule.each_role(&mut |role, namespace, service| {
+            if role == EndRole::Callee && service != ALL {
+                callee.get_or_insert_with(|| (namespace.to_owned(), service.to_owned()));
+            }
+        });
+    }
+    let (namespace, service) = callee.unwrap_or_default();
     let mut query = form_urlencoded::Serializer::new(String::new());
     query.append_pair("request", &request.id).append_pair("namespace", &namespace);
     if !service.is_empty() {

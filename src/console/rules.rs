@@ -237,8 +237,11 @@ async fn shown(
         let rule = find(&catalog, family, id, &visitor.caller.read_scope())?;
         (RulePage::of(&catalog, visitor, &rule, query), rule)
     };
-    let saved = [Outcome::done(Entity::Rule(rule))];
-    let advice = console.operations.advice(&visitor.caller, &saved).await.into_iter().flatten().collect();
+    let advice = match page.edits {
+        true => console.operations.advice(&visitor.caller, &[Outcome::done(Entity::Rule(rule))]).await,
+        false => Vec::new(),
+    };
+    let advice = advice.into_iter().flatten().collect();
     let holders = Holders::of(console, &Thing::Rule(family, id.to_owned())).await;
     Ok(RulePage { holders, advice, ..page })
 }

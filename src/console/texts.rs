@@ -170,10 +170,12 @@ texts! {
     freezes: "Freezes", "冻结";
     frozen: "frozen", "冻结中";
     not_frozen: "no freeze", "未冻结";
-    advice: "Of this draft", "关于此草稿";
-    part_of: "Decided with", "一并审批于";
+    advice: "Warnings about this draft", "此草稿的警告";
+    part_of: "Part of the request", "所属申请";
     decided_together: "Decided together", "一并审批";
     acts: "Acts", "操作数";
+    not_compared: "Too much to compare here: see the page of this act.", "内容过多，请在该操作的页面查看。";
+    more_acts: "Further acts that are not shown here", "此处未显示的其他操作";
     given_approvals: "Approvals", "已有审批";
     with_request: "With the request", "执行申请之后";
     before_and_after: "Before and after the request", "执行申请之前与之后";

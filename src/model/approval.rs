@@ -184,6 +184,34 @@ pub enum Snapshot {
     Rule(Arc<Rule>),
     /// Its content is kept as that of a release.
     File(Box<ConfigFile>),
+    /// From [`Level::REQUEST_SETS`] on.
+    FileCopy(Box<FileCopy>),
+}
+
+/// Copy of a config file, whose text is on disk alone.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct FileCopy {
+    pub file: ConfigFile,
+    /// MD5 of the text, in hex.
+    pub md5: String,
+}
+
+impl Snapshot {
+    pub fn file(&self) -> Option<&ConfigFile> {
+        match self {
+            Snapshot::Rule(_) => None,
+            Snapshot::File(file) => Some(file),
+            Snapshot::FileCopy(copy) => Some(&copy.file),
+        }
+    }
+
+    pub fn file_mut(&mut self) -> Option<&mut ConfigFile> {
+        match self {
+            Snapshot::Rule(_) => None,
+            Snapshot::File(file) => Some(file),
+            Snapshot::FileCopy(copy) => Some(&mut copy.file),
+        }
+    }
 }
 
 wire_enum! {
@@ -326,9 +354,17 @@ pub struct RequestDraft {
     /// At most 1024 characters.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub comment: Option<String>,
+    /// Of a request of several acts: number of its further acts, as it was read. It is approved with no others.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub parts: Option<u64>,
 }
 
 impl RequestDraft {
+    /// The lowest level at which all nodes read it as it is meant.
+    pub fn level(&self) -> Level {
+        if self.parts.is_some() { Level::REQUEST_SETS } else { Level::APPROVAL }
+    }
+
     pub fn check(&self) -> Result<(), Refusal> {
         name::check_id(&self.id)?;
         let comment = self.comment.as_deref().unwrap_or("");

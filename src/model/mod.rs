@@ -59,6 +59,11 @@ pub(crate) fn is_said(given: &Option<String>) -> bool {
     given.as_deref().is_some_and(|given| !given.is_empty())
 }
 
+/// For fields of which an empty one is as none, and is kept as none.
+pub(crate) fn is_unsaid(given: &Option<String>) -> bool {
+    !is_said(given)
+}
+
 /// For fields that are left out while they say nothing.
 pub(crate) fn is_zero(number: &u64) -> bool {
     *number == 0

@@ -3,8 +3,10 @@
 use super::rules::instances_of;
 use super::{Caller, FAR, Operations};
 use crate::catalog::Catalog;
+use crate::catalog::approvals::UndoneAct;
 use crate::catalog::page::Page;
 use crate::catalog::rules::RuleFilter;
+use crate::model::approval::ApprovalRequest;
 use crate::model::code::{Code, Refusal};
 use crate::model::explain::{Candidate, Explanation, Rollout, Sketch, explain as judge};
 use crate::model::grant::ReadScope;
@@ -39,12 +41,21 @@ impl Operations {
         answer: impl Fn(&Explanation<'_>) -> A + Send + 'static,
     ) -> Result<[A; 2], Refusal> {
         sketch.check()?;
-        let (read_scope, id) = (caller.read_scope(), id.to_owned());
+        let (read_scope, id, now) = (caller.read_scope(), id.to_owned(), self.node.state().catalog().clock());
         let find = move |catalog: &Catalog| {
             let found = catalog.approvals.get(&id).filter(|request| request.state.is_pending());
             let seen = found.filter(|request| read_scope.sees(&request.namespace, request.scope_name()));
             let request = seen.ok_or_else(|| Refusal::new(Code::NotFoundResource, "no request of this id waits"))?;
-            let then = catalog.with_request(request).map_err(|why| Refusal::new(Code::DataConflict, why))?;
+            let sees = |one: &ApprovalRequest| read_scope.sees(&one.namespace, one.scope_name());
+            let undone = |UndoneAct { id, why }| {
+                let act = catalog.approvals.get(&id).filter(|one| sees(one));
+                let why = act.map(|one| format!("{} of {}/{}: {why}", one.act.word(), one.namespace, one.name));
+                Refusal::new(
+                    Code::DataConflict,
+                    why.unwrap_or_else(|| "the request could not be carried out".to_owned()),
+                )
+            };
+            let then = catalog.with_request(request, now).map_err(undone)?;
             Ok([catalog, &then].map(|catalog| ExplainInput::of(catalog, family, sketch.clone(), &read_scope)))
         };
         let judge =

@@ -206,7 +206,8 @@ async fn a_tree_is_one_request_and_is_done_as_a_whole_though_the_leader_dies() {
     cluster.kill(leader).await;
     let alive = cluster.running();
     let abe = at(&cluster, alive[0], "abe").await;
-    let (approve, decision) = (format!("{REQUESTS}/approve"), json!([{"id": ids[0], "comment": "all of it"}]));
+    let (approve, decision) =
+        (format!("{REQUESTS}/approve"), json!([{"id": ids[0], "parts": 2, "comment": "all of it"}]));
     eventually(LIMIT, "the approval carries the tree out", || async {
         let sent = abe.try_send(Method::POST, &approve, Some(&decision)).await;
         let answer = sent.map_err(|error| error.to_string())?;

@@ -18,7 +18,7 @@ use crate::operations::FAR;
 
 const DOC: Doc = Doc::new("Approval");
 const WRITE: Doc = DOC.gives(Shape::batch::<RequestView>("request"));
-const CODES: &[Code] = &[Code::NotFoundResource, Code::DataConflict, Code::LevelNotReached];
+const CODES: &[Code] = &[Code::InvalidParameter, Code::NotFoundResource, Code::DataConflict, Code::LevelNotReached];
 const FILTERS: &[Param] = &[
     Param::text("state", "`open`, `approved`, `refused`, `withdrawn`, `done`, `failed`, `stale` or `expired`."),
     Param::text("kind", "`configfile` or the word of a family of rules."),

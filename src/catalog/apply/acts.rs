@@ -73,7 +73,10 @@ impl Catalog {
                 self.publish_rule_copy(ctx, rule, family, &draft, changes)
             }
             (Act::PublishFile(draft), Some(Snapshot::File(file))) => {
-                self.publish_config_copy(ctx, *file, &draft, changes)
+                self.publish_config_copy(ctx, (*file, None), &draft, changes)
+            }
+            (Act::PublishFile(draft), Some(Snapshot::FileCopy(copy))) => {
+                self.publish_config_copy(ctx, (copy.file, Some(copy.md5)), &draft, changes)
             }
             (Act::PublishRule(family, draft), _) => self.publish_rule(ctx, family, &draft, changes),
             (Act::PublishFile(draft), _) => self.publish_config(ctx, &draft, changes),

@@ -72,6 +72,12 @@ impl Ctx {
         u64::from(self.drawn.get()) + draws as u64 <= NUMBERS_PER_ENTRY
     }
 
+    /// Draws so many and uses none: for work that is bounded as what draws them is.
+    pub(in crate::catalog) fn skip(&self, draws: usize) {
+        let draws = u32::try_from(draws).unwrap_or(u32::MAX);
+        self.drawn.set(self.drawn.get().saturating_add(draws));
+    }
+
     /// Proposer of this entry, and its time.
     pub(in crate::catalog) fn stamp(&self) -> Stamp {
         Stamp { time: self.time, by: self.by.clone() }

@@ -10,9 +10,11 @@ use crate::catalog::Catalog;
 use crate::catalog::access::Holder;
 use crate::catalog::authorization::Principal;
 use crate::catalog::change::{ChangeSet, Entity, HeldBack, Outcome};
+use crate::catalog::configs::md5_of;
 use crate::catalog::ctx::Ctx;
 use crate::catalog::policies::{Demands, Subject};
-use crate::model::approval::{Act, ApprovalRequest, Payload, Plea, RequestState, Snapshot};
+use crate::format::level::Level;
+use crate::model::approval::{Act, ApprovalRequest, FileCopy, Payload, Plea, RequestState, Snapshot};
 use crate::model::code::{Code, Refusal};
 use crate::model::config_file::{ConfigFile, ConfigReleaseDraft};
 use crate::model::grant::Verb;
@@ -72,7 +74,15 @@ impl Catalog {
         Some((gate, Subject { kind: act.kind(), places: places.collect() }))
     }
 
-    fn gate_of_advance(&self, act: &Act) -> Option<Gate> {
+    /// True if one of the acts that are decided together is on the thing of another one.
+    fn is_acted_on(&self, head: &ApprovalRequest, act: &Act) -> bool {
+        let Some(thing) = self.thing_of(act) else { return false };
+        let set = self.approvals.set_of(head);
+        let acts = set.iter().filter_map(|one| one.payload.as_ref().map(|payload| &payload.act));
+        acts.filter_map(|act| self.thing_of(act)).any(|other| other == thing)
+    }
+
+    pub(super) fn gate_of_advance(&self, act: &Act) -> Option<Gate> {
         match act {
             Act::RuleRelease(family, ReleaseOp::Rollout, draft) if draft.action == Some(RolloutAction::Advance) => {
                 let release = self.release_named_by(*family, draft).ok()??;
@@ -130,6 +140,10 @@ impl Catalog {
         if head.as_ref().is_some_and(|head| head.parts as usize + 1 >= limits::REQUEST_SET_ACTS_MAX) {
             return changes.too_many("acts of one request", limits::REQUEST_SET_ACTS_MAX, Code::TooMany).into();
         }
+        // Each act is shown beside what is in force: a second one on the same thing would be beside the first.
+        if head.as_ref().is_some_and(|head| self.is_acted_on(head, &act)) {
+            return Refusal::new(Code::DataConflict, "the request has an act on this already").into();
+        }
         let mut unkept = ChangeSet::at(changes.level());
         let tried = self.view().carry_out(&ctx.apart(), act.clone(), None, &mut unkept);
         if tried.code != Code::ExecuteSuccess {
@@ -166,6 +180,10 @@ impl Catalog {
         };
         match head {
             Some(head) => {
+                // Who listens to the namespace of the head alone hears of it once.
+                if head.namespace != request.namespace {
+                    self.tell_of_request(ctx, HookEvent::Requested, &request, changes);
+                }
                 let parts = head.parts + 1;
                 self.approvals.put(ApprovalRequest { parts, ..ApprovalRequest::clone(&head) }, changes);
             }
@@ -219,8 +237,13 @@ impl Catalog {
         changes: &mut ChangeSet,
     ) -> Payload {
         let snapshot = file.map(|file| {
+            let md5 = md5_of(&file.content);
             let content = self.configs.keep_content(&file.content, changes);
-            Snapshot::File(Box::new(ConfigFile { content, ..file }))
+            let file = ConfigFile { content, ..file };
+            if changes.level() < Level::REQUEST_SETS {
+                return Snapshot::File(Box::new(file));
+            }
+            Snapshot::FileCopy(Box::new(FileCopy { file, md5 }))
         });
         Payload { act: Act::PublishFile(draft), snapshot }
     }

@@ -12,9 +12,8 @@ use crate::catalog::access::Holder;
 use crate::catalog::authorization::Principal;
 use crate::catalog::change::{ChangeSet, Entity, Outcome};
 use crate::catalog::ctx::{Ctx, RequestId};
-use crate::model::approval::{
-    ApprovalRequest, GivenApproval, Payload, RequestDraft, RequestOp, RequestState, Snapshot,
-};
+use crate::format::level::Level;
+use crate::model::approval::{ApprovalRequest, GivenApproval, Payload, RequestDraft, RequestOp, RequestState};
 use crate::model::code::{Code, Refusal};
 use crate::model::grant::Verb;
 use crate::model::limits;
@@ -24,8 +23,13 @@ use crate::model::wire::Words;
 
 /// Requests that expire with one entry.
 const EXPIRED_AT_ONCE: usize = 100;
-/// Numbers and ids that one act draws, at most.
-const DRAWS_OF_AN_ACT: usize = 8;
+/// Numbers and ids that one act draws, at most,
+const DRAWS_OF_AN_ACT: usize = 6;
+/// and that it counts as, if it draws none.
+const DRAWS_COUNTED: usize = 1;
+// Sentences that become part of hashed rows.
+const STALE: &str = "something else is in force than when it was asked for";
+const UNDONE: &str = "another act that was asked for with it could not be done";
 
 /// End of a request of which nothing comes any more.
 #[derive(Clone, Copy)]
@@ -33,6 +37,14 @@ struct RequestEnd<'a> {
     state: RequestState,
     refused_by: &'a str,
     reason: &'a str,
+    /// Id of the request that the reason is of, where others end with it.
+    cause: Option<&'a str>,
+}
+
+/// Act of a request that could not be done, by the id of the request.
+pub struct UndoneAct {
+    pub id: String,
+    pub why: String,
 }
 
 impl Catalog {
@@ -60,21 +72,34 @@ impl Catalog {
             return conflict(format!("the request is {}", request.state.word()));
         }
         let comment = draft.comment.as_deref().unwrap_or_default();
+        if set.len() > 1 {
+            // The sets of one entry are as much work as a batch may be.
+            if !ctx.has_room_for(set.len() * (DRAWS_OF_AN_ACT + DRAWS_COUNTED)) {
+                let why = "too many acts for one call, decide on a request of several acts by itself";
+                return Refusal::new(Code::InvalidParameter, why).into();
+            }
+            ctx.skip(set.len() * DRAWS_COUNTED);
+        }
         match op {
             RequestOp::Withdraw => {
-                let end = RequestEnd { state: RequestState::Withdrawn, refused_by: "", reason: comment };
+                let end = RequestEnd { state: RequestState::Withdrawn, refused_by: "", reason: comment, cause: None };
                 self.close_set(ctx, set, &request.id, end, changes)
             }
             RequestOp::Refuse if is_own => refused("the requester does not refuse it, withdraw it"),
             RequestOp::Refuse => {
-                let end = RequestEnd { state: RequestState::Refused, refused_by: &holder.name, reason: comment };
+                let end =
+                    RequestEnd { state: RequestState::Refused, refused_by: &holder.name, reason: comment, cause: None };
+                let ids: Vec<_> = set.iter().map(|one| one.id.clone()).collect();
                 let outcome = self.close_set(ctx, set, &request.id, end, changes);
-                if let Entity::Request(closed) = &outcome.entity {
-                    self.tell_of_request(ctx, HookEvent::Refused, closed, changes);
-                }
+                let closed: Vec<_> = ids.iter().filter_map(|id| self.approvals.get(id).cloned()).collect();
+                self.tell_of_set(ctx, HookEvent::Refused, closed.iter().map(|one| &**one), &request, changes);
                 outcome
             }
             RequestOp::Approve if is_own => refused("the requester does not approve it"),
+            // What came to it after it was read is not approved unseen.
+            RequestOp::Approve if draft.parts.unwrap_or_default() != request.parts => {
+                conflict(format!("the request has {} further acts, and `parts` has to say so", request.parts))
+            }
             RequestOp::Approve => self.approve(ctx, holder, &request, (set, comment), changes),
             RequestOp::Run if set.iter().any(|one| one.state == RequestState::Open) => {
                 conflict("the request is not approved yet".to_owned())
@@ -130,9 +155,8 @@ impl Catalog {
             one.approvals.push(given);
             one.modified = ctx.stamp();
         }
-        if let Some((_, one)) = set.iter().find(|(_, one)| one.id == request.id) {
-            self.tell_of_request(ctx, HookEvent::Approved, one, changes);
-        }
+        let approved = set.iter().filter(|(is_new, _)| *is_new).map(|(_, one)| one);
+        self.tell_of_set(ctx, HookEvent::Approved, approved, request, changes);
         let set = set.into_iter().map(|(_, one)| one).collect();
         self.advance_set(ctx, set, (&request.id, false), changes)
     }
@@ -146,10 +170,12 @@ impl Catalog {
         changes: &mut ChangeSet,
     ) -> Outcome {
         let (mut waits, mut frozen) = (!self.approvals.is_whole(&set), None);
+        // One who may approve an act has approved it, though no policy may ask for that any more.
+        let at_least = usize::from(set.len() > 1);
         for one in &mut set {
             let demands = self.policies.demands(one.act, &self.subject_of(one), ctx.time);
             let valid = one.approvals.iter().filter(|given| self.still_approves(ctx, given, one)).count();
-            let is_approved = valid >= usize::from(demands.approvals);
+            let is_approved = valid >= usize::from(demands.approvals).max(at_least);
             one.state = if is_approved { RequestState::Approved } else { RequestState::Open };
             if is_approved {
                 frozen = frozen.or_else(|| refused_in_freeze(&demands));
@@ -176,25 +202,16 @@ impl Catalog {
 
     /// Does what a set asks for, or nothing of it.
     fn run_set(&mut self, ctx: &Ctx, set: Vec<ApprovalRequest>, id: &str, changes: &mut ChangeSet) -> Outcome {
-        let is_one = set.len() == 1;
-        if !is_one && !ctx.has_room_for(set.len() * DRAWS_OF_AN_ACT) {
-            let why = "too many acts for one call, decide on a request of several acts by itself";
-            return Refusal::new(Code::InvalidParameter, why).into();
-        }
-        let unable = match set.iter().find(|one| self.is_stale(one)) {
-            Some(_) if is_one => {
-                Some((RequestState::Stale, "something else is in force than when it was asked for".to_owned()))
-            }
-            Some(ApprovalRequest { namespace, name, .. }) => {
-                let why = format!("something else is in force of {namespace}/{name} than when it was asked for");
-                Some((RequestState::Stale, why))
-            }
-            None if is_one => None,
-            None => self.with_acts_of(ctx, &set).err().map(|why| (RequestState::Failed, why)),
+        let stale = set.iter().find(|one| self.is_stale(one));
+        let unable = match stale.map(|one| UndoneAct { id: one.id.clone(), why: STALE.to_owned() }) {
+            Some(undone) => Some((RequestState::Stale, undone)),
+            None if set.len() == 1 => None,
+            None => self.with_acts_of(ctx, &set).err().map(|undone| (RequestState::Failed, undone)),
         };
-        if let Some((state, reason)) = unable {
+        if let Some((state, UndoneAct { id: cause, why })) = unable {
             let set = set.into_iter().map(Arc::new).collect();
-            return self.close_set(ctx, set, id, RequestEnd { state, refused_by: "", reason: &reason }, changes);
+            let end = RequestEnd { state, refused_by: "", reason: &why, cause: Some(&cause) };
+            return self.close_set(ctx, set, id, end, changes);
         }
         for request in set {
             self.run_request(ctx, request, changes);
@@ -202,28 +219,28 @@ impl Catalog {
         self.outcome_of(id)
     }
 
-    /// True if something else is in force than when a request was made.
+    /// True if something else is in force than when a request was made, or if the act would be another one by now.
     fn is_stale(&self, request: &ApprovalRequest) -> bool {
-        let thing = request.payload.as_ref().and_then(|payload| self.thing_of(&payload.act));
-        thing.map_or(0, |thing| self.version_of(&thing)) != request.base_version
+        let act = request.payload.as_ref().map(|payload| &payload.act);
+        let version = act.and_then(|act| self.thing_of(act)).map_or(0, |thing| self.version_of(&thing));
+        let gate = act.and_then(|act| self.gate_of_advance(act)).filter(|_| self.level() >= Level::REQUEST_SETS);
+        version != request.base_version || gate.is_some_and(|gate| gate != request.act)
     }
 
-    /// The catalog as it would be if a request that waits were carried out now, with all that is decided with it; an
-    /// error names the act that could not be done.
-    pub fn with_request(&self, request: &ApprovalRequest) -> Result<Catalog, String> {
+    /// The catalog as it would be if a request that waits were carried out at a time, with all that is decided with it.
+    pub fn with_request(&self, request: &ApprovalRequest, now: Timestamp) -> Result<Catalog, UndoneAct> {
         let set: Vec<_> = self.approvals.set_of(request).into_iter().map(Arc::unwrap_or_clone).collect();
         let by = request.created.by.as_str();
-        self.with_acts_of(&Ctx::new(0, self.clock(), [0; 16], RequestId::default(), by), &set)
+        self.with_acts_of(&Ctx::new(0, now, [0; 16], RequestId::default(), by), &set)
     }
 
     /// Does the acts of a set one after the other beside the catalog.
-    fn with_acts_of(&self, ctx: &Ctx, set: &[ApprovalRequest]) -> Result<Catalog, String> {
+    fn with_acts_of(&self, ctx: &Ctx, set: &[ApprovalRequest]) -> Result<Catalog, UndoneAct> {
         let (mut view, ctx, mut unkept) = (self.view(), ctx.apart(), ChangeSet::at(self.level()));
         for request in set {
             let outcome = view.carry_out_request(&ctx, request, &mut unkept);
             if !outcome.code.is_success() {
-                let (namespace, name) = (&request.namespace, &request.name);
-                return Err(format!("{} of {namespace}/{name}: {}", request.act.word(), outcome.info()));
+                return Err(UndoneAct { id: request.id.clone(), why: outcome.info() });
             }
         }
         Ok(view)
@@ -290,6 +307,21 @@ impl Catalog {
         name
     }
 
+    /// Tells of the request that is decided, and of what is decided with it in other namespaces: who listens to one
+    /// namespace hears of it once.
+    fn tell_of_set<'a>(
+        &self,
+        ctx: &Ctx,
+        event: HookEvent,
+        set: impl Iterator<Item = &'a ApprovalRequest>,
+        named: &ApprovalRequest,
+        changes: &mut ChangeSet,
+    ) {
+        for one in set.filter(|one| one.id == named.id || one.namespace != named.namespace) {
+            self.tell_of_request(ctx, event, one, changes);
+        }
+    }
+
     fn outcome_of(&self, id: &str) -> Outcome {
         self.approvals.get(id).map_or_else(no_such_request, |request| Outcome::done(Entity::Request(request.clone())))
     }
@@ -307,7 +339,8 @@ impl Catalog {
             let mut closed = ApprovalRequest { modified: ctx.stamp(), ..Arc::unwrap_or_clone(one) };
             closed.state = end.state;
             end.refused_by.clone_into(&mut closed.refused_by);
-            end.reason.clone_into(&mut closed.reason);
+            let is_cause = end.cause.is_none_or(|id| id == closed.id);
+            closed.reason = if is_cause { end.reason } else { UNDONE }.to_owned();
             self.close_request(closed, changes);
         }
         self.outcome_of(id)
@@ -315,7 +348,8 @@ impl Catalog {
 
     /// Keeps a request of which nothing comes any more, without what it would have released.
     fn close_request(&mut self, mut request: ApprovalRequest, changes: &mut ChangeSet) {
-        if let Some(Payload { snapshot: Some(Snapshot::File(file)), .. }) = request.payload.take().as_deref() {
+        let payload = request.payload.take();
+        if let Some(file) = payload.as_ref().and_then(|payload| payload.snapshot.as_ref()?.file()) {
             self.configs.let_content_go(&file.content, changes);
         }
         self.approvals.put(request, changes);
@@ -328,13 +362,18 @@ impl Catalog {
         if expired.is_empty() {
             return Code::NoNeedUpdate.into();
         }
+        let mut count = 0;
         for request in expired {
-            let request = ApprovalRequest {
-                state: RequestState::Expired,
-                modified: ctx.stamp(),
-                ..ApprovalRequest::clone(&request)
-            };
-            self.close_request(request, changes);
+            // Others may have ended with one before.
+            for one in self.approvals.set_of(&request) {
+                let expired = RequestState::Expired;
+                let closed = ApprovalRequest { state: expired, modified: ctx.stamp(), ..ApprovalRequest::clone(&one) };
+                self.close_request(closed, changes);
+                count += 1;
+            }
+            if count >= EXPIRED_AT_ONCE {
+                break;
+            }
         }
         Outcome::default()
     }

@@ -24,6 +24,7 @@ use crate::model::limits;
 use crate::model::policy::PolicyKind;
 use crate::model::text::NameFilter;
 use crate::model::time::Timestamp;
+pub use course::UndoneAct;
 pub use pending::{Pending, ReleasedFile, ReleasedRule};
 
 impl Row for ApprovalRequest {
@@ -50,7 +51,7 @@ pub struct RequestFilter {
     pub user: Option<String>,
     /// Id of the head of a set, for its other acts.
     pub part_of: Option<String>,
-    /// Leaves out the parts of a set whose head is seen.
+    /// Leaves out the parts of a set whose head is in the list.
     pub heads: bool,
     pub read_scope: ReadScope,
 }
@@ -64,11 +65,7 @@ impl RequestFilter {
             && NameFilter::passes(&self.name, &request.name)
             && self.user.as_ref().is_none_or(|user| *user == request.created.by)
             && self.part_of.as_ref().is_none_or(|head| *head == request.part_of)
-            && self.sees(request)
-    }
-
-    fn sees(&self, request: &ApprovalRequest) -> bool {
-        self.read_scope.sees(&request.namespace, request.scope_name())
+            && self.read_scope.sees(&request.namespace, request.scope_name())
     }
 }
 
@@ -104,7 +101,7 @@ impl Approvals {
 
     /// Newest first.
     pub fn list(&self, filter: &RequestFilter, page: &Page) -> Listed<Arc<ApprovalRequest>> {
-        let has_head = |request: &ApprovalRequest| self.get(&request.part_of).is_some_and(|head| filter.sees(head));
+        let has_head = |request: &ApprovalRequest| self.get(&request.part_of).is_some_and(|head| filter.wants(head));
         let shows = |request: &ApprovalRequest| filter.wants(request) && !(filter.heads && has_head(request));
         let wanted = self.by_id.values().filter(|request| shows(request));
         cut_sorted(wanted.collect(), newest_first, page)
@@ -204,7 +201,7 @@ impl Catalog {
     /// Takes in a stored row; the contents that it names come before.
     pub(super) fn load_request(&mut self, mut request: ApprovalRequest) -> Result<(), Corrupt> {
         if let Some(payload) = &mut request.payload
-            && let Some(Snapshot::File(file)) = &mut payload.snapshot
+            && let Some(file) = payload.snapshot.as_mut().and_then(Snapshot::file_mut)
         {
             let missing = || Corrupt(format!("the content of the request {} is missing", request.id));
             file.content = self.configs.load_kept_content(&file.content).ok_or_else(missing)?;

@@ -1,6 +1,7 @@
 //! The judgement of acts by policies, and what becomes of requests.
 
 mod model;
+mod sets;
 
 use super::*;
 use crate::catalog::testing::Bench;
@@ -93,7 +94,8 @@ impl House {
     }
 
     fn decide(&mut self, user: &str, op: RequestOp, id: &str) -> (u32, String) {
-        let draft = RequestDraft { id: id.into(), comment: None };
+        let parts = self.bench.catalog.approvals.get(id).map(|request| request.parts).filter(|parts| *parts > 0);
+        let draft = RequestDraft { id: id.into(), comment: None, parts };
         let code = self.code(user, Command::Requests(op, vec![draft]));
         (code, self.bench.catalog.approvals.get(id).map_or("none", |request| request.state.word()).to_owned())
     }
@@ -276,163 +278,4 @@ fn requests_expire_by_the_time_of_the_log() {
     assert!(house.bench.catalog.approvals.has_pending_before(house.bench.ctx(house.bench.index).time));
     assert_eq!(house.bench.codes(Command::ExpireRequests), [200_000]);
     assert_eq!(house.bench.catalog.approvals.get(&id).expect("kept").state, RequestState::Expired);
-}
-
-/// A file in a group of its own, and how it is asked for as part of a set.
-fn file_of(group: &str, content: &str) -> ConfigFileDraft {
-    ConfigFileDraft { group: group.into(), ..file(content) }
-}
-
-fn asked_in_set(group: &str) -> ConfigReleaseDraft {
-    ConfigReleaseDraft { group: group.into(), request_set: Some("tree".into()), ..asked() }
-}
-
-impl House {
-    fn save_in(&mut self, group: &str, content: &str) {
-        let key = ConfigKey::new("prod", group, "app.properties");
-        let op = if self.bench.catalog.configs.file(&key).is_some() { Op::Update } else { Op::Create };
-        assert_eq!(self.code("rita", Command::ConfigFiles(op, vec![file_of(group, content)])), 200_000);
-    }
-
-    fn in_force_of(&self, group: &str) -> Option<String> {
-        let key = ConfigKey::new("prod", group, "app.properties");
-        self.bench.catalog.configs.active_release(&key).map(|release| release.content.to_string())
-    }
-
-    fn request_of(&self, id: &str) -> Arc<ApprovalRequest> {
-        self.bench.catalog.approvals.get(id).expect("kept").clone()
-    }
-
-    /// Three files of a tree, asked for as one request.
-    fn ask_for_tree(&mut self) -> Vec<String> {
-        let groups = ["a", "b", "c"];
-        groups.iter().for_each(|group| self.save_in(group, &format!("{group}=1")));
-        groups.iter().map(|group| self.request(asked_in_set(group))).collect()
-    }
-}
-
-#[test]
-fn acts_of_a_set_are_one_request() {
-    let mut house = House::with_policy(policy(r#"{"name":"two","namespace":"prod","approvals":2}"#));
-    let ids = house.ask_for_tree();
-    assert_eq!((house.request_of(&ids[0]).parts, house.request_of(&ids[0]).head_id()), (2, ids[0].as_str()));
-    assert!(ids[1..].iter().all(|id| house.request_of(id).part_of == ids[0]));
-    let filter = RequestFilter { heads: true, read_scope: ReadScope::Everything, ..RequestFilter::default() };
-    assert_eq!(house.bench.catalog.approvals.list(&filter, &Page::ALL).rows.len(), 1);
-    let parts = RequestFilter { part_of: Some(ids[0].clone()), heads: false, ..filter };
-    assert_eq!(house.bench.catalog.approvals.list(&parts, &Page::ALL).rows.len(), 2);
-
-    assert_eq!(house.decide("abe", RequestOp::Approve, &ids[0]), done("open"));
-    assert_eq!(house.decide("abe", RequestOp::Approve, &ids[1]).0, 200_002, "twice the same");
-    assert_eq!(house.decide("bea", RequestOp::Approve, &ids[1]), done("approved"), "of one part");
-    assert_eq!(house.in_force_of("b"), None, "it waits for the others");
-    assert_eq!(house.decide("rita", RequestOp::Run, &ids[1]).0, 409_000, "not approved yet");
-    assert_eq!(house.decide("bea", RequestOp::Approve, &ids[0]), done("done"));
-    for (id, group) in ids.iter().zip(["a", "b", "c"]) {
-        assert_eq!(house.request_of(id).state, RequestState::Done);
-        assert_eq!(house.in_force_of(group), Some(format!("{group}=1")));
-    }
-    let again = house.request(asked_in_set("a"));
-    assert_eq!(house.request_of(&again).part_of, "", "the set of the same word is another one by now");
-}
-
-#[test]
-fn nothing_of_a_set_is_done_where_a_part_cannot_be() {
-    let mut house = House::with_policy(policy(r#"{"name":"p"}"#));
-    let ids = house.ask_for_tree();
-    let emergency = ConfigReleaseDraft {
-        request: None,
-        request_set: None,
-        emergency: Some("the house is on fire".into()),
-        ..asked_in_set("b")
-    };
-    assert_eq!(house.code("eva", Command::ConfigPublish(vec![emergency])), 200_000);
-    assert_eq!(house.decide("abe", RequestOp::Approve, &ids[0]), done("stale"));
-    assert!(house.request_of(&ids[2]).reason.contains("prod/b/app.properties"), "{:?}", house.request_of(&ids[2]));
-    assert_eq!((house.in_force_of("a"), house.in_force_of("c")), (None, None));
-
-    house.save_in("d", "d=1");
-    let ids = [house.request(asked_in_set("a")), house.request(asked_in_set("d"))];
-    let draft = ConfigFileDraft { content: None, ..file_of("d", "") };
-    assert_eq!(house.code("rita", Command::ConfigFiles(Op::Delete, vec![draft])), 200_000);
-    assert_eq!(house.decide("abe", RequestOp::Approve, &ids[0]), done("done"), "a copy needs no draft");
-    assert_eq!(house.in_force_of("d").as_deref(), Some("d=1"));
-}
-
-#[test]
-fn a_set_is_refused_withdrawn_and_run_as_a_whole() {
-    let mut house = House::with_policy(policy(r#"{"name":"p"}"#));
-    let ids = house.ask_for_tree();
-    assert_eq!(house.decide("rita", RequestOp::Approve, &ids[0]).0, 401_001);
-    assert_eq!(house.decide("abe", RequestOp::Refuse, &ids[2]), done("refused"));
-    assert!(ids.iter().all(|id| house.request_of(id).refused_by == "abe"));
-
-    let ids: Vec<_> = ["a", "b"].map(|group| house.request(asked_in_set(group))).into();
-    assert_eq!(house.decide("rita", RequestOp::Withdraw, &ids[0]), done("withdrawn"));
-    assert_eq!(house.request_of(&ids[1]).state, RequestState::Withdrawn);
-    let contents = house.bench.catalog.configs.content_count();
-    assert_eq!(contents, 3, "what a closed set would have released is let go");
-
-    let held = |group| ConfigReleaseDraft { hold: Some(true), ..asked_in_set(group) };
-    let ids = [house.request(held("a")), house.request(asked_in_set("b"))];
-    assert_eq!(house.decide("abe", RequestOp::Approve, &ids[0]), done("approved"));
-    assert_eq!(house.request_of(&ids[1]).state, RequestState::Approved, "it waits for the held one");
-    assert_eq!(house.decide("rita", RequestOp::Run, &ids[1]), done("done"));
-    assert_eq!(house.in_force_of("a").as_deref(), Some("a=1"));
-}
-
-#[test]
-fn a_set_has_its_level_and_its_limits() {
-    let of = |draft: ConfigReleaseDraft| Command::ConfigPublish(vec![draft]).level();
-    assert_eq!((of(asked_in_set("a")), of(asked())), (Level::REQUEST_SETS, Level::APPROVAL));
-    let alone = ConfigReleaseDraft { request: None, ..asked_in_set("a") };
-    assert!(alone.check().expect_err("a set of what is not asked for").info().contains("request_set"));
-    let long = ConfigReleaseDraft { request_set: Some("x".repeat(65)), ..asked() };
-    assert_eq!(long.check().expect_err("too long").code, Code::InvalidParameter);
-}
-
-/// An entry has numbers for so many acts, and the next entry has the next ones.
-#[test]
-fn the_acts_of_one_entry_draw_numbers_of_that_entry_alone() {
-    let mut house = House::with_policy(policy(r#"{"name":"p"}"#));
-    let ask = |house: &mut House, set: &str, count: usize| -> Vec<String> {
-        let act = |number: usize| {
-            let group = format!("{set}{number}");
-            house.save_in(&group, "a=1");
-            house.request(ConfigReleaseDraft { request_set: Some(set.into()), ..asked_in_set(&group) })
-        };
-        (0..count).map(act).collect()
-    };
-    let sets = ["l", "m", "n", "s"].map(|set| ask(&mut house, set, limits::REQUEST_SET_ACTS_MAX));
-    house.save_in("more", "a=1");
-    let more = ConfigReleaseDraft { request_set: Some("l".into()), ..asked_in_set("more") };
-    assert_eq!(house.code("rita", Command::ConfigPublish(vec![more])), 507_002);
-
-    house.bench.index += 1;
-    let mut ctx = house.bench.ctx(house.bench.index);
-    ctx.by = "abe".into();
-    let drafts = sets.each_ref().map(|set| RequestDraft { id: set[0].clone(), comment: None });
-    let asked = AuthorizedCommand {
-        credential: Credential::Token(TokenHash("abe".into())),
-        address: None,
-        request: String::new(),
-        self_registration: false,
-        mutes_refusals: false,
-        command: Command::Requests(RequestOp::Approve, drafts.to_vec()),
-    };
-    let applied = house.bench.apply_as(&ctx, Command::Authorized(Box::new(asked)));
-    let codes: Vec<_> = applied.outcomes.iter().map(|outcome| outcome.code.number()).collect();
-    assert_eq!(codes, [200_000, 200_000, 200_000, 400_103], "{:?}", applied.outcomes[3].info());
-    let numbers = |set: &str, house: &House| -> Vec<u64> {
-        let key = |number| ConfigKey::new("prod", format!("{set}{number}").as_str(), "app.properties");
-        let of = |number| house.bench.catalog.configs.active_release(&key(number)).map(|one| one.id);
-        (0..limits::REQUEST_SET_ACTS_MAX).filter_map(of).collect()
-    };
-    let drawn = ["l", "m", "n"].map(|set| numbers(set, &house)).concat();
-    let entry = house.bench.index * 1024..(house.bench.index + 1) * 1024;
-    let distinct: std::collections::BTreeSet<_> = drawn.iter().collect();
-    assert_eq!(distinct.len(), 3 * limits::REQUEST_SET_ACTS_MAX);
-    assert!(drawn.iter().all(|number| entry.contains(number)), "{entry:?} {drawn:?}");
-    assert_eq!(house.decide("bea", RequestOp::Approve, &sets[3][0]), done("done"), "by itself");
-    assert_eq!(numbers("s", &house).len(), limits::REQUEST_SET_ACTS_MAX);
 }

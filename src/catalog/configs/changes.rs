@@ -29,7 +29,7 @@ use crate::model::properties;
 use crate::model::release::{ReleaseOp, publishable};
 use crate::model::rollout::StagedRollout;
 
-fn md5_of(content: &str) -> String {
+pub(in crate::catalog) fn md5_of(content: &str) -> String {
     hex::encode(Md5::digest(content))
 }
 
@@ -163,7 +163,10 @@ impl Catalog {
         let refused = refused.or_else(|| refuse_unjudged(&file, draft, changes));
         match refused.or_else(|| refuse_unreadable(&file, draft)) {
             Some(refused) => refused,
-            None => self.release(ctx, ConfigFile::clone(&file), None, draft, changes),
+            None => {
+                let md5 = md5_of(&file.content);
+                self.release(ctx, (ConfigFile::clone(&file), md5), None, draft, changes)
+            }
         }
     }
 
@@ -172,7 +175,7 @@ impl Catalog {
     pub(in crate::catalog) fn publish_config_copy(
         &mut self,
         ctx: &Ctx,
-        copy: ConfigFile,
+        (copy, md5): (ConfigFile, Option<String>),
         draft: &ConfigReleaseDraft,
         changes: &mut ChangeSet,
     ) -> Outcome {
@@ -182,7 +185,9 @@ impl Catalog {
         }
         self.ensure_group(ctx, &copy.key, changes);
         let kept = self.configs.file(&copy.key).map(|file| ConfigFile::clone(file));
-        self.release(ctx, copy, kept, draft, changes)
+        // One that was asked for below `Level::REQUEST_SETS` has none: that of the text in memory, as it always was.
+        let md5 = md5.unwrap_or_else(|| md5_of(&copy.content));
+        self.release(ctx, (copy, md5), kept, draft, changes)
     }
 
     /// The file that a publish writes first, as it would be.
@@ -216,7 +221,8 @@ impl Catalog {
             return refused;
         }
         self.ensure_group(ctx, &key, changes);
-        self.release(ctx, file, None, &publish.release, changes)
+        let md5 = md5_of(&file.content);
+        self.release(ctx, (file, md5), None, &publish.release, changes)
     }
 
     /// Compare-and-set on what clients see.
@@ -246,7 +252,7 @@ impl Catalog {
     fn release(
         &mut self,
         ctx: &Ctx,
-        file: ConfigFile,
+        (file, md5): (ConfigFile, String),
         kept: Option<ConfigFile>,
         draft: &ConfigReleaseDraft,
         changes: &mut ChangeSet,
@@ -257,7 +263,7 @@ impl Catalog {
             name: draft.given_name().unwrap_or_default().to_owned(),
             key: file.key.clone(),
             content: file.content.clone(),
-            md5: md5_of(&file.content),
+            md5,
             encrypted: file.encrypted,
             format: file.format,
             comment: file.comment.clone(),

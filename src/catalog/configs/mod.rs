@@ -28,6 +28,7 @@ use crate::model::config_lookup::{ClientLabels, Released};
 use crate::model::content::ContentDigest;
 use crate::model::text::NameFilter;
 use active::ActiveConfigs;
+pub(in crate::catalog) use changes::md5_of;
 use contents::{ConfigContents, StoredContent};
 pub use filters::{FileFilter, GroupFilter};
 use filters::{newest_file_first, newest_release_first};

@@ -86,7 +86,7 @@ fn commands() -> Vec<Command> {
         commands.extend(Family::ALL.iter().map(|family| Command::Rules(op, vec![rule(*family, "x")])));
     }
     for op in RequestOp::ALL {
-        commands.push(Command::Requests(op, vec![RequestDraft { id: name(), comment: None }]));
+        commands.push(Command::Requests(op, vec![RequestDraft { id: name(), ..RequestDraft::default() }]));
     }
     use ReleaseOp::{Delete, Promote, Rollback, Rollout, Signal, StopGray, Withdraw};
     for op in [Rollback, StopGray, Delete, Promote, Withdraw, Rollout, Signal] {

@@ -101,7 +101,7 @@ pub struct RuleReleaseDraft {
     pub request: Option<String>,
     /// With `request`: a word of at most 64 characters. Acts of one person with the same one become one request, which
     /// is decided as a whole.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "crate::model::is_unsaid")]
     pub request_set: Option<String>,
     /// With `request`: what is approved waits until it is run.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -72,7 +72,7 @@ async fn an_approver_sees_what_a_request_would_change_and_decides_it_as_a_whole(
     assert!(then.contains("\">applies</span>"), "{then}");
 
     let form_token = abe.form_token().await;
-    let decision = [("form_token", form_token.as_str()), ("change", "approve"), ("comment", "fine")];
+    let decision = [("form_token", form_token.as_str()), ("change", "approve"), ("comment", "fine"), ("parts", "1")];
     let decided = abe.post(&format!("/ui/requests/{id}"), &decision).await;
     assert_eq!(decided.status(), StatusCode::SEE_OTHER);
     let page = abe.page(&format!("/ui/requests/{id}")).await;

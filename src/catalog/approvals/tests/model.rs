@@ -18,7 +18,7 @@ use crate::model::rule::release::RuleReleaseDraft;
 use crate::model::rule::{Family, RuleDraft, RuleHead};
 use crate::model::time::Timestamp;
 
-const STEPS: usize = 4_000;
+const STEPS: usize = 16_000;
 /// Acts on one cluster, before there is a new one.
 const STEPS_OF_ONE: usize = 2_000;
 const PEOPLE: [&str; 4] = ["rita", "abe", "bea", "eva"];

@@ -63,7 +63,7 @@ impl World {
     fn plea(&mut self, user: &'static str) -> (Cause, serde_json::Value) {
         match self.random.random_range(0..8) {
             0 | 1 => (Cause::Plain, json!({})),
-            4 => (Cause::Asked, json!({"request": "please", "request_set": "tree"})),
+            4 | 6 => (Cause::Asked, json!({"request": "please", "request_set": "tree"})),
             5 => (Cause::Asked, json!({"request": "please", "request_set": "tree", "hold": self.chance(4)})),
             2 => (Cause::Asked, json!({"request": "please", "hold": true})),
             3 => (Cause::Emergency(user), json!({"emergency": "the house burns"})),
@@ -179,7 +179,8 @@ impl World {
                 new.push(one);
             }
         }
-        let draft = RequestDraft { id: id.clone(), comment: None };
+        let parts = self.house.bench.catalog.approvals.get(&id).map(|request| request.parts);
+        let draft = RequestDraft { id: id.clone(), comment: None, parts: parts.filter(|parts| *parts > 0) };
         let outcome = self.act(Some(user), Command::Requests(op, vec![draft]), &Cause::Decision(id.clone()));
         let code = outcome.expect("an outcome").code;
         for one in new.iter().filter(|_| !code.is_success()) {
