@@ -177,8 +177,8 @@ texts! {
     not_compared: "Too much to compare here: see the page of this act.", "内容过多，请在该操作的页面查看。";
     more_acts: "Further acts that are not shown here", "此处未显示的其他操作";
     given_approvals: "Approvals", "已有审批";
-    with_request: "With the request", "执行申请之后";
-    before_and_after: "Before and after the request", "执行申请之前与之后";
+    with_request: "Once approved", "批准之后";
+    before_and_after: "Before and after the approval of", "审批前后对比：";
     explain_change: "Explain a call before and after", "对比执行前后的调用";
     things_named: "Names", "名称";
     no_requests: "There is no request.", "没有申请。";

@@ -67,7 +67,7 @@ async fn an_approver_sees_what_a_request_would_change_and_decides_it_as_a_whole(
     let link = page.split("<a href=\"").find(|rest| rest.contains("/explain?")).expect("a link");
     let link = link.split('"').next().expect("its end").replace("&#38;", "&").replace("&amp;", "&");
     let explained = abe.page(&link).await;
-    let (now, then) = explained.split_once("With the request</h2>").expect("both sides");
+    let (now, then) = explained.split_once("Once approved</h2>").expect("both sides");
     assert!(!now.contains("/ui/rules/ratelimits/limit") && then.contains("/ui/rules/ratelimits/limit"), "{explained}");
     assert!(then.contains("\">applies</span>"), "{then}");
 
