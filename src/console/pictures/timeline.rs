@@ -8,7 +8,7 @@ use std::sync::Arc;
 use super::percent;
 use crate::catalog::Catalog;
 use crate::catalog::history::Thing;
-use crate::model::release::{Action, Event};
+use crate::model::release::{Action, Event, ReleaseType};
 use crate::model::wire::Words;
 
 /// Newest events that are drawn.
@@ -56,7 +56,7 @@ impl History {
         let drawn: Vec<_> = events.iter().take(EVENTS_MAX).rev().cloned().collect();
         History {
             rows: events.iter().map(|event| EventRow::new(event)).collect(),
-            timeline: Timeline::of(&drawn, catalog.version_of(thing)),
+            timeline: Timeline::of(&drawn, &InForce::now(catalog, thing)),
         }
     }
 }
@@ -104,10 +104,28 @@ struct InForce {
     grays: BTreeSet<u64>,
 }
 
+impl InForce {
+    fn now(catalog: &Catalog, thing: &Thing) -> InForce {
+        let is_gray = |release_type: ReleaseType, active: bool| active && release_type == ReleaseType::Gray;
+        let grays = match thing {
+            Thing::File(key) => {
+                let grays =
+                    catalog.configs.versions_of(key).into_iter().filter(|one| is_gray(one.release_type, one.active));
+                grays.map(|one| one.version).collect()
+            }
+            Thing::Rule(family, id) => {
+                let releases = catalog.rules.of(*family).releases_of(id);
+                releases.filter(|one| is_gray(one.release_type, one.active)).map(|one| one.version).collect()
+            }
+        };
+        InForce { normal: catalog.version_of(thing), grays }
+    }
+}
+
 impl Timeline {
-    /// Draws events, oldest first; `normal` is the version that is in force for all clients now, 0 for none.
-    fn of(events: &[Arc<Event>], normal: u64) -> Timeline {
-        let spans = in_force(events, normal);
+    /// Draws events, oldest first, up to what is in force now.
+    fn of(events: &[Arc<Event>], now: &InForce) -> Timeline {
+        let spans = in_force(events, now);
         let versions: BTreeSet<_> =
             spans.iter().flat_map(|span| span.grays.iter().copied().chain([span.normal])).collect();
         let shown: Vec<_> = versions.into_iter().rev().filter(|version| *version > 0).take(LANES_MAX).collect();
@@ -158,8 +176,10 @@ fn name_of(events: &[Arc<Event>], version: u64) -> String {
     named.map_or_else(|| format!("v{version}"), |event| crate::console::releases::called(&event.release_name, version))
 }
 
-/// States after each event. Of normal releases each event tells the version before it.
-fn in_force(events: &[Arc<Event>], normal: u64) -> Vec<InForce> {
+/// States after each event. Of normal releases each event tells the version before it. A promotion tells the version that
+/// it makes, and not the gray one that it ends: that is one of those which nothing else ends, and which are in force no
+/// more.
+fn in_force(events: &[Arc<Event>], now: &InForce) -> Vec<InForce> {
     let mut grays = BTreeSet::new();
     let after = |(at, event): (usize, &Arc<Event>)| {
         match event.action {
@@ -167,9 +187,13 @@ fn in_force(events: &[Arc<Event>], normal: u64) -> Vec<InForce> {
             // Steps of a gray release that began before the first event that is drawn.
             Action::RolloutStep | Action::RolloutPaused | Action::RolloutResumed => drop(grays.insert(event.version)),
             Action::Schedule | Action::Failed => {}
+            Action::Promote => {
+                let is_told = |version: &u64| events[at + 1..].iter().any(|later| later.version == *version);
+                grays.retain(|version| now.grays.contains(version) || is_told(version));
+            }
             _ => drop(grays.remove(&event.version)),
         }
-        let normal = events.get(at + 1).map_or(normal, |next| next.from_version);
+        let normal = events.get(at + 1).map_or(now.normal, |next| next.from_version);
         InForce { normal, grays: grays.clone() }
     };
     events.iter().enumerate().map(after).collect()
@@ -212,6 +236,28 @@ mod tests {
         })
     }
 
+    fn now(normal: u64) -> InForce {
+        InForce { normal, ..InForce::default() }
+    }
+
+    #[test]
+    fn a_promotion_ends_the_gray_release_that_it_was_made_of() {
+        let events = [
+            event(Action::Gray, 1, 0),
+            event(Action::Gray, 2, 0),
+            event(Action::Promote, 3, 0),
+            event(Action::Stop, 2, 3),
+        ];
+        let lanes = |now: &InForce| -> Vec<(String, usize)> {
+            let timeline = Timeline::of(&events[..if now.grays.is_empty() { 4 } else { 3 }], now);
+            timeline.lanes.into_iter().map(|lane| (lane.title, lane.bars.len())).collect()
+        };
+        let told =
+            |counts: [usize; 3]| ["v3", "v2", "v1"].map(str::to_owned).into_iter().zip(counts).collect::<Vec<_>>();
+        assert_eq!(lanes(&now(3)), told([2, 2, 2]), "the other goes on until it is stopped");
+        assert_eq!(lanes(&InForce { normal: 3, grays: [2].into() }), told([1, 2, 2]), "or is in force now");
+    }
+
     #[test]
     fn lanes_say_what_was_in_force_between_events() {
         let events = [
@@ -220,7 +266,7 @@ mod tests {
             event(Action::RolloutStopped, 2, 1),
             event(Action::Publish, 3, 1),
         ];
-        let timeline = Timeline::of(&events, 3);
+        let timeline = Timeline::of(&events, &now(3));
         let bars = |lane: &Lane| lane.bars.iter().map(|bar| (bar.from.clone(), bar.is_gray)).collect::<Vec<_>>();
         let at = |at| percent(place(at, 4));
         let lanes: Vec<_> = timeline.lanes.iter().map(|lane| (lane.title.as_str(), bars(lane))).collect();
@@ -240,9 +286,9 @@ mod tests {
 
     #[test]
     fn a_thing_without_events_has_no_picture() {
-        assert_eq!(Timeline::of(&[], 0), Timeline::default());
+        assert_eq!(Timeline::of(&[], &now(0)), Timeline::default());
         // What was withdrawn is in force no more.
-        let timeline = Timeline::of(&[event(Action::Publish, 1, 0), event(Action::Withdraw, 1, 1)], 0);
+        let timeline = Timeline::of(&[event(Action::Publish, 1, 0), event(Action::Withdraw, 1, 1)], &now(0));
         assert_eq!(timeline.lanes[0].bars.len(), 1);
     }
 
