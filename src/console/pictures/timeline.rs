@@ -176,9 +176,9 @@ fn name_of(events: &[Arc<Event>], version: u64) -> String {
     named.map_or_else(|| format!("v{version}"), |event| crate::console::releases::called(&event.release_name, version))
 }
 
-/// States after each event. Of normal releases each event tells the version before it. A promotion tells the version that
-/// it makes, and not the gray one that it ends: that is one of those which nothing else ends, and which are in force no
-/// more.
+/// States after each event. Of normal releases each event tells the version before it. A promotion tells the version
+/// that it makes, and not the gray one that it ends: that is one of those which nothing else ends, and which are in
+/// force no more.
 fn in_force(events: &[Arc<Event>], now: &InForce) -> Vec<InForce> {
     let mut grays = BTreeSet::new();
     let after = |(at, event): (usize, &Arc<Event>)| {
