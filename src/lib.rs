@@ -76,7 +76,7 @@
 //! | encrypted file | the node seals a content before it is proposed and opens it for who may read it |
 //! | document | `thuban apply` compares normal forms, plans, and updates by revision |
 //! | permission | apply judges each item by the grants of that moment |
-//! | approval | apply judges an act by the policies of its moment: done, refused, or kept as a request with its copy |
+//! | approval | apply judges an act by the policies of its moment: done, refused, or kept as a request or part of one |
 //! | rollout | the leader measures guards and proposes steps, and apply takes each once, as rights and policies let |
 //! | contract | the node judges a content before it is proposed, within bounds of time and memory |
 //! | lost password | an order in the data directory goes through the log |
