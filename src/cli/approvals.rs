@@ -9,7 +9,7 @@ use serde_json::{Map, Value, json};
 use url::form_urlencoded;
 
 use super::plan::{Step, Task};
-use super::remote::{CallArgs, Refused};
+use super::remote::{CallArgs, Refused, Remote};
 use super::tables::{Column, short, table, text, words};
 use super::{accounts, contracts, releases, say};
 use crate::config::OutputFormat;
@@ -187,30 +187,16 @@ async fn requests(args: RequestsArgs) -> anyhow::Result<()> {
         (None, Some(_)) => vec![None],
         (None, None) => vec![Some("open"), Some("approved")],
     };
+    let heads = args.id.is_none().then_some("true");
     let mut all = Vec::new();
     for state in states {
-        let bounds = (limits::PAGE_ROWS_MAX, usize::MAX);
-        let path = |paging: &super::remote::Paging| {
-            let mut query = form_urlencoded::Serializer::new(String::new());
-            paging.ask(&mut query);
-            let given = [("state", state), ("namespace", args.namespace.as_deref()), ("user", args.user.as_deref())];
-            let heads = args.id.is_none().then_some("true");
-            for (key, value) in given.into_iter().chain([("id", args.id.as_deref()), ("heads", heads)]) {
-                value.into_iter().for_each(|value| {
-                    query.append_pair(key, value);
-                });
-            }
-            format!("{REQUESTS}?{}", query.finish())
-        };
-        all.extend(remote.pages("data", bounds, path).await?.0);
+        let (namespace, user) = (args.namespace.as_deref(), args.user.as_deref());
+        let of_place = [("state", state), ("namespace", namespace), ("user", user)];
+        let filters = [&of_place[..], &[("id", args.id.as_deref()), ("heads", heads)]].concat();
+        all.extend(listed(&remote, &filters).await?);
     }
-    if let (Some(id), Some(true)) = (&args.id, all.first().map(|request| request["parts"].as_u64() > Some(0))) {
-        let path = |paging: &super::remote::Paging| {
-            let mut query = form_urlencoded::Serializer::new(String::new());
-            paging.ask(&mut query);
-            format!("{REQUESTS}?{}", query.append_pair("part_of", id).finish())
-        };
-        all.extend(remote.pages("data", (limits::PAGE_ROWS_MAX, usize::MAX), path).await?.0);
+    if all.first().is_some_and(|request| request["parts"].as_u64() > Some(0)) && args.id.is_some() {
+        all.extend(listed(&remote, &[("part_of", args.id.as_deref())]).await?);
     }
     match args.output {
         OutputFormat::Json => say(&serde_json::to_string_pretty(&all)?),
@@ -218,11 +204,12 @@ async fn requests(args: RequestsArgs) -> anyhow::Result<()> {
     }
     let Some(id) = &args.id else { return Ok(()) };
     let Some(first) = all.first() else { return Err(Refused::missing(&format!("request {id}")).into()) };
-    if let Some(head) = first["part_of"].as_str().filter(|head| !head.is_empty()) {
+    let is_table = args.output == OutputFormat::Table;
+    if let Some(head) = first["part_of"].as_str().filter(|head| is_table && !head.is_empty()) {
         say(&format!("part of the request {head}"));
     }
     let waits = |request: &&Value| ["open", "approved"].iter().any(|state| request["state"] == *state);
-    for request in all.iter().filter(waits).filter(|_| args.output == OutputFormat::Table) {
+    for request in all.iter().filter(waits).filter(|_| is_table) {
         if all.len() > 1 {
             say(&format!("{} of {}/{}", text(&request["act"]), text(&request["namespace"]), text(&request["name"])));
         }
@@ -230,6 +217,17 @@ async fn requests(args: RequestsArgs) -> anyhow::Result<()> {
         releases::lines(&answer["diff"]).iter().for_each(|line| say(line));
     }
     Ok(())
+}
+
+/// All requests that pass these filters.
+async fn listed(remote: &Remote, filters: &[(&str, Option<&str>)]) -> anyhow::Result<Vec<Value>> {
+    let path = |paging: &super::remote::Paging| {
+        let mut query = form_urlencoded::Serializer::new(String::new());
+        paging.ask(&mut query);
+        query.extend_pairs(filters.iter().filter_map(|(key, value)| Some((key, (*value)?))));
+        format!("{REQUESTS}?{}", query.finish())
+    };
+    Ok(remote.pages("data", (limits::PAGE_ROWS_MAX, usize::MAX), path).await?.0)
 }
 
 #[derive(Args)]
@@ -258,9 +256,8 @@ async fn decide(call: &CallArgs, op: RequestOp, id: &str, comment: Option<&str>)
     }
     let remote = call.remote()?;
     if op == RequestOp::Approve {
-        let query = form_urlencoded::Serializer::new(String::new()).append_pair("id", id).finish();
-        let read = remote.get(&format!("{REQUESTS}?{query}")).await?;
-        if let Some(parts) = read["data"][0]["parts"].as_u64().filter(|parts| *parts > 0) {
+        let read = listed(&remote, &[("id", Some(id))]).await?;
+        if let Some(parts) = read.first().and_then(|one| one["parts"].as_u64()).filter(|parts| *parts > 0) {
             item["parts"] = json!(parts);
         }
     }
