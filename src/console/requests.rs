@@ -72,8 +72,6 @@ struct RequestPage {
     row: RequestRow,
     /// Id of the request that it is decided with; empty for one that is decided by itself.
     part_of: String,
-    /// Number of further acts that are decided with it.
-    parts: u64,
     /// The acts that are decided together,
     changes: Vec<RequestedChange>,
     /// and how many of them are not shown.
@@ -180,8 +178,7 @@ async fn shown(console: &Console, visitor: &Visitor, id: &str) -> Result<Request
     let view = console.node().state().view();
     let found = view.approvals.get(id).cloned();
     let read_scope = visitor.caller.read_scope();
-    let sees = |request: &ApprovalRequest| read_scope.sees(&request.namespace, request.scope_name());
-    let request = found.filter(|request| sees(request));
+    let request = found.filter(|request| request.is_seen_by(&read_scope));
     let request = request.ok_or_else(|| Refusal::new(Code::NotFoundResource, "no such request"))?;
     let set = if request.part_of.is_empty() { view.approvals.all_of_set(&request) } else { vec![request.clone()] };
     let grants = &visitor.caller.grants;
@@ -189,7 +186,7 @@ async fn shown(console: &Console, visitor: &Visitor, id: &str) -> Result<Request
     let is_approved = |one: &ApprovalRequest| one.state == RequestState::Approved;
     let (is_pending, is_own) = (request.state.is_pending(), request.created.by == visitor.caller.name);
     let runs = set.iter().all(|one| is_approved(one) && may(Verb::Release, one));
-    let shown: Vec<_> = set.iter().filter(|one| sees(one)).take(CHANGES_MAX).cloned().collect();
+    let shown: Vec<_> = set.iter().filter(|one| one.is_seen_by(&read_scope)).take(CHANGES_MAX).cloned().collect();
     let hidden = set.len() - shown.len();
     let comparing = (console.clone(), visitor.caller.clone(), visitor.texts);
     let changes = console.operations.on_scan_turn(move || changes(&comparing, &view, &shown)).await?;
@@ -197,7 +194,6 @@ async fn shown(console: &Console, visitor: &Visitor, id: &str) -> Result<Request
     Ok(RequestPage {
         row: RequestRow::of(&request, frame.t),
         part_of: request.part_of.clone(),
-        parts: request.parts,
         changes,
         hidden,
         approves: is_pending && !is_own && may(Verb::Approve, &request),

@@ -8,7 +8,7 @@ use sha2::{Digest, Sha256};
 
 use super::code::{Code, Refusal};
 use super::config_file::{ConfigFile, ConfigFileDraft, ConfigPublish, ConfigReleaseDraft, Stamp};
-use super::grant::Verb;
+use super::grant::{ReadScope, Verb};
 use super::policy::{Gate, PolicyKind};
 use super::release::{ReleaseOp, ReleaseType};
 use super::rollout::RolloutAction;
@@ -309,6 +309,10 @@ impl ApprovalRequest {
             PolicyKind::ConfigFile => self.name.split_once('/').map_or(self.name.as_str(), |(group, _)| group),
             PolicyKind::Rule(_) => &self.name,
         }
+    }
+
+    pub fn is_seen_by(&self, read_scope: &ReadScope) -> bool {
+        read_scope.sees(&self.namespace, self.scope_name())
     }
 
     /// Id of the head of its set: its own, unless it is a part.

@@ -6,7 +6,6 @@ use crate::catalog::Catalog;
 use crate::catalog::approvals::UndoneAct;
 use crate::catalog::page::Page;
 use crate::catalog::rules::RuleFilter;
-use crate::model::approval::ApprovalRequest;
 use crate::model::code::{Code, Refusal};
 use crate::model::explain::{Candidate, Explanation, Rollout, Sketch, explain as judge};
 use crate::model::grant::ReadScope;
@@ -44,11 +43,10 @@ impl Operations {
         let (read_scope, id, now) = (caller.read_scope(), id.to_owned(), self.node.state().catalog().clock());
         let find = move |catalog: &Catalog| {
             let found = catalog.approvals.get(&id).filter(|request| request.state.is_pending());
-            let seen = found.filter(|request| read_scope.sees(&request.namespace, request.scope_name()));
+            let seen = found.filter(|request| request.is_seen_by(&read_scope));
             let request = seen.ok_or_else(|| Refusal::new(Code::NotFoundResource, "no request of this id waits"))?;
-            let sees = |one: &ApprovalRequest| read_scope.sees(&one.namespace, one.scope_name());
             let undone = |UndoneAct { id, why }| {
-                let act = catalog.approvals.get(&id).filter(|one| sees(one));
+                let act = catalog.approvals.get(&id).filter(|one| one.is_seen_by(&read_scope));
                 let why = act.map(|one| format!("{} of {}/{}: {why}", one.act.word(), one.namespace, one.name));
                 Refusal::new(
                     Code::DataConflict,

@@ -104,7 +104,7 @@ pub(crate) async fn diff(State(app): State<App>, query: Query, _: Fresh, caller:
     let (id, read_scope, reader) = (query.required("id")?.to_owned(), caller.read_scope(), app.clone());
     let find = move |catalog: &Catalog| {
         let found = catalog.approvals.get(&id);
-        let seen = found.filter(|request| read_scope.sees(&request.namespace, request.scope_name()));
+        let seen = found.filter(|request| request.is_seen_by(&read_scope));
         let missing = |why: &str| Refusal::new(Code::NotFoundResource, why);
         let request = seen.ok_or_else(|| missing("no such request"))?;
         catalog.pending(request).ok_or_else(|| missing("nothing waits there any more"))

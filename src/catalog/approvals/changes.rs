@@ -237,13 +237,12 @@ impl Catalog {
         changes: &mut ChangeSet,
     ) -> Payload {
         let snapshot = file.map(|file| {
-            let md5 = md5_of(&file.content);
             let content = self.configs.keep_content(&file.content, changes);
-            let file = ConfigFile { content, ..file };
             if changes.level() < Level::REQUEST_SETS {
-                return Snapshot::File(Box::new(file));
+                return Snapshot::File(Box::new(ConfigFile { content, ..file }));
             }
-            Snapshot::FileCopy(Box::new(FileCopy { file, md5 }))
+            let md5 = md5_of(&file.content);
+            Snapshot::FileCopy(Box::new(FileCopy { file: ConfigFile { content, ..file }, md5 }))
         });
         Payload { act: Act::PublishFile(draft), snapshot }
     }

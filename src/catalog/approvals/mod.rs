@@ -65,7 +65,7 @@ impl RequestFilter {
             && NameFilter::passes(&self.name, &request.name)
             && self.user.as_ref().is_none_or(|user| *user == request.created.by)
             && self.part_of.as_ref().is_none_or(|head| *head == request.part_of)
-            && self.read_scope.sees(&request.namespace, request.scope_name())
+            && request.is_seen_by(&self.read_scope)
     }
 }
 
