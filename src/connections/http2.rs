@@ -35,8 +35,9 @@ const SPEAK_HTTP2: &str = "HTTP/1.1 400 Bad Request\r\nContent-Type: text/plain\
 const IDLE_MAX: Duration = Duration::from_secs(300);
 const PING_AFTER: Duration = Duration::from_secs(30);
 const PONG_WITHIN: Duration = Duration::from_secs(10);
-/// A gRPC client opens a stream for each of its targets, all on one connection.
-const STREAMS_MAX: u32 = 1000;
+/// A gRPC client opens a stream for each of its targets, all on one connection, and none on a second one: as many as one
+/// address may have by default.
+const STREAMS_MAX: u32 = 10_000;
 const HEADERS_BYTES_MAX: u32 = 16 * 1024;
 const STREAM_WINDOW_BYTES: u32 = 64 * 1024;
 /// Of all streams of a connection together: so much of what nobody has read yet is kept for it. HTTP/2 here takes half
