@@ -26,7 +26,7 @@ pub enum Reached {
 
 /// Waits until what a client names has arrived, or for certain never will by what the cluster has done so far, as this
 /// node has come to the horizon.
-pub(super) async fn reach(
+pub async fn reach(
     is_here: impl Fn() -> bool,
     arrival: impl Future<Output = bool>,
     horizon: impl Future<Output = bool>,

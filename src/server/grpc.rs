@@ -6,6 +6,7 @@ use std::sync::Arc;
 use anyhow::Context as _;
 use axum::Router;
 use axum::middleware::from_fn_with_state;
+use futures_util::future::BoxFuture;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -20,6 +21,7 @@ use crate::hosts::Hosts;
 use crate::operations::Operations;
 use crate::raft::node::Node;
 use crate::raft::run_task;
+use crate::reads::catch_up::CATCH_UP_LIMIT;
 use crate::xds::{Context, Session, World};
 
 /// Listeners of gRPC that are bound.
@@ -77,7 +79,13 @@ pub(super) fn router(config: &Config, parts: GrpcParts<'_>) -> anyhow::Result<Ro
     run_task(health.follower().follow(node.clone()), tasks, shutdown);
     let seen = health.seen();
     let authority = config.tuning.xds.authority().map(str::to_owned);
-    let world = Arc::new(World::new(node.state().clone(), authority, move || seen.borrow().was_ready));
+    let asked = node.clone();
+    let horizon = move || -> BoxFuture<'static, bool> {
+        let node = asked.clone();
+        Box::pin(async move { node.await_horizon(CATCH_UP_LIMIT).await })
+    };
+    let world = World::new(node.state().clone(), authority, move || seen.borrow().was_ready, horizon);
+    let world = Arc::new(world);
     run_task(world.clone().follow(), tasks, shutdown);
     let clock = node.clone();
     let context = Context {

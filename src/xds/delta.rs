@@ -52,6 +52,11 @@ impl Machine for Delta {
         versions.filter_map(|text| text.parse::<Version>().ok()).map(|version| version.index).max()
     }
 
+    /// The names stay: what of them is not here is removed.
+    fn forget_versions(request: &mut DeltaDiscoveryRequest) {
+        request.initial_resource_versions.values_mut().for_each(String::clear);
+    }
+
     fn take(&mut self, request: DeltaDiscoveryRequest, view: &dyn View, moment: Moment) -> Result<(), StreamFault> {
         let Some(kind) = self.books.kind_of(&request.type_url)? else { return Ok(()) };
         let ledger = self.books.ledger(kind);

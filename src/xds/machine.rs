@@ -26,6 +26,9 @@ pub(super) trait Machine: Send {
     /// Log index that a client has seen elsewhere, if the request names one.
     fn named_index(&self, request: &Self::Request) -> Option<u64>;
 
+    /// Makes a request name no version any more: those that it names are of another cluster.
+    fn forget_versions(request: &mut Self::Request);
+
     /// Takes a request.
     fn take(&mut self, request: Self::Request, view: &dyn View, moment: Moment) -> Result<(), StreamFault>;
 

@@ -35,6 +35,7 @@ use std::sync::Arc;
 use tokio::sync::watch;
 
 use crate::model::mesh::resource::{Resource, ResourceType, Resources};
+use crate::reads::catch_up::Reached;
 
 pub use client::{Client, Identity, Peer, Place};
 pub use session::{Context, End, Session};
@@ -72,6 +73,6 @@ pub trait Source: Send + Sync + 'static {
     /// before a client came is there for it.
     fn catch_up(&self);
 
-    /// Waits until the index is applied here, for 2 s at most; false if it is not.
-    fn reach(&self, index: u64) -> impl Future<Output = bool> + Send;
+    /// Waits until the index is applied here, for 2 s at most, or is known to be of another cluster.
+    fn reach(&self, index: u64) -> impl Future<Output = Reached> + Send;
 }

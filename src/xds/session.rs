@@ -26,6 +26,7 @@ use crate::model::time::Timestamp;
 use crate::proto::envoy::service::discovery::v3::{
     DeltaDiscoveryRequest, DeltaDiscoveryResponse, DiscoveryRequest, DiscoveryResponse,
 };
+use crate::reads::catch_up::Reached;
 use crate::subscribers::Subscribers;
 use crate::subscribers::streams::{Registered, StreamClient};
 
@@ -202,8 +203,8 @@ impl<S: Source, M: Machine> Running<'_, S, M> {
         }
     }
 
-    async fn take(&mut self, request: M::Request) -> Result<(), End> {
-        self.reach(&request).await?;
+    async fn take(&mut self, mut request: M::Request) -> Result<(), End> {
+        self.reach(&mut request).await?;
         let moment = self.moment();
         let source = &self.session.source;
         let taken = self.machine.take(request, &source.view(&self.client), moment);
@@ -214,12 +215,23 @@ impl<S: Source, M: Machine> Running<'_, S, M> {
         })
     }
 
-    /// Waits until this node has what the client has seen elsewhere.
-    async fn reach(&self, request: &M::Request) -> Result<(), End> {
+    /// Waits until this node has what the client has seen elsewhere. An index that no node of this cluster has is of
+    /// another one, and its client is served as if it had named none.
+    async fn reach(&self, request: &mut M::Request) -> Result<(), End> {
         let Some(index) = self.machine.named_index(request) else { return Ok(()) };
-        let source = &self.session.source;
-        let is_here = source.view(&self.client).applied_index() >= index;
-        if is_here || source.reach(index).await { Ok(()) } else { Err(End::Behind) }
+        let Session { source, context, .. } = self.session;
+        if source.view(&self.client).applied_index() >= index {
+            return Ok(());
+        }
+        match source.reach(index).await {
+            Reached::Here => {}
+            Reached::Elsewhere => {
+                context.metrics.foreign_ids.inc();
+                M::forget_versions(request);
+            }
+            Reached::Unknown => return Err(End::Behind),
+        }
+        Ok(())
     }
 
     /// Makes responses while there is room.

@@ -50,6 +50,10 @@ impl Machine for Sotw {
         request.version_info.parse::<Version>().ok().map(|version| version.index)
     }
 
+    fn forget_versions(request: &mut DiscoveryRequest) {
+        request.version_info.clear();
+    }
+
     fn take(&mut self, request: DiscoveryRequest, view: &dyn View, moment: Moment) -> Result<(), StreamFault> {
         let Some(kind) = self.books.kind_of(&request.type_url)? else { return Ok(()) };
         let ledger = self.books.ledger(kind);

@@ -10,6 +10,7 @@ use tokio::sync::watch;
 
 use super::{Client, Source, View};
 use crate::model::mesh::resource::{Resource, ResourceType, Resources, Version};
+use crate::reads::catch_up::{Reached, reach};
 
 /// Resources whose names begin so are found by name alone.
 pub(crate) const HIDDEN: &str = "hidden/";
@@ -90,12 +91,14 @@ pub(crate) struct FakeSource {
     world: Mutex<World>,
     changes: watch::Sender<u64>,
     is_ready: AtomicBool,
+    /// It has what any node of its cluster has.
+    is_at_horizon: AtomicBool,
 }
 
 impl FakeSource {
     pub(crate) fn of(world: World) -> Arc<FakeSource> {
         let (changes, is_ready) = (watch::Sender::new(0), AtomicBool::new(true));
-        Arc::new(FakeSource { world: Mutex::new(world), changes, is_ready })
+        Arc::new(FakeSource { world: Mutex::new(world), changes, is_ready, is_at_horizon: AtomicBool::new(false) })
     }
 
     pub(crate) fn change(&self, change: impl FnOnce(&mut World)) {
@@ -105,6 +108,10 @@ impl FakeSource {
 
     pub(crate) fn set_ready(&self, is_ready: bool) {
         self.is_ready.store(is_ready, Ordering::Relaxed);
+    }
+
+    pub(crate) fn set_at_horizon(&self) {
+        self.is_at_horizon.store(true, Ordering::Relaxed);
     }
 
     pub(crate) fn world(&self) -> World {
@@ -130,12 +137,16 @@ impl Source for FakeSource {
     /// A change is there at once.
     fn catch_up(&self) {}
 
-    async fn reach(&self, index: u64) -> bool {
+    async fn reach(&self, index: u64) -> Reached {
         let mut changes = self.changes.subscribe();
         let is_here = || self.world.lock().index >= index;
-        let reached = async { while !is_here() && changes.changed().await.is_ok() {} };
-        // Out of time says the same as not there.
-        let _ = tokio::time::timeout(REACH, reached).await;
-        is_here()
+        let arrived = async { while !is_here() && changes.changed().await.is_ok() {} };
+        let arrival = async {
+            // Out of time says the same as not there.
+            let _ = tokio::time::timeout(REACH, arrived).await;
+            is_here()
+        };
+        let horizon = async { self.is_at_horizon.load(Ordering::Relaxed) };
+        reach(is_here, arrival, horizon).await
     }
 }

@@ -11,13 +11,15 @@ use tokio_stream::wrappers::UnboundedReceiverStream;
 use tokio_util::sync::CancellationToken;
 
 use super::super::testing::FakeSource;
-use super::super::{Context, End, Peer, Session};
+use super::super::{Context, End, Peer, Session, View};
 use super::*;
 use crate::metrics::Metrics;
 use crate::model::grant::ReadScope;
 use crate::origin::Origin;
 use crate::proto::envoy::config::core::v3::Node;
-use crate::proto::envoy::service::discovery::v3::{DeltaDiscoveryRequest, DiscoveryRequest, DiscoveryResponse};
+use crate::proto::envoy::service::discovery::v3::{
+    DeltaDiscoveryRequest, DeltaDiscoveryResponse, DiscoveryRequest, DiscoveryResponse,
+};
 use crate::subscribers::Subscribers;
 
 const SHORT: Duration = Duration::from_millis(10);
@@ -62,6 +64,15 @@ impl Bench {
         let session = self.session.clone();
         let served = async move { session.serve_sotw(peer(), UnboundedReceiverStream::new(incoming), outgoing).await };
         Client { requests, responses, served: tokio::spawn(served) }
+    }
+
+    /// Responses of a delta stream with one request.
+    fn delta(&self, first: DeltaDiscoveryRequest) -> mpsc::Receiver<DeltaDiscoveryResponse> {
+        let requests = Box::pin(futures_util::StreamExt::chain(stream::iter([Ok::<_, ()>(first)]), stream::pending()));
+        let (outgoing, responses) = mpsc::channel(4);
+        let session = self.session.clone();
+        tokio::spawn(async move { session.serve_delta(peer(), requests, outgoing).await });
+        responses
     }
 
     fn series(&self, line: &str) -> bool {
@@ -185,6 +196,31 @@ async fn who_has_seen_more_is_waited_for_and_then_sent_away() {
     assert_eq!(began.elapsed().as_secs(), 2);
 }
 
+/// It was served by another cluster, or before this one was made anew.
+#[tokio::test(start_paused = true)]
+async fn who_comes_from_another_cluster_is_sent_everything() {
+    let bench = Bench::new(two_services());
+    bench.source.set_at_horizon();
+    let version = "4711-00000000000000ab";
+    let mut client = bench.connect();
+    client.send(DiscoveryRequest { version_info: version.to_owned(), ..request(CDS, "") });
+    let response = client.responses.recv().await.expect("an answer");
+    assert_eq!(response.resources.len(), 2);
+    assert!(!response.version_info.starts_with("4711-"), "{}", response.version_info);
+    assert_eq!(bench.metrics.foreign_ids.get(), 1);
+    let hash = bench.source.world().get(CDS, "s/a").expect("there").version.hash;
+    let versions = [("s/a", format!("4711-{hash:016x}")), ("s/gone", version.to_owned())];
+    let first = DeltaDiscoveryRequest {
+        type_url: CDS.type_url().to_owned(),
+        initial_resource_versions: versions.map(|(name, version)| (name.to_owned(), version)).into(),
+        ..Default::default()
+    };
+    let mut responses = bench.delta(first);
+    let response = responses.recv().await.expect("an answer");
+    assert_eq!((response.resources.len(), response.removed_resources), (2, vec!["s/gone".to_owned()]));
+    assert_eq!(bench.metrics.foreign_ids.get(), 2);
+}
+
 #[tokio::test(start_paused = true)]
 async fn streams_end_when_they_are_old_and_when_the_node_stops() {
     let hour = Duration::from_secs(3600);
@@ -236,13 +272,10 @@ async fn streams_end_for_what_their_client_does() {
 async fn delta_is_served_alike() {
     let bench = Bench::new(two_services());
     let first = DeltaDiscoveryRequest { type_url: CDS.type_url().to_owned(), ..Default::default() };
-    let requests = Box::pin(futures_util::StreamExt::chain(stream::iter([Ok::<_, ()>(first)]), stream::pending()));
-    let (outgoing, mut responses) = mpsc::channel(4);
-    let session = bench.session.clone();
-    let served = tokio::spawn(async move { session.serve_delta(peer(), requests, outgoing).await });
+    let mut responses = bench.delta(first);
     let response = responses.recv().await.expect("a response");
     assert_eq!((response.resources.len(), response.nonce.as_str()), (2, "1"));
     assert!(bench.subscribers.streams().all()[0].client.is_delta);
     bench.shutdown.cancel();
-    assert_eq!(served.await.expect("served"), End::Shutdown);
+    assert!(responses.recv().await.is_none(), "it has ended");
 }

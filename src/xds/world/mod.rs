@@ -17,6 +17,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use futures_util::future::BoxFuture;
 use parking_lot::Mutex;
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until};
@@ -25,6 +26,7 @@ use super::Source;
 use super::client::Client;
 use super::view::WorldView;
 use crate::raft::state::State;
+use crate::reads::catch_up::{CATCH_UP_LIMIT, Reached, reach};
 use crate::watch::feed::News;
 
 pub(super) use cells::Cells;
@@ -35,14 +37,14 @@ pub(super) use wild::{Gathered, WildKey};
 /// Time without a change after which changes are taken in, and the most that they wait for one.
 const QUIET: Duration = Duration::from_millis(20);
 const WAIT_MAX: Duration = Duration::from_millis(60);
-/// Longest wait for what a client has already been told of.
-const REACH_LIMIT: Duration = Duration::from_secs(2);
 
 /// The resources of one node.
 pub struct World {
     state: Arc<State>,
     is_ready: Box<dyn Fn() -> bool + Send + Sync>,
     was_ready: AtomicBool,
+    /// Asks whether this node has all that any node of the cluster had a moment ago.
+    horizon: Box<dyn Fn() -> BoxFuture<'static, bool> + Send + Sync>,
     /// Authority whose names are answered as well.
     authority: Option<Arc<str>>,
     cells: Mutex<Cells>,
@@ -50,11 +52,12 @@ pub struct World {
 }
 
 impl World {
-    /// A world of a node's state; `is_ready` is asked until it says yes.
+    /// A world of a node's state; `is_ready` is asked until it says yes, and `horizon` for an index that is not here.
     pub fn new(
         state: Arc<State>,
         authority: Option<String>,
         is_ready: impl Fn() -> bool + Send + Sync + 'static,
+        horizon: impl Fn() -> BoxFuture<'static, bool> + Send + Sync + 'static,
     ) -> Self {
         state.feed().follow();
         let index = state.applied().index;
@@ -63,6 +66,7 @@ impl World {
             state,
             is_ready: Box::new(is_ready),
             was_ready: AtomicBool::new(false),
+            horizon: Box::new(horizon),
             authority: authority.map(Arc::from),
             cells: Mutex::new(Cells::new(scene, index)),
             changes: watch::Sender::new(0),
@@ -146,11 +150,11 @@ impl Source for World {
         }
     }
 
-    async fn reach(&self, index: u64) -> bool {
-        let is_applied = self.state.wait_applied(REACH_LIMIT, |applied| applied.index >= index).await;
-        if is_applied {
-            self.catch_up();
-        }
-        is_applied
+    async fn reach(&self, index: u64) -> Reached {
+        let is_here = || self.state.applied().index >= index;
+        let arrival = self.state.wait_applied(CATCH_UP_LIMIT, |applied| applied.index >= index);
+        let reached = reach(is_here, arrival, (self.horizon)()).await;
+        self.catch_up();
+        reached
     }
 }

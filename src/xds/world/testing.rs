@@ -40,7 +40,7 @@ impl Stage {
     /// A world that begins with this catalog.
     pub(crate) fn over(bench: Bench) -> Stage {
         let state = Arc::new(State::new(bench.catalog.view(), bench.index, Hub::new(10)));
-        let world = World::new(state.clone(), Some("thuban.example".to_owned()), || true);
+        let world = World::new(state.clone(), Some("thuban.example".to_owned()), || true, || Box::pin(async { true }));
         Stage { bench, state, world }
     }
 
