@@ -56,5 +56,5 @@ pub use messages::{
 };
 pub use network::{PeerClient, PeerNetwork};
 pub use peers::Peers;
-pub use server::{LeaderWord, PeerServer, PeerService};
+pub use server::{PeerServer, PeerService};
 pub use snapshot::SnapshotPort;

@@ -8,7 +8,6 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use openraft::Raft;
-use openraft::raft::AppendEntriesRequest;
 use openraft::storage::RaftStateMachine;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
@@ -32,7 +31,6 @@ use crate::metrics::Metrics;
 use crate::origin::Origin;
 use crate::subscribers::Subscribed;
 use crate::subscribers::fleet::{FleetAnswer, FleetQuestion};
-use crate::uptime;
 
 /// After an accept that failed (out of file descriptors, mostly).
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
@@ -49,7 +47,7 @@ pub trait PeerService: Send + Sync + 'static {
     fn progress(&self) -> PeerProgress;
 
     /// This node took an append of its leader, be it an empty one.
-    fn hear_leader(&self, word: LeaderWord);
+    fn hear_leader(&self);
 
     /// Bytes of an append came from this node, which may lead.
     fn hear_bytes_of(&self, node_id: NodeId);
@@ -62,24 +60,6 @@ pub trait PeerService: Send + Sync + 'static {
 
     /// Takes heartbeats of instances that a peer's clients sent, if this node leads.
     fn heartbeats(&self, ids: &[String]) -> BeatsAnswer;
-}
-
-/// The leader's word in an append, with the moment at which it came.
-#[derive(Clone, Copy, Debug)]
-pub struct LeaderWord {
-    /// By the clock that counts sleep too.
-    pub came: Duration,
-    /// The index up to which its leader knew everything to be committed: nothing before it has committed an entry of
-    /// its own term, as what the leader before it acknowledged may reach further.
-    pub committed: Option<u64>,
-}
-
-impl LeaderWord {
-    pub(super) fn of(request: &AppendEntriesRequest<TypeConfig>) -> Self {
-        let term = request.vote.leader_id.term;
-        let own = request.leader_commit.filter(|id| id.committed_leader_id().term == term);
-        LeaderWord { came: uptime::now(), committed: own.map(|id| id.index) }
-    }
 }
 
 /// Everything a connection needs.

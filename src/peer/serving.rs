@@ -1,6 +1,5 @@
 //! Service of an authenticated connection: calls, or a pipeline of appends.
 
-use std::collections::VecDeque;
 use std::io;
 use std::sync::Arc;
 
@@ -21,7 +20,7 @@ use super::limits::{
     OUTBOX_BYTES_MAX,
 };
 use super::messages::{BeatsAnswer, ForwardAnswer, Kind, ReadIndexAnswer, Status, put_call, read_append, read_call};
-use super::server::{Hall, LeaderWord, PeerService};
+use super::server::{Hall, PeerService};
 use super::snapshot::SnapshotPort;
 use crate::format::codec;
 use crate::format::types::{NodeId, TypeConfig};
@@ -163,11 +162,10 @@ where
     S: PeerService,
     P: SnapshotPort,
 {
-    let word = LeaderWord::of(&request);
     let answer = hall.raft.append_entries(request).await?;
     // One that was overtaken is no leader of this node.
     if !matches!(answer, AppendEntriesResponse::HigherVote(_)) {
-        hall.service.hear_leader(word);
+        hall.service.hear_leader();
     }
     Ok(answer)
 }
@@ -210,7 +208,6 @@ where
     let mut answers = std::pin::pin!(hall.raft.stream_append(ReceiverStream::new(queue)));
     let mut outbox = Outbox::default();
     let mut parked: Option<AppendEntriesRequest<TypeConfig>> = None;
-    let mut words = VecDeque::new();
     loop {
         let silent_at = reader.last_byte() + APPEND_SILENCE_MAX;
         tokio::select! {
@@ -219,9 +216,7 @@ where
                 let frame = frame?;
                 // An empty frame says only that the leader is still there.
                 if !frame.is_empty() {
-                    let request = read_append(frame)?;
-                    words.push_back(LeaderWord::of(&request));
-                    parked = Some(request);
+                    parked = Some(read_append(frame)?);
                 }
             }
             room = requests.reserve(), if parked.is_some() => {
@@ -230,10 +225,8 @@ where
             }
             answer = answers.next() => match answer {
                 Some(Ok(answer)) => {
-                    // Answers come in the order of the requests.
-                    let word = words.pop_front();
-                    if let Some(word) = word.filter(|_| !matches!(answer, Err(StreamAppendError::HigherVote(_)))) {
-                        hall.service.hear_leader(word);
+                    if !matches!(answer, Err(StreamAppendError::HigherVote(_))) {
+                        hall.service.hear_leader();
                     }
                     outbox.put(|out| out.put_slice(&codec::to_bytes(&answer)))?;
                 }

@@ -20,6 +20,7 @@ pub(super) fn start(node: &Node, tasks: &TaskTracker, shutdown: &CancellationTok
     run(lease::tell_of_leaders(node.clone()), tasks, shutdown);
     run(election::hold(node.clone()), tasks, shutdown);
     run(poll::keep_asking(node.clone()), tasks, shutdown);
+    run(poll::keep_asking_leader(node.clone()), tasks, shutdown);
     run(compaction::keep(node.clone()), tasks, shutdown);
     run(capacity::watch(node.clone()), tasks, shutdown);
     run(consistency_check::watch(node.clone()), tasks, shutdown);

@@ -1,9 +1,11 @@
 //! Freshness of this node, by one measure: `as_of`, the latest moment of which it knows that everything committed by
 //! then is applied here.
 //!
-//! Each append of the leader, be it an empty one, says how far the leader has committed. Once this node has applied as
-//! far, it is as fresh as the moment at which that append came. What a leader says that has committed nothing in its
-//! own term yet does not count: what the one before it acknowledged may reach further.
+//! This node asks its leader several times a second how far everything is committed ([`super::poll`]). Once it has
+//! applied as far, it is as fresh as the moment at which it asked: whatever the answer names was read later than that.
+//! Appends name a committed index too, but date nothing: over a thin link they arrive long after they were made, and
+//! the clocks of two nodes cannot be compared. An answer of a leader that no majority acknowledges, or that has
+//! committed nothing in its own term yet, does not count: others may have committed more.
 //!
 //! Trust in tokens, readiness, the age of local reads and the judgement that nobody knows what this node does not are
 //! comparisons of this one moment with a limit.
@@ -17,9 +19,7 @@ use parking_lot::Mutex;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
-use crate::peer::LeaderWord;
-
-/// Contacts whose committed index is not applied yet; more of them count as the newest one.
+/// Answers whose committed index is not applied yet; more of them count as the newest one.
 const PENDING_MAX: usize = 64;
 
 /// The last sign of life of the leader, its word on itself, and the freshness that follows.
@@ -36,31 +36,31 @@ pub(super) struct Freshness {
 #[derive(Default)]
 struct Known {
     as_of: Option<Duration>,
-    /// The moment of a contact, and the committed index that it brought.
+    /// The moment of a question, and the committed index that its answer brought.
     pending: VecDeque<(Duration, u64)>,
     /// The term of a leader that has no majority by its own word.
     doubted: Option<u64>,
 }
 
 impl Known {
-    fn hear(&mut self, came: Duration, committed: u64, applied: u64) {
+    fn hear(&mut self, asked: Duration, committed: u64, applied: u64) {
         self.catch_up(applied);
         if committed <= applied {
             self.pending.clear();
-            self.as_of = self.as_of.max(Some(came));
+            self.as_of = self.as_of.max(Some(asked));
             return;
         }
         if self.pending.len() == PENDING_MAX {
             self.pending.pop_back();
         }
-        self.pending.push_back((came, committed));
+        self.pending.push_back((asked, committed));
     }
 
     fn catch_up(&mut self, applied: u64) {
-        while let Some((came, committed)) = self.pending.front()
+        while let Some((asked, committed)) = self.pending.front()
             && *committed <= applied
         {
-            self.as_of = self.as_of.max(Some(*came));
+            self.as_of = self.as_of.max(Some(*asked));
             self.pending.pop_front();
         }
     }
@@ -77,16 +77,9 @@ impl Freshness {
         self.heard.store(micros.max(1), Ordering::Relaxed);
     }
 
-    /// The leader of `term` is alive and says how far it has committed.
-    pub(super) fn hear_word(&self, term: u64, word: LeaderWord, applied: u64) {
-        self.hear();
-        let mut known = self.known.lock();
-        if let Some(committed) = word.committed
-            && known.doubted != Some(term)
-        {
-            known.hear(word.came, committed, applied);
-        }
-        drop(known);
+    /// A leader that a majority acknowledges was asked at `asked`, and had committed as far as `committed`.
+    pub(super) fn hear_committed(&self, asked: Duration, committed: u64, applied: u64) {
+        self.known.lock().hear(asked, committed, applied);
         self.changed.notify_waiters();
     }
 
@@ -161,21 +154,17 @@ mod tests {
         Duration::from_secs(seconds)
     }
 
-    fn word(came: u64, committed: Option<u64>) -> LeaderWord {
-        LeaderWord { came: at(came), committed }
-    }
-
     #[test]
-    fn a_node_is_as_fresh_as_the_last_contact_that_it_has_applied() {
+    fn a_node_is_as_fresh_as_the_last_answer_that_it_has_applied() {
         let freshness = Freshness::new();
         assert_eq!(freshness.as_of(100), None, "never heard");
-        freshness.hear_word(1, word(1, None), 100);
-        assert_eq!(freshness.as_of(100), None, "a leader that has committed nothing of its own term");
-        freshness.hear_word(1, word(2, Some(7)), 5);
-        freshness.hear_word(1, word(3, Some(9)), 5);
+        freshness.hear();
+        assert_eq!(freshness.as_of(100), None, "heard, without a word of how far it is");
+        freshness.hear_committed(at(2), 7, 5);
+        freshness.hear_committed(at(3), 9, 5);
         assert_eq!(freshness.as_of(6), None);
         assert_eq!(freshness.as_of(7), Some(at(2)));
-        freshness.hear_word(1, word(4, Some(9)), 8);
+        freshness.hear_committed(at(4), 9, 8);
         assert_eq!(freshness.as_of(8), Some(at(2)), "it is heard all the while, and nothing arrives");
         assert_eq!(freshness.as_of(9), Some(at(4)));
     }
@@ -184,7 +173,7 @@ mod tests {
     fn it_moves_on_however_many_contacts_are_ahead() {
         let freshness = Freshness::new();
         for second in 0..10 * PENDING_MAX as u64 {
-            freshness.hear_word(1, word(second, Some(1000 + second)), 0);
+            freshness.hear_committed(at(second), 1000 + second, 0);
         }
         assert_eq!(freshness.as_of(1010), Some(at(10)));
         assert_eq!(freshness.as_of(u64::MAX), Some(at(10 * PENDING_MAX as u64 - 1)), "the newest is kept");
@@ -194,22 +183,20 @@ mod tests {
     #[test]
     fn a_leader_without_a_majority_makes_nobody_fresh() {
         let freshness = Freshness::new();
-        freshness.hear_word(7, word(1, Some(1)), 1);
+        freshness.hear_committed(at(1), 1, 1);
+        freshness.hear_committed(at(2), 2, 1);
         freshness.take_word(7, false);
         assert!(freshness.is_doubted_in(7) && !freshness.is_doubted_in(8), "the next leader is another");
-        freshness.hear_word(7, word(2, Some(1)), 1);
-        assert_eq!(freshness.as_of(1), Some(at(1)));
-        freshness.hear_word(8, word(3, Some(1)), 1);
-        assert_eq!(freshness.as_of(1), Some(at(3)));
-        freshness.take_word(7, true);
-        freshness.hear_word(7, word(4, Some(1)), 1);
-        assert_eq!(freshness.as_of(1), Some(at(4)));
+        assert_eq!(freshness.as_of(2), Some(at(1)), "what it said before is forgotten");
+        freshness.take_word(8, true);
+        freshness.hear_committed(at(4), 2, 2);
+        assert_eq!(freshness.as_of(2), Some(at(4)));
     }
 
     #[test]
     fn a_leader_is_fresh_by_itself_as_is_who_has_asked() {
         let freshness = Freshness::new();
-        freshness.hear_word(1, word(1, Some(50)), 10);
+        freshness.hear_committed(at(1), 50, 10);
         freshness.reach(at(5));
         assert_eq!(freshness.as_of(10), Some(at(5)));
     }

@@ -5,7 +5,6 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use openraft::ReadPolicy;
-use openraft::async_runtime::WatchReceiver;
 use openraft::errors::{ClientWriteError, LinearizableReadError, RaftError};
 use openraft::impls::ProgressResponder;
 use tracing::{Instrument, Span};
@@ -21,7 +20,7 @@ use crate::catalog::history::Thing;
 use crate::catalog::{Command, RequestId};
 use crate::format::types::{CommittedLeaderId, NodeId, Proposal, TypeConfig};
 use crate::model::code::{Code, Refusal};
-use crate::peer::{BeatsAnswer, ForwardAnswer, LeaderWord, PeerProgress, PeerService, ReadIndexAnswer};
+use crate::peer::{BeatsAnswer, ForwardAnswer, PeerProgress, PeerService, ReadIndexAnswer};
 use crate::subscribers::Subscribed;
 use crate::subscribers::fleet::{FleetAnswer, FleetQuestion};
 use crate::traces;
@@ -200,14 +199,13 @@ impl PeerService for NodeService {
             memory: self.node.inner().capacity.own_memory(),
             checkpoints: self.node.inner().machine.checkpoints(),
             is_acknowledged: self.node.is_acknowledged_leader(),
+            committed: self.node.committed_as_leader(),
             fresh_ms: self.node.age().map(|age| u64::try_from(age.as_millis()).unwrap_or(u64::MAX)),
         }
     }
 
-    fn hear_leader(&self, word: LeaderWord) {
-        // Borrowed: this is asked with every append.
-        let term = self.node.inner().raft.metrics().borrow_watched().current_term;
-        self.node.inner().freshness.hear_word(term, word, self.node.state().applied().index);
+    fn hear_leader(&self) {
+        self.node.inner().freshness.hear();
     }
 
     fn hear_bytes_of(&self, node_id: NodeId) {

@@ -90,6 +90,16 @@ impl Node {
         (metrics.state == ServerState::Leader).then(|| is_acknowledged(&metrics, self.lease().max(LED_WITHIN)))
     }
 
+    /// The index up to which everything is committed, by a leader that has committed an entry of its own term.
+    pub(super) fn committed_as_leader(&self) -> Option<u64> {
+        let metrics = self.inner().raft.metrics();
+        let metrics = metrics.borrow_watched();
+        let own = metrics.cluster_committed.filter(|id| id.committed_leader_id().term == metrics.current_term);
+        // What is applied may have been acknowledged before the metrics show that it is committed.
+        let committed = own?.index.max(self.state().applied().index);
+        (metrics.state == ServerState::Leader).then_some(committed)
+    }
+
     fn leader_heard_within(&self, limit: Duration) -> Option<NodeId> {
         let metrics = self.inner().raft.metrics();
         let metrics = metrics.borrow_watched();

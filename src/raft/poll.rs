@@ -2,12 +2,15 @@
 //! have. What each said last is kept with its time, and whoever wants to know reads that.
 //!
 //! A leader that has lost its majority is still heard by the learners beside it, and by a minority of the voters. So
-//! whoever follows takes a leader that says so for none; and it takes the time from one that can lead.
+//! whoever follows takes a leader that says so for none; and it takes the time from one that can lead. The leader is
+//! asked by itself, so that no other member's silence delays the next question: its answers date the state of this node
+//! ([`super::freshness`]).
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use futures_util::future::join_all;
+use openraft::async_runtime::WatchReceiver;
 use parking_lot::Mutex;
 use tokio::time::{Instant, sleep};
 
@@ -16,13 +19,18 @@ use super::node::Node;
 use crate::format::types::NodeId;
 use crate::model::time::Timestamp;
 use crate::peer::PeerProgress;
+use crate::uptime;
 
-/// Between two rounds, and while the leader is in doubt: one that was elected this moment is not acknowledged yet, and
-/// one that was cut off may be back at once.
+/// Between two rounds.
 const PAUSE: Duration = Duration::from_millis(500);
-const PAUSE_IN_DOUBT: Duration = Duration::from_millis(100);
+/// Between two questions to the leader, and while it is in doubt: one that was elected this moment is not acknowledged
+/// yet, and one that was cut off may be back at once.
+const LEADER_PAUSE: Duration = Duration::from_millis(250);
+const LEADER_PAUSE_IN_DOUBT: Duration = Duration::from_millis(100);
 /// A member that does not answer in this time is asked again in the next round.
 const ANSWER_WITHIN: Duration = Duration::from_secs(1);
+/// The leader has more time: over a thin link its answer waits behind others.
+const LEADER_ANSWER_WITHIN: Duration = Duration::from_secs(10);
 /// An answer of a member counts for so long.
 const KEPT_FOR: Duration = Duration::from_secs(5);
 
@@ -61,36 +69,60 @@ impl Node {
     }
 }
 
-/// Asks round after round, for as long as the node runs.
+/// Asks all members but the leader round after round, for as long as the node runs.
 pub(super) async fn keep_asking(node: Node) {
     loop {
-        let members = other_members(&node);
+        let (members, leader) = (other_members(&node), node.leader());
         node.inner().poll.forget_all_but(&members);
-        join_all(members.into_iter().map(|id| ask_one(&node, id))).await;
-        let is_in_doubt = node.inner().freshness.is_in_doubt();
-        sleep(if is_in_doubt { PAUSE_IN_DOUBT } else { PAUSE }).await;
+        let others = members.into_iter().filter(|id| Some(*id) != leader);
+        join_all(others.map(|id| ask_one(&node, id))).await;
+        sleep(PAUSE).await;
     }
 }
 
 async fn ask_one(node: &Node, node_id: NodeId) {
-    let asked = Instant::now();
-    let (term, leader) = {
-        let metrics = node.raft_metrics();
-        (metrics.current_term, metrics.current_leader)
-    };
     let Some(progress) = node.ask_progress(node_id, ANSWER_WITHIN).await else { return };
-    let round_trip = asked.elapsed();
-    let (clock, time) = (&node.state().clock, progress.time_ms.map(Timestamp));
-    if leader != Some(node_id) {
-        if let Some(time) = time {
-            clock.adopt(time);
+    if let Some(time) = progress.time_ms.map(Timestamp) {
+        node.state().clock.adopt(time);
+    }
+}
+
+/// Asks the leader again and again, and a new one at once, for as long as the node runs.
+pub(super) async fn keep_asking_leader(node: Node) {
+    let mut server = node.inner().raft.server_metrics();
+    loop {
+        let (term, leader) = {
+            let now = server.borrow_watched();
+            (now.vote.leader_id.term, now.current_leader)
+        };
+        let asking = async {
+            if let Some(leader) = leader.filter(|id| *id != node.id()) {
+                ask_leader(&node, term, leader).await;
+            }
+            let is_in_doubt = node.inner().freshness.is_in_doubt();
+            sleep(if is_in_doubt { LEADER_PAUSE_IN_DOUBT } else { LEADER_PAUSE }).await;
+        };
+        tokio::select! {
+            () = asking => {}
+            changed = server.changed() => if changed.is_err() { return },
         }
+    }
+}
+
+async fn ask_leader(node: &Node, term: u64, leader: NodeId) {
+    let (asked, begun) = (uptime::now(), Instant::now());
+    let Some(progress) = node.ask_progress(leader, LEADER_ANSWER_WITHIN).await else { return };
+    let (round_trip, freshness) = (begun.elapsed(), &node.inner().freshness);
+    // One that leads no more does not say.
+    let is_acknowledged = progress.is_acknowledged.unwrap_or(true);
+    freshness.take_word(term, is_acknowledged);
+    if !is_acknowledged {
         return;
     }
-    // One of a version that does not say is believed.
-    let is_acknowledged = progress.is_acknowledged.unwrap_or(true);
-    node.inner().freshness.take_word(term, is_acknowledged);
-    if let Some(time) = time.filter(|_| is_acknowledged) {
-        clock.follow(time, round_trip);
+    if let Some(committed) = progress.committed {
+        freshness.hear_committed(asked, committed, node.state().applied().index);
+    }
+    if let Some(time) = progress.time_ms.map(Timestamp).filter(|_| round_trip < ANSWER_WITHIN) {
+        node.state().clock.follow(time, round_trip);
     }
 }

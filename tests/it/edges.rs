@@ -26,6 +26,13 @@ async fn add_linked_learner(cluster: &mut Cluster, id: u64) -> ThinLink {
     link
 }
 
+/// A service token `ci` of everything.
+async fn make_token(api: &Api) -> String {
+    let made =
+        api.post("/auth/v1/tokens", &json!([{"name": "ci", "grants": [{"role": "admin", "namespace": "*"}]}])).await;
+    made.body["responses"][0]["token"]["secret"].as_str().expect("a token").to_owned()
+}
+
 fn files(number: usize) -> Value {
     let file = |at: usize| {
         let content = format!("{number} {}", char::from(b'a' + at as u8).to_string().repeat(FILE_BYTES));
@@ -121,9 +128,7 @@ async fn a_late_node_is_not_ready_and_believes_no_token_before_it_has_caught_up(
     let link = add_linked_learner(&mut cluster, 4).await;
     let leader = cluster.api(1);
     leader.publish("default", "app", "application", "v=1").await;
-    let made =
-        leader.post("/auth/v1/tokens", &json!([{"name": "ci", "grants": [{"role": "admin", "namespace": "*"}]}])).await;
-    let token = made.body["responses"][0]["token"]["secret"].as_str().expect("a token").to_owned();
+    let token = make_token(&leader).await;
     cluster.expect_equal_state().await;
 
     cluster.terminate(4).await;
@@ -158,6 +163,61 @@ async fn a_late_node_is_not_ready_and_believes_no_token_before_it_has_caught_up(
         assert!(member["fresh_ms"].as_u64().is_some_and(|ms| ms < 5_000), "{view}");
         assert!(member["round_trip_ms"].is_number(), "{view}");
     }
+}
+
+/// Entries trickle in, each within the limits, and all of them are old: what the leader has committed meanwhile counts.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_node_behind_a_thin_link_takes_itself_for_fresh_by_no_old_entry() {
+    const OLD: usize = 24;
+    let flags = ["--ready-behind-ms", "3000", "--token-trust-ms", "3000"];
+    let mut cluster = Cluster::start_with(3, &flags).await;
+    let link = add_linked_learner(&mut cluster, 4).await;
+    let (leader, learner) = (cluster.api(cluster.leader().await), cluster.api(4));
+    let token = make_token(&leader).await;
+    cluster.expect_equal_state().await;
+    let held = cluster.api(4).with_token(&token);
+    let local = format!("{SERVICES}?consistency=local");
+    held.get(&local).await.expect_code(200_000);
+
+    link.set_rate(64 * 1024);
+    let large = |number: usize| format!("v={number}{}", "x".repeat(100_000));
+    let applied = "thuban_raft_applied_index";
+    for number in 0..OLD {
+        leader.publish("default", "app", "application", &large(number)).await;
+    }
+    leader.post("/auth/v1/tokens/delete", &json!([{"name": "ci"}])).await.expect_code(200_000);
+    let deleted = leader.metric(applied).await.expect("the gauge is there");
+    for number in OLD..OLD + 8 {
+        leader.publish("default", "app", "application", &large(number)).await;
+    }
+    let newest = leader.metric(applied).await.expect("the gauge is there");
+
+    eventually(LIMIT, "the token is not believed", || async {
+        let answer = held.try_send(Method::GET, &local, None).await.map_err(|error| error.to_string())?;
+        if answer.code() == 200_000 { Err(answer.to_string()) } else { Ok(()) }
+    })
+    .await;
+    let seen = learner.metric(applied).await.expect("the gauge is there");
+    assert!(seen < deleted, "it is refused before its end has arrived: {seen} of {deleted}");
+    eventually(LIMIT, "the learner is not ready", || async {
+        match learner.health("/readyz").await? {
+            (503, _) => Ok(()),
+            (status, text) => Err(format!("{status} {text}")),
+        }
+    })
+    .await;
+    let begun = learner.metric(applied).await.expect("the gauge is there");
+    eventually(LIMIT, "some more entries have arrived", || async {
+        let (status, text) = learner.health("/readyz").await?;
+        let seen = learner.metric(applied).await.expect("the gauge is there");
+        assert!(status == 503 || seen >= newest, "ready with {seen} of {newest} applied: {text}");
+        if seen >= begun + 4.0 { Ok(()) } else { Err(format!("{seen} applied")) }
+    })
+    .await;
+    link.set_rate(0);
+    cluster.wait_ready(4).await;
+    cluster.expect_equal_state().await;
+    held.get(&local).await.expect_code(401_004);
 }
 
 /// A voter that stops receiving entries is an alarm that names it, and not ready by and by.

@@ -128,11 +128,14 @@ fn the_bytes_of_answers_of_the_node() {
         memory: None,
         checkpoints: vec![],
         is_acknowledged: None,
+        committed: None,
         fresh_ms: None,
     };
     pinned(progress.clone(), "82a86c6173745f6c6f6709a76170706c69656408");
     let timed = PeerProgress { time_ms: Some(7), wall_ms: Some(6), ..progress.clone() };
     pinned(timed, "84a86c6173745f6c6f6709a76170706c69656408a774696d655f6d7307a777616c6c5f6d7306");
+    let leader = PeerProgress { committed: Some(8), ..progress.clone() };
+    pinned(leader, "83a86c6173745f6c6f6709a76170706c69656408a9636f6d6d697474656408");
     let fresh = PeerProgress { fresh_ms: Some(5), ..progress.clone() };
     pinned(fresh, "83a86c6173745f6c6f6709a76170706c69656408a866726573685f6d7305");
     let disk = DiskRoom { free_bytes: 7, reserve_bytes: 6, shortage: Shortage::Short };

@@ -180,6 +180,10 @@ pub struct PeerProgress {
     /// do not report it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub is_acknowledged: Option<bool>,
+    /// On a leader: the index up to which everything is committed. Nothing before it has committed an entry of its own
+    /// term, as what the leader before it acknowledged may reach further.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub committed: Option<u64>,
     /// For how many milliseconds something may have been committed that it has not applied; nothing of one that has not
     /// been in touch since its start, and of the versions that do not say.
     #[serde(default, skip_serializing_if = "Option::is_none")]

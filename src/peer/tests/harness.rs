@@ -20,8 +20,8 @@ use crate::format::types::{Member, NodeId, Proposal, TypeConfig};
 use crate::metrics::Metrics;
 use crate::peer::handshake::{Purpose, dial_as};
 use crate::peer::{
-    BeatsAnswer, Build, Credentials, ForwardAnswer, Hello, IntroduceError, Introductions, LeaderWord, PeerNetwork,
-    PeerProgress, PeerServer, PeerService, Peers, ReadIndexAnswer, Refusal, RefusalReason, Welcome,
+    BeatsAnswer, Build, Credentials, ForwardAnswer, Hello, IntroduceError, Introductions, PeerNetwork, PeerProgress,
+    PeerServer, PeerService, Peers, ReadIndexAnswer, Refusal, RefusalReason, Welcome,
 };
 use crate::subscribers::Subscribed;
 use crate::subscribers::fleet::{FleetAnswer, FleetQuestion};
@@ -162,11 +162,12 @@ impl PeerService for Proposer {
             memory: None,
             checkpoints: Vec::new(),
             is_acknowledged: None,
+            committed: None,
             fresh_ms: None,
         }
     }
 
-    fn hear_leader(&self, _: LeaderWord) {}
+    fn hear_leader(&self) {}
 
     fn hear_bytes_of(&self, _: NodeId) {}
 
