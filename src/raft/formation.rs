@@ -45,6 +45,17 @@ struct Met {
     missing: BTreeMap<NodeId, String>,
     /// Those with another list, whatever they have answered.
     differing: BTreeSet<NodeId>,
+    /// Those at whose address a node with another list answered last.
+    displaced: BTreeSet<NodeId>,
+}
+
+/// Reason why a peer of the list has not welcomed this node.
+#[derive(Debug)]
+enum Absence {
+    /// It cannot be reached, or another node is at its address.
+    Missing(String),
+    /// The node at its address was started with another list.
+    OtherList,
 }
 
 /// Conclusion from the answers so far.
@@ -59,15 +70,20 @@ enum Finding {
 }
 
 impl Met {
-    fn note(&mut self, peer: NodeId, answer: Result<Welcome, String>) {
+    fn note(&mut self, peer: NodeId, answer: Result<Welcome, Absence>) {
+        self.displaced.remove(&peer);
         match answer {
             Ok(welcome) => {
                 self.missing.remove(&peer);
                 self.welcomes.insert(peer, welcome.initialized);
             }
+            Err(Absence::OtherList) => {
+                self.missing.remove(&peer);
+                self.displaced.insert(peer);
+            }
             // One that was there and went away is not missing: it had nothing to say against it.
-            Err(_) if self.welcomes.contains_key(&peer) => {}
-            Err(why) => drop(self.missing.insert(peer, why)),
+            Err(Absence::Missing(_)) if self.welcomes.contains_key(&peer) => {}
+            Err(Absence::Missing(why)) => drop(self.missing.insert(peer, why)),
         }
     }
 
@@ -84,7 +100,7 @@ impl Met {
         let needed = if with_majority { listed / 2 + 1 } else { listed };
         match self.welcomes.values().any(|has_log| *has_log) {
             true => Finding::Exists,
-            false if !self.differing.is_empty() => Finding::Unclear,
+            false if !(self.differing.is_empty() && self.displaced.is_empty()) => Finding::Unclear,
             false if self.welcomes.len() + 1 >= needed => Finding::Nothing,
             false => Finding::Unclear,
         }
@@ -129,12 +145,18 @@ impl Formation {
         }
     }
 
-    /// Asks one peer. Inside: why it cannot be reached; outside: why this node may not take part.
-    async fn meet(&self, peer: NodeId, address: &str) -> (NodeId, anyhow::Result<Result<Welcome, String>>) {
+    /// Asks one peer. Inside: why it is absent; outside: why this node may not take part. Another node at the address
+    /// of a peer says nothing against this one.
+    async fn meet(&self, peer: NodeId, address: &str) -> (NodeId, anyhow::Result<Result<Welcome, Absence>>) {
         let answer = match self.node.inner().peers.meet(peer, address).await {
             Ok(welcome) => Ok(Ok(welcome)),
-            Err(IntroduceError::Unreachable(why)) => Ok(Err(why)),
-            Err(IntroduceError::Refused(Refusal { reason: RefusalReason::OtherList, text })) => Ok(Err(text)),
+            Err(IntroduceError::Unreachable(why)) => Ok(Err(Absence::Missing(why))),
+            Err(IntroduceError::Refused(Refusal { reason: RefusalReason::OtherList, .. })) => {
+                Ok(Err(Absence::OtherList))
+            }
+            Err(IntroduceError::Refused(Refusal { reason: RefusalReason::OtherNode, text })) => {
+                Ok(Err(Absence::Missing(text)))
+            }
             Err(error) => Err(anyhow!("node {peer} at {address} and this node do not go together: {error}")),
         };
         (peer, answer)
@@ -166,7 +188,7 @@ mod tests {
     use super::*;
     use crate::peer::Build;
 
-    fn welcome(node_id: NodeId, initialized: bool) -> Result<Welcome, String> {
+    fn welcome(node_id: NodeId, initialized: bool) -> Result<Welcome, Absence> {
         let instance = format!("data of {node_id}");
         let (cluster_id, knows_you, build, list) = (None, false, Build::default(), None);
         Ok(Welcome { cluster_id, node_id, instance, initialized, knows_you, build, list })
@@ -174,8 +196,8 @@ mod tests {
 
     #[test]
     fn only_all_of_the_list_can_say_that_there_is_nothing_yet() {
-        let away = || Err("connection refused".to_owned());
-        type Answers = [Result<Welcome, String>; 2];
+        let away = || Err(Absence::Missing("connection refused".to_owned()));
+        type Answers = [Result<Welcome, Absence>; 2];
         let rows: [(Answers, Finding, Finding); 6] = [
             ([away(), away()], Finding::Unclear, Finding::Unclear),
             ([welcome(2, false), away()], Finding::Unclear, Finding::Nothing),
@@ -212,13 +234,27 @@ mod tests {
         assert_eq!(met.finding(5, false), Finding::Exists, "a cluster that is there is joined, not formed");
     }
 
+    /// By the list of that node a majority may be there as well.
+    #[test]
+    fn nothing_is_formed_while_a_node_with_another_list_is_at_the_address_of_a_peer() {
+        let mut met = Met::default();
+        met.note(2, welcome(2, false));
+        met.note(3, Err(Absence::OtherList));
+        assert_eq!((met.finding(3, false), met.finding(3, true)), (Finding::Unclear, Finding::Unclear));
+        met.note(3, Err(Absence::Missing("connection refused".into())));
+        assert_eq!((met.finding(3, false), met.finding(3, true)), (Finding::Unclear, Finding::Nothing));
+        met.note(3, welcome(3, false));
+        assert_eq!(met.finding(3, false), Finding::Nothing);
+    }
+
     #[test]
     fn a_peer_that_was_there_once_is_not_missing() {
         let mut met = Met::default();
-        met.note(2, Err("refused".into()));
+        let refused = || Err(Absence::Missing("refused".into()));
+        met.note(2, refused());
         assert_eq!(met.missing.len(), 1);
         met.note(2, welcome(2, false));
-        met.note(2, Err("refused".into()));
+        met.note(2, refused());
         assert!(met.missing.is_empty());
         assert_eq!(met.finding(2, false), Finding::Nothing);
     }

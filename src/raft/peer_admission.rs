@@ -170,14 +170,16 @@ impl Introductions for KnownPeers {
     }
 
     fn judge(&self, hello: &Hello) -> Result<Welcome, Refusal> {
-        if hello.target != self.node_id {
+        // One with another list is not met, but told the list of this node, also where that list has another node at
+        // this address: it hangs up by itself.
+        let has_same_list = self.judge_list(hello.node_id, hello.list.as_ref()).is_ok();
+        if hello.target != self.node_id && has_same_list {
             let text = format!("this is node {}, not node {}", self.node_id, hello.target);
             return Err(Refusal { reason: RefusalReason::OtherNode, text });
         }
         self.judge_cluster(hello.cluster_id.as_deref())?;
         self.judge_levels(&hello.build, hello.node_id)?;
-        // One with another list is not met, but told the list of this node: it hangs up by itself.
-        if self.judge_list(hello.node_id, hello.list.as_ref()).is_ok() {
+        if has_same_list {
             self.judge_instance(hello.node_id, &hello.instance, hello.cluster_id.as_deref())?;
         }
         Ok(Welcome {
@@ -225,13 +227,22 @@ mod tests {
 
     /// A node on a directory of its own, tied to a cluster or to none.
     fn node(node_id: NodeId, cluster_id: Option<&str>) -> (TempDir, KnownPeers) {
+        node_of(node_id, cluster_id, BTreeMap::new())
+    }
+
+    /// The same, started with a list.
+    fn node_of(
+        node_id: NodeId,
+        cluster_id: Option<&str>,
+        initial_cluster: BTreeMap<NodeId, String>,
+    ) -> (TempDir, KnownPeers) {
         let dir = tempfile::tempdir().expect("a temporary directory");
         let store = Store::open(dir.path(), node_id, LevelRange::OWN, metrics()).expect("a directory");
         if let Some(cluster_id) = cluster_id {
             store.set_cluster_id(cluster_id).expect("tied");
         }
         let state = Machine::load(store.clone(), Hub::new(0), metrics()).expect("an empty state").state().clone();
-        (dir, KnownPeers::new((node_id, &BTreeMap::new()), (store, true), state, false))
+        (dir, KnownPeers::new((node_id, &initial_cluster), (store, true), state, false))
     }
 
     /// Result of a dial from `from` to `to`, and of the same the other way round.
@@ -270,6 +281,25 @@ mod tests {
         let refused = Some(RefusalReason::OtherInstance);
         assert_eq!((meet(&empty, &one)[0], meet(&other, &one)[0]), (refused, refused));
         assert_eq!(meet(&two, &one), LET_IN);
+    }
+
+    /// Node 4 is started where the list of node 1 has node 3: each of the two learns the list of the other, whoever
+    /// dials, and node 4 takes no id.
+    #[test]
+    fn a_node_with_another_list_at_the_address_of_a_listed_one_says_its_list() {
+        let listed = |ids: &[NodeId]| ids.iter().map(|id| (*id, format!("host-{}:1", id.min(&3)))).collect();
+        let ((_one, one), (_four, four)) = (node_of(1, None, listed(&[1, 2, 3])), node_of(4, None, listed(&[1, 2, 4])));
+        let met = four.judge(&one.hello(3)).and_then(|welcome| one.accept(&welcome));
+        assert_eq!(met.map_err(|refusal| refusal.reason), Err(RefusalReason::OtherList));
+        let (ones, fours) = ("node 1: 1=host-1:1,2=host-2:1,3=host-3:1", "node 4: 1=host-1:1,2=host-2:1,4=host-3:1");
+        let line = |told: &KnownPeers| told.lists().lines().pop().expect("a difference");
+        for said in [line(&one), line(&four)] {
+            assert!(said.contains(ones) && said.contains(fours), "{said}");
+        }
+
+        let (_same, same) = node_of(4, None, listed(&[1, 2, 3]));
+        let met = same.judge(&one.hello(3)).map(|welcome| welcome.node_id);
+        assert_eq!(met.map_err(|refusal| refusal.reason), Err(RefusalReason::OtherNode), "only its number is wrong");
     }
 
     /// Nobody can tell which of them the first entry was acknowledged by.

@@ -152,6 +152,38 @@ async fn nodes_with_different_lists_form_nothing_and_say_so() {
     }
 }
 
+/// At an address that the others give to node 3 a node is started under another number, with a list to match.
+#[tokio::test(flavor = "multi_thread")]
+async fn nodes_whose_lists_differ_by_an_id_form_nothing_and_say_so() {
+    let mut cluster = Cluster::prepare(4, &[]);
+    let three = list(&cluster, &[1, 2, 4]).replace(",4=", ",3=");
+    let other = list(&cluster, &[1, 2, 4]);
+    for id in [1, 2] {
+        cluster.set_initial_cluster_of(id, &three);
+    }
+    cluster.set_initial_cluster_of(4, &other);
+    for id in [1, 2, 4] {
+        cluster.relaunch(id).await;
+    }
+    for (id, own, from, others) in [(1, &three, 4, &other), (2, &three, 4, &other), (4, &other, 1, &three)] {
+        let words = difference(id, own, from, others);
+        expect_waiting(&cluster, id, &words).await;
+        expect_in_log(&cluster, id, &words).await;
+    }
+    for id in [1, 2, 4] {
+        expect_unformed(&cluster, id).await;
+    }
+
+    for id in [1, 2] {
+        assert!(cluster.terminate(id).await.success(), "it stayed up");
+        cluster.set_initial_cluster_of(id, &other);
+        cluster.relaunch(id).await;
+    }
+    for id in [1, 2, 4] {
+        cluster.wait_ready(id).await;
+    }
+}
+
 /// One that nobody has in its list cannot keep the others from founding their cluster, and founds none with them.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_node_that_is_in_no_list_but_its_own_forms_nothing() {

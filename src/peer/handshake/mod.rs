@@ -134,6 +134,10 @@ pub(super) async fn dial_as(
     let met = timeout(DIAL_WITHIN, connecting).await;
     let (connection, welcome) = met.map_err(|_| unreachable_after(DIAL_WITHIN)).flatten()?;
     introductions.accept(&welcome)?;
+    if welcome.node_id != target {
+        let text = format!("this is node {}, not node {target}", welcome.node_id);
+        return Err(Refusal { reason: RefusalReason::OtherNode, text }.into());
+    }
     Ok((connection, welcome))
 }
 
