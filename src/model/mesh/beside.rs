@@ -61,9 +61,10 @@ fn values_of(group: &PlannedGroup<'_>, instances: &dyn Fn(&ServiceKey) -> Vec<Ar
     if group.parameters.is_empty() {
         return Vec::new();
     }
+    let is_possible = group.possible();
     let of_instance = |instance: Arc<Instance>| {
         let labels = group.parameters.iter().map(|parameter| instance.metadata.get(parameter.label).cloned());
-        labels.collect::<Option<Vec<_>>>().filter(|_| group.is_possible(&instance))
+        labels.collect::<Option<Vec<_>>>().filter(|_| is_possible(&instance))
     };
     instances(&group.service).into_iter().filter_map(of_instance).collect()
 }

@@ -124,11 +124,15 @@ pub struct PlannedGroup<'a> {
 pub const PARAMETER_VALUES_MAX: usize = 64;
 
 impl PlannedGroup<'_> {
-    /// True if an instance has all labels that are wanted whatever the request is.
-    pub fn is_possible(&self, instance: &Instance) -> bool {
+    /// True of an instance that has all labels that are wanted whatever the request is.
+    pub fn possible(&self) -> impl Fn(&Instance) -> bool {
         let labels = self.group.labels.iter().filter(|(_, condition)| condition.value_type == ValueType::Text);
-        let mut wanted = labels.filter(|(_, condition)| !condition.is_open());
-        wanted.all(|(label, condition)| instance.metadata.get(label).is_some_and(|value| condition.matches(value)))
+        let wanted = labels.filter(|(_, condition)| !condition.is_open());
+        let wanted: Vec<_> = wanted.map(|(label, condition)| (label, condition.matcher())).collect();
+        move |instance| {
+            let mut wanted = wanted.iter();
+            wanted.all(|(label, matcher)| instance.metadata.get(*label).is_some_and(|value| matcher.matches(value)))
+        }
     }
 }
 

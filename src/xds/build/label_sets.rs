@@ -3,7 +3,7 @@
 //! The server evaluates the conditions over the instances, so all comparisons work for all clients. A set is named by
 //! its conditions: routes of several rules that mean the same share a cluster.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use serde::Serialize;
@@ -129,28 +129,34 @@ impl LabelSet {
     }
 }
 
-/// The sets with a cluster of their own that releases of rules about a service name, for any client.
-pub(crate) fn sets_of(scene: &Scene, service: &ServiceName) -> BTreeMap<SetDigits, Arc<LabelSet>> {
-    let mut sets = BTreeMap::new();
-    let instances = |name: &ServiceName| scene.instances.all_of(&name.namespace, &name.service).collect();
-    each_route(scene, service, &mut |route| {
-        for values in &assignments(&route.groups, &mut |name| instances(name)) {
-            add_sets(route, values, service, &mut sets);
-        }
-    });
-    sets
+/// Sets with a cluster of their own that rules about a service name.
+#[derive(Debug, Default)]
+pub(crate) struct Sets {
+    pub(crate) by_digits: BTreeMap<SetDigits, Arc<LabelSet>>,
+    /// Services whose instances decide which sets there are.
+    pub(crate) of_values: BTreeSet<ServiceName>,
 }
 
-/// The services whose instances decide which sets there are.
-pub(crate) fn services_of_values(scene: &Scene, service: &ServiceName) -> Vec<ServiceName> {
-    let mut services = Vec::new();
-    each_route(scene, service, &mut |route| {
-        let with_values = route.groups.iter().filter(|group| !group.parameters.is_empty());
-        services.extend(with_values.map(|group| ServiceName::from(&group.service)));
-    });
-    services.sort();
-    services.dedup();
-    services
+impl Sets {
+    pub(crate) fn is_nothing(&self) -> bool {
+        self.by_digits.is_empty() && self.of_values.is_empty()
+    }
+}
+
+/// The sets that releases of rules about a service name, for any client.
+pub(crate) fn sets_of(scene: &Scene, service: &ServiceName) -> Arc<Sets> {
+    scene.sets(service, || {
+        let mut sets = Sets::default();
+        let instances = |name: &ServiceName| scene.instances.all_of(&name.namespace, &name.service).collect();
+        each_route(scene, service, &mut |route| {
+            let with_values = route.groups.iter().filter(|group| !group.parameters.is_empty());
+            sets.of_values.extend(with_values.map(|group| ServiceName::from(&group.service)));
+            for values in &assignments(&route.groups, &mut |name| instances(name)) {
+                add_sets(route, values, service, &mut sets.by_digits);
+            }
+        });
+        sets
+    })
 }
 
 fn each_route(scene: &Scene, service: &ServiceName, visit: &mut dyn FnMut(&PlannedRoute<'_>)) {

@@ -32,7 +32,7 @@ use crate::model::number_of;
 use crate::model::rule::release::RuleRelease;
 
 pub(crate) use endpoints::place_of_client;
-pub(crate) use label_sets::{LabelSet, sets_of};
+pub(crate) use label_sets::{LabelSet, Sets, sets_of};
 pub(crate) use listener::{inbound_listener, outbound_listener};
 pub(crate) use routes::{Host, outbound};
 pub(crate) use site::{Reads, Site};

@@ -1,19 +1,16 @@
 //! Labels that take over a value of the request: one route for each value that occurs among the instances, and one for
 //! all others, in which groups with such a label have no instance.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use crate::model::instance::Instance;
 use crate::model::mesh::conditions::{AskedCondition, Condition, carried};
 use crate::model::mesh::plan::{Abilities, PARAMETER_VALUES_MAX, PlannedGroup, PlannedRoute, RequestPart, TextMatch};
-use crate::model::rule::matching::{MatchString, MatchType, ValueType};
+use crate::model::rule::matching::{ALL, MatchString, MatchType, ValueType};
 use crate::model::rule::traffic::ArgumentType;
 use crate::xds::names::ServiceName;
 use crate::xds::questions::Questions;
-
-/// Combinations of values that are looked at.
-const COMBINATIONS_MAX: usize = 4_096;
 
 /// A value for each part of the request that labels take over; none stands for all that no instance has.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -125,7 +122,7 @@ fn argument(part: RequestPart<'_>) -> Option<(ArgumentType, &str)> {
 }
 
 /// The values for which there are routes, those of the fewest requests first; one without a value where no label takes
-/// one over.
+/// one over. One walk over the instances finds them all.
 pub(crate) fn assignments<'a, 'i>(
     groups: &[PlannedGroup<'a>],
     instances: &mut dyn FnMut(&ServiceName) -> Vec<&'i Arc<Instance>>,
@@ -139,50 +136,195 @@ pub(crate) fn assignments<'a, 'i>(
     if parts.is_empty() {
         return vec![Assignment::default()];
     }
-    let able: Vec<_> = groups
-        .iter()
-        .map(|group| {
-            let mut possible = instances(&ServiceName::from(&group.service));
-            possible.retain(|instance| group.is_possible(instance));
-            (group, possible)
-        })
-        .collect();
-    let mut found = vec![Assignment::default()];
-    for part in &parts {
-        let values = values_of(*part, &able);
-        let with = |before: Assignment<'a>| {
-            let values = values.iter().map(|value| Some((*value).to_owned())).chain([None]);
-            values.map(move |value| Assignment { values: [&before.values[..], &[(*part, value)]].concat() })
-        };
-        found = found.into_iter().flat_map(with).take(COMBINATIONS_MAX).collect();
+    let taken = Taken::of(&parts, groups, instances);
+    let mut found = Vec::new();
+    for others in 0..parts.len() {
+        taken.complete(&taken.values.iter().collect::<Vec<_>>(), &mut Vec::new(), others, &mut found);
     }
     // What no instance with such a label has is what all others are.
-    let is_taken = |values: &Assignment<'_>| {
-        let mut taking = able.iter().filter(|(group, _)| !group.parameters.is_empty());
-        taking.any(|(group, possible)| possible.iter().any(|one| has(values, group, one)))
+    found.push(vec![None; parts.len()]);
+    let assignment = |values: Vec<Option<&str>>| Assignment {
+        values: parts.iter().zip(values).map(|(part, value)| (*part, value.map(str::to_owned))).collect(),
     };
-    found.retain(is_taken);
-    found.sort_by_key(|values| values.values.iter().filter(|(_, value)| value.is_none()).count());
-    found.truncate(PARAMETER_VALUES_MAX);
-    found.push(Assignment { values: parts.into_iter().map(|part| (part, None)).collect() });
-    found
+    found.into_iter().map(assignment).collect()
 }
 
-/// The values of the labels that take over a part of the request.
-fn values_of<'i>(part: RequestPart<'_>, able: &[(&PlannedGroup<'_>, Vec<&'i Arc<Instance>>)]) -> BTreeSet<&'i str> {
-    let mut values = BTreeSet::new();
-    for (group, possible) in able {
-        for parameter in group.parameters.iter().filter(|parameter| parameter.part == part) {
-            values.extend(possible.iter().filter_map(|instance| instance.metadata.get(parameter.label)));
+/// A value for each part; none for all that no instance has, or for a part that does not matter.
+type Values<'i> = Vec<Option<&'i str>>;
+
+/// Values that labels of instances have, of those that take a part of the request over.
+struct Taken<'i> {
+    /// Those of one instance together, without the parts that its group takes nothing from.
+    values: BTreeSet<Values<'i>>,
+    of_part: Vec<BTreeSet<&'i str>>,
+}
+
+impl<'i> Taken<'i> {
+    fn of(
+        parts: &[RequestPart<'_>],
+        groups: &[PlannedGroup<'_>],
+        instances: &mut dyn FnMut(&ServiceName) -> Vec<&'i Arc<Instance>>,
+    ) -> Taken<'i> {
+        let mut taken = Taken { values: BTreeSet::new(), of_part: vec![BTreeSet::new(); parts.len()] };
+        for group in groups.iter().filter(|group| !group.parameters.is_empty()) {
+            let is_possible = group.possible();
+            for instance in instances(&ServiceName::from(&group.service)) {
+                if is_possible(instance) {
+                    taken.add(parts, group, instance);
+                }
+            }
+        }
+        taken
+    }
+
+    fn add(&mut self, parts: &[RequestPart<'_>], group: &PlannedGroup<'_>, instance: &'i Instance) {
+        let mut values: Values<'i> = vec![None; parts.len()];
+        let mut has_all = true;
+        for parameter in &group.parameters {
+            let value = instance.metadata.get(parameter.label).map(String::as_str);
+            let value = value.filter(|value| !is_open(value));
+            let at = parts.iter().position(|part| *part == parameter.part);
+            let (Some(value), Some(at)) = (value, at) else {
+                has_all = false;
+                continue;
+            };
+            self.of_part[at].insert(value);
+            has_all &= values[at].is_none_or(|known| known == value);
+            values[at] = Some(value);
+        }
+        if has_all {
+            self.values.insert(values);
         }
     }
-    let values = values.into_iter().map(String::as_str);
-    values.filter(|value| !equal(value).is_open()).collect()
+
+    /// Adds the values for all parts that go on from the chosen ones, in order: those that an instance takes, with
+    /// `others` parts left to all that no instance has. `fitting` have the chosen ones.
+    fn complete(&self, fitting: &[&Values<'i>], chosen: &mut Values<'i>, others: usize, found: &mut Vec<Values<'i>>) {
+        let at = chosen.len();
+        if found.len() >= PARAMETER_VALUES_MAX || !fitting.iter().any(|values| self.can_leave(values, at, others)) {
+            return;
+        }
+        if at == self.of_part.len() {
+            found.push(chosen.clone());
+            return;
+        }
+        let mut by_value: BTreeMap<&'i str, Vec<&Values<'i>>> = BTreeMap::new();
+        let mut of_any = Vec::new();
+        for values in fitting {
+            match values[at] {
+                Some(value) => by_value.entry(value).or_default().push(values),
+                None => of_any.push(*values),
+            }
+        }
+        if !of_any.is_empty() {
+            for value in &self.of_part[at] {
+                by_value.entry(value).or_default();
+            }
+        }
+        for (value, mut fitting) in by_value {
+            if found.len() >= PARAMETER_VALUES_MAX {
+                return;
+            }
+            fitting.extend(&of_any);
+            chosen.push(Some(value));
+            self.complete(&fitting, chosen, others, found);
+            chosen.pop();
+        }
+        if let Some(others) = others.checked_sub(1) {
+            chosen.push(None);
+            self.complete(&of_any, chosen, others, found);
+            chosen.pop();
+        }
+    }
+
+    /// True if so many of the parts from one on can be left to all that no instance has.
+    fn can_leave(&self, values: &Values<'i>, from: usize, others: usize) -> bool {
+        let left = values.iter().zip(&self.of_part).skip(from).filter(|(value, _)| value.is_none());
+        let (mut least, mut most) = (0, 0);
+        for (_, of_part) in left {
+            least += usize::from(of_part.is_empty());
+            most += 1;
+        }
+        (least..=most).contains(&others)
+    }
 }
 
-fn has(values: &Assignment<'_>, group: &PlannedGroup<'_>, instance: &Instance) -> bool {
-    group.parameters.iter().all(|parameter| {
-        let value = instance.metadata.get(parameter.label).map(String::as_str);
-        value.is_some() && value == values.value(parameter.part)
-    })
+fn is_open(value: &str) -> bool {
+    value.is_empty() || value == ALL
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::mesh::plan::Parameter;
+    use crate::model::rule::routing::DestinationGroup;
+    use crate::model::rule::traffic::ServiceKey;
+
+    fn group<'a>(of: &'a DestinationGroup, parameters: &[(&'a str, &'a str)]) -> PlannedGroup<'a> {
+        let part = |(label, header): &(&'a str, &'a str)| Parameter { label, part: RequestPart::Header(header) };
+        PlannedGroup {
+            group: of,
+            service: ServiceKey { namespace: "shop".into(), service: "pay".into() },
+            rank: 0,
+            weight: 1,
+            parameters: parameters.iter().map(part).collect(),
+        }
+    }
+
+    /// Values of each assignment, with a dash for all others.
+    fn told(groups: &[PlannedGroup<'_>], instances: &[Arc<Instance>]) -> Vec<String> {
+        let found = assignments(groups, &mut |_| instances.iter().collect());
+        let text = |one: &Assignment<'_>| {
+            let values: Vec<_> = one.values.iter().map(|(_, value)| value.as_deref().unwrap_or("-")).collect();
+            values.join(" ")
+        };
+        found.iter().map(text).collect()
+    }
+
+    fn instances(labels: impl IntoIterator<Item = Vec<(&'static str, String)>>) -> Vec<Arc<Instance>> {
+        let instance = |labels: Vec<(&str, String)>| {
+            let metadata = labels.into_iter().map(|(label, value)| (label.to_owned(), value)).collect();
+            Arc::new(Instance { metadata, ..Instance::default() })
+        };
+        labels.into_iter().map(instance).collect()
+    }
+
+    #[test]
+    fn values_are_those_that_instances_have_together() {
+        let of = DestinationGroup::default();
+        let all = instances([
+            vec![("a", "2".into()), ("b", "x".into())],
+            vec![("a", "1".into()), ("b", "y".into())],
+            vec![("a", "3".into())],
+            vec![("a", "*".into()), ("b", String::new())],
+            vec![("b", "x".into())],
+        ]);
+        let rows: [(Vec<PlannedGroup<'_>>, &[&str]); 5] = [
+            (vec![group(&of, &[])], &[""]),
+            (vec![group(&of, &[("a", "p")])], &["1", "2", "3", "-"]),
+            (vec![group(&of, &[("a", "p"), ("b", "q")])], &["1 y", "2 x", "- -"]),
+            (
+                vec![group(&of, &[("a", "p")]), group(&of, &[("b", "q")])],
+                &["1 x", "1 y", "2 x", "2 y", "3 x", "3 y", "1 -", "2 -", "3 -", "- x", "- y", "- -"],
+            ),
+            (vec![group(&of, &[("a", "p"), ("b", "p")])], &["-"]),
+        ];
+        for (groups, expected) in rows {
+            assert_eq!(told(&groups, &all), expected, "{groups:?}");
+        }
+    }
+
+    #[test]
+    fn a_route_for_each_value_ends_at_the_limit() {
+        let of = DestinationGroup::default();
+        let labels = (0..5_000).map(|number| vec![("a", format!("{number:05}")), ("b", format!("{:05}", 7 * number))]);
+        let all = instances(labels);
+        for parameters in [&[("a", "p")][..], &[("a", "p"), ("b", "q")]] {
+            let found = told(&[group(&of, parameters)], &all);
+            assert_eq!(found.len(), PARAMETER_VALUES_MAX + 1);
+            assert!(found[63].starts_with("00063") && found[64].starts_with('-'), "{found:?}");
+        }
+        let of_two = [group(&of, &[("a", "p")]), group(&of, &[("b", "q")])];
+        assert_eq!(told(&of_two, &all)[1], "00000 00007");
+    }
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::label_sets::{LabelSet, services_of_values, sets_of};
+use super::label_sets::{LabelSet, sets_of};
 use super::policies::{Policies, is_of_instances};
 use crate::model::instance::Instance;
 use crate::model::mesh::resource::ResourceType;
@@ -118,10 +118,11 @@ impl<'a> Site<'a> {
     /// The sets of labels that rules about a service name, for any client, and those that stay for a while.
     pub(crate) fn sets(&mut self, name: &ServiceName) -> BTreeMap<SetDigits, Arc<LabelSet>> {
         self.read(name, Facets::rules(Family::Routing));
-        for service in services_of_values(self.scene, name) {
-            self.read(&service, Facets::INSTANCES);
+        let known = sets_of(self.scene, name);
+        for service in &known.of_values {
+            self.read(service, Facets::INSTANCES);
         }
-        let mut sets = sets_of(self.scene, name);
+        let mut sets = known.by_digits.clone();
         for (digits, set) in self.lingering.of(name) {
             sets.entry(*digits).or_insert_with(|| set.clone());
         }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use tokio::time::Instant;
 
 use super::lingering::Lingering;
-use super::scene::{Facets, Newest, Scene, subjects};
+use super::scene::{Facets, Newest, Scene, is_pattern, subjects};
 use super::wild::Wilds;
 use crate::catalog::Change;
 use crate::model::rule::Family;
@@ -160,8 +160,7 @@ impl Cells {
 
     /// Goes on to another scene, which differs from this one by these changes; false if none of them is of anything
     /// here, and nothing that lingers has gone.
-    pub(crate) fn advance(&mut self, scene: Scene, index: u64, changes: &[(u64, Change)], now: Instant) -> bool {
-        let before = std::mem::replace(&mut self.scene, Arc::new(scene));
+    pub(crate) fn advance(&mut self, mut scene: Scene, index: u64, changes: &[(u64, Change)], now: Instant) -> bool {
         self.applied_index = index;
         let mut touched: BTreeMap<ServiceName, Facets> = BTreeMap::new();
         let mut newest = Vec::new();
@@ -174,13 +173,15 @@ impl Cells {
                 }
             }
         }
+        let other_sets = scene.inherit(&self.scene, &touched);
+        let before = std::mem::replace(&mut self.scene, Arc::new(scene));
         let gone = Arc::make_mut(&mut self.lingering).end(now);
         if touched.is_empty() && gone.is_empty() {
             return false;
         }
         let notes = Arc::make_mut(&mut self.newest);
         newest.into_iter().for_each(|(index, facet, name)| notes.note(index, facet, name));
-        self.let_linger(&before, &touched, now);
+        self.let_linger(&before, &touched, other_sets, now);
         for name in gone {
             let known = touched.entry(name).or_default();
             *known = known.with(Facets::rules(Family::Routing));
@@ -190,9 +191,14 @@ impl Cells {
     }
 
     /// Sets of labels that nothing names any more stay for a while.
-    fn let_linger(&mut self, before: &Scene, touched: &BTreeMap<ServiceName, Facets>, now: Instant) {
+    fn let_linger(
+        &mut self,
+        before: &Scene,
+        touched: &BTreeMap<ServiceName, Facets>,
+        mut services: BTreeSet<ServiceName>,
+        now: Instant,
+    ) {
         let by_rules = Facets::rules(Family::Routing);
-        let mut services = BTreeSet::new();
         for (name, facets) in touched.iter().filter(|(_, facets)| facets.has_any(by_rules.with(Facets::INSTANCES))) {
             if !is_pattern(name) {
                 services.insert(name.clone());
@@ -249,8 +255,4 @@ impl Cells {
             }
         }
     }
-}
-
-fn is_pattern(name: &ServiceName) -> bool {
-    *name.namespace == *ALL || *name.service == *ALL
 }

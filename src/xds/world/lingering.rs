@@ -37,15 +37,17 @@ impl Lingering {
     /// Keeps the sets of a service that the scene before named and the one after does not.
     pub(super) fn compare(&mut self, service: &ServiceName, before: &Scene, after: &Scene, now: Instant) {
         let old = sets_of(before, service);
+        let old = &old.by_digits;
         if old.is_empty() && !self.of_service.contains_key(service) {
             return;
         }
         let new = sets_of(after, service);
+        let new = &new.by_digits;
         let staying = self.of_service.entry(service.clone()).or_default();
         staying.retain(|digits, _| !new.contains_key(digits));
         for (digits, set) in old {
-            if !new.contains_key(&digits) && staying.len() < LINGERING_MAX {
-                staying.insert(digits, Staying { set, until: now + LINGERING });
+            if !new.contains_key(digits) && staying.len() < LINGERING_MAX {
+                staying.insert(*digits, Staying { set: set.clone(), until: now + LINGERING });
             }
         }
         if staying.is_empty() {

@@ -1,7 +1,9 @@
 //! Scene of one moment: what resources are made from, and when each part of it changed last.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
+
+use parking_lot::Mutex;
 
 use crate::catalog::aliases::Aliases;
 use crate::catalog::instances::Instances;
@@ -10,16 +12,22 @@ use crate::catalog::services::Services;
 use crate::catalog::{Catalog, Change};
 use crate::model::alias::ServiceAlias;
 use crate::model::rule::Family;
+use crate::model::rule::matchers::Matchers;
 use crate::model::rule::matching::ALL;
+use crate::xds::build::Sets;
 use crate::xds::names::ServiceName;
 
 /// Parts of the catalog that resources are made from, as they stood at one moment.
-#[derive(Clone, Default)]
+#[derive(Default)]
 pub(crate) struct Scene {
     pub(crate) services: Services,
     pub(crate) aliases: Aliases,
     pub(crate) instances: Instances,
     pub(crate) rules: Rules,
+    /// Compiled expressions of conditions on callers, which one scene hands on to the next.
+    pub(crate) matchers: Arc<Matchers>,
+    /// Sets of labels that rules about a service name, once they were asked for.
+    sets: Mutex<HashMap<ServiceName, Arc<Sets>>>,
 }
 
 impl Scene {
@@ -29,7 +37,42 @@ impl Scene {
             aliases: catalog.aliases.clone(),
             instances: catalog.instances.clone(),
             rules: catalog.rules.clone(),
+            ..Scene::default()
         }
+    }
+
+    /// Takes over what was made of the scene before and still holds. Returns the services for which it does not.
+    pub(super) fn inherit(&mut self, before: &Scene, touched: &BTreeMap<ServiceName, Facets>) -> BTreeSet<ServiceName> {
+        self.matchers = before.matchers.clone();
+        let is_touched = |name: &ServiceName, facets| touched.get(name).is_some_and(|known| known.has_any(facets));
+        let by_rules = Facets::rules(Family::Routing);
+        let patterns = touched.iter().filter(|(name, facets)| is_pattern(name) && facets.has_any(by_rules));
+        let patterns: Vec<_> = patterns.map(|(name, _)| name).collect();
+        let mut gone = BTreeSet::new();
+        let mut kept = before.sets.lock().clone();
+        kept.retain(|service, sets| {
+            let holds = !is_touched(service, by_rules.with(Facets::SERVICE))
+                && !patterns.iter().any(|pattern| pattern.covers(service))
+                && !sets.of_values.iter().any(|name| is_touched(name, Facets::INSTANCES));
+            if !holds {
+                gone.insert(service.clone());
+            }
+            holds
+        });
+        *self.sets.get_mut() = kept;
+        gone
+    }
+
+    /// The sets of labels of a service; made once for the scene.
+    pub(crate) fn sets(&self, service: &ServiceName, make: impl FnOnce() -> Sets) -> Arc<Sets> {
+        if let Some(known) = self.sets.lock().get(service) {
+            return known.clone();
+        }
+        let made = Arc::new(make());
+        if !made.is_nothing() && self.has_service(service) {
+            self.sets.lock().insert(service.clone(), made.clone());
+        }
+        made
     }
 
     pub(crate) fn has_service(&self, name: &ServiceName) -> bool {
@@ -85,6 +128,11 @@ impl Facets {
     fn is_of_rules(self) -> bool {
         self.0 >= Facets::RULES
     }
+}
+
+/// True of a name that stands for many services.
+pub(super) fn is_pattern(name: &ServiceName) -> bool {
+    *name.namespace == *ALL || *name.service == *ALL
 }
 
 /// Changed subjects that are remembered at most.
