@@ -107,6 +107,8 @@ pub const REGEX_COMPILED_BYTES_MAX: usize = 1024 * 1024;
 pub const AUDIENCE_PROGRAM_BYTES_MAX: usize = 768 * 1024;
 /// and what they work with: 1 MiB in all.
 pub const AUDIENCE_IDLE_BYTES_MAX: usize = 256 * 1024;
+/// Bytes of compiled expressions of conditions on callers, of all rules together.
+pub const MATCHERS_BYTES_MAX: usize = 16 * 1024 * 1024;
 /// Policies,
 pub const POLICIES_MAX: usize = 1000;
 /// patterns of names and freezes of one,

@@ -154,7 +154,7 @@ impl<'a> Witness<'a> {
                 text(release.map(|release| release.id.as_str()))
             }
             Question::Sees(name) => ClientAnswer::Is(client.read_scope.sees(&name.namespace, &name.service)),
-            Question::Meets(caller) => ClientAnswer::Is(caller.condition().holds(client)),
+            Question::Meets(caller) => ClientAnswer::Is(caller.condition().holds(client, &self.scene.matchers)),
             Question::Namespace => text(self.own_namespace()),
             Question::IsGateway => ClientAnswer::Is(client.is_gateway()),
             Question::CallerHeader => text(client.caller_header().as_deref()),

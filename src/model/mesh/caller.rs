@@ -3,6 +3,7 @@
 use std::net::IpAddr;
 
 use super::plan::CallerCondition;
+use crate::model::rule::matchers::Matchers;
 use crate::model::rule::matching::{ALL, MatchString};
 use crate::model::rule::traffic::ServiceKey;
 
@@ -17,8 +18,13 @@ pub trait CallerFacts {
 }
 
 impl CallerCondition<'_> {
-    /// Judges as the explanation of a request from this caller does.
-    pub fn holds(&self, caller: &dyn CallerFacts) -> bool {
+    /// Judges as the explanation of a request from this caller does; expressions are those of the matchers.
+    pub fn holds(&self, caller: &dyn CallerFacts, matchers: &Matchers) -> bool {
+        let meets = |condition: Option<&MatchString>, value: Option<&str>| {
+            let holds =
+                |condition: &MatchString, value: &str| condition.is_open() || matchers.matches(condition, value);
+            value.is_some_and(|value| condition.is_none_or(|condition| holds(condition, value)))
+        };
         match self {
             CallerCondition::Is { end, is_met_by_unknown } => match caller.service() {
                 Some(service) => end.covers(&service.namespace, &service.service),
@@ -37,11 +43,6 @@ impl CallerCondition<'_> {
             CallerCondition::Metadata { key, condition } => meets(*condition, caller.label(key)),
         }
     }
-}
-
-fn meets(condition: Option<&MatchString>, value: Option<&str>) -> bool {
-    let holds = |value: &str| condition.is_none_or(|condition| condition.is_open() || condition.matches(value));
-    value.is_some_and(holds)
 }
 
 #[cfg(test)]
@@ -104,9 +105,10 @@ mod tests {
             (label("env", Some(&web)), false, false),
             (label("zone", None), false, false),
         ];
+        let matchers = Matchers::default();
         for (condition, by_known, by_unknown) in rows {
-            assert_eq!(condition.holds(&known), by_known, "{condition:?}");
-            assert_eq!(condition.holds(&unknown), by_unknown, "{condition:?}");
+            assert_eq!(condition.holds(&known, &matchers), by_known, "{condition:?}");
+            assert_eq!(condition.holds(&unknown, &matchers), by_unknown, "{condition:?}");
         }
     }
 }

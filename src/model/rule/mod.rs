@@ -11,6 +11,7 @@ pub mod effect;
 pub mod expression;
 pub mod fault;
 pub mod fault_detect;
+pub mod matchers;
 pub mod matching;
 pub mod rate_limit;
 pub mod release;

@@ -12,6 +12,7 @@ use crate::model::explain::{Candidate, GroupState, Sketch, explain};
 use crate::model::mesh::caller::CallerFacts;
 use crate::model::mesh::plan::{PartMatch, TextMatch};
 use crate::model::rule::SubRuleEffect;
+use crate::model::rule::matchers::Matchers;
 
 /// Shares by rule, sub-rule and group, in percent.
 type Shares = BTreeMap<(usize, usize, String), f64>;
@@ -275,7 +276,8 @@ fn settled<'a>(rules: &'a [Rule], sketch: &Sketch, to: Abilities) -> Option<Vec<
     let mut plan = plan(&rules, &called(), to);
     let service = sketch.caller_service.clone().map(|service| ServiceKey { service, namespace: "shop".into() });
     let facts = (service, sketch);
-    plan.routes.retain(|route| route.caller.iter().all(|condition| condition.holds(&facts)));
+    let matchers = Matchers::default();
+    plan.routes.retain(|route| route.caller.iter().all(|condition| condition.holds(&facts, &matchers)));
     plan.warnings.extend(settle_shares(&mut plan.routes, to.dialect));
     // What never holds is left out without a loss.
     let has_loss = |warning: &Warning| (warning.is_left_out && warning.number != 4) || warning.number == 10;
