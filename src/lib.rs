@@ -212,6 +212,8 @@ mod request_id;
 pub mod server;
 pub mod store;
 pub mod subscribers;
+#[cfg(test)]
+mod test_seed;
 pub mod tls;
 pub mod traces;
 mod uptime;

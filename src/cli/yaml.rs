@@ -144,6 +144,8 @@ mod tests {
     }
 
     proptest! {
+        #![proptest_config(crate::test_seed::cases(256))]
+
         /// Output can be applied again as it is.
         #[test]
         fn what_is_written_is_read_again(value in values(), next in values()) {

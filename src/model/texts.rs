@@ -208,6 +208,8 @@ mod tests {
     }
 
     proptest! {
+        #![proptest_config(crate::test_seed::cases(256))]
+
         #[test]
         fn a_search_finds_what_the_filter_passes(
             things in prop::collection::vec((prop::collection::vec(some_text(), 0..4), 0..SLOTS_MAX), 0..=SLOTS_MAX),

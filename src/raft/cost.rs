@@ -249,6 +249,8 @@ mod tests {
     }
 
     proptest! {
+        #![proptest_config(crate::test_seed::cases(256))]
+
         #[test]
         fn a_group_is_bounded_but_for_its_first_entry(costs in prop::collection::vec((0..400_000_usize, 1..400_usize),
             1..60)) {

@@ -257,6 +257,23 @@ fn crates_and_neighbours_are_named_where_they_belong() {
     assert!(broken.is_empty(), "named where it does not belong:\n{}", broken.join("\n"));
 }
 
+/// A property test that draws by chance fails now and then, on a fresh clone too.
+#[test]
+fn property_tests_draw_from_the_seed_of_the_repository() {
+    let mut broken = Vec::new();
+    for (path, text) in sources("src").into_iter().filter(|(path, _)| !path.ends_with("test_seed.rs")) {
+        let lines: Vec<&str> = text.lines().map(str::trim).collect();
+        for (at, line) in lines.iter().enumerate() {
+            let is_seeded = lines.get(at + 1).is_some_and(|next| next.contains("crate::test_seed::cases("));
+            if (*line == "proptest! {" && !is_seeded) || line.contains("ProptestConfig") || line.contains("TestRunner")
+            {
+                broken.push(format!("{}:{}", path.display(), at + 1));
+            }
+        }
+    }
+    assert!(broken.is_empty(), "no seed of crate::test_seed: {broken:?}");
+}
+
 /// The map shows each room, from the top down as the list has them from the ground up.
 #[test]
 fn the_map_shows_every_room() {

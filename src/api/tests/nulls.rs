@@ -131,7 +131,7 @@ fn the_bodies_are_accepted_as_they_are() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 400, ..ProptestConfig::default() })]
+    #![proptest_config(crate::test_seed::cases(400))]
 
     #[test]
     fn null_is_absent_wherever_it_stands(

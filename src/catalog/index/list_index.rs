@@ -319,7 +319,7 @@ mod tests {
     }
 
     proptest! {
-        #![proptest_config(ProptestConfig::with_cases(64))]
+        #![proptest_config(crate::test_seed::cases(64))]
 
         #[test]
         fn a_list_index_is_a_sorted_list_and_its_clones_stay_what_they_were(

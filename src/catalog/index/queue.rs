@@ -96,7 +96,7 @@ mod tests {
     }
 
     proptest! {
-        #![proptest_config(ProptestConfig::with_cases(64))]
+        #![proptest_config(crate::test_seed::cases(64))]
 
         #[test]
         fn it_does_what_a_ring_does(steps in prop::collection::vec(step(), 0..40)) {

@@ -73,6 +73,8 @@ fn some_step() -> impl Strategy<Value = Step> {
 }
 
 proptest! {
+    #![proptest_config(crate::test_seed::cases(256))]
+
     #[test]
     fn logins_end_as_a_walk_over_all_of_them_would_end_them(steps in prop::collection::vec(some_step(), 1..60)) {
         let mut bench = Bench::founded(Level::EDGES);

@@ -250,7 +250,7 @@ impl Bench {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(128))]
+    #![proptest_config(crate::test_seed::cases(128))]
 
     /// Two catalogs fed the same entries are equal to the byte, and so is one built from the rows.
     #[test]

@@ -239,7 +239,7 @@ fn what_cannot_be_read_is_refused() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(64))]
+    #![proptest_config(crate::test_seed::cases(64))]
 
     /// Whatever was there: it can be loaded, counts the same, and none of its versions or ids is one of
     /// those before, nor will the next ones be.

@@ -67,7 +67,7 @@ const LISTS: [List; 16] = [
 ];
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(256))]
+    #![proptest_config(crate::test_seed::cases(256))]
 
     #[test]
     fn what_stays_is_on_one_page_by_key_and_nothing_is_on_two(

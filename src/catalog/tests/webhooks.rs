@@ -375,7 +375,7 @@ fn some_step() -> impl Strategy<Value = Step> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(64))]
+    #![proptest_config(crate::test_seed::cases(64))]
 
     /// Whatever is done: rows make the same catalog, every event that is kept is waited for, in order, and what was
     /// made for a webhook was delivered, dropped, or waits.

@@ -135,6 +135,8 @@ fn clock(minutes: i64) -> String {
 }
 
 proptest! {
+    #![proptest_config(crate::test_seed::cases(256))]
+
     #[test]
     fn weekly_freezes_hold_as_a_calendar_says(
         days in subsequence(Day::ALL.iter().map(|(day, _)| *day).collect::<Vec<_>>(), 1..=7),

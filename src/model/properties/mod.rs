@@ -433,6 +433,8 @@ mod tests {
     }
 
     proptest! {
+        #![proptest_config(crate::test_seed::cases(256))]
+
         #[test]
         fn parse_undoes_write(pairs in prop::collection::btree_map(awkward(), awkward(), 0..6)) {
             prop_assert_eq!(parse(&write(&pairs)), Ok(pairs));

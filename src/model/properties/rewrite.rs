@@ -82,6 +82,8 @@ mod tests {
     }
 
     proptest! {
+        #![proptest_config(crate::test_seed::cases(256))]
+
         #[test]
         fn clients_read_what_was_asked_for(
             text in "([ab#!=: \\\\\t]{0,6}(\n|\r|\r\n)){0,6}[ab=\\\\]{0,3}",

@@ -133,6 +133,8 @@ fn pieces() -> impl Strategy<Value = String> {
 }
 
 proptest! {
+    #![proptest_config(crate::test_seed::cases(256))]
+
     /// Whatever the text, there is a verdict, and a fault lies within the text or right behind it.
     #[test]
     fn every_text_gets_a_verdict(text in pieces()) {

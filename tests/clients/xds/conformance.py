@@ -11,7 +11,8 @@ Every seed also limits what comes in to a service; see limiting.py. Further runs
 conditions (pairs.py); `--only breakers` (limiting.py); `--only transitions`, rules that change while calls go on
 (transitions.py); `--only plants`, faults planted here that have to be found (planted.py).
 
-Status 1, with its seed, for the first that differs.
+Status 1, with its seed, for the first that differs. --note FILE adds a line `WHAT SEED CALLS` for it; --noted FILE runs the
+seeds of such a file instead.
 """
 
 import argparse
@@ -83,7 +84,21 @@ class Run:
             yield seed, differences
 
 
+def noted(options):
+    """The options of each run: those of the file of seeds, if there is one."""
+    if not options.noted:
+        return [options]
+    lines = [line.split() for line in open(options.noted, encoding="utf-8") if line.strip()]
+    given = vars(options)
+    return [argparse.Namespace(**{**given, "only": what, "first": int(seed), "seeds": 1, "calls": int(calls)})
+            for what, seed, calls in lines]
+
+
 def main(options):
+    return max([run_of(one) for one in noted(options)], default=0)
+
+
+def run_of(options):
     modules = {"pairs": pairs, "breakers": limiting, "transitions": transitions, "plants": planted}
     with tempfile.TemporaryDirectory(prefix="thuban-conformance-") as directory:
         node, backends = Node(options.binary, directory), Program("backends.py", str(BACKENDS))
@@ -95,6 +110,9 @@ def main(options):
                     print("\n".join(differences[:20]))
                     again = f"scripts/xds-conformance --only {options.only} --first {seed} --seeds 1"
                     print(f"{len(differences)} differences: {again}")
+                    if options.note:
+                        with open(options.note, "a", encoding="utf-8") as file:
+                            print(options.only, seed, options.calls, file=file)
                     if not options.go_on:
                         return 1
                     run.counts["seeds with differences"] += 1
@@ -114,4 +132,6 @@ if __name__ == "__main__":
     PARSER.add_argument("--calls", type=int, default=10_000)
     PARSER.add_argument("--only", choices=["worlds", "pairs", "breakers", "transitions", "plants"], default="worlds")
     PARSER.add_argument("--go-on", action="store_true", help="past seeds that differ")
+    PARSER.add_argument("--note", help="file to which a line is added for each seed that differs")
+    PARSER.add_argument("--noted", help="file of such lines: their seeds are run")
     sys.exit(main(PARSER.parse_args()))

@@ -8,6 +8,7 @@ mod drivers;
 mod failures;
 mod hostile;
 mod limits;
+mod noted;
 mod partitions;
 mod returning;
 mod rules;

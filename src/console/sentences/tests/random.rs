@@ -160,7 +160,7 @@ fn some_rule() -> impl Strategy<Value = (Family, Value)> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 400, ..ProptestConfig::default() })]
+    #![proptest_config(crate::test_seed::cases(400))]
 
     #[test]
     fn every_rule_is_told_in_sentences_of_a_bound((family, mut fields) in some_rule(), is_on in any::<bool>()) {

@@ -130,7 +130,7 @@ fn expressions() -> impl Strategy<Value = String> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 2_000, ..ProptestConfig::default() })]
+    #![proptest_config(crate::test_seed::cases(2_000))]
 
     /// Equal on ASCII; beyond it never more than the original.
     #[test]

@@ -301,7 +301,7 @@ fn run<P: Protocol>(steps: Vec<Step>) -> Model<P> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(256))]
+    #![proptest_config(crate::test_seed::cases(256))]
 
     #[test]
     fn a_client_of_sotw_comes_to_have_what_there_is(steps in steps()) {

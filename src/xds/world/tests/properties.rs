@@ -113,7 +113,7 @@ fn content(all: &[Resources]) -> Vec<(String, Vec<u8>)> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(48))]
+    #![proptest_config(crate::test_seed::cases(48))]
 
     #[test]
     fn what_is_kept_is_what_is_made_anew(steps in prop::collection::vec(some_step(), 1..40)) {
