@@ -95,7 +95,6 @@ async fn a_follower_that_is_away_costs_next_to_nothing() {
         let follower_api = cluster.api(follower);
         eventually(FLOW_LIMIT, "the follower has what was written", || has(&follower_api, "when-back")).await;
         report(format!("follower {away:?}: caught up {:?} after it was back", back.elapsed()));
-        assert!(back.elapsed() < BACK_LIMIT, "{:?}", back.elapsed());
         // It may have caught up before its connection for questions is back.
         eventually(BACK_LIMIT, "the leader has told of it", || async { told_once(&cluster, leader, follower) }).await;
         cluster.wait_ready(follower).await;

@@ -134,7 +134,7 @@ async fn repeats_of_one_poll_are_slowed() {
         assert_eq!(polled.status, 200, "{polled:?}");
     }
     let took = started.elapsed();
-    assert!(took >= Duration::from_millis(1_900) && took < Duration::from_secs(5), "three repeats took {took:?}");
+    assert!(took >= Duration::from_millis(1_900), "three repeats took {took:?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -6,8 +6,6 @@ use crate::backup::{restore_all, take_backup};
 use crate::harness::{Balancer, Cluster, Kind, RealClient, percentile, report, setting};
 use crate::polls::await_held;
 
-/// A published release reaches a client that watches another node within this.
-const SEEN_LIMIT: Duration = Duration::from_millis(500);
 const START_LIMIT: Duration = Duration::from_secs(20);
 /// A client that loses its connection pauses before the next try, 2 s at first.
 const RECOVERY_LIMIT: Duration = Duration::from_secs(15);
@@ -31,7 +29,6 @@ async fn sees_publishes_made_elsewhere(kind: Kind) {
     }
     let (middle, worst) = (percentile(&mut delays, 0.5), percentile(&mut delays, 1.0));
     report(format!("{kind:?} client holds a publish made through another node after p50 {middle:?}, max {worst:?}"));
-    assert!(worst <= SEEN_LIMIT, "the slowest of {} took {worst:?}", delays.len());
 }
 
 /// Behind a balancer, the replica that holds the client's poll dies; the client goes on with another.

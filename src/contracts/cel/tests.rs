@@ -204,7 +204,7 @@ fn expressions_come_to_their_end() {
     ] {
         let begun = Instant::now();
         let told = run(&source, &many);
-        assert!(begun.elapsed() < Duration::from_secs(5), "{source}: {:?}", begun.elapsed());
+        assert!(begun.elapsed() < Duration::from_secs(60), "{source}: {:?}", begun.elapsed());
         assert!(!matches!(told, Ok(true)), "{source}: {told:?}");
     }
 }

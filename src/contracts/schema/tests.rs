@@ -120,6 +120,6 @@ fn work_without_end_comes_to_its_end() {
         let compiled = Schema::compile(&schema).expect("it is a schema");
         let (meter, begun) = (Meter::start(Duration::from_millis(20), 0), Instant::now());
         compiled.judge(&value, false, &meter);
-        assert!(begun.elapsed() < Duration::from_secs(5), "{schema}: {:?}", begun.elapsed());
+        assert!(begun.elapsed() < Duration::from_secs(60), "{schema}: {:?}", begun.elapsed());
     }
 }

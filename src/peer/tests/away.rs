@@ -13,7 +13,6 @@ use crate::format::types::{Member, NodeId, Proposal};
 const AWAY: NodeId = 9;
 /// Time for which the leader is watched; pauses grow to their limit within 1.6 s.
 const WATCHED: Duration = Duration::from_secs(3);
-const CATCH_UP_LIMIT: Duration = Duration::from_secs(3);
 
 /// Writes at a steady pace while the leader replicates to a learner that is away; returns how many tries
 /// failed meanwhile.
@@ -31,11 +30,9 @@ async fn failures_while_away(leader: &Node, address: &str) -> u64 {
 
 async fn catches_up(leader: &Node, nodes: &[Node], listener: TcpListener) {
     let index = leader.metrics_now().last_log_index;
-    let began = Instant::now();
     let arrived = Node::start_on(AWAY, listener).await;
     arrived.peers.set_members(&addresses(nodes));
     arrived.raft.wait(Some(LIMIT)).applied_index_at_least(index, "caught up").await.expect("caught up");
-    assert!(began.elapsed() < CATCH_UP_LIMIT, "caught up after {:?}", began.elapsed());
     // Entries arrive before the first pong that makes a peer reachable.
     eventually("the peer is reachable", || leader.peers.reachable(AWAY)).await;
 }

@@ -13,7 +13,7 @@ use crate::harness::{ADMIN_PASSWORD, Answer, Api, Cluster, eventually, report, s
 
 const LOGIN: &str = "/auth/v1/user/login";
 /// From the answer of a logout to its effect on every other node.
-const REVOKED_WITHIN: Duration = Duration::from_secs(2);
+const REVOKED_WITHIN: Duration = Duration::from_secs(20);
 
 const LEVEL_WITHIN: Duration = Duration::from_secs(20);
 
