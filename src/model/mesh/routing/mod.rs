@@ -9,17 +9,19 @@
 //! | condition that never holds | the sub-rule is left out; under OR that condition is |
 //! | no group that takes traffic | nothing: the search goes on, as in [`crate::model::explain`] |
 //! | priorities of groups | ranks without gaps |
+//! | OR with a percentage, groups that differ by the condition | left out whole for gRPC, which draws for each route |
 //! | label PARAMETER | as [`Parameter`](super::plan::Parameter); a group whose value is never carried is left out |
 //!
 //! Shares are settled after the conditions on the caller are judged: [`super::shares`].
 
 mod groups;
 
+use super::Dialect;
 use super::conditions::{self, AskedCondition, Condition, Ways};
 use super::plan::{
     Abilities, CallerCondition, Denominator, Fraction, PlannedGroup, PlannedRoute, RequestPart, RoutePlan,
 };
-use super::warning::{ENVOY, EVERY_CLIENT, Warning};
+use super::warning::{ENVOY, EVERY_CLIENT, GRPC, Warning};
 use crate::model::rule::matching::ALL;
 use crate::model::rule::routing::{CustomRouteRule, RoutePolicy, Routing, TrafficMatchMode};
 use crate::model::rule::traffic::ServiceKey;
@@ -143,6 +145,9 @@ impl<'a> RoutePlanner<'a, '_> {
             caller.iter().cloned().chain(conditions).for_each(|condition| put(condition, &mut planned));
             routes.push(planned);
         }
+        if self.to.dialect == Dialect::Grpc && super::shares::draws_for_other_groups(&routes) {
+            return Err(other_groups(&place));
+        }
         Ok(routes)
     }
 
@@ -229,6 +234,13 @@ fn too_many_routes(place: &str, to: Abilities) -> Warning {
 fn foreign_parameter(place: &str) -> Warning {
     let what = "a label that takes over a value of a later condition under OR";
     Warning::left_out(15, EVERY_CLIENT, format!("{place}: {what} is not carried by xDS"))
+}
+
+/// A gRPC client that lost the draw of one condition draws again for the next, whose groups are those of requests that do
+/// not meet the first.
+fn other_groups(place: &str) -> Warning {
+    let what = "OR with a percentage, and with groups that depend on the condition that is met";
+    Warning::left_out(8, GRPC, format!("{place}: {what}: not carried there"))
 }
 
 #[cfg(test)]

@@ -35,6 +35,19 @@ fn drawn_anew(routes: &[PlannedRoute<'_>]) -> Vec<Warning> {
     drawn_twice.map(approximate).collect()
 }
 
+/// True if a client that draws for each route may reach, for a request that meets two routes of a sub-rule, groups that
+/// are not those of the first route that it meets.
+pub(super) fn draws_for_other_groups(routes: &[PlannedRoute<'_>]) -> bool {
+    let Some((first, others)) = routes.split_first() else { return false };
+    first.fraction.is_some() && others.iter().any(|route| route.groups != first.groups) && {
+        let is_compared = routes.len() * routes.len() <= COMPARED_PAIRS_MAX;
+        let meets = |(at, one): (usize, &PlannedRoute<'_>)| {
+            routes[at + 1..].iter().any(|two| one.groups != two.groups && can_meet(one, two))
+        };
+        !is_compared || routes.iter().enumerate().any(meets)
+    }
+}
+
 fn has_two_that_meet(routes: &[PlannedRoute<'_>]) -> bool {
     routes.len() > 1
         && (routes.len() * routes.len() > COMPARED_PAIRS_MAX

@@ -285,7 +285,7 @@ fn settled<'a>(rules: &'a [Rule], sketch: &Sketch, to: Abilities) -> Option<Vec<
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 1_500, ..ProptestConfig::default() })]
+    #![proptest_config(crate::test_seed::cases(1_500))]
 
     #[test]
     fn envoy_does_as_the_explanation_says(
@@ -333,5 +333,41 @@ proptest! {
             let keys = |shares: &Shares| shares.keys().cloned().collect::<Vec<_>>();
             prop_assert_eq!(keys(&found), keys(&expected), "{:?} {:?}", sketch, routes);
         }
+    }
+}
+
+/// A request that meets both conditions: the label takes over the value of the first, so that group g1
+/// takes all of the share, and g0, which stands by, takes nothing.
+#[test]
+fn a_share_of_or_never_goes_to_groups_of_another_condition() {
+    let conditions = json!([
+        { "type": "HEADER", "key": "a", "value": { "value": "lane", "value_type": "PARAMETER" } },
+        { "type": "CALLER_METADATA", "key": "env", "value": { "type": "EXACT", "value": "1" } },
+    ]);
+    let lane = json!({ "lane": { "value": "lane", "value_type": "PARAMETER" } });
+    let config = |percent: u32| {
+        json!({
+            "caller": { "namespace": "*", "service": "*" }, "callee": { "namespace": "*", "service": "*" },
+            "rules": [{
+                "arguments": { "arguments": conditions, "matchMode": "OR", "random_percent": percent },
+                "destinations": [{ "name": "g0", "service": "order" },
+                    { "name": "g1", "service": "order", "priority": 0, "labels": lane }],
+            }],
+        })
+    };
+    let sketch = json!({ "service": "order", "namespace": "shop", "headers": { "a": "1" }, "path": "/a",
+        "method": "POST", "caller_metadata": { "env": "1" } });
+    let sketch: Sketch = serde_json::from_value(sketch).expect("a sketch");
+    for (percent, grpc) in [(50, None), (100, Some(100.0))] {
+        let rules = rules_of(&[config(percent)]);
+        let candidates = [Candidate::saved(Arc::new(rules[0].clone()))];
+        let expected = explained(&candidates, &sketch);
+        assert_eq!(expected, Shares::from([((0, 0, "g1".into()), 100.0 * f64::from(percent) / 100.0)]));
+        let request = Request::of(&sketch);
+        let envoy = settled(&rules, &sketch, ENVOY_CLIENT).expect("Envoy draws once");
+        assert_eq!(shares_in_envoy(&envoy, &request), expected);
+        let found = settled(&rules, &sketch, GRPC_CLIENT).map(|routes| shares_in_grpc(&routes, &request));
+        let wanted = grpc.map(|share| Shares::from([((0, 0, "g1".into()), share)]));
+        assert_eq!(found, wanted, "left out where a client draws twice");
     }
 }
