@@ -10,16 +10,13 @@ use super::change::{ChangeSet, Entity, Outcome};
 use super::command::Op;
 use super::ctx::Ctx;
 use super::page::{Listed, Page, Place, Placed, cut_sorted, place_of};
-use super::policy_index::PolicyIndex;
+use super::policy_index::{Judge, PolicyIndex};
 use super::row::{Row, RowKey, Table};
 use crate::model::code::Code;
-use crate::model::policy::{Gate, Policy, PolicyDraft, PolicyKind};
+use crate::model::policy::{Calendar, Gate, Policy, PolicyDraft, PolicyKind};
 use crate::model::text::NameFilter;
 use crate::model::time::Timestamp;
 use crate::model::{is_stale, limits};
-
-/// Freezes that follow each other are walked so far, to tell when they are over.
-const FREEZES_IN_A_ROW_MAX: usize = 400;
 
 impl Row for Policy {
     const TABLE: Table = Table::Policy;
@@ -55,9 +52,9 @@ pub struct Demands {
     /// Approvals that it takes, and the policies that ask for any.
     pub approvals: u8,
     pub approved_by: Vec<String>,
-    /// The moment from which no freeze holds, and the policies that freeze it now.
-    pub frozen_until: Option<Timestamp>,
+    /// The policies that freeze it now, and the moment from which no freeze holds, if one is known.
     pub frozen_by: Vec<String>,
+    pub frozen_until: Option<Timestamp>,
     /// Comment of the freeze.
     pub comment: String,
 }
@@ -86,20 +83,21 @@ impl Policies {
         let mut demands = Demands::default();
         let all = || self.by_name.values().cloned().collect();
         let judging = self.index.judging(all, gate, subject.kind, &subject.places);
-        for policy in &judging {
+        for Judge { policy, calendar } in judging.iter().copied() {
             if policy.approvals > 0 {
                 demands.approvals = demands.approvals.max(policy.approvals);
                 demands.approved_by.push(policy.name.clone());
             }
-            if let Some((_, comment)) = policy.frozen_until(time) {
+            if calendar.holds(time) {
                 demands.frozen_by.push(policy.name.clone());
                 if demands.comment.is_empty() {
-                    comment.clone_into(&mut demands.comment);
+                    calendar.comment_at(time).clone_into(&mut demands.comment);
                 }
             }
         }
         if !demands.frozen_by.is_empty() {
-            demands.frozen_until = Some(free_from(&judging, time));
+            let calendars: Vec<_> = judging.iter().map(|judge| &judge.calendar).collect();
+            demands.frozen_until = Calendar::free_from(&calendars, time);
         }
         demands
     }
@@ -115,18 +113,6 @@ impl Policies {
         self.by_name.insert(policy.name.as_str().into(), policy.clone());
         policy
     }
-}
-
-/// The first moment from `time` on at which none of the policies freezes.
-fn free_from(policies: &[&Arc<Policy>], time: Timestamp) -> Timestamp {
-    let mut free = time;
-    for _ in 0..FREEZES_IN_A_ROW_MAX {
-        match policies.iter().filter_map(|policy| policy.frozen_until(free)).map(|(until, _)| until).max() {
-            Some(until) => free = until,
-            None => break,
-        }
-    }
-    free
 }
 
 /// The order of a list.

@@ -4,7 +4,7 @@
 use std::ops::Range;
 use std::sync::{Arc, OnceLock};
 
-use crate::model::policy::{Gate, Policy, PolicyKind, is_about};
+use crate::model::policy::{Calendar, Gate, Policy, PolicyKind, is_about};
 use crate::model::wire::Words;
 
 /// Index that is made when it is asked for. It follows from the policies: two of them are always equal.
@@ -32,7 +32,14 @@ struct Entry {
     kinds: u32,
     namespace: Range<usize>,
     names: Range<usize>,
-    policy: Arc<Policy>,
+    judge: Arc<Judge>,
+}
+
+/// A policy, and its freezes as they are asked for.
+#[derive(Debug)]
+pub(super) struct Judge {
+    pub(super) policy: Arc<Policy>,
+    pub(super) calendar: Calendar,
 }
 
 impl PolicyIndex {
@@ -43,10 +50,10 @@ impl PolicyIndex {
         gate: Gate,
         kind: PolicyKind,
         places: &[(String, String)],
-    ) -> Vec<&'a Arc<Policy>> {
+    ) -> Vec<&'a Judge> {
         let gates = self.0.get_or_init(|| Arc::new(Gates::of(all())));
         let judges = |entry: &&Entry| places.iter().any(|(namespace, name)| gates.is_for(entry, kind, namespace, name));
-        gates.by_gate[gate as usize].iter().filter(judges).map(|entry| &entry.policy).collect()
+        gates.by_gate[gate as usize].iter().filter(judges).map(|entry| &*entry.judge).collect()
     }
 }
 
@@ -62,9 +69,12 @@ impl Gates {
             }
             let names = first..gates.names.len();
             let kinds = policy.kinds.iter().fold(0, |bits, kind| bits | bit_of(*kind));
-            for gate in &policy.gates {
-                let entry = Entry { kinds, namespace: namespace.clone(), names: names.clone(), policy: policy.clone() };
-                gates.by_gate[*gate as usize].push(entry);
+            let judge = Arc::new(Judge { calendar: Calendar::of(&policy.freezes), policy });
+            // A policy may name a gate twice.
+            let named = Gate::ALL.iter().map(|(gate, _)| *gate).filter(|gate| judge.policy.gates.contains(gate));
+            for gate in named {
+                let entry = Entry { kinds, namespace: namespace.clone(), names: names.clone(), judge: judge.clone() };
+                gates.by_gate[gate as usize].push(entry);
             }
         }
         gates
@@ -110,7 +120,13 @@ mod tests {
         let rules = PolicyKind::Rule(Family::Routing);
         let all = vec![
             policy("a", Gate::USUAL, &[], "*", &["*"]),
-            policy("b", &[Gate::Stop, Gate::Publish], &[PolicyKind::ConfigFile], "shop", &["app", "other/*"]),
+            policy(
+                "b",
+                &[Gate::Stop, Gate::Publish, Gate::Stop],
+                &[PolicyKind::ConfigFile],
+                "shop",
+                &["app", "other/*"],
+            ),
             policy("c", &[Gate::Publish], &[rules], "sh*", &["pay-*", "split"]),
             policy("d", &[Gate::Rollback], &[rules, PolicyKind::ConfigFile], "shop", &["app/x", "split"]),
         ];
@@ -130,6 +146,7 @@ mod tests {
                     let found = index.judging(|| all.clone(), *gate, kind, &places);
                     let expected: Vec<_> =
                         all.iter().filter(|policy| policy.gates(*gate, kind, namespace, name)).collect();
+                    let found: Vec<_> = found.iter().map(|judge| &judge.policy).collect();
                     assert_eq!(found, expected, "{gate:?} {kind:?} {namespace} {name}");
                 }
             }

@@ -15,7 +15,7 @@ use super::search::searched;
 use super::session::Visitor;
 use super::things::{Sort, sort_of};
 use crate::catalog::Op;
-use crate::model::policy::{Gate, Policy};
+use crate::model::policy::{Calendar, Gate, Policy};
 use crate::model::text::NameFilter;
 use crate::model::wire::Words;
 
@@ -36,7 +36,6 @@ pub(super) async fn list(State(console): State<Console>, visitor: Visitor, query
     let t = frame.t;
     let row = |policy: &Arc<Policy>| {
         let gates: Vec<_> = policy.gates.iter().copied().map(Gate::word).collect();
-        let frozen = policy.frozen_until(now).map(|(until, _)| until.text());
         let about = vec![
             policy.namespace.clone(),
             policy.names.join(", "),
@@ -46,10 +45,8 @@ pub(super) async fn list(State(console): State<Console>, visitor: Visitor, query
             policy.freezes.len().to_string(),
             policy.comment.clone(),
         ];
-        let badge = match frozen {
-            Some(_) => ("warn", t.frozen),
-            None => ("good", t.not_frozen),
-        };
+        let is_frozen = Calendar::of(&policy.freezes).holds(now);
+        let badge = if is_frozen { ("warn", t.frozen) } else { ("good", t.not_frozen) };
         Row { name: policy.name.clone(), about, badge }
     };
     let rows = listed.rows.iter().map(row).collect();

@@ -8,9 +8,8 @@ use crate::model::time::Timestamp;
 use crate::model::wire::wire_enum;
 use crate::model::{limits, name};
 
-const MINUTE_MS: i64 = 60 * 1000;
 const DAY_MINUTES: i64 = 24 * 60;
-const DAY_MS: i64 = DAY_MINUTES * MINUTE_MS;
+const WEEK_MINUTES: i64 = 7 * DAY_MINUTES;
 /// The first day of Unix time was a Thursday.
 const WEEKDAY_OF_DAY_ZERO: i64 = 3;
 
@@ -47,27 +46,64 @@ pub struct Freeze {
 }
 
 /// A freeze that was read.
-enum Window {
+#[derive(Debug)]
+pub(super) enum Window {
     Once {
         from: Timestamp,
         until: Timestamp,
     },
     /// Minutes from midnight; the end is after the beginning, and may be on the next day.
     Weekly {
+        /// Days on which it begins; Monday is 0.
+        days: Vec<i64>,
         from: i64,
         until: i64,
         offset: i64,
     },
 }
 
+impl Window {
+    /// Beginnings in a week, and how long it holds from each, in minutes; the first minute of Unix time is 0. None of
+    /// what is once.
+    fn of_week(&self) -> (impl Iterator<Item = i64>, i64) {
+        let (days, from, until, offset) = match self {
+            Window::Once { .. } => (&[][..], 0, 0, 0),
+            Window::Weekly { days, from, until, offset } => (&days[..], *from, *until, *offset),
+        };
+        let begins = days.iter().map(move |day| (day - WEEKDAY_OF_DAY_ZERO) * DAY_MINUTES + from - offset);
+        (begins, until - from)
+    }
+
+    /// Minutes of a week at which it holds.
+    pub(super) fn minutes_of_week(&self) -> impl Iterator<Item = usize> {
+        let (begins, length) = self.of_week();
+        let of_week = |minute: i64| usize::try_from(minute.rem_euclid(WEEK_MINUTES)).unwrap_or(0);
+        begins.flat_map(move |begin| (begin..begin + length).map(of_week))
+    }
+
+    /// True if it holds at a time, which is in this minute of a week.
+    pub(super) fn holds(&self, time: Timestamp, minute: usize) -> bool {
+        if let Window::Once { from, until } = self {
+            return *from <= time && time < *until;
+        }
+        let (mut begins, length) = self.of_week();
+        let minute = i64::try_from(minute).unwrap_or_default();
+        begins.any(|begin| (minute - begin).rem_euclid(WEEK_MINUTES) < length)
+    }
+}
+
 impl Freeze {
     pub fn check(&self) -> Result<(), Refusal> {
         name::check_length("freezes: comment", &self.comment, limits::COMMENT_CHARS_MAX, Code::InvalidParameter)?;
         let refuse = |why: String| Refusal::new(Code::InvalidParameter, format!("freezes: {why}"));
+        if self.days.is_empty() && !self.offset.is_empty() {
+            let why = "offset is of times of day: from and until of a freeze without days have their own";
+            return Err(refuse(why.to_owned()));
+        }
         self.window().map(drop).map_err(refuse)
     }
 
-    fn window(&self) -> Result<Window, String> {
+    pub(super) fn window(&self) -> Result<Window, String> {
         if self.days.is_empty() {
             let read = |field: &str, text: &str| {
                 Timestamp::parse(text)
@@ -84,31 +120,9 @@ impl Freeze {
         };
         let (from, until) = (read("from", &self.from)?, read("until", &self.until)?);
         let until = if until > from { until } else { until + DAY_MINUTES };
-        Ok(Window::Weekly { from, until, offset: read_offset(&self.offset)? })
-    }
-
-    /// Its end, if it holds at a time. One that cannot be read, which no check lets through, never holds.
-    pub fn until(&self, time: Timestamp) -> Option<Timestamp> {
-        match self.window().ok()? {
-            Window::Once { from, until } => (from <= time && time < until).then_some(until),
-            Window::Weekly { from, until, offset } => {
-                let local = i64::try_from(time.0).ok()?.saturating_add(offset * MINUTE_MS);
-                let today = local.div_euclid(DAY_MS);
-                let ends = [today - 1, today].into_iter().filter(|day| self.begins_on(*day)).filter_map(|day| {
-                    let at = |minutes: i64| day.saturating_mul(DAY_MS).saturating_add(minutes * MINUTE_MS);
-                    let (begin, end) = (at(from), at(until));
-                    (begin <= local && local < end).then_some(end)
-                });
-                let end = ends.max()?.saturating_sub(offset * MINUTE_MS);
-                u64::try_from(end).ok().map(Timestamp)
-            }
-        }
-    }
-
-    fn begins_on(&self, day: i64) -> bool {
         use crate::model::wire::Words;
-        let weekday = usize::try_from((day + WEEKDAY_OF_DAY_ZERO).rem_euclid(7)).unwrap_or_default();
-        Day::ALL.get(weekday).is_some_and(|(named, _)| self.days.contains(named))
+        let days = (0..).zip(Day::ALL).filter(|(_, (day, _))| self.days.contains(day)).map(|(at, _)| at).collect();
+        Ok(Window::Weekly { days, from, until, offset: read_offset(&self.offset)? })
     }
 }
 

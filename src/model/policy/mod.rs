@@ -3,6 +3,7 @@
 //! A policy names things by patterns, acts by gates, how many others have to approve, and freezes. Where several hold
 //! for one act, each of them holds. What is judged by them is judged where commands are applied.
 
+mod calendar;
 mod freeze;
 #[cfg(test)]
 mod tests;
@@ -18,9 +19,9 @@ use super::code::{Code, Refusal};
 use super::config_file::Stamp;
 use super::grant::{check_pattern, covers};
 use super::rule::Family;
-use super::time::Timestamp;
 use super::wire::wire_enum;
 use super::{limits, name};
+pub use calendar::Calendar;
 pub use freeze::Freeze;
 
 wire_enum! {
@@ -147,12 +148,6 @@ impl Policy {
     pub fn gates(&self, gate: Gate, kind: PolicyKind, namespace: &str, name: &str) -> bool {
         let names = self.names.iter().map(String::as_str);
         self.gates.contains(&gate) && is_about((&self.kinds, &self.namespace, names), kind, namespace, name)
-    }
-
-    /// The end of a freeze that holds at a time, the latest of several, and its comment.
-    pub fn frozen_until(&self, time: Timestamp) -> Option<(Timestamp, &str)> {
-        let ends = self.freezes.iter().filter_map(|freeze| Some((freeze.until(time)?, freeze.comment.as_str())));
-        ends.max_by_key(|(until, _)| *until)
     }
 }
 

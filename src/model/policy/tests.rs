@@ -3,10 +3,21 @@ use proptest::sample::subsequence;
 
 use super::freeze::Day;
 use super::*;
+use crate::model::time::Timestamp;
 use crate::model::wire::Words;
 
 fn at(text: &str) -> Timestamp {
     Timestamp::parse(text).expect("a time")
+}
+
+/// The moment from which a freeze does not hold any more, if it holds at a time.
+fn until_of(freeze: &Freeze, time: Timestamp) -> Option<Timestamp> {
+    let calendar = Calendar::of(std::slice::from_ref(freeze));
+    Calendar::free_from(&[&calendar], time).filter(|_| calendar.holds(time))
+}
+
+fn once(from: &str, until: &str, offset: &str) -> Freeze {
+    Freeze { from: from.into(), until: until.into(), offset: offset.into(), ..Freeze::default() }
 }
 
 fn weekly(days: &[&str], from: &str, until: &str, offset: &str) -> Freeze {
@@ -26,13 +37,13 @@ fn weekly_freezes_hold_from_their_beginning_to_their_end() {
         (&evening, "2026-11-26T10:00:00Z", None),
     ];
     for (freeze, time, until) in rows {
-        assert_eq!(freeze.until(at(time)), until.map(at), "{time}");
+        assert_eq!(until_of(freeze, at(time)), until.map(at), "{time}");
     }
     let west = weekly(&["SUN"], "00:00", "24:00", "-05:00");
-    assert_eq!(west.until(at("2026-11-29T05:00:00Z")), Some(at("2026-11-30T05:00:00Z")));
-    assert_eq!(west.until(at("2026-11-29T04:59:59Z")), None);
+    assert_eq!(until_of(&west, at("2026-11-29T05:00:00Z")), Some(at("2026-11-30T05:00:00Z")));
+    assert_eq!(until_of(&west, at("2026-11-29T04:59:59Z")), None);
     let whole_day = weekly(&["MON"], "09:00", "09:00", "");
-    assert_eq!(whole_day.until(at("2026-12-01T08:59:00Z")), Some(at("2026-12-01T09:00:00Z")), "a day long");
+    assert_eq!(until_of(&whole_day, at("2026-12-01T08:59:00Z")), Some(at("2026-12-01T09:00:00Z")), "a day long");
 }
 
 #[test]
@@ -43,9 +54,9 @@ fn freezes_of_moments_hold_between_them() {
         ..Freeze::default()
     };
     assert!(freeze.check().is_ok());
-    assert_eq!(freeze.until(at("2026-12-23T22:59:59Z")), None);
-    assert_eq!(freeze.until(at("2026-12-23T23:00:00Z")), Some(at("2026-12-26T23:00:00Z")));
-    assert_eq!(freeze.until(at("2026-12-26T23:00:00Z")), None);
+    assert_eq!(until_of(&freeze, at("2026-12-23T22:59:59Z")), None);
+    assert_eq!(until_of(&freeze, at("2026-12-23T23:00:00Z")), Some(at("2026-12-26T23:00:00Z")));
+    assert_eq!(until_of(&freeze, at("2026-12-26T23:00:00Z")), None);
 }
 
 #[test]
@@ -61,10 +72,12 @@ fn freezes_that_mean_nothing_are_refused() {
         (weekly(&["FRI"], "16:00", "8:00", ""), "time of day"),
         (weekly(&["FRI"], "16:00", "08:00", "8"), "offset"),
         (weekly(&["FRI"], "16:00", "08:00", "+24:00"), "offset"),
+        (once("2026-12-24 00:00:00", "2026-12-27 00:00:00", "+08:00"), "offset"),
+        (once("2026-12-24T00:00:00Z", "2026-12-27T00:00:00Z", "garbage"), "offset"),
     ] {
         let refusal = freeze.check().expect_err(why);
         assert!(refusal.detail.contains(why), "{refusal:?}");
-        assert_eq!(freeze.until(at("2026-11-27T10:00:00Z")), None);
+        assert_eq!(until_of(&freeze, at("2026-11-27T10:00:00Z")), None);
     }
     assert!(serde_json::from_str::<Freeze>(r#"{"days":["FREITAG"]}"#).is_err());
 }
@@ -153,8 +166,12 @@ proptest! {
         };
         prop_assert_eq!(freeze.check().map_err(|refusal| refusal.detail), Ok(()));
         let ms = |minute: i64| Timestamp(u64::try_from(minute * 60_000).expect("after 1970"));
-        let expected = naive(&days, from, until, minute + offset).map(|end| ms(end - offset));
-        prop_assert_eq!(freeze.until(ms(minute)), expected);
+        let holds = |minute: i64| naive(&days, from, until, minute + offset).map(|end| end - offset);
+        prop_assert_eq!(Calendar::of(std::slice::from_ref(&freeze)).holds(ms(minute)), holds(minute).is_some());
+        // One that goes over into the next, week after week, has no end.
+        let ends = std::iter::successors(holds(minute), |end| holds(*end)).take(15);
+        let last = ends.last().filter(|end| holds(*end).is_none());
+        prop_assert_eq!(until_of(&freeze, ms(minute)), last.map(ms));
     }
 
     #[test]
@@ -163,8 +180,48 @@ proptest! {
     ) {
         let days = if is_weekly { Day::ALL.iter().map(|(day, _)| *day).collect() } else { Vec::new() };
         let freeze = Freeze { days: days.clone(), from, until, offset, ..Freeze::default() };
-        let _ = (freeze.check(), freeze.until(Timestamp(time)));
+        let _ = (freeze.check(), until_of(&freeze, Timestamp(time)));
         let always = Freeze { days, from: "00:00".into(), until: "24:00".into(), ..Freeze::default() };
-        let _ = always.until(Timestamp(time));
+        let _ = until_of(&always, Timestamp(time));
     }
+}
+
+#[test]
+fn freezes_of_several_policies_end_where_none_holds() {
+    let calendar = |freezes: &[Freeze]| Calendar::of(freezes);
+    let days = ["MON", "TUE", "WED", "THU", "FRI", "SAT", "SUN"];
+    let [day, night] = [weekly(&days, "06:00", "20:00", ""), weekly(&days, "20:00", "06:00", "")];
+    let (day, night) = (calendar(&[day]), calendar(&[night]));
+    let noon = at("2026-11-27T12:00:00Z");
+    assert_eq!(Calendar::free_from(&[&day], noon), Some(at("2026-11-27T20:00:00Z")));
+    assert_eq!(Calendar::free_from(&[&day, &night], noon), None, "there is no such moment");
+    let eve = calendar(&[once("2026-11-27T19:00:00Z", "2026-11-28T03:30:10Z", "")]);
+    assert_eq!(Calendar::free_from(&[&day, &eve], noon), Some(at("2026-11-28T03:30:10Z")));
+    assert_eq!(Calendar::free_from(&[&eve], noon), Some(noon), "none holds");
+    // More in a row than are walked.
+    let hour = |hour: u64, policy: u64| Freeze {
+        from: Timestamp(hour * 3_600_000).text(),
+        until: Timestamp((hour + policy) * 3_600_000).text(),
+        ..Freeze::default()
+    };
+    let odd: Vec<_> = (0..200).step_by(2).map(|at| hour(at, 1)).collect();
+    let even: Vec<_> = (1..200).step_by(2).map(|at| hour(at, 1)).collect();
+    let (odd, even) = (calendar(&odd), calendar(&even));
+    assert_eq!(Calendar::free_from(&[&odd, &even], Timestamp(0)), None);
+    assert_eq!(Calendar::free_from(&[&odd, &even], Timestamp(190 * 3_600_000)), Some(Timestamp(200 * 3_600_000)));
+}
+
+#[test]
+fn the_comment_is_that_of_a_freeze_that_holds() {
+    let told = |freeze: Freeze, comment: &str| Freeze { comment: comment.into(), ..freeze };
+    let calendar = Calendar::of(&[
+        told(once("2026-12-01T00:00:00Z", "2026-12-02T00:00:00Z", ""), "later"),
+        weekly(&["FRI"], "00:00", "24:00", ""),
+        told(weekly(&["FRI"], "12:00", "08:00", "+08:00"), "evening"),
+    ]);
+    let comment = |text: &str| calendar.comment_at(at(text)).to_owned();
+    assert_eq!(comment("2026-11-27T03:59:59Z"), "");
+    assert_eq!(comment("2026-11-27T04:00:00Z"), "evening");
+    assert_eq!(comment("2026-11-27T23:59:59Z"), "evening");
+    assert_eq!(comment("2026-11-28T00:00:00Z"), "");
 }
