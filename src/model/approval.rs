@@ -46,6 +46,9 @@ impl Plea<'_> {
                 return Err(Refusal::new(Code::InvalidParameter, "request_set needs request"));
             }
         }
+        if self.hold && self.request.is_none() {
+            return Err(Refusal::new(Code::InvalidParameter, "hold needs request"));
+        }
         let Some(reason) = self.emergency else { return Ok(()) };
         of("emergency", reason)?;
         if reason.trim().chars().count() < limits::EMERGENCY_CHARS_MIN {
@@ -194,6 +197,9 @@ pub struct FileCopy {
     pub file: ConfigFile,
     /// MD5 of the text, in hex.
     pub md5: String,
+    /// Bytes of the text.
+    #[serde(default, skip_serializing_if = "super::is_zero")]
+    pub bytes: u64,
 }
 
 impl Snapshot {
@@ -243,6 +249,9 @@ pub struct GivenApproval {
     pub user: String,
     pub time: Timestamp,
     pub comment: String,
+    /// Id of the user who gave it, by themselves or by a service token.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub person: String,
 }
 
 /// An act that waits for approval, and what it releases; gone from memory and rows once nothing comes of it any more.
@@ -251,9 +260,29 @@ pub struct Payload {
     pub act: Act,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub snapshot: Option<Snapshot>,
+    /// Below [`Level::REQUEST_SETS`]: the MD5 of the text that a [`Snapshot::File`] is of.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub md5: String,
 }
 
 impl Payload {
+    /// The copy as it is released. That of a file has its MD5 by it, for its text is on disk alone: one without is
+    /// never released.
+    pub fn into_parts(self) -> (Act, Option<Snapshot>) {
+        let snapshot = match self.snapshot {
+            Some(Snapshot::File(file)) if !self.md5.is_empty() => {
+                Some(Snapshot::FileCopy(Box::new(FileCopy { file: *file, md5: self.md5, bytes: 0 })))
+            }
+            snapshot => snapshot,
+        };
+        (self.act, snapshot)
+    }
+
+    /// True of the copy of a file that cannot be released, as nobody knows the MD5 of its text.
+    pub fn lacks_md5(&self) -> bool {
+        matches!(self.snapshot, Some(Snapshot::File(_))) && self.md5.is_empty()
+    }
+
     /// SHA-256 of what would be done, in hex.
     pub fn hash(&self) -> String {
         let mut bytes = Vec::new();
@@ -288,6 +317,9 @@ pub struct ApprovalRequest {
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub reason: String,
     pub created: Stamp,
+    /// Id of the user who asked, by themselves or by a service token.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub person: String,
     pub modified: Stamp,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub payload: Option<Box<Payload>>,
@@ -313,6 +345,11 @@ impl ApprovalRequest {
 
     pub fn is_seen_by(&self, read_scope: &ReadScope) -> bool {
         read_scope.sees(&self.namespace, self.scope_name())
+    }
+
+    /// Who its place counts for: the person who asked.
+    pub fn payer(&self) -> &str {
+        if self.person.is_empty() { &self.created.by } else { &self.person }
     }
 
     /// Id of the head of its set: its own, unless it is a part.

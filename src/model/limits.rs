@@ -114,6 +114,8 @@ pub const POLICIES_MAX: usize = 1000;
 /// patterns of names and freezes of one,
 pub const POLICY_NAMES_MAX: usize = 64;
 pub const FREEZES_MAX: usize = 64;
+/// freezes that follow each other and are walked to say when none holds any more,
+pub const FREEZES_IN_A_ROW_MAX: usize = 64;
 /// and approvals that one may ask for.
 pub const APPROVALS_MAX: u8 = 5;
 /// Steps of a rollout,
@@ -140,10 +142,15 @@ pub const CONTRACT_CONTENT_BYTES_MAX: usize = 4 * 1024 * 1024;
 pub const CONTRACT_VALUES_MAX: usize = 100_000;
 /// Faults of a thing that are told.
 pub const CONTRACT_FAULTS_MAX: usize = 16;
-/// Requests for approval that wait,
+/// Requests for approval that wait, and bytes that are kept of them,
 pub const REQUESTS_PENDING_MAX: usize = 20_000;
-/// and those that stay of the ones that do not.
+pub const REQUESTS_PENDING_BYTES_MAX: u64 = 256 * 1024 * 1024;
+/// those that one person may have waiting, by all of their service tokens,
+pub const REQUESTS_OF_ONE_MAX: usize = 2_000;
+pub const REQUESTS_OF_ONE_BYTES_MAX: u64 = 64 * 1024 * 1024;
+/// and those that stay of the ones that have ended: beyond it the oldest go of whoever has most.
 pub const REQUESTS_CLOSED_MAX: usize = 10_000;
+pub const REQUESTS_CLOSED_BYTES_MAX: u64 = 32 * 1024 * 1024;
 /// Acts of one set, a request that several share,
 pub const REQUEST_SET_ACTS_MAX: usize = 100;
 /// and characters of the word that they share.

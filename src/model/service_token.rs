@@ -14,6 +14,9 @@ use super::time::Timestamp;
 use super::{limits, name};
 use crate::format::level::Level;
 
+/// Stands before the name of a service token where something names its holder.
+pub const TOKEN_HOLDER: &str = "token:";
+
 /// A token with grants of its own, for a program.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ServiceToken {
@@ -25,6 +28,10 @@ pub struct ServiceToken {
     pub ctime: Timestamp,
     /// Creator of the token.
     pub by: String,
+    /// Id of the user who was given the secret: its creator or who rotated it last, or whoever is behind the token
+    /// that did so. Empty where that was nobody, and of a token from before persons were kept.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub person: String,
     pub expires: Option<Timestamp>,
     // What came with [`Level::RIGHTS`].
     #[serde(default, skip_serializing_if = "String::is_empty")]
@@ -48,12 +55,15 @@ pub struct ServiceToken {
 pub struct PreviousToken {
     pub hash: TokenHash,
     pub until: Timestamp,
+    /// As [`ServiceToken::person`].
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub person: String,
 }
 
 impl ServiceToken {
     /// Holder that the token stands for.
     pub fn holder(&self) -> String {
-        format!("token:{}", self.name)
+        format!("{TOKEN_HOLDER}{}", self.name)
     }
 
     pub fn is_over(&self, now: Timestamp) -> bool {
@@ -64,7 +74,18 @@ impl ServiceToken {
     pub fn lets_in(&self, hash: &TokenHash, now: Timestamp) -> bool {
         let is_previous = |previous: &PreviousToken| previous.hash == *hash && now < previous.until;
         let is_it = self.hash == *hash || self.previous.as_ref().is_some_and(is_previous);
-        is_it && !self.disabled && !self.is_over(now)
+        is_it && self.is_in_use(now)
+    }
+
+    /// True if anybody gets in by it.
+    pub fn is_in_use(&self, now: Timestamp) -> bool {
+        !self.disabled && !self.is_over(now)
+    }
+
+    /// Id of the user who was given the secret of this hash.
+    pub fn person_of(&self, hash: &TokenHash) -> &str {
+        let previous = self.previous.as_ref().filter(|previous| previous.hash == *hash);
+        previous.map_or(&self.person, |previous| &previous.person)
     }
 
     /// All that it is, or was, known by.
@@ -145,16 +166,17 @@ impl ServiceTokenChange {
         self.grants.as_ref().map_or(Level::RIGHTS, |grants| grants.level().max(Level::RIGHTS))
     }
 
-    /// Lays what is given over the token, at this time.
-    pub fn lay_over(&self, token: &mut ServiceToken, now: Timestamp) {
+    /// Lays what is given over the token, at this time; another secret is told to `person`.
+    pub fn lay_over(&self, token: &mut ServiceToken, now: Timestamp, person: &str) {
         super::replace(&mut token.grants, &self.grants);
         super::replace(&mut token.networks, &self.networks);
         super::replace(&mut token.comment, &self.comment);
         super::replace(&mut token.disabled, &self.disabled);
         super::replace(&mut token.expires, &self.expires_in_s.map(|after_s| ends(now, after_s)));
         if let Some(Rotation { hash, overlap_s }) = &self.rotation {
-            let before = std::mem::replace(&mut token.hash, hash.clone());
-            token.previous = ends(now, *overlap_s).map(|until| PreviousToken { hash: before, until });
+            let hash = std::mem::replace(&mut token.hash, hash.clone());
+            let person = std::mem::replace(&mut token.person, person.to_owned());
+            token.previous = ends(now, *overlap_s).map(|until| PreviousToken { hash, until, person });
         }
     }
 }

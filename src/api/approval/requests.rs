@@ -84,7 +84,7 @@ pub(crate) async fn withdraw(app: State<App>, caller: Caller, Strict(batch): Str
 
 pub(crate) const RUN: Doc = WRITE
     .says("Carries out requests that are approved and wait. Who may do the act itself may run it.")
-    .codes(&[CODES, &[Code::Frozen]]);
+    .codes(&[CODES, &[Code::Frozen, Code::ApprovalRequired]]);
 
 pub(crate) async fn run(app: State<App>, caller: Caller, Strict(batch): Strict<RequestDraft>) -> ApiResult {
     answered(&app, app.operations.requests(&caller, RequestOp::Run, batch.items).await?)

@@ -61,6 +61,7 @@ impl Catalog {
     pub(in crate::catalog) fn write_service_token(
         &mut self,
         ctx: &Ctx,
+        principal: &Principal,
         op: Op,
         draft: ServiceTokenDraft,
         changes: &mut ChangeSet,
@@ -90,6 +91,7 @@ impl Catalog {
                     networks,
                     ctime: ctx.time,
                     by: ctx.by.clone(),
+                    person: principal.person().to_owned(),
                     expires: ends(ctx.time, expires_in_s),
                     comment,
                     disabled,
@@ -105,6 +107,7 @@ impl Catalog {
     pub(in crate::catalog) fn change_service_token(
         &mut self,
         ctx: &Ctx,
+        principal: &Principal,
         change: &ServiceTokenChange,
         changes: &mut ChangeSet,
     ) -> Outcome {
@@ -113,7 +116,7 @@ impl Catalog {
             return Outcome::stale(Entity::ServiceToken(old));
         }
         let mut token = ServiceToken::clone(&old);
-        change.lay_over(&mut token, ctx.time);
+        change.lay_over(&mut token, ctx.time, principal.person());
         if token == *old {
             return Outcome::unchanged(Entity::ServiceToken(old));
         }

@@ -15,8 +15,10 @@ use super::row::{FIRST_VERSION, Row, RowKey, Table};
 use crate::format::level::Level;
 use crate::format::pack;
 use crate::model::access::{Founder, Token, TokenHash, User};
+use crate::model::config_file::Stamp;
 use crate::model::grant::Grants;
-use crate::model::service_token::{ServiceToken, is_within};
+use crate::model::limits;
+use crate::model::service_token::{ServiceToken, TOKEN_HOLDER, is_within};
 use crate::model::time::Timestamp;
 use logins::Logins;
 
@@ -65,13 +67,29 @@ impl Row for ServiceToken {
 pub struct Holder {
     pub name: String,
     pub grants: Grants,
+    /// Who that is, whichever of their names and tokens they come with; see [`Access::person_named`].
+    pub person: String,
     token: Option<Arc<ServiceToken>>,
+}
+
+/// An account as something names it that was done in its name: a name, and the time at which it was that account's.
+/// Whoever is called so later is somebody else.
+#[derive(Clone, Copy, Debug)]
+pub struct AccountAt<'a> {
+    pub name: &'a str,
+    pub time: Timestamp,
+}
+
+impl<'a> From<&'a Stamp> for AccountAt<'a> {
+    fn from(stamp: &'a Stamp) -> Self {
+        AccountAt { name: &stamp.by, time: stamp.time }
+    }
 }
 
 impl Holder {
     fn of_user(user: &User) -> Option<Holder> {
-        let (name, grants) = (user.name.clone(), user.grants.clone());
-        (!user.disabled).then_some(Holder { name, grants, token: None })
+        let (name, grants, person) = (user.name.clone(), user.grants.clone(), user.id.clone());
+        (!user.disabled).then_some(Holder { name, grants, person, token: None })
     }
 
     /// True if the token may be used from an address.
@@ -145,7 +163,11 @@ impl Access {
             return None;
         }
         let (name, grants) = (token.holder(), token.grants.clone());
-        Some(Holder { name, grants, token: Some(token.clone()) })
+        let person = match token.person_of(hash) {
+            "" => self.person_named(&name),
+            person => person.to_owned(),
+        };
+        Some(Holder { name, grants, person, token: Some(token.clone()) })
     }
 
     /// Holder of a credential, if that is live at `now`; a password has no holder once it was checked.
@@ -193,20 +215,32 @@ impl Access {
         Holder::of_user(&*self.user_named(name)?)
     }
 
-    /// Grants at `now` of the caller of this name: a user, or a service token.
-    pub fn grants_of(&self, name: &str, now: Timestamp) -> Option<Grants> {
-        let of_token = || {
-            let tokens = self.service_tokens.values();
-            let token = tokens.filter(|token| !token.is_over(now)).find(|token| token.holder() == name);
-            token.map(|token| token.grants.clone())
-        };
-        self.holder_named(name).map(|holder| holder.grants).or_else(of_token)
+    /// Grants at `now` of a user or a service token that has done something; none if nobody gets in by it any more.
+    pub fn grants_of(&self, account: AccountAt<'_>, now: Timestamp) -> Option<Grants> {
+        let AccountAt { name, time } = account;
+        if let Some(token) = name.strip_prefix(TOKEN_HOLDER) {
+            let token = self.service_tokens.get(token).filter(|token| token.ctime <= time)?;
+            return token.is_in_use(now).then(|| token.grants.clone());
+        }
+        let user = self.user_named(name).filter(|user| user.ctime <= time)?;
+        Holder::of_user(&user).map(|holder| holder.grants)
     }
 
-    /// The caller who made the service token that a name stands for; `None` for a user.
-    pub(super) fn maker_of(&self, name: &str) -> Option<String> {
-        let token = name.strip_prefix("token:")?;
-        Some(self.service_tokens.get(token)?.by.clone())
+    /// The person behind a name: the id of the user, or of the user behind the service token. A name that leads to
+    /// nobody stands for itself.
+    pub(super) fn person_named(&self, name: &str) -> String {
+        let mut name = name;
+        // Tokens from before persons were kept, which tokens have made, lead to a user in as many steps as there are
+        // tokens, or to none.
+        for _ in 0..limits::ACCOUNTS_MAX {
+            let Some(token) = name.strip_prefix(TOKEN_HOLDER) else { break };
+            match self.service_tokens.get(token) {
+                Some(token) if token.person.is_empty() => name = &token.by,
+                Some(token) => return token.person.clone(),
+                None => break,
+            }
+        }
+        self.names.get(name).cloned().unwrap_or_else(|| name.to_owned())
     }
 
     /// True if this is a clone of the other and neither has changed since: a shared map is never changed in place.

@@ -31,6 +31,16 @@ pub(in crate::catalog) enum Principal {
     Gone,
 }
 
+impl Principal {
+    /// Id of the user who acts, by themselves or by a service token; empty for the cluster and where there is none.
+    pub(in crate::catalog) fn person(&self) -> &str {
+        match self {
+            Principal::Holder(holder) => &holder.person,
+            Principal::Cluster | Principal::Stranger | Principal::Gone => "",
+        }
+    }
+}
+
 /// The check of the items of one command.
 pub(super) struct AuthCheck<'a> {
     pub(super) principal: &'a Principal,

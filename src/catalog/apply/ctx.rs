@@ -51,9 +51,14 @@ impl Ctx {
         self.clone()
     }
 
+    /// This entry for something that is done in the name of another.
+    pub(in crate::catalog) fn in_name_of(&self, by: &str) -> Ctx {
+        Ctx { by: by.to_owned(), ..self.clone() }
+    }
+
     /// This entry for an act that was approved, done in the name of whoever asked for it.
     pub(in crate::catalog) fn approved(&self, by: &str) -> Ctx {
-        Ctx { by: by.to_owned(), is_approved: true, ..self.clone() }
+        Ctx { is_approved: true, ..self.in_name_of(by) }
     }
 
     /// Skips the numbers and ids that the other has drawn.

@@ -6,6 +6,7 @@ use crate::catalog::Catalog;
 use crate::catalog::page::{Listed, Page, Place, Placed, place_of};
 use crate::catalog::rules::{ReleaseFilter, RuleFilter};
 use crate::model::access::CLUSTER;
+use crate::model::config_file::Stamp;
 use crate::model::grant::{Grants, Verb};
 use crate::model::rule::{Effect, Family, Rule};
 use crate::model::time::Timestamp;
@@ -43,22 +44,22 @@ impl Catalog {
         let book = self.rules.of(family);
         let every = RuleFilter::default();
         let drafts = book.list(&every, &Page::ALL).rows.into_iter();
-        let drafts = drafts.filter_map(|rule| self.lacking(&rule, &rule, Verb::Edit, &rule.modified.by, now));
+        let drafts = drafts.filter_map(|rule| self.lacking(&rule, &rule, Verb::Edit, &rule.modified, now));
         let releases = book.list_releases(&ReleaseFilter::default(), &Page::ALL).rows.into_iter();
         let releases = releases.filter(|release| release.state().is_in_force_or_planned()).filter_map(|release| {
             let rule = self.rule_of(&release);
-            let row = self.lacking(rule, &release.rule, Verb::Release, &release.created.by, now)?;
+            let row = self.lacking(rule, &release.rule, Verb::Release, &release.created, now)?;
             Some(WouldRefuse { release_name: release.name.clone(), ..row })
         });
         drafts.chain(releases).collect()
     }
 
     /// Verb that the author lacks at the rule, or where the judged form of it acts; `None` if none is lacking.
-    fn lacking(&self, rule: &Rule, judged: &Rule, verb: Verb, author: &str, now: Timestamp) -> Option<WouldRefuse> {
-        if author.is_empty() || author == CLUSTER {
+    fn lacking(&self, rule: &Rule, judged: &Rule, verb: Verb, author: &Stamp, now: Timestamp) -> Option<WouldRefuse> {
+        if author.by.is_empty() || author.by == CLUSTER {
             return None;
         }
-        let grants: Grants = self.access.grants_of(author, now).unwrap_or_default();
+        let grants: Grants = self.access.grants_of(author.into(), now).unwrap_or_default();
         let effects: Vec<Effect> = self.effects([judged]);
         let at = match grants.may(verb, &rule.namespace, &rule.name) {
             false => format!("{}/{}", rule.namespace, rule.name),
@@ -69,7 +70,7 @@ impl Catalog {
             namespace: rule.namespace.clone(),
             name: rule.name.clone(),
             release_name: String::new(),
-            user: author.to_owned(),
+            user: author.by.clone(),
             verb,
             at,
         })

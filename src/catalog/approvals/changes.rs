@@ -54,7 +54,7 @@ impl Catalog {
         match request {
             Some(comment) => {
                 let comment = comment.to_owned();
-                self.ask_for(ctx, act, (gate, &subject), comment, changes)
+                self.ask_for(ctx, holder, act, (gate, &subject, comment), changes)
             }
             None => refused_without_approval(&demands),
         }
@@ -126,17 +126,16 @@ impl Catalog {
     fn ask_for(
         &mut self,
         ctx: &Ctx,
+        holder: &Holder,
         act: Act,
-        (gate, subject): (Gate, &Subject),
-        comment: String,
+        (gate, subject, comment): (Gate, &Subject, String),
         changes: &mut ChangeSet,
     ) -> Outcome {
-        if self.approvals.pending_count() >= limits::REQUESTS_PENDING_MAX {
-            let most = limits::REQUESTS_PENDING_MAX;
-            return changes.too_many("requests for approval that wait", most, Code::TooMany).into();
+        if let Err(refusal) = self.approvals.shares.admit(&holder.person) {
+            return refusal.into();
         }
         let set = act.plea().set.unwrap_or_default().to_owned();
-        let head = self.approvals.waiting_head(&ctx.by, &set).cloned();
+        let head = self.approvals.waiting_head(holder, &set).cloned();
         if head.as_ref().is_some_and(|head| head.parts as usize + 1 >= limits::REQUEST_SET_ACTS_MAX) {
             return changes.too_many("acts of one request", limits::REQUEST_SET_ACTS_MAX, Code::TooMany).into();
         }
@@ -172,6 +171,7 @@ impl Catalog {
             refused_by: String::new(),
             reason: String::new(),
             created: ctx.stamp(),
+            person: holder.person.clone(),
             modified: ctx.stamp(),
             payload: Some(Box::new(payload)),
             part_of: head.as_ref().map(|head| head.id.clone()).unwrap_or_default(),
@@ -201,7 +201,7 @@ impl Catalog {
                 let rule = self.rule_to_publish(family, &draft).ok();
                 draft.rule_id = rule.as_ref().map(|rule| rule.id.clone());
                 draft.id = None;
-                Payload { act: Act::PublishRule(family, draft), snapshot: rule.map(Snapshot::Rule) }
+                payload(Act::PublishRule(family, draft), rule.map(Snapshot::Rule))
             }
             Act::PublishFile(draft) => {
                 let file = self.configs.file(&draft.key()).map(|file| (**file).clone());
@@ -218,15 +218,15 @@ impl Catalog {
                     draft.release_name = Some(release.name.clone());
                     draft.id = None;
                 }
-                Payload { act: Act::RuleRelease(family, op, draft), snapshot: None }
+                payload(Act::RuleRelease(family, op, draft), None)
             }
             Act::DeleteRule(mut draft) => {
                 if let Entity::Rule(rule) = &tried.entity {
                     draft.head.id = Some(rule.id.clone());
                 }
-                Payload { act: Act::DeleteRule(draft), snapshot: None }
+                payload(Act::DeleteRule(draft), None)
             }
-            act @ (Act::FileRelease(..) | Act::DeleteFile(_)) => Payload { act, snapshot: None },
+            act @ (Act::FileRelease(..) | Act::DeleteFile(_)) => payload(act, None),
         }
     }
 
@@ -236,16 +236,20 @@ impl Catalog {
         file: Option<ConfigFile>,
         changes: &mut ChangeSet,
     ) -> Payload {
-        let snapshot = file.map(|file| {
-            let content = self.configs.keep_content(&file.content, changes);
-            if changes.level() < Level::REQUEST_SETS {
-                return Snapshot::File(Box::new(ConfigFile { content, ..file }));
-            }
-            let md5 = md5_of(&file.content);
-            Snapshot::FileCopy(Box::new(FileCopy { file: ConfigFile { content, ..file }, md5 }))
-        });
-        Payload { act: Act::PublishFile(draft), snapshot }
+        let act = Act::PublishFile(draft);
+        let Some(file) = file else { return payload(act, None) };
+        let (md5, bytes) = (md5_of(&file.content), file.content.len() as u64);
+        let content = self.configs.keep_content(&file.content, changes);
+        let file = ConfigFile { content, ..file };
+        if changes.level() < Level::REQUEST_SETS {
+            return Payload { md5, ..payload(act, Some(Snapshot::File(Box::new(file)))) };
+        }
+        payload(act, Some(Snapshot::FileCopy(Box::new(FileCopy { file, md5, bytes }))))
     }
+}
+
+fn payload(act: Act, snapshot: Option<Snapshot>) -> Payload {
+    Payload { act, snapshot, md5: String::new() }
 }
 
 /// The part of a name that grants are about.
@@ -261,14 +265,20 @@ pub(super) fn refused(why: &str) -> Outcome {
 }
 
 pub(super) fn refused_in_freeze(demands: &Demands) -> Option<Outcome> {
-    let until = demands.frozen_until?;
+    if demands.frozen_by.is_empty() {
+        return None;
+    }
     let comment = if demands.comment.is_empty() { String::new() } else { format!(": {}", demands.comment) };
-    let why = format!("by {} until {}{comment}", demands.frozen_by.join(", "), until.rfc3339());
-    let held = HeldBack { policies: demands.frozen_by.clone(), until: Some(until) };
+    let until = demands.frozen_until.map_or_else(
+        || ", and no time is known at which none holds".to_owned(),
+        |until| format!(" until {}", until.rfc3339()),
+    );
+    let why = format!("by {}{until}{comment}", demands.frozen_by.join(", "));
+    let held = HeldBack { policies: demands.frozen_by.clone(), until: demands.frozen_until };
     Some(Outcome { entity: Entity::HeldBack(Arc::new(held)), ..Refusal::new(Code::Frozen, why).into() })
 }
 
-fn refused_without_approval(demands: &Demands) -> Outcome {
+pub(super) fn refused_without_approval(demands: &Demands) -> Outcome {
     let (policies, count) = (demands.approved_by.join(", "), demands.approvals);
     let why = match count {
         1 => format!("{policies} asks for 1 approval, send a request"),

@@ -6,9 +6,9 @@
 
 use std::sync::Arc;
 
-use super::changes::{refused, refused_in_freeze};
+use super::changes::{refused, refused_in_freeze, refused_without_approval};
 use crate::catalog::Catalog;
-use crate::catalog::access::Holder;
+use crate::catalog::access::{AccountAt, Holder};
 use crate::catalog::authorization::Principal;
 use crate::catalog::change::{ChangeSet, Entity, Outcome};
 use crate::catalog::ctx::{Ctx, RequestId};
@@ -16,7 +16,6 @@ use crate::format::level::Level;
 use crate::model::approval::{ApprovalRequest, GivenApproval, Payload, RequestDraft, RequestOp, RequestState};
 use crate::model::code::{Code, Refusal};
 use crate::model::grant::Verb;
-use crate::model::limits;
 use crate::model::time::Timestamp;
 use crate::model::webhook::HookEvent;
 use crate::model::wire::Words;
@@ -59,7 +58,7 @@ impl Catalog {
     ) -> Outcome {
         let Some(request) = self.approvals.get(&draft.id).cloned() else { return no_such_request() };
         let Principal::Holder(holder) = principal else { return Code::NotAllowedAccess.into() };
-        let is_own = self.person(&holder.name) == self.person(&request.created.by);
+        let is_own = holder.person == self.person_who_asked(&request);
         let set = self.approvals.set_of(&request);
         if let Some(refused) = self.refuse_decision(holder, (op, is_own), &request, &set) {
             return refused;
@@ -140,19 +139,25 @@ impl Catalog {
         (set, comment): (Vec<Arc<ApprovalRequest>>, &str),
         changes: &mut ChangeSet,
     ) -> Outcome {
-        let person = self.person(&holder.name);
+        let is_theirs = |given: &GivenApproval| self.person_who_approved(given) == holder.person;
+        // One that does not count any more is replaced.
         let is_new = |one: &ApprovalRequest| {
             (request.part_of.is_empty() || one.id == request.id)
                 && holder.grants.may(Verb::Approve, &one.namespace, one.scope_name())
-                && !one.approvals.iter().any(|given| self.person(&given.user) == person)
+                && !one.approvals.iter().any(|given| is_theirs(given) && self.still_approves(ctx, given, one))
         };
         let mut set: Vec<_> = set.iter().map(|one| (is_new(one), ApprovalRequest::clone(one))).collect();
         if !set.iter().any(|(is_new, _)| *is_new) {
             return Outcome::unchanged(Entity::Request(request.clone()));
         }
         for (_, one) in set.iter_mut().filter(|(is_new, _)| *is_new) {
-            let given = GivenApproval { user: holder.name.clone(), time: ctx.time, comment: comment.to_owned() };
-            one.approvals.push(given);
+            one.approvals.retain(|given| !is_theirs(given));
+            one.approvals.push(GivenApproval {
+                user: holder.name.clone(),
+                time: ctx.time,
+                comment: comment.to_owned(),
+                person: holder.person.clone(),
+            });
             one.modified = ctx.stamp();
         }
         let approved = set.iter().filter(|(is_new, _)| *is_new).map(|(_, one)| one);
@@ -169,7 +174,8 @@ impl Catalog {
         (id, is_run): (&str, bool),
         changes: &mut ChangeSet,
     ) -> Outcome {
-        let (mut waits, mut frozen) = (!self.approvals.is_whole(&set), None);
+        let is_whole = self.approvals.is_whole(&set);
+        let (mut waits, mut frozen, mut lacking) = (!is_whole, None, None);
         // One who may approve an act has approved it, though no policy may ask for that any more.
         let at_least = usize::from(set.len() > 1);
         for one in &mut set {
@@ -179,11 +185,13 @@ impl Catalog {
             one.state = if is_approved { RequestState::Approved } else { RequestState::Open };
             if is_approved {
                 frozen = frozen.or_else(|| refused_in_freeze(&demands));
+            } else {
+                lacking = lacking.or(Some(demands));
             }
             waits |= !is_approved || frozen.is_some() || (one.hold && !is_run);
         }
         if !waits {
-            return self.run_set(ctx, set, id, changes);
+            return self.run_set(ctx, set, (id, is_run), changes);
         }
         let is_one = set.len() == 1;
         for one in set {
@@ -194,14 +202,36 @@ impl Catalog {
             }
             self.approvals.put(ApprovalRequest { modified: ctx.stamp(), ..one }, changes);
         }
-        match frozen {
+        // To run is to carry out: what was approved and is not done is no success.
+        let refused = frozen.or_else(|| {
+            let refused = match lacking {
+                Some(demands) if demands.approvals > 0 => refused_without_approval(&demands),
+                Some(_) => Refusal::new(Code::ApprovalRequired, "whoever approved it may not any more").into(),
+                None if is_whole => return None,
+                None => Refusal::new(Code::DataConflict, "acts that are decided with it are not there any more").into(),
+            };
+            Some(self.refused_again(id, refused))
+        });
+        match refused {
             Some(refused) if is_run => refused,
             _ => self.outcome_of(id),
         }
     }
 
+    /// A refusal that shows the request as it is by now.
+    fn refused_again(&self, id: &str, refused: Outcome) -> Outcome {
+        let entity = self.approvals.get(id).map_or(Entity::None, |request| Entity::Request(request.clone()));
+        Outcome { entity, ..refused }
+    }
+
     /// Does what a set asks for, or nothing of it.
-    fn run_set(&mut self, ctx: &Ctx, set: Vec<ApprovalRequest>, id: &str, changes: &mut ChangeSet) -> Outcome {
+    fn run_set(
+        &mut self,
+        ctx: &Ctx,
+        set: Vec<ApprovalRequest>,
+        (id, is_run): (&str, bool),
+        changes: &mut ChangeSet,
+    ) -> Outcome {
         let stale = set.iter().find(|one| self.is_stale(one));
         let unable = match stale.map(|one| UndoneAct { id: one.id.clone(), why: STALE.to_owned() }) {
             Some(undone) => Some((RequestState::Stale, undone)),
@@ -211,12 +241,24 @@ impl Catalog {
         if let Some((state, UndoneAct { id: cause, why })) = unable {
             let set = set.into_iter().map(Arc::new).collect();
             let end = RequestEnd { state, refused_by: "", reason: &why, cause: Some(&cause) };
-            return self.close_set(ctx, set, id, end, changes);
+            self.close_set(ctx, set, id, end, changes);
+            return self.outcome_of_run(id, is_run);
         }
         for request in set {
             self.run_request(ctx, request, changes);
         }
-        self.outcome_of(id)
+        self.outcome_of_run(id, is_run)
+    }
+
+    /// The request as it has ended. Whoever ran it is refused where that carried nothing out.
+    fn outcome_of_run(&self, id: &str, is_run: bool) -> Outcome {
+        match self.approvals.get(id) {
+            Some(request) if is_run && request.state != RequestState::Done => {
+                let why = format!("the request is {}: {}", request.state.word(), request.reason);
+                self.refused_again(id, Refusal::new(Code::DataConflict, why).into())
+            }
+            _ => self.outcome_of(id),
+        }
     }
 
     /// True if something else is in force than when a request was made, or if the act would be another one by now.
@@ -224,7 +266,8 @@ impl Catalog {
         let act = request.payload.as_ref().map(|payload| &payload.act);
         let version = act.and_then(|act| self.thing_of(act)).map_or(0, |thing| self.version_of(&thing));
         let gate = act.and_then(|act| self.gate_of_advance(act)).filter(|_| self.level() >= Level::REQUEST_SETS);
-        version != request.base_version || gate.is_some_and(|gate| gate != request.act)
+        let is_lost = request.payload.as_ref().is_some_and(|payload| payload.lacks_md5());
+        version != request.base_version || gate.is_some_and(|gate| gate != request.act) || is_lost
     }
 
     /// The catalog as it would be if a request that waits were carried out at a time, with all that is decided with it.
@@ -248,10 +291,12 @@ impl Catalog {
 
     /// Does what was asked for, by the rights that the requester has now.
     fn carry_out_request(&mut self, ctx: &Ctx, request: &ApprovalRequest, changes: &mut ChangeSet) -> Outcome {
-        let Some(Payload { act, snapshot }) = request.payload.as_deref().cloned() else { return no_such_request() };
+        let Some((act, snapshot)) = request.payload.as_deref().cloned().map(Payload::into_parts) else {
+            return no_such_request();
+        };
         let target = self.target_of_request(&act, snapshot.as_ref());
         let requester = &request.created.by;
-        let refused = match self.access.grants_of(requester, ctx.time) {
+        let refused = match self.access.grants_of(AccountAt::from(&request.created), ctx.time) {
             Some(grants) => self.refuse_act(&grants, &act, &target),
             None => Some(refused("its requester may not any more")),
         };
@@ -290,21 +335,18 @@ impl Catalog {
     }
 
     fn still_approves(&self, ctx: &Ctx, given: &GivenApproval, request: &ApprovalRequest) -> bool {
-        let grants = self.access.grants_of(&given.user, ctx.time);
+        let grants = self.access.grants_of(AccountAt { name: &given.user, time: given.time }, ctx.time);
         grants.is_some_and(|grants| grants.may(Verb::Approve, &request.namespace, request.scope_name()))
     }
 
-    /// The user behind a name: a service token counts as the user who made it.
-    fn person(&self, name: &str) -> String {
-        let mut name = name.to_owned();
-        // Tokens that tokens have made lead to a user in as many steps as there are tokens, or to none.
-        for _ in 0..limits::ACCOUNTS_MAX {
-            match self.access.maker_of(&name) {
-                Some(maker) => name = maker,
-                None => break,
-            }
-        }
-        name
+    /// The user who asked. A request from before persons were kept knows the name alone.
+    fn person_who_asked(&self, request: &ApprovalRequest) -> String {
+        if request.person.is_empty() { self.access.person_named(&request.created.by) } else { request.person.clone() }
+    }
+
+    /// The same of who gave an approval.
+    fn person_who_approved(&self, given: &GivenApproval) -> String {
+        if given.person.is_empty() { self.access.person_named(&given.user) } else { given.person.clone() }
     }
 
     /// Tells of the request that is decided, and of what is decided with it in other namespaces: who listens to one

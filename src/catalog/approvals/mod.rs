@@ -5,6 +5,7 @@ mod changes;
 mod course;
 mod news;
 mod pending;
+mod shares;
 mod subjects;
 #[cfg(test)]
 mod tests;
@@ -14,18 +15,19 @@ use std::sync::Arc;
 
 use imbl::{OrdMap, OrdSet};
 
+use super::access::Holder;
 use super::change::ChangeSet;
 use super::page::{Listed, Page, Place, Placed, cut_sorted, place_of};
 use super::row::{Row, RowKey, Table};
 use super::{Catalog, Corrupt};
 use crate::model::approval::{ApprovalRequest, RequestState, Snapshot};
 use crate::model::grant::ReadScope;
-use crate::model::limits;
 use crate::model::policy::PolicyKind;
 use crate::model::text::NameFilter;
 use crate::model::time::Timestamp;
 pub use course::UndoneAct;
 pub use pending::{Pending, ReleasedFile, ReleasedRule};
+use shares::Shares;
 
 impl Row for ApprovalRequest {
     const TABLE: Table = Table::ApprovalRequest;
@@ -69,16 +71,24 @@ impl RequestFilter {
     }
 }
 
-/// Requests by id, those that wait by the time at which they were made, and the others by the time at which they ended.
+/// Requests by id, those that wait by the time at which they were made, and the share that each person has of them.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Approvals {
     by_id: OrdMap<Arc<str>, Arc<ApprovalRequest>>,
     pending: OrdSet<(Timestamp, Arc<str>)>,
-    closed: OrdSet<(Timestamp, Arc<str>)>,
+    shares: Shares,
     /// Parts of each set, by the id of its head.
     parts: OrdMap<Arc<str>, OrdSet<Arc<str>>>,
-    /// Heads that wait, by their requester and the word of the set.
-    heads: OrdMap<(String, String), Arc<str>>,
+    /// Heads that wait.
+    heads: OrdMap<SetKey, Arc<str>>,
+}
+
+/// The acts of one set: the person who asks and the name under which they do, and the word that the acts share.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct SetKey {
+    person: String,
+    requester: String,
+    set: String,
 }
 
 impl Approvals {
@@ -107,9 +117,10 @@ impl Approvals {
         cut_sorted(wanted.collect(), newest_first, page)
     }
 
-    /// The head of a set that waits, by its requester and the word that its acts share.
-    pub(super) fn waiting_head(&self, requester: &str, set: &str) -> Option<&Arc<ApprovalRequest>> {
-        self.get(self.heads.get(&(requester.to_owned(), set.to_owned()))?)
+    /// The head of a set that waits, by who asks for it and the word that its acts share.
+    fn waiting_head(&self, holder: &Holder, set: &str) -> Option<&Arc<ApprovalRequest>> {
+        let (person, requester) = (holder.person.clone(), holder.name.clone());
+        self.get(self.heads.get(&SetKey { person, requester, set: set.to_owned() })?)
     }
 
     /// Requests of the set of one, its head first; of a request that is no part of any, itself.
@@ -143,16 +154,15 @@ impl Approvals {
         old.filter_map(|(_, id)| self.by_id.get(id).cloned()).collect()
     }
 
-    /// Keeps a request. Of those that nothing comes of any more the newest stay.
+    /// Keeps a request. Of those that nothing comes of any more the newest stay of each person.
     fn put(&mut self, request: ApprovalRequest, changes: &mut ChangeSet) -> Arc<ApprovalRequest> {
         changes.put(&request);
         let request = self.load(request);
-        while self.closed.len() > limits::REQUESTS_CLOSED_MAX {
-            let Some((_, oldest)) = self.closed.remove_min() else { break };
-            if let Some(gone) = self.by_id.remove(&oldest) {
-                changes.delete(&*gone);
-                self.leave_set(&gone);
-            }
+        while let Some(oldest) = self.shares.surplus().cloned() {
+            let Some(gone) = self.by_id.remove(&oldest) else { break };
+            changes.delete(&*gone);
+            self.shares.leave(&gone);
+            self.leave_set(&gone);
         }
         request
     }
@@ -162,13 +172,12 @@ impl Approvals {
         let id: Arc<str> = request.id.as_str().into();
         if let Some(old) = self.by_id.insert(id.clone(), request.clone()) {
             self.pending.remove(&(old.created.time, id.clone()));
-            self.closed.remove(&(old.modified.time, id.clone()));
+            self.shares.leave(&old);
         }
         self.join_set(&request);
+        self.shares.join(&request);
         if request.state.is_pending() {
             self.pending.insert((request.created.time, id));
-        } else {
-            self.closed.insert((request.modified.time, id));
         }
         request
     }
@@ -178,7 +187,8 @@ impl Approvals {
         if !request.part_of.is_empty() {
             self.parts.entry(request.part_of.as_str().into()).or_default().insert(id);
         } else if !request.set.is_empty() {
-            let key = (request.created.by.clone(), request.set.clone());
+            let (person, requester) = (request.person.clone(), request.created.by.clone());
+            let key = SetKey { person, requester, set: request.set.clone() };
             if request.state.is_pending() {
                 self.heads.insert(key, id);
             } else if self.heads.get(&key) == Some(&id) {

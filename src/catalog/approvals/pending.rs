@@ -55,7 +55,7 @@ impl From<&ConfigRelease> for ReleasedFile {
 impl Catalog {
     /// Change that a request would make; `None` if nothing comes of it any more.
     pub fn pending(&self, request: &ApprovalRequest) -> Option<Pending> {
-        let Payload { act, snapshot } = request.payload.as_deref()?;
+        let Payload { act, snapshot, .. } = request.payload.as_deref()?;
         let unreleased = String::new;
         match (act, snapshot) {
             (Act::PublishRule(family, _), Some(Snapshot::Rule(rule))) => {

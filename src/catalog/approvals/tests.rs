@@ -1,6 +1,8 @@
 //! The judgement of acts by policies, and what becomes of requests.
 
 mod model;
+mod persons;
+mod places;
 mod sets;
 
 use super::*;
@@ -33,22 +35,23 @@ impl House {
             ("bea", both(Role::Approver, Role::Reader)),
             ("eva", both(Role::Releaser, Role::Approver)),
         ] {
-            let user = UserDraft {
-                name: name.into(),
-                password_hash: Some(PasswordHash(name.into())),
-                grants: Some(Grants::new(grants)),
-                ..UserDraft::default()
-            };
-            assert_eq!(house.bench.codes(Command::Users(Op::Create, vec![user])), [200_000]);
-            let id = house.bench.catalog.access.user_named(name).expect("made").id.clone();
-            house.bench.apply(Command::SignIn {
-                hash: TokenHash(name.into()),
-                user_id: id,
-                password: PasswordHash(name.into()),
-                from: Default::default(),
-            });
+            house.hire(name, grants);
         }
         house
+    }
+
+    /// A new user, who is logged in.
+    fn hire(&mut self, name: &str, grants: Vec<Grant>) {
+        let user = UserDraft {
+            name: name.into(),
+            password_hash: Some(PasswordHash(name.into())),
+            grants: Some(Grants::new(grants)),
+            ..UserDraft::default()
+        };
+        assert_eq!(self.bench.codes(Command::Users(Op::Create, vec![user])), [200_000]);
+        let user_id = self.bench.catalog.access.user_named(name).expect("made").id.clone();
+        let (hash, password) = (TokenHash(name.into()), PasswordHash(name.into()));
+        self.bench.apply(Command::SignIn { hash, user_id, password, from: Default::default() });
     }
 
     fn with_policy(policy: PolicyDraft) -> House {

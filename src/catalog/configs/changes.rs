@@ -175,7 +175,7 @@ impl Catalog {
     pub(in crate::catalog) fn publish_config_copy(
         &mut self,
         ctx: &Ctx,
-        (copy, md5): (ConfigFile, Option<String>),
+        (copy, md5): (ConfigFile, String),
         draft: &ConfigReleaseDraft,
         changes: &mut ChangeSet,
     ) -> Outcome {
@@ -185,8 +185,6 @@ impl Catalog {
         }
         self.ensure_group(ctx, &copy.key, changes);
         let kept = self.configs.file(&copy.key).map(|file| ConfigFile::clone(file));
-        // One that was asked for below `Level::REQUEST_SETS` has none: that of the text in memory, as it always was.
-        let md5 = md5.unwrap_or_else(|| md5_of(&copy.content));
         self.release(ctx, (copy, md5), kept, draft, changes)
     }
 

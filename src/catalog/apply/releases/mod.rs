@@ -13,6 +13,7 @@ use std::sync::Arc;
 use super::change::{ChangeSet, Entity, Outcome};
 use super::ctx::Ctx;
 use crate::catalog::Catalog;
+use crate::catalog::access::AccountAt;
 use crate::catalog::history::Thing;
 use crate::catalog::index::archive::Archived;
 use crate::format::level::Level;
@@ -61,8 +62,8 @@ pub(in crate::catalog) trait Releasable: Archived + Clone + Sized {
     fn release_type(&self) -> ReleaseType;
     fn audience(&self) -> Audience<'_>;
     fn plan(&self) -> Option<&Plan>;
-    /// Name of the caller who asked for it.
-    fn author(&self) -> &str;
+    /// The caller who asked for it.
+    fn author_at(&self) -> AccountAt<'_>;
     /// The same release, as it stands from now on.
     fn standing(&self, ctx: &Ctx, standing: Standing) -> Self;
     fn rollout(&self) -> Option<&StagedRollout>;
@@ -71,6 +72,11 @@ pub(in crate::catalog) trait Releasable: Archived + Clone + Sized {
     /// A normal release of the same content, under a name of its own.
     fn promoted(&self, ctx: &Ctx, name: String, version: u64) -> Self;
     fn into_entity(this: Arc<Self>) -> Entity;
+
+    /// Name of the caller who asked for it.
+    fn author(&self) -> &str {
+        self.author_at().name
+    }
 
     /// The same release, with what becomes of its rollout if it has one.
     fn with_rollout(&self, ctx: &Ctx, change: impl FnOnce(&StagedRollout) -> StagedRollout) -> Self {
@@ -119,8 +125,8 @@ macro_rules! says_of_itself {
             $release::state(self)
         }
 
-        fn author(&self) -> &str {
-            &self.created.by
+        fn author_at(&self) -> AccountAt<'_> {
+            AccountAt::from(&self.created)
         }
 
         fn standing(&self, ctx: &Ctx, standing: Standing) -> Self {
@@ -298,11 +304,14 @@ impl Catalog {
         }
         let from = gray.in_force(self);
         let version = gray.take_version(self, changes);
-        let name = wish.new_name.map_or_else(|| gray.free_name(self, ctx, version), str::to_owned);
-        let normal = gray.promoted(ctx, name, version);
+        // What the cluster does by a plan is done in the name of who planned it.
+        let acting = ctx.in_name_of(if ctx.by == CLUSTER { gray.author() } else { &ctx.by });
+        let name = wish.new_name.map_or_else(|| gray.free_name(self, &acting, version), str::to_owned);
+        let normal = gray.promoted(&acting, name, version);
         gray.with_rollout(ctx, StagedRollout::done).standing(ctx, Standing::Inactive).keep(self, changes);
-        let normal = self.show(ctx, normal, changes, |_, _| ());
-        self.remember(ctx, &*normal, Action::Promote, from.as_deref(), wish.comment, changes);
+        let normal = self.show(&acting, normal, changes, |_, _| ());
+        ctx.draw_after(&acting);
+        self.remember(&acting, &*normal, Action::Promote, from.as_deref(), wish.comment, changes);
         Outcome::done(R::into_entity(normal))
     }
 

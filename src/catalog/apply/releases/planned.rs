@@ -81,7 +81,7 @@ impl Catalog {
         if self.level() < Level::RIGHTS || author == CLUSTER {
             return Ok(());
         }
-        let grants = self.access.grants_of(author, ctx.time).unwrap_or_default();
+        let grants = self.access.grants_of(release.author_at(), ctx.time).unwrap_or_default();
         // The sentence becomes part of hashed rows (`tests::words`).
         let why = || Refusal::new(Code::NotAllowedAccess, "its author may not any more");
         let effects = release.effects(self);

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::{Releasable, Standing, Wish, free, says_of_itself};
 use crate::catalog::Catalog;
+use crate::catalog::access::AccountAt;
 use crate::catalog::change::{ChangeSet, Entity};
 use crate::catalog::ctx::Ctx;
 use crate::catalog::history::Thing;

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::format::pack;
+use crate::model::limits;
 use crate::model::release::Action;
 use crate::model::rollout::RolloutAction;
 
