@@ -6,6 +6,7 @@ use schemars::JsonSchema;
 use serde::de::IgnoredAny;
 use serde::{Deserialize, Deserializer, Serialize};
 
+use super::act_words::{SentFor, check_narrowed, check_type};
 use super::audience::{Audience, ClientLabel, ClientPercent};
 use super::code::{Code, Refusal};
 pub use super::config_format::{Format, Judged};
@@ -225,6 +226,11 @@ impl ConfigFileDraft {
         check_tags(self.tags.as_deref().unwrap_or_default())
     }
 
+    /// For the deletion of a file.
+    pub fn check_deletion(&self) -> Result<(), Refusal> {
+        self.key().check().and_then(|()| self.plea().check()).and_then(|()| SentFor::Deletion.check(self))
+    }
+
     /// The format that the caller named.
     pub fn given_format(&self) -> Option<Format> {
         self.format.as_deref().and_then(|word| Format::of_word(word).ok())
@@ -382,18 +388,25 @@ impl ConfigReleaseDraft {
         level.max(self.plea().level()).max(self.steering().level())
     }
 
+    /// For publish.
     pub fn check(&self) -> Result<(), Refusal> {
+        self.check_values()?;
+        SentFor::Publication.check(self)?;
+        let release_type = ReleaseType::read(self.release_type.as_deref())?;
+        check_narrowed(release_type, self)?;
+        self.steering().check_publish(release_type, self.client_percent.as_ref())?;
+        self.audience().check()
+    }
+
+    fn check_values(&self) -> Result<(), Refusal> {
         self.key().check()?;
         self.plea().check()?;
         self.given_name().map_or(Ok(()), |release| name::check_title("release name", release))?;
         let description = self.release_description.as_deref().unwrap_or("");
         let code = Code::InvalidParameter;
         name::check_length("release description", description, limits::COMMENT_CHARS_MAX, code)?;
-        let release_type = ReleaseType::read(self.release_type.as_deref())?;
-        self.steering().check_publish(release_type, self.client_percent.as_ref())?;
         let new_name = self.new_release_name.as_deref().filter(|name| !name.is_empty());
-        new_name.map_or(Ok(()), |name| name::check_title("new_release_name", name))?;
-        self.audience().check()
+        new_name.map_or(Ok(()), |name| name::check_title("new_release_name", name))
     }
 
     /// An unknown word was refused before.
@@ -415,7 +428,9 @@ impl ConfigReleaseDraft {
 
     /// For everything but publish, which needs to be told which release.
     pub fn check_named(&self, op: ReleaseOp) -> Result<(), Refusal> {
-        self.check()?;
+        self.check_values()?;
+        SentFor::Change(op).check(self)?;
+        check_type(op, self.release_type.as_deref())?;
         self.steering().check(op)?;
         if self.given_name().is_none() && self.id.is_none() {
             return Err(Refusal::new(Code::InvalidParameter, "release name or id is required"));

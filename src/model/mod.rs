@@ -6,6 +6,7 @@
 
 pub mod access;
 pub mod access_key;
+pub mod act_words;
 pub mod alias;
 pub mod approval;
 pub mod audience;

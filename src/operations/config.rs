@@ -5,6 +5,7 @@ use super::sealing::refuse_template;
 use super::write::checked;
 use super::{Caller, Items, Operations, WithWarnings};
 use crate::catalog::{Command, Op, Outcome};
+use crate::model::act_words::SentFor;
 use crate::model::code::Refusal;
 use crate::model::config_file::{ConfigFileDraft, ConfigPublish, ConfigReleaseDraft};
 use crate::model::release::ReleaseOp;
@@ -18,7 +19,7 @@ impl Operations {
         items: Items<ConfigFileDraft>,
     ) -> Result<WithWarnings, Refusal> {
         let (items, faults) = match op {
-            Op::Delete => (checked(items, |draft| draft.key().check()), Vec::new()),
+            Op::Delete => (checked(items, ConfigFileDraft::check_deletion), Vec::new()),
             Op::Create => {
                 // What is given, then what comes of it.
                 let items = self.fill_files(self.checked_files(items)).await?;
@@ -41,7 +42,10 @@ impl Operations {
     }
 
     fn checked_files(&self, items: Items<ConfigFileDraft>) -> Items<ConfigFileDraft> {
-        checked(items, |draft| draft.check(self.bounds.config_content_chars_max))
+        checked(items, |draft| {
+            SentFor::Save.check(draft)?;
+            draft.check(self.bounds.config_content_chars_max)
+        })
     }
 
     /// Publishes files as they stand, if they are well-formed by their format; by `force` also if they are not. No

@@ -24,7 +24,7 @@ impl Operations {
         let check = match op {
             Op::Create => RuleDraft::check_new,
             Op::Update => RuleDraft::check_update,
-            Op::Delete => RuleDraft::check_named,
+            Op::Delete => RuleDraft::check_deletion,
         };
         self.write(caller, checked(items, check), |items| Command::Rules(op, items)).await
     }

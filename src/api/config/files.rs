@@ -6,7 +6,8 @@ use super::CONTENTS;
 use super::batch::FileBatch;
 use super::encryption;
 use crate::api::http::{
-    ApiError, ApiResult, App, Batch, Caller, Doc, Fresh, PAGING, PROPOSED, Query, REVISION, Shape, answer, envelope,
+    ApiError, ApiResult, App, Batch, Caller, Doc, Fresh, NoBody, PAGING, PROPOSED, Query, REVISION, Shape, answer,
+    envelope,
 };
 use crate::api::view::{ConfigFileView, FileStatus};
 use crate::catalog::configs::FileFilter;
@@ -36,6 +37,13 @@ const FILTERS: &[Param] = &[
         "content",
         "A text that the content of the file holds; letter case counts. Encrypted contents are never searched.",
     ),
+];
+/// Words for policies, as in the body of a deletion of several.
+const PLEA: &[Param] = &[
+    Param::text("request", "Asks others for their approval with this comment, where a policy gates the deletion."),
+    Param::text("request_set", "With `request`: a word that acts share which are one request.").also(&["requestSet"]),
+    Param::flag("hold", "With `request`: what is approved waits until it is run."),
+    Param::text("emergency", "Reason, of 8 characters or more, to do it without approval or in a freeze."),
 ];
 /// Query keys that [`key`] reads.
 const KEY: &[Param] = &[
@@ -133,13 +141,22 @@ pub(crate) async fn delete(app: State<App>, caller: Caller, batch: Batch<ConfigF
 
 pub(crate) const DELETE_ONE: Doc = WRITE
     .says("Deletes one file with its releases.")
-    .query(&[KEY, &[REVISION]])
+    .query(&[KEY, &[REVISION], PLEA])
     .codes(&[KEY_FIELDS, &[Code::DataConflict], PROPOSED]);
 
-pub(crate) async fn delete_one(app: State<App>, caller: Caller, query: Query) -> ApiResult {
+pub(crate) async fn delete_one(app: State<App>, caller: Caller, query: Query, _: NoBody) -> ApiResult {
     let ConfigKey { namespace, group, file } = key(&query)?;
-    let revision = query.text(REVISION.name);
-    let draft = ConfigFileDraft { namespace, group, name: file, revision, ..ConfigFileDraft::default() };
+    let draft = ConfigFileDraft {
+        namespace,
+        group,
+        name: file,
+        revision: query.text(REVISION.name),
+        request: query.text("request"),
+        request_set: query.text("request_set").or_else(|| query.text("requestSet")),
+        hold: query.flag("hold")?,
+        emergency: query.text("emergency"),
+        ..ConfigFileDraft::default()
+    };
     delete(app, caller, Batch::of_one(draft)).await
 }
 

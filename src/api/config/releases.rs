@@ -12,7 +12,8 @@ use super::encryption;
 use super::files::{FIELDS as FILE_FIELDS, KEY_FIELDS};
 use super::force::Force;
 use crate::api::http::{
-    ApiError, ApiResult, App, Batch, Caller, Doc, Fresh, Noted, PAGING, PROPOSED, Query, Shape, answer, envelope,
+    ApiError, ApiResult, App, Batch, Caller, Doc, Fresh, NoBody, Noted, PAGING, PROPOSED, Query, Shape, answer,
+    envelope,
 };
 use crate::api::releases::answer_history;
 use crate::api::view::{ConfigReleaseView, EventView};
@@ -280,7 +281,7 @@ pub(crate) const DELETE_ONE: Doc = WRITE
     .query(&[KEY, &[RELEASE.required()]])
     .codes(&[NAMED, &[Code::BadRequest], PROPOSED]);
 
-pub(crate) async fn delete_one(app: State<App>, caller: Caller, query: Query) -> ApiResult {
+pub(crate) async fn delete_one(app: State<App>, caller: Caller, query: Query, _: NoBody) -> ApiResult {
     let ConfigKey { namespace, group, file } = key(&query)?;
     let name = Some(release_name(&query)?.to_owned());
     let draft = ConfigReleaseDraft { name, namespace, group, file_name: file, ..ConfigReleaseDraft::default() };

@@ -95,6 +95,27 @@ impl<T> Batch<T> {
     }
 }
 
+/// No body: what a deletion of one thing says stands in its query, and is not passed over elsewhere.
+pub(crate) struct NoBody;
+
+impl FromRequest<App> for NoBody {
+    type Rejection = ApiError;
+
+    async fn from_request(request: Request, _: &App) -> Result<Self, ApiError> {
+        if read_body(request).await?.iter().all(u8::is_ascii_whitespace) {
+            return Ok(NoBody);
+        }
+        let why = "no body is read here: what it says, request and emergency too, are words of the query";
+        Err(ApiError::new(Code::InvalidParameter, why))
+    }
+}
+
+impl Input for NoBody {
+    fn describe(sketch: &mut Sketch<'_>) {
+        sketch.codes.extend([Code::InvalidParameter, Code::RequestTooLarge]);
+    }
+}
+
 /// The address of the client, as far as it is known.
 pub(crate) struct ClientAddress(pub(crate) Option<IpAddr>);
 

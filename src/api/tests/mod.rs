@@ -35,6 +35,7 @@ use crate::raft::start::{Setup, start};
 use crate::store::Store;
 use crate::watch::Hub;
 
+mod act_words;
 mod audit;
 mod bundles;
 mod fleet;

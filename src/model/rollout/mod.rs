@@ -303,15 +303,18 @@ impl Steering<'_> {
 
 /// Gives drafts their [`Steering`] and their share, from the fields of the same names.
 macro_rules! steers {
-    ($($draft:ty),+) => {
+    ($($draft:ty: $description:ident),+) => {
         $( impl $draft {
+            /// A description of the act stands for what is not said in a field of its own.
             pub fn steering(&self) -> Steering<'_> {
+                let described = self.action.is_some() || self.ok.is_some();
+                let description = self.$description.as_deref().filter(|_| described).unwrap_or_default();
                 Steering {
                     plan: self.plan.as_ref(),
                     action: self.action,
                     ok: self.ok,
-                    reason: self.reason.as_deref().unwrap_or_default(),
-                    comment: self.comment.as_deref().unwrap_or_default(),
+                    reason: self.reason.as_deref().filter(|text| !text.is_empty()).unwrap_or(description),
+                    comment: self.comment.as_deref().filter(|text| !text.is_empty()).unwrap_or(description),
                 }
             }
 
@@ -327,7 +330,7 @@ macro_rules! steers {
     };
 }
 
-steers!(RuleReleaseDraft, ConfigReleaseDraft);
+steers!(RuleReleaseDraft: description, ConfigReleaseDraft: release_description);
 
 /// True if an operation gives a gray release to all clients.
 pub fn gives_to_all(op: ReleaseOp, action: Option<RolloutAction>, rollout: Option<&StagedRollout>) -> bool {

@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::fault::Fault;
 use super::{BodyPatch, Rule};
 use crate::format::level::Level;
+use crate::model::act_words::SentFor;
 use crate::model::code::{Code, Refusal};
 use crate::model::config_file::Stamp;
 use crate::model::wire::Uint32;
@@ -123,6 +124,7 @@ impl RuleDraft {
         self.head.check_name()?;
         self.head.check_switch(false)?;
         self.head.check_values()?;
+        SentFor::Save.check(&self.head)?;
         let mut body = self.body.family().body();
         self.body.lay_over(&mut body, Level::NEWEST);
         body.shape().check()?;
@@ -133,14 +135,28 @@ impl RuleDraft {
         self.check_named()?;
         self.head.check_switch(true)?;
         self.head.check_values()?;
+        SentFor::Save.check(&self.head)?;
         let mut given = self.body.family().body();
         self.body.lay_over(&mut given, Level::NEWEST);
         Ok(given.shape().check()?)
     }
 
-    /// By id, or by name and namespace.
-    pub fn check_named(&self) -> Result<(), Refusal> {
+    /// For a deletion.
+    pub fn check_deletion(&self) -> Result<(), Refusal> {
+        self.check_named()?;
         self.head.plea().check()?;
+        SentFor::Deletion.check(&self.head)?;
+        let nothing = self.body.family().body();
+        let mut given = nothing.clone();
+        self.body.lay_over(&mut given, Level::NEWEST);
+        if given != nothing {
+            return Err(Refusal::new(Code::InvalidParameter, "what a rule is like says nothing of a deletion"));
+        }
+        Ok(())
+    }
+
+    /// By id, or by name and namespace.
+    fn check_named(&self) -> Result<(), Refusal> {
         self.head.given_id().map_or_else(|| self.head.check_name(), name::check_id)
     }
 

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{Family, Rule, RuleType};
 use crate::format::level::Level;
+use crate::model::act_words::{SentFor, check_narrowed, check_type};
 use crate::model::audience::{Audience, ClientLabel, ClientPercent};
 use crate::model::code::{Code, Refusal};
 use crate::model::config_file::Stamp;
@@ -187,9 +188,9 @@ impl RuleReleaseDraft {
         if !self.names_rule() && self.given_id().is_none() {
             return Err(Refusal::new(Code::InvalidParameter, "rule_id, rule_name or id (of the rule) is required"));
         }
-        let description = self.description.as_deref().unwrap_or("");
-        name::check_length("description", description, limits::COMMENT_CHARS_MAX, Code::InvalidParameter)?;
+        SentFor::Publication.check(self)?;
         let release_type = ReleaseType::read(self.release_type.as_deref())?;
+        check_narrowed(release_type, self)?;
         self.steering().check_publish(release_type, self.client_percent.as_ref())?;
         self.audience().check()
     }
@@ -197,6 +198,8 @@ impl RuleReleaseDraft {
     /// For everything else, which needs to be told which release.
     pub fn check_named(&self, family: Family, op: ReleaseOp) -> Result<(), Refusal> {
         self.check_values(family)?;
+        SentFor::Change(op).check(self)?;
+        check_type(op, self.release_type.as_deref())?;
         self.steering().check(op)?;
         let is_named = self.given_id().is_some() || (self.names_rule() && self.given_release_name().is_some());
         if is_named {
@@ -216,6 +219,8 @@ impl RuleReleaseDraft {
         for id in [self.given_id(), self.given_rule_id()].into_iter().flatten() {
             name::check_id(id)?;
         }
+        let description = self.description.as_deref().unwrap_or("");
+        name::check_length("description", description, limits::COMMENT_CHARS_MAX, Code::InvalidParameter)?;
         self.given_rule_name().map_or(Ok(()), |name| name::check_title("rule_name", name))?;
         self.given_namespace().map_or(Ok(()), name::check_namespace)?;
         self.given_release_name().map_or(Ok(()), |name| name::check_title("release_name", name))?;
