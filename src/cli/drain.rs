@@ -67,18 +67,35 @@ pub(super) async fn run(command: DrainCommand) -> anyhow::Result<()> {
                 "wait_ms": u64::try_from(left.as_millis()).unwrap_or(u64::MAX) })
     };
     let answer = drained(&remote, args.wait, ask).await?;
-    let unheard = answer["unheard"].as_array().map(Vec::as_slice).unwrap_or_default();
-    unheard.iter().for_each(|client| say(&waits(client)));
-    for node in answer["silent_nodes"].as_array().into_iter().flatten() {
+    for client in rows(&answer, "unheard") {
+        say(&waits(client));
+    }
+    for node in rows(&answer, "silent_nodes") {
         say_error(&format!("node {node} could not be asked: its clients are missing"));
     }
-    let (heard, all) = (text(&answer["heard"]), unheard.len());
     let (host, port) = args.address;
-    if all > 0 {
-        bail!("{host}:{port} is isolated, {heard} clients know, {all} do not yet");
-    }
-    say(&format!("{host}:{port} is isolated, and all of {heard} clients know"));
+    let known = ending(&answer).with_context(|| format!("{host}:{port}"))?;
+    say(&format!("{host}:{port} is isolated, {known}"));
     Ok(())
+}
+
+fn rows<'a>(answer: &'a Value, field: &str) -> &'a [Value] {
+    answer[field].as_array().map(Vec::as_slice).unwrap_or_default()
+}
+
+/// What is known of the clients; an error unless it is of all of them.
+fn ending(answer: &Value) -> anyhow::Result<String> {
+    let (heard, unheard) = (text(&answer["heard"]), rows(answer, "unheard").len());
+    let silent = match rows(answer, "silent_nodes").len() {
+        0 => String::new(),
+        1 => ", and 1 node could not be asked".to_owned(),
+        count => format!(", and {count} nodes could not be asked"),
+    };
+    match (unheard, silent.as_str()) {
+        (0, "") => Ok(format!("and all of {heard} clients know")),
+        (0, silent) => bail!("it is isolated, {heard} clients know{silent}"),
+        (unheard, silent) => bail!("it is isolated, {heard} clients know, {unheard} do not yet{silent}"),
+    }
 }
 
 /// A client that was not given a list without the instance.
@@ -125,6 +142,21 @@ mod tests {
         }
         for bad in ["", "s", "1h", "-1s", "1.5s", "99999999999999999999s"] {
             assert!(read_time(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn all_is_said_of_all_alone() {
+        let told = |unheard: usize, silent: usize| {
+            let (unheard, silent) = (vec![json!({}); unheard], vec![2; silent]);
+            ending(&json!({ "heard": 3, "unheard": unheard, "silent_nodes": silent }))
+                .map_err(|error| error.to_string())
+        };
+        assert_eq!(told(0, 0), Ok("and all of 3 clients know".to_owned()));
+        for (unheard, silent, words) in
+            [(1, 0, "1 do not yet"), (0, 1, "1 node could not"), (2, 2, "2 nodes could not")]
+        {
+            assert!(told(unheard, silent).expect_err("not all").contains(words), "{unheard} {silent}");
         }
     }
 

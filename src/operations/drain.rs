@@ -22,8 +22,6 @@ use crate::watch::{Watch, WatchKey};
 /// Between two questions to all members: soon at first, as most clients are held and told at once.
 const PAUSE_MIN: Duration = Duration::from_millis(50);
 const PAUSE_MAX: Duration = Duration::from_millis(500);
-/// A member that does not answer is waited for so long, for its clients may come to others.
-const SILENT_FOR: Duration = Duration::from_secs(10);
 
 /// Instances of a service at an address.
 #[derive(Clone, Debug)]
@@ -112,14 +110,15 @@ fn drafts(node: &Node, target: &DrainTarget) -> Items<InstanceDraft> {
 }
 
 impl Drain {
-    /// Returns when all clients that are there were given a list without the instance, or no time is left.
+    /// Returns when all clients that are there were given a list without the instance, or no time is left. Where a
+    /// member does not answer nobody knows of its clients, which may come to others.
     pub async fn wait(self) -> Drained {
-        let (mut pause, mut silence) = (PAUSE_MIN, Silence::default());
+        let mut pause = PAUSE_MIN;
         loop {
             let DrainTarget { namespace, service, .. } = &self.target;
             let all = gather_lists(&self.node, namespace, service, Some(self.without.clone())).await;
             let now = Instant::now();
-            let is_all = all.current == all.amount && silence.is_over(&all.silent, now);
+            let is_all = all.current == all.amount && all.silent.is_empty();
             if is_all || now >= self.until {
                 return Drained::of(all);
             }
@@ -133,43 +132,5 @@ impl Drained {
     fn of(all: ClusterSubscribers) -> Drained {
         let rows = all.clients.into_iter().map(|(_, client)| client);
         Drained { heard: all.current, unheard: rows.filter(|client| !client.is_current).collect(), silent: all.silent }
-    }
-}
-
-/// Members that do not answer, and since when these are they.
-#[derive(Default)]
-struct Silence(Option<(Vec<NodeId>, Instant)>);
-
-impl Silence {
-    /// True if nobody is silent, or the same members have been for long.
-    fn is_over(&mut self, silent: &[NodeId], now: Instant) -> bool {
-        if silent.is_empty() {
-            self.0 = None;
-            return true;
-        }
-        match &self.0 {
-            Some((known, since)) if known == silent => now - *since >= SILENT_FOR,
-            _ => {
-                self.0 = Some((silent.to_vec(), now));
-                false
-            }
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn members_that_are_silent_are_waited_for_and_not_for_ever() {
-        let (mut silence, start) = (Silence::default(), Instant::now());
-        assert!(silence.is_over(&[], start));
-        assert!(!silence.is_over(&[2], start));
-        assert!(!silence.is_over(&[2], start + SILENT_FOR / 2));
-        assert!(!silence.is_over(&[2, 3], start + SILENT_FOR), "another one has gone since");
-        assert!(silence.is_over(&[2, 3], start + SILENT_FOR * 2));
-        assert!(silence.is_over(&[], start + SILENT_FOR * 2));
-        assert!(!silence.is_over(&[2], start + SILENT_FOR * 3));
     }
 }
