@@ -159,22 +159,26 @@ pub(super) struct ListArgs {
 
 #[derive(Args)]
 pub(super) struct GrantArgs {
-    /// Role and scope: editor,prod,pay* for names in prod that begin with pay, reader,prod for all of prod, admin
+    /// Role and scope: editor,prod,pay* for names in prod that begin with pay, reader,prod for all of prod, admin,*
     /// for everything; may be repeated
-    #[arg(long = "grant", value_name = "ROLE[,NAMESPACE[,NAME]]", value_parser = read_grant)]
+    #[arg(long = "grant", value_name = "ROLE,NAMESPACE[,NAME]", value_parser = read_grant)]
     grants: Vec<Grant>,
 }
 
-/// A name may hold a comma, a namespace cannot.
+/// A name may hold a comma, a namespace cannot. As in the API where it is for has to be said.
 fn read_grant(text: &str) -> Result<Grant, String> {
     let mut parts = text.splitn(3, ',');
     let word = parts.next().unwrap_or_default();
     let role = Role::ALL.into_iter().find(|role| role.word() == word);
     let known = || Role::ALL.map(Role::word).join(", ");
     let mut grant = Grant::of(role.ok_or_else(|| format!("{word:?} is no role; there are {}", known()))?);
-    let (namespace, name) = (parts.next(), parts.next());
-    grant.namespace = namespace.unwrap_or(&grant.namespace).to_owned();
-    grant.name = name.unwrap_or(&grant.name).to_owned();
+    let namespace =
+        parts.next().ok_or_else(|| format!("where is it for? {word},prod for a namespace, {word},* for all"))?;
+    let name = parts.next().unwrap_or(&grant.name);
+    if let Some(part) = [namespace, name].into_iter().find(|part| part.is_empty() || part.trim() != *part) {
+        return Err(format!("{part:?} is no name: it is empty, or has blanks around it"));
+    }
+    (grant.namespace, grant.name) = (namespace.to_owned(), name.to_owned());
     Ok(grant)
 }
 
@@ -360,7 +364,7 @@ mod tests {
     #[test]
     fn grants_are_read_as_they_are_shown() {
         for (given, shown) in [
-            ("admin", "admin,*,*"),
+            ("admin,*", "admin,*,*"),
             ("reader,prod", "reader,prod,*"),
             ("editor,prod,pay*", "editor,prod,pay*"),
             ("releaser,*,a rule, and more", "releaser,*,a rule, and more"),
@@ -369,6 +373,8 @@ mod tests {
             assert_eq!(grants(&json!({ "grants": [grant] })), shown);
         }
         assert!(read_grant("owner,prod").expect_err("no role").contains("releaser"));
-        assert!(read_grant("").is_err());
+        for bad in ["", "admin", "editor", "editor,", "editor, ", "editor, prod", "editor,prod, ", "editor,prod,"] {
+            assert!(read_grant(bad).is_err(), "{bad:?}");
+        }
     }
 }

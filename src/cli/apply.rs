@@ -56,6 +56,9 @@ pub(super) struct ApplyArgs {
     /// Change nothing; exit code 1 if there are changes
     #[arg(long)]
     dry_run: bool,
+    /// Output format of --dry-run
+    #[arg(short, long, value_enum, default_value_t = OutputFormat::Table, requires = "dry_run")]
+    output: OutputFormat,
     /// Do not ask before deleting
     #[arg(short, long)]
     yes: bool,
@@ -75,8 +78,8 @@ pub(super) struct DiffArgs {
     tree: TreeArgs,
     #[command(flatten)]
     sides: releases::SideArgs,
-    /// Output format; json for one rule or config file only
-    #[arg(short, long, value_enum, default_value_t = OutputFormat::Table, conflicts_with = "files")]
+    /// Output format
+    #[arg(short, long, value_enum, default_value_t = OutputFormat::Table)]
     output: OutputFormat,
 }
 
@@ -102,7 +105,7 @@ pub(super) async fn apply(args: ApplyArgs) -> anyhow::Result<()> {
     let begun = Instant::now();
     let (remote, namespace) = args.at.remote()?;
     let mut plan = made(&remote, &args.tree, &namespace).await?;
-    tell(&plan, args.tree.brief);
+    tell(&plan, args.tree.brief, args.output)?;
     if !plan.faults.is_empty() {
         return Err(super::NothingDone(plan.faults.len()).into());
     }
@@ -110,7 +113,7 @@ pub(super) async fn apply(args: ApplyArgs) -> anyhow::Result<()> {
         return Ok(());
     }
     if args.dry_run {
-        told_of_contracts(&remote, &args.tree, &namespace).await?;
+        told_of_contracts(&remote, &args.tree, &namespace, args.output).await?;
         return Err(Differences::to_do(plan.tasks.len()).into());
     }
     let deleted = plan.count(Step::Delete);
@@ -130,7 +133,7 @@ pub(super) async fn diff(args: DiffArgs) -> anyhow::Result<()> {
         return releases::diff(&remote, &args.what, &namespace, &args.sides, args.output).await;
     }
     let plan = made(&remote, &args.tree, &namespace).await?;
-    tell(&plan, args.tree.brief);
+    tell(&plan, args.tree.brief, args.output)?;
     match (plan.faults.len(), plan.tasks.len()) {
         (0, 0) => Ok(()),
         (0, count) => Err(Differences::to_do(count).into()),
@@ -160,10 +163,17 @@ async fn made(remote: &Remote, tree: &TreeArgs, namespace: &str) -> anyhow::Resu
 }
 
 /// Tells which documents break contracts. Another version, or who may not read the things, says nothing of it.
-async fn told_of_contracts(remote: &Remote, tree: &TreeArgs, namespace: &str) -> anyhow::Result<()> {
+async fn told_of_contracts(
+    remote: &Remote,
+    tree: &TreeArgs,
+    namespace: &str,
+    output: OutputFormat,
+) -> anyhow::Result<()> {
     let documents = read_all(&tree.files, namespace)?;
-    if let Err(error) = super::contracts::try_documents(remote, &documents).await {
-        say(&format!("note      contracts were not looked at: {error}"));
+    // What tools read on the standard output is the plan alone.
+    let tell = if output == OutputFormat::Json { say_error } else { say };
+    if let Err(error) = super::contracts::try_documents(remote, &documents, tell).await {
+        tell(&format!("note      contracts were not looked at: {error}"));
     }
     Ok(())
 }
@@ -230,7 +240,12 @@ async fn all_in_force(
     Ok(all)
 }
 
-fn tell(plan: &Plan, brief: bool) {
+fn tell(plan: &Plan, brief: bool, output: OutputFormat) -> anyhow::Result<()> {
+    if output == OutputFormat::Json {
+        plan.faults.iter().for_each(|fault| say_error(&format!("refused   {fault}")));
+        say(&serde_json::to_string_pretty(&plan.for_programs(brief))?);
+        return Ok(());
+    }
     for task in &plan.tasks {
         say(&task.shown());
         if !brief {
@@ -243,6 +258,7 @@ fn tell(plan: &Plan, brief: bool) {
     plan.notes.iter().for_each(|note| say(&format!("note      {note}")));
     plan.faults.iter().for_each(|fault| say_error(&format!("refused   {fault}")));
     say(&plan.summary());
+    Ok(())
 }
 
 /// Does it all, and says what was refused; how many were. Nothing is taken away where something was refused before.

@@ -1,7 +1,8 @@
-//! `thuban requests`, `approve`, `refuse` and `policy`: decisions that more than one person makes. `contract` stands
+//! `thuban requests`, `approve` and `refuse`: decisions that more than one person makes. `policy` and `contract` stand
 //! beside them.
 
 use std::collections::BTreeMap;
+use std::io::IsTerminal;
 
 use clap::{Args, Subcommand};
 use reqwest::Method;
@@ -9,15 +10,16 @@ use serde_json::{Map, Value, json};
 use url::form_urlencoded;
 
 use super::plan::{Step, Task};
+use super::policies::{self, PolicyCommand};
 use super::remote::{CallArgs, Refused, Remote};
-use super::tables::{Column, short, table, text, words};
-use super::{accounts, contracts, releases, say};
+use super::tables::{Column, short, table, text};
+use super::xds::fleet::printable;
+use super::{Usage, confirm, contracts, releases, say};
 use crate::config::OutputFormat;
 use crate::model::approval::RequestOp;
 use crate::model::limits;
 
 const REQUESTS: &str = "/admin/v1/requests";
-const POLICIES: &str = "/admin/v1/policies";
 /// Field that the acts of one request share.
 const SET: &str = "request_set";
 const LEVEL_NOT_REACHED: u64 = 503_003;
@@ -101,9 +103,14 @@ impl Drop for AskedActs {
     fn drop(&mut self) {
         for (id, count) in &self.0 {
             let acts = if *count == 1 { "1 act waits".to_owned() } else { format!("{count} acts wait") };
-            say(&format!("request   {id}: {acts} for approval, thuban approve {id}"));
+            say(&format!("request   {id}: {acts} for approval, {}", to_approve(id, *count as u64 - 1)));
         }
     }
+}
+
+/// The command that approves a request with so many further acts.
+fn to_approve(id: &str, parts: u64) -> String {
+    if parts == 0 { format!("thuban approve {id}") } else { format!("thuban approve {id} --parts {parts}") }
 }
 
 #[derive(Subcommand)]
@@ -111,7 +118,7 @@ pub(super) enum ApprovalCommand {
     /// List requests for approval, show, run or withdraw one
     Requests(Box<RequestsArgs>),
     /// Approve a request of somebody else; with the last approval it is carried out
-    Approve(DecideArgs),
+    Approve(ApproveArgs),
     /// Refuse a request of somebody else
     Refuse(DecideArgs),
     /// Manage policies: which acts need approval, and when none may be done
@@ -126,8 +133,8 @@ pub(super) async fn run(command: ApprovalCommand) -> anyhow::Result<()> {
     match command {
         ApprovalCommand::Requests(args) => requests(*args).await,
         ApprovalCommand::Approve(args) => approve(args).await,
-        ApprovalCommand::Refuse(args) => refuse(args).await,
-        ApprovalCommand::Policy(command) => policy(command).await,
+        ApprovalCommand::Refuse(args) => decide(&args, RequestOp::Refuse, None).await,
+        ApprovalCommand::Policy(command) => policies::run(command).await,
         ApprovalCommand::Contract(command) => contracts::run(command).await,
     }
 }
@@ -175,11 +182,9 @@ const REQUEST_COLUMNS: &[Column] = &[
 ];
 
 async fn requests(args: RequestsArgs) -> anyhow::Result<()> {
-    if let Some(id) = &args.run {
-        return decide(&args.call, RequestOp::Run, id, None).await;
-    }
-    if let Some(id) = &args.withdraw {
-        return decide(&args.call, RequestOp::Withdraw, id, None).await;
+    let decision = [(&args.run, RequestOp::Run), (&args.withdraw, RequestOp::Withdraw)];
+    if let Some((id, op)) = decision.into_iter().find_map(|(id, op)| Some((id.clone()?, op))) {
+        return decide(&DecideArgs { call: args.call, id, comment: None }, op, None).await;
     }
     let remote = args.call.remote()?;
     let states: Vec<Option<&str>> = match (&args.state, &args.id) {
@@ -195,26 +200,48 @@ async fn requests(args: RequestsArgs) -> anyhow::Result<()> {
         let filters = [&of_place[..], &[("id", args.id.as_deref()), ("heads", heads)]].concat();
         all.extend(listed(&remote, &filters).await?);
     }
-    if all.first().is_some_and(|request| request["parts"].as_u64() > Some(0)) && args.id.is_some() {
-        all.extend(listed(&remote, &[("part_of", args.id.as_deref())]).await?);
+    if let Some(id) = &args.id {
+        all = with_parts(&remote, id, all).await?;
     }
     match args.output {
         OutputFormat::Json => say(&serde_json::to_string_pretty(&all)?),
+        OutputFormat::Table if args.id.is_some() => show(&remote, &all).await?,
         OutputFormat::Table => table(&all, REQUEST_COLUMNS).iter().for_each(|line| say(line)),
     }
-    let Some(id) = &args.id else { return Ok(()) };
-    let Some(first) = all.first() else { return Err(Refused::missing(&format!("request {id}")).into()) };
-    let is_table = args.output == OutputFormat::Table;
-    if let Some(head) = first["part_of"].as_str().filter(|head| is_table && !head.is_empty()) {
+    Ok(())
+}
+
+/// A request that was found, and the further acts that are decided with it.
+async fn with_parts(remote: &Remote, id: &str, mut found: Vec<Value>) -> anyhow::Result<Vec<Value>> {
+    let Some(first) = found.first() else { return Err(Refused::missing(&format!("request {id}")).into()) };
+    if parts_of(first) > 0 {
+        found.extend(listed(remote, &[("part_of", Some(id))]).await?);
+    }
+    Ok(found)
+}
+
+fn parts_of(request: &Value) -> u64 {
+    request["parts"].as_u64().unwrap_or_default()
+}
+
+/// Shows a request with its further acts, what each would change, and how that is approved.
+async fn show(remote: &Remote, all: &[Value]) -> anyhow::Result<()> {
+    table(all, REQUEST_COLUMNS).iter().for_each(|line| say(line));
+    let Some(first) = all.first() else { return Ok(()) };
+    if let Some(head) = first["part_of"].as_str().filter(|head| !head.is_empty()) {
         say(&format!("part of the request {head}"));
     }
     let waits = |request: &&Value| ["open", "approved"].iter().any(|state| request["state"] == *state);
-    for request in all.iter().filter(waits).filter(|_| is_table) {
+    for request in all.iter().filter(waits) {
         if all.len() > 1 {
-            say(&format!("{} of {}/{}", text(&request["act"]), text(&request["namespace"]), text(&request["name"])));
+            let thing = format!("{}/{}", text(&request["namespace"]), text(&request["name"]));
+            say(&printable(&format!("{} of {thing}", text(&request["act"]))));
         }
         let answer = remote.get(&format!("{REQUESTS}/diff?id={}", text(&request["id"]))).await?;
         releases::lines(&answer["diff"]).iter().for_each(|line| say(line));
+    }
+    if waits(&first) && parts_of(first) > 0 {
+        say(&format!("these {} acts are approved by: {}", all.len(), to_approve(&text(&first["id"]), parts_of(first))));
     }
     Ok(())
 }
@@ -241,26 +268,60 @@ pub(super) struct DecideArgs {
     comment: Option<String>,
 }
 
-async fn approve(args: DecideArgs) -> anyhow::Result<()> {
-    decide(&args.call, RequestOp::Approve, &args.id, args.comment.as_deref()).await
+#[derive(Args)]
+pub(super) struct ApproveArgs {
+    #[command(flatten)]
+    decision: DecideArgs,
+    /// Number of its further acts, as `thuban requests --id` has shown them: it is approved with no others [default: on
+    /// a terminal they are shown, and it is asked]
+    #[arg(long, value_name = "COUNT")]
+    parts: Option<u64>,
 }
 
-async fn refuse(args: DecideArgs) -> anyhow::Result<()> {
-    decide(&args.call, RequestOp::Refuse, &args.id, args.comment.as_deref()).await
+/// Approves what its approver has seen: of a request of several acts that many as were shown.
+async fn approve(args: ApproveArgs) -> anyhow::Result<()> {
+    let ApproveArgs { decision, parts } = args;
+    let parts = match parts {
+        Some(parts) => parts,
+        None => {
+            let (remote, id) = (decision.call.remote()?, &decision.id);
+            let all = with_parts(&remote, id, listed(&remote, &[("id", Some(id.as_str()))]).await?).await?;
+            let parts = all.first().map_or(0, parts_of);
+            if parts > 0 {
+                ask_whether(&remote, &all, parts).await?;
+            }
+            parts
+        }
+    };
+    // One that was read to have no further acts is approved as one that has none.
+    decide(&decision, RequestOp::Approve, Some(parts)).await
 }
 
-async fn decide(call: &CallArgs, op: RequestOp, id: &str, comment: Option<&str>) -> anyhow::Result<()> {
-    let mut item = json!({ "id": id });
-    if let Some(comment) = comment {
+async fn ask_whether(remote: &Remote, all: &[Value], parts: u64) -> anyhow::Result<()> {
+    let id = all.first().map_or_else(String::new, |first| text(&first["id"]));
+    if !std::io::stdin().is_terminal() {
+        let why = format!(
+            "the request has {parts} further acts: look at them (thuban requests --id {id}), then {}",
+            to_approve(&id, parts)
+        );
+        return Err(Usage(why).into());
+    }
+    show(remote, all).await?;
+    if confirm(&format!("Approve all {}?", all.len()))? {
+        return Ok(());
+    }
+    Err(Usage("not confirmed, nothing was approved".to_owned()).into())
+}
+
+async fn decide(args: &DecideArgs, op: RequestOp, parts: Option<u64>) -> anyhow::Result<()> {
+    let mut item = json!({ "id": args.id });
+    if let Some(comment) = &args.comment {
         item["comment"] = json!(comment);
     }
-    let remote = call.remote()?;
-    if op == RequestOp::Approve {
-        let read = listed(&remote, &[("id", Some(id))]).await?;
-        if let Some(parts) = read.first().and_then(|one| one["parts"].as_u64()).filter(|parts| *parts > 0) {
-            item["parts"] = json!(parts);
-        }
+    if let Some(parts) = parts.filter(|parts| *parts > 0) {
+        item["parts"] = json!(parts);
     }
+    let remote = args.call.remote()?;
     let path = format!("{REQUESTS}/{}", op.word());
     let answer = remote.call(Method::POST, &path, Some(&json!([item]))).await?;
     let request = &answer["responses"][0]["request"];
@@ -280,134 +341,6 @@ async fn decide(call: &CallArgs, op: RequestOp, id: &str, comment: Option<&str>)
         text(&request["namespace"]),
         text(&request["name"])
     );
-    say(&format!("{what}: the request is {}{why}", text(&request["state"])));
+    say(&printable(&format!("{what}: the request is {}{why}", text(&request["state"]))));
     Ok(())
-}
-
-#[derive(Subcommand)]
-pub(super) enum PolicyCommand {
-    /// List the policies
-    List(accounts::ListArgs),
-    /// Create a policy, or change the given fields of one
-    Set(Box<PolicyArgs>),
-    /// Delete a policy; success also if it does not exist
-    Delete {
-        #[command(flatten)]
-        call: CallArgs,
-        /// Name of the policy
-        name: String,
-    },
-}
-
-/// Things that a policy or a contract is about.
-#[derive(Args)]
-pub(super) struct SubjectArgs {
-    /// Namespaces that it is about, a beginning with * behind it for several [default of a new one: *]
-    #[arg(long = "for-namespace", value_name = "NAMESPACE")]
-    namespace: Option<String>,
-    /// Names of rules, or GROUP/FILE of config files, that it is about; may be repeated [default of a new one: *]
-    #[arg(long = "for-name", value_name = "NAME")]
-    names: Vec<String>,
-    /// Kinds that it is about: configfile, routing, ratelimit, faultdetector, circuitbreaker [default of a new one:
-    /// all]
-    #[arg(long = "kind", value_name = "KIND")]
-    kinds: Vec<String>,
-}
-
-impl SubjectArgs {
-    /// Members of the item that is written; what is not given is left out.
-    pub(super) fn put_into(&self, item: &mut Value) {
-        for (member, given) in [("names", &self.names), ("kinds", &self.kinds)] {
-            put_list(item, member, given);
-        }
-        if let Some(namespace) = &self.namespace {
-            item["namespace"] = json!(namespace);
-        }
-    }
-}
-
-fn put_list(item: &mut Value, member: &str, given: &[String]) {
-    if !given.is_empty() {
-        item[member] = json!(given);
-    }
-}
-
-#[derive(Args)]
-pub(super) struct PolicyArgs {
-    #[command(flatten)]
-    call: CallArgs,
-    /// Name of the policy
-    name: String,
-    #[command(flatten)]
-    subject: SubjectArgs,
-    /// Number of others who have to approve, 0 to 5 [default of a new one: 1]
-    #[arg(long)]
-    approvals: Option<u8>,
-    /// Acts that it gates: publish, gray, promote, rollback, withdraw, stop, delete [default of a new one: publish,
-    /// gray, promote, withdraw, delete]
-    #[arg(long = "gate", value_name = "ACT")]
-    gates: Vec<String>,
-    /// Freezes as a JSON array, such as [{"days":["FRI"],"from":"16:00","until":"08:00","offset":"+01:00"}]
-    #[arg(long, value_name = "JSON")]
-    freezes: Option<String>,
-    #[arg(long)]
-    comment: Option<String>,
-}
-
-const POLICY_COLUMNS: &[Column] = &[
-    ("name", |row| text(&row["name"])),
-    ("namespace", |row| text(&row["namespace"])),
-    ("names", |row| words(&row["names"])),
-    ("kinds", |row| Some(words(&row["kinds"])).filter(|words| words != "-").unwrap_or_else(|| "*".to_owned())),
-    ("approvals", |row| text(&row["approvals"])),
-    ("gates", |row| words(&row["gates"])),
-    ("freezes", |row| row["freezes"].as_array().map_or(0, Vec::len).to_string()),
-    ("comment", |row| short(&text(&row["comment"]))),
-];
-
-async fn policy(command: PolicyCommand) -> anyhow::Result<()> {
-    match command {
-        PolicyCommand::List(args) => accounts::list(&args, POLICIES, POLICY_COLUMNS).await,
-        PolicyCommand::Set(args) => {
-            let item = args.item()?;
-            let remote = args.call.remote()?;
-            let made = remote.batch(Method::POST, POLICIES, &json!([item])).await?;
-            let is_there = made.first().is_some_and(|answer| answer["code"] == EXISTS);
-            let method = if is_there { Method::PUT } else { Method::POST };
-            let answer = if is_there { remote.batch(method, POLICIES, &json!([item])).await? } else { made };
-            match answer.first().and_then(Refused::of) {
-                Some(refused) => Err(refused.into()),
-                None => {
-                    say(&format!("policy {}: {}", args.name, text(&answer[0]["info"])));
-                    Ok(())
-                }
-            }
-        }
-        PolicyCommand::Delete { call, name } => {
-            let path = format!("{POLICIES}/delete");
-            accounts::tell(super::remote::call(&call, Method::POST, &path, Some(&json!([{ "name": name }]))).await?)
-        }
-    }
-}
-
-/// A thing of this name is there.
-const EXISTS: u64 = 400_201;
-
-impl PolicyArgs {
-    fn item(&self) -> anyhow::Result<Value> {
-        let mut item = json!({ "name": self.name });
-        self.subject.put_into(&mut item);
-        put_list(&mut item, "gates", &self.gates);
-        if let Some(comment) = &self.comment {
-            item["comment"] = json!(comment);
-        }
-        if let Some(approvals) = self.approvals {
-            item["approvals"] = json!(approvals);
-        }
-        if let Some(freezes) = &self.freezes {
-            let read = |error| super::Usage(format!("--freezes is no JSON: {error}"));
-            item["freezes"] = serde_json::from_str(freezes).map_err(read)?;
-        }
-        Ok(item)
-    }
 }

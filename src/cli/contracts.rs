@@ -7,11 +7,11 @@ use clap::{Args, Subcommand};
 use reqwest::Method;
 use serde_json::{Map, Value, json};
 
-use super::approvals::SubjectArgs;
 use super::documents::Document;
 use super::find::InArgs;
 use super::kinds::{Nature, placed};
 use super::normal::normal;
+use super::policies::SubjectArgs;
 use super::remote::{CallArgs, Refused, Remote};
 use super::tables::{Column, short, text, words};
 use super::{Differences, Usage, accounts, say, say_error, yaml};
@@ -161,7 +161,7 @@ async fn test(args: TestArgs) -> anyhow::Result<()> {
         }
         items.push((path.display().to_string(), item));
     }
-    let refused = tried(&remote, &items).await?;
+    let refused = tried(&remote, &items, say).await?;
     if refused > 0 {
         return Err(Differences(format!("{refused} break a contract that refuses")).into());
     }
@@ -170,7 +170,7 @@ async fn test(args: TestArgs) -> anyhow::Result<()> {
 }
 
 /// Asks for what contracts say of these and tells it, `PLACE:LINE: MESSAGE`; the number of those that would be refused.
-async fn tried(remote: &Remote, items: &[(String, Value)]) -> anyhow::Result<usize> {
+async fn tried(remote: &Remote, items: &[(String, Value)], tell: fn(&str)) -> anyhow::Result<usize> {
     let mut refused = 0;
     for part in items.chunks(limits::BATCH_ITEMS_MAX / 10) {
         let bodies: Vec<&Value> = part.iter().map(|(_, item)| item).collect();
@@ -189,7 +189,7 @@ async fn tried(remote: &Remote, items: &[(String, Value)]) -> anyhow::Result<usi
                 let line = broken["line"].as_u64().map(|line| format!("{line}:")).unwrap_or_default();
                 let warning = if refuses { "" } else { "warning: " };
                 let (contract, path) = (text(&broken["contract"]), text(&broken["path"]));
-                say(&format!("{place}:{line} {warning}contract {contract}: {path}: {}", text(&broken["message"])));
+                tell(&format!("{place}:{line} {warning}contract {contract}: {path}: {}", text(&broken["message"])));
             }
             refused += usize::from(is_refused);
         }
@@ -198,7 +198,7 @@ async fn tried(remote: &Remote, items: &[(String, Value)]) -> anyhow::Result<usi
 }
 
 /// Tells of the documents that break contracts, as they would be; the number of those that would not be released.
-pub(super) async fn try_documents(remote: &Remote, documents: &[Document]) -> anyhow::Result<usize> {
+pub(super) async fn try_documents(remote: &Remote, documents: &[Document], tell: fn(&str)) -> anyhow::Result<usize> {
     let mut items = Vec::new();
     for document in documents {
         let Ok(fields) = normal(document.kind, &document.key, &document.spec) else { continue };
@@ -220,5 +220,5 @@ pub(super) async fn try_documents(remote: &Remote, documents: &[Document]) -> an
         };
         items.push((place, item));
     }
-    tried(remote, &items).await
+    tried(remote, &items, tell).await
 }

@@ -13,7 +13,7 @@ use super::find::{InArgs, in_force, rows};
 use super::kinds::{KINDS, Key, Kind, KindFilter, Nature, read_key, shown};
 use super::remote::{Refused, Remote};
 use super::tables::{Output, lay_out, table};
-use super::{Usage, say, yaml};
+use super::{Usage, say, say_document, yaml};
 
 /// Things of any kinds.
 #[derive(Args)]
@@ -126,7 +126,7 @@ async fn show(remote: &Remote, found: Vec<(&'static Kind, Vec<Value>)>, output: 
             Output::Name => rows.iter().for_each(|row| say(&shown(kind, &kind.key_of(row)))),
             Output::Yaml => {
                 for row in &rows {
-                    say(yaml::write(&Document::of_row(kind, row).value())?.trim_end_matches('\n'));
+                    say_document(yaml::write(&Document::of_row(kind, row).value())?.trim_end_matches('\n'));
                 }
             }
             _ => {

@@ -22,6 +22,7 @@ mod kinds_of_approval;
 mod normal;
 mod offline;
 mod plan;
+mod policies;
 mod progress;
 mod releases;
 mod remote;
@@ -30,6 +31,7 @@ mod sealed;
 mod secret;
 mod shell;
 mod tables;
+mod telling;
 mod trail;
 mod who;
 mod xds;
@@ -50,6 +52,7 @@ use self::client::ClientCommand;
 use crate::config::{Config, DevArgs, InspectArgs, LogFormat, RecoverArgs, ResetPasswordArgs, RestoreArgs, ServeArgs};
 use crate::server::{Bound, Server};
 use crate::traces::Pipeline;
+use telling::{confirm, say, say_document, say_error};
 
 /// Default of the log filter, without `RUST_LOG`. openraft warns of every call to a peer that fails:
 /// many a second while one is away, for days perhaps. That a peer is lost, or the leader, is told by
@@ -394,29 +397,6 @@ fn stop_signal() -> std::io::Result<impl Future<Output = ()>> {
             _ = interrupt.recv() => {}
         }
     })
-}
-
-/// A line for the person or program that started this one. A closed pipe is their choice.
-fn say(line: &str) {
-    let _ = writeln!(std::io::stdout(), "{line}");
-    let _ = std::io::stdout().flush();
-}
-
-/// Asks on the terminal; where there is none, nobody can have meant it.
-fn confirm(question: &str) -> anyhow::Result<bool> {
-    if !std::io::stdin().is_terminal() {
-        return Err(Usage("this needs a confirmation: run it on a terminal, or with --yes".to_owned()).into());
-    }
-    let mut out = std::io::stdout();
-    write!(out, "{question} Type yes to go on: ")?;
-    out.flush()?;
-    let mut line = String::new();
-    std::io::stdin().read_line(&mut line)?;
-    Ok(line.trim() == "yes")
-}
-
-fn say_error(line: &str) {
-    let _ = writeln!(std::io::stderr(), "{line}");
 }
 
 #[cfg(test)]

@@ -176,6 +176,27 @@ impl Plan {
         self.tasks.iter().filter(|task| task.step == step).count()
     }
 
+    /// The plan for tools: what would be done, with the lines that differ unless it is to be brief.
+    pub(super) fn for_programs(&self, brief: bool) -> Value {
+        let task = |task: &Task| {
+            let mut row = json!({
+                "step": task.step.word(), "kind": task.kind.one, "namespace": task.key.namespace, "name": task.key.name,
+            });
+            if let Some(group) = &task.key.group {
+                row["group"] = json!(group);
+            }
+            if let Some(place) = &task.place {
+                row["document"] = json!(place.to_string());
+            }
+            if !brief {
+                row["differences"] = json!(task.lines);
+            }
+            row
+        };
+        let tasks: Vec<_> = self.tasks.iter().map(task).collect();
+        json!({ "tasks": tasks, "same": self.same, "notes": self.notes, "faults": self.faults })
+    }
+
     pub(super) fn summary(&self) -> String {
         let of = |step: Step| format!("{} to {}", self.count(step), step.word());
         let mut words = vec![of(Step::Create), of(Step::Change)];
@@ -333,7 +354,16 @@ mod tests {
         let plan = Plan::of(&documents, &there);
         assert_eq!((plan.same, told(&plan)), (1, vec!["change    service/b in shop".to_owned()]));
         assert_eq!(plan.tasks[0].body["revision"], "r2");
-        assert_eq!(plan.tasks[0].lines, ["- /comment: \"x\"", "+ /comment: \"y\"", "+ /ports: \"1\""]);
+        let lines = ["- /comment: \"x\"", "+ /comment: \"y\"", "+ /ports: \"1\""];
+        assert_eq!(plan.tasks[0].lines, lines);
+        let mut row = json!({
+            "step": "change", "kind": "service", "namespace": "shop", "name": "b",
+            "document": "t.yaml, document 2 (line 7)",
+        });
+        let told = |row: &Value| json!({ "tasks": [row], "same": 1, "notes": [], "faults": [] });
+        assert_eq!(plan.for_programs(true), told(&row));
+        row["differences"] = json!(lines);
+        assert_eq!(plan.for_programs(false), told(&row));
     }
 
     #[test]

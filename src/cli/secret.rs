@@ -40,10 +40,11 @@ pub(super) fn read_new(file: Option<&Path>) -> anyhow::Result<String> {
 
 /// The line end of a file is not part of it. Blocks on the file.
 pub(super) fn read_file(file: &Path) -> anyhow::Result<String> {
-    let text = match file.to_str() {
-        Some(STANDARD_INPUT) => read_all(io::stdin()).context("standard input")?,
-        _ => File::open(file).and_then(read_all).with_context(|| file.display().to_string())?,
+    let (read, named) = match file.to_str() {
+        Some(STANDARD_INPUT) => (read_all(io::stdin()), "standard input".to_owned()),
+        _ => (File::open(file).and_then(read_all), file.display().to_string()),
     };
+    let text = read.map_err(|error| Usage(format!("{named}: {error}")))?;
     Ok(text.trim_end_matches(['\r', '\n']).to_owned())
 }
 

@@ -151,7 +151,7 @@ async fn a_freeze_holds_until_an_emergency_or_its_end() {
     assert_eq!(trail.amount(), 1, "{trail}");
 
     cluster.api(1).put(POLICIES, &json!([{"name": "ice", "freezes": []}])).await.expect_code(200_000);
-    rita.post(&format!("{REQUESTS}/run"), &json!([{"id": id}])).await.expect_code(200_000);
+    rita.post(&format!("{REQUESTS}/run"), &json!([{"id": id}])).await.expect_code(409_000);
     assert_eq!(state(&abe, &id).await, "stale", "the emergency has put another version in force");
 }
 
@@ -201,6 +201,12 @@ async fn a_tree_is_one_request_and_is_done_as_a_whole_though_the_leader_dies() {
     assert_eq!(parts.amount(), 2, "{parts}");
     let told = run(&nodes[0], &token, &["requests", "--id", &ids[0]], "").await.expect(0);
     assert!(told.contains("v=1") && told.contains("v=2") && told.contains("maxAmount"), "{told}");
+
+    // Who says nothing of how many acts there are has seen one, and approves no others by the command.
+    let unseen = run(&nodes[0], abe.token().expect("logged in"), &["approve", &ids[0]], "").await;
+    assert!(unseen.code == 2 && unseen.error.contains(&format!("{} --parts 2", ids[0])), "{}", unseen.error);
+    let fewer = run(&nodes[0], abe.token().expect("logged in"), &["approve", &ids[0], "--parts", "1"], "").await;
+    assert!(fewer.code == 3 && state(&abe, &ids[0]).await == "open", "{}", fewer.error);
 
     let leader = cluster.leader().await;
     cluster.kill(leader).await;

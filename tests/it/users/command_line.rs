@@ -27,7 +27,7 @@ async fn users_and_tokens_by_the_command_line() {
     let ann = as_user(&cluster, 1, "ann", "first password").await;
     ann.get(SERVICES).await.expect_code(200_000);
 
-    call(&["user", "set", "ann", "--grant", "reader", "--disable"], "").await.expect(0);
+    call(&["user", "set", "ann", "--grant", "reader,*", "--disable"], "").await.expect(0);
     let listed = call(&["user", "list", "-o", "json"], "").await.expect(0);
     let users: Value = serde_json::from_str(&listed).expect("JSON");
     let shown = users.as_array().expect("rows").iter().find(|user| user["name"] == "ann").expect("listed");
@@ -75,6 +75,10 @@ async fn users_and_tokens_by_the_command_line() {
     // How it ends when it cannot be done.
     for (arguments, input, code, words) in [
         (&["user", "add", "bob", "--grant", "owner"][..], "", 2, "is no role"),
+        (&["user", "add", "bob", "--grant", "editor"], "", 2, "where is it for"),
+        (&["user", "set", "ann", "--grant", "editor, "], "", 2, "is no name"),
+        (&["token", "create", "ci", "--grant", "editor"], "", 2, "where is it for"),
+        (&["user", "add", "bob", "--grant", "reader,*", "--password-file", "none"], "", 2, "none: "),
         (&["user", "add", "bob"], "", 2, "--password-file"),
         (&["user", "add", "bob", "--password-file", "-"], "short", 2, "8 to 128"),
         (&["user", "add", "admin", "--password-file", "-"], "long enough", 3, "400201"),
@@ -146,7 +150,7 @@ impl Terminal {
 async fn passwords_are_asked_for_on_a_terminal_that_does_not_show_them() {
     let cluster = Cluster::start(1).await;
     let endpoint = format!("http://{}", cluster.ports(1).api);
-    let add = |name: &str| Terminal::run(&endpoint, cluster.token(), &format!("user add {name} --grant reader"));
+    let add = |name: &str| Terminal::run(&endpoint, cluster.token(), &format!("user add {name} --grant reader,*"));
 
     let mut terminal = add("bob");
     terminal.type_at("New password: ", "typed at a terminal").await;

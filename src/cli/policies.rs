@@ -1,0 +1,139 @@
+//! `thuban policy`: which acts need the approval of others, and when none may be done.
+
+use clap::{Args, Subcommand};
+use reqwest::Method;
+use serde_json::{Value, json};
+
+use super::remote::{CallArgs, Refused};
+use super::tables::{Column, short, text, words};
+use super::{accounts, say};
+
+const POLICIES: &str = "/admin/v1/policies";
+
+#[derive(Subcommand)]
+pub(super) enum PolicyCommand {
+    /// List the policies
+    List(accounts::ListArgs),
+    /// Create a policy, or change the given fields of one
+    Set(Box<PolicyArgs>),
+    /// Delete a policy; success also if it does not exist
+    Delete {
+        #[command(flatten)]
+        call: CallArgs,
+        /// Name of the policy
+        name: String,
+    },
+}
+
+/// Things that a policy or a contract is about.
+#[derive(Args)]
+pub(super) struct SubjectArgs {
+    /// Namespaces that it is about, a beginning with * behind it for several [default of a new one: *]
+    #[arg(long = "for-namespace", value_name = "NAMESPACE")]
+    namespace: Option<String>,
+    /// Names of rules, or GROUP/FILE of config files, that it is about; may be repeated [default of a new one: *]
+    #[arg(long = "for-name", value_name = "NAME")]
+    names: Vec<String>,
+    /// Kinds that it is about: configfile, routing, ratelimit, faultdetector, circuitbreaker [default of a new one:
+    /// all]
+    #[arg(long = "kind", value_name = "KIND")]
+    kinds: Vec<String>,
+}
+
+impl SubjectArgs {
+    /// Members of the item that is written; what is not given is left out.
+    pub(super) fn put_into(&self, item: &mut Value) {
+        for (member, given) in [("names", &self.names), ("kinds", &self.kinds)] {
+            put_list(item, member, given);
+        }
+        if let Some(namespace) = &self.namespace {
+            item["namespace"] = json!(namespace);
+        }
+    }
+}
+
+fn put_list(item: &mut Value, member: &str, given: &[String]) {
+    if !given.is_empty() {
+        item[member] = json!(given);
+    }
+}
+
+#[derive(Args)]
+pub(super) struct PolicyArgs {
+    #[command(flatten)]
+    call: CallArgs,
+    /// Name of the policy
+    name: String,
+    #[command(flatten)]
+    subject: SubjectArgs,
+    /// Number of others who have to approve, 0 to 5 [default of a new one: 1]
+    #[arg(long)]
+    approvals: Option<u8>,
+    /// Acts that it gates: publish, gray, promote, rollback, withdraw, stop, delete [default of a new one: publish,
+    /// gray, promote, withdraw, delete]
+    #[arg(long = "gate", value_name = "ACT")]
+    gates: Vec<String>,
+    /// Freezes as a JSON array, such as [{"days":["FRI"],"from":"16:00","until":"08:00","offset":"+01:00"}]
+    #[arg(long, value_name = "JSON")]
+    freezes: Option<String>,
+    #[arg(long)]
+    comment: Option<String>,
+}
+
+const POLICY_COLUMNS: &[Column] = &[
+    ("name", |row| text(&row["name"])),
+    ("namespace", |row| text(&row["namespace"])),
+    ("names", |row| words(&row["names"])),
+    ("kinds", |row| Some(words(&row["kinds"])).filter(|words| words != "-").unwrap_or_else(|| "*".to_owned())),
+    ("approvals", |row| text(&row["approvals"])),
+    ("gates", |row| words(&row["gates"])),
+    ("freezes", |row| row["freezes"].as_array().map_or(0, Vec::len).to_string()),
+    ("comment", |row| short(&text(&row["comment"]))),
+];
+
+pub(super) async fn run(command: PolicyCommand) -> anyhow::Result<()> {
+    match command {
+        PolicyCommand::List(args) => accounts::list(&args, POLICIES, POLICY_COLUMNS).await,
+        PolicyCommand::Set(args) => {
+            let item = args.item()?;
+            let remote = args.call.remote()?;
+            let made = remote.batch(Method::POST, POLICIES, &json!([item])).await?;
+            let is_there = made.first().is_some_and(|answer| answer["code"] == EXISTS);
+            let method = if is_there { Method::PUT } else { Method::POST };
+            let answer = if is_there { remote.batch(method, POLICIES, &json!([item])).await? } else { made };
+            match answer.first().and_then(Refused::of) {
+                Some(refused) => Err(refused.into()),
+                None => {
+                    say(&format!("policy {}: {}", args.name, text(&answer[0]["info"])));
+                    Ok(())
+                }
+            }
+        }
+        PolicyCommand::Delete { call, name } => {
+            let path = format!("{POLICIES}/delete");
+            accounts::tell(super::remote::call(&call, Method::POST, &path, Some(&json!([{ "name": name }]))).await?)
+        }
+    }
+}
+
+/// A thing of this name is there.
+const EXISTS: u64 = 400_201;
+
+impl PolicyArgs {
+    fn item(&self) -> anyhow::Result<Value> {
+        let mut item = json!({ "name": self.name });
+        self.subject.put_into(&mut item);
+        put_list(&mut item, "gates", &self.gates);
+        if let Some(comment) = &self.comment {
+            item["comment"] = json!(comment);
+        }
+        if let Some(approvals) = self.approvals {
+            item["approvals"] = json!(approvals);
+        }
+        if let Some(freezes) = &self.freezes {
+            let read = |error| super::Usage(format!("--freezes is no JSON: {error}"));
+            item["freezes"] = serde_json::from_str(freezes).map_err(read)?;
+        }
+        Ok(item)
+    }
+}
