@@ -1,20 +1,28 @@
 //! XML, read as events: no entity is replaced by what it stands for, no document type is fetched.
 //!
-//! What is judged is the form: one element that holds all others, tags that match, attributes that are quoted and
-//! there once, references that are whole. An entity that is not one of the five that XML has is let pass where the
-//! document has a document type, which may declare it.
+//! What is judged is the form: one element that holds all others, tags that match, names and characters that XML has,
+//! attributes that are quoted and there once, references that are whole ([`tag`]). An entity that is not one of the
+//! five that XML has is let pass where the document has a document type, which may declare it. Prefixes of names are
+//! not judged: readers that know no namespaces take them all.
 
-use std::collections::HashSet;
+mod tag;
 
 use quick_xml::Reader;
-use quick_xml::events::attributes::AttrError;
-use quick_xml::events::{BytesStart, Event};
+use quick_xml::events::Event;
 
 use super::{DEPTH_MAX, Fault};
-
-const ENTITIES: [&str; 5] = ["lt", "gt", "amp", "apos", "quot"];
+use tag::{check_reference, check_tag};
 
 pub(super) fn check(text: &str) -> Result<(), Fault> {
+    let strange = text.char_indices().find(|(_, character)| !tag::is_character(*character));
+    let form = check_form(text);
+    let Some((byte, character)) = strange else { return form };
+    let fault = Fault::at(text, byte, format!("the character U+{:04X} is none that XML has", u32::from(character)));
+    let is_first = |other: &Fault| (fault.line, fault.column) <= (other.line, other.column);
+    if form.as_ref().err().is_none_or(is_first) { Err(fault) } else { form }
+}
+
+fn check_form(text: &str) -> Result<(), Fault> {
     let mut reader = Reader::from_str(text);
     reader.config_mut().enable_all_checks(true);
     let (mut depth, mut has_root, mut has_doctype) = (0_usize, false, false);
@@ -25,14 +33,17 @@ pub(super) fn check(text: &str) -> Result<(), Fault> {
             Err(error) => return Err(Fault::at(text, position(reader.error_position()), error.to_string())),
         };
         let refuse = |why: &str| Err(Fault::at(text, start, why));
+        let told = |(byte, why): (usize, String)| Fault::at(text, start + byte, why);
         match event {
-            Event::Start(ref tag) | Event::Empty(ref tag) => {
+            Event::Start(_) | Event::Empty(_) => {
                 if depth == 0 && has_root {
                     return refuse("a second element stands beside the first, and one has to hold all others");
                 }
                 has_root = true;
-                check_tag(tag).map_err(|why| Fault::at(text, start, why))?;
-                if matches!(event, Event::Start(_)) {
+                let is_empty = matches!(event, Event::Empty(_));
+                let end = position(reader.buffer_position()) - if is_empty { 2 } else { 1 };
+                check_tag(text.get(start..end).unwrap_or_default(), has_doctype).map_err(told)?;
+                if !is_empty {
                     depth += 1;
                     if depth > DEPTH_MAX {
                         return Err(Fault::too_deep(text, start));
@@ -44,57 +55,26 @@ pub(super) fn check(text: &str) -> Result<(), Fault> {
             Event::Text(part) if depth == 0 && !part.trim().is_empty() => {
                 return refuse("text stands outside of the element that has to hold all");
             }
+            Event::Text(part) => {
+                if let Some(at) = part.find("]]>") {
+                    return Err(told((at, "]]> stands in a text, where it is written ]]&gt;".to_owned())));
+                }
+            }
             Event::CData(_) | Event::GeneralRef(_) if depth == 0 => {
                 return refuse("text stands outside of the element that has to hold all");
             }
-            Event::GeneralRef(name) => {
-                let name: &str = &name;
-                let is_known = name.starts_with('#') || ENTITIES.contains(&name) || has_doctype;
-                if !is_known {
-                    return refuse(&format!("the entity &{name}; is not declared; a plain & is written &amp;"));
-                }
-            }
+            Event::GeneralRef(name) => check_reference(&name, has_doctype).map_err(|why| told((0, why)))?,
+            Event::Decl(_) if start > 0 => return refuse("the declaration <?xml comes before all else"),
             Event::DocType(_) if has_root => return refuse("the document type comes before the first element"),
             Event::DocType(_) => has_doctype = true,
             Event::Eof if depth > 0 => return refuse("the text ends before all elements are closed"),
             Event::Eof if !has_root => return refuse("there is no element"),
             Event::Eof => return Ok(()),
-            Event::Text(_) | Event::CData(_) | Event::Comment(_) | Event::Decl(_) | Event::PI(_) => {}
+            Event::CData(_) | Event::Comment(_) | Event::Decl(_) | Event::PI(_) => {}
         }
     }
 }
 
 fn position(byte: u64) -> usize {
     usize::try_from(byte).unwrap_or(usize::MAX)
-}
-
-fn check_tag(tag: &BytesStart<'_>) -> Result<(), String> {
-    let name = tag.name().into_inner();
-    if !name.starts_with(|first: char| first.is_alphabetic() || matches!(first, '_' | ':')) {
-        return Err("a tag has no name that an element may have".to_owned());
-    }
-    // The reader's own check for repeated names compares each with all before it.
-    let mut seen = HashSet::new();
-    let mut attributes = tag.attributes();
-    for attribute in attributes.with_checks(false) {
-        let attribute = attribute.map_err(|error| told(&error).to_owned())?;
-        let name = attribute.key.into_inner();
-        if !seen.insert(name) {
-            return Err(format!("the attribute {name} is there twice"));
-        }
-        if attribute.value.contains('<') {
-            return Err("the value of an attribute holds a <, which is written &lt;".to_owned());
-        }
-    }
-    Ok(())
-}
-
-fn told(error: &AttrError) -> &'static str {
-    match error {
-        AttrError::ExpectedEq(_) => "an attribute has no =",
-        AttrError::ExpectedValue(_) => "an attribute has no value",
-        AttrError::UnquotedValue(_) => "the value of an attribute is not quoted",
-        AttrError::ExpectedQuote(..) => "the value of an attribute lacks its closing quote",
-        AttrError::Duplicated(..) => "an attribute is there twice",
-    }
 }
