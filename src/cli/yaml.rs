@@ -5,15 +5,14 @@ use saphyr::{LoadableYamlNode, Mapping, MarkedYaml, Scalar, Yaml, YamlData, Yaml
 use serde_json::{Map, Number, Value};
 
 use super::Usage;
-use crate::model::config_file::Format;
 use crate::well_formed;
 
 /// The documents of a text, each with the line on which it begins.
 pub(super) fn read(text: &str) -> anyhow::Result<Vec<(usize, Value)>> {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     // It bounds depth and aliases, and refuses what a reader would silently take one of.
-    well_formed::check(Format::Yaml, text).map_err(|fault| Usage(fault.to_string()))?;
-    let documents = MarkedYaml::load_from_str(text).map_err(|error| Usage(error.to_string()))?;
+    let text = well_formed::readable_yaml(text).map_err(|fault| Usage(fault.to_string()))?.text;
+    let documents = MarkedYaml::load_from_str(&text).map_err(|error| Usage(error.to_string()))?;
     documents.iter().map(|one| Ok((one.span.start.line(), value(one)?))).collect()
 }
 

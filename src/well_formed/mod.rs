@@ -17,6 +17,7 @@ use crate::model::config_file::Format;
 use crate::model::properties;
 
 pub(crate) use json::deeper_than;
+pub(crate) use yaml::readable as readable_yaml;
 
 /// Depth of nesting of a text; clients read by recursion.
 const DEPTH_MAX: usize = 128;

@@ -2,16 +2,21 @@
 //!
 //! Beside what the parser refuses: keys that a mapping has twice, which most readers refuse or silently overwrite,
 //! and aliases that stand for more than a reader would survive. Tags are not judged: what they mean is up to the
-//! reader.
+//! reader. Brackets whose lines stand at the margin are let pass, as most readers do ([`margin`]).
+
+mod margin;
 
 use std::collections::{HashMap, HashSet};
 
 use saphyr_parser::{Event, Marker, Parser, ScalarStyle};
 
 use super::{DEPTH_MAX, Fault};
+use margin::Moved;
 
 /// Nodes that all aliases of a text may stand for.
 const ALIASED_NODES_MAX: u64 = 1_000_000;
+/// Bytes of a `%TAG` directive: each tag that names it copies its prefix.
+const TAG_DIRECTIVE_BYTES_MAX: usize = 1024;
 /// The one key that may be there several times: each merges another mapping.
 const MERGE: &str = "<<";
 
@@ -30,28 +35,122 @@ struct Keys {
     is_value_next: bool,
 }
 
-#[derive(Default)]
-struct Reading {
+struct Reading<'a> {
+    place: CharCursor<'a>,
     open: Vec<Open>,
     /// Nodes that each anchor stands for.
     anchored: HashMap<usize, u64>,
     aliased: u64,
+    /// Byte of the outermost bracket that is open, and the number of collections outside of it.
+    flow: Option<(usize, usize)>,
+}
+
+/// The byte of a character, found from the one before it.
+struct CharCursor<'a> {
+    text: &'a str,
+    character: usize,
+    byte: usize,
+}
+
+impl CharCursor<'_> {
+    fn byte_of(&mut self, character: usize) -> usize {
+        let bytes = self.text.as_bytes();
+        let begins = |byte: usize| bytes.get(byte).is_none_or(|byte| byte & 0xc0 != 0x80);
+        while self.character != character && (self.character > character || self.byte < bytes.len()) {
+            let is_behind = self.character > character;
+            self.byte = if is_behind { self.byte - 1 } else { self.byte + 1 };
+            while !begins(self.byte) {
+                self.byte = if is_behind { self.byte - 1 } else { self.byte + 1 };
+            }
+            self.character = if is_behind { self.character - 1 } else { self.character + 1 };
+        }
+        self.byte
+    }
 }
 
 fn fault(at: Marker, why: impl Into<String>) -> Fault {
     Fault { line: at.line(), column: at.col() + 1, why: why.into() }
 }
 
+/// The text as the parser takes it, on the same lines; `Err` with its first fault.
+pub(crate) fn readable(text: &str) -> Result<Moved<'_>, Fault> {
+    check_directives(text)?;
+    let mut moved = Moved::new(text);
+    loop {
+        let Err(told) = Reading::of(&moved.text).read() else { return Ok(moved) };
+        if !told.bracket.is_some_and(|from| moved.move_lines(from)) {
+            return Err(moved.as_it_was(told.fault));
+        }
+    }
+}
+
 pub(super) fn check(text: &str) -> Result<(), Fault> {
-    let mut reading = Reading::default();
-    for event in Parser::new_from_str(text) {
-        let (event, span) = event.map_err(|error| fault(*error.marker(), error.info()))?;
-        reading.take(&event, span.start)?;
+    readable(text).map(drop)
+}
+
+fn check_directives(text: &str) -> Result<(), Fault> {
+    let begins_line = |at: &usize| *at == 0 || matches!(text.as_bytes()[at - 1], b'\n' | b'\r');
+    for at in memchr::memmem::find_iter(text.as_bytes(), b"%TAG").filter(begins_line) {
+        let line = text[at..].lines().next().unwrap_or_default();
+        if line.len() > TAG_DIRECTIVE_BYTES_MAX {
+            return Err(Fault::at(text, at, format!("a directive of more than {TAG_DIRECTIVE_BYTES_MAX} bytes")));
+        }
     }
     Ok(())
 }
 
-impl Reading {
+/// A fault of the text as the parser was given it.
+struct Told {
+    fault: Fault,
+    /// If a line stands further left than the parser lets it: the byte behind which the outermost bracket opens.
+    bracket: Option<usize>,
+}
+
+impl From<Fault> for Told {
+    fn from(fault: Fault) -> Told {
+        Told { fault, bracket: None }
+    }
+}
+
+impl<'a> Reading<'a> {
+    fn of(text: &'a str) -> Reading<'a> {
+        let place = CharCursor { text, character: 0, byte: 0 };
+        Reading { place, open: Vec::new(), anchored: HashMap::new(), aliased: 0, flow: None }
+    }
+
+    fn read(mut self) -> Result<(), Told> {
+        let mut end = 0;
+        for event in Parser::new_from_str(self.place.text) {
+            let (event, span) = match event {
+                Ok(event) => event,
+                Err(error) => {
+                    let is_at_margin = error.info().starts_with("invalid indentation");
+                    let open = self.flow.map(|(byte, _)| byte);
+                    let bracket = is_at_margin.then(|| open.unwrap_or_else(|| self.place.byte_of(end)));
+                    return Err(Told { fault: fault(*error.marker(), error.info()), bracket });
+                }
+            };
+            end = span.end.index();
+            self.note_bracket(&event, span.start);
+            self.take(&event, span.start)?;
+        }
+        Ok(())
+    }
+
+    fn note_bracket(&mut self, event: &Event<'_>, at: Marker) {
+        match (event, self.flow) {
+            (Event::SequenceStart(..) | Event::MappingStart(..), None) => {
+                let byte = self.place.byte_of(at.index());
+                let is_bracket = matches!(self.place.text.as_bytes().get(byte), Some(b'[' | b'{'));
+                self.flow = is_bracket.then_some((byte, self.open.len()));
+            }
+            (Event::SequenceEnd | Event::MappingEnd, Some((_, outside))) if self.open.len() <= outside + 1 => {
+                self.flow = None;
+            }
+            _ => {}
+        }
+    }
+
     fn take(&mut self, event: &Event<'_>, at: Marker) -> Result<(), Fault> {
         match event {
             Event::Scalar(text, style, anchor, _) => {

@@ -64,6 +64,86 @@ fn faults_are_told_with_line_and_column() {
     }
 }
 
+/// What no reader of XML takes, by the lines that may be named.
+#[test]
+fn xml_that_no_parser_reads_is_refused_with_its_line() {
+    let rows: [(&str, &[usize]); 22] = [
+        ("<c>\n <p name=\"url\" value=\"jdbc:mysql://h/d?x=1&y=2\"/>\n</c>\n", &[2]),
+        ("<c>\n <p v=\"x & y\"/>\n</c>\n", &[2]),
+        ("<c>\n <p v=\"&nope;\"/>\n</c>\n", &[2]),
+        ("<c>\n <p v=\"&#xZZ;\"/>\n</c>\n", &[2]),
+        ("\n<?xml version=\"1.0\"?>\n<a/>\n", &[1, 2]),
+        ("  <?xml version=\"1.0\"?>\n<a/>\n", &[1]),
+        ("<!-- c -->\n<?xml version=\"1.0\"?>\n<a/>\n", &[1, 2]),
+        ("<a>\n<?xml version=\"1.0\"?>\n</a>\n", &[2]),
+        ("<a><b<c/></a>", &[1]),
+        ("<a u='x'v='y'/>", &[1]),
+        ("<a><b;/></a>", &[1]),
+        ("<a,b/>", &[1]),
+        ("<a 1u='x'/>", &[1]),
+        ("<a $u='x'/>", &[1]),
+        ("<a>\n\u{1}</a>", &[2]),
+        ("<a>\n<b c='\u{8}'/></a>", &[2]),
+        ("<a>\n<!-- \u{b} --></a>", &[2]),
+        ("<a>\n&#0;</a>", &[2]),
+        ("<a>\n&#xFFFF;</a>", &[2]),
+        ("<a>\nx ]]> y</a>", &[2]),
+        ("<a>\n<b u/></a>", &[2]),
+        ("<a>\n<b\n u='&'/></a>", &[3]),
+    ];
+    for (text, lines) in rows {
+        let fault = check(Format::Xml, text).expect_err(text);
+        assert!(lines.contains(&fault.line), "{text}: {fault}");
+    }
+    for text in [
+        "\u{feff}<?xml version=\"1.0\"?>\n<a/>\n",
+        "\n<a/>\n",
+        "<?xml-stylesheet href='x'?>\n<a/>",
+        "<?xml version='1.0' encoding='GBK'?>\n<a>\u{5b57}</a>",
+        "<a v=\"jdbc:mysql://h/d?x=1&amp;y=2\" w='&#65;&#x41;&quot;'/>",
+        "<!DOCTYPE a SYSTEM \"a.dtd\">\n<a b='&own;'>&own;</a>",
+        "<p:q>1</p:q>",
+        "<a>&#9;&#x1F600;\t\u{85}\u{200b}</a>",
+        "<a><![CDATA[if (a < b && c) { x(\"]]\") }]]></a>",
+        "<a\n  b = '1'\n  c='>'\n></a >",
+        "<ä·1 ö='ü'/>",
+    ] {
+        assert_eq!(told(Format::Xml, text), "", "{text}");
+    }
+}
+
+/// Readers of Java, Python and C take them.
+#[test]
+fn brackets_of_yaml_may_have_lines_at_the_margin() {
+    for text in [
+        "ports: [80,\n443]\n",
+        "a:\n  ports: [\n    80\n]\n",
+        "a:\n  map: {\n  x: 1\n  }\n",
+        "ports: [\n  80,\n  443\n]\n",
+        "a: [1,\n# ]\n'it''s ]', \"\\\"]\",\ndon't]\nb: {c: [\n1\n],\nd: 2\n}\ne: 3\n",
+        "a:\r\n- b: [\r\n1,\r\n2\r\n]\r\n- c: [\r\n]\r\n",
+        "a: ['x\ny']\nb: {\"k\":\n\"v\n w\"\n}\n",
+    ] {
+        assert_eq!(told(Format::Yaml, text), "", "{text}");
+    }
+    for (text, begin) in [
+        ("a: [1, 2\nb: 3\n", "line "),
+        ("a: [1, 2]]\n", "line 1"),
+        ("a: [1,\n2\n", "line "),
+        ("a: [1,\n---\n2]\n", "line "),
+        ("a: [1,\n2]\nb: 1\nb: 2\n", "line 4, column 1: the key"),
+        ("a: {x: 1,\nx: 2}\n", "line 2, column 1: the key"),
+        ("a:\n b: [\n1]\n  c: 2\n", "line 4"),
+    ] {
+        let told = told(Format::Yaml, text);
+        assert!(told.starts_with(begin), "{text}: {told:?}");
+    }
+    let many = "a:\n- [1,\n2]\n".to_owned() + &"- [1,\n2]\n".repeat(20_000);
+    assert!(told(Format::Yaml, &many).starts_with("line "), "it is parsed so many times and not more");
+    let directive = format!("%TAG !a! tag:{}\n---\n!a!b c\n", "x".repeat(2000));
+    assert!(told(Format::Yaml, &directive).contains("a directive of more than"));
+}
+
 /// Input that is small to send and large to read costs no more than its length.
 #[test]
 fn bombs_are_refused_at_their_length() {
