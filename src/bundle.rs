@@ -8,9 +8,13 @@
 //! | `group/file` | a file; without a group in front where one group was asked for by its files |
 //! | `META` | JSON: by the path of a file its `tags` (an object), `comment`, `format`; of a sealed text `sealed_for` |
 //!
-//! `format` is written from here on; `sealed_for` is the file that a text was sealed for.
+//! `format` is written from here on; `sealed_for` is the file that a text was sealed for. A slash of a group is `%2F` in
+//! a path, as no group holds a percent sign. A name that would be taken for something else in an archive stands in
+//! `META` as `group` and `name`, beside a path that was made for it.
+//!
+//! What systems add to archives by themselves ([`is_of_system`]) is no file of anybody.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::fmt;
 use std::io::{Cursor, Read, Write};
 
@@ -148,6 +152,22 @@ pub fn write<'a>(files: impl Iterator<Item = (&'a str, &'a str)>) -> std::io::Re
 
 /// In Polaris' archives, what is said of the files.
 const META: &str = "META";
+/// Slash of a group in a path.
+const SLASH: &str = "%2F";
+const OF_MACS: &str = "__MACOSX";
+
+/// True for the path of a file that a Mac puts into archives by itself.
+fn is_of_system(path: &str) -> bool {
+    let name = path.rsplit('/').next().unwrap_or(path);
+    name == ".DS_Store" || name.starts_with("._") || path.split('/').next() == Some(OF_MACS)
+}
+
+/// Takes out what the system added that packed the archive: its paths.
+pub fn take_of_system(entries: &mut Vec<ArchivedFile>) -> Vec<String> {
+    let (of_system, files): (Vec<_>, Vec<_>) = entries.drain(..).partition(|entry| is_of_system(&entry.path));
+    *entries = files;
+    of_system.into_iter().map(|entry| entry.path).collect()
+}
 
 #[derive(Default, Serialize, Deserialize)]
 #[serde(default)]
@@ -160,6 +180,11 @@ struct Meta {
     /// Nor this: the text is sealed, as the content of this file.
     #[serde(skip_serializing_if = "Option::is_none")]
     sealed_for: Option<ConfigKey>,
+    /// In place of what the path says.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    group: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    name: Option<String>,
 }
 
 /// A file of an archive in Polaris' layout.
@@ -178,14 +203,24 @@ pub struct Bundled {
 }
 
 impl Bundled {
-    fn path(&self) -> String {
-        if self.group.is_empty() { self.name.clone() } else { format!("{}/{}", self.group, self.name) }
+    /// Path that says the group and the name; `None` if there is none.
+    fn path(&self) -> Option<String> {
+        let path = match self.group.as_str() {
+            "" => self.name.clone(),
+            group => format!("{}/{}", group.replace('/', SLASH), self.name),
+        };
+        let is_plain = path != META && !path.contains('\\') && !is_of_system(&path);
+        is_plain.then_some(path)
     }
 }
 
+/// Files of an archive in Polaris' layout, and the paths of what the system added that packed it.
+pub type Unpacked = (Vec<Bundled>, Vec<String>);
+
 /// Reads Polaris' layout. All paths begin with a group, unless the caller names the group of all files.
-pub fn read_polaris(bytes: &[u8], group: Option<&str>, limits: Limits) -> Result<Vec<Bundled>, Refused> {
+pub fn read_polaris(bytes: &[u8], group: Option<&str>, limits: Limits) -> Result<Unpacked, Refused> {
     let mut entries = read(bytes, limits)?;
+    let of_system = take_of_system(&mut entries);
     let mut metas = BTreeMap::<String, Meta>::new();
     if let Some(at) = entries.iter().position(|entry| entry.path == META) {
         let text = entries.remove(at).text.map_err(|why| Refused::Meta(why.to_string()))?;
@@ -194,18 +229,20 @@ pub fn read_polaris(bytes: &[u8], group: Option<&str>, limits: Limits) -> Result
     }
     let bundled = entries.into_iter().map(|ArchivedFile { path, text }| {
         let meta = metas.remove(&path);
-        let (group, name) = match group {
-            Some(group) => (group, path.as_str()),
-            None => path.split_once('/').unwrap_or(("", path.as_str())),
+        let Meta { tags, comment, format, sealed_for, group: own_group, name: own_name } = meta.unwrap_or_default();
+        let (path_group, name) = match (group, &own_name) {
+            (Some(_), _) | (None, Some(_)) => ("", path.as_str()),
+            (None, None) => path.split_once('/').unwrap_or(("", path.as_str())),
         };
-        let (group, name) = (group.to_owned(), name.to_owned());
+        let given = group.map(str::to_owned).or(own_group);
+        let group = given.unwrap_or_else(|| path_group.replace(SLASH, "/"));
+        let name = own_name.unwrap_or_else(|| name.to_owned());
         let tag = |(key, value): (String, String)| Tag { key, value };
-        let Meta { tags, comment, format, sealed_for } = meta.unwrap_or_default();
         let tags = tags.map(|tags| tags.into_iter().map(tag).collect());
         let format = format.or_else(|| format_of(&name));
         Bundled { group, name, text, sealed_for, comment, tags, format }
     });
-    Ok(bundled.collect())
+    Ok((bundled.collect(), of_system))
 }
 
 /// To Polaris a file is a text unless it says otherwise.
@@ -216,17 +253,28 @@ fn format_of(name: &str) -> Option<Format> {
 
 /// Writes Polaris' layout; files without a text are left out.
 pub fn write_polaris(files: &[Bundled]) -> std::io::Result<Vec<u8>> {
-    let meta = |file: &Bundled| {
-        let tags = file.tags.iter().flatten().map(|tag| (tag.key.clone(), tag.value.clone())).collect();
-        let comment = file.comment.clone().unwrap_or_default();
-        (
-            file.path(),
-            Meta { tags: Some(tags), comment: Some(comment), format: file.format, sealed_for: file.sealed_for.clone() },
-        )
+    let mut taken: BTreeSet<String> = files.iter().filter_map(Bundled::path).collect();
+    let mut made = (1..).map(|number| format!("named-in-{META}/{number}"));
+    let mut path_of = |file: &Bundled| {
+        file.path()
+            .unwrap_or_else(|| made.find(|path| taken.insert(path.clone())).expect("there is always another one"))
     };
-    let metas: BTreeMap<_, _> = files.iter().map(meta).collect();
+    let paths: Vec<String> = files.iter().map(&mut path_of).collect();
+    let meta = |(file, path): (&Bundled, &String)| {
+        let tags = file.tags.iter().flatten().map(|tag| (tag.key.clone(), tag.value.clone())).collect();
+        let is_in_meta = file.path().is_none();
+        let meta = Meta {
+            tags: Some(tags),
+            comment: Some(file.comment.clone().unwrap_or_default()),
+            format: file.format,
+            sealed_for: file.sealed_for.clone(),
+            group: Some(file.group.clone()).filter(|group| is_in_meta && !group.is_empty()),
+            name: is_in_meta.then(|| file.name.clone()),
+        };
+        (path.clone(), meta)
+    };
+    let metas: BTreeMap<_, _> = files.iter().zip(&paths).map(meta).collect();
     let metas = serde_json::to_string_pretty(&metas)?;
-    let paths: Vec<_> = files.iter().map(Bundled::path).collect();
     let texts = files.iter().zip(&paths).filter_map(|(file, path)| Some((path.as_str(), file.text.as_deref().ok()?)));
     write(texts.chain([(META, metas.as_str())]))
 }
@@ -256,18 +304,50 @@ mod tests {
         let files =
             [bundled("app", "one.yaml", "a: 1"), bundled("app", "dir/two", "字"), bundled("other", "one.yaml", "")];
         let archive = write_polaris(&files).expect("written");
-        assert_eq!(read_polaris(&archive, None, LIMITS).expect("read"), files);
+        assert_eq!(read_polaris(&archive, None, LIMITS).expect("read"), (files.to_vec(), Vec::new()));
         let bare = [bundled("", "one.yaml", "a: 1"), bundled("", "dir/two", "2")];
         let archive = write_polaris(&bare).expect("written");
-        let read = read_polaris(&archive, Some("app"), LIMITS).expect("read");
+        let (read, _) = read_polaris(&archive, Some("app"), LIMITS).expect("read");
         assert_eq!(read, [bundled("app", "one.yaml", "a: 1"), bundled("app", "dir/two", "2")]);
+    }
+
+    #[test]
+    fn whatever_names_hold_is_read_as_it_was_written() {
+        let names = [
+            ("pay", "eu/app.properties"),
+            ("pay/eu", "app.properties"),
+            ("pay/eu", "dir/app%2Fb.yaml"),
+            ("__MACOSX", "a"),
+            ("g", ".DS_Store"),
+            ("g", "._x"),
+            ("named-in-META", "1"),
+            ("META", "META"),
+            ("..", "a b\\c ü"),
+            ("g", ".env"),
+        ];
+        let files = names.map(|(group, name)| bundled(group, name, &format!("{group} {name}")));
+        let archive = write_polaris(&files).expect("written");
+        assert_eq!(read_polaris(&archive, None, LIMITS).expect("read"), (files.to_vec(), Vec::new()));
+        let bare = ["META", "._x", ".DS_Store", "__MACOSX/a", "a/b"].map(|name| bundled("", name, name));
+        let archive = write_polaris(&bare).expect("written");
+        let (read, left_out) = read_polaris(&archive, Some("g"), LIMITS).expect("read");
+        assert_eq!(read, bare.map(|file| Bundled { group: "g".into(), ..file }));
+        assert!(left_out.is_empty());
+    }
+
+    #[test]
+    fn what_a_mac_packs_is_left_out() {
+        let files = [("g/app.yaml", "a: 1"), ("g/.DS_Store", ""), ("__MACOSX/g/._app.yaml", ""), ("g/.env", "a=1")];
+        let (read, left_out) = read_polaris(&write(files.into_iter()).expect("written"), None, LIMITS).expect("read");
+        assert_eq!(read.iter().map(|file| file.name.as_str()).collect::<Vec<_>>(), ["app.yaml", ".env"]);
+        assert_eq!(left_out, ["g/.DS_Store", "__MACOSX/g/._app.yaml"]);
     }
 
     #[test]
     fn what_an_archive_does_not_say_is_said_by_the_name() {
         let meta = "{\"g/a.yaml\":{\"tags\":null,\"comment\":\"c\"},\"gone\":{}}";
         let files = [("g/a.yaml", "a: 1"), ("g/a.toml", "a = 1"), ("g/nginx.conf", ""), (META, meta)];
-        let read = read_polaris(&write(files.into_iter()).expect("written"), None, LIMITS).expect("read");
+        let (read, _) = read_polaris(&write(files.into_iter()).expect("written"), None, LIMITS).expect("read");
         let said: Vec<_> = read.iter().map(|file| (file.format, file.comment.as_deref())).collect();
         assert_eq!(said, [(None, Some("c")), (None, None), (Some(Format::Text), None)]);
     }

@@ -184,6 +184,9 @@ struct AllSaved {
     overwrite_config_files: Vec<Named>,
     skip_config_files: Vec<Named>,
     failed_config_files: Vec<Named>,
+    /// Paths of what the system added that packed the archive.
+    #[serde(rename = "left_out", skip_serializing_if = "Vec::is_empty")]
+    left_out: Vec<String>,
 }
 
 const SAVES: Doc = DOC.gives(Shape::whole::<AllSaved>()).codes(&[
@@ -221,7 +224,7 @@ pub(crate) async fn import(
     };
     let read = move || bundle::read_polaris(&archive, group.as_deref(), limits);
     let bundled = app.operations.on_scan_turn(read).await?;
-    let bundled = bundled.map_err(|refused| ApiError::new(Code::BadRequest, refused.to_string()))?;
+    let (bundled, left_out) = bundled.map_err(|refused| ApiError::new(Code::BadRequest, refused.to_string()))?;
     let drafts = bundled.into_iter().map(|Bundled { group, name, text, sealed_for, comment, tags, format }| {
         let key = ConfigKey::new(namespace.as_str(), group, name);
         let text = text.map_err(|why| Refusal::new(Code::InvalidParameter, format!("the content is {why}")));
@@ -233,7 +236,7 @@ pub(crate) async fn import(
         (clear.map(|text| ConfigFileDraft { encrypted, ..draft_of(&key, text, comment, tags, format) }), key)
     });
     let drafts = drafts.map(|(draft, key)| (key, draft));
-    save_all(&app, &caller, drafts.collect(), conflict).await
+    save_all(&app, &caller, (drafts.collect(), left_out), conflict).await
 }
 
 fn draft_of(
@@ -304,14 +307,14 @@ pub(crate) async fn copy(
         });
         (key, draft)
     });
-    save_all(&app, &caller, drafts.collect(), conflict_handling).await
+    save_all(&app, &caller, (drafts.collect(), Vec::new()), conflict_handling).await
 }
 
 /// Saves drafts, some at a time, and tells what became of each.
 async fn save_all(
     app: &App,
     caller: &Caller,
-    drafts: Vec<(ConfigKey, Result<ConfigFileDraft, Refusal>)>,
+    (drafts, left_out): (Vec<(ConfigKey, Result<ConfigFileDraft, Refusal>)>, Vec<String>),
     conflict: Conflict,
 ) -> ApiResult {
     let (keys, items): (Vec<_>, Vec<_>) = drafts.into_iter().unzip();
@@ -337,7 +340,7 @@ async fn save_all(
         }
     }
     became.extend(saving.save(part).await);
-    Ok(told(keys, became, warnings))
+    Ok(told(keys, became, warnings, left_out))
 }
 
 struct Saving<'a> {
@@ -387,7 +390,12 @@ impl Saving<'_> {
     }
 }
 
-fn told(keys: Vec<ConfigKey>, became: Vec<(Became, Outcome)>, warnings: Vec<Vec<String>>) -> Response {
+fn told(
+    keys: Vec<ConfigKey>,
+    became: Vec<(Became, Outcome)>,
+    warnings: Vec<Vec<String>>,
+    left_out: Vec<String>,
+) -> Response {
     let code = became.iter().map(|(_, outcome)| outcome.code).max().unwrap_or(Code::ExecuteSuccess);
     let saved = keys.into_iter().zip(became).zip(warnings).map(|((key, (result, outcome)), warnings)| Saved {
         code: outcome.code.number(),
@@ -409,6 +417,7 @@ fn told(keys: Vec<ConfigKey>, became: Vec<(Became, Outcome)>, warnings: Vec<Vec<
         overwrite_config_files: those(Became::Overwritten),
         skip_config_files: those(Became::Skipped),
         failed_config_files: those(Became::Failed),
+        left_out,
         responses,
     };
     envelope::answer(code, &all)

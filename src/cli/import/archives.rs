@@ -28,12 +28,12 @@ const NACOS_METADATA_BEFORE: &str = ".meta.yml";
 type ItemFields = BTreeMap<String, String>;
 
 pub(super) fn nacos(archive: &[u8], to_namespace: &str) -> anyhow::Result<ImportSource> {
-    let mut entries = bundle::read(archive, LIMITS)?;
+    let mut source = ImportSource::default();
+    let mut entries = source.entries(archive)?;
     let metadata = match entries.iter().position(|entry| entry.path == NACOS_METADATA) {
         Some(at) => metadata_of(&entries.remove(at)).map_err(Usage)?,
         None => BTreeMap::new(),
     };
-    let mut source = ImportSource::default();
     for ArchivedFile { path, text } in entries.into_iter().filter(|entry| entry.path != NACOS_METADATA_BEFORE) {
         let (Some((group, data_id)), Ok(text)) = (path.split_once('/'), &text) else {
             source.leave_out(&path, text.err().map_or("not group/data id".to_owned(), |why| why.to_string()));
@@ -82,9 +82,9 @@ const BY_NODES: &str = "send the archive to POST /config/v1/configfiles/import";
 
 pub(super) fn polaris(archive: &[u8], to_namespace: &str, group: Option<&str>) -> anyhow::Result<ImportSource> {
     let mut source = ImportSource::default();
-    for Bundled { group, name, text, sealed_for, comment, tags, format } in
-        bundle::read_polaris(archive, group, LIMITS)?
-    {
+    let (files, of_system) = bundle::read_polaris(archive, group, LIMITS)?;
+    source.leave_out_of_system(of_system);
+    for Bundled { group, name, text, sealed_for, comment, tags, format } in files {
         match text {
             Err(why) => source.leave_out(&format!("{group}/{name}"), why.to_string()),
             // Nodes can open it, who have the data key.
@@ -105,7 +105,7 @@ pub(super) fn polaris(archive: &[u8], to_namespace: &str, group: Option<&str>) -
 
 pub(super) fn plain(archive: &[u8]) -> anyhow::Result<ImportSource> {
     let mut source = ImportSource::default();
-    for ArchivedFile { path, text } in bundle::read(archive, LIMITS)? {
+    for ArchivedFile { path, text } in source.entries(archive)? {
         let mut parts = path.splitn(3, '/');
         match (parts.next(), parts.next(), parts.next(), text) {
             (Some(namespace), Some(group), Some(file), Ok(text)) => {
@@ -121,7 +121,7 @@ pub(super) fn plain(archive: &[u8]) -> anyhow::Result<ImportSource> {
 /// The files of one environment; which one has to be said where the archive has several.
 pub(super) fn apollo(archive: &[u8], env: Option<&str>) -> anyhow::Result<ImportSource> {
     let (mut source, mut by_env) = (ImportSource::default(), BTreeMap::<String, Vec<FoundFile>>::new());
-    for ArchivedFile { path, text } in bundle::read(archive, LIMITS)? {
+    for ArchivedFile { path, text } in source.entries(archive)? {
         let (folder, name) = path.rsplit_once('/').unwrap_or(("", &path));
         let mut parts = name.splitn(3, '+');
         let (Some(app), Some(cluster), Some(namespace)) = (parts.next(), parts.next(), parts.next()) else {
@@ -195,6 +195,19 @@ fn text_of_items(format: Option<Format>, content: String) -> String {
 }
 
 impl ImportSource {
+    /// Files of an archive that somebody put there.
+    fn entries(&mut self, archive: &[u8]) -> anyhow::Result<Vec<ArchivedFile>> {
+        let mut entries = bundle::read(archive, LIMITS)?;
+        self.leave_out_of_system(bundle::take_of_system(&mut entries));
+        Ok(entries)
+    }
+
+    fn leave_out_of_system(&mut self, paths: Vec<String>) {
+        for path in paths {
+            self.leave_out(&path, "of the system that packed the archive".to_owned());
+        }
+    }
+
     fn leave_out(&mut self, what: &str, why: String) {
         self.left_out.push(format!("{what}: {why}"));
     }
@@ -276,6 +289,19 @@ mod tests {
         let source = apollo(&archive, None).expect("read");
         let contents: Vec<_> = source.files.iter().map(|found| found.content.as_str()).collect();
         assert_eq!(contents, ["# first\na=1\\n2\n# why\nb=two words\n", "a: 1\n", list, "", "[]"]);
+    }
+
+    #[test]
+    fn what_a_mac_packs_is_left_out_and_named() {
+        let strangers = [("DEFAULT_GROUP/.DS_Store", ""), ("__MACOSX/G/._app.yaml", ""), (".DS_Store", "")];
+        let with = |files: &[(&str, &str)]| zip(&[files, &strangers].concat());
+        let nacos = nacos(&with(&[("G/app.yaml", "a: 1"), (".metadata.yml", "metadata: []")]), "n").expect("read");
+        let plain = plain(&with(&[("n/g/app.yaml", "a: 1"), ("n/g/.env", "a=1")])).expect("read");
+        let polaris = polaris(&with(&[("g/app.yaml", "a: 1")]), "n", None).expect("read");
+        let apollo = apollo(&with(&[("me/a/DEV/a+b+c.yml", ""), ("me/a/DEV/._a+b+c.yml", "")]), None).expect("read");
+        let count = |source: &ImportSource| (source.files.len(), source.left_out.len());
+        assert_eq!([&nacos, &plain, &polaris, &apollo].map(count), [(1, 3), (2, 3), (1, 3), (1, 4)]);
+        assert_eq!(nacos.left_out[0], "DEFAULT_GROUP/.DS_Store: of the system that packed the archive");
     }
 
     #[test]
