@@ -25,6 +25,15 @@ impl Meter {
         Meter { ends, bytes_left: Cell::new(bytes), ..Meter::default() }
     }
 
+    /// Leaves the time of work out that is no part of the judgement; that time.
+    pub(super) fn besides<A>(&mut self, work: impl FnOnce() -> A) -> (A, Duration) {
+        let begun = thread_time();
+        let made = work();
+        let taken = thread_time().saturating_sub(begun);
+        self.ends = self.ends.map(|ends| ends.saturating_add(taken));
+        (made, taken)
+    }
+
     /// Takes steps; false once the time is over.
     pub(super) fn step(&self, steps: u64) -> bool {
         let Some(ends) = self.ends else { return true };

@@ -18,12 +18,13 @@ mod schema;
 mod tests;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use serde_json::Value;
 
 use crate::model::code::{Code, Refusal};
 use crate::model::config_file::Format;
-use crate::model::contract::{Broken, Contract};
+use crate::model::contract::{Broken, Contract, ContractMode};
 use crate::model::limits;
 use crate::model::policy::PolicyKind;
 use crate::well_formed::Fault;
@@ -86,17 +87,20 @@ struct PlacedFault {
 
 /// Compiles what a contract asks for; refused with the place of what is wrong with it.
 pub fn compile(contract: Arc<Contract>) -> Result<Compiled, Refusal> {
+    on_own_stack(|| compiled(contract))
+}
+
+fn compiled(contract: Arc<Contract>) -> Result<Compiled, Refusal> {
     let refuse = |why: String| Refusal::new(Code::InvalidParameter, why);
     if !contract.schema.is_empty() {
         let schema: Value = serde_json::from_str(&contract.schema).map_err(|error| refuse(error.to_string()))?;
         let weight = schema::weight(&schema, contract.schema.len());
-        let compiled = on_own_stack(|| Schema::compile(&schema)).map_err(refuse)?;
+        let compiled = Schema::compile(&schema).map_err(refuse)?;
         return Ok(Compiled { engine: Engine::Schema(compiled), weight, contract });
     }
     let mut programs = Vec::new();
     for (index, rule) in contract.rules.iter().enumerate() {
-        let program = on_own_stack(|| cel::Program::compile(&rule.expression));
-        programs.push(program.map_err(|why| {
+        programs.push(cel::Program::compile(&rule.expression).map_err(|why| {
             let why = shortened(&why, DETAIL_CHARS_MAX);
             refuse(format!("rules[{index}].expression: {why}"))
         })?);
@@ -105,33 +109,50 @@ pub fn compile(contract: Arc<Contract>) -> Result<Compiled, Refusal> {
     Ok(Compiled { engine: Engine::Rules(programs), weight, contract })
 }
 
-/// The same of a contract that is kept: it binds also where this version cannot read it any more.
+/// The same of a contract that is kept, on the stack of the judgement that asks for it: it binds also where this version
+/// cannot read it any more.
 pub fn compile_kept(contract: Arc<Contract>) -> Compiled {
     let unreadable = |refusal: Refusal| Engine::Unreadable(refusal.detail);
     let kept = contract.clone();
-    compile(contract).unwrap_or_else(|refusal| Compiled { engine: unreadable(refusal), weight: 0, contract: kept })
+    compiled(contract).unwrap_or_else(|refusal| Compiled { engine: unreadable(refusal), weight: 0, contract: kept })
 }
 
-/// Places at which a thing breaks its contracts, in order of its lines.
-pub fn judge(contracts: &[Arc<Compiled>], subject: &JudgedThing) -> Vec<Broken> {
+/// Places at which a thing breaks its contracts, in order of its lines. Each contract is compiled as its turn comes, so
+/// that no more of them are in memory than are kept compiled, and one that is being judged.
+pub fn judge(
+    contracts: &[Arc<Contract>],
+    compiled: &(impl Fn(&Arc<Contract>) -> Arc<Compiled> + Sync),
+    subject: &JudgedThing,
+) -> Vec<Broken> {
     if contracts.is_empty() {
         return Vec::new();
     }
-    on_own_stack(|| judged(contracts, subject))
+    on_own_stack(|| judged(contracts, compiled, subject))
 }
 
-fn judged(contracts: &[Arc<Compiled>], subject: &JudgedThing) -> Vec<Broken> {
+fn judged(
+    contracts: &[Arc<Contract>],
+    compiled: &impl Fn(&Arc<Contract>) -> Arc<Compiled>,
+    subject: &JudgedThing,
+) -> Vec<Broken> {
     let is_sealed = matches!(subject.new, Material::File { is_sealed: true, .. });
-    let meter = Meter::start(limits::CONTRACT_TIME, limits::CONTRACT_MADE_BYTES_MAX);
+    let mut meter = Meter::start(limits::CONTRACT_TIME, limits::CONTRACT_MADE_BYTES_MAX);
+    let mut compile_time = Duration::ZERO;
     let new = read(&subject.new);
     let old = subject.old.as_ref().and_then(|old| read(old).ok());
     let mut all: Vec<Broken> = Vec::new();
-    for compiled in contracts {
+    for contract in contracts {
+        let whole = |message: &str| PlacedFault { path: String::new(), message: message.to_owned() };
         let broken = match &new {
-            Ok(new) => compiled.faults(subject, new, old.as_ref(), is_sealed, &meter),
-            Err(fault) => vec![(Some(fault.line), PlacedFault { path: String::new(), message: fault.why.clone() })],
+            Ok(_) if compile_time > limits::CONTRACT_COMPILE_TIME => vec![(None, whole(TOO_LONG))],
+            Ok(new) => {
+                let (compiled, taken) = meter.besides(|| compiled(contract));
+                compile_time += taken;
+                compiled.faults(subject, new, old.as_ref(), is_sealed, &meter)
+            }
+            Err(fault) => vec![(Some(fault.line), whole(&fault.why))],
         };
-        let told = broken.into_iter().map(|(line, judged)| compiled.broken(line, judged));
+        let told = broken.into_iter().map(|(line, judged)| broken_by(contract, line, judged));
         if is_sealed && !subject.may_see {
             all.extend(told.take(1).map(|one| {
                 let (path, message) = (WHOLE.to_owned(), HIDDEN.to_owned());
@@ -141,9 +162,16 @@ fn judged(contracts: &[Arc<Compiled>], subject: &JudgedThing) -> Vec<Broken> {
             all.extend(told);
         }
     }
-    all.sort_by_key(|broken| broken.line);
+    // What refuses is told before warnings where not all are told.
+    all.sort_by_key(|broken| broken.mode != ContractMode::Refuse);
     all.truncate(limits::CONTRACT_FAULTS_MAX);
+    all.sort_by_key(|broken| broken.line);
     all
+}
+
+fn broken_by(contract: &Contract, line: Option<usize>, judged: PlacedFault) -> Broken {
+    let path = if judged.path.is_empty() { WHOLE.to_owned() } else { judged.path };
+    Broken { contract: contract.name.clone(), mode: contract.mode, path, line, message: judged.message }
 }
 
 /// A content or the body of a rule, as engines see it.
@@ -218,12 +246,6 @@ impl Compiled {
             failed.push(PlacedFault { path: String::new(), message });
         }
         failed
-    }
-
-    fn broken(&self, line: Option<usize>, judged: PlacedFault) -> Broken {
-        let path = if judged.path.is_empty() { WHOLE.to_owned() } else { judged.path };
-        let (contract, mode) = (self.contract.name.clone(), self.contract.mode);
-        Broken { contract, mode, path, line, message: judged.message }
     }
 }
 

@@ -15,6 +15,15 @@ fn compiled(fields: Value) -> Arc<Compiled> {
     Arc::new(compile(contract(fields)).unwrap_or_else(|refusal| panic!("{refusal:?}")))
 }
 
+/// What contracts say that are compiled already.
+fn judge(contracts: &[Arc<Compiled>], subject: &JudgedThing) -> Vec<Broken> {
+    let named: Vec<_> = contracts.iter().map(|compiled| compiled.contract.clone()).collect();
+    let of = |contract: &Arc<Contract>| {
+        contracts.iter().find(|compiled| Arc::ptr_eq(&compiled.contract, contract)).expect("it is compiled").clone()
+    };
+    super::judge(&named, &of, subject)
+}
+
 fn file(format: Format, text: &str) -> Material {
     Material::File { format, text: text.to_owned(), is_sealed: false }
 }
@@ -101,9 +110,36 @@ fn what_takes_too_long_is_broken() {
 }
 
 #[test]
+fn what_refuses_is_told_before_warnings() {
+    let warns = compiled(json!({ "schema": { "items": { "maximum": 0 } } }));
+    let refuses = compiled(json!({ "schema": { "maxItems": 1 }, "mode": "refuse" }));
+    let many = format!("[{}1]", "1,".repeat(50));
+    let broken = judge(&[warns, refuses], &subject(file(Format::Json, &many), None));
+    assert_eq!(broken.len(), limits::CONTRACT_FAULTS_MAX);
+    assert!(broken.iter().any(|one| one.mode == ContractMode::Refuse), "{broken:?}");
+}
+
+#[test]
+fn a_pattern_is_as_long_as_it_may_be_to_be_read() {
+    let matching = compiled(json!({ "rules": [{ "expression": "'x'.matches(new)" }] }));
+    let of = |pattern: &str| judge(std::slice::from_ref(&matching), &subject(file(Format::Text, pattern), None));
+    assert_eq!(of(&"x?".repeat(limits::CONTRACT_PATTERN_BYTES_MAX / 2)).len(), 0);
+    let broken = of(&r"\w".repeat(limits::CONTRACT_PATTERN_BYTES_MAX));
+    assert!(broken[0].message.contains("a pattern of 8192 bytes, at most 4096"), "{broken:?}");
+}
+
+#[test]
 fn contracts_are_refused_with_the_place_of_what_is_wrong() {
     for (fields, place) in [
         (json!({ "schema": { "items": { "$ref": "other.json" } } }), "schema: /items/$ref: "),
+        (
+            json!({ "schema": { "items": { "pattern": "a".repeat(4097) } } }),
+            "schema: /items/pattern: a pattern of more",
+        ),
+        (
+            json!({ "schema": { "patternProperties": { "a".repeat(4097): {} } } }),
+            "schema: /patternProperties: a pattern",
+        ),
         (json!({ "rules": [{ "expression": "true" }, { "expression": "new." }] }), "rules[1].expression: line 1"),
     ] {
         let refusal = compile(contract(fields)).err().expect("refused");

@@ -140,6 +140,12 @@ pub const CONTRACT_MADE_BYTES_MAX: u64 = 4 * 1024 * 1024;
 /// and bytes and values of a content that is judged by them.
 pub const CONTRACT_CONTENT_BYTES_MAX: usize = 4 * 1024 * 1024;
 pub const CONTRACT_VALUES_MAX: usize = 100_000;
+/// Bytes of the values that a content is read into: more than one without aliases takes within those limits.
+pub const CONTRACT_READ_BYTES_MAX: usize = 40 * 1024 * 1024;
+/// Bytes of a pattern that contracts match with, and
+pub const CONTRACT_PATTERN_BYTES_MAX: usize = 4096;
+/// time of a processor in which the contracts of one thing are compiled that are not kept compiled.
+pub const CONTRACT_COMPILE_TIME: std::time::Duration = std::time::Duration::from_secs(1);
 /// Faults of a thing that are told.
 pub const CONTRACT_FAULTS_MAX: usize = 16;
 /// Requests for approval that wait, and bytes that are kept of them,
@@ -203,7 +209,7 @@ pub const EXPORT_BYTES_MAX: usize = 32 * 1024 * 1024;
 /// Bytes of a text that are looked at where the request is served; a longer one is, on a blocking thread.
 pub const JUDGED_INLINE_BYTES_MAX: usize = 16 * 1024;
 /// Times that a publish is tried whose file is changed meanwhile.
-pub const PUBLISH_ROUNDS_MAX: usize = 3;
+pub const PUBLISH_ROUNDS_MAX: usize = 8;
 /// Default of `--config-content-max`, characters of one config file.
 pub const CONFIG_CONTENT_CHARS_MAX: usize = 1024 * 1024;
 /// Templates of config files,

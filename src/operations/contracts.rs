@@ -1,10 +1,15 @@
 //! Contracts: how they are written, and what they say of what is saved and published.
 //!
 //! They are judged by the node that takes a request, after it is known that the caller may do it and before anything is
-//! proposed. What was judged is what is published: a file is proposed for its content alone, a rule for its revision.
+//! proposed. What was judged is what is published: a file is proposed for its content alone, a rule for its revision,
+//! a promotion for its release, and each beside what was in force where that is compared. What cannot be judged is not
+//! published: the caller is told why, and a step of a rollout is tried again.
+//!
+//! Judgements wait until this node knows what the cluster had acknowledged, contracts among it.
 
 mod files;
 mod rollouts;
+mod rounds;
 mod rules;
 #[cfg(test)]
 mod tests;
@@ -56,8 +61,7 @@ impl Engines {
     }
 
     fn judge(&self, contracts: &[Arc<Contract>], subject: &JudgedThing) -> Vec<Broken> {
-        let compiled: Vec<_> = contracts.iter().map(|contract| self.of(contract)).collect();
-        judge(&compiled, subject)
+        judge(contracts, &|contract| self.of(contract), subject)
     }
 }
 
@@ -67,17 +71,27 @@ pub(super) struct ContractVerdict {
     /// Refuses it, if not empty.
     refused: Vec<Broken>,
     pub(super) warnings: Vec<String>,
+    /// Reason why it could not be judged.
+    unjudged: Option<Refusal>,
 }
 
 impl ContractVerdict {
+    pub(super) fn told(broken: Result<Vec<Broken>, Refusal>) -> ContractVerdict {
+        match broken {
+            Ok(broken) => ContractVerdict::of(broken),
+            Err(refusal) => ContractVerdict { unjudged: Some(refusal), ..ContractVerdict::default() },
+        }
+    }
+
     pub(super) fn of(broken: Vec<Broken>) -> ContractVerdict {
         let (refused, warned): (Vec<_>, Vec<_>) =
             broken.into_iter().partition(|broken| broken.mode == ContractMode::Refuse);
-        ContractVerdict { refused, warnings: warned.iter().map(Broken::text).collect() }
+        ContractVerdict { refused, warnings: warned.iter().map(Broken::text).collect(), unjudged: None }
     }
 
     pub(super) fn refusal(&self) -> Option<Outcome> {
-        (!self.refused.is_empty()).then(|| Outcome::broken(&self.refused))
+        let unjudged = self.unjudged.clone().map(Outcome::from);
+        unjudged.or_else(|| (!self.refused.is_empty()).then(|| Outcome::broken(&self.refused)))
     }
 }
 
@@ -103,7 +117,7 @@ impl<T> Sifted<T> {
 }
 
 /// Outcomes with the places at which contracts are broken.
-pub(super) fn with_places(mut outcomes: Vec<Outcome>, refused: Vec<Option<Outcome>>) -> Vec<Outcome> {
+fn with_places(mut outcomes: Vec<Outcome>, refused: Vec<Option<Outcome>>) -> Vec<Outcome> {
     for (outcome, refused) in outcomes.iter_mut().zip(refused) {
         if let Some(Outcome { entity: entity @ Entity::Broken(_), .. }) = refused {
             outcome.entity = entity;
@@ -113,6 +127,23 @@ pub(super) fn with_places(mut outcomes: Vec<Outcome>, refused: Vec<Option<Outcom
 }
 
 impl Operations {
+    /// Verdict of each; what no contract binds waits for nobody.
+    async fn verdicts<T: Send + 'static>(
+        &self,
+        judged: Vec<Option<T>>,
+        verdict: impl Fn(T) -> ContractVerdict + Clone + Send + 'static,
+    ) -> Result<Vec<ContractVerdict>, Refusal> {
+        let mut verdicts = Vec::with_capacity(judged.len());
+        for judged in judged {
+            let verdict = verdict.clone();
+            verdicts.push(match judged {
+                Some(judged) => self.on_turn(&self.turns.judgements, move || verdict(judged)).await?,
+                None => ContractVerdict::default(),
+            });
+        }
+        Ok(verdicts)
+    }
+
     /// Writes contracts that can be read: what is wrong with a schema or an expression is told with its place.
     pub async fn contracts(
         &self,
@@ -128,14 +159,13 @@ impl Operations {
         let mut items = checked(items, check);
         let has_engine = |draft: &ContractDraft| draft.schema.is_some() || draft.rules.is_some();
         if op != Op::Delete && items.iter().flatten().any(has_engine) {
-            let compiled = move || {
-                checked(items, |draft| {
-                    let mut contract = Contract::new(&draft.name);
-                    draft.lay_over(&mut contract);
-                    if has_engine(draft) { compile(Arc::new(contract)).map(drop) } else { Ok(()) }
-                })
+            let compiled = move |item: Result<ContractDraft, Refusal>| {
+                let draft = item?;
+                let mut contract = Contract::new(&draft.name);
+                draft.lay_over(&mut contract);
+                if has_engine(&draft) { compile(Arc::new(contract)).map(|_| draft) } else { Ok(draft) }
             };
-            items = self.on_scan_turn(compiled).await?;
+            items = self.in_pieces(&self.turns.trials, items, compiled).await?;
         }
         self.write(caller, items, |items| Command::Contracts(op, items)).await
     }

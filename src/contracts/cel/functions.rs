@@ -7,6 +7,8 @@ use regex_automata::meta::Regex;
 use super::Stop;
 use super::eval::{Run, failed, whole};
 use super::value::Val;
+use crate::contracts::meter::Meter;
+use crate::model::limits;
 
 /// Functions and how many arguments they take,
 pub(super) const FUNCTIONS: [(&str, usize); 9] = [
@@ -27,18 +29,32 @@ pub(super) const METHODS: [(&str, usize); 5] =
 /// Bytes of the compiled form of a pattern, and patterns of one evaluation.
 const PATTERN_BYTES_MAX: usize = 64 * 1024;
 const PATTERNS_MAX: usize = 16;
+/// Bytes of the tables that are made while a pattern is matched.
+const PATTERN_TABLE_BYTES_MAX: usize = 128 * 1024;
 
 /// Patterns that an evaluation has compiled.
 #[derive(Default)]
 pub(super) struct Patterns(HashMap<String, Regex>);
 
 impl Patterns {
-    fn get(&mut self, pattern: &str) -> Result<&Regex, Stop> {
+    fn get(&mut self, pattern: &str, meter: &Meter) -> Result<&Regex, Stop> {
         if !self.0.contains_key(pattern) {
+            // What is parsed takes far more memory than its text, before there is anything that could be bounded.
+            let most = limits::CONTRACT_PATTERN_BYTES_MAX;
+            if pattern.len() > most {
+                return failed(format!("a pattern of {} bytes, at most {most}", pattern.len()));
+            }
+            // Each pattern is a look at the clock.
+            if !meter.step(1 << 10) {
+                return Err(Stop::Out);
+            }
             if self.0.len() >= PATTERNS_MAX {
                 return failed(format!("more than {PATTERNS_MAX} patterns"));
             }
-            let limits = Regex::config().nfa_size_limit(Some(PATTERN_BYTES_MAX)).onepass_size_limit(Some(0));
+            let limits = Regex::config()
+                .nfa_size_limit(Some(PATTERN_BYTES_MAX))
+                .onepass_size_limit(Some(0))
+                .hybrid_cache_capacity(PATTERN_TABLE_BYTES_MAX);
             let compiled = Regex::builder().configure(limits).build(pattern);
             let compiled =
                 compiled.map_err(|_| Stop::Failed("the pattern cannot be read, or is too large".to_owned()))?;
@@ -70,7 +86,7 @@ impl<'a> Run<'a> {
             "startsWith" => text.starts_with(part),
             "endsWith" => text.ends_with(part),
             _ => {
-                let matches = self.patterns.get(part)?.is_match(text);
+                let matches = self.patterns.get(part, self.meter)?.is_match(text);
                 // To compile and to match takes more than other looks.
                 if !self.meter.step(256 + text.len() as u64) {
                     return Err(Stop::Out);

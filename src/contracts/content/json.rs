@@ -2,10 +2,10 @@
 
 use serde_json::Value;
 
-use super::{DEPTH_MAX, Fault, Located, LocatedNode, ValueCount, fault, too_deep};
+use super::{DEPTH_MAX, Fault, Located, LocatedNode, ReadCount, fault, too_deep};
 
-pub(super) fn read(text: &str) -> Result<Located, Fault> {
-    let mut walk = JsonWalk { text, at: 0, line: 1, count: ValueCount::default() };
+pub(super) fn read(text: &str, count: ReadCount) -> Result<Located, Fault> {
+    let mut walk = JsonWalk { text, at: 0, line: 1, count };
     walk.value(0)
 }
 
@@ -13,7 +13,7 @@ struct JsonWalk<'a> {
     text: &'a str,
     at: usize,
     line: usize,
-    count: ValueCount,
+    count: ReadCount,
 }
 
 impl JsonWalk<'_> {
@@ -32,7 +32,7 @@ impl JsonWalk<'_> {
 
     fn value(&mut self, depth: usize) -> Result<Located, Fault> {
         let (first, line) = (self.next(), self.line);
-        self.count.one(line)?;
+        self.count.one(line, 0)?;
         if depth >= DEPTH_MAX {
             return Err(too_deep(line));
         }
@@ -51,7 +51,7 @@ impl JsonWalk<'_> {
                     let member = self.value(depth + 1)?;
                     members.push((key, Located { line, ..member }));
                 }
-                LocatedNode::Map(members)
+                LocatedNode::map(members)
             }
             Some(b'[') => {
                 let mut elements = Vec::new();
@@ -59,9 +59,9 @@ impl JsonWalk<'_> {
                 while self.more(b']') {
                     elements.push(self.value(depth + 1)?);
                 }
-                LocatedNode::List(elements)
+                LocatedNode::list(elements)
             }
-            _ => LocatedNode::Scalar(self.scalar()?),
+            _ => return Ok(Located::scalar(line, self.scalar()?)),
         };
         Ok(Located { line, node })
     }
@@ -89,6 +89,7 @@ impl JsonWalk<'_> {
             rest.find(|letter: char| matches!(letter, ',' | '}' | ']' | ':') || letter.is_whitespace())
         };
         let end = end.unwrap_or(rest.len());
+        self.count.many(0, end.saturating_mul(2), self.line)?;
         let value = serde_json::from_str(&rest[..end]).map_err(|error| fault(self.line, error.to_string()))?;
         self.at += end;
         Ok(value)

@@ -1,11 +1,14 @@
 //! Contents as values, each with the line on which it stands.
 //!
-//! A text that has no structure of its own (text, HTML, XML) is one value, a string. What YAML's aliases stand for is
-//! counted with the values of the text, of which there is a limit.
+//! A text that has no structure of its own (text, HTML, XML) is one value, a string. Values and their bytes are counted
+//! before they are made, those that YAML's aliases stand for with the others; what an alias stands for is shared until
+//! it is written out as JSON.
 
 mod json;
 mod toml;
 mod yaml;
+
+use std::rc::Rc;
 
 use serde_json::{Map, Value};
 
@@ -15,6 +18,8 @@ use crate::well_formed::{self, Fault};
 
 /// Depth of nesting of a content that is judged.
 pub(super) const DEPTH_MAX: usize = 64;
+/// Bytes that a value takes besides its text, as it is read and as JSON.
+const VALUE_BYTES: usize = 256;
 
 /// A value and the line on which it begins; of a member, that of its key.
 #[derive(Clone, Debug, PartialEq)]
@@ -24,22 +29,33 @@ pub(super) struct Located {
     node: LocatedNode,
 }
 
+/// Cloned without what is in it.
 #[derive(Clone, Debug, PartialEq)]
 enum LocatedNode {
-    Scalar(Value),
-    List(Vec<Located>),
+    Scalar(Rc<Value>),
+    List(Rc<Vec<Located>>),
     /// In order; of two members with one key the last one counts.
-    Map(Vec<(String, Located)>),
+    Map(Rc<Vec<(String, Located)>>),
+}
+
+impl LocatedNode {
+    fn list(elements: Vec<Located>) -> LocatedNode {
+        LocatedNode::List(Rc::new(elements))
+    }
+
+    fn map(members: Vec<(String, Located)>) -> LocatedNode {
+        LocatedNode::Map(Rc::new(members))
+    }
 }
 
 impl Located {
     fn scalar(line: usize, value: Value) -> Located {
-        Located { line, node: LocatedNode::Scalar(value) }
+        Located { line, node: LocatedNode::Scalar(Rc::new(value)) }
     }
 
     pub(super) fn value(&self) -> Value {
         match &self.node {
-            LocatedNode::Scalar(value) => value.clone(),
+            LocatedNode::Scalar(value) => Value::clone(value),
             LocatedNode::List(elements) => Value::Array(elements.iter().map(Located::value).collect()),
             LocatedNode::Map(members) => {
                 let members = members.iter().map(|(key, member)| (key.clone(), member.value()));
@@ -74,47 +90,62 @@ pub(super) fn read(format: Format, text: &str) -> Result<Located, Fault> {
         let most = limits::CONTRACT_CONTENT_BYTES_MAX;
         return Err(fault(1, format!("larger than the {most} bytes that contracts judge")));
     }
+    let mut count = ReadCount::default();
+    if text.trim().is_empty() && matches!(format, Format::Json | Format::Yaml) {
+        return Ok(Located::scalar(1, Value::Null));
+    }
+    if format == Format::Yaml {
+        return yaml::read(&well_formed::readable_yaml(text)?.text, count);
+    }
+    if format == Format::Toml {
+        toml::check_size(text)?;
+    }
     well_formed::check(format, text)?;
-    let is_blank = text.trim().is_empty();
     match format {
-        Format::Text | Format::Html | Format::Xml => Ok(Located::scalar(1, Value::String(text.to_owned()))),
-        Format::Json | Format::Yaml if is_blank => Ok(Located::scalar(1, Value::Null)),
-        Format::Json => json::read(text),
-        Format::Yaml => yaml::read(text),
-        Format::Toml => toml::read(text),
-        Format::Properties => read_properties(text),
+        Format::Json => json::read(text, count),
+        Format::Toml => toml::read(text, count),
+        Format::Properties => read_properties(text, count),
+        Format::Text | Format::Html | Format::Xml | Format::Yaml => {
+            count.one(1, text.len().saturating_mul(2))?;
+            Ok(Located::scalar(1, Value::String(text.to_owned())))
+        }
     }
 }
 
-fn read_properties(text: &str) -> Result<Located, Fault> {
-    let entries = properties::entries(text).map_err(|error| Fault {
-        line: error.line,
-        column: error.column,
-        why: error.fault.to_string(),
-    })?;
-    let mut count = ValueCount::default();
+fn read_properties(text: &str, mut count: ReadCount) -> Result<Located, Fault> {
     let mut members = Vec::new();
-    for (key, value, line) in entries {
-        count.one(line)?;
+    for entry in properties::entries(text) {
+        let (key, value, line) =
+            entry.map_err(|error| Fault { line: error.line, column: error.column, why: error.fault.to_string() })?;
+        count.one(line, (key.len() + value.len()).saturating_mul(2))?;
         members.push((key, Located::scalar(line, Value::String(value))));
     }
-    Ok(Located { line: 1, node: LocatedNode::Map(members) })
+    Ok(Located { line: 1, node: LocatedNode::map(members) })
 }
 
-/// ValueCount of the values of a content.
+/// Count of the values of a content, and of the bytes that they take.
 #[derive(Default)]
-struct ValueCount(usize);
+struct ReadCount {
+    values: usize,
+    bytes: usize,
+}
 
-impl ValueCount {
-    fn one(&mut self, line: usize) -> Result<(), Fault> {
-        self.many(1, line)
+impl ReadCount {
+    /// A value with the bytes of its text, or of its key.
+    fn one(&mut self, line: usize, text_bytes: usize) -> Result<(), Fault> {
+        self.many(1, text_bytes.saturating_add(VALUE_BYTES), line)
     }
 
-    fn many(&mut self, values: usize, line: usize) -> Result<(), Fault> {
-        self.0 = self.0.saturating_add(values);
-        if self.0 > limits::CONTRACT_VALUES_MAX {
+    fn many(&mut self, values: usize, bytes: usize, line: usize) -> Result<(), Fault> {
+        self.values = self.values.saturating_add(values);
+        if self.values > limits::CONTRACT_VALUES_MAX {
             let most = limits::CONTRACT_VALUES_MAX;
             return Err(fault(line, format!("more than the {most} values that contracts judge")));
+        }
+        self.bytes = self.bytes.saturating_add(bytes);
+        if self.bytes > limits::CONTRACT_READ_BYTES_MAX {
+            let most = limits::CONTRACT_READ_BYTES_MAX;
+            return Err(fault(line, format!("more than the {most} bytes of values that contracts judge")));
         }
         Ok(())
     }

@@ -74,6 +74,30 @@ fn anchors_stand_for_what_they_name_and_merge_beneath() {
     assert_eq!(read_as(Format::Yaml, "a: 1\n---\nb: 2\n").value(), json!([{ "a": 1 }, { "b": 2 }]));
 }
 
+/// Texts that are small to send and large to hold, counted before they are made.
+#[test]
+fn aliases_count_the_bytes_that_they_stand_for() {
+    let of = |text: String| read(Format::Yaml, &text);
+    let refused = |text: String| of(text).expect_err("refused").why;
+    let aliases = |text: &str, count: usize| format!("a: &a {text}\nb: [{}]\n", vec!["*a"; count].join(","));
+    let text = "x".repeat(100_000);
+    assert!(of(aliases(&text, 100)).is_ok());
+    assert!(refused(aliases(&text, 5000)).contains("bytes of values"));
+    assert!(refused(aliases(&"x".repeat(600_000), 20_000)).contains("bytes of values"));
+    let nested: String = (1..60).map(|level| format!("&a{level} [")).collect();
+    let wide = format!("{nested}[{}1]{}", "1,".repeat(90_000), "]".repeat(59));
+    assert_eq!(of(wide).expect("an anchor shares what it names").value().as_array().map(Vec::len), Some(1));
+    let keys = format!("k: &k {{{text}: 1}}\n{}", (0..3000).map(|n| format!("m{n}: {{<<: *k}}\n")).collect::<String>());
+    assert!(refused(keys).contains("bytes of values"));
+    let largest = "x".repeat(limits::CONTRACT_CONTENT_BYTES_MAX - 10);
+    assert!(of(format!("a: {largest}")).is_ok(), "whatever has no aliases is judged");
+    let many = "k=1\n".repeat(limits::CONTRACT_VALUES_MAX);
+    assert!(read(Format::Properties, &many).is_ok());
+    assert!(read(Format::Properties, &(many + "k=1\n")).is_err());
+    let toml = format!("a = [{}1]", "1,".repeat(limits::CONTRACT_VALUES_MAX * 2));
+    assert!(read(Format::Toml, &toml).expect_err("refused").why.contains("values"), "it is not even parsed");
+}
+
 #[test]
 fn what_is_too_much_is_refused_with_its_line() {
     let refused = |format, text: &str| read(format, text).expect_err("refused");

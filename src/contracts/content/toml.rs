@@ -4,19 +4,34 @@ use serde_json::{Number, Value};
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-use super::{DEPTH_MAX, Fault, Located, LocatedNode, ValueCount, fault, too_deep};
+use super::{DEPTH_MAX, Fault, Located, LocatedNode, ReadCount, fault, too_deep};
+use crate::model::limits;
 
-pub(super) fn read(text: &str) -> Result<Located, Fault> {
+/// Signs of a text that may each begin a value, for each value that it may have: the parser makes all of it at once.
+const SIGNS_PER_VALUE: usize = 2;
+
+/// Refuses a text that would take much more memory to parse than to judge.
+pub(super) fn check_size(text: &str) -> Result<(), Fault> {
+    let is_sign = |byte: &&u8| matches!(byte, b',' | b'=' | b'[' | b'{' | b'.');
+    let signs = text.as_bytes().iter().filter(is_sign).count();
+    if signs > limits::CONTRACT_VALUES_MAX * SIGNS_PER_VALUE {
+        let most = limits::CONTRACT_VALUES_MAX;
+        return Err(fault(1, format!("more than the {most} values that contracts judge")));
+    }
+    Ok(())
+}
+
+pub(super) fn read(text: &str, count: ReadCount) -> Result<Located, Fault> {
     let table = DeTable::parse(text).map_err(|error| fault(1, error.message()))?;
     let ends = memchr::memchr_iter(b'\n', text.as_bytes()).collect();
-    let mut reading = TomlReading { ends, count: ValueCount::default() };
+    let mut reading = TomlReading { ends, count };
     reading.table(table.get_ref(), 1, 0)
 }
 
 struct TomlReading {
     /// Bytes at which lines end.
     ends: Vec<usize>,
-    count: ValueCount,
+    count: ReadCount,
 }
 
 impl TomlReading {
@@ -28,24 +43,29 @@ impl TomlReading {
         let mut members = Vec::new();
         for (key, member) in table {
             let line = self.line_at(key.span().start);
+            self.count.many(0, key.get_ref().len().saturating_mul(2), line)?;
             let member = self.value(member, depth + 1)?;
             members.push((key.get_ref().to_string(), Located { line, ..member }));
         }
-        Ok(Located { line, node: LocatedNode::Map(members) })
+        Ok(Located { line, node: LocatedNode::map(members) })
     }
 
     fn value(&mut self, value: &Spanned<DeValue<'_>>, depth: usize) -> Result<Located, Fault> {
         let line = self.line_at(value.span().start);
-        self.count.one(line)?;
+        let span = value.span();
+        self.count.one(line, 0)?;
         if depth >= DEPTH_MAX {
             return Err(too_deep(line));
+        }
+        if !matches!(value.get_ref(), DeValue::Table(_) | DeValue::Array(_)) {
+            self.count.many(0, span.len().saturating_mul(2), line)?;
         }
         let scalar = match value.get_ref() {
             DeValue::Table(table) => return self.table(table, line, depth),
             DeValue::Array(elements) => {
                 let elements = elements.iter().map(|element| self.value(element, depth + 1));
                 let elements = elements.collect::<Result<_, _>>()?;
-                return Ok(Located { line, node: LocatedNode::List(elements) });
+                return Ok(Located { line, node: LocatedNode::list(elements) });
             }
             DeValue::String(text) => Value::String(text.to_string()),
             DeValue::Integer(integer) => {

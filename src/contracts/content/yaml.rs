@@ -7,31 +7,50 @@ use std::collections::HashMap;
 use saphyr_parser::{Event, Parser, ScalarStyle, Tag};
 use serde_json::{Number, Value};
 
-use super::{DEPTH_MAX, Fault, Located, LocatedNode, ValueCount, fault, too_deep};
+use super::{DEPTH_MAX, Fault, Located, LocatedNode, ReadCount, VALUE_BYTES, fault, too_deep};
 
 const MERGE: &str = "<<";
+
+/// Values within a node, itself among them, and the bytes that they take.
+#[derive(Clone, Copy, Default)]
+struct Size {
+    values: usize,
+    bytes: usize,
+}
+
+impl Size {
+    fn with(self, other: Size) -> Size {
+        Size { values: self.values.saturating_add(other.values), bytes: self.bytes.saturating_add(other.bytes) }
+    }
+}
+
+/// Elements or members that there are so far.
+enum Within {
+    List(Vec<Located>),
+    Map(Vec<(String, Located)>),
+}
 
 /// A mapping or sequence that is open.
 struct Open {
     line: usize,
     anchor: usize,
-    node: LocatedNode,
+    within: Within,
+    size: Size,
     /// A key, as long as its value is awaited; true if it merges.
     key: Option<(String, usize, bool)>,
     /// Members that others bring.
     merged: Vec<(String, Located)>,
 }
 
-#[derive(Default)]
 struct YamlReading {
     open: Vec<Open>,
-    anchored: HashMap<usize, (Located, usize)>,
+    anchored: HashMap<usize, (Located, Size)>,
     documents: Vec<Located>,
-    count: ValueCount,
+    count: ReadCount,
 }
 
-pub(super) fn read(text: &str) -> Result<Located, Fault> {
-    let mut reading = YamlReading::default();
+pub(super) fn read(text: &str, count: ReadCount) -> Result<Located, Fault> {
+    let mut reading = YamlReading { open: Vec::new(), anchored: HashMap::new(), documents: Vec::new(), count };
     for event in Parser::new_from_str(text) {
         let (event, span) = event.map_err(|error| fault(error.marker().line(), error.info()))?;
         reading.take(event, span.start.line())?;
@@ -42,7 +61,7 @@ pub(super) fn read(text: &str) -> Result<Located, Fault> {
         Some(only) if is_one => Ok(only),
         Some(last) => {
             reading.documents.push(last);
-            Ok(Located { line: first, node: LocatedNode::List(reading.documents) })
+            Ok(Located { line: first, node: LocatedNode::list(reading.documents) })
         }
         None => Ok(Located::scalar(1, Value::Null)),
     }
@@ -52,79 +71,90 @@ impl YamlReading {
     fn take(&mut self, event: Event<'_>, line: usize) -> Result<(), Fault> {
         match event {
             Event::Scalar(text, style, anchor, tag) => {
-                self.count.one(line)?;
+                let size = self.count_one(line, text.len())?;
                 let is_plain = style == ScalarStyle::Plain;
                 let is_merge = is_plain && text == MERGE;
                 let value = scalar(text, is_plain, tag.as_deref());
-                self.add(Located::scalar(line, value), anchor, 1, is_merge);
+                self.add(Located::scalar(line, value), anchor, size, is_merge)
             }
             Event::Alias(anchor) => {
-                let (node, values) = self
-                    .anchored
-                    .get(&anchor)
-                    .map_or((LocatedNode::Scalar(Value::Null), 1), |(there, values)| (there.node.clone(), *values));
-                self.count.many(values, line)?;
-                self.add(Located { line, node }, 0, values, false);
+                let null = || (Located::scalar(line, Value::Null), Size { values: 1, bytes: VALUE_BYTES });
+                let (there, size) = self.anchored.get(&anchor).cloned().unwrap_or_else(null);
+                self.count.many(size.values, size.bytes, line)?;
+                self.add(Located { line, ..there }, 0, size, false)
             }
-            Event::SequenceStart(anchor, _) => self.begin(line, anchor, LocatedNode::List(Vec::new()))?,
-            Event::MappingStart(anchor, _) => self.begin(line, anchor, LocatedNode::Map(Vec::new()))?,
+            Event::SequenceStart(anchor, _) => self.begin(line, anchor, Within::List(Vec::new())),
+            Event::MappingStart(anchor, _) => self.begin(line, anchor, Within::Map(Vec::new())),
             Event::SequenceEnd | Event::MappingEnd => self.end(),
-            Event::DocumentStart(_) => self.anchored.clear(),
-            Event::Nothing | Event::StreamStart | Event::StreamEnd | Event::DocumentEnd => {}
+            Event::DocumentStart(_) => {
+                self.anchored.clear();
+                Ok(())
+            }
+            Event::Nothing | Event::StreamStart | Event::StreamEnd | Event::DocumentEnd => Ok(()),
         }
-        Ok(())
     }
 
-    fn begin(&mut self, line: usize, anchor: usize, node: LocatedNode) -> Result<(), Fault> {
-        self.count.one(line)?;
+    /// A value and its text, as it is read and as JSON.
+    fn count_one(&mut self, line: usize, text_bytes: usize) -> Result<Size, Fault> {
+        let bytes = text_bytes.saturating_mul(2);
+        self.count.one(line, bytes)?;
+        Ok(Size { values: 1, bytes: bytes.saturating_add(VALUE_BYTES) })
+    }
+
+    fn begin(&mut self, line: usize, anchor: usize, within: Within) -> Result<(), Fault> {
+        let size = self.count_one(line, 0)?;
         if self.open.len() >= DEPTH_MAX {
             return Err(too_deep(line));
         }
-        self.open.push(Open { line, anchor, node, key: None, merged: Vec::new() });
+        self.open.push(Open { line, anchor, within, size, key: None, merged: Vec::new() });
         Ok(())
     }
 
-    fn end(&mut self) {
-        let Some(Open { line, anchor, mut node, merged, .. }) = self.open.pop() else { return };
-        if let LocatedNode::Map(members) = &mut node {
-            // What stands there itself counts more than what is merged, and of that the first.
-            let missing: Vec<_> = merged.into_iter().rev().collect();
-            members.splice(0..0, missing);
-        }
-        let values = values_of(&node);
-        self.add(Located { line, node }, anchor, values, false);
+    fn end(&mut self) -> Result<(), Fault> {
+        let Some(Open { line, anchor, within, size, merged, .. }) = self.open.pop() else { return Ok(()) };
+        let node = match within {
+            Within::List(elements) => LocatedNode::list(elements),
+            Within::Map(mut members) => {
+                // What stands there itself counts more than what is merged, and of that the first.
+                members.splice(0..0, merged.into_iter().rev());
+                LocatedNode::map(members)
+            }
+        };
+        self.add(Located { line, node }, anchor, size, false)
     }
 
     /// A value that is complete goes where it belongs.
-    fn add(&mut self, value: Located, anchor: usize, values: usize, is_merge: bool) {
+    fn add(&mut self, value: Located, anchor: usize, size: Size, is_merge: bool) -> Result<(), Fault> {
         if anchor > 0 {
-            self.anchored.insert(anchor, (value.clone(), values));
+            self.anchored.insert(anchor, (value.clone(), size));
         }
-        let Some(open) = self.open.last_mut() else { return self.documents.push(value) };
-        match (&mut open.node, open.key.take()) {
-            (LocatedNode::List(elements), _) => elements.push(value),
-            (LocatedNode::Map(_), None) => open.key = Some((text_of(&value), value.line, is_merge)),
-            (LocatedNode::Map(_), Some((_, _, true))) => merge(&mut open.merged, value),
-            (LocatedNode::Map(members), Some((key, line, false))) => members.push((key, Located { line, ..value })),
-            (LocatedNode::Scalar(_), _) => {}
+        let Some(open) = self.open.last_mut() else {
+            self.documents.push(value);
+            return Ok(());
+        };
+        open.size = open.size.with(size);
+        match (&mut open.within, open.key.take()) {
+            (Within::List(elements), _) => elements.push(value),
+            (Within::Map(_), None) => open.key = Some((text_of(&value), value.line, is_merge)),
+            (Within::Map(_), Some((_, _, true))) => merge(&mut open.merged, &value, &mut self.count)?,
+            (Within::Map(members), Some((key, line, false))) => members.push((key, Located { line, ..value })),
         }
+        Ok(())
     }
 }
 
-fn merge(merged: &mut Vec<(String, Located)>, value: Located) {
-    match value.node {
-        LocatedNode::Map(members) => merged.extend(members.into_iter().rev()),
-        LocatedNode::List(elements) => elements.into_iter().for_each(|element| merge(merged, element)),
-        LocatedNode::Scalar(_) => {}
-    }
-}
-
-/// Values within a node, itself among them.
-fn values_of(node: &LocatedNode) -> usize {
-    match node {
-        LocatedNode::Scalar(_) => 1,
-        LocatedNode::List(elements) => elements.iter().map(|element| values_of(&element.node)).sum::<usize>() + 1,
-        LocatedNode::Map(members) => members.iter().map(|(_, member)| values_of(&member.node) + 1).sum::<usize>() + 1,
+/// Merges the members of a mapping, or of each of a list. Their keys are copied and what they stand for is shared.
+fn merge(merged: &mut Vec<(String, Located)>, value: &Located, count: &mut ReadCount) -> Result<(), Fault> {
+    match &value.node {
+        LocatedNode::Map(members) => {
+            for (key, member) in members.iter().rev() {
+                count.many(0, VALUE_BYTES.saturating_add(key.len()), value.line)?;
+                merged.push((key.clone(), member.clone()));
+            }
+            Ok(())
+        }
+        LocatedNode::List(elements) => elements.iter().try_for_each(|element| merge(merged, element, count)),
+        LocatedNode::Scalar(_) => Ok(()),
     }
 }
 

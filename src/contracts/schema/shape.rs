@@ -8,6 +8,8 @@ use std::collections::HashMap;
 
 use serde_json::{Map, Value};
 
+use crate::model::limits;
+
 /// Nesting of the JSON of a schema.
 const DEPTH_MAX: usize = 64;
 /// Parts that one part may lead to at the same value, counted each time that it does, and how many in a row.
@@ -45,6 +47,7 @@ pub(super) fn check(schema: &Value) -> Result<(), String> {
     if patterns > PATTERNS_MAX {
         return Err(format!("schema: {patterns} patterns, at most {PATTERNS_MAX}"));
     }
+    check_patterns(schema, "")?;
     let mut shape =
         SchemaShape { root: schema, anchors: HashMap::new(), measured: HashMap::new(), waiting: Vec::new() };
     shape.find_anchors(schema, String::new());
@@ -79,6 +82,31 @@ pub(super) fn patterns(value: &Value) -> usize {
             members.iter().map(own).sum::<usize>() + members.values().map(patterns).sum::<usize>()
         }
         _ => 0,
+    }
+}
+
+/// Refuses patterns that are too long to be parsed.
+fn check_patterns(value: &Value, pointer: &str) -> Result<(), String> {
+    let check = |pattern: &str, at: &str| {
+        let most = limits::CONTRACT_PATTERN_BYTES_MAX;
+        let is_short = pattern.len() <= most;
+        if is_short { Ok(()) } else { Err(format!("{}: a pattern of more than {most} bytes", place(at))) }
+    };
+    match value {
+        Value::Array(elements) => {
+            let mut all = elements.iter().enumerate();
+            all.try_for_each(|(index, element)| check_patterns(element, &format!("{pointer}/{index}")))
+        }
+        Value::Object(members) => members.iter().try_for_each(|(key, member)| {
+            let at = child(pointer, key);
+            match (key.as_str(), member) {
+                ("pattern", Value::String(pattern)) => check(pattern, &at)?,
+                ("patternProperties", Value::Object(named)) => named.keys().try_for_each(|key| check(key, &at))?,
+                _ => {}
+            }
+            check_patterns(member, &at)
+        }),
+        _ => Ok(()),
     }
 }
 

@@ -2,13 +2,14 @@
 
 use super::{BYTE_ORDER_MARK, LogicalLines, PropertiesError};
 
-/// Keys and values in order, and the natural line on which each begins, counted from 1.
-pub fn entries(text: &str) -> Result<Vec<(String, String, usize)>, PropertiesError> {
-    let text = text.strip_prefix(BYTE_ORDER_MARK).unwrap_or(text);
-    let mut lines = LogicalLines::new(text);
-    let mut entries = Vec::new();
-    while let Some(line) = lines.next_line() {
-        entries.push((lines.key()?, lines.value()?, line));
-    }
-    Ok(entries)
+/// Keys and values in order, and the natural line on which each begins, counted from 1; none behind a fault.
+pub fn entries(text: &str) -> impl Iterator<Item = Result<(String, String, usize), PropertiesError>> {
+    let mut lines = LogicalLines::new(text.strip_prefix(BYTE_ORDER_MARK).unwrap_or(text));
+    let mut is_faulty = false;
+    std::iter::from_fn(move || {
+        let line = lines.next_line().filter(|_| !is_faulty)?;
+        let entry = lines.key().and_then(|key| Ok((key, lines.value()?, line)));
+        is_faulty = entry.is_err();
+        Some(entry)
+    })
 }
