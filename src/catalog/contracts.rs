@@ -17,7 +17,7 @@ use crate::model::grant::ReadScope;
 use crate::model::policy::PolicyKind;
 use crate::model::release::ReleaseOp;
 use crate::model::rollout::gives_to_all;
-use crate::model::rule::release::RuleReleaseDraft;
+use crate::model::rule::release::{RuleRelease, RuleReleaseDraft};
 use crate::model::rule::{Family, Rule};
 use crate::model::text::NameFilter;
 use crate::model::{is_stale, limits};
@@ -106,14 +106,14 @@ impl Catalog {
         (family, op): (Family, ReleaseOp),
         draft: &RuleReleaseDraft,
         read_scope: &ReadScope,
-    ) -> Option<(Arc<Rule>, Option<Arc<Rule>>)> {
+    ) -> Option<(Arc<RuleRelease>, Option<Arc<Rule>>)> {
         let draft = self.named_in(family, draft, read_scope);
         let release = self.release_named_by(family, &draft).ok()??;
         if !gives_to_all(op, draft.action, release.rollout.as_deref()) {
             return None;
         }
         let in_force = self.rule_in_force_of(&release.rule);
-        Some((release.rule.clone(), in_force))
+        Some((release, in_force))
     }
 
     fn named_in(&self, family: Family, draft: &RuleReleaseDraft, read_scope: &ReadScope) -> RuleReleaseDraft {

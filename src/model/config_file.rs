@@ -3,8 +3,7 @@
 use std::fmt;
 
 use schemars::JsonSchema;
-use serde::de::IgnoredAny;
-use serde::{Deserialize, Deserializer, Serialize};
+use serde::{Deserialize, Serialize};
 
 use super::act_words::{SentFor, check_narrowed, check_type};
 use super::audience::{Audience, ClientLabel, ClientPercent};
@@ -12,11 +11,11 @@ use super::code::{Code, Refusal};
 pub use super::config_format::{Format, Judged};
 pub use super::config_group::{ConfigGroup, ConfigGroupDraft};
 use super::content::Content;
-use super::release::{GivenTime, Plan, ReleaseOp, ReleaseState, ReleaseType};
+use super::release::{GivenTime, Pin, Plan, ReleaseOp, ReleaseState, ReleaseType};
 use super::rollout::{RolloutAction, RolloutPlan, StagedRollout};
 use super::sealing::{self, Sealing};
 use super::time::Timestamp;
-use super::wire::optional_number;
+use super::wire::{of_no_caller, optional_number};
 use super::{limits, name};
 use crate::format::level::Level;
 
@@ -356,11 +355,10 @@ pub struct ConfigReleaseDraft {
     #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "of_no_caller")]
     #[schemars(skip)]
     pub judged: Option<Judged>,
-}
-
-/// Reads a field that nodes write for each other, and no caller: sent by a caller, it is ignored as unknown.
-fn of_no_caller<'de, T: Deserialize<'de>, D: Deserializer<'de>>(reader: D) -> Result<Option<T>, D::Error> {
-    if reader.is_human_readable() { IgnoredAny::deserialize(reader).map(|_| None) } else { Option::deserialize(reader) }
+    /// What contracts were judged by. Never a caller's.
+    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "of_no_caller")]
+    #[schemars(skip)]
+    pub pin: Option<Pin>,
 }
 
 impl ConfigReleaseDraft {

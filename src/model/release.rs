@@ -36,6 +36,7 @@ use serde::de::{self, Unexpected, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::code::{Code, Refusal};
+use super::is_false;
 use super::time::Timestamp;
 use super::wire::wire_enum;
 use crate::format::level::Level;
@@ -303,6 +304,33 @@ pub fn publishable(release_type: ReleaseType, is_for_everybody: bool, is_gray_ac
             Err(Refusal::new(Code::InvalidMatchRule, "a gray release needs a client label or client_percent"))
         }
         ReleaseType::Normal | ReleaseType::Gray => Ok(()),
+    }
+}
+
+/// What an act on a release was judged by before it was proposed: where any of it is another one by now, nothing is
+/// done, and it is judged again.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Pin {
+    /// Revision of the rule that is published.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub revision: Option<String>,
+    /// Version of the release that is promoted.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub version: Option<u64>,
+    /// Version of the normal release in force, 0 for none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub in_force: Option<u64>,
+    /// Whoever asked asks again.
+    #[serde(skip_serializing_if = "is_false")]
+    pub comes_again: bool,
+}
+
+impl Pin {
+    pub fn is_of(&self, now: &Pin) -> bool {
+        (self.revision.is_none() || self.revision == now.revision)
+            && (self.version.is_none() || self.version == now.version)
+            && (self.in_force.is_none() || self.in_force == now.in_force)
     }
 }
 

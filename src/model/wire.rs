@@ -8,7 +8,7 @@ use std::fmt;
 use std::marker::PhantomData;
 
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
-use serde::de::{self, Unexpected, Visitor};
+use serde::de::{self, IgnoredAny, Unexpected, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 /// A fieldless enum with its words, as people and programs write them, in order of their numbers.
@@ -300,6 +300,11 @@ impl Visitor<'_> for SpanVisitor {
 /// For `deserialize_with`: a [`Span`], or a number of milliseconds.
 pub fn span_or_ms<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Span, D::Error> {
     deserializer.deserialize_any(SpanVisitor { takes_ms: true })
+}
+
+/// Reads a field that nodes write for each other, and no caller: sent by a caller, it is ignored as unknown.
+pub fn of_no_caller<'de, T: Deserialize<'de>, D: Deserializer<'de>>(reader: D) -> Result<Option<T>, D::Error> {
+    if reader.is_human_readable() { IgnoredAny::deserialize(reader).map(|_| None) } else { Option::deserialize(reader) }
 }
 
 #[cfg(test)]

@@ -1,6 +1,5 @@
 //! Config files and their releases.
 
-use super::contracts::with_places;
 use super::sealing::refuse_template;
 use super::write::checked;
 use super::{Caller, Items, Operations, WithWarnings};
@@ -80,9 +79,7 @@ impl Operations {
     ) -> Result<Vec<Outcome>, Refusal> {
         let items = checked(items, |draft| draft.check_named(op));
         if matches!(op, ReleaseOp::Promote | ReleaseOp::Rollout) {
-            let (items, refused) = self.sift_promotions(caller, op, items).await?;
-            let promoted = self.write(caller, items, |items| Command::ConfigReleases(op, items)).await?;
-            return Ok(with_places(promoted, refused));
+            return self.promote_kept_files(caller, op, items).await;
         }
         let command = |items| match op {
             ReleaseOp::StopGray => Command::ConfigStopGray(items),

@@ -53,7 +53,7 @@ use crate::raft::node::Node;
 use contracts::Engines;
 use passwords::PasswordChecks;
 use replica::{NodeReplica, Replica};
-use turns::Turns;
+use turns::TurnsByKind;
 
 pub use caller::{Caller, new_token, token_hash};
 pub use contracts::TrialDraft;
@@ -78,7 +78,7 @@ pub struct Operations {
     node: Arc<dyn Replica>,
     bounds: Bounds,
     passwords: PasswordChecks,
-    turns: Turns,
+    turns: TurnsByKind,
     engines: Arc<Engines>,
 }
 
@@ -89,7 +89,7 @@ impl Operations {
 
     fn over(node: Arc<dyn Replica>, bounds: Bounds, argon2: Argon2<'static>) -> Arc<Self> {
         let passwords = PasswordChecks::new(argon2);
-        let turns = Turns::new(turns::at_once());
+        let turns = TurnsByKind::new();
         Arc::new(Operations { node, bounds, passwords, turns, engines: Arc::default() })
     }
 

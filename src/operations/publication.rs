@@ -32,7 +32,7 @@ impl Publication for ConfigReleaseDraft {
     }
 
     fn is_judged(&self) -> bool {
-        self.judged.is_some()
+        self.judged.is_some() || self.pin.is_some()
     }
 }
 
@@ -50,7 +50,7 @@ impl Publication for ConfigPublish {
     }
 
     fn is_judged(&self) -> bool {
-        self.release.judged.is_some()
+        self.release.is_judged()
     }
 
     /// Seals the file. What was judged is known by what is kept of it, so the judgement then refers to the sealed

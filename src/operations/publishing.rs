@@ -23,6 +23,7 @@ use crate::model::content::Content;
 use crate::model::contract::Broken;
 use crate::model::grant::ReadScope;
 use crate::model::limits;
+use crate::model::release::Pin;
 use crate::well_formed::{self, Fault};
 
 /// A file as it will be, as far as this node can see.
@@ -160,8 +161,8 @@ impl<T: Publication> Slot<T> {
         };
         match file.clear(item.file(), keyring) {
             Ok(text) => {
-                let verdict =
-                    ContractVerdict::of(contracts.broken(engines, keyring, (file.format, &text, file.encrypted)));
+                let broken = contracts.broken(engines, keyring, (file.format, &text, file.encrypted));
+                let verdict = ContractVerdict::told(broken);
                 if let Some(outcome) = verdict.refusal() {
                     (self.item, self.outcome) = (None, outcome);
                 }
@@ -207,26 +208,36 @@ impl Operations {
         };
         let drafts = items.iter().map(|item| item.as_ref().ok());
         let weights = files.iter().zip(drafts).filter_map(|((file, _), draft)| Some(file.as_ref()?.weight(draft)));
-        let bytes = work_of(weights.sum(), files.iter().any(|(_, contracts)| contracts.is_some()));
-        let engines = self.engines.clone();
-        let node = self.node.clone();
-        let caller = caller.clone();
-        self.read_through(bytes, move || {
-            let faults = items.iter().zip(files).map(|(item, (file, contracts))| {
-                let (draft, file) = (item.as_ref().ok()?, file?);
-                let fault = fault_of(draft, &file, &caller, node.keyring());
-                if fault.is_some() {
-                    return fault.map(|fault| vec![fault]);
-                }
-                let text = file.clear(Some(draft), node.keyring()).ok()?;
-                let content = (file.format, &*text, file.encrypted);
-                let broken = contracts?.broken(&engines, node.keyring(), content);
-                Some(broken.iter().map(Broken::text).collect())
-            });
-            let faults = faults.map(Option::unwrap_or_default).collect();
-            (items, faults)
-        })
-        .await
+        let bytes = weights.sum();
+        let (engines, node, by) = (self.engines.clone(), self.node.clone(), caller.clone());
+        let (mut items, mut faults, files) = self
+            .read_through(bytes, move || {
+                let of = |(item, (file, _)): (&Result<ConfigFileDraft, Refusal>, &(Option<ExpectedFile>, _))| {
+                    fault_of(item.as_ref().ok()?, file.as_ref()?, &by, node.keyring())
+                };
+                let faults: Vec<Vec<String>> =
+                    items.iter().zip(&files).map(|row| of(row).into_iter().collect()).collect();
+                (items, faults, files)
+            })
+            .await?;
+        for (at, (file, contracts)) in files.into_iter().enumerate() {
+            let (Some(file), Some(contracts)) = (file, contracts) else { continue };
+            if items[at].is_err() || !faults[at].is_empty() {
+                continue;
+            }
+            let item = std::mem::replace(&mut items[at], Err(Code::ExecuteException.into()));
+            let (engines, node) = (engines.clone(), self.node.clone());
+            let told = move || {
+                let broken = item.as_ref().map_err(Clone::clone).and_then(|draft| {
+                    let text = file.clear(Some(draft), node.keyring())?;
+                    contracts.broken(&engines, node.keyring(), (file.format, &text, file.encrypted))
+                });
+                let told = broken.map(|broken| broken.iter().map(Broken::text).collect()).unwrap_or_default();
+                (item, told)
+            };
+            (items[at], faults[at]) = self.on_turn(&self.turns.judgements, told).await?;
+        }
+        Ok((items, faults))
     }
 
     /// Publishes what is well-formed, by `force` also what is not.
@@ -262,15 +273,13 @@ impl Operations {
     async fn prepare<T: Publication>(
         &self,
         caller: &Caller,
-        mut slots: Vec<Slot<T>>,
+        slots: Vec<Slot<T>>,
         round: Round,
     ) -> Result<Vec<Slot<T>>, Refusal> {
         let mut read_scope = caller.read_scope();
-        // Whether a file is encrypted is for who writes it to know, see `sealed`.
-        let has_contracts = !self.node.state().catalog().contracts.is_empty();
-        let looks = |slot: &Slot<T>| slot.item.is_some() && (slot.file().is_some() || !round.force || has_contracts);
         let mut asking = caller.clone();
-        if slots.iter().any(looks) {
+        // A contract that was acknowledged by another node binds here.
+        if slots.iter().any(|slot| slot.item.is_some()) {
             self.node.await_linearizable().await?;
             asking = caller.again(self)?;
             read_scope = asking.read_scope();
@@ -286,16 +295,35 @@ impl Operations {
         let weights = files.iter().zip(&slots).filter_map(|(file, slot)| Some(file.as_ref()?.weight(slot.file())));
         let written = slots.iter().filter_map(|slot| slot.file()?.content.as_ref()).map(String::len);
         let bytes = weights.sum::<usize>().max(written.sum());
-        let bytes = work_of(bytes, contracts.iter().any(Option::is_some));
         let (node, engines) = (self.node.clone(), self.engines.clone());
-        let caller = caller.clone();
-        self.read_through(bytes, move || {
-            let validation = Validation { caller: &caller, keyring: node.keyring(), level, round };
-            for ((slot, file), contracts) in slots.iter_mut().zip(files).zip(contracts) {
-                slot.step(|item| validation.validated(item, file.as_ref(), contracts.is_some()));
-                if let (Some(contracts), Some(file)) = (&contracts, &file) {
-                    slot.keep(contracts, file, &engines, node.keyring());
+        let by = caller.clone();
+        let rows: Vec<_> = self
+            .read_through(bytes, move || {
+                let validation = Validation { caller: &by, keyring: node.keyring(), level, round };
+                let looked_at = slots.into_iter().zip(files).zip(contracts).map(|((mut slot, file), contracts)| {
+                    slot.step(|item| validation.validated(item, file.as_ref(), contracts.as_ref()));
+                    (slot, file, contracts)
+                });
+                looked_at.collect()
+            })
+            .await?;
+        let mut slots = Vec::with_capacity(rows.len());
+        for (mut slot, file, contracts) in rows {
+            slots.push(match (file, contracts) {
+                (Some(file), Some(contracts)) if slot.item.is_some() => {
+                    let (node, engines) = (self.node.clone(), engines.clone());
+                    let keep = move || {
+                        slot.keep(&contracts, &file, &engines, node.keyring());
+                        slot
+                    };
+                    self.on_turn(&self.turns.judgements, keep).await?
                 }
+                _ => slot,
+            });
+        }
+        let (node, caller) = (self.node.clone(), caller.clone());
+        self.read_through(bytes, move || {
+            for slot in &mut slots {
                 slot.again = slot.item.as_ref().filter(|item| !round.is_last && item.is_judged()).cloned();
                 slot.step(|item| {
                     let key = item.key();
@@ -345,12 +373,15 @@ impl Validation<'_> {
         &self,
         mut item: T,
         file: Option<&ExpectedFile>,
-        has_contracts: bool,
+        contracts: Option<&JudgedFile>,
     ) -> Result<T, Refusal> {
-        let mut judged = self.condition(&item, file, has_contracts)?;
+        let mut judged = self.condition(&item, file, contracts.is_some())?;
         if let Some(judged) = &mut judged {
             judged.comes_again = !self.round.is_last && self.level >= Level::CUSTODY;
         }
+        let comes_again = !self.round.is_last;
+        let in_force = contracts.and_then(JudgedFile::compared_with);
+        item.release().pin = in_force.map(|version| Pin { in_force: Some(version), comes_again, ..Pin::default() });
         item.release().judged = judged;
         Ok(item)
     }
@@ -387,11 +418,6 @@ impl Validation<'_> {
         let content = file.kept.clone().unwrap_or_else(|| Content::from(file.text(item.file())));
         Ok(Some(Judged::new(&content, file.format)))
     }
-}
-
-/// Bytes by which work is weighed: contracts are never judged beside others.
-fn work_of(bytes: usize, has_contracts: bool) -> usize {
-    if has_contracts { bytes.max(limits::JUDGED_INLINE_BYTES_MAX + 1) } else { bytes }
 }
 
 fn refusal(format: Format, fault: &Fault) -> Refusal {

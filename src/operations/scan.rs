@@ -14,6 +14,7 @@ use tokio::task::spawn_blocking;
 use tokio::time::timeout;
 
 use super::Operations;
+use super::turns::Turns;
 use crate::catalog::{Catalog, abandoned};
 use crate::model::code::{Code, Refusal};
 use crate::model::limits;
@@ -56,8 +57,33 @@ impl Operations {
         &self,
         work: impl FnOnce() -> A + Send + 'static,
     ) -> Result<A, Refusal> {
+        self.on_turn(&self.turns.walks, work).await
+    }
+
+    /// Does work for each item, one after the other, each when it is its turn again: whoever else waits for one of these
+    /// turns comes in between.
+    pub(super) async fn in_pieces<T: Send + 'static, A: Send + 'static>(
+        &self,
+        turns: &Turns,
+        items: Vec<T>,
+        work: impl Fn(T) -> A + Clone + Send + 'static,
+    ) -> Result<Vec<A>, Refusal> {
+        let mut made = Vec::with_capacity(items.len());
+        for item in items {
+            let work = work.clone();
+            made.push(self.on_turn(turns, move || work(item)).await?);
+        }
+        Ok(made)
+    }
+
+    /// Does long work on a blocking thread, when it is its turn among those of its kind.
+    pub(super) async fn on_turn<A: Send + 'static>(
+        &self,
+        turns: &Turns,
+        work: impl FnOnce() -> A + Send + 'static,
+    ) -> Result<A, Refusal> {
         let patience = Duration::from_secs(limits::REQUEST_TIMEOUT_SECONDS);
-        let turn = timeout(patience, self.turns.next()).await.map_err(|_| Code::TooManyWaiters)?;
+        let turn = timeout(patience, turns.next()).await.map_err(|_| Code::TooManyWaiters)?;
         let waits = Waits(Arc::default());
         let is_abandoned = waits.0.clone();
         let walk = spawn_blocking(move || {

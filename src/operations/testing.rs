@@ -27,13 +27,44 @@ pub(crate) struct InMemory {
     state: Arc<State>,
     metrics: Arc<Metrics>,
     keyring: Keyring,
+    elsewhere: Mutex<Elsewhere>,
+}
+
+/// Commands of others that this node learns of later.
+#[derive(Default)]
+struct Elsewhere {
+    /// With the next linearizable read.
+    acknowledged: Vec<Command>,
+    /// Right before the next command of its own.
+    overtaking: Vec<Command>,
 }
 
 impl InMemory {
     pub(crate) fn new(bench: Bench, keyring: Keyring) -> Self {
         let state = Arc::new(State::new(bench.catalog.view(), bench.index, Hub::new(10)));
         let metrics = Arc::new(Metrics::new().expect("a consistent table"));
-        InMemory { bench: Mutex::new(bench), state, metrics, keyring }
+        InMemory { bench: Mutex::new(bench), state, metrics, keyring, elsewhere: Mutex::default() }
+    }
+
+    fn take_in(&self, commands: Vec<Command>) {
+        let mut bench = self.bench.lock();
+        for command in commands {
+            let done = bench.apply(command).outcomes;
+            assert!(done.iter().all(|outcome| outcome.code.is_success()), "{done:?}");
+        }
+        self.state.replace(bench.catalog.view());
+    }
+
+    /// Another node acknowledges a command, which this one has not applied yet.
+    #[cfg(test)]
+    pub(crate) fn acknowledged_elsewhere(&self, command: Command) {
+        self.elsewhere.lock().acknowledged.push(command);
+    }
+
+    /// A command of another node comes right before the next one of this node.
+    #[cfg(test)]
+    pub(crate) fn overtaken_by(&self, command: Command) {
+        self.elsewhere.lock().overtaking.push(command);
     }
 
     /// The catalog as it stands, beside its rows.
@@ -79,6 +110,8 @@ impl Replica for InMemory {
         assert_eq!(Draft::read(draft.bytes.clone()).as_ref(), Ok(&draft), "the leader reads what a member forwards");
         let (_, logged) = open(1, &stamp(Timestamp(1), [0; 16], &draft)).expect("a proposal that was made here");
         assert_eq!(logged, command, "what is logged is what was accepted");
+        let overtaking = std::mem::take(&mut self.elsewhere.lock().overtaking);
+        self.take_in(overtaking);
         let mut bench = self.bench.lock();
         let outcomes = bench.apply(logged).outcomes;
         self.state.replace(bench.catalog.view());
@@ -86,6 +119,8 @@ impl Replica for InMemory {
     }
 
     fn await_linearizable(&self) -> BoxFuture<'_, Result<(), NodeError>> {
+        let acknowledged = std::mem::take(&mut self.elsewhere.lock().acknowledged);
+        self.take_in(acknowledged);
         ready(Ok(())).boxed()
     }
 

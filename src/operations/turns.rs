@@ -1,6 +1,9 @@
 //! Turns to walk over the catalog: only so many walks are made at a time, and one caller has at most half of the turns,
 //! so that a flood of one leaves turns to others.
 //!
+//! Judgements by contracts have turns of their own, and trials of contracts as well ([`TurnsByKind`]): each is cut into
+//! pieces of one item, so whoever waits does so for a few items of each caller before.
+//!
 //! A request begins without a caller ([`of_request`]); who lets somebody in says whose it is ([`are_of`]).
 
 use std::collections::HashMap;
@@ -39,6 +42,23 @@ pub(super) fn are_of(name: &str) {
 pub(crate) fn at_once() -> usize {
     let processors = std::thread::available_parallelism().map_or(1, NonZero::get);
     (processors / 2).max(limits::SCANS_AT_ONCE_MIN)
+}
+
+/// Turns by what they are for: none of these waits for another one.
+pub(super) struct TurnsByKind {
+    /// Walks over the catalog, and other reading of what may be long.
+    pub(super) walks: Turns,
+    /// Judgements by contracts of what is saved, published or promoted.
+    pub(super) judgements: Turns,
+    /// Trials of contracts, and contracts that are read to be taken.
+    pub(super) trials: Turns,
+}
+
+impl TurnsByKind {
+    pub(super) fn new() -> Self {
+        let turns = || Turns::new(at_once());
+        TurnsByKind { walks: turns(), judgements: turns(), trials: turns() }
+    }
 }
 
 pub(super) struct Turns {

@@ -183,6 +183,23 @@ impl Catalog {
     }
 }
 
+impl Catalog {
+    /// True if these grants let their holder publish a rule, as where that is applied.
+    pub fn lets_publish(&self, grants: &Grants, family: Family, draft: &RuleReleaseDraft) -> bool {
+        lets_release(grants, &self.target_of_rule_publication(family, draft))
+    }
+
+    /// The same of a release of a rule that is there.
+    pub fn lets_change_release(&self, grants: &Grants, family: Family, draft: &RuleReleaseDraft) -> bool {
+        lets_release(grants, &self.target_of_rule_release(family, draft))
+    }
+}
+
+fn lets_release(grants: &Grants, target: &AuthTarget) -> bool {
+    let may = |place: &ResourceScope| place.lets(grants, Verb::Release);
+    target.stands.iter().chain(&target.goes).all(may) && refused_at(grants, &[Verb::Release], &target.acts).is_none()
+}
+
 /// `None` if it may be done.
 pub(super) fn judge(grants: &Grants, check: &AuthCheck<'_>, target: &AuthTarget) -> Option<Outcome> {
     let may = |place: &ResourceScope| check.verbs.iter().all(|verb| place.lets(grants, *verb));

@@ -16,7 +16,7 @@ use crate::catalog::change::{ChangeSet, Entity, Outcome};
 use crate::catalog::command::Op;
 use crate::catalog::ctx::Ctx;
 use crate::catalog::history::Thing;
-use crate::catalog::releases::{Releasable, later};
+use crate::catalog::releases::{Releasable, later, refuse_unpinned};
 use crate::format::level::Level;
 use crate::model::code::{Code, Refusal};
 use crate::model::config_file::{
@@ -26,7 +26,7 @@ use crate::model::config_file::{
 use crate::model::content::Content;
 use crate::model::is_stale;
 use crate::model::properties;
-use crate::model::release::{ReleaseOp, publishable};
+use crate::model::release::{Pin, ReleaseOp, publishable};
 use crate::model::rollout::StagedRollout;
 
 pub(in crate::catalog) fn md5_of(content: &str) -> String {
@@ -160,7 +160,7 @@ impl Catalog {
         };
         let refused = self.refuse_other_published(&file.key, draft.given_md5());
         let refused = refused.or_else(|| self.refuse_release(ctx, draft, changes));
-        let refused = refused.or_else(|| refuse_unjudged(&file, draft, changes));
+        let refused = refused.or_else(|| self.refuse_unjudged(&file, draft, changes));
         match refused.or_else(|| refuse_unreadable(&file, draft)) {
             Some(refused) => refused,
             None => {
@@ -214,13 +214,32 @@ impl Catalog {
             return refused;
         }
         let file = edited(ctx, old.as_ref(), &publish.file, changes.level());
-        let refused = refuse_unjudged(&file, &publish.release, changes);
+        let refused = self.refuse_unjudged(&file, &publish.release, changes);
         if let Some(refused) = refused.or_else(|| refuse_unreadable(&file, &publish.release)) {
             return refused;
         }
         self.ensure_group(ctx, &key, changes);
         let md5 = md5_of(&file.content);
         self.release(ctx, (file, md5), None, &publish.release, changes)
+    }
+
+    /// Refuses a file that is not the one that was judged, or was judged beside another release: that one is published,
+    /// or nothing is.
+    fn refuse_unjudged(
+        &self,
+        file: &ConfigFile,
+        draft: &ConfigReleaseDraft,
+        changes: &mut ChangeSet,
+    ) -> Option<Outcome> {
+        let Some(judged) = draft.judged.as_ref().filter(|judged| !judged.is_of(file)) else {
+            let in_force = Some(self.configs.active_release(&file.key).map_or(0, |release| release.version));
+            return refuse_unpinned(draft.pin.as_ref(), &Pin { in_force, ..Pin::default() }, changes);
+        };
+        if judged.comes_again && changes.level() >= Level::CUSTODY {
+            changes.leave_out();
+        }
+        let refusal = Refusal::new(Code::DataConflict, "the file was changed while it was published");
+        Some(Outcome { overtaken: true, ..refusal.into() })
     }
 
     /// Compare-and-set on what clients see.
@@ -310,6 +329,13 @@ impl Catalog {
         changes: &mut ChangeSet,
     ) -> Outcome {
         let target = self.named_release(draft);
+        if let Some(release) = &target {
+            let in_force = Some(self.configs.active_release(&release.key).map_or(0, |release| release.version));
+            let now = Pin { version: Some(release.version), in_force, ..Pin::default() };
+            if let Some(refused) = refuse_unpinned(draft.pin.as_ref(), &now, changes) {
+                return refused;
+            }
+        }
         self.change_release_of(ctx, op, target, draft.into(), changes)
     }
 }
@@ -338,16 +364,6 @@ fn new_file(ctx: &Ctx, key: ConfigKey, level: Level) -> ConfigFile {
         revision: ctx.draw_revision(level),
         ..ConfigFile::default()
     }
-}
-
-/// Refuses a file that is not the one that was judged: that one is published, or nothing is.
-fn refuse_unjudged(file: &ConfigFile, draft: &ConfigReleaseDraft, changes: &mut ChangeSet) -> Option<Outcome> {
-    let judged = draft.judged.as_ref().filter(|judged| !judged.is_of(file))?;
-    if judged.comes_again && changes.level() >= Level::CUSTODY {
-        changes.leave_out();
-    }
-    let refusal = Refusal::new(Code::DataConflict, "the file was changed while it was published");
-    Some(Outcome { overtaken: true, ..refusal.into() })
 }
 
 /// Refuses content whose sealing does not fit the file as it stands from then on, or that was not made of what is

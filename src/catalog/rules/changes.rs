@@ -8,11 +8,11 @@ use crate::catalog::change::{ChangeSet, Entity, Outcome};
 use crate::catalog::command::Op;
 use crate::catalog::ctx::Ctx;
 use crate::catalog::history::Thing;
-use crate::catalog::releases::{Releasable, later};
+use crate::catalog::releases::{Releasable, later, refuse_unpinned};
 use crate::format::level::Level;
 use crate::model::code::{Code, Refusal};
 use crate::model::is_stale;
-use crate::model::release::{ReleaseOp, ReleaseType, publishable};
+use crate::model::release::{Pin, ReleaseOp, ReleaseType, publishable};
 use crate::model::rollout::StagedRollout;
 use crate::model::rule::release::{RuleRelease, RuleReleaseDraft};
 use crate::model::rule::{Family, Rule, RuleDraft};
@@ -107,6 +107,12 @@ impl Catalog {
         changes: &mut ChangeSet,
     ) -> Outcome {
         let rule = self.rule_to_publish(family, draft);
+        if let Ok(rule) = &rule {
+            let now = Pin { revision: Some(rule.revision.clone()), ..self.pin_beside(rule) };
+            if let Some(refused) = refuse_unpinned(draft.pin.as_ref(), &now, changes) {
+                return refused;
+            }
+        }
         rule.and_then(|rule| self.try_publish_rule(ctx, rule, family, draft, changes)).unwrap_or_else(Outcome::from)
     }
 
@@ -208,10 +214,23 @@ impl Catalog {
         draft: &RuleReleaseDraft,
         changes: &mut ChangeSet,
     ) -> Outcome {
-        match self.release_named_by(family, draft) {
-            Ok(target) => self.change_release_of(ctx, op, target, draft.into(), changes),
-            Err(refusal) => refusal.into(),
+        let target = match self.release_named_by(family, draft) {
+            Ok(target) => target,
+            Err(refusal) => return refusal.into(),
+        };
+        if let Some(release) = &target {
+            let now = Pin { version: Some(release.version), ..self.pin_beside(&release.rule) };
+            if let Some(refused) = refuse_unpinned(draft.pin.as_ref(), &now, changes) {
+                return refused;
+            }
         }
+        self.change_release_of(ctx, op, target, draft.into(), changes)
+    }
+
+    /// What is in force of a rule now, for an act on it.
+    pub fn pin_beside(&self, rule: &Rule) -> Pin {
+        let normal = self.rules.of(rule.family()).active().normal(&rule.id);
+        Pin { in_force: Some(normal.map_or(0, |release| release.version)), ..Pin::default() }
     }
 
     /// By id, or by rule and release name. A release of another rule than the given one is none.

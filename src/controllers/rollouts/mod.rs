@@ -19,6 +19,7 @@ use crate::catalog::Command;
 use crate::catalog::history::Thing;
 use crate::catalog::releases::{LiveRollout, RolloutChange, RolloutMove};
 use crate::format::level::Level;
+use crate::model::code::Refusal;
 use crate::model::limits;
 use crate::model::rollout::RolloutState;
 use crate::outbound::prometheus::Prometheus;
@@ -37,8 +38,8 @@ const MISSED_MAX: u32 = 3;
 /// Rollouts that are measured at the same time.
 const MEASURED_AT_ONCE: usize = 16;
 
-/// Judge of last steps by contracts: the reason to refuse one.
-pub type LastStepJudge = Arc<dyn Fn(LiveRollout) -> BoxFuture<'static, Option<String>> + Send + Sync>;
+/// Judge of last steps by contracts: the reason to refuse one; `Err` where it could not be judged.
+pub type LastStepJudge = Arc<dyn Fn(LiveRollout) -> BoxFuture<'static, Result<Option<String>, Refusal>> + Send + Sync>;
 
 /// Controller of rollouts.
 pub struct Rollouts {
@@ -95,11 +96,17 @@ impl Controller for Rollouts {
         let mut moves = Vec::new();
         for (live, measured) in measured {
             if let Some(mut change) = self.due(lead, &live, measured) {
-                if change == RolloutChange::Advance
-                    && live.rollout.is_next_last()
-                    && let Some(why) = (self.judge)(live.clone()).await
-                {
-                    change = RolloutChange::Pause(why);
+                if change == RolloutChange::Advance && live.rollout.is_next_last() {
+                    match (self.judge)(live.clone()).await {
+                        Ok(None) => {}
+                        Ok(Some(why)) => change = RolloutChange::Pause(why),
+                        // Not this time: the next look asks again.
+                        Err(refusal) => {
+                            let (release_name, why) = (&live.release_name, refusal.info());
+                            tracing::warn!(release_name, why, "contracts cannot judge the last step of a rollout");
+                            continue;
+                        }
+                    }
                 }
                 let LiveRollout { thing, release_name, rollout, .. } = live;
                 moves.push(RolloutMove { thing, release_name, step: rollout.step, change });

@@ -11,10 +11,10 @@ use crate::model::act_words::{SentFor, check_narrowed, check_type};
 use crate::model::audience::{Audience, ClientLabel, ClientPercent};
 use crate::model::code::{Code, Refusal};
 use crate::model::config_file::Stamp;
-use crate::model::release::{GivenTime, Plan, ReleaseOp, ReleaseState, ReleaseType};
+use crate::model::release::{GivenTime, Pin, Plan, ReleaseOp, ReleaseState, ReleaseType};
 use crate::model::rollout::{RolloutAction, RolloutPlan, StagedRollout};
 use crate::model::time::Timestamp;
-use crate::model::wire::Uint64;
+use crate::model::wire::{Uint64, of_no_caller};
 use crate::model::{limits, name};
 
 /// A rule as it stood when it was published. Only `active`, `version`, `modified`, and with
@@ -125,6 +125,10 @@ pub struct RuleReleaseDraft {
     /// On rollout: at most 1024 characters.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub comment: Option<String>,
+    /// What contracts were judged by. Never a caller's.
+    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "of_no_caller")]
+    #[schemars(skip)]
+    pub pin: Option<Pin>,
     /// Given by the server; read so that a wrong type is refused, and not kept.
     #[serde(skip_serializing)]
     pub version: Option<Uint64>,

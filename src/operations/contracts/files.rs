@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 
-use super::{ContractVerdict, Engines, Sifted};
-use crate::catalog::{Catalog, Outcome};
+use super::rounds::Rounds;
+use super::{ContractVerdict, Engines, Sifted, with_places};
+use crate::catalog::{Catalog, Command, Outcome};
 use crate::contracts::{JudgedThing, Material};
 use crate::keyring::Keyring;
 use crate::model::code::Refusal;
@@ -12,7 +13,7 @@ use crate::model::content::Content;
 use crate::model::contract::{Broken, Contract};
 use crate::model::grant::Verb;
 use crate::model::policy::PolicyKind;
-use crate::model::release::ReleaseOp;
+use crate::model::release::{Pin, ReleaseOp};
 use crate::model::rollout::gives_to_all;
 use crate::operations::{Caller, Items, Operations};
 
@@ -24,6 +25,9 @@ pub(in crate::operations) struct JudgedFile {
     in_force: Option<Arc<ConfigRelease>>,
     caller: Caller,
 }
+
+/// A content that is judged: its format, the text in clear, and whether it is kept encrypted.
+pub(in crate::operations) type JudgedText<'a> = (Format, &'a str, bool);
 
 impl JudgedFile {
     /// `None` for a file that no contract binds.
@@ -37,26 +41,46 @@ impl JudgedFile {
         (!contracts.is_empty()).then(|| JudgedFile { key: key.clone(), contracts, in_force, caller: caller.clone() })
     }
 
+    /// Version of the release in force, 0 for none, if a contract compares with it.
+    pub(in crate::operations) fn compared_with(&self) -> Option<u64> {
+        let compares = self.contracts.iter().any(|contract| !contract.rules.is_empty());
+        compares.then(|| self.in_force.as_ref().map_or(0, |release| release.version))
+    }
+
     /// Places at which a content breaks its contracts. It is clear; who may not edit the file learns nothing of one
-    /// that is kept encrypted.
+    /// that is kept encrypted. Refused where this node cannot open what is in force.
     pub(in crate::operations) fn broken(
         &self,
         engines: &Engines,
         keyring: &Keyring,
-        (format, text, is_sealed): (Format, &str, bool),
-    ) -> Vec<Broken> {
+        (format, text, is_sealed): JudgedText<'_>,
+    ) -> Result<Vec<Broken>, Refusal> {
         let ConfigKey { namespace, group, file } = &self.key;
         let may_see = self.caller.edits(namespace, group);
+        let in_force = self.in_force.as_ref().filter(|_| self.compared_with().is_some());
+        let old = in_force.map(|release| material(keyring, release)).transpose()?;
         let subject = JudgedThing {
             kind: PolicyKind::ConfigFile,
             namespace: namespace.clone(),
             name: format!("{group}/{file}"),
             user: self.caller.name.clone(),
             new: Material::File { format, text: text.to_owned(), is_sealed },
-            old: self.in_force.as_ref().and_then(|release| material(keyring, release).ok()),
+            old,
             may_see,
         };
-        engines.judge(&self.contracts, &subject)
+        Ok(engines.judge(&self.contracts, &subject))
+    }
+
+    /// The same of a release that all clients would get; refused where this node cannot open it.
+    pub(super) fn broken_by(
+        &self,
+        engines: &Engines,
+        keyring: &Keyring,
+        release: &ConfigRelease,
+    ) -> Result<Vec<Broken>, Refusal> {
+        let (format, is_sealed) = (Format::read_as(&release.key.file, release.format), release.encrypted);
+        let text = clear(keyring, &release.key, &release.content, is_sealed)?;
+        self.broken(engines, keyring, (format, &text, is_sealed))
     }
 
     /// True if the caller may publish it: who may not is refused where it is applied, and learns nothing here.
@@ -79,44 +103,45 @@ fn clear(keyring: &Keyring, key: &ConfigKey, content: &Content, is_sealed: bool)
 }
 
 impl Operations {
-    /// Promotions without those that contracts refuse, and the outcomes of these.
-    pub(in crate::operations) async fn sift_promotions(
+    /// Promotes gray releases, unless a contract refuses what all clients would get. Where another release is there, or
+    /// in force, by the time that this is applied, it is judged again.
+    pub(in crate::operations) async fn promote_kept_files(
         &self,
         caller: &Caller,
         op: ReleaseOp,
         items: Items<ConfigReleaseDraft>,
-    ) -> Result<(Items<ConfigReleaseDraft>, Vec<Option<Outcome>>), Refusal> {
-        if self.node().state().catalog().contracts.is_empty() {
-            return Ok((items, Vec::new()));
-        }
-        self.node().await_linearizable().await?;
-        let caller = caller.again(self)?;
-        let judged: Vec<Option<(JudgedFile, Arc<ConfigRelease>)>> = {
-            let catalog = self.node().state().catalog();
-            let of = |draft: &ConfigReleaseDraft| {
-                let key = draft.key();
-                let release = catalog.named_release(draft)?;
-                if !gives_to_all(op, draft.action, release.rollout.as_deref()) {
-                    return None;
-                }
-                let file = JudgedFile::of(&catalog, &key, &caller).filter(|file| file.is_released_by_caller(false))?;
-                Some((file, release))
+    ) -> Result<Vec<Outcome>, Refusal> {
+        let mut rounds = Rounds::new(items);
+        while let Some(round) = rounds.next() {
+            self.node().await_linearizable().await?;
+            let caller = caller.again(self)?;
+            let judged: Vec<Option<(JudgedFile, Arc<ConfigRelease>)>> = {
+                let catalog = self.node().state().catalog();
+                let of = |draft: &ConfigReleaseDraft| {
+                    let release = catalog.named_release(draft)?;
+                    if !gives_to_all(op, draft.action, release.rollout.as_deref()) {
+                        return None;
+                    }
+                    let file = JudgedFile::of(&catalog, &draft.key(), &caller);
+                    Some((file.filter(|file| file.is_released_by_caller(false))?, release))
+                };
+                round.items.iter().map(|item| item.as_ref().ok().and_then(of)).collect()
             };
-            items.iter().map(|item| item.as_ref().ok().and_then(of)).collect()
-        };
-        if judged.iter().all(Option::is_none) {
-            return Ok((items, Vec::new()));
-        }
-        let (node, engines) = (self.node().clone(), self.engines.clone());
-        let verdict = move |judged: &Option<(JudgedFile, Arc<ConfigRelease>)>| {
-            let Some((file, release)) = judged else { return ContractVerdict::default() };
-            let Ok(Material::File { format, text, is_sealed }) = material(node.keyring(), release) else {
-                return ContractVerdict::default();
+            let pin = |(file, release): &(JudgedFile, Arc<ConfigRelease>)| Pin {
+                version: Some(release.version),
+                in_force: file.compared_with(),
+                ..Pin::default()
             };
-            ContractVerdict::of(file.broken(&engines, node.keyring(), (format, &text, is_sealed)))
-        };
-        let verdicts = self.on_scan_turn(move || judged.iter().map(verdict).collect()).await?;
-        let Sifted { items, refused } = Sifted::new(items, verdicts);
-        Ok((items, refused))
+            let pins: Vec<_> = judged.iter().map(|judged| judged.as_ref().map(pin)).collect();
+            let (node, engines) = (self.node().clone(), self.engines.clone());
+            let verdict = move |(file, release): (JudgedFile, Arc<ConfigRelease>)| {
+                ContractVerdict::told(file.broken_by(&engines, node.keyring(), &release))
+            };
+            let verdicts = self.verdicts(judged, verdict).await?;
+            let Sifted { items, refused } = Sifted::new(round.pinned(pins, |draft, pin| draft.pin = pin), verdicts);
+            let command = |items| Command::ConfigReleases(op, items);
+            rounds.take(round, with_places(self.write(&caller, items, command).await?, refused));
+        }
+        Ok(rounds.outcomes())
     }
 }

@@ -4,18 +4,20 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value};
 
+use super::rounds::Rounds;
 use super::{ContractVerdict, Engines, Sifted, with_places};
 use crate::catalog::{Catalog, Command, Entity, Outcome};
 use crate::contracts::{JudgedThing, Material};
-use crate::model::code::{Code, Refusal};
+use crate::model::code::Refusal;
 use crate::model::contract::{Broken, Contract};
-use crate::model::grant::{ReadScope, Verb};
-use crate::model::limits;
 use crate::model::policy::PolicyKind;
-use crate::model::release::ReleaseOp;
+use crate::model::release::{Pin, ReleaseOp};
 use crate::model::rule::release::RuleReleaseDraft;
 use crate::model::rule::{Family, Rule};
 use crate::operations::{Caller, Items, Operations};
+
+/// In place of warnings where no turn came in time.
+const UNJUDGED: &str = "its contracts were not judged: too many others wait for theirs";
 
 /// A rule with its contracts, and what they compare it with.
 #[derive(Clone)]
@@ -36,6 +38,11 @@ impl JudgedRule {
         let kind = PolicyKind::Rule(rule.family());
         let contracts = catalog.contracts.binding(kind, &rule.namespace, &rule.name);
         (!contracts.is_empty()).then(|| JudgedRule { rule, contracts, in_force, user: caller.name.clone() })
+    }
+
+    /// True if a contract compares it with what is in force.
+    fn compares(&self) -> bool {
+        self.contracts.iter().any(|contract| !contract.rules.is_empty())
     }
 
     pub(super) fn broken(&self, engines: &Engines) -> Vec<Broken> {
@@ -79,39 +86,13 @@ impl Operations {
         family: Family,
         items: Items<RuleReleaseDraft>,
     ) -> Result<Vec<Outcome>, Refusal> {
-        let command = |items| Command::PublishRules(family, items);
-        if self.node().state().catalog().contracts.is_empty() {
-            return self.write(caller, items, command).await;
-        }
-        let mut outcomes: Vec<Outcome> = Vec::new();
-        let mut under_way: Vec<(usize, Result<RuleReleaseDraft, Refusal>)> = items.into_iter().enumerate().collect();
-        for round in 1..=limits::PUBLISH_ROUNDS_MAX {
-            let (places, items): (Vec<usize>, Vec<_>) = under_way.into_iter().unzip();
-            let given: Items<RuleReleaseDraft> = items.clone();
-            let judged =
-                self.judged_rules(caller, &items, |catalog, draft, scope| catalog.rule_to_judge(family, draft, scope));
-            let judged = judged.await?;
-            let (items, pinned) = pinned(items, &judged);
-            let sifted = self.sift_rules(items, pinned.iter().map(|(judged, _)| judged.clone()).collect()).await?;
-            let made = with_places(self.write(caller, sifted.items, command).await?, sifted.refused);
-            let mut again = Vec::new();
-            for (index, outcome) in made.into_iter().enumerate() {
-                let (is_pinned, place) = (pinned[index].1, places[index]);
-                if is_pinned && outcome.code == Code::DataConflict && round < limits::PUBLISH_ROUNDS_MAX {
-                    again.push((place, given[index].clone()));
-                }
-                if place < outcomes.len() {
-                    outcomes[place] = outcome;
-                } else {
-                    outcomes.push(outcome);
-                }
-            }
-            under_way = again;
-            if under_way.is_empty() {
-                break;
-            }
-        }
-        Ok(outcomes)
+        let find = |catalog: &Catalog, draft: &RuleReleaseDraft, by: &Caller| {
+            let (rule, in_force) = catalog.rule_to_judge(family, draft, &by.read_scope())?;
+            let named = RuleReleaseDraft { rule_id: Some(rule.id.clone()), ..RuleReleaseDraft::default() };
+            let pin = Pin { revision: Some(rule.revision.clone()), ..Pin::default() };
+            catalog.lets_publish(&by.grants, family, &named).then_some((rule, in_force, pin))
+        };
+        self.keep_rules(caller, items, find, |items| Command::PublishRules(family, items)).await
     }
 
     /// Promotes gray releases of rules, unless a contract refuses what all clients would get.
@@ -121,51 +102,49 @@ impl Operations {
         (family, op): (Family, ReleaseOp),
         items: Items<RuleReleaseDraft>,
     ) -> Result<Vec<Outcome>, Refusal> {
-        let command = |items| Command::RuleReleases(family, op, items);
-        if self.node().state().catalog().contracts.is_empty() {
-            return self.write(caller, items, command).await;
-        }
-        let judged = self
-            .judged_rules(caller, &items, |catalog, draft, scope| catalog.release_to_judge((family, op), draft, scope));
-        let judged = judged.await?;
-        let Sifted { items, refused } = self.sift_rules(items, judged).await?;
-        Ok(with_places(self.write(caller, items, command).await?, refused))
+        let find = |catalog: &Catalog, draft: &RuleReleaseDraft, by: &Caller| {
+            let (release, in_force) = catalog.release_to_judge((family, op), draft, &by.read_scope())?;
+            let named = RuleReleaseDraft { id: Some(release.id.clone()), ..RuleReleaseDraft::default() };
+            let pin = Pin { version: Some(release.version), ..Pin::default() };
+            let lets = catalog.lets_change_release(&by.grants, family, &named);
+            lets.then(|| (release.rule.clone(), in_force, pin))
+        };
+        self.keep_rules(caller, items, find, |items| Command::RuleReleases(family, op, items)).await
     }
 
-    /// Rules that items are about, as far as the caller may release them.
-    async fn judged_rules(
+    /// Writes what keeps its contracts, as far as the caller may do it: who may not is refused where it is applied, and
+    /// learns nothing here. Each is proposed for what was found alone, and what is overtaken is judged again.
+    async fn keep_rules(
         &self,
         caller: &Caller,
-        items: &Items<RuleReleaseDraft>,
-        find: impl Fn(&Catalog, &RuleReleaseDraft, &ReadScope) -> Option<(Arc<Rule>, Option<Arc<Rule>>)>,
-    ) -> Result<Vec<Option<JudgedRule>>, Refusal> {
-        self.node().await_linearizable().await?;
-        let caller = caller.again(self)?;
-        let read_scope = caller.read_scope();
-        let catalog = self.node().state().catalog();
-        let of = |draft: &RuleReleaseDraft| {
-            let found = find(&catalog, draft, &read_scope)?;
-            let may = caller.grants.may(Verb::Release, &found.0.namespace, &found.0.name);
-            may.then(|| JudgedRule::of(&catalog, found, &caller)).flatten()
-        };
-        Ok(items.iter().map(|item| item.as_ref().ok().and_then(of)).collect())
-    }
-
-    async fn sift_rules(
-        &self,
         items: Items<RuleReleaseDraft>,
-        judged: Vec<Option<JudgedRule>>,
-    ) -> Result<Sifted<RuleReleaseDraft>, Refusal> {
-        if judged.iter().all(Option::is_none) {
-            let verdicts = judged.iter().map(|_| ContractVerdict::default()).collect();
-            return Ok(Sifted::new(items, verdicts));
+        find: impl Fn(&Catalog, &RuleReleaseDraft, &Caller) -> Option<(Arc<Rule>, Option<Arc<Rule>>, Pin)>,
+        command: impl Fn(Vec<RuleReleaseDraft>) -> Command,
+    ) -> Result<Vec<Outcome>, Refusal> {
+        let mut rounds = Rounds::new(items);
+        while let Some(round) = rounds.next() {
+            self.node().await_linearizable().await?;
+            let by = caller.again(self)?;
+            let (judged, pins): (Vec<Option<JudgedRule>>, Vec<Option<Pin>>) = {
+                let catalog = self.node().state().catalog();
+                let of = |draft: &RuleReleaseDraft| {
+                    // Where there are no contracts, no other name brings a rule below one.
+                    let found = find(&catalog, draft, &by).filter(|_| !catalog.contracts.is_empty());
+                    let Some((rule, in_force, pin)) = found else { return (None, None) };
+                    let beside = catalog.pin_beside(&rule).in_force;
+                    let judged = JudgedRule::of(&catalog, (rule, in_force), &by);
+                    let compares = judged.as_ref().is_some_and(JudgedRule::compares);
+                    (judged, Some(Pin { in_force: beside.filter(|_| compares), ..pin }))
+                };
+                round.items.iter().map(|item| item.as_ref().map_or((None, None), of)).unzip()
+            };
+            let engines = self.engines.clone();
+            let verdict = move |judged: JudgedRule| ContractVerdict::of(judged.broken(&engines));
+            let verdicts = self.verdicts(judged, verdict).await?;
+            let Sifted { items, refused } = Sifted::new(round.pinned(pins, |draft, pin| draft.pin = pin), verdicts);
+            rounds.take(round, with_places(self.write(caller, items, &command).await?, refused));
         }
-        let engines = self.engines.clone();
-        let verdict = move |judged: &Option<JudgedRule>| {
-            judged.as_ref().map(|judged| ContractVerdict::of(judged.broken(&engines))).unwrap_or_default()
-        };
-        let verdicts = self.on_scan_turn(move || judged.iter().map(verdict).collect()).await?;
-        Ok(Sifted::new(items, verdicts))
+        Ok(rounds.outcomes())
     }
 
     /// Contracts that rules break which were saved or published, for each outcome.
@@ -183,35 +162,21 @@ impl Operations {
             };
             rules.iter().map(of).collect()
         };
-        if judged.iter().all(Option::is_none) {
-            return Vec::new();
+        let mut told = Vec::with_capacity(judged.len());
+        for judged in judged {
+            let Some(judged) = judged else {
+                told.push(Vec::new());
+                continue;
+            };
+            let engines = self.engines.clone();
+            let broken = self.on_turn(&self.turns.judgements, move || judged.broken(&engines)).await;
+            told.push(match broken {
+                Ok(broken) => broken.iter().map(Broken::text).collect(),
+                Err(_) => vec![UNJUDGED.to_owned()],
+            });
         }
-        let engines = self.engines.clone();
-        let told = move |judged: &Option<JudgedRule>| {
-            let broken = judged.as_ref().map(|judged| judged.broken(&engines)).unwrap_or_default();
-            broken.iter().map(Broken::text).collect()
-        };
-        self.on_scan_turn(move || judged.iter().map(told).collect()).await.unwrap_or_default()
+        told
     }
-}
-
-/// Publications for the rules that were judged alone; with whether that was not asked for.
-fn pinned(
-    items: Items<RuleReleaseDraft>,
-    judged: &[Option<JudgedRule>],
-) -> (Items<RuleReleaseDraft>, Vec<(Option<JudgedRule>, bool)>) {
-    let mut pins = Vec::with_capacity(items.len());
-    let pin = |(item, judged): (Result<RuleReleaseDraft, Refusal>, &Option<JudgedRule>)| {
-        let is_open = item.as_ref().is_ok_and(|draft| draft.revision.as_deref().is_none_or(str::is_empty));
-        let revision = judged.as_ref().filter(|_| is_open).map(|judged| judged.rule.revision.clone());
-        pins.push((judged.clone(), revision.is_some()));
-        match revision {
-            Some(revision) => item.map(|draft| RuleReleaseDraft { revision: Some(revision), ..draft }),
-            None => item,
-        }
-    };
-    let items = items.into_iter().zip(judged).map(pin).collect();
-    (items, pins)
 }
 
 /// The rule of an outcome, if it was written.

@@ -20,12 +20,19 @@ use crate::model::rule::{Family, RuleDraft, RuleHead};
 use crate::operations::Bounds;
 use crate::operations::testing::InMemory;
 
+mod seams;
+
 fn operations() -> (Arc<Operations>, Caller) {
-    let bench: Bench = crate::catalog::fuzzing::founded(Level::NEWEST);
+    let (operations, _, caller) = over(crate::catalog::fuzzing::founded(Level::NEWEST), "a");
+    (operations, caller)
+}
+
+/// Operations over a catalog, on a node with a data key of one letter.
+fn over(bench: Bench, key: &str) -> (Arc<Operations>, Arc<InMemory>, Caller) {
     let bounds =
         Bounds { config_content_chars_max: 10_000, token_trust: Duration::from_secs(30), webhook_networks: Vec::new() };
-    let operations =
-        Operations::in_memory(Arc::new(InMemory::new(bench, Keyring::new(DataKey::of_hex(&"a".repeat(64))))), bounds);
+    let memory = Arc::new(InMemory::new(bench, Keyring::new(DataKey::of_hex(&key.repeat(64)))));
+    let operations = Operations::in_memory(memory.clone(), bounds);
     let caller = Caller {
         name: "admin".into(),
         credential: Credential::Token(crate::catalog::fuzzing::token()),
@@ -34,7 +41,7 @@ fn operations() -> (Arc<Operations>, Caller) {
         is_local: true,
         request: "r".into(),
     };
-    (operations, caller)
+    (operations, memory, caller)
 }
 
 fn item<T: DeserializeOwned>(json: Value) -> Items<T> {

@@ -136,6 +136,6 @@ impl Operations {
         };
         let engines = self.engines.clone();
         let broken = move |trial: Result<Trial, Refusal>| trial.map(|trial| trial.broken(&engines));
-        self.on_scan_turn(move || trials.into_iter().map(broken).collect()).await
+        self.in_pieces(&self.turns.trials, trials, broken).await
     }
 }

@@ -21,7 +21,7 @@ use crate::model::access::CLUSTER;
 use crate::model::audience::Audience;
 use crate::model::code::{Code, Refusal};
 use crate::model::limits;
-use crate::model::release::{Action, Event, Plan, ReleaseOp, ReleaseState, ReleaseType, Transition, transition};
+use crate::model::release::{Action, Event, Pin, Plan, ReleaseOp, ReleaseState, ReleaseType, Transition, transition};
 use crate::model::rollout::{RolloutState, StagedRollout, Steering};
 use crate::model::rule::Effect;
 use crate::model::time::Timestamp;
@@ -369,6 +369,16 @@ impl Catalog {
             }
         }
     }
+}
+
+/// Refuses what was judged beside something else than there is now.
+pub(in crate::catalog) fn refuse_unpinned(pin: Option<&Pin>, now: &Pin, changes: &mut ChangeSet) -> Option<Outcome> {
+    let pin = pin.filter(|pin| !pin.is_of(now))?;
+    if pin.comes_again {
+        changes.leave_out();
+    }
+    let refusal = Refusal::new(Code::DataConflict, "what it was judged by was changed meanwhile: try again");
+    Some(Outcome { overtaken: true, ..refusal.into() })
 }
 
 /// The time at which something is to be done, if that has not come.
