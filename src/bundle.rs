@@ -8,8 +8,8 @@
 //! | `group/file` | a file; without a group in front where one group was asked for by its files |
 //! | `META` | JSON: by the path of a file its `tags` (an object), `comment`, `format`; of a sealed text `sealed_for` |
 //!
-//! `format` is written from here on; `sealed_for` is the file that a text was sealed for. A slash of a group is `%2F` in
-//! a path, as no group holds a percent sign. A name that would be taken for something else in an archive stands in
+//! `format` is written from here on; `sealed_for` is the file that a text was sealed for. A slash of a group is `%2F`
+//! in a path, as no group holds a percent sign. A name that would be taken for something else in an archive stands in
 //! `META` as `group` and `name`, beside a path that was made for it.
 //!
 //! What systems add to archives by themselves ([`is_of_system`]) is no file of anybody.

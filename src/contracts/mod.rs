@@ -109,16 +109,16 @@ fn compiled(contract: Arc<Contract>) -> Result<Compiled, Refusal> {
     Ok(Compiled { engine: Engine::Rules(programs), weight, contract })
 }
 
-/// The same of a contract that is kept, on the stack of the judgement that asks for it: it binds also where this version
-/// cannot read it any more.
+/// The same of a contract that is kept, on the stack of the judgement that asks for it: it binds also where this
+/// version cannot read it any more.
 pub fn compile_kept(contract: Arc<Contract>) -> Compiled {
     let unreadable = |refusal: Refusal| Engine::Unreadable(refusal.detail);
     let kept = contract.clone();
     compiled(contract).unwrap_or_else(|refusal| Compiled { engine: unreadable(refusal), weight: 0, contract: kept })
 }
 
-/// Places at which a thing breaks its contracts, in order of its lines. Each contract is compiled as its turn comes, so
-/// that no more of them are in memory than are kept compiled, and one that is being judged.
+/// Places at which a thing breaks its contracts, in order of its lines. Each contract is compiled as its turn comes,
+/// so that no more of them are in memory than are kept compiled, and one that is being judged.
 pub fn judge(
     contracts: &[Arc<Contract>],
     compiled: &(impl Fn(&Arc<Contract>) -> Arc<Compiled> + Sync),

@@ -60,8 +60,8 @@ impl Operations {
         self.on_turn(&self.turns.walks, work).await
     }
 
-    /// Does work for each item, one after the other, each when it is its turn again: whoever else waits for one of these
-    /// turns comes in between.
+    /// Does work for each item, one after the other, each when it is its turn again: whoever else waits for one of
+    /// these turns comes in between.
     pub(super) async fn in_pieces<T: Send + 'static, A: Send + 'static>(
         &self,
         turns: &Turns,
