@@ -8,6 +8,8 @@ use std::time::Duration;
 
 use rustix::time::{ClockId, clock_gettime};
 
+use crate::model::limits;
+
 /// Steps between two looks at the clock.
 const STEPS_BETWEEN_LOOKS: u64 = 256;
 
@@ -15,6 +17,7 @@ const STEPS_BETWEEN_LOOKS: u64 = 256;
 pub(super) struct Meter {
     ends: Option<Duration>,
     bytes_left: Cell<u64>,
+    faults_left: Cell<usize>,
     steps_to_look: Cell<u64>,
     is_out: Cell<bool>,
 }
@@ -22,7 +25,8 @@ pub(super) struct Meter {
 impl Meter {
     pub(super) fn start(time: Duration, bytes: u64) -> Meter {
         let ends = Some(thread_time().saturating_add(time));
-        Meter { ends, bytes_left: Cell::new(bytes), ..Meter::default() }
+        let faults_left = Cell::new(limits::CONTRACT_FAULTS_MADE_MAX);
+        Meter { ends, bytes_left: Cell::new(bytes), faults_left, ..Meter::default() }
     }
 
     /// Leaves the time of work out that is no part of the judgement; that time.
@@ -56,6 +60,16 @@ impl Meter {
         self.bytes_left.set(left.unwrap_or_default());
         // What is made is written byte by byte.
         left.is_some() && self.step(1 + bytes / 64)
+    }
+
+    /// Takes a fault that an engine keeps for a while; false, and all is over, once there are none left.
+    pub(super) fn fault(&self) -> bool {
+        match self.faults_left.get().checked_sub(1) {
+            Some(left) => self.faults_left.set(left),
+            None if self.ends.is_some() => self.is_out.set(true),
+            None => {}
+        }
+        !self.is_out.get()
     }
 
     pub(super) fn is_out(&self) -> bool {

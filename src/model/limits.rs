@@ -142,7 +142,9 @@ pub const CONTRACT_CONTENT_BYTES_MAX: usize = 4 * 1024 * 1024;
 pub const CONTRACT_VALUES_MAX: usize = 100_000;
 /// Bytes of the values that a content is read into: more than one without aliases takes within those limits.
 pub const CONTRACT_READ_BYTES_MAX: usize = 40 * 1024 * 1024;
-/// Bytes of a pattern that contracts match with, and
+/// Faults that a schema may make of a thing, of which few are told,
+pub const CONTRACT_FAULTS_MADE_MAX: usize = 65_536;
+/// bytes of a pattern that contracts match with, and
 pub const CONTRACT_PATTERN_BYTES_MAX: usize = 4096;
 /// time of a processor in which the contracts of one thing are compiled that are not kept compiled.
 pub const CONTRACT_COMPILE_TIME: std::time::Duration = std::time::Duration::from_secs(1);

@@ -88,7 +88,8 @@ impl<'a> Node<'a, MeteredJson> for Metered<'a> {
     }
 
     fn to_value(&self) -> Cow<'a, Value> {
-        Cow::Borrowed(self.seen())
+        // Faults ask for it, and some are kept until all of their kind are found.
+        if self.meter.fault() { Cow::Borrowed(self.seen()) } else { Cow::Owned(Value::Null) }
     }
 
     fn identity(&self) -> Option<NodeIdentity> {

@@ -100,6 +100,16 @@ fn schemas_that_go_round_or_branch_at_one_value_are_refused() {
     assert!(refused(&deep).contains("nested"));
 }
 
+/// Faults of the branches of `anyOf` are kept until none of them fits.
+#[test]
+fn faults_that_are_kept_are_counted() {
+    let branches: Vec<_> = (0..200).map(|number| json!({ "const": number })).collect();
+    let schema = Schema::compile(&json!({ "anyOf": [{ "items": { "anyOf": branches } }] })).expect("a schema");
+    let meter = Meter::start(Duration::from_secs(60), 0);
+    schema.judge(&json!(vec!["x"; 2000]), false, &meter);
+    assert!(meter.is_out(), "it ends by its faults, not by its time");
+}
+
 /// Each level of the value doubles the work, without a limit it would take longer than the universe is old.
 #[test]
 fn work_without_end_comes_to_its_end() {
