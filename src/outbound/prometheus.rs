@@ -66,9 +66,14 @@ impl Prometheus {
     async fn ask(&self, query: &str) -> Result<Vec<f64>, String> {
         let mut url = self.url.clone();
         url.query_pairs_mut().append_pair("query", query);
-        let sent = self.client.get(url).send().await;
-        let body = read(sent.map_err(|error| in_words(&error))?).await?;
-        samples(&body)
+        let answer = self.client.get(url).send().await.map_err(|error| in_words(&error))?;
+        let status = answer.status();
+        let samples = samples(&read(answer).await?)?;
+        // Prometheus explains what it refuses; a sample that comes with a fault is none.
+        match status.is_success() {
+            true => Ok(samples),
+            false => Err(format!("the answer has the status {status}")),
+        }
     }
 }
 
