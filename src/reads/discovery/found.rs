@@ -63,18 +63,23 @@ impl Found {
     /// Number of things that [`Found::read`] walks at most; 0 for a client that knows the revision.
     pub(super) fn reach(catalog: &Catalog, question: &Question) -> usize {
         let service = question.resolve(catalog);
-        let Ok(fold) = fold(catalog, question, &service) else { return 0 };
+        // Of a caller who sees a part the digest is made anew of what that one sees.
+        let is_known = || match fold(catalog, question, &service) {
+            Ok(fold) => fold.is_some_and(|fold| fold.text() == question.revision),
+            Err(_) => true,
+        };
+        let is_at_hand = question.read_scope.is_whole() || matches!(question.kind, DiscoveryKind::Instances);
         match question.kind {
-            _ if fold.is_some_and(|fold| fold.text() == question.revision) => 0,
+            DiscoveryKind::Rules(family, _) => {
+                catalog.rules.of(family).active().reach(&service.namespace, &service.service)
+            }
+            _ if is_at_hand && is_known() => 0,
             DiscoveryKind::Services => match question.namespace_if_any() {
                 Some(namespace) => catalog.services.count_in(namespace),
                 None => catalog.services.len(),
             },
             DiscoveryKind::Instances => catalog.instances.of_service(&service.namespace, &service.service).total,
             DiscoveryKind::Namespaces => catalog.namespaces.len(),
-            DiscoveryKind::Rules(family, _) => {
-                catalog.rules.of(family).active().reach(&service.namespace, &service.service)
-            }
         }
     }
 
@@ -97,9 +102,19 @@ impl Found {
     }
 }
 
-/// Digest of what is asked for; `None` for rules, whose releases make up the revision.
+/// Digest of what is asked for, as far as the caller sees it; `None` for rules, whose releases make up the revision.
 fn fold(catalog: &Catalog, question: &Question, service: &ServiceKey) -> Result<Option<SetDigest>, Refusal> {
+    let scope = &question.read_scope;
     Ok(Some(match question.kind {
+        DiscoveryKind::Services if !scope.is_whole() => {
+            let all = catalog.services.all_in(question.namespace_if_any());
+            let seen = all.filter(|service| scope.sees(&service.namespace, &service.name));
+            seen.map(|service| SetDigest::of(&service.id, &service.revision)).sum()
+        }
+        DiscoveryKind::Namespaces if !scope.is_whole() => {
+            let seen = catalog.namespaces.all().filter(|namespace| scope.sees_namespace(&namespace.name));
+            seen.map(|namespace| SetDigest::of(&namespace.name, &namespace.revision)).sum()
+        }
         DiscoveryKind::Services => catalog.services.fold_of(question.namespace_if_any()),
         DiscoveryKind::Instances => fold_of_instances(catalog, question, service)?,
         DiscoveryKind::Namespaces => catalog.namespaces.fold(),

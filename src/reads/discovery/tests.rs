@@ -102,6 +102,47 @@ fn what_the_client_has_or_does_not_see_is_not_shown() {
     assert_eq!((target(&question(rules, "n", "s")), target(&of_some(rules, "other"))), (None, None));
 }
 
+/// Whoever sees a part learns by the revision of nothing else.
+#[test]
+fn a_revision_is_of_what_the_caller_sees() {
+    let mut bench = Bench::founded(Level::NEWEST);
+    let mut make = |namespace: &str, name: &str| {
+        let services = json!([{"namespace": namespace, "name": name}]);
+        bench.codes(Command::Services(Op::Create, drafts(services)));
+        let revision = |kind, namespace: &str, grants: &[(&str, &str)]| {
+            let grant = |(namespace, name): &(&str, &str)| Grant {
+                role: Role::Reader,
+                namespace: (*namespace).into(),
+                name: (*name).into(),
+            };
+            let read_scope = ReadScope::new(&Grants::new(grants.iter().map(grant).collect::<Vec<_>>()), &[Verb::Read]);
+            let asked = Question { read_scope, ..question(kind, namespace, "") };
+            let found = Found::read(&bench.catalog, &asked, 1).expect("it is there");
+            let known = Question { revision: found.revision.clone(), ..asked.clone() };
+            assert!(Found::reach(&bench.catalog, &known) > 0 || namespace == "b", "what is walked counts");
+            found.revision
+        };
+        let (services, namespaces) = (DiscoveryKind::Services, DiscoveryKind::Namespaces);
+        let of_a = [("a", "*")];
+        [
+            revision(services, "b", &of_a),
+            revision(services, "", &of_a),
+            revision(namespaces, "", &of_a),
+            revision(services, "", &[]),
+            revision(namespaces, "", &[]),
+            revision(services, "a", &[("a", "x")]),
+            revision(services, "a", &of_a),
+        ]
+    };
+    let before = make("a", "x");
+    let of_b = make("b", "y");
+    assert_eq!(of_b, before, "of what is not seen");
+    let of_a = make("a", "z");
+    assert_eq!(of_a[..1], before[..1]);
+    assert_eq!(of_a[2..6], before[2..6]);
+    assert!(of_a[1] != before[1] && of_a[6] != before[6], "what is seen is news");
+}
+
 /// Operations of a cluster of one.
 struct Served {
     operations: Arc<Operations>,
