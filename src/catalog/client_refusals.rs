@@ -21,17 +21,21 @@ pub struct ClientRefusal {
     pub agent: String,
     /// Its reason.
     pub message: String,
+    /// Number of further clients that could not apply it, since the last time that it was told.
+    #[serde(default, skip_serializing_if = "crate::model::is_zero")]
+    pub others: u64,
 }
 
 impl Catalog {
     pub(super) fn tell_of_refusal(&self, ctx: &Ctx, refusal: &ClientRefusal, changes: &mut ChangeSet) -> Outcome {
-        let ClientRefusal { thing, version, address, agent, message } = refusal;
+        let ClientRefusal { thing, version, address, agent, message, others } = refusal;
         let Some(release_name) = self.release_named_by_version(thing, *version) else {
             return Code::NoNeedUpdate.into();
         };
         let release = ReleaseNews { release_name, version: *version, ..ReleaseNews::default() };
         let message = beginning(message, limits::WEBHOOK_COMMENT_CHARS_MAX);
-        let client = ClientNews { address: address.clone(), agent: agent.clone(), message };
+        let count = others.saturating_add(1);
+        let client = ClientNews { address: address.clone(), agent: agent.clone(), message, count };
         let news = News {
             event: HookEvent::ClientRefused,
             time: ctx.time,

@@ -40,6 +40,7 @@ pub mod templates;
 pub(crate) mod testing;
 #[cfg(test)]
 mod tests;
+mod webhook_queue;
 pub mod webhooks;
 
 use std::fmt;

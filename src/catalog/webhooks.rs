@@ -2,12 +2,14 @@
 //!
 //! An event is a row only while a webhook waits for it, and is held once however many wait. Of those that wait for
 //! one webhook the newest stay, [`limits::WEBHOOK_EVENTS_MAX`], so that one which fails costs no more than that and
-//! takes nothing from the others. Numbers of events go up with the log and are never used twice.
+//! takes nothing from the others. Refusals of clients, of which anybody who may pull makes as many as they like, have
+//! no more than [`limits::WEBHOOK_REFUSALS_MAX`] of these places, and go before all other events. Numbers of events go
+//! up with the log and are never used twice.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use imbl::{OrdMap, Vector};
+use imbl::OrdMap;
 use serde::{Deserialize, Serialize};
 
 use super::Catalog;
@@ -16,6 +18,7 @@ use super::command::Op;
 use super::ctx::Ctx;
 use super::page::{Listed, Page, Place, Placed, cut_sorted, place_of};
 use super::row::{Row, RowKey, Table};
+use super::webhook_queue::HookQueue;
 use crate::model::code::{Code, Refusal};
 use crate::model::instance::Instance;
 use crate::model::text::NameFilter;
@@ -48,13 +51,6 @@ impl Row for WebhookEvent {
         // As wide as the widest, so that rows come in the order of their numbers.
         key.part(format!("{:016x}", self.number));
     }
-}
-
-/// A webhook, and the numbers of the events that wait for it, oldest first.
-#[derive(Clone, Debug, PartialEq)]
-struct HookQueue {
-    hook: Arc<Webhook>,
-    queue: Vector<u64>,
 }
 
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -148,7 +144,7 @@ impl Webhooks {
             let mut to = Vec::with_capacity(names.len());
             for name in names {
                 if let Some(held) = self.by_name.get_mut(&name) {
-                    held.queue.push_back(number);
+                    held.push(number, &news);
                     to.push(held.hook.id.clone());
                 }
             }
@@ -156,6 +152,12 @@ impl Webhooks {
             changes.put(&event);
             self.events.insert(number, Arc::new(event));
             told = true;
+        }
+        for name in self.by_name.keys().cloned().collect::<Vec<_>>() {
+            let count = self.drop_refusals(&name, changes);
+            if count > 0 {
+                *dropped.entry(name).or_default() += count;
+            }
         }
         for (name, held) in &self.by_name {
             let overfull = held.queue.len().saturating_sub(limits::WEBHOOK_EVENTS_MAX) as u64;
@@ -169,6 +171,33 @@ impl Webhooks {
         if told {
             changes.changed(Change::Webhooks);
         }
+    }
+
+    /// Takes the oldest refusals of clients from the queue of a webhook while there are too many, and says how many they
+    /// were.
+    fn drop_refusals(&mut self, name: &str, changes: &mut ChangeSet) -> u64 {
+        let mut count = 0;
+        while let Some(held) = self.by_name.get_mut(name)
+            && let Some(number) = held.surplus_refusal()
+        {
+            held.refusals.pop_front();
+            if let Ok(at) = held.queue.binary_search(&number) {
+                held.queue.remove(at);
+            }
+            let id = held.hook.id.clone();
+            if let Some(event) = self.events.remove(&number) {
+                let mut event = Arc::unwrap_or_clone(event);
+                event.to.retain(|to| *to != id);
+                if event.to.is_empty() {
+                    changes.delete(&event);
+                } else {
+                    changes.put(&event);
+                    self.events.insert(number, Arc::new(event));
+                }
+            }
+            count += 1;
+        }
+        count
     }
 
     /// Leaves a webhook no more than the newest events, and counts what it is not told of.
@@ -191,6 +220,8 @@ impl Webhooks {
         let Some(held) = self.by_name.get_mut(name) else { return 0 };
         let count = held.queue.binary_search(&through).map_or_else(|at| at, |at| at + 1);
         let passed = held.queue.slice(..count);
+        let refusals = held.refusals.binary_search(&through).map_or_else(|at| at, |at| at + 1);
+        held.refusals = held.refusals.split_off(refusals);
         for number in &passed {
             let is_awaited = self.by_name.values().any(|held| held.queue.binary_search(number).is_ok());
             if !is_awaited && let Some(event) = self.events.remove(number) {
@@ -215,8 +246,7 @@ impl Webhooks {
         match self.by_name.get_mut(hook.name.as_str()) {
             Some(held) => held.hook = hook.clone(),
             None => {
-                let held = HookQueue { hook: hook.clone(), queue: Vector::new() };
-                self.by_name.insert(hook.name.as_str().into(), held);
+                self.by_name.insert(hook.name.as_str().into(), HookQueue::new(hook.clone()));
             }
         }
         hook
@@ -252,7 +282,7 @@ impl Webhooks {
 
     pub(super) fn load(&mut self, hook: Webhook) {
         let name = hook.name.as_str().into();
-        self.by_name.insert(name, HookQueue { hook: Arc::new(hook), queue: Vector::new() });
+        self.by_name.insert(name, HookQueue::new(Arc::new(hook)));
     }
 
     /// Takes in a stored row; those of webhooks come before.
@@ -261,7 +291,7 @@ impl Webhooks {
         let names: Vec<_> = self.all().filter(|hook| waits(hook)).map(|hook| hook.name.clone()).collect();
         for name in names {
             if let Some(held) = self.by_name.get_mut(name.as_str()) {
-                held.queue.push_back(event.number);
+                held.push(event.number, &event.news);
             }
         }
         self.events.insert(event.number, Arc::new(event));

@@ -185,6 +185,9 @@ pub const APPLIED_MESSAGE_BYTES_MAX: usize = 1024;
 pub const FORM_PAIRS_MAX: usize = 1_000;
 /// Of these, that an answer of one node to another or to a caller holds.
 pub const SUBSCRIPTIONS_TOLD_MAX: usize = 10_000;
+/// Clients that one node tells the leader of as numbers, for guards of rollouts: more than a node keeps, so that what is
+/// beyond is streams of xDS. A guard is not measured where there are more.
+pub const HOLDERS_TOLD_MAX: usize = 2 * SUBSCRIPTIONS_MAX;
 /// Clients with lists of instances that one node tells of for the map of services.
 pub const LIST_HOLDERS_TOLD_MAX: usize = 20_000;
 /// Services on the map of services; the others are left out.
@@ -274,6 +277,8 @@ pub const WEBHOOKS_MAX: usize = 20;
 pub const WEBHOOK_URL_CHARS_MAX: usize = 2048;
 /// Events that wait for one webhook; beyond that the oldest are dropped.
 pub const WEBHOOK_EVENTS_MAX: usize = 1000;
+/// Those of them that are refusals of clients, of which one is told for each release, node and second.
+pub const WEBHOOK_REFUSALS_MAX: usize = 100;
 /// Milliseconds after which an event that cannot be delivered is given up.
 pub const WEBHOOK_EVENT_AGE_MS_MAX: u64 = 24 * 3600 * 1000;
 /// Instances that one event names, and characters of the comment of a release in it.

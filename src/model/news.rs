@@ -32,13 +32,16 @@ pub struct News {
     pub client: Option<ClientNews>,
 }
 
-/// Client that could not apply a release.
+/// First of the clients that could not apply a release since the last time that it was told.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ClientNews {
     pub address: String,
     pub agent: String,
     /// Its reason; only the beginning of a long one.
     pub message: String,
+    /// Number of these clients, as one node counted them.
+    #[serde(default)]
+    pub count: u64,
 }
 
 /// Rollout by steps after one of them, or after its stop.

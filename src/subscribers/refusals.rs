@@ -1,5 +1,6 @@
 //! Refusals of clients on their way to webhooks: that of one client of one version of a release once, as far as this
-//! node remembers.
+//! node remembers, and those of one version that come until they are handed over together, as the first one with a
+//! number.
 
 use std::collections::{HashSet, VecDeque};
 use std::hash::{BuildHasher, RandomState};
@@ -8,8 +9,8 @@ use parking_lot::Mutex;
 
 use crate::catalog::client_refusals::ClientRefusal;
 
-/// Refusals that wait; what comes beyond is not told, and stands in who-has-what all the same.
-const WAITING_MAX: usize = 1000;
+/// Releases of which refusals wait; what comes beyond is not told, and stands in who-has-what all the same.
+const WAITING_MAX: usize = 100;
 /// Refusals that are remembered, so that none is told twice.
 const REMEMBERED_MAX: usize = 8192;
 
@@ -33,7 +34,9 @@ impl Refusals {
     pub fn note(&self, client: [&str; 3], refusal: ClientRefusal) {
         let mark = self.hashing.hash_one((client, &refusal.thing, refusal.version));
         let mut queue = self.queue.lock();
-        if queue.waiting.len() >= WAITING_MAX || !queue.known.insert(mark) {
+        let has_room = queue.waiting.len() < WAITING_MAX;
+        let place = queue.waiting.iter().position(|known| is_of_one(known, &refusal));
+        if (place.is_none() && !has_room) || !queue.known.insert(mark) {
             return;
         }
         queue.order.push_back(mark);
@@ -42,7 +45,10 @@ impl Refusals {
         {
             queue.known.remove(&oldest);
         }
-        queue.waiting.push_back(refusal);
+        match place.and_then(|at| queue.waiting.get_mut(at)) {
+            Some(known) => known.others += 1 + refusal.others,
+            None => queue.waiting.push_back(refusal),
+        }
     }
 
     /// Hands over the oldest that wait, so many at most.
@@ -55,8 +61,18 @@ impl Refusals {
     /// Takes back those that could not be told yet.
     pub fn take_back(&self, refusals: Vec<ClientRefusal>) {
         let waiting = &mut self.queue.lock().waiting;
-        refusals.into_iter().rev().for_each(|refusal| waiting.push_front(refusal));
+        for mut refusal in refusals.into_iter().rev() {
+            if let Some(at) = waiting.iter().position(|newer| is_of_one(newer, &refusal)) {
+                refusal.others += waiting.remove(at).map_or(0, |newer| 1 + newer.others);
+            }
+            waiting.push_front(refusal);
+        }
     }
+}
+
+/// True if both are of one version of a release.
+fn is_of_one(one: &ClientRefusal, other: &ClientRefusal) -> bool {
+    one.version == other.version && one.thing == other.thing
 }
 
 #[cfg(test)]
@@ -67,7 +83,7 @@ mod tests {
 
     fn refusal(version: u64) -> ClientRefusal {
         let thing = Thing::File(ConfigKey::new("n", "g", "f"));
-        ClientRefusal { thing, version, address: "a".into(), agent: "p".into(), message: "no".into() }
+        ClientRefusal { thing, version, address: "a".into(), agent: "p".into(), message: "no".into(), others: 0 }
     }
 
     #[test]
@@ -77,12 +93,25 @@ mod tests {
             refusals.note([client, "", ""], refusal(1));
         }
         refusals.note(["1", "", ""], refusal(2));
-        let told = refusals.hand_over(2);
-        assert_eq!(told.iter().map(|one| one.version).collect::<Vec<_>>(), [1, 1]);
+        let numbers = |told: &[ClientRefusal]| told.iter().map(|one| (one.version, one.others)).collect::<Vec<_>>();
+        let told = refusals.hand_over(1);
+        assert_eq!(numbers(&told), [(1, 1)]);
+        refusals.note(["3", "", ""], refusal(1));
         refusals.take_back(told);
-        let told = refusals.hand_over(9);
-        assert_eq!(told.iter().map(|one| one.version).collect::<Vec<_>>(), [1, 1, 2]);
+        assert_eq!(numbers(&refusals.hand_over(9)), [(1, 2), (2, 0)]);
         assert!(refusals.hand_over(9).is_empty());
+        refusals.note(["3", "", ""], refusal(1));
+        assert!(refusals.hand_over(9).is_empty(), "it was told");
+    }
+
+    #[test]
+    fn a_fleet_that_refuses_one_release_is_one_event() {
+        let refusals = Refusals::default();
+        for client in 0..5000 {
+            refusals.note([&client.to_string(), "", ""], refusal(1));
+        }
+        let told = refusals.hand_over(usize::MAX);
+        assert_eq!((told.len(), told[0].others), (1, 4999));
     }
 
     #[test]

@@ -152,7 +152,7 @@ impl Subscribers {
         let (address, agent) = (entry.address.to_string(), entry.agent.to_string());
         let message = cut(word.message, limits::APPLIED_MESSAGE_BYTES_MAX).to_owned();
         let client = [&*entry.address, &*entry.agent, ""];
-        self.refusals.note(client, ClientRefusal { thing, version, address, agent, message });
+        self.refusals.note(client, ClientRefusal { thing, version, address, agent, message, others: 0 });
     }
 
     /// Number of clients that are there and said of something that they have that they could not apply it.

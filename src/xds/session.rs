@@ -292,6 +292,7 @@ impl<S: Source, M: Machine> Running<'_, S, M> {
                 address: address.clone(),
                 agent: agent.clone(),
                 message: refusal.message.clone(),
+                others: 0,
             };
             refusals.note([&address, agent, &self.client.node_id], told);
         }

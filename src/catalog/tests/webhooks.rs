@@ -7,11 +7,14 @@ use proptest::prelude::*;
 use super::instances::instance;
 use super::rules::{gray, rule};
 use super::*;
+use crate::catalog::client_refusals::ClientRefusal;
+use crate::catalog::history::Thing;
 use crate::catalog::rekey::Rebirth;
 use crate::catalog::webhooks::WebhookEvent;
 use crate::format::pack;
 use crate::model::access_key::SealedSecret;
 use crate::model::code::Code;
+use crate::model::config_file::ConfigKey;
 use crate::model::instance::{HealthCheckDraft, HeartbeatDraft};
 use crate::model::rule::Family;
 use crate::model::webhook::{HookEvent, Progress, WebhookDraft, WebhookTold};
@@ -197,6 +200,47 @@ fn who_fails_loses_the_oldest_and_takes_nothing_from_the_others() {
     assert_eq!((bench.waiting("works").len(), bench.catalog.webhooks.event_count()), (3, limits::WEBHOOK_EVENTS_MAX));
     assert!(bench.progress("fails").failing_since.is_some());
     bench.check();
+}
+
+#[test]
+fn refusals_of_clients_push_out_their_like_alone() {
+    let refused = |count: usize, version: u64| {
+        let thing = Thing::File(ConfigKey::new("prod", "shop", "f.properties"));
+        let refusal = |number: usize| ClientRefusal {
+            thing: thing.clone(),
+            version,
+            address: number.to_string(),
+            agent: String::new(),
+            message: "no".into(),
+            others: 2,
+        };
+        Command::ClientsRefused((0..count).map(refusal).collect())
+    };
+    let mut bench = Bench::founded(Level::NEWEST);
+    let hooks = vec![whole("all"), wanting("refusals", &[HookEvent::ClientRefused], "")];
+    assert_eq!(bench.codes(create(hooks)), [200_000; 2]);
+    bench.publish_some(1);
+    let first = bench.waiting("all")[0].clone();
+    for _ in 0..15 {
+        assert!(bench.codes(refused(100, 1)).iter().all(|code| *code == 200_000));
+    }
+    let most = limits::WEBHOOK_REFUSALS_MAX;
+    assert_eq!((bench.waiting("all").len(), bench.waiting("refusals").len()), (most + 1, most));
+    assert_eq!(bench.waiting("all")[0], first, "what happened before waits on");
+    assert_eq!(bench.progress("all").dropped, 1400);
+    assert_eq!(bench.waiting("refusals")[0].news.client.as_ref().map(|client| client.count), Some(3));
+    // All other events have their places before them.
+    bench.publish_some(limits::WEBHOOK_EVENTS_MAX - 1);
+    assert!(bench.waiting("all").iter().all(|event| event.news.event == HookEvent::Publish));
+    assert_eq!((bench.waiting("all").len(), bench.waiting("refusals").len()), (limits::WEBHOOK_EVENTS_MAX, most));
+    assert_eq!(bench.waiting("all")[0], first);
+    let newest = limits::WEBHOOK_EVENTS_MAX as u64;
+    assert_eq!(bench.codes(refused(1, newest)), [200_000]);
+    assert_eq!((bench.waiting("all")[0].clone(), bench.waiting("all").len()), (first, limits::WEBHOOK_EVENTS_MAX));
+    bench.check();
+    let through = bench.waiting("refusals")[9].number;
+    assert_eq!(bench.told("refusals", through, 0, None), 200_000);
+    assert_eq!((bench.waiting("refusals").len(), bench.progress("refusals").delivered), (most - 10, 10));
 }
 
 /// A zone that dies is thousands of services in one entry.
