@@ -33,7 +33,10 @@ pub(super) const APPLIED: Doc = Doc {
     body: Some(schema_of::<ReportBody>()),
     security: Security::Reader,
     replies: |schemas| {
-        let taken = (204, Reply::empty("Taken, or of a client or a release that this node does not know."));
+        let taken = (
+            204,
+            Reply::empty("Taken, or of a release that is neither in force nor given to the client by this node."),
+        );
         let refusals = doc::container_refusals(schemas).filter(|(status, _)| [400, 401, 503].contains(status));
         [taken].into_iter().chain(refusals).collect()
     },

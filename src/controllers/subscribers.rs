@@ -16,6 +16,7 @@ use crate::format::level::Level;
 use crate::format::types::NodeId;
 use crate::raft::node::Node;
 use crate::subscribers::fleet::FleetQuestion;
+use crate::subscribers::holders::{Holders, HoldersAnswer};
 use crate::subscribers::lists::Without;
 use crate::subscribers::{Applied, ClientMark, HoldState, Subscribed, Subscription};
 
@@ -58,16 +59,53 @@ fn who(client: &Subscription) -> [&str; 3] {
 
 /// Asks every member.
 pub async fn gather(node: &Node, thing: &Thing) -> ClusterSubscribers {
-    gather_within(node, thing, ASK_WITHIN).await
-}
-
-/// Asks every member, and waits no longer than this for one.
-pub(super) async fn gather_within(node: &Node, thing: &Thing, limit: Duration) -> ClusterSubscribers {
     let ask = async |id| match id == node.id() {
         true => Some(own(node, thing.clone()).await),
-        false => node.peers().subscribers(id, thing, limit).await.ok(),
+        false => node.peers().subscribers(id, thing, ASK_WITHIN).await.ok(),
     };
     merged(of_members(node, ask).await)
+}
+
+/// Clients of all members that have a version of something, as numbers.
+#[derive(Debug, Default)]
+pub(super) struct ClusterHolders {
+    pub(super) holders: Holders,
+    /// Members that did not answer.
+    pub(super) silent: Vec<NodeId>,
+    /// Members with more clients than they tell.
+    pub(super) cut: Vec<NodeId>,
+    /// Members by the milliseconds since they began to know clients.
+    pub(super) up_ms: Vec<(NodeId, u64)>,
+}
+
+/// Asks every member which of its clients have this version, and waits no longer than this for one.
+pub(super) async fn gather_holders(node: &Node, thing: &Thing, version: u64, limit: Duration) -> ClusterHolders {
+    let question = FleetQuestion::Holders { thing: thing.clone(), version };
+    let ask = async |id| match id == node.id() {
+        true => node.own_fleet(question.clone()).await.holders,
+        false if !node.peers().reachable(id) => None,
+        false => node.peers().fleet(id, &question, limit).await.ok().and_then(|answer| answer.holders),
+    };
+    let answers = of_members(node, ask).await;
+    tokio::task::spawn_blocking(move || ClusterHolders::of(answers)).await.unwrap_or_default()
+}
+
+impl ClusterHolders {
+    fn of(answers: Vec<(NodeId, Option<HoldersAnswer>)>) -> ClusterHolders {
+        let mut all = ClusterHolders::default();
+        for (node, answer) in answers {
+            let Some(answer) = answer else {
+                all.silent.push(node);
+                continue;
+            };
+            if !answer.is_whole {
+                all.cut.push(node);
+            }
+            all.up_ms.push((node, answer.up_ms));
+            all.holders.add(&answer);
+        }
+        all
+    }
 }
 
 /// A client by its mark, the node that told of it, and its word.
@@ -80,8 +118,14 @@ struct Told {
 
 impl Told {
     /// True if this is what counts, of two nodes that both know the client: where it was heard of last, and of two that
-    /// both serve it, the one where it lags.
+    /// both serve it, the one where it lags. Of two that say it has the same, the one that gave it that.
     fn counts_before(&self, known: &Told) -> bool {
+        if let (Some(own), Some(other)) = (&self.client, &known.client)
+            && own.version == other.version
+            && own.is_reported != other.is_reported
+        {
+            return other.is_reported;
+        }
         (self.mark.1, self.mark.2) < (known.mark.1, known.mark.2)
     }
 
@@ -177,6 +221,7 @@ mod tests {
             applied: None,
             message: String::new(),
             applied_at: None,
+            is_reported: false,
         }
     }
 
@@ -255,6 +300,22 @@ mod tests {
         assert_eq!((amount, applied, refused, tally), (3, 1, 1, [1, 0, 1, 1]));
         let rows: Vec<_> = clients.iter().map(|(_, one)| (&*one.address, one.applied, &*one.message)).collect();
         assert_eq!(rows, [("a", Some(Applied::Refused), "no"), ("b", Some(Applied::Yes), ""), ("c", None, "")]);
+    }
+
+    #[test]
+    fn what_a_client_reports_elsewhere_does_not_hide_what_it_was_given() {
+        let given = client("a", 2, 900, true);
+        let reported = |version| {
+            let (applied, applied_at) = (Some(Applied::Refused), Some(Timestamp(7)));
+            Subscription { is_reported: true, applied, applied_at, ..client("a", version, 5, false) }
+        };
+        for answers in [[given.clone(), reported(2)], [reported(2), given.clone()]] {
+            let [one, two] = answers.map(|client| told(vec![client]));
+            let ClusterSubscribers { amount, current, refused, clients, .. } = merged(vec![(1, one), (2, two)]);
+            assert_eq!((amount, current, refused, clients[0].1.is_reported), (1, 1, 1, false));
+        }
+        let newer = merged(vec![(1, told(vec![given])), (2, told(vec![reported(3)]))]);
+        assert_eq!((newer.amount, newer.clients[0].1.version), (1, 3), "it has got on");
     }
 
     #[test]

@@ -137,7 +137,11 @@ impl<S: ConfigSource> ConfigReads<S> {
     ) {
         self.keep_seen(admitted, &mut lookup.namespaces, &lookup.group);
         let applied = if is_ok { Applied::Yes } else { Applied::Refused };
-        self.source().note_applied(reader, &lookup, release_key, Word { applied, message, at: self.source().now() });
+        let word = Word { applied, message, at: self.source().now() };
+        // Who may not have a file has none of its releases.
+        let may_have = |one: &Arc<Released>| !one.encrypted || self.admit_to_sealed(admitted, one).is_ok();
+        let in_force = self.source().named_in_force(&lookup, release_key).filter(may_have);
+        self.source().note_applied(reader, &lookup, (release_key, in_force.as_deref()), word);
     }
 
     async fn catch_up(&self, newest: Newest<'_, S>, reader: Reader<'_>) -> Result<(), ReadRefusal> {

@@ -92,8 +92,20 @@ pub trait ConfigSource: Clone + Send + Sync + 'static {
         true
     }
 
-    /// A client says what came of the release of a file that has this key.
-    fn note_applied(&self, _reader: Reader<'_>, _lookup: &Lookup, _release_key: &str, _word: Word<'_>) {}
+    /// The release of the file that has this key, if clients may see it.
+    fn named_in_force(&self, _lookup: &Lookup, _release_key: &str) -> Option<Arc<Released>> {
+        None
+    }
+
+    /// A client says what came of the release of a file that has this key; `in_force` is that one, if clients see it.
+    fn note_applied(
+        &self,
+        _reader: Reader<'_>,
+        _lookup: &Lookup,
+        (_release_key, _in_force): (&str, Option<&Released>),
+        _word: Word<'_>,
+    ) {
+    }
 
     /// Reason why nothing of this node may be served; `None` if it may be served.
     fn out_of_service(&self) -> Option<String> {

@@ -12,13 +12,13 @@ use crate::catalog::{Catalog, Credential};
 use crate::controllers::{Controllers, RateClass};
 use crate::model::code::Code;
 use crate::model::config_file::ConfigKey;
-use crate::model::config_lookup::{Lookup, Released, Unreadable};
+use crate::model::config_lookup::{Lookup, NamedRelease, Released, Unreadable};
 use crate::model::grant::{ReadScope, Verb};
 use crate::model::signature::AppKeys;
 use crate::model::time::Timestamp;
 use crate::raft::node::Node;
 use crate::raft::vigil::Guard;
-use crate::subscribers::{Client, Word};
+use crate::subscribers::{Client, FileReport, Word};
 use crate::watch::{Hub, WatchKey};
 
 /// Reads the state of one node.
@@ -139,9 +139,24 @@ impl ConfigSource for LocalView {
         self.node.subscribers().polled(client_of(reader, lookup), &lookup.group, &lookup.file)
     }
 
-    fn note_applied(&self, reader: Reader<'_>, lookup: &Lookup, release_key: &str, word: Word<'_>) {
-        let (client, file) = (client_of(reader, lookup), (lookup.group.as_str(), lookup.file.as_str()));
-        self.node.subscribers().applied_file(client, file, &lookup.namespaces, release_key, word);
+    fn named_in_force(&self, lookup: &Lookup, release_key: &str) -> Option<Arc<Released>> {
+        let NamedRelease { namespace, file, version } = lookup.named_release(release_key)?;
+        let catalog = self.node.state().catalog();
+        let found = catalog.configs.in_force(&ConfigKey::new(namespace, &*lookup.group, file), version);
+        found.filter(|released| released.release_key == release_key).cloned()
+    }
+
+    fn note_applied(
+        &self,
+        reader: Reader<'_>,
+        lookup: &Lookup,
+        (release_key, in_force): (&str, Option<&Released>),
+        word: Word<'_>,
+    ) {
+        let Lookup { group, file, namespaces, client } = lookup;
+        let labels = &client.labels;
+        let report = FileReport { group, file, namespaces, labels, release_key, in_force, word };
+        self.node.subscribers().applied_file(client_of(reader, lookup), report);
     }
 
     fn out_of_service(&self) -> Option<String> {

@@ -2,22 +2,27 @@
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
+use std::sync::Arc;
 use std::time::Duration;
 
+use crate::catalog::rules::{Active, RuleBook};
 use crate::model::code::{Code, Refusal};
 use crate::model::config_lookup::CLIENT_ADDRESS_LABEL;
 use crate::model::grant::ReadScope;
 use crate::model::limits;
 use crate::model::name;
 use crate::model::rule::Family;
+use crate::model::rule::release::RuleRelease;
 use crate::origin::Origin;
 use crate::raft::node::Node;
-use crate::subscribers::{Applied, Client, Word};
+use crate::subscribers::{Applied, Client, RuleWord, Word};
 
 /// Word of a client on a release of a rule.
 pub struct RuleReport {
     pub family: Family,
-    /// Namespace and name of the rule.
+    /// Id of the rule; empty where it is named.
+    pub id: String,
+    /// Namespace and name of the rule, as the client was given it.
     pub namespace: String,
     pub name: String,
     pub release: ReportedRelease,
@@ -42,23 +47,15 @@ pub enum ReportedRelease {
 }
 
 impl RuleReport {
-    /// Notes the word if this node gave the client that release. Of a client or of a release that it does not know
-    /// nothing is noted, and nothing is told.
+    /// Notes the word if this node gave the client that release, or if the release is in force and the client may see
+    /// it. Of a release that is neither nothing is noted, and nothing is told.
     pub fn note(&self, node: &Node) -> Result<(), Refusal> {
-        name::check_namespace(&self.namespace)?;
-        name::check_length("name", &self.name, limits::NAME_CHARS_MAX, Code::InvalidParameter)?;
+        if self.id.is_empty() {
+            name::check_namespace(&self.namespace)?;
+            name::check_length("name", &self.name, limits::NAME_CHARS_MAX, Code::InvalidParameter)?;
+        }
+        name::check_length("id", &self.id, limits::ID_CHARS_MAX, Code::InvalidParameter)?;
         name::check_metadata(&self.labels)?;
-        let catalog = node.state().view();
-        let book = catalog.rules.of(self.family);
-        let Some(rule) = book.named(&self.namespace, &self.name) else { return Ok(()) };
-        let version = match &self.release {
-            ReportedRelease::Named(name) => match book.release(&rule.id, name) {
-                Some(release) => Some(release.version),
-                None => return Ok(()),
-            },
-            ReportedRelease::Version(version) => Some(*version),
-            ReportedRelease::Given => None,
-        };
         let address = self.address.map(|address| address.to_string()).unwrap_or_default();
         let client = Client {
             address: self.labels.get(CLIENT_ADDRESS_LABEL).unwrap_or(&address),
@@ -66,10 +63,55 @@ impl RuleReport {
             origin: Origin::of_any(self.address),
             hold: Duration::ZERO,
         };
+        let catalog = node.state().view();
+        let named = self.named(catalog.rules.of(self.family));
+        let in_force = self.in_force(catalog.rules.of(self.family).active(), &named, client.address);
+        let labels: Vec<_> = self.labels.iter().map(|(key, value)| (key.clone(), value.clone())).collect();
         let applied = if self.is_ok { Applied::Yes } else { Applied::Refused };
         let word = Word { applied, message: &self.message, at: node.now() };
+        let report = RuleWord { family: self.family, named: &named, labels: &labels, in_force, word };
         let sees = |namespace: &str, service: &str| self.read_scope.sees(namespace, service);
-        node.subscribers().applied_rule(client, (self.family, &rule.id, version), sees, word);
+        node.subscribers().applied_rule(client, report, sees);
         Ok(())
+    }
+
+    /// Rules that may be meant, each with the version that is named. A client knows a rule by the name that it has in
+    /// its release, whatever it is called by now.
+    fn named(&self, book: &RuleBook) -> Vec<(String, Option<u64>)> {
+        let mut ids: Vec<String> = match self.id.is_empty() {
+            false => vec![self.id.clone()],
+            true => book.active().released_as(&self.namespace, &self.name).map(|id| id.to_string()).collect(),
+        };
+        if ids.is_empty() {
+            ids.extend(book.named(&self.namespace, &self.name).map(|rule| rule.id.clone()));
+        }
+        let version = |id: String| match &self.release {
+            ReportedRelease::Named(name) => book.release(&id, name).map(|release| (id, Some(release.version))),
+            ReportedRelease::Version(version) => Some((id, Some(*version))),
+            ReportedRelease::Given => Some((id, None)),
+        };
+        ids.into_iter().filter_map(version).collect()
+    }
+
+    /// The release that is meant, if clients see it and this one may.
+    fn in_force<'a>(
+        &self,
+        active: &'a Active,
+        named: &[(String, Option<u64>)],
+        address: &str,
+    ) -> Option<&'a Arc<RuleRelease>> {
+        let label = |key: &str| match self.labels.get(key) {
+            Some(value) => Some(value.as_str()),
+            None => (key == CLIENT_ADDRESS_LABEL).then_some(address),
+        };
+        let is_seen = |release: &&Arc<RuleRelease>| {
+            let ends = release.rule.ends();
+            release.rule.enable && ends.iter().any(|end| self.read_scope.touches(&end.namespace, &end.service))
+        };
+        let found = named.iter().find_map(|(id, version)| match version {
+            Some(version) => active.releases_of(id).find(|release| release.version == *version),
+            None => active.release_for(id, label),
+        });
+        found.filter(is_seen)
     }
 }

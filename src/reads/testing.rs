@@ -249,7 +249,13 @@ impl ConfigSource for Fake {
         self.0.refused.lock().push(app_id.to_owned());
     }
 
-    fn note_applied(&self, reader: Reader<'_>, lookup: &Lookup, release_key: &str, word: Word<'_>) {
+    fn note_applied(
+        &self,
+        reader: Reader<'_>,
+        lookup: &Lookup,
+        (release_key, _): (&str, Option<&Released>),
+        word: Word<'_>,
+    ) {
         let (client, agent, namespaces) = (&lookup.client.address, reader.agent, lookup.namespaces.join(" "));
         let what = format!("{} {} of {namespaces}, {release_key}", lookup.group, lookup.file);
         let said = format!("{client} {agent}: {what}: {} {}", word.applied.word(), word.message);

@@ -26,15 +26,19 @@ impl Subscribers {
         let canonical = canonical_file(&key.file);
         self.judged(Some(topic), &key.namespace, |entry| {
             let Wants::File { group, file, namespaces } = &entry.wants else { return None };
-            let GivenRelease::File { namespace, version, .. } = &entry.given else { return None };
+            let GivenRelease::File { namespace, file: given, version, .. } = &entry.given else { return None };
             if **group != *key.group || **file != *canonical {
                 return None;
             }
+            let has = (**namespace == *key.namespace && **given == *key.file).then_some(*version);
+            if entry.is_reported {
+                let in_force = |version: &u64| catalog.configs.in_force(key, *version).is_some();
+                return has.map(|version| (version, in_force(&version)));
+            }
             let due = entry.due_file(catalog, namespaces, group, file);
-            let has = (**namespace == *key.namespace).then_some(*version);
             let should = due.filter(|due| due.namespace == key.namespace && due.file == key.file);
             let is_current = match due {
-                Some(due) => *due.namespace == **namespace && due.version == *version,
+                Some(due) => *due.namespace == **namespace && *due.file == **given && due.version == *version,
                 None => false,
             };
             (has.is_some() || should.is_some()).then_some((has.unwrap_or_default(), is_current))
@@ -46,12 +50,19 @@ impl Subscribers {
         let of_xds = streaming::of_rule(&self.streams, active, id);
         // Which services it is about has changed perhaps since a client was given it: all are looked at.
         let mut found = self.judged(None, id, |entry| {
-            let Wants::Rules { family: wanted, namespace, service } = &entry.wants else { return None };
             let GivenRelease::Rules(given) = &entry.given else { return None };
-            if *wanted != family {
+            let has = given.iter().find(|(known, _)| **known == *id).map(|(_, version)| *version);
+            let (wanted, namespace, service) = match &entry.wants {
+                Wants::Rules { family, namespace, service } => (*family, namespace, service),
+                Wants::ReportedRule { family: reported } if *reported == family => {
+                    let in_force = |version: u64| active.releases_of(id).any(|release| release.version == version);
+                    return has.map(|version| (version, in_force(version)));
+                }
+                _ => return None,
+            };
+            if wanted != family {
                 return None;
             }
-            let has = given.iter().find(|(known, _)| **known == *id).map(|(_, version)| *version);
             if has.is_none() && !active.is_about(id, &ends_of(namespace, service)) {
                 return None;
             }
@@ -91,6 +102,21 @@ impl Subscribers {
         }
         streaming::add_shares(&mut shares, &self.streams, catalog);
         shares
+    }
+
+    /// Shows those that want this, or all, as far as they are there.
+    pub(super) fn each_there(&self, topic: Option<u64>, mut see: impl FnMut(&Subscriber, Instant)) {
+        let now = Instant::now();
+        for shard in &self.shards {
+            let shard = shard.lock();
+            let mut tell = |clients: &HashMap<u64, Subscriber>| {
+                clients.values().filter(|entry| entry.is_there(now)).for_each(|entry| see(entry, now));
+            };
+            match topic {
+                Some(topic) => shard.topics.get(&topic).into_iter().for_each(&mut tell),
+                None => shard.topics.values().for_each(&mut tell),
+            }
+        }
     }
 
     /// Those that want this, or all, as far as `judge` has something to say of them, with their word on `thing`.

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
+use super::holders::HolderRow;
 use super::reports::Report;
 use super::rule_sets::RuleSet;
 use super::{FILES, LISTS, Subscription};
@@ -17,6 +18,8 @@ use crate::origin::Origin;
 
 pub(super) struct Subscriber {
     pub(super) wants: Wants,
+    /// Marks of the client and of its host, as all nodes know them.
+    pub(super) marks: [u64; 2],
     pub(super) address: Box<str>,
     pub(super) agent: Box<str>,
     pub(super) labels: Box<[(String, String)]>,
@@ -25,6 +28,8 @@ pub(super) struct Subscriber {
     pub(super) reports: Vec<Report>,
     pub(super) since: Timestamp,
     pub(super) heard: Instant,
+    /// What it has is known by its own report alone, and perhaps not by which labels it came by that.
+    pub(super) is_reported: bool,
     /// For so long after that it is there.
     pub(super) stays: Duration,
     /// Origin whose share it counts towards, and the bytes that it takes of that.
@@ -46,6 +51,10 @@ pub(super) enum Wants {
         namespace: Box<str>,
         service: Box<str>,
     },
+    /// A rule that it says it has, of whichever service.
+    ReportedRule {
+        family: Family,
+    },
     /// The list of instances of a service.
     Instances {
         namespace: Box<str>,
@@ -57,6 +66,8 @@ pub(super) enum Wants {
 pub(super) enum GivenRelease {
     File {
         namespace: Box<str>,
+        /// As it is stored.
+        file: Box<str>,
         version: u64,
         /// Hash of its release key.
         key: u64,
@@ -94,6 +105,7 @@ impl Wants {
             Wants::Rules { namespace, service, .. } | Wants::Instances { namespace, service } => {
                 namespace.len() + service.len() + 2 * OF_ALLOCATION
             }
+            Wants::ReportedRule { .. } => 0,
         }
     }
 }
@@ -104,7 +116,7 @@ impl Subscriber {
         let labels =
             self.labels.iter().map(|(key, value)| 2 * (size_of::<String>() + OF_ALLOCATION) + key.len() + value.len());
         let given = match &self.given {
-            GivenRelease::File { namespace, .. } => namespace.len() + OF_ALLOCATION,
+            GivenRelease::File { namespace, file, .. } => namespace.len() + file.len() + 2 * OF_ALLOCATION,
             GivenRelease::Rules(set) => set.bytes_if_alone(),
             GivenRelease::List { .. } => 0,
         };
@@ -121,7 +133,7 @@ impl Subscriber {
     pub(super) fn kind(&self) -> &'static str {
         match &self.wants {
             Wants::File { .. } => FILES,
-            Wants::Rules { family, .. } => family.kind(),
+            Wants::Rules { family, .. } | Wants::ReportedRule { family } => family.kind(),
             Wants::Instances { .. } => LISTS,
         }
     }
@@ -129,6 +141,8 @@ impl Subscriber {
     /// True if it has what it should have by now; `None` where there is nothing to have, and of what is not released.
     pub(super) fn is_current(&self, catalog: &Catalog) -> Option<bool> {
         match (&self.wants, &self.given) {
+            // Counted by the node that gave it what it has.
+            _ if self.is_reported => None,
             (Wants::File { group, file, namespaces }, GivenRelease::File { namespace, version, .. }) => {
                 let due = self.due_file(catalog, namespaces, group, file)?;
                 Some(*due.namespace == **namespace && due.version == *version)
@@ -164,6 +178,24 @@ impl Subscriber {
         }
     }
 
+    /// Its row among those that have a version of one thing, which [`GivenRelease::is_of`] knows.
+    pub(super) fn holder(&self, thing: &str, version: u64, has: bool, now: Instant) -> HolderRow {
+        let report = self.reports.iter().find(|report| report.is_of(thing, version));
+        let [client, host] = self.marks;
+        HolderRow {
+            client,
+            host,
+            heard_ms_ago: self.heard_ms_ago(now),
+            has,
+            word: report.map(|report| report.applied),
+            at: report.map_or(0, |report| report.at.0),
+        }
+    }
+
+    fn heard_ms_ago(&self, now: Instant) -> u64 {
+        u64::try_from((now - self.heard).as_millis()).unwrap_or(u64::MAX)
+    }
+
     /// Row of it where it is asked about one thing, which [`GivenRelease::is_of`] knows.
     pub(super) fn told(&self, thing: &str, (version, is_current): (u64, bool), now: Instant) -> Subscription {
         let report = self.reports.iter().find(|report| report.is_of(thing, version));
@@ -173,13 +205,14 @@ impl Subscriber {
             labels: self.labels.to_vec(),
             version,
             since: self.since,
-            heard_ms_ago: u64::try_from((now - self.heard).as_millis()).unwrap_or(u64::MAX),
+            heard_ms_ago: self.heard_ms_ago(now),
             is_current,
             is_xds: false,
             node_id: String::new(),
             applied: report.map(|report| report.applied),
             message: report.map(|report| report.message.to_string()).unwrap_or_default(),
             applied_at: report.map(|report| report.at),
+            is_reported: self.is_reported,
         }
     }
 }

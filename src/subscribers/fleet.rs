@@ -9,12 +9,14 @@ use imbl::ordmap::DiffItem;
 use serde::{Deserialize, Serialize};
 use tokio::time::Instant;
 
+use super::holders::HoldersAnswer;
 use super::kept::cut;
 use super::lists::Without;
 use super::streaming::Who;
 use super::streams::{Delivered, ResourceRefusal, Standing, StreamEntry, Streams};
 use super::{Applied, Subscribed};
 use crate::catalog::calls::ListHolder;
+use crate::catalog::history::Thing;
 use crate::model::limits;
 use crate::model::mesh::resource::{Resource, ResourceType, Resources};
 use crate::model::rule::release::RuleRelease;
@@ -34,6 +36,8 @@ pub enum FleetQuestion {
     /// Clients that have the list of instances of any service. A node of a version that does not know the question
     /// refuses it.
     Callers,
+    /// Every client that has a version of a thing, as a number, with its word on this version.
+    Holders { thing: Thing, version: u64 },
 }
 
 /// Answer of a node; only what was asked for is in it.
@@ -55,6 +59,8 @@ pub struct FleetAnswer {
     pub lists: Option<Subscribed>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub callers: Vec<ListHolder>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub holders: Option<HoldersAnswer>,
 }
 
 /// One stream of a client.
@@ -129,14 +135,14 @@ pub struct FleetRelease {
     pub version: u64,
 }
 
-mod as_bytes {
+pub(super) mod as_bytes {
     use serde::{Deserialize, Deserializer, Serializer};
 
-    pub(super) fn serialize<S: Serializer>(bytes: &[u8], serializer: S) -> Result<S::Ok, S::Error> {
+    pub(in crate::subscribers) fn serialize<S: Serializer>(bytes: &[u8], serializer: S) -> Result<S::Ok, S::Error> {
         serializer.serialize_bytes(bytes)
     }
 
-    pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<u8>, D::Error> {
+    pub(in crate::subscribers) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<u8>, D::Error> {
         Vec::<u8>::deserialize(deserializer)
     }
 }
@@ -232,7 +238,9 @@ impl Streams {
         match question {
             FleetQuestion::Clients => self.clients(),
             FleetQuestion::Resources { node_id, after } => self.resources(node_id, after.as_ref()),
-            FleetQuestion::Lists { .. } | FleetQuestion::Callers => FleetAnswer::default(),
+            FleetQuestion::Lists { .. } | FleetQuestion::Callers | FleetQuestion::Holders { .. } => {
+                FleetAnswer::default()
+            }
         }
     }
 

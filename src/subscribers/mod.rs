@@ -14,6 +14,8 @@ mod asked;
 mod callers;
 mod entry;
 pub mod fleet;
+mod hold_state;
+pub mod holders;
 mod kept;
 pub mod lists;
 pub mod refusals;
@@ -41,12 +43,14 @@ use crate::model::rule::release::RuleRelease;
 use crate::model::time::Timestamp;
 use crate::origin::{Origin, OriginQuota};
 use entry::{GivenRelease, Subscriber, Wants};
+use holders::{client_mark, host_mark};
 use kept::{cut, kept};
 use refusals::Refusals;
 use rule_sets::RuleSets;
 use streams::Streams;
 
-pub use reports::Word;
+pub use hold_state::{Applied, HoldState};
+pub use reports::{FileReport, RuleWord, Word};
 pub use subscribed::{ClientMark, Subscribed};
 
 /// Clients that only pull come every five minutes, and may miss once.
@@ -116,56 +120,14 @@ pub struct Subscription {
     /// [`Level::APPROVAL`](crate::format::level::Level::APPROVAL) on.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub applied_at: Option<Timestamp>,
+    /// The node knows by its report alone what it has.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_reported: bool,
 }
 
 impl Subscription {
     pub fn hold_state(&self) -> HoldState {
         HoldState::of(self.applied, self.is_current)
-    }
-}
-
-/// A client's own word on what it was given.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Applied {
-    Yes,
-    Refused,
-}
-
-impl Applied {
-    /// Word in answers.
-    pub fn word(self) -> &'static str {
-        match self {
-            Applied::Yes => "yes",
-            Applied::Refused => "refused",
-        }
-    }
-}
-
-/// State of a client with the release that it should have, the most pressing first.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum HoldState {
-    /// It said that it could not apply it.
-    Refused,
-    /// It does not have it.
-    Behind,
-    /// It has it and said nothing.
-    Held,
-    /// It said that it has applied it.
-    Applied,
-}
-
-impl HoldState {
-    pub const ALL: [HoldState; 4] = [HoldState::Refused, HoldState::Behind, HoldState::Held, HoldState::Applied];
-
-    /// By the client's own word, and by whether it has what it should have.
-    pub fn of(word: Option<Applied>, is_current: bool) -> HoldState {
-        match word {
-            Some(Applied::Refused) => HoldState::Refused,
-            _ if !is_current => HoldState::Behind,
-            Some(Applied::Yes) => HoldState::Applied,
-            None => HoldState::Held,
-        }
     }
 }
 
@@ -176,8 +138,18 @@ pub struct Share {
     pub current: usize,
 }
 
+/// How a node knows what a client has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Source {
+    /// The node gave it that.
+    Given,
+    /// The client said so, and was given it elsewhere or before the node began.
+    Reported,
+}
+
 /// Every client that this node has heard of.
 pub struct Subscribers {
+    began: Instant,
     hashing: RandomState,
     shards: [Mutex<Shard>; SHARDS],
     places: OriginQuota,
@@ -200,6 +172,7 @@ impl Default for Subscribers {
         let shard = || Mutex::new(Shard { swept: Instant::now(), topics: HashMap::new() });
         let shares = |total: usize| OriginQuota::new(total, total / SHARE_OF_ORIGIN);
         Subscribers {
+            began: Instant::now(),
             hashing: RandomState::new(),
             shards: std::array::from_fn(|_| shard()),
             places: shares(limits::SUBSCRIPTIONS_MAX),
@@ -253,21 +226,34 @@ impl Subscribers {
         released: &Released,
         now: impl FnOnce() -> Timestamp,
     ) {
+        self.note_file(Source::Given, client, labels, namespaces, (file, released), now);
+    }
+
+    fn note_file(
+        &self,
+        source: Source,
+        client: Client<'_>,
+        labels: &[(String, String)],
+        namespaces: &[String],
+        (file, released): (&str, &Released),
+        now: impl FnOnce() -> Timestamp,
+    ) {
         let (topic, labels) = (self.topic_of_file(&released.group, file), kept(labels));
         let key = self.mark_of_key(&released.release_key);
         let is_known = |entry: &mut Subscriber| {
-            let GivenRelease::File { namespace, version, key: known } = &entry.given else { return false };
+            let GivenRelease::File { namespace, version, key: known, .. } = &entry.given else { return false };
             let is_given = *version == released.version && *known == key && **namespace == *released.namespace;
             is_given && entry.labels == labels
         };
-        self.note(topic, client, is_known, now, || {
+        self.note(source, topic, client, is_known, now, || {
             let (group, file) = (released.group.as_str().into(), canonical_file(file).into());
             // Nothing is in a namespace that is longer than any.
             let can_be = |namespace: &&String| namespace.len() <= limits::NAMESPACE_CHARS_MAX;
             let namespaces = namespaces.iter().filter(can_be).cloned().collect();
             let wants = Wants::File { group, file, namespaces };
             let namespace = released.namespace.as_str().into();
-            let given = GivenRelease::File { namespace, version: released.version, key };
+            let stored = released.file.as_str().into();
+            let given = GivenRelease::File { namespace, file: stored, version: released.version, key };
             (wants, labels.clone(), given)
         });
     }
@@ -296,7 +282,7 @@ impl Subscribers {
         let topic = self.topic_of_service(family, namespace, service);
         let is_known =
             |entry: &mut Subscriber| matches!(&entry.given, GivenRelease::Rules(given) if given.is_of(releases));
-        self.note(topic, client, is_known, now, || {
+        self.note(Source::Given, topic, client, is_known, now, || {
             let wants = Wants::Rules { family, namespace: namespace.into(), service: service.into() };
             (wants, kept(&labels()), GivenRelease::Rules(self.rule_sets.of(releases)))
         });
@@ -304,6 +290,7 @@ impl Subscribers {
 
     fn note(
         &self,
+        source: Source,
         topic: u64,
         client: Client<'_>,
         is_known: impl Fn(&mut Subscriber) -> bool,
@@ -316,10 +303,12 @@ impl Subscribers {
         if let Some(entry) = known {
             (entry.heard, entry.stays) = (heard, client.stays(entry.stays));
             if is_known(entry) {
+                entry.is_reported &= source == Source::Reported;
                 return;
             }
             let (before, (wants, labels, given)) = (entry.bytes, make());
             (entry.wants, entry.labels, entry.given, entry.since) = (wants, labels, given, now());
+            entry.is_reported = source == Source::Reported;
             entry.forget_reports();
             entry.bytes = entry.size();
             self.bytes.give_back(entry.origin, before);
@@ -336,11 +325,24 @@ impl Subscribers {
             return;
         }
         let (wants, labels, given) = make();
-        let address = cut(client.address, limits::SUBSCRIPTION_ADDRESS_BYTES_MAX).into();
-        let agent = cut(client.agent, limits::AGENT_BYTES_MAX).into();
+        let address = cut(client.address, limits::SUBSCRIPTION_ADDRESS_BYTES_MAX);
+        let agent = cut(client.agent, limits::AGENT_BYTES_MAX);
         let (origin, stays) = (client.origin, client.stays(FORGET_AFTER));
-        let (since, reports) = (now(), Vec::new());
-        let entry = Subscriber { wants, address, agent, labels, given, reports, since, heard, stays, origin, bytes: 0 };
+        let entry = Subscriber {
+            wants,
+            marks: [client_mark([address, agent, ""]), host_mark(address)],
+            address: address.into(),
+            agent: agent.into(),
+            labels,
+            given,
+            reports: Vec::new(),
+            since: now(),
+            heard,
+            is_reported: source == Source::Reported,
+            stays,
+            origin,
+            bytes: 0,
+        };
         let entry = Subscriber { bytes: entry.size(), ..entry };
         if self.bytes.take(origin, entry.bytes).is_err() {
             self.turned_away.fetch_add(1, Ordering::Relaxed);
@@ -387,6 +389,10 @@ impl Subscribers {
 
     fn topic_of_service(&self, family: Family, namespace: &str, service: &str) -> u64 {
         self.topic(family.kind(), &(namespace, service))
+    }
+
+    fn topic_of_reported(&self, family: Family, id: &str) -> u64 {
+        self.topic("reported", &(family.kind(), id))
     }
 
     fn topic_of_list(&self, namespace: &str, service: &str) -> u64 {

@@ -1,22 +1,33 @@
 //! Clients' own words on what they were given: that they have applied a release, or why they could not.
 //!
-//! A word is kept with what the client was given, and goes with it. What one client has said takes
+//! A word is kept with what the client was given, and goes with it. A word on a release in force that this node did not
+//! give the client, as another one did or this one before it began, is kept as if it had been given here: it takes a
+//! place and bytes of the share of its origin like a pull, for as long. What one client has said takes
 //! [`limits::APPLIED_MESSAGE_BYTES_MAX`] of texts at most, of which the newest stay, and counts towards the share of
 //! its origin.
 
 use std::collections::HashSet;
+use std::sync::Arc;
 
 use tokio::time::Instant;
 
 use super::entry::{GivenRelease, Subscriber, Wants};
-use super::kept::cut;
-use super::{Applied, Client, Subscribers};
+use super::kept::{cut, kept};
+use super::{Applied, Client, Shard, Source, Subscribers};
 use crate::catalog::client_refusals::ClientRefusal;
 use crate::catalog::history::Thing;
 use crate::model::config_file::ConfigKey;
+use crate::model::config_lookup::Released;
 use crate::model::limits;
 use crate::model::rule::Family;
+use crate::model::rule::release::RuleRelease;
 use crate::model::time::Timestamp;
+
+/// Entry of a client that is there.
+fn there(shard: &mut Shard, topic: u64, who: u64) -> Option<&mut Subscriber> {
+    let known = shard.topics.get_mut(&topic)?.get_mut(&who)?;
+    known.is_there(Instant::now()).then_some(known)
+}
 
 /// Word of a client at a time, its reason cut where it is kept.
 #[derive(Clone, Copy, Debug)]
@@ -69,53 +80,114 @@ impl Subscriber {
     }
 }
 
+/// Word on the release of a file.
+#[derive(Clone, Copy)]
+pub struct FileReport<'a> {
+    pub group: &'a str,
+    /// As the client asks for it.
+    pub file: &'a str,
+    /// Those that the client sees, in the order of its lookup.
+    pub namespaces: &'a [String],
+    pub labels: &'a [(String, String)],
+    pub release_key: &'a str,
+    /// The release of that key, if it is in force.
+    pub in_force: Option<&'a Released>,
+    pub word: Word<'a>,
+}
+
+/// Word on the release of a rule.
+#[derive(Clone, Copy)]
+pub struct RuleWord<'a> {
+    pub family: Family,
+    /// Ids of the rules that may be meant, and the version where one is named.
+    pub named: &'a [(String, Option<u64>)],
+    pub labels: &'a [(String, String)],
+    /// The release that is meant where this node gave the client none of these, if it is in force.
+    pub in_force: Option<&'a Arc<RuleRelease>>,
+    pub word: Word<'a>,
+}
+
 impl Subscribers {
-    /// A client says what came of the release of a file that has this key. It counts only if it was given that one
-    /// here,
-    /// and in one of these namespaces.
-    pub fn applied_file(
-        &self,
-        client: Client<'_>,
-        (group, file): (&str, &str),
-        namespaces: &[String],
-        release_key: &str,
-        word: Word<'_>,
-    ) {
+    /// A client says what came of the release of a file that has this key. It counts if it was given that one here, in
+    /// a namespace that it sees, or if that one is in force.
+    pub fn applied_file(&self, client: Client<'_>, report: FileReport<'_>) {
+        let FileReport { group, file, namespaces, release_key, word, .. } = report;
         let (topic, key, who) = (self.topic_of_file(group, file), self.mark_of_key(release_key), self.who(client));
-        let mut shard = self.shard(who).lock();
-        let known = shard.topics.get_mut(&topic).and_then(|clients| clients.get_mut(&who));
-        let Some(entry) = known.filter(|entry| entry.is_there(Instant::now())) else { return };
-        if let GivenRelease::File { namespace, version, key: given } = &entry.given
-            && *given == key
-            && namespaces.iter().any(|seen| **seen == **namespace)
-        {
-            let (thing, version) = (namespace.clone(), *version);
+        let keep = |shard: &mut Shard| {
+            let entry = there(shard, topic, who)?;
+            let GivenRelease::File { namespace, version, key: given, .. } = &entry.given else { return None };
+            let is_meant = *given == key && namespaces.iter().any(|seen| **seen == **namespace);
+            let (thing, version) = is_meant.then(|| (namespace.clone(), *version))?;
             self.keep(entry, thing, version, word);
+            Some(())
+        };
+        let labels = {
+            let mut shard = self.shard(who).lock();
+            if keep(&mut shard).is_some() {
+                return;
+            }
+            there(&mut shard, topic, who).map(|entry| entry.labels.clone())
+        };
+        if let Some(released) = report.in_force {
+            // A report names no labels, as a rule: those that the client pulled with are still its own.
+            let labels = labels.as_deref().filter(|_| report.labels.is_empty()).unwrap_or(report.labels);
+            self.note_file(Source::Reported, client, labels, namespaces, (file, released), || word.at);
+            keep(&mut self.shard(who).lock());
         }
     }
 
     /// A client says what came of a release of a rule, or of the one that it was given. It counts for each service of
-    /// which it was given that one here, as far as it sees the service.
-    pub fn applied_rule(
-        &self,
-        client: Client<'_>,
-        (family, id, version): (Family, &str, Option<u64>),
-        sees: impl Fn(&str, &str) -> bool,
-        word: Word<'_>,
-    ) {
-        let (who, now) = (self.who(client), Instant::now());
-        let mut shard = self.shard(who).lock();
-        for entry in shard.topics.values_mut().filter_map(|clients| clients.get_mut(&who)) {
-            let Wants::Rules { family: wanted, namespace, service } = &entry.wants else { continue };
-            let GivenRelease::Rules(given) = &entry.given else { continue };
-            let found = given.iter().find(|(known, _)| **known == *id).map(|(_, version)| *version);
-            if *wanted == family
-                && entry.is_there(now)
-                && sees(namespace, service)
-                && let Some(given) = found.filter(|given| version.is_none_or(|version| version == *given))
-            {
-                self.keep(entry, id.into(), given, word);
+    /// which it was given that one here, as far as it sees the service; if there is none, and the release is in force,
+    /// for the rule.
+    pub fn applied_rule(&self, client: Client<'_>, report: RuleWord<'_>, sees: impl Fn(&str, &str) -> bool) {
+        let RuleWord { family, named, word, .. } = report;
+        let who = self.who(client);
+        let meant = |given: &[(Box<str>, u64)]| -> Vec<(Box<str>, u64)> {
+            let is_named = |id: &str, version| {
+                named.iter().any(|(known, wanted)| *known == *id && wanted.is_none_or(|wanted| wanted == version))
+            };
+            given.iter().filter(|(id, version)| is_named(id, *version)).cloned().collect()
+        };
+        let keep = |shard: &mut Shard| {
+            let (now, mut is_kept) = (Instant::now(), false);
+            for entry in shard.topics.values_mut().filter_map(|clients| clients.get_mut(&who)) {
+                let is_meant = match &entry.wants {
+                    Wants::Rules { family: wanted, namespace, service } => {
+                        *wanted == family && sees(namespace, service)
+                    }
+                    Wants::ReportedRule { family: wanted } => *wanted == family,
+                    Wants::File { .. } | Wants::Instances { .. } => false,
+                };
+                let GivenRelease::Rules(given) = &entry.given else { continue };
+                if is_meant && entry.is_there(now) {
+                    for (id, version) in meant(given) {
+                        is_kept = true;
+                        self.keep(entry, id, version, word);
+                    }
+                }
             }
+            is_kept
+        };
+        if keep(&mut self.shard(who).lock()) {
+            return;
+        }
+        if let Some(release) = report.in_force {
+            let releases = [release.clone()];
+            let topic = self.topic_of_reported(family, &release.rule.id);
+            let is_known =
+                |entry: &mut Subscriber| matches!(&entry.given, GivenRelease::Rules(given) if given.is_of(&releases));
+            self.note(
+                Source::Reported,
+                topic,
+                client,
+                is_known,
+                || word.at,
+                || {
+                    let given = GivenRelease::Rules(self.rule_sets.of(&releases));
+                    (Wants::ReportedRule { family }, kept(report.labels), given)
+                },
+            );
+            keep(&mut self.shard(who).lock());
         }
     }
 
@@ -144,10 +216,12 @@ impl Subscribers {
         if word.applied != Applied::Refused {
             return;
         }
-        let thing = match &entry.wants {
-            Wants::File { group, file, .. } => Thing::File(ConfigKey::new(thing, &**group, &**file)),
-            Wants::Rules { family, .. } => Thing::Rule(*family, thing.to_owned()),
-            Wants::Instances { .. } => return,
+        let thing = match (&entry.wants, &entry.given) {
+            (Wants::File { group, .. }, GivenRelease::File { file, .. }) => {
+                Thing::File(ConfigKey::new(thing, &**group, &**file))
+            }
+            (Wants::Rules { family, .. } | Wants::ReportedRule { family }, _) => Thing::Rule(*family, thing.to_owned()),
+            _ => return,
         };
         let (address, agent) = (entry.address.to_string(), entry.agent.to_string());
         let message = cut(word.message, limits::APPLIED_MESSAGE_BYTES_MAX).to_owned();

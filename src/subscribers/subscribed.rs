@@ -1,11 +1,11 @@
 //! Answers of one node to who has something: all that fits, and a mark of each of the rest.
 
 use serde::{Deserialize, Serialize};
-use sha2::{Digest, Sha256};
 
+use super::holders::client_mark;
 use super::{Applied, Subscription};
 use crate::format::level::Level;
-use crate::model::{limits, number_of};
+use crate::model::limits;
 
 /// Bytes of the reasons of refusals that one node tells of one thing, before it shortens them.
 const MESSAGES_BYTES_MAX: usize = 1024 * 1024;
@@ -65,15 +65,8 @@ fn leave_out_words(client: &mut Subscription) {
 impl ClientMark {
     /// Mark that identifies a client, the same on all nodes.
     pub fn of(client: &Subscription) -> ClientMark {
-        let mut digest = Sha256::new();
-        digest.update((client.address.len() as u64).to_be_bytes());
-        digest.update(&client.address);
-        digest.update(&client.agent);
-        if !client.node_id.is_empty() {
-            digest.update([0]);
-            digest.update(&client.node_id);
-        }
-        ClientMark(number_of(&digest.finalize()), client.heard_ms_ago, client.is_current)
+        let mark = client_mark([&client.address, &client.agent, &client.node_id]);
+        ClientMark(mark, client.heard_ms_ago, client.is_current)
     }
 }
 
@@ -108,6 +101,7 @@ mod tests {
             applied: None,
             message: String::new(),
             applied_at: None,
+            is_reported: false,
         }
     }
 

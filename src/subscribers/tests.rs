@@ -264,9 +264,20 @@ async fn the_rules_of_many_clients_are_one_list() {
 }
 
 fn say(subscribers: &Subscribers, address: &str, key: &str, applied: Applied, message: &str) {
-    let (client, namespaces) = (client(address, Duration::ZERO), ["default".to_owned()]);
+    say_in(subscribers, client(address, Duration::ZERO), key, (applied, message), None);
+}
+
+/// A word on a release that is in force, if one is given.
+fn say_in(
+    subscribers: &Subscribers,
+    client: Client<'_>,
+    release_key: &str,
+    (applied, message): (Applied, &str),
+    in_force: Option<&Released>,
+) {
     let word = Word { applied, message, at: Timestamp(9) };
-    subscribers.applied_file(client, ("app", "application"), &namespaces, key, word);
+    let (group, file, namespaces, labels) = ("app", "application", &["default".to_owned()], &[]);
+    subscribers.applied_file(client, FileReport { group, file, namespaces, labels, release_key, in_force, word });
 }
 
 /// Address, word, bytes of the reason, and the time of the word.
@@ -300,7 +311,9 @@ async fn a_word_is_of_what_the_client_was_given_and_goes_with_it() {
     assert!(subscribers.bytes() > before);
     // Whoever sees nothing there has said nothing.
     let word = Word { applied: Applied::Refused, message: "", at: Timestamp(9) };
-    subscribers.applied_file(client("1", HOLD), ("app", "application"), &[], &first.release_key, word);
+    let (group, file, release_key, in_force) = ("app", "application", &*first.release_key, None);
+    let blind = FileReport { group, file, namespaces: &[], labels: &[], release_key, in_force, word };
+    subscribers.applied_file(client("1", HOLD), blind);
     assert_eq!(words(&subscribers, &bench), said);
     let second = publish(&mut bench, "a=2");
     ["1", "2", "3"].iter().for_each(|address| pull(&subscribers, address, &second, 2));
@@ -363,7 +376,9 @@ async fn a_word_on_a_rule_counts_where_the_client_was_given_it() {
     let (x, y) = (id("x"), id("y"));
     let say = |rule: &str, version, seen: &str, message: &str| {
         let word = Word { applied: Applied::Refused, message, at: Timestamp(9) };
-        subscribers.applied_rule(who, (family, rule, version), |_, service| service == seen, word);
+        let (named, labels, in_force) = (&[(rule.to_owned(), version)], &[], None);
+        let report = RuleWord { family, named, labels, in_force, word };
+        subscribers.applied_rule(who, report, |_, service| service == seen);
     };
     let told = |rule: &str| {
         let mut all = subscribers.of(&bench.catalog, &Thing::Rule(family, rule.to_owned()));

@@ -17,7 +17,7 @@ const BODY_BYTES_MAX: usize = 64 * 1024;
 
 pub(crate) const APPLIED: Doc = Doc::new("Discovery")
     .says("A client says that it has applied a release of a rule that it discovered, or why it could not.")
-    .gives_raw(&[(204, "", "Taken, or of a client or a release that this node does not know.")])
+    .gives_raw(&[(204, "", "Taken, or of a release that is neither in force nor given to the client by this node.")])
     .codes(&[&[
         Code::InvalidDiscoverResource,
         Code::InvalidNamespaceName,
@@ -32,9 +32,11 @@ pub(crate) const APPLIED: Doc = Doc::new("Discovery")
 pub(crate) struct AppliedRequest {
     /// Type of the rule, as it is discovered.
     r#type: Option<TypeName>,
-    /// Namespace of the rule.
+    /// Id of the rule; without it `namespace` and `name` say which it is.
+    id: String,
+    /// Namespace of the rule, as the client was given it.
     namespace: String,
-    /// Name of the rule.
+    /// Name of the rule, as the client was given it.
     name: String,
     /// Release that the client speaks of; without it and without `version` the one that it was given.
     #[serde(alias = "releaseName")]
@@ -59,11 +61,12 @@ pub(crate) async fn applied(
 ) -> Result<Response, ApiError> {
     let needed = |field: &str| ApiError::new(Code::InvalidParameter, format!("{field} is needed"));
     let family = TypeName::family(request.r#type.as_ref())?;
-    if request.name.is_empty() {
-        return Err(needed("name"));
+    if request.name.is_empty() && request.id.is_empty() {
+        return Err(needed("name or id"));
     }
     let report = RuleReport {
         family,
+        id: request.id,
         namespace: request.namespace,
         name: request.name,
         release: match (request.release_name, request.version) {

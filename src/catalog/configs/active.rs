@@ -85,6 +85,13 @@ impl ActiveFile {
     }
 }
 
+impl super::Configs {
+    /// The release of a file with this version, if clients may see it.
+    pub fn in_force(&self, key: &ConfigKey, version: u64) -> Option<&Arc<Released>> {
+        self.active.in_force(key, version)
+    }
+}
+
 impl ActiveConfigs {
     /// The release that a client finds under `file` in one step of its lookup: the name as given,
     /// then with `.properties` added or taken off, then both without regard to case if that leaves
@@ -123,6 +130,12 @@ impl ActiveConfigs {
 
     fn of_file(&self, key: &ConfigKey) -> Option<&ActiveFile> {
         self.files.get(&key.canonical())?.get(&key.file)
+    }
+
+    fn in_force(&self, key: &ConfigKey, version: u64) -> Option<&Arc<Released>> {
+        let file = self.of_file(key)?;
+        let mut all = file.grays.iter().chain(&file.normal);
+        all.find(|active| active.release.version == version).map(|active| &active.released)
     }
 
     pub(super) fn normal(&self, key: &ConfigKey) -> Option<&Arc<ConfigRelease>> {

@@ -21,6 +21,8 @@ pub struct Active {
     of_rule: OrdMap<Arc<str>, Arc<ActiveOfRule>>,
     /// Every end of an active release, to the rules.
     of_end: OrdMap<Arc<End>, OrdSet<Arc<str>>>,
+    /// Namespace and name of the rule in each active release, to the rules.
+    of_name: OrdMap<Arc<[String; 2]>, OrdSet<Arc<str>>>,
 }
 
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -45,6 +47,10 @@ impl ActiveOfRule {
         let mut grays = self.grays.iter();
         let gray = grays.find(|gray| gray.judge.admits(gray.release.audience(), &label));
         gray.map(|gray| &gray.release).or(self.normal.as_ref())
+    }
+
+    fn names(&self) -> BTreeSet<[String; 2]> {
+        self.all().map(|release| [release.rule.namespace.clone(), release.rule.name.clone()]).collect()
     }
 
     fn ends(&self) -> BTreeSet<End> {
@@ -133,6 +139,16 @@ impl Active {
         self.of_rule.get(rule_id)?.for_client(label)
     }
 
+    /// The releases of a rule that clients see: gray ones first, highest version first.
+    pub fn releases_of(&self, rule_id: &str) -> impl Iterator<Item = &Arc<RuleRelease>> {
+        self.of_rule.get(rule_id).into_iter().flat_map(|active| active.all())
+    }
+
+    /// The rules of which clients see a release under this name, whatever the rule is called by now.
+    pub fn released_as(&self, namespace: &str, name: &str) -> impl Iterator<Item = &Arc<str>> {
+        self.of_name.get(&[namespace.to_owned(), name.to_owned()]).into_iter().flatten()
+    }
+
     /// The ends of all releases of a rule that clients see.
     pub(in crate::catalog) fn ends_of_rule(&self, rule_id: &str) -> BTreeSet<End> {
         self.of_rule.get(rule_id).map(|active| active.ends()).unwrap_or_default()
@@ -191,7 +207,18 @@ impl Active {
                 }
             }
         }
+        for name in active.names() {
+            if let Some(rules) = self.of_name.get_mut(&name) {
+                rules.remove(rule_id);
+                if rules.is_empty() {
+                    self.of_name.remove(&name);
+                }
+            }
+        }
         change(&mut active);
+        for name in active.names() {
+            self.of_name.entry(Arc::new(name)).or_default().insert(rule.clone());
+        }
         for end in active.ends() {
             self.of_end.entry(Arc::new(end)).or_default().insert(rule.clone());
         }

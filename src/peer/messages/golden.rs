@@ -178,6 +178,7 @@ fn the_bytes_of_answers_of_the_node() {
         applied: None,
         message: String::new(),
         applied_at: None,
+        is_reported: false,
     };
     let refused = Subscription {
         is_xds: true,
@@ -253,6 +254,7 @@ fn the_bytes_of_answers_of_the_node() {
             left_out: 2,
             lists: None,
             callers: Vec::new(),
+            holders: None,
         },
         "83a6616d6f756e7401a97265736f75726365739186a46b696e64a3636473a46e616d65a178a776657273696f6ea131a76170706c696564\
          a3796573a872656c656173657390a56279746573c40207c8a86c6566745f6f757402",

@@ -13,7 +13,7 @@ use super::fleet::{FleetAnswer, FleetQuestion};
 use super::kept::kept;
 use super::streaming::{ReleaseStanding, rank, told};
 use super::streams::{Delivered, Standing, StreamEntry};
-use super::{Applied, Client, Subscribed, Subscribers, Subscription};
+use super::{Applied, Client, Source, Subscribed, Subscribers, Subscription};
 use crate::catalog::Catalog;
 use crate::model::mesh::resource::{Resource, ResourceType};
 use crate::model::percent::{escaped, unescaped};
@@ -53,7 +53,7 @@ impl Subscribers {
             *known = index.max(*known);
             *revision == mark
         };
-        self.note(self.topic_of_list(namespace, service), client, is_known, now, || {
+        self.note(Source::Given, self.topic_of_list(namespace, service), client, is_known, now, || {
             let wants = Wants::Instances { namespace: namespace.into(), service: service.into() };
             (wants, kept(&labels()), GivenRelease::List { revision: mark, index })
         });
@@ -65,6 +65,10 @@ impl Subscribers {
             FleetQuestion::Lists { namespace, service, without } => (namespace, service, without),
             FleetQuestion::Callers => {
                 return FleetAnswer { callers: self.list_holders(), ..FleetAnswer::default() };
+            }
+            FleetQuestion::Holders { thing, version } => {
+                let holders = Some(self.holders(catalog, thing, *version));
+                return FleetAnswer { holders, ..FleetAnswer::default() };
             }
             _ => return self.streams.tell(question),
         };

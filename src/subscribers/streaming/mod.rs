@@ -209,6 +209,7 @@ pub(super) fn told(client: &StreamClient, found: ReleaseStanding) -> Subscriptio
         applied: found.applied,
         message: found.message,
         applied_at: found.refused_at,
+        is_reported: false,
     }
 }
 

@@ -1,0 +1,230 @@
+//! Clients that have a version of something, as the leader counts them for guards of rollouts: numbers alone, of every
+//! client, so that sums over the nodes are right however many clients there are.
+//!
+//! A client that several nodes know counts once: it has what the node says that it was heard by last, and its newest
+//! word on the version counts, whichever node it left that at.
+
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+
+use super::entry::{GivenRelease, Wants};
+use super::{Applied, Subscribers, Subscription, streaming};
+use crate::catalog::Catalog;
+use crate::catalog::history::Thing;
+use crate::model::config_file::canonical_file;
+use crate::model::{limits, number_of};
+
+/// Bytes of one client in an answer: mark, mark of its host, milliseconds since it was heard, flags, time of its word.
+const ROW_BYTES: usize = 8 + 8 + 4 + 1 + 8;
+const HAS: u8 = 1;
+const APPLIED: u8 = 2;
+const REFUSED: u8 = 4;
+
+/// Answer of one node: every client that it gave a version of the thing.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct HoldersAnswer {
+    /// Milliseconds since the node began to know clients.
+    pub up_ms: u64,
+    /// False if there are more clients than are told.
+    pub is_whole: bool,
+    #[serde(with = "super::fleet::as_bytes")]
+    rows: Vec<u8>,
+}
+
+/// One client of one node.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct HolderRow {
+    pub(super) client: u64,
+    pub(super) host: u64,
+    pub(super) heard_ms_ago: u64,
+    /// It has the version that was asked for, else another one.
+    pub(super) has: bool,
+    pub(super) word: Option<Applied>,
+    /// Time of the word.
+    pub(super) at: u64,
+}
+
+impl HolderRow {
+    fn of(client: &Subscription, version: u64) -> HolderRow {
+        HolderRow {
+            client: client_mark([&client.address, &client.agent, &client.node_id]),
+            host: host_mark(&client.address),
+            heard_ms_ago: client.heard_ms_ago,
+            has: client.version == version,
+            word: client.applied,
+            at: client.applied_at.map_or(0, |at| at.0),
+        }
+    }
+
+    fn put(&self, out: &mut Vec<u8>) {
+        let word = match self.word {
+            None => 0,
+            Some(Applied::Yes) => APPLIED,
+            Some(Applied::Refused) => REFUSED,
+        };
+        out.extend(self.client.to_be_bytes());
+        out.extend(self.host.to_be_bytes());
+        out.extend(u32::try_from(self.heard_ms_ago).unwrap_or(u32::MAX).to_be_bytes());
+        out.push(word | if self.has { HAS } else { 0 });
+        out.extend(self.at.to_be_bytes());
+    }
+
+    fn read(row: &[u8; ROW_BYTES]) -> HolderRow {
+        let number = |from: usize, to: usize| row[from..to].iter().fold(0, |all, byte| all << 8 | u64::from(*byte));
+        HolderRow {
+            client: number(0, 8),
+            host: number(8, 16),
+            heard_ms_ago: number(16, 20),
+            has: row[20] & HAS != 0,
+            word: match row[20] {
+                flags if flags & REFUSED != 0 => Some(Applied::Refused),
+                flags if flags & APPLIED != 0 => Some(Applied::Yes),
+                _ => None,
+            },
+            at: number(21, 29),
+        }
+    }
+}
+
+/// Number that stands for a client, by its address, program and identity; the same on all nodes.
+pub(super) fn client_mark([address, agent, node_id]: [&str; 3]) -> u64 {
+    let mut digest = Sha256::new();
+    digest.update((address.len() as u64).to_be_bytes());
+    digest.update(address);
+    digest.update(agent);
+    if !node_id.is_empty() {
+        digest.update([0]);
+        digest.update(node_id);
+    }
+    number_of(&digest.finalize())
+}
+
+/// Number that stands for a host; the same on all nodes.
+pub fn host_mark(host: &str) -> u64 {
+    number_of(&Sha256::digest(host))
+}
+
+impl HoldersAnswer {
+    fn of(rows: &[HolderRow], up_ms: u64) -> HoldersAnswer {
+        let told = &rows[..rows.len().min(limits::HOLDERS_TOLD_MAX)];
+        let mut bytes = Vec::with_capacity(told.len() * ROW_BYTES);
+        told.iter().for_each(|row| row.put(&mut bytes));
+        HoldersAnswer { up_ms, is_whole: told.len() == rows.len(), rows: bytes }
+    }
+
+    fn rows(&self) -> impl Iterator<Item = HolderRow> {
+        let (rows, _) = self.rows.as_chunks();
+        rows.iter().map(HolderRow::read)
+    }
+}
+
+/// Clients with a version of something, and with another one, over several nodes.
+#[derive(Debug, Default)]
+pub struct Holders {
+    clients: HashMap<u64, HolderRow>,
+}
+
+/// State of a host by its clients.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct HostState {
+    /// A client of it has the version.
+    pub has: bool,
+    /// A client of it has another one.
+    pub has_other: bool,
+}
+
+impl Holders {
+    /// Takes in what one node answers.
+    pub fn add(&mut self, answer: &HoldersAnswer) {
+        for row in answer.rows() {
+            match self.clients.entry(row.client) {
+                Entry::Vacant(free) => drop(free.insert(row)),
+                Entry::Occupied(mut known) => {
+                    let known = known.get_mut();
+                    let (mut counted, other) = match row.heard_ms_ago < known.heard_ms_ago {
+                        true => (row, *known),
+                        false => (*known, row),
+                    };
+                    if counted.has && other.has && other.word.is_some() && counted.at < other.at {
+                        (counted.word, counted.at) = (other.word, other.at);
+                    }
+                    *known = counted;
+                }
+            }
+        }
+    }
+
+    fn having(&self) -> impl Iterator<Item = &HolderRow> {
+        self.clients.values().filter(|client| client.has)
+    }
+
+    /// Number of clients that have the version.
+    pub fn amount(&self) -> usize {
+        self.having().count()
+    }
+
+    /// Number of those that said that they have applied it.
+    pub fn applied(&self) -> usize {
+        self.having().filter(|client| client.word == Some(Applied::Yes)).count()
+    }
+
+    /// Number of those that said that they could not.
+    pub fn refused(&self) -> usize {
+        self.having().filter(|client| client.word == Some(Applied::Refused)).count()
+    }
+
+    /// Hosts of all clients, by [`host_mark`].
+    pub fn hosts(&self) -> HashMap<u64, HostState> {
+        let mut hosts: HashMap<u64, HostState> = HashMap::new();
+        for client in self.clients.values() {
+            let host = hosts.entry(client.host).or_default();
+            host.has |= client.has;
+            host.has_other |= !client.has;
+        }
+        hosts
+    }
+}
+
+impl Subscribers {
+    /// Every client that is there and was given a version of the thing.
+    pub fn holders(&self, catalog: &Catalog, thing: &Thing, version: u64) -> HoldersAnswer {
+        let mut rows = Vec::new();
+        match thing {
+            Thing::File(key) => {
+                let canonical = canonical_file(&key.file);
+                self.each_there(Some(self.topic_of_file(&key.group, &key.file)), |entry, now| {
+                    if let Wants::File { group, file, .. } = &entry.wants
+                        && let GivenRelease::File { namespace, file: given, version: has, .. } = &entry.given
+                        && **group == *key.group
+                        && **file == *canonical
+                        && **namespace == *key.namespace
+                        && **given == *key.file
+                    {
+                        rows.push(entry.holder(namespace, *has, *has == version, now));
+                    }
+                });
+            }
+            Thing::Rule(family, id) => {
+                self.each_there(None, |entry, now| {
+                    if let Wants::Rules { family: wanted, .. } | Wants::ReportedRule { family: wanted } = &entry.wants
+                        && let GivenRelease::Rules(given) = &entry.given
+                        && wanted == family
+                        && let Some((_, has)) = given.iter().find(|(known, _)| **known == **id)
+                    {
+                        rows.push(entry.holder(id, *has, *has == version, now));
+                    }
+                });
+                let of_xds = streaming::of_rule(&self.streams, catalog.rules.of(*family).active(), id);
+                rows.extend(of_xds.iter().filter(|row| row.version != 0).map(|row| HolderRow::of(row, version)));
+            }
+        }
+        let up_ms = u64::try_from(self.began.elapsed().as_millis()).unwrap_or(u64::MAX);
+        HoldersAnswer::of(&rows, up_ms)
+    }
+}
+
+#[cfg(test)]
+mod tests;
