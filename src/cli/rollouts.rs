@@ -33,13 +33,20 @@ pub(super) struct PlanArgs {
     /// percent more unhealthy instances), signal (`thuban rollout signal`), prometheus=QUERY>VALUE or QUERY<VALUE
     #[arg(long, value_name = "GUARD", value_parser = typed::read_guard, requires = "plan")]
     guard: Vec<Guard>,
+    /// Without guards [default: refused=1 and health=10, which pass while nobody can be measured]
+    #[arg(long, requires = "plan", conflicts_with = "guard")]
+    no_guards: bool,
 }
 
 impl PlanArgs {
     /// The plan of a publish, if there is one.
     pub(super) fn plan(&self, by: &str) -> Option<Value> {
         let Steps(steps) = self.plan.clone()?;
-        let plan = RolloutPlan { by: by.to_owned(), steps, guards: self.guard.clone() };
+        let guards = match self.guard.is_empty() && !self.no_guards {
+            true => Guard::defaults(),
+            false => self.guard.clone(),
+        };
+        let plan = RolloutPlan { by: by.to_owned(), steps, guards };
         serde_json::to_value(plan).ok()
     }
 }

@@ -9,7 +9,7 @@ use crate::model::code::{Code, Refusal};
 use crate::model::config_file::ConfigRelease;
 use crate::model::release::{GivenTime, Plan, ReleaseOp, ReleaseState, ReleaseType};
 use crate::model::rollout::typed::{self, Steps};
-use crate::model::rollout::{RolloutAction, RolloutPlan, RolloutState, StagedRollout};
+use crate::model::rollout::{Guard, RolloutAction, RolloutPlan, RolloutState, StagedRollout};
 use crate::model::rule::matching::{MatchString, MatchType};
 use crate::model::rule::release::RuleRelease;
 use crate::model::time::Timestamp;
@@ -256,7 +256,11 @@ fn plan_of(steps: &str, fields: &Fields) -> Result<RolloutPlan, Refusal> {
     let invalid = |why: String| Refusal::new(Code::InvalidParameter, why);
     let Steps(steps) = typed::read_steps(steps).map_err(invalid)?;
     let guards = fields.get("guards").lines().map(str::trim).filter(|line| !line.is_empty());
-    let guards = guards.map(typed::read_guard).collect::<Result<_, _>>().map_err(invalid)?;
+    let guards = match guards.collect::<Vec<_>>()[..] {
+        [] => Guard::defaults(),
+        ["none"] => Vec::new(),
+        ref lines => lines.iter().map(|line| typed::read_guard(line)).collect::<Result<_, _>>().map_err(invalid)?,
+    };
     let by = fields.given("by").unwrap_or_else(|| crate::model::config_lookup::CLIENT_ADDRESS_LABEL.to_owned());
     Ok(RolloutPlan { by, steps, guards })
 }

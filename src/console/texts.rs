@@ -239,8 +239,10 @@ texts! {
     rollout_advance: "Next step now", "立即下一步";
     rollout_plan: "Steps: shares and how long each holds; the last is 100 %", "步骤：比例及保持时间，最后一步为 100%";
     rollout_guards:
-        "Guards that stop it (a line each): refused=1, health=10, signal, prometheus=QUERY>VALUE",
-        "守护条件（每行一个）：refused=1、health=10、signal、prometheus=QUERY>VALUE";
+        "Guards that stop it (a line each; refused=1 and health=10 where empty, none for no guard): refused=1, \
+         health=10, signal, prometheus=QUERY>VALUE",
+        "守护条件（每行一个；留空为 refused=1 和 health=10，none 表示不设）：refused=1、health=10、signal、\
+         prometheus=QUERY>VALUE";
     sure_advance: "Take the next step now, before its hold is over?", "在保持时间结束前立即进入下一步？";
     acts_on: "Acts on the calls of", "作用于以下服务的调用";
     publish_at: "Not before (UTC)", "定时发布 (UTC)";

@@ -4,10 +4,11 @@
 //! plan says, from the moment at which it began. A paused rollout keeps its share and holds anew once it goes on; a
 //! stopped one takes its clients back to the normal release.
 
+mod guard;
 pub mod typed;
 
-use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
-use serde::{Deserialize, Deserializer, Serialize, de};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 
 use super::audience::{Audience, ClientPercent};
 use super::code::{Code, Refusal};
@@ -19,85 +20,7 @@ use super::wire::{Uint32, Uint64, wire_enum};
 use super::{limits, name};
 use crate::format::level::Level;
 
-/// A number of a guard, with at most two decimals where it is a percentage.
-#[derive(Clone, Copy, Debug, Default, Serialize)]
-#[serde(transparent)]
-pub struct Threshold(pub f64);
-
-/// By its bits, so that what is kept compares as it is written.
-impl PartialEq for Threshold {
-    fn eq(&self, other: &Self) -> bool {
-        self.0.to_bits() == other.0.to_bits()
-    }
-}
-
-impl Eq for Threshold {}
-
-impl<'de> Deserialize<'de> for Threshold {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let number = f64::deserialize(deserializer)?;
-        if number.is_finite() { Ok(Threshold(number)) } else { Err(de::Error::custom("not a finite number")) }
-    }
-}
-
-impl JsonSchema for Threshold {
-    fn inline_schema() -> bool {
-        true
-    }
-
-    fn schema_name() -> std::borrow::Cow<'static, str> {
-        "Threshold".into()
-    }
-
-    fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        json_schema!({ "type": "number" })
-    }
-}
-
-/// A condition under which a rollout stops.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(tag = "kind", rename_all = "lowercase")]
-pub enum Guard {
-    /// Of the clients that have this release, the percentage of those that say that they could not apply it.
-    Refused { max_percent: Threshold },
-    /// Of the instances on hosts that have this release, the percentage that is unhealthy, less that of the instances
-    /// on hosts that have the one before: at most so many percentage points worse.
-    Health { max_worse_percent: Threshold },
-    /// A signal that is not `ok` stops it (`POST …/releases/signal`).
-    Signal {},
-    /// A query that Prometheus (`--prometheus-url`) answers with a value above or below the one given; of several
-    /// series one is enough. Without an answer, or without a sample, the rollout pauses until there is one.
-    Prometheus {
-        query: String,
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        above: Option<Threshold>,
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        below: Option<Threshold>,
-    },
-}
-
-impl Guard {
-    fn check(&self) -> Result<(), Refusal> {
-        let percent = |field: &str, value: Threshold| {
-            let why = || invalid(format!("plan.guards: {field} has to be 0 to 100"));
-            (0.0..=100.0).contains(&value.0).then_some(()).ok_or_else(why)
-        };
-        match self {
-            Guard::Refused { max_percent } => percent("max_percent", *max_percent),
-            Guard::Health { max_worse_percent } => percent("max_worse_percent", *max_worse_percent),
-            Guard::Signal {} => Ok(()),
-            Guard::Prometheus { query, above, below } => {
-                if query.trim().is_empty() {
-                    return Err(invalid("plan.guards: query is required".to_owned()));
-                }
-                let most = limits::ROLLOUT_QUERY_CHARS_MAX;
-                name::check_length("plan.guards: query", query, most, Code::InvalidParameter)?;
-                let why = || invalid("plan.guards: either above or below is required".to_owned());
-                (above.is_some() != below.is_some()).then_some(()).ok_or_else(why)
-            }
-        }
-    }
-}
+pub use guard::{Guard, Threshold};
 
 /// A share of the clients, and how long it stays before the next one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -105,8 +28,9 @@ impl Guard {
 pub struct RolloutStep {
     /// 1 to 100.
     pub percent: Uint32,
-    /// Seconds, at most 2592000 (30 days); of the last step it means nothing.
-    pub hold_s: Uint64,
+    /// Seconds, at most 2592000 (30 days). Required but for the last step, of which it means nothing; 0 for none.
+    #[serde(alias = "holdS", skip_serializing_if = "Option::is_none")]
+    pub hold_s: Option<Uint64>,
 }
 
 /// Plan by which a gray release reaches all clients.
@@ -117,8 +41,8 @@ pub struct RolloutPlan {
     pub by: String,
     /// 1 to 20 steps with growing shares; that of the last one is 100, and promotes.
     pub steps: Vec<RolloutStep>,
-    /// At most 10.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
+    /// At most 10; `[]` for none. Without the field `refused` with 1 and `health` with 10, marked `default`.
+    #[serde(default = "Guard::defaults")]
     pub guards: Vec<Guard>,
 }
 
@@ -134,7 +58,12 @@ impl RolloutPlan {
         if percents().next_back() != Some(100) {
             return Err(invalid("plan.steps: the percent of the last step has to be 100".to_owned()));
         }
-        if self.steps.iter().any(|step| step.hold_s.0 > limits::ROLLOUT_HOLD_S_MAX) {
+        let holding = &self.steps[..self.steps.len() - 1];
+        if let Some(at) = holding.iter().position(|step| step.hold_s.is_none()) {
+            return Err(invalid(format!("plan.steps[{at}].hold_s is required but for the last step; 0 for none")));
+        }
+        let mut holds = self.steps.iter().filter_map(|step| step.hold_s);
+        if holds.any(|hold_s| hold_s.0 > limits::ROLLOUT_HOLD_S_MAX) {
             return Err(invalid(format!("plan.steps: hold_s has to be at most {}", limits::ROLLOUT_HOLD_S_MAX)));
         }
         if self.guards.len() > limits::ROLLOUT_GUARDS_MAX {
@@ -152,9 +81,10 @@ impl RolloutPlan {
         ClientPercent { by: self.by.clone(), percent }
     }
 
-    fn hold_ms(&self, step: u32) -> u64 {
+    /// Milliseconds for which a step holds, counted from 1.
+    pub fn hold_ms(&self, step: u32) -> u64 {
         let index = (step as usize).saturating_sub(1);
-        self.steps.get(index).map_or(0, |step| step.hold_s.0.saturating_mul(1000))
+        self.steps.get(index).and_then(|step| step.hold_s).map_or(0, |hold_s| hold_s.0.saturating_mul(1000))
     }
 
     fn last_step(&self) -> u32 {
@@ -363,13 +293,16 @@ mod tests {
     #[test]
     fn plans_that_do_not_grow_to_all_are_refused() {
         let of = |steps: Value| plan(json!({ "by": "CLIENT_IP", "steps": steps }));
-        assert!(of(json!([{"percent": 5, "hold_s": 600}, {"percent": "25"}, {"percent": 100}])).is_ok());
+        assert!(of(json!([{"percent": 5, "hold_s": 600}, {"percent": "25", "holdS": 0}, {"percent": 100}])).is_ok());
         assert!(of(json!([{"percent": 100}])).is_ok());
         let rows = [
             (json!([]), "1 to 20"),
             (json!([{"percent": 0}, {"percent": 100}]), "grow"),
             (json!([{"percent": 5}, {"percent": 5}, {"percent": 100}]), "grow"),
             (json!([{"percent": 5}, {"percent": 101}]), "the last step"),
+            (json!([{"percent": 5}, {"percent": 100}]), "steps[0].hold_s is required"),
+            (json!([{"percent": 5, "hold": 9}, {"percent": 100, "hold_s": 9}]), "steps[0].hold_s is required"),
+            (json!([{"percent": 5, "hold_s": 9}, {"percent": 9}, {"percent": 100}]), "steps[1].hold_s is required"),
             (json!([{"percent": 5}, {"percent": 99}]), "the last step"),
             (json!([{"percent": 5, "hold_s": 2_592_001}, {"percent": 100}]), "2592000"),
             (json!((1..=21).map(|n| json!({"percent": n})).collect::<Vec<_>>()), "1 to 20"),
@@ -388,6 +321,7 @@ mod tests {
         let rows = [
             json!({"kind": "refused", "max_percent": 0.5}),
             json!({"kind": "health", "max_worse_percent": 10.0}),
+            json!({"kind": "refused", "max_percent": 1.0, "default": true}),
             json!({"kind": "signal"}),
             json!({"kind": "prometheus", "query": "up", "above": -1.0}),
         ];
@@ -396,6 +330,8 @@ mod tests {
             assert_eq!(serde_json::to_value(&read.guards[0]).expect("JSON"), guard);
             assert_eq!(pack::from_bytes::<RolloutPlan>(&pack::to_bytes(&read)).expect("as kept"), read);
         }
+        let camel = of(json!({"kind": "health", "maxWorsePercent": 3})).expect("a guard");
+        assert_eq!(camel.guards, of(json!({"kind": "health", "max_worse_percent": 3})).expect("a guard").guards);
         let rows = [
             (json!({"kind": "latency"}), "unknown variant"),
             (json!({"kind": "refused"}), "max_percent"),
@@ -408,6 +344,21 @@ mod tests {
             let refusal = of(guard.clone()).expect_err("refused");
             assert!(refusal.contains(why), "{guard}: {refusal}");
         }
+    }
+
+    #[test]
+    fn a_plan_without_guards_gets_the_default_ones() {
+        let steps = json!([{"percent": 100}]);
+        let without = plan(json!({ "by": "zone", "steps": steps })).expect("a plan");
+        let expected = json!([
+            {"kind": "refused", "max_percent": 1.0, "default": true},
+            {"kind": "health", "max_worse_percent": 10.0, "default": true},
+        ]);
+        assert_eq!(json!(without.guards), expected);
+        assert_eq!(pack::from_bytes::<RolloutPlan>(&pack::to_bytes(&without)).expect("as kept"), without);
+        let none = plan(json!({ "by": "zone", "steps": steps, "guards": [] })).expect("a plan");
+        assert_eq!(none.guards, []);
+        assert_eq!(pack::from_bytes::<RolloutPlan>(&pack::to_bytes(&none)).expect("as kept"), none);
     }
 
     #[test]

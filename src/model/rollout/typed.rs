@@ -10,10 +10,10 @@ pub struct Steps(pub Vec<RolloutStep>);
 pub fn read_steps(text: &str) -> Result<Steps, String> {
     let step = |text: &str| {
         let wrong = || format!("{text:?} is no step: 5%:10m, and 100% at the end");
-        let (share, hold) = text.split_once(':').unwrap_or((text, "0s"));
+        let (share, hold) = text.split_once(':').map_or((text, None), |(share, hold)| (share, Some(hold)));
         let percent = share.trim().trim_end_matches('%').parse().map_err(|_| wrong())?;
-        let hold_s = read_hold(hold.trim()).ok_or_else(wrong)?;
-        Ok::<RolloutStep, String>(RolloutStep { percent: Uint32(percent), hold_s: Uint64(hold_s) })
+        let hold_s = hold.map(|hold| read_hold(hold.trim()).map(Uint64).ok_or_else(wrong)).transpose()?;
+        Ok::<RolloutStep, String>(RolloutStep { percent: Uint32(percent), hold_s })
     };
     text.split(',').map(|part| step(part.trim())).collect::<Result<_, _>>().map(Steps)
 }
@@ -38,8 +38,8 @@ pub fn read_guard(text: &str) -> Result<Guard, String> {
         number.map(Threshold).ok_or_else(wrong)
     };
     match text.split_once('=').unwrap_or((text, "")) {
-        ("refused", value) => Ok(Guard::Refused { max_percent: number(value)? }),
-        ("health", value) => Ok(Guard::Health { max_worse_percent: number(value)? }),
+        ("refused", value) => Ok(Guard::Refused { max_percent: number(value)?, default: false }),
+        ("health", value) => Ok(Guard::Health { max_worse_percent: number(value)?, default: false }),
         ("signal", "") => Ok(Guard::Signal {}),
         ("prometheus", rest) => {
             let at = rest.rfind(['>', '<']).ok_or_else(wrong)?;
@@ -62,7 +62,7 @@ mod tests {
     fn steps_are_typed_as_they_are_said() {
         let read = |text: &str| read_steps(text).map(|Steps(steps)| json!(steps));
         let expected = json!([
-            {"percent": 5, "hold_s": 600}, {"percent": 25, "hold_s": 7200}, {"percent": 100, "hold_s": 0}
+            {"percent": 5, "hold_s": 600}, {"percent": 25, "hold_s": 7200}, {"percent": 100}
         ]);
         assert_eq!(read("5%:10m, 25:2h,100%"), Ok(expected));
         for wrong in ["", "5%:10", "5%:m", "x%", "5%:10m,,100%", "5%:99999999999999999d", "5%:1ä", "5%:ä"] {

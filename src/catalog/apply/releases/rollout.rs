@@ -29,6 +29,8 @@ pub struct RolloutMove {
 pub enum RolloutChange {
     /// The hold is over.
     Advance,
+    /// The same, and default guards measured nobody: which, and why.
+    AdvanceUnmeasured(String),
     /// A guard cannot be measured, for this reason.
     Wait(String),
     /// It can be again.
@@ -162,13 +164,21 @@ impl Catalog {
                 let resumed = rollout.at_step(rollout.step, ctx.time);
                 self.roll(ctx, &*release, resumed, (Action::RolloutResumed, ""), changes)
             }
-            RolloutChange::Advance if rollout.next_at().is_some_and(|at| at <= ctx.time) => {
+            RolloutChange::Advance | RolloutChange::AdvanceUnmeasured(_)
+                if rollout.next_at().is_some_and(|at| at <= ctx.time) =>
+            {
                 let gate = Self::gate_of_next_step(&*release);
                 let verdict = self
                     .check_author(ctx, &*release)
                     .and_then(|()| self.check_planned(ctx, (&release.of(), gate), rollout.approved));
                 match verdict {
-                    Ok(()) => self.take_next_step(ctx, &*release, rollout, "", changes),
+                    Ok(()) => {
+                        let comment = match &found.change {
+                            RolloutChange::AdvanceUnmeasured(unmeasured) => unmeasured,
+                            _ => "",
+                        };
+                        self.take_next_step(ctx, &*release, rollout, comment, changes)
+                    }
                     Err(refusal) => {
                         self.halt(ctx, &*release, rollout.halted(RolloutState::Paused, &refusal.detail), changes)
                     }

@@ -1,123 +1,208 @@
 //! Measurement of guards: what clients say of a release, the health of their hosts, and answers of Prometheus.
+//!
+//! Clients are counted over all members, each once. A guard that cannot be measured is missing, and never passes: where
+//! a member does not answer or counts but a part, where a member began to know clients only lately, where Prometheus
+//! has no sample, and where nobody has the release yet. The default guards of a plan pass in the last case, and say so.
 
-use std::collections::HashSet;
+use std::collections::HashMap;
 use std::time::Duration;
 
+use futures_util::future::{join, join_all};
+
 use crate::catalog::releases::LiveRollout;
-use crate::controllers::subscribers::{self, ClusterSubscribers};
+use crate::controllers::subscribers::{self, ClusterHolders};
 use crate::model::rollout::Guard;
 use crate::outbound::prometheus::Prometheus;
 use crate::raft::node::Node;
-use crate::subscribers::Applied;
+use crate::subscribers::GRACE;
+use crate::subscribers::holders::{HostState, host_mark};
 
 /// Time limit for another node to tell of its clients.
 const ASK_WITHIN: Duration = Duration::from_secs(1);
+/// Time limit of a whole look.
+const LOOK_WITHIN: Duration = Duration::from_millis(1500);
 
 /// Result of a look at the guards of one rollout.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Measured {
     Kept,
+    /// Default guards measured nobody: which, and why.
+    Unmeasured(String),
+    /// The reason why one could not be measured.
+    Missing {
+        why: String,
+        /// It may be a moment's fault, so one look says little.
+        is_fault: bool,
+    },
     /// The measured value of the guard that is broken.
     Broken(String),
-    /// The reason why one could not be measured.
-    Missing(String),
 }
 
-/// Measures all guards of a rollout; one that is broken counts before one that is missing.
-pub(super) async fn measure(node: &Node, prometheus: Option<&Prometheus>, live: &LiveRollout) -> Measured {
-    let guards = &live.rollout.plan.guards;
-    let asks_clients = guards.iter().any(|guard| matches!(guard, Guard::Refused { .. } | Guard::Health { .. }));
-    let clients = match asks_clients {
-        true => subscribers::gather_within(node, &live.thing, ASK_WITHIN).await,
-        false => ClusterSubscribers::default(),
-    };
-    let mut all = Measured::Kept;
-    for guard in guards {
-        let measured = match guard {
-            Guard::Refused { max_percent } => of_refusals(&clients, live.version, max_percent.0),
-            Guard::Health { max_worse_percent } => {
-                of_health(&hosts(&clients, live.version), &health_of_instances(node).await, max_worse_percent.0)
+impl Measured {
+    fn fault(why: String) -> Measured {
+        Measured::Missing { why, is_fault: true }
+    }
+
+    /// Both together: one that is broken counts before one that is missing.
+    fn and(self, other: Measured) -> Measured {
+        use Measured::{Broken, Kept, Missing, Unmeasured};
+        match (self, other) {
+            (Broken(value), _) | (_, Broken(value)) => Broken(value),
+            (Missing { why, is_fault }, Missing { is_fault: other, .. }) => {
+                Missing { why, is_fault: is_fault && other }
             }
-            // Whoever sends one stops the rollout at once.
-            Guard::Signal {} => Measured::Kept,
-            Guard::Prometheus { query, above, below } => match prometheus {
-                None => Measured::Missing("prometheus: no --prometheus-url on this node".to_owned()),
-                Some(prometheus) => {
-                    let limits = (above.map(|limit| limit.0), below.map(|limit| limit.0));
-                    of_samples(prometheus.query(query).await, limits)
-                }
-            },
-        };
-        match measured {
-            Measured::Kept => {}
-            Measured::Broken(_) => return measured,
-            Measured::Missing(_) => all = measured,
+            (missing @ Missing { .. }, _) | (_, missing @ Missing { .. }) => missing,
+            (Unmeasured(one), Unmeasured(other)) => Unmeasured(format!("{one}; {other}")),
+            (unmeasured @ Unmeasured(_), _) | (_, unmeasured @ Unmeasured(_)) => unmeasured,
+            (Kept, Kept) => Kept,
         }
     }
-    all
 }
 
-/// With at most two decimals.
-fn percent(part: usize, whole: usize) -> f64 {
-    if whole == 0 { 0.0 } else { (part as f64 * 10_000.0 / whole as f64).round() / 100.0 }
+/// Measures all guards of a rollout at the same time.
+pub(super) async fn measure(node: &Node, prometheus: Option<&Prometheus>, live: &LiveRollout) -> Measured {
+    let all = async {
+        let (of_clients, of_queries) = join(measure_clients(node, live), measure_queries(prometheus, live)).await;
+        of_clients.and(of_queries)
+    };
+    let looked = tokio::time::timeout(LOOK_WITHIN, all).await;
+    looked.unwrap_or_else(|_| {
+        Measured::fault(format!("the guards could not be measured within {} ms", LOOK_WITHIN.as_millis()))
+    })
 }
 
-/// Share of the clients with this version of the release that say that they could not apply it.
-fn of_refusals(clients: &ClusterSubscribers, version: u64, max: f64) -> Measured {
-    let having = || clients.clients.iter().filter(|(_, client)| client.version == version);
-    let refused = having().filter(|(_, client)| client.applied == Some(Applied::Refused));
-    let (refused, having) = (refused.count(), having().count());
-    let share = percent(refused, having);
-    match share > max {
-        true => Measured::Broken(format!("refused: {share} % ({refused} of {having} clients), at most {max} %")),
-        false => Measured::Kept,
+async fn measure_queries(prometheus: Option<&Prometheus>, live: &LiveRollout) -> Measured {
+    let queries = live.rollout.plan.guards.iter().filter_map(|guard| match guard {
+        Guard::Prometheus { query, above, below } => {
+            Some((query, (above.map(|limit| limit.0), below.map(|limit| limit.0))))
+        }
+        _ => None,
+    });
+    let asked = queries.map(|(query, limits)| async move {
+        match prometheus {
+            None => Measured::fault("prometheus: no --prometheus-url on this node".to_owned()),
+            Some(prometheus) => of_samples(prometheus.query(query).await, limits),
+        }
+    });
+    join_all(asked).await.into_iter().fold(Measured::Kept, Measured::and)
+}
+
+async fn measure_clients(node: &Node, live: &LiveRollout) -> Measured {
+    let is_of_clients = |guard: &&Guard| matches!(guard, Guard::Refused { .. } | Guard::Health { .. });
+    let guards: Vec<Guard> = live.rollout.plan.guards.iter().filter(is_of_clients).cloned().collect();
+    if guards.is_empty() {
+        return Measured::Kept;
+    }
+    let clients = subscribers::gather_holders(node, &live.thing, live.version, ASK_WITHIN).await;
+    let unsure = clients.unsure(node.now().0, live);
+    let catalog = node.state().view();
+    let judge = move || {
+        let instances = || catalog.instances.behind("").filter(|instance| !instance.isolate);
+        let hosts = || instances().map(|instance| (host_mark(&instance.host), instance.healthy));
+        let measured = guards.iter().map(|guard| match guard {
+            Guard::Refused { max_percent, default } => {
+                let count = Count { part: clients.holders.refused(), all: clients.holders.amount() };
+                of_refusals(count, max_percent.0, *default, unsure.as_deref())
+            }
+            Guard::Health { max_worse_percent, default } => {
+                of_health(&clients.holders.hosts(), hosts(), max_worse_percent.0, *default, unsure.as_deref())
+            }
+            Guard::Signal {} | Guard::Prometheus { .. } => Measured::Kept,
+        });
+        measured.fold(Measured::Kept, Measured::and)
+    };
+    let judged = tokio::task::spawn_blocking(judge).await;
+    judged.unwrap_or_else(|_| Measured::fault("the clients could not be counted".to_owned()))
+}
+
+impl ClusterHolders {
+    /// The reason why these may not be all clients that have the release.
+    fn unsure(&self, now_ms: u64, live: &LiveRollout) -> Option<String> {
+        if let Some(node) = self.silent.first() {
+            return Some(format!("node {node} does not answer"));
+        }
+        if let Some(node) = self.cut.first() {
+            return Some(format!("node {node} has more clients than it can tell"));
+        }
+        // Who was connected to a node that began during this step comes back within a poll's time.
+        let settled_ms = live.rollout.plan.hold_ms(live.rollout.step).min(GRACE.as_millis() as u64);
+        let began_in_step = |up_ms: u64| now_ms.saturating_sub(up_ms) > live.rollout.since.0;
+        let young = self.up_ms.iter().find(|(_, up_ms)| *up_ms < settled_ms && began_in_step(*up_ms));
+        young.map(|(node, up_ms)| format!("node {node} has been up for {} s, its clients come back", up_ms / 1000))
     }
 }
 
-/// Hosts with the release, and those with another one of the same thing.
-fn hosts(clients: &ClusterSubscribers, version: u64) -> [HashSet<String>; 2] {
-    let of = |has: bool| {
-        let clients = clients.clients.iter().filter(|(_, client)| (client.version == version) == has);
-        clients.map(|(_, client)| client.address.clone()).collect()
-    };
-    [of(true), of(false)]
+/// Part of a whole.
+#[derive(Clone, Copy, Default)]
+struct Count {
+    part: usize,
+    all: usize,
 }
 
-/// Host and health of every instance.
-async fn health_of_instances(node: &Node) -> Vec<(String, bool)> {
-    let view = node.state().view();
-    let read = move || {
-        let instances = view.instances.behind("").filter(|instance| !instance.isolate);
-        instances.map(|instance| (instance.host.clone(), instance.healthy)).collect()
-    };
-    tokio::task::spawn_blocking(read).await.unwrap_or_default()
+impl Count {
+    /// With at most two decimals; 0 of nothing.
+    fn percent(self) -> f64 {
+        let Count { part, all } = self;
+        if all == 0 { 0.0 } else { (part as f64 * 10_000.0 / all as f64).round() / 100.0 }
+    }
 }
 
-/// Unhealthy share of the instances on hosts with the release, against that on hosts with another one.
-fn of_health([having, before]: &[HashSet<String>; 2], instances: &[(String, bool)], max: f64) -> Measured {
-    let on = |hosts: &HashSet<String>| {
-        let found = || instances.iter().filter(|(host, _)| hosts.contains(host));
-        let (unhealthy, all) = (found().filter(|(_, healthy)| !healthy).count(), found().count());
-        (percent(unhealthy, all), unhealthy, all)
-    };
-    let ((share, unhealthy, all), (usual, ..)) = (on(having), on(before));
+/// Judgement of a guard on clients that is not broken by those that are known.
+fn unbroken(guard: &str, is_measured: bool, nobody: &str, is_default: bool, unsure: Option<&str>) -> Measured {
+    match unsure {
+        Some(why) => Measured::fault(format!("{guard}: {why}")),
+        None if is_measured => Measured::Kept,
+        None if is_default => Measured::Unmeasured(format!("{guard}: {nobody}, the default guard passes")),
+        None => Measured::Missing { why: format!("{guard}: {nobody}"), is_fault: false },
+    }
+}
+
+/// Share of the clients with this version of the release that say that they could not apply it. It is broken by those
+/// that are known, also where more may have it.
+fn of_refusals(count: Count, max: f64, is_default: bool, unsure: Option<&str>) -> Measured {
+    let (share, Count { part, all }) = (count.percent(), count);
+    if share > max {
+        return Measured::Broken(format!("refused: {share} % ({part} of {all} clients), at most {max} %"));
+    }
+    unbroken("refused", all > 0, "no client has the release", is_default, unsure)
+}
+
+/// Unhealthy share of the instances on hosts with the release, against that on hosts with another one; instances by the
+/// mark of their host.
+fn of_health(
+    hosts: &HashMap<u64, HostState>,
+    instances: impl Iterator<Item = (u64, bool)>,
+    max: f64,
+    is_default: bool,
+    unsure: Option<&str>,
+) -> Measured {
+    let (mut having, mut before) = (Count::default(), Count::default());
+    for (host, healthy) in instances {
+        let HostState { has, has_other } = hosts.get(&host).copied().unwrap_or_default();
+        for count in [has.then_some(&mut having), has_other.then_some(&mut before)].into_iter().flatten() {
+            count.all += 1;
+            count.part += usize::from(!healthy);
+        }
+    }
+    let (share, usual) = (having.percent(), before.percent());
     let worse = ((share - usual) * 100.0).round() / 100.0;
-    match worse > max {
-        true => Measured::Broken(format!(
-            "health: {share} % unhealthy ({unhealthy} of {all} instances) against {usual} %, at most {max} % worse"
-        )),
-        false => Measured::Kept,
+    if worse > max {
+        let Count { part, all } = having;
+        return Measured::Broken(format!(
+            "health: {share} % unhealthy ({part} of {all} instances) against {usual} %, at most {max} % worse"
+        ));
     }
+    unbroken("health", having.all > 0, "no instance is on a host with the release", is_default, unsure)
 }
 
 /// The samples of an answer; one beyond the limit is enough.
 fn of_samples(answer: Result<Vec<f64>, String>, (above, below): (Option<f64>, Option<f64>)) -> Measured {
     let samples = match answer {
-        Err(why) => return Measured::Missing(format!("prometheus: {why}")),
+        Err(why) => return Measured::fault(format!("prometheus: {why}")),
         Ok(samples) => samples,
     };
     if samples.is_empty() {
-        return Measured::Missing("prometheus: the query has no sample".to_owned());
+        return Measured::fault("prometheus: the query has no sample".to_owned());
     }
     let is_over = |sample: &&f64| above.is_some_and(|limit| **sample > limit);
     let is_under = |sample: &&f64| below.is_some_and(|limit| **sample < limit);
@@ -131,72 +216,4 @@ fn of_samples(answer: Result<Vec<f64>, String>, (above, below): (Option<f64>, Op
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::model::time::Timestamp;
-    use crate::subscribers::Subscription;
-
-    fn client(address: &str, version: u64, applied: Option<Applied>) -> (u64, Subscription) {
-        let subscription = Subscription {
-            address: address.to_owned(),
-            agent: String::new(),
-            labels: Vec::new(),
-            version,
-            since: Timestamp(1),
-            heard_ms_ago: 0,
-            is_current: true,
-            is_xds: false,
-            node_id: String::new(),
-            applied,
-            message: String::new(),
-            applied_at: None,
-        };
-        (1, subscription)
-    }
-
-    fn broken(text: &str) -> Measured {
-        Measured::Broken(text.to_owned())
-    }
-
-    #[test]
-    fn only_who_has_the_release_is_asked_whether_it_could_be_applied() {
-        let clients = vec![
-            client("a", 2, Some(Applied::Refused)),
-            client("b", 2, Some(Applied::Yes)),
-            client("c", 2, None),
-            client("d", 1, Some(Applied::Refused)),
-        ];
-        let all = ClusterSubscribers { clients, ..ClusterSubscribers::default() };
-        assert_eq!(of_refusals(&all, 2, 33.33), Measured::Kept, "as many as there may be");
-        let text = "refused: 33.33 % (1 of 3 clients), at most 33 %";
-        assert_eq!(of_refusals(&all, 2, 33.0), broken(text));
-        assert_eq!(of_refusals(&all, 3, 0.0), Measured::Kept, "nobody has it");
-    }
-
-    #[test]
-    fn health_is_compared_with_that_of_the_release_before() {
-        let clients = vec![client("a", 2, None), client("b", 2, None), client("c", 1, None), client("d", 1, None)];
-        let all = ClusterSubscribers { clients, ..ClusterSubscribers::default() };
-        let hosts = hosts(&all, 2);
-        let health = |rows: &[(&str, bool)]| {
-            rows.iter().map(|(host, healthy)| ((*host).to_owned(), *healthy)).collect::<Vec<_>>()
-        };
-        let same = health(&[("a", true), ("b", false), ("c", true), ("d", false), ("x", false)]);
-        assert_eq!(of_health(&hosts, &same, 0.0), Measured::Kept);
-        let worse = health(&[("a", false), ("b", false), ("c", true), ("d", false)]);
-        assert_eq!(of_health(&hosts, &worse, 50.0), Measured::Kept);
-        let text = "health: 100 % unhealthy (2 of 2 instances) against 50 %, at most 10 % worse";
-        assert_eq!(of_health(&hosts, &worse, 10.0), broken(text));
-        assert_eq!(of_health(&hosts, &[], 0.0), Measured::Kept, "no instance is on their hosts");
-    }
-
-    #[test]
-    fn one_sample_beyond_the_limit_is_enough() {
-        let judge = |samples: &[f64], above, below| of_samples(Ok(samples.to_vec()), (above, below));
-        assert_eq!(judge(&[0.1, 0.2], Some(0.2), None), Measured::Kept);
-        assert_eq!(judge(&[0.1, 0.3], Some(0.2), None), broken("prometheus: 0.3, at most 0.2"));
-        assert_eq!(judge(&[5.0, 3.0], None, Some(4.0)), broken("prometheus: 3, at least 4"));
-        assert!(matches!(judge(&[], Some(1.0), None), Measured::Missing(_)));
-        assert!(matches!(of_samples(Err("no".to_owned()), (None, None)), Measured::Missing(_)));
-    }
-}
+mod tests;

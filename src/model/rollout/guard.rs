@@ -1,0 +1,115 @@
+//! Guards: conditions under which a rollout stops.
+
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::{Deserialize, Deserializer, Serialize, de};
+
+use super::invalid;
+use crate::model::code::{Code, Refusal};
+use crate::model::{limits, name};
+
+/// Number of a guard, with at most two decimals where it is a percentage.
+#[derive(Clone, Copy, Debug, Default, Serialize)]
+#[serde(transparent)]
+pub struct Threshold(pub f64);
+
+/// By its bits, so that what is kept compares as it is written.
+impl PartialEq for Threshold {
+    fn eq(&self, other: &Self) -> bool {
+        self.0.to_bits() == other.0.to_bits()
+    }
+}
+
+impl Eq for Threshold {}
+
+impl<'de> Deserialize<'de> for Threshold {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let number = f64::deserialize(deserializer)?;
+        if number.is_finite() { Ok(Threshold(number)) } else { Err(de::Error::custom("not a finite number")) }
+    }
+}
+
+impl JsonSchema for Threshold {
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "Threshold".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({ "type": "number" })
+    }
+}
+
+/// Condition under which a rollout stops.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(tag = "kind", rename_all = "lowercase")]
+pub enum Guard {
+    /// Of the clients that have this release, the percentage of those that say that they could not apply it. Measured
+    /// once one client has it.
+    Refused {
+        #[serde(alias = "maxPercent")]
+        max_percent: Threshold,
+        /// True of one that a plan without `guards` gets: it passes while nobody can be measured.
+        #[serde(default, skip_serializing_if = "crate::model::is_false")]
+        default: bool,
+    },
+    /// Of the instances on hosts that have this release, the percentage that is unhealthy, less that of the instances
+    /// on hosts that have the one before: at most so many percentage points worse. Measured once an instance is on a
+    /// host that has it; where none is on a host with the one before, against 0 percent.
+    Health {
+        #[serde(alias = "maxWorsePercent")]
+        max_worse_percent: Threshold,
+        /// True of one that a plan without `guards` gets: it passes while nobody can be measured.
+        #[serde(default, skip_serializing_if = "crate::model::is_false")]
+        default: bool,
+    },
+    /// A signal that is not `ok` stops it (`POST …/releases/signal`).
+    Signal {},
+    /// A query that Prometheus (`--prometheus-url`) answers with a value above or below the one given; of several
+    /// series one is enough. Without an answer, or without a sample, the rollout pauses until there is one.
+    Prometheus {
+        query: String,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        above: Option<Threshold>,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        below: Option<Threshold>,
+    },
+}
+
+impl Guard {
+    /// Guards of a plan that names none.
+    pub fn defaults() -> Vec<Guard> {
+        vec![
+            Guard::Refused { max_percent: Threshold(1.0), default: true },
+            Guard::Health { max_worse_percent: Threshold(10.0), default: true },
+        ]
+    }
+
+    /// True if it is measured again and again; a signal comes by itself.
+    pub fn is_measured(&self) -> bool {
+        !matches!(self, Guard::Signal {})
+    }
+
+    pub(super) fn check(&self) -> Result<(), Refusal> {
+        let percent = |field: &str, value: Threshold| {
+            let why = || invalid(format!("plan.guards: {field} has to be 0 to 100"));
+            (0.0..=100.0).contains(&value.0).then_some(()).ok_or_else(why)
+        };
+        match self {
+            Guard::Refused { max_percent, .. } => percent("max_percent", *max_percent),
+            Guard::Health { max_worse_percent, .. } => percent("max_worse_percent", *max_worse_percent),
+            Guard::Signal {} => Ok(()),
+            Guard::Prometheus { query, above, below } => {
+                if query.trim().is_empty() {
+                    return Err(invalid("plan.guards: query is required".to_owned()));
+                }
+                let most = limits::ROLLOUT_QUERY_CHARS_MAX;
+                name::check_length("plan.guards: query", query, most, Code::InvalidParameter)?;
+                let why = || invalid("plan.guards: either above or below is required".to_owned());
+                (above.is_some() != below.is_some()).then_some(()).ok_or_else(why)
+            }
+        }
+    }
+}
