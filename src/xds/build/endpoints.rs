@@ -126,11 +126,19 @@ fn localities(classes: BTreeMap<Class<'_>, Vec<endpoint::LbEndpoint>>) -> Vec<en
         u64::from(class.weight).saturating_mul(well as u64)
     };
     let total = classes.iter().map(|(class, endpoints)| weight_of(class, endpoints)).fold(0, u64::saturating_add);
-    // What a priority weighs together has to fit into 32 bits.
-    let divisor = total.div_ceil(u32::MAX.into()).max(1);
+    // What a priority weighs together has to fit into 32 bits, with the one that each locality weighs at least.
+    let room = u64::from(u32::MAX).saturating_sub(classes.len() as u64).max(1);
+    let divisor = total.div_ceil(room).max(1);
+    // So has what the instances of a locality weigh together.
+    let widest = classes.iter().map(|(class, endpoints)| u64::from(class.weight) * endpoints.len() as u64).max();
+    let narrowing = u32::try_from(widest.unwrap_or_default().div_ceil(u32::MAX.into())).unwrap_or(u32::MAX).max(1);
     let ranks: BTreeSet<u32> = classes.keys().map(|class| class.rank).collect();
     let priorities: BTreeMap<u32, u32> = ranks.into_iter().zip(0..).collect();
-    let locality = |(class, lb_endpoints): (Class<'_>, Vec<endpoint::LbEndpoint>)| {
+    let locality = |(class, mut lb_endpoints): (Class<'_>, Vec<endpoint::LbEndpoint>)| {
+        if narrowing > 1 {
+            let narrowed = Some((class.weight / narrowing).max(1));
+            lb_endpoints.iter_mut().for_each(|endpoint| endpoint.load_balancing_weight = narrowed);
+        }
         let weight = (weight_of(&class, &lb_endpoints) / divisor).max(1);
         endpoint::LocalityLbEndpoints {
             locality: Some(core::Locality {

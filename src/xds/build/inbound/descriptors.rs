@@ -4,6 +4,8 @@
 //! way in which a request can meet the conditions: the way itself, then that each way before it does not hold. So a
 //! request that meets several ways is counted once, and all ways fill the same bucket.
 
+use std::collections::BTreeSet;
+
 use prost_types::Duration;
 
 use super::bucket;
@@ -51,11 +53,10 @@ pub(super) fn add(message: &mut LocalRateLimit, limit: &Limit, index: usize, per
             message.rate_limits.push(RateLimit { actions, hits_addend });
         }
     }
-    for is_path_counted in [false, true] {
-        if limit.ways.iter().any(|way| way.is_path_counted == is_path_counted) {
-            let buckets = buckets(&key, limit, is_path_counted, total.max(1), period.length);
-            message.descriptors.extend(buckets);
-        }
+    // A proxy refuses a configuration that has a bucket twice.
+    let is_path_counted = |way: &Way| way.is_path_counted || limit.counted.contains(&Counted::Path);
+    for is_path_counted in limit.ways.iter().map(is_path_counted).collect::<BTreeSet<bool>>() {
+        message.descriptors.extend(buckets(&key, limit, is_path_counted, total.max(1), period.length));
     }
 }
 

@@ -68,3 +68,29 @@ fn other_groups_take_what_no_label_takes_over() {
     let endpoints: ClusterLoadAssignment = stage.decoded(&grpc(), ResourceType::Endpoints, name);
     assert!(shown(&endpoints)[0].contains("10.0.0.2:") && shown(&endpoints).len() == 1, "{:?}", shown(&endpoints));
 }
+
+/// gRPC clients refuse an assignment in which a sum of weights does not fit into 32 bits.
+#[test]
+fn sums_of_weights_fit_into_32_bits() {
+    let rows = [
+        json!([{"host": "10.0.0.1", "weight": u32::MAX}, {"host": "10.0.0.2", "weight": 100, "healthy": false}]),
+        json!([{"host": "10.0.0.1", "weight": u32::MAX}, {"host": "10.0.0.2", "weight": u32::MAX},
+            {"host": "10.0.0.3", "weight": 1}]),
+        json!([{"host": "10.0.0.1", "weight": u32::MAX - 1}, {"host": "10.0.0.2", "weight": 1, "healthy": false},
+            {"host": "10.0.0.3", "weight": 2, "healthy": false}, {"host": "10.0.0.4", "weight": 3}]),
+    ];
+    for instances in rows {
+        let mut stage = Stage::new();
+        stage.services(Op::Create, &[("shop", "pay")]);
+        stage.instances(Op::Create, "shop", "pay", instances.clone());
+        let assigned: ClusterLoadAssignment = stage.decoded(&grpc(), ResourceType::Endpoints, "shop/pay");
+        let weight = |weight: &Option<u32>| u64::from(weight.expect("a weight"));
+        let localities: u64 = assigned.endpoints.iter().map(|of| weight(&of.load_balancing_weight)).sum();
+        assert!(localities <= u32::MAX.into(), "{localities} of {instances}");
+        for of in &assigned.endpoints {
+            let weights = of.lb_endpoints.iter().map(|one| weight(&one.load_balancing_weight));
+            assert!(weights.sum::<u64>() <= u32::MAX.into(), "{instances}");
+        }
+        assert!(assigned.endpoints.iter().all(|of| of.load_balancing_weight > Some(0)));
+    }
+}
