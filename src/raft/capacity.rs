@@ -6,7 +6,7 @@
 //! switched back: who has room again says so when asked next.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use parking_lot::RwLock;
@@ -22,6 +22,11 @@ use crate::store::DiskSpace;
 /// Between two looks, and while room is short.
 const LOOK_PAUSE: Duration = Duration::from_secs(1);
 const LOOK_PAUSE_WHILE_SHORT: Duration = Duration::from_millis(250);
+/// Part of what was free at the last look that may be appended before the next one, and its bounds: others may fill a
+/// disk within a second, and what the log has allocated ahead is a few times the upper bound.
+const LOOK_DIVISOR: u64 = 256;
+const LOOK_BYTES_MIN: u64 = 64 * 1024;
+const LOOK_BYTES_MAX: u64 = 4 * 1024 * 1024;
 /// Below this part of the reserve nothing is proposed at all.
 pub(super) const LAST_PART: u64 = 10;
 /// A limit that was passed counts as kept again only this part of it beyond, so that a disk at the
@@ -47,6 +52,8 @@ pub(super) struct Capacity {
     /// True while the disk or the memory of any voter is short; kept so that a proposal need not ask.
     stops: AtomicBool,
     alarms: Alarms,
+    /// Bytes of proposals since the last look.
+    unlooked_bytes: AtomicU64,
 }
 
 /// Resources that are short, of any member.
@@ -85,8 +92,8 @@ impl Members {
 
 impl Capacity {
     pub(super) fn new(node_id: NodeId, bounds: RoomBounds) -> Capacity {
-        let (members, stops, alarms) = Default::default();
-        Capacity { node_id, bounds, members, stops, alarms }
+        let (members, stops, alarms, unlooked_bytes) = Default::default();
+        Capacity { node_id, bounds, members, stops, alarms, unlooked_bytes }
     }
 
     /// This node's disk, if it was looked at.
@@ -102,6 +109,17 @@ impl Capacity {
     /// True if this node's own disk is short.
     pub(super) fn is_own_short(&self) -> bool {
         self.own().is_some_and(|disk| disk.shortage > Shortage::None)
+    }
+
+    /// Counts a proposal; true if the disk has to be looked at before it.
+    fn is_look_due(&self, bytes: usize) -> bool {
+        let free = self.own().map_or(0, |disk| disk.free_bytes);
+        let limit = (free / LOOK_DIVISOR).clamp(LOOK_BYTES_MIN, LOOK_BYTES_MAX);
+        let is_due = self.unlooked_bytes.fetch_add(bytes as u64, Ordering::Relaxed) + bytes as u64 > limit;
+        if is_due {
+            self.unlooked_bytes.store(0, Ordering::Relaxed);
+        }
+        is_due
     }
 
     /// Checks whether a proposal may be made, with a state of `state_bytes`.
@@ -231,6 +249,13 @@ pub(super) async fn watch(node: Node) {
     }
 }
 
+/// Looks at the room before a proposal of this size, if that is due.
+pub(super) async fn look_before(node: &Node, bytes: usize) {
+    if node.inner().capacity.is_look_due(bytes) {
+        look(node).await;
+    }
+}
+
 async fn look(node: &Node) {
     let capacity = &node.inner().capacity;
     let store = node.store().clone();
@@ -287,158 +312,4 @@ fn tell(node: &Node, turns: &[Turn], own: DiskRoom, state_bytes: u64) {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    const MEGABYTE: u64 = 1_000_000;
-
-    fn capacity(reserve: Option<u64>, quota_bytes: u64) -> Capacity {
-        Capacity::new(1, RoomBounds { disk_reserve_bytes: reserve, quota_bytes, memory_limit_bytes: None })
-    }
-
-    fn of_voters(disks: impl IntoIterator<Item = (NodeId, DiskRoom)>) -> Members {
-        let disks: BTreeMap<_, _> = disks.into_iter().collect();
-        Members { voters: disks.keys().copied().collect(), disks, memories: BTreeMap::new() }
-    }
-
-    fn disk(free_bytes: u64, shortage: Shortage) -> DiskRoom {
-        DiskRoom { free_bytes, reserve_bytes: 320, shortage }
-    }
-
-    #[test]
-    fn a_disk_is_judged_by_its_reserve() {
-        use Shortage::{Exhausted, None, Short};
-        for (free, before, judged) in [
-            (320, None, None),
-            (319, None, Short),
-            (325, Short, Short),
-            (330, Short, None),
-            (32, None, Short),
-            (31, None, Exhausted),
-            (32, Exhausted, Exhausted),
-            (33, Exhausted, Short),
-            (400, Exhausted, None),
-        ] {
-            assert_eq!(judge(free, 320, before), judged, "{free} of 320 after {before:?}");
-        }
-        assert_eq!(judge(0, 0, None), None, "no reserve, no shortage");
-    }
-
-    #[test]
-    fn the_reserve_is_a_share_of_the_disk_unless_it_is_given() {
-        let small = DiskSpace { total_bytes: 500 * MEGABYTE, free_bytes: 40 * MEGABYTE };
-        let large = DiskSpace { total_bytes: 1_000_000 * MEGABYTE, free_bytes: 2_000 * MEGABYTE };
-        let judged = |given, space| {
-            let DiskRoom { reserve_bytes, shortage, .. } = capacity(given, 0).judge(space);
-            (reserve_bytes, shortage)
-        };
-        assert_eq!(judged(None, small), (50 * MEGABYTE, Shortage::Short));
-        assert_eq!(judged(None, large), (limits::DISK_RESERVE_BYTES_MAX, Shortage::None));
-        assert_eq!(judged(Some(3_000 * MEGABYTE), large), (3_000 * MEGABYTE, Shortage::Short));
-        assert_eq!(judged(Some(0), small), (0, Shortage::None));
-    }
-
-    #[test]
-    fn one_short_member_stops_what_adds_and_an_exhausted_one_everything() {
-        let capacity = capacity(None, 0);
-        let founds = || capacity.admit(Growth::Founds, 0).is_ok();
-        let admitted = || [Growth::Adds, Growth::Keeps].map(|growth| capacity.admit(growth, 0).is_ok());
-        assert_eq!(admitted(), [true, true], "before the first look");
-        for (disks, expected) in [
-            ([disk(400, Shortage::None), disk(500, Shortage::None)], [true, true]),
-            ([disk(400, Shortage::None), disk(300, Shortage::Short)], [false, true]),
-            ([disk(20, Shortage::Exhausted), disk(300, Shortage::Short)], [false, false]),
-            ([disk(400, Shortage::None), disk(400, Shortage::None)], [true, true]),
-        ] {
-            capacity.note(of_voters([1, 2].into_iter().zip(disks)), 0);
-            assert_eq!(admitted(), expected, "{disks:?}");
-            assert!(founds());
-        }
-        capacity.note(of_voters([(1, disk(400, Shortage::None)), (2, disk(300, Shortage::Short))]), 0);
-        let refusal = capacity.admit(Growth::Adds, 0).expect_err("node 2 is short");
-        assert_eq!(refusal.code, Code::NoRoom);
-        for part in ["node 2", "300", "320"] {
-            assert!(refusal.detail.contains(part), "{part} in {refusal:?}");
-        }
-    }
-
-    /// Its shortage is an alarm; a write needs no learner, and a delete would make capacity.
-    #[test]
-    fn a_short_learner_stops_nobody_and_is_told() {
-        let capacity = capacity(None, 0);
-        let founded = || of_voters([(1, disk(400, Shortage::None)), (2, disk(400, Shortage::None))]);
-        let with_learner = |shortage| {
-            let mut disks = founded();
-            disks.disks.insert(3, disk(1, shortage));
-            disks
-        };
-        for shortage in [Shortage::Short, Shortage::Exhausted] {
-            assert_eq!(capacity.note(with_learner(shortage), 0), [Turn { reason: "disk", is_raised: true }]);
-            assert!(
-                [Growth::Adds, Growth::Keeps].iter().all(|growth| capacity.admit(*growth, 0).is_ok()),
-                "{shortage:?}"
-            );
-            assert_eq!(capacity.note(founded(), 0), [Turn { reason: "disk", is_raised: false }]);
-        }
-        let mut promoted = with_learner(Shortage::Short);
-        promoted.voters.insert(3);
-        capacity.note(promoted, 0);
-        assert!(capacity.admit(Growth::Adds, 0).expect_err("it votes").detail.contains("node 3"));
-    }
-
-    #[test]
-    fn the_quota_counts_at_once_and_clears_with_some_slack() {
-        let capacity = capacity(None, 3200);
-        let adds = |bytes| capacity.admit(Growth::Adds, bytes).is_ok();
-        assert!(adds(3200));
-        assert!(!adds(3201), "also between two looks");
-        assert!(capacity.admit(Growth::Keeps, 9999).is_ok(), "deletes go on whatever the quota says");
-        let turns = |bytes| capacity.note(Members::default(), bytes);
-        assert_eq!(turns(3200), []);
-        assert_eq!(turns(3201), [Turn { reason: "quota", is_raised: true }]);
-        assert_eq!(turns(3150), [], "not yet");
-        assert!(!adds(3150));
-        assert_eq!(turns(3100), [Turn { reason: "quota", is_raised: false }]);
-        assert!(adds(3100));
-    }
-
-    #[test]
-    fn memory_is_short_above_the_upper_mark_until_it_is_below_the_lower_one() {
-        let bounds = RoomBounds { disk_reserve_bytes: None, quota_bytes: 0, memory_limit_bytes: Some(1000) };
-        let capacity = Capacity::new(1, bounds);
-        assert_eq!(capacity.judge_memory(None), None, "a system that does not say");
-        let look = |used_bytes| {
-            let memory = capacity.judge_memory(Some(used_bytes)).expect("it has a limit");
-            let memories = BTreeMap::from([(1, memory)]);
-            capacity.note(Members { memories, voters: [1].into(), ..Members::default() }, 0);
-            let admitted =
-                [Growth::Adds, Growth::Keeps, Growth::Founds].map(|growth| capacity.admit(growth, 0).is_ok());
-            assert_eq!(admitted, [!memory.is_short, true, true], "{used_bytes}");
-            (memory.is_short, capacity.alarms.memory.load(Ordering::Relaxed))
-        };
-        for (used, short) in [(850, false), (851, true), (800, true), (751, true), (750, false), (800, false)] {
-            assert_eq!(look(used), (short, short), "{used} of 1000");
-        }
-    }
-
-    #[test]
-    fn a_voter_without_memory_stops_what_adds_by_name_and_a_learner_nothing() {
-        let capacity = capacity(None, 0);
-        let short = MemoryRoom { used_bytes: 900, limit_bytes: 1001, is_short: true };
-        let found = |voters: &[NodeId]| {
-            let (memories, voters) = (BTreeMap::from([(2, short)]), voters.iter().copied().collect());
-            Members { memories, voters, ..Members::default() }
-        };
-        assert_eq!(capacity.note(found(&[1]), 0), [Turn { reason: "memory", is_raised: true }]);
-        assert!(capacity.admit(Growth::Adds, 0).is_ok(), "a learner's");
-        assert_eq!(capacity.note(found(&[1, 2]), 0), []);
-        let refusal = capacity.admit(Growth::Adds, 0).expect_err("it votes");
-        assert_eq!(refusal.code, Code::NoRoom);
-        for part in ["node 2", "900", "1001"] {
-            assert!(refusal.detail.contains(part), "{part} in {refusal:?}");
-        }
-        assert!(capacity.admit(Growth::Keeps, 0).is_ok(), "deletes go on");
-        assert_eq!(capacity.note(Members::default(), 0), [Turn { reason: "memory", is_raised: false }]);
-        assert!(capacity.admit(Growth::Adds, 0).is_ok());
-    }
-}
+mod tests;

@@ -9,7 +9,7 @@ use openraft::errors::{ClientWriteError, LinearizableReadError, RaftError};
 use openraft::impls::ProgressResponder;
 use tracing::{Instrument, Span};
 
-use super::capacity::Growth;
+use super::capacity::{self, Growth};
 use super::clock;
 use super::forwarded::ForwardedRequest;
 use super::members;
@@ -52,6 +52,7 @@ pub(super) async fn carry_out(node: &Node, request: ForwardedRequest) -> Propose
 /// Proposes what this node found out as the leader of `term`: appended in that term, or not at all.
 pub(super) async fn propose_in_term(node: &Node, term: u64, command: Command) -> ProposeOutcome {
     let draft = Draft::new(RequestId(rand::random()), "cluster", &command);
+    capacity::look_before(node, draft.bytes.len()).await;
     if let Err(refusal) = admit(node, &draft) {
         return ProposeOutcome::Refused(refusal);
     }
@@ -89,6 +90,7 @@ pub(super) fn admit(node: &Node, draft: &Draft) -> Result<(), Refusal> {
 /// without a clear answer.
 async fn append(node: &Node, draft: &Draft) -> ProposeOutcome {
     let Some(term) = node.leading_term() else { return ProposeOutcome::NotLeader };
+    capacity::look_before(node, draft.bytes.len()).await;
     if let Err(refusal) = admit(node, draft) {
         return ProposeOutcome::Refused(refusal);
     }
