@@ -8,6 +8,7 @@ pub mod breakers;
 pub mod caller;
 pub mod carried;
 pub mod conditions;
+pub mod domains;
 pub mod limits;
 pub mod plan;
 pub mod probes;

@@ -13,11 +13,13 @@ use super::planned::{Weighted, to_cluster, to_clusters, to_nowhere};
 use super::policies::is_of_instances;
 use super::{Draft, Site, UnitKey, push_field};
 use crate::model::mesh::Dialect;
+use crate::model::mesh::domains::{self, CalledName};
 use crate::model::mesh::plan::{CALLER_HEADER, PlannedRoute};
 use crate::model::mesh::resource::ResourceType;
 use crate::model::mesh::routing::{plan, settle_shares};
 use crate::model::rule::Family;
 use crate::model::rule::release::RuleRelease;
+use crate::model::time::Timestamp;
 use crate::proto::envoy::config::route::v3 as route;
 use crate::xds::names::{self, ClusterName, ServiceName};
 
@@ -147,9 +149,17 @@ pub(crate) struct Host {
     /// The service, or the alias, by which it is called.
     pub(crate) name: ServiceName,
     pub(crate) index: u64,
+    /// Creation of the name.
+    since: Timestamp,
     message: Vec<u8>,
     releases: Vec<Arc<RuleRelease>>,
     clusters: Vec<Arc<str>>,
+}
+
+impl Host {
+    fn called(&self) -> CalledName<'_> {
+        CalledName { since: self.since, namespace: &self.name.namespace, name: &self.name.service }
+    }
 }
 
 /// The virtual host of a service, or of an alias of one.
@@ -158,25 +168,24 @@ pub(super) fn host(site: &mut Site<'_>, name: &ServiceName) -> Option<Host> {
     let Routed { routes, releases, clusters } = routed(site, &service, Dialect::Envoy);
     let message = route::VirtualHost { name: name.to_string(), routes, ..Default::default() }.encode_to_vec();
     let clusters = clusters.iter().map(|name| name.as_str().into()).collect();
-    Some(Host { name: name.clone(), index: site.index(), message, releases, clusters })
+    let since = site.since(name);
+    Some(Host { name: name.clone(), index: site.index(), since, message, releases, clusters })
 }
 
-/// A configuration for proxies, of virtual hosts by name. A domain belongs to the first that has it, as a proxy refuses
-/// a configuration that names one twice.
+/// A configuration for proxies, of virtual hosts by name. A domain belongs to one of them, as a proxy refuses a
+/// configuration that names one twice.
 pub(crate) fn outbound(namespace: Option<&str>, hosts: &[&Host], own_namespace: Option<&str>) -> Draft {
     let name = names::outbound(namespace);
     let mut bytes = route::RouteConfiguration { name: name.clone(), ..Default::default() }.encode_to_vec();
-    let mut taken = BTreeSet::new();
     let mut releases: BTreeMap<&str, &Arc<RuleRelease>> = BTreeMap::new();
     let mut clusters: BTreeSet<&Arc<str>> = BTreeSet::new();
-    for host in hosts {
-        let domains = domains(&host.name, own_namespace);
-        let free: Vec<_> = domains.filter(|domain| taken.insert(domain.to_ascii_lowercase())).collect();
-        if free.is_empty() {
+    let called: Vec<_> = hosts.iter().map(|host| host.called()).collect();
+    for (host, domains) in hosts.iter().zip(domains::assign(&called, own_namespace)) {
+        if domains.is_empty() {
             continue;
         }
         let mut message = host.message.clone();
-        for domain in free {
+        for domain in domains {
             push_field(&mut message, DOMAINS, domain.as_bytes());
         }
         push_field(&mut bytes, VIRTUAL_HOSTS, &message);
@@ -190,13 +199,4 @@ pub(crate) fn outbound(namespace: Option<&str>, hosts: &[&Host], own_namespace: 
         releases: releases.into_values().cloned().collect(),
         clusters: clusters.into_iter().cloned().collect(),
     }
-}
-
-/// Authorities by which a proxy's clients call a service.
-fn domains(name: &ServiceName, own_namespace: Option<&str>) -> impl Iterator<Item = String> {
-    let ServiceName { namespace, service } = name;
-    let full = format!("{service}.{namespace}");
-    let with_port = format!("{full}:*");
-    let short = (own_namespace == Some(&**namespace)).then(|| service.to_string());
-    [full, with_port].into_iter().chain(short)
 }

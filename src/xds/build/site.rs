@@ -9,6 +9,7 @@ use crate::model::instance::Instance;
 use crate::model::mesh::resource::ResourceType;
 use crate::model::rule::Family;
 use crate::model::rule::release::RuleRelease;
+use crate::model::time::Timestamp;
 use crate::xds::names::{ServiceName, SetDigits, federated};
 use crate::xds::questions::Questions;
 use crate::xds::world::{Facets, Lingering, Newest, Scene};
@@ -64,6 +65,13 @@ impl<'a> Site<'a> {
             None => name.clone(),
         };
         self.service(&service)
+    }
+
+    /// Creation of the service or the alias of this name.
+    pub(crate) fn since(&mut self, name: &ServiceName) -> Timestamp {
+        self.read(name, Facets::SERVICE);
+        let of_service = || self.scene.services.get(&name.namespace, &name.service).map(|service| service.ctime);
+        self.scene.alias(name).map(|alias| alias.ctime).or_else(of_service).unwrap_or_default()
     }
 
     /// The service of this name, if it is there and seen.

@@ -11,8 +11,8 @@ use std::sync::Arc;
 use prost::Message;
 use serde_json::json;
 
-use super::testing::{Stage, client};
-use crate::catalog::Op;
+use super::testing::{Stage, client, drafts};
+use crate::catalog::{Command, Op};
 use crate::model::grant::{Grant, Grants, ReadScope, Role, Verb};
 use crate::model::mesh::Dialect;
 use crate::model::mesh::resource::{ResourceType, Resources};
@@ -127,17 +127,28 @@ fn proxies_see_their_namespaces() {
 }
 
 #[test]
-fn domains_belong_to_the_first_host_that_has_them() {
+fn domains_belong_to_the_name_that_was_there_first() {
     let mut stage = Stage::new();
-    stage.services(Op::Create, &[("b.c", "a"), ("c", "a.b"), ("shop", "Pay"), ("shop", "pay")]);
+    for (namespace, name) in [("shop", "pay"), ("c", "a.b"), ("b.c", "a"), ("shop", "Pay"), ("shop", "a.b.c")] {
+        stage.services(Op::Create, &[(namespace, name)]);
+    }
+    let alias = json!([{"alias": "PAY", "alias_namespace": "shop", "namespace": "c", "service": "a.b"}]);
+    stage.apply(Command::Aliases(Op::Create, drafts(alias)));
     let mut proxy = envoy();
     proxy.caller = Some(ServiceKey { namespace: "shop".into(), service: "web".into() });
-    let routes: RouteConfiguration = stage.decoded(&proxy, ResourceType::Route, "outbound");
-    let shown: Vec<_> = routes.virtual_hosts.iter().map(|host| (host.name.as_str(), host.domains.join(" "))).collect();
-    let expected = [("b.c/a", "a.b.c a.b.c:*".to_owned()), ("shop/Pay", "Pay.shop Pay.shop:* Pay".to_owned())];
-    assert_eq!(shown, expected);
-    let of_namespace: RouteConfiguration = stage.decoded(&envoy(), ResourceType::Route, "outbound/c");
+    let shown = |stage: &Stage| {
+        let routes: RouteConfiguration = stage.decoded(&proxy, ResourceType::Route, "outbound");
+        let hosts = routes.virtual_hosts.into_iter().map(|host| format!("{}: {}", host.name, host.domains.join(" ")));
+        hosts.collect::<Vec<_>>()
+    };
+    let dotted = "shop/a.b.c: a.b.c.shop a.b.c.shop:*";
+    let expected = ["c/a.b: a.b.c a.b.c:*", dotted, "shop/pay: pay.shop pay.shop:* pay"];
+    assert_eq!(shown(&stage), expected);
+    assert_eq!(shown(&Stage::over(stage.bench.clone())), expected, "the same of a catalog that was read");
+    let of_namespace: RouteConfiguration = stage.decoded(&envoy(), ResourceType::Route, "outbound/b.c");
     assert_eq!(of_namespace.virtual_hosts[0].domains, ["a.b.c", "a.b.c:*"]);
+    stage.services(Op::Delete, &[("shop", "pay")]);
+    assert_eq!(shown(&stage)[1], "shop/Pay: Pay.shop Pay.shop:* Pay", "free, it is of the next");
 }
 
 #[test]
