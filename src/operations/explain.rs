@@ -9,8 +9,8 @@ use crate::catalog::rules::RuleFilter;
 use crate::model::code::{Code, Refusal};
 use crate::model::explain::{Candidate, Explanation, Rollout, Sketch, explain as judge};
 use crate::model::grant::ReadScope;
-use crate::model::mesh::beside;
 use crate::model::mesh::warning::Warning;
+use crate::model::mesh::{beside, callee};
 use crate::model::rule::{Family, Rule};
 use crate::model::text::NameFilter;
 
@@ -75,7 +75,8 @@ struct ExplainInput {
 
 impl ExplainInput {
     fn of(catalog: &Catalog, family: Family, sketch: Sketch, read_scope: &ReadScope) -> ExplainInput {
-        let sketch = resolved(catalog, sketch, read_scope);
+        let mut sketch = resolved(catalog, sketch, read_scope);
+        sketch.is_grpc_called = calls_grpc(catalog, family, &sketch);
         let judged = candidates(catalog, family, &sketch, sketch.draft, read_scope);
         let saved = sketch.diff.then(|| candidates(catalog, family, &sketch, true, read_scope));
         let rollouts = rollouts(catalog, family, &sketch, read_scope);
@@ -116,6 +117,14 @@ fn tell_of_surroundings(explanation: &mut Explanation<'_>, judged: &[Candidate],
             candidate.carried_out_by.add(&beside::second_probe(first));
         }
     }
+}
+
+/// True for calls of gRPC: of a service most of whose instances speak it, or of a client that does. Proxies beside the
+/// instances, which carry out limits, go by the instances.
+fn calls_grpc(catalog: &Catalog, family: Family, sketch: &Sketch) -> bool {
+    let is_asked = || sketch.protocol.as_deref().is_some_and(callee::is_grpc);
+    let instances = catalog.instances.all_of(&sketch.namespace, &sketch.service).map(|instance| &**instance);
+    callee::speaks_grpc(instances) || (family == Family::Routing && is_asked())
 }
 
 /// One called by its alias is called by its name from here on, as rules know no aliases. An alias of a service that the

@@ -95,6 +95,7 @@ impl Client {
             is_gateway: self.is_gateway(),
             has_caller_header: self.caller_header().is_some(),
             takes_large_expressions: self.has_label(RE2, "large"),
+            is_callee_grpc: false,
         }
     }
 

@@ -242,6 +242,7 @@ impl<'a> Questions<'a> {
             is_gateway,
             has_caller_header: is_gateway && self.caller_header().is_some(),
             takes_large_expressions: dialect == Dialect::Envoy && self.ask(Question::TakesLargeExpressions).is(),
+            is_callee_grpc: false,
         }
     }
 

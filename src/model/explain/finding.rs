@@ -4,9 +4,9 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::sketch::{Sketch, named};
-use crate::model::rule::matching::{ALL, MatchString};
+use crate::model::rule::matching::{ALL, MatchString, MatchType, ValueType};
 use crate::model::rule::routing::TrafficMatchMode;
-use crate::model::rule::traffic::{Api, Argument, ArgumentType};
+use crate::model::rule::traffic::{Api, Argument, ArgumentType, GRPC_VERB, HTTP_VERBS};
 
 /// Verdict on one condition.
 #[derive(Debug, Serialize, JsonSchema)]
@@ -28,6 +28,10 @@ impl<'a> Finding<'a> {
     {
         let (kind, key, condition) = (argument.kind.into(), argument.key.as_str(), argument.value.as_ref());
         let value = sketch.value(kind, key);
+        let holds = |condition: &MatchString, value: &str| match kind {
+            ArgumentType::Method if sketch.is_grpc_called => is_met_by_call(condition, sketch.grpc_method()),
+            _ => holds(condition, value),
+        };
         let matched = value.is_some_and(|value| condition.is_none_or(|condition| holds(condition, value)));
         let part = named(kind, key);
         let info = match (value, condition) {
@@ -45,6 +49,24 @@ impl<'a> Finding<'a> {
 /// Clients take an empty value for `*`.
 fn holds(condition: &MatchString, value: &str) -> bool {
     condition.is_open() || condition.matches(value)
+}
+
+/// True if the method of a gRPC call meets a condition: of words, a verb of HTTP is judged as the POST that every call is,
+/// and all else by the name of the method.
+fn is_met_by_call(condition: &MatchString, name: Option<&str>) -> bool {
+    let name = name.unwrap_or_default();
+    let value = condition.value.as_str();
+    if condition.is_open() || condition.value_type == ValueType::Parameter {
+        return true;
+    }
+    let is_word = |word: &str| if HTTP_VERBS.contains(&word) { word == GRPC_VERB } else { word == name };
+    match condition.kind {
+        MatchType::Exact => is_word(value),
+        MatchType::NotEquals => !is_word(value),
+        MatchType::In => value.split(',').any(is_word),
+        MatchType::NotIn => !value.split(',').any(is_word),
+        MatchType::Regex | MatchType::Range => condition.matches(name),
+    }
 }
 
 /// Reason why a list of conditions as a whole does not hold; `None` if it does.
@@ -71,9 +93,17 @@ impl<'a> ApiFinding<'a> {
     pub(in crate::model) fn of(api: &'a Api, sketch: &Sketch) -> Self {
         let protocol = sketch.protocol.as_deref().unwrap_or_default();
         let matched = (is_all(&api.protocol) || api.protocol.eq_ignore_ascii_case(protocol))
-            && (is_all(&api.method) || sketch.method.as_ref() == Some(&api.method))
+            && (is_all(&api.method) || is_method(&api.method, sketch))
             && is_met(api.path.as_ref(), sketch.path.as_deref());
         ApiFinding { api, matched }
+    }
+}
+
+fn is_method(name: &str, sketch: &Sketch) -> bool {
+    match sketch.is_grpc_called {
+        true if HTTP_VERBS.contains(&name) => name == GRPC_VERB,
+        true => sketch.grpc_method() == Some(name),
+        false => sketch.method.as_deref() == Some(name),
     }
 }
 

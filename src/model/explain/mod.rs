@@ -13,6 +13,7 @@
 //! | value not carried | meets no condition, not `*`, NOT_EQUALS or NOT_IN either |
 //! | condition without value, or with an empty one for EXACT | any value that is there |
 //! | CALLER_SERVICE | key is the namespace, `*` or nothing for any; the service is compared |
+//! | METHOD of a service whose instances speak gRPC | a verb of HTTP: POST holds; else the end of the path |
 //! | no conditions | all requests |
 //! | `random_percent` | of what earlier sub-rules have left; the rest goes on to the next |
 //! | API | protocol without regard to case; `*` or nothing for all; a path that is not carried meets `*` alone |

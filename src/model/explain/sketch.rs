@@ -9,7 +9,7 @@ use serde::Deserialize;
 use crate::model::code::{Code, Refusal};
 use crate::model::rule::End;
 use crate::model::rule::matching::ALL;
-use crate::model::rule::traffic::ArgumentType;
+use crate::model::rule::traffic::{ArgumentType, GRPC_VERB, HTTP_VERBS};
 
 /// A request as far as it is known; what is left out, it does not carry.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
@@ -40,6 +40,9 @@ pub struct Sketch {
     /// Labels of the client that asks for rules: they choose among gray releases.
     #[serde(alias = "clientLabels")]
     pub client_labels: BTreeMap<String, String>,
+    /// Calls of the service are calls of gRPC; found out, not said.
+    #[serde(skip)]
+    pub is_grpc_called: bool,
     /// Asks about the rules as they are saved, not as they are released.
     pub draft: bool,
     /// Asks as well what would be different for this request if everything that is saved were released.
@@ -70,6 +73,12 @@ impl Sketch {
         end.covers(self.caller_namespace(), self.caller_service.as_deref().unwrap_or_default())
     }
 
+    /// Method of a call of gRPC: the last part of the path, or the method that is given, unless it is a verb of HTTP.
+    pub(super) fn grpc_method(&self) -> Option<&str> {
+        let of_path = self.path.as_deref().and_then(|path| path.rsplit('/').next());
+        of_path.or_else(|| self.method.as_deref().filter(|method| !HTTP_VERBS.contains(method)))
+    }
+
     fn caller_namespace(&self) -> &str {
         self.caller_namespace.as_deref().unwrap_or(&self.namespace)
     }
@@ -78,6 +87,7 @@ impl Sketch {
     pub(super) fn value(&self, kind: ArgumentType, key: &str) -> Option<&str> {
         match kind {
             ArgumentType::Custom => self.labels.get(key).map(String::as_str),
+            ArgumentType::Method if self.is_grpc_called => Some(self.grpc_method().unwrap_or(GRPC_VERB)),
             ArgumentType::Method => self.method.as_deref(),
             ArgumentType::Header => {
                 let mut headers = self.headers.iter();

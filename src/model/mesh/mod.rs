@@ -5,6 +5,7 @@
 
 pub mod beside;
 pub mod breakers;
+pub mod callee;
 pub mod caller;
 pub mod carried;
 pub mod conditions;

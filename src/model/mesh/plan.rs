@@ -18,6 +18,8 @@ pub struct Abilities {
     pub has_caller_header: bool,
     /// It takes expressions of any size (`re2: large` in its metadata).
     pub takes_large_expressions: bool,
+    /// The service that is called speaks gRPC, by most of its instances.
+    pub is_callee_grpc: bool,
 }
 
 /// Stands for the header in which requests to a gateway name their caller, until its name is put in.

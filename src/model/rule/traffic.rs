@@ -7,6 +7,11 @@ use super::fault::Fault;
 use super::matching::MatchString;
 use crate::model::wire::wire_enum;
 
+/// Words of a condition on METHOD that are verbs of HTTP.
+pub const HTTP_VERBS: [&str; 9] = ["GET", "HEAD", "POST", "PUT", "DELETE", "CONNECT", "OPTIONS", "TRACE", "PATCH"];
+/// Verb of every call of gRPC.
+pub const GRPC_VERB: &str = "POST";
+
 wire_enum! {
     /// The part of a request that a condition looks at.
     pub enum ArgumentType {

@@ -11,6 +11,7 @@ use super::{Draft, Site, UnitKey, inbound, outlier, probes};
 use crate::model::instance::Instance;
 use crate::model::mesh::Dialect;
 use crate::model::mesh::breakers::{self, Breaker};
+use crate::model::mesh::callee::speaks_grpc;
 use crate::model::mesh::resource::ResourceType;
 use crate::model::mesh::{limits, probes as probe};
 use crate::model::rule::release::RuleRelease;
@@ -187,7 +188,8 @@ impl Limited {
         if releases.is_empty() {
             return Limited { plan: limits::LimitPlan::default(), sharers: 1, releases: Vec::new() };
         }
-        let abilities = site.questions.abilities(Dialect::Envoy);
+        let mut abilities = site.questions.abilities(Dialect::Envoy);
+        abilities.is_callee_grpc = speaks_grpc(site.instances(service).into_iter().map(Arc::as_ref));
         let plan = limits::plan(&rules_of(&releases), abilities);
         let sharers = inbound::sharers(site.instances(service).into_iter().map(|instance| &**instance));
         Limited { plan, sharers, releases: releases.into_iter().cloned().collect() }

@@ -13,6 +13,7 @@ use super::parameters::{Assignment, assignments};
 use super::site::all_releases;
 use crate::model::instance::Instance;
 use crate::model::mesh::Dialect;
+use crate::model::mesh::callee::routes_by_method;
 use crate::model::mesh::plan::{Abilities, PlannedGroup, PlannedRoute};
 use crate::model::mesh::routing::plan;
 use crate::model::rule::Family;
@@ -21,10 +22,15 @@ use crate::xds::names::{ClusterName, ServiceName, SetDigits};
 use crate::xds::world::Scene;
 
 /// Kinds of clients whose routes name sets: what others are sent is a part of that.
-const ABILITIES: [Abilities; 2] = [
-    Abilities { dialect: Dialect::Grpc, is_gateway: false, has_caller_header: false, takes_large_expressions: false },
-    Abilities { dialect: Dialect::Envoy, is_gateway: false, has_caller_header: false, takes_large_expressions: true },
-];
+const GRPC: Abilities = Abilities { dialect: Dialect::Grpc, takes_large_expressions: false, ..PROXY };
+const PROXY: Abilities = Abilities {
+    dialect: Dialect::Envoy,
+    is_gateway: false,
+    has_caller_header: false,
+    takes_large_expressions: true,
+    is_callee_grpc: false,
+};
+const PROXY_TO_GRPC: Abilities = Abilities { is_callee_grpc: true, ..PROXY };
 
 /// Instances by choices: the first is meant, the others stand by.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -162,7 +168,8 @@ pub(crate) fn sets_of(scene: &Scene, service: &ServiceName) -> Arc<Sets> {
 fn each_route(scene: &Scene, service: &ServiceName, visit: &mut dyn FnMut(&PlannedRoute<'_>)) {
     let called = service.key();
     for release in all_releases(scene, Family::Routing, service) {
-        for abilities in ABILITIES {
+        let to_grpc = routes_by_method(&release.rule).then_some(PROXY_TO_GRPC);
+        for abilities in [GRPC, PROXY].into_iter().chain(to_grpc) {
             plan(&[&release.rule], &called, abilities).routes.iter().for_each(&mut *visit);
         }
     }

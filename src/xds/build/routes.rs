@@ -13,6 +13,7 @@ use super::planned::{Weighted, to_cluster, to_clusters, to_nowhere};
 use super::policies::is_of_instances;
 use super::{Draft, Site, UnitKey, push_field};
 use crate::model::mesh::Dialect;
+use crate::model::mesh::callee::{routes_by_method, speaks_grpc};
 use crate::model::mesh::domains::{self, CalledName};
 use crate::model::mesh::plan::{CALLER_HEADER, PlannedRoute};
 use crate::model::mesh::resource::ResourceType;
@@ -58,7 +59,10 @@ fn add_planned(
     routed: &mut Routed,
 ) {
     let rules = rules_of(releases);
-    let abilities = site.questions.abilities(dialect);
+    let mut abilities = site.questions.abilities(dialect);
+    if dialect == Dialect::Envoy && rules.iter().any(|rule| routes_by_method(rule)) {
+        abilities.is_callee_grpc = speaks_grpc(site.instances(service).into_iter().map(Arc::as_ref));
+    }
     let mut planned = plan(&rules, &service.key(), abilities).routes;
     if abilities.has_caller_header
         && let Some(header) = site.questions.caller_header()

@@ -132,7 +132,7 @@ class Client:
             command += ["--label", f"{key}={value}"]
         return command
 
-    def as_heard(self, sketch, is_by_name=False):
+    def as_heard(self, sketch):
         """The same request as this client sends it, and what a node knows of the client, for explain."""
         asked = {key: value for key, value in sketch.items() if key not in ("service", "method")}
         labels = {"canary": self.canary, "CLIENT_IP": self.address, "NODE_ID": self.name}
@@ -143,9 +143,11 @@ class Client:
             asked["caller_metadata"] = {"canary": self.canary, "namespace": self.namespace, "service": self.service}
         if not self.is_envoy:
             asked |= {"query": {}, "cookies": {}}
-        asked["method"] = sketch["method"] if self.is_envoy else "POST"
-        if is_by_name:
-            asked["method"] = sketch["path"].rsplit("/", 1)[-1]
+        # Instances say no protocol: for proxies they speak HTTP.
+        if self.is_envoy:
+            asked["method"] = sketch["method"]
+        else:
+            asked |= {"method": "POST", "protocol": "grpc"}
         return asked
 
     def question(self, sketch):

@@ -19,7 +19,7 @@ class Comparison:
         self.differences = []
 
     def expected(self, client, sketch):
-        asked = client.as_heard(sketch, self.world.is_by_name[sketch["service"]])
+        asked = client.as_heard(sketch)
         if self.plant:
             return self.plant.expected(self.world, client, sketch, asked)
         return expected(self.world.explain(asked), self.world.instances, sketch["service"], client)
@@ -61,7 +61,7 @@ class Comparison:
         twin = self.twins and position % SKETCHES < SKETCHES_OF_TWINS and self.twins.of(sketch)
         if not twin:
             return []
-        asked = client.as_heard(twin, self.world.is_by_name[sketch["service"]])
+        asked = client.as_heard(twin)
         if expected(self.world.explain(asked), self.world.instances, sketch["service"], client).extent != "all":
             return []
         counts_of_twin = counts_of(client.call(twin, times))

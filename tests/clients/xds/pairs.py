@@ -104,7 +104,7 @@ def of_client(batch, client, asked, counts):
     differences, judged = [], 0
     for service, sketches in asked.items():
         for one in sketches:
-            heard = client.as_heard(one, batch.is_by_name[service])
+            heard = client.as_heard(one)
             explanation = batch.node.call(f"{ROUTES}/explain", heard)["explanation"]
             wanted = expected(explanation, batch.instances, service, client)
             if wanted.extent == "nothing":

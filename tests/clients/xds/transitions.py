@@ -61,7 +61,7 @@ class World:
         self.node.call(INSTANCES, items, method="PUT")
 
     def expected(self, client, asked):
-        explanation = self.node.call(f"{ROUTES}/explain", client.as_heard(asked, self.is_by_name))["explanation"]
+        explanation = self.node.call(f"{ROUTES}/explain", client.as_heard(asked))["explanation"]
         return expected(explanation, self.instances, SERVICE, client)
 
 

@@ -96,7 +96,7 @@ impl Writer {
                 }
                 vec![way]
             }
-            Test::Found(pattern, _) => {
+            Test::Found(pattern) => {
                 let part = pattern.part(frame.excluded).map_err(Obstacle::Syntax)?;
                 vec![way(frame.around(&part))?]
             }

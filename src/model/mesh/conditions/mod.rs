@@ -3,16 +3,16 @@
 //! | part | gRPC | Envoy |
 //! |---|---|---|
 //! | HEADER | header, in lower case | the same |
-//! | METHOD, an HTTP verb | POST holds, others do not | header `:method` |
-//! | METHOD, another name | last part of the path | the same: proxies carry gRPC too |
+//! | METHOD, of a service that speaks HTTP | as below | header `:method` |
+//! | METHOD, of a service that speaks gRPC: a word that is an HTTP verb | POST holds, others do not | the same |
+//! | METHOD, of such a service: other words, and expressions | last part of the path | the same |
 //! | PATH | path; a second one on the header `:path` | the same, with a query behind it |
 //! | QUERY | never holds | query parameter; what must not be there by `:path` |
 //! | COOKIE | never holds | expression on the header `cookie` |
 //! | CALLER_… | the server decides | the same; a gateway has no caller, but perhaps a header with its service |
 //! | CUSTOM | never holds | never holds |
 //!
-//! Values that are not carried meet nothing, as in [`crate::model::explain`]. An expression on METHOD is about verbs if
-//! some verb meets it.
+//! Values that are not carried meet nothing, as in [`crate::model::explain`].
 
 mod framed;
 mod test;
@@ -23,7 +23,7 @@ use super::re2;
 use super::warning::{ENVOY, EVERY_CLIENT, GRPC, Warning};
 use crate::model::rule::End;
 use crate::model::rule::matching::MatchString;
-use crate::model::rule::traffic::{Argument, ArgumentType};
+use crate::model::rule::traffic::{Argument, ArgumentType, GRPC_VERB, HTTP_VERBS};
 use framed::Frame;
 use test::Test;
 
@@ -94,9 +94,6 @@ enum Obstacle {
 
 type Found<'a> = Result<Ways<'a>, Obstacle>;
 
-const HTTP_VERBS: [&str; 9] = ["GET", "HEAD", "POST", "PUT", "DELETE", "CONNECT", "OPTIONS", "TRACE", "PATCH"];
-/// Verb of every call of gRPC.
-const GRPC_VERB: &str = "POST";
 const PATH_HEADER: &str = ":path";
 const METHOD_HEADER: &str = ":method";
 
@@ -117,7 +114,7 @@ pub fn carried<'a>(
             CallerCondition::Service { namespace, condition } if to.has_caller_header => {
                 let limit = limit_of(to);
                 let found = Test::of(condition).map_err(Obstacle::Syntax).and_then(|test| {
-                    let writer = Writer { dialect: to.dialect, limit, is_path_taken };
+                    let writer = Writer::new(to, is_path_taken);
                     writer.framed(&Frame::caller(namespace), &test)
                 });
                 found.map_err(|obstacle| refused(obstacle, place, limit))
@@ -132,7 +129,7 @@ pub fn carried<'a>(
     }
     let limit = limit_of(to);
     let found = Test::of(asked.value).map_err(Obstacle::Syntax).and_then(|test| {
-        let writer = Writer { dialect: to.dialect, limit, is_path_taken };
+        let writer = Writer::new(to, is_path_taken);
         writer.ways(asked, test)
     });
     let ways = found.map_err(|obstacle| refused(obstacle, place, limit))?;
@@ -235,7 +232,7 @@ fn compares_encoded(asked: AskedCondition<'_>) -> bool {
     let is_encoded = |character: char| !character.is_ascii_alphanumeric() && !"-._~".contains(character);
     let in_value = match Test::of(asked.value) {
         Ok(Test::AnyOf(words) | Test::NoneOf(words)) => words.iter().any(|word| word.contains(is_encoded)),
-        Ok(Test::Found(pattern, _)) => pattern.names_any(&is_encoded),
+        Ok(Test::Found(pattern)) => pattern.names_any(&is_encoded),
         _ => false,
     };
     asked.key.contains(is_encoded) || in_value
@@ -253,14 +250,26 @@ fn cut_range(asked: AskedCondition<'_>, place: &str) -> Option<Warning> {
     }
 }
 
+/// Words that are no verbs of HTTP.
+fn names_of_methods(words: Vec<&str>) -> Vec<&str> {
+    words.into_iter().filter(|word| !HTTP_VERBS.contains(word)).collect()
+}
+
 struct Writer {
     dialect: Dialect,
+    /// Requests are calls of gRPC.
+    is_grpc_called: bool,
     /// Steps that the program of an expression may have.
     limit: usize,
     is_path_taken: bool,
 }
 
 impl Writer {
+    fn new(to: Abilities, is_path_taken: bool) -> Self {
+        let is_grpc_called = to.dialect == Dialect::Grpc || to.is_callee_grpc;
+        Writer { dialect: to.dialect, is_grpc_called, limit: limit_of(to), is_path_taken }
+    }
+
     fn ways<'a>(&self, asked: AskedCondition<'a>, test: Test<'a>) -> Found<'a> {
         match asked.kind {
             ArgumentType::Header => self.on_header(&asked.key.to_ascii_lowercase(), &test),
@@ -285,7 +294,7 @@ impl Writer {
                 vec![words.iter().map(|word| header(TextMatch::Not((*word).to_owned()))).collect()]
             }
             Test::Within(low, high) => number_range(*low, *high).into_iter().map(|range| vec![header(range)]).collect(),
-            Test::AnyOf(_) | Test::Found(..) => self.texts(test)?.into_iter().map(|text| vec![header(text)]).collect(),
+            Test::AnyOf(_) | Test::Found(_) => self.texts(test)?.into_iter().map(|text| vec![header(text)]).collect(),
         }))
     }
 
@@ -295,8 +304,8 @@ impl Writer {
             // A path begins with a slash.
             Test::Never | Test::Within(..) => Ok(Ways::never()),
             Test::NoneOf(_) => self.on_path_header(test),
-            Test::AnyOf(_) | Test::Found(..) if self.is_path_taken => self.on_path_header(test),
-            Test::AnyOf(_) | Test::Found(..) => {
+            Test::AnyOf(_) | Test::Found(_) if self.is_path_taken => self.on_path_header(test),
+            Test::AnyOf(_) | Test::Found(_) => {
                 let paths = self.texts(test)?.into_iter();
                 Ok(Ways::of(paths.map(|path| vec![Condition::Path(path)]).collect()))
             }
@@ -310,39 +319,28 @@ impl Writer {
         }
     }
 
-    /// Names of methods that are no verbs are compared with the end of the path.
+    /// A call of gRPC has its method at the end of the path, and is a POST.
     fn on_method<'a>(&self, test: Test<'_>) -> Found<'a> {
-        let is_verb = |word: &&str| HTTP_VERBS.contains(word);
+        if !self.is_grpc_called {
+            return self.on_verb(&test);
+        }
         match test {
-            Test::Always => Ok(Ways::always()),
-            Test::Never => Ok(Ways::never()),
-            Test::AnyOf(words) => {
-                let (verbs, names): (Vec<_>, Vec<_>) = words.into_iter().partition(is_verb);
-                let mut ways = self.on_verb(&Test::AnyOf(verbs))?;
-                ways.any_of.extend(self.framed(&Frame::method(self.dialect), &Test::AnyOf(names))?.any_of);
-                Ok(ways)
-            }
-            Test::NoneOf(words) => {
-                let (verbs, names): (Vec<_>, Vec<_>) = words.into_iter().partition(is_verb);
-                let by_verb = self.on_verb(&Test::NoneOf(verbs))?.any_of;
-                let by_name = self.framed(&Frame::method(self.dialect), &Test::NoneOf(names))?.any_of;
-                let both = |verb: Vec<Condition<'a>>| by_name.iter().map(move |name| [&verb[..], &name[..]].concat());
-                Ok(Ways::of(by_verb.into_iter().flat_map(both).collect()))
-            }
-            Test::Found(..) if !HTTP_VERBS.iter().any(|verb| test.is_met_by(verb)) => {
-                self.framed(&Frame::method(self.dialect), &test)
-            }
-            Test::Found(..) | Test::Within(..) => self.on_verb(&test),
+            Test::AnyOf(words) if words.contains(&GRPC_VERB) => Ok(Ways::always()),
+            Test::NoneOf(words) if words.contains(&GRPC_VERB) => Ok(Ways::never()),
+            Test::AnyOf(words) => self.on_method_name(&Test::AnyOf(names_of_methods(words))),
+            Test::NoneOf(words) => self.on_method_name(&Test::NoneOf(names_of_methods(words))),
+            Test::Always | Test::Never | Test::Found(_) | Test::Within(..) => self.on_method_name(&test),
         }
     }
 
+    fn on_method_name<'a>(&self, test: &Test<'_>) -> Found<'a> {
+        self.framed(&Frame::method(self.dialect), test)
+    }
+
     fn on_verb<'a>(&self, test: &Test<'_>) -> Found<'a> {
-        match (self.dialect, test) {
-            (_, Test::AnyOf(words)) if words.is_empty() => Ok(Ways::never()),
-            (_, Test::NoneOf(words)) if words.is_empty() => Ok(Ways::always()),
-            (Dialect::Grpc, test) if test.is_met_by(GRPC_VERB) => Ok(Ways::always()),
-            (Dialect::Grpc, _) => Ok(Ways::never()),
-            (Dialect::Envoy, test) => self.on_header(METHOD_HEADER, test),
+        match test {
+            Test::Always => Ok(Ways::always()),
+            test => self.on_header(METHOD_HEADER, test),
         }
     }
 
@@ -360,7 +358,7 @@ impl Writer {
                 let number = format!("0*(?:{})", test::digits(*low, *high));
                 vec![vec![query(TextMatch::Expression(self.fitting(number)?))]]
             }
-            Test::AnyOf(_) | Test::Found(..) => self.texts(test)?.into_iter().map(|text| vec![query(text)]).collect(),
+            Test::AnyOf(_) | Test::Found(_) => self.texts(test)?.into_iter().map(|text| vec![query(text)]).collect(),
         }))
     }
 
@@ -377,7 +375,7 @@ impl Writer {
                     Ok(framed::chunks(words, re2::steps(""), self.limit).into_iter().map(text).collect())
                 }
             },
-            Test::Found(pattern, _) => Ok(vec![TextMatch::Expression(self.fitting(pattern.whole())?)]),
+            Test::Found(pattern) => Ok(vec![TextMatch::Expression(self.fitting(pattern.whole())?)]),
             _ => Ok(Vec::new()),
         }
     }

@@ -10,7 +10,7 @@ pub(super) enum Test<'a> {
     Never,
     AnyOf(Vec<&'a str>),
     NoneOf(Vec<&'a str>),
-    Found(Pattern, &'a MatchString),
+    Found(Pattern),
     /// A whole number, both ends included.
     Within(u64, u64),
 }
@@ -31,20 +31,9 @@ impl<'a> Test<'a> {
             },
             (ValueType::Text, MatchType::Regex) => {
                 let pattern = Pattern::parse(value)?;
-                if pattern.is_always_found() { Test::Always } else { Test::Found(pattern, condition) }
+                if pattern.is_always_found() { Test::Always } else { Test::Found(pattern) }
             }
         })
-    }
-
-    pub(super) fn is_met_by(&self, text: &str) -> bool {
-        match self {
-            Test::Always => true,
-            Test::Never => false,
-            Test::AnyOf(words) => words.contains(&text),
-            Test::NoneOf(words) => !words.contains(&text),
-            Test::Found(_, condition) => condition.matches(text),
-            Test::Within(low, high) => text.parse().is_ok_and(|number: u64| (*low..=*high).contains(&number)),
-        }
     }
 }
 

@@ -4,10 +4,20 @@ use serde_json::{Value, json};
 
 use super::*;
 
-const ENVOY_CLIENT: Abilities =
-    Abilities { dialect: Dialect::Envoy, is_gateway: false, has_caller_header: false, takes_large_expressions: false };
-const GRPC_CLIENT: Abilities =
-    Abilities { dialect: Dialect::Grpc, is_gateway: false, has_caller_header: false, takes_large_expressions: false };
+const ENVOY_CLIENT: Abilities = Abilities {
+    dialect: Dialect::Envoy,
+    is_gateway: false,
+    has_caller_header: false,
+    takes_large_expressions: false,
+    is_callee_grpc: false,
+};
+const GRPC_CLIENT: Abilities = Abilities {
+    dialect: Dialect::Grpc,
+    is_gateway: false,
+    has_caller_header: false,
+    takes_large_expressions: false,
+    is_callee_grpc: false,
+};
 
 fn text(value: &TextMatch) -> String {
     match value {
@@ -130,23 +140,31 @@ fn parts_of_a_request() {
 
 #[test]
 fn method_and_path() {
-    let (not_pay, pay) = (r":path !~[^?]*/Pay(?:\?.*)?", r":path ~[^?]*/Pay(?:\?.*)?");
-    let both = format!(":method =GET | {pay}");
-    let neither = format!(":method !=GET & {not_pay}");
+    let rows = [
+        ("EXACT", "POST", "always", ":method =POST", "always"),
+        ("EXACT", "GET", "never", ":method =GET", "never"),
+        ("EXACT", "*", "always", "always", "always"),
+        ("EXACT", "post", ":path ~.*/post", ":method =post", r":path ~[^?]*/post(?:\?.*)?"),
+        ("EXACT", "Pay", ":path ~.*/Pay", ":method =Pay", r":path ~[^?]*/Pay(?:\?.*)?"),
+        ("NOT_EQUALS", "GET", "always", ":method !=GET", "always"),
+        ("NOT_EQUALS", "POST", "never", ":method !=POST", "never"),
+        ("NOT_EQUALS", "Pay", ":path !~.*/Pay", ":method !=Pay", r":path !~[^?]*/Pay(?:\?.*)?"),
+        ("IN", "GET,Pay", ":path ~.*/Pay", ":method ~GET|Pay", r":path ~[^?]*/Pay(?:\?.*)?"),
+        ("IN", "POST,Pay", "always", ":method ~POST|Pay", "always"),
+        ("IN", "GET,PUT", "never", ":method ~GET|PUT", "never"),
+        ("NOT_IN", "GET,Pay", ":path !~.*/Pay", ":method !=GET & :method !=Pay", r":path !~[^?]*/Pay(?:\?.*)?"),
+        ("NOT_IN", "POST,Pay", "never", ":method !=POST & :method !=Pay", "never"),
+        ("REGEX", "^(GET|PUT)$", ":path ~.*/(?:GET|PUT)", ":method ~(?:GET|PUT)", r":path ~[^?]*/(?:GET|PUT)(?:\?.*)?"),
+        ("REGEX", "^Get$", ":path ~.*/(?:Get)", ":method ~(?:Get)", r":path ~[^?]*/(?:Get)(?:\?.*)?"),
+    ];
+    for (how, value, grpc, to_http, to_grpc) in rows {
+        let json = on("METHOD", "", how, value);
+        assert_eq!(ways(&json, false, GRPC_CLIENT), grpc, "gRPC: {json}");
+        assert_eq!(ways(&json, false, ENVOY_CLIENT), to_http, "Envoy to HTTP: {json}");
+        let to = Abilities { is_callee_grpc: true, ..ENVOY_CLIENT };
+        assert_eq!(ways(&json, false, to), to_grpc, "Envoy to gRPC: {json}");
+    }
     check(&[
-        (on("METHOD", "", "EXACT", "POST"), "always", ":method =POST"),
-        (on("METHOD", "", "EXACT", "GET"), "never", ":method =GET"),
-        (on("METHOD", "", "EXACT", "*"), "always", "always"),
-        (on("METHOD", "", "NOT_EQUALS", "GET"), "always", ":method !=GET"),
-        (on("METHOD", "", "NOT_EQUALS", "POST"), "never", ":method !=POST"),
-        (on("METHOD", "", "EXACT", "Pay"), ":path ~.*/Pay", pay),
-        (on("METHOD", "", "NOT_EQUALS", "Pay"), ":path !~.*/Pay", not_pay),
-        (on("METHOD", "", "IN", "GET,Pay"), ":path ~.*/Pay", &both),
-        (on("METHOD", "", "NOT_IN", "GET,Pay"), ":path !~.*/Pay", &neither),
-        (on("METHOD", "", "REGEX", "^(GET|PUT)$"), "never", ":method ~(?:GET|PUT)"),
-        (on("METHOD", "", "REGEX", "^P[OU]"), "always", ":method ~(?:P[OU])(?s:.*)"),
-        (on("METHOD", "", "REGEX", "^Get$"), ":path ~.*/(?:Get)", r":path ~[^?]*/(?:Get)(?:\?.*)?"),
-        (on("METHOD", "", "RANGE", "1~2"), "never", ":method [1,3)"),
         (on("PATH", "", "EXACT", "/a"), "path =/a", "path =/a"),
         (on("PATH", "", "EXACT", "*"), "always", "always"),
         (on("PATH", "", "IN", "/a,/b"), "path ~/a|/b", "path ~/a|/b"),

@@ -1,7 +1,7 @@
 //! Parts of a request whose values are counted apart, as in the explanation of a limit.
 
 use super::not_carried;
-use super::ways::AskedWays;
+use crate::model::mesh::plan::Abilities;
 use crate::model::mesh::warning::Warning;
 use crate::model::rule::matching::{MatchString, MatchType, ValueType};
 use crate::model::rule::rate_limit::LimitTrigger;
@@ -20,7 +20,7 @@ pub enum Counted {
 const METHOD_HEADER: &str = ":method";
 
 /// The parts that the arguments of a limit count apart; caller addresses are counted by their conditions.
-pub(super) fn of(trigger: &LimitTrigger, asked: &AskedWays, place: &str) -> Result<Vec<Counted>, Warning> {
+pub(super) fn of(trigger: &LimitTrigger, place: &str, to: Abilities) -> Result<Vec<Counted>, Warning> {
     if trigger.regex_combine {
         return Ok(Vec::new());
     }
@@ -30,7 +30,7 @@ pub(super) fn of(trigger: &LimitTrigger, asked: &AskedWays, place: &str) -> Resu
             ArgumentType::Header => counted.push(Counted::Header(argument.key.to_ascii_lowercase())),
             ArgumentType::Query => counted.push(Counted::Query(argument.key.clone())),
             ArgumentType::Path => counted.push(Counted::Path),
-            ArgumentType::Method => counted.push(of_method(argument.value.as_ref(), asked)),
+            ArgumentType::Method => counted.push(of_method(argument.value.as_ref(), to)),
             ArgumentType::Cookie => {
                 return Err(not_carried(place, &format!("a counter for each value of cookie {}", argument.key)));
             }
@@ -45,11 +45,10 @@ pub(super) fn of(trigger: &LimitTrigger, asked: &AskedWays, place: &str) -> Resu
     Ok(counted)
 }
 
-/// A method that is no verb is the end of the path.
-fn of_method(condition: Option<&MatchString>, asked: &AskedWays) -> Counted {
+/// The method of a call of gRPC is the end of the path.
+fn of_method(condition: Option<&MatchString>, to: Abilities) -> Counted {
     let is_open = condition.is_none_or(MatchString::is_open);
-    let by_verb = asked.ways.iter().any(|way| way.headers.iter().any(|header| header.name == METHOD_HEADER));
-    if is_open || by_verb { Counted::Header(METHOD_HEADER.into()) } else { Counted::Path }
+    if is_open || !to.is_callee_grpc { Counted::Header(METHOD_HEADER.into()) } else { Counted::Path }
 }
 
 /// True if several values meet the condition.

@@ -151,7 +151,7 @@ impl LimitPlanner {
             return Ok(());
         }
         let Some(asked) = ways::of(trigger, place, self.to, &mut self.warnings)? else { return Ok(()) };
-        let counted = counted::of(trigger, &asked, place)?;
+        let counted = counted::of(trigger, place, self.to)?;
         let has_counters = !counted.is_empty()
             || asked.addresses == Addresses::EachApart
             || asked.ways.iter().any(|way| way.is_path_counted);

@@ -6,8 +6,13 @@ use crate::model::mesh::plan::TextMatch;
 use crate::model::mesh::testing;
 use crate::model::rule::Family;
 
-const SIDECAR: Abilities =
-    Abilities { dialect: Dialect::Envoy, is_gateway: false, has_caller_header: false, takes_large_expressions: false };
+const SIDECAR: Abilities = Abilities {
+    dialect: Dialect::Envoy,
+    is_gateway: false,
+    has_caller_header: false,
+    takes_large_expressions: false,
+    is_callee_grpc: false,
+};
 
 fn rule(kind: &str, triggers: Value) -> Rule {
     let json =

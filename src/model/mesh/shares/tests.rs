@@ -23,7 +23,13 @@ fn planned(rule: &Rule, dialect: Dialect) -> RoutePlan<'_> {
     let mut plan = plan(
         &[rule],
         &called,
-        Abilities { dialect, is_gateway: false, has_caller_header: false, takes_large_expressions: false },
+        Abilities {
+            dialect,
+            is_gateway: false,
+            has_caller_header: false,
+            takes_large_expressions: false,
+            is_callee_grpc: false,
+        },
     );
     let warnings = settle_shares(&mut plan.routes, dialect);
     plan.warnings.extend(warnings);

@@ -28,11 +28,21 @@ pub fn warnings(rule: &Rule) -> Vec<Warning> {
 }
 
 /// Clients that differ in what they carry out.
-const SIDECAR: Abilities =
-    Abilities { dialect: Dialect::Envoy, is_gateway: false, has_caller_header: false, takes_large_expressions: false };
+const SIDECAR: Abilities = Abilities {
+    dialect: Dialect::Envoy,
+    is_gateway: false,
+    has_caller_header: false,
+    takes_large_expressions: false,
+    is_callee_grpc: false,
+};
 const GATEWAY: Abilities = Abilities { is_gateway: true, ..SIDECAR };
-const WITHOUT_PROXY: Abilities =
-    Abilities { dialect: Dialect::Grpc, is_gateway: false, has_caller_header: false, takes_large_expressions: true };
+const WITHOUT_PROXY: Abilities = Abilities {
+    dialect: Dialect::Grpc,
+    is_gateway: false,
+    has_caller_header: false,
+    takes_large_expressions: true,
+    is_callee_grpc: false,
+};
 
 fn of_routing(rule: &Rule, called: &ServiceKey) -> Vec<Warning> {
     let warnings = |to: Abilities| {

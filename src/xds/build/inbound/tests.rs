@@ -36,6 +36,7 @@ fn planned(kind: &str, triggers: &Value) -> LimitPlan {
         is_gateway: false,
         has_caller_header: false,
         takes_large_expressions: false,
+        is_callee_grpc: false,
     };
     limits::plan(&[&rule(kind, triggers)], sidecar)
 }
@@ -242,6 +243,9 @@ fn nothing_is_sent_that_is_refused() {
         { "amounts": [{ "maxAmount": 4_294_967_295_u32, "validDuration": "9223372035s" }],
             "custom_response": { "code": "599" } },
         limit(json!({ "custom_response": { "code": "418" } })),
+        // One interface counts each path by itself, and an argument does so for all of them.
+        limit(json!({ "apis": [path("EXACT", "/orders"), path("REGEX", "^/users/.*")], "regex_combine": false,
+            "arguments": [argument("PATH", "", "REGEX", "^/.*s")] })),
     ]);
     for (kind, sharers) in [("LOCAL", 0), ("GLOBAL", 0), ("GLOBAL", 1_000_000)] {
         let message = sent(&planned(kind, &triggers), sharers);

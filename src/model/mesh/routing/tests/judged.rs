@@ -169,8 +169,11 @@ fn conditions() -> impl Strategy<Value = Value> {
     let method = prop_oneof![
         select(vec!["GET", "POST"]).prop_map(|verb| json!({ "type": "EXACT", "value": verb })),
         select(vec!["GET", "POST"]).prop_map(|verb| json!({ "type": "NOT_EQUALS", "value": verb })),
-        Just(json!({ "type": "IN", "value": "GET,PUT" })),
-        Just(json!({ "type": "REGEX", "value": "^P" })),
+        select(vec!["Pay", "a", "post"]).prop_map(|name| json!({ "type": "EXACT", "value": name })),
+        select(vec!["Pay", "a", "post"]).prop_map(|name| json!({ "type": "NOT_EQUALS", "value": name })),
+        select(vec!["GET,PUT", "GET,Pay", "POST,a"]).prop_map(|list| json!({ "type": "IN", "value": list })),
+        select(vec!["GET,PUT", "GET,Pay", "POST,a"]).prop_map(|list| json!({ "type": "NOT_IN", "value": list })),
+        select(vec!["^P", "a", "^GET$"]).prop_map(|text| json!({ "type": "REGEX", "value": text })),
     ];
     let kinds = select(vec![
         ("HEADER", "A"),
@@ -291,12 +294,18 @@ proptest! {
     fn envoy_does_as_the_explanation_says(
         configs in prop::collection::vec(configs(), 1..3),
         sketches in prop::collection::vec(sketches(), 6),
+        is_callee_grpc in any::<bool>(),
     ) {
+        let to = Abilities { is_callee_grpc, ..ENVOY_CLIENT };
         let rules = rules_of(&configs);
         let candidates: Vec<Candidate> = rules.iter().map(|rule| Candidate::saved(Arc::new(rule.clone()))).collect();
-        for sketch in sketches {
+        for mut sketch in sketches {
+            if is_callee_grpc {
+                sketch["method"] = json!("POST");
+            }
             let sketch: Sketch = serde_json::from_value(sketch).expect("a sketch");
-            let Some(routes) = settled(&rules, &sketch, ENVOY_CLIENT) else { continue };
+            let sketch = Sketch { is_grpc_called: is_callee_grpc, ..sketch };
+            let Some(routes) = settled(&rules, &sketch, to) else { continue };
             let is_cumulative = |route: &PlannedRoute<'_>| route.fraction.is_some_and(|fraction| {
                 !(fraction.numerator * 100).is_multiple_of(fraction.denominator.count())
                     || ![1, 30, 50].contains(&(fraction.numerator * 100 / fraction.denominator.count()))
@@ -327,6 +336,7 @@ proptest! {
             }
             sketch["method"] = json!("POST");
             let sketch: Sketch = serde_json::from_value(sketch).expect("a sketch");
+            let sketch = Sketch { is_grpc_called: true, ..sketch };
             let Some(routes) = settled(&rules, &sketch, GRPC_CLIENT) else { continue };
             let found = shares_in_grpc(&routes, &Request::of(&sketch));
             let expected = explained(&candidates, &sketch);

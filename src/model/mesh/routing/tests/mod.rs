@@ -10,8 +10,13 @@ use crate::model::mesh::plan::RequestPart;
 use crate::model::mesh::testing;
 use crate::model::rule::Family;
 
-const ENVOY_CLIENT: Abilities =
-    Abilities { dialect: Dialect::Envoy, is_gateway: false, has_caller_header: false, takes_large_expressions: false };
+const ENVOY_CLIENT: Abilities = Abilities {
+    dialect: Dialect::Envoy,
+    is_gateway: false,
+    has_caller_header: false,
+    takes_large_expressions: false,
+    is_callee_grpc: false,
+};
 const GRPC_CLIENT: Abilities = Abilities { dialect: Dialect::Grpc, ..ENVOY_CLIENT };
 const GATEWAY: Abilities = Abilities { is_gateway: true, ..ENVOY_CLIENT };
 

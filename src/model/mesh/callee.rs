@@ -1,0 +1,32 @@
+//! Protocols of the instances of a service that is called.
+
+use crate::model::instance::Instance;
+use crate::model::rule::routing::Routing;
+use crate::model::rule::traffic::ArgumentType;
+use crate::model::rule::{Body, Rule};
+
+const GRPC: &str = "grpc";
+
+/// True if most of the instances speak gRPC.
+pub fn speaks_grpc<'a>(instances: impl IntoIterator<Item = &'a Instance>) -> bool {
+    let (mut all, mut speaking) = (0_usize, 0_usize);
+    for instance in instances {
+        all += 1;
+        speaking += usize::from(instance.protocol.eq_ignore_ascii_case(GRPC));
+    }
+    2 * speaking > all
+}
+
+/// True for a protocol in the description of a request.
+pub fn is_grpc(protocol: &str) -> bool {
+    protocol.eq_ignore_ascii_case(GRPC)
+}
+
+/// True if routes of the rule depend on the protocol of the service that is called.
+pub fn routes_by_method(rule: &Rule) -> bool {
+    let has_method = |body: &Routing| {
+        let routes = body.routing_config.custom_rules().iter();
+        routes.flat_map(|route| &route.arguments.arguments).any(|argument| argument.kind == ArgumentType::Method)
+    };
+    matches!(&rule.body, Body::Routing(body) if has_method(body))
+}
