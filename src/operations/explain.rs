@@ -1,5 +1,6 @@
 //! Rules that would apply to a request, for doors that ask.
 
+use super::reach::on_service;
 use super::rules::instances_of;
 use super::{Caller, FAR, Operations};
 use crate::catalog::Catalog;
@@ -71,6 +72,7 @@ struct ExplainInput {
     saved: Option<Vec<Candidate>>,
     rollouts: Vec<Rollout>,
     crowded: Vec<(String, Vec<Warning>)>,
+    of_service: Vec<String>,
 }
 
 impl ExplainInput {
@@ -81,12 +83,14 @@ impl ExplainInput {
         let saved = sketch.diff.then(|| candidates(catalog, family, &sketch, true, read_scope));
         let rollouts = rollouts(catalog, family, &sketch, read_scope);
         let crowded = crowded(catalog, &judged);
-        ExplainInput { family, sketch, judged, saved, rollouts, crowded }
+        let of_service = on_service(catalog, &sketch.namespace, &sketch.service, read_scope);
+        ExplainInput { family, sketch, judged, saved, rollouts, crowded, of_service }
     }
 
     fn answer<A>(&self, answer: impl FnOnce(&Explanation<'_>) -> A) -> A {
         let ExplainInput { family, sketch, judged, rollouts, .. } = self;
         let mut explanation = judge(*family, sketch, judged).with_grays(sketch, rollouts);
+        explanation.warnings.clone_from(&self.of_service);
         tell_of_surroundings(&mut explanation, judged, &self.crowded);
         answer(&match &self.saved {
             Some(saved) => explanation.beside(&judge(*family, sketch, saved)),

@@ -24,6 +24,7 @@ pub mod oneself;
 pub mod passwords;
 pub mod publication;
 pub mod publishing;
+mod reach;
 pub mod replica;
 mod resealing;
 mod rules;

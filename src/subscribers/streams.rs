@@ -119,6 +119,10 @@ impl Streams {
         Registered { number, entry, open: self.open.clone() }
     }
 
+    pub fn is_empty(&self) -> bool {
+        self.open.lock().is_empty()
+    }
+
     /// All of them, the oldest first.
     pub fn all(&self) -> Vec<Arc<StreamEntry>> {
         let mut all: Vec<_> = self.open.lock().iter().map(|(number, entry)| (*number, entry.clone())).collect();

@@ -7,6 +7,13 @@ use super::envelope::{self, Item};
 use crate::catalog::Outcome;
 use crate::operations::WithSecret;
 
+/// The warnings of each item, and those that are said beside.
+pub(crate) fn joined(warnings: Vec<Vec<String>>, beside: Vec<Vec<String>>) -> Vec<Vec<String>> {
+    let count = warnings.len().max(beside.len());
+    let filled = |lists: Vec<Vec<String>>| lists.into_iter().chain(std::iter::repeat_with(Vec::new));
+    filled(warnings).zip(filled(beside)).take(count).map(|(own, beside)| [own, beside].concat()).collect()
+}
+
 /// The envelope of a batch, with the warnings of its items; an item without any has none.
 pub(crate) fn batch(app: &App, outcomes: Vec<Outcome>, warnings: Vec<Vec<String>>) -> Response {
     envelope::batch(&items(app, outcomes, warnings))

@@ -81,5 +81,6 @@ pub(crate) async fn delete(app: State<App>, caller: Caller, batch: Batch<AliasDr
 
 async fn write(app: &App, caller: &Caller, op: Op, batch: Batch<AliasDraft>) -> ApiResult {
     let outcomes = app.operations.aliases(caller, op, batch.items).await?;
-    Ok(answer::batch(app, outcomes, batch.warnings))
+    let advice = if op == Op::Create { app.operations.advice_on_names(caller, &outcomes) } else { Vec::new() };
+    Ok(answer::batch(app, outcomes, answer::joined(batch.warnings, advice)))
 }

@@ -188,7 +188,8 @@ pub(crate) async fn delete(app: State<App>, caller: Caller, batch: Batch<Instanc
 
 async fn write(app: &App, caller: &Caller, op: Op, batch: Batch<InstanceDraft>) -> ApiResult {
     let outcomes = app.operations.instances(caller, op, batch.items).await?;
-    Ok(answer::batch(app, outcomes, batch.warnings))
+    let advice = if op == Op::Delete { Vec::new() } else { app.operations.advice_on_instances(&outcomes) };
+    Ok(answer::batch(app, outcomes, answer::joined(batch.warnings, advice)))
 }
 
 pub(crate) const DELETE_HOST: Doc =
@@ -228,5 +229,6 @@ pub(crate) async fn deregister_one(app: State<App>, caller: Caller, batch: Batch
 async fn write_of_itself(app: &App, caller: &Caller, op: Op, batch: Batch<InstanceDraft>) -> ApiResult {
     let command = |items| Command::Instances(op, items);
     let outcomes = app.operations.write_of_itself(caller, batch.items, command).await?;
-    Ok(answer::one_or_batch(app, outcomes, batch.warnings, batch.is_single))
+    let advice = if op == Op::Delete { Vec::new() } else { app.operations.advice_on_instances(&outcomes) };
+    Ok(answer::one_or_batch(app, outcomes, answer::joined(batch.warnings, advice), batch.is_single))
 }

@@ -144,6 +144,10 @@ pub struct Explanation<'a> {
     /// Saved rules were judged, not released ones.
     pub draft: bool,
     pub info: String,
+    /// Whatever the rules say: instances that clients of xDS do not reach, a domain that is another name's. Each as
+    /// `W1: …`.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub warnings: Vec<String>,
     /// The sub-rules that apply, in order.
     pub applies: Vec<Applied<'a>>,
     /// The rules of the service, in order.
@@ -251,6 +255,7 @@ pub fn explain<'a>(family: Family, sketch: &'a Sketch, candidates: &'a [Candidat
         namespace: &sketch.namespace,
         draft: sketch.draft,
         info,
+        warnings: Vec::new(),
         applies,
         candidates,
         grays: Vec::new(),

@@ -6,6 +6,7 @@ use crate::model::rule::traffic::ArgumentType;
 use crate::model::rule::{Body, Rule};
 
 const GRPC: &str = "grpc";
+const HTTP2: &str = "http2";
 
 /// True if most of the instances speak gRPC.
 pub fn speaks_grpc<'a>(instances: impl IntoIterator<Item = &'a Instance>) -> bool {
@@ -15,6 +16,11 @@ pub fn speaks_grpc<'a>(instances: impl IntoIterator<Item = &'a Instance>) -> boo
         speaking += usize::from(instance.protocol.eq_ignore_ascii_case(GRPC));
     }
     2 * speaking > all
+}
+
+/// True for a protocol over HTTP/2.
+pub fn is_http2(protocol: &str) -> bool {
+    is_grpc(protocol) || protocol.eq_ignore_ascii_case(HTTP2)
 }
 
 /// True for a protocol in the description of a request.

@@ -14,6 +14,7 @@ pub mod limits;
 pub mod plan;
 pub mod probes;
 pub mod re2;
+pub mod reached;
 pub mod resource;
 pub mod routing;
 mod shares;

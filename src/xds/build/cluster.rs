@@ -11,7 +11,7 @@ use super::{Draft, Site, UnitKey, inbound, outlier, probes};
 use crate::model::instance::Instance;
 use crate::model::mesh::Dialect;
 use crate::model::mesh::breakers::{self, Breaker};
-use crate::model::mesh::callee::speaks_grpc;
+use crate::model::mesh::callee::{is_http2, speaks_grpc};
 use crate::model::mesh::resource::ResourceType;
 use crate::model::mesh::{limits, probes as probe};
 use crate::model::rule::release::RuleRelease;
@@ -141,7 +141,6 @@ fn http2_options() -> Any {
 
 /// True if most instances speak HTTP/2.
 fn speaks_http2(instances: &[&Arc<Instance>]) -> bool {
-    let is_http2 = |protocol: &str| ["grpc", "http2"].iter().any(|known| protocol.eq_ignore_ascii_case(known));
     let speaking = instances.iter().filter(|instance| is_http2(&instance.protocol)).count();
     2 * speaking > instances.len()
 }
