@@ -9,7 +9,8 @@ be called alike. Rules that explain says are not carried out by a kind of client
 
 Every seed also limits what comes in to a service; see limiting.py. Further runs: `--only pairs`, every pair of types of
 conditions (pairs.py); `--only breakers` (limiting.py); `--only transitions`, rules that change while calls go on
-(transitions.py); `--only plants`, faults planted here that have to be found (planted.py).
+(transitions.py); `--only plants`, faults planted here that have to be found (planted.py);
+`--only refused`, rules in bulk of which nobody may refuse one (refused.py).
 
 Status 1, with its seed, for the first that differs. --note FILE adds a line `WHAT SEED CALLS` for it; --noted FILE runs the
 seeds of such a file instead.
@@ -24,6 +25,7 @@ import time
 import limiting
 import pairs
 import planted
+import refused
 import transitions
 from callers import Node, Program, start_clients
 from comparison import SKETCHES, Comparison
@@ -99,7 +101,7 @@ def main(options):
 
 
 def run_of(options):
-    modules = {"pairs": pairs, "breakers": limiting, "transitions": transitions, "plants": planted}
+    modules = {"pairs": pairs, "breakers": limiting, "transitions": transitions, "plants": planted, "refused": refused}
     with tempfile.TemporaryDirectory(prefix="thuban-conformance-") as directory:
         node, backends = Node(options.binary, directory), Program("backends.py", str(BACKENDS))
         run = Run(node, backends, options)
@@ -130,7 +132,7 @@ if __name__ == "__main__":
     PARSER.add_argument("--seeds", type=int, default=20)
     PARSER.add_argument("--first", type=int, default=1)
     PARSER.add_argument("--calls", type=int, default=10_000)
-    PARSER.add_argument("--only", choices=["worlds", "pairs", "breakers", "transitions", "plants"], default="worlds")
+    PARSER.add_argument("--only", choices=["worlds", "pairs", "breakers", "transitions", "plants", "refused"], default="worlds")
     PARSER.add_argument("--go-on", action="store_true", help="past seeds that differ")
     PARSER.add_argument("--note", help="file to which a line is added for each seed that differs")
     PARSER.add_argument("--noted", help="file of such lines: their seeds are run")
