@@ -1,4 +1,5 @@
 //! One budget in bytes for what clients have under way: bodies that come in, and large answers until they are sent.
+//! Another one for what open streams keep for as long as they last.
 //!
 //! A body counts from before its first byte is read until its request is answered, by its announced length, or by what
 //! has come of it. An answer counts until its last byte was taken by the connection, however slowly its client reads.
@@ -14,6 +15,7 @@ use axum::body::{Body, Bytes, HttpBody};
 use axum::response::Response;
 use http_body_util::BodyExt;
 use hyper::body::{Frame, SizeHint};
+use prometheus::IntGauge;
 use tokio::time::{Instant, sleep};
 
 use crate::metrics::Metrics;
@@ -31,7 +33,7 @@ pub struct Budget(Arc<BudgetState>);
 
 struct BudgetState {
     shares: OriginQuota,
-    metrics: Arc<Metrics>,
+    taken: IntGauge,
 }
 
 impl Budget {
@@ -41,7 +43,19 @@ impl Budget {
         let total = (limit / limits::UNDER_WAY_MEMORY_DIVISOR).max(2 * limits::UNDER_WAY_PER_ORIGIN_MIN);
         let per_origin = (total / limits::UNDER_WAY_ORIGIN_DIVISOR).max(limits::UNDER_WAY_PER_ORIGIN_MIN);
         metrics.under_way_max.set(number(total));
-        Budget(Arc::new(BudgetState { shares: OriginQuota::new(total, per_origin), metrics }))
+        Budget::shared(OriginQuota::new(total, per_origin), &metrics.under_way)
+    }
+
+    /// Of what streams keep, on a node that may have so much memory: a fleet behind one address has half of it.
+    pub fn of_streams(memory_limit: Option<u64>, metrics: &Metrics) -> Budget {
+        let limit = memory_limit.and_then(|limit| usize::try_from(limit).ok()).unwrap_or(usize::MAX);
+        let total = (limit / limits::STREAMS_MEMORY_DIVISOR).max(2 * limits::UNDER_WAY_PER_ORIGIN_MIN);
+        metrics.stream_bytes_max.set(number(total));
+        Budget::shared(OriginQuota::new(total, total / limits::STREAMS_ORIGIN_DIVISOR), &metrics.stream_bytes)
+    }
+
+    fn shared(shares: OriginQuota, taken: &IntGauge) -> Budget {
+        Budget(Arc::new(BudgetState { shares, taken: taken.clone() }))
     }
 
     /// So much for a client, given back when what is returned is dropped.
@@ -78,7 +92,7 @@ impl Budget {
     }
 
     fn show(&self) {
-        self.0.metrics.under_way.set(number(self.0.shares.taken()));
+        self.0.taken.set(number(self.0.shares.taken()));
     }
 }
 
@@ -102,15 +116,32 @@ impl Held {
         self.budget.show();
         Ok(())
     }
+
+    /// [`grow_to`](Self::grow_to), with some patience.
+    pub async fn wait_to(&mut self, bytes: usize) -> Result<(), Short> {
+        let until = Instant::now() + ROOM_WITHIN;
+        loop {
+            match self.grow_to(bytes) {
+                Err(_) if Instant::now() < until => sleep(LOOK_PAUSE).await,
+                grown => return grown,
+            }
+        }
+    }
+
+    /// Gives back what is more than `bytes`.
+    pub fn shrink_to(&mut self, bytes: usize) {
+        let surplus = self.bytes.saturating_sub(bytes);
+        if surplus > 0 {
+            self.budget.0.shares.give_back(self.origin, surplus);
+            self.bytes = bytes;
+            self.budget.show();
+        }
+    }
 }
 
 impl Drop for Held {
     fn drop(&mut self) {
-        if self.bytes == 0 {
-            return;
-        }
-        self.budget.0.shares.give_back(self.origin, self.bytes);
-        self.budget.show();
+        self.shrink_to(0);
     }
 }
 
@@ -140,6 +171,11 @@ struct Piece {
     _held: Arc<Held>,
 }
 
+/// Bytes that keep what is held until they are dropped.
+pub fn keeping(bytes: Bytes, held: Arc<Held>) -> Bytes {
+    Bytes::from_owner(Piece { bytes, _held: held })
+}
+
 impl AsRef<[u8]> for Piece {
     fn as_ref(&self) -> &[u8] {
         &self.bytes
@@ -153,7 +189,7 @@ impl HttpBody for Holding {
     fn poll_frame(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
         let this = self.get_mut();
         let frame = std::task::ready!(Pin::new(&mut this.body).poll_frame(cx));
-        let keep = |bytes| Bytes::from_owner(Piece { bytes, _held: this.held.clone() });
+        let keep = |bytes| keeping(bytes, this.held.clone());
         Poll::Ready(frame.map(|frame| frame.map(|frame| frame.map_data(keep))))
     }
 
@@ -219,6 +255,9 @@ mod tests {
         let mut first = budget.take(origin(1), MIN - 10).expect("there is room");
         assert_eq!(budget.take(origin(1), 11).err(), Some(Short::Origin));
         assert_eq!(first.grow_to(MIN + 1), Err(Short::Origin));
+        first.grow_to(MIN).expect("there is room");
+        first.shrink_to(MIN - 7);
+        assert_eq!(metrics.under_way.get(), number(MIN - 7));
         first.grow_to(MIN).expect("there is room");
         let second = budget.take(origin(2), MIN).expect("another one has room");
         assert_eq!(budget.take(origin(3), 1).err(), Some(Short::Total));

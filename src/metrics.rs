@@ -29,6 +29,9 @@ const PEER_REFUSALS: &[&str] = &[
     "gone", "slow", "crowded", "magic", "version", "purpose", "tls", "plain", "frame", "hello", "secret", "cluster",
     "target", "instance", "removed", "level", "other",
 ];
+/// Reasons for which streams of xDS end.
+const XDS_ENDS: &[&str] =
+    &["closed", "aged", "shutdown", "behind", "not_ready", "too_many", "invalid", "request", "credential"];
 /// Reasons to refuse a client's connection.
 const CONNECTION_REFUSALS: &[&str] = &["total", "address", "descriptors", "tls", "tls_slow", "plain", "http1", "slow"];
 
@@ -207,6 +210,11 @@ metrics! {
     /// Limit of thuban_under_way_bytes; one address may use a quarter of it, and at least 16 MiB.
     under_way_max: IntGauge "thuban_under_way_max_bytes";
 
+    /// Bytes that open xDS streams keep beyond 4 KiB each: names, labels; one origin may use half of the limit.
+    stream_bytes: IntGauge "thuban_xds_stream_bytes";
+    /// Limit of thuban_xds_stream_bytes.
+    stream_bytes_max: IntGauge "thuban_xds_stream_max_bytes";
+
     /// Open client connections, by listener: api, compat, grpc.
     connections: IntGaugeVec "thuban_connections" ["listener"];
     /// Connections closed before a request, by listener and reason (address, total, tls, plain, http1, slow, …).
@@ -222,6 +230,10 @@ metrics! {
     xds_response_bytes: IntCounterVec "thuban_xds_response_bytes_total" ["type", "client"];
     /// xDS responses and resources not sent because gRPC clients take no more than 4 MiB, by type and client.
     xds_too_large: IntCounterVec "thuban_xds_responses_too_large_total" ["type", "client"];
+    /// Ended xDS streams, by reason: closed, aged, shutdown, behind, not_ready, too_many, invalid, request, credential.
+    xds_ends: IntCounterVec "thuban_xds_streams_ended_total" ["reason"];
+    /// Streams of gRPC that were reset because nothing of an answer was read for a minute.
+    unread_streams: IntCounter "thuban_grpc_streams_unread_total";
     /// Labels and namespaces of xDS clients that were cut off: 64 labels, 128 and 4,096 characters, 64 KiB in all.
     xds_labels_cut: IntCounter "thuban_xds_labels_cut_total";
 
@@ -284,7 +296,7 @@ metrics! {
 impl Metrics {
     /// Creates the counters of failures with 0: an alert on an increase misses the first event of a new series.
     fn begin_at_zero(&self) {
-        let known: [(&IntCounterVec, &[&str]); 11] = [
+        let known: [(&IntCounterVec, &[&str]); 12] = [
             (&self.polls_ended, &["changed", "unchanged", "dropped", "refused", "shutdown"]),
             (&self.proposals_failed, &["no_leader", "outcome_unknown", "refused"]),
             (&self.snapshots, &["built", "sent", "installed", "failed"]),
@@ -296,6 +308,7 @@ impl Metrics {
             (&self.audit_merged, &["done", "refused", "stranger", "client"]),
             (&self.otlp_spans, &["exported", "dropped", "failed", "rejected"]),
             (&self.peer_refused, PEER_REFUSALS),
+            (&self.xds_ends, XDS_ENDS),
         ];
         for (counter, values) in known {
             values.iter().for_each(|value| drop(counter.with_label_values(&[value])));

@@ -16,11 +16,13 @@ use axum::response::Response;
 use bytes::Bytes;
 use hyper::Request;
 use hyper::body::{Frame, Incoming, SizeHint};
+use hyper::rt::Executor;
 use hyper::server::conn::http2::Builder;
-use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use hyper_util::rt::{TokioIo, TokioTimer};
+use parking_lot::Mutex;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, ReadBuf};
 use tokio::time::{interval, timeout};
-use tokio_util::sync::CancellationToken;
+use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
 use tower::ServiceExt;
 
 use super::authority_list::AuthorityLists;
@@ -67,12 +69,21 @@ where
         Some(Ok(Ok(true))) => {}
     }
     let peer = caller.peer;
-    let (caller, streams, cut) = (Arc::new(caller), OpenStreams::default(), ConnectionCut::default());
+    let (caller, streams) = (Arc::new(caller), OpenStreams::default());
+    let (executor, cut) = (StreamExecutor::default(), CancellationToken::new());
     let service = {
-        let (streams, cut) = (streams.clone(), cut.clone());
-        hyper::service::service_fn(move |request| answer(request, caller.clone(), cut.clone(), streams.begin()))
+        let (streams, executor, connection) = (streams.clone(), executor.clone(), cut.clone());
+        hyper::service::service_fn(move |request| {
+            let cut = StreamCut {
+                stream: CancellationToken::new(),
+                connection: connection.clone(),
+                streams: streams.clone(),
+            };
+            executor.announce(&cut);
+            answer(request, caller.clone(), cut, streams.begin())
+        })
     };
-    let connection = builder()
+    let connection = builder(executor)
         .serve_connection(TokioIo::new(PrefacedStream { read: 0, lists: AuthorityLists::default(), stream }), service);
     let mut connection = pin!(connection);
     let mut idle = IdleLook::new(streams);
@@ -85,7 +96,7 @@ where
                 }
                 return Ok(());
             }
-            () = cut.done() => return Ok(()),
+            () = cut.cancelled() => return Ok(()),
             () = closing.cancelled(), if !is_ending => {}
             () = idle.is_long(), if !is_ending => {}
         }
@@ -94,8 +105,8 @@ where
     }
 }
 
-fn builder() -> Builder<TokioExecutor> {
-    let mut builder = Builder::new(TokioExecutor::new());
+fn builder(executor: StreamExecutor) -> Builder<StreamExecutor> {
+    let mut builder = Builder::new(executor);
     builder
         .timer(TokioTimer::new())
         .keep_alive_interval(PING_AFTER)
@@ -137,7 +148,7 @@ async fn tell_http1<S: AsyncRead + AsyncWrite + Unpin>(mut stream: S) -> io::Res
 async fn answer(
     request: Request<Incoming>,
     caller: Arc<Caller>,
-    cut: ConnectionCut,
+    cut: StreamCut,
     open: OpenStream,
 ) -> Result<hyper::Response<CountedBody>, Infallible> {
     let mut request = request.map(Body::new);
@@ -147,18 +158,64 @@ async fn answer(
     Ok(response.map(|body| CountedBody { body, _open: open }))
 }
 
-/// Ends a connection at once: an extension of its requests, for an answer that nobody reads.
-#[derive(Clone, Debug, Default)]
-pub struct ConnectionCut(CancellationToken);
+/// Ends a stream at once: an extension of its request, for an answer that nobody reads. Behind a balancer the others of
+/// the connection are other clients, and go on; a connection that has no other stream ends with it.
+#[derive(Clone, Default)]
+pub struct StreamCut {
+    stream: CancellationToken,
+    connection: CancellationToken,
+    streams: OpenStreams,
+}
 
-impl ConnectionCut {
+impl StreamCut {
     pub fn cut(&self) {
-        self.0.cancel();
+        if self.streams.open() <= 1 {
+            self.connection.cancel();
+        }
+        self.stream.cancel();
     }
 
     /// Waits until it is cut.
     pub async fn done(&self) {
-        self.0.cancelled().await;
+        self.stream.cancelled().await;
+    }
+}
+
+/// Runs the streams of a connection, each until it is cut: then HTTP/2 resets it, with all that waits to be sent.
+#[derive(Clone, Default)]
+struct StreamExecutor(Arc<Mutex<Option<CancellationToken>>>);
+
+impl StreamExecutor {
+    /// Takes the cut of the stream that is executed next: it is asked for right before, by the same task.
+    fn announce(&self, cut: &StreamCut) {
+        *self.0.lock() = Some(cut.stream.clone());
+    }
+}
+
+impl<F> Executor<F> for StreamExecutor
+where
+    F: Future + Send + 'static,
+{
+    fn execute(&self, stream: F) {
+        let cut = self.0.lock().take().unwrap_or_default();
+        tokio::spawn(UntilCut { stream: Box::pin(stream), cut: Box::pin(cut.cancelled_owned()) });
+    }
+}
+
+/// A stream until it ends or is cut.
+struct UntilCut<F> {
+    stream: Pin<Box<F>>,
+    cut: Pin<Box<WaitForCancellationFutureOwned>>,
+}
+
+impl<F: Future> Future for UntilCut<F> {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        if self.cut.as_mut().poll(cx).is_ready() {
+            return Poll::Ready(());
+        }
+        self.stream.as_mut().poll(cx).map(drop)
     }
 }
 
@@ -185,8 +242,8 @@ impl OpenStreams {
         self.0.begun.load(Ordering::Relaxed)
     }
 
-    fn is_none_open(&self) -> bool {
-        self.begun() == self.0.ended.load(Ordering::Relaxed)
+    fn open(&self) -> usize {
+        self.begun().saturating_sub(self.0.ended.load(Ordering::Relaxed))
     }
 }
 
@@ -215,7 +272,7 @@ impl IdleLook {
             self.looks.tick().await;
             let begun = self.streams.begun();
             let seen = self.begun.replace(begun);
-            if self.streams.is_none_open() && seen == Some(begun) {
+            if self.streams.open() == 0 && seen == Some(begun) {
                 return;
             }
         }

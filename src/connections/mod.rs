@@ -50,7 +50,7 @@ use idle_timeout::{HeadBudget, IdleTimeoutStream, InFlight};
 use parking::{ConnectionState, EncodedResponse, Pending, RequestForm, ResponseFuture};
 use write_timeout::WriteTimeoutStream;
 
-pub use http2::ConnectionCut;
+pub use http2::StreamCut;
 pub use limiter::{ConnectionLimiter, Permit};
 pub use parking::{Parking, later};
 

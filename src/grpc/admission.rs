@@ -12,13 +12,14 @@ use axum::response::Response;
 use tonic::Status;
 
 use super::GrpcSettings;
-use super::answer_body::{AnswerBody, Outbox};
-use super::request_body::{counted, message_limit};
+use super::answer_body::{AnswerBody, Cut};
+use super::request_body::counted;
 use crate::address::sender;
 use crate::catalog::Credential;
-use crate::connections::{ConnectionCut, LastingCertificate, PeerCertificate};
+use crate::connections::{LastingCertificate, PeerCertificate, StreamCut};
 use crate::model::code::{Code, Refusal};
 use crate::model::grant::ReadScope;
+use crate::model::limits;
 use crate::operations::{Caller, Operations, token_hash};
 use crate::origin::{Origin, OriginQuota, Sender, Short};
 use crate::xds::Peer;
@@ -95,16 +96,20 @@ pub(super) async fn admit(State(door): State<Arc<Admission>>, mut request: Reque
             Err(status) => return status.into_http(),
         }
     }
-    let ends_itself = request.uri().path().starts_with(RESOURCES);
-    let limit = message_limit(request.headers());
-    let budget = door.settings.budget.clone();
-    let (outbox, cut) = (Outbox::default(), request.extensions().get::<ConnectionCut>().cloned());
-    request.extensions_mut().insert(outbox.clone());
-    let response = next.run(request.map(|body| counted(body, budget, origin, limit))).await;
+    let counter = &door.operations.node().metrics().unread_streams;
+    let cut = request.extensions().get::<StreamCut>();
+    let cut = cut.map(|cut| Cut { stream: cut.clone(), counter: counter.clone() });
+    // A stream of resources counts what it reads and sends, and ends by itself, behind its last response.
+    if request.uri().path().starts_with(RESOURCES) {
+        let response = next.run(request).await;
+        return response.map(|body| Body::new(AnswerBody::new(body, place, cut)));
+    }
+    let GrpcSettings { budget, ending, .. } = &door.settings;
+    let limit = limits::GRPC_QUESTION_BYTES_MAX;
+    let response = next.run(request.map(|body| counted(body, budget.clone(), origin, limit))).await;
     response.map(|body| {
-        let body = AnswerBody::new(body, place, outbox, cut);
-        // A stream of resources ends by itself, behind its last response.
-        Body::new(if ends_itself { body } else { body.ending_with(door.settings.ending.clone()) })
+        let body = AnswerBody::new(body, place, cut).counting(budget.clone(), origin);
+        Body::new(body.ending_with(ending.clone()))
     })
 }
 

@@ -1,37 +1,47 @@
 //! Streams of resources: messages to and from a [`Session`], and what ends a stream besides it.
 
-use std::pin::{Pin, pin};
+use std::convert::Infallible;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
-use futures_util::Stream;
-use parking_lot::Mutex;
-use prost::Message;
+use axum::Router;
+use axum::body::{Body, HttpBody};
+use axum::extract::Request;
+use axum::http::HeaderValue;
+use axum::http::header::CONTENT_TYPE;
+use axum::response::Response;
+use axum::routing::any;
+use bytes::Bytes;
+use hyper::body::Frame;
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, interval_at, timeout};
-use tonic::{Request, Response, Status, Streaming, async_trait};
+use tonic::Status;
+use tonic::server::NamedService;
 
 use super::HealthWatch;
 use super::admission::{Visitor, refusal};
-use super::answer_body::{Outbox, stopping};
+use super::answer_body::{ended_by, stopping};
+use super::frames::{Answer, Frames, own_bytes};
+use super::measure::XdsRequest;
+use super::requests::{RequestFault, Requests};
 use crate::budget::{Budget, Held};
 use crate::connections::LastingCertificate;
+use crate::metrics::Metrics;
 use crate::model::limits;
 use crate::operations::{Caller, Operations};
 use crate::origin::{Origin, Short};
-use crate::proto::envoy::service::discovery::v3::aggregated_discovery_service_server::AggregatedDiscoveryService;
-use crate::proto::envoy::service::discovery::v3::{
-    DeltaDiscoveryRequest, DeltaDiscoveryResponse, DiscoveryRequest, DiscoveryResponse,
-};
+use crate::proto::envoy::service::discovery::v3::aggregated_discovery_service_server::AggregatedDiscoveryServiceServer;
+use crate::proto::envoy::service::discovery::v3::{DeltaDiscoveryRequest, DiscoveryRequest};
 use crate::raft::node::Node;
 use crate::raft::vigil::Guard;
 use crate::watch::{Wake, Watch};
-use crate::xds::{End, Peer, Session, Source};
+use crate::xds::{End, Session, Source};
 
-/// Responses that are ready and not taken yet: one of each type.
-const RESPONSES_READY_MAX: usize = 4;
+/// Responses that are made and not taken yet: the next one is made of the newest state, when there is room for it.
+const RESPONSES_READY_MAX: usize = 1;
 /// Longest wait of a stream for a node that has never been ready.
 const READY_WITHIN: Duration = Duration::from_secs(5);
 /// Time limit for a response that waits for room.
@@ -41,66 +51,72 @@ const LOOK_PAUSE: Duration = Duration::from_secs(15);
 /// The same for a client that is known by its certificate, whose end nothing else tells.
 const CERTIFICATE_LOOK_PAUSE: Duration = Duration::from_secs(2);
 
-/// The aggregated discovery service.
+/// The aggregated discovery service. It reads and writes its messages itself: what tonic reads and writes with keeps the
+/// largest of both for as long as a stream lasts.
 pub(super) struct Ads<S> {
     pub(super) session: Arc<Session<S>>,
     pub(super) operations: Arc<Operations>,
     pub(super) node: Node,
     pub(super) health: HealthWatch,
     pub(super) budget: Budget,
-}
-
-#[async_trait]
-impl<S: Source> AggregatedDiscoveryService for Ads<S> {
-    type StreamAggregatedResourcesStream = Answers<DiscoveryResponse>;
-
-    async fn stream_aggregated_resources(
-        &self,
-        request: Request<Streaming<DiscoveryRequest>>,
-    ) -> Result<Response<Answers<DiscoveryResponse>>, Status> {
-        await_readiness(&self.health).await;
-        let session = self.session.clone();
-        self.open(request, move |peer, requests, responses| async move {
-            session.serve_sotw(peer, requests, responses).await
-        })
-    }
-
-    type DeltaAggregatedResourcesStream = Answers<DeltaDiscoveryResponse>;
-
-    async fn delta_aggregated_resources(
-        &self,
-        request: Request<Streaming<DeltaDiscoveryRequest>>,
-    ) -> Result<Response<Answers<DeltaDiscoveryResponse>>, Status> {
-        await_readiness(&self.health).await;
-        let session = self.session.clone();
-        self.open(request, move |peer, requests, responses| async move {
-            session.serve_delta(peer, requests, responses).await
-        })
-    }
+    /// Room for what open streams keep.
+    pub(super) kept: Budget,
 }
 
 impl<S: Source> Ads<S> {
-    fn open<Q, R, F>(
+    /// Both variants of the protocol.
+    pub(super) fn routes(self) -> Router {
+        let service = <AggregatedDiscoveryServiceServer<()> as NamedService>::NAME;
+        let (sotw, delta) = (Arc::new(self), format!("/{service}/DeltaAggregatedResources"));
+        let ads = sotw.clone();
+        let sotw = move |request: Request| {
+            let ads = sotw.clone();
+            async move { ads.sotw(request).await.unwrap_or_else(Status::into_http) }
+        };
+        let delta_of = move |request: Request| {
+            let ads = ads.clone();
+            async move { ads.delta(request).await.unwrap_or_else(Status::into_http) }
+        };
+        Router::new().route(&format!("/{service}/StreamAggregatedResources"), any(sotw)).route(&delta, any(delta_of))
+    }
+
+    async fn sotw(&self, request: Request) -> Result<Response, Status> {
+        await_readiness(&self.health).await;
+        let session = self.session.clone();
+        self.open(request, |visitor, room, requests: Requests<DiscoveryRequest>, responses| {
+            let peer = visitor.peer();
+            Box::pin(async move { session.serve_sotw(peer, room, requests, responses).await })
+        })
+    }
+
+    async fn delta(&self, request: Request) -> Result<Response, Status> {
+        await_readiness(&self.health).await;
+        let session = self.session.clone();
+        self.open(request, |visitor, room, requests: Requests<DeltaDiscoveryRequest>, responses| {
+            let peer = visitor.peer();
+            Box::pin(async move { session.serve_delta(peer, room, requests, responses).await })
+        })
+    }
+
+    fn open<Q: XdsRequest, R: Answer>(
         &self,
-        request: Request<Streaming<Q>>,
-        serve: impl FnOnce(Peer, Requests<Q>, mpsc::Sender<R>) -> F,
-    ) -> Result<Response<Answers<R>>, Status>
-    where
-        R: Message + 'static,
-        F: Future<Output = End> + Send + 'static,
-    {
-        let visitor = Visitor::of(request.extensions())?;
+        request: Request,
+        serve: impl FnOnce(&Visitor, Held, Requests<Q>, mpsc::Sender<Box<R>>) -> Serving,
+    ) -> Result<Response, Status> {
+        let (parts, body) = request.into_parts();
+        let visitor = Visitor::of(&parts.extensions)?;
         check(&self.health)?;
         let vouched = visitor.caller.clone().map(|caller| self.vouch(caller, &visitor)).transpose()?;
-        let (fault, outbox) = (RequestFault::default(), request.extensions().get::<Outbox>().cloned());
-        let requests = Requests { messages: request.into_inner(), fault: fault.clone() };
+        let fault = RequestFault::default();
+        let requests = Requests::new(body, &self.budget, visitor.origin, fault.clone());
         let (sender, responses) = mpsc::channel(RESPONSES_READY_MAX);
-        let session = serve(visitor.peer(), requests, sender.clone());
-        let watched = Watched { vouched, health: self.health.clone(), fault };
-        let ended = tokio::spawn(async move { watched.attend(session, sender).await });
-        let outbox = outbox.unwrap_or_default();
-        let room = Room { budget: self.budget.clone(), origin: visitor.origin, outbox, waiting: None };
-        Ok(Response::new(Answers { responses, room, ended: Some(ended) }))
+        let session = serve(&visitor, self.kept.nothing(visitor.origin), requests, sender.clone());
+        let watched = Watched { vouched, health: self.health.clone(), fault, metrics: self.node.metrics().clone() };
+        let ended = tokio::spawn(watched.attend(session, sender));
+        let room = Room { budget: self.budget.clone(), origin: visitor.origin, waiting: None };
+        let mut response = Response::new(Body::new(Answers { responses, room, sending: None, ended: Some(ended) }));
+        response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/grpc"));
+        Ok(response)
     }
 
     /// Watches the credential before it is judged once more: nothing that becomes of it is missed.
@@ -114,6 +130,9 @@ impl<S: Source> Ads<S> {
         Ok(vouched)
     }
 }
+
+/// A session that goes on. In a place of its own: what it is moved into has it once.
+type Serving = Pin<Box<dyn Future<Output = End> + Send>>;
 
 /// A caller whose credential is watched.
 struct Vouched {
@@ -166,18 +185,22 @@ struct Watched {
     vouched: Option<Vouched>,
     health: HealthWatch,
     fault: RequestFault,
+    metrics: Arc<Metrics>,
 }
 
 impl Watched {
-    /// Serves a stream to its end. Its last responses stand in the channel when its status is known.
-    async fn attend<R>(mut self, session: impl Future<Output = End>, responses: mpsc::Sender<R>) -> Result<(), Status> {
-        let mut session = pin!(session);
-        let end = tokio::select! {
-            end = session.as_mut() => end,
-            () = responses.closed() => return Ok(()),
-            Err(status) = self.conditions() => return Err(status),
+    /// Serves a stream to its end. Its last response stands in the channel when its status is known.
+    async fn attend<R>(mut self, session: Serving, responses: mpsc::Sender<R>) -> Result<(), Status> {
+        let (reason, status) = tokio::select! {
+            end = session => match self.fault.take() {
+                Some(status) => ("request", Err(status)),
+                None => (end.reason(), status_of(end)),
+            },
+            () = responses.closed() => (End::Closed.reason(), Ok(())),
+            Err(status) = self.conditions() => ("credential", Err(status)),
         };
-        self.fault.0.lock().take().map_or_else(|| status_of(end), Err)
+        self.metrics.xds_ends.with_label_values(&[reason]).inc();
+        status
     }
 
     /// Ready with the status of a stream that may not go on.
@@ -222,66 +245,35 @@ fn status_of(end: End) -> Result<(), Status> {
     }
 }
 
-/// Failure of a stream of requests, for its status.
-#[derive(Clone, Default)]
-struct RequestFault(Arc<Mutex<Option<Status>>>);
-
-/// Requests of a client, until one cannot be read.
-struct Requests<Q> {
-    messages: Streaming<Q>,
-    fault: RequestFault,
-}
-
-impl<Q> Stream for Requests<Q> {
-    type Item = Result<Q, ()>;
-
-    fn poll_next(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Q, ()>>> {
-        let this = self.get_mut();
-        let next = ready!(Pin::new(&mut this.messages).poll_next(cx));
-        Poll::Ready(next.map(|message| {
-            message.map_err(|status| {
-                this.fault.0.lock().get_or_insert(status);
-            })
-        }))
-    }
-}
-
-/// Room for responses: a large one waits for it before it is encoded, as all streams share what it is made of.
+/// Room for responses: what one takes for its stream alone is held before it is encoded, and until it was written.
 struct Room<R> {
     budget: Budget,
     origin: Origin,
-    outbox: Outbox,
-    waiting: Option<(R, Option<Waiting>)>,
+    waiting: Option<(Box<R>, Waiting)>,
 }
 
 type Waiting = Pin<Box<dyn Future<Output = Result<Held, Short>> + Send>>;
 
-impl<R: Message> Room<R> {
-    fn ask(&mut self, response: R) {
-        let bytes = response.encoded_len();
-        let needs = (bytes > limits::ANSWER_BYTES_FREE).then(|| -> Waiting {
-            // No client has more, however large a response is.
-            let (budget, origin) = (self.budget.clone(), self.origin);
-            let bytes = bytes.min(limits::UNDER_WAY_PER_ORIGIN_MIN);
-            Box::pin(async move { patiently(&budget, origin, bytes).await })
-        });
-        self.waiting = Some((response, needs));
+impl<R: Answer> Room<R> {
+    /// The response, if there is room for it at once; else it waits.
+    fn ask(&mut self, mut response: Box<R>) -> Option<Frames<R>> {
+        // No client has more, however large a response is.
+        let bytes = own_bytes(&mut *response).min(limits::UNDER_WAY_PER_ORIGIN_MIN);
+        if let Ok(held) = self.budget.take(self.origin, bytes) {
+            return Some(Frames::new(*response, held));
+        }
+        let (budget, origin) = (self.budget.clone(), self.origin);
+        self.waiting = Some((response, Box::pin(async move { patiently(&budget, origin, bytes).await })));
+        None
     }
 
     /// The response that was waiting, when there is room for it; none if there is none.
-    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<R, Status>>> {
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Frames<R>, Status>>> {
         let Some((_, waiting)) = self.waiting.as_mut() else { return Poll::Ready(None) };
-        if let Some(waiting) = waiting {
-            match ready!(waiting.as_mut().poll(cx)) {
-                Ok(held) => self.outbox.put(held),
-                Err(_) => {
-                    self.waiting = None;
-                    let text = "responses take as much memory as they may";
-                    return Poll::Ready(Some(Err(Status::resource_exhausted(text))));
-                }
-            }
-        }
-        Poll::Ready(self.waiting.take().map(|(response, _)| Ok(response)))
+        let held = ready!(waiting.as_mut().poll(cx));
+        let response = self.waiting.take().map(|(response, _)| response);
+        let exhausted = |_| Status::resource_exhausted("responses take as much memory as they may");
+        Poll::Ready(response.map(|response| held.map(|held| Frames::new(*response, held)).map_err(exhausted)))
     }
 }
 
@@ -296,30 +288,46 @@ async fn patiently(budget: &Budget, origin: Origin, bytes: usize) -> Result<Held
 }
 
 /// Responses of a stream, and its status behind the last one.
-pub(super) struct Answers<R> {
-    responses: mpsc::Receiver<R>,
+struct Answers<R: Answer> {
+    responses: mpsc::Receiver<Box<R>>,
     room: Room<R>,
+    sending: Option<Frames<R>>,
     /// None once its status was told.
     ended: Option<JoinHandle<Result<(), Status>>>,
 }
 
-impl<R: Message + Unpin> Stream for Answers<R> {
-    type Item = Result<R, Status>;
+impl<R: Answer> Answers<R> {
+    fn end(&mut self, status: &Status) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        self.ended = None;
+        Poll::Ready(Some(Ok(ended_by(status))))
+    }
+}
 
-    fn poll_next(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<R, Status>>> {
+impl<R: Answer> HttpBody for Answers<R> {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
         let this = self.get_mut();
-        if this.room.waiting.is_none()
-            && let Some(response) = ready!(this.responses.poll_recv(cx))
-        {
-            this.room.ask(response);
+        if this.ended.is_none() {
+            return Poll::Ready(None);
         }
-        if let Some(response) = ready!(this.room.poll(cx)) {
-            return Poll::Ready(Some(response));
+        loop {
+            if let Some(piece) = this.sending.as_mut().and_then(Frames::next) {
+                return Poll::Ready(Some(Ok(Frame::data(piece))));
+            }
+            this.sending = match ready!(this.room.poll(cx)) {
+                Some(Ok(frames)) => Some(frames),
+                Some(Err(status)) => return this.end(&status),
+                None => match ready!(this.responses.poll_recv(cx)) {
+                    Some(response) => this.room.ask(response),
+                    None => break,
+                },
+            };
         }
         let Some(task) = this.ended.as_mut() else { return Poll::Ready(None) };
         let ended = ready!(Pin::new(task).poll(cx));
-        this.ended = None;
         let status = ended.unwrap_or_else(|_| Err(Status::internal("the stream could not go on")));
-        Poll::Ready(status.err().map(Err))
+        this.end(&status.err().unwrap_or_else(|| Status::ok("")))
     }
 }

@@ -1,8 +1,8 @@
 //! Bodies of answers. Each keeps the place of its stream until its last byte, is within the budget of its client while
 //! it is sent, and ends when the node stops.
 //!
-//! A large answer is sent in pieces, so that a client which takes none can be told from a slow one: the connection of
-//! the first is cut.
+//! An answer is sent in pieces, and a piece is there until HTTP/2 has written it: so a client which takes none can be
+//! told from a slow one. The stream of the first is reset, and the others of its connection go on.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -14,86 +14,107 @@ use axum::body::{Body, HttpBody};
 use axum::http::HeaderMap;
 use bytes::Bytes;
 use hyper::body::{Frame, SizeHint};
-use parking_lot::Mutex;
-use tokio::time::sleep;
-use tokio_util::sync::{CancellationToken, DropGuard, WaitForCancellationFutureOwned};
+use prometheus::IntCounter;
+use tokio::task::AbortHandle;
+use tokio::time::{Instant, sleep};
+use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
 use tonic::Status;
 
 use super::admission::StreamPlace;
-use crate::budget::Held;
-use crate::connections::ConnectionCut;
+use crate::budget::{Budget, keeping};
+use crate::connections::StreamCut;
+use crate::origin::Origin;
 
 const PIECE_BYTES: usize = 64 * 1024;
-/// A response of which no piece is taken for so long is not read any more.
+/// A stream of which no piece is taken for so long is not read any more.
 const UNREAD_MAX: Duration = Duration::from_secs(60);
-
-/// Room in the budget for responses of a stream that were handed over to be encoded.
-#[derive(Clone, Default)]
-pub(super) struct Outbox(Arc<Mutex<Vec<Held>>>);
-
-impl Outbox {
-    pub(super) fn put(&self, held: Held) {
-        self.0.lock().push(held);
-    }
-
-    fn take(&self) -> Vec<Held> {
-        std::mem::take(&mut *self.0.lock())
-    }
-}
+/// Pause between two looks at what was taken.
+const LOOK_PAUSE: Duration = Duration::from_secs(10);
 
 /// The body of an answer.
 pub(super) struct AnswerBody {
     body: Body,
-    outbox: Outbox,
-    cut: Option<ConnectionCut>,
-    large: Option<Large>,
+    rest: Bytes,
+    pieces: Arc<Pieces>,
+    cut: Option<Cut>,
+    watched: Option<Watched>,
+    /// None where the service counts what it sends.
+    counting: Option<(Budget, Origin)>,
     ending: Option<Pin<Box<WaitForCancellationFutureOwned>>>,
     has_ended: bool,
     _place: StreamPlace,
 }
 
-/// The rest of a large response.
-struct Large {
-    rest: Bytes,
-    /// Pieces that were taken.
-    taken: Arc<AtomicU64>,
-    _held: Vec<Held>,
-    _watched: Option<DropGuard>,
+/// Resets a stream that is not read, and counts it.
+#[derive(Clone)]
+pub(super) struct Cut {
+    pub(super) stream: StreamCut,
+    pub(super) counter: IntCounter,
 }
 
-impl Large {
-    fn new(rest: Bytes, held: Vec<Held>, cut: Option<&ConnectionCut>) -> Large {
-        let taken = Arc::default();
-        let watched = cut.map(|cut| watch(cut.clone(), Arc::clone(&taken)));
-        Large { rest, taken, _held: held, _watched: watched }
-    }
+/// Pieces of a stream that were handed over, and those of them that are gone.
+#[derive(Default)]
+struct Pieces {
+    handed: AtomicU64,
+    gone: AtomicU64,
+}
 
-    fn piece(&mut self) -> Bytes {
-        self.taken.fetch_add(1, Ordering::Relaxed);
-        self.rest.split_to(self.rest.len().min(PIECE_BYTES))
+/// A piece until it was written.
+struct Piece {
+    bytes: Bytes,
+    pieces: Arc<Pieces>,
+}
+
+impl AsRef<[u8]> for Piece {
+    fn as_ref(&self) -> &[u8] {
+        &self.bytes
     }
 }
 
-/// Cuts the connection when nothing is taken, until the guard is dropped.
-fn watch(cut: ConnectionCut, taken: Arc<AtomicU64>) -> DropGuard {
-    let done = CancellationToken::new();
-    let guard = done.clone().drop_guard();
-    tokio::spawn(done.run_until_cancelled_owned(async move {
-        loop {
-            let seen = taken.load(Ordering::Relaxed);
-            sleep(UNREAD_MAX).await;
-            if taken.load(Ordering::Relaxed) == seen {
-                tracing::debug!("a connection is cut whose other end takes nothing");
-                return cut.cut();
-            }
+impl Drop for Piece {
+    fn drop(&mut self) {
+        self.pieces.gone.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+/// A watch over a stream, until this is dropped.
+struct Watched(AbortHandle);
+
+impl Drop for Watched {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+/// Resets a stream of which nothing is taken.
+async fn watch(cut: Cut, pieces: Arc<Pieces>) {
+    let (mut seen, mut since) = (0, Instant::now());
+    loop {
+        sleep(LOOK_PAUSE).await;
+        let gone = pieces.gone.load(Ordering::Relaxed);
+        if gone != seen || gone == pieces.handed.load(Ordering::Relaxed) {
+            (seen, since) = (gone, Instant::now());
+        } else if since.elapsed() >= UNREAD_MAX {
+            tracing::debug!("a stream is reset whose other end takes nothing");
+            cut.counter.inc();
+            return cut.stream.cut();
         }
-    }));
-    guard
+    }
 }
 
 impl AnswerBody {
-    pub(super) fn new(body: Body, place: StreamPlace, outbox: Outbox, cut: Option<ConnectionCut>) -> AnswerBody {
-        AnswerBody { body, outbox, cut, large: None, ending: None, has_ended: false, _place: place }
+    pub(super) fn new(body: Body, place: StreamPlace, cut: Option<Cut>) -> AnswerBody {
+        AnswerBody {
+            body,
+            rest: Bytes::new(),
+            pieces: Arc::default(),
+            cut,
+            watched: None,
+            counting: None,
+            ending: None,
+            has_ended: false,
+            _place: place,
+        }
     }
 
     /// Ends with UNAVAILABLE when the node stops: of services that know nothing of that.
@@ -101,19 +122,43 @@ impl AnswerBody {
         AnswerBody { ending: Some(Box::pin(ending.cancelled_owned())), ..self }
     }
 
-    /// The next frame of the service itself; a large response is kept.
+    /// Counts what is sent: of services that do not.
+    pub(super) fn counting(self, budget: Budget, origin: Origin) -> AnswerBody {
+        AnswerBody { counting: Some((budget, origin)), ..self }
+    }
+
+    /// The next piece of what the service has sent.
+    fn piece(&mut self) -> Frame<Bytes> {
+        if let Some(cut) = self.cut.take() {
+            self.watched = Some(Watched(tokio::spawn(watch(cut, self.pieces.clone())).abort_handle()));
+        }
+        self.pieces.handed.fetch_add(1, Ordering::Relaxed);
+        let bytes = self.rest.split_to(self.rest.len().min(PIECE_BYTES));
+        Frame::data(Bytes::from_owner(Piece { bytes, pieces: self.pieces.clone() }))
+    }
+
+    /// The next frame of the service itself.
     fn poll_service(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
         let frame = match ready!(Pin::new(&mut self.body).poll_frame(cx)) {
             Some(Ok(frame)) => frame,
             end => return Poll::Ready(end),
         };
-        let held = self.outbox.take();
         let frame = match frame.into_data() {
-            Ok(data) if data.len() > PIECE_BYTES => {
-                let large = self.large.insert(Large::new(data, held, self.cut.as_ref()));
-                Frame::data(large.piece())
+            Ok(data) if data.is_empty() => Frame::data(data),
+            Ok(data) => {
+                self.rest = match &self.counting {
+                    None => data,
+                    Some((budget, origin)) => match budget.take(*origin, data.len()) {
+                        Ok(held) => keeping(data, Arc::new(held)),
+                        Err(_) => {
+                            self.has_ended = true;
+                            let text = "answers take as much memory as they may";
+                            return Poll::Ready(Some(Ok(ended_by(&Status::resource_exhausted(text)))));
+                        }
+                    },
+                };
+                self.piece()
             }
-            Ok(data) => Frame::data(data),
             Err(frame) => frame,
         };
         Poll::Ready(Some(Ok(frame)))
@@ -128,12 +173,8 @@ impl HttpBody for AnswerBody {
         if self.has_ended {
             return Poll::Ready(None);
         }
-        if let Some(large) = self.large.as_mut() {
-            let piece = large.piece();
-            if large.rest.is_empty() {
-                self.large = None;
-            }
-            return Poll::Ready(Some(Ok(Frame::data(piece))));
+        if !self.rest.is_empty() {
+            return Poll::Ready(Some(Ok(self.piece())));
         }
         if let Poll::Ready(frame) = self.poll_service(cx) {
             return Poll::Ready(frame);
@@ -141,18 +182,18 @@ impl HttpBody for AnswerBody {
         match self.ending.as_mut().map(|ending| ending.as_mut().poll(cx)) {
             Some(Poll::Ready(())) => {
                 self.has_ended = true;
-                Poll::Ready(Some(Ok(Frame::trailers(trailers(&stopping())))))
+                Poll::Ready(Some(Ok(ended_by(&stopping()))))
             }
             Some(Poll::Pending) | None => Poll::Pending,
         }
     }
 
     fn is_end_stream(&self) -> bool {
-        self.has_ended || (self.large.is_none() && self.body.is_end_stream())
+        self.has_ended || (self.rest.is_empty() && self.body.is_end_stream())
     }
 
     fn size_hint(&self) -> SizeHint {
-        if self.large.is_some() { SizeHint::default() } else { self.body.size_hint() }
+        if self.rest.is_empty() { self.body.size_hint() } else { SizeHint::default() }
     }
 }
 
@@ -161,11 +202,14 @@ pub(super) fn stopping() -> Status {
     Status::unavailable("this node stops: another one serves")
 }
 
-fn trailers(status: &Status) -> HeaderMap {
+/// The end of a stream with its status.
+pub(super) fn ended_by(status: &Status) -> Frame<Bytes> {
     let mut headers = HeaderMap::new();
-    // It fails for a message that no header could hold, which this one is not.
-    let _ = status.add_header(&mut headers);
-    headers
+    // It fails for a message that no header could hold: then the code alone is told.
+    if status.add_header(&mut headers).is_err() {
+        let _ = Status::new(status.code(), "").add_header(&mut headers);
+    }
+    Frame::trailers(headers)
 }
 
 #[cfg(test)]
@@ -175,9 +219,8 @@ mod tests {
     use tokio::time::timeout;
 
     use super::*;
-    use crate::budget::Budget;
     use crate::metrics::Metrics;
-    use crate::origin::{Origin, OriginQuota};
+    use crate::origin::OriginQuota;
 
     fn place() -> (Arc<OriginQuota>, StreamPlace) {
         let places = Arc::new(OriginQuota::new(1, 1));
@@ -185,57 +228,71 @@ mod tests {
         (places.clone(), StreamPlace::new(places, Origin::UNKNOWN))
     }
 
-    fn body(pieces: Vec<Bytes>) -> Body {
-        let frames = pieces.into_iter().map(|bytes| Ok::<_, axum::Error>(Frame::data(bytes)));
-        Body::new(StreamBody::new(stream::iter(frames)))
+    /// A service that sends this and goes on.
+    fn body(sent: Vec<Bytes>) -> Body {
+        let frames = sent.into_iter().map(|bytes| Ok::<_, axum::Error>(Frame::data(bytes)));
+        Body::new(StreamBody::new(futures_util::StreamExt::chain(stream::iter(frames), stream::pending())))
+    }
+
+    fn cut() -> Cut {
+        Cut { stream: StreamCut::default(), counter: IntCounter::new("a", "b").expect("a counter") }
+    }
+
+    async fn taken(answer: &mut AnswerBody) -> Bytes {
+        answer.frame().await.expect("a piece").expect("no error").into_data().expect("data")
     }
 
     #[tokio::test]
-    async fn a_large_response_counts_until_its_last_piece() {
+    async fn what_a_service_sends_counts_until_it_is_written() {
         let metrics = Arc::new(Metrics::new().expect("a table"));
-        let (budget, outbox) = (Budget::new(Some(1), metrics.clone()), Outbox::default());
+        let budget = Budget::new(Some(1), metrics.clone());
         let (places, place) = place();
-        let sent = vec![Bytes::from(vec![1; 10]), Bytes::from(vec![2; 2 * PIECE_BYTES + 1]), Bytes::from(vec![3; 5])];
-        let mut answer = AnswerBody::new(body(sent.clone()), place, outbox.clone(), None);
-        outbox.put(budget.take(Origin::UNKNOWN, 1000).expect("room"));
-        let mut got = Vec::new();
-        let mut counted = Vec::new();
-        while let Some(frame) = answer.frame().await {
-            got.push(frame.expect("no error").into_data().expect("data"));
-            if got.len() == 1 {
-                outbox.put(budget.take(Origin::UNKNOWN, 2000).expect("room"));
-            }
-            counted.push(metrics.under_way.get());
+        let sent = vec![Bytes::from(vec![1; 10]), Bytes::from(vec![2; 2 * PIECE_BYTES + 1])];
+        let answer = AnswerBody::new(body(sent.clone()), place, None);
+        let mut answer = answer.counting(budget.clone(), Origin::UNKNOWN);
+        let small = taken(&mut answer).await;
+        assert_eq!((small.len(), metrics.under_way.get()), (10, 10));
+        drop(small);
+        let mut large = Vec::new();
+        for _ in 0..3 {
+            large.push(taken(&mut answer).await);
         }
-        assert_eq!(got.iter().map(Bytes::len).collect::<Vec<_>>(), [10, PIECE_BYTES, PIECE_BYTES, 1, 5]);
-        assert_eq!(got.concat(), sent.concat());
-        assert_eq!(counted, [2000, 2000, 2000, 0, 0]);
-        assert_eq!(places.taken(), 1);
+        assert_eq!(large.iter().map(Bytes::len).collect::<Vec<_>>(), [PIECE_BYTES, PIECE_BYTES, 1]);
+        assert_eq!((large.concat(), metrics.under_way.get()), (sent[1].to_vec(), 2 * PIECE_BYTES as i64 + 1));
+        drop(large);
+        assert_eq!((metrics.under_way.get(), places.taken()), (0, 1));
         drop(answer);
         assert_eq!(places.taken(), 0);
+        let _all = budget.take(Origin::UNKNOWN, crate::model::limits::UNDER_WAY_PER_ORIGIN_MIN).expect("room");
+        let answer = AnswerBody::new(body(sent), self::place().1, None);
+        let mut answer = answer.counting(budget, Origin::UNKNOWN);
+        let trailers = answer.frame().await.expect("trailers").expect("no error").into_trailers().expect("trailers");
+        assert_eq!(trailers.get("grpc-status").and_then(|code| code.to_str().ok()), Some("8"));
     }
 
+    /// However small what it does not take is.
     #[tokio::test(start_paused = true)]
-    async fn who_takes_nothing_is_cut_and_who_is_slow_is_not() {
-        for (pause, is_cut) in [(UNREAD_MAX * 3, true), (UNREAD_MAX - Duration::from_secs(1), false)] {
-            let cut = ConnectionCut::default();
-            let sent = vec![Bytes::from(vec![1; 5 * PIECE_BYTES])];
-            let mut answer = AnswerBody::new(body(sent), place().1, Outbox::default(), Some(cut.clone()));
-            for _ in 0..5 {
-                answer.frame().await.expect("a piece").expect("no error");
-                sleep(pause).await;
+    async fn who_takes_nothing_is_cut_and_who_is_slow_or_has_taken_all_is_not() {
+        for size in [1, 5 * PIECE_BYTES] {
+            for (pause, is_cut) in [(UNREAD_MAX * 3, true), (UNREAD_MAX - Duration::from_secs(1), false)] {
+                let cut = cut();
+                let mut answer = AnswerBody::new(body(vec![vec![1; size].into()]), place().1, Some(cut.clone()));
+                for _ in 0..size.div_ceil(PIECE_BYTES) {
+                    let piece = taken(&mut answer).await;
+                    sleep(pause).await;
+                    drop(piece);
+                }
+                sleep(UNREAD_MAX * 3).await;
+                let seen = timeout(Duration::from_secs(1), cut.stream.done()).await;
+                assert_eq!((seen.is_ok(), cut.counter.get()), (is_cut, u64::from(is_cut)), "{size} {pause:?}");
             }
-            sleep(UNREAD_MAX * 3).await;
-            let seen = timeout(Duration::from_secs(1), cut.done()).await;
-            assert_eq!(seen.is_ok(), is_cut, "{pause:?}");
         }
     }
 
     #[tokio::test]
     async fn a_service_that_knows_no_end_ends_with_the_node() {
         let ending = CancellationToken::new();
-        let endless = Body::new(StreamBody::new(stream::pending::<Result<Frame<Bytes>, axum::Error>>()));
-        let answer = AnswerBody::new(endless, place().1, Outbox::default(), None);
+        let answer = AnswerBody::new(body(Vec::new()), place().1, None);
         let mut answer = answer.ending_with(ending.clone());
         ending.cancel();
         let trailers = answer.frame().await.expect("trailers").expect("no error").into_trailers().expect("trailers");

@@ -9,15 +9,18 @@
 //! | `grpc.reflection.v1`, `v1alpha` | tools that ask what there is |
 //!
 //! Everything else is UNIMPLEMENTED, by word of tonic. Who asks is let in by [`admission`] before a service sees the
-//! request, and what it sends is counted by [`request_body`] while it comes.
+//! request, and what it sends is counted by [`requests`] and [`request_body`] while it comes.
 
 mod admission;
 mod ads;
 mod answer_body;
 mod csds;
+mod frames;
 mod health;
 mod loading;
+mod measure;
 mod request_body;
+mod requests;
 
 use std::sync::Arc;
 
@@ -33,7 +36,6 @@ use crate::model::limits;
 use crate::operations::Operations;
 use crate::origin::OriginQuota;
 use crate::proto::DESCRIPTORS;
-use crate::proto::envoy::service::discovery::v3::aggregated_discovery_service_server::AggregatedDiscoveryServiceServer;
 use crate::raft::node::Node;
 use crate::xds::{Session, Source};
 use admission::Admission;
@@ -53,6 +55,8 @@ pub struct GrpcSettings {
     /// Streams that one address may have.
     pub streams_per_address: usize,
     pub budget: Budget,
+    /// Room for what open streams keep.
+    pub kept: Budget,
     /// Ends all streams: the node stops.
     pub ending: CancellationToken,
 }
@@ -71,10 +75,9 @@ impl<S: Source> Grpc<S> {
     pub fn router(self) -> anyhow::Result<Router> {
         let Grpc { operations, node, session, health, settings } = self;
         let csds = Csds { operations: operations.clone(), node: node.clone() }.service();
-        let budget = settings.budget.clone();
-        let ads = Ads { session, operations: operations.clone(), node, health: health.seen(), budget };
-        let ads = AggregatedDiscoveryServiceServer::new(ads).max_decoding_message_size(limits::XDS_REQUEST_BYTES_MAX);
-        let routes = Routes::new(ads).add_service(csds).add_service(health.service());
+        let (budget, kept) = (settings.budget.clone(), settings.kept.clone());
+        let ads = Ads { session, operations: operations.clone(), node, health: health.seen(), budget, kept };
+        let routes = Routes::new(csds).add_service(health.service());
         let reflection = tonic_reflection::server::Builder::configure;
         let descriptors = |builder: tonic_reflection::server::Builder<'static>| {
             builder
@@ -89,7 +92,8 @@ impl<S: Source> Grpc<S> {
             places: Arc::new(OriginQuota::new(limits::GRPC_STREAMS_MAX, settings.streams_per_address)),
             settings,
         };
-        Ok(routes.into_axum_router().layer(from_fn_with_state(Arc::new(admission), admission::admit)))
+        let routes = routes.into_axum_router().merge(ads.routes());
+        Ok(routes.layer(from_fn_with_state(Arc::new(admission), admission::admit)))
     }
 }
 

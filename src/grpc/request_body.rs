@@ -1,36 +1,32 @@
-//! Bodies of requests: each message within its limit, and within the budget of its client from its first byte until the
-//! service asks for the next one.
+//! Bodies of requests to all services but that of resources ([`super::requests`]): each message within its limit and its
+//! time, and within the budget of its client from its first byte until the service asks for the next one.
 
 use std::time::Duration;
 
 use axum::body::Body;
-use axum::http::{HeaderMap, header::USER_AGENT};
 use futures_util::stream;
 use http_body_util::{BodyExt, StreamBody};
 use hyper::body::Frame;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout_at};
 use tonic::Status;
 
 use crate::budget::{Budget, Held};
 use crate::model::limits;
 use crate::origin::{Origin, Short};
 
-/// A message of which no byte comes for so long is given up.
-const BYTE_WITHIN: Duration = Duration::from_secs(60);
 /// Bytes before each message: whether it is compressed, and its length.
-const HEADER_BYTES: usize = 5;
-/// Beginning of the user agents of gRPC's own libraries; Envoy sends none.
-const GRPC_AGENT: &str = "grpc-";
+pub(super) const HEADER_BYTES: usize = 5;
 
-/// Bytes that a message of this client may have.
-pub(super) fn message_limit(headers: &HeaderMap) -> usize {
-    let agent = headers.get(USER_AGENT).and_then(|agent| agent.to_str().ok()).unwrap_or_default();
-    if agent.starts_with(GRPC_AGENT) { limits::GRPC_REQUEST_BYTES_MAX } else { limits::XDS_REQUEST_BYTES_MAX }
+/// Time limit for a message of so many bytes, from its first one on.
+pub(super) fn message_within(bytes: usize) -> Duration {
+    let more = bytes / limits::GRPC_REQUEST_BYTES_PER_SECOND;
+    Duration::from_secs(limits::GRPC_REQUEST_SECONDS.saturating_add(more as u64))
 }
 
 /// The body, counted and limited.
 pub(super) fn counted(body: Body, budget: Budget, origin: Origin, limit: usize) -> Body {
-    let counted = MeasuredBody { body, messages: Messages::new(limit), budget, origin, held: Vec::new() };
+    let counted =
+        MeasuredBody { body, messages: Messages::new(limit), budget, origin, held: Vec::new(), ends_at: None };
     Body::new(StreamBody::new(stream::try_unfold(counted, MeasuredBody::next)))
 }
 
@@ -40,6 +36,8 @@ struct MeasuredBody {
     budget: Budget,
     origin: Origin,
     held: Vec<Held>,
+    /// Time at which the message that was begun has to be whole.
+    ends_at: Option<Instant>,
 }
 
 impl MeasuredBody {
@@ -47,10 +45,12 @@ impl MeasuredBody {
         let frame = if self.messages.is_between() {
             // All that came before was read: more is asked for.
             self.held.clear();
+            self.ends_at = None;
             self.body.frame().await
         } else {
-            let frame = timeout(BYTE_WITHIN, self.body.frame()).await;
-            frame.map_err(|_| Status::deadline_exceeded("a request was begun and not finished"))?
+            let ends_at = *self.ends_at.get_or_insert_with(|| Instant::now() + message_within(self.messages.limit));
+            let frame = timeout_at(ends_at, self.body.frame()).await;
+            frame.map_err(|_| Status::deadline_exceeded("a request was begun and not finished in time"))?
         };
         let Some(frame) = frame else { return Ok(None) };
         let frame = frame.map_err(|error| Status::from_error(error.into_inner()))?;
@@ -65,7 +65,7 @@ impl MeasuredBody {
     }
 }
 
-fn too_much(short: Short) -> Status {
+pub(super) fn too_much(short: Short) -> Status {
     let whose = match short {
         Short::Origin => "of one address",
         Short::Total => "of all clients",
@@ -154,14 +154,23 @@ mod tests {
         assert_eq!((half.take(&all[..7]).expect("fine"), half.is_between()), (3, false));
     }
 
-    #[test]
-    fn libraries_of_grpc_send_less() {
-        let of = |agent: Option<&str>| {
-            let pairs = agent.map(|agent| (USER_AGENT, agent.parse().expect("text")));
-            message_limit(&HeaderMap::from_iter(pairs))
+    #[tokio::test(start_paused = true)]
+    async fn a_message_that_trickles_in_is_given_up() {
+        let metrics = Arc::new(Metrics::new().expect("a table"));
+        let frames = stream::unfold(Some([0, 0, 0, 0, 99].to_vec()), |bytes| async {
+            tokio::time::sleep(Duration::from_secs(5)).await;
+            Some((Ok::<_, Status>(Frame::data(bytes::Bytes::from(bytes.unwrap_or_else(|| vec![1])))), None))
+        });
+        let body = Body::new(StreamBody::new(Box::pin(frames)));
+        let mut body = counted(body, Budget::new(None, metrics), Origin::UNKNOWN, limits::GRPC_QUESTION_BYTES_MAX);
+        let mut came = 0;
+        let error = loop {
+            match body.frame().await.expect("it goes on") {
+                Ok(_) => came += 1,
+                Err(error) => break Status::from_error(error.into_inner()),
+            }
         };
-        assert_eq!(of(Some("grpc-python/1.85.1 grpc-c/54.0.0 (linux)")), limits::GRPC_REQUEST_BYTES_MAX);
-        assert_eq!((of(None), of(Some("envoy"))), (limits::XDS_REQUEST_BYTES_MAX, limits::XDS_REQUEST_BYTES_MAX));
+        assert_eq!((error.code(), came), (Code::DeadlineExceeded, 3));
     }
 
     /// A message counts until the next one is asked for.

@@ -26,6 +26,9 @@ pub const UNDER_WAY_MEMORY_DIVISOR: usize = 8;
 /// This share of it one client may have, and at least so many bytes: the largest answer and the largest body.
 pub const UNDER_WAY_ORIGIN_DIVISOR: usize = 4;
 pub const UNDER_WAY_PER_ORIGIN_MIN: usize = 16 * 1024 * 1024;
+/// This share of the memory limit may be what open streams keep, and this share of it what those of one client do.
+pub const STREAMS_MEMORY_DIVISOR: usize = 8;
+pub const STREAMS_ORIGIN_DIVISOR: usize = 2;
 /// Bytes of a body, and of an answer, that are not counted.
 pub const BODY_BYTES_FREE: usize = 4 * 1024;
 pub const ANSWER_BYTES_FREE: usize = 64 * 1024;
@@ -321,6 +324,10 @@ pub const AUDIT_NOTES_MAX: usize = 64;
 /// Names that one stream of xDS may subscribe to, and their bytes.
 pub const XDS_NAMES_MAX: usize = 10_000;
 pub const XDS_NAMES_BYTES_MAX: usize = 4 * 1024 * 1024;
+/// Names from which on a stream is told of in the log.
+pub const XDS_NAMES_MANY: usize = 8_000;
+/// Bytes that a stream keeps which are not counted.
+pub const XDS_STREAM_BYTES_FREE: usize = 4 * 1024;
 /// Labels of a client of xDS, characters of a key and of a value, and bytes of all; what is more is cut off.
 pub const XDS_LABELS_MAX: usize = 64;
 pub const XDS_LABEL_KEY_CHARS_MAX: usize = 128;
@@ -347,6 +354,16 @@ pub const XDS_UNKNOWN_TYPES_MAX: usize = 16;
 
 /// Streams of gRPC that a node has open at a time.
 pub const GRPC_STREAMS_MAX: usize = POLL_WAITERS_MAX;
-/// Bytes of a request of gRPC's own libraries, and of one of a proxy, which names all that it has.
+/// Bytes of a request, and of one of an Envoy, which names all that it has.
 pub const GRPC_REQUEST_BYTES_MAX: usize = 1024 * 1024;
 pub const XDS_REQUEST_BYTES_MAX: usize = 16 * 1024 * 1024;
+/// Names, and versions, in one request of an Envoy. Others have at most as many as a stream may ask for.
+pub const XDS_PROXY_ENTRIES_MAX: usize = 100_000;
+/// Bytes of the description of a client, and of the reason of a refusal, in one request.
+pub const XDS_NODE_BYTES_MAX: usize = GRPC_REQUEST_BYTES_MAX;
+pub const XDS_ERROR_BYTES_MAX: usize = 256 * 1024;
+/// Bytes of a request to the other services of gRPC, which ask for a name.
+pub const GRPC_QUESTION_BYTES_MAX: usize = 64 * 1024;
+/// Seconds for a body to come whole, and bytes for which it has a second more.
+pub const GRPC_REQUEST_SECONDS: u64 = 10;
+pub const GRPC_REQUEST_BYTES_PER_SECOND: usize = 64 * 1024;

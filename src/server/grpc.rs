@@ -66,6 +66,8 @@ pub(super) struct GrpcParts<'a> {
     pub(super) node: Node,
     pub(super) operations: Arc<Operations>,
     pub(super) budget: Budget,
+    /// Room for what open streams keep.
+    pub(super) kept: Budget,
     /// Ends all streams.
     pub(super) ending: CancellationToken,
     pub(super) tasks: &'a TaskTracker,
@@ -74,7 +76,7 @@ pub(super) struct GrpcParts<'a> {
 
 /// All services of gRPC, and the tasks that they need.
 pub(super) fn router(config: &Config, parts: GrpcParts<'_>) -> anyhow::Result<Router> {
-    let GrpcParts { node, operations, budget, ending, tasks, shutdown } = parts;
+    let GrpcParts { node, operations, budget, kept, ending, tasks, shutdown } = parts;
     let health = Health::default();
     run_task(health.follower().follow(node.clone()), tasks, shutdown);
     let seen = health.seen();
@@ -101,6 +103,7 @@ pub(super) fn router(config: &Config, parts: GrpcParts<'_>) -> anyhow::Result<Ro
         trusted_proxies: config.tuning.trusted_proxies.clone(),
         streams_per_address: config.tuning.bounds.connections_per_address,
         budget,
+        kept,
         ending,
     };
     let tracked = api::Tracked::new("grpc", &node, Hosts::any(), None);

@@ -200,6 +200,7 @@ impl Server {
             node: node.clone(),
             operations: operations.clone(),
             budget,
+            kept: Budget::of_streams(memory_limit_bytes, &metrics),
             ending: ending.clone(),
             tasks: &tasks,
             shutdown: &shutdown,

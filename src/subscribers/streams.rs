@@ -28,7 +28,7 @@ pub struct StreamClient {
     /// User agent and its version.
     pub agent: String,
     pub address: Option<IpAddr>,
-    pub labels: BTreeMap<String, String>,
+    pub labels: Arc<BTreeMap<String, String>>,
     pub is_delta: bool,
     pub since: Timestamp,
 }
@@ -184,7 +184,7 @@ pub(crate) mod testing {
             node_id: node_id.into(),
             agent: "gRPC".into(),
             address: None,
-            labels: [("CLIENT_IP".to_owned(), "10.0.0.9".to_owned())].into(),
+            labels: Arc::new([("CLIENT_IP".to_owned(), "10.0.0.9".to_owned())].into()),
             is_delta: false,
             since: Timestamp(7),
         })

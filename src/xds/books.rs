@@ -39,6 +39,8 @@ pub(super) enum Event {
         bytes: usize,
     },
     Refused(ResourceType),
+    /// So many names are asked for: nearly as many as may be.
+    ManyNames(usize),
     /// A response was not sent, or left a resource out.
     TooLarge {
         kind: ResourceType,
@@ -56,6 +58,7 @@ pub(super) struct Books {
     unknown: BTreeSet<String>,
     unanswered: Vec<String>,
     events: Vec<Event>,
+    has_many_names: bool,
 }
 
 /// Content that may be sent now.
@@ -77,6 +80,7 @@ impl Books {
             unknown: BTreeSet::new(),
             unanswered: Vec::new(),
             events: Vec::new(),
+            has_many_names: false,
         }
     }
 
@@ -145,10 +149,24 @@ impl Books {
         }
     }
 
-    /// Refuses a stream that asks for too many names.
-    pub(super) fn check_names(&self) -> Result<(), StreamFault> {
+    /// Bytes that the stream keeps for what it asks for.
+    pub(super) fn kept_bytes(&self) -> usize {
+        self.ledgers.iter().map(Ledger::kept_bytes).sum()
+    }
+
+    /// Refuses a stream that asks for too many names. Endpoints of the clusters of a wildcard do not count: a proxy has
+    /// to ask for them, and they are no more than it was sent.
+    pub(super) fn check_names(&mut self, view: &dyn View) -> Result<(), StreamFault> {
         let names: usize = self.ledgers.iter().map(|ledger| ledger.subscription.names().len()).sum();
         let bytes: usize = self.ledgers.iter().map(|ledger| ledger.subscription.bytes()).sum();
+        if names < limits::XDS_NAMES_MANY && bytes <= limits::XDS_NAMES_BYTES_MAX {
+            return Ok(());
+        }
+        let own = self.own_endpoints(view);
+        let (names, bytes) = (names - own.0, bytes - own.1);
+        if names >= limits::XDS_NAMES_MANY && !std::mem::replace(&mut self.has_many_names, true) {
+            self.note(Event::ManyNames(names));
+        }
         if names > limits::XDS_NAMES_MAX {
             return Err(StreamFault::TooMany(format!("{names} names, a stream has at most {}", limits::XDS_NAMES_MAX)));
         }
@@ -157,6 +175,21 @@ impl Books {
             return Err(StreamFault::TooMany(format!("{bytes} bytes of names, a stream has at most {max}")));
         }
         Ok(())
+    }
+
+    /// Number and bytes of the names of endpoints that belong to the clusters of a wildcard, one for each of those.
+    fn own_endpoints(&self, view: &dyn View) -> (usize, usize) {
+        if !self.ledger(ResourceType::Cluster).subscription.is_wildcard() {
+            return (0, 0);
+        }
+        let clusters = view.all(ResourceType::Cluster);
+        let is_of_cluster = |name: &str| {
+            let ends = name.match_indices('@').map(|(at, _)| &name[..at]);
+            clusters.contains_key(name) || ends.into_iter().any(|cluster| clusters.contains_key(cluster))
+        };
+        let names = self.ledger(ResourceType::Endpoints).subscription.names().iter();
+        let own = names.filter(|name| is_of_cluster(bare(name))).take(clusters.len());
+        own.fold((0, 0), |(names, bytes), name| (names + 1, bytes + name.len()))
     }
 
     /// Finds what of one type is sent now. Where nothing is, its books are brought up to date.

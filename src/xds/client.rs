@@ -37,6 +37,9 @@ const KNOWN_KEYS: [&str; 9] = [
     CALLER_SERVICE_HEADER,
 ];
 
+/// Bytes that a label takes beside its own: two strings in a map, and their allocations.
+const OF_LABEL: usize = 128;
+
 /// Place of a caller.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Place {
@@ -65,7 +68,7 @@ pub struct Client {
     pub agent: String,
     pub address: Option<IpAddr>,
     /// Labels that gray releases and shares look at, `CLIENT_IP` and `NODE_ID` among them.
-    pub labels: BTreeMap<String, String>,
+    pub labels: Arc<BTreeMap<String, String>>,
     /// The calling service; none for a gateway or an unnamed client.
     pub caller: Option<ServiceKey>,
     pub place: Place,
@@ -110,6 +113,14 @@ impl Client {
         named.map(|name| name.to_ascii_lowercase())
     }
 
+    /// Bytes that are kept of what it says of itself.
+    pub(super) fn kept_bytes(&self) -> usize {
+        let of_labels: usize = self.labels.iter().map(|(key, value)| key.len() + value.len() + OF_LABEL).sum();
+        let namespaces = self.namespaces.iter().flat_map(|names| names.iter());
+        let of_namespaces: usize = namespaces.map(|name| name.len() + OF_LABEL / 2).sum();
+        of_labels + of_namespaces + self.node_id.len()
+    }
+
     fn has_label(&self, key: &str, value: &str) -> bool {
         self.labels.get(key).is_some_and(|found| found == value)
     }
@@ -135,7 +146,7 @@ impl Identity {
             node_id: first_chars(&node.id, limits::XDS_LABEL_VALUE_CHARS_MAX).to_owned(),
             agent: agent_of(node),
             address: peer.address,
-            labels: labels.kept,
+            labels: Arc::new(labels.kept),
             caller: if is_gateway { None } else { own.caller() },
             place,
             namespaces,

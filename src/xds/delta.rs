@@ -52,6 +52,10 @@ impl Machine for Delta {
         versions.filter_map(|text| text.parse::<Version>().ok()).map(|version| version.index).max()
     }
 
+    fn forget_node(request: &mut DeltaDiscoveryRequest) {
+        request.node = None;
+    }
+
     /// The names stay: what of them is not here is removed.
     fn forget_versions(request: &mut DeltaDiscoveryRequest) {
         request.initial_resource_versions.values_mut().for_each(String::clear);
@@ -66,7 +70,9 @@ impl Machine for Delta {
         }
         let is_first = !self.books.ledger(kind).is_begun;
         let changed = self.change(kind, is_first, &request, view);
-        self.books.check_names()?;
+        if !changed.is_nothing() {
+            self.books.check_names(view)?;
+        }
         self.owe(kind, changed);
         if is_first {
             self.books.ledger_mut(kind).is_begun = true;

@@ -26,6 +26,9 @@ pub(super) trait Machine: Send {
     /// Log index that a client has seen elsewhere, if the request names one.
     fn named_index(&self, request: &Self::Request) -> Option<u64>;
 
+    /// Drops the description of the client, which was read.
+    fn forget_node(request: &mut Self::Request);
+
     /// Makes a request name no version any more: those that it names are of another cluster.
     fn forget_versions(request: &mut Self::Request);
 

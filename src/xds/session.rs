@@ -17,12 +17,15 @@ use super::ledger::Moment;
 use super::machine::Machine;
 use super::sotw::Sotw;
 use super::{Source, View};
+use crate::budget::Held;
 use crate::catalog::client_refusals::ClientRefusal;
 use crate::catalog::history::Thing;
 use crate::log_once::LogOnce;
 use crate::metrics::Metrics;
+use crate::model::limits;
 use crate::model::mesh::resource::ResourceType;
 use crate::model::time::Timestamp;
+use crate::origin::Short;
 use crate::proto::envoy::service::discovery::v3::{
     DeltaDiscoveryRequest, DeltaDiscoveryResponse, DiscoveryRequest, DiscoveryResponse,
 };
@@ -55,6 +58,21 @@ pub enum End {
     Invalid(String),
 }
 
+impl End {
+    /// The word for it in metrics.
+    pub fn reason(&self) -> &'static str {
+        match self {
+            End::Closed => "closed",
+            End::Aged => "aged",
+            End::Shutdown => "shutdown",
+            End::Behind => "behind",
+            End::NotReady => "not_ready",
+            End::TooMany(_) => "too_many",
+            End::Invalid(_) => "invalid",
+        }
+    }
+}
+
 /// Parts of the node that streams use.
 pub struct Context {
     pub subscribers: Arc<Subscribers>,
@@ -75,40 +93,45 @@ pub struct Session<S> {
     control_plane: Arc<str>,
     refusals: LogOnce<(ResourceType, String)>,
     too_large: LogOnce<(ResourceType, String)>,
+    too_many: LogOnce<(bool, String)>,
 }
 
 impl<S: Source> Session<S> {
     pub fn new(source: Arc<S>, context: Context) -> Session<S> {
         let control_plane = format!("thuban {}", context.node).into();
-        let logged = LogOnce::every;
-        Session { source, context, control_plane, refusals: logged(LOG_PAUSE), too_large: logged(LOG_PAUSE) }
+        let (refusals, too_large) = (LogOnce::every(LOG_PAUSE), LogOnce::every(LOG_PAUSE));
+        let too_many = LogOnce::every(LOG_PAUSE);
+        Session { source, context, control_plane, refusals, too_large, too_many }
     }
 
-    /// Serves a stream of SotW until it ends.
+    /// Serves a stream of SotW until it ends. `room` is for what it keeps.
     pub async fn serve_sotw<E>(
         &self,
         peer: Peer,
+        room: Held,
         requests: impl Stream<Item = Result<DiscoveryRequest, E>> + Send + Unpin,
-        responses: mpsc::Sender<DiscoveryResponse>,
+        responses: mpsc::Sender<Box<DiscoveryResponse>>,
     ) -> End {
-        self.serve::<Sotw, E>(peer, requests, responses).await
+        self.serve::<Sotw, E>(peer, room, requests, responses).await
     }
 
-    /// Serves a delta stream until it ends.
+    /// Serves a delta stream until it ends. `room` is for what it keeps.
     pub async fn serve_delta<E>(
         &self,
         peer: Peer,
+        room: Held,
         requests: impl Stream<Item = Result<DeltaDiscoveryRequest, E>> + Send + Unpin,
-        responses: mpsc::Sender<DeltaDiscoveryResponse>,
+        responses: mpsc::Sender<Box<DeltaDiscoveryResponse>>,
     ) -> End {
-        self.serve::<Delta, E>(peer, requests, responses).await
+        self.serve::<Delta, E>(peer, room, requests, responses).await
     }
 
     async fn serve<M: Machine, E>(
         &self,
         peer: Peer,
+        room: Held,
         mut requests: impl Stream<Item = Result<M::Request, E>> + Send + Unpin,
-        responses: mpsc::Sender<M::Response>,
+        responses: mpsc::Sender<Box<M::Response>>,
     ) -> End {
         if !self.source.is_ready() {
             return End::NotReady;
@@ -120,8 +143,11 @@ impl<S: Source> Session<S> {
             () = responses.closed() => return End::Closed,
             first = requests.next() => first,
         };
-        let Some(Ok(first)) = first else { return End::Closed };
-        let mut running = self.begin::<M>(&first, &peer);
+        let Some(Ok(mut first)) = first else { return End::Closed };
+        // In a place of its own: what is built here is moved into it once.
+        let mut running = Box::new(self.begin::<M>(&first, &peer, room));
+        // It is read, and large at times.
+        M::forget_node(&mut first);
         tokio::select! {
             end = &mut ending => end,
             Err(end) = running.run(first, requests, responses) => end,
@@ -142,7 +168,7 @@ impl<S: Source> Session<S> {
         }
     }
 
-    fn begin<M: Machine>(&self, first: &M::Request, peer: &Peer) -> Running<'_, S, M> {
+    fn begin<M: Machine>(&self, first: &M::Request, peer: &Peer, room: Held) -> Running<'_, S, M> {
         let Identity { client, cut } = Identity::read(M::node(first), peer);
         self.context.metrics.xds_labels_cut.inc_by(cut as u64);
         let registered = self.context.subscribers.streams().begin(StreamClient {
@@ -155,7 +181,8 @@ impl<S: Source> Session<S> {
             since: (self.context.clock)(),
         });
         let machine = M::new(client.dialect, self.control_plane.clone());
-        Running { session: self, changes: self.source.changes(), client, machine, registered, is_counted: [false; 4] }
+        let (changes, is_counted) = (self.source.changes(), [false; 4]);
+        Running { session: self, changes, client, machine, registered, room, is_counted }
     }
 }
 
@@ -166,6 +193,8 @@ struct Running<'a, S: Source, M: Machine> {
     client: Client,
     machine: M,
     registered: Registered,
+    /// Room for what it keeps.
+    room: Held,
     /// Types that the metrics count this stream under.
     is_counted: [bool; 4],
 }
@@ -183,7 +212,7 @@ impl<S: Source, M: Machine> Running<'_, S, M> {
         &mut self,
         first: M::Request,
         mut requests: impl Stream<Item = Result<M::Request, E>> + Send + Unpin,
-        responses: mpsc::Sender<M::Response>,
+        responses: mpsc::Sender<Box<M::Response>>,
     ) -> Result<(), End> {
         self.session.source.catch_up();
         self.take(first).await?;
@@ -209,10 +238,36 @@ impl<S: Source, M: Machine> Running<'_, S, M> {
         let source = &self.session.source;
         let taken = self.machine.take(request, &source.view(&self.client), moment);
         self.tell();
-        taken.map_err(|fault| match fault {
+        let kept = taken.map_err(|fault| match fault {
             StreamFault::TooMany(text) => End::TooMany(text),
             StreamFault::Invalid(text) => End::Invalid(text),
+        });
+        kept.and_then(|()| self.keep()).inspect_err(|end| {
+            if let End::TooMany(reason) = end
+                && self.session.too_many.is_due((true, self.logged_id().to_owned()))
+            {
+                let (node_id, address) = (self.logged_id(), self.client.address);
+                tracing::warn!(node_id, ?address, reason, "a stream of xDS is ended: its client asks for too much");
+            }
         })
+    }
+
+    /// Takes room for what the stream keeps from here on.
+    fn keep(&mut self) -> Result<(), End> {
+        let bytes = self.client.kept_bytes() + self.machine.books().kept_bytes();
+        let bytes = bytes.saturating_sub(limits::XDS_STREAM_BYTES_FREE);
+        self.room.shrink_to(bytes);
+        self.room.grow_to(bytes).map_err(|short| {
+            let whose = match short {
+                Short::Origin => "of one client",
+                Short::Total => "of all clients",
+            };
+            End::TooMany(format!("streams {whose} keep as much memory as they may"))
+        })
+    }
+
+    fn logged_id(&self) -> &str {
+        first_bytes(&self.client.node_id, LOGGED_ID_BYTES)
     }
 
     /// Waits until this node has what the client has seen elsewhere. An index that no node of this cluster has is of
@@ -235,7 +290,7 @@ impl<S: Source, M: Machine> Running<'_, S, M> {
     }
 
     /// Makes responses while there is room.
-    fn pump(&mut self, responses: &mpsc::Sender<M::Response>) -> Result<Pumped, End> {
+    fn pump(&mut self, responses: &mpsc::Sender<Box<M::Response>>) -> Result<Pumped, End> {
         let moment = self.moment();
         let source = &self.session.source;
         // What changes from here on wakes again.
@@ -248,7 +303,7 @@ impl<S: Source, M: Machine> Running<'_, S, M> {
                 Err(mpsc::error::TrySendError::Closed(())) => return Err(End::Closed),
             };
             match self.machine.next(&view, moment) {
-                Some(response) => room.send(response),
+                Some(response) => room.send(Box::new(response)),
                 None => break Pumped::NothingDue,
             }
         };
@@ -301,7 +356,7 @@ impl<S: Source, M: Machine> Running<'_, S, M> {
     fn tell_event(&self, event: Event) {
         let Session { context, refusals, too_large, .. } = self.session;
         let (metrics, client) = (&context.metrics, self.client.dialect.label());
-        let node_id = first_bytes(&self.client.node_id, LOGGED_ID_BYTES);
+        let node_id = self.logged_id();
         match event {
             Event::Sent { kind, bytes } => {
                 metrics.xds_responses.with_label_values(&[kind.label(), client]).inc();
@@ -313,6 +368,12 @@ impl<S: Source, M: Machine> Running<'_, S, M> {
                 if refusals.is_due((kind, node_id.to_owned())) {
                     tracing::warn!(kind = kind.label(), client, node_id, address = ?self.client.address,
                         "a client of xDS refused what it was sent; thuban xds clients shows why");
+                }
+            }
+            Event::ManyNames(names) => {
+                if self.session.too_many.is_due((false, node_id.to_owned())) {
+                    let (address, max) = (self.client.address, limits::XDS_NAMES_MAX);
+                    tracing::warn!(node_id, ?address, names, max, "a stream of xDS asks for nearly as much as it may");
                 }
             }
             Event::TooLarge { kind, bytes } => {

@@ -50,6 +50,10 @@ impl Machine for Sotw {
         request.version_info.parse::<Version>().ok().map(|version| version.index)
     }
 
+    fn forget_node(request: &mut DiscoveryRequest) {
+        request.node = None;
+    }
+
     fn forget_versions(request: &mut DiscoveryRequest) {
         request.version_info.clear();
     }
@@ -67,7 +71,9 @@ impl Machine for Sotw {
         let was_under_way = ledger.is_under_way();
         self.books.answer(kind, request.error_detail.as_ref(), moment);
         let changed = self.replace(kind, &request.resource_names, view);
-        self.books.check_names()?;
+        if !changed.is_nothing() {
+            self.books.check_names(view)?;
+        }
         let is_question = !was_under_way && request.error_detail.is_none() && changed.is_nothing();
         if changed.is_wider() || is_question {
             self.owe(kind, changed);
@@ -100,7 +106,7 @@ impl Sotw {
         ledger.is_begun = true;
         ledger.index = named.map_or(0, |version| version.index);
         ledger.is_answer_owed = kind.is_whole() && !ledger.subscription.is_empty();
-        self.books.check_names()
+        self.books.check_names(view)
     }
 
     fn replace(&mut self, kind: ResourceType, names: &[String], view: &dyn View) -> Changed {

@@ -17,7 +17,9 @@ fn stream(bench: &Bench, node_id: &str) -> Registered {
         node_id: node_id.into(),
         agent: "envoy 1.40.0".into(),
         address: Some([192, 0, 2, 7].into()),
-        labels: [("CLIENT_IP", "192.0.2.7"), ("zone", "a")].map(|(key, value)| (key.into(), value.into())).into(),
+        labels: Arc::new(
+            [("CLIENT_IP", "192.0.2.7"), ("zone", "a")].map(|(key, value)| (key.into(), value.into())).into(),
+        ),
         is_delta: true,
         since: Timestamp(1_000),
     })

@@ -1,6 +1,7 @@
 //! Pages by key of every list that there is.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use super::*;
 use crate::model::config_lookup::ClientLabels;
@@ -224,7 +225,7 @@ fn connect(bench: &Bench, number: u64) -> Registered {
         node_id: text("x", number),
         agent: "a".to_owned(),
         address: None,
-        labels: BTreeMap::new(),
+        labels: Arc::default(),
         is_delta: false,
         since: Timestamp(1),
     });

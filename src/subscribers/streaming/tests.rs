@@ -1,5 +1,7 @@
 //! Judgement of what streams have taken and refused.
 
+use std::sync::Arc;
+
 use bytes::Bytes;
 use serde::de::DeserializeSeed;
 
@@ -69,9 +71,11 @@ impl Setting {
             node_id: node_id.into(),
             agent: "envoy/1.40.0".into(),
             address: Some(address),
-            labels: [("CLIENT_IP", "10.0.0.1"), ("NODE_ID", node_id), ("zone", "z")]
-                .map(|(key, value)| (key.to_owned(), value.to_owned()))
-                .into(),
+            labels: Arc::new(
+                [("CLIENT_IP", "10.0.0.1"), ("NODE_ID", node_id), ("zone", "z")]
+                    .map(|(key, value)| (key.to_owned(), value.to_owned()))
+                    .into(),
+            ),
             is_delta: true,
             since: Timestamp(7),
         })

@@ -21,6 +21,10 @@ use crate::subscribers::streams::{Delivered, ResourceRefusal};
 pub(super) use look::Look;
 use look::Seen;
 
+/// Bytes that a name takes beside its own: its allocation, its place in what is asked for, and that in what is given or
+/// in what is not there.
+const OF_NAME: usize = 144;
+
 /// The present, as a step of a stream sees it.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Moment {
@@ -125,6 +129,11 @@ impl Ledger {
             |refusal: &Arc<ResourceRefusal>| refusal.resources.keys().any(|name| self.lacks.contains(name));
         self.delivered.refusals.retain(is_lacking);
         Some(&self.delivered)
+    }
+
+    /// Bytes that it keeps for the names asked for.
+    pub(super) fn kept_bytes(&self) -> usize {
+        self.subscription.bytes() + self.subscription.names().len() * OF_NAME
     }
 
     /// Notes that names are sent next, whether or not they changed.

@@ -43,7 +43,7 @@ fn labels(pairs: &[(&str, &str)]) -> BTreeMap<String, String> {
 fn who_says_nothing_has_an_address_and_is_of_grpc() {
     for node in [None, Some(Node::default())] {
         let client = Client::of(node.as_ref(), &peer());
-        assert_eq!(client.labels, labels(&[("CLIENT_IP", "192.0.2.7")]));
+        assert_eq!(*client.labels, labels(&[("CLIENT_IP", "192.0.2.7")]));
         assert_eq!((client.dialect, client.caller, client.place), (Dialect::Grpc, None, Place::default()));
         assert_eq!((client.node_id.as_str(), client.agent.as_str()), ("", ""));
         assert_eq!(client.namespaces.as_deref(), Some(&[][..]));
@@ -82,7 +82,7 @@ fn texts_numbers_and_booleans_are_labels() {
         ("zero", "0"),
         ("true", "true"),
     ];
-    assert_eq!(Client::of(Some(&node), &peer()).labels, labels(&expected));
+    assert_eq!(*Client::of(Some(&node), &peer()).labels, labels(&expected));
 }
 
 /// Trap 30.
@@ -157,7 +157,7 @@ fn the_place_is_the_locality_and_labels_where_metadata_has_none() {
     let place = Place { region: "eu".to_owned(), zone: "eu-1".to_owned(), campus: "c1".to_owned() };
     assert_eq!(client.place, place);
     let expected = [("CLIENT_IP", "192.0.2.7"), ("region", "eu"), ("zone", "own"), ("campus", "c1")];
-    assert_eq!(client.labels, labels(&expected));
+    assert_eq!(*client.labels, labels(&expected));
 }
 
 #[test]

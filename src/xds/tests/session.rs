@@ -13,8 +13,10 @@ use tokio_util::sync::CancellationToken;
 use super::super::testing::FakeSource;
 use super::super::{Context, End, Peer, Session, View};
 use super::*;
+use crate::budget::{Budget, Held};
 use crate::metrics::Metrics;
 use crate::model::grant::ReadScope;
+use crate::model::limits;
 use crate::origin::Origin;
 use crate::proto::envoy::config::core::v3::Node;
 use crate::proto::envoy::service::discovery::v3::{
@@ -30,11 +32,12 @@ struct Bench {
     subscribers: Arc<Subscribers>,
     metrics: Arc<Metrics>,
     shutdown: CancellationToken,
+    kept: Budget,
 }
 
 struct Client {
     requests: mpsc::UnboundedSender<Result<DiscoveryRequest, ()>>,
-    responses: mpsc::Receiver<DiscoveryResponse>,
+    responses: mpsc::Receiver<Box<DiscoveryResponse>>,
     served: JoinHandle<End>,
 }
 
@@ -55,23 +58,29 @@ impl Bench {
             clock: Arc::new(|| Timestamp(7)),
         };
         let session = Arc::new(Session::new(source.clone(), context));
-        Bench { source, session, subscribers, metrics, shutdown }
+        let kept = Budget::of_streams(Some(1), &metrics);
+        Bench { source, session, subscribers, metrics, shutdown, kept }
     }
 
     fn connect(&self) -> Client {
         let (requests, incoming) = mpsc::unbounded_channel();
         let (outgoing, responses) = mpsc::channel(1);
-        let session = self.session.clone();
-        let served = async move { session.serve_sotw(peer(), UnboundedReceiverStream::new(incoming), outgoing).await };
+        let (session, room) = (self.session.clone(), self.room());
+        let incoming = UnboundedReceiverStream::new(incoming);
+        let served = async move { session.serve_sotw(peer(), room, incoming, outgoing).await };
         Client { requests, responses, served: tokio::spawn(served) }
     }
 
+    fn room(&self) -> Held {
+        self.kept.nothing(Origin::UNKNOWN)
+    }
+
     /// Responses of a delta stream with one request.
-    fn delta(&self, first: DeltaDiscoveryRequest) -> mpsc::Receiver<DeltaDiscoveryResponse> {
+    fn delta(&self, first: DeltaDiscoveryRequest) -> mpsc::Receiver<Box<DeltaDiscoveryResponse>> {
         let requests = Box::pin(futures_util::StreamExt::chain(stream::iter([Ok::<_, ()>(first)]), stream::pending()));
         let (outgoing, responses) = mpsc::channel(4);
-        let session = self.session.clone();
-        tokio::spawn(async move { session.serve_delta(peer(), requests, outgoing).await });
+        let (session, room) = (self.session.clone(), self.room());
+        tokio::spawn(async move { session.serve_delta(peer(), room, requests, outgoing).await });
         responses
     }
 
@@ -278,4 +287,62 @@ async fn delta_is_served_alike() {
     assert!(bench.subscribers.streams().all()[0].client.is_delta);
     bench.shutdown.cancel();
     assert!(responses.recv().await.is_none(), "it has ended");
+}
+
+/// What streams keep is taken from the room of their client, and given back with them.
+#[tokio::test(start_paused = true)]
+async fn names_and_labels_take_room_for_as_long_as_they_are_kept() {
+    let bench = Bench::new(two_services());
+    let many = |names: usize| (0..names).map(|number| format!("s/nothing-{number}")).collect::<Vec<_>>();
+    let mut usual = bench.connect();
+    usual.ask(CDS, "s/a s/b", "");
+    assert!(usual.next().await.is_some());
+    assert_eq!(bench.metrics.stream_bytes.get(), 0, "a usual stream is free");
+    let mut client = bench.connect();
+    client.send(DiscoveryRequest { resource_names: many(5_000), ..request(EDS, "") });
+    assert!(client.next().await.is_some());
+    let taken = bench.metrics.stream_bytes.get();
+    assert!(taken > 5_000 * 100 && taken < 5_000 * 200, "{taken}");
+    client.send(DiscoveryRequest { resource_names: many(1_000), response_nonce: "1".to_owned(), ..request(EDS, "") });
+    assert_eq!(client.next().await, None);
+    assert!(bench.metrics.stream_bytes.get() * 4 < taken);
+    let mut clients = vec![client];
+    let refused = loop {
+        let mut client = bench.connect();
+        client.send(DiscoveryRequest { resource_names: many(9_000), ..request(EDS, "") });
+        match client.next().await {
+            Some(_) => clients.push(client),
+            None => break client.served.await.expect("served"),
+        }
+        assert!(clients.len() < 100, "16 MiB hold no more");
+    };
+    assert!(matches!(&refused, End::TooMany(text) if text.contains("of one client")), "{refused:?}");
+    assert!(bench.metrics.stream_bytes.get() <= bench.metrics.stream_bytes_max.get() / 2);
+    for client in clients {
+        drop(client.requests);
+        client.served.await.expect("served");
+    }
+    assert_eq!(bench.metrics.stream_bytes.get(), 0);
+}
+
+/// A proxy has to ask for the endpoints of what it was sent.
+#[tokio::test(start_paused = true)]
+async fn endpoints_of_the_clusters_of_a_wildcard_are_not_too_many() {
+    let mut world = World::default();
+    let names: Vec<_> = (0..limits::XDS_NAMES_MAX + 50).map(|number| format!("s/{number}")).collect();
+    names.iter().for_each(|name| world.put(CDS, name, "1"));
+    let bench = Bench::new(world);
+    let mut client = bench.connect();
+    client.ask(CDS, "", "");
+    assert!(client.next().await.is_some());
+    client.send(DiscoveryRequest { resource_names: names.clone(), ..request(EDS, "") });
+    assert!(client.next().await.is_some());
+    // Those of one cluster at made-up places are.
+    let places = (0..names.len()).map(|place| format!("s/1@{place}"));
+    let more = names.iter().cloned().chain(places).collect();
+    client.send(DiscoveryRequest { resource_names: more, response_nonce: "2".to_owned(), ..request(EDS, "") });
+    assert!(matches!(client.served.await.expect("served"), End::TooMany(_)));
+    let client = bench.connect();
+    client.send(DiscoveryRequest { resource_names: names, ..request(EDS, "") });
+    assert!(matches!(client.served.await.expect("served"), End::TooMany(_)), "it did not ask for clusters");
 }

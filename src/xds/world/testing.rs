@@ -185,7 +185,7 @@ pub(crate) fn client(dialect: Dialect, labels: &[(&str, &str)]) -> Client {
         node_id: "node".into(),
         agent: "test".into(),
         address: Some([192, 0, 2, 1].into()),
-        labels: labels.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect(),
+        labels: Arc::new(labels.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect()),
         caller: None,
         place: Place::default(),
         namespaces: None,

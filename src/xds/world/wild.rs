@@ -98,7 +98,7 @@ impl WildKey {
             node_id: String::new(),
             agent: String::new(),
             address: None,
-            labels: BTreeMap::new(),
+            labels: Arc::default(),
             caller: None,
             place: Default::default(),
             namespaces: self.namespaces.clone(),
