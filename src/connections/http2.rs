@@ -37,7 +37,7 @@ const SPEAK_HTTP2: &str = "HTTP/1.1 400 Bad Request\r\nContent-Type: text/plain\
 const IDLE_MAX: Duration = Duration::from_secs(300);
 const PING_AFTER: Duration = Duration::from_secs(30);
 const PONG_WITHIN: Duration = Duration::from_secs(10);
-/// A gRPC client opens a stream for each of its targets, all on one connection, and none on a second one: as many as one
+/// A gRPC client opens a stream for each of its targets, all on one connection and none on another: as many as one
 /// address may have by default.
 const STREAMS_MAX: u32 = 10_000;
 const HEADERS_BYTES_MAX: u32 = 16 * 1024;

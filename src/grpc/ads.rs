@@ -51,7 +51,7 @@ const LOOK_PAUSE: Duration = Duration::from_secs(15);
 /// The same for a client that is known by its certificate, whose end nothing else tells.
 const CERTIFICATE_LOOK_PAUSE: Duration = Duration::from_secs(2);
 
-/// The aggregated discovery service. It reads and writes its messages itself: what tonic reads and writes with keeps the
+/// The aggregated discovery service. It reads and writes messages itself: what tonic reads and writes with keeps the
 /// largest of both for as long as a stream lasts.
 pub(super) struct Ads<S> {
     pub(super) session: Arc<Session<S>>,

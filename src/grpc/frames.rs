@@ -1,4 +1,4 @@
-//! Responses as frames of gRPC. The bytes of a resource, which all streams share, are sent as they are; what is made for
+//! Responses as frames of gRPC. Bytes of a resource, which all streams share, are sent as they are; what is made for
 //! one response alone is made piece by piece, when the piece before was taken.
 
 use std::mem;

@@ -1,5 +1,5 @@
-//! Bodies of requests to all services but that of resources ([`super::requests`]): each message within its limit and its
-//! time, and within the budget of its client from its first byte until the service asks for the next one.
+//! Bodies of requests to services other than that of resources ([`super::requests`]): each message in its limit and
+//! its time, and within the budget of its client from its first byte until the service asks for the next one.
 
 use std::time::Duration;
 
