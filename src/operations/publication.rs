@@ -1,9 +1,11 @@
 //! Publications of files, with what they write first.
 
+use crate::catalog::Catalog;
 use crate::keyring::Keyring;
 use crate::model::code::Refusal;
 use crate::model::config_file::{ConfigFile, ConfigFileDraft, ConfigKey, ConfigPublish, ConfigReleaseDraft};
 use crate::model::content::Content;
+use crate::model::grant::ReadScope;
 
 /// Something that publishes a file, which it may write first.
 pub trait Publication: Clone + Send + 'static {
@@ -65,4 +67,20 @@ impl Publication for ConfigPublish {
         }
         Ok(ConfigPublish { file, release, md5 })
     }
+}
+
+/// Warning of files that are published beside this one and that clients find by the same lookups.
+pub(super) fn twins_of(catalog: &Catalog, key: &ConfigKey, read_scope: &ReadScope) -> Vec<String> {
+    if !read_scope.sees(&key.namespace, &key.group) {
+        return Vec::new();
+    }
+    let mut twins = catalog.configs.twins(key);
+    let told = |twin: &str| {
+        let file = &key.file;
+        format!(
+            "{twin:?} is published in this group as well: clients of Apollo that ask for {file:?} get this file, and \
+             those that ask for {twin:?} get that one"
+        )
+    };
+    twins.next().map(told).into_iter().collect()
 }

@@ -11,7 +11,7 @@
 use std::sync::Arc;
 
 use super::contracts::{ContractVerdict, Engines, JudgedFile};
-use super::publication::Publication;
+use super::publication::{Publication, twins_of};
 use super::write::{Items, WithWarnings};
 use super::{Caller, Operations};
 use crate::catalog::{Catalog, Command, Outcome};
@@ -166,10 +166,14 @@ impl<T: Publication> Slot<T> {
                 if let Some(outcome) = verdict.refusal() {
                     (self.item, self.outcome) = (None, outcome);
                 }
-                self.warnings = verdict.warnings;
+                self.warnings.extend(verdict.warnings);
             }
             Err(refusal) => (self.item, self.outcome) = (None, refusal.into()),
         }
+    }
+
+    fn twins(&self, catalog: &Catalog, read_scope: &ReadScope) -> Vec<String> {
+        self.item.as_ref().map(|item| twins_of(catalog, &item.key(), read_scope)).unwrap_or_default()
     }
 
     fn expected(&self, catalog: &Catalog, read_scope: &ReadScope) -> Option<ExpectedFile> {
@@ -195,8 +199,11 @@ impl Operations {
         items: Items<ConfigFileDraft>,
     ) -> Result<(Items<ConfigFileDraft>, Vec<Vec<String>>), Refusal> {
         let read_scope = caller.read_scope();
+        let twins: Vec<Vec<String>>;
         let files: Vec<(Option<ExpectedFile>, Option<JudgedFile>)> = {
             let catalog = self.node.state().catalog();
+            let twins_of = |draft: &ConfigFileDraft| twins_of(&catalog, &draft.key(), &read_scope);
+            twins = items.iter().map(|item| item.as_ref().map(twins_of).unwrap_or_default()).collect();
             let of = |draft: &ConfigFileDraft| {
                 let key = draft.key();
                 // Who may not save it learns nothing of what is in force.
@@ -237,6 +244,7 @@ impl Operations {
             };
             (items[at], faults[at]) = self.on_turn(&self.turns.judgements, told).await?;
         }
+        faults.iter_mut().zip(twins).for_each(|(faults, twins)| faults.extend(twins));
         Ok((items, faults))
     }
 
@@ -273,7 +281,7 @@ impl Operations {
     async fn prepare<T: Publication>(
         &self,
         caller: &Caller,
-        slots: Vec<Slot<T>>,
+        mut slots: Vec<Slot<T>>,
         round: Round,
     ) -> Result<Vec<Slot<T>>, Refusal> {
         let mut read_scope = caller.read_scope();
@@ -290,6 +298,9 @@ impl Operations {
             let catalog = self.node.state().catalog();
             level = catalog.level();
             contracts.extend(slots.iter().map(|slot| JudgedFile::of(&catalog, &slot.item.as_ref()?.key(), &asking)));
+            for slot in slots.iter_mut().filter(|slot| slot.item.is_some()) {
+                slot.warnings = slot.twins(&catalog, &read_scope);
+            }
             slots.iter().map(|slot| slot.expected(&catalog, &read_scope)).collect()
         };
         let weights = files.iter().zip(&slots).filter_map(|(file, slot)| Some(file.as_ref()?.weight(slot.file())));

@@ -81,6 +81,8 @@ async fn each_file_of_an_archive_is_judged_by_itself() {
         ("g/long", long.as_str()),
         ("g/broken.json", "{"),
         ("g/last", "k=2"),
+        ("g/.DS_Store", ""),
+        ("__MACOSX/g/._last", ""),
     ];
     let archive = bundle::write(files.into_iter()).expect("written");
     let path = format!("{FILES}/import?namespace=n");
@@ -99,6 +101,7 @@ async fn each_file_of_an_archive_is_judged_by_itself() {
         created(),
     ];
     assert_eq!(codes, expected, "{answer}");
+    assert_eq!(answer["left_out"], json!(["g/.DS_Store", "__MACOSX/g/._last"]), "{answer}");
     assert!(answer["responses"][6]["warnings"][0].as_str().is_some_and(|told| told.starts_with("line 1")), "{answer}");
 
     // In a form, as browsers and Polaris' tools send it.

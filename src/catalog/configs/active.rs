@@ -128,6 +128,12 @@ impl ActiveConfigs {
         grays.any(|gray| gray.release.audience().keys().any(|key| key != CLIENT_ADDRESS_LABEL))
     }
 
+    /// Other files of the group that clients see by the same lookups.
+    pub(super) fn twins(&self, key: &ConfigKey) -> impl Iterator<Item = &str> {
+        let names = self.files.get(&key.canonical());
+        names.into_iter().flat_map(|names| names.keys()).map(String::as_str).filter(|name| *name != key.file)
+    }
+
     fn of_file(&self, key: &ConfigKey) -> Option<&ActiveFile> {
         self.files.get(&key.canonical())?.get(&key.file)
     }

@@ -125,6 +125,11 @@ impl Configs {
         self.active.normal(key)
     }
 
+    /// Other files of the group that clients see by the same lookups.
+    pub fn twins(&self, key: &ConfigKey) -> impl Iterator<Item = &str> {
+        self.active.twins(key)
+    }
+
     /// True if an active gray release is beside it, or alone.
     pub fn has_gray(&self, key: &ConfigKey) -> bool {
         self.active_grays(key) > 0

@@ -134,6 +134,32 @@ async fn who_may_promote_is_judged_whatever_the_rule_was_called() {
     assert_eq!(promoted.expect("a batch")[0].code.number(), 400107);
 }
 
+/// Files that clients find by the same lookups are told of, whoever was there first.
+#[tokio::test(start_paused = true)]
+async fn a_file_beside_its_twin_is_told_of() {
+    let (operations, caller) = operations();
+    let named = |name: &str| {
+        let mut file = file("{}");
+        file["name"] = json!(name);
+        let release = json!({ "namespace": "prod", "group": "pay", "file_name": name });
+        let release = serde_json::from_value(release).expect("a release");
+        vec![Ok(ConfigPublish { file: serde_json::from_value(file).expect("a file"), release, md5: None })]
+    };
+    let mut warnings = Vec::new();
+    for name in ["App.json", "app.json", "other.json", "x.properties", "X"] {
+        let (outcomes, told) = operations.create_and_publish_files(&caller, named(name), false).await.expect("a batch");
+        assert_eq!(outcomes[0].code.number(), 200000, "{name}");
+        warnings.push(told[0].join(" "));
+    }
+    let begins = |number: usize, twin: &str| warnings[number].starts_with(&format!("{twin:?} is published in this"));
+    assert!(begins(1, "App.json") && begins(4, "x.properties"), "{warnings:?}");
+    assert!([0, 2, 3].iter().all(|number| warnings[*number].is_empty()), "{warnings:?}");
+    let mut draft = file("{}");
+    draft["name"] = json!("APP.json");
+    let (_, told) = operations.config_files(&caller, Op::Create, item(draft)).await.expect("saved");
+    assert!(told[0][0].starts_with("\"App.json\" is published"), "{told:?}");
+}
+
 #[tokio::test(start_paused = true)]
 async fn what_cannot_be_opened_is_not_promoted() {
     let (operations, memory, caller) = over(founded(), "a");
