@@ -22,8 +22,6 @@ use crate::model::limits;
 
 /// Bytes of bodies that are sent at once, and with which a single one is sent by itself.
 const SENT_BYTES_MAX: usize = 1024 * 1024;
-/// Lines of one difference that are shown.
-const LINES_MAX: usize = 200;
 
 #[derive(Args)]
 pub(super) struct TreeArgs {
@@ -105,7 +103,7 @@ pub(super) async fn apply(args: ApplyArgs) -> anyhow::Result<()> {
     let begun = Instant::now();
     let (remote, namespace) = args.at.remote()?;
     let mut plan = made(&remote, &args.tree, &namespace).await?;
-    tell(&plan, args.tree.brief, args.output)?;
+    plan.tell(args.tree.brief, args.output)?;
     if !plan.faults.is_empty() {
         return Err(super::NothingDone(plan.faults.len()).into());
     }
@@ -133,7 +131,7 @@ pub(super) async fn diff(args: DiffArgs) -> anyhow::Result<()> {
         return releases::diff(&remote, &args.what, &namespace, &args.sides, args.output).await;
     }
     let plan = made(&remote, &args.tree, &namespace).await?;
-    tell(&plan, args.tree.brief, args.output)?;
+    plan.tell(args.tree.brief, args.output)?;
     match (plan.faults.len(), plan.tasks.len()) {
         (0, 0) => Ok(()),
         (0, count) => Err(Differences::to_do(count).into()),
@@ -238,27 +236,6 @@ async fn all_in_force(
         all.extend(found.into_iter().map(|(key, found)| ((order, key), found)));
     }
     Ok(all)
-}
-
-fn tell(plan: &Plan, brief: bool, output: OutputFormat) -> anyhow::Result<()> {
-    if output == OutputFormat::Json {
-        plan.faults.iter().for_each(|fault| say_error(&format!("refused   {fault}")));
-        say(&serde_json::to_string_pretty(&plan.for_programs(brief))?);
-        return Ok(());
-    }
-    for task in &plan.tasks {
-        say(&task.shown());
-        if !brief {
-            task.lines.iter().take(LINES_MAX).for_each(|line| say(&format!("    {line}")));
-            if task.lines.len() > LINES_MAX {
-                say(&format!("    … and {} lines more", task.lines.len() - LINES_MAX));
-            }
-        }
-    }
-    plan.notes.iter().for_each(|note| say(&format!("note      {note}")));
-    plan.faults.iter().for_each(|fault| say_error(&format!("refused   {fault}")));
-    say(&plan.summary());
-    Ok(())
 }
 
 /// Does it all, and says what was refused; how many were. Nothing is taken away where something was refused before.

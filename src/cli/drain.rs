@@ -83,7 +83,7 @@ fn rows<'a>(answer: &'a Value, field: &str) -> &'a [Value] {
     answer[field].as_array().map(Vec::as_slice).unwrap_or_default()
 }
 
-/// What is known of the clients; an error unless it is of all of them.
+/// Sentence on the clients that know; an error unless these are all of them.
 fn ending(answer: &Value) -> anyhow::Result<String> {
     let (heard, unheard) = (text(&answer["heard"]), rows(answer, "unheard").len());
     let silent = match rows(answer, "silent_nodes").len() {

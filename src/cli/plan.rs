@@ -9,12 +9,15 @@ use super::documents::{Document, DocumentPlace, spec_of_row};
 use super::find::InForce;
 use super::kinds::{Key, Kind, Nature, placed};
 use super::normal::{body, normal, update};
-use super::sealed;
+use super::{say, say_error, sealed};
+use crate::config::OutputFormat;
 use crate::model::config_file::Format;
 use crate::model::diff;
 
 /// Limit of the search for the fewest lines that tell one text from another.
 const SEARCH_MAX: Duration = Duration::from_millis(500);
+/// Lines of one difference that are shown.
+const LINES_MAX: usize = 200;
 const CONTENT: &str = "content";
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -176,8 +179,30 @@ impl Plan {
         self.tasks.iter().filter(|task| task.step == step).count()
     }
 
+    /// Shows what would be done, with the lines that differ unless it is to be brief.
+    pub(super) fn tell(&self, brief: bool, output: OutputFormat) -> anyhow::Result<()> {
+        if output == OutputFormat::Json {
+            self.faults.iter().for_each(|fault| say_error(&format!("refused   {fault}")));
+            say(&serde_json::to_string_pretty(&self.for_programs(brief))?);
+            return Ok(());
+        }
+        for task in &self.tasks {
+            say(&task.shown());
+            if !brief {
+                task.lines.iter().take(LINES_MAX).for_each(|line| say(&format!("    {line}")));
+                if task.lines.len() > LINES_MAX {
+                    say(&format!("    … and {} lines more", task.lines.len() - LINES_MAX));
+                }
+            }
+        }
+        self.notes.iter().for_each(|note| say(&format!("note      {note}")));
+        self.faults.iter().for_each(|fault| say_error(&format!("refused   {fault}")));
+        say(&self.summary());
+        Ok(())
+    }
+
     /// The plan for tools: what would be done, with the lines that differ unless it is to be brief.
-    pub(super) fn for_programs(&self, brief: bool) -> Value {
+    fn for_programs(&self, brief: bool) -> Value {
         let task = |task: &Task| {
             let mut row = json!({
                 "step": task.step.word(), "kind": task.kind.one, "namespace": task.key.namespace, "name": task.key.name,

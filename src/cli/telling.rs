@@ -1,4 +1,4 @@
-//! What commands tell people: on the two streams, and harmless to their terminals whoever wrote it.
+//! Lines that commands tell people, on the two streams, harmless to their terminals whoever wrote them.
 
 use std::borrow::Cow;
 use std::fmt::Write as _;

@@ -8,7 +8,7 @@ use super::release::{ReleaseOp, ReleaseType};
 use super::rule::RuleHead;
 use super::rule::release::RuleReleaseDraft;
 
-/// What a draft is sent for.
+/// Purpose that a draft is sent for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SentFor {
     /// A draft of a rule or of a config file is kept.
@@ -46,7 +46,9 @@ impl SentFor {
             "betaLabels" | "client_labels" | "client_percent" | "plan" | "publish_at" | "md5" => self == Publication,
             "release_type" => matches!(self, Publication | Change(_)),
             "release_description" => matches!(self, Publication | Change(_)),
-            "description" => matches!(self, Save | Publication | Change(_)),
+            // A rule may be deleted by sending it as it was read.
+            "description" => true,
+            "enable" | "disable" | "priority" | "metadata" => matches!(self, Save | Deletion),
             "new_release_name" => self == Change(Promote),
             "to_previous" => self == Change(Withdraw),
             "action" => self == Change(Rollout),
@@ -55,7 +57,7 @@ impl SentFor {
             "revision" => matches!(self, Save | Deletion | Publication),
             "id" => matches!(self, Change(_)),
             "request" | "request_set" | "hold" | "emergency" => self != Save,
-            // What a rule or a file is like.
+            // What a file is like.
             _ => self == Save,
         }
     }

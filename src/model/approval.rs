@@ -347,7 +347,7 @@ impl ApprovalRequest {
         read_scope.sees(&self.namespace, self.scope_name())
     }
 
-    /// Who its place counts for: the person who asked.
+    /// The person that its place counts for, who asked.
     pub fn payer(&self) -> &str {
         if self.person.is_empty() { &self.created.by } else { &self.person }
     }

@@ -1,4 +1,4 @@
-//! Fields of acts that say nothing of the act: each is refused by name, in both spellings, on every route that takes it.
+//! Fields that say nothing of an act: each is refused by name, in both spellings, on every route that takes it.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +13,7 @@ use crate::model::rule::Family;
 const NAMES: [&str; 10] =
     ["namespace", "group", "file_name", "name", "release_name", "rule_id", "rule_name", "resource", "version", "id"];
 
-/// What the drafts of a route are sent for; `None` for a route of no act.
+/// Purpose of the drafts of a route; `None` for a route of no act.
 fn sent_for(method: &str, path: &str) -> Option<SentFor> {
     let of_rules = |rest: &str| Family::ALL.iter().any(|family| path == format!("/naming/v1/{}{rest}", family.kind()));
     let is_of_files = path.starts_with("/config/v1/configfiles");

@@ -67,7 +67,7 @@ impl Row for ServiceToken {
 pub struct Holder {
     pub name: String,
     pub grants: Grants,
-    /// Who that is, whichever of their names and tokens they come with; see [`Access::person_named`].
+    /// Id of the user behind it, whichever of their tokens they come with; see [`Access::person_named`].
     pub person: String,
     token: Option<Arc<ServiceToken>>,
 }

@@ -1,4 +1,4 @@
-//! Who asks and who approves: people, whichever of their service tokens they come with and whatever becomes of those.
+//! People who ask and approve, whichever of their service tokens they come with and whatever becomes of those.
 //! A token `token:NAME` has the secret `token:NAME` here.
 
 use super::*;
@@ -181,7 +181,7 @@ fn an_approval_that_counts_no_more_is_replaced() {
     assert_eq!(house.decide("abe", RequestOp::Approve, &id), done("done"));
 }
 
-/// What the leader would find of a rollout.
+/// Move of a rollout as the leader finds it.
 fn move_of(live: &crate::catalog::releases::LiveRollout) -> RolloutMove {
     RolloutMove {
         thing: Thing::File(key()),

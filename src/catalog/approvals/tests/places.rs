@@ -114,7 +114,7 @@ fn to_run_what_is_not_carried_out_is_no_success() {
     assert_eq!(house.decide("rita", RequestOp::Run, &second), (409_000, "stale".into()));
 }
 
-/// What was asked for below [`Level::REQUEST_SETS`] by a build that kept no MD5 of it.
+/// A request from below [`Level::REQUEST_SETS`], by a build that kept no MD5 with it.
 #[test]
 fn a_copy_whose_md5_nobody_knows_is_never_released() {
     let mut house = House::with_policy(policy(r#"{"name":"p"}"#));
