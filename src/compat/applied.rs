@@ -48,6 +48,7 @@ pub(super) const APPLIED: Doc = Doc {
 #[schemars(rename = "AppliedReport")]
 struct ReportBody {
     /// As the pull had it; of any other release nothing is noted.
+    #[serde(alias = "release_key")]
     release_key: String,
     /// False if the client could not apply it, and goes on with what it had.
     ok: bool,

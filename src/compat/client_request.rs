@@ -15,6 +15,7 @@ use super::Surface;
 use crate::address::client_address;
 use crate::connections::{Parking, PeerCertificate};
 use crate::model::signature::{self, Target};
+use crate::model::spelling::is_same_name;
 use crate::origin::Origin;
 use crate::reads::{Asker, ConfigSource, Reader, ReaderCredentials};
 
@@ -113,7 +114,7 @@ impl<'a> Query<'a> {
     }
 
     pub(super) fn get(self, name: &str) -> Option<Cow<'a, str>> {
-        form_urlencoded::parse(self.0.as_bytes()).find(|(key, _)| key == name).map(|(_, value)| value)
+        form_urlencoded::parse(self.0.as_bytes()).find(|(key, _)| is_same_name(key, name)).map(|(_, value)| value)
     }
 
     /// The value, or nothing if it is absent or empty.
@@ -188,6 +189,7 @@ mod tests {
             ("releaseKey", Some("a b\u{fffd}")),
             ("name", Some("v")),
             ("[]", Some("{}")),
+            ("release_key", Some("a b\u{fffd}")),
             ("none", None),
         ] {
             assert_eq!(query.get(name).as_deref(), value, "{name}");

@@ -44,6 +44,8 @@ pub const HEAD_BYTES_PENDING_MAX: usize = 128 * 1024 * 1024;
 pub const HEAD_BYTES_PENDING_PER_ADDRESS: usize = 16 * 1024 * 1024;
 /// Items of a write batch; beyond it 400003.
 pub const BATCH_ITEMS_MAX: usize = 100;
+/// Fields of an item that nothing reads, of which its answer tells.
+pub const UNKNOWN_FIELDS_TOLD_MAX: usize = 64;
 /// Rows of a page: a larger `limit` is cut down to it.
 pub const PAGE_ROWS_MAX: usize = 100;
 /// Bytes of a list, of an answer to a discovering client and of one to a batch; beyond it 413002, or less is told.

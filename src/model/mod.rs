@@ -39,6 +39,7 @@ pub mod service;
 pub mod service_token;
 pub mod settings;
 pub mod signature;
+pub mod spelling;
 pub mod text;
 pub mod texts;
 pub mod time;

@@ -2,6 +2,8 @@
 //! are a node's own. One table; the change of a setting, what is shown of it and its description
 //! come from there.
 
+use std::collections::BTreeSet;
+
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::ser::SerializeMap;
 use serde::{Deserialize, Serialize, Serializer};
@@ -9,6 +11,7 @@ use serde_json::{Map, Value, json};
 
 use super::code::{Code, Refusal};
 use super::limits;
+use super::spelling::is_same_name;
 use crate::format::level::Level;
 
 /// A row of the table of settings.
@@ -211,19 +214,22 @@ impl SettingsChange {
 
     /// Request of a caller: every key names a setting, every value is within its range. One that is null is absent.
     pub fn read(given: &Map<String, Value>) -> Result<SettingsChange, Refusal> {
-        let mut change = SettingsChange::default();
+        let (mut change, mut given_before) = (SettingsChange::default(), BTreeSet::new());
         for (name, value) in given.iter().filter(|(_, value)| !value.is_null()) {
             if name == REVISION {
                 let refuse = || Refusal::new(Code::InvalidParameter, format!("revision is {value}, it is a text"));
                 change.revision = Some(value.as_str().ok_or_else(refuse)?.to_owned());
                 continue;
             }
-            let Some(setting) = Settings::TABLE.iter().find(|setting| setting.name == name) else {
+            let Some(setting) = Settings::TABLE.iter().find(|setting| is_same_name(setting.name, name)) else {
                 let names: Vec<_> = Settings::TABLE.iter().map(|setting| setting.name).collect();
                 let why = format!("{name:?} is not a setting, there are {}", names.join(", "));
                 return Err(Refusal::new(Code::InvalidParameter, why));
             };
-            change.set(name, setting.read(value)?);
+            if !given_before.insert(setting.name) {
+                return Err(Refusal::new(Code::InvalidParameter, format!("{} is given twice", setting.name)));
+            }
+            change.set(setting.name, setting.read(value)?);
         }
         Ok(change)
     }
@@ -278,6 +284,7 @@ mod tests {
         let done = [
             (json!({}), Settings::default()),
             (json!({ "releases_kept": 1 }), kept(1)),
+            (json!({ "releasesKept": 1 }), kept(1)),
             (json!({ "releases_kept": "10000" }), kept(10_000)),
             (json!({ "dead_instances_removed_after_s": 60 }), after(60)),
             (json!({ "dead_instances_removed_after_s": 0 }), after(0)),
@@ -291,6 +298,7 @@ mod tests {
         let refused = [
             (json!({ "release_kept": 5 }), "\"release_kept\" is not a setting"),
             (json!({ "releases_kept": 5, "x": 1 }), "\"x\" is not a setting"),
+            (json!({ "releases_kept": 5, "releasesKept": 5 }), "releases_kept is given twice"),
             (json!({ "releases_kept": 0 }), "releases_kept is 0, it is a number from 1 to 10000"),
             (json!({ "releases_kept": 10_001 }), "releases_kept is 10001"),
             (json!({ "releases_kept": -1 }), "releases_kept is -1"),

@@ -27,8 +27,9 @@ const ABOUT: &str = "\
 Two surfaces, on two ports of every node. **Management** (8090): JSON; every answer has `code` and `info`, \
 and its HTTP status is `code / 1000`. Bodies of writes are arrays of 1 to 100 items, a single object is a batch \
 of one; items succeed or fail on their own, in order, and the answer of a batch carries one of `responses` per item, \
-also where its status is an error. Unknown fields and query keys are ignored; fields of several words are read in \
-snake_case and in camelCase. Every answer carries `Request-Id` (the caller's, else a new one) and `X-Thuban-Node`; \
+also where its status is an error. Unknown query keys are ignored; a field that nothing reads is a warning in the \
+answer, and refuses the item with `?unknown=refuse`; fields and query keys of several words are read in snake_case and \
+in camelCase. Every answer carries `Request-Id` (the caller's, else a new one) and `X-Thuban-Node`; \
 reads say in `X-Thuban-Consistency` what they were. **Config clients** (8890): what Apollo's clients pull and \
 long-poll; always the node's own state.";
 

@@ -89,7 +89,7 @@ pub(crate) async fn test(app: State<App>, _: Fresh, caller: Caller, batch: Batch
         Ok(broken) => Ok(broken.iter().map(BrokenView::new).collect::<Vec<_>>()),
         Err(refusal) => Err(refusal.clone()),
     });
-    Ok(envelope::batch_of("broken", &views.collect::<Vec<_>>()))
+    Ok(envelope::batch_of("broken", &views.collect::<Vec<_>>(), &batch.warnings))
 }
 
 pub(crate) const DELETE: Doc =

@@ -5,7 +5,7 @@ use bytes::Bytes;
 use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 
-use crate::api::http::{ApiError, App, Batch, Input, Noted, Sketch, Unknown, read_body_within};
+use crate::api::http::{ApiError, App, Batch, Input, Sketch, Unknown, read_body_within};
 use crate::model::limits;
 
 /// A batch of files.
@@ -18,7 +18,8 @@ impl<T: DeserializeOwned> FromRequest<App> for FileBatch<T> {
     type Rejection = ApiError;
 
     async fn from_request(request: Request, app: &App) -> Result<Self, ApiError> {
-        Ok(FileBatch(Batch::parse(&read(request, app).await?)?))
+        let unknown = Unknown::of(&request)?;
+        Ok(FileBatch(Batch::read(unknown, &read(request, app).await?)?))
     }
 }
 
@@ -26,9 +27,7 @@ impl<T: DeserializeOwned> FromRequest<App> for NotedFileBatch<T> {
     type Rejection = ApiError;
 
     async fn from_request(request: Request, app: &App) -> Result<Self, ApiError> {
-        let unknown = Unknown::of(&request)?;
-        let Noted(batch) = Noted::read(unknown, &read(request, app).await?)?;
-        Ok(NotedFileBatch(batch))
+        FileBatch::from_request(request, app).await.map(|FileBatch(batch)| NotedFileBatch(batch))
     }
 }
 
@@ -40,7 +39,7 @@ impl<T: DeserializeOwned + JsonSchema> Input for FileBatch<T> {
 
 impl<T: DeserializeOwned + JsonSchema> Input for NotedFileBatch<T> {
     fn describe(sketch: &mut Sketch<'_>) {
-        Noted::<T>::describe(sketch);
+        Batch::<T>::describe(sketch);
     }
 }
 

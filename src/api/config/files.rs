@@ -5,6 +5,7 @@ use axum::extract::State;
 use super::CONTENTS;
 use super::batch::FileBatch;
 use super::encryption;
+use super::releases::joined;
 use crate::api::http::{
     ApiError, ApiResult, App, Batch, Caller, Doc, Fresh, NoBody, PAGING, PROPOSED, Query, REVISION, Shape, answer,
     envelope,
@@ -161,6 +162,6 @@ pub(crate) async fn delete_one(app: State<App>, caller: Caller, query: Query, _:
 }
 
 async fn write(app: &App, caller: &Caller, op: Op, batch: Batch<ConfigFileDraft>) -> ApiResult {
-    let (outcomes, warnings) = app.operations.config_files(caller, op, batch.items).await?;
-    Ok(answer::one_or_batch(app, outcomes, warnings, batch.is_single))
+    let (outcomes, told) = app.operations.config_files(caller, op, batch.items).await?;
+    Ok(answer::one_or_batch(app, outcomes, joined(batch.warnings, told), batch.is_single))
 }

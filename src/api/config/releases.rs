@@ -79,7 +79,7 @@ pub(crate) async fn publish(
 }
 
 /// Warnings of the items of a batch, with those of what they publish behind them.
-fn joined(warnings: Vec<Vec<String>>, told: Vec<Vec<String>>) -> Vec<Vec<String>> {
+pub(super) fn joined(warnings: Vec<Vec<String>>, told: Vec<Vec<String>>) -> Vec<Vec<String>> {
     let own = warnings.into_iter().chain(std::iter::repeat_with(Vec::new));
     own.zip(told).map(|(own, told)| [own, told].concat()).collect()
 }

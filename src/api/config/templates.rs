@@ -3,6 +3,7 @@
 
 use axum::extract::State;
 
+use super::releases::joined;
 use crate::api::http::{ApiResult, App, Batch, Caller, Doc, Fresh, PAGING, Query, Shape, answer, envelope};
 use crate::api::view::ConfigTemplateView;
 use crate::catalog::{Catalog, Op};
@@ -64,6 +65,6 @@ pub(crate) async fn delete(app: State<App>, caller: Caller, batch: Batch<ConfigT
 }
 
 async fn write(app: &App, caller: &Caller, op: Op, batch: Batch<ConfigTemplateDraft>) -> ApiResult {
-    let (outcomes, warnings) = app.operations.config_templates(caller, op, batch.items).await?;
-    Ok(answer::one_or_batch(app, outcomes, warnings, batch.is_single))
+    let (outcomes, told) = app.operations.config_templates(caller, op, batch.items).await?;
+    Ok(answer::one_or_batch(app, outcomes, joined(batch.warnings, told), batch.is_single))
 }

@@ -154,14 +154,20 @@ impl Serialize for Bare<'_> {
 }
 
 /// The answer of a batch of something that no command carries out: each item's element, or why there is none.
-pub(crate) fn batch_of<T: Serialize>(name: &'static str, items: &[Result<T, Refusal>]) -> Response {
-    let responses: Vec<_> = items.iter().map(|item| Made { name, item }).collect();
+pub(crate) fn batch_of<T: Serialize>(
+    name: &'static str,
+    items: &[Result<T, Refusal>],
+    warnings: &[Vec<String>],
+) -> Response {
+    let warnings = warnings.iter().map(Vec::as_slice).chain(std::iter::repeat(&[][..]));
+    let responses: Vec<_> = items.iter().zip(warnings).map(|(item, warnings)| Made { name, item, warnings }).collect();
     batch_under(responses.iter().map(Made::code).max(), &responses)
 }
 
 struct Made<'a, T> {
     name: &'static str,
     item: &'a Result<T, Refusal>,
+    warnings: &'a [String],
 }
 
 impl<T> Made<'_, T> {
@@ -181,8 +187,16 @@ impl<T: Serialize> Serialize for Made<'_, T> {
             }
             Err(refusal) => map.serialize_entry("info", &refusal.info())?,
         }
+        if !self.warnings.is_empty() {
+            map.serialize_entry("warnings", self.warnings)?;
+        }
         map.end()
     }
+}
+
+/// The answer of the one item that was given as a single object.
+pub(crate) fn one_of<T: Serialize>(name: &'static str, element: T, warnings: &[String]) -> Response {
+    answer(Code::ExecuteSuccess, &Made { name, item: &Ok(element), warnings })
 }
 
 /// The answer to a single object where one is the rule (the configuration centre).

@@ -17,6 +17,7 @@ use super::doc::{Input, Sketch};
 use super::error::ApiError;
 use super::nulls::without_nulls;
 use super::objects::Objects;
+use super::unknown::{Noticed, Unknown, parse_noting};
 use crate::address::{agent, client_address, sender};
 use crate::model::code::{Code, Refusal};
 use crate::model::limits;
@@ -38,17 +39,28 @@ impl<T: DeserializeOwned> FromRequest<App> for Batch<T> {
     type Rejection = ApiError;
 
     async fn from_request(request: Request, _: &App) -> Result<Self, ApiError> {
-        Batch::parse(&read_body(request).await?)
+        let unknown = Unknown::of(&request)?;
+        Batch::read(unknown, &read_body(request).await?)
     }
 }
 
 impl<T: DeserializeOwned + JsonSchema> Input for Batch<T> {
     fn describe(sketch: &mut Sketch<'_>) {
         sketch.batch(schema_of::<T>());
+        Unknown::describe(sketch);
     }
 }
 
 impl<T: DeserializeOwned> Batch<T> {
+    /// A batch whose items answer for the fields that are not known.
+    pub(crate) fn read(unknown: Unknown, body: &[u8]) -> Result<Self, ApiError> {
+        Batch::parse_noting(body, |raw| {
+            let (item, fields) = parse_noting(PhantomData::<T>, raw);
+            unknown.judge(item, fields)
+        })
+    }
+
+    #[cfg(any(test, feature = "fuzzing"))]
     pub(crate) fn parse(body: &[u8]) -> Result<Self, ApiError> {
         Batch::parse_noting(body, |raw| (parse_item(raw), Vec::new()))
     }
@@ -172,21 +184,39 @@ impl<T: DeserializeOwned, const BYTES_MAX: usize> FromRequest<App> for Object<T,
     type Rejection = ApiError;
 
     async fn from_request(request: Request, _: &App) -> Result<Self, ApiError> {
-        Ok(Object(parse_object(&read_body_within(request, BYTES_MAX).await?)?))
+        let (unknown, noticed) = (Unknown::of(&request)?, request.extensions().get::<Noticed>().cloned());
+        let body = read_body_within(request, BYTES_MAX).await?;
+        let mut warnings = Vec::new();
+        let read = |raw: &RawValue| {
+            let (item, fields) = parse_noting(PhantomData::<T>, raw);
+            let (item, told) = unknown.judge(item, fields);
+            warnings = told;
+            item
+        };
+        let item = parse_object_by(&body, read)?;
+        if let Some(noticed) = noticed {
+            noticed.note(warnings);
+        }
+        Ok(Object(item))
     }
 }
 
 impl<T: DeserializeOwned + JsonSchema, const BYTES_MAX: usize> Input for Object<T, BYTES_MAX> {
     fn describe(sketch: &mut Sketch<'_>) {
         sketch.object::<T>();
+        Unknown::describe(sketch);
     }
 }
 
+#[cfg(any(test, feature = "fuzzing"))]
 pub(crate) fn parse_object<T: DeserializeOwned>(body: &[u8]) -> Result<T, ApiError> {
     parse_object_by(body, parse_item)
 }
 
-pub(crate) fn parse_object_by<T>(body: &[u8], read: impl Fn(&RawValue) -> Result<T, Refusal>) -> Result<T, ApiError> {
+pub(crate) fn parse_object_by<T>(
+    body: &[u8],
+    read: impl FnOnce(&RawValue) -> Result<T, Refusal>,
+) -> Result<T, ApiError> {
     let raw: &RawValue = serde_json::from_str(text_of(body)?).map_err(unparsable)?;
     Ok(read(raw)?)
 }
@@ -205,6 +235,7 @@ fn unparsable(error: serde_json::Error) -> ApiError {
 }
 
 /// An item of a type that says itself how it is read.
+#[cfg(any(test, feature = "fuzzing"))]
 pub(crate) fn parse_item<T: DeserializeOwned>(raw: &RawValue) -> Result<T, Refusal> {
     parse_seeded(PhantomData, raw)
 }

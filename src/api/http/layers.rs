@@ -26,6 +26,7 @@ use super::doc::Input;
 use super::error::ApiError;
 use super::query::{Consistency, Freshness};
 use super::route::{DISCOVER, DRAIN, METRICS, Terms, is_read};
+use super::unknown::Noticed;
 use crate::address::client_address;
 use crate::budget::Budget;
 use crate::connections::{Parking, later};
@@ -173,16 +174,23 @@ pub(crate) struct RouteGuard {
 }
 
 /// One layer for all of it, as each copies all below it for every request.
-pub(crate) async fn guard(State(guard): State<RouteGuard>, request: Request, next: Next) -> Response {
+pub(crate) async fn guard(State(guard): State<RouteGuard>, mut request: Request, next: Next) -> Response {
     let (is_held, is_read) = (guard.terms.is_held, is_read(&request));
     let id = request.extensions().get::<RequestId>().cloned();
+    let noticed = (!request.body().is_end_stream()).then(Noticed::default);
+    if let Some(noticed) = &noticed {
+        request.extensions_mut().insert(noticed.clone());
+    }
     let answer = AssertUnwindSafe(admitted(guard, request, next)).catch_unwind();
     let limit = Duration::from_secs(limits::REQUEST_TIMEOUT_SECONDS);
     // Nothing else on this surface takes longer; a write that does has an unknown outcome.
     let overdue = if is_read { Code::ReadTimedOut } else { Code::OutcomeUnknown };
     let answered = if is_held { Ok(answer.await) } else { timeout(limit, answer).await };
     match answered {
-        Ok(Ok(response)) => response,
+        Ok(Ok(response)) => match noticed {
+            Some(noticed) => noticed.add_to(response).await,
+            None => response,
+        },
         Ok(Err(panic)) => after_panic(id, &*panic),
         Err(_) => ApiError::from(overdue).into_response(),
     }
@@ -208,6 +216,7 @@ pub(crate) struct Waiting {
     parking: Option<Parking>,
     id: Option<RequestId>,
     carried: Option<Carried>,
+    noticed: Option<Noticed>,
 }
 
 impl FromRequestParts<App> for Waiting {
@@ -216,7 +225,7 @@ impl FromRequestParts<App> for Waiting {
     async fn from_request_parts(parts: &mut Parts, _: &App) -> Result<Self, Infallible> {
         let Parts { extensions, .. } = parts;
         let (id, carried) = (extensions.get().cloned(), extensions.get().cloned());
-        Ok(Waiting { parking: extensions.get().copied(), id, carried })
+        Ok(Waiting { parking: extensions.get().copied(), id, carried, noticed: extensions.get().cloned() })
     }
 }
 
@@ -228,14 +237,18 @@ impl Waiting {
     where
         A: Future<Output = ApiResult> + Send + 'static,
     {
-        let Waiting { parking, id, carried } = self;
+        let Waiting { parking, id, carried, noticed } = self;
+        let noticed = noticed.map(|noticed| noticed.moved());
         if let Some(carried) = &carried {
             carried.let_go();
         }
         let answer = async move {
             match AssertUnwindSafe(answer).catch_unwind().await {
                 Ok(answered) => {
-                    let response = answered.into_response();
+                    let mut response = answered.into_response();
+                    if let Some(noticed) = noticed {
+                        response = noticed.add_to(response).await;
+                    }
                     match carried {
                         Some(carried) => carried.counted(response),
                         None => response,

@@ -1,9 +1,14 @@
-//! Structs from JSON objects only. What `serde` derives for a struct also reads a list of its fields in
-//! order, so that `"report": []` would pass for a report of which nothing is said.
+//! Structs from JSON objects only, whose fields are read in snake_case and in camelCase. What `serde` derives for a
+//! struct also reads a list of its fields in order, so that `"report": []` would pass for a report of which nothing is
+//! said; and it reads a field by the names that it is declared with alone.
+
+mod fields;
 
 use std::fmt;
 
 use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visitor};
+
+use fields::OfStruct;
 
 /// Wraps a deserializer, and whatever reads from it inside: structs are asked for as maps.
 pub(crate) struct Objects<T>(pub(crate) T);
@@ -22,10 +27,10 @@ impl<'de, D: Deserializer<'de>> Deserializer<'de> for Objects<D> {
     fn deserialize_struct<V: Visitor<'de>>(
         self,
         _: &'static str,
-        _: &'static [&'static str],
+        fields: &'static [&'static str],
         visitor: V,
     ) -> Result<V::Value, D::Error> {
-        self.0.deserialize_map(Objects(visitor))
+        self.0.deserialize_map(OfStruct { inner: Objects(visitor), fields })
     }
 
     pass_on! {
@@ -164,6 +169,35 @@ mod tests {
     #[serde(default)]
     struct Inner {
         flag: bool,
+    }
+
+    #[derive(Debug, Default, PartialEq, Deserialize)]
+    #[serde(default)]
+    struct Worded {
+        valid_until: u32,
+        #[serde(rename = "maxAmount", alias = "most")]
+        max_amount: u32,
+        by_name: BTreeMap<String, Option<Box<Worded>>>,
+    }
+
+    #[test]
+    fn fields_are_read_in_both_spellings_and_keys_of_maps_as_they_are() {
+        let expected = Worded {
+            valid_until: 1,
+            max_amount: 2,
+            by_name: BTreeMap::from([("a_b".into(), Some(Box::new(Worded { valid_until: 3, ..Worded::default() })))]),
+        };
+        for text in [
+            r#"{"valid_until":1,"max_amount":2,"by_name":{"a_b":{"valid_until":3}}}"#,
+            r#"{"validUntil":1,"maxAmount":2,"byName":{"a_b":{"validUntil":3}}}"#,
+            r#"{"validUntil":1,"most":2,"by_name":{"a_b":{"validUntil":3}}}"#,
+        ] {
+            let mut json = serde_json::Deserializer::from_str(text);
+            assert_eq!(Worded::deserialize(Objects(&mut json)).expect(text), expected);
+        }
+        let mut json = serde_json::Deserializer::from_str(r#"{"valid_until":1,"validUntil":1}"#);
+        let error = Worded::deserialize(Objects(&mut json)).expect_err("the same field twice").to_string();
+        assert!(error.contains("duplicate field `valid_until`"), "{error}");
     }
 
     fn read(text: &str) -> Result<Outer, String> {

@@ -15,6 +15,7 @@ use super::error::ApiError;
 use crate::catalog::page::{After, Page};
 use crate::model::code::Code;
 use crate::model::limits;
+use crate::model::spelling::is_same_name;
 use crate::model::text::NameFilter;
 use crate::openapi::Param;
 
@@ -55,11 +56,11 @@ impl Query {
         }
     }
 
-    /// Every way to a value leads through here.
+    /// The values of `key`, in either spelling. Every way to a value leads through here.
     fn values(&self, key: &str) -> impl Iterator<Item = &str> {
         #[cfg(test)]
         self.asked.lock().insert(key.to_owned());
-        self.pairs.iter().filter(move |(name, _)| name == key).map(|(_, value)| value.as_str())
+        self.pairs.iter().filter(move |(name, _)| is_same_name(name, key)).map(|(_, value)| value.as_str())
     }
 
     /// True if `key` is there, with or without a value.

@@ -1,18 +1,22 @@
-//! Fields that nothing reads: told of, or refused, where a field that is dropped in silence does harm. A rule whose
-//! conditions were dropped is for all traffic.
+//! Fields that nothing reads: told of, or refused, in every body. A rule whose conditions were dropped is for all
+//! traffic.
 
 use std::collections::BTreeSet;
 use std::fmt::Write;
-use std::marker::PhantomData;
+use std::sync::Arc;
 
+use axum::body::{Body, to_bytes};
 use axum::extract::{FromRequest, Request};
+use axum::http::header::{CONTENT_LENGTH, CONTENT_TYPE};
+use axum::http::{HeaderName, HeaderValue};
+use axum::response::Response;
+use parking_lot::Mutex;
 use schemars::JsonSchema;
 use serde::de::{DeserializeOwned, DeserializeSeed};
 use serde_ignored::Path;
 use serde_json::value::RawValue;
 
 use super::app::App;
-use super::bodies::read_body;
 use super::doc::{Input, Sketch};
 use super::error::ApiError;
 use super::extract::{Batch, parse_seeded};
@@ -20,10 +24,24 @@ use super::nulls::without_nulls;
 use super::objects::Objects;
 use super::query::Query;
 use crate::model::code::{Code, Refusal};
-use crate::openapi::{Param, schema_of};
+use crate::model::limits;
+use crate::model::spelling::is_same_name;
+use crate::openapi::Param;
 
 /// Fields that only responses have and nobody sets; a caller that edits what it read sends them back.
-const OF_ANSWERS: [&str; 11] = [
+const OF_ANSWERS: [&str; 23] = [
+    "id",
+    "revision",
+    "token",
+    "healthy",
+    "total_service_count",
+    "total_health_instance_count",
+    "total_instance_count",
+    "healthy_instance_count",
+    "file_count",
+    "status",
+    "release_time",
+    "release_by",
     "ctime",
     "mtime",
     "etime",
@@ -80,32 +98,63 @@ impl Unknown {
     }
 }
 
-/// A batch whose items answer for the fields that are not known.
+/// Header of an answer that is no JSON.
+const WARNINGS: HeaderName = HeaderName::from_static("x-thuban-warnings");
+
+/// Warnings on a body that is one object: an extension of requests that have a body. A batch has those of its items.
+#[derive(Clone, Default)]
+pub(crate) struct Noticed(Arc<Mutex<Vec<String>>>);
+
+impl Noticed {
+    pub(crate) fn note(&self, warnings: Vec<String>) {
+        self.0.lock().extend(warnings);
+    }
+
+    /// The same warnings, for an answer that comes later than the one that passes the layers.
+    pub(crate) fn moved(&self) -> Noticed {
+        Noticed(Arc::new(Mutex::new(std::mem::take(&mut *self.0.lock()))))
+    }
+
+    /// The answer with `warnings` beside its other members; one that is no JSON has them in a header.
+    pub(crate) async fn add_to(&self, response: Response) -> Response {
+        let warnings = std::mem::take(&mut *self.0.lock());
+        if warnings.is_empty() || !response.status().is_success() {
+            return response;
+        }
+        let (mut parts, body) = response.into_parts();
+        if parts.headers.get(CONTENT_TYPE).is_none_or(|media_type| media_type != "application/json") {
+            if let Ok(value) = HeaderValue::from_str(&warnings.join(", ")) {
+                parts.headers.insert(WARNINGS, value);
+            }
+            return Response::from_parts(parts, body);
+        }
+        parts.headers.remove(CONTENT_LENGTH);
+        // The answers of this surface are in memory already.
+        let bytes = to_bytes(body, usize::MAX).await.unwrap_or_default();
+        let mut text = bytes.strip_suffix(b"}").unwrap_or(&bytes).to_vec();
+        if text.len() < bytes.len() {
+            text.extend_from_slice(b",\"warnings\":");
+            text.extend(serde_json::to_vec(&warnings).expect("a list of texts"));
+            text.push(b'}');
+        }
+        Response::from_parts(parts, Body::from(text))
+    }
+}
+
+/// A batch of acts, whose items answer for the fields that are not known.
 pub(crate) struct Noted<T>(pub(crate) Batch<T>);
 
 impl<T: DeserializeOwned> FromRequest<App> for Noted<T> {
     type Rejection = ApiError;
 
-    async fn from_request(request: Request, _: &App) -> Result<Self, ApiError> {
-        let unknown = Unknown::of(&request)?;
-        Noted::read(unknown, &read_body(request).await?)
-    }
-}
-
-impl<T: DeserializeOwned> Noted<T> {
-    pub(crate) fn read(unknown: Unknown, body: &[u8]) -> Result<Self, ApiError> {
-        let read = |raw: &RawValue| {
-            let (item, fields) = parse_noting(PhantomData::<T>, raw);
-            unknown.judge(item, fields)
-        };
-        Ok(Noted(Batch::parse_noting(body, read)?))
+    async fn from_request(request: Request, app: &App) -> Result<Self, ApiError> {
+        Batch::from_request(request, app).await.map(Noted)
     }
 }
 
 impl<T: DeserializeOwned + JsonSchema> Input for Noted<T> {
     fn describe(sketch: &mut Sketch<'_>) {
-        sketch.batch(schema_of::<T>());
-        Unknown::describe(sketch);
+        Batch::<T>::describe(sketch);
     }
 }
 
@@ -128,7 +177,8 @@ where
     let mut json = serde_json::Deserializer::from_str(text.as_deref().unwrap_or(raw.get()));
     let mut note = |path: Path<'_>| {
         let field = shown(&path);
-        if !known.contains(&field.as_str()) {
+        // A body of nothing else could name a hundred thousand.
+        if fields.len() < limits::UNKNOWN_FIELDS_TOLD_MAX && !known.iter().any(|known| is_same_name(known, &field)) {
             fields.insert(field);
         }
     };

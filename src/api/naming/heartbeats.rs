@@ -26,9 +26,8 @@ pub(crate) const HEARTBEAT: Doc = DOC
     .codes(&[FIELDS, &[Code::NotFoundResource, Code::HealthCheckNotOpen]]);
 
 pub(crate) async fn heartbeat(State(app): State<App>, caller: Caller, batch: Batch<InstanceDraft>) -> ApiResult {
-    let is_single = batch.is_single;
-    let named: Vec<_> = batch.checked(InstanceDraft::check_named).items;
-    let named: Vec<Result<String, Refusal>> = named.into_iter().map(|draft| Ok(draft?.instance_id())).collect();
+    let Batch { items, is_single, warnings } = batch.checked(InstanceDraft::check_named);
+    let named: Vec<Result<String, Refusal>> = items.into_iter().map(|draft| Ok(draft?.instance_id())).collect();
     let beats = await_known(&app, &caller, named).await?;
     match (is_single, beats.as_slice()) {
         (true, [Err(refusal)]) => return Err(refusal.clone().into()),
@@ -39,8 +38,8 @@ pub(crate) async fn heartbeat(State(app): State<App>, caller: Caller, batch: Bat
     }
     let alive: Vec<_> = beats.into_iter().map(|beat| Ok(Alive { id: beat? })).collect();
     Ok(match alive.as_slice() {
-        [Ok(alive)] if is_single => envelope::single("instance", alive),
-        alive => envelope::batch_of("instance", alive),
+        [Ok(alive)] if is_single => envelope::one_of("instance", alive, warnings.first().map_or(&[], Vec::as_slice)),
+        alive => envelope::batch_of("instance", alive, &warnings),
     })
 }
 

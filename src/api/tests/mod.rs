@@ -45,6 +45,7 @@ mod nulls;
 mod pages;
 mod revisions;
 mod sealed;
+mod spelling;
 mod templates;
 mod told;
 mod trust;

@@ -112,7 +112,7 @@ fn bodies() -> Vec<(&'static str, Value, &'static [&'static str])> {
     ]
 }
 
-fn with(one: &Value, other: &Value) -> Value {
+pub(super) fn with(one: &Value, other: &Value) -> Value {
     let mut both = one.clone();
     both.as_object_mut().expect("an object").extend(other.as_object().expect("an object").clone());
     both
