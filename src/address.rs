@@ -1,7 +1,7 @@
 //! Address and program of a client, on either listener. Gray releases, repeated polls and limits of failed logins go
 //! by the address.
 
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use axum::{
     extract::ConnectInfo,
@@ -76,7 +76,11 @@ fn hops(headers: &HeaderMap) -> impl Iterator<Item = Option<IpAddr>> {
 
 fn read_hop(entry: &str) -> Option<IpAddr> {
     let entry = entry.trim();
-    let parsed = entry.parse::<IpAddr>().or_else(|_| entry.parse::<SocketAddr>().map(|address| address.ip()));
+    let bare = entry.strip_prefix('[').and_then(|rest| rest.strip_suffix(']'));
+    let parsed = match bare {
+        Some(address) => address.parse::<Ipv6Addr>().map(IpAddr::V6),
+        None => entry.parse::<IpAddr>().or_else(|_| entry.parse::<SocketAddr>().map(|address| address.ip())),
+    };
     match parsed.ok()?.to_canonical() {
         // Only the proxy's machine can tell loopback addresses apart: all of them count as one.
         IpAddr::V4(address) if address.is_loopback() => Some(Ipv4Addr::LOCALHOST.into()),
@@ -114,6 +118,10 @@ mod tests {
             ("10.1.2.3:1", &[" 198.51.100.1 , 10.9.9.9"], "198.51.100.1"),
             ("10.1.2.3:1", &["198.51.100.1:4711"], "198.51.100.1"),
             ("10.1.2.3:1", &["[2001:db8::1]:4711, 10.9.9.9"], "2001:db8::1"),
+            ("10.1.2.3:1", &["[2001:db8::1]"], "2001:db8::1"),
+            ("10.1.2.3:1", &["198.51.100.1, [::ffff:198.51.100.2] "], "198.51.100.2"),
+            ("10.1.2.3:1", &["[198.51.100.1]"], "10.1.2.3"),
+            ("10.1.2.3:1", &["[2001:db8::1"], "10.1.2.3"),
             ("10.1.2.3:1", &["unknown"], "10.1.2.3"),
             ("10.1.2.3:1", &[""], "10.1.2.3"),
             ("[::ffff:10.1.2.3]:1", &["198.51.100.1"], "198.51.100.1"),
