@@ -1,6 +1,7 @@
 //! Instances of a service: the addresses at which it answers, and whether each of them is well.
 
 use std::collections::BTreeMap;
+use std::net::Ipv6Addr;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -228,6 +229,7 @@ impl InstanceDraft {
     pub fn check_new(&self) -> Result<(), Refusal> {
         self.given_id().map_or(Ok(()), check_id)?;
         self.check_address()?;
+        check_callable(text(&self.host))?;
         self.check_made_id()?;
         self.check_texts()
     }
@@ -365,6 +367,23 @@ fn check_host(host: &str) -> Result<(), Refusal> {
         return refuse("host may not hold blanks or control characters");
     }
     Ok(())
+}
+
+/// Refuses what no client can call, although it is a text: something else around the address.
+fn check_callable(host: &str) -> Result<(), Refusal> {
+    let address = host.split_once('%').map_or(host, |(address, _)| address);
+    let why = if host.contains("://") {
+        "host may not hold a scheme"
+    } else if host.contains('/') {
+        "host may not hold a slash: it is one address or name, not a network"
+    } else if host.contains(',') {
+        "host is one address or name: register an instance for each"
+    } else if host.contains(['[', ']']) || (host.contains(':') && address.parse::<Ipv6Addr>().is_err()) {
+        "host may not hold a port: it is a field of its own, and an IPv6 address has no brackets"
+    } else {
+        return Ok(());
+    };
+    Err(Refusal::new(Code::InvalidInstanceHost, why))
 }
 
 #[cfg(test)]

@@ -137,3 +137,33 @@ fn what_is_not_given_has_its_default() {
     let instance = with(json!({"weight": 0, "healthy": false, "location": {"zone": "z"}})).registered();
     assert_eq!((instance.weight, instance.healthy, instance.location.zone.as_str()), (0, false, "z"));
 }
+
+#[test]
+fn a_host_that_nobody_can_call_is_not_registered() {
+    let check = |host: &str| {
+        let draft = InstanceDraft {
+            namespace: Some("n".into()),
+            service: Some("s".into()),
+            host: Some(host.into()),
+            port: Some(Uint32(8080)),
+            ..InstanceDraft::default()
+        };
+        assert!(draft.check_named().is_ok(), "{host} can be deleted");
+        draft.check_new().map_err(|refusal| (refusal.code, refusal.detail))
+    };
+    for host in [
+        "10.0.0.1:8080",
+        "[2001:db8::1]:80",
+        "[2001:db8::1]",
+        "host_name:80",
+        "http://10.0.0.1",
+        "10.0.0.1/24",
+        "10.0.0.1,10.0.0.2",
+    ] {
+        let (code, why) = check(host).expect_err(host);
+        assert!(code == Code::InvalidInstanceHost && why.contains("host"), "{host}: {why}");
+    }
+    for host in ["2001:db8::7", "fe80::1%eth0", "10.0.0.1", "my-host", "my_host.example", "xn--bcher-kva.example"] {
+        assert_eq!(check(host), Ok(()), "{host}");
+    }
+}
