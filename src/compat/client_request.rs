@@ -5,7 +5,7 @@ use std::convert::Infallible;
 use std::net::IpAddr;
 use std::time::Duration;
 
-use axum::extract::FromRequestParts;
+use axum::extract::{FromRequestParts, Request};
 use axum::http::header::{self, HeaderName};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderValue, Uri};
@@ -25,8 +25,10 @@ const TIMESTAMP: HeaderName = HeaderName::from_static("timestamp");
 const NO_TOKEN: &str = "\u{fffd}";
 
 pub(super) struct ClientRequest {
-    /// As received, undecoded.
+    /// Undecoded, with one slash at its beginning.
     pub(super) uri: Uri,
+    /// The target of the request where that begins with more slashes: a signature is of what was sent.
+    pub(super) received: Option<Uri>,
     pub(super) address: Option<IpAddr>,
     pub(super) credentials: ReaderCredentials,
     /// The name in the certificate that its connection began with.
@@ -41,6 +43,7 @@ impl<S: ConfigSource> FromRequestParts<Surface<S>> for ClientRequest {
     async fn from_request_parts(parts: &mut Parts, surface: &Surface<S>) -> Result<Self, Infallible> {
         Ok(ClientRequest {
             uri: parts.uri.clone(),
+            received: parts.extensions.get::<Received>().map(|Received(uri)| uri.clone()),
             address: client_address(&parts.headers, &parts.extensions, &surface.settings.trusted_proxies),
             credentials: credentials_of(&parts.headers),
             certificate: parts.extensions.get::<PeerCertificate>().map(|shown| shown.common_name.clone()),
@@ -71,9 +74,28 @@ impl ClientRequest {
             credentials: &self.credentials,
             certificate: self.certificate.as_deref(),
             address: self.address,
-            target: Target { path: self.uri.path(), query: self.query().raw() },
+            target: Target { path: self.received.as_ref().unwrap_or(&self.uri).path(), query: self.query().raw() },
         }
     }
+}
+
+/// The target of a request as it came.
+#[derive(Clone)]
+struct Received(Uri);
+
+/// The request with one slash at the beginning of its path: clients put the path behind an address that ends with one.
+pub(super) fn with_one_slash(mut request: Request) -> Request {
+    let path = request.uri().path();
+    if !path.starts_with("//") {
+        return request;
+    }
+    let rest = path.trim_start_matches('/');
+    let query = request.uri().query().map(|query| format!("?{query}")).unwrap_or_default();
+    if let Ok(target) = format!("/{rest}{query}").parse() {
+        let received = std::mem::replace(request.uri_mut(), target);
+        request.extensions_mut().insert(Received(received));
+    }
+    request
 }
 
 /// Credentials of a request; unreadable header bytes, or two headers, are a token that no one has.
@@ -163,6 +185,22 @@ mod tests {
         assert_eq!(of(&[], &["7"]), ReaderCredentials::Anonymous);
         for (value, expected) in table {
             assert_eq!(of(&[value], &["7"]), *expected, "{value:?}");
+        }
+    }
+
+    #[test]
+    fn slashes_at_the_beginning_are_one_and_the_target_is_kept() {
+        for (sent, path, query) in [
+            ("//configs/app/default/a?ip=1", "/configs/app/default/a", Some("ip=1")),
+            ("///services/config", "/services/config", None),
+            ("//", "/", None),
+            ("/configs//app", "/configs//app", None),
+        ] {
+            let request = Request::builder().uri(sent).body(axum::body::Body::empty()).expect("a request");
+            let request = with_one_slash(request);
+            assert_eq!((request.uri().path(), request.uri().query()), (path, query), "{sent}");
+            let received = request.extensions().get::<Received>().map(|Received(uri)| uri.to_string());
+            assert_eq!(received, (sent != "/configs//app").then(|| sent.to_owned()));
         }
     }
 

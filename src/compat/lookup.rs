@@ -102,6 +102,7 @@ mod tests {
     fn ask(query: &str) -> ClientRequest {
         ClientRequest {
             uri: format!("/?{query}").parse().expect("a path and a query"),
+            received: None,
             address: Some([192, 0, 2, 7].into()),
             credentials: ReaderCredentials::Anonymous,
             certificate: None,

@@ -32,6 +32,7 @@ use axum::middleware::{self, Next};
 use axum::response::Response;
 use axum::routing::{MethodRouter, get, post};
 use ipnet::IpNet;
+use tower::util::MapRequest;
 
 use crate::hosts::Hosts;
 use crate::metrics::Metrics;
@@ -110,6 +111,12 @@ pub fn loading_router() -> Router {
         answer::set_common_headers(response.headers_mut());
         response
     })
+}
+
+/// The router of the port, whose routes are found behind several slashes at the beginning of a path too.
+pub fn behind_slashes(router: Router) -> Router {
+    let request_of: fn(Request) -> Request = client_request::with_one_slash;
+    Router::new().fallback_service(MapRequest::new(router, request_of))
 }
 
 /// One row of the table of routes.

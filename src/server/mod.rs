@@ -374,5 +374,7 @@ fn compat_router(config: &Config, node: &Node, app: &App, bound: SocketAddr, met
         metrics,
     ));
     let tracked = api::Tracked::new("compat", node, Hosts::any(), None);
-    api::shared_routes(app.clone()).merge(surface).layer(from_fn_with_state(tracked, api::track))
+    compat::behind_slashes(
+        api::shared_routes(app.clone()).merge(surface).layer(from_fn_with_state(tracked, api::track)),
+    )
 }
