@@ -8,7 +8,7 @@
 use std::net::{IpAddr, SocketAddr};
 
 use axum::http::uri::Authority;
-use axum::http::{HeaderMap, Uri, header};
+use axum::http::{HeaderMap, Uri, Version, header};
 
 /// Admits every name.
 const ANY: &str = "*";
@@ -36,6 +36,22 @@ impl Hosts {
         let of_uri = uri.authority().map(Authority::host);
         let of_headers = headers.get_all(header::HOST).iter().map(|host| host_of(host.to_str().unwrap_or("?")));
         of_uri.into_iter().chain(of_headers).find(|host| !is_admitted(plain(host), named)).map(str::to_owned)
+    }
+}
+
+/// The reason why a request of HTTP/1.1 does not say whom it is for, if it does not.
+pub(crate) fn fault(version: Version, headers: &HeaderMap) -> Option<&'static str> {
+    if version != Version::HTTP_11 {
+        return None;
+    }
+    let mut hosts = headers.get_all(header::HOST).iter();
+    match (hosts.next(), hosts.next()) {
+        (None, _) => Some("a request of HTTP/1.1 needs a Host"),
+        (_, Some(_)) => Some("a request has one Host, not several"),
+        (Some(host), None) => {
+            let is_authority = |text: &str| text.is_empty() || text.parse::<Authority>().is_ok();
+            (!host.to_str().is_ok_and(is_authority)).then_some("Host is no host with an optional port")
+        }
     }
 }
 
@@ -72,6 +88,24 @@ fn is_admitted(host: &str, named: &[String]) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_request_of_http_1_1_says_once_whom_it_is_for() {
+        let told = |version, hosts: &[&str]| {
+            let mut headers = HeaderMap::new();
+            for host in hosts {
+                headers.append(header::HOST, host.parse().expect("a header value"));
+            }
+            fault(version, &headers).is_none()
+        };
+        for hosts in [&["a"][..], &["a:80"], &["[::1]:8890"], &["host_name"], &[""]] {
+            assert!(told(Version::HTTP_11, hosts), "{hosts:?}");
+        }
+        for hosts in [&[][..], &["a", "b"], &["a", "a"], &["a b"], &["a/b"], &["a:b:c"]] {
+            assert!(!told(Version::HTTP_11, hosts), "{hosts:?}");
+            assert!(told(Version::HTTP_10, hosts) && told(Version::HTTP_2, hosts), "{hosts:?}");
+        }
+    }
 
     fn stranger(bound: &str, named: &[&str], host: Option<&str>) -> Option<String> {
         let mut headers = HeaderMap::new();

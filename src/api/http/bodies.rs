@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use axum::body::{Body, Bytes, HttpBody};
 use axum::extract::Request;
+use axum::http::header::CONTENT_ENCODING;
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use tokio::time::Instant;
 
@@ -26,7 +27,12 @@ pub(crate) async fn read_body(request: Request) -> Result<Bytes, ApiError> {
 
 pub(crate) async fn read_body_within(request: Request, bytes_max: usize) -> Result<Bytes, ApiError> {
     let carried = Carried::of(&request);
+    let encoding = request.headers().get(CONTENT_ENCODING).filter(|encoding| *encoding != "identity").cloned();
     let mut body = request.into_body();
+    if let Some(encoding) = encoding {
+        let why = format!("a body with Content-Encoding {encoding:?} is not read, send it as it is");
+        return Err(refused(body, ApiError::new(Code::ParseException, why)));
+    }
     let announced = body.size_hint().lower();
     let is_announced = body.size_hint().exact().is_some();
     // Small bodies take no share of the budget.

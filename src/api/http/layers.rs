@@ -30,7 +30,7 @@ use super::unknown::Noticed;
 use crate::address::client_address;
 use crate::budget::Budget;
 use crate::connections::{Parking, later};
-use crate::hosts::Hosts;
+use crate::hosts::{self, Hosts};
 use crate::metrics::OneMore;
 use crate::model::code::Code;
 use crate::model::limits;
@@ -126,7 +126,7 @@ pub async fn track(State(Tracked(tracked)): State<Tracked>, mut request: Request
         traced.clone()
     };
     let in_flight = (!is_held).then(|| OneMore::of(&metrics.requests_in_flight));
-    let mut response = match refusal_of_host(&tracked.hosts, &request) {
+    let mut response = match refusal_of_host(&tracked, &request) {
         Some(refusal) => refusal,
         None if tracked.surface == CLIENTS_SURFACE && span.is_disabled() => next.run(request).await,
         None if span.is_disabled() => turns::of_request(next.run(request)).await,
@@ -271,8 +271,13 @@ fn after_panic(id: Option<RequestId>, panic: &(dyn Any + Send)) -> Response {
 }
 
 /// A page of a foreign site must not read this node through a browser beside it, see [`crate::hosts`].
-fn refusal_of_host(hosts: &Hosts, request: &Request) -> Option<Response> {
-    let host = hosts.stranger(request.uri(), request.headers())?;
+fn refusal_of_host(tracked: &TrackedSurface, request: &Request) -> Option<Response> {
+    // A request that was made within the process has no connection, and needs no name.
+    let is_of_connection = request.extensions().get::<Parking>().is_some();
+    if let Some(why) = hosts::fault(request.version(), request.headers()).filter(|_| is_of_connection) {
+        return Some(ApiError::new(Code::BadRequest, why).into_response());
+    }
+    let host = tracked.hosts.stranger(request.uri(), request.headers())?;
     let why = format!("this node is not known as {host:?}, see --allowed-hosts");
     Some(ApiError::new(Code::BadRequest, why).into_response())
 }

@@ -115,6 +115,38 @@ async fn tricks_with_the_path_lead_nowhere() {
     assert_eq!(everything(&cluster.api(1)).await, before);
 }
 
+/// On either port; a load balancer that speaks HTTP/1.0 asks without a name.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_request_of_http_1_1_has_one_host() {
+    let cluster = Cluster::start(1).await;
+    let ports = cluster.ports(1);
+    for door in [ports.api, ports.compat] {
+        for (head, status) in [
+            ("GET /livez HTTP/1.1\r\n\r\n", 400),
+            ("GET /livez HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n", 400),
+            ("GET /livez HTTP/1.1\r\nHost: a b\r\n\r\n", 400),
+            ("GET /livez HTTP/1.1\r\nHost: a\r\n\r\n", 200),
+            ("GET /livez HTTP/1.0\r\n\r\n", 200),
+        ] {
+            assert_eq!(RawAnswer::of(door, head).await.status, status, "{door} {head}");
+        }
+    }
+    let encoded = "Host: a\r\nContent-Encoding: gzip\r\nContent-Length: 2\r\n\r\n{}";
+    let authorization = format!("Authorization: {}\r\n", cluster.token());
+    let write = format!("POST {SERVICES} HTTP/1.1\r\n{authorization}{encoded}");
+    let answer = RawAnswer::of(ports.api, write).await;
+    assert!(answer.status == 400 && format!("{answer:?}").contains("gzip"), "{answer:?}");
+    for (path, status) in
+        [("//services/config", 200), ("//configs/app/default/none", 404), ("/configs//default/a", 404)]
+    {
+        let answer = RawAnswer::of(ports.compat, format!("GET {path} HTTP/1.1\r\nHost: a\r\n\r\n")).await;
+        assert_eq!(answer.status, status, "{path} {answer:?}");
+    }
+    cluster.api(1).publish("default", "app", "a.properties", "k=v").await;
+    let head = "GET //configs/app/default/a HTTP/1.1\r\nHost: a\r\n\r\n";
+    assert_eq!(RawAnswer::of(ports.compat, head).await.status, 200);
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn other_methods_are_no_way_in() {
     let cluster = Cluster::start(3).await;
