@@ -97,7 +97,7 @@ metrics! {
     subscribers: IntGauge "thuban_subscribers";
     /// Memory of the register of clients in bytes.
     subscribers_bytes: IntGauge "thuban_subscribers_bytes";
-    /// Connected clients with a release, or entitled to one, by kind: config_files, or the kind of a rule.
+    /// Connected clients with a release, or entitled to one, by kind: configfile or that of a rule.
     subscribers_present: IntGaugeVec "thuban_subscribers_present" ["kind"];
     /// Connected clients on the current release, by kind; a subset of thuban_subscribers_present.
     subscribers_current: IntGaugeVec "thuban_subscribers_current" ["kind"];

@@ -16,7 +16,7 @@ impl Catalog {
             ("instance_unhealthy", instances.total - instances.healthy - instances.isolated),
             ("instance_isolated", instances.isolated),
             ("config_group", self.configs.group_count()),
-            ("config_file", self.configs.file_count()),
+            ("configfile", self.configs.file_count()),
             ("config_release", self.configs.release_count()),
             ("config_sealed", self.configs.sealed_count()),
             ("config_template", self.templates.len()),

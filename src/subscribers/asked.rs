@@ -85,10 +85,10 @@ impl Subscribers {
         is_due
     }
 
-    /// Of all clients that are there now, by kind of thing: `config_files`, else the kind of the rules. Each that waits
-    /// for changes is counted by the node where it waits.
+    /// Of all clients that are there now, by kind of thing: `configfile`, or the word of a family of rules. Each that
+    /// waits for changes is counted by the node where it waits.
     pub fn shares(&self, catalog: &Catalog) -> BTreeMap<&'static str, Share> {
-        let kinds = Family::ALL.iter().map(|family| family.kind()).chain([FILES]);
+        let kinds = Family::ALL.iter().map(|family| family.word()).chain([FILES]);
         let mut shares: BTreeMap<_, _> = kinds.map(|kind| (kind, Share::default())).collect();
         let now = Instant::now();
         for shard in &self.shards {

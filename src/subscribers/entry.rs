@@ -133,7 +133,7 @@ impl Subscriber {
     pub(super) fn kind(&self) -> &'static str {
         match &self.wants {
             Wants::File { .. } => FILES,
-            Wants::Rules { family, .. } | Wants::ReportedRule { family } => family.kind(),
+            Wants::Rules { family, .. } | Wants::ReportedRule { family } => family.word(),
             Wants::Instances { .. } => LISTS,
         }
     }

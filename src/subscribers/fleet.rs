@@ -334,7 +334,7 @@ fn told(name: &str, resource: &Resource, delivered: &Delivered) -> FleetResource
 
 fn release_of(release: &RuleRelease) -> FleetRelease {
     FleetRelease {
-        kind: release.rule.family().kind().to_owned(),
+        kind: release.rule.family().word().to_owned(),
         namespace: release.rule.namespace.clone(),
         rule_name: release.rule.name.clone(),
         rule_id: release.rule.id.clone(),

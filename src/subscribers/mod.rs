@@ -66,7 +66,7 @@ const SHARDS: usize = 16;
 /// The part of all places, and of all bytes, that one origin may have.
 const SHARE_OF_ORIGIN: usize = 4;
 /// The kind of what config clients have.
-const FILES: &str = "config_files";
+const FILES: &str = "configfile";
 /// The kind of lists of instances.
 const LISTS: &str = "instances";
 

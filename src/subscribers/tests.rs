@@ -161,7 +161,7 @@ fn first_release(bench: &Bench) -> ConfigReleaseDraft {
 async fn who_has_the_rules_of_a_service_as_they_are_is_current() {
     let (subscribers, mut bench) = (Subscribers::default(), Bench::founded(Level::NEWEST));
     let family = Family::RateLimit;
-    let share = |bench: &Bench| subscribers.shares(&bench.catalog)[family.kind()];
+    let share = |bench: &Bench| subscribers.shares(&bench.catalog)[family.word()];
     let publish = |bench: &mut Bench, name: &str| {
         let release = RuleReleaseDraft {
             rule_name: Some("x".into()),
@@ -257,7 +257,7 @@ async fn the_rules_of_many_clients_are_one_list() {
     assert_eq!((subscribers.len(), subscribers.rule_sets.len()), (1000, 1));
     assert!(subscribers.bytes() < 500 * 1024, "{} bytes", subscribers.bytes());
     (0..1000).for_each(|number| discover(number, &releases[1..]));
-    assert_eq!(subscribers.shares(&bench.catalog)[family.kind()], Share { present: 1000, current: 0 });
+    assert_eq!(subscribers.shares(&bench.catalog)[family.word()], Share { present: 1000, current: 0 });
     tokio::time::advance(HOLD + GRACE).await;
     (1000..3000).for_each(|number| discover(number, &releases));
     assert_eq!(subscribers.rule_sets.len(), 1, "what nobody has is forgotten");

@@ -92,7 +92,7 @@ pub(crate) async fn list(State(app): State<App>, query: Query, _: Fresh) -> ApiR
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "WouldRefuse")]
 struct WouldRefuseView<'a> {
-    /// As in the audit trail: `rateLimit`, `routeRule`, …
+    /// As in the audit trail: `ratelimit`, `routing`, …
     kind: &'a str,
     namespace: &'a str,
     name: &'a str,

@@ -99,7 +99,7 @@ async fn an_operator_sees_who_is_connected_and_what_each_has() {
     assert_eq!((&row["version"], &row["message"]), (&json!("5-0000000000000006"), &json!("no such policy")));
     assert_eq!(row["resource"]["name"], "n/cart");
     let release = &row["releases"][0];
-    assert_eq!((&release["kind"], &release["rule_name"]), (&json!("circuitbreakers"), &json!("r")));
+    assert_eq!((&release["kind"], &release["rule_name"]), (&json!("circuitbreaker"), &json!("r")));
     assert_eq!((&release["release_name"], &release["version"]), (&json!("first"), &json!(1)));
     bench.stop().await;
 }

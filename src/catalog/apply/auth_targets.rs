@@ -153,7 +153,7 @@ impl Catalog {
             }
             Thing::Rule(family, id) => match self.rules.of(*family).get(id) {
                 Some(rule) => self.target_at_rule(rule),
-                None => AuthTarget::new(family.element(), "", id),
+                None => AuthTarget::new(family.word(), "", id),
             },
         }
     }
@@ -269,7 +269,7 @@ impl Catalog {
     }
 
     pub(super) fn target_of_rule(&self, op: Op, draft: &RuleDraft) -> AuthTarget {
-        let (head, kind) = (&draft.head, draft.body.family().element());
+        let (head, kind) = (&draft.head, draft.body.family().word());
         let (namespace, name) = (text(&head.namespace), text(&head.name));
         if op == Op::Create {
             let acts = draft.rule(String::new(), String::new(), Stamp::default(), self.level()).ok();
@@ -295,7 +295,7 @@ impl Catalog {
                 acts: self.effects([&*rule].into_iter().chain(self.rule_in_force(&rule))),
                 ..self.target_at_rule(&rule)
             },
-            Err(_) => AuthTarget::new(family.element(), text(&draft.namespace), text(&draft.rule_name)),
+            Err(_) => AuthTarget::new(family.word(), text(&draft.namespace), text(&draft.rule_name)),
         }
     }
 
@@ -308,14 +308,14 @@ impl Catalog {
                 let judged = [&*release.rule].into_iter().chain(self.rule_in_force(&release.rule)).chain(earlier);
                 AuthTarget { acts: self.effects(judged), ..self.target_at_rule(self.rule_of(&release)) }
             }
-            Ok(None) | Err(_) => AuthTarget::new(family.element(), text(&draft.namespace), text(&draft.rule_name)),
+            Ok(None) | Err(_) => AuthTarget::new(family.word(), text(&draft.namespace), text(&draft.rule_name)),
         }
     }
 
     fn target_at_rule(&self, rule: &Rule) -> AuthTarget {
         let normal = self.rules.of(rule.family()).active().normal(&rule.id);
         let version = normal.map(|release| release.version.to_string()).unwrap_or_default();
-        let target = self.felt(AuthTarget::new(rule.family().element(), &rule.namespace, &rule.name), rule);
+        let target = self.felt(AuthTarget::new(rule.family().word(), &rule.namespace, &rule.name), rule);
         target.at(ResourceScope::of_rule(rule), version)
     }
 

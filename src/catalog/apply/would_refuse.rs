@@ -66,7 +66,7 @@ impl Catalog {
             true => format!("{:?}", refused_at(&grants, &[verb], &effects)?),
         };
         Some(WouldRefuse {
-            kind: rule.family().element(),
+            kind: rule.family().word(),
             namespace: rule.namespace.clone(),
             name: rule.name.clone(),
             release_name: String::new(),

@@ -57,7 +57,7 @@ impl Catalog {
             PolicyKind::Rule(_) => ("", name),
         };
         changes.tell(News {
-            kind: kind.element().into(),
+            kind: kind.word().into(),
             namespace: namespace.to_owned(),
             group: group.to_owned(),
             name: name.to_owned(),

@@ -170,7 +170,7 @@ mod tests {
 
     #[test]
     fn resources_say_what_they_were_made_from() {
-        let release = json!({ "kind": "routings", "rule_name": "r", "release_name": "first", "version": 3 });
+        let release = json!({ "kind": "routing", "rule_name": "r", "release_name": "first", "version": 3 });
         let row = json!({ "type": "rds", "name": "a/s", "version": "1-0", "releases": [release], "applied": "yes" });
         let lines = table(&[row], RESOURCES);
         assert!(lines[1].contains("routings/r first v3") && lines[1].ends_with("yes"), "{lines:?}");

@@ -250,7 +250,7 @@ pub fn explain<'a>(family: Family, sketch: &'a Sketch, candidates: &'a [Candidat
     let applies: Vec<Applied> = candidates.iter().flat_map(applied).collect();
     let info = family.summary(&applies, &taken);
     Explanation {
-        kind: family.kind(),
+        kind: family.word(),
         service: &sketch.service,
         namespace: &sketch.namespace,
         draft: sketch.draft,

@@ -66,14 +66,6 @@ impl PolicyKind {
         }
     }
 
-    /// Word of the audit trail and of events.
-    pub fn element(self) -> &'static str {
-        match self {
-            PolicyKind::ConfigFile => "configfile",
-            PolicyKind::Rule(family) => family.element(),
-        }
-    }
-
     pub fn of_word(word: &str) -> Option<PolicyKind> {
         PolicyKind::all().find(|kind| kind.word() == word)
     }

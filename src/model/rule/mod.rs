@@ -104,7 +104,7 @@ macro_rules! families {
                 match self { $( Family::$family => concat!("/naming/v1/", $kind), )+ }
             }
 
-            /// Word of commands and documents for one of its rules.
+            /// The one word for its kind: of policies, events, metrics, explanations, the audit trail, commands.
             pub const fn word(self) -> &'static str {
                 match self { $( Family::$family => $word, )+ }
             }

@@ -39,7 +39,7 @@ pub(in crate::subscribers) fn add(shares: &mut BTreeMap<&'static str, Share>, st
             }
             let of = clients.entry((client.address, &client.agent, &client.node_id)).or_default();
             for (family, is_current) in kinds {
-                *of.entry(family.kind()).or_insert(true) &= is_current;
+                *of.entry(family.word()).or_insert(true) &= is_current;
             }
         }
     }

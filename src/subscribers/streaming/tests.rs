@@ -220,7 +220,7 @@ fn clients_are_counted_by_kind_once_they_were_sent_something() {
     let shared = |setting: &Setting| {
         let mut shares = BTreeMap::new();
         add_shares(&mut shares, &setting.streams, &setting.bench.catalog);
-        let share: Option<&Share> = shares.get(FAMILY.kind());
+        let share: Option<&Share> = shares.get(FAMILY.word());
         share.map(|share| (share.present, share.current))
     };
     let (one, second_target, other) = (setting.stream("n1"), setting.stream("n1"), setting.stream("n2"));

@@ -54,7 +54,7 @@ impl Catalog {
                 let rule = self.rules.of(*family).get(id);
                 let (namespace, name) =
                     rule.map(|rule| (rule.namespace.clone(), rule.name.clone())).unwrap_or_default();
-                News { kind: family.element().into(), namespace, name, ..news }
+                News { kind: family.word().into(), namespace, name, ..news }
             }
         });
     }
