@@ -173,6 +173,6 @@ mod tests {
         let release = json!({ "kind": "routing", "rule_name": "r", "release_name": "first", "version": 3 });
         let row = json!({ "type": "rds", "name": "a/s", "version": "1-0", "releases": [release], "applied": "yes" });
         let lines = table(&[row], RESOURCES);
-        assert!(lines[1].contains("routings/r first v3") && lines[1].ends_with("yes"), "{lines:?}");
+        assert!(lines[1].contains("routing/r first v3") && lines[1].ends_with("yes"), "{lines:?}");
     }
 }
