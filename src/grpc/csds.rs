@@ -178,8 +178,8 @@ fn resource(
 
 /// The message itself, as long as there is room.
 fn content(kind: ResourceType, resource: &Resource, room: &mut usize) -> Option<Any> {
-    *room = room.checked_sub(resource.bytes.len())?;
-    (*room > 0).then(|| Any { type_url: kind.type_url().to_owned(), value: resource.bytes.clone() })
+    *room = room.checked_sub(resource.size())?;
+    (*room > 0).then(|| Any { type_url: kind.type_url().to_owned(), value: resource.bytes() })
 }
 
 fn timestamp(time: Timestamp) -> prost_types::Timestamp {

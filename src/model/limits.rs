@@ -351,6 +351,10 @@ pub const XDS_REFUSAL_BYTES_MAX: usize = 4 * 1024;
 pub const XDS_REFUSAL_BYTES_READ: usize = 64 * 1024;
 /// Milliseconds that routes wait at most until a proxy has the clusters that they name.
 pub const XDS_ORDER_WAIT_MS: u64 = 5_000;
+/// Places of callers that the names of endpoints of one stream may have: its own, as rules cut it, and a handful.
+pub const XDS_PLACES_MAX: usize = 16;
+/// Bytes of resources, and of the maps and routes made of them, that a node keeps though no stream has them.
+pub const XDS_KEPT_BYTES_MAX: usize = 64 * 1024 * 1024;
 /// Types that are not served and answered with nothing, once each.
 pub const XDS_UNKNOWN_TYPES_MAX: usize = 16;
 

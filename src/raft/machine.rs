@@ -223,6 +223,7 @@ impl Machine {
             let edits = self.apply_to(&mut next, group, effects, |_| false)?;
             let old = self.holding_catalog(|catalog| {
                 self.state.note(&next);
+                self.feed(effects);
                 mem::replace(catalog, next)
             });
             drop(old);
@@ -231,12 +232,19 @@ impl Machine {
             self.holding_catalog(|catalog| {
                 let edits = self.apply_to(catalog, group, effects, |held| held.elapsed() >= HELD_MAX)?;
                 self.state.note(catalog);
+                self.feed(effects);
                 Ok::<_, io::Error>(edits)
             })?
         };
         self.weight.record(&edits);
         edits.push(Edit { key: PROGRESS_KEY.to_vec(), value: Some(codec::to_bytes(&effects.progress)) });
         Ok(edits)
+    }
+
+    /// Tells the feed of what was applied, while the catalog is held: who reads it finds in the feed what it shows.
+    fn feed(&self, effects: &Effects) {
+        let of_services = effects.changes.iter().filter(|(_, change)| is_of_services(change));
+        self.state.feed().push(of_services.cloned());
     }
 
     /// Readers wait as long as `work` takes.
@@ -306,9 +314,6 @@ impl Machine {
         if effects.is_stamped {
             self.state.clock.observe(effects.clock);
         }
-        // Before the index: who waits for that finds the changes in the feed.
-        let of_services = effects.changes.iter().filter(|(_, change)| is_of_services(change));
-        self.state.feed().push(of_services.cloned());
         self.state.applied.send_replace(effects.applied);
         self.listener.iter().for_each(|listener| listener.applied(&effects.replies));
         if effects.changes.iter().any(|(_, change)| *change == Change::Webhooks) {
@@ -328,10 +333,10 @@ impl Machine {
         let mut held = self.state.catalog.write();
         self.state.note(&catalog);
         let old = mem::replace(&mut *held, catalog);
+        self.state.feed().replaced(applied.index);
         drop(held);
         *self.progress.lock() = progress;
         self.checkpoints.lock().clear();
-        self.state.feed().replaced(applied.index);
         self.state.applied.send_replace(applied);
         self.state.webhooks.send_replace(());
         self.state.hub().wake_all();

@@ -26,7 +26,7 @@ fn count(processors: usize) -> usize {
 }
 
 /// Does work that takes long on the thread of the caller, whose other tasks go on elsewhere meanwhile.
-pub(super) fn at_length<T>(work: impl FnOnce() -> T) -> T {
+pub(crate) fn at_length<T>(work: impl FnOnce() -> T) -> T {
     let has_others = Handle::try_current().is_ok_and(|here| here.runtime_flavor() == RuntimeFlavor::MultiThread);
     if has_others { block_in_place(work) } else { work() }
 }

@@ -282,12 +282,12 @@ impl Streams {
         let from = after.map_or(Bound::Unbounded, Bound::Excluded);
         for ((_, name), (resource, delivered)) in all.range((from, Bound::Unbounded)) {
             // The first one always goes, so that who asks gets on.
-            let fits = answer.left_out == 0 && (answer.resources.is_empty() || resource.bytes.len() <= room);
+            let fits = answer.left_out == 0 && (answer.resources.is_empty() || resource.size() <= room);
             if !fits {
                 answer.left_out += 1;
                 continue;
             }
-            room = room.saturating_sub(resource.bytes.len());
+            room = room.saturating_sub(resource.size());
             answer.resources.push(told(name, resource, delivered));
         }
         answer
@@ -328,7 +328,7 @@ fn told(name: &str, resource: &Resource, delivered: &Delivered) -> FleetResource
         applied,
         message,
         releases: resource.releases.iter().map(|release| release_of(release)).collect(),
-        bytes: resource.bytes.to_vec(),
+        bytes: resource.bytes().to_vec(),
     }
 }
 

@@ -171,7 +171,8 @@ pub(crate) mod testing {
             kind: ResourceType::Cluster,
             name: name.into(),
             version: Version { index: 1, hash },
-            bytes: Bytes::from(vec![7; size]),
+            head: Bytes::new(),
+            body: Bytes::from(vec![7; size]),
             releases: Vec::new(),
             clusters: Vec::new(),
         })

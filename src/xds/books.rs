@@ -7,8 +7,9 @@ use std::sync::Arc;
 use prost::Message;
 use tokio::time::{Duration, Instant};
 
-use super::View;
+use super::client::Client;
 use super::ledger::{Ledger, Look, Moment, NamedResource, Sending};
+use super::{Touched, View};
 use crate::model::limits;
 use crate::model::mesh::Dialect;
 use crate::model::mesh::resource::{Resource, ResourceType, Resources};
@@ -21,6 +22,8 @@ const ORDER_WAIT: Duration = Duration::from_millis(limits::XDS_ORDER_WAIT_MS);
 /// Bytes of a resource in a response beside its name and its message.
 const RESOURCE_OVERHEAD: usize = 128;
 const NOT_FOUND: i32 = 5;
+/// Names of one type that are looked at on the side.
+const NAMES_MANY: usize = 256;
 /// Bytes of a name in a text.
 const NAME_BYTES_TOLD: usize = 256;
 
@@ -157,6 +160,7 @@ impl Books {
     /// Refuses a stream that asks for too many names. Endpoints of the clusters of a wildcard do not count: a proxy has
     /// to ask for them, and they are no more than it was sent.
     pub(super) fn check_names(&mut self, view: &dyn View) -> Result<(), StreamFault> {
+        self.check_places()?;
         let names: usize = self.ledgers.iter().map(|ledger| ledger.subscription.names().len()).sum();
         let bytes: usize = self.ledgers.iter().map(|ledger| ledger.subscription.bytes()).sum();
         if names < limits::XDS_NAMES_MANY && bytes <= limits::XDS_NAMES_BYTES_MAX {
@@ -205,6 +209,10 @@ impl Books {
         }
         let mut look = self.ledger(kind).look(view);
         let is_answer_owed = self.ledger(kind).is_answer_owed;
+        self.keep_named(kind, &mut look, moment.now);
+        if look.is_nothing() && !is_answer_owed && !look.kept.is_empty() {
+            return None;
+        }
         if look.is_nothing() && !is_answer_owed {
             self.ledger_mut(kind).held_since = None;
             self.ledger_mut(kind).settle(look);
@@ -222,9 +230,66 @@ impl Books {
         let due = changed.len();
         let gone: Vec<_> = std::mem::take(&mut look.gone).into_iter().collect();
         let changed = if is_divisible { self.up_to_size(kind, changed, &gone) } else { all_named(changed) };
-        let is_complete = waiting.is_empty() && changed.len() == due;
+        let is_all_sent = changed.len() == due;
+        let is_complete = waiting.is_empty()
+            && is_all_sent
+            && look.cut_at.is_none()
+            && look.kept.is_empty()
+            && !look.is_short_of_owed;
+        let last_sent = || changed.last().map(|named| named.name.clone());
+        let compared_to = if is_all_sent { look.cut_at.take() } else { last_sent().filter(|_| look.is_of_many()) };
+        self.ledger_mut(kind).note_compared(compared_to);
         let is_something = !changed.is_empty() || !gone.is_empty() || is_answer_owed;
         is_something.then_some(Portion { changed, gone, is_complete, look })
+    }
+
+    /// Takes back removals of what routes name that a proxy has: first come the routes, for as long as they may take.
+    fn keep_named(&mut self, kind: ResourceType, look: &mut Look, now: Instant) {
+        let is_ordered = matches!(kind, ResourceType::Cluster | ResourceType::Endpoints);
+        let (routes, ledger) = (self.ledger(ResourceType::Route), self.ledger(kind));
+        let is_named = |name: &str| bare(name).split('@').next().is_some_and(|cluster| routes.names_cluster(cluster));
+        let mut kept = Vec::new();
+        if is_ordered && self.dialect == Dialect::Envoy && routes.is_begun {
+            let named = look.gone.iter().filter(|name| is_named(name));
+            kept.extend(named.filter_map(|name| Some((name.clone(), ledger.given_as(name)?.clone()))));
+        }
+        let ledger = self.ledger_mut(kind);
+        if kept.is_empty() {
+            ledger.kept_since = None;
+            return;
+        }
+        if now >= *ledger.kept_since.get_or_insert(now) + ORDER_WAIT {
+            return;
+        }
+        look.gone.retain(|name| !kept.iter().any(|(known, _)| known == name));
+        look.kept = all_named(kept);
+    }
+
+    /// True if something that was touched may change what the client is to have.
+    pub(super) fn is_concerned(&self, touched: &Touched, client: &Client) -> bool {
+        let namespaces = client.namespaces.as_deref();
+        self.ledgers.iter().any(|ledger| ledger.is_concerned(touched, namespaces))
+    }
+
+    /// True of a stream that asks for so many names that to look at them takes a while.
+    pub(super) fn is_large(&self) -> bool {
+        self.ledgers.iter().any(|ledger| ledger.subscription.names().len() > NAMES_MANY)
+    }
+
+    /// Notes that what there is may have changed.
+    pub(super) fn begin_anew(&mut self) {
+        self.ledgers.iter_mut().for_each(Ledger::begin_anew);
+    }
+
+    /// Refuses a stream that asks for endpoints as callers of many places prefer them.
+    fn check_places(&self) -> Result<(), StreamFault> {
+        let names = self.ledger(ResourceType::Endpoints).subscription.names().iter();
+        let places: BTreeSet<&str> = names.filter_map(|name| Some(bare(name).split_once('@')?.1)).collect();
+        if places.len() > limits::XDS_PLACES_MAX {
+            let text = format!("endpoints of {} places, a stream has at most {}", places.len(), limits::XDS_PLACES_MAX);
+            return Err(StreamFault::TooMany(text));
+        }
+        Ok(())
     }
 
     /// Names whose resources wait until a proxy has the clusters that they name, and for how long they may.
@@ -260,7 +325,8 @@ impl Books {
     /// Moment at which something is sent though nothing happens.
     pub(super) fn deadline(&self) -> Option<Instant> {
         let open = self.ledgers.iter().filter(|ledger| ledger.is_open());
-        open.filter_map(|ledger| ledger.held_since).min().map(|since| since + ORDER_WAIT)
+        let since = open.flat_map(|ledger| [ledger.held_since, ledger.kept_since]).flatten();
+        since.min().map(|since| since + ORDER_WAIT)
     }
 
     /// The first of the resources, as many as a response has room for; at least one. One that the client cannot take is
@@ -274,7 +340,7 @@ impl Books {
         let mut taken = Vec::new();
         let mut bytes: usize = gone.iter().map(|name| 2 * name.len() + RESOURCE_OVERHEAD).sum();
         for (name, resource) in changed {
-            let size = resource.bytes.len() + name.len() + RESOURCE_OVERHEAD;
+            let size = resource.size() + name.len() + RESOURCE_OVERHEAD;
             if self.is_too_large(size) {
                 let named = NamedResource { name, resource };
                 self.ledger_mut(kind).skip(&Sending::of_changed(vec![named]));
@@ -328,7 +394,7 @@ fn bare(name: &str) -> &str {
 
 /// A resource in a response.
 pub(super) fn packed(resource: &Resource) -> Any {
-    Any { type_url: resource.kind.type_url().to_owned(), value: resource.bytes.clone() }
+    Any { type_url: resource.kind.type_url().to_owned(), value: resource.bytes() }
 }
 
 /// Says of names that nothing is there.

@@ -4,8 +4,10 @@ use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::sync::Arc;
 
+use parking_lot::Mutex;
 use prost_types::value::Kind;
 
+use super::world::WildKey;
 use crate::model::config_lookup::DEFAULT_NAMESPACE;
 use crate::model::grant::ReadScope;
 use crate::model::limits;
@@ -75,6 +77,34 @@ pub struct Client {
     /// Namespaces whose services a wildcard means; none for all that it may see.
     pub namespaces: Option<Arc<[String]>>,
     pub read_scope: ReadScope,
+    pub holds: Holds,
+}
+
+/// Parts of what all streams share that one uses: they are kept for as long as it does.
+#[derive(Clone, Debug, Default)]
+pub struct Holds(Arc<Mutex<Vec<Hold>>>);
+
+#[derive(Debug)]
+struct Hold {
+    scope: WildKey,
+    _scope: Arc<()>,
+    map: Option<Arc<()>>,
+}
+
+/// Scopes that one stream holds: those that it used last.
+const HOLDS_MAX: usize = 8;
+
+impl Holds {
+    /// Holds a scope, and a map of it if one is given.
+    pub(super) fn hold(&self, key: &WildKey, scope: Arc<()>, map: Option<Arc<()>>) {
+        let mut holds = self.0.lock();
+        let known = holds.iter().position(|hold| hold.scope == *key).map(|at| holds.remove(at));
+        if known.is_none() && holds.len() >= HOLDS_MAX {
+            holds.remove(0);
+        }
+        let map = map.or_else(|| known.and_then(|hold| hold.map));
+        holds.push(Hold { scope: key.clone(), _scope: scope, map });
+    }
 }
 
 /// A client as its first request describes it.
@@ -100,6 +130,28 @@ impl Client {
             takes_large_expressions: self.has_label(RE2, "large"),
             is_callee_grpc: false,
         }
+    }
+
+    /// A client that says nothing about itself.
+    pub(super) fn unknown(dialect: Dialect, namespaces: Option<Arc<[String]>>, read_scope: ReadScope) -> Client {
+        Client {
+            dialect,
+            node_id: String::new(),
+            agent: String::new(),
+            address: None,
+            labels: Default::default(),
+            caller: None,
+            place: Place::default(),
+            namespaces,
+            read_scope,
+            holds: Holds::default(),
+        }
+    }
+
+    /// The namespace whose services it calls by their short names.
+    pub(super) fn own_namespace(&self) -> Option<&str> {
+        let of_caller = self.caller.as_ref().map(|caller| caller.namespace.as_str());
+        of_caller.or_else(|| self.labels.get(NAMESPACE).map(String::as_str))
     }
 
     /// True for a front proxy, which has no caller of its own.
@@ -151,6 +203,7 @@ impl Identity {
             place,
             namespaces,
             read_scope: peer.read_scope.clone(),
+            holds: Holds::default(),
         };
         Identity { client, cut: labels.cut }
     }

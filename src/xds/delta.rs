@@ -107,7 +107,7 @@ impl Delta {
         view: &dyn View,
     ) -> Changed {
         let ledger = self.books.ledger_mut(kind);
-        let shared = |name: &str| view.get(kind, name).map(|found| found.name.clone()).filter(|found| **found == *name);
+        let shared = |name: &str| view.shared_name(kind, name).filter(|found| **found == *name);
         let (subscribe, unsubscribe) = (&request.resource_names_subscribe, &request.resource_names_unsubscribe);
         let changed = ledger.subscription.change(kind, is_first, subscribe, unsubscribe, shared);
         ledger.follow(&changed);

@@ -9,10 +9,12 @@
 //!
 //! Knows messages of protocol buffers and neither HTTP nor tonic.
 
+mod answered;
 mod books;
 mod build;
 mod client;
 mod delta;
+mod end;
 #[cfg(any(test, feature = "fuzzing"))]
 pub(crate) mod fuzzing;
 pub mod json;
@@ -38,9 +40,10 @@ use crate::model::mesh::resource::{Resource, ResourceType, Resources};
 use crate::reads::catch_up::Reached;
 
 pub use client::{Client, Identity, Peer, Place};
-pub use session::{Context, End, Session};
+pub use end::End;
+pub use session::{Context, Session};
 pub use view::WorldView;
-pub use world::World;
+pub use world::{Touched, World};
 
 /// Resources for one client at one moment.
 pub trait View: Send {
@@ -52,6 +55,9 @@ pub trait View: Send {
 
     /// A resource by name; none for one that is not there and for one that the client may not see.
     fn get(&self, kind: ResourceType, name: &str) -> Option<Arc<Resource>>;
+
+    /// A copy of a name, if the resource of that name has one: nothing is made for it.
+    fn shared_name(&self, kind: ResourceType, name: &str) -> Option<Arc<str>>;
 }
 
 /// Source of the resources of this node.
@@ -66,8 +72,11 @@ pub trait Source: Send + Sync + 'static {
     /// Takes the resources for a client as they are now.
     fn view<'a>(&'a self, client: &'a Client) -> Self::View<'a>;
 
-    /// Counts changes: another number says that a view may show something else.
+    /// Numbers changes: another number says that a view may show something else.
     fn changes(&self) -> watch::Receiver<u64>;
+
+    /// The changes behind one of a number; none if they are not known any more, so anything may have changed.
+    fn touched_since(&self, number: u64) -> Option<Vec<Arc<Touched>>>;
 
     /// Takes in what this node has applied, without the pause that gathers changes: what was written on this node
     /// before a client came is there for it.

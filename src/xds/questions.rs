@@ -1,8 +1,7 @@
 //! Questions about a client while resources are made, and their answers: who gives the same answers shares the bytes.
 //!
-//! All that depends on the client is asked here. What was asked depends on the answers before alone, so the resources
-//! of all clients are the leaves of one tree of questions, which goes as soon as something changes that they were made
-//! from.
+//! All that depends on the client is asked here. The resources of all clients are the leaves of a tree of questions
+//! ([`Answered`](super::answered::Answered)), which goes as soon as something changes that they were made from.
 
 use std::cell::RefCell;
 use std::collections::{HashMap, HashSet};
@@ -10,6 +9,7 @@ use std::hash::{Hash, Hasher};
 use std::net::IpAddr;
 use std::sync::Arc;
 
+use super::build::place_from;
 use super::client::{Client, Place};
 use super::names::ServiceName;
 use super::world::Scene;
@@ -29,8 +29,6 @@ pub(crate) enum Question {
     Sees(ServiceName),
     /// It meets a condition on the caller.
     Meets(CallerQuestion),
-    /// Its own namespace.
-    Namespace,
     /// It is a gateway; it takes expressions of any size.
     IsGateway,
     /// Header in which its requests name their caller.
@@ -39,7 +37,8 @@ pub(crate) enum Question {
     Address,
     CallingService,
     Label(Arc<str>),
-    Place,
+    /// Its place from a level on, the narrowest of which is 0.
+    Place(u32),
 }
 
 /// A condition on the caller, kept.
@@ -115,21 +114,34 @@ impl ClientAnswer {
             ClientAnswer::Is(_) | ClientAnswer::Place(_) => None,
         }
     }
+
+    /// Bytes of its texts.
+    pub(crate) fn bytes(&self) -> usize {
+        match self {
+            ClientAnswer::Is(_) => 0,
+            ClientAnswer::Text(text) => text.as_ref().map_or(0, |text| text.len()),
+            ClientAnswer::Place(Place { region, zone, campus }) => region.len() + zone.len() + campus.len(),
+        }
+    }
 }
 
 /// A client that is asked about one scene; no question is answered twice.
 pub(crate) struct Witness<'a> {
-    pub(crate) client: &'a Client,
-    scene: &'a Scene,
+    client: &'a Client,
+    scene: Arc<Scene>,
     known: RefCell<HashMap<Question, ClientAnswer>>,
 }
 
 impl<'a> Witness<'a> {
-    pub(crate) fn new(scene: &'a Scene, client: &'a Client) -> Self {
+    pub(crate) fn new(scene: Arc<Scene>, client: &'a Client) -> Self {
         Witness { client, scene, known: RefCell::default() }
     }
 
     pub(crate) fn answer(&self, question: &Question) -> ClientAnswer {
+        // There are as many of these as services, and they are quick to answer.
+        if let Question::Sees(_) = question {
+            return self.judge(question);
+        }
         if let Some(answer) = self.known.borrow().get(question) {
             return answer.clone();
         }
@@ -155,20 +167,14 @@ impl<'a> Witness<'a> {
             }
             Question::Sees(name) => ClientAnswer::Is(client.read_scope.sees(&name.namespace, &name.service)),
             Question::Meets(caller) => ClientAnswer::Is(caller.condition().holds(client, &self.scene.matchers)),
-            Question::Namespace => text(self.own_namespace()),
             Question::IsGateway => ClientAnswer::Is(client.is_gateway()),
             Question::CallerHeader => text(client.caller_header().as_deref()),
             Question::TakesLargeExpressions => ClientAnswer::Is(client.abilities().takes_large_expressions),
             Question::Address => ClientAnswer::Text(self.address().map(Arc::from)),
             Question::CallingService => text(client.caller.as_ref().map(|caller| caller.service.as_str())),
             Question::Label(key) => text(client.labels.get(&**key).map(String::as_str)),
-            Question::Place => ClientAnswer::Place(client.place.clone()),
+            Question::Place(first) => ClientAnswer::Place(place_from(*first, &client.place)),
         }
-    }
-
-    fn own_namespace(&self) -> Option<&str> {
-        let of_caller = self.client.caller.as_ref().map(|caller| caller.namespace.as_str());
-        of_caller.or_else(|| self.client.labels.get("namespace").map(String::as_str))
     }
 
     fn address(&self) -> Option<String> {
@@ -195,11 +201,17 @@ pub(crate) struct Questions<'a> {
     witness: &'a Witness<'a>,
     asked: Vec<(Question, ClientAnswer)>,
     seen: HashSet<Question>,
+    is_of_scope: bool,
 }
 
 impl<'a> Questions<'a> {
     pub(crate) fn new(witness: &'a Witness<'a>) -> Self {
-        Questions { witness, asked: Vec::new(), seen: HashSet::new() }
+        Questions { witness, asked: Vec::new(), seen: HashSet::new(), is_of_scope: false }
+    }
+
+    /// Questions about what is in one scope: all of its clients see the same services, which is not noted.
+    pub(crate) fn of_scope(witness: &'a Witness<'a>) -> Self {
+        Questions { is_of_scope: true, ..Questions::new(witness) }
     }
 
     pub(crate) fn witness(&self) -> &'a Witness<'a> {
@@ -214,13 +226,14 @@ impl<'a> Questions<'a> {
 
     /// Remembers a question that another thing was made by, which this one is made of.
     pub(crate) fn note(&mut self, question: &Question, answer: &ClientAnswer) {
-        if self.seen.insert(question.clone()) {
+        let is_known = self.is_of_scope && matches!(question, Question::Sees(_));
+        if !is_known && self.seen.insert(question.clone()) {
             self.asked.push((question.clone(), answer.clone()));
         }
     }
 
-    pub(crate) fn asked(self) -> Vec<(Question, ClientAnswer)> {
-        self.asked
+    pub(crate) fn asked(&self) -> &[(Question, ClientAnswer)] {
+        &self.asked
     }
 
     pub(crate) fn release(&mut self, family: Family, rule: &Arc<str>) -> Option<Arc<str>> {
@@ -250,10 +263,6 @@ impl<'a> Questions<'a> {
         self.ask(Question::CallerHeader).text()
     }
 
-    pub(crate) fn own_namespace(&mut self) -> Option<Arc<str>> {
-        self.ask(Question::Namespace).text()
-    }
-
     pub(crate) fn address(&mut self) -> Option<Arc<str>> {
         self.ask(Question::Address).text()
     }
@@ -267,79 +276,11 @@ impl<'a> Questions<'a> {
         self.ask(Question::Label(key.into())).text()
     }
 
-    pub(crate) fn place(&mut self) -> Place {
-        match self.ask(Question::Place) {
+    /// The place from a level on.
+    pub(crate) fn place(&mut self, first: u32) -> Place {
+        match self.ask(Question::Place(first)) {
             ClientAnswer::Place(place) => place,
             ClientAnswer::Is(_) | ClientAnswer::Text(_) => Place::default(),
         }
-    }
-}
-
-/// Leaves of one tree at most: it begins anew then, so that clients that all differ do not fill the memory.
-const LEAVES_MAX: usize = 256;
-
-/// Things of one kind by the answers that they were made with.
-pub(crate) struct Answered<T> {
-    nodes: Vec<Node<T>>,
-    leaves: usize,
-}
-
-enum Node<T> {
-    Open,
-    /// Leads on by the answer.
-    Ask(Question, HashMap<ClientAnswer, usize>),
-    Leaf(T),
-}
-
-impl<T> Default for Answered<T> {
-    fn default() -> Self {
-        Answered { nodes: vec![Node::Open], leaves: 0 }
-    }
-}
-
-impl<T> Answered<T> {
-    /// The thing for who is asked here; the questions on the way are noted.
-    pub(crate) fn find(&self, questions: &mut Questions<'_>) -> Option<&T> {
-        let mut at = 0;
-        loop {
-            match &self.nodes[at] {
-                Node::Open => return None,
-                Node::Leaf(thing) => return Some(thing),
-                Node::Ask(question, answers) => {
-                    let answer = questions.witness.answer(question);
-                    questions.note(question, &answer);
-                    at = *answers.get(&answer)?;
-                }
-            }
-        }
-    }
-
-    pub(crate) fn insert(&mut self, asked: &[(Question, ClientAnswer)], thing: T) {
-        if self.leaves >= LEAVES_MAX {
-            *self = Answered::default();
-        }
-        let mut at = 0;
-        for (question, answer) in asked {
-            let next = self.nodes.len();
-            if let Node::Open = self.nodes[at] {
-                self.nodes[at] = Node::Ask(question.clone(), HashMap::new());
-            }
-            let Node::Ask(known, answers) = &mut self.nodes[at] else { return };
-            if known != question {
-                return;
-            }
-            at = *answers.entry(answer.clone()).or_insert(next);
-            if at == next {
-                self.nodes.push(Node::Open);
-            }
-        }
-        if let Node::Open = self.nodes[at] {
-            self.nodes[at] = Node::Leaf(thing);
-            self.leaves += 1;
-        }
-    }
-
-    pub(crate) fn clear(&mut self) {
-        *self = Answered::default();
     }
 }

@@ -6,13 +6,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::{Stream, StreamExt};
-use tokio::sync::{mpsc, watch};
+use tokio::sync::{Semaphore, mpsc, watch};
 use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
 
 use super::books::{Event, StreamFault};
 use super::client::{Client, Identity, Peer, first_bytes};
 use super::delta::Delta;
+use super::end::End;
 use super::ledger::Moment;
 use super::machine::Machine;
 use super::sotw::Sotw;
@@ -29,6 +30,7 @@ use crate::origin::Short;
 use crate::proto::envoy::service::discovery::v3::{
     DeltaDiscoveryRequest, DeltaDiscoveryResponse, DiscoveryRequest, DiscoveryResponse,
 };
+use crate::raft::at_length;
 use crate::reads::catch_up::Reached;
 use crate::subscribers::Subscribers;
 use crate::subscribers::streams::{Registered, StreamClient};
@@ -38,40 +40,6 @@ const LOG_PAUSE: Duration = Duration::from_secs(60);
 /// Percent by which ages of streams differ, so that clients do not come back all at once.
 const AGE_SPREAD_PERCENT: u32 = 10;
 const LOGGED_ID_BYTES: usize = 128;
-
-/// Reason why a stream ended.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum End {
-    /// The client is gone.
-    Closed,
-    /// It is as old as a stream may get: the client comes back, to any node.
-    Aged,
-    /// This node stops.
-    Shutdown,
-    /// The client has seen a state that this node does not have yet.
-    Behind,
-    /// This node was not ready yet, ever.
-    NotReady,
-    /// The client asks for more than it may, in words for it.
-    TooMany(String),
-    /// A request makes no sense, in words for the client.
-    Invalid(String),
-}
-
-impl End {
-    /// The word for it in metrics.
-    pub fn reason(&self) -> &'static str {
-        match self {
-            End::Closed => "closed",
-            End::Aged => "aged",
-            End::Shutdown => "shutdown",
-            End::Behind => "behind",
-            End::NotReady => "not_ready",
-            End::TooMany(_) => "too_many",
-            End::Invalid(_) => "invalid",
-        }
-    }
-}
 
 /// Parts of the node that streams use.
 pub struct Context {
@@ -94,6 +62,8 @@ pub struct Session<S> {
     refusals: LogOnce<(ResourceType, String)>,
     too_large: LogOnce<(ResourceType, String)>,
     too_many: LogOnce<(bool, String)>,
+    /// Turns of streams that look at what there is: what they miss is made by as many at a time.
+    turns: Semaphore,
 }
 
 impl<S: Source> Session<S> {
@@ -101,7 +71,7 @@ impl<S: Source> Session<S> {
         let control_plane = format!("thuban {}", context.node).into();
         let (refusals, too_large) = (LogOnce::every(LOG_PAUSE), LogOnce::every(LOG_PAUSE));
         let too_many = LogOnce::every(LOG_PAUSE);
-        Session { source, context, control_plane, refusals, too_large, too_many }
+        Session { source, context, control_plane, refusals, too_large, too_many, turns: Semaphore::new(turns()) }
     }
 
     /// Serves a stream of SotW until it ends. `room` is for what it keeps.
@@ -181,8 +151,8 @@ impl<S: Source> Session<S> {
             since: (self.context.clock)(),
         });
         let machine = M::new(client.dialect, self.control_plane.clone());
-        let (changes, is_counted) = (self.source.changes(), [false; 4]);
-        Running { session: self, changes, client, machine, registered, room, is_counted }
+        let (changes, looked_at, is_counted) = (self.source.changes(), 0, [false; 4]);
+        Running { session: self, changes, looked_at, client, machine, registered, room, is_counted }
     }
 }
 
@@ -190,6 +160,8 @@ impl<S: Source> Session<S> {
 struct Running<'a, S: Source, M: Machine> {
     session: &'a Session<S>,
     changes: watch::Receiver<u64>,
+    /// Number of the change up to which it was looked at.
+    looked_at: u64,
     client: Client,
     machine: M,
     registered: Registered,
@@ -216,27 +188,47 @@ impl<S: Source, M: Machine> Running<'_, S, M> {
     ) -> Result<(), End> {
         self.session.source.catch_up();
         self.take(first).await?;
+        let mut pumped = self.pump(&responses).await?;
         loop {
-            let pumped = self.pump(&responses)?;
             let deadline = self.machine.books().deadline();
             tokio::select! {
                 request = requests.next() => match request {
                     Some(Ok(request)) => self.take(request).await?,
                     Some(Err(_)) | None => return Err(End::Closed),
                 },
-                changed = self.changes.changed() => changed.map_err(|_| End::Shutdown)?,
+                changed = self.changes.changed() => {
+                    changed.map_err(|_| End::Shutdown)?;
+                    if !self.is_concerned() {
+                        continue;
+                    }
+                }
                 () = until(deadline), if pumped == Pumped::NothingDue => {}
                 room = responses.reserve(), if pumped == Pumped::NoRoom => drop(room.map_err(|_| End::Closed)?),
                 () = responses.closed() => return Err(End::Closed),
             }
+            pumped = self.pump(&responses).await?;
         }
+    }
+
+    /// True if something has changed that the stream asks for. Otherwise it goes on as if it had looked.
+    fn is_concerned(&mut self) -> bool {
+        let number = *self.changes.borrow_and_update();
+        let touched = self.session.source.touched_since(self.looked_at);
+        let books = self.machine.books();
+        let is_concerned = touched.is_none_or(|all| all.iter().any(|one| books.is_concerned(one, &self.client)));
+        if !is_concerned {
+            self.looked_at = number;
+        }
+        is_concerned
     }
 
     async fn take(&mut self, mut request: M::Request) -> Result<(), End> {
         self.reach(&mut request).await?;
         let moment = self.moment();
         let source = &self.session.source;
+        let turn = self.session.turns.acquire().await;
         let taken = self.machine.take(request, &source.view(&self.client), moment);
+        drop(turn);
         self.tell();
         let kept = taken.map_err(|fault| match fault {
             StreamFault::TooMany(text) => End::TooMany(text),
@@ -289,12 +281,24 @@ impl<S: Source, M: Machine> Running<'_, S, M> {
         Ok(())
     }
 
-    /// Makes responses while there is room.
-    fn pump(&mut self, responses: &mpsc::Sender<Box<M::Response>>) -> Result<Pumped, End> {
+    /// Makes responses while there is room, at its turn.
+    async fn pump(&mut self, responses: &mpsc::Sender<Box<M::Response>>) -> Result<Pumped, End> {
+        let _turn = self.session.turns.acquire().await;
+        match self.machine.books().is_large() {
+            true => at_length(|| self.pump_now(responses)),
+            false => self.pump_now(responses),
+        }
+    }
+
+    fn pump_now(&mut self, responses: &mpsc::Sender<Box<M::Response>>) -> Result<Pumped, End> {
         let moment = self.moment();
         let source = &self.session.source;
         // What changes from here on wakes again.
-        self.changes.mark_unchanged();
+        let number = *self.changes.borrow_and_update();
+        if number != self.looked_at {
+            self.looked_at = number;
+            self.machine.books_mut().begin_anew();
+        }
         let view = source.view(&self.client);
         let pumped = loop {
             let room = match responses.try_reserve() {
@@ -401,6 +405,11 @@ impl<S: Source, M: Machine> Drop for Running<'_, S, M> {
             }
         }
     }
+}
+
+/// Streams that look at what there is at a time: as many as there are processors, and two at least.
+fn turns() -> usize {
+    std::thread::available_parallelism().map_or(2, |count| count.get().max(2))
 }
 
 /// An age that is a tenth more or less than this one.

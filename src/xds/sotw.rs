@@ -111,7 +111,7 @@ impl Sotw {
 
     fn replace(&mut self, kind: ResourceType, names: &[String], view: &dyn View) -> Changed {
         let ledger = self.books.ledger_mut(kind);
-        let shared = |name: &str| view.get(kind, name).map(|found| found.name.clone()).filter(|found| **found == *name);
+        let shared = |name: &str| view.shared_name(kind, name).filter(|found| **found == *name);
         let changed = ledger.subscription.replace(kind, names, shared);
         ledger.follow(&changed);
         changed

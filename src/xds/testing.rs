@@ -8,7 +8,7 @@ use bytes::Bytes;
 use parking_lot::Mutex;
 use tokio::sync::watch;
 
-use super::{Client, Source, View};
+use super::{Client, Source, Touched, View};
 use crate::model::mesh::resource::{Resource, ResourceType, Resources, Version};
 use crate::reads::catch_up::{Reached, reach};
 
@@ -41,7 +41,8 @@ impl World {
             kind,
             name: name.into(),
             version: Version { index: self.index, hash },
-            bytes,
+            head: Bytes::new(),
+            body: bytes,
             releases: Vec::new(),
             clusters: clusters.iter().map(|cluster| (*cluster).into()).collect(),
         };
@@ -83,6 +84,10 @@ impl View for World {
     fn get(&self, kind: ResourceType, name: &str) -> Option<Arc<Resource>> {
         let maps = if name.starts_with(HIDDEN) { &self.hidden } else { &self.shown };
         maps[kind.index()].get(name).cloned()
+    }
+
+    fn shared_name(&self, kind: ResourceType, name: &str) -> Option<Arc<str>> {
+        self.get(kind, name).map(|found| found.name.clone())
     }
 }
 
@@ -132,6 +137,10 @@ impl Source for FakeSource {
 
     fn changes(&self) -> watch::Receiver<u64> {
         self.changes.subscribe()
+    }
+
+    fn touched_since(&self, _: u64) -> Option<Vec<Arc<Touched>>> {
+        None
     }
 
     /// A change is there at once.

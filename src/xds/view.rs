@@ -6,8 +6,7 @@ use super::View;
 use super::build::{self, Draft, UnitKey, UnitKind};
 use super::client::Client;
 use super::names::{self, ClusterName, Federated, ProxyRoutes, ServiceName};
-use super::questions::{Questions, Witness};
-use super::world::{Cells, Gathered, WildKey, World};
+use super::world::World;
 use crate::model::mesh::Dialect;
 use crate::model::mesh::resource::{Resource, ResourceType, Resources};
 
@@ -23,16 +22,8 @@ pub struct WorldView<'a> {
 
 impl<'a> WorldView<'a> {
     pub(super) fn new(world: &'a World, client: &'a Client) -> Self {
-        let applied_index = world.cells().lock().applied_index();
+        let applied_index = world.known_index();
         WorldView { world, client, applied_index }
-    }
-
-    /// Asks what is made here something about the client.
-    fn with<T>(&self, work: impl FnOnce(&mut Cells, &mut Questions<'_>) -> T) -> T {
-        let mut cells = self.world.cells().lock();
-        let scene = cells.scene().clone();
-        let witness = Witness::new(&scene, self.client);
-        work(&mut cells, &mut Questions::new(&witness))
     }
 
     fn of_unit(
@@ -43,14 +34,12 @@ impl<'a> WorldView<'a> {
         asked: &str,
     ) -> Option<Arc<Resource>> {
         let key = UnitKey { kind, dialect: self.client.dialect, name, authority: authority.cloned() };
-        self.with(|cells, questions| cells.unit(&key, questions).named(asked).cloned())
+        self.world.unit_for(self.client, &key).named(asked).cloned()
     }
 
-    /// All units of a kind of the services that a wildcard means.
-    fn gathered(&self, kind: UnitKind, dialect: Dialect) -> Gathered {
-        let Client { namespaces, read_scope, .. } = self.client;
-        let key = WildKey { kind, dialect, namespaces: namespaces.clone(), read_scope: read_scope.clone() };
-        self.with(|cells, questions| cells.all(&key, questions))
+    /// All resources of a kind of the services that a wildcard means.
+    fn gathered(&self, kind: UnitKind, dialect: Dialect) -> Resources {
+        self.world.all(self.client, kind, dialect).resources
     }
 
     fn cluster(&self, asked: &str, plain: &str, authority: Option<&Arc<str>>) -> Option<Arc<Resource>> {
@@ -62,10 +51,20 @@ impl<'a> WorldView<'a> {
     }
 
     fn endpoints(&self, asked: &str, plain: &str, authority: Option<&Arc<str>>) -> Option<Arc<Resource>> {
-        let ClusterName { service, place, .. } = ClusterName::parse(plain)?;
-        let kind = UnitKind::Endpoints(place);
-        let key = UnitKey { kind, dialect: OF_EVERYBODY, name: service, authority: authority.cloned() };
-        self.with(|cells, questions| cells.unit(&key, questions).named(asked).cloned())
+        let mut name = ClusterName::parse(plain)?;
+        let unit = |kind| {
+            let key =
+                UnitKey { kind, dialect: OF_EVERYBODY, name: name.service.clone(), authority: authority.cloned() };
+            self.world.unit_for(self.client, &key)
+        };
+        let Some(place) = &name.place else { return unit(UnitKind::Endpoints(None)).named(asked).cloned() };
+        // Whatever place is named, it is one of few that make a difference.
+        let nearest = unit(UnitKind::Places).places.as_ref().map(|places| places.nearest(place));
+        let unit = unit(UnitKind::Endpoints(nearest.clone()));
+        name.place = nearest;
+        let name = name.to_string();
+        let name = authority.map_or(name.clone(), |one| names::federated(one, ResourceType::Endpoints, &name));
+        unit.named(&name).map(|found| under(found, asked))
     }
 
     /// A resource for proxies alone.
@@ -83,14 +82,7 @@ impl<'a> WorldView<'a> {
     }
 
     fn outbound(&self, namespace: Option<&str>) -> Arc<Resource> {
-        let scope = match namespace {
-            Some(namespace) => Some([namespace.to_owned()].into()),
-            None => self.client.namespaces.clone(),
-        };
-        let Client { dialect, read_scope, .. } = self.client;
-        let key =
-            WildKey { kind: UnitKind::Host, dialect: *dialect, namespaces: scope, read_scope: read_scope.clone() };
-        self.with(|cells, questions| cells.outbound(&key, namespace, questions))
+        self.world.outbound(self.client, namespace)
     }
 
     /// The service beside this proxy, if it has one that it may see.
@@ -101,7 +93,7 @@ impl<'a> WorldView<'a> {
 
     fn inbound_routes(&self, service: ServiceName, asked: &str) -> Option<Arc<Resource>> {
         let is_own = self.own_service().is_some_and(|own| own == service);
-        let is_there = is_own || self.with(|cells, _| cells.scene().has_service(&service));
+        let is_there = is_own || self.world.has_service(&service);
         is_there.then(|| self.of_unit(UnitKind::Inbound, service, None, asked))?
     }
 
@@ -130,7 +122,7 @@ impl<'a> WorldView<'a> {
     }
 
     fn all_clusters(&self) -> Resources {
-        let mut all = self.gathered(UnitKind::Clusters, self.client.dialect).resources;
+        let mut all = self.gathered(UnitKind::Clusters, self.client.dialect);
         if let Some(inbound) = self.inbound_cluster() {
             all.insert(inbound.name.clone(), inbound);
         }
@@ -168,10 +160,10 @@ impl View for WorldView<'_> {
     }
 
     fn all(&self, kind: ResourceType) -> Resources {
-        let of_grpc = |kind| self.gathered(kind, Dialect::Grpc).resources;
+        let of_grpc = |kind| self.gathered(kind, Dialect::Grpc);
         match (self.client.dialect, kind) {
             (_, ResourceType::Cluster) => self.all_clusters(),
-            (_, ResourceType::Endpoints) => self.gathered(UnitKind::OwnEndpoints, OF_EVERYBODY).resources,
+            (_, ResourceType::Endpoints) => self.gathered(UnitKind::OwnEndpoints, OF_EVERYBODY),
             (Dialect::Grpc, ResourceType::Listener) => of_grpc(UnitKind::Listener),
             (Dialect::Grpc, ResourceType::Route) => of_grpc(UnitKind::Routes),
             (Dialect::Envoy, ResourceType::Listener) => self.proxy_listeners(),
@@ -185,6 +177,25 @@ impl View for WorldView<'_> {
         let plain = (asked.kind == kind).then(|| asked.name())?;
         let canonical = names::federated(authority, kind, &plain);
         let found = self.named(kind, &canonical, &plain, Some(authority))?;
-        Some(if canonical == name { found } else { Arc::new(build::renamed(&found, name)) })
+        Some(under(&found, name))
     }
+
+    fn shared_name(&self, kind: ResourceType, name: &str) -> Option<Arc<str>> {
+        let (dialect, unit) = match (self.client.dialect, kind) {
+            (_, ResourceType::Cluster) => (self.client.dialect, UnitKind::Clusters),
+            (_, ResourceType::Endpoints) => (OF_EVERYBODY, UnitKind::Endpoints(None)),
+            (Dialect::Grpc, ResourceType::Listener) => (Dialect::Grpc, UnitKind::Listener),
+            (Dialect::Grpc, ResourceType::Route) => (Dialect::Grpc, UnitKind::Routes),
+            (Dialect::Envoy, ResourceType::Listener | ResourceType::Route) => return None,
+        };
+        let service = ClusterName::parse(name).filter(|name| name.place.is_none())?.service;
+        let key = UnitKey { kind: unit, dialect, name: service, authority: None };
+        let unit = self.world.unit_known(self.client, &key)?;
+        unit.named(name).map(|found| found.name.clone())
+    }
+}
+
+/// The resource under the name by which it was asked for.
+fn under(found: &Arc<Resource>, name: &str) -> Arc<Resource> {
+    if *found.name == *name { found.clone() } else { Arc::new(build::renamed(found, name)) }
 }

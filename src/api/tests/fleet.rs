@@ -32,7 +32,15 @@ fn cluster(bench: &Bench, name: &str, rule: &str) -> Arc<Resource> {
     let releases = book.releases_of(&rule.id).cloned().collect();
     let bytes = Cluster { name: name.into(), ..Cluster::default() }.encode_to_vec().into();
     let version = Version { index: 5, hash: name.len() as u64 };
-    Arc::new(Resource { kind: CDS, name: name.into(), version, bytes, releases, clusters: Vec::new() })
+    Arc::new(Resource {
+        kind: CDS,
+        name: name.into(),
+        version,
+        head: Bytes::new(),
+        body: bytes,
+        releases,
+        clusters: Vec::new(),
+    })
 }
 
 fn send(stream: &Registered, resource: &Arc<Resource>, message: Option<&str>) {

@@ -234,7 +234,8 @@ fn connect(bench: &Bench, number: u64) -> Registered {
         kind,
         name: text("c", name).into(),
         version: Version::default(),
-        bytes: Bytes::new(),
+        head: Bytes::new(),
+        body: Bytes::new(),
         releases: Vec::new(),
         clusters: Vec::new(),
     };

@@ -90,8 +90,11 @@ pub struct Resource {
     pub kind: ResourceType,
     pub name: Arc<str>,
     pub version: Version,
-    /// The encoded message.
-    pub bytes: Bytes,
+    /// The encoded message from its beginning: the field with the name, where it is another one than that under which
+    /// the body was made, and nothing otherwise.
+    pub head: Bytes,
+    /// The rest of the message; it is shared by all names that it is known by.
+    pub body: Bytes,
     /// Releases of rules that it was made from.
     pub releases: Vec<Arc<RuleRelease>>,
     /// Clusters that a listener or route configuration names, in order.
@@ -99,6 +102,16 @@ pub struct Resource {
 }
 
 impl Resource {
+    /// The encoded message.
+    pub fn bytes(&self) -> Bytes {
+        if self.head.is_empty() { self.body.clone() } else { [&self.head[..], &self.body[..]].concat().into() }
+    }
+
+    /// Bytes of the encoded message.
+    pub fn size(&self) -> usize {
+        self.head.len() + self.body.len()
+    }
+
     /// True if a client that has the other one needs this one.
     pub fn differs(&self, other: &Resource) -> bool {
         self.version.hash != other.version.hash

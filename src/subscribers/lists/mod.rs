@@ -191,7 +191,7 @@ fn standing(
 
 /// True if the endpoints hold the address of the instance.
 fn has_endpoint(resource: &Resource, Without { host, port, .. }: &Without) -> bool {
-    let Ok(assignment) = endpoint::ClusterLoadAssignment::decode(&*resource.bytes) else { return true };
+    let Ok(assignment) = endpoint::ClusterLoadAssignment::decode(resource.bytes()) else { return true };
     let all = assignment.endpoints.iter().flat_map(|locality| &locality.lb_endpoints);
     let is_meant = |one: &endpoint::LbEndpoint| {
         let Some(endpoint::lb_endpoint::HostIdentifier::Endpoint(found)) = &one.host_identifier else { return false };

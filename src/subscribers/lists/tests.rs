@@ -118,7 +118,8 @@ fn endpoints(name: &str, index: u64, hosts: &[&str]) -> Arc<Resource> {
         kind: ResourceType::Endpoints,
         name: name.into(),
         version: Version { index, hash: index },
-        bytes: Bytes::from(assignment.encode_to_vec()),
+        head: Bytes::new(),
+        body: Bytes::from(assignment.encode_to_vec()),
         releases: Vec::new(),
         clusters: Vec::new(),
     })

@@ -58,7 +58,8 @@ impl Setting {
             kind,
             name: name.into(),
             version: Version { index: 1, hash: self.hash },
-            bytes: Bytes::new(),
+            head: Bytes::new(),
+            body: Bytes::new(),
             releases: of.into_iter().cloned().collect(),
             clusters: Vec::new(),
         })

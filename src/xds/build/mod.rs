@@ -11,6 +11,7 @@ mod listener;
 mod matchers;
 mod outlier;
 mod parameters;
+mod places;
 mod planned;
 mod policies;
 mod probes;
@@ -34,6 +35,7 @@ use crate::model::rule::release::RuleRelease;
 pub(crate) use endpoints::place_of_client;
 pub(crate) use label_sets::{LabelSet, Sets, sets_of};
 pub(crate) use listener::{inbound_listener, outbound_listener};
+pub(crate) use places::{Places, place_from};
 pub(crate) use routes::{Host, outbound};
 pub(crate) use site::{Reads, Site};
 
@@ -50,10 +52,12 @@ pub(crate) enum UnitKind {
     /// The virtual host for proxies, which routes of a namespace are made of.
     Host,
     Clusters,
-    /// For callers of a place, or for all.
+    /// For callers of a place of [`Places`], or for all.
     Endpoints(Option<Place>),
     /// Those of the place of the client, as its clusters name them.
     OwnEndpoints,
+    /// The places of callers that make a difference for the endpoints.
+    Places,
     /// The routes of the proxy beside the service.
     Inbound,
     /// The cluster of that proxy, with the port of the service on its machine.
@@ -76,9 +80,31 @@ pub(crate) struct UnitKey {
 pub(crate) struct Unit {
     pub(crate) resources: Vec<Arc<Resource>>,
     pub(crate) host: Option<Host>,
+    pub(crate) places: Option<Places>,
 }
 
+/// Bytes of a unit and of a resource beside what their messages and names take.
+const UNIT_BYTES: usize = 256;
+const RESOURCE_BYTES: usize = 256;
+
 impl Unit {
+    /// A unit of resources alone.
+    pub(crate) fn of(resources: Vec<Arc<Resource>>) -> Unit {
+        Unit { resources, ..Unit::default() }
+    }
+
+    /// Bytes of memory that it takes, as near as it has to be known.
+    pub(crate) fn bytes(&self) -> usize {
+        let of_resources = self.resources.iter().map(|one| RESOURCE_BYTES + 2 * one.name.len() + one.size());
+        let of_host = self.host.as_ref().map_or(0, Host::bytes);
+        UNIT_BYTES + of_resources.sum::<usize>() + of_host + self.places.as_ref().map_or(0, Places::bytes)
+    }
+
+    /// True if somebody holds a part of it.
+    pub(crate) fn is_held(self: &Arc<Self>) -> bool {
+        Arc::strong_count(self) > 1 || self.resources.iter().any(|resource| Arc::strong_count(resource) > 1)
+    }
+
     pub(crate) fn named(&self, name: &str) -> Option<&Arc<Resource>> {
         self.resources.iter().find(|resource| &*resource.name == name)
     }
@@ -87,20 +113,19 @@ impl Unit {
 /// Makes a unit; an empty one for what is not there or not seen.
 pub(crate) fn unit(site: &mut Site<'_>, key: &UnitKey) -> Unit {
     let made = match &key.kind {
-        UnitKind::Host => return Unit { host: routes::host(site, &key.name), resources: Vec::new() },
+        UnitKind::Host => return Unit { host: routes::host(site, &key.name), ..Unit::default() },
+        UnitKind::Places => return Unit { places: Places::of(site, &key.name), ..Unit::default() },
         UnitKind::Listener => listener::of_service(site, key),
         UnitKind::Routes => routes::of_service(site, key),
         UnitKind::Clusters => cluster::of_service(site, key),
         UnitKind::Endpoints(place) => endpoints::of_service(site, key, place.as_ref()),
-        UnitKind::OwnEndpoints => {
-            let place = place_of_client(site, &key.name);
-            endpoints::of_service(site, key, place.as_ref())
-        }
+        // Made of the other ones, which the world knows.
+        UnitKind::OwnEndpoints => Vec::new(),
         UnitKind::Inbound => routes::inbound(site, key),
         UnitKind::InboundCluster(port) => cluster::inbound(site, key, *port),
     };
     let index = site.index();
-    Unit { resources: made.into_iter().map(|draft| Arc::new(draft.finish(index))).collect(), host: None }
+    Unit::of(made.into_iter().map(|draft| Arc::new(draft.finish(index))).collect())
 }
 
 /// A resource without its version.
@@ -121,19 +146,22 @@ impl Draft {
     pub(crate) fn finish(self, index: u64) -> Resource {
         let Draft { kind, name, bytes, releases, clusters } = self;
         let version = Version { index, hash: hash_of(&bytes) };
-        Resource { kind, name, version, bytes, releases, clusters }
+        Resource { kind, name, version, head: Bytes::new(), body: bytes, releases, clusters }
     }
 }
 
-/// The same resource under another name, which is the first field of all types.
+/// The same resource under another name, which is the first field of all types: all else is shared, whatever the name.
 pub(crate) fn renamed(resource: &Resource, name: &str) -> Resource {
-    let mut bytes = Vec::with_capacity(resource.bytes.len() + name.len());
-    push_field(&mut bytes, NAME, name.as_bytes());
+    let mut head = Vec::with_capacity(name.len() + 8);
+    push_field(&mut head, NAME, name.as_bytes());
     let mut own = Vec::new();
-    push_field(&mut own, NAME, resource.name.as_bytes());
-    bytes.extend_from_slice(resource.bytes.strip_prefix(&own[..]).unwrap_or(&resource.bytes));
-    let version = Version { hash: hash_of(&bytes), ..resource.version };
-    Resource { name: name.into(), version, bytes: bytes.into(), ..resource.clone() }
+    if resource.head.is_empty() {
+        push_field(&mut own, NAME, resource.name.as_bytes());
+    }
+    let body = if resource.body.starts_with(&own) { resource.body.slice(own.len()..) } else { resource.body.clone() };
+    let hash = hash_of(&[&resource.version.hash.to_be_bytes(), name.as_bytes()].concat());
+    let version = Version { hash, ..resource.version };
+    Resource { name: name.into(), version, head: head.into(), body, ..resource.clone() }
 }
 
 /// Writes a field that has a length.

@@ -66,19 +66,13 @@ impl<'a> Policies<'a> {
 
     /// As much of the place of the client as makes a difference; none if nearness does not count for it.
     pub(super) fn place_of_client(&self, questions: &mut Questions<'_>) -> Option<Place> {
-        self.nearness.as_ref()?;
-        self.place(&questions.place())
+        let place = questions.place(self.first_level()?);
+        (place != Place::default()).then_some(place)
     }
 
-    fn place(&self, place: &Place) -> Option<Place> {
-        let nearness = self.nearness.as_ref()?;
-        let kept = |level: u32, text: &str| if nearness.first <= level { text.to_owned() } else { String::new() };
-        let place = Place {
-            region: kept(level_of(LocationLevel::Region), &place.region),
-            zone: kept(level_of(LocationLevel::Zone), &place.zone),
-            campus: kept(level_of(LocationLevel::Campus), &place.campus),
-        };
-        (place != Place::default()).then_some(place)
+    /// Level from which on the place of a caller counts; none if nearness does not.
+    pub(super) fn first_level(&self) -> Option<u32> {
+        self.nearness.as_ref().map(|nearness| nearness.first)
     }
 
     /// Rank of an instance for callers of a place; none if it is left out.
@@ -158,6 +152,7 @@ fn shared_level(location: &Location, place: &Place) -> u32 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::xds::build::place_from;
 
     fn location(parts: [&str; 3]) -> Location {
         let [region, zone, campus] = parts.map(str::to_owned);
@@ -207,8 +202,8 @@ mod tests {
         for (level, expected) in rows {
             let config = RoutingConfig { match_level: Some(level), ..RoutingConfig::default() };
             let policies = Policies { nearness: Some(Nearness::of(&config)), ..Policies::default() };
-            assert_eq!(policies.place(&caller), expected.map(place), "{level:?}");
-            assert_eq!(policies.place(&Place::default()), None);
+            let cut = place_from(policies.first_level().expect("a level"), &caller);
+            assert_eq!((cut != Place::default()).then_some(cut), expected.map(place), "{level:?}");
         }
     }
 

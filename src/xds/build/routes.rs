@@ -164,6 +164,11 @@ impl Host {
     fn called(&self) -> CalledName<'_> {
         CalledName { since: self.since, namespace: &self.name.namespace, name: &self.name.service }
     }
+
+    /// Bytes of memory that it takes.
+    pub(super) fn bytes(&self) -> usize {
+        self.message.len() + self.clusters.iter().map(|name| 64 + name.len()).sum::<usize>()
+    }
 }
 
 /// The virtual host of a service, or of an alias of one.

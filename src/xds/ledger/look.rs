@@ -7,6 +7,7 @@ use imbl::ordmap::DiffItem;
 
 use super::super::View;
 use super::{Ledger, NamedResource};
+use crate::model::limits;
 use crate::model::mesh::resource::{Resource, ResourceType, Resources};
 
 /// Names that are looked up one by one whenever something changes.
@@ -18,6 +19,14 @@ pub(in crate::xds) struct Look {
     pub(in crate::xds) changed: BTreeMap<Arc<str>, Arc<Resource>>,
     /// Names that are not there, and that the client was not told about.
     pub(in crate::xds) gone: BTreeSet<Arc<str>>,
+    /// Resources that are gone, and that the client is to have for a while longer.
+    pub(in crate::xds) kept: Vec<NamedResource>,
+    /// Name behind which nothing was looked at: a response has no room for more.
+    pub(in crate::xds) cut_at: Option<Arc<str>>,
+    /// Not all was looked up that is owed.
+    pub(in crate::xds) is_short_of_owed: bool,
+    /// Bytes of what changed.
+    bytes: usize,
     /// Equal bytes, made of other releases.
     equal: Vec<NamedResource>,
     /// All that a wildcard shows.
@@ -67,20 +76,37 @@ impl Ledger {
         self.kind == ResourceType::Endpoints && self.subscription.names().len() > NAMES_LOOKED_UP_MAX
     }
 
-    /// Compares names with all there is: since the last look only those that changed, and those that are not among all.
+    /// Compares names with all there is: since the last look only those that changed, and those that are not among all,
+    /// and no more of them than a response has room for.
     fn compare_many(&self, view: &dyn View, look: &mut Look) {
         let all = view.all(self.kind);
         let find = |name: &Arc<str>| all.get(name).cloned().or_else(|| view.get(self.kind, name));
+        let is_left = |name: &&Arc<str>| self.compared_to.as_ref().is_none_or(|to| *name > to);
         match &self.seen {
-            None => self.subscription.names().iter().for_each(|name| self.compare_any(name, find(name), look)),
+            None => self.compare_each(self.subscription.names().iter().filter(is_left), &find, look),
             Some(seen) => {
                 let changed = seen.all.diff(&all).map(|item| name_of(&item).clone());
                 let changed = changed.filter(|name| self.subscription.has(name));
-                let outside = seen.outside.iter().cloned();
-                changed.chain(outside).for_each(|name| self.compare_any(&name, find(&name), look));
+                let due: BTreeSet<_> = changed.chain(seen.outside.iter().cloned()).collect();
+                self.compare_each(due.iter().filter(is_left), &find, look);
             }
         }
         look.all = Some(all);
+    }
+
+    fn compare_each<'a>(
+        &self,
+        names: impl Iterator<Item = &'a Arc<str>>,
+        find: &dyn Fn(&Arc<str>) -> Option<Arc<Resource>>,
+        look: &mut Look,
+    ) {
+        for name in names {
+            self.compare_any(name, find(name), look);
+            if look.bytes > limits::XDS_RESPONSE_BYTES_TARGET {
+                look.cut_at = Some(name.clone());
+                return;
+            }
+        }
     }
 
     fn compare_any(&self, name: &Arc<str>, found: Option<Arc<Resource>>, look: &mut Look) {
@@ -108,9 +134,12 @@ impl Ledger {
 
     fn compare(&self, name: &Arc<str>, resource: Arc<Resource>, look: &mut Look) {
         match self.given.get(name) {
-            Some(given) if Arc::ptr_eq(given, &resource) => {}
+            Some(given) if Arc::ptr_eq(given, &resource) || *given == resource => {}
             Some(given) if !resource.differs(given) => look.equal.push(NamedResource { name: name.clone(), resource }),
-            _ => drop(look.changed.insert(name.clone(), resource)),
+            _ => {
+                look.bytes += resource.size() + name.len();
+                look.changed.insert(name.clone(), resource);
+            }
         }
     }
 
@@ -119,10 +148,18 @@ impl Ledger {
             if look.changed.contains_key(name) {
                 continue;
             }
+            if look.bytes > limits::XDS_RESPONSE_BYTES_TARGET {
+                // The others stay owed.
+                look.is_short_of_owed = true;
+                return;
+            }
             let of_all = all.and_then(|all| all.get(name).cloned());
             let found = of_all.or_else(|| self.subscription.has(name).then(|| view.get(self.kind, name)).flatten());
             match found {
-                Some(resource) => drop(look.changed.insert(name.clone(), resource)),
+                Some(resource) => {
+                    look.bytes += resource.size() + name.len();
+                    look.changed.insert(name.clone(), resource);
+                }
                 None if all.is_some() || self.subscription.has(name) => drop(look.gone.insert(name.clone())),
                 None => {}
             }
@@ -131,15 +168,18 @@ impl Ledger {
 
     /// All resources that are asked for and there.
     pub(in crate::xds) fn shown(&self, look: &mut Look, view: &dyn View) -> Resources {
-        look.shown.take().unwrap_or_else(|| {
+        let mut shown = look.shown.take().unwrap_or_else(|| {
             let names = self.subscription.names().iter();
             names.filter_map(|name| Some((name.clone(), view.get(self.kind, name)?))).collect()
-        })
+        });
+        shown.extend(look.kept.drain(..).map(|NamedResource { name, resource }| (name, resource)));
+        shown
     }
 
     /// Notes that nothing is due: what was given is what is shown, made of the newest releases.
     pub(in crate::xds) fn settle(&mut self, look: Look) {
         self.owed.clear();
+        self.compared_to = None;
         self.refresh(look.equal);
         if let Some(all) = look.all {
             self.see(all);
@@ -189,6 +229,11 @@ impl Ledger {
 impl Look {
     pub(in crate::xds) fn is_nothing(&self) -> bool {
         self.changed.is_empty() && self.gone.is_empty()
+    }
+
+    /// True if names were compared with all there is.
+    pub(in crate::xds) fn is_of_many(&self) -> bool {
+        self.all.is_some()
     }
 
     /// Takes what is equal out of it.

@@ -13,6 +13,8 @@ use std::sync::Arc;
 use bytes::Bytes;
 use tokio::time::Instant;
 
+use super::Touched;
+use super::names::{INBOUND, OUTBOUND};
 use super::subscription::{Changed, Subscription};
 use crate::model::mesh::resource::{Resource, ResourceType, Resources, Version};
 use crate::model::time::Timestamp;
@@ -43,6 +45,8 @@ pub(super) struct Ledger {
     pub(super) is_answer_owed: bool,
     /// Time since which something waits for clusters.
     pub(super) held_since: Option<Instant>,
+    /// Time since which removals wait for routes that name them no more.
+    pub(super) kept_since: Option<Instant>,
     /// Highest index that was sent, or that the client named.
     pub(super) index: u64,
     /// Nonce of the last response; 0 before the first.
@@ -58,6 +62,8 @@ pub(super) struct Ledger {
     delivered: Delivered,
     is_news: bool,
     seen: Option<Seen>,
+    /// Name up to which all is compared, where what is due is more than one response has room for.
+    compared_to: Option<Arc<str>>,
 }
 
 /// Content of a response that is not answered yet.
@@ -96,6 +102,7 @@ impl Ledger {
             subscription: Subscription::default(),
             is_answer_owed: false,
             held_since: None,
+            kept_since: None,
             index: 0,
             last_nonce: 0,
             given: Resources::new(),
@@ -106,6 +113,7 @@ impl Ledger {
             delivered: Delivered::default(),
             is_news: false,
             seen: None,
+            compared_to: None,
         }
     }
 
@@ -150,7 +158,7 @@ impl Ledger {
     pub(super) fn follow(&mut self, changed: &Changed) {
         self.is_news |= !changed.is_nothing() || !self.is_begun;
         if !changed.is_nothing() {
-            self.seen = None;
+            (self.seen, self.compared_to) = (None, None);
         }
         if let Some(sent) = &mut self.under_way {
             sent.is_doubtful |= changed.is_all_dropped || !changed.dropped.is_empty();
@@ -192,7 +200,7 @@ impl Ledger {
     /// Takes the word of a client that it has a version of a resource, of which there is another one now, or none. What
     /// it has otherwise is not known, but that it is to be replaced or removed.
     pub(super) fn adopt(&mut self, name: &Arc<str>, version: Option<Version>, now: Option<Arc<Resource>>) {
-        self.seen = None;
+        (self.seen, self.compared_to) = (None, None);
         self.is_news = true;
         if let Some(now) = now.filter(|now| version.is_some_and(|version| version.hash == now.version.hash)) {
             self.owed.remove(name);
@@ -201,8 +209,9 @@ impl Ledger {
             return;
         }
         let version = version.unwrap_or_default();
-        let (kind, bytes) = (self.kind, Bytes::new());
-        let unknown = Resource { kind, name: name.clone(), version, bytes, releases: vec![], clusters: vec![] };
+        let (kind, name_of_it, head, body) = (self.kind, name.clone(), Bytes::new(), Bytes::new());
+        let (releases, clusters) = (Vec::new(), Vec::new());
+        let unknown = Resource { kind, name: name_of_it, version, head, body, releases, clusters };
         self.given.insert(name.clone(), Arc::new(unknown));
     }
 
@@ -244,6 +253,45 @@ impl Ledger {
         if let Some(given) = &sending.given {
             self.given = given.clone();
         }
+    }
+
+    /// Notes that what there is may have changed.
+    pub(super) fn begin_anew(&mut self) {
+        self.compared_to = None;
+    }
+
+    /// Notes how far what was due is sent.
+    pub(super) fn note_compared(&mut self, to: Option<Arc<str>>) {
+        self.compared_to = to;
+    }
+
+    /// Clusters that are named by what the client has.
+    pub(super) fn names_cluster(&self, name: &str) -> bool {
+        let names = |resource: &Arc<Resource>| resource.clusters.binary_search_by(|known| (**known).cmp(name)).is_ok();
+        self.delivered.has.values().any(names)
+    }
+
+    pub(super) fn given_as(&self, name: &str) -> Option<&Arc<Resource>> {
+        self.given.get(name)
+    }
+
+    /// True if something that was touched may be among what is asked for.
+    pub(super) fn is_concerned(&self, touched: &Touched, namespaces: Option<&[String]>) -> bool {
+        let is_of = |name: &str| {
+            // A name that is not written in its shortest way is looked up.
+            if name.contains('%') || name.starts_with("xdstp:") {
+                return true;
+            }
+            let of_service = |name: &str| touched.has(name.split(['@', '|']).next().unwrap_or(name));
+            match name.split_once('/') {
+                None => touched.has_within(namespaces),
+                Some((OUTBOUND, namespace)) => of_service(name) || touched.has_within(Some(&[namespace.to_owned()])),
+                Some((INBOUND, service)) => of_service(name) || of_service(service),
+                Some(_) => of_service(name),
+            }
+        };
+        (self.subscription.is_wildcard() && touched.has_within(namespaces))
+            || self.subscription.names().iter().any(|name| is_of(name))
     }
 
     /// True if a client has been told of a resource, and has answered if it was new to it.

@@ -17,15 +17,15 @@ const ACK: Option<&str> = None;
 const NOTHING: [&str; 0] = [];
 
 /// A stream with a client by script.
-struct Script {
-    machine: Delta,
-    world: World,
-    now: Instant,
+pub(super) struct Script {
+    pub(super) machine: Delta,
+    pub(super) world: World,
+    pub(super) now: Instant,
     last: [DeltaDiscoveryResponse; 4],
 }
 
 impl Script {
-    fn of(world: World) -> Script {
+    pub(super) fn of(world: World) -> Script {
         let machine = Delta::new(Dialect::Envoy, "thuban test".into());
         Script { machine, world, now: Instant::now(), last: std::array::from_fn(|_| DeltaDiscoveryResponse::default()) }
     }
@@ -35,7 +35,7 @@ impl Script {
         self.responses()
     }
 
-    fn ask(&mut self, kind: ResourceType, subscribe: &str, unsubscribe: &str) -> Vec<String> {
+    pub(super) fn ask(&mut self, kind: ResourceType, subscribe: &str, unsubscribe: &str) -> Vec<String> {
         self.take(request(kind, subscribe, unsubscribe))
     }
 
@@ -44,7 +44,7 @@ impl Script {
         self.take(DeltaDiscoveryRequest { initial_resource_versions: has.clone(), ..request(kind, subscribe, "") })
     }
 
-    fn answer(&mut self, kind: ResourceType, refused: Option<&str>) -> Vec<String> {
+    pub(super) fn answer(&mut self, kind: ResourceType, refused: Option<&str>) -> Vec<String> {
         let nonce = self.last[kind.index()].nonce.clone();
         self.answer_nonce(kind, &nonce, refused)
     }
@@ -67,7 +67,7 @@ impl Script {
         .collect()
     }
 
-    fn change(&mut self, change: impl FnOnce(&mut World)) -> Vec<String> {
+    pub(super) fn change(&mut self, change: impl FnOnce(&mut World)) -> Vec<String> {
         change(&mut self.world);
         self.responses()
     }
@@ -77,7 +77,7 @@ impl Script {
     }
 }
 
-fn request(kind: ResourceType, subscribe: &str, unsubscribe: &str) -> DeltaDiscoveryRequest {
+pub(super) fn request(kind: ResourceType, subscribe: &str, unsubscribe: &str) -> DeltaDiscoveryRequest {
     DeltaDiscoveryRequest {
         type_url: kind.type_url().to_owned(),
         resource_names_subscribe: strings(subscribe),

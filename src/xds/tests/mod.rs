@@ -1,6 +1,7 @@
 mod client;
 mod delta;
 mod model;
+mod parts;
 mod returning;
 mod session;
 mod sotw;
@@ -59,7 +60,7 @@ fn in_short(type_url: &str, resources: &[&Any], removed: &[String], errors: &[Re
 fn told(books: &Books, kind: ResourceType) -> String {
     let delivered = books.ledger(kind).delivered();
     let text = |words: &mut dyn Iterator<Item = String>| words.collect::<Vec<_>>().join(" ");
-    let has = text(&mut delivered.has.values().map(|found| String::from_utf8_lossy(&found.bytes).into_owned()));
+    let has = text(&mut delivered.has.values().map(|found| String::from_utf8_lossy(&found.bytes()).into_owned()));
     match &delivered.refused {
         None => has,
         Some(refused) => {

@@ -1,37 +1,60 @@
 //! Units that were made, by what they are of, and who reads what.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 
-use tokio::time::Instant;
-
 use super::lingering::Lingering;
-use super::scene::{Facets, Newest, Scene, is_pattern, subjects};
-use super::wild::Wilds;
-use crate::catalog::Change;
-use crate::model::rule::Family;
-use crate::model::rule::matching::ALL;
-use crate::xds::build::{self, Reads, Site, Unit, UnitKey, UnitKind};
-use crate::xds::client::Place;
+use super::scene::{Facets, Newest, Scene, is_pattern};
+use super::touched::{Stale, Touched};
+use super::wild::{Wild, Wilds};
+use crate::model::limits;
+use crate::xds::answered::Answered;
+use crate::xds::build::{Reads, Unit, UnitKey, UnitKind};
 use crate::xds::names::ServiceName;
-use crate::xds::questions::{Answered, ClientAnswer, Question, Questions};
+use crate::xds::questions::{ClientAnswer, Question, Questions, Witness};
 
-/// Units that are kept for each service and alias, and beside them: places of callers are for the clients to say.
-const UNITS_PER_NAME: usize = 12;
-const UNITS_BESIDE: usize = 20_000;
-/// Places of callers for which the endpoints of one service are kept.
-const PLACES_MAX: usize = 256;
+/// Changes that are remembered for who makes something of a scene that has gone by.
+const RECENT_MAX: usize = 64;
 
-/// All that is made of one scene.
+/// The state of the node at one moment, and what follows from it alone. Never changed: a later one takes its place.
+#[derive(Clone)]
+pub(crate) struct Stand {
+    pub(crate) scene: Arc<Scene>,
+    pub(crate) newest: Arc<Newest>,
+    pub(crate) lingering: Arc<Lingering>,
+    pub(crate) applied_index: u64,
+    /// Counts the stands.
+    pub(crate) number: u64,
+}
+
+impl Stand {
+    /// The stand of a node that knows of no change.
+    pub(super) fn first(scene: Scene, index: u64) -> Stand {
+        Stand {
+            scene: Arc::new(scene),
+            newest: Arc::new(Newest::since(index)),
+            lingering: Arc::default(),
+            applied_index: index,
+            number: 0,
+        }
+    }
+}
+
+/// All that was made and is kept. Nothing is made here: whoever misses something makes it outside of the lock.
 pub(crate) struct Cells {
-    pub(super) scene: Arc<Scene>,
-    pub(super) newest: Arc<Newest>,
-    pub(super) lingering: Arc<Lingering>,
+    pub(super) stand: Stand,
     pub(super) wilds: Wilds,
-    applied_index: u64,
     cells: HashMap<UnitKey, Cell>,
     /// Units that read something of a service.
     readers: HashMap<ServiceName, HashSet<UnitKey>>,
+    /// The last changes, each with the number of the stand that it led to.
+    recent: VecDeque<(u64, Arc<Touched>)>,
+    bytes: usize,
+    /// Bytes at which the next sweep is due.
+    sweep_at: usize,
+    uses: u64,
+    /// Uses at the last sweep.
+    swept: u64,
     /// Number of units made.
     #[cfg(test)]
     pub(crate) made: usize,
@@ -44,187 +67,167 @@ struct Cell {
     reads: Reads,
 }
 
+/// A unit that was made, as it is kept.
+pub(super) struct Kept {
+    pub(super) unit: Arc<Unit>,
+    /// Something that it was made from has changed meanwhile.
+    pub(super) is_outdated: bool,
+    pub(super) garbage: Vec<Wild>,
+}
+
 impl Cells {
-    pub(crate) fn new(scene: Scene, index: u64) -> Cells {
+    pub(super) fn new(stand: Stand) -> Cells {
         Cells {
-            scene: Arc::new(scene),
-            newest: Arc::new(Newest::since(index)),
-            lingering: Arc::default(),
+            stand,
             wilds: Wilds::default(),
-            applied_index: index,
             cells: HashMap::new(),
             readers: HashMap::new(),
+            recent: VecDeque::new(),
+            bytes: 0,
+            sweep_at: limits::XDS_KEPT_BYTES_MAX,
+            uses: 0,
+            swept: 0,
             #[cfg(test)]
             made: 0,
         }
     }
 
-    pub(crate) fn scene(&self) -> &Arc<Scene> {
-        &self.scene
+    /// The unit for who is asked, if it was made.
+    pub(super) fn find(&mut self, key: &UnitKey, witness: &Witness<'_>) -> Option<Arc<Unit>> {
+        self.uses += 1;
+        self.cells.get_mut(key)?.units.find(witness, self.uses).cloned()
     }
 
-    pub(crate) fn applied_index(&self) -> u64 {
-        self.applied_index
+    /// The same; the questions that it depends on are noted.
+    pub(super) fn find_noting(&mut self, key: &UnitKey, questions: &mut Questions<'_>) -> Option<Arc<Unit>> {
+        self.uses += 1;
+        self.cells.get_mut(key)?.units.find_noting(questions, self.uses).cloned()
     }
 
-    /// Time at which something that lingers has to go.
-    pub(crate) fn forgets_at(&self) -> Option<Instant> {
-        self.lingering.next_end()
+    /// Subjects that units of a key were made from.
+    pub(super) fn reads(&self, key: &UnitKey) -> Reads {
+        self.cells.get(key).map(|cell| cell.reads.clone()).unwrap_or_default()
     }
 
-    /// The unit for who is asked; the questions that it depends on are noted.
-    pub(crate) fn unit(&mut self, key: &UnitKey, questions: &mut Questions<'_>) -> Arc<Unit> {
-        if let Some(found) = self.cells.get(key).and_then(|cell| cell.units.find(questions)) {
-            return found.clone();
-        }
-        let (scene, newest, lingering) = (self.scene.clone(), self.newest.clone(), self.lingering.clone());
-        let own = Questions::new(questions.witness());
-        let mut site = Site::new(&scene, &newest, &lingering, own, key.authority.clone());
-        let (unit, own, reads) = match key.kind {
-            UnitKind::OwnEndpoints => {
-                let place = build::place_of_client(&mut site, &key.name);
-                let (own, reads) = site.finish();
-                self.at_place(key, place, own, reads)
-            }
-            _ => {
-                let unit = Arc::new(build::unit(&mut site, key));
-                let (own, reads) = site.finish();
-                self.count_made();
-                (unit, own, reads)
-            }
-        };
-        let asked = own.asked();
-        asked.iter().for_each(|(question, answer)| questions.note(question, answer));
-        if self.is_kept(key) {
-            self.keep(key, &asked, reads, &unit);
-        }
-        unit
-    }
-
-    /// The endpoints of a service for callers of a place: the same unit as for who asks by their names.
-    fn at_place<'a>(
+    /// Keeps a unit that was made of a stand, unless that has gone by for it.
+    pub(super) fn keep(
         &mut self,
+        number: u64,
         key: &UnitKey,
-        place: Option<Place>,
-        mut questions: Questions<'a>,
-        mut reads: Reads,
-    ) -> (Arc<Unit>, Questions<'a>, Reads) {
-        let named = UnitKey { kind: UnitKind::Endpoints(place), ..key.clone() };
-        let unit = self.unit(&named, &mut questions);
-        let read_by_it = self.cells.get(&named).into_iter().flat_map(|cell| &cell.reads);
-        for (name, facets) in read_by_it {
-            let known = reads.entry(name.clone()).or_default();
-            *known = known.with(*facets);
-        }
-        (unit, questions, reads)
-    }
-
-    fn count_made(&mut self) {
+        (asked, reads): (&[(Question, ClientAnswer)], &Reads),
+        unit: Arc<Unit>,
+    ) -> Kept {
         #[cfg(test)]
         {
-            self.made += 1;
+            self.made += usize::from(key.kind != UnitKind::OwnEndpoints);
         }
+        let mut kept = Kept { unit, is_outdated: !self.is_current(number, reads), garbage: Vec::new() };
+        if kept.is_outdated {
+            let mut stale = Stale::default();
+            stale.add(&key.kind, &key.name);
+            self.wilds.touch(&stale);
+            return kept;
+        }
+        if !self.is_kept(key) {
+            return kept;
+        }
+        self.uses += 1;
+        for name in reads.keys() {
+            self.readers.entry(name.clone()).or_default().insert(key.clone());
+        }
+        let cell = self.cells.entry(key.clone()).or_default();
+        for (name, facets) in reads {
+            let known = cell.reads.entry(name.clone()).or_default();
+            *known = known.with(*facets);
+        }
+        if let Some(quicker) = cell.units.find_asked(asked, self.uses) {
+            // Whoever was quicker is shared.
+            kept.unit = quicker.clone();
+            return kept;
+        }
+        let had = cell.units.bytes();
+        cell.units.insert(asked, kept.unit.clone(), kept.unit.bytes(), self.uses);
+        self.bytes = self.bytes + cell.units.bytes() - had;
+        kept.garbage = self.make_room();
+        kept
     }
 
     /// A name that a client makes up is made anew each time.
     fn is_kept(&self, key: &UnitKey) -> bool {
         let is_inbound = matches!(key.kind, UnitKind::Inbound | UnitKind::InboundCluster(_));
-        let is_there = is_inbound || self.scene.has_service(&key.name) || self.scene.alias(&key.name).is_some();
-        let has_place = |key: &UnitKey| matches!(key.kind, UnitKind::Endpoints(Some(_)));
-        let places = || self.readers.get(&key.name).into_iter().flatten().filter(|known| has_place(known)).count();
-        is_there && (!has_place(key) || self.cells.contains_key(key) || places() < PLACES_MAX)
+        let scene = &self.stand.scene;
+        is_inbound || scene.has_service(&key.name) || scene.alias(&key.name).is_some()
     }
 
-    fn keep(&mut self, key: &UnitKey, asked: &[(Question, ClientAnswer)], reads: Reads, unit: &Arc<Unit>) {
-        self.make_room();
-        for name in reads.keys() {
-            self.readers.entry(name.clone()).or_default().insert(key.clone());
+    /// True if nothing of these has changed since a stand.
+    fn is_current(&self, number: u64, reads: &Reads) -> bool {
+        if number == self.stand.number {
+            return true;
         }
-        let cell = self.cells.entry(key.clone()).or_default();
-        cell.units.insert(asked, unit.clone());
-        for (name, facets) in reads {
-            let known = cell.reads.entry(name).or_default();
-            *known = known.with(facets);
-        }
+        let is_remembered = self.recent.front().is_some_and(|(first, _)| *first <= number + 1);
+        let since = self.recent.iter().filter(|(led_to, _)| *led_to > number);
+        is_remembered && !since.into_iter().any(|(_, touched)| touched.is_read_by(reads))
     }
 
-    /// Nothing that a client says makes more units than a limit.
-    fn make_room(&mut self) {
-        let names = self.scene.services.len() + self.scene.aliases.len();
-        if self.cells.len() >= UNITS_PER_NAME * names + UNITS_BESIDE {
-            self.cells = HashMap::new();
-            self.readers = HashMap::new();
-            self.wilds.restart();
+    /// Drops what nobody holds, if there is too much of it. Returns what is large, to be given back without the lock.
+    pub(super) fn make_room(&mut self) -> Vec<Wild> {
+        if self.bytes + self.wilds.bytes() <= self.sweep_at {
+            return Vec::new();
         }
-    }
-
-    /// Goes on to another scene, which differs from this one by these changes; false if none of them is of anything
-    /// here, and nothing that lingers has gone.
-    pub(crate) fn advance(&mut self, mut scene: Scene, index: u64, changes: &[(u64, Change)], now: Instant) -> bool {
-        self.applied_index = index;
-        let mut touched: BTreeMap<ServiceName, Facets> = BTreeMap::new();
-        let mut newest = Vec::new();
-        for (index, change) in changes {
-            for (facet, name) in subjects(change) {
-                newest.push((*index, facet, name.clone()));
-                if facet != Facets::MEMBERS {
-                    let known = touched.entry(name).or_default();
-                    *known = known.with(facet);
-                }
+        let garbage = self.wilds.sweep(limits::XDS_KEPT_BYTES_MAX / 2);
+        // What was not used since the last sweep goes first.
+        for since in [self.swept, u64::MAX] {
+            if self.bytes > limits::XDS_KEPT_BYTES_MAX / 2 {
+                self.sweep(since);
             }
         }
-        let other_sets = scene.inherit(&self.scene, &touched);
-        let before = std::mem::replace(&mut self.scene, Arc::new(scene));
-        let gone = Arc::make_mut(&mut self.lingering).end(now);
-        if touched.is_empty() && gone.is_empty() {
-            return false;
-        }
-        let notes = Arc::make_mut(&mut self.newest);
-        newest.into_iter().for_each(|(index, facet, name)| notes.note(index, facet, name));
-        self.let_linger(&before, &touched, other_sets, now);
-        for name in gone {
-            let known = touched.entry(name).or_default();
-            *known = known.with(Facets::rules(Family::Routing));
-        }
-        self.forget(&touched);
-        true
+        self.swept = self.uses;
+        self.sweep_at = limits::XDS_KEPT_BYTES_MAX.max(2 * (self.bytes + self.wilds.bytes()));
+        garbage
     }
 
-    /// Sets of labels that nothing names any more stay for a while.
-    fn let_linger(
-        &mut self,
-        before: &Scene,
-        touched: &BTreeMap<ServiceName, Facets>,
-        mut services: BTreeSet<ServiceName>,
-        now: Instant,
-    ) {
-        let by_rules = Facets::rules(Family::Routing);
-        for (name, facets) in touched.iter().filter(|(_, facets)| facets.has_any(by_rules.with(Facets::INSTANCES))) {
-            if !is_pattern(name) {
-                services.insert(name.clone());
-                // Values of labels may be those of instances of another service.
-                let readers = self.readers.get(name).into_iter().flatten();
-                services.extend(readers.filter(|key| key.kind == UnitKind::Clusters).map(|key| key.name.clone()));
-            } else if facets.has_any(by_rules) {
-                let namespace = (*name.namespace != *ALL).then_some(&*name.namespace);
-                services.extend(before.services_in(namespace).filter(|service| name.covers(service)));
+    fn sweep(&mut self, since: u64) {
+        let mut gone = Vec::new();
+        let mut bytes = 0;
+        for (key, cell) in &mut self.cells {
+            cell.units.retain(|unit, used| used > since || unit.is_held());
+            bytes += cell.units.bytes();
+            // Of what is there it stays known who reads it: its streams are told of changes.
+            if cell.units.len() == 0 && !self.stand.scene.has_service(&key.name) {
+                gone.push(key.clone());
             }
         }
-        let lingering = Arc::make_mut(&mut self.lingering);
-        for service in services {
-            lingering.compare(&service, before, &self.scene, now);
-        }
+        self.bytes = bytes;
+        gone.iter().for_each(|key| self.drop_cell(key));
     }
 
-    /// Drops what was made from something that has changed.
-    fn forget(&mut self, touched: &BTreeMap<ServiceName, Facets>) {
-        for (name, _) in touched.iter().filter(|(_, facets)| facets.has_any(Facets::SERVICE)) {
-            self.wilds.touch(None, name);
+    /// Services whose clusters read something of a service.
+    pub(super) fn read_for_clusters(&self, name: &ServiceName) -> impl Iterator<Item = &ServiceName> {
+        let readers = self.readers.get(name).into_iter().flatten();
+        readers.filter(|key| key.kind == UnitKind::Clusters).map(|key| &key.name)
+    }
+
+    /// Goes on to another stand, and drops what was made from something that has changed.
+    pub(super) fn advance(&mut self, stand: Stand, mut touched: Touched) -> Arc<Touched> {
+        self.stand = stand;
+        let mut stale = Stale::default();
+        for (name, facets) in &touched.subjects {
+            if facets.has_any(Facets::SERVICE) {
+                stale.add_service(name);
+            }
         }
-        for key in self.stale(touched) {
-            self.wilds.touch(Some(&key.kind), &key.name);
+        for key in self.stale(&touched.subjects) {
+            stale.add(&key.kind, &key.name);
+            touched.names.insert(key.name.clone());
             self.drop_cell(&key);
         }
+        self.wilds.touch(&stale);
+        let touched = Arc::new(touched.ready());
+        if self.recent.len() >= RECENT_MAX {
+            self.recent.pop_front();
+        }
+        self.recent.push_back((self.stand.number, touched.clone()));
+        touched
     }
 
     fn stale(&self, touched: &BTreeMap<ServiceName, Facets>) -> HashSet<UnitKey> {
@@ -246,6 +249,7 @@ impl Cells {
 
     fn drop_cell(&mut self, key: &UnitKey) {
         let Some(cell) = self.cells.remove(key) else { return };
+        self.bytes -= cell.units.bytes();
         for name in cell.reads.keys() {
             if let Some(keys) = self.readers.get_mut(name) {
                 keys.remove(key);
@@ -254,5 +258,11 @@ impl Cells {
                 }
             }
         }
+    }
+
+    /// Bytes of what is kept.
+    #[cfg(test)]
+    pub(super) fn kept_bytes(&self) -> usize {
+        self.bytes + self.wilds.bytes()
     }
 }

@@ -75,6 +75,11 @@ impl Scene {
         made
     }
 
+    /// True if a service or an alias is in the namespace.
+    pub(crate) fn has_namespace(&self, namespace: &str) -> bool {
+        self.services.count_in(namespace) > 0 || self.aliases.all_in(Some(namespace)).next().is_some()
+    }
+
     pub(crate) fn has_service(&self, name: &ServiceName) -> bool {
         self.services.get(&name.namespace, &name.service).is_some()
     }
@@ -138,18 +143,18 @@ pub(super) fn is_pattern(name: &ServiceName) -> bool {
 /// Changed subjects that are remembered at most.
 const SUBJECTS_MAX: usize = 1_000_000;
 
-/// Log index of the newest change of each subject: an aspect of a service.
+/// Log index of the newest change of each subject: an aspect of a service. Cheap to clone.
 #[derive(Clone)]
 pub(crate) struct Newest {
     /// Index of all that did not change since.
     base: u64,
-    of: HashMap<(Facets, ServiceName), u64>,
+    of: imbl::HashMap<(Facets, ServiceName), u64>,
     every: Arc<str>,
 }
 
 impl Newest {
     pub(crate) fn since(base: u64) -> Newest {
-        Newest { base, of: HashMap::new(), every: ALL.into() }
+        Newest { base, of: imbl::HashMap::new(), every: ALL.into() }
     }
 
     /// Notes changes of one entry.
@@ -159,6 +164,11 @@ impl Newest {
         }
         let newest = self.of.entry((facet, name)).or_default();
         *newest = index.max(*newest);
+    }
+
+    /// True if an aspect has changed since the base.
+    pub(crate) fn has(&self, facet: Facets, name: &ServiceName) -> bool {
+        self.of.contains_key(&(facet, name.clone()))
     }
 
     /// Index of the newest change of any of these aspects.

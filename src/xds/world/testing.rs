@@ -6,7 +6,7 @@ use prost::Message;
 use serde::de::{DeserializeOwned, DeserializeSeed};
 use serde_json::{Value, json};
 
-use super::{Scene, World};
+use super::World;
 use crate::catalog::testing::Bench;
 use crate::catalog::{Applied, Command, Op};
 use crate::format::level::Level;
@@ -121,9 +121,7 @@ impl Stage {
     /// Lets sets of labels go that nothing names any more.
     pub(crate) fn forget_lingering(&self) {
         let later = tokio::time::Instant::now() + std::time::Duration::from_secs(3_600);
-        let mut cells = self.world.cells.lock();
-        let (scene, index) = (Scene::of(&self.bench.catalog), cells.applied_index());
-        cells.advance(scene, index, &[], later);
+        self.world.take_changes_at(later);
     }
 
     /// Publishes a rule as it is saved: for all, or for clients whose label `zone` is one of these.
@@ -161,7 +159,7 @@ impl Stage {
     pub(crate) fn decoded<M: Message + Default>(&self, client: &Client, kind: ResourceType, name: &str) -> M {
         let resource = self.get(client, kind, name).unwrap_or_else(|| panic!("no {name}"));
         assert_eq!((resource.kind, &*resource.name), (kind, name));
-        M::decode(resource.bytes.clone()).expect("a message")
+        M::decode(resource.bytes()).expect("a message")
     }
 
     pub(crate) fn all(&self, client: &Client, kind: ResourceType) -> Resources {
@@ -190,5 +188,6 @@ pub(crate) fn client(dialect: Dialect, labels: &[(&str, &str)]) -> Client {
         place: Place::default(),
         namespaces: None,
         read_scope: ReadScope::Everything,
+        holds: Default::default(),
     }
 }

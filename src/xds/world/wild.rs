@@ -3,26 +3,33 @@
 //! For each scope there is one map, of a client that says nothing about itself, which changes by what has changed. Of
 //! other clients only the services are looked at whose units asked something, and whoever gives the same answers shares
 //! the map. All maps share what they have in common.
+//!
+//! A scope is what is there of the namespaces that a client names, so what it makes up costs nothing.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeSet, HashMap};
+use std::hash::{Hash, Hasher};
 use std::ops::Bound;
 use std::sync::Arc;
 
 use imbl::OrdMap;
+use parking_lot::Mutex;
 
-use super::cells::Cells;
-use super::scene::Facets;
+use super::gathering::Gathering;
+use super::touched::Stale;
 use crate::model::grant::ReadScope;
 use crate::model::mesh::Dialect;
 use crate::model::mesh::resource::{Resource, Resources};
-use crate::model::rule::matching::ALL;
-use crate::xds::build::{self, Unit, UnitKey, UnitKind};
+use crate::xds::answered::Answered;
+use crate::xds::build::{Unit, UnitKey, UnitKind};
 use crate::xds::client::Client;
 use crate::xds::names::ServiceName;
-use crate::xds::questions::{Answered, Question, Questions, Witness};
+use crate::xds::questions::{ClientAnswer, Question, Witness};
 
-/// Scopes that are kept; the one that was not used for longest goes first.
-const WILDS_MAX: usize = 256;
+/// Bytes of a scope, and of routes, beside what is in them.
+const SCOPE_BYTES: usize = 1024;
+const ROUTES_BYTES: usize = 512;
+/// Bytes of a name in a map.
+pub(super) const ENTRY_BYTES: usize = 96;
 
 /// A scope, and the kind of what is in it.
 #[derive(Clone, Debug, PartialEq)]
@@ -34,6 +41,15 @@ pub(crate) struct WildKey {
     pub(crate) read_scope: ReadScope,
 }
 
+impl Eq for WildKey {}
+
+/// Without the rights, which few differ in.
+impl Hash for WildKey {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        (&self.kind, self.dialect, &self.namespaces).hash(state);
+    }
+}
+
 /// All that units of one kind consist of.
 #[derive(Clone, Default)]
 pub(crate) struct Gathered {
@@ -42,74 +58,69 @@ pub(crate) struct Gathered {
     pub(crate) hosts: OrdMap<ServiceName, Arc<Unit>>,
 }
 
+/// Kind of the routes for proxies that a scope has.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) struct RoutesKind {
+    /// Under the name of the namespace, and not of the scope as a whole.
+    pub(super) is_of_namespace: bool,
+    /// Namespace whose services have short names.
+    pub(super) own_namespace: Option<Arc<str>>,
+}
+
+/// Scopes that are kept.
 #[derive(Default)]
 pub(super) struct Wilds {
-    kept: Vec<Wild>,
+    kept: HashMap<WildKey, Wild>,
     uses: u64,
-    /// Number of times that all units went.
-    epoch: u64,
+    bytes: usize,
 }
 
-struct Wild {
-    key: WildKey,
-    epoch: u64,
-    used: u64,
-    /// Of a client that says nothing about itself.
-    plain: Gathered,
-    /// Services whose units asked something, with those of that client.
-    asking: BTreeMap<ServiceName, Arc<Unit>>,
+/// A scope. Its map is behind a lock of its own, as what is new in it is made under that.
+pub(super) struct Wild {
+    gathering: Arc<Mutex<Gathering>>,
     /// Services that are to be looked at again.
     pending: BTreeSet<ServiceName>,
-    variants: Answered<Gathered>,
-    /// The virtual hosts put together, as routes of the scope and under the name of its namespace.
-    outbound: Answered<Arc<Resource>>,
-    outbound_of_namespace: Answered<Arc<Resource>>,
+    /// Number of times that something became pending.
+    touches: u64,
+    /// Nothing was looked at yet.
+    is_new: bool,
+    /// The virtual hosts put together; none that something is pending for.
+    routes: HashMap<RoutesKind, Answered<Arc<Resource>>>,
+    /// Held by the streams that use the scope.
+    holder: Arc<()>,
+    used: u64,
+    was_used: bool,
+    /// Bytes of its map, and of its routes.
+    map_bytes: usize,
+    routes_bytes: usize,
 }
 
-impl Wild {
-    /// Routes under the name of the namespace, or of the scope as a whole.
-    fn outbound(&mut self, is_of_namespace: bool) -> &mut Answered<Arc<Resource>> {
-        if is_of_namespace { &mut self.outbound_of_namespace } else { &mut self.outbound }
-    }
+/// Services that are to be looked at, taken out of a scope.
+pub(super) struct Pending {
+    pub(super) names: BTreeSet<ServiceName>,
+    pub(super) is_new: bool,
+    pub(super) touches: u64,
 }
 
 impl WildKey {
-    fn has(&self, kind: Option<&UnitKind>, name: &ServiceName) -> bool {
-        let has_namespace = || match &self.namespaces {
-            None => true,
-            Some(namespaces) => namespaces.iter().any(|namespace| **namespace == *name.namespace),
-        };
-        kind.is_none_or(|kind| *kind == self.kind) && has_namespace()
-    }
-
-    fn unit(&self, name: &ServiceName) -> UnitKey {
+    pub(super) fn unit(&self, name: &ServiceName) -> UnitKey {
         UnitKey { kind: self.kind.clone(), dialect: self.dialect, name: name.clone(), authority: None }
     }
 
     /// True for units that aliases have as well.
-    fn has_aliases(&self) -> bool {
+    pub(super) fn has_aliases(&self) -> bool {
         matches!(self.kind, UnitKind::Host | UnitKind::Listener)
     }
 
     /// A client that says nothing about itself.
-    fn plain_client(&self) -> Client {
-        Client {
-            dialect: self.dialect,
-            node_id: String::new(),
-            agent: String::new(),
-            address: None,
-            labels: Arc::default(),
-            caller: None,
-            place: Default::default(),
-            namespaces: self.namespaces.clone(),
-            read_scope: self.read_scope.clone(),
-        }
+    pub(super) fn plain_client(&self) -> Client {
+        Client::unknown(self.dialect, self.namespaces.clone(), self.read_scope.clone())
     }
 }
 
 impl Gathered {
     /// Puts a unit in the place of the one of that name.
-    fn put(&mut self, name: &ServiceName, unit: &Arc<Unit>) {
+    pub(super) fn put(&mut self, name: &ServiceName, unit: &Arc<Unit>) {
         self.remove_resources(&name.to_string());
         for resource in &unit.resources {
             self.resources.insert(resource.name.clone(), resource.clone());
@@ -120,164 +131,177 @@ impl Gathered {
         }
     }
 
-    /// Those of this name, and those of sets of labels.
+    /// Those of this name, those of sets of labels, and those for a place.
     fn remove_resources(&mut self, name: &str) {
         self.resources.remove(name);
-        let of_sets = format!("{name}|");
-        let behind = self.resources.range::<_, str>((Bound::Included(&*of_sets), Bound::Unbounded));
-        let names: Vec<_> =
-            behind.map(|(name, _)| name).take_while(|name| name.starts_with(&of_sets)).cloned().collect();
-        for name in names {
-            self.resources.remove(&name);
+        for mark in ['@', '|'] {
+            let start = format!("{name}{mark}");
+            let behind = self.resources.range::<_, str>((Bound::Included(&*start), Bound::Unbounded));
+            let names: Vec<_> =
+                behind.map(|(name, _)| name).take_while(|name| name.starts_with(&start)).cloned().collect();
+            for name in names {
+                self.resources.remove(&name);
+            }
         }
+    }
+
+    /// Bytes of the map, without what is in it.
+    pub(super) fn bytes(&self) -> usize {
+        ENTRY_BYTES * (self.resources.len() + self.hosts.len())
     }
 }
 
 impl Wilds {
-    /// A unit is stale, or a service came or went.
-    pub(super) fn touch(&mut self, kind: Option<&UnitKind>, name: &ServiceName) {
-        for wild in self.kept.iter_mut().filter(|wild| wild.key.has(kind, name)) {
-            wild.pending.insert(name.clone());
-        }
+    pub(super) fn bytes(&self) -> usize {
+        self.bytes
     }
 
-    /// Takes out the one of a scope.
-    fn take(&mut self, key: &WildKey) -> Option<Wild> {
+    /// The map of a scope, and what says that it is used.
+    pub(super) fn open(&mut self, key: &WildKey) -> (Arc<Mutex<Gathering>>, Arc<()>) {
         self.uses += 1;
-        let at = self.kept.iter().position(|wild| wild.key == *key)?;
-        Some(Wild { used: self.uses, ..self.kept.swap_remove(at) })
+        let uses = self.uses;
+        let is_there = self.kept.contains_key(key);
+        let wild = self.kept.entry(key.clone()).or_insert_with(Wild::new);
+        (wild.used, wild.was_used) = (uses, true);
+        if !is_there {
+            self.bytes += SCOPE_BYTES;
+        }
+        (wild.gathering.clone(), wild.holder.clone())
     }
 
-    /// Begins anew, as the units are gone by which they would be touched.
-    pub(super) fn restart(&mut self) {
-        self.kept.clear();
-        self.epoch += 1;
+    /// Takes what is pending out of a scope; none if the scope has begun anew.
+    pub(super) fn take(&mut self, key: &WildKey, gathering: &Arc<Mutex<Gathering>>) -> Option<Pending> {
+        let wild = self.kept.get_mut(key).filter(|wild| Arc::ptr_eq(&wild.gathering, gathering))?;
+        let names = std::mem::take(&mut wild.pending);
+        Some(Pending { names, is_new: std::mem::take(&mut wild.is_new), touches: wild.touches })
     }
 
-    fn put_back(&mut self, wild: Wild) {
-        if wild.epoch != self.epoch {
-            return;
+    /// Notes how much the map of a scope takes.
+    pub(super) fn weigh(&mut self, key: &WildKey, bytes: usize) {
+        if let Some(wild) = self.kept.get_mut(key) {
+            self.bytes = self.bytes + bytes - wild.map_bytes;
+            wild.map_bytes = bytes;
         }
-        if self.kept.len() >= WILDS_MAX {
-            let oldest = self.kept.iter().enumerate().min_by_key(|(_, wild)| wild.used).map(|(at, _)| at);
-            oldest.into_iter().for_each(|at| drop(self.kept.swap_remove(at)));
+    }
+
+    /// Names become pending, and routes that are made of them go.
+    pub(super) fn touch(&mut self, stale: &Stale) {
+        for (key, wild) in &mut self.kept {
+            let names = stale.within(&key.kind, key.namespaces.as_deref());
+            if !names.is_empty() {
+                wild.touches += 1;
+                wild.routes.clear();
+                self.bytes -= std::mem::take(&mut wild.routes_bytes);
+                wild.pending.extend(names.into_iter().cloned());
+            }
         }
-        self.kept.push(wild);
+    }
+
+    /// The routes of a scope for a client, if they were made, and what says that the scope is used.
+    pub(super) fn routes(
+        &mut self,
+        key: &WildKey,
+        kind: &RoutesKind,
+        witness: &Witness<'_>,
+    ) -> Option<(Arc<Resource>, Arc<()>)> {
+        self.uses += 1;
+        let wild = self.kept.get_mut(key)?;
+        let found = wild.routes.get_mut(kind)?.find(witness, self.uses)?.clone();
+        (wild.used, wild.was_used) = (self.uses, true);
+        Some((found, wild.holder.clone()))
+    }
+
+    /// Keeps routes that were made when the scope had been touched so many times, unless it was since.
+    pub(super) fn keep_routes(
+        &mut self,
+        key: &WildKey,
+        kind: RoutesKind,
+        (asked, touches): (&[(Question, ClientAnswer)], u64),
+        routes: &Arc<Resource>,
+    ) -> Arc<Resource> {
+        let Some(wild) = self.kept.get_mut(key).filter(|wild| wild.touches == touches) else { return routes.clone() };
+        self.uses += 1;
+        let known = wild.routes.entry(kind).or_default();
+        if let Some(quicker) = known.find_asked(asked, self.uses) {
+            return quicker.clone();
+        }
+        let had = known.bytes();
+        known.insert(asked, routes.clone(), ROUTES_BYTES + routes.size(), self.uses);
+        let more = known.bytes() - had;
+        wild.routes_bytes += more;
+        self.bytes += more;
+        routes.clone()
+    }
+
+    /// Drops scopes that no stream uses, those first that were not used for longest, until so many bytes are left, and
+    /// all routes that nobody has. Returns them, to be given back without the lock.
+    pub(super) fn sweep(&mut self, bytes: usize) -> Vec<Wild> {
+        self.drop_routes();
+        let unused = self.kept.iter().filter(|(_, wild)| !wild.is_held());
+        let mut unused: Vec<_> = unused.map(|(key, wild)| (wild.used, key.clone())).collect();
+        unused.sort_unstable_by_key(|(used, _)| *used);
+        let mut gone = Vec::new();
+        for (_, key) in unused {
+            if self.bytes <= bytes {
+                break;
+            }
+            gone.extend(self.remove(&key));
+        }
+        gone
+    }
+
+    /// Drops scopes that no stream uses, and that were not used since the last time.
+    pub(super) fn forget_idle(&mut self) -> Vec<Wild> {
+        self.drop_routes();
+        let idle = self.kept.iter_mut().filter_map(|(key, wild)| {
+            let was_used = std::mem::take(&mut wild.was_used);
+            (!was_used && !wild.is_held()).then(|| key.clone())
+        });
+        let idle: Vec<_> = idle.collect();
+        idle.iter().filter_map(|key| self.remove(key)).collect()
+    }
+
+    fn drop_routes(&mut self) {
+        for wild in self.kept.values_mut() {
+            for routes in wild.routes.values_mut() {
+                routes.retain(|routes, _| Arc::strong_count(routes) > 1);
+            }
+            wild.routes.retain(|_, routes| routes.len() > 0);
+            let left = wild.routes.values().map(Answered::bytes).sum();
+            self.bytes = self.bytes + left - wild.routes_bytes;
+            wild.routes_bytes = left;
+        }
+    }
+
+    fn remove(&mut self, key: &WildKey) -> Option<Wild> {
+        let wild = self.kept.remove(key)?;
+        self.bytes -= SCOPE_BYTES + wild.map_bytes + wild.routes_bytes;
+        Some(wild)
+    }
+
+    #[cfg(test)]
+    pub(super) fn len(&self) -> usize {
+        self.kept.len()
     }
 }
 
-impl Cells {
-    /// All that a client sees in a scope; the questions that it depends on are noted.
-    pub(crate) fn all(&mut self, key: &WildKey, questions: &mut Questions<'_>) -> Gathered {
-        let mut wild = self.fresh(key);
-        let gathered = self.variant(&mut wild, questions);
-        self.wilds.put_back(wild);
-        gathered
-    }
-
-    /// The routes for proxies to all that a client sees in a scope, under the name of the namespace if one is given.
-    pub(crate) fn outbound(
-        &mut self,
-        key: &WildKey,
-        namespace: Option<&str>,
-        questions: &mut Questions<'_>,
-    ) -> Arc<Resource> {
-        let mut wild = self.fresh(key);
-        let mut own = Questions::new(questions.witness());
-        let known = wild.outbound(namespace.is_some()).find(&mut own).cloned();
-        let resource = known.unwrap_or_else(|| {
-            let mut own = Questions::new(questions.witness());
-            let gathered = self.variant(&mut wild, &mut own);
-            let own_namespace = own.own_namespace();
-            let hosts: Vec<_> = gathered.hosts.values().filter_map(|unit| unit.host.as_ref()).collect();
-            let index = hosts.iter().map(|host| host.index).fold(self.newest_member(key), u64::max);
-            let draft = build::outbound(namespace, &hosts, own_namespace.as_deref());
-            let resource = Arc::new(draft.finish(index));
-            wild.outbound(namespace.is_some()).insert(&own.asked(), resource.clone());
-            resource
-        });
-        self.wilds.put_back(wild);
-        resource
-    }
-
-    /// Index at which a service of the scope came or went last.
-    fn newest_member(&self, key: &WildKey) -> u64 {
-        let newest = |namespace: &str| self.newest.of(&ServiceName::new(namespace, ALL), Facets::MEMBERS);
-        match &key.namespaces {
-            None => newest(ALL),
-            Some(namespaces) => namespaces.iter().map(|namespace| newest(namespace)).max().unwrap_or_default(),
-        }
-    }
-
-    /// The one of a scope, with all that has changed.
-    fn fresh(&mut self, key: &WildKey) -> Wild {
-        let mut wild = self.wilds.take(key).unwrap_or_else(|| self.new_wild(key));
-        self.refresh(&mut wild);
-        wild
-    }
-
-    fn new_wild(&self, key: &WildKey) -> Wild {
-        let mut pending = BTreeSet::new();
-        let mut add = |namespace: Option<&str>| {
-            pending.extend(self.scene.services_in(namespace));
-            if key.has_aliases() {
-                pending.extend(self.scene.aliases_in(namespace));
-            }
-        };
-        match &key.namespaces {
-            None => add(None),
-            Some(namespaces) => namespaces.iter().for_each(|namespace| add(Some(namespace))),
-        }
+impl Wild {
+    fn new() -> Wild {
         Wild {
-            key: key.clone(),
-            epoch: self.wilds.epoch,
+            gathering: Arc::default(),
+            pending: BTreeSet::new(),
+            touches: 0,
+            is_new: true,
+            routes: HashMap::new(),
+            holder: Arc::new(()),
             used: 0,
-            plain: Gathered::default(),
-            asking: BTreeMap::new(),
-            pending,
-            variants: Answered::default(),
-            outbound: Answered::default(),
-            outbound_of_namespace: Answered::default(),
+            was_used: true,
+            map_bytes: 0,
+            routes_bytes: 0,
         }
     }
 
-    fn refresh(&mut self, wild: &mut Wild) {
-        let pending = std::mem::take(&mut wild.pending);
-        if pending.is_empty() {
-            return;
-        }
-        wild.variants.clear();
-        wild.outbound.clear();
-        wild.outbound_of_namespace.clear();
-        let (scene, client) = (self.scene().clone(), wild.key.plain_client());
-        let witness = Witness::new(&scene, &client);
-        for name in pending {
-            let mut questions = Questions::new(&witness);
-            let unit = self.unit(&wild.key.unit(&name), &mut questions);
-            wild.plain.put(&name, &unit);
-            // All clients of a scope see the same.
-            match questions.asked().iter().any(|(question, _)| !matches!(question, Question::Sees(_))) {
-                true => drop(wild.asking.insert(name, unit)),
-                false => drop(wild.asking.remove(&name)),
-            }
-        }
-    }
-
-    fn variant(&mut self, wild: &mut Wild, questions: &mut Questions<'_>) -> Gathered {
-        if let Some(found) = wild.variants.find(questions) {
-            return found.clone();
-        }
-        let mut gathered = wild.plain.clone();
-        let mut own = Questions::new(questions.witness());
-        for (name, plain) in &wild.asking {
-            let unit = self.unit(&wild.key.unit(name), &mut own);
-            if !Arc::ptr_eq(&unit, plain) {
-                gathered.put(name, &unit);
-            }
-        }
-        let asked = own.asked();
-        asked.iter().for_each(|(question, answer)| questions.note(question, answer));
-        wild.variants.insert(&asked, gathered.clone());
-        gathered
+    fn is_held(&self) -> bool {
+        Arc::strong_count(&self.holder) > 1
     }
 }

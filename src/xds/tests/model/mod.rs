@@ -260,14 +260,14 @@ impl<P: Protocol> Model<P> {
                 let all = self.world.all(kind);
                 let by_name = || self.world.get(kind, name).filter(|_| side.names.contains(name));
                 if let Some(found) = all.get(name).cloned().or_else(by_name) {
-                    shown.insert(name, String::from_utf8_lossy(&found.bytes).into_owned());
+                    shown.insert(name, String::from_utf8_lossy(&found.bytes()).into_owned());
                 }
             }
             for (name, content) in &shown {
                 let had = side.has.get(*name).map(|had| had.content.as_str());
                 if !content.ends_with(BAD) {
                     assert_eq!(had, Some(content.as_str()), "{kind:?} {name}");
-                    let told = ledger.delivered().has.get(*name).map(|found| found.bytes.clone());
+                    let told = ledger.delivered().has.get(*name).map(|found| found.bytes());
                     assert_eq!(told.as_deref(), Some(content.as_bytes()), "{kind:?} {name}: the register");
                 }
             }

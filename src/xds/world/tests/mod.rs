@@ -1,5 +1,6 @@
 //! Worlds over catalogs in memory.
 
+mod bounds;
 mod callers;
 mod policies;
 mod properties;
@@ -100,7 +101,7 @@ fn endpoints_are_grouped_by_place_and_weight() {
     let policy = endpoints.policy.expect("a policy");
     assert_eq!(policy.overprovisioning_factor, Some(10_000));
     // One assignment for both audiences.
-    let bytes = |client| stage.get(&client, ResourceType::Endpoints, "shop/pay").expect("there").bytes.clone();
+    let bytes = |client| stage.get(&client, ResourceType::Endpoints, "shop/pay").expect("there").bytes();
     assert_eq!(bytes(grpc()), bytes(envoy()));
 }
 
@@ -287,7 +288,7 @@ fn endpoints_are_near_the_caller() {
         |zone: &str| Client { place: Place { region: "eu".into(), zone: zone.into(), campus: "c1".into() }, ..envoy() };
     let endpoints_of = |client: &Client| {
         let clusters = stage.all(client, ResourceType::Cluster);
-        let cluster = Cluster::decode(clusters["shop/pay"].bytes.clone()).expect("a cluster");
+        let cluster = Cluster::decode(clusters["shop/pay"].bytes()).expect("a cluster");
         cluster.eds_cluster_config.expect("by endpoints").service_name
     };
     let rows = [("eu-1", ["0 eu/eu-1/;w=100", "1 eu/eu-2/;w=100"]), ("eu-2", ["0 eu/eu-2/;w=100", "1 eu/eu-1/;w=100"])];

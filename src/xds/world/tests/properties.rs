@@ -109,7 +109,7 @@ fn everything(stage: &Stage, client: &Client) -> Vec<Resources> {
 /// Names and bytes, which two nodes have in common whatever they were asked before.
 fn content(all: &[Resources]) -> Vec<(String, Vec<u8>)> {
     let pairs = all.iter().flat_map(|resources| resources.iter());
-    pairs.map(|(name, resource)| (name.to_string(), resource.bytes.to_vec())).collect()
+    pairs.map(|(name, resource)| (name.to_string(), resource.bytes().to_vec())).collect()
 }
 
 proptest! {

@@ -24,7 +24,7 @@ fn a_label_takes_over_the_values_that_occur() {
             Dialect::Grpc => stage.get(&client, ResourceType::Route, "shop/pay"),
             Dialect::Envoy => stage.get(&client, ResourceType::Route, "outbound/shop"),
         };
-        let routes = RouteConfiguration::decode(bytes.expect("there").bytes.clone()).expect("a message");
+        let routes = RouteConfiguration::decode(bytes.expect("there").bytes()).expect("a message");
         let shown: Vec<String> = routes.virtual_hosts[0].routes.iter().map(|route| format!("{route:?}")).collect();
         assert_eq!(shown.len(), 4, "{shown:#?}");
         assert!(shown[0].contains("x-lane") && shown[0].contains("Exact(\"a\")"), "{}", shown[0]);

@@ -1,0 +1,102 @@
+//! Order and parts of what a stream is sent.
+
+use super::super::books::StreamFault;
+use super::super::machine::Machine;
+use super::delta::{Script, request};
+use super::*;
+use crate::model::mesh::Dialect;
+
+const ACK: Option<&str> = None;
+const NOTHING: [&str; 0] = [];
+
+fn with_routes() -> World {
+    let mut world = World::default();
+    for name in ["s/a", "s/b"] {
+        world.put(CDS, name, "1");
+        world.put(EDS, name, "1");
+    }
+    world.put_naming(RDS, "outbound", "1", &["s/a", "s/b"]);
+    world
+}
+
+fn without_one(world: &mut World) {
+    world.remove(CDS, "s/b");
+    world.remove(EDS, "s/b");
+    world.put_naming(RDS, "outbound", "2", &["s/a"]);
+}
+
+#[test]
+fn routes_leave_before_the_clusters_that_they_name() {
+    let mut script = Script::of(with_routes());
+    for (kind, names) in [(CDS, ""), (EDS, "s/a s/b"), (RDS, "outbound")] {
+        script.ask(kind, names, "");
+        script.answer(kind, ACK);
+    }
+    assert_eq!(script.change(without_one), ["rds outbound=2"]);
+    let removed = script.answer(RDS, ACK);
+    assert_eq!(removed, ["cds -s/b", "eds -s/b ?s/b"]);
+}
+
+#[test]
+fn routes_leave_before_the_clusters_in_sotw() {
+    let mut script = super::sotw::Script::of(Dialect::Envoy, with_routes());
+    for (kind, names) in [(CDS, ""), (EDS, "s/a s/b"), (RDS, "outbound")] {
+        script.begin(kind, names);
+        script.answer(kind, names, ACK);
+    }
+    assert_eq!(script.change(without_one), ["rds outbound=2"]);
+    assert_eq!(script.answer(RDS, "outbound", ACK), ["cds s/a=1", "eds ?s/b"]);
+}
+
+/// Another cluster is not kept back by one that waits to be removed.
+#[test]
+fn a_cluster_that_waits_to_be_removed_is_sent_with_others() {
+    let mut script = super::sotw::Script::of(Dialect::Envoy, with_routes());
+    for (kind, names) in [(CDS, ""), (RDS, "outbound")] {
+        script.begin(kind, names);
+        script.answer(kind, names, ACK);
+    }
+    let sent = script.change(|world| {
+        world.remove(CDS, "s/b");
+        world.put(CDS, "s/c", "1");
+        world.put_naming(RDS, "outbound", "2", &["s/a", "s/c"]);
+    });
+    assert_eq!(sent, ["cds s/a=1 s/b=1 s/c=1"]);
+    assert_eq!(script.answer(CDS, "", ACK), ["rds outbound=2"]);
+    assert_eq!(script.answer(RDS, "outbound", ACK), ["cds s/a=1 s/c=1"]);
+}
+
+#[test]
+fn endpoints_of_few_places_may_be_asked_for() {
+    let mut script = Script::of(two_services());
+    let names = |count: usize| (0..count).map(|number| format!("s/a@r/z/{number}")).collect::<Vec<_>>().join(" ");
+    let ask = |script: &mut Script, count| {
+        let first = request(EDS, &names(count), "");
+        script.machine.take(first, &script.world, moment(script.now))
+    };
+    assert_eq!(ask(&mut script, 16), Ok(()));
+    assert!(matches!(ask(&mut script, 17), Err(StreamFault::TooMany(_))));
+}
+
+/// Names that are looked up one by one come as far as a response has room, and a change on the way is not lost.
+#[test]
+fn many_large_names_come_in_parts() {
+    let (mut world, mut names) = (World::default(), Vec::new());
+    for number in 0..100 {
+        let name = format!("hidden/{number:03}");
+        world.put(EDS, &name, &"x".repeat(100_000));
+        names.push(name);
+    }
+    let mut script = Script::of(world);
+    let mut sent = script.ask(EDS, &names.join(" "), "");
+    assert!(sent.len() == 1 && sent[0].len() < 4_000_000);
+    script.machine.books_mut().begin_anew();
+    assert_eq!(script.change(|world| world.put(EDS, "hidden/001", "new")), NOTHING);
+    for _ in 0..5 {
+        sent.extend(script.answer(EDS, ACK));
+    }
+    let all = sent.join(" ");
+    assert!(names.iter().all(|name| all.contains(&format!("{name}="))) && all.contains("hidden/001=new"));
+    assert_eq!(all.matches("hidden/").count(), 101);
+    assert_eq!(script.answer(EDS, ACK), NOTHING);
+}
