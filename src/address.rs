@@ -12,6 +12,10 @@ use ipnet::IpNet;
 use crate::model::limits;
 use crate::origin::Sender;
 
+/// Mark of a connection whose peer is known by the word of a proxy: an extension of its requests.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct NamedByProxy;
+
 const FORWARDED_FOR: &str = "x-forwarded-for";
 const FORWARDED_PROTO: &str = "x-forwarded-proto";
 /// Header by which a browser names the site of the page that made a request; a program sends none.
@@ -37,7 +41,8 @@ pub(crate) fn client_address(headers: &HeaderMap, extensions: &Extensions, trust
 
 /// The client, and whether it is on this machine by its own connection.
 pub(crate) fn sender(headers: &HeaderMap, extensions: &Extensions, trusted: &[IpNet]) -> Sender {
-    let is_local = peer(extensions).is_some_and(|peer| peer.is_loopback()) && !headers.contains_key(FORWARDED_FOR);
+    let is_own_word = headers.get(FORWARDED_FOR).is_none() && extensions.get::<NamedByProxy>().is_none();
+    let is_local = is_own_word && peer(extensions).is_some_and(|peer| peer.is_loopback());
     Sender { address: client_address(headers, extensions, trusted), is_local }
 }
 
@@ -66,6 +71,11 @@ fn peer(extensions: &Extensions) -> Option<IpAddr> {
 
 fn is_trusted(peer: IpAddr, trusted: &[IpNet]) -> bool {
     trusted.iter().any(|net| net.contains(&peer))
+}
+
+/// True for an address of one of the networks, in whatever form it comes.
+pub(crate) fn is_within(address: IpAddr, networks: &[IpNet]) -> bool {
+    is_trusted(address.to_canonical(), networks)
 }
 
 /// The entries of the header, the last one first; several headers are one list.

@@ -33,7 +33,8 @@ const PEER_REFUSALS: &[&str] = &[
 const XDS_ENDS: &[&str] =
     &["closed", "aged", "shutdown", "behind", "not_ready", "too_many", "invalid", "request", "credential"];
 /// Reasons to refuse a client's connection.
-const CONNECTION_REFUSALS: &[&str] = &["total", "address", "descriptors", "tls", "tls_slow", "plain", "http1", "slow"];
+const CONNECTION_REFUSALS: &[&str] =
+    &["total", "address", "descriptors", "tls", "tls_slow", "plain", "http1", "slow", "proxy"];
 
 macro_rules! metrics {
     ($(

@@ -1,34 +1,57 @@
-//! Origins: the unit of limits per client. An origin is an IPv4 address, or the /64 of an IPv6 address, because the
-//! holder of one address of a /64 has all of them. Also quotas: limits in total and per origin.
+//! Origins: the unit of limits per client. An origin is the user of a token, whatever addresses they come from: a
+//! fleet behind one address is not one stranger. For clients without a token, and before it is known, it is an IPv4
+//! address, or the /64 of an IPv6 address, because the holder of one address of a /64 has all of them. Also quotas:
+//! limits in total and per origin.
 
 use std::collections::HashMap;
 use std::fmt;
+use std::hash::{BuildHasher, RandomState};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::sync::LazyLock;
 
 use parking_lot::Mutex;
 
 /// Origin of a client, as limits see it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Origin(IpAddr);
+pub struct Origin(Unit);
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+enum Unit {
+    Address(IpAddr),
+    /// By the hash of a name.
+    User(u64),
+}
+
+/// Hashes of names that nobody can choose to be equal.
+static NAMES: LazyLock<RandomState> = LazyLock::new(RandomState::new);
 
 impl Origin {
     /// All clients whose address is not known.
-    pub const UNKNOWN: Origin = Origin(IpAddr::V6(Ipv6Addr::UNSPECIFIED));
+    pub const UNKNOWN: Origin = Origin(Unit::Address(IpAddr::V6(Ipv6Addr::UNSPECIFIED)));
 
     pub fn of(address: IpAddr) -> Self {
         match address.to_canonical() {
-            IpAddr::V4(address) => Origin(address.into()),
+            IpAddr::V4(address) => Origin(Unit::Address(address.into())),
             // A single one, and not one of many.
-            IpAddr::V6(address) if address.is_loopback() => Origin(address.into()),
+            IpAddr::V6(address) if address.is_loopback() => Origin(Unit::Address(address.into())),
             IpAddr::V6(address) => {
                 let [a, b, c, d, ..] = address.segments();
-                Origin(Ipv6Addr::new(a, b, c, d, 0, 0, 0, 0).into())
+                Origin(Unit::Address(Ipv6Addr::new(a, b, c, d, 0, 0, 0, 0).into()))
             }
         }
     }
 
     pub fn of_any(address: Option<IpAddr>) -> Self {
         address.map_or(Origin::UNKNOWN, Origin::of)
+    }
+
+    /// The user, or service token, of this name.
+    pub fn of_user(name: &str) -> Self {
+        Origin(Unit::User(NAMES.hash_one(name)))
+    }
+
+    fn is_user(self) -> bool {
+        matches!(self.0, Unit::User(_))
     }
 }
 
@@ -62,8 +85,9 @@ impl Sender {
 impl fmt::Display for Origin {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.0 {
-            IpAddr::V6(address) if !address.is_loopback() => write!(f, "{address}/64"),
-            address => address.fmt(f),
+            Unit::Address(IpAddr::V6(address)) if !address.is_loopback() => write!(f, "{address}/64"),
+            Unit::Address(address) => address.fmt(f),
+            Unit::User(_) => f.write_str("the user of this token"),
         }
     }
 }
@@ -79,6 +103,16 @@ pub struct OriginQuota {
 struct Taken {
     all: usize,
     by_origin: HashMap<Origin, usize>,
+}
+
+impl Taken {
+    /// Clients without an amount are removed, else every address ever seen would stay.
+    fn take_off(&mut self, origin: Origin, amount: usize) {
+        match self.by_origin.get_mut(&origin) {
+            Some(of_origin) if *of_origin > amount => *of_origin -= amount,
+            _ => drop(self.by_origin.remove(&origin)),
+        }
+    }
 }
 
 /// Quota that does not suffice.
@@ -98,7 +132,7 @@ impl OriginQuota {
         let mut taken = self.taken.lock();
         let of_origin = taken.by_origin.get(&origin).copied().unwrap_or_default().saturating_add(amount);
         let all = taken.all.saturating_add(amount);
-        if of_origin > self.per_origin {
+        if of_origin > self.limit_of(origin) {
             return Err(Short::Origin);
         }
         if all > self.total {
@@ -108,6 +142,26 @@ impl OriginQuota {
         if of_origin > 0 {
             taken.by_origin.insert(origin, of_origin);
         }
+        Ok(())
+    }
+
+    /// Limit of one client. A user has half of all, as a token is a fleet's mostly.
+    fn limit_of(&self, origin: Origin) -> usize {
+        if origin.is_user() { self.per_origin.max(self.total / 2) } else { self.per_origin }
+    }
+
+    /// Passes an amount of one client on to another, all of it or nothing.
+    pub fn pass(&self, from: Origin, to: Origin, amount: usize) -> Result<(), Short> {
+        if from == to {
+            return Ok(());
+        }
+        let mut taken = self.taken.lock();
+        let of_other = taken.by_origin.get(&to).copied().unwrap_or_default().saturating_add(amount);
+        if of_other > self.limit_of(to) {
+            return Err(Short::Origin);
+        }
+        taken.by_origin.insert(to, of_other);
+        taken.take_off(from, amount);
         Ok(())
     }
 
@@ -123,11 +177,7 @@ impl OriginQuota {
     pub fn give_back(&self, origin: Origin, amount: usize) {
         let mut taken = self.taken.lock();
         taken.all -= amount;
-        // Clients without an amount are removed, else every address ever seen would stay.
-        match taken.by_origin.get_mut(&origin) {
-            Some(of_origin) if *of_origin > amount => *of_origin -= amount,
-            _ => drop(taken.by_origin.remove(&origin)),
-        }
+        taken.take_off(origin, amount);
     }
 
     /// Amount that is taken.
@@ -168,6 +218,29 @@ mod tests {
             shares.give_back(origin, amount);
         }
         assert_eq!((shares.taken(), shares.origins()), (0, 0), "who is gone is forgotten");
+    }
+
+    /// Behind one address, and from many.
+    #[test]
+    fn a_user_is_one_client_and_has_half_of_all() {
+        let shares = OriginQuota::new(10, 2);
+        let [address, other] = [1, 2].map(|last| Origin::of([192, 0, 2, last].into()));
+        let (fleet, stranger) = (Origin::of_user("token:fleet"), Origin::of_user("token:other"));
+        assert_ne!(fleet, stranger);
+        for _ in 0..5 {
+            shares.take(address, 1).expect("free");
+            shares.pass(address, fleet, 1).expect("half of all");
+        }
+        shares.take(address, 2).expect("the address has its own");
+        assert_eq!(shares.pass(address, Origin::of_user("token:fleet"), 1), Err(Short::Origin));
+        assert_eq!(shares.pass(address, stranger, 2), Ok(()));
+        assert_eq!((shares.taken(), shares.origins()), (7, 2));
+        assert_eq!(shares.pass(stranger, stranger, 2), Ok(()));
+        assert_eq!((shares.take(other, 2), shares.take(address, 2)), (Ok(()), Err(Short::Total)));
+        for (origin, amount) in [(fleet, 5), (stranger, 2), (other, 2)] {
+            shares.give_back(origin, amount);
+        }
+        assert_eq!((shares.taken(), shares.origins()), (0, 0));
     }
 
     #[test]

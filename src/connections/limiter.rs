@@ -56,6 +56,13 @@ impl ConnectionLimiter {
 }
 
 impl Permit {
+    /// Hands the place on to the client for whom it was taken. `Err` is why that one has none, for metrics.
+    pub(super) fn pass_to(&mut self, client: Origin) -> Result<(), &'static str> {
+        self.places.shares.pass(self.origin, client, 1).map_err(|_| "address")?;
+        self.origin = client;
+        Ok(())
+    }
+
     pub(super) fn heads(&self) -> Arc<OriginQuota> {
         self.places.heads.clone()
     }

@@ -4,12 +4,14 @@
 //! Whoever comes beyond it, or beyond what one address may have, is closed at once and counted: a client
 //! that is turned away asks another node, where one that waits in the queue of the kernel would not. A
 //! place is not kept by silence either, see [`idle_timeout`], nor by a handshake that does not come to its end.
+//! A trusted proxy that passes on connections may name the client of each ([`proxy_header`]), who has the place then.
 
 mod authority_list;
 mod http2;
 mod idle_timeout;
 mod limiter;
 mod parking;
+mod proxy_header;
 mod timeout_stream;
 mod write_timeout;
 
@@ -33,6 +35,7 @@ use bytes::Bytes;
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper_util::rt::TokioIo;
+use ipnet::IpNet;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::time::timeout;
@@ -42,6 +45,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tower::ServiceExt;
 
+use crate::address::{self, NamedByProxy};
 use crate::log_once::LogOnce;
 use crate::model::limits;
 use crate::origin::Origin;
@@ -99,6 +103,8 @@ pub struct Listener {
     /// None for plain HTTP.
     pub tls: Option<Arc<Listening>>,
     pub protocol: Protocol,
+    /// Networks of proxies that may name the client of a connection in front of it.
+    pub proxies: Arc<[IpNet]>,
 }
 
 /// Protocol of a listener.
@@ -122,22 +128,22 @@ pub async fn serve_accepted(
     accepted: CancellationToken,
     closing: CancellationToken,
 ) {
-    let Listener { name, listener, router, tls, protocol } = door;
+    let Listener { name, listener, router, tls, protocol, proxies } = door;
     let connections = TaskTracker::new();
     let log = LogOnce::every(LINE_PAUSE);
     while let Some(next) = accepted.run_until_cancelled(listener.accept()).await {
         match next {
             Ok((stream, peer)) => match places.take(name, Origin::of(peer.ip())) {
                 Ok(place) => {
-                    let room = HeadBudget::new(place.heads(), Origin::of(peer.ip()));
-                    let caller = Caller { peer, certificate: None, router: router.clone(), protocol };
-                    let attended = attend(stream, caller, room, tls.clone(), closing.clone());
+                    let caller =
+                        Caller { peer, is_forwarded: false, certificate: None, router: router.clone(), protocol };
+                    let is_proxy = address::is_within(peer.ip(), &proxies);
+                    let attended = attend(stream, caller, place, is_proxy, tls.clone(), closing.clone());
                     let places = places.clone();
                     connections.spawn(async move {
                         if let Err(turned) = attended.await {
                             places.count_refusal(name, turned);
                         }
-                        drop(place);
                     });
                 }
                 Err(full) => log_refusal(&log, name, &full),
@@ -172,6 +178,8 @@ fn log_refusal(log: &LogOnce, door: &str, reason: &dyn Display) {
 /// Peer at the other end of a connection, and the router that serves it.
 struct Caller {
     peer: SocketAddr,
+    /// A proxy says that it is the peer.
+    is_forwarded: bool,
     certificate: Option<Arc<Shown>>,
     router: Router,
     protocol: Protocol,
@@ -181,6 +189,9 @@ impl Caller {
     /// Says of a request who asks.
     fn introduce(&self, extensions: &mut Extensions) {
         extensions.insert(ConnectInfo(self.peer));
+        if self.is_forwarded {
+            extensions.insert(NamedByProxy);
+        }
         if let Some(shown) = self.certificate.as_ref().filter(|shown| shown.is_good(UnixTime::now())) {
             extensions.insert(PeerCertificate { common_name: shown.common_name().to_owned() });
             extensions.insert(LastingCertificate(shown.clone()));
@@ -188,16 +199,27 @@ impl Caller {
     }
 }
 
-/// One connection from its first byte to its last. `Err` is why it got no further than its beginning.
+/// One connection from its first byte to its last, which keeps its place. `Err` is why it got no further than its
+/// beginning.
 async fn attend(
-    stream: TcpStream,
-    caller: Caller,
-    room: HeadBudget,
+    mut stream: TcpStream,
+    mut caller: Caller,
+    mut place: Permit,
+    is_proxy: bool,
     tls: Option<Arc<Listening>>,
     closing: CancellationToken,
 ) -> Result<(), &'static str> {
     // A small answer must not wait for the acknowledgement of the one before.
     let _ = stream.set_nodelay(true);
+    if is_proxy {
+        let named = Box::pin(proxy_header::read(&mut stream));
+        let Some(named) = closing.run_until_cancelled(named).await else { return Ok(()) };
+        if let Some(client) = named? {
+            place.pass_to(Origin::of(client.ip()))?;
+            (caller.peer, caller.is_forwarded) = (client, true);
+        }
+    }
+    let room = HeadBudget::new(place.heads(), Origin::of(caller.peer.ip()));
     match tls {
         None => speak_protocol(WriteTimeoutStream::new(stream), caller, room, closing).await,
         // What TLS takes is not taken where there is none.
@@ -282,7 +304,7 @@ where
     let room = HeadBudget::new(place.heads(), Origin::of(peer.ip()));
     converse(
         WriteTimeoutStream::new(stream),
-        Caller { peer, certificate: None, router, protocol: Protocol::Http1 },
+        Caller { peer, is_forwarded: false, certificate: None, router, protocol: Protocol::Http1 },
         room,
         closing,
     )

@@ -67,7 +67,7 @@ impl MeasuredBody {
 
 pub(super) fn too_much(short: Short) -> Status {
     let whose = match short {
-        Short::Origin => "of one address",
+        Short::Origin => "of one client",
         Short::Total => "of all clients",
     };
     Status::resource_exhausted(format!("requests {whose} take as much memory as they may"))

@@ -56,6 +56,7 @@ impl GrpcListeners {
             router: router.clone(),
             tls: config.tls.clone(),
             protocol: Protocol::Http2,
+            proxies: config.tuning.trusted_proxies.clone().into(),
         };
         self.0.into_iter().map(door)
     }

@@ -14,6 +14,7 @@ use axum::extract::Request;
 use axum::http::{HeaderValue, header};
 use axum::middleware::map_response;
 use axum::response::Response;
+use ipnet::IpNet;
 use tokio::net::TcpListener;
 use tokio_util::sync::{CancellationToken, DropGuard};
 use tokio_util::task::TaskTracker;
@@ -32,25 +33,35 @@ pub(super) struct LoadingListener<'a> {
     router: Router,
     tls: Option<Arc<Listening>>,
     protocol: Protocol,
+    proxies: Arc<[IpNet]>,
 }
 
 impl<'a> LoadingListener<'a> {
     pub(super) fn api(listener: &'a TcpListener, tls: Option<Arc<Listening>>) -> Self {
-        LoadingListener { name: "api", listener, router: api::loading_router(), tls, protocol: Protocol::Http1 }
+        LoadingListener::over("api", listener, api::loading_router(), tls)
     }
 
     pub(super) fn compat(listener: &'a TcpListener, tls: Option<Arc<Listening>>) -> Self {
         let router = api::loading_routes().merge(compat::loading_router());
-        LoadingListener { name: "compat", listener, router, tls, protocol: Protocol::Http1 }
+        LoadingListener::over("compat", listener, router, tls)
     }
 
     pub(super) fn metrics(listener: &'a TcpListener) -> Self {
-        let router = api::loading_router();
-        LoadingListener { name: "metrics", listener, router, tls: None, protocol: Protocol::Http1 }
+        LoadingListener::over("metrics", listener, api::loading_router(), None)
     }
 
     pub(super) fn grpc(listener: &'a TcpListener, tls: Option<Arc<Listening>>) -> Self {
-        LoadingListener { name: "grpc", listener, router: grpc::loading_router(), tls, protocol: Protocol::Http2 }
+        let door = LoadingListener::over("grpc", listener, grpc::loading_router(), tls);
+        LoadingListener { protocol: Protocol::Http2, ..door }
+    }
+
+    fn over(name: &'static str, listener: &'a TcpListener, router: Router, tls: Option<Arc<Listening>>) -> Self {
+        LoadingListener { name, listener, router, tls, protocol: Protocol::Http1, proxies: Arc::default() }
+    }
+
+    /// The same, with proxies that may name the client of a connection.
+    pub(super) fn behind(self, proxies: &Arc<[IpNet]>) -> Self {
+        LoadingListener { proxies: proxies.clone(), ..self }
     }
 
     fn door(self, served: Arc<OnceLock<Router>>) -> io::Result<Listener> {
@@ -67,7 +78,8 @@ impl<'a> LoadingListener<'a> {
             served.get().unwrap_or(&loading).clone().oneshot(request)
         }));
         let listener = TcpListener::from_std(copy)?;
-        Ok(Listener { name: self.name, listener, router, tls: self.tls, protocol: self.protocol })
+        let LoadingListener { name, tls, protocol, proxies, .. } = self;
+        Ok(Listener { name, listener, router, tls, protocol, proxies })
     }
 }
 
@@ -172,7 +184,8 @@ mod tests {
             tokio::task::yield_now().await;
         }
         let router = Router::new().route("/livez", get(async || "served\n"));
-        let door = Listener { name: "compat", listener: compat, router, tls: None, protocol: Protocol::Http1 };
+        let (tls, protocol, proxies) = (None, Protocol::Http1, Arc::default());
+        let door = Listener { name: "compat", listener: compat, router, tls, protocol, proxies };
         loading.hand_over(std::slice::from_ref(&door));
         let early = TcpStream::connect(at[1]).await.expect("it still listens");
         let serving = tokio::spawn(connections::serve(door, places, closing.clone()));

@@ -110,12 +110,14 @@ impl Server {
         metrics.build_info.with_label_values(&[env!("CARGO_PKG_VERSION")]).set(1);
         let places = places(&config, descriptors, metrics.clone());
         let (tasks, shutdown) = (TaskTracker::new(), CancellationToken::new());
+        let proxies: Arc<[_]> = config.tuning.trusted_proxies.clone().into();
         let waiting = [
             LoadingListener::api(&api_listener, config.tls.clone()),
-            LoadingListener::compat(&compat_listener, config.tls.clone()),
+            LoadingListener::compat(&compat_listener, config.tls.clone()).behind(&proxies),
         ];
         let waiting = waiting.into_iter().chain(metrics_listener.as_ref().map(LoadingListener::metrics));
-        let waiting = waiting.chain(grpc_listeners.iter().map(|one| LoadingListener::grpc(one, config.tls.clone())));
+        let of_grpc = |one| LoadingListener::grpc(one, config.tls.clone()).behind(&proxies);
+        let waiting = waiting.chain(grpc_listeners.iter().map(of_grpc));
         let closing = CancellationToken::new();
         let loading = loading::answer(waiting, &places, &tasks, &closing).context("the listeners cannot be copied")?;
         let store = open_store(&config, metrics.clone()).await?;
@@ -211,11 +213,11 @@ impl Server {
         let metrics = metrics_listener.map(|listener| {
             let router = api::metrics_router(app.clone());
             // No secret is told or asked for there.
-            Listener { name: "metrics", listener, router, tls: None, protocol: Protocol::Http1 }
+            let (tls, protocol, proxies) = (None, Protocol::Http1, Arc::default());
+            Listener { name: "metrics", listener, router, tls, protocol, proxies }
         });
         let api = api::router(app).merge(console.unwrap_or_default());
-        let doors =
-            [http_door("api", api_listener, api, &config), http_door("compat", compat_listener, compat, &config)];
+        let doors = [http_door("api", api_listener, api, &config), compat_door(compat_listener, compat, &config)];
         let doors: Vec<_> = doors.into_iter().chain(metrics).chain(grpc_listeners.doors(&config, &grpc)).collect();
         loading.hand_over(&doors);
         let tls = config.tls;
@@ -283,7 +285,14 @@ impl Server {
 }
 
 fn http_door(name: &'static str, listener: TcpListener, router: Router, config: &Config) -> Listener {
-    Listener { name, listener, router, tls: config.tls.clone(), protocol: Protocol::Http1 }
+    let (tls, protocol, proxies) = (config.tls.clone(), Protocol::Http1, Arc::default());
+    Listener { name, listener, router, tls, protocol, proxies }
+}
+
+/// Behind a balancer of TCP config clients are told apart, as those of gRPC are.
+fn compat_door(listener: TcpListener, router: Router, config: &Config) -> Listener {
+    let proxies = config.tuning.trusted_proxies.clone().into();
+    Listener { proxies, ..http_door("compat", listener, router, config) }
 }
 
 fn scheme(config: &Config) -> &'static str {

@@ -44,6 +44,7 @@ async fn open() -> House {
         router: Router::new().route("/", get(who)),
         tls: Some(Listening::open(files).expect("certificates")),
         protocol: Protocol::Http1,
+        proxies: Arc::default(),
     };
     let closing = CancellationToken::new();
     let serving = tokio::spawn(serve(door, ConnectionLimiter::new(10, 10, metrics.clone()), closing.clone()));
