@@ -41,6 +41,7 @@ pub(super) struct Admission {
 #[derive(Clone, Debug)]
 pub struct Visitor {
     pub address: Option<IpAddr>,
+    /// The caller, where there is one, else the address.
     pub origin: Origin,
     /// None for one without a token or certificate, where that is allowed.
     pub caller: Option<Caller>,
@@ -73,6 +74,13 @@ impl StreamPlace {
     pub(super) fn new(places: Arc<OriginQuota>, origin: Origin) -> StreamPlace {
         StreamPlace { places, origin }
     }
+
+    /// Hands it on to the user of a token, who is known by now.
+    fn pass_to(&mut self, user: Origin) -> Result<(), Short> {
+        self.places.pass(self.origin, user, 1)?;
+        self.origin = user;
+        Ok(())
+    }
 }
 
 impl Drop for StreamPlace {
@@ -84,15 +92,21 @@ impl Drop for StreamPlace {
 /// Lets a request pass, or answers it with its status.
 pub(super) async fn admit(State(door): State<Arc<Admission>>, mut request: Request, next: Next) -> Response {
     let sender = sender(request.headers(), request.extensions(), &door.settings.trusted_proxies);
-    let origin = Origin::of_any(sender.address);
-    let place = match door.place(origin) {
+    let mut origin = Origin::of_any(sender.address);
+    let mut place = match door.place(origin) {
         Ok(place) => place,
         Err(status) => return status.into_http(),
     };
     let is_open = OPEN_SERVICES.iter().any(|service| request.uri().path().starts_with(service));
     if !is_open {
         match door.visitor(request.headers(), request.extensions(), sender).await {
-            Ok(visitor) => drop(request.extensions_mut().insert(visitor)),
+            Ok(visitor) => {
+                origin = visitor.origin;
+                if let Err(short) = place.pass_to(origin) {
+                    return taken(origin, short).into_http();
+                }
+                request.extensions_mut().insert(visitor);
+            }
             Err(status) => return status.into_http(),
         }
     }
@@ -117,8 +131,7 @@ impl Admission {
     fn place(&self, origin: Origin) -> Result<StreamPlace, Status> {
         match self.places.take(origin, 1) {
             Ok(()) => Ok(StreamPlace::new(self.places.clone(), origin)),
-            Err(Short::Origin) => Err(Status::resource_exhausted(format!("{origin} has as many streams as it may"))),
-            Err(Short::Total) => Err(Status::resource_exhausted("there are as many streams as there may be")),
+            Err(short) => Err(taken(origin, short)),
         }
     }
 
@@ -126,7 +139,10 @@ impl Admission {
         let id = crate::request_id::of(extensions);
         let may_be_nobody = !self.settings.is_auth_required;
         let origin = Origin::of_any(sender.address);
-        let visitor = |caller| Visitor { address: sender.address, origin, caller, certificate: None };
+        let visitor = |caller: Option<Caller>| {
+            let origin = caller.as_ref().map_or(origin, Caller::origin);
+            Visitor { address: sender.address, origin, caller, certificate: None }
+        };
         if let Some(token) = presented_token(headers)? {
             let credential = Credential::Token(token_hash(token));
             let caller = self.operations.identify(credential, sender, id).await.map_err(refusal)?;
@@ -146,6 +162,14 @@ impl Admission {
         }
         if may_be_nobody { Ok(visitor(None)) } else { Err(Status::unauthenticated("a token is needed")) }
     }
+}
+
+/// The status of a stream for which there is no place.
+fn taken(origin: Origin, short: Short) -> Status {
+    Status::resource_exhausted(match short {
+        Short::Origin => format!("{origin} has as many streams as it may"),
+        Short::Total => "there are as many streams as there may be".to_owned(),
+    })
 }
 
 /// The token as it was sent: raw, or as a bearer token.

@@ -13,7 +13,7 @@ use crate::controllers::RateClass;
 use crate::model::access::TokenHash;
 use crate::model::code::{Code, Refusal};
 use crate::model::grant::{Grants, ReadScope, Verb};
-use crate::origin::Sender;
+use crate::origin::{Origin, Sender};
 
 /// Caller of a request.
 #[derive(Clone, Debug)]
@@ -33,6 +33,11 @@ pub struct Caller {
 impl Caller {
     pub fn sender(&self) -> Sender {
         Sender { address: self.address, is_local: self.is_local }
+    }
+
+    /// Origin that limits count the caller by.
+    pub fn origin(&self) -> Origin {
+        Origin::of_user(&self.name)
     }
 
     /// Scope of what the caller sees in lists and look-ups.
