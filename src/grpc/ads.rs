@@ -313,8 +313,12 @@ impl<R: Answer> HttpBody for Answers<R> {
             return Poll::Ready(None);
         }
         loop {
-            if let Some(piece) = this.sending.as_mut().and_then(Frames::next) {
-                return Poll::Ready(Some(Ok(Frame::data(piece))));
+            if let Some(sending) = &mut this.sending {
+                if let Some(piece) = sending.next() {
+                    return Poll::Ready(Some(Ok(Frame::data(piece))));
+                }
+                // What it held is not kept until there is another one.
+                this.sending = None;
             }
             this.sending = match ready!(this.room.poll(cx)) {
                 Some(Ok(frames)) => Some(frames),
@@ -329,5 +333,31 @@ impl<R: Answer> HttpBody for Answers<R> {
         let ended = ready!(Pin::new(task).poll(cx));
         let status = ended.unwrap_or_else(|_| Err(Status::internal("the stream could not go on")));
         this.end(&status.err().unwrap_or_else(|| Status::ok("")))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use http_body_util::BodyExt;
+
+    use super::*;
+    use crate::proto::envoy::service::discovery::v3::DiscoveryResponse;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_response_that_was_sent_takes_no_room_while_the_stream_goes_on() {
+        let metrics = Arc::new(Metrics::new().expect("a table"));
+        let (sender, responses) = mpsc::channel(RESPONSES_READY_MAX);
+        let room = Room { budget: Budget::new(None, metrics.clone()), origin: Origin::UNKNOWN, waiting: None };
+        let ended = tokio::spawn(std::future::pending::<Result<(), Status>>());
+        let mut answers = Answers::<DiscoveryResponse> { responses, room, sending: None, ended: Some(ended) };
+        for nonce in ["1", "2"] {
+            let response = DiscoveryResponse { nonce: nonce.to_owned(), ..DiscoveryResponse::default() };
+            sender.send(Box::new(response)).await.expect("it is read");
+            let piece = answers.frame().await.expect("a piece");
+            assert!(metrics.under_way.get() > 0);
+            drop(piece);
+            assert!(timeout(LOOK_PAUSE, answers.frame()).await.is_err(), "nothing is due");
+            assert_eq!(metrics.under_way.get(), 0);
+        }
     }
 }
