@@ -24,7 +24,7 @@ use tonic::server::NamedService;
 use super::HealthWatch;
 use super::admission::{Visitor, refusal};
 use super::answer_body::{ended_by, stopping};
-use super::frames::{Answer, Frames, own_bytes};
+use super::frames::{Framed, Frames, own_bytes};
 use super::measure::XdsRequest;
 use super::requests::{RequestFault, Requests};
 use crate::budget::{Budget, Held};
@@ -98,7 +98,7 @@ impl<S: Source> Ads<S> {
         })
     }
 
-    fn open<Q: XdsRequest, R: Answer>(
+    fn open<Q: XdsRequest, R: Framed>(
         &self,
         request: Request,
         serve: impl FnOnce(&Visitor, Held, Requests<Q>, mpsc::Sender<Box<R>>) -> Serving,
@@ -254,7 +254,7 @@ struct Room<R> {
 
 type Waiting = Pin<Box<dyn Future<Output = Result<Held, Short>> + Send>>;
 
-impl<R: Answer> Room<R> {
+impl<R: Framed> Room<R> {
     /// The response, if there is room for it at once; else it waits.
     fn ask(&mut self, mut response: Box<R>) -> Option<Frames<R>> {
         // No client has more, however large a response is.
@@ -288,7 +288,7 @@ async fn patiently(budget: &Budget, origin: Origin, bytes: usize) -> Result<Held
 }
 
 /// Responses of a stream, and its status behind the last one.
-struct Answers<R: Answer> {
+struct Answers<R: Framed> {
     responses: mpsc::Receiver<Box<R>>,
     room: Room<R>,
     sending: Option<Frames<R>>,
@@ -296,14 +296,14 @@ struct Answers<R: Answer> {
     ended: Option<JoinHandle<Result<(), Status>>>,
 }
 
-impl<R: Answer> Answers<R> {
+impl<R: Framed> Answers<R> {
     fn end(&mut self, status: &Status) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
         self.ended = None;
         Poll::Ready(Some(Ok(ended_by(status))))
     }
 }
 
-impl<R: Answer> HttpBody for Answers<R> {
+impl<R: Framed> HttpBody for Answers<R> {
     type Data = Bytes;
     type Error = Infallible;
 

@@ -37,7 +37,7 @@ pub(super) struct AnswerBody {
     rest: Bytes,
     pieces: Arc<Pieces>,
     cut: Option<Cut>,
-    watched: Option<Watched>,
+    watched: Option<UnreadWatch>,
     /// None where the service counts what it sends.
     counting: Option<(Budget, Origin)>,
     ending: Option<Pin<Box<WaitForCancellationFutureOwned>>>,
@@ -78,9 +78,9 @@ impl Drop for Piece {
 }
 
 /// A watch over a stream, until this is dropped.
-struct Watched(AbortHandle);
+struct UnreadWatch(AbortHandle);
 
-impl Drop for Watched {
+impl Drop for UnreadWatch {
     fn drop(&mut self) {
         self.0.abort();
     }
@@ -130,7 +130,7 @@ impl AnswerBody {
     /// The next piece of what the service has sent.
     fn piece(&mut self) -> Frame<Bytes> {
         if let Some(cut) = self.cut.take() {
-            self.watched = Some(Watched(tokio::spawn(watch(cut, self.pieces.clone())).abort_handle()));
+            self.watched = Some(UnreadWatch(tokio::spawn(watch(cut, self.pieces.clone())).abort_handle()));
         }
         self.pieces.handed.fetch_add(1, Ordering::Relaxed);
         let bytes = self.rest.split_to(self.rest.len().min(PIECE_BYTES));

@@ -21,7 +21,7 @@ const SHARED_BYTES_MIN: usize = 4 * 1024;
 const RESOURCES: u32 = 2;
 
 /// A response with resources.
-pub(super) trait Answer: Message + Default + Unpin + 'static {
+pub(super) trait Framed: Message + Default + Unpin + 'static {
     type Item: Send + Unpin;
 
     fn items(&mut self) -> &mut Vec<Self::Item>;
@@ -32,7 +32,7 @@ pub(super) trait Answer: Message + Default + Unpin + 'static {
     fn write(item: Self::Item, to: &mut Vec<u8>) -> Bytes;
 }
 
-impl Answer for DiscoveryResponse {
+impl Framed for DiscoveryResponse {
     type Item = Any;
 
     fn items(&mut self) -> &mut Vec<Any> {
@@ -48,7 +48,7 @@ impl Answer for DiscoveryResponse {
     }
 }
 
-impl Answer for DeltaDiscoveryResponse {
+impl Framed for DeltaDiscoveryResponse {
     type Item = Resource;
 
     fn items(&mut self) -> &mut Vec<Resource> {
@@ -84,7 +84,7 @@ fn write_length(number: u32, length: usize, to: &mut Vec<u8>) {
 }
 
 /// Bytes that a response takes for its stream alone, until it is sent.
-pub(super) fn own_bytes<R: Answer>(response: &mut R) -> usize {
+pub(super) fn own_bytes<R: Framed>(response: &mut R) -> usize {
     let items = response.items();
     let (count, shared) = (items.len(), items.iter().map(R::shared).sum::<usize>());
     let whole = response.encoded_len();
@@ -92,7 +92,7 @@ pub(super) fn own_bytes<R: Answer>(response: &mut R) -> usize {
 }
 
 /// A response that is being sent.
-pub(super) struct Frames<R: Answer> {
+pub(super) struct Frames<R: Framed> {
     /// Bytes that were made and not taken: the header at first, and all but the resources.
     head: Vec<u8>,
     items: std::vec::IntoIter<R::Item>,
@@ -101,7 +101,7 @@ pub(super) struct Frames<R: Answer> {
     held: Arc<Held>,
 }
 
-impl<R: Answer> Frames<R> {
+impl<R: Framed> Frames<R> {
     pub(super) fn new(mut response: R, held: Held) -> Frames<R> {
         let length = u32::try_from(response.encoded_len()).unwrap_or(u32::MAX);
         let items = mem::take(response.items()).into_iter();
@@ -144,13 +144,13 @@ mod tests {
         Any { type_url: "type.googleapis.com/a.B".to_owned(), value: Bytes::from(vec![7; size]) }
     }
 
-    fn sent<R: Answer>(response: R) -> Vec<Bytes> {
+    fn sent<R: Framed>(response: R) -> Vec<Bytes> {
         let metrics = Metrics::new().expect("a table").into();
         let mut frames = Frames::new(response, Budget::new(None, metrics).nothing(Origin::UNKNOWN));
         std::iter::from_fn(|| frames.next()).collect()
     }
 
-    fn decoded<R: Answer>(pieces: &[Bytes]) -> R {
+    fn decoded<R: Framed>(pieces: &[Bytes]) -> R {
         let whole = pieces.concat();
         let length = u32::try_from(whole.len() - HEADER_BYTES).expect("short");
         assert_eq!(whole[..HEADER_BYTES], [&[0][..], &length.to_be_bytes()].concat());

@@ -18,14 +18,14 @@ const ENVOY: &[u8] = b"envoy";
 
 /// A request of xDS.
 pub(super) trait XdsRequest: Message + Default + Unpin + 'static {
-    const FIELDS: Fields;
+    const FIELDS: FieldNumbers;
 
     /// Drops the description of the client, which only the first request of a stream is asked for.
     fn forget_node(&mut self);
 }
 
 /// Numbers of the fields that a client decides the size of.
-pub(super) struct Fields {
+pub(super) struct FieldNumbers {
     node: u64,
     names: &'static [u64],
     versions: Option<u64>,
@@ -33,7 +33,7 @@ pub(super) struct Fields {
 }
 
 impl XdsRequest for DiscoveryRequest {
-    const FIELDS: Fields = Fields { node: 2, names: &[3], versions: None, error: 6 };
+    const FIELDS: FieldNumbers = FieldNumbers { node: 2, names: &[3], versions: None, error: 6 };
 
     fn forget_node(&mut self) {
         self.node = None;
@@ -41,7 +41,7 @@ impl XdsRequest for DiscoveryRequest {
 }
 
 impl XdsRequest for DeltaDiscoveryRequest {
-    const FIELDS: Fields = Fields { node: 1, names: &[3, 4], versions: Some(5), error: 7 };
+    const FIELDS: FieldNumbers = FieldNumbers { node: 1, names: &[3, 4], versions: Some(5), error: 7 };
 
     fn forget_node(&mut self) {
         self.node = None;
@@ -50,7 +50,7 @@ impl XdsRequest for DeltaDiscoveryRequest {
 
 /// Size of a request.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Shape {
+pub(super) struct RequestShape {
     bytes: usize,
     names: usize,
     versions: usize,
@@ -58,11 +58,11 @@ pub(super) struct Shape {
     error: usize,
 }
 
-impl Shape {
+impl RequestShape {
     /// Reads it from a whole message; none where that is not one.
-    pub(super) fn of<Q: XdsRequest>(message: &[u8]) -> Option<Shape> {
-        let Fields { node, names, versions, error } = Q::FIELDS;
-        let mut shape = Shape { bytes: message.len(), ..Shape::default() };
+    pub(super) fn of<Q: XdsRequest>(message: &[u8]) -> Option<RequestShape> {
+        let FieldNumbers { node, names, versions, error } = Q::FIELDS;
+        let mut shape = RequestShape { bytes: message.len(), ..RequestShape::default() };
         for field in Walk(message) {
             let Field { number, content } = field?;
             shape.names += usize::from(names.contains(&number));
@@ -95,7 +95,7 @@ impl Shape {
 
     /// Bytes that it takes when it is decoded, without its node, which is read at once and dropped.
     pub(super) fn decoded_bytes(self) -> usize {
-        let Shape { bytes, names, versions, node, error } = self;
+        let RequestShape { bytes, names, versions, node, error } = self;
         bytes.saturating_sub(node) + names * OF_NAME + versions * OF_VERSION + error * PER_ERROR_BYTE
     }
 }
@@ -200,25 +200,26 @@ mod tests {
         let request = delta(7, 5);
         let bytes = request.encode_to_vec();
         let node = request.node.as_ref().map_or(0, Message::encoded_len);
-        let shape = Shape::of::<DeltaDiscoveryRequest>(&bytes).expect("a message");
-        assert_eq!(shape, Shape { bytes: bytes.len(), names: 14, versions: 5, node, error: 6 });
+        let shape = RequestShape::of::<DeltaDiscoveryRequest>(&bytes).expect("a message");
+        assert_eq!(shape, RequestShape { bytes: bytes.len(), names: 14, versions: 5, node, error: 6 });
         let names = DiscoveryRequest { resource_names: vec![String::new(); 9], ..Default::default() };
-        let shape = Shape::of::<DiscoveryRequest>(&names.encode_to_vec()).expect("a message");
+        let shape = RequestShape::of::<DiscoveryRequest>(&names.encode_to_vec()).expect("a message");
         assert_eq!((shape.names, shape.bytes), (9, 18));
         // No part of a message is taken for all of it.
         for end in 1..bytes.len() {
             let whole = DeltaDiscoveryRequest::decode(&bytes[..end]).is_ok();
-            assert_eq!(Shape::of::<DeltaDiscoveryRequest>(&bytes[..end]).is_some(), whole, "{end}");
+            assert_eq!(RequestShape::of::<DeltaDiscoveryRequest>(&bytes[..end]).is_some(), whole, "{end}");
         }
         for nonsense in [&[0xff; 12][..], &[0x0b], &[0x1a, 0xff, 0xff, 0xff, 0xff, 0x0f]] {
-            assert_eq!(Shape::of::<DeltaDiscoveryRequest>(nonsense), None);
+            assert_eq!(RequestShape::of::<DeltaDiscoveryRequest>(nonsense), None);
         }
     }
 
     #[test]
     fn what_nobody_asks_for_is_refused_before_it_is_decoded() {
         let refused = |names, versions, is_proxy| {
-            let shape = Shape::of::<DeltaDiscoveryRequest>(&delta(names, versions).encode_to_vec()).expect("a message");
+            let shape =
+                RequestShape::of::<DeltaDiscoveryRequest>(&delta(names, versions).encode_to_vec()).expect("a message");
             shape.check(is_proxy).err().map(|status| status.code())
         };
         let max = limits::XDS_NAMES_MAX;
@@ -228,14 +229,14 @@ mod tests {
         }
         let max = limits::XDS_PROXY_ENTRIES_MAX;
         assert_eq!(refused(0, max + 1, true), Some(Code::ResourceExhausted));
-        let shape = Shape { node: limits::XDS_NODE_BYTES_MAX + 1, ..Shape::default() };
+        let shape = RequestShape { node: limits::XDS_NODE_BYTES_MAX + 1, ..RequestShape::default() };
         assert!(shape.check(true).is_err());
     }
 
     /// Two million entries of a few bytes are what counts, and not the bytes.
     #[test]
     fn small_entries_take_many_times_their_bytes() {
-        let shape = Shape { bytes: 700, versions: 100, ..Shape::default() };
+        let shape = RequestShape { bytes: 700, versions: 100, ..RequestShape::default() };
         assert!(shape.decoded_bytes() > 20 * shape.bytes);
     }
 

@@ -13,7 +13,7 @@ use parking_lot::Mutex;
 use tokio::time::timeout;
 use tonic::Status;
 
-use super::measure::{Shape, XdsRequest, is_of_envoy};
+use super::measure::{RequestShape, XdsRequest, is_of_envoy};
 use super::request_body::{HEADER_BYTES, message_within, too_much};
 use crate::budget::{Budget, Held};
 use crate::model::limits;
@@ -75,7 +75,7 @@ impl Incoming {
         let late = |_| Status::deadline_exceeded("a request was begun and not finished in time");
         let message = timeout(message_within(length), self.message::<Q>(length)).await.map_err(late)??;
         let undecoded = || Status::internal("a request cannot be decoded");
-        let shape = Shape::of::<Q>(&message).ok_or_else(undecoded)?;
+        let shape = RequestShape::of::<Q>(&message).ok_or_else(undecoded)?;
         let is_first = self.is_proxy.is_none();
         let is_proxy = *self.is_proxy.get_or_insert_with(|| is_of_envoy::<Q>(&message));
         shape.check(is_proxy)?;
@@ -294,7 +294,7 @@ mod tests {
         assert_eq!(sender.next().await, Err(Code::ResourceExhausted));
     }
 
-    /// What was announced and does not come takes no room, and has its time.
+    /// An announced message that does not come takes no room, and has its time.
     #[tokio::test(start_paused = true)]
     async fn a_trickle_holds_what_has_come_and_not_for_long() {
         let mut sender = Sender::new();
