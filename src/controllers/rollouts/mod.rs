@@ -3,8 +3,8 @@
 //! Each rollout is looked at by a task of its own, so that none waits for the guards of another one, and what is due is
 //! proposed as the looks end. A guard that is broken stops its rollout. One that cannot be measured holds the step, and
 //! pauses the rollout once the step is due: at once where nobody has the release, after [`FAULTS_MAX`] looks in a row
-//! where something does not answer. It goes on by itself, with a new hold, once all guards are measured again. A step is
-//! taken once its hold is over and every guard was measured in the same look.
+//! where something does not answer. It goes on by itself, with a new hold, once all guards are measured again. A step
+//! is taken once its hold is over and every guard was measured in the same look.
 //!
 //! Nothing is kept here but the looks: a leader that comes begins with the next one.
 
@@ -48,9 +48,9 @@ const LOOKS_AT_ONCE: usize = 128;
 const VERDICT_HOLDS: Duration = Duration::from_secs(2);
 
 /// Result of a judgement by contracts: the reason to refuse a step; `Err` where it could not be judged.
-type Verdict = Result<Option<String>, Refusal>;
+type StepVerdict = Result<Option<String>, Refusal>;
 /// Judge of last steps by contracts.
-pub type LastStepJudge = Arc<dyn Fn(LiveRollout) -> BoxFuture<'static, Verdict> + Send + Sync>;
+pub type LastStepJudge = Arc<dyn Fn(LiveRollout) -> BoxFuture<'static, StepVerdict> + Send + Sync>;
 
 type Key = (Thing, String);
 
@@ -79,7 +79,7 @@ struct Watched {
 enum Seen {
     Guards(Measured),
     /// What contracts say of the last step.
-    Contracts(Verdict),
+    Contracts(StepVerdict),
 }
 
 impl Rollouts {

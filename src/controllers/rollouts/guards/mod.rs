@@ -101,7 +101,7 @@ async fn measure_clients(node: &Node, live: &LiveRollout) -> Measured {
         let hosts = || instances().map(|instance| (host_mark(&instance.host), instance.healthy));
         let measured = guards.iter().map(|guard| match guard {
             Guard::Refused { max_percent, default } => {
-                let count = Count { part: clients.holders.refused(), all: clients.holders.amount() };
+                let count = PartOfAll { part: clients.holders.refused(), all: clients.holders.amount() };
                 of_refusals(count, max_percent.0, *default, unsure.as_deref())
             }
             Guard::Health { max_worse_percent, default } => {
@@ -134,15 +134,15 @@ impl ClusterHolders {
 
 /// Part of a whole.
 #[derive(Clone, Copy, Default)]
-struct Count {
+struct PartOfAll {
     part: usize,
     all: usize,
 }
 
-impl Count {
+impl PartOfAll {
     /// With at most two decimals; 0 of nothing.
     fn percent(self) -> f64 {
-        let Count { part, all } = self;
+        let PartOfAll { part, all } = self;
         if all == 0 { 0.0 } else { (part as f64 * 10_000.0 / all as f64).round() / 100.0 }
     }
 }
@@ -159,8 +159,8 @@ fn unbroken(guard: &str, is_measured: bool, nobody: &str, is_default: bool, unsu
 
 /// Share of the clients with this version of the release that say that they could not apply it. It is broken by those
 /// that are known, also where more may have it.
-fn of_refusals(count: Count, max: f64, is_default: bool, unsure: Option<&str>) -> Measured {
-    let (share, Count { part, all }) = (count.percent(), count);
+fn of_refusals(count: PartOfAll, max: f64, is_default: bool, unsure: Option<&str>) -> Measured {
+    let (share, PartOfAll { part, all }) = (count.percent(), count);
     if share > max {
         return Measured::Broken(format!("refused: {share} % ({part} of {all} clients), at most {max} %"));
     }
@@ -176,7 +176,7 @@ fn of_health(
     is_default: bool,
     unsure: Option<&str>,
 ) -> Measured {
-    let (mut having, mut before) = (Count::default(), Count::default());
+    let (mut having, mut before) = (PartOfAll::default(), PartOfAll::default());
     for (host, healthy) in instances {
         let HostState { has, has_other } = hosts.get(&host).copied().unwrap_or_default();
         for count in [has.then_some(&mut having), has_other.then_some(&mut before)].into_iter().flatten() {
@@ -187,7 +187,7 @@ fn of_health(
     let (share, usual) = (having.percent(), before.percent());
     let worse = ((share - usual) * 100.0).round() / 100.0;
     if worse > max {
-        let Count { part, all } = having;
+        let PartOfAll { part, all } = having;
         return Measured::Broken(format!(
             "health: {share} % unhealthy ({part} of {all} instances) against {usual} %, at most {max} % worse"
         ));

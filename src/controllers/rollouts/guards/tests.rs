@@ -16,7 +16,7 @@ fn nobody(text: &str) -> Measured {
 
 #[test]
 fn only_who_has_the_release_is_asked_whether_it_could_be_applied() {
-    let judge = |part, all, max| of_refusals(Count { part, all }, max, false, None);
+    let judge = |part, all, max| of_refusals(PartOfAll { part, all }, max, false, None);
     assert_eq!(judge(1, 3, 33.33), Measured::Kept, "as many as there may be");
     assert_eq!(judge(1, 3, 33.0), broken("refused: 33.33 % (1 of 3 clients), at most 33 %"));
     assert_eq!(judge(0, 0, 0.0), nobody("refused: no client has the release"));
@@ -24,7 +24,7 @@ fn only_who_has_the_release_is_asked_whether_it_could_be_applied() {
 
 #[test]
 fn a_default_guard_that_measures_nobody_passes_and_says_so() {
-    let judge = |unsure| of_refusals(Count::default(), 1.0, true, unsure);
+    let judge = |unsure| of_refusals(PartOfAll::default(), 1.0, true, unsure);
     let text = "refused: no client has the release, the default guard passes";
     assert_eq!(judge(None), Measured::Unmeasured(text.to_owned()));
     let silent = Measured::fault("refused: node 2 does not answer".to_owned());
@@ -36,7 +36,7 @@ fn a_default_guard_that_measures_nobody_passes_and_says_so() {
 
 #[test]
 fn a_guard_is_broken_by_those_that_answer_and_kept_by_all_alone() {
-    let judge = |part| of_refusals(Count { part, all: 100 }, 1.0, false, Some("node 2 does not answer"));
+    let judge = |part| of_refusals(PartOfAll { part, all: 100 }, 1.0, false, Some("node 2 does not answer"));
     assert_eq!(judge(50), broken("refused: 50 % (50 of 100 clients), at most 1 %"));
     assert_eq!(judge(0), Measured::fault("refused: node 2 does not answer".to_owned()));
 }
