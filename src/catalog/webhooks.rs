@@ -173,8 +173,8 @@ impl Webhooks {
         }
     }
 
-    /// Takes the oldest refusals of clients from the queue of a webhook while there are too many, and says how many they
-    /// were.
+    /// Takes the oldest refusals of clients from the queue of a webhook while there are too many, and returns their
+    /// number.
     fn drop_refusals(&mut self, name: &str, changes: &mut ChangeSet) -> u64 {
         let mut count = 0;
         while let Some(held) = self.by_name.get_mut(name)
