@@ -21,7 +21,7 @@ pub(crate) struct LogOnce<K = ()> {
 #[derive(Debug, Default)]
 struct Logged<K> {
     since: Option<Instant>,
-    keys: HashSet<K>,
+    keys: HashSet<K>, // bound: logged-keys
 }
 
 impl<K: Eq + Hash> LogOnce<K> {

@@ -179,7 +179,7 @@ struct ConfigObject {
     cluster: String,
     namespace_name: String,
     /// The pairs of a properties file; of any other the whole text under `content`.
-    configurations: BTreeMap<String, String>,
+    configurations: BTreeMap<String, String>, // bound: request
     /// `namespace-group-file-version`; another after every change.
     release_key: String,
 }

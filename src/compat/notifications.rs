@@ -162,5 +162,5 @@ struct ChangedFile<'a> {
 #[schemars(rename = "Messages")]
 struct ChangeMessages {
     /// Ids by `appId+cluster+namespace` as asked, at least one.
-    details: BTreeMap<String, u32>,
+    details: BTreeMap<String, u32>, // bound: request
 }

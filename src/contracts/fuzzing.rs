@@ -54,7 +54,7 @@ pub(crate) fn judge_input(input: &[u8]) -> bool {
     };
     let begun = Instant::now();
     let compiled = Arc::new(compiled);
-    let broken = judge(&[compiled.contract.clone()], &|_| compiled.clone(), &subject);
+    let broken = judge(std::slice::from_ref(&compiled.contract), &|_| compiled.clone(), &subject);
     assert!(begun.elapsed() < LIMIT, "it took {:?} to judge the content", begun.elapsed());
     assert!(broken.len() <= limits::CONTRACT_FAULTS_MAX && broken.iter().all(|one| one.path.starts_with('/')));
     true

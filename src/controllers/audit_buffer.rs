@@ -102,7 +102,7 @@ struct PendingNotes {
     waiting: Vec<AuditNote>,
     budgets: [RateBudget; RateClass::ALL.len()],
     /// Of callers that were refused, by name: one of them takes nothing from the others.
-    refused: HashMap<String, RateBudget>,
+    refused: HashMap<String, RateBudget>, // bound: refused-callers
 }
 
 impl PendingNotes {

@@ -60,7 +60,7 @@ pub struct Recent(Mutex<Samples>);
 struct Samples {
     /// Counts so far at the last sample.
     before: Option<[u64; Sampled::ALL.len()]>,
-    series: [VecDeque<u32>; Sampled::ALL.len()],
+    series: [VecDeque<u32>; Sampled::ALL.len()], // bound: fixed
 }
 
 impl Recent {

@@ -109,7 +109,7 @@ impl<S: Source> Ads<S> {
         let vouched = visitor.caller.clone().map(|caller| self.vouch(caller, &visitor)).transpose()?;
         let fault = RequestFault::default();
         let requests = Requests::new(body, &self.budget, visitor.origin, fault.clone());
-        let (sender, responses) = mpsc::channel(RESPONSES_READY_MAX);
+        let (sender, responses) = mpsc::channel(RESPONSES_READY_MAX); // bound: xds-unread
         let session = serve(&visitor, self.kept.nothing(visitor.origin), requests, sender.clone());
         let watched = Watched { vouched, health: self.health.clone(), fault, metrics: self.node.metrics().clone() };
         let ended = tokio::spawn(watched.attend(session, sender));

@@ -19,7 +19,7 @@ pub struct Oneself {
     pub name: String,
     pub grants: Grants,
     /// Verbs that the grants allow anywhere.
-    pub verbs: BTreeSet<Verb>,
+    pub verbs: BTreeSet<Verb>, // bound: request
     pub signed_in_by: &'static str,
     /// Time at which the credential expires by itself; `None` if it does not.
     pub until: Option<Timestamp>,

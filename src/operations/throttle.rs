@@ -47,10 +47,10 @@ type User = u64;
 
 #[derive(Default)]
 struct AttemptCounts {
-    pairs: HashMap<(User, Guesser), Window>,
-    users: HashMap<User, Window>,
+    pairs: HashMap<(User, Guesser), Window>, // bound: login-attempts
+    users: HashMap<User, Window>,            // bound: login-attempts
     /// Users and the origins that they logged in from, with the time of the last login.
-    familiar: HashMap<(User, Guesser), Instant>,
+    familiar: HashMap<(User, Guesser), Instant>, // bound: login-attempts
     swept: Option<Instant>,
 }
 

@@ -65,7 +65,7 @@ pub(super) struct Turns {
     all: Arc<Semaphore>,
     each: usize,
     /// Of callers who walk or wait for a turn.
-    callers: Mutex<HashMap<Arc<str>, Weak<Semaphore>>>,
+    callers: Mutex<HashMap<Arc<str>, Weak<Semaphore>>>, // bound: turns
 }
 
 /// One walk; the next one's turn comes when this is dropped.

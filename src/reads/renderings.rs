@@ -54,7 +54,7 @@ impl Weighter<RenderingKey, Rendering> for Bytes {
 
 pub(super) struct Renderings {
     /// `None` where nothing is to be kept.
-    kept: Option<Cache<RenderingKey, Rendering, Bytes>>,
+    kept: Option<Cache<RenderingKey, Rendering, Bytes>>, // bound: renderings
     metrics: Arc<Metrics>,
 }
 

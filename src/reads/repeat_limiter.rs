@@ -27,8 +27,8 @@ pub(super) struct RepeatLimiter {
 /// Two generations instead of an expiry per entry: forgetting costs nothing.
 struct Generations {
     began: Instant,
-    young: HashMap<RequestMark, LastAnswer>,
-    old: HashMap<RequestMark, LastAnswer>,
+    young: HashMap<RequestMark, LastAnswer>, // bound: repeats
+    old: HashMap<RequestMark, LastAnswer>,   // bound: repeats
 }
 
 #[derive(Clone, Copy)]

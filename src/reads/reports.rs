@@ -30,7 +30,7 @@ pub struct RuleReport {
     /// Reason why it could not apply it.
     pub message: String,
     /// Labels of the client, as it discovers with them.
-    pub labels: BTreeMap<String, String>,
+    pub labels: BTreeMap<String, String>, // bound: request
     /// The program that reports, and from where.
     pub agent: String,
     pub address: Option<IpAddr>,

@@ -164,7 +164,7 @@ pub struct Subscribers {
 struct Shard {
     swept: Instant,
     /// By what they want, then by who they are.
-    topics: HashMap<u64, HashMap<u64, Subscriber>>,
+    topics: HashMap<u64, HashMap<u64, Subscriber>>, // bound: clients
 }
 
 impl Default for Subscribers {

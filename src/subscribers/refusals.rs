@@ -23,10 +23,10 @@ pub struct Refusals {
 
 #[derive(Default)]
 struct RefusalQueue {
-    waiting: VecDeque<ClientRefusal>,
-    known: HashSet<u64>,
+    waiting: VecDeque<ClientRefusal>, // bound: refusals
+    known: HashSet<u64>,              // bound: refusals
     /// The same, from the oldest on.
-    order: VecDeque<u64>,
+    order: VecDeque<u64>, // bound: refusals
 }
 
 impl Refusals {

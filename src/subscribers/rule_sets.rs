@@ -42,7 +42,7 @@ impl RuleSet {
 #[derive(Default)]
 pub(super) struct RuleSets {
     hashing: RandomState,
-    known: Mutex<HashMap<u64, Weak<RuleVersions>>>,
+    known: Mutex<HashMap<u64, Weak<RuleVersions>>>, // bound: clients
 }
 
 impl RuleSets {

@@ -16,7 +16,7 @@ use crate::model::time::Timestamp;
 #[derive(Default)]
 pub struct Streams {
     next: AtomicU64,
-    open: Arc<Mutex<HashMap<u64, Arc<StreamEntry>>>>,
+    open: Arc<Mutex<HashMap<u64, Arc<StreamEntry>>>>, // bound: xds-streams
 }
 
 /// Identity of the client of a stream.
@@ -28,7 +28,7 @@ pub struct StreamClient {
     /// User agent and its version.
     pub agent: String,
     pub address: Option<IpAddr>,
-    pub labels: Arc<BTreeMap<String, String>>,
+    pub labels: Arc<BTreeMap<String, String>>, // bound: xds-streams
     pub is_delta: bool,
     pub since: Timestamp,
 }
@@ -68,7 +68,7 @@ pub struct ResourceRefusal {
     pub message: String,
     pub at: Timestamp,
     /// By the names that the client knows them by.
-    pub resources: BTreeMap<Arc<str>, Arc<Resource>>,
+    pub resources: BTreeMap<Arc<str>, Arc<Resource>>, // bound: xds-streams
 }
 
 /// A response that a client refused.
@@ -108,7 +108,7 @@ impl Delivered {
 pub struct Registered {
     number: u64,
     entry: Arc<StreamEntry>,
-    open: Arc<Mutex<HashMap<u64, Arc<StreamEntry>>>>,
+    open: Arc<Mutex<HashMap<u64, Arc<StreamEntry>>>>, // bound: xds-streams
 }
 
 impl Streams {

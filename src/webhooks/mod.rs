@@ -56,7 +56,7 @@ pub struct WebhookSettings {
 /// Progress of deliveries since it was written down last, by the ids of webhooks.
 #[derive(Default)]
 struct DeliveryProgress {
-    told: Mutex<BTreeMap<String, WebhookTold>>,
+    told: Mutex<BTreeMap<String, WebhookTold>>, // bound: webhook-events
     has_more: Notify,
 }
 
@@ -109,7 +109,7 @@ impl DeliveryProgress {
 struct Deliveries {
     lead: Lead,
     /// The task of each webhook, by the revision that it was asked for in.
-    workers: HashMap<String, AbortOnDropHandle<()>>,
+    workers: HashMap<String, AbortOnDropHandle<()>>, // bound: webhook-events
     progress: Arc<DeliveryProgress>,
 }
 

@@ -58,7 +58,7 @@ pub(super) struct Books {
     ledgers: [Ledger; 4],
     nonce: u64,
     /// Types asked for that are not served, and of them those that are not answered yet.
-    unknown: BTreeSet<String>,
+    unknown: BTreeSet<String>, // bound: xds-names
     unanswered: Vec<String>,
     events: Vec<Event>,
     has_many_names: bool,

@@ -70,7 +70,7 @@ pub struct Client {
     pub agent: String,
     pub address: Option<IpAddr>,
     /// Labels that gray releases and shares look at, `CLIENT_IP` and `NODE_ID` among them.
-    pub labels: Arc<BTreeMap<String, String>>,
+    pub labels: Arc<BTreeMap<String, String>>, // bound: xds-names
     /// The calling service; none for a gateway or an unnamed client.
     pub caller: Option<ServiceKey>,
     pub place: Place,
@@ -82,7 +82,7 @@ pub struct Client {
 
 /// Parts of what all streams share that one uses: they are kept for as long as it does.
 #[derive(Clone, Debug, Default)]
-pub struct Holds(Arc<Mutex<Vec<Hold>>>);
+pub struct Holds(Arc<Mutex<Vec<Hold>>>); // bound: xds-names
 
 #[derive(Debug)]
 struct Hold {
@@ -238,7 +238,7 @@ fn scalar(kind: &Kind) -> Option<String> {
 /// Labels within their limits.
 #[derive(Default)]
 struct Labels {
-    kept: BTreeMap<String, String>,
+    kept: BTreeMap<String, String>, // bound: xds-names
     bytes: usize,
     cut: usize,
 }

@@ -129,7 +129,7 @@ impl ClientAnswer {
 pub(crate) struct Witness<'a> {
     client: &'a Client,
     scene: Arc<Scene>,
-    known: RefCell<HashMap<Question, ClientAnswer>>,
+    known: RefCell<HashMap<Question, ClientAnswer>>, // bound: request
 }
 
 impl<'a> Witness<'a> {
@@ -200,7 +200,7 @@ impl CallerFacts for Client {
 pub(crate) struct Questions<'a> {
     witness: &'a Witness<'a>,
     asked: Vec<(Question, ClientAnswer)>,
-    seen: HashSet<Question>,
+    seen: HashSet<Question>, // bound: request
     is_of_scope: bool,
 }
 

@@ -14,7 +14,7 @@ pub(super) struct Subscription {
     is_wildcard: bool,
     /// Names were given once: from then on a list without any means nothing, and not all.
     has_named: bool,
-    names: BTreeSet<Arc<str>>,
+    names: BTreeSet<Arc<str>>, // bound: xds-names
     bytes: usize,
 }
 

@@ -14,6 +14,7 @@ mod backup;
 mod bad_input;
 mod bad_release;
 mod book;
+mod bounds;
 mod catch_up;
 mod client_walk;
 mod clocks;

@@ -310,13 +310,11 @@ pub(crate) async fn copy(
     save_all(&app, &caller, (drafts.collect(), Vec::new()), conflict_handling).await
 }
 
+/// Drafts by their keys, each read or refused, and the names that were left out.
+type ReadFiles = (Vec<(ConfigKey, Result<ConfigFileDraft, Refusal>)>, Vec<String>);
+
 /// Saves drafts, some at a time, and tells what became of each.
-async fn save_all(
-    app: &App,
-    caller: &Caller,
-    (drafts, left_out): (Vec<(ConfigKey, Result<ConfigFileDraft, Refusal>)>, Vec<String>),
-    conflict: Conflict,
-) -> ApiResult {
+async fn save_all(app: &App, caller: &Caller, (drafts, left_out): ReadFiles, conflict: Conflict) -> ApiResult {
     let (keys, items): (Vec<_>, Vec<_>) = drafts.into_iter().unzip();
     let (items, warnings) = app.operations.judged_files(caller, items).await?;
     let mut saving = Saving { app, caller, conflict, failed: None };

@@ -42,7 +42,7 @@ struct DiscoverService {
     name: String,
     revision: String,
     /// `SERVICES`: all pairs have to be there.
-    metadata: BTreeMap<String, String>,
+    metadata: BTreeMap<String, String>, // bound: request
 }
 
 #[derive(Default, Deserialize, JsonSchema)]
@@ -59,7 +59,7 @@ struct DiscoverFilter {
 #[derive(Default, Deserialize, JsonSchema)]
 #[serde(default)]
 pub(super) struct DiscoverCaller {
-    pub(super) labels: BTreeMap<String, String>,
+    pub(super) labels: BTreeMap<String, String>, // bound: request
 }
 
 #[derive(Deserialize, JsonSchema)]

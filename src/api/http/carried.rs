@@ -20,7 +20,7 @@ pub(crate) struct Carried {
     origin: Origin,
     /// Nothing is done, so nothing is left undone where there is no room for the answer.
     is_read: bool,
-    body: Arc<Mutex<Vec<Held>>>,
+    body: Arc<Mutex<Vec<Held>>>, // bound: bodies
 }
 
 impl Carried {

@@ -214,7 +214,7 @@ pub(crate) struct Sketch<'a> {
     pub(crate) query: Vec<Param>,
     pub(crate) body: Option<Value>,
     pub(crate) body_types: &'static [&'static str],
-    pub(crate) codes: BTreeSet<Code>,
+    pub(crate) codes: BTreeSet<Code>, // bound: fixed
 }
 
 impl Sketch<'_> {

@@ -103,7 +103,7 @@ const WARNINGS: HeaderName = HeaderName::from_static("x-thuban-warnings");
 
 /// Warnings on a body that is one object: an extension of requests that have a body. A batch has those of its items.
 #[derive(Clone, Default)]
-pub(crate) struct Noticed(Arc<Mutex<Vec<String>>>);
+pub(crate) struct Noticed(Arc<Mutex<Vec<String>>>); // bound: bodies
 
 impl Noticed {
     pub(crate) fn note(&self, warnings: Vec<String>) {

@@ -125,12 +125,12 @@ struct LabelsView<'a> {
     namespace: &'a str,
     service: &'a str,
     service_id: &'a str,
-    labels: BTreeMap<String, LabelValues>,
+    labels: BTreeMap<String, LabelValues>, // bound: request
 }
 
 #[derive(Default, Serialize, JsonSchema)]
 struct LabelValues {
-    values: BTreeSet<String>,
+    values: BTreeSet<String>, // bound: request
 }
 
 pub(crate) const LABELS: Doc = DOC

@@ -25,7 +25,7 @@ pub(crate) struct ConfigGroupView<'a> {
     owner: &'a str,
     business: &'a str,
     department: &'a str,
-    metadata: &'a BTreeMap<String, String>,
+    metadata: &'a BTreeMap<String, String>, // bound: request
     file_count: usize,
     /// `YYYY-MM-DD HH:MM:SS`, UTC, as all times.
     create_time: String,

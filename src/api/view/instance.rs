@@ -29,7 +29,7 @@ pub(crate) struct InstanceView<'a> {
     healthy: bool,
     isolate: bool,
     location: &'a Location,
-    metadata: &'a BTreeMap<String, String>,
+    metadata: &'a BTreeMap<String, String>, // bound: request
     logic_set: &'a str,
     ctime: String,
     mtime: String,

@@ -174,7 +174,7 @@ pub(crate) struct NamespaceView<'a> {
     name: &'a str,
     comment: &'a str,
     owners: &'a str,
-    metadata: &'a BTreeMap<String, String>,
+    metadata: &'a BTreeMap<String, String>, // bound: request
     service_export_to: &'a [String],
     total_service_count: usize,
     total_health_instance_count: usize,
@@ -216,7 +216,7 @@ pub(crate) struct ServiceView<'a> {
     id: &'a str,
     name: &'a str,
     namespace: &'a str,
-    metadata: &'a BTreeMap<String, String>,
+    metadata: &'a BTreeMap<String, String>, // bound: request
     ports: &'a str,
     business: &'a str,
     department: &'a str,

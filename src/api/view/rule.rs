@@ -28,7 +28,7 @@ pub(crate) struct RuleView<'a> {
     description: &'a str,
     /// 0 is the highest.
     priority: u32,
-    metadata: &'a BTreeMap<String, String>,
+    metadata: &'a BTreeMap<String, String>, // bound: request
     /// Described family by family.
     #[serde(flatten)]
     #[schemars(skip)]

@@ -132,7 +132,7 @@ fn line(graph: &CallGraph, layout: &Layout, at: usize) -> CallLine {
 
 /// Places of the services that have calls, and of calls where they pass columns.
 struct Layout {
-    places: BTreeMap<Slot, (usize, usize)>,
+    places: BTreeMap<Slot, (usize, usize)>, // bound: request
 }
 
 impl Layout {

@@ -101,7 +101,7 @@ pub(in crate::console) struct Mark {
 #[derive(Clone, Debug, Default, PartialEq)]
 struct InForce {
     normal: u64,
-    grays: BTreeSet<u64>,
+    grays: BTreeSet<u64>, // bound: request
 }
 
 impl InForce {

@@ -14,7 +14,7 @@ use crate::console::form::Fields;
 pub(super) const TRUE: &str = "true";
 
 /// Values that were sent, by name.
-pub(in crate::console) struct Sent<'a>(HashMap<&'a str, &'a str>);
+pub(in crate::console) struct Sent<'a>(HashMap<&'a str, &'a str>); // bound: bodies
 
 impl<'a> Sent<'a> {
     pub(in crate::console) fn of(fields: &'a Fields) -> Sent<'a> {

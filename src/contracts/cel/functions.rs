@@ -34,7 +34,7 @@ const PATTERN_TABLE_BYTES_MAX: usize = 128 * 1024;
 
 /// Patterns that an evaluation has compiled.
 #[derive(Default)]
-pub(super) struct Patterns(HashMap<String, Regex>);
+pub(super) struct Patterns(HashMap<String, Regex>); // bound: contract-work
 
 impl Patterns {
     fn get(&mut self, pattern: &str, meter: &Meter) -> Result<&Regex, Stop> {

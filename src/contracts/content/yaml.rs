@@ -44,7 +44,7 @@ struct Open {
 
 struct YamlReading {
     open: Vec<Open>,
-    anchored: HashMap<usize, (Located, Size)>,
+    anchored: HashMap<usize, (Located, Size)>, // bound: contract-work
     documents: Vec<Located>,
     count: ReadCount,
 }

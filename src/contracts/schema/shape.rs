@@ -120,8 +120,8 @@ enum Measure {
 struct SchemaShape<'a> {
     root: &'a Value,
     /// Places by the name of their anchor; a dynamic one may stand for several.
-    anchors: HashMap<&'a str, Vec<String>>,
-    measured: HashMap<String, Measure>,
+    anchors: HashMap<&'a str, Vec<String>>, // bound: contract-work
+    measured: HashMap<String, Measure>, // bound: contract-work
     /// Places of parts that are about values within.
     waiting: Vec<String>,
 }

@@ -30,15 +30,15 @@ const LOOK_AT_ILL: Duration = Duration::from_secs(2);
 #[derive(Default)]
 pub(super) struct FailureDetector {
     listening: Option<Listening>,
-    known: HashMap<Arc<str>, Known>,
+    known: HashMap<Arc<str>, Known>, // bound: state
     /// Number of known instances that are unhealthy.
     ill: usize,
     /// Instances to be looked at, by slot of time; an entry is void if its slot is not that of the instance any more.
-    agenda: BTreeMap<u64, Vec<Arc<str>>>,
+    agenda: BTreeMap<u64, Vec<Arc<str>>>, // bound: state
     /// Healthy instances whose window is over.
-    silent: BTreeSet<Arc<str>>,
+    silent: BTreeSet<Arc<str>>, // bound: state
     /// Unhealthy instances that have beaten,
-    back: BTreeSet<Arc<str>>,
+    back: BTreeSet<Arc<str>>, // bound: state
     /// and that somebody came to them.
     rings: bool,
 }

@@ -58,8 +58,8 @@ type Key = (Thing, String);
 pub struct Rollouts {
     prometheus: Option<Arc<Prometheus>>,
     judge: LastStepJudge,
-    watched: HashMap<Key, Watched>,
-    tasks: JoinSet<(LiveRollout, Seen)>,
+    watched: HashMap<Key, Watched>,      // bound: state
+    tasks: JoinSet<(LiveRollout, Seen)>, // bound: state
     turns: Arc<Semaphore>,
     seen: Vec<(LiveRollout, Seen)>,
 }

@@ -36,13 +36,13 @@ pub struct Question {
     /// Revision that the client has.
     pub revision: String,
     /// Of services: all pairs have to be there.
-    pub metadata: BTreeMap<String, String>,
+    pub metadata: BTreeMap<String, String>, // bound: request
     /// Leaves out instances that are unhealthy or isolated.
     pub only_healthy: bool,
     /// Scope of what the client may know of.
     pub read_scope: ReadScope,
     /// Labels that choose gray releases.
-    pub labels: BTreeMap<String, String>,
+    pub labels: BTreeMap<String, String>, // bound: request
     /// The program that asks, and from where.
     pub agent: String,
     pub address: Option<IpAddr>,

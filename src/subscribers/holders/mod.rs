@@ -124,7 +124,7 @@ impl HoldersAnswer {
 /// Clients with a version of something, and with another one, over several nodes.
 #[derive(Debug, Default)]
 pub struct Holders {
-    clients: HashMap<u64, HolderRow>,
+    clients: HashMap<u64, HolderRow>, // bound: clients
 }
 
 /// State of a host by its clients.

@@ -68,7 +68,7 @@ fn versions(releases: &[Arc<RuleRelease>]) -> impl Iterator<Item = RuleVersion> 
 
 /// Releases that maps of resources were made with: most streams share few maps.
 #[derive(Default)]
-struct MadeWith(Vec<(Resources, Rc<BTreeSet<RuleVersion>>)>);
+struct MadeWith(Vec<(Resources, Rc<BTreeSet<RuleVersion>>)>); // bound: request
 
 impl MadeWith {
     fn of(&mut self, resources: &Resources) -> Rc<BTreeSet<RuleVersion>> {

@@ -66,7 +66,7 @@ impl Pipeline {
     /// something to send.
     pub fn start(settings: &TraceSettings, node_id: u64) -> Pipeline {
         let collector = Collector::new(settings.clone(), node_id);
-        let (sender, spans) = mpsc::channel(QUEUE_SPANS_MAX);
+        let (sender, spans) = mpsc::channel(QUEUE_SPANS_MAX); // bound: spans
         let (counts, closing) = (Counts::default(), CancellationToken::new());
         let provider = provider(SpanQueue { sender, counts: counts.clone() });
         let recorded = Recorded { share: settings.share };
@@ -217,7 +217,7 @@ impl ShouldSample for OfKnownTraces {
 /// Takes what has ended, if there is room.
 #[derive(Debug)]
 struct SpanQueue {
-    sender: mpsc::Sender<SpanData>,
+    sender: mpsc::Sender<SpanData>, // bound: spans
     counts: Counts,
 }
 

@@ -44,7 +44,7 @@ pub(crate) struct Choice {
     pub(crate) rank: u32,
     namespace: String,
     service: String,
-    labels: BTreeMap<String, MatchString>,
+    labels: BTreeMap<String, MatchString>, // bound: state
 }
 
 impl Choice {
@@ -138,9 +138,9 @@ impl LabelSet {
 /// Sets with a cluster of their own that rules about a service name.
 #[derive(Debug, Default)]
 pub(crate) struct Sets {
-    pub(crate) by_digits: BTreeMap<SetDigits, Arc<LabelSet>>,
+    pub(crate) by_digits: BTreeMap<SetDigits, Arc<LabelSet>>, // bound: state
     /// Services whose instances decide which sets there are.
-    pub(crate) of_values: BTreeSet<ServiceName>,
+    pub(crate) of_values: BTreeSet<ServiceName>, // bound: state
 }
 
 impl Sets {

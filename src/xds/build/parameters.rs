@@ -155,8 +155,8 @@ type Values<'i> = Vec<Option<&'i str>>;
 /// Values that labels of instances have, of those that take a part of the request over.
 struct Taken<'i> {
     /// Those of one instance together, without the parts that its group takes nothing from.
-    values: BTreeSet<Values<'i>>,
-    of_part: Vec<BTreeSet<&'i str>>,
+    values: BTreeSet<Values<'i>>, // bound: request
+    of_part: Vec<BTreeSet<&'i str>>, // bound: request
 }
 
 impl<'i> Taken<'i> {

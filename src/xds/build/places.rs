@@ -19,9 +19,9 @@ const PLACE_BYTES: usize = 128;
 pub(crate) struct Places {
     /// Level from which on a place counts.
     first: u32,
-    regions: BTreeSet<String>,
-    zones: BTreeSet<[String; 2]>,
-    campuses: BTreeSet<[String; 3]>,
+    regions: BTreeSet<String>,       // bound: state
+    zones: BTreeSet<[String; 2]>,    // bound: state
+    campuses: BTreeSet<[String; 3]>, // bound: state
 }
 
 impl Places {

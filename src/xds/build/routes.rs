@@ -33,7 +33,7 @@ const DOMAINS: u32 = 2;
 struct Routed {
     routes: Vec<route::Route>,
     releases: Vec<Arc<RuleRelease>>,
-    clusters: BTreeSet<String>,
+    clusters: BTreeSet<String>, // bound: request
 }
 
 /// The routes to a service: those of the rules in force, and the one to all instances.

@@ -16,9 +16,9 @@ const NAMES_LOOKED_UP_MAX: usize = 64;
 /// Differences between what was given and what there is.
 #[derive(Default)]
 pub(in crate::xds) struct Look {
-    pub(in crate::xds) changed: BTreeMap<Arc<str>, Arc<Resource>>,
+    pub(in crate::xds) changed: BTreeMap<Arc<str>, Arc<Resource>>, // bound: request
     /// Names that are not there, and that the client was not told about.
-    pub(in crate::xds) gone: BTreeSet<Arc<str>>,
+    pub(in crate::xds) gone: BTreeSet<Arc<str>>, // bound: request
     /// Resources that are gone, and that the client is to have for a while longer.
     pub(in crate::xds) kept: Vec<NamedResource>,
     /// Name behind which nothing was looked at: a response has no room for more.
@@ -39,7 +39,7 @@ pub(in crate::xds) struct Look {
 pub(super) struct Seen {
     all: Resources,
     /// Names asked for that were not among all.
-    outside: BTreeSet<Arc<str>>,
+    outside: BTreeSet<Arc<str>>, // bound: request
 }
 
 impl Ledger {

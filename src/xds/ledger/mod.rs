@@ -53,11 +53,11 @@ pub(super) struct Ledger {
     pub(super) last_nonce: u64,
     given: Resources,
     /// Names of which the client does not have what was given: refused, or too large.
-    lacks: BTreeSet<Arc<str>>,
+    lacks: BTreeSet<Arc<str>>, // bound: xds-names
     /// Names asked for that the client was told are not there.
-    absent: BTreeSet<Arc<str>>,
+    absent: BTreeSet<Arc<str>>, // bound: xds-names
     /// Names that are sent though nothing changed.
-    owed: BTreeSet<Arc<str>>,
+    owed: BTreeSet<Arc<str>>, // bound: xds-names
     under_way: Option<UnderWay>,
     delivered: Delivered,
     is_news: bool,

@@ -44,11 +44,11 @@ impl Stand {
 pub(crate) struct Cells {
     pub(super) stand: Stand,
     pub(super) wilds: Wilds,
-    cells: HashMap<UnitKey, Cell>,
+    cells: HashMap<UnitKey, Cell>, // bound: xds-made
     /// Units that read something of a service.
-    readers: HashMap<ServiceName, HashSet<UnitKey>>,
+    readers: HashMap<ServiceName, HashSet<UnitKey>>, // bound: xds-made
     /// The last changes, each with the number of the stand that it led to.
-    recent: VecDeque<(u64, Arc<Touched>)>,
+    recent: VecDeque<(u64, Arc<Touched>)>, // bound: state
     bytes: usize,
     /// Bytes at which the next sweep is due.
     sweep_at: usize,

@@ -25,7 +25,7 @@ pub(super) struct Gathering {
     /// Of a client that says nothing about itself.
     plain: Gathered,
     /// Services whose units asked something, with those of that client.
-    asking: BTreeMap<ServiceName, Arc<Unit>>,
+    asking: BTreeMap<ServiceName, Arc<Unit>>, // bound: xds-made
     maps: Answered<Map>,
     maps_swept: usize,
     /// Services that asked something and do not any more, since the maps began.
@@ -33,7 +33,7 @@ pub(super) struct Gathering {
     /// Counts the changes.
     round: u64,
     /// The last changes, each with its services.
-    rounds: VecDeque<(u64, BTreeSet<ServiceName>)>,
+    rounds: VecDeque<(u64, BTreeSet<ServiceName>)>, // bound: xds-made
     /// Number of times that the scope was touched before.
     touches: u64,
 }

@@ -19,7 +19,7 @@ const LINGERING_MAX: usize = 1_000;
 /// Sets that stay, by service.
 #[derive(Clone, Default)]
 pub(crate) struct Lingering {
-    of_service: HashMap<ServiceName, BTreeMap<SetDigits, Staying>>,
+    of_service: HashMap<ServiceName, BTreeMap<SetDigits, Staying>>, // bound: state
 }
 
 #[derive(Clone)]

@@ -27,7 +27,7 @@ pub(crate) struct Scene {
     /// Compiled expressions of conditions on callers, which one scene hands on to the next.
     pub(crate) matchers: Arc<Matchers>,
     /// Sets of labels that rules about a service name, once they were asked for.
-    sets: Mutex<HashMap<ServiceName, Arc<Sets>>>,
+    sets: Mutex<HashMap<ServiceName, Arc<Sets>>>, // bound: state
 }
 
 impl Scene {
@@ -148,7 +148,7 @@ const SUBJECTS_MAX: usize = 1_000_000;
 pub(crate) struct Newest {
     /// Index of all that did not change since.
     base: u64,
-    of: imbl::HashMap<(Facets, ServiceName), u64>,
+    of: imbl::HashMap<(Facets, ServiceName), u64>, // bound: state
     every: Arc<str>,
 }
 

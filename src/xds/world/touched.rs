@@ -11,13 +11,13 @@ use crate::xds::names::ServiceName;
 /// Subjects of changes that were taken in together, and the names whose resources may differ since.
 #[derive(Clone, Debug, Default)]
 pub struct Touched {
-    pub(super) subjects: BTreeMap<ServiceName, Facets>,
+    pub(super) subjects: BTreeMap<ServiceName, Facets>, // bound: state
     /// Names of units that read one of them.
-    pub(super) names: BTreeSet<ServiceName>,
+    pub(super) names: BTreeSet<ServiceName>, // bound: state
     /// Anything may differ.
     is_everything: bool,
     /// All of them as resources are named.
-    texts: BTreeSet<String>,
+    texts: BTreeSet<String>, // bound: state
 }
 
 impl Touched {
@@ -88,7 +88,7 @@ impl Touched {
 /// Names of units that are to be made anew, by their kind and their namespace.
 #[derive(Default)]
 pub(super) struct Stale {
-    of_kind: HashMap<UnitKind, ByNamespace>,
+    of_kind: HashMap<UnitKind, ByNamespace>, // bound: state
     /// Services and aliases that came or went: of every kind.
     services: ByNamespace,
 }

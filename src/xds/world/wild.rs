@@ -55,7 +55,7 @@ impl Hash for WildKey {
 pub(crate) struct Gathered {
     pub(crate) resources: Resources,
     /// Units that have a virtual host.
-    pub(crate) hosts: OrdMap<ServiceName, Arc<Unit>>,
+    pub(crate) hosts: OrdMap<ServiceName, Arc<Unit>>, // bound: xds-made
 }
 
 /// Kind of the routes for proxies that a scope has.
@@ -70,7 +70,7 @@ pub(super) struct RoutesKind {
 /// Scopes that are kept.
 #[derive(Default)]
 pub(super) struct Wilds {
-    kept: HashMap<WildKey, Wild>,
+    kept: HashMap<WildKey, Wild>, // bound: xds-made
     uses: u64,
     bytes: usize,
 }
@@ -79,13 +79,13 @@ pub(super) struct Wilds {
 pub(super) struct Wild {
     gathering: Arc<Mutex<Gathering>>,
     /// Services that are to be looked at again.
-    pending: BTreeSet<ServiceName>,
+    pending: BTreeSet<ServiceName>, // bound: xds-made
     /// Number of times that something became pending.
     touches: u64,
     /// Nothing was looked at yet.
     is_new: bool,
     /// The virtual hosts put together; none that something is pending for.
-    routes: HashMap<RoutesKind, Answered<Arc<Resource>>>,
+    routes: HashMap<RoutesKind, Answered<Arc<Resource>>>, // bound: xds-made
     /// Held by the streams that use the scope.
     holder: Arc<()>,
     used: u64,
@@ -97,7 +97,7 @@ pub(super) struct Wild {
 
 /// Services that are to be looked at, taken out of a scope.
 pub(super) struct Pending {
-    pub(super) names: BTreeSet<ServiceName>,
+    pub(super) names: BTreeSet<ServiceName>, // bound: xds-made
     pub(super) is_new: bool,
     pub(super) touches: u64,
 }
