@@ -19,7 +19,8 @@ fn at(region: &str, zone: &str, campus: &str) -> Client {
 fn near(stage: &mut Stage, level: &str) {
     let config = json!({"namespace": "shop", "service": "*", "match_level": level, "max_match_level": "ALL"});
     stage.save(Family::Routing, "near", json!({"route_policy": "NearbyPolicy", "routing_config": config}));
-    stage.publish(Family::Routing, "near", "r1", None);
+    let release = format!("r{}", stage.bench.index);
+    stage.publish(Family::Routing, "near", &release, None);
 }
 
 #[test]
@@ -164,7 +165,8 @@ fn texts(all: Vec<Arc<crate::xds::Touched>>, names: &[&'static str]) -> BTreeSet
 fn a_change_tells_whose_resources_may_differ() {
     let mut stage = Stage::new();
     stage.services(Op::Create, &[("shop", "pay"), ("shop", "cart"), ("web", "front"), ("a/b", "c")]);
-    let to = json!([{"name": "r", "destinations": [{"namespace": "shop", "service": "pay", "transfer": "cart"}]}]);
+    let to = json!([{"name": "r", "destinations": [{"namespace": "shop", "service": "pay", "transfer": "cart",
+        "labels": {"version": exact("1")}}]}]);
     stage.route("pay", to);
     for kind in [ResourceType::Cluster, ResourceType::Endpoints, ResourceType::Route] {
         stage.all(&envoy(), kind);
