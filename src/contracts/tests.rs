@@ -15,7 +15,7 @@ fn compiled(fields: Value) -> Arc<Compiled> {
     Arc::new(compile(contract(fields)).unwrap_or_else(|refusal| panic!("{refusal:?}")))
 }
 
-/// What contracts say that are compiled already.
+/// Verdict of contracts that are compiled already.
 fn judge(contracts: &[Arc<Compiled>], subject: &JudgedThing) -> Vec<Broken> {
     let named: Vec<_> = contracts.iter().map(|compiled| compiled.contract.clone()).collect();
     let of = |contract: &Arc<Contract>| {

@@ -355,7 +355,7 @@ pub struct ConfigReleaseDraft {
     #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "of_no_caller")]
     #[schemars(skip)]
     pub judged: Option<Judged>,
-    /// What contracts were judged by. Never a caller's.
+    /// State by which contracts were judged. Never a caller's.
     #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "of_no_caller")]
     #[schemars(skip)]
     pub pin: Option<Pin>,

@@ -227,7 +227,7 @@ impl Catalog {
         self.change_release_of(ctx, op, target, draft.into(), changes)
     }
 
-    /// What is in force of a rule now, for an act on it.
+    /// The release in force of a rule now, for an act on it.
     pub fn pin_beside(&self, rule: &Rule) -> Pin {
         let normal = self.rules.of(rule.family()).active().normal(&rule.id);
         Pin { in_force: Some(normal.map_or(0, |release| release.version)), ..Pin::default() }

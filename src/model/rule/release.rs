@@ -125,7 +125,7 @@ pub struct RuleReleaseDraft {
     /// On rollout: at most 1024 characters.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub comment: Option<String>,
-    /// What contracts were judged by. Never a caller's.
+    /// State by which contracts were judged. Never a caller's.
     #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "of_no_caller")]
     #[schemars(skip)]
     pub pin: Option<Pin>,

@@ -64,7 +64,7 @@ fn faults_are_told_with_line_and_column() {
     }
 }
 
-/// What no reader of XML takes, by the lines that may be named.
+/// Texts that no reader of XML takes, by the lines that may be named.
 #[test]
 fn xml_that_no_parser_reads_is_refused_with_its_line() {
     let rows: [(&str, &[usize]); 22] = [

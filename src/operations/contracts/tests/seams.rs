@@ -1,4 +1,4 @@
-//! What comes in between: contracts of other nodes, other writes, no turn, a content that cannot be opened.
+//! Events between judgement and apply: contracts of other nodes, other writes, no turn, a content that cannot be opened.
 
 use super::*;
 use crate::catalog::Command;
@@ -202,7 +202,7 @@ async fn trials_keep_no_publish_waiting_and_judgements_none_of_the_lists() {
     assert_eq!(refused.expect_err("no turn comes").code.number(), 503002);
 }
 
-/// Where no turn comes, the last step of a rollout is not judged, which is not the same as kept.
+/// The last step of a rollout is not judged where no turn comes, which is not the same as kept.
 #[tokio::test(start_paused = true)]
 async fn without_a_turn_a_last_step_is_not_judged() {
     let (operations, memory, caller) = over(founded(), "a");
