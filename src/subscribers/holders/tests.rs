@@ -138,7 +138,7 @@ async fn a_word_after_a_start_is_kept_with_its_release_and_no_other_is() {
     assert_eq!(node[0].refusals().hand_over(9)[0].thing, thing(), "by the name of the file that was released");
     let rows = node[0].of(&bench.catalog, &thing());
     assert_eq!((rows.len(), rows[0].is_current, rows[0].is_reported), (1, true, true));
-    assert!(node[0].shares(&bench.catalog)["config_files"].present == 0, "counted by the node that gave it that");
+    assert!(node[0].shares(&bench.catalog)["configfile"].present == 0, "counted by the node that gave it that");
     // The node gives it that by itself, and something else after.
     pull(&node[0], 1, &first);
     let rows = node[0].of(&bench.catalog, &thing());
