@@ -1,4 +1,4 @@
-//! Events between judgement and apply: contracts of other nodes, other writes, no turn, a content that cannot be opened.
+//! Events between judgement and apply: contracts of other nodes, other writes, no turn, a content that stays sealed.
 
 use super::*;
 use crate::catalog::Command;
