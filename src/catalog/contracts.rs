@@ -9,12 +9,12 @@ use super::Catalog;
 use super::change::{ChangeSet, Entity, Outcome};
 use super::command::Op;
 use super::ctx::Ctx;
-use super::page::{Listed, Page, Place, Placed, cut_sorted, place_of};
+use super::page::{self, Listed, Page, Placed, cut_sorted, place_of};
 use super::row::{Row, RowKey, Table};
 use crate::model::code::Code;
 use crate::model::contract::{Contract, ContractDraft};
 use crate::model::grant::ReadScope;
-use crate::model::policy::PolicyKind;
+use crate::model::policy::{Place, PolicyKind};
 use crate::model::release::ReleaseOp;
 use crate::model::rollout::gives_to_all;
 use crate::model::rule::release::{RuleRelease, RuleReleaseDraft};
@@ -30,7 +30,7 @@ impl Row for Contract {
 }
 
 impl Placed for Contract {
-    fn place(&self) -> Place<'_> {
+    fn place(&self) -> page::Place<'_> {
         place_of([&self.name])
     }
 }
@@ -63,9 +63,10 @@ impl Contracts {
         cut_sorted(self.by_name.values().filter(wanted).collect(), newest_first, page)
     }
 
-    /// Contracts that a thing has to keep, in order of their names. The name of a config file is `group/file`.
-    pub fn binding(&self, kind: PolicyKind, namespace: &str, name: &str) -> Vec<Arc<Contract>> {
-        self.by_name.values().filter(|contract| contract.binds(kind, namespace, name)).cloned().collect()
+    /// Contracts that a thing has to keep at one of its places, in order of their names.
+    pub fn binding(&self, kind: PolicyKind, places: &[Place]) -> Vec<Arc<Contract>> {
+        let binds = |contract: &&Arc<Contract>| places.iter().any(|place| contract.binds(kind, place));
+        self.by_name.values().filter(binds).cloned().collect()
     }
 
     fn insert(&mut self, contract: Contract, changes: &mut ChangeSet) -> Arc<Contract> {
@@ -189,6 +190,7 @@ mod tests {
     use crate::catalog::testing::Bench;
     use crate::catalog::{Command, fuzzing};
     use crate::format::level::Level;
+    use crate::model::config_file::ConfigKey;
     use crate::model::contract::ContractMode;
     use crate::model::grant::{Grant, Grants, Role, Verb};
 
@@ -214,8 +216,11 @@ mod tests {
         assert_eq!(bench.codes(write(Op::Update, r#"{"name":"c","mode":"warn","revision":"x"}"#)), [409000]);
         assert_eq!(bench.codes(write(Op::Update, r#"{"name":"none"}"#)), [400202]);
         fuzzing::check(&bench);
-        let bound = |name: &str| bench.catalog.contracts.binding(PolicyKind::ConfigFile, "prod", name).len();
-        assert_eq!([bound("pay/app.yml"), bound("payment/app.yml")], [1, 0]);
+        let bound = |group: &str| {
+            let place = Place::File(ConfigKey::new("prod", group, "app.yml"));
+            bench.catalog.contracts.binding(PolicyKind::ConfigFile, &[place]).len()
+        };
+        assert_eq!([bound("pay"), bound("payment"), bound("pay/eu")], [1, 0, 0]);
         assert_eq!(bench.codes(write(Op::Delete, r#"{"name":"c"}"#)), [200000]);
         assert_eq!(bench.codes(write(Op::Delete, r#"{"name":"c"}"#)), [200000]);
         fuzzing::check(&bench);

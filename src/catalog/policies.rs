@@ -1,6 +1,7 @@
 //! Policies: rules of change, queries, and what those that hold for an act ask for together.
 
 use std::cmp::Ordering;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use imbl::OrdMap;
@@ -9,11 +10,12 @@ use super::Catalog;
 use super::change::{ChangeSet, Entity, Outcome};
 use super::command::Op;
 use super::ctx::Ctx;
-use super::page::{Listed, Page, Place, Placed, cut_sorted, place_of};
+use super::page::{self, Listed, Page, Placed, cut_sorted, place_of};
 use super::policy_index::{Judge, PolicyIndex};
 use super::row::{Row, RowKey, Table};
 use crate::model::code::Code;
-use crate::model::policy::{Calendar, Gate, Policy, PolicyDraft, PolicyKind};
+use crate::model::grant::{Grants, Verb};
+use crate::model::policy::{Calendar, Gate, Place, Policy, PolicyDraft, PolicyKind};
 use crate::model::text::NameFilter;
 use crate::model::time::Timestamp;
 use crate::model::{is_stale, limits};
@@ -26,7 +28,7 @@ impl Row for Policy {
 }
 
 impl Placed for Policy {
-    fn place(&self) -> Place<'_> {
+    fn place(&self) -> page::Place<'_> {
         place_of([&self.name])
     }
 }
@@ -42,8 +44,21 @@ pub struct Policies {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Subject {
     pub kind: PolicyKind,
-    /// Namespace and name as it is called; besides that of a rule as clients have it, if it was renamed since.
-    pub places: Vec<(String, String)>,
+    /// First as it is called; besides those of a rule in what clients have of it, or are to have.
+    pub places: Vec<Place>,
+}
+
+/// Gates of an act: the one that it goes through now, and one that it goes through by itself later.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Gates {
+    pub now: Gate,
+    pub later: Option<Gate>,
+}
+
+impl From<Gate> for Gates {
+    fn from(now: Gate) -> Gates {
+        Gates { now, later: None }
+    }
 }
 
 /// Demands of the policies that hold for an act at one moment.
@@ -57,6 +72,46 @@ pub struct Demands {
     pub frozen_until: Option<Timestamp>,
     /// Comment of the freeze.
     pub comment: String,
+    /// Of each of these policies.
+    holds: Vec<Hold>,
+}
+
+/// Approvals that one policy asks for, and the scopes of what it covers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Hold {
+    approvals: u8,
+    scopes: BTreeSet<(String, String)>,
+}
+
+impl Hold {
+    fn may_approve(&self, grants: &Grants) -> bool {
+        self.scopes.iter().all(|(namespace, name)| grants.may(Verb::Approve, namespace, name))
+    }
+}
+
+impl Demands {
+    /// True if somebody with these grants may approve for one of the policies.
+    pub fn may_approve(&self, grants: &Grants) -> bool {
+        self.holds.iter().any(|hold| hold.may_approve(grants))
+    }
+
+    /// The same for all of them.
+    pub fn may_approve_all(&self, grants: &Grants) -> bool {
+        self.holds.iter().all(|hold| hold.may_approve(grants))
+    }
+
+    /// True if for each policy as many of the approvers may approve as it asks for.
+    pub fn are_met_by(&self, approvers: &[Grants]) -> bool {
+        self.holds.iter().all(|hold| {
+            let counted = approvers.iter().filter(|grants| hold.may_approve(grants));
+            counted.count() >= usize::from(hold.approvals)
+        })
+    }
+
+    fn hold(&mut self, policy: &Policy, approvals: u8, subject: &Subject) {
+        let scopes = subject.places.iter().flat_map(|place| policy.scopes_at(place)).collect();
+        self.holds.push(Hold { approvals, scopes });
+    }
 }
 
 impl Policies {
@@ -78,25 +133,37 @@ impl Policies {
         cut_sorted(self.by_name.values().filter(wanted).collect(), newest_first, page)
     }
 
-    /// Demands on an act, of all policies that hold for it.
-    pub fn demands(&self, gate: Gate, subject: &Subject, time: Timestamp) -> Demands {
+    /// Demands on an act, of all policies that hold for it. A gate of later asks for approvals now, and freezes then.
+    pub fn demands(&self, gates: Gates, subject: &Subject, time: Timestamp) -> Demands {
         let mut demands = Demands::default();
         let all = || self.by_name.values().cloned().collect();
-        let judging = self.index.judging(all, gate, subject.kind, &subject.places);
-        for Judge { policy, calendar } in judging.iter().copied() {
+        let judging = |gate: Gate| self.index.judging(all, gate, subject.kind, &subject.places);
+        let now = judging(gates.now);
+        for Judge { policy, calendar } in now.iter().copied() {
+            let is_frozen = calendar.holds(time);
             if policy.approvals > 0 {
                 demands.approvals = demands.approvals.max(policy.approvals);
                 demands.approved_by.push(policy.name.clone());
             }
-            if calendar.holds(time) {
+            if is_frozen {
                 demands.frozen_by.push(policy.name.clone());
                 if demands.comment.is_empty() {
                     calendar.comment_at(time).clone_into(&mut demands.comment);
                 }
             }
+            if policy.approvals > 0 || is_frozen {
+                demands.hold(policy, policy.approvals, subject);
+            }
+        }
+        for Judge { policy, .. } in gates.later.into_iter().flat_map(judging) {
+            if policy.approvals > 0 && !now.iter().any(|judge| judge.policy.name == policy.name) {
+                demands.approvals = demands.approvals.max(policy.approvals);
+                demands.approved_by.push(policy.name.clone());
+                demands.hold(policy, policy.approvals, subject);
+            }
         }
         if !demands.frozen_by.is_empty() {
-            let calendars: Vec<_> = judging.iter().map(|judge| &judge.calendar).collect();
+            let calendars: Vec<_> = now.iter().map(|judge| &judge.calendar).collect();
             demands.frozen_until = Calendar::free_from(&calendars, time);
         }
         demands

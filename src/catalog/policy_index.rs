@@ -4,7 +4,7 @@
 use std::ops::Range;
 use std::sync::{Arc, OnceLock};
 
-use crate::model::policy::{Calendar, Gate, Policy, PolicyKind, is_about};
+use crate::model::policy::{Calendar, Gate, Place, Policy, PolicyKind, is_about};
 use crate::model::wire::Words;
 
 /// Index that is made when it is asked for. It follows from the policies: two of them are always equal.
@@ -43,16 +43,16 @@ pub(super) struct Judge {
 }
 
 impl PolicyIndex {
-    /// The policies that an act on a thing is for, which may be called by several names.
+    /// The policies that an act on a thing is for, which may be at several places.
     pub(super) fn judging<'a>(
         &'a self,
         all: impl FnOnce() -> Vec<Arc<Policy>>,
         gate: Gate,
         kind: PolicyKind,
-        places: &[(String, String)],
+        places: &[Place],
     ) -> Vec<&'a Judge> {
         let gates = self.0.get_or_init(|| Arc::new(Gates::of(all())));
-        let judges = |entry: &&Entry| places.iter().any(|(namespace, name)| gates.is_for(entry, kind, namespace, name));
+        let judges = |entry: &&Entry| places.iter().any(|place| gates.is_for(entry, kind, place));
         gates.by_gate[gate as usize].iter().filter(judges).map(|entry| &*entry.judge).collect()
     }
 }
@@ -86,11 +86,11 @@ impl Gates {
         from..self.text.len()
     }
 
-    fn is_for(&self, entry: &Entry, kind: PolicyKind, namespace: &str, name: &str) -> bool {
+    fn is_for(&self, entry: &Entry, kind: PolicyKind, place: &Place) -> bool {
         let pattern = |at: &Range<usize>| &self.text[at.clone()];
         let names = self.names[entry.names.clone()].iter().map(pattern);
         (entry.kinds == 0 || entry.kinds & bit_of(kind) != 0)
-            && is_about((&[], pattern(&entry.namespace), names), kind, namespace, name)
+            && is_about((&[], pattern(&entry.namespace), names), kind, place)
     }
 }
 
@@ -104,6 +104,7 @@ fn bit_of(kind: PolicyKind) -> u32 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::config_file::ConfigKey;
     use crate::model::rule::Family;
 
     #[test]
@@ -131,22 +132,20 @@ mod tests {
             policy("d", &[Gate::Rollback], &[rules, PolicyKind::ConfigFile], "shop", &["app/x", "split"]),
         ];
         let index = PolicyIndex::default();
-        let things = [
-            (PolicyKind::ConfigFile, "app/x"),
-            (PolicyKind::ConfigFile, "other/y"),
-            (PolicyKind::ConfigFile, "apple/x"),
-            (rules, "pay-1"),
-            (rules, "split"),
-            (rules, "app"),
-        ];
+        let files = PolicyKind::ConfigFile;
+        let things = [(files, "app/x"), (files, "other/y"), (files, "apple/x")];
+        let things = things.into_iter().chain(["pay-1", "split", "app"].map(|name| (rules, name)));
+        let place = |namespace: &str, name: &str| match name.split_once('/') {
+            Some((group, file)) => Place::File(ConfigKey::new(namespace, group, file)),
+            None => Place::Rule { namespace: namespace.to_owned(), name: name.to_owned() },
+        };
         for (gate, _) in Gate::ALL {
-            for (kind, name) in things {
+            for (kind, name) in things.clone() {
                 for namespace in ["shop", "shed", "else"] {
-                    let places = [(namespace.to_owned(), name.to_owned())];
-                    let found = index.judging(|| all.clone(), *gate, kind, &places);
-                    let expected: Vec<_> =
-                        all.iter().filter(|policy| policy.gates(*gate, kind, namespace, name)).collect();
+                    let place = place(namespace, name);
+                    let found = index.judging(|| all.clone(), *gate, kind, std::slice::from_ref(&place));
                     let found: Vec<_> = found.iter().map(|judge| &judge.policy).collect();
+                    let expected: Vec<_> = all.iter().filter(|policy| policy.gates(*gate, kind, &place)).collect();
                     assert_eq!(found, expected, "{gate:?} {kind:?} {namespace} {name}");
                 }
             }

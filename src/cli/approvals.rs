@@ -181,6 +181,18 @@ const REQUEST_COLUMNS: &[Column] = &[
     ("comment", |row| short(&text(&row["comment"]))),
 ];
 
+/// Fields of a request that say which release is meant, for which clients.
+const MEANT: &[&str] = &[
+    "release_name",
+    "release_version",
+    "previous_release",
+    "client_labels",
+    "client_percent",
+    "plan",
+    "step",
+    "acts_on",
+];
+
 async fn requests(args: RequestsArgs) -> anyhow::Result<()> {
     let decision = [(&args.run, RequestOp::Run), (&args.withdraw, RequestOp::Withdraw)];
     if let Some((id, op)) = decision.into_iter().find_map(|(id, op)| Some((id.clone()?, op))) {
@@ -236,6 +248,9 @@ async fn show(remote: &Remote, all: &[Value]) -> anyhow::Result<()> {
         if all.len() > 1 {
             let thing = format!("{}/{}", text(&request["namespace"]), text(&request["name"]));
             say(&printable(&format!("{} of {thing}", text(&request["act"]))));
+        }
+        for field in MEANT.iter().filter(|field| !request[**field].is_null()) {
+            say(&format!("{field}: {}", text(&request[*field])));
         }
         let answer = remote.get(&format!("{REQUESTS}/diff?id={}", text(&request["id"]))).await?;
         releases::lines(&answer["diff"]).iter().for_each(|line| say(line));

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use askama::Template;
 use axum::extract::{Path, State};
 use axum::response::Response;
+use serde::Serialize;
 use url::form_urlencoded;
 
 use super::Console;
@@ -20,11 +21,12 @@ use super::texts::Texts;
 use crate::api::documents::written;
 use crate::catalog::approvals::{Pending, ReleasedRule, RequestFilter};
 use crate::catalog::{Catalog, Outcome};
-use crate::model::approval::{ApprovalRequest, RequestDraft, RequestOp, RequestState};
+use crate::model::approval::{ActBrief, ApprovalRequest, RequestDraft, RequestOp, RequestState};
 use crate::model::code::{Code, Refusal};
-use crate::model::config_file::{ConfigFile, ConfigKey};
+use crate::model::config_file::ConfigFile;
 use crate::model::grant::Verb;
-use crate::model::policy::PolicyKind;
+use crate::model::limits;
+use crate::model::policy::{Place, PolicyKind};
 use crate::model::rule::EndRole;
 use crate::model::rule::matching::ALL;
 use crate::model::time::Timestamp;
@@ -33,8 +35,8 @@ use crate::operations::Caller;
 use crate::operations::write::one;
 
 const PATH: &str = "/ui/requests";
-/// Acts of one request whose changes its page shows.
-const CHANGES_MAX: usize = 50;
+/// Acts of one request whose changes its page shows: all that are approved with it.
+const CHANGES_MAX: usize = limits::REQUEST_SET_ACTS_MAX;
 /// Time in which they are compared.
 const COMPARED_WITHIN: Duration = Duration::from_secs(2);
 
@@ -60,6 +62,8 @@ struct RequestRow {
     comment: String,
     asked: String,
     publish_at: String,
+    /// Release that is made or meant, its clients and steps.
+    meant: Vec<String>,
     approvals: Vec<String>,
     refused_by: String,
     reason: String,
@@ -124,11 +128,43 @@ impl RequestRow {
             comment: request.comment.clone(),
             asked: request.created.time.text(),
             publish_at: request.publish_at.map(Timestamp::text).unwrap_or_default(),
+            meant: request.payload.as_ref().map(|payload| meant(&payload.brief())).unwrap_or_default(),
             approvals: request.approvals.iter().map(|given| told(&given.user, &given.comment)).collect(),
             refused_by: request.refused_by.clone(),
             reason: request.reason.clone(),
         }
     }
+}
+
+/// What an act does, in the words of its fields.
+fn meant(brief: &ActBrief<'_>) -> Vec<String> {
+    let mut words = Vec::new();
+    let mut say = |field: &str, value: String| words.push(format!("{field}: {value}"));
+    match brief.release_version {
+        0 if brief.release_name.is_empty() => {}
+        0 => say("release_name", brief.release_name.to_owned()),
+        version => say("release_name", format!("{} ({version})", brief.release_name)),
+    }
+    if !brief.previous_release.is_empty() {
+        say("previous_release", brief.previous_release.to_owned());
+    }
+    if brief.step > 0 {
+        say("step", format!("{} → {}", brief.step, brief.step + 1));
+    }
+    if !brief.client_labels.is_empty() {
+        say("client_labels", json(&brief.client_labels));
+    }
+    if let Some(percent) = brief.client_percent {
+        say("client_percent", json(percent));
+    }
+    if let Some(plan) = brief.plan {
+        say("plan", json(plan));
+    }
+    words
+}
+
+fn json(value: &impl Serialize) -> String {
+    serde_json::to_string(value).unwrap_or_default()
 }
 
 pub(super) async fn list(State(console): State<Console>, visitor: Visitor, query: Fields) -> Response {
@@ -186,6 +222,7 @@ async fn shown(console: &Console, visitor: &Visitor, id: &str) -> Result<Request
     let is_approved = |one: &ApprovalRequest| one.state == RequestState::Approved;
     let (is_pending, is_own) = (request.state.is_pending(), request.created.by == visitor.caller.name);
     let runs = set.iter().all(|one| is_approved(one) && may(Verb::Release, one));
+    let approves = is_pending && !is_own && view.may_approve(view.clock(), grants, &request);
     let shown: Vec<_> = set.iter().filter(|one| one.is_seen_by(&read_scope)).take(CHANGES_MAX).cloned().collect();
     let hidden = set.len() - shown.len();
     let comparing = (console.clone(), visitor.caller.clone(), visitor.texts);
@@ -196,7 +233,7 @@ async fn shown(console: &Console, visitor: &Visitor, id: &str) -> Result<Request
         part_of: request.part_of.clone(),
         changes,
         hidden,
-        approves: is_pending && !is_own && may(Verb::Approve, &request),
+        approves,
         is_own: is_pending && is_own,
         runs,
         frame,
@@ -284,15 +321,13 @@ fn explain_path(request: &ApprovalRequest, pending: Option<&Pending>) -> String 
 }
 
 fn page_of(catalog: &Catalog, request: &ApprovalRequest) -> String {
-    match request.kind {
-        PolicyKind::ConfigFile => {
-            let (group, file) = request.name.split_once('/').unwrap_or(("", &request.name));
-            super::config::link(&ConfigKey::new(request.namespace.as_str(), group, file))
-        }
-        PolicyKind::Rule(family) => {
+    match (request.kind, request.place()) {
+        (PolicyKind::Rule(family), _) => {
             let named = catalog.rules.of(family).named(&request.namespace, &request.name);
             named.map(|rule| super::search::rule_link(family, &rule.id)).unwrap_or_default()
         }
+        (_, Place::File(key)) => super::config::link(&key),
+        _ => String::new(),
     }
 }
 

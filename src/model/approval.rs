@@ -1,24 +1,23 @@
 //! Requests for approval: an act on what clients see that waits for others, with an immutable copy of what it releases.
 
-use std::sync::Arc;
+mod payload;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use sha2::{Digest, Sha256};
 
 use super::code::{Code, Refusal};
-use super::config_file::{ConfigFile, ConfigFileDraft, ConfigPublish, ConfigReleaseDraft, Stamp};
+use super::config_file::{ConfigFileDraft, ConfigKey, ConfigPublish, ConfigReleaseDraft, Stamp};
 use super::grant::{ReadScope, Verb};
-use super::policy::{Gate, PolicyKind};
+use super::policy::{Gate, Place, PolicyKind};
 use super::release::{ReleaseOp, ReleaseType};
 use super::rollout::RolloutAction;
 use super::rule::release::RuleReleaseDraft;
-use super::rule::{Family, Rule, RuleDraft};
+use super::rule::{End, Family, RuleDraft};
 use super::time::Timestamp;
 use super::wire::wire_enum;
 use super::{limits, name};
 use crate::format::level::Level;
-use crate::format::pack;
+pub use payload::{ActBrief, FileCopy, MeantRelease, Payload, Snapshot};
 
 /// Words of a caller for a policy, in a draft of an act.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -152,6 +151,16 @@ impl Act {
         }
     }
 
+    /// True for a publish that is rolled out by steps, of which the last one promotes.
+    pub fn has_plan(&self) -> bool {
+        match self {
+            Act::PublishRule(_, draft) => draft.plan.is_some(),
+            Act::PublishFile(draft) => draft.plan.is_some(),
+            Act::WriteAndPublishFile(draft) => draft.release.plan.is_some(),
+            Act::RuleRelease(..) | Act::FileRelease(..) | Act::DeleteRule(_) | Act::DeleteFile(_) => false,
+        }
+    }
+
     pub fn kind(&self) -> PolicyKind {
         match self {
             Act::PublishRule(family, _) | Act::RuleRelease(family, ..) => PolicyKind::Rule(*family),
@@ -178,45 +187,6 @@ fn gate_of(op: ReleaseOp, to_previous: Option<bool>, action: Option<RolloutActio
             RolloutAction::Pause | RolloutAction::Resume => None,
         },
         ReleaseOp::Delete | ReleaseOp::Signal => None,
-    }
-}
-
-/// Copy of what a publish would release, as it stood when it was asked for.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub enum Snapshot {
-    Rule(Arc<Rule>),
-    /// Its content is kept as that of a release.
-    File(Box<ConfigFile>),
-    /// From [`Level::REQUEST_SETS`] on.
-    FileCopy(Box<FileCopy>),
-}
-
-/// Copy of a config file, whose text is on disk alone.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct FileCopy {
-    pub file: ConfigFile,
-    /// MD5 of the text, in hex.
-    pub md5: String,
-    /// Bytes of the text.
-    #[serde(default, skip_serializing_if = "super::is_zero")]
-    pub bytes: u64,
-}
-
-impl Snapshot {
-    pub fn file(&self) -> Option<&ConfigFile> {
-        match self {
-            Snapshot::Rule(_) => None,
-            Snapshot::File(file) => Some(file),
-            Snapshot::FileCopy(copy) => Some(&copy.file),
-        }
-    }
-
-    pub fn file_mut(&mut self) -> Option<&mut ConfigFile> {
-        match self {
-            Snapshot::Rule(_) => None,
-            Snapshot::File(file) => Some(file),
-            Snapshot::FileCopy(copy) => Some(&mut copy.file),
-        }
     }
 }
 
@@ -254,43 +224,6 @@ pub struct GivenApproval {
     pub person: String,
 }
 
-/// An act that waits for approval, and what it releases; gone from memory and rows once nothing comes of it any more.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Payload {
-    pub act: Act,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub snapshot: Option<Snapshot>,
-    /// Below [`Level::REQUEST_SETS`]: the MD5 of the text that a [`Snapshot::File`] is of.
-    #[serde(default, skip_serializing_if = "String::is_empty")]
-    pub md5: String,
-}
-
-impl Payload {
-    /// The copy as it is released. That of a file has its MD5 by it, for its text is on disk alone: one without is
-    /// never released.
-    pub fn into_parts(self) -> (Act, Option<Snapshot>) {
-        let snapshot = match self.snapshot {
-            Some(Snapshot::File(file)) if !self.md5.is_empty() => {
-                Some(Snapshot::FileCopy(Box::new(FileCopy { file: *file, md5: self.md5, bytes: 0 })))
-            }
-            snapshot => snapshot,
-        };
-        (self.act, snapshot)
-    }
-
-    /// True of the copy of a file that cannot be released, as nobody knows the MD5 of its text.
-    pub fn lacks_md5(&self) -> bool {
-        matches!(self.snapshot, Some(Snapshot::File(_))) && self.md5.is_empty()
-    }
-
-    /// SHA-256 of what would be done, in hex.
-    pub fn hash(&self) -> String {
-        let mut bytes = Vec::new();
-        pack::put(self, &mut bytes);
-        hex::encode(Sha256::digest(bytes))
-    }
-}
-
 /// A request for approval as it is kept.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ApprovalRequest {
@@ -300,6 +233,12 @@ pub struct ApprovalRequest {
     pub namespace: String,
     /// Of a config file `group/file`.
     pub name: String,
+    /// Of a config file; both group and file may hold slashes.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub group: String,
+    /// Services on whose calls the rule acts.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub ends: Vec<End>,
     pub act: Gate,
     pub comment: String,
     pub hash: String,
@@ -338,13 +277,33 @@ impl ApprovalRequest {
     /// The part of the name that grants are about: the group of a config file, the name of a rule.
     pub fn scope_name(&self) -> &str {
         match self.kind {
-            PolicyKind::ConfigFile => self.name.split_once('/').map_or(self.name.as_str(), |(group, _)| group),
+            PolicyKind::ConfigFile => &self.group,
             PolicyKind::Rule(_) => &self.name,
         }
     }
 
+    /// Name of the thing within its group, if it has one.
+    pub fn own_name(&self) -> &str {
+        match self.kind {
+            PolicyKind::ConfigFile => self.name.get(self.group.len() + 1..).unwrap_or_default(),
+            PolicyKind::Rule(_) => &self.name,
+        }
+    }
+
+    /// The thing as it was called when that was asked for.
+    pub fn place(&self) -> Place {
+        match self.kind {
+            PolicyKind::ConfigFile => {
+                Place::File(ConfigKey::new(self.namespace.as_str(), self.group.as_str(), self.own_name()))
+            }
+            PolicyKind::Rule(_) => Place::Rule { namespace: self.namespace.clone(), name: self.name.clone() },
+        }
+    }
+
+    /// Seen by who sees the thing, or something on whose calls the rule acts.
     pub fn is_seen_by(&self, read_scope: &ReadScope) -> bool {
         read_scope.sees(&self.namespace, self.scope_name())
+            || self.ends.iter().any(|end| read_scope.touches(&end.namespace, &end.service))
     }
 
     /// The person that its place counts for, who asked.

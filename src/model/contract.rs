@@ -11,7 +11,7 @@ use serde_json::Value;
 use super::code::{Code, Refusal};
 use super::config_file::Stamp;
 use super::grant::check_pattern;
-use super::policy::{PolicyKind, check_names, is_about};
+use super::policy::{Place, PolicyKind, check_names, groups_of, is_about};
 use super::wire::wire_enum;
 use super::{limits, name};
 
@@ -63,10 +63,10 @@ impl Contract {
         Contract { name: name.to_owned(), namespace: all(), names: vec![all()], ..Contract::default() }
     }
 
-    /// True if a thing has to keep this contract. The name of a config file is `group/file`.
-    pub fn binds(&self, kind: PolicyKind, namespace: &str, name: &str) -> bool {
+    /// True if a thing has to keep this contract at a place.
+    pub fn binds(&self, kind: PolicyKind, place: &Place) -> bool {
         let names = self.names.iter().map(String::as_str);
-        is_about((&self.kinds, &self.namespace, names), kind, namespace, name)
+        is_about((&self.kinds, &self.namespace, names), kind, place)
     }
 
     /// Patterns of the names by which grants judge all that it covers: those of groups, where it is about files.
@@ -76,9 +76,10 @@ impl Contract {
         let of_rules = covers_kind(&|kind| *kind != PolicyKind::ConfigFile);
         let mut scopes = Vec::new();
         for pattern in &self.names {
-            let group = pattern.split_once('/').map_or(pattern.as_str(), |(group, _)| group);
-            scopes.extend(of_files.then_some(group));
-            scopes.extend((of_rules && !(of_files && group == pattern)).then_some(pattern.as_str()));
+            let groups = groups_of(pattern);
+            let is_group = groups.contains(&pattern.as_str());
+            scopes.extend(groups.into_iter().filter(|_| of_files));
+            scopes.extend((of_rules && !(of_files && is_group)).then_some(pattern.as_str()));
         }
         scopes
     }
@@ -95,7 +96,8 @@ pub struct ContractDraft {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub namespace: Option<String>,
     /// Names of rules, or `group/file` of config files; patterns as that of the namespace. One without a slash names
-    /// the files of the groups that it covers. All where absent.
+    /// the files of the groups that it covers; `group//file` is for groups and files that hold slashes. A file is bound
+    /// under each name that serves the same clients. All where absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub names: Option<Vec<String>>,
     /// All where absent.
@@ -255,5 +257,7 @@ mod tests {
         assert_eq!(contract(&["pay/app.yml"], &[PolicyKind::ConfigFile]).scopes(), ["pay"]);
         assert_eq!(contract(&["pay/app.yml"], &[routing]).scopes(), ["pay/app.yml"]);
         assert_eq!(contract(&["pay/app.yml", "x"], &[]).scopes(), ["pay", "pay/app.yml", "x"]);
+        assert_eq!(contract(&["pay/eu/app.yml"], &[PolicyKind::ConfigFile]).scopes(), ["pay", "pay/eu"]);
+        assert_eq!(contract(&["pay/eu//app.yml"], &[PolicyKind::ConfigFile]).scopes(), ["pay/eu"]);
     }
 }

@@ -4,8 +4,12 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::model::approval::{ApprovalRequest, RequestState};
+use crate::model::audience::{ClientLabel, ClientPercent};
 use crate::model::policy::{Freeze, Gate, Policy, PolicyKind};
+use crate::model::release::ReleaseType;
+use crate::model::rollout::RolloutPlan;
 use crate::model::time::Timestamp;
+use crate::model::{is_false, is_zero};
 
 /// Acts that need approval, and times at which they may not be done.
 #[derive(Serialize, JsonSchema)]
@@ -59,7 +63,40 @@ pub(crate) struct RequestView<'a> {
     namespace: &'a str,
     /// Of a config file `group/file`.
     name: &'a str,
+    /// Of a config file.
+    group: &'a str,
     act: Gate,
+    /// Name of the release that is made, where one was given, or that the act is about. As the fields below it, it is
+    /// there while the request waits.
+    #[serde(skip_serializing_if = "str::is_empty")]
+    release_name: &'a str,
+    /// Version of the release that the act is about; it is done to this one, or not at all.
+    #[serde(skip_serializing_if = "is_zero")]
+    release_version: u64,
+    /// Of a publish.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    release_type: Option<ReleaseType>,
+    /// Clients that a gray release would be for.
+    #[serde(skip_serializing_if = "<[ClientLabel]>::is_empty")]
+    client_labels: &'a [ClientLabel],
+    /// Share of the clients that it would be for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    client_percent: Option<&'a ClientPercent>,
+    /// Steps by which it would reach all clients.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    plan: Option<&'a RolloutPlan>,
+    /// Of an `advance`: the step that the rollout is at.
+    #[serde(skip_serializing_if = "is_no_step")]
+    step: u32,
+    /// True for a withdrawal that brings an earlier release back,
+    #[serde(skip_serializing_if = "is_false")]
+    to_previous: bool,
+    /// and the name of that one.
+    #[serde(skip_serializing_if = "str::is_empty")]
+    previous_release: &'a str,
+    /// Services on whose calls the rule acts, `namespace/service`; `*` stands for every one.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    acts_on: Vec<String>,
     /// Name of whoever asked.
     user: &'a str,
     comment: &'a str,
@@ -98,13 +135,25 @@ impl<'a> RequestView<'a> {
             time: given.time.text(),
             comment: &given.comment,
         });
+        let brief = request.payload.as_ref().map(|payload| payload.brief()).unwrap_or_default();
         RequestView {
             id: &request.id,
             state: request.state,
             kind: request.kind,
             namespace: &request.namespace,
             name: &request.name,
+            group: &request.group,
             act: request.act,
+            release_name: brief.release_name,
+            release_version: brief.release_version,
+            release_type: brief.release_type,
+            client_labels: brief.client_labels,
+            client_percent: brief.client_percent,
+            plan: brief.plan,
+            step: brief.step,
+            to_previous: !brief.previous_release.is_empty(),
+            previous_release: brief.previous_release,
+            acts_on: request.ends.iter().map(|end| format!("{end:?}")).collect(),
             user: &request.created.by,
             comment: &request.comment,
             hash: &request.hash,
@@ -120,4 +169,8 @@ impl<'a> RequestView<'a> {
             mtime: request.modified.time.text(),
         }
     }
+}
+
+fn is_no_step(step: &u32) -> bool {
+    *step == 0
 }

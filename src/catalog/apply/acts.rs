@@ -1,17 +1,24 @@
 //! Acts on what clients see, one by one: the target of each, and how it is carried out, of what stands now or of the
 //! copy that was approved.
 
+use std::sync::Arc;
+
 use super::authorization::{AuthCheck, judge, missing};
 use super::change::{ChangeSet, Outcome};
 use super::command::Op;
 use super::ctx::Ctx;
-use super::scope::AuthTarget;
+use super::releases::Releasable;
+use super::scope::{AuthTarget, ResourceScope};
 use crate::catalog::Catalog;
 use crate::catalog::authorization::Principal;
 use crate::catalog::history::Thing;
-use crate::model::approval::{Act, Snapshot};
+use crate::model::approval::{Act, ApprovalRequest, MeantRelease, Payload, Snapshot};
 use crate::model::code::{Code, Refusal};
-use crate::model::grant::Grants;
+use crate::model::grant::{Grants, Verb};
+use crate::model::release::ReleaseOp;
+use crate::model::rollout::RolloutAction;
+
+const WRITE_AND_PUBLISH: &[Verb] = &[Verb::Edit, Verb::Release];
 
 impl Catalog {
     pub(in crate::catalog) fn target_of_act(&self, act: &Act) -> AuthTarget {
@@ -25,22 +32,66 @@ impl Catalog {
         }
     }
 
-    /// The same of an act that was asked for: what a rule acts on is judged by the copy.
-    pub(in crate::catalog) fn target_of_request(&self, act: &Act, snapshot: Option<&Snapshot>) -> AuthTarget {
-        let target = self.target_of_act(act);
-        match snapshot {
-            Some(Snapshot::Rule(rule)) => {
-                let acts = self.effects([&**rule].into_iter().chain(self.rule_in_force(rule)));
-                AuthTarget { acts, ..target }
+    /// The same of an act that was asked for: what a rule acts on, and where it is released, is judged by the copy. A
+    /// thing that is not there, or not yet, is judged where it was asked for.
+    pub(in crate::catalog) fn target_of_request(&self, request: &ApprovalRequest, payload: &Payload) -> AuthTarget {
+        let mut target = self.target_of_act(&payload.act);
+        if let Some(Snapshot::Rule(rule)) = &payload.snapshot {
+            target.acts = self.effects([&**rule].into_iter().chain(self.rule_in_force(rule)));
+            target = target.to(ResourceScope::of_rule(rule));
+        }
+        if target.has_no_place() {
+            target = target.to(ResourceScope::thing(&request.namespace, request.scope_name()));
+        }
+        target
+    }
+
+    /// The reason why somebody with these grants may not do what was asked for.
+    pub(in crate::catalog) fn refuse_payload(
+        &self,
+        grants: &Grants,
+        payload: &Payload,
+        target: &AuthTarget,
+    ) -> Option<Outcome> {
+        let copy = payload.snapshot.as_ref().and_then(Snapshot::file);
+        let comes_to_be = copy.is_some_and(|copy| self.configs.file(&copy.key).is_none());
+        let verbs = if payload.writes || comes_to_be { WRITE_AND_PUBLISH } else { payload.act.verbs() };
+        let check = AuthCheck { principal: &Principal::Cluster, verbs, missing: missing(Op::Update) };
+        judge(grants, &check, target)
+    }
+
+    /// Releases that an act is about, as they are: the one that it names, and the one that it brings back; of a
+    /// deletion all that clients see or are to see.
+    pub(in crate::catalog) fn releases_meant(&self, act: &Act) -> Vec<MeantRelease> {
+        match act {
+            Act::RuleRelease(family, op, draft) => {
+                let release = self.release_named_by(*family, draft).ok().flatten();
+                self.meant(release, draft.to_previous, (*op, draft.action))
             }
-            _ => target,
+            Act::FileRelease(op, draft) => {
+                self.meant(self.named_release(draft), draft.to_previous, (*op, draft.action))
+            }
+            Act::DeleteRule(draft) => {
+                let Some(rule) = self.rule_named_by(Op::Delete, draft) else { return Vec::new() };
+                taken(self.rules.of(rule.family()).releases_of(&rule.id))
+            }
+            Act::DeleteFile(draft) => taken(self.configs.releases_of(&draft.key())),
+            Act::PublishRule(..) | Act::PublishFile(_) | Act::WriteAndPublishFile(_) => Vec::new(),
         }
     }
 
-    /// The reason why somebody with these grants may not do an act.
-    pub(in crate::catalog) fn refuse_act(&self, grants: &Grants, act: &Act, target: &AuthTarget) -> Option<Outcome> {
-        let check = AuthCheck { principal: &Principal::Cluster, verbs: act.verbs(), missing: missing(Op::Update) };
-        judge(grants, &check, target)
+    fn meant<R: Releasable>(
+        &self,
+        release: Option<Arc<R>>,
+        to_previous: Option<bool>,
+        op: (ReleaseOp, Option<RolloutAction>),
+    ) -> Vec<MeantRelease> {
+        let Some(release) = release else { return Vec::new() };
+        let takes_step = op == (ReleaseOp::Rollout, Some(RolloutAction::Advance));
+        let earlier = to_previous.unwrap_or_default().then(|| self.earlier_normal(&*release)).flatten();
+        let step = release.rollout().filter(|_| takes_step).map_or(0, |rollout| rollout.step);
+        let first = MeantRelease { step, ..release.meant() };
+        [first].into_iter().chain(earlier.map(|earlier| earlier.meant())).collect()
     }
 
     /// The thing whose releases an act is about, if there is one.
@@ -88,4 +139,9 @@ impl Catalog {
             (Act::DeleteFile(draft), _) => self.write_config_file(ctx, Op::Delete, &draft, changes),
         }
     }
+}
+
+/// Releases that clients lose with their thing.
+fn taken<'a, R: Releasable + 'a>(releases: impl Iterator<Item = &'a Arc<R>>) -> Vec<MeantRelease> {
+    releases.filter(|release| release.state().is_in_force_or_planned()).map(|release| release.meant()).collect()
 }

@@ -325,7 +325,7 @@ impl Catalog {
     }
 
     /// Ends that rules act on; none besides their names, where the cluster judges by those alone.
-    pub(super) fn effects<'a>(&self, rules: impl IntoIterator<Item = &'a Rule>) -> Vec<Effect> {
+    pub(in crate::catalog) fn effects<'a>(&self, rules: impl IntoIterator<Item = &'a Rule>) -> Vec<Effect> {
         if self.level() < Level::RIGHTS || !self.settings.judges_ends() {
             return Vec::new();
         }

@@ -14,7 +14,7 @@ use crate::catalog::access::Holder;
 use crate::catalog::{Catalog, ChangeSet};
 use crate::format::level::Level;
 use crate::model::code::{Code, Refusal};
-use crate::model::grant::{Grants, Verb};
+use crate::model::grant::{Grants, ReadScope, Verb};
 use crate::model::release::{ReleaseOp, ReleaseState, Transition, transition};
 use crate::model::rule::Family;
 use crate::model::rule::release::RuleReleaseDraft;
@@ -151,8 +151,13 @@ impl Catalog {
 
     /// An outcome without what its caller may not see: the thing that has the name already, say.
     fn shown(&self, outcome: Outcome, grants: &Grants) -> Outcome {
-        let is_seen =
-            grants.may_everywhere(Verb::Read) || self.place_of(&outcome.entity).is_none_or(|place| place.shows(grants));
+        let is_seen = match &outcome.entity {
+            // Seen by the ends of a rule as well.
+            Entity::Request(request) => request.is_seen_by(&ReadScope::new(grants, SEEING)),
+            entity => {
+                grants.may_everywhere(Verb::Read) || self.place_of(entity).is_none_or(|place| place.shows(grants))
+            }
+        };
         if is_seen { outcome } else { Outcome { entity: Entity::None, ..outcome } }
     }
 

@@ -93,6 +93,11 @@ impl AuthTarget {
         self
     }
 
+    /// True if the thing that it names is not there, and nothing is made.
+    pub(super) fn has_no_place(&self) -> bool {
+        self.stands.is_none() && self.goes.is_empty()
+    }
+
     pub(super) fn is_shown(&self, place: &ResourceScope, grants: &Grants) -> bool {
         let feels = |end: &End| SEEING.iter().any(|verb| grants.may_touch(*verb, &end.namespace, &end.service));
         place.shows(grants) || self.felt.as_ref().is_some_and(|effect| effect.ends().any(feels))

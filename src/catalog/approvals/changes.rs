@@ -16,10 +16,10 @@ use crate::catalog::policies::{Demands, Subject};
 use crate::format::level::Level;
 use crate::model::approval::{Act, ApprovalRequest, FileCopy, Payload, Plea, RequestState, Snapshot};
 use crate::model::code::{Code, Refusal};
-use crate::model::config_file::{ConfigFile, ConfigReleaseDraft};
+use crate::model::config_file::ConfigFile;
 use crate::model::grant::Verb;
 use crate::model::limits;
-use crate::model::policy::{Gate, PolicyKind};
+use crate::model::policy::{Gate, Place};
 use crate::model::release::ReleaseOp;
 use crate::model::rollout::RolloutAction;
 use crate::model::webhook::HookEvent;
@@ -38,14 +38,14 @@ impl Catalog {
             return self.carry_out(ctx, act, None, changes);
         }
         let Some((gate, subject)) = self.gate_of(&act) else { return self.carry_out(ctx, act, None, changes) };
-        let demands = self.policies.demands(gate, &subject, ctx.time);
+        let demands = self.policies.demands(Catalog::gates_of(&act, gate), &subject, ctx.time);
         if demands == Demands::default() {
             return self.carry_out(ctx, act, None, changes);
         }
         let Plea { request, emergency, .. } = act.plea();
         if let Some(reason) = emergency {
             let reason = reason.to_owned();
-            return self.do_in_emergency(ctx, holder, act, (&subject, &reason), changes);
+            return self.do_in_emergency(ctx, holder, act, (&subject, &demands, &reason), changes);
         }
         let is_asked_for = request.is_some() && demands.approvals > 0;
         if let Some(refused) = refused_in_freeze(&demands).filter(|_| !is_asked_for) {
@@ -64,14 +64,10 @@ impl Catalog {
     /// force is none, nor is an act on nothing.
     fn gate_of(&self, act: &Act) -> Option<(Gate, Subject)> {
         let gate = self.gate_of_advance(act).or_else(|| act.gate())?;
-        let target = self.target_of_act(act);
-        if gate == Gate::Delete && target.takes.is_none() || target.name.is_empty() {
+        if gate == Gate::Delete && self.target_of_act(act).takes.is_none() {
             return None;
         }
-        let places = [(target.namespace, target.name)]
-            .into_iter()
-            .chain(self.thing_of(act).and_then(|thing| self.released_as(thing)));
-        Some((gate, Subject { kind: act.kind(), places: places.collect() }))
+        Some((gate, self.subject_of_act(act)?))
     }
 
     /// True if one of the acts that are decided together is on the thing of another one.
@@ -100,24 +96,25 @@ impl Catalog {
         ctx: &Ctx,
         holder: &Holder,
         act: Act,
-        (subject, reason): (&Subject, &str),
+        (subject, demands, reason): (&Subject, &Demands, &str),
         changes: &mut ChangeSet,
     ) -> Outcome {
         let may = |verb: Verb| {
-            let mut places = subject.places.iter();
-            places.all(|(namespace, name)| holder.grants.may(verb, namespace, scope_name(subject.kind, name)))
+            // The right to release at the ends of a rule was judged already.
+            let mut named = subject.places.iter().filter(|place| !matches!(place, Place::End(_))).map(Place::scope);
+            named.all(|(namespace, name)| holder.grants.may(verb, namespace, name))
         };
-        if !may(Verb::Release) || !may(Verb::Approve) {
+        if !may(Verb::Release) || !may(Verb::Approve) || !demands.may_approve_all(&holder.grants) {
             return refused("an emergency needs release and approve");
         }
         let acting = ctx.approved(&ctx.by);
         let outcome = self.carry_out(&acting, act, None, changes);
         ctx.draw_after(&acting);
         if outcome.code == Code::ExecuteSuccess
-            && let Some((namespace, name)) = subject.places.first()
+            && let Some(place) = subject.places.first()
         {
-            self.tell_of_emergency(ctx, (subject.kind, namespace, name), reason, changes);
-            changes.did_in_emergency(namespace, name, reason);
+            self.tell_of_emergency(ctx, subject.kind, place, reason, changes);
+            changes.did_in_emergency(place.scope().0, &place.name(), reason);
         }
         outcome
     }
@@ -154,13 +151,23 @@ impl Catalog {
         let (hold, publish_at) = (act.plea().hold, act.publish_at());
         let base_version = self.thing_of(&act).map_or(0, |thing| self.version_of(&thing));
         let payload = self.payload_of(ctx, act, &tried, changes);
-        let (namespace, name) = subject.places.first().cloned().unwrap_or_default();
+        let (mut namespace, mut group, mut name) = <(String, String, String)>::default();
+        if let Some(place) = subject.places.first() {
+            (namespace, name) = (place.scope().0.to_owned(), place.name());
+            group = place.group().to_owned();
+        }
+        let ends = subject.places.iter().filter_map(|place| match place {
+            Place::End(end) => Some(end.clone()),
+            Place::File(_) | Place::Rule { .. } => None,
+        });
         let request = ApprovalRequest {
             id: ctx.draw_id(),
             state: RequestState::Open,
             kind: subject.kind,
             namespace,
             name,
+            group,
+            ends: ends.collect(),
             act: gate,
             comment,
             hash: payload.hash(),
@@ -193,70 +200,62 @@ impl Catalog {
         Outcome { entity: Entity::Request(request), ..Code::RequestAccepted.into() }
     }
 
-    /// The act with the copy of what it would release. Names become ids, so that another thing of the same name is not
-    /// meant later.
+    /// The act with the copy of what it would release, or with the releases that it is about. Names become ids, so that
+    /// another thing of the same name is not meant later.
     fn payload_of(&mut self, ctx: &Ctx, act: Act, tried: &Outcome, changes: &mut ChangeSet) -> Payload {
+        let releases = self.releases_meant(&act);
+        let payload = |act, snapshot| Payload { act, snapshot, md5: String::new(), writes: false, releases };
         match act {
             Act::PublishRule(family, mut draft) => {
                 let rule = self.rule_to_publish(family, &draft).ok();
                 draft.rule_id = rule.as_ref().map(|rule| rule.id.clone());
-                draft.id = None;
+                (draft.id, draft.rule_name, draft.namespace) = (None, None, None);
                 payload(Act::PublishRule(family, draft), rule.map(Snapshot::Rule))
             }
             Act::PublishFile(draft) => {
                 let file = self.configs.file(&draft.key()).map(|file| (**file).clone());
-                self.payload_of_file(draft, file, changes)
+                let (copy, md5) = file.map(|file| self.copy_of_file(file, changes)).unzip();
+                Payload { md5: md5.unwrap_or_default(), ..payload(Act::PublishFile(draft), copy) }
             }
             Act::WriteAndPublishFile(publish) => {
-                let file = self.file_to_publish(&ctx.apart(), &publish);
-                self.payload_of_file(publish.release, Some(file), changes)
+                let (copy, md5) = self.copy_of_file(self.file_to_publish(&ctx.apart(), &publish), changes);
+                Payload { writes: true, md5, ..payload(Act::PublishFile(publish.release), Some(copy)) }
             }
             Act::RuleRelease(family, op, mut draft) => {
-                // A promotion makes another release than the one that it names.
                 if let Ok(Some(release)) = self.release_named_by(family, &draft) {
+                    draft.id = Some(release.id.clone());
                     draft.rule_id = Some(release.rule.id.clone());
                     draft.release_name = Some(release.name.clone());
-                    draft.id = None;
+                    (draft.rule_name, draft.namespace) = (None, None);
                 }
                 payload(Act::RuleRelease(family, op, draft), None)
+            }
+            Act::FileRelease(op, mut draft) => {
+                if let Some(release) = self.named_release(&draft) {
+                    (draft.id, draft.name) = (Some(release.id), Some(release.name.clone()));
+                }
+                payload(Act::FileRelease(op, draft), None)
             }
             Act::DeleteRule(mut draft) => {
                 if let Entity::Rule(rule) = &tried.entity {
                     draft.head.id = Some(rule.id.clone());
+                    (draft.head.name, draft.head.namespace) = (None, None);
                 }
                 payload(Act::DeleteRule(draft), None)
             }
-            act @ (Act::FileRelease(..) | Act::DeleteFile(_)) => payload(act, None),
+            act @ Act::DeleteFile(_) => payload(act, None),
         }
     }
 
-    fn payload_of_file(
-        &mut self,
-        draft: ConfigReleaseDraft,
-        file: Option<ConfigFile>,
-        changes: &mut ChangeSet,
-    ) -> Payload {
-        let act = Act::PublishFile(draft);
-        let Some(file) = file else { return payload(act, None) };
+    /// Copy of a file, and below [`Level::REQUEST_SETS`] the MD5 of its text.
+    fn copy_of_file(&mut self, file: ConfigFile, changes: &mut ChangeSet) -> (Snapshot, String) {
         let (md5, bytes) = (md5_of(&file.content), file.content.len() as u64);
         let content = self.configs.keep_content(&file.content, changes);
         let file = ConfigFile { content, ..file };
         if changes.level() < Level::REQUEST_SETS {
-            return Payload { md5, ..payload(act, Some(Snapshot::File(Box::new(file)))) };
+            return (Snapshot::File(Box::new(file)), md5);
         }
-        payload(act, Some(Snapshot::FileCopy(Box::new(FileCopy { file, md5, bytes }))))
-    }
-}
-
-fn payload(act: Act, snapshot: Option<Snapshot>) -> Payload {
-    Payload { act, snapshot, md5: String::new() }
-}
-
-/// The part of a name that grants are about.
-fn scope_name(kind: PolicyKind, name: &str) -> &str {
-    match kind {
-        PolicyKind::ConfigFile => name.split_once('/').map_or(name, |(group, _)| group),
-        PolicyKind::Rule(_) => name,
+        (Snapshot::FileCopy(Box::new(FileCopy { file, md5, bytes })), String::new())
     }
 }
 

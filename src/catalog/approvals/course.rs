@@ -9,13 +9,13 @@ use std::sync::Arc;
 use super::changes::{refused, refused_in_freeze, refused_without_approval};
 use crate::catalog::Catalog;
 use crate::catalog::access::{AccountAt, Holder};
-use crate::catalog::authorization::Principal;
+use crate::catalog::authorization::{Principal, SEEING};
 use crate::catalog::change::{ChangeSet, Entity, Outcome};
-use crate::catalog::ctx::{Ctx, RequestId};
-use crate::format::level::Level;
-use crate::model::approval::{ApprovalRequest, GivenApproval, Payload, RequestDraft, RequestOp, RequestState};
+use crate::catalog::ctx::Ctx;
+use crate::catalog::policies::Demands;
+use crate::model::approval::{ApprovalRequest, GivenApproval, RequestDraft, RequestOp, RequestState};
 use crate::model::code::{Code, Refusal};
-use crate::model::grant::Verb;
+use crate::model::grant::{Grants, ReadScope, Verb};
 use crate::model::time::Timestamp;
 use crate::model::webhook::HookEvent;
 use crate::model::wire::Words;
@@ -27,17 +27,17 @@ const DRAWS_OF_AN_ACT: usize = 6;
 /// and that it counts as, if it draws none.
 const DRAWS_COUNTED: usize = 1;
 // Sentences that become part of hashed rows.
-const STALE: &str = "something else is in force than when it was asked for";
+pub(super) const STALE: &str = "something else is in force than when it was asked for";
 const UNDONE: &str = "another act that was asked for with it could not be done";
 
 /// End of a request of which nothing comes any more.
 #[derive(Clone, Copy)]
-struct RequestEnd<'a> {
-    state: RequestState,
-    refused_by: &'a str,
-    reason: &'a str,
+pub(super) struct RequestEnd<'a> {
+    pub(super) state: RequestState,
+    pub(super) refused_by: &'a str,
+    pub(super) reason: &'a str,
     /// Id of the request that the reason is of, where others end with it.
-    cause: Option<&'a str>,
+    pub(super) cause: Option<&'a str>,
 }
 
 /// Act of a request that could not be done, by the id of the request.
@@ -60,7 +60,7 @@ impl Catalog {
         let Principal::Holder(holder) = principal else { return Code::NotAllowedAccess.into() };
         let is_own = holder.person == self.person_who_asked(&request);
         let set = self.approvals.set_of(&request);
-        if let Some(refused) = self.refuse_decision(holder, (op, is_own), &request, &set) {
+        if let Some(refused) = self.refuse_decision(ctx, holder, (op, is_own), &request, &set) {
             return refused;
         }
         let conflict = |why: String| Outcome {
@@ -110,9 +110,10 @@ impl Catalog {
         }
     }
 
-    /// Refuses who may not withdraw or run a set; it is not there for who may not see it.
+    /// Refuses who may not decide on a set; it is not there for who may not see it.
     fn refuse_decision(
         &self,
+        ctx: &Ctx,
         holder: &Holder,
         (op, is_own): (RequestOp, bool),
         request: &Arc<ApprovalRequest>,
@@ -121,13 +122,32 @@ impl Catalog {
         let may = |verb: Verb, one: &ApprovalRequest| holder.grants.may(verb, &one.namespace, one.scope_name());
         let mut all = [request].into_iter().chain(set);
         let why = match op {
+            RequestOp::Approve | RequestOp::Refuse if !self.may_approve(ctx.time, &holder.grants, request) => {
+                "this needs approve"
+            }
             RequestOp::Withdraw if !is_own && !all.all(|one| may(Verb::Manage, one)) => {
                 "only the requester withdraws it, or manage"
             }
             RequestOp::Run if !all.all(|one| self.may_do(holder, one)) => "this needs the right to the act itself",
             _ => return None,
         };
-        Some(if may(Verb::Read, request) { refused(why) } else { no_such_request() })
+        let is_seen = request.is_seen_by(&ReadScope::new(&holder.grants, SEEING));
+        Some(if is_seen { refused(why) } else { no_such_request() })
+    }
+
+    /// True if somebody with these grants may approve where it was asked for, or for a policy that asks for approval.
+    pub fn may_approve(&self, now: Timestamp, grants: &Grants, request: &ApprovalRequest) -> bool {
+        grants.may(Verb::Approve, &request.namespace, request.scope_name())
+            || self.demands_of(now, request).may_approve(grants)
+    }
+
+    /// Demands on the act of a request now.
+    fn demands_of(&self, now: Timestamp, request: &ApprovalRequest) -> Demands {
+        let gates = match &request.payload {
+            Some(payload) => Catalog::gates_of(&payload.act, request.act),
+            None => request.act.into(),
+        };
+        self.policies.demands(gates, &self.subject_of(request), now)
     }
 
     /// Approves one act of a set, or all of it by its head: those that the holder may approve.
@@ -143,8 +163,8 @@ impl Catalog {
         // One that does not count any more is replaced.
         let is_new = |one: &ApprovalRequest| {
             (request.part_of.is_empty() || one.id == request.id)
-                && holder.grants.may(Verb::Approve, &one.namespace, one.scope_name())
-                && !one.approvals.iter().any(|given| is_theirs(given) && self.still_approves(ctx, given, one))
+                && self.may_approve(ctx.time, &holder.grants, one)
+                && !one.approvals.iter().any(|given| is_theirs(given) && self.still_approves(ctx, given, one).is_some())
         };
         let mut set: Vec<_> = set.iter().map(|one| (is_new(one), ApprovalRequest::clone(one))).collect();
         if !set.iter().any(|(is_new, _)| *is_new) {
@@ -179,9 +199,9 @@ impl Catalog {
         // One who may approve an act has approved it, though no policy may ask for that any more.
         let at_least = usize::from(set.len() > 1);
         for one in &mut set {
-            let demands = self.policies.demands(one.act, &self.subject_of(one), ctx.time);
-            let valid = one.approvals.iter().filter(|given| self.still_approves(ctx, given, one)).count();
-            let is_approved = valid >= usize::from(demands.approvals).max(at_least);
+            let demands = self.demands_of(ctx.time, one);
+            let valid: Vec<_> = one.approvals.iter().filter_map(|given| self.still_approves(ctx, given, one)).collect();
+            let is_approved = valid.len() >= at_least && demands.are_met_by(&valid);
             one.state = if is_approved { RequestState::Approved } else { RequestState::Open };
             if is_approved {
                 frozen = frozen.or_else(|| refused_in_freeze(&demands));
@@ -219,124 +239,15 @@ impl Catalog {
     }
 
     /// A refusal that shows the request as it is by now.
-    fn refused_again(&self, id: &str, refused: Outcome) -> Outcome {
+    pub(super) fn refused_again(&self, id: &str, refused: Outcome) -> Outcome {
         let entity = self.approvals.get(id).map_or(Entity::None, |request| Entity::Request(request.clone()));
         Outcome { entity, ..refused }
     }
 
-    /// Does what a set asks for, or nothing of it.
-    fn run_set(
-        &mut self,
-        ctx: &Ctx,
-        set: Vec<ApprovalRequest>,
-        (id, is_run): (&str, bool),
-        changes: &mut ChangeSet,
-    ) -> Outcome {
-        let stale = set.iter().find(|one| self.is_stale(one));
-        let unable = match stale.map(|one| UndoneAct { id: one.id.clone(), why: STALE.to_owned() }) {
-            Some(undone) => Some((RequestState::Stale, undone)),
-            None if set.len() == 1 => None,
-            None => self.with_acts_of(ctx, &set).err().map(|undone| (RequestState::Failed, undone)),
-        };
-        if let Some((state, UndoneAct { id: cause, why })) = unable {
-            let set = set.into_iter().map(Arc::new).collect();
-            let end = RequestEnd { state, refused_by: "", reason: &why, cause: Some(&cause) };
-            self.close_set(ctx, set, id, end, changes);
-            return self.outcome_of_run(id, is_run);
-        }
-        for request in set {
-            self.run_request(ctx, request, changes);
-        }
-        self.outcome_of_run(id, is_run)
-    }
-
-    /// The request as it has ended. Whoever ran it is refused where that carried nothing out.
-    fn outcome_of_run(&self, id: &str, is_run: bool) -> Outcome {
-        match self.approvals.get(id) {
-            Some(request) if is_run && request.state != RequestState::Done => {
-                let why = format!("the request is {}: {}", request.state.word(), request.reason);
-                self.refused_again(id, Refusal::new(Code::DataConflict, why).into())
-            }
-            _ => self.outcome_of(id),
-        }
-    }
-
-    /// True if something else is in force than when a request was made, or if the act would be another one by now.
-    fn is_stale(&self, request: &ApprovalRequest) -> bool {
-        let act = request.payload.as_ref().map(|payload| &payload.act);
-        let version = act.and_then(|act| self.thing_of(act)).map_or(0, |thing| self.version_of(&thing));
-        let gate = act.and_then(|act| self.gate_of_advance(act)).filter(|_| self.level() >= Level::REQUEST_SETS);
-        let is_lost = request.payload.as_ref().is_some_and(|payload| payload.lacks_md5());
-        version != request.base_version || gate.is_some_and(|gate| gate != request.act) || is_lost
-    }
-
-    /// The catalog as it would be if a request that waits were carried out at a time, with all that is decided with it.
-    pub fn with_request(&self, request: &ApprovalRequest, now: Timestamp) -> Result<Catalog, UndoneAct> {
-        let set: Vec<_> = self.approvals.set_of(request).into_iter().map(Arc::unwrap_or_clone).collect();
-        let by = request.created.by.as_str();
-        self.with_acts_of(&Ctx::new(0, now, [0; 16], RequestId::default(), by), &set)
-    }
-
-    /// Does the acts of a set one after the other beside the catalog.
-    fn with_acts_of(&self, ctx: &Ctx, set: &[ApprovalRequest]) -> Result<Catalog, UndoneAct> {
-        let (mut view, ctx, mut unkept) = (self.view(), ctx.apart(), ChangeSet::at(self.level()));
-        for request in set {
-            let outcome = view.carry_out_request(&ctx, request, &mut unkept);
-            if !outcome.code.is_success() {
-                return Err(UndoneAct { id: request.id.clone(), why: outcome.info() });
-            }
-        }
-        Ok(view)
-    }
-
-    /// Does what was asked for, by the rights that the requester has now.
-    fn carry_out_request(&mut self, ctx: &Ctx, request: &ApprovalRequest, changes: &mut ChangeSet) -> Outcome {
-        let Some((act, snapshot)) = request.payload.as_deref().cloned().map(Payload::into_parts) else {
-            return no_such_request();
-        };
-        let target = self.target_of_request(&act, snapshot.as_ref());
-        let requester = &request.created.by;
-        let refused = match self.access.grants_of(AccountAt::from(&request.created), ctx.time) {
-            Some(grants) => self.refuse_act(&grants, &act, &target),
-            None => Some(refused("its requester may not any more")),
-        };
-        let outcome = match refused {
-            Some(refused) => refused,
-            None => {
-                let acting = ctx.approved(requester);
-                let outcome = self.carry_out(&acting, act, snapshot, changes);
-                ctx.draw_after(&acting);
-                outcome
-            }
-        };
-        changes.did(target, &outcome);
-        outcome
-    }
-
-    fn run_request(&mut self, ctx: &Ctx, mut request: ApprovalRequest, changes: &mut ChangeSet) {
-        let outcome = self.carry_out_request(ctx, &request, changes);
-        request.modified = ctx.stamp();
-        if outcome.code.is_success() {
-            request.state = RequestState::Done;
-        } else {
-            request.state = RequestState::Failed;
-            request.reason = outcome.info();
-        }
-        self.close_request(request, changes);
-    }
-
-    /// True if the holder may do what a request asks for.
-    fn may_do(&self, holder: &Holder, request: &ApprovalRequest) -> bool {
-        let Some(payload) = &request.payload else {
-            return holder.grants.may(Verb::Release, &request.namespace, request.scope_name());
-        };
-        let target = self.target_of_request(&payload.act, payload.snapshot.as_ref());
-        self.refuse_act(&holder.grants, &payload.act, &target).is_none()
-    }
-
-    fn still_approves(&self, ctx: &Ctx, given: &GivenApproval, request: &ApprovalRequest) -> bool {
+    /// Grants of who gave an approval, if that still counts.
+    fn still_approves(&self, ctx: &Ctx, given: &GivenApproval, request: &ApprovalRequest) -> Option<Grants> {
         let grants = self.access.grants_of(AccountAt { name: &given.user, time: given.time }, ctx.time);
-        grants.is_some_and(|grants| grants.may(Verb::Approve, &request.namespace, request.scope_name()))
+        grants.filter(|grants| self.may_approve(ctx.time, grants, request))
     }
 
     /// The user who asked. A request from before persons were kept knows the name alone.
@@ -364,12 +275,12 @@ impl Catalog {
         }
     }
 
-    fn outcome_of(&self, id: &str) -> Outcome {
+    pub(super) fn outcome_of(&self, id: &str) -> Outcome {
         self.approvals.get(id).map_or_else(no_such_request, |request| Outcome::done(Entity::Request(request.clone())))
     }
 
     /// Ends all requests of a set alike.
-    fn close_set(
+    pub(super) fn close_set(
         &mut self,
         ctx: &Ctx,
         set: Vec<Arc<ApprovalRequest>>,
@@ -389,7 +300,7 @@ impl Catalog {
     }
 
     /// Keeps a request of which nothing comes any more, without what it would have released.
-    fn close_request(&mut self, mut request: ApprovalRequest, changes: &mut ChangeSet) {
+    pub(super) fn close_request(&mut self, mut request: ApprovalRequest, changes: &mut ChangeSet) {
         let payload = request.payload.take();
         if let Some(file) = payload.as_ref().and_then(|payload| payload.snapshot.as_ref()?.file()) {
             self.configs.let_content_go(&file.content, changes);
@@ -421,6 +332,6 @@ impl Catalog {
     }
 }
 
-fn no_such_request() -> Outcome {
+pub(super) fn no_such_request() -> Outcome {
     Refusal::new(Code::NotFoundResource, "no such request").into()
 }

@@ -1,6 +1,7 @@
 //! Requests for approval: the book and its queries. The judgement of acts is in `changes`, that of decisions in
 //! `course`.
 
+mod carried;
 mod changes;
 mod course;
 mod news;

@@ -6,7 +6,7 @@ use crate::catalog::ctx::Ctx;
 use crate::catalog::webhooks::beginning;
 use crate::model::approval::ApprovalRequest;
 use crate::model::limits;
-use crate::model::policy::PolicyKind;
+use crate::model::policy::{Place, PolicyKind};
 use crate::model::webhook::{EmergencyNews, HookEvent, News, RequestNews};
 
 impl Catalog {
@@ -31,37 +31,33 @@ impl Catalog {
             by: ctx.by.clone(),
         };
         let news = News { event, time: ctx.time, request: Some(told), ..News::default() };
-        self.tell_of(news, request.kind, &request.namespace, &request.name, changes);
+        self.tell_of(news, request.kind, &request.place(), changes);
     }
 
     /// The same of an act that was done without approval.
     pub(super) fn tell_of_emergency(
         &self,
         ctx: &Ctx,
-        (kind, namespace, name): (PolicyKind, &str, &str),
+        kind: PolicyKind,
+        place: &Place,
         reason: &str,
         changes: &mut ChangeSet,
     ) {
         let reason = beginning(reason, limits::WEBHOOK_COMMENT_CHARS_MAX);
         let told = EmergencyNews { user: ctx.by.clone(), reason };
         let news = News { event: HookEvent::Emergency, time: ctx.time, emergency: Some(told), ..News::default() };
-        self.tell_of(news, kind, namespace, name, changes);
+        self.tell_of(news, kind, place, changes);
     }
 
-    fn tell_of(&self, news: News, kind: PolicyKind, namespace: &str, name: &str, changes: &mut ChangeSet) {
+    fn tell_of(&self, news: News, kind: PolicyKind, place: &Place, changes: &mut ChangeSet) {
         if !self.webhooks.is_listening() {
             return;
         }
-        let (group, name) = match kind {
-            PolicyKind::ConfigFile => name.split_once('/').unwrap_or(("", name)),
-            PolicyKind::Rule(_) => ("", name),
+        let (namespace, group, name) = match place {
+            Place::File(key) => (&key.namespace, key.group.clone(), key.file.clone()),
+            Place::Rule { namespace, name } => (namespace, String::new(), name.clone()),
+            Place::End(end) => (&end.namespace, String::new(), end.service.clone()),
         };
-        changes.tell(News {
-            kind: kind.word().into(),
-            namespace: namespace.to_owned(),
-            group: group.to_owned(),
-            name: name.to_owned(),
-            ..news
-        });
+        changes.tell(News { kind: kind.word().into(), namespace: namespace.clone(), group, name, ..news });
     }
 }

@@ -55,7 +55,12 @@ impl From<&ConfigRelease> for ReleasedFile {
 impl Catalog {
     /// Change that a request would make; `None` if nothing comes of it any more.
     pub fn pending(&self, request: &ApprovalRequest) -> Option<Pending> {
-        let Payload { act, snapshot, .. } = request.payload.as_deref()?;
+        let payload = request.payload.as_deref()?;
+        // What stands there by now is not what was asked for.
+        if !self.means_the_same(payload) {
+            return None;
+        }
+        let Payload { act, snapshot, .. } = payload;
         let unreleased = String::new;
         match (act, snapshot) {
             (Act::PublishRule(family, _), Some(Snapshot::Rule(rule))) => {

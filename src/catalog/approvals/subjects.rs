@@ -1,12 +1,16 @@
 //! Things as policies name them, and questions that others ask of policies.
 
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
 use crate::catalog::Catalog;
 use crate::catalog::ctx::Ctx;
 use crate::catalog::history::Thing;
-use crate::catalog::policies::Subject;
-use crate::model::approval::ApprovalRequest;
+use crate::catalog::policies::{Gates, Subject};
+use crate::model::approval::{Act, ApprovalRequest, Snapshot};
 use crate::model::code::{Code, Refusal};
-use crate::model::policy::{Gate, PolicyKind};
+use crate::model::policy::{Gate, Place, PolicyKind};
+use crate::model::rule::{Effect, Rule};
 
 impl Catalog {
     /// Refuses a planned release whose time falls where a policy asks for more than it was planned with.
@@ -16,8 +20,8 @@ impl Catalog {
         (thing, gate): (&Thing, Gate),
         is_approved: bool,
     ) -> Result<(), Refusal> {
-        let Some(subject) = self.named(thing) else { return Ok(()) };
-        let demands = self.policies.demands(gate, &subject, ctx.time);
+        let Some(subject) = self.subject(thing, &[]) else { return Ok(()) };
+        let demands = self.policies.demands(gate.into(), &subject, ctx.time);
         // The sentences become part of hashed rows (`tests::words`).
         if !demands.frozen_by.is_empty() {
             return Err(Refusal::new(Code::Frozen, format!("frozen by {}", demands.frozen_by.join(", "))));
@@ -31,38 +35,81 @@ impl Catalog {
 
     /// True if a policy asks for the approval of others before a thing is published.
     pub fn asks_approval(&self, thing: &Thing) -> bool {
-        let demands = |subject| self.policies.demands(Gate::Publish, &subject, self.clock());
-        self.named(thing).is_some_and(|subject| demands(subject).approvals > 0)
-    }
-
-    /// A thing, as policies name it.
-    fn named(&self, thing: &Thing) -> Option<Subject> {
-        let (kind, place) = match thing {
-            Thing::File(key) => {
-                (PolicyKind::ConfigFile, (key.namespace.clone(), format!("{}/{}", key.group, key.file)))
-            }
-            Thing::Rule(family, id) => {
-                let rule = self.rules.of(*family).get(id)?;
-                (PolicyKind::Rule(*family), (rule.namespace.clone(), rule.name.clone()))
-            }
+        let draft = match thing {
+            Thing::File(_) => None,
+            Thing::Rule(family, id) => self.rules.of(*family).get(id).cloned(),
         };
-        let places = [place].into_iter().chain(self.released_as(thing.clone())).collect();
-        Some(Subject { kind, places })
+        let demands = |subject| self.policies.demands(Gate::Publish.into(), &subject, self.clock());
+        self.subject(thing, draft.as_slice()).is_some_and(|subject| demands(subject).approvals > 0)
     }
 
-    /// The thing of a request, as it is called now; one that is gone, as it was called.
+    /// Places at which a rule is judged as it is written there: its name, and the services on whose calls it acts.
+    pub fn places_of_rule(&self, rule: &Rule) -> Vec<Place> {
+        let effects = self.effects([rule]);
+        let ends = effects.iter().flat_map(Effect::ends).cloned().map(Place::End);
+        [Place::of_rule(rule)].into_iter().chain(ends).collect()
+    }
+
+    /// A thing as policies name it: as it is called now, first; a rule besides as it is in each release that clients
+    /// see or are to see, and as it is in copies. Whoever gives a rule another name does not get it out of a policy.
+    pub(super) fn subject(&self, thing: &Thing, copies: &[Arc<Rule>]) -> Option<Subject> {
+        let (family, id) = match thing {
+            Thing::File(key) => {
+                return Some(Subject { kind: PolicyKind::ConfigFile, places: vec![Place::File(key.clone())] });
+            }
+            Thing::Rule(family, id) => (*family, id),
+        };
+        let book = self.rules.of(family);
+        let first = Place::of_rule(book.get(id).or(copies.first())?);
+        let seen = book.releases_of(id).filter(|release| release.state().is_in_force_or_planned());
+        let rules = seen.map(|release| &release.rule).chain(copies);
+        let mut others: BTreeSet<Place> = rules.flat_map(|rule| self.places_of_rule(rule)).collect();
+        others.remove(&first);
+        Some(Subject { kind: PolicyKind::Rule(family), places: [first].into_iter().chain(others).collect() })
+    }
+
+    /// The thing of an act, with what the act would have clients see; an act on nothing has the name that it gives.
+    pub(super) fn subject_of_act(&self, act: &Act) -> Option<Subject> {
+        let subject = self.thing_of(act).and_then(|thing| self.subject(&thing, &self.rules_of(act, None)));
+        let named = || {
+            let target = self.target_of_act(act);
+            let place = Place::Rule { namespace: target.namespace, name: target.name };
+            (!place.scope().1.is_empty()).then(|| Subject { kind: act.kind(), places: vec![place] })
+        };
+        subject.or_else(named)
+    }
+
+    /// The thing of a request, as it is called now and as it was called when that was asked for.
     pub(super) fn subject_of(&self, request: &ApprovalRequest) -> Subject {
-        let thing = request.payload.as_ref().and_then(|payload| self.thing_of(&payload.act));
-        let was = || Subject { kind: request.kind, places: vec![(request.namespace.clone(), request.name.clone())] };
-        thing.and_then(|thing| self.named(&thing)).unwrap_or_else(was)
+        let asked = request.place();
+        let found = request.payload.as_ref().and_then(|payload| {
+            let rules = self.rules_of(&payload.act, payload.snapshot.as_ref());
+            self.subject(&self.thing_of(&payload.act)?, &rules)
+        });
+        let mut subject = found.unwrap_or_else(|| Subject { kind: request.kind, places: Vec::new() });
+        if !subject.places.contains(&asked) {
+            subject.places.push(asked);
+        }
+        subject
     }
 
-    /// Namespace and name of a rule as clients have it. Whoever gives a rule another name does not get it out of the
-    /// policies that hold for what is in force.
-    pub(super) fn released_as(&self, thing: Thing) -> Option<(String, String)> {
-        let Thing::Rule(family, id) = thing else { return None };
-        let rule = &self.rules.of(family).active().normal(&id)?.rule;
-        Some((rule.namespace.clone(), rule.name.clone()))
+    /// Rules that clients would see by an act: the copy of one that was asked for, else what stands there now.
+    fn rules_of(&self, act: &Act, copy: Option<&Snapshot>) -> Vec<Arc<Rule>> {
+        match (act, copy) {
+            (_, Some(Snapshot::Rule(rule))) => vec![rule.clone()],
+            (Act::PublishRule(family, draft), _) => self.rule_to_publish(*family, draft).ok().into_iter().collect(),
+            (Act::RuleRelease(family, _, draft), _) => {
+                let Ok(Some(release)) = self.release_named_by(*family, draft) else { return Vec::new() };
+                let earlier = draft.to_previous.unwrap_or_default().then(|| self.earlier_normal(&*release)).flatten();
+                [Some(release), earlier].into_iter().flatten().map(|release| release.rule.clone()).collect()
+            }
+            _ => Vec::new(),
+        }
+    }
+
+    /// Gates of an act that goes through this one: a plan ends with everybody, and takes what a promotion does.
+    pub(super) fn gates_of(act: &Act, gate: Gate) -> Gates {
+        Gates { now: gate, later: act.has_plan().then_some(Gate::Promote) }
     }
 
     /// The version that is in force for all clients, 0 for none.

@@ -1,5 +1,6 @@
 //! The judgement of acts by policies, and what becomes of requests.
 
+mod identity;
 mod model;
 mod persons;
 mod places;

@@ -3,7 +3,7 @@
 use super::house::{House, Kind, Say, gray_for_zone, kinds, name};
 use super::*;
 use crate::catalog::history::Thing;
-use crate::catalog::releases::{LiveRollout, RolloutChange, RolloutMove};
+use crate::catalog::releases::{LiveRollout, RolloutChange};
 use crate::model::access::{PasswordHash, UserDraft};
 use crate::model::grant::{Grant, Grants, Role};
 use crate::model::policy::PolicyDraft;
@@ -59,12 +59,7 @@ impl House {
     /// The leader proposes a change of every live rollout so many entries later.
     fn move_all(&mut self, later: u64, change: &RolloutChange) -> Vec<u32> {
         self.bench.index += later;
-        let moved = |LiveRollout { thing, release_name, rollout, .. }| RolloutMove {
-            thing,
-            release_name,
-            step: rollout.step,
-            change: change.clone(),
-        };
+        let moved = |live: LiveRollout| live.moved(change.clone());
         let moves = self.bench.catalog.live_rollouts().into_iter().map(moved).collect();
         self.bench.codes(Command::Rollouts(moves))
     }
@@ -111,12 +106,7 @@ fn a_move_that_comes_twice_or_too_late_changes_nothing() {
     for kind in kinds() {
         let mut house = House::rolling_out(kind);
         let found = house.bench.catalog.live_rollouts().remove(0);
-        let moved = |change| RolloutMove {
-            thing: found.thing.clone(),
-            release_name: found.release_name.clone(),
-            step: found.rollout.step,
-            change,
-        };
+        let moved = |change| found.clone().moved(change);
         house.bench.index += 20;
         let twice = || vec![moved(RolloutChange::Advance), moved(RolloutChange::Advance)];
         assert_eq!(house.bench.codes(Command::Rollouts(twice())), [200_000, 200_002]);

@@ -127,6 +127,8 @@ fn commands() -> Vec<Command> {
         Command::Rollouts(vec![RolloutMove {
             thing: Thing::File(ConfigKey::new("prod", "g", "f")),
             release_name: "r".into(),
+            release_id: "7".into(),
+            version: 1,
             step: 1,
             change: RolloutChange::Advance,
         }]),

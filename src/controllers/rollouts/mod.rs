@@ -260,13 +260,12 @@ impl Controller for Rollouts {
 }
 
 fn moved(live: &LiveRollout, change: RolloutChange) -> RolloutMove {
-    let LiveRollout { thing, release_name, rollout, .. } = live.clone();
-    RolloutMove { thing, release_name, step: rollout.step, change }
+    live.clone().moved(change)
 }
 
 /// Tells the log and the metrics of a change that was proposed.
 fn tell(node: &Node, moved: &RolloutMove) {
-    let RolloutMove { thing, release_name, step, change } = moved;
+    let RolloutMove { thing, release_name, step, change, .. } = moved;
     let thing = match thing {
         Thing::File(key) => format!("configfile {}/{}/{}", key.namespace, key.group, key.file),
         Thing::Rule(family, id) => format!("{} {id}", family.word()),

@@ -5,6 +5,7 @@
 
 mod calendar;
 mod freeze;
+mod place;
 #[cfg(test)]
 mod tests;
 
@@ -17,12 +18,13 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::code::{Code, Refusal};
 use super::config_file::Stamp;
-use super::grant::{check_pattern, covers};
+use super::grant::check_pattern;
 use super::rule::Family;
 use super::wire::wire_enum;
 use super::{limits, name};
 pub use calendar::Calendar;
 pub use freeze::Freeze;
+pub use place::{Place, groups_of, is_about};
 
 wire_enum! {
     /// Acts on what clients see, as policies gate them.
@@ -136,31 +138,18 @@ impl Policy {
         }
     }
 
-    /// True if an act on a thing is for this policy to judge. The name of a config file is `group/file`.
-    pub fn gates(&self, gate: Gate, kind: PolicyKind, namespace: &str, name: &str) -> bool {
-        let names = self.names.iter().map(String::as_str);
-        self.gates.contains(&gate) && is_about((&self.kinds, &self.namespace, names), kind, namespace, name)
+    /// True if an act at a place is for this policy to judge.
+    pub fn gates(&self, gate: Gate, kind: PolicyKind, place: &Place) -> bool {
+        self.gates.contains(&gate) && is_about((&self.kinds, &self.namespace, self.patterns()), kind, place)
     }
-}
 
-/// True if a thing is of these kinds, where there are any, in a namespace of the pattern, and named by a pattern.
-pub fn is_about<'a>(
-    (kinds, pattern, mut names): (&[PolicyKind], &str, impl Iterator<Item = &'a str>),
-    kind: PolicyKind,
-    namespace: &str,
-    name: &str,
-) -> bool {
-    (kinds.is_empty() || kinds.contains(&kind))
-        && covers(pattern, namespace)
-        && names.any(|pattern| is_named_by(pattern, kind, name))
-}
+    /// Scopes of what it covers of a place: who approves for it needs the right at each.
+    pub fn scopes_at(&self, place: &Place) -> impl Iterator<Item = (String, String)> {
+        place.scopes_in(&self.namespace, self.patterns())
+    }
 
-/// True if a pattern names a thing. One without a slash names all files of the groups that it covers.
-fn is_named_by(pattern: &str, kind: PolicyKind, name: &str) -> bool {
-    let group = name.split_once('/').map(|(group, _)| group);
-    match (kind, group) {
-        (PolicyKind::ConfigFile, Some(group)) if !pattern.contains('/') => covers(pattern, group),
-        _ => covers(pattern, name),
+    fn patterns(&self) -> impl Iterator<Item = &str> {
+        self.names.iter().map(String::as_str)
     }
 }
 
@@ -174,8 +163,9 @@ pub struct PolicyDraft {
     /// A namespace, a beginning of one followed by `*`, or `*` for all, as where absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub namespace: Option<String>,
-    /// Names of rules, or `group/file` of config files; patterns as that of the namespace. One without a slash names
-    /// the files of the groups that it covers. All where absent.
+    /// Names of rules and of services that rules act on, or `group/file` of config files; patterns as that of the
+    /// namespace. One without a slash names the files of the groups that it covers; `group//file` is for groups and
+    /// files that hold slashes. A file is covered under each name that serves the same clients. All where absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub names: Option<Vec<String>>,
     /// All where absent.

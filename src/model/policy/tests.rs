@@ -3,6 +3,7 @@ use proptest::sample::subsequence;
 
 use super::freeze::Day;
 use super::*;
+use crate::model::config_file::ConfigKey;
 use crate::model::time::Timestamp;
 use crate::model::wire::Words;
 
@@ -104,11 +105,14 @@ fn a_policy_judges_what_its_patterns_kinds_and_gates_name() {
         (policy("prod*", &["*"], &[routing]), routing, "prod2", "pay", true),
         (policy("prod", &["*"], &[]), routing, "test", "pay", false),
     ];
+    let place = |kind: PolicyKind, namespace: &str, name: &str| match name.split_once('/') {
+        Some((group, file)) if kind == PolicyKind::ConfigFile => Place::File(ConfigKey::new(namespace, group, file)),
+        _ => Place::Rule { namespace: namespace.into(), name: name.into() },
+    };
     for (policy, kind, namespace, name, is_judged) in rows {
-        assert_eq!(policy.gates(Gate::Publish, kind, namespace, name), is_judged, "{policy:?} {kind} {name}");
-        assert!(
-            !policy.gates(Gate::Rollback, kind, namespace, name) && !policy.gates(Gate::Stop, kind, namespace, name)
-        );
+        let place = place(kind, namespace, name);
+        assert_eq!(policy.gates(Gate::Publish, kind, &place), is_judged, "{policy:?} {kind} {name}");
+        assert!(!policy.gates(Gate::Rollback, kind, &place) && !policy.gates(Gate::Stop, kind, &place));
     }
 }
 

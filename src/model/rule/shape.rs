@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use serde::{Deserialize, Serialize};
+
 use super::Body;
 use super::fault::Fault;
 use super::matching::ALL;
@@ -58,7 +60,7 @@ impl EndRole {
 }
 
 /// A service that a rule is about; `*` stands for every one.
-#[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct End {
     pub namespace: String,
     pub service: String,

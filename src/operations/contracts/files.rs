@@ -12,7 +12,7 @@ use crate::model::config_file::{ConfigKey, ConfigRelease, ConfigReleaseDraft, Fo
 use crate::model::content::Content;
 use crate::model::contract::{Broken, Contract};
 use crate::model::grant::Verb;
-use crate::model::policy::PolicyKind;
+use crate::model::policy::{Place, PolicyKind};
 use crate::model::release::{Pin, ReleaseOp};
 use crate::model::rollout::gives_to_all;
 use crate::operations::{Caller, Items, Operations};
@@ -35,8 +35,7 @@ impl JudgedFile {
         if catalog.contracts.is_empty() {
             return None;
         }
-        let name = format!("{}/{}", key.group, key.file);
-        let contracts = catalog.contracts.binding(PolicyKind::ConfigFile, &key.namespace, &name);
+        let contracts = catalog.contracts.binding(PolicyKind::ConfigFile, &[Place::File(key.clone())]);
         let in_force = catalog.configs.active_release(key).cloned();
         (!contracts.is_empty()).then(|| JudgedFile { key: key.clone(), contracts, in_force, caller: caller.clone() })
     }

@@ -36,7 +36,7 @@ impl JudgedRule {
         caller: &Caller,
     ) -> Option<JudgedRule> {
         let kind = PolicyKind::Rule(rule.family());
-        let contracts = catalog.contracts.binding(kind, &rule.namespace, &rule.name);
+        let contracts = catalog.contracts.binding(kind, &catalog.places_of_rule(&rule));
         (!contracts.is_empty()).then(|| JudgedRule { rule, contracts, in_force, user: caller.name.clone() })
     }
 

@@ -13,7 +13,7 @@ use crate::keyring::Keyring;
 use crate::model::code::{Code, Refusal};
 use crate::model::config_file::{ConfigKey, Format};
 use crate::model::contract::{Broken, Contract};
-use crate::model::policy::PolicyKind;
+use crate::model::policy::{Place, PolicyKind};
 use crate::operations::{Caller, Items, Operations};
 
 /// A file or a rule as somebody has it.
@@ -23,8 +23,10 @@ pub struct TrialDraft {
     /// `configfile` where absent.
     pub kind: PolicyKind,
     pub namespace: String,
-    /// Of a config file `group/file`.
+    /// Of a config file `group/file`, or the file where `group` is given.
     pub name: String,
+    /// Of a config file; where absent, `name` has it before its first slash.
+    pub group: String,
     /// Of a config file.
     pub content: String,
     /// Of a config file: `text`, `yaml`, `xml`, `json`, `html`, `properties` or `toml`; else what the suffix says.
@@ -36,8 +38,8 @@ pub struct TrialDraft {
 impl Default for TrialDraft {
     fn default() -> Self {
         let text = String::new;
-        let (namespace, name, content, format) = (text(), text(), text(), text());
-        TrialDraft { kind: PolicyKind::ConfigFile, namespace, name, content, format, body: Map::new() }
+        let (namespace, name, group, content, format) = (text(), text(), text(), text(), text());
+        TrialDraft { kind: PolicyKind::ConfigFile, namespace, name, group, content, format, body: Map::new() }
     }
 }
 
@@ -48,7 +50,9 @@ impl TrialDraft {
             return refuse("namespace and name are required");
         }
         match self.kind {
-            PolicyKind::ConfigFile if !self.name.contains('/') => refuse("name: group/file of a config file"),
+            PolicyKind::ConfigFile if self.group.is_empty() && !self.name.contains('/') => {
+                refuse("name: group/file of a config file")
+            }
             PolicyKind::ConfigFile if !self.format.is_empty() && Format::of_word(&self.format).is_err() => {
                 Err(Code::InvalidConfigFileFormat.into())
             }
@@ -57,20 +61,24 @@ impl TrialDraft {
     }
 
     fn key(&self) -> ConfigKey {
-        let (group, file) = self.name.split_once('/').unwrap_or(("", &self.name));
+        let (group, file) = match self.group.as_str() {
+            "" => self.name.split_once('/').unwrap_or(("", &self.name)),
+            group => (group, self.name.as_str()),
+        };
         ConfigKey::new(&self.namespace, group, file)
     }
 
-    /// Name by which grants judge it.
-    fn scope_name(&self) -> &str {
+    fn place(&self) -> Place {
         match self.kind {
-            PolicyKind::ConfigFile => self.name.split_once('/').map_or(&self.name, |(group, _)| group),
-            PolicyKind::Rule(_) => &self.name,
+            PolicyKind::ConfigFile => Place::File(self.key()),
+            PolicyKind::Rule(_) => Place::Rule { namespace: self.namespace.clone(), name: self.name.clone() },
         }
     }
 
     fn subject(&self, catalog: &Catalog, keyring: &Keyring, caller: &Caller) -> JudgedThing {
-        let may_see = caller.edits(&self.namespace, self.scope_name());
+        let place = self.place();
+        let (namespace, scope_name) = place.scope();
+        let may_see = caller.edits(namespace, scope_name);
         let (new, old) = match self.kind {
             PolicyKind::ConfigFile => {
                 let key = self.key();
@@ -93,7 +101,7 @@ impl TrialDraft {
         JudgedThing {
             kind: self.kind,
             namespace: self.namespace.clone(),
-            name: self.name.clone(),
+            name: place.name(),
             user: caller.name.clone(),
             new,
             old,
@@ -126,10 +134,12 @@ impl Operations {
             let catalog = self.node().state().catalog();
             let trial = |draft: TrialDraft| {
                 draft.check()?;
-                if !read_scope.sees(&draft.namespace, draft.scope_name()) {
+                let place = draft.place();
+                let (namespace, scope_name) = place.scope();
+                if !read_scope.sees(namespace, scope_name) {
                     return Err(Refusal::new(Code::NotAllowedAccess, "this needs read"));
                 }
-                let contracts = catalog.contracts.binding(draft.kind, &draft.namespace, &draft.name);
+                let contracts = catalog.contracts.binding(draft.kind, &[place]);
                 Ok(Trial { subject: draft.subject(&catalog, self.node().keyring(), caller), contracts })
             };
             items.into_iter().map(|item| item.and_then(trial)).collect()

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{Releasable, Standing, Wish, free, says_of_itself};
+use super::{Releasable, Standing, Wish, digest_of, free, says_of_itself};
 use crate::catalog::Catalog;
 use crate::catalog::access::AccountAt;
 use crate::catalog::change::{ChangeSet, Entity};
@@ -27,6 +27,12 @@ impl<'a> From<&'a ConfigReleaseDraft> for Wish<'a> {
 
 impl Releasable for ConfigRelease {
     says_of_itself!(ConfigRelease);
+
+    fn digest(&self) -> String {
+        let plan = self.rollout.as_ref().map(|rollout| &rollout.plan);
+        let content = (self.content.digest().bytes(), self.format, self.encrypted);
+        digest_of(&(content, &self.labels, &self.client_percent, plan))
+    }
 
     fn promoted(&self, ctx: &Ctx, name: String, version: u64) -> Self {
         ConfigRelease {

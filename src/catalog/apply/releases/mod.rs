@@ -10,6 +10,9 @@ mod rule;
 
 use std::sync::Arc;
 
+use serde::Serialize;
+use sha2::{Digest, Sha256};
+
 use super::change::{ChangeSet, Entity, Outcome};
 use super::ctx::Ctx;
 use crate::catalog::Catalog;
@@ -17,7 +20,9 @@ use crate::catalog::access::AccountAt;
 use crate::catalog::history::Thing;
 use crate::catalog::index::archive::Archived;
 use crate::format::level::Level;
+use crate::format::pack;
 use crate::model::access::CLUSTER;
+use crate::model::approval::MeantRelease;
 use crate::model::audience::Audience;
 use crate::model::code::{Code, Refusal};
 use crate::model::limits;
@@ -59,8 +64,12 @@ impl Standing {
 
 /// A release of a rule or of a config file.
 pub(in crate::catalog) trait Releasable: Archived + Clone + Sized {
+    /// Id, which no other release of the thing ever has.
+    fn id(&self) -> String;
     fn release_type(&self) -> ReleaseType;
     fn audience(&self) -> Audience<'_>;
+    /// SHA-256 of what it gives, and to which clients, in hex.
+    fn digest(&self) -> String;
     fn plan(&self) -> Option<&Plan>;
     /// The caller who asked for it.
     fn author_at(&self) -> AccountAt<'_>;
@@ -81,6 +90,12 @@ pub(in crate::catalog) trait Releasable: Archived + Clone + Sized {
     /// The same release, with what becomes of its rollout if it has one.
     fn with_rollout(&self, ctx: &Ctx, change: impl FnOnce(&StagedRollout) -> StagedRollout) -> Self {
         self.rollout().map_or_else(|| self.clone(), |rollout| self.rolled(ctx, change(rollout)))
+    }
+
+    /// As an act that is asked for means it.
+    fn meant(&self) -> MeantRelease {
+        let (id, name, version, digest) = (self.id(), self.name().to_owned(), self.version(), self.digest());
+        MeantRelease { id, name, version, digest, step: 0 }
     }
 
     // What is there of the same thing, and how it changes.
@@ -109,6 +124,10 @@ pub(in crate::catalog) trait Releasable: Archived + Clone + Sized {
 /// Methods by which a release of either kind describes itself, from the fields that both have.
 macro_rules! says_of_itself {
     ($release:ident) => {
+        fn id(&self) -> String {
+            self.id.to_string()
+        }
+
         fn release_type(&self) -> ReleaseType {
             self.release_type
         }
@@ -274,7 +293,12 @@ impl Catalog {
     ) -> Outcome {
         let from = target.in_force(self);
         let version = target.take_version(self, changes);
-        let target = target.with_rollout(ctx, |rollout| rollout.at_step(rollout.step, ctx.time));
+        // What was approved is the publish. The steps of one that comes back are judged anew.
+        let keeps_approval = action != Action::Rollback;
+        let target = target.with_rollout(ctx, |rollout| StagedRollout {
+            approved: rollout.approved && keeps_approval,
+            ..rollout.at_step(rollout.step, ctx.time)
+        });
         let release = self.show(ctx, target.standing(ctx, Standing::Active(version)), changes, |_, _| ());
         self.remember(ctx, &*release, action, from.as_deref(), comment, changes);
         Outcome::done(R::into_entity(release))
@@ -391,6 +415,13 @@ fn published(release_type: ReleaseType) -> Action {
         ReleaseType::Normal => Action::Publish,
         ReleaseType::Gray => Action::Gray,
     }
+}
+
+/// SHA-256 of something as it is kept, in hex.
+fn digest_of(kept: &impl Serialize) -> String {
+    let mut bytes = Vec::new();
+    pack::put(kept, &mut bytes);
+    hex::encode(Sha256::digest(bytes))
 }
 
 /// A caller may have taken that very name, so it grows until it is free.

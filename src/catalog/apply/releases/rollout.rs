@@ -20,6 +20,9 @@ use crate::model::rollout::{Guard, RolloutAction, RolloutState, StagedRollout};
 pub struct RolloutMove {
     pub thing: Thing,
     pub release_name: String,
+    /// Release that the leader found under that name: to another one nothing is done.
+    pub release_id: String,
+    pub version: u64,
     /// Step at which the leader found it: at another one nothing is done.
     pub step: u32,
     pub change: RolloutChange,
@@ -46,6 +49,7 @@ pub enum RolloutChange {
 pub struct LiveRollout {
     pub thing: Thing,
     pub release_name: String,
+    pub release_id: String,
     pub version: u64,
     pub rollout: StagedRollout,
 }
@@ -53,8 +57,16 @@ pub struct LiveRollout {
 impl LiveRollout {
     fn of<R: Releasable>(release: &R) -> Option<LiveRollout> {
         let rollout = release.rollout()?.clone();
-        let (thing, release_name) = (release.of(), release.name().to_owned());
-        Some(LiveRollout { thing, release_name, version: release.version(), rollout })
+        let (thing, release_name, release_id) = (release.of(), release.name().to_owned(), release.id());
+        Some(LiveRollout { thing, release_name, release_id, version: release.version(), rollout })
+    }
+}
+
+impl LiveRollout {
+    /// Change of it, as it was found.
+    pub fn moved(self, change: RolloutChange) -> RolloutMove {
+        let LiveRollout { thing, release_name, release_id, version, rollout } = self;
+        RolloutMove { thing, release_name, release_id, version, step: rollout.step, change }
     }
 }
 
@@ -120,7 +132,7 @@ impl Catalog {
         }
     }
 
-    /// Does what the leader found due; the release may be another by now.
+    /// Does what the leader found due. Nothing is done to another release of that name.
     pub(in crate::catalog) fn move_rollout(
         &mut self,
         ctx: &Ctx,
@@ -146,7 +158,10 @@ impl Catalog {
         found: &RolloutMove,
         changes: &mut ChangeSet,
     ) -> Outcome {
-        let Some(release) = release.filter(|release| release.is_rolling()) else { return Code::NoNeedUpdate.into() };
+        let is_found = |release: &Arc<R>| {
+            release.is_rolling() && release.version() == found.version && release.id() == found.release_id
+        };
+        let Some(release) = release.filter(is_found) else { return Code::NoNeedUpdate.into() };
         let Some(rollout) = release.rollout().filter(|rollout| rollout.step == found.step) else {
             return Code::NoNeedUpdate.into();
         };

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{Releasable, Standing, Wish, free, says_of_itself};
+use super::{Releasable, Standing, Wish, digest_of, free, says_of_itself};
 use crate::catalog::Catalog;
 use crate::catalog::access::AccountAt;
 use crate::catalog::change::{ChangeSet, Entity};
@@ -27,6 +27,11 @@ impl<'a> From<&'a RuleReleaseDraft> for Wish<'a> {
 
 impl Releasable for RuleRelease {
     says_of_itself!(RuleRelease);
+
+    fn digest(&self) -> String {
+        let plan = self.rollout.as_ref().map(|rollout| &rollout.plan);
+        digest_of(&(&*self.rule, &self.client_labels, &self.client_percent, plan))
+    }
 
     fn promoted(&self, ctx: &Ctx, name: String, version: u64) -> Self {
         RuleRelease {

@@ -11,7 +11,7 @@ use serde_json::json;
 
 use super::*;
 use crate::catalog::history::Thing;
-use crate::catalog::releases::{RolloutChange, RolloutMove};
+use crate::catalog::releases::RolloutChange;
 use crate::model::content::ContentDigest;
 use crate::model::release::{Action, Event};
 use crate::model::rule::release::RuleReleaseDraft;

@@ -183,12 +183,7 @@ fn an_approval_that_counts_no_more_is_replaced() {
 
 /// Move of a rollout as the leader finds it.
 fn move_of(live: &crate::catalog::releases::LiveRollout) -> RolloutMove {
-    RolloutMove {
-        thing: Thing::File(key()),
-        release_name: live.release_name.clone(),
-        step: live.rollout.step,
-        change: RolloutChange::GoOn,
-    }
+    live.clone().moved(RolloutChange::GoOn)
 }
 
 #[test]

@@ -14,6 +14,8 @@ fn kept(person: &str, number: usize, state: RequestState, comment: &str) -> Appr
         kind: PolicyKind::ConfigFile,
         namespace: "n".into(),
         name: "g/f".into(),
+        group: "g".into(),
+        ends: Vec::new(),
         act: crate::model::policy::Gate::Publish,
         comment: comment.into(),
         hash: String::new(),
@@ -127,6 +129,8 @@ fn a_copy_whose_md5_nobody_knows_is_never_released() {
         act: act.clone(),
         snapshot: Some(Snapshot::File(Box::new(copy.file.clone()))),
         md5: md5.into(),
+        writes: false,
+        releases: Vec::new(),
     };
     let decided = |payload: Payload| {
         let mut house = House { bench: house.bench.clone() };

@@ -84,6 +84,7 @@ fn a_member_that_is_silent_or_began_in_the_step_leaves_doubt() {
     let live = |step| LiveRollout {
         thing: thing.clone(),
         release_name: "r".into(),
+        release_id: "1".into(),
         version: 2,
         rollout: StagedRollout { step, ..rollout.clone() },
     };

@@ -162,6 +162,10 @@ impl World {
     fn decide(&mut self) {
         let ids: Vec<_> = self.asked.keys().cloned().collect();
         let Some(id) = ids.choose(&mut self.random).cloned() else { return };
+        if self.chance(3) {
+            PEOPLE.iter().for_each(|user| self.decide_on(&id, user, RequestOp::Approve));
+            return;
+        }
         let user = *PEOPLE.choose(&mut self.random).expect("some");
         let op = match self.random.random_range(0..8) {
             0 => RequestOp::Refuse,
@@ -169,6 +173,14 @@ impl World {
             2 => RequestOp::Run,
             _ => RequestOp::Approve,
         };
+        self.decide_on(&id, user, op);
+    }
+
+    fn decide_on(&mut self, id: &str, user: &'static str, op: RequestOp) {
+        if !self.asked.contains_key(id) {
+            return;
+        }
+        let id = id.to_owned();
         let set = self.set_of(&id);
         let named = if self.asked[&id].head == id { set.clone() } else { vec![id.clone()] };
         let mut new = Vec::new();
@@ -231,9 +243,7 @@ impl World {
                 3 => RolloutChange::Pause("no".into()),
                 _ => RolloutChange::Advance,
             };
-            let moved =
-                RolloutMove { thing: live.thing, release_name: live.release_name, step: live.rollout.step, change };
-            self.act(None, Command::Rollouts(vec![moved]), &Cause::Leader);
+            self.act(None, Command::Rollouts(vec![live.moved(change)]), &Cause::Leader);
         }
     }
 

@@ -1,0 +1,143 @@
+//! What was approved, carried out: whether it still is what was asked for, and by whose rights.
+
+use std::sync::Arc;
+
+use super::changes::refused;
+use super::course::{RequestEnd, STALE, UndoneAct, no_such_request};
+use crate::catalog::Catalog;
+use crate::catalog::access::{AccountAt, Holder};
+use crate::catalog::change::{ChangeSet, Outcome};
+use crate::catalog::ctx::{Ctx, RequestId};
+use crate::model::approval::{ApprovalRequest, Payload, RequestState, Snapshot};
+use crate::model::code::{Code, Refusal};
+use crate::model::grant::Verb;
+use crate::model::time::Timestamp;
+use crate::model::wire::Words;
+
+impl Catalog {
+    /// Does what a set asks for, or nothing of it.
+    pub(super) fn run_set(
+        &mut self,
+        ctx: &Ctx,
+        set: Vec<ApprovalRequest>,
+        (id, is_run): (&str, bool),
+        changes: &mut ChangeSet,
+    ) -> Outcome {
+        let stale = set.iter().find(|one| self.is_stale(one));
+        let unable = match stale.map(|one| UndoneAct { id: one.id.clone(), why: STALE.to_owned() }) {
+            Some(undone) => Some((RequestState::Stale, undone)),
+            None if set.len() == 1 => None,
+            None => self.with_acts_of(ctx, &set).err().map(|undone| (RequestState::Failed, undone)),
+        };
+        if let Some((state, UndoneAct { id: cause, why })) = unable {
+            let set = set.into_iter().map(Arc::new).collect();
+            let end = RequestEnd { state, refused_by: "", reason: &why, cause: Some(&cause) };
+            self.close_set(ctx, set, id, end, changes);
+            return self.outcome_of_run(id, is_run);
+        }
+        for request in set {
+            self.run_request(ctx, request, changes);
+        }
+        self.outcome_of_run(id, is_run)
+    }
+
+    /// The request as it has ended. Whoever ran it is refused where that carried nothing out.
+    fn outcome_of_run(&self, id: &str, is_run: bool) -> Outcome {
+        match self.approvals.get(id) {
+            Some(request) if is_run && request.state != RequestState::Done => {
+                let why = format!("the request is {}: {}", request.state.word(), request.reason);
+                self.refused_again(id, Refusal::new(Code::DataConflict, why).into())
+            }
+            _ => self.outcome_of(id),
+        }
+    }
+
+    /// True if something else is in force than when a request was made, if what it is about is another thing or
+    /// release by now, or if the act would be another one.
+    fn is_stale(&self, request: &ApprovalRequest) -> bool {
+        let Some(payload) = &request.payload else { return true };
+        let version = self.thing_of(&payload.act).map_or(0, |thing| self.version_of(&thing));
+        let gate = self.gate_of_advance(&payload.act);
+        version != request.base_version
+            || gate.is_some_and(|gate| gate != request.act)
+            || payload.lacks_md5()
+            || !self.means_the_same(payload)
+    }
+
+    /// True if the releases and the rule that something was asked for of are those that it would be done to.
+    pub(super) fn means_the_same(&self, payload: &Payload) -> bool {
+        let releases = self.releases_meant(&payload.act);
+        let are_same = releases.len() == payload.releases.len()
+            && releases.iter().zip(&payload.releases).all(|(now, then)| now.is(then));
+        let is_same = match &payload.snapshot {
+            Some(Snapshot::Rule(copy)) => {
+                let there = self.rules.of(copy.family()).get(&copy.id);
+                there.is_none_or(|there| there.created == copy.created)
+            }
+            _ => true,
+        };
+        are_same && is_same
+    }
+
+    /// The catalog as it would be if a request that waits were carried out at a time, with all that is decided with it.
+    pub fn with_request(&self, request: &ApprovalRequest, now: Timestamp) -> Result<Catalog, UndoneAct> {
+        let set: Vec<_> = self.approvals.set_of(request).into_iter().map(Arc::unwrap_or_clone).collect();
+        let by = request.created.by.as_str();
+        self.with_acts_of(&Ctx::new(0, now, [0; 16], RequestId::default(), by), &set)
+    }
+
+    /// Does the acts of a set one after the other beside the catalog.
+    fn with_acts_of(&self, ctx: &Ctx, set: &[ApprovalRequest]) -> Result<Catalog, UndoneAct> {
+        let (mut view, ctx, mut unkept) = (self.view(), ctx.apart(), ChangeSet::at(self.level()));
+        for request in set {
+            let outcome = view.carry_out_request(&ctx, request, &mut unkept);
+            if !outcome.code.is_success() {
+                return Err(UndoneAct { id: request.id.clone(), why: outcome.info() });
+            }
+        }
+        Ok(view)
+    }
+
+    /// Does what was asked for, by the rights that the requester has now.
+    fn carry_out_request(&mut self, ctx: &Ctx, request: &ApprovalRequest, changes: &mut ChangeSet) -> Outcome {
+        let Some(payload) = request.payload.as_deref() else { return no_such_request() };
+        let target = self.target_of_request(request, payload);
+        let requester = &request.created.by;
+        let refused = match self.access.grants_of(AccountAt::from(&request.created), ctx.time) {
+            Some(grants) => self.refuse_payload(&grants, payload, &target),
+            None => Some(refused("its requester may not any more")),
+        };
+        let outcome = match refused {
+            Some(refused) => refused,
+            None => {
+                let (acting, (act, snapshot)) = (ctx.approved(requester), payload.clone().into_parts());
+                let outcome = self.carry_out(&acting, act, snapshot, changes);
+                ctx.draw_after(&acting);
+                outcome
+            }
+        };
+        changes.did(target, &outcome);
+        outcome
+    }
+
+    fn run_request(&mut self, ctx: &Ctx, mut request: ApprovalRequest, changes: &mut ChangeSet) {
+        let outcome = self.carry_out_request(ctx, &request, changes);
+        request.modified = ctx.stamp();
+        if outcome.code.is_success() {
+            request.state = RequestState::Done;
+        } else {
+            request.state = RequestState::Failed;
+            request.reason = outcome.info();
+        }
+        self.close_request(request, changes);
+    }
+
+    /// True if the holder may do what a request asks for.
+    pub(super) fn may_do(&self, holder: &Holder, request: &ApprovalRequest) -> bool {
+        let Some(payload) = &request.payload else {
+            return holder.grants.may(Verb::Release, &request.namespace, request.scope_name());
+        };
+        let target = self.target_of_request(request, payload);
+        self.refuse_payload(&holder.grants, payload, &target).is_none()
+    }
+}
