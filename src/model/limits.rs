@@ -190,8 +190,8 @@ pub const APPLIED_MESSAGE_BYTES_MAX: usize = 1024;
 pub const FORM_PAIRS_MAX: usize = 1_000;
 /// Of these, that an answer of one node to another or to a caller holds.
 pub const SUBSCRIPTIONS_TOLD_MAX: usize = 10_000;
-/// Clients that one node tells the leader of as numbers, for guards of rollouts: more than a node keeps, so that what is
-/// beyond is streams of xDS. A guard is not measured where there are more.
+/// Clients that one node reports to the leader as numbers, for guards of rollouts: more than a node keeps, so that what
+/// is beyond is streams of xDS. A guard is not measured where there are more.
 pub const HOLDERS_TOLD_MAX: usize = 2 * SUBSCRIPTIONS_MAX;
 /// Clients with lists of instances that one node tells of for the map of services.
 pub const LIST_HOLDERS_TOLD_MAX: usize = 20_000;

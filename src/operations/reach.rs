@@ -25,8 +25,8 @@ impl Operations {
         outcomes.iter().map(|outcome| advice(outcome).iter().map(ToString::to_string).collect()).collect()
     }
 
-    /// Warnings on instances that were registered or changed, where clients of xDS have streams to this node. Of services
-    /// with very many instances none is said: [`Operations::explain`] has them.
+    /// Warnings on instances that were registered or changed, where clients of xDS have streams to this node. Of
+    /// services with very many instances none is said: [`Operations::explain`] has them.
     pub fn advice_on_instances(&self, outcomes: &[Outcome]) -> Vec<Vec<String>> {
         if !self.node().has_xds_clients() {
             return Vec::new();

@@ -7,6 +7,7 @@ use crate::model::content::Content;
 use crate::model::time::Timestamp;
 use crate::peer::Checkpoint;
 use crate::watch::WatchKey;
+use crate::watch::feed::Feed;
 
 /// The effects of one group.
 #[derive(Default)]
@@ -28,8 +29,16 @@ pub(super) struct Effects {
     pub(super) replies: Vec<(RequestId, CommandReply)>,
 }
 
+impl Effects {
+    /// Tells the feed of what was applied. Called while the catalog is held for writing: a reader of the catalog finds in
+    /// the feed what it sees.
+    pub(super) fn feed(&self, feed: &Feed<Change>) {
+        feed.push(self.changes.iter().filter(|(_, change)| is_of_services(change)).cloned());
+    }
+}
+
 /// True for a change that says something of services, and so to clients of xDS.
-pub(super) fn is_of_services(change: &Change) -> bool {
+fn is_of_services(change: &Change) -> bool {
     matches!(change, Change::Service { .. } | Change::Rules(..) | Change::Instances { .. })
 }
 

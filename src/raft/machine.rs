@@ -32,7 +32,7 @@ use super::backup::header_of;
 use super::checkpoint_hashes::Checkpoints;
 use super::contents::{ContentTexts, any_lacks_text};
 use super::cost::{Group, Groups, HELD_MAX, Opened, Payload};
-use super::effects::{Effects, is_of_services, watch_keys};
+use super::effects::{Effects, watch_keys};
 use super::start::Extension;
 use super::state::{Applied, CommandReply, State};
 use super::state_size::Weight;
@@ -223,7 +223,7 @@ impl Machine {
             let edits = self.apply_to(&mut next, group, effects, |_| false)?;
             let old = self.holding_catalog(|catalog| {
                 self.state.note(&next);
-                self.feed(effects);
+                effects.feed(self.state.feed());
                 mem::replace(catalog, next)
             });
             drop(old);
@@ -232,19 +232,13 @@ impl Machine {
             self.holding_catalog(|catalog| {
                 let edits = self.apply_to(catalog, group, effects, |held| held.elapsed() >= HELD_MAX)?;
                 self.state.note(catalog);
-                self.feed(effects);
+                effects.feed(self.state.feed());
                 Ok::<_, io::Error>(edits)
             })?
         };
         self.weight.record(&edits);
         edits.push(Edit { key: PROGRESS_KEY.to_vec(), value: Some(codec::to_bytes(&effects.progress)) });
         Ok(edits)
-    }
-
-    /// Tells the feed of what was applied, while the catalog is held: who reads it finds in the feed what it shows.
-    fn feed(&self, effects: &Effects) {
-        let of_services = effects.changes.iter().filter(|(_, change)| is_of_services(change));
-        self.state.feed().push(of_services.cloned());
     }
 
     /// Readers wait as long as `work` takes.

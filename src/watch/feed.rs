@@ -44,8 +44,8 @@ impl<T> Feed<T> {
         self.queue.lock().is_followed = true;
     }
 
-    /// Tells of changes. To be called while the state that they are of is held for writing: who holds it for reading finds
-    /// in the feed all that it shows, and no more.
+    /// Tells of changes. To be called while the state that they are of is held for writing: who holds it for reading
+    /// finds in the feed all that it shows, and no more.
     pub fn push(&self, changes: impl IntoIterator<Item = (u64, T)>) {
         let mut queue = self.queue.lock();
         if !queue.is_followed {

@@ -213,7 +213,8 @@ impl Catalog {
                 |catalog, item| catalog.target_of_contract(op, item),
                 |catalog, item, changes| catalog.write_contract(ctx, op, &item, changes)),
             // Who may decide on a request depends on the policies that hold for it.
-            Command::Requests(op, items) => self.each_judged(&AuthCheck { verbs: &[], ..check(Op::Update) }, items, changes,
+            Command::Requests(op, items) => self.each_judged(
+                &AuthCheck { verbs: &[], ..check(Op::Update) }, items, changes,
                 |catalog, item| catalog.target_of_request_named(&item.id),
                 |catalog, item, changes| catalog.change_request(ctx, principal, op, &item, changes)),
             Command::ExpireRequests => vec![self.expire_requests(ctx, changes)],

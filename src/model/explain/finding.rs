@@ -51,8 +51,8 @@ fn holds(condition: &MatchString, value: &str) -> bool {
     condition.is_open() || condition.matches(value)
 }
 
-/// True if the method of a gRPC call meets a condition: of words, a verb of HTTP is judged as the POST that every call is,
-/// and all else by the name of the method.
+/// True if the method of a gRPC call meets a condition: of words, a verb of HTTP is judged as the POST that every call
+/// is, and all else by the name of the method.
 fn is_met_by_call(condition: &MatchString, name: Option<&str>) -> bool {
     let name = name.unwrap_or_default();
     let value = condition.value.as_str();

@@ -1,8 +1,8 @@
 //! Domains by which clients of proxies call a service, or an alias of one.
 //!
-//! Proxies compare domains without regard to case, and refuse a configuration that has one twice. A domain belongs to the
-//! name that was there first, by the time at which the log has it; of names of one moment to the first in order. Full
-//! domains, which have the namespace, go before short ones.
+//! Proxies compare domains without regard to case, and refuse a configuration that has one twice. A domain belongs to
+//! the name that was there first, by the time at which the log has it; of names of one moment to the first in order.
+//! Full domains, which have the namespace, go before short ones.
 
 use std::collections::HashMap;
 
@@ -106,8 +106,8 @@ pub fn may_conflict(new: &CalledName<'_>, namespace: &str) -> bool {
 pub fn taken(new: &CalledName<'_>, before: Option<&CalledName<'_>>) -> Warning {
     let owner = before.map_or("another name".to_owned(), |name| format!("{}/{}", name.namespace, name.name));
     let text = format!(
-        "{}/{}: a domain of it belongs to {owner}, as proxies compare domains without regard to case: they reach this one \
-         by what is free",
+        "{}/{}: a domain of it belongs to {owner}, as proxies compare domains without regard to case: they reach this \
+         one by what is free",
         new.namespace, new.name
     );
     Warning::approximate(26, ENVOY, text)

@@ -1,5 +1,5 @@
-//! Warnings that the instances of a service give rise to: those that clients of xDS do not reach, or otherwise than they
-//! are registered.
+//! Warnings that the instances of a service give rise to: those that clients of xDS do not reach, or otherwise than
+//! they are registered.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
@@ -87,7 +87,8 @@ mod tests {
             (
                 vec![("10.0.0.1", 80, "", ""), ("pay.example.internal", 8002, "", "")],
                 vec![
-                    "W1: instance pay.example.internal:8002 is a name: proxies and gRPC take addresses only, it is left out",
+                    "W1: instance pay.example.internal:8002 is a name: proxies and gRPC take addresses only, \
+                     it is left out",
                 ],
             ),
             (

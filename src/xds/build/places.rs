@@ -1,7 +1,7 @@
 //! Places of callers that make a difference: those that share something with a place of an instance.
 //!
-//! A client may name any place. All of those that no instance is in get the same endpoints, so there are no more of them
-//! than there are places of instances, whatever clients name.
+//! A client may name any place. All of those that no instance is in get the same endpoints, so there are no more of
+//! them than there are places of instances, whatever clients name.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;

@@ -236,8 +236,8 @@ fn foreign_parameter(place: &str) -> Warning {
     Warning::left_out(15, EVERY_CLIENT, format!("{place}: {what} is not carried by xDS"))
 }
 
-/// A gRPC client that lost the draw of one condition draws again for the next, whose groups are those of requests that do
-/// not meet the first.
+/// A gRPC client that lost the draw of one condition draws again for the next, whose groups are those of requests that
+/// do not meet the first.
 fn other_groups(place: &str) -> Warning {
     let what = "OR with a percentage, and with groups that depend on the condition that is met";
     Warning::left_out(8, GRPC, format!("{place}: {what}: not carried there"))
