@@ -136,7 +136,7 @@ impl RequestRow {
     }
 }
 
-/// What an act does, in the words of its fields.
+/// An act in the words of its fields.
 fn meant(brief: &ActBrief<'_>) -> Vec<String> {
     let mut words = Vec::new();
     let mut say = |field: &str, value: String| words.push(format!("{field}: {value}"));

@@ -307,7 +307,7 @@ pub fn publishable(release_type: ReleaseType, is_for_everybody: bool, is_gray_ac
     }
 }
 
-/// What an act on a release was judged by before it was proposed: where any of it is another one by now, nothing is
+/// Versions by which an act on a release was judged before it was proposed: where any is another one by now, nothing is
 /// done, and it is judged again.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]

@@ -28,7 +28,7 @@ pub(super) struct Subscriber {
     pub(super) reports: Vec<Report>,
     pub(super) since: Timestamp,
     pub(super) heard: Instant,
-    /// What it has is known by its own report alone, and perhaps not by which labels it came by that.
+    /// Its release is known by its own report alone, and perhaps not by which labels it came by that.
     pub(super) is_reported: bool,
     /// For so long after that it is there.
     pub(super) stays: Duration,

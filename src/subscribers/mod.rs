@@ -138,7 +138,7 @@ pub struct Share {
     pub current: usize,
 }
 
-/// How a node knows what a client has.
+/// Source of a node's knowledge of what a client has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Source {
     /// The node gave it that.

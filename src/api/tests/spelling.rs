@@ -152,7 +152,7 @@ async fn a_strange_field_of_an_object_is_a_warning_of_its_answer() {
     bench.stop().await;
 }
 
-/// Who edits what was read sends fields back that nobody sets.
+/// Editors of what was read send fields back that nobody sets.
 #[tokio::test(flavor = "multi_thread")]
 async fn what_was_read_can_be_sent_back() {
     let bench = Bench::start().await;

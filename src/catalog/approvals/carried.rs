@@ -1,4 +1,4 @@
-//! What was approved, carried out: whether it still is what was asked for, and by whose rights.
+//! Approved requests, carried out: the check that each still is what was asked for, and whose rights it takes.
 
 use std::sync::Arc;
 

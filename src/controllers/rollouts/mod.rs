@@ -78,7 +78,7 @@ struct Watched {
 /// Result of a task.
 enum Seen {
     Guards(Measured),
-    /// What contracts say of the last step.
+    /// Judgement of contracts on the last step.
     Contracts(StepVerdict),
 }
 

@@ -1,4 +1,4 @@
-//! What a request would do: the act, and what it releases.
+//! Payload of a request: the act, and what it releases.
 
 use std::sync::Arc;
 
@@ -121,7 +121,7 @@ impl Payload {
     }
 }
 
-/// What an act does, as those who approve it read it.
+/// An act as those who approve it read it.
 #[derive(Clone, Debug, Default)]
 pub struct ActBrief<'a> {
     /// Release that is made, if it was named, or that the act is about.

@@ -289,7 +289,7 @@ async fn delta_is_served_alike() {
     assert!(responses.recv().await.is_none(), "it has ended");
 }
 
-/// What streams keep is taken from the room of their client, and given back with them.
+/// Bytes that streams keep are taken from the room of their client, and given back with them.
 #[tokio::test(start_paused = true)]
 async fn names_and_labels_take_room_for_as_long_as_they_are_kept() {
     let bench = Bench::new(two_services());

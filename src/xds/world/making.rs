@@ -186,7 +186,7 @@ impl World {
 }
 
 impl Stand {
-    /// What is there of the namespaces that a client names.
+    /// Existing namespaces among those that a client names.
     fn scope(
         &self,
         client: &Client,

@@ -135,7 +135,7 @@ fn a_scope_is_forgotten_when_no_stream_uses_it() {
     assert_eq!(forget(&stage), 0);
 }
 
-/// What clients made up goes when it is too much and nobody has it; what somebody has stays shared.
+/// Made-up resources go when there are too many and no stream has them; those that a stream has stay shared.
 #[test]
 fn bytes_that_nobody_has_are_bounded() {
     let mut stage = Stage::new();
