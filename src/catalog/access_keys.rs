@@ -8,7 +8,7 @@ use super::change::{ChangeSet, Entity, Outcome};
 use super::command::Op;
 use super::ctx::Ctx;
 use super::index::names::Names;
-use super::page::{Listed, Page, Place, Placed, cut_sorted, place_of};
+use super::page::{ListKey, Listed, Page, Placed, cut_sorted, place_of};
 use super::row::{Row, RowKey, Table};
 use crate::format::level::Level;
 use crate::model::access_key::{AccessKey, AccessKeyDraft};
@@ -60,7 +60,7 @@ pub struct AccessKeyFilter {
 }
 
 impl Placed for AccessKey {
-    fn place(&self) -> Place<'_> {
+    fn place(&self) -> ListKey<'_> {
         place_of([&self.app_id, "", &self.name])
     }
 }

@@ -11,7 +11,7 @@ use super::command::Op;
 use super::ctx::Ctx;
 use super::index::list_index::{Indexed, ListIndex, TextFilter};
 use super::index::names::Names;
-use super::page::{Listed, Page, Place, Placed, place_of};
+use super::page::{ListKey, Listed, Page, Placed, place_of};
 use super::row::{Row, RowKey, Table};
 use crate::model::alias::{AliasDraft, AliasType, ServiceAlias};
 use crate::model::code::{Code, Refusal};
@@ -135,7 +135,7 @@ pub struct AliasFilter {
 }
 
 impl Placed for ServiceAlias {
-    fn place(&self) -> Place<'_> {
+    fn place(&self) -> ListKey<'_> {
         place_of([&self.alias_namespace, "", &self.alias])
     }
 }
@@ -189,7 +189,7 @@ impl Aliases {
                 && NameFilter::passes(&filter.service, &alias.service)
                 && NameFilter::passes(&filter.namespace, &alias.namespace)
         };
-        let onward = |[namespace, _, alias, _]: Place<'_>| self.by_name.onward(&namespace, &alias);
+        let onward = |[namespace, _, alias, _]: ListKey<'_>| self.by_name.onward(&namespace, &alias);
         Listed::ordered(page, &filter.alias_namespace, listed, onward, wanted)
     }
 

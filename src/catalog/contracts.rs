@@ -30,7 +30,7 @@ impl Row for Contract {
 }
 
 impl Placed for Contract {
-    fn place(&self) -> page::Place<'_> {
+    fn place(&self) -> page::ListKey<'_> {
         place_of([&self.name])
     }
 }

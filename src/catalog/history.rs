@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use super::Corrupt;
 use super::change::ChangeSet;
-use super::page::{Place, Placed, highest_first};
+use super::page::{ListKey, Placed, highest_first};
 use super::row::{Row, RowKey, Table};
 use crate::format::level::Level;
 use crate::model::config_file::ConfigKey;
@@ -60,7 +60,7 @@ pub struct Numbered {
 }
 
 impl Placed for Numbered {
-    fn place(&self) -> Place<'_> {
+    fn place(&self) -> ListKey<'_> {
         [highest_first(self.number), Cow::default(), Cow::default(), Cow::default()]
     }
 }

@@ -10,7 +10,7 @@ use super::change::{Change, ChangeSet, Entity, Outcome};
 use super::command::Op;
 use super::ctx::Ctx;
 use super::index::set_digest::SetDigest;
-use super::page::{Listed, Page, Place, Placed, cut_sorted, place_of};
+use super::page::{ListKey, Listed, Page, Placed, cut_sorted, place_of};
 use super::row::{Row, RowKey, Table};
 use crate::model::code::Code;
 use crate::model::grant::ReadScope;
@@ -44,7 +44,7 @@ pub struct NamespaceFilter {
 }
 
 impl Placed for Namespace {
-    fn place(&self) -> Place<'_> {
+    fn place(&self) -> ListKey<'_> {
         place_of([&self.name])
     }
 }

@@ -28,7 +28,7 @@ impl Row for Policy {
 }
 
 impl Placed for Policy {
-    fn place(&self) -> page::Place<'_> {
+    fn place(&self) -> page::ListKey<'_> {
         place_of([&self.name])
     }
 }

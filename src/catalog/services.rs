@@ -13,7 +13,7 @@ use super::index::list_index::{Indexed, ListIndex, TextFilter};
 use super::index::names::{Names, in_place};
 use super::index::set_digest::SetDigest;
 use super::instances::{InstanceCounts, InstanceNeeds, Instances};
-use super::page::{Listed, Page, Place, Placed, cut_sorted, place_of};
+use super::page::{ListKey, Listed, Page, Placed, cut_sorted, place_of};
 use super::row::{Row, RowKey, Table};
 use crate::model::code::{Code, Refusal};
 use crate::model::grant::ReadScope;
@@ -34,7 +34,7 @@ impl Row for Service {
 }
 
 impl Placed for Service {
-    fn place(&self) -> Place<'_> {
+    fn place(&self) -> ListKey<'_> {
         place_of([&self.namespace, "", &self.name])
     }
 }
@@ -167,7 +167,7 @@ impl Services {
                         page,
                     )
                 };
-                let onward = |[namespace, _, name, _]: Place<'_>| self.onward(&namespace, &name);
+                let onward = |[namespace, _, name, _]: ListKey<'_>| self.onward(&namespace, &name);
                 Listed::ordered(page, &filter.namespace, listed, onward, |service| matches(service))
             }
         }

@@ -9,7 +9,7 @@ use super::Catalog;
 use super::change::{ChangeSet, Entity, Outcome};
 use super::command::Op;
 use super::ctx::Ctx;
-use super::page::{Listed, Page, Place, Placed, cut_sorted, place_of};
+use super::page::{ListKey, Listed, Page, Placed, cut_sorted, place_of};
 use super::row::{Row, RowKey, Table};
 use crate::model::code::Code;
 use crate::model::config_file::Format;
@@ -30,7 +30,7 @@ pub struct Templates {
 }
 
 impl Placed for ConfigTemplate {
-    fn place(&self) -> Place<'_> {
+    fn place(&self) -> ListKey<'_> {
         place_of([&self.name])
     }
 }

@@ -16,7 +16,7 @@ use super::Catalog;
 use super::change::{Change, ChangeSet, Entity, Outcome};
 use super::command::Op;
 use super::ctx::Ctx;
-use super::page::{Listed, Page, Place, Placed, cut_sorted, place_of};
+use super::page::{ListKey, Listed, Page, Placed, cut_sorted, place_of};
 use super::row::{Row, RowKey, Table};
 use super::webhook_queue::HookQueue;
 use crate::model::code::{Code, Refusal};
@@ -60,7 +60,7 @@ pub struct Webhooks {
 }
 
 impl Placed for Webhook {
-    fn place(&self) -> Place<'_> {
+    fn place(&self) -> ListKey<'_> {
         place_of([&self.name])
     }
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use super::{ASK_WITHIN, of_members};
 use crate::catalog::calls::ListHolder;
-use crate::catalog::page::{Place, Placed, place_of};
+use crate::catalog::page::{ListKey, Placed, place_of};
 use crate::format::types::NodeId;
 use crate::model::limits;
 use crate::raft::node::Node;
@@ -49,13 +49,13 @@ impl FleetMember {
 }
 
 impl Placed for FleetMember {
-    fn place(&self) -> Place<'_> {
+    fn place(&self) -> ListKey<'_> {
         place_of([&self.client.node_id, &self.client.address, &self.client.agent, &self.stream])
     }
 }
 
 impl Placed for MemberResource {
-    fn place(&self) -> Place<'_> {
+    fn place(&self) -> ListKey<'_> {
         place_of([&self.resource.kind, &self.resource.name, &self.of_node])
     }
 }

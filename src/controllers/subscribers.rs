@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use super::{ASK_WITHIN, of_members};
 use crate::catalog::history::Thing;
-use crate::catalog::page::{Place, Placed, place_of};
+use crate::catalog::page::{ListKey, Placed, place_of};
 use crate::format::level::Level;
 use crate::format::types::NodeId;
 use crate::raft::node::Node;
@@ -39,7 +39,7 @@ pub struct ClusterSubscribers {
 
 /// By what the clients are sorted by.
 impl Placed for (NodeId, Subscription) {
-    fn place(&self) -> Place<'_> {
+    fn place(&self) -> ListKey<'_> {
         place_of([&self.1.address, &self.1.agent, &self.1.node_id])
     }
 }

@@ -100,15 +100,15 @@ fn check_directives(text: &str) -> Result<(), Fault> {
 }
 
 /// A fault of the text as the parser was given it.
-struct Told {
+struct YamlFault {
     fault: Fault,
     /// If a line stands further left than the parser lets it: the byte behind which the outermost bracket opens.
     bracket: Option<usize>,
 }
 
-impl From<Fault> for Told {
-    fn from(fault: Fault) -> Told {
-        Told { fault, bracket: None }
+impl From<Fault> for YamlFault {
+    fn from(fault: Fault) -> YamlFault {
+        YamlFault { fault, bracket: None }
     }
 }
 
@@ -118,7 +118,7 @@ impl<'a> Reading<'a> {
         Reading { place, open: Vec::new(), anchored: HashMap::new(), aliased: 0, flow: None }
     }
 
-    fn read(mut self) -> Result<(), Told> {
+    fn read(mut self) -> Result<(), YamlFault> {
         let mut end = 0;
         for event in Parser::new_from_str(self.place.text) {
             let (event, span) = match event {
@@ -127,7 +127,7 @@ impl<'a> Reading<'a> {
                     let is_at_margin = error.info().starts_with("invalid indentation");
                     let open = self.flow.map(|(byte, _)| byte);
                     let bracket = is_at_margin.then(|| open.unwrap_or_else(|| self.place.byte_of(end)));
-                    return Err(Told { fault: fault(*error.marker(), error.info()), bracket });
+                    return Err(YamlFault { fault: fault(*error.marker(), error.info()), bracket });
                 }
             };
             end = span.end.index();

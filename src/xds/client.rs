@@ -82,10 +82,10 @@ pub struct Client {
 
 /// Parts of what all streams share that one uses: they are kept for as long as it does.
 #[derive(Clone, Debug, Default)]
-pub struct Holds(Arc<Mutex<Vec<Hold>>>); // bound: xds-names
+pub struct Holds(Arc<Mutex<Vec<ScopeHold>>>); // bound: xds-names
 
 #[derive(Debug)]
-struct Hold {
+struct ScopeHold {
     scope: WildKey,
     _scope: Arc<()>,
     map: Option<Arc<()>>,
@@ -103,7 +103,7 @@ impl Holds {
             holds.remove(0);
         }
         let map = map.or_else(|| known.and_then(|hold| hold.map));
-        holds.push(Hold { scope: key.clone(), _scope: scope, map });
+        holds.push(ScopeHold { scope: key.clone(), _scope: scope, map });
     }
 }
 

@@ -10,7 +10,7 @@ use imbl::OrdMap;
 
 use super::change::ChangeSet;
 use super::command::Credential;
-use super::page::{Listed, Page, Place, Placed, place_of};
+use super::page::{ListKey, Listed, Page, Placed, place_of};
 use super::row::{FIRST_VERSION, Row, RowKey, Table};
 use crate::format::level::Level;
 use crate::format::pack;
@@ -99,19 +99,19 @@ impl Holder {
 }
 
 impl Placed for User {
-    fn place(&self) -> Place<'_> {
+    fn place(&self) -> ListKey<'_> {
         place_of([&self.name])
     }
 }
 
 impl Placed for ServiceToken {
-    fn place(&self) -> Place<'_> {
+    fn place(&self) -> ListKey<'_> {
         place_of([&self.name])
     }
 }
 
 impl Placed for Token {
-    fn place(&self) -> Place<'_> {
+    fn place(&self) -> ListKey<'_> {
         place_of([self.hash.id()])
     }
 }

@@ -3,7 +3,7 @@
 
 use super::scope::refused_at;
 use crate::catalog::Catalog;
-use crate::catalog::page::{Listed, Page, Place, Placed, place_of};
+use crate::catalog::page::{ListKey, Listed, Page, Placed, place_of};
 use crate::catalog::rules::{ReleaseFilter, RuleFilter};
 use crate::model::access::CLUSTER;
 use crate::model::config_file::Stamp;
@@ -27,7 +27,7 @@ pub struct WouldRefuse {
 }
 
 impl Placed for WouldRefuse {
-    fn place(&self) -> Place<'_> {
+    fn place(&self) -> ListKey<'_> {
         place_of([self.kind, &self.namespace, &self.name, &self.release_name])
     }
 }

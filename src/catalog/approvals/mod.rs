@@ -18,7 +18,7 @@ use imbl::{OrdMap, OrdSet};
 
 use super::access::Holder;
 use super::change::ChangeSet;
-use super::page::{Listed, Page, Place, Placed, cut_sorted, place_of};
+use super::page::{ListKey, Listed, Page, Placed, cut_sorted, place_of};
 use super::row::{Row, RowKey, Table};
 use super::{Catalog, Corrupt};
 use crate::model::approval::{ApprovalRequest, RequestState, Snapshot};
@@ -38,7 +38,7 @@ impl Row for ApprovalRequest {
 }
 
 impl Placed for ApprovalRequest {
-    fn place(&self) -> Place<'_> {
+    fn place(&self) -> ListKey<'_> {
         place_of([&self.id])
     }
 }

@@ -6,7 +6,7 @@ use std::net::IpAddr;
 use serde::{Deserialize, Serialize};
 
 use crate::catalog::Corrupt;
-use crate::catalog::page::{Place, Placed, highest_first};
+use crate::catalog::page::{ListKey, Placed, highest_first};
 use crate::catalog::row::{Row, RowKey, Table, numbered_key};
 use crate::format::pack;
 use crate::model::code::Code;
@@ -108,7 +108,7 @@ pub struct AuditEvent {
 
 /// By its number, the newest first.
 impl Placed for AuditEvent {
-    fn place(&self) -> Place<'_> {
+    fn place(&self) -> ListKey<'_> {
         let (row, item) = self.number;
         [highest_first(row), highest_first(item as u64), Cow::default(), Cow::default()]
     }

@@ -3,7 +3,7 @@
 use std::cmp::Ordering;
 use std::sync::Arc;
 
-use crate::catalog::page::{Place, Placed, place_of};
+use crate::catalog::page::{ListKey, Placed, place_of};
 use crate::model::config_file::{ConfigFile, ConfigGroup, ConfigKey, ConfigRelease};
 use crate::model::grant::ReadScope;
 use crate::model::text::NameFilter;
@@ -59,19 +59,19 @@ impl FileFilter {
 }
 
 impl Placed for ConfigGroup {
-    fn place(&self) -> Place<'_> {
+    fn place(&self) -> ListKey<'_> {
         place_of([&self.namespace, "", &self.name])
     }
 }
 
 impl Placed for ConfigFile {
-    fn place(&self) -> Place<'_> {
+    fn place(&self) -> ListKey<'_> {
         place_of([&self.key.namespace, &self.key.group, &self.key.file])
     }
 }
 
 impl Placed for ConfigRelease {
-    fn place(&self) -> Place<'_> {
+    fn place(&self) -> ListKey<'_> {
         place_of([&self.key.namespace, &self.key.group, &self.key.file, &self.name])
     }
 }

@@ -21,7 +21,7 @@ use super::change::{Change, ChangeSet};
 use super::index::archive::Archive;
 use super::index::list_index::{ListIndex, TextFilter};
 use super::index::names::Names;
-use super::page::{Listed, Page, Place, cut_sorted};
+use super::page::{ListKey, Listed, Page, cut_sorted};
 use crate::format::level::Level;
 use crate::model::config_file::{ConfigFile, ConfigGroup, ConfigKey, ConfigRelease, canonical_file};
 use crate::model::config_lookup::{ClientLabels, Released};
@@ -198,7 +198,7 @@ impl Configs {
         let listed = |page: &Page| self.files.list(&text_filters, (!wants_all).then_some(wanted), page);
         let is_wanted = |file: &Arc<ConfigFile>| filter.matches_key(&file.key) && has_part(file);
         let onward =
-            |[namespace, group, file, _]: Place<'_>| self.files.onward(&ConfigKey::new(namespace, group, file));
+            |[namespace, group, file, _]: ListKey<'_>| self.files.onward(&ConfigKey::new(namespace, group, file));
         Listed::ordered(page, &filter.namespace, listed, onward, is_wanted)
     }
 

@@ -18,22 +18,22 @@ use crate::model::text::NameFilter;
 
 /// Position of a row by key: namespace, group, name and id, or what stands for them. No two rows of a list have the
 /// same, and none gets another one while it is called the same.
-pub type Place<'a> = [Cow<'a, str>; 4];
+pub type ListKey<'a> = [Cow<'a, str>; 4];
 
 /// Something that is listed by key.
 pub trait Placed {
-    fn place(&self) -> Place<'_>;
+    fn place(&self) -> ListKey<'_>;
 }
 
 impl<T: Placed> Placed for Arc<T> {
-    fn place(&self) -> Place<'_> {
+    fn place(&self) -> ListKey<'_> {
         (**self).place()
     }
 }
 
 /// A place of these parts; what is missing is empty.
-pub(crate) fn place_of<const N: usize>(parts: [&str; N]) -> Place<'_> {
-    let mut place = Place::default();
+pub(crate) fn place_of<const N: usize>(parts: [&str; N]) -> ListKey<'_> {
+    let mut place = ListKey::default();
     place.iter_mut().zip(parts).for_each(|(part, text)| *part = Cow::Borrowed(text));
     place
 }
@@ -45,7 +45,7 @@ pub(crate) fn highest_first(number: u64) -> Cow<'static, str> {
 
 /// Behind which row a page begins.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct After(Place<'static>);
+pub struct After(ListKey<'static>);
 
 impl After {
     fn of(row: &impl Placed) -> After {
@@ -76,7 +76,7 @@ pub struct Page {
 pub enum Order {
     /// That of the list.
     OfList,
-    /// By [`Place`], from the first one on or from behind another one.
+    /// By [`ListKey`], from the first one on or from behind another one.
     Key(Option<After>),
 }
 
@@ -102,7 +102,7 @@ impl Page {
     }
 
     /// Position after which a page by key begins; `None` if it begins with the first row, or is not by key.
-    pub(in crate::catalog) fn after(&self) -> Option<&Place<'static>> {
+    pub(in crate::catalog) fn after(&self) -> Option<&ListKey<'static>> {
         match &self.order {
             Order::Key(after) => after.as_ref().map(|after| &after.0),
             Order::OfList => None,
@@ -114,7 +114,7 @@ impl Page {
     }
 
     /// The place to look from, for who looks for what has this namespace.
-    pub(super) fn starts_at<'a>(&'a self, namespace: &'a Option<NameFilter>) -> Place<'a> {
+    pub(super) fn starts_at<'a>(&'a self, namespace: &'a Option<NameFilter>) -> ListKey<'a> {
         let after = self.after().map(|after| place_of([&after[0], &after[1], &after[2], &after[3]]));
         let first = place_of([exact(namespace).unwrap_or_default()]);
         after.filter(|after| *after > first).unwrap_or(first)
@@ -194,7 +194,7 @@ impl<T: Placed + Clone> Listed<T> {
         page: &Page,
         namespace: &Option<NameFilter>,
         listed: impl Fn(&Page) -> Listed<T>,
-        onward: impl FnOnce(Place<'_>) -> R,
+        onward: impl FnOnce(ListKey<'_>) -> R,
         is_wanted: impl Fn(&T) -> bool,
     ) -> Listed<T>
     where
@@ -261,7 +261,7 @@ mod tests {
     use super::*;
 
     impl Placed for u64 {
-        fn place(&self) -> Place<'_> {
+        fn place(&self) -> ListKey<'_> {
             [Cow::Owned(format!("{self:04}")), Cow::default(), Cow::default(), Cow::default()]
         }
     }

@@ -16,7 +16,7 @@ use super::change::ChangeSet;
 use super::index::list_index::{Indexed, ListIndex, TextFilter};
 use super::index::names::{Names, in_place};
 use super::index::set_digest::SetDigest;
-use super::page::{Listed, Page, Place, Placed, cut_sorted, place_of};
+use super::page::{ListKey, Listed, Page, Placed, cut_sorted, place_of};
 use super::row::{Row, RowKey, Table};
 use crate::model::grant::ReadScope;
 use crate::model::instance::Instance;
@@ -145,7 +145,7 @@ pub struct InstanceFilter {
 }
 
 impl Placed for Instance {
-    fn place(&self) -> Place<'_> {
+    fn place(&self) -> ListKey<'_> {
         place_of([&self.namespace, "", &self.service, &self.id])
     }
 }
@@ -263,7 +263,7 @@ impl Instances {
                 let listed = |page: &Page| {
                     self.all.list(&text_filters, asks_more.then_some(|one: &Instance| rest.matches(one)), page)
                 };
-                let onward = |[namespace, _, service, id]: Place<'_>| self.onward(&namespace, &service, &id);
+                let onward = |[namespace, _, service, id]: ListKey<'_>| self.onward(&namespace, &service, &id);
                 Listed::ordered(page, &filter.namespace, listed, onward, |one| filter.matches(one))
             }
         }

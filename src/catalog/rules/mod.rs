@@ -13,7 +13,7 @@ use super::change::{Change, ChangeSet};
 use super::index::archive::{Archive, Archived};
 use super::index::list_index::{Indexed, ListIndex, TextFilter};
 use super::index::names::Names;
-use super::page::{Listed, Page, Place, Placed, cut_sorted, place_of};
+use super::page::{ListKey, Listed, Page, Placed, cut_sorted, place_of};
 use super::row::{Row, RowKey, Table};
 use crate::model::grant::ReadScope;
 use crate::model::release::ReleaseState;
@@ -134,14 +134,14 @@ pub struct RuleFilter {
 }
 
 impl Placed for Rule {
-    fn place(&self) -> Place<'_> {
+    fn place(&self) -> ListKey<'_> {
         place_of([&self.namespace, "", &self.name])
     }
 }
 
 /// By what the rule was called when it was released.
 impl Placed for RuleRelease {
-    fn place(&self) -> Place<'_> {
+    fn place(&self) -> ListKey<'_> {
         place_of([&self.rule.namespace, &self.rule.name, &self.name, &self.id])
     }
 }
@@ -248,7 +248,7 @@ impl RuleBook {
                 let listed = |page: &Page| {
                     self.rules.list(&text_filters, asks_more.then_some(|one: &Rule| rest.matches(one)), page)
                 };
-                let onward = |[namespace, _, name, _]: Place<'_>| self.by_name.onward(&namespace, &name);
+                let onward = |[namespace, _, name, _]: ListKey<'_>| self.by_name.onward(&namespace, &name);
                 return Listed::ordered(page, &filter.namespace, listed, onward, |rule| filter.matches(rule));
             }
         };

@@ -52,16 +52,16 @@ type StepVerdict = Result<Option<String>, Refusal>;
 /// Judge of last steps by contracts.
 pub type LastStepJudge = Arc<dyn Fn(LiveRollout) -> BoxFuture<'static, StepVerdict> + Send + Sync>;
 
-type Key = (Thing, String);
+type RolloutKey = (Thing, String);
 
 /// Controller of rollouts.
 pub struct Rollouts {
     prometheus: Option<Arc<Prometheus>>,
     judge: LastStepJudge,
-    watched: HashMap<Key, Watched>,      // bound: state
-    tasks: JoinSet<(LiveRollout, Seen)>, // bound: state
+    watched: HashMap<RolloutKey, Watched>, // bound: state
+    tasks: JoinSet<(LiveRollout, Look)>,   // bound: state
     turns: Arc<Semaphore>,
-    seen: Vec<(LiveRollout, Seen)>,
+    seen: Vec<(LiveRollout, Look)>,
 }
 
 /// Course of the looks at one rollout.
@@ -76,7 +76,7 @@ struct Watched {
 }
 
 /// Result of a task.
-enum Seen {
+enum Look {
     Guards(Measured),
     /// Judgement of contracts on the last step.
     Contracts(StepVerdict),
@@ -112,7 +112,7 @@ impl Rollouts {
         watched.look = Some(self.tasks.spawn(async move {
             let _turn = turns.acquire_owned().await;
             let measured = guards::measure(&node, prometheus.as_deref(), &live).await;
-            (live, Seen::Guards(measured))
+            (live, Look::Guards(measured))
         }));
         round
     }
@@ -156,23 +156,23 @@ impl Rollouts {
         }
         if watched.judging.as_ref().is_none_or(AbortHandle::is_finished) {
             let (judge, live) = ((self.judge)(live.clone()), live.clone());
-            watched.judging = Some(self.tasks.spawn(async move { (live, Seen::Contracts(judge.await)) }));
+            watched.judging = Some(self.tasks.spawn(async move { (live, Look::Contracts(judge.await)) }));
         }
         None
     }
 
     /// Change that is due by the result of a task on a rollout as it is now.
-    fn change_by(&mut self, node: &Node, live: &LiveRollout, seen: Seen) -> Option<RolloutChange> {
+    fn change_by(&mut self, node: &Node, live: &LiveRollout, seen: Look) -> Option<RolloutChange> {
         match seen {
-            Seen::Guards(measured) => self.due(node, live, measured).and_then(|change| self.judged(live, change)),
-            Seen::Contracts(Ok(Some(why))) => Some(RolloutChange::Pause(why)),
+            Look::Guards(measured) => self.due(node, live, measured).and_then(|change| self.judged(live, change)),
+            Look::Contracts(Ok(Some(why))) => Some(RolloutChange::Pause(why)),
             // Not this time: the next look asks again.
-            Seen::Contracts(Err(refusal)) => {
+            Look::Contracts(Err(refusal)) => {
                 let (release_name, why) = (&live.release_name, refusal.info());
                 tracing::warn!(release_name, why, "contracts cannot judge the last step of a rollout");
                 None
             }
-            Seen::Contracts(Ok(None)) => {
+            Look::Contracts(Ok(None)) => {
                 let watched = self.watched.entry(key_of(live)).or_default();
                 // Measured again at once: the judgement may have taken its time.
                 (watched.passed, watched.looked) = (Some(Instant::now()), None);
@@ -192,7 +192,7 @@ impl Rollouts {
     }
 }
 
-fn key_of(live: &LiveRollout) -> Key {
+fn key_of(live: &LiveRollout) -> RolloutKey {
     (live.thing.clone(), live.release_name.clone())
 }
 
@@ -212,7 +212,7 @@ fn is_same(seen: &LiveRollout, now: &LiveRollout) -> bool {
 impl Controller for Rollouts {
     async fn act(&mut self, lead: &Lead) -> Duration {
         let all = lead.catalog().live_rollouts();
-        let keys: std::collections::HashSet<Key> = all.iter().map(key_of).collect();
+        let keys: std::collections::HashSet<RolloutKey> = all.iter().map(key_of).collect();
         self.watched.retain(|key, _| keys.contains(key));
         while let Some(ended) = self.tasks.try_join_next() {
             self.seen.extend(ended.ok());
@@ -222,7 +222,7 @@ impl Controller for Rollouts {
             return ROUND;
         }
         let seen = std::mem::take(&mut self.seen);
-        let by_key: HashMap<Key, &LiveRollout> = all.iter().map(|live| (key_of(live), live)).collect();
+        let by_key: HashMap<RolloutKey, &LiveRollout> = all.iter().map(|live| (key_of(live), live)).collect();
         let mut moves = Vec::new();
         for (looked, seen) in seen {
             if let Some(live) = by_key.get(&key_of(&looked)).filter(|live| is_same(&looked, live))

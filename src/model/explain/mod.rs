@@ -146,7 +146,7 @@ pub struct Explanation<'a> {
     pub info: String,
     /// Whatever the rules say: instances that clients of xDS do not reach, a domain that is another name's. Each as
     /// `W1: …`.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<String>,
     /// The sub-rules that apply, in order.
     pub applies: Vec<Applied<'a>>,

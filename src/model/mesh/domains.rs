@@ -47,7 +47,7 @@ fn split<'d>(host: &'d str, namespace: &str) -> Option<&'d str> {
 pub fn assign(names: &[CalledName<'_>], own_namespace: Option<&str>) -> Vec<Vec<String>> {
     let mut order: Vec<usize> = (0..names.len()).collect();
     order.sort_by_key(|at| names[*at]);
-    let mut taken = Taken::default();
+    let mut taken = TakenDomains::default();
     let mut domains = vec![Vec::new(); names.len()];
     for at in &order {
         let full = names[*at].full();
@@ -62,9 +62,9 @@ pub fn assign(names: &[CalledName<'_>], own_namespace: Option<&str>) -> Vec<Vec<
 
 /// Owners of domains in lower case.
 #[derive(Default)]
-struct Taken(HashMap<String, usize>);
+struct TakenDomains(HashMap<String, usize>);
 
-impl Taken {
+impl TakenDomains {
     /// Gives a domain to an owner, unless another one has it, or has its host with any port.
     fn claim(&mut self, owner: usize, domain: &str) -> bool {
         let domain = domain.to_ascii_lowercase();

@@ -136,7 +136,7 @@ pub(crate) fn assignments<'a, 'i>(
     if parts.is_empty() {
         return vec![Assignment::default()];
     }
-    let taken = Taken::of(&parts, groups, instances);
+    let taken = TakenValues::of(&parts, groups, instances);
     let mut found = Vec::new();
     for others in 0..parts.len() {
         taken.complete(&taken.values.iter().collect::<Vec<_>>(), &mut Vec::new(), others, &mut found);
@@ -153,19 +153,19 @@ pub(crate) fn assignments<'a, 'i>(
 type Values<'i> = Vec<Option<&'i str>>;
 
 /// Values that labels of instances have, of those that take a part of the request over.
-struct Taken<'i> {
+struct TakenValues<'i> {
     /// Those of one instance together, without the parts that its group takes nothing from.
     values: BTreeSet<Values<'i>>, // bound: request
     of_part: Vec<BTreeSet<&'i str>>, // bound: request
 }
 
-impl<'i> Taken<'i> {
+impl<'i> TakenValues<'i> {
     fn of(
         parts: &[RequestPart<'_>],
         groups: &[PlannedGroup<'_>],
         instances: &mut dyn FnMut(&ServiceName) -> Vec<&'i Arc<Instance>>,
-    ) -> Taken<'i> {
-        let mut taken = Taken { values: BTreeSet::new(), of_part: vec![BTreeSet::new(); parts.len()] };
+    ) -> TakenValues<'i> {
+        let mut taken = TakenValues { values: BTreeSet::new(), of_part: vec![BTreeSet::new(); parts.len()] };
         for group in groups.iter().filter(|group| !group.parameters.is_empty()) {
             let is_possible = group.possible();
             for instance in instances(&ServiceName::from(&group.service)) {

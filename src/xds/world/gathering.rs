@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::World;
 use super::cells::Stand;
-use super::wild::{ENTRY_BYTES, Gathered, Pending, WildKey};
+use super::wild::{ENTRY_BYTES, Gathered, PendingServices, WildKey};
 use crate::xds::answered::Answered;
 use crate::xds::build::Unit;
 use crate::xds::names::ServiceName;
@@ -58,7 +58,7 @@ pub(super) struct Seen {
 
 impl Gathering {
     /// Takes in what is pending.
-    pub(super) fn refresh(&mut self, world: &World, stand: &Stand, key: &WildKey, pending: Pending) {
+    pub(super) fn refresh(&mut self, world: &World, stand: &Stand, key: &WildKey, pending: PendingServices) {
         self.touches = pending.touches;
         let mut names = pending.names;
         if pending.is_new {

@@ -96,7 +96,7 @@ pub(super) struct Wild {
 }
 
 /// Services that are to be looked at, taken out of a scope.
-pub(super) struct Pending {
+pub(super) struct PendingServices {
     pub(super) names: BTreeSet<ServiceName>, // bound: xds-made
     pub(super) is_new: bool,
     pub(super) touches: u64,
@@ -170,10 +170,10 @@ impl Wilds {
     }
 
     /// Takes what is pending out of a scope; none if the scope has begun anew.
-    pub(super) fn take(&mut self, key: &WildKey, gathering: &Arc<Mutex<Gathering>>) -> Option<Pending> {
+    pub(super) fn take(&mut self, key: &WildKey, gathering: &Arc<Mutex<Gathering>>) -> Option<PendingServices> {
         let wild = self.kept.get_mut(key).filter(|wild| Arc::ptr_eq(&wild.gathering, gathering))?;
         let names = std::mem::take(&mut wild.pending);
-        Some(Pending { names, is_new: std::mem::take(&mut wild.is_new), touches: wild.touches })
+        Some(PendingServices { names, is_new: std::mem::take(&mut wild.is_new), touches: wild.touches })
     }
 
     /// Notes how much the map of a scope takes.

@@ -46,6 +46,7 @@ const NOT_RUN: &[(&str, &str, &str)] = &[
         BUILDS,
     ),
     ("docs/building.md", "scripts/test", BUILDS),
+    ("docs/building.md", "scripts/explore --rounds 10", BUILDS),
     ("docs/building.md", "scripts/supply-chain", BUILDS),
     ("docs/building.md", "scripts/fuzz\nscripts/fuzz --seconds 3600 bodies", BUILDS),
     ("docs/building.md", "scripts/compose up\nscripts/compose status\nscripts/compose down", DOCKER),

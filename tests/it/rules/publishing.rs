@@ -111,7 +111,11 @@ async fn words_and_names_are_judged(suite: &Suite) {
     ];
     for (word, written) in words {
         let rule = suite.rule("published", json!({})).await;
-        let release = publish(suite, &rule, json!({"release_type": word, "client_labels": labels})).await;
+        let mut item = json!({"release_type": word});
+        if written == "gray" {
+            item["client_labels"] = labels.clone();
+        }
+        let release = publish(suite, &rule, item).await;
         assert_eq!(release["release_type"], written, "{word}");
         assert!(!text(&release["release_name"]).is_empty(), "a name is generated: {release}");
         suite.count(1);
@@ -122,6 +126,8 @@ async fn words_and_names_are_judged(suite: &Suite) {
     let before = story(suite, &rule).await;
     let foreign = suite.other_family().resource;
     let refused = [
+        (json!({"release_type": "normal", "client_labels": labels}), INVALID, "client_labels"),
+        (json!({"client_labels": labels}), INVALID, "client_labels"),
         (json!({"release_type": "Gray"}), INVALID, "release_type"),
         (json!({"release_type": "canary"}), INVALID, "release_type"),
         (json!({"release_type": 1}), WRONG_TYPE, "release_type"),
