@@ -42,7 +42,8 @@ async fn catches_up(leader: &Node, nodes: &[Node], listener: TcpListener) {
 async fn a_peer_that_refuses_is_tried_with_pauses() {
     let nodes = cluster().await;
     let leader = leader_of(&nodes);
-    let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    // No other test listens at this address: the port stays free while nobody holds it.
+    let listener = TcpListener::bind("127.0.0.9:0").expect("a free port");
     let address = listener.local_addr().expect("bound").to_string();
     drop(listener);
     let failures = failures_while_away(leader, &address).await;
