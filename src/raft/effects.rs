@@ -30,8 +30,8 @@ pub(super) struct Effects {
 }
 
 impl Effects {
-    /// Tells the feed of what was applied. Called while the catalog is held for writing: a reader of the catalog finds in
-    /// the feed what it sees.
+    /// Tells the feed of what was applied. Called while the catalog is held for writing: a reader of the catalog finds
+    /// in the feed what it sees.
     pub(super) fn feed(&self, feed: &Feed<Change>) {
         feed.push(self.changes.iter().filter(|(_, change)| is_of_services(change)).cloned());
     }
