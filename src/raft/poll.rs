@@ -119,7 +119,9 @@ async fn ask_leader(node: &Node, term: u64, leader: NodeId) {
     if !is_acknowledged {
         return;
     }
-    if let Some(committed) = progress.committed {
+    // The log of a leader ends behind everything that is committed, where it does not say how far that is.
+    let committed = progress.committed.or(progress.is_acknowledged.map(|_| progress.last_log));
+    if let Some(committed) = committed {
         freshness.hear_committed(asked, committed, node.state().applied().index);
     }
     if let Some(time) = progress.time_ms.map(Timestamp).filter(|_| round_trip < ANSWER_WITHIN) {
