@@ -260,6 +260,7 @@ impl ChangeSet {
             return;
         }
         let AuthTarget { kind, namespace, name, before, .. } = target;
+        let kind = self.earlier_word(kind).unwrap_or(kind);
         let after = if outcome.code.is_success() { outcome.entity.revision() } else { before.clone() };
         self.audited.push(AuditedItem { kind, namespace, name, code: outcome.code, before, after });
     }
@@ -282,8 +283,18 @@ impl ChangeSet {
     }
 
     /// Adds an event for webhooks, handed to them when the entry is applied.
-    pub(in crate::catalog) fn tell(&mut self, news: News) {
+    pub(in crate::catalog) fn tell(&mut self, mut news: News) {
+        if let Some(word) = self.earlier_word(&news.kind) {
+            news.kind = word.into();
+        }
         self.news.push(news);
+    }
+
+    /// Returns the word of earlier builds for a kind of rules, below the level that has one word for all doors: rows
+    /// hash alike on every node.
+    fn earlier_word(&self, kind: &str) -> Option<&'static str> {
+        let mut families = Family::ALL.iter().filter(|_| self.level < Level::REQUEST_SETS);
+        families.find(|family| family.word() == kind).map(|family| family.element())
     }
 
     pub(in crate::catalog) fn tell_of_health(&mut self, instance: Arc<Instance>) {
