@@ -147,7 +147,7 @@ fn releases_and_health_are_told_of_to_who_wants_them() {
     };
     let (file, routing) = ((HookEvent::Publish, "configfile", "f.properties"), (HookEvent::Gray, "routing", "x"));
     let ill = (HookEvent::Health, "service", "s");
-    assert_eq!(bench.words("all"), told(&[file, (routing.0, Family::Routing.word(), "x"), ill]));
+    assert_eq!(bench.words("all"), told(&[file, (routing.0, Family::Routing.element(), "x"), ill]));
     assert_eq!(bench.words("gray").len(), 1);
     assert_eq!(bench.words("prod"), told(&[file]));
     assert_eq!(bench.words("ill"), told(&[ill]));
