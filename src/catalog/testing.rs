@@ -1,9 +1,12 @@
 //! A catalog beside the rows that it makes: what tests and fuzzing ask the two for.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use super::*;
 use crate::model::access::Founder;
+use crate::model::config_file::{ConfigFileDraft, ConfigPublish, ConfigReleaseDraft};
+use crate::model::config_lookup::{ClientLabels, Released};
 
 /// A catalog, and what a store would hold of it.
 #[derive(Clone, Default, PartialEq, Debug)]
@@ -53,6 +56,22 @@ impl Bench {
             };
         }
         applied
+    }
+
+    /// Publishes a config file of the group `app`, and returns the release that clients without labels find then.
+    pub(crate) fn publish_content(&mut self, name: &str, content: &str) -> Arc<Released> {
+        let [namespace, group, name] = ["default", "app", name].map(str::to_owned);
+        let release = ConfigReleaseDraft {
+            namespace: namespace.clone(),
+            group: group.clone(),
+            file_name: name.clone(),
+            ..ConfigReleaseDraft::default()
+        };
+        let content = Some(content.to_owned());
+        let draft = ConfigFileDraft { namespace, group, name: name.clone(), content, ..ConfigFileDraft::default() };
+        self.codes(Command::ConfigCreateAndPublish(vec![ConfigPublish { file: draft, release, md5: None }]));
+        let found = self.catalog.configs.find("default", "app", &name, &ClientLabels::default());
+        found.expect("published").clone()
     }
 
     pub(crate) fn codes(&mut self, command: Command) -> Vec<u32> {

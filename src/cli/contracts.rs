@@ -13,7 +13,7 @@ use super::kinds::{Nature, placed};
 use super::normal::normal;
 use super::policies::SubjectArgs;
 use super::remote::{CallArgs, Refused, Remote};
-use super::tables::{Column, short, text, words};
+use super::tables::{Column, short, text, words, words_or_all};
 use super::{Differences, Usage, accounts, say, say_error, yaml};
 use crate::model::limits;
 
@@ -82,7 +82,7 @@ const COLUMNS: &[Column] = &[
     ("name", |row| text(&row["name"])),
     ("namespace", |row| text(&row["namespace"])),
     ("names", |row| words(&row["names"])),
-    ("kinds", |row| Some(words(&row["kinds"])).filter(|words| words != "-").unwrap_or_else(|| "*".to_owned())),
+    ("kinds", |row| words_or_all(&row["kinds"])),
     ("mode", |row| text(&row["mode"])),
     ("by", |row| row["rules"].as_array().map_or_else(|| "schema".to_owned(), |rules| format!("{} rules", rules.len()))),
     ("comment", |row| short(&text(&row["comment"]))),

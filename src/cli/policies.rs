@@ -5,7 +5,7 @@ use reqwest::Method;
 use serde_json::{Value, json};
 
 use super::remote::{CallArgs, Refused};
-use super::tables::{Column, short, text, words};
+use super::tables::{Column, short, text, words, words_or_all};
 use super::{accounts, say};
 
 const POLICIES: &str = "/admin/v1/policies";
@@ -84,7 +84,7 @@ const POLICY_COLUMNS: &[Column] = &[
     ("name", |row| text(&row["name"])),
     ("namespace", |row| text(&row["namespace"])),
     ("names", |row| words(&row["names"])),
-    ("kinds", |row| Some(words(&row["kinds"])).filter(|words| words != "-").unwrap_or_else(|| "*".to_owned())),
+    ("kinds", |row| words_or_all(&row["kinds"])),
     ("approvals", |row| text(&row["approvals"])),
     ("gates", |row| words(&row["gates"])),
     ("freezes", |row| row["freezes"].as_array().map_or(0, Vec::len).to_string()),

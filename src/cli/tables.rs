@@ -45,6 +45,11 @@ pub(super) fn words(value: &Value) -> String {
     if words.is_empty() { "-".to_owned() } else { words.join(" ") }
 }
 
+/// Returns the words of a list, `*` for none: where no kind is named, all are meant.
+pub(super) fn words_or_all(value: &Value) -> String {
+    Some(words(value)).filter(|words| words != "-").unwrap_or_else(|| "*".to_owned())
+}
+
 /// Columns as wide as what stands in them.
 pub(super) fn table(rows: &[Value], columns: &[Column]) -> Vec<String> {
     let heads: Vec<String> = columns.iter().map(|(head, _)| (*head).to_owned()).collect();

@@ -5,25 +5,13 @@ use crate::catalog::history::Thing;
 use crate::catalog::testing::Bench;
 use crate::catalog::{Command, Op};
 use crate::format::level::Level;
-use crate::model::config_file::{ConfigFileDraft, ConfigKey, ConfigPublish, ConfigReleaseDraft};
-use crate::model::config_lookup::ClientLabels;
+use crate::model::config_file::{ConfigKey, ConfigReleaseDraft};
 use crate::model::release::ReleaseOp;
 use crate::model::rule::release::RuleReleaseDraft;
 use crate::model::rule::{RuleDraft, RuleHead};
 
 fn publish(bench: &mut Bench, content: &str) -> Arc<Released> {
-    let [namespace, group, name] = ["default", "app", "application"].map(str::to_owned);
-    let release = ConfigReleaseDraft {
-        namespace: namespace.clone(),
-        group: group.clone(),
-        file_name: name.clone(),
-        ..ConfigReleaseDraft::default()
-    };
-    let content = Some(content.to_owned());
-    let file = ConfigFileDraft { namespace, group, name, content, ..ConfigFileDraft::default() };
-    bench.codes(Command::ConfigCreateAndPublish(vec![ConfigPublish { file, release, md5: None }]));
-    let client = ClientLabels::default();
-    bench.catalog.configs.find("default", "app", "application", &client).expect("published").clone()
+    bench.publish_content("application", content)
 }
 
 const HOLD: Duration = Duration::from_secs(55);

@@ -6,8 +6,8 @@ use super::*;
 use crate::catalog::testing::Bench;
 use crate::catalog::{Command, Op};
 use crate::format::level::Level;
-use crate::model::config_file::{ConfigFileDraft, ConfigKey, ConfigPublish, ConfigReleaseDraft};
-use crate::model::config_lookup::{ClientLabels, Released};
+use crate::model::config_file::ConfigKey;
+use crate::model::config_lookup::Released;
 use crate::model::release::ReleaseState;
 use crate::model::rule::release::{RuleRelease, RuleReleaseDraft};
 use crate::model::rule::{Family, RuleDraft, RuleHead};
@@ -21,18 +21,7 @@ fn thing() -> Thing {
 
 /// The release that a client finds after this content was published.
 fn publish(bench: &mut Bench, content: &str) -> std::sync::Arc<Released> {
-    let [namespace, group, name] = ["default", "app", "Conf.json"].map(str::to_owned);
-    let release = ConfigReleaseDraft {
-        namespace: namespace.clone(),
-        group: group.clone(),
-        file_name: name.clone(),
-        ..ConfigReleaseDraft::default()
-    };
-    let content = Some(content.to_owned());
-    let file = ConfigFileDraft { namespace, group, name, content, ..ConfigFileDraft::default() };
-    bench.codes(Command::ConfigCreateAndPublish(vec![ConfigPublish { file, release, md5: None }]));
-    let found = bench.catalog.configs.find("default", "app", "Conf.json", &ClientLabels::default());
-    found.expect("published").clone()
+    bench.publish_content("Conf.json", content)
 }
 
 /// One of many hosts, of one of several origins, so that none has more than its share.
