@@ -12,7 +12,7 @@
 //! in a path, as no group holds a percent sign. A name that would be taken for something else in an archive stands in
 //! `META` as `group` and `name`, beside a path that was made for it.
 //!
-//! What systems add to archives by themselves ([`is_of_system`]) is no file of anybody.
+//! Files that systems add to archives by themselves ([`is_of_system`]) are left out.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::fmt;

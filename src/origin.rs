@@ -18,7 +18,7 @@ pub struct Origin(Unit);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 enum Unit {
     Address(IpAddr),
-    /// By the hash of a name.
+    /// User, by the hash of its name.
     User(u64),
 }
 

@@ -72,7 +72,7 @@ pub struct Demands {
     pub frozen_until: Option<Timestamp>,
     /// Comment of the freeze.
     pub comment: String,
-    /// Of each of these policies.
+    /// Hold of each of these policies.
     holds: Vec<Hold>,
 }
 

@@ -233,7 +233,7 @@ pub struct ApprovalRequest {
     pub namespace: String,
     /// Of a config file `group/file`.
     pub name: String,
-    /// Of a config file; both group and file may hold slashes.
+    /// Group of a config file; both group and file may hold slashes.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub group: String,
     /// Services on whose calls the rule acts.

@@ -76,7 +76,7 @@ pub(super) struct ContractVerdict {
 }
 
 impl ContractVerdict {
-    pub(super) fn told(broken: Result<Vec<Broken>, Refusal>) -> ContractVerdict {
+    pub(super) fn of_judgement(broken: Result<Vec<Broken>, Refusal>) -> ContractVerdict {
         match broken {
             Ok(broken) => ContractVerdict::of(broken),
             Err(refusal) => ContractVerdict { unjudged: Some(refusal), ..ContractVerdict::default() },

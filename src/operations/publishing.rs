@@ -162,7 +162,7 @@ impl<T: Publication> Slot<T> {
         match file.clear(item.file(), keyring) {
             Ok(text) => {
                 let broken = contracts.broken(engines, keyring, (file.format, &text, file.encrypted));
-                let verdict = ContractVerdict::told(broken);
+                let verdict = ContractVerdict::of_judgement(broken);
                 if let Some(outcome) = verdict.refusal() {
                     (self.item, self.outcome) = (None, outcome);
                 }

@@ -33,7 +33,7 @@ pub(crate) struct InMemory {
 /// Commands of others that this node learns of later.
 #[derive(Default)]
 struct Elsewhere {
-    /// With the next linearizable read.
+    /// Commands of others that the next linearizable read finds.
     acknowledged: Vec<Command>,
     /// Right before the next command of its own.
     overtaking: Vec<Command>,

@@ -234,7 +234,7 @@ mod tests {
         assert_eq!(met.finding(5, false), Finding::Exists, "a cluster that is there is joined, not formed");
     }
 
-    /// By the list of that node a majority may be there as well.
+    /// A majority may be there by the list of that node as well.
     #[test]
     fn nothing_is_formed_while_a_node_with_another_list_is_at_the_address_of_a_peer() {
         let mut met = Met::default();

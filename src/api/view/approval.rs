@@ -63,7 +63,7 @@ pub(crate) struct RequestView<'a> {
     namespace: &'a str,
     /// Of a config file `group/file`.
     name: &'a str,
-    /// Of a config file.
+    /// Group of a config file.
     group: &'a str,
     act: Gate,
     /// Name of the release that is made, where one was given, or that the act is about. As the fields below it, it is
@@ -73,7 +73,7 @@ pub(crate) struct RequestView<'a> {
     /// Version of the release that the act is about; it is done to this one, or not at all.
     #[serde(skip_serializing_if = "is_zero")]
     release_version: u64,
-    /// Of a publish.
+    /// Type of the release that a publish makes.
     #[serde(skip_serializing_if = "Option::is_none")]
     release_type: Option<ReleaseType>,
     /// Clients that a gray release would be for.
@@ -85,7 +85,7 @@ pub(crate) struct RequestView<'a> {
     /// Steps by which it would reach all clients.
     #[serde(skip_serializing_if = "Option::is_none")]
     plan: Option<&'a RolloutPlan>,
-    /// Of an `advance`: the step that the rollout is at.
+    /// Step that the rollout is at, for an `advance`.
     #[serde(skip_serializing_if = "is_no_step")]
     step: u32,
     /// True for a withdrawal that brings an earlier release back,

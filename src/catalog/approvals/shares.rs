@@ -43,7 +43,7 @@ struct Closed {
 pub(super) struct Shares {
     /// Bytes of each request.
     bytes: OrdMap<Arc<str>, u64>,
-    /// By the person.
+    /// Share of each person.
     waiting: OrdMap<Arc<str>, Load>,
     all_waiting: Load,
     closed: OrdMap<Arc<str>, Closed>,

@@ -128,7 +128,7 @@ pub struct ActBrief<'a> {
     pub release_name: &'a str,
     /// Version of the latter; 0 for one that is made.
     pub release_version: u64,
-    /// Of a publish.
+    /// Type of the release that a publish makes.
     pub release_type: Option<ReleaseType>,
     /// Clients that a gray publish is for,
     pub client_labels: &'a [ClientLabel],

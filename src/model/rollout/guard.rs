@@ -12,7 +12,7 @@ use crate::model::{limits, name};
 #[serde(transparent)]
 pub struct Threshold(pub f64);
 
-/// By its bits, so that what is kept compares as it is written.
+/// Compares by bits, so that stored values compare as they are written.
 impl PartialEq for Threshold {
     fn eq(&self, other: &Self) -> bool {
         self.0.to_bits() == other.0.to_bits()

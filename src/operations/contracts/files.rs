@@ -134,7 +134,7 @@ impl Operations {
             let pins: Vec<_> = judged.iter().map(|judged| judged.as_ref().map(pin)).collect();
             let (node, engines) = (self.node().clone(), self.engines.clone());
             let verdict = move |(file, release): (JudgedFile, Arc<ConfigRelease>)| {
-                ContractVerdict::told(file.broken_by(&engines, node.keyring(), &release))
+                ContractVerdict::of_judgement(file.broken_by(&engines, node.keyring(), &release))
             };
             let verdicts = self.verdicts(judged, verdict).await?;
             let Sifted { items, refused } = Sifted::new(round.pinned(pins, |draft, pin| draft.pin = pin), verdicts);

@@ -22,7 +22,7 @@ const STOPPED_MAX: usize = 64;
 
 #[derive(Default)]
 pub(super) struct Gathering {
-    /// Of a client that says nothing about itself.
+    /// Resources of a client that says nothing about itself.
     plain: Gathered,
     /// Services whose units asked something, with those of that client.
     asking: BTreeMap<ServiceName, Arc<Unit>>, // bound: xds-made

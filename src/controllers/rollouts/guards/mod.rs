@@ -140,7 +140,7 @@ struct PartOfAll {
 }
 
 impl PartOfAll {
-    /// With at most two decimals; 0 of nothing.
+    /// Returns the percentage with at most two decimals; 0 of nothing.
     fn percent(self) -> f64 {
         let PartOfAll { part, all } = self;
         if all == 0 { 0.0 } else { (part as f64 * 10_000.0 / all as f64).round() / 100.0 }
