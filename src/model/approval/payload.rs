@@ -82,6 +82,10 @@ pub struct MeantRelease {
     /// Step of its rollout, for an act that takes the next one; else 0.
     #[serde(default, skip_serializing_if = "is_no_step")]
     pub step: u32,
+    /// Revision of the rule in the release of a rule, which no other rule has. Callers may give ids of rules and of
+    /// releases, and give them again once the rule is gone, from whose deletion on versions count anew.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub revision: String,
 }
 
 fn is_no_step(step: &u32) -> bool {
@@ -91,7 +95,8 @@ fn is_no_step(step: &u32) -> bool {
 impl MeantRelease {
     /// True if it is this release, and nothing has become of it. Its digest changes where a secret is sealed anew.
     pub fn is(&self, other: &MeantRelease) -> bool {
-        (&self.id, self.version, self.step) == (&other.id, other.version, other.step)
+        let is_same = (self.version, self.step) == (other.version, other.step);
+        is_same && (&self.id, &self.revision) == (&other.id, &other.revision)
     }
 }
 

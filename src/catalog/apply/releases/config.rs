@@ -34,6 +34,10 @@ impl Releasable for ConfigRelease {
         digest_of(&(content, &self.labels, &self.client_percent, plan))
     }
 
+    fn rule_revision(&self) -> &str {
+        ""
+    }
+
     fn promoted(&self, ctx: &Ctx, name: String, version: u64) -> Self {
         ConfigRelease {
             id: ctx.draw_number(),

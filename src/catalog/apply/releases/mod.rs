@@ -71,6 +71,8 @@ pub(in crate::catalog) trait Releasable: Archived + Clone + Sized {
     /// SHA-256 of what it gives, and to which clients, in hex.
     fn digest(&self) -> String;
     fn plan(&self) -> Option<&Plan>;
+    /// Revision of the rule that it is a copy of; empty for a file.
+    fn rule_revision(&self) -> &str;
     /// The caller who asked for it.
     fn author_at(&self) -> AccountAt<'_>;
     /// The same release, as it stands from now on.
@@ -95,7 +97,7 @@ pub(in crate::catalog) trait Releasable: Archived + Clone + Sized {
     /// As an act that is asked for means it.
     fn meant(&self) -> MeantRelease {
         let (id, name, version, digest) = (self.id(), self.name().to_owned(), self.version(), self.digest());
-        MeantRelease { id, name, version, digest, step: 0 }
+        MeantRelease { id, name, version, digest, step: 0, revision: self.rule_revision().to_owned() }
     }
 
     // What is there of the same thing, and how it changes.

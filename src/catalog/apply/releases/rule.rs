@@ -33,6 +33,10 @@ impl Releasable for RuleRelease {
         digest_of(&(&*self.rule, &self.client_labels, &self.client_percent, plan))
     }
 
+    fn rule_revision(&self) -> &str {
+        &self.rule.revision
+    }
+
     fn promoted(&self, ctx: &Ctx, name: String, version: u64) -> Self {
         RuleRelease {
             id: ctx.draw_id(),

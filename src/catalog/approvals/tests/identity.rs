@@ -133,7 +133,7 @@ fn a_file_that_is_not_there_yet_takes_the_rights_to_make_it() {
     assert_eq!(house.decide("eve", RequestOp::Run, &held), (401_001, "approved".into()));
     assert_eq!(house.decide("rel", RequestOp::Run, &held), (401_001, "approved".into()), "it takes edit, too");
     house.user("rita", &[(Role::Releaser, "shop", "*")]);
-    assert_eq!(house.decide("abe", RequestOp::Approve, &id), done("failed"), "without edit");
+    assert_eq!(house.decide("abe", RequestOp::Approve, &id), (409_000, "failed".into()), "without edit");
     house.user("rita", &[(Role::Reader, "other", "*")]);
     assert_eq!(house.decide("eva", RequestOp::Run, &held).0, 401_001, "who runs it has no edit");
     assert!(house.bench.catalog.configs.file(&ConfigKey::new("shop", "pay", "held.yml")).is_none());
@@ -176,7 +176,7 @@ fn a_release_that_was_exchanged_is_not_promoted() {
     assert!(house.bench.catalog.pending(&request).is_none(), "nothing of it is left to be read");
     let other = house.id_of_request("rita", file_release(ReleaseOp::Promote, asked("g")));
     assert_ne!(house.bench.catalog.approvals.get(&other).expect("kept").hash, hash, "it covers the content");
-    assert_eq!(house.decide("abe", RequestOp::Approve, &id), done("stale"));
+    assert_eq!(house.decide("abe", RequestOp::Approve, &id), (409_000, "stale".into()));
     assert_eq!(house.decide("abe", RequestOp::Approve, &other), done("done"));
 
     let (_, rule) = house.rule(Op::Create, json!({"name": "x", "namespace": "shop", "service": "pay"}));
@@ -192,7 +192,7 @@ fn a_release_that_was_exchanged_is_not_promoted() {
     }
     house.rule(Op::Update, json!({"id": rule, "description": "other"}));
     assert_eq!(house.code("rita", publish_rule(draft)), 200_000);
-    assert_eq!(house.decide("abe", RequestOp::Approve, &id), done("stale"));
+    assert_eq!(house.decide("abe", RequestOp::Approve, &id), (409_000, "stale".into()));
     assert_eq!(house.limit(&rule), None);
 }
 
@@ -210,7 +210,7 @@ fn another_release_than_the_one_that_was_to_come_back_does_not_come_back() {
     let brief = request.payload.as_ref().expect("it waits").brief();
     assert_eq!((brief.release_name, brief.previous_release), ("r3", "r2"));
     assert_eq!(house.code("rita", file_release(ReleaseOp::Delete, json!({"release_name": "r2"}))), 200_000);
-    assert_eq!(house.decide("abe", RequestOp::Approve, &id), done("stale"));
+    assert_eq!(house.decide("abe", RequestOp::Approve, &id), (409_000, "stale".into()));
 }
 
 #[test]
@@ -251,14 +251,43 @@ fn a_rule_that_is_made_again_is_another_one() {
     let mut house = House::with_policy(policy(r#"{"name":"p","namespace":"shop"}"#));
     house.user("rita", &BOTH);
     let made = json!({"id": "own", "name": "one", "namespace": "shop", "service": "pay"});
-    assert_eq!(house.rule(Op::Create, made).0, 200_000);
+    assert_eq!(house.rule(Op::Create, made.clone()).0, 200_000);
     let id = house.id_of_request("rita", publish_rule(json!({"rule_id": "own", "request": "please"})));
     assert_eq!(house.rule(Op::Delete, json!({"id": "own"})).0, 200_000);
     assert_eq!(
         house.rule(Op::Create, json!({"id": "own", "name": "x", "namespace": "lab", "service": "s"})).0,
         200_000
     );
-    assert_eq!(house.decide("abe", RequestOp::Approve, &id), done("stale"));
+    assert_eq!(house.decide("abe", RequestOp::Approve, &id), (409_000, "stale".into()));
+    assert_eq!(house.rule(Op::Delete, json!({"id": "own"})).0, 200_000);
+    assert_eq!(house.rule(Op::Create, made).0, 200_000);
+    let id = house.id_of_request("rita", publish_rule(json!({"rule_id": "own", "request": "please"})));
+    assert_eq!(house.rule(Op::Delete, json!({"id": "own"})).0, 200_000);
+    assert_eq!(house.decide("abe", RequestOp::Approve, &id), (409_000, "stale".into()), "it is gone");
+}
+
+/// Callers give ids of rules and releases, and the versions of a rule that is made again count anew.
+#[test]
+fn a_release_of_a_rule_that_is_made_again_is_another_one() {
+    let mut house = House::with_policy(policy(r#"{"name":"p","namespace":"shop","gates":["promote"]}"#));
+    house.user("rita", &BOTH);
+    let make = |house: &mut House, description: &str| {
+        let made =
+            json!({"id": "own", "name": "one", "namespace": "shop", "service": "pay", "description": description});
+        assert_eq!(house.rule(Op::Create, made).0, 200_000);
+        let mut draft = gray("g");
+        (draft["rule_id"], draft["id"]) = (json!("own"), json!("own-g"));
+        assert_eq!(house.code("rita", publish_rule(draft)), 200_000);
+    };
+    make(&mut house, "limit=10");
+    let promote = json!({"id": "own-g", "request": "please"});
+    let id = house.id_of_request("rita", release_of_rule(ReleaseOp::Promote, promote));
+    assert_eq!(house.rule(Op::Delete, json!({"id": "own"})).0, 200_000);
+    make(&mut house, "limit=999999");
+    let request = house.bench.catalog.approvals.get(&id).expect("kept").clone();
+    assert!(house.bench.catalog.pending(&request).is_none(), "it does not read as the one that was asked for");
+    assert_eq!(house.decide("abe", RequestOp::Approve, &id), (409_000, "stale".into()));
+    assert_eq!(house.limit("own"), None);
 }
 
 #[test]
