@@ -61,7 +61,7 @@ pub(crate) async fn list(State(app): State<App>, query: Query, _: Fresh, caller:
 pub(crate) const APPROVE: Doc = WRITE
     .says(
         "Approves requests of others. With the last approval what was asked for is done in the same entry, as it was \
-         when it was asked for, by the rights that the requester has then.",
+         when it was asked for, by the rights that the requester has then; 409000 where it is stale or fails by then.",
     )
     .codes(&[CODES, &[Code::NoNeedUpdate]]);
 

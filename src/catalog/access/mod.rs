@@ -72,17 +72,19 @@ pub struct Holder {
     token: Option<Arc<ServiceToken>>,
 }
 
-/// An account as something names it that was done in its name: a name, and the time at which it was that account's.
-/// Whoever is called so later is somebody else.
+/// Account in whose name something was done: a name, and the time at which it was that account's. An account that is
+/// made later under this name is another one.
 #[derive(Clone, Copy, Debug)]
 pub struct AccountAt<'a> {
     pub name: &'a str,
     pub time: Timestamp,
+    /// Id of the user, if it is known: entries of the log may have the same time.
+    pub person: &'a str,
 }
 
 impl<'a> From<&'a Stamp> for AccountAt<'a> {
     fn from(stamp: &'a Stamp) -> Self {
-        AccountAt { name: &stamp.by, time: stamp.time }
+        AccountAt { name: &stamp.by, time: stamp.time, person: "" }
     }
 }
 
@@ -217,12 +219,13 @@ impl Access {
 
     /// Grants at `now` of a user or a service token that has done something; none if nobody gets in by it any more.
     pub fn grants_of(&self, account: AccountAt<'_>, now: Timestamp) -> Option<Grants> {
-        let AccountAt { name, time } = account;
+        let AccountAt { name, time, person } = account;
         if let Some(token) = name.strip_prefix(TOKEN_HOLDER) {
             let token = self.service_tokens.get(token).filter(|token| token.ctime <= time)?;
             return token.is_in_use(now).then(|| token.grants.clone());
         }
-        let user = self.user_named(name).filter(|user| user.ctime <= time)?;
+        let is_it = |user: &Arc<User>| user.ctime <= time && (person.is_empty() || user.id == person);
+        let user = self.user_named(name).filter(is_it)?;
         Holder::of_user(&user).map(|holder| holder.grants)
     }
 

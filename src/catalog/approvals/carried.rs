@@ -20,7 +20,7 @@ impl Catalog {
         &mut self,
         ctx: &Ctx,
         set: Vec<ApprovalRequest>,
-        (id, is_run): (&str, bool),
+        id: &str,
         changes: &mut ChangeSet,
     ) -> Outcome {
         let stale = set.iter().find(|one| self.is_stale(one));
@@ -33,18 +33,18 @@ impl Catalog {
             let set = set.into_iter().map(Arc::new).collect();
             let end = RequestEnd { state, refused_by: "", reason: &why, cause: Some(&cause) };
             self.close_set(ctx, set, id, end, changes);
-            return self.outcome_of_run(id, is_run);
+            return self.outcome_of_run(id);
         }
         for request in set {
             self.run_request(ctx, request, changes);
         }
-        self.outcome_of_run(id, is_run)
+        self.outcome_of_run(id)
     }
 
-    /// The request as it has ended. Whoever ran it is refused where that carried nothing out.
-    fn outcome_of_run(&self, id: &str, is_run: bool) -> Outcome {
+    /// Returns the request as it has ended. The approval or run that carried nothing out of it is no success.
+    fn outcome_of_run(&self, id: &str) -> Outcome {
         match self.approvals.get(id) {
-            Some(request) if is_run && request.state != RequestState::Done => {
+            Some(request) if request.state != RequestState::Done => {
                 let why = format!("the request is {}: {}", request.state.word(), request.reason);
                 self.refused_again(id, Refusal::new(Code::DataConflict, why).into())
             }
@@ -72,7 +72,7 @@ impl Catalog {
         let is_same = match &payload.snapshot {
             Some(Snapshot::Rule(copy)) => {
                 let there = self.rules.of(copy.family()).get(&copy.id);
-                there.is_none_or(|there| there.created == copy.created)
+                there.is_some_and(|there| there.created == copy.created)
             }
             _ => true,
         };
@@ -103,7 +103,8 @@ impl Catalog {
         let Some(payload) = request.payload.as_deref() else { return no_such_request() };
         let target = self.target_of_request(request, payload);
         let requester = &request.created.by;
-        let refused = match self.access.grants_of(AccountAt::from(&request.created), ctx.time) {
+        let requesting = AccountAt { person: &request.person, ..AccountAt::from(&request.created) };
+        let refused = match self.access.grants_of(requesting, ctx.time) {
             Some(grants) => self.refuse_payload(&grants, payload, &target),
             None => Some(refused("its requester may not any more")),
         };

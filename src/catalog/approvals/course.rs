@@ -196,12 +196,11 @@ impl Catalog {
     ) -> Outcome {
         let is_whole = self.approvals.is_whole(&set);
         let (mut waits, mut frozen, mut lacking) = (!is_whole, None, None);
-        // One who may approve an act has approved it, though no policy may ask for that any more.
-        let at_least = usize::from(set.len() > 1);
         for one in &mut set {
             let demands = self.demands_of(ctx.time, one);
             let valid: Vec<_> = one.approvals.iter().filter_map(|given| self.still_approves(ctx, given, one)).collect();
-            let is_approved = valid.len() >= at_least && demands.are_met_by(&valid);
+            // One who may approve it has approved it, though no policy may ask for that any more.
+            let is_approved = !valid.is_empty() && demands.are_met_by(&valid);
             one.state = if is_approved { RequestState::Approved } else { RequestState::Open };
             if is_approved {
                 frozen = frozen.or_else(|| refused_in_freeze(&demands));
@@ -211,7 +210,7 @@ impl Catalog {
             waits |= !is_approved || frozen.is_some() || (one.hold && !is_run);
         }
         if !waits {
-            return self.run_set(ctx, set, (id, is_run), changes);
+            return self.run_set(ctx, set, id, changes);
         }
         let is_one = set.len() == 1;
         for one in set {
@@ -246,7 +245,8 @@ impl Catalog {
 
     /// Grants of who gave an approval, if that still counts.
     fn still_approves(&self, ctx: &Ctx, given: &GivenApproval, request: &ApprovalRequest) -> Option<Grants> {
-        let grants = self.access.grants_of(AccountAt { name: &given.user, time: given.time }, ctx.time);
+        let account = AccountAt { name: &given.user, time: given.time, person: &given.person };
+        let grants = self.access.grants_of(account, ctx.time);
         grants.filter(|grants| self.may_approve(ctx.time, grants, request))
     }
 

@@ -196,7 +196,7 @@ fn what_is_in_force_must_be_what_it_was_when_it_was_asked_for() {
     house.save("a=1");
     let (first, second) = (house.request(asked()), house.request(asked()));
     assert_eq!(house.decide("abe", RequestOp::Approve, &first), done("done"));
-    assert_eq!(house.decide("abe", RequestOp::Approve, &second), done("stale"));
+    assert_eq!(house.decide("abe", RequestOp::Approve, &second), (409_000, "stale".into()));
 }
 
 #[test]
@@ -268,7 +268,11 @@ fn approvers_and_requesters_are_judged_when_it_is_carried_out() {
     assert_eq!(house.bench.codes(Command::Users(Op::Update, vec![disabled("abe")])), [200_000]);
     assert_eq!(house.decide("bea", RequestOp::Approve, &id), done("open"), "the first counts no more");
     assert_eq!(house.bench.codes(Command::Users(Op::Update, vec![disabled("rita")])), [200_000]);
-    assert_eq!(house.decide("eva", RequestOp::Approve, &id), done("failed"), "its requester may not any more");
+    assert_eq!(
+        house.decide("eva", RequestOp::Approve, &id),
+        (409_000, "failed".into()),
+        "its requester may not any more"
+    );
     assert_eq!(house.in_force(), None);
 }
 

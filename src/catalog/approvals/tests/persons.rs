@@ -69,7 +69,11 @@ fn a_token_that_was_disabled_approves_nothing_and_has_nothing_released() {
     let id = house.asked_by("token:asks", asked());
     house.disable("asks");
     house.decide("abe", RequestOp::Approve, &id);
-    assert_eq!(house.decide("bea", RequestOp::Approve, &id), done("failed"), "its requester may not any more");
+    assert_eq!(
+        house.decide("bea", RequestOp::Approve, &id),
+        (409_000, "failed".into()),
+        "its requester may not any more"
+    );
     assert_eq!(house.in_force(), None);
 }
 
@@ -160,7 +164,7 @@ fn whoever_comes_to_be_called_so_is_somebody_else() {
     assert_eq!(house.bench.catalog.approvals.get(&other).expect("kept").part_of, "", "a set of another rita");
     assert_eq!(house.decide("rita", RequestOp::Withdraw, &id).0, 401_001);
     house.decide("abe", RequestOp::Approve, &id);
-    assert_eq!(house.decide("bea", RequestOp::Approve, &id), done("failed"), "its requester is gone");
+    assert_eq!(house.decide("bea", RequestOp::Approve, &id), (409_000, "failed".into()), "its requester is gone");
 }
 
 #[test]
@@ -207,4 +211,38 @@ fn the_end_of_a_rollout_is_in_the_name_of_who_planned_it() {
     assert_eq!(release.created.by, "rita");
     let newest = house.bench.catalog.history.of(&Thing::File(key())).next().expect("an event").clone();
     assert_eq!((newest.action.word(), newest.user.as_str()), ("promote", "rita"));
+}
+
+/// A leader whose clock was ahead has stamped an entry, and those that follow have its time.
+#[test]
+fn who_is_called_so_within_the_same_millisecond_is_somebody_else() {
+    let mut house = House::with_policy(two());
+    house.save("a=1");
+    house.bench.index += 1;
+    let mut ctx = house.bench.ctx(house.bench.index);
+    ctx.time = Timestamp(ctx.time.0 + 3_600_000);
+    house.bench.apply_as(&ctx, Command::Policies(Op::Create, vec![policy(r#"{"name":"none","approvals":0}"#)]));
+    let id = house.request(asked());
+    assert_eq!(house.decide("abe", RequestOp::Approve, &id), done("open"));
+    house.delete_user("abe");
+    house.hire("abe", vec![Grant::of(Role::Approver), Grant::of(Role::Reader)]);
+    assert_eq!(house.bench.catalog.access.user_named("abe").expect("made").ctime, house.bench.catalog.clock());
+    assert_eq!(house.decide("bea", RequestOp::Approve, &id), done("open"), "another abe has approved nothing");
+    house.delete_user("rita");
+    house.hire("rita", vec![Grant::of(Role::Releaser), Grant::of(Role::Editor)]);
+    assert_eq!(house.decide("abe", RequestOp::Approve, &id), (409_000, "failed".into()), "its requester is gone");
+}
+
+/// An approved act is planned and rolled out whatever policies ask for later.
+#[test]
+fn nothing_is_run_as_approved_whose_approvers_are_gone() {
+    let mut house = House::with_policy(one());
+    house.save("a=1");
+    let id = house.request(ConfigReleaseDraft { hold: Some(true), ..asked() });
+    assert_eq!(house.decide("abe", RequestOp::Approve, &id), done("approved"));
+    house.delete_user("abe");
+    assert_eq!(house.bench.codes(Command::Policies(Op::Delete, vec![one()])), [200_000]);
+    assert_eq!(house.decide("rita", RequestOp::Run, &id), (409_001, "open".into()));
+    assert_eq!(house.decide("bea", RequestOp::Approve, &id), done("approved"));
+    assert_eq!(house.decide("rita", RequestOp::Run, &id), done("done"));
 }

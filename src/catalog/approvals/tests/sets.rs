@@ -75,7 +75,7 @@ fn nothing_of_a_set_is_done_where_a_part_cannot_be() {
         ..asked_in_set("b")
     };
     assert_eq!(house.code("eva", Command::ConfigPublish(vec![emergency])), 200_000);
-    assert_eq!(house.decide("abe", RequestOp::Approve, &ids[0]), done("stale"));
+    assert_eq!(house.decide("abe", RequestOp::Approve, &ids[0]), (409_000, "stale".into()));
     // Sentences of hashed rows: another wording is another state.
     assert_eq!(house.request_of(&ids[1]).reason, "something else is in force than when it was asked for");
     assert_eq!(house.request_of(&ids[2]).reason, "another act that was asked for with it could not be done");
@@ -272,7 +272,7 @@ fn an_advance_that_would_promote_by_now_is_stale() {
         ids.push(request.id.clone());
     }
     assert_eq!(house.decide("abe", RequestOp::Approve, &ids[0]), done("done"));
-    assert_eq!(house.decide("abe", RequestOp::Approve, &ids[1]), done("stale"));
+    assert_eq!(house.decide("abe", RequestOp::Approve, &ids[1]), (409_000, "stale".into()));
     let catalog = &house.bench.catalog;
     let promoted =
         catalog.history.of(&crate::catalog::history::Thing::File(key())).any(|one| one.action == Action::Promote);
