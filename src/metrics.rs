@@ -206,6 +206,9 @@ metrics! {
     /// 1 on shortage of disk, memory (own; on the leader any member's) or quota; a learner's stops no write.
     storage_alarm: IntGaugeVec "thuban_storage_alarm" ["reason"];
 
+    /// 1 while there is an alarm of this kind in `thuban cluster status`, as this node sees it.
+    alarm: IntGaugeVec "thuban_alarm" ["kind"];
+
     /// Bytes of request bodies and large answers in memory, until answered or sent.
     under_way: IntGauge "thuban_under_way_bytes";
     /// Limit of thuban_under_way_bytes; one address may use a quarter of it, and at least 16 MiB.

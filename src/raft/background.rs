@@ -4,6 +4,7 @@ use openraft::async_runtime::WatchReceiver;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use super::alarms;
 use super::capacity;
 use super::compaction;
 use super::consistency_check;
@@ -23,6 +24,7 @@ pub(super) fn start(node: &Node, tasks: &TaskTracker, shutdown: &CancellationTok
     run(poll::keep_asking_leader(node.clone()), tasks, shutdown);
     run(compaction::keep(node.clone()), tasks, shutdown);
     run(capacity::watch(node.clone()), tasks, shutdown);
+    run(alarms::watch(node.clone()), tasks, shutdown);
     run(consistency_check::watch(node.clone()), tasks, shutdown);
     run(stuck::watch(node.clone()), tasks, shutdown);
 }

@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use parking_lot::RwLock;
 
+use super::alarms::{Alarm, AlarmKind};
 use super::node::Node;
 use crate::format::types::NodeId;
 use crate::memory;
@@ -32,6 +33,9 @@ pub(super) const LAST_PART: u64 = 10;
 /// A limit that was passed counts as kept again only this part of it beyond, so that a disk at the
 /// limit does not change its mind with every write.
 const SLACK_DIVISOR: u64 = 32;
+
+/// End of the words about a member that no write waits for.
+const NO_VOTER: &str = "it does not vote, so nothing is refused for it";
 
 /// Limits of the room that may be used.
 #[derive(Clone, Copy, Debug)]
@@ -84,6 +88,18 @@ impl Members {
         self.disks.iter().filter(move |(id, disk)| self.voters.contains(id) && disk.shortage > bearable)
     }
 
+    /// Alarms about these members, and about the quota if that is passed.
+    fn alarms(&self, quota: Option<String>) -> Vec<Alarm> {
+        let disks =
+            self.disks.iter().filter(|(_, disk)| disk.shortage > Shortage::None).map(|(id, disk)| {
+                Alarm::of_node(AlarmKind::Disk, *id, words_of_disk(*id, disk, self.voters.contains(id)))
+            });
+        let memories = self.memories.iter().filter(|(_, memory)| memory.is_short).map(|(id, memory)| {
+            Alarm::of_node(AlarmKind::Memory, *id, words_of_memory(*id, memory, self.voters.contains(id)))
+        });
+        disks.chain(memories).chain(quota.map(|text| Alarm::of_cluster(AlarmKind::Quota, text))).collect()
+    }
+
     /// The voters whose memory is short.
     fn memories_that_stop(&self) -> impl Iterator<Item = (&NodeId, &MemoryRoom)> {
         self.memories.iter().filter(|(id, memory)| self.voters.contains(id) && memory.is_short)
@@ -130,10 +146,7 @@ impl Capacity {
         let quota = self.bounds.quota_bytes;
         let is_over = self.alarms.quota.load(Ordering::Relaxed) || (quota > 0 && state_bytes > quota);
         if is_over && proposal == Growth::Adds {
-            let text = format!(
-                "the state has {state_bytes} bytes, the quota is {quota} (--quota-bytes); delete something first"
-            );
-            return Err(Refusal::new(Code::NoRoom, text));
+            return Err(Refusal::new(Code::NoRoom, words_of_quota(state_bytes, quota)));
         }
         Ok(())
     }
@@ -146,18 +159,10 @@ impl Capacity {
         };
         let members = self.members.read();
         let worst = members.disks_that_stop(bearable).min_by_key(|(_, disk)| disk.free_bytes);
-        let Some((node_id, DiskRoom { free_bytes, reserve_bytes, shortage })) = worst else {
-            return admit_to_memories(&members, proposal);
-        };
-        let what = match shortage {
-            Shortage::Exhausted => "nothing is taken any more",
-            Shortage::None | Shortage::Short => "only deletes, logins and settings are taken",
-        };
-        let text = format!(
-            "node {node_id} has {free_bytes} bytes of disk left, its reserve is {reserve_bytes}; {what} until it has \
-             more"
-        );
-        Err(Refusal::new(Code::NoRoom, text))
+        match worst {
+            Some((node_id, disk)) => Err(Refusal::new(Code::NoRoom, words_of_disk(*node_id, disk, true))),
+            None => admit_to_memories(&members, proposal),
+        }
     }
 
     /// Judges this node's disk as it is found now.
@@ -178,8 +183,8 @@ impl Capacity {
         Some(MemoryRoom { used_bytes, limit_bytes, is_short })
     }
 
-    /// Takes over what was found; says whether a limit was passed, or is kept again.
-    fn note(&self, members: Members, state_bytes: u64) -> Vec<Turn> {
+    /// Takes over what was found.
+    fn note(&self, members: Members, state_bytes: u64) {
         let is_disk_short = members.disks.values().any(|disk| disk.shortage > Shortage::None);
         let is_memory_short = members.memories.values().any(|memory| memory.is_short);
         let stops = members.disks_that_stop(Shortage::None).count() + members.memories_that_stop().count() > 0;
@@ -188,25 +193,60 @@ impl Capacity {
         let was_over = self.alarms.quota.load(Ordering::Relaxed);
         let over = quota > 0 && state_bytes > if was_over { quota - quota / SLACK_DIVISOR } else { quota };
         *self.members.write() = members;
-        let found = self.alarms.all().into_iter().zip([is_disk_short, is_memory_short, over]);
-        let turned = |((reason, alarm), now): ((&'static str, &AtomicBool), bool)| {
-            (alarm.swap(now, Ordering::Relaxed) != now).then_some(Turn { reason, is_raised: now })
-        };
-        found.filter_map(turned).collect()
+        for ((_, alarm), now) in self.alarms.all().into_iter().zip([is_disk_short, is_memory_short, over]) {
+            alarm.store(now, Ordering::Relaxed);
+        }
     }
 }
 
 fn admit_to_memories(members: &Members, proposal: Growth) -> Result<(), Refusal> {
     let worst = members.memories_that_stop().max_by_key(|(_, memory)| memory.used_bytes);
-    let Some((node_id, MemoryRoom { used_bytes, limit_bytes, .. })) = worst.filter(|_| proposal == Growth::Adds) else {
-        return Ok(());
+    match worst.filter(|_| proposal == Growth::Adds) {
+        Some((node_id, memory)) => Err(Refusal::new(Code::NoRoom, words_of_memory(*node_id, memory, true))),
+        None => Ok(()),
+    }
+}
+
+/// Says what a short disk does, to the caller who is refused and to the operator.
+fn words_of_disk(node_id: NodeId, disk: &DiskRoom, is_voter: bool) -> String {
+    let DiskRoom { free_bytes, reserve_bytes, shortage } = disk;
+    let what = match shortage {
+        _ if !is_voter => NO_VOTER,
+        Shortage::Exhausted => "nothing is taken any more until it has more",
+        Shortage::None | Shortage::Short => "only deletes, logins and settings are taken until it has more",
     };
+    format!("node {node_id} has {free_bytes} bytes of disk left, its reserve is {reserve_bytes}; {what}")
+}
+
+fn words_of_memory(node_id: NodeId, memory: &MemoryRoom, is_voter: bool) -> String {
+    let MemoryRoom { used_bytes, limit_bytes, .. } = memory;
     let (short, enough) = (limits::MEMORY_SHORT_PERCENT, limits::MEMORY_ENOUGH_PERCENT);
-    let text = format!(
-        "node {node_id} has {used_bytes} bytes in memory, its limit is {limit_bytes} (--memory-limit-bytes); above \
-         {short} % only deletes, logins and settings are taken, until it is below {enough} %"
-    );
-    Err(Refusal::new(Code::NoRoom, text))
+    let what = match is_voter {
+        false => NO_VOTER.to_owned(),
+        true => {
+            format!("above {short} % only deletes, logins and settings are taken, until it is below {enough} %")
+        }
+    };
+    format!(
+        "node {node_id} has {used_bytes} bytes in memory, its limit is {limit_bytes} (--memory-limit-bytes); {what}"
+    )
+}
+
+fn words_of_quota(state_bytes: u64, quota: u64) -> String {
+    format!("the state has {state_bytes} bytes, the quota is {quota} (--quota-bytes); delete something first")
+}
+
+/// Alarms about room: of this node by its last look, of the others as they answered last.
+pub(super) fn alarms(node: &Node) -> Vec<Alarm> {
+    let capacity = &node.inner().capacity;
+    let mut members = other_members(node);
+    let known = capacity.members.read().clone();
+    members.disks.extend(known.disks.get(&node.id()).map(|disk| (node.id(), *disk)));
+    members.memories.extend(known.memories.get(&node.id()).map(|memory| (node.id(), *memory)));
+    members.voters = known.voters;
+    let quota = capacity.alarms.quota.load(Ordering::Relaxed);
+    let state_bytes = node.inner().machine.weight().counted();
+    members.alarms(quota.then(|| words_of_quota(state_bytes, capacity.bounds.quota_bytes)))
 }
 
 /// Effect of a proposal on the state, as far as room is concerned.
@@ -216,13 +256,6 @@ pub(super) enum Growth {
     Keeps,
     /// It comes once in the life of a cluster, and nothing goes on without it.
     Founds,
-}
-
-/// An alarm that was raised or cleared.
-#[derive(Debug, PartialEq, Eq)]
-struct Turn {
-    reason: &'static str,
-    is_raised: bool,
 }
 
 fn judge(free: u64, reserve: u64, before: Shortage) -> Shortage {
@@ -272,9 +305,9 @@ async fn look(node: &Node) {
     members.memories.extend(own_memory.map(|memory| (node.id(), memory)));
     members.voters = node.raft_metrics().membership_config.membership().voter_ids().collect();
     let state_bytes = node.inner().machine.weight().counted();
-    let turns = capacity.note(members, state_bytes);
+    capacity.note(members, state_bytes);
     node.metrics().memory_used.set(i64::try_from(used_bytes.unwrap_or_default()).unwrap_or(i64::MAX));
-    tell(node, &turns, own, state_bytes);
+    measure(node, own);
 }
 
 /// Disks and memory of the other members that are in reach, as they report them.
@@ -287,7 +320,7 @@ fn other_members(node: &Node) -> Members {
     members
 }
 
-fn tell(node: &Node, turns: &[Turn], own: DiskRoom, state_bytes: u64) {
+fn measure(node: &Node, own: DiskRoom) {
     let (capacity, metrics) = (&node.inner().capacity, node.metrics());
     let number = |bytes: u64| i64::try_from(bytes).unwrap_or(i64::MAX);
     metrics.disk_free.set(number(own.free_bytes));
@@ -296,18 +329,6 @@ fn tell(node: &Node, turns: &[Turn], own: DiskRoom, state_bytes: u64) {
     metrics.memory_limit.set(number(capacity.bounds.memory_limit_bytes.unwrap_or_default()));
     for (reason, alarm) in capacity.alarms.all() {
         metrics.storage_alarm.with_label_values(&[reason]).set(i64::from(alarm.load(Ordering::Relaxed)));
-    }
-    for turn in turns {
-        let members = capacity.members.read().clone();
-        let quota_bytes = capacity.bounds.quota_bytes;
-        if turn.is_raised {
-            let stops = capacity.stops.load(Ordering::Relaxed) || turn.reason == "quota";
-            let what =
-                if stops { "room is short: nothing is added" } else { "room is short on a member that does not vote" };
-            tracing::warn!(reason = turn.reason, ?members, state_bytes, quota_bytes, "{what}");
-        } else {
-            tracing::info!(reason = turn.reason, ?members, state_bytes, quota_bytes, "there is room again");
-        }
     }
 }
 

@@ -129,6 +129,7 @@ impl Compaction {
             self.retry = None;
         }
         node.metrics().snapshot_failing.set(i64::from(written.is_err()));
+        node.inner().alarms.set_snapshot_failure(written.as_ref().err().map(|refusal| refusal.detail.to_string()));
         if let Err(refusal) = &written {
             let pause = self.retry.map_or(RETRY_PAUSE, |(_, pause)| (pause * 2).min(RETRY_PAUSE_MAX));
             self.retry = Some((Instant::now() + pause, pause));

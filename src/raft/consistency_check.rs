@@ -14,6 +14,7 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use tokio::time::sleep;
 
+use super::alarms::{Alarm, AlarmKind};
 use super::checkpoint_hashes::{self, Difference};
 use super::node::Node;
 use crate::format::types::NodeId;
@@ -52,12 +53,12 @@ impl Node {
         found.difference.as_ref().is_some_and(|difference| difference.odd.contains(&node_id))
     }
 
-    /// Alarms for an operator, in words, as this node sees them.
-    pub fn alarms(&self) -> Vec<String> {
-        let own = self.out_of_service().map(str::to_owned);
+    /// Alarms about states that differ.
+    pub(super) fn divergence_alarms(&self) -> Vec<Alarm> {
+        let own = self.out_of_service().map(|why| Alarm::of_node(AlarmKind::State, self.id(), why));
         let found = self.inner().divergence.found.lock();
         let others = found.difference.as_ref().and_then(|difference| describe(difference, self.id()));
-        own.into_iter().chain(others).chain(self.stuck_peers()).collect()
+        own.into_iter().chain(others.map(|text| Alarm::of_cluster(AlarmKind::State, text))).collect()
     }
 }
 

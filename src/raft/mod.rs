@@ -10,9 +10,11 @@
 //! | leadership | [`election`], [`lease`], [`lead`], [`freshness`], [`read_index`], [`read_barrier`], [`clock`] |
 //! | members' progress | [`poll`] |
 //! | membership | [`start`], [`formation`], [`members`], [`peer_admission`], [`lists`] |
+//! | alarms | [`alarms`] |
 //! | keeping | [`compaction`], [`capacity`], [`backup`], [`transfer`], [`consistency_check`], [`checkpoint_hashes`] |
 //! | runtime | [`background`], [`threads`], [`status`], [`stuck`], [`disk_check`], [`vigil`], [`audit_log`] |
 
+pub mod alarms;
 mod attempts;
 mod audit_log;
 mod background;

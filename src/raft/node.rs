@@ -16,6 +16,7 @@ use tokio::sync::{Notify, Semaphore};
 use tokio::time::{Instant, timeout_at};
 use tracing::Instrument;
 
+use super::alarms::Alarms;
 use super::attempts::Attempts;
 use super::audit_log::log_row;
 use super::batching::Batcher;
@@ -119,6 +120,7 @@ pub(super) struct Inner {
     /// Room for so many backups at a time.
     pub(super) backups: Arc<Semaphore>,
     pub(super) capacity: Capacity,
+    pub(super) alarms: Alarms,
     pub(super) compaction: tokio::sync::Mutex<Compaction>,
     pub(super) keyring: Keyring,
     /// Held by the change of the membership that is being carried out here.

@@ -8,6 +8,7 @@ use openraft::ServerState;
 use openraft::async_runtime::WatchReceiver;
 use tokio::time::{Instant, timeout, timeout_at};
 
+use super::alarms::Alarm;
 use super::compaction;
 use super::forwarded::{ForwardedRequest, MembershipChange};
 use super::leading;
@@ -38,8 +39,7 @@ pub struct ClusterStatus {
     pub hash_index: u64,
     /// Level that the cluster speaks, see [`crate::format::level`].
     pub level: Level,
-    /// Alarms for an operator, in words.
-    pub alarms: Vec<String>,
+    pub alarms: Vec<Alarm>,
 }
 
 #[derive(Clone, Debug)]
@@ -101,7 +101,7 @@ impl Check {
 
 impl Node {
     pub fn cluster_status(&self) -> ClusterStatus {
-        let metrics = self.raft_metrics();
+        let (metrics, alarms) = (self.raft_metrics(), self.alarms());
         let progress = self.inner().machine.progress();
         let membership = metrics.membership_config.membership();
         let said: BTreeMap<NodeId, Build> =
@@ -148,7 +148,7 @@ impl Node {
             hash: progress.hash,
             hash_index: progress.last_applied.map_or(0, |id| id.index),
             level: catalog.level(),
-            alarms: self.alarms(),
+            alarms,
         }
     }
 
@@ -168,9 +168,6 @@ impl Node {
             }
         });
         futures_util::future::join_all(ask).await;
-        let view = self.state().view();
-        status.alarms.extend(self.keyring().alarm(&view));
-        status.alarms.extend(self.keyring().alarm_of_files(&view));
         status
     }
 
@@ -244,7 +241,7 @@ impl Node {
         let is_stopping = self.inner().stopping.load(Ordering::Relaxed);
         let failing = |fails: bool, why: &str| fails.then(|| why.to_owned());
         let disk = self.disk_failure().await;
-        let stuck = self.stuck_peers();
+        let stuck: Vec<_> = self.stuck_peers().into_iter().map(|alarm| alarm.text).collect();
         let note = (!stuck.is_empty()).then(|| stuck.join("; "));
         vec![
             Check::new("running", metrics.running_state.err().map(|fatal| fatal.to_string())),

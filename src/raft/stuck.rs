@@ -7,6 +7,7 @@ use openraft::ServerState;
 use parking_lot::Mutex;
 use tokio::time::{Instant, sleep};
 
+use super::alarms::{Alarm, AlarmKind};
 use super::node::Node;
 use crate::format::types::NodeId;
 
@@ -55,15 +56,16 @@ impl Standstills {
 
 impl Node {
     /// Alarms about peers that this node, as their leader, sees standing still.
-    pub fn stuck_peers(&self) -> Vec<String> {
+    pub(super) fn stuck_peers(&self) -> Vec<Alarm> {
         let stuck = self.inner().standstills.stuck(Instant::now());
         let tell = |(peer, matched, stood): (NodeId, u64, Duration)| {
-            format!(
+            let text = format!(
                 "node {peer} is heard and has taken no entry beyond {matched} for {} s: its link or its disk is too \
                  slow \
                  for what is written",
                 stood.as_secs()
-            )
+            );
+            Alarm::of_node(AlarmKind::Peer, peer, text)
         };
         stuck.into_iter().map(tell).collect()
     }
@@ -71,7 +73,6 @@ impl Node {
 
 /// Looks again and again, for as long as the node runs.
 pub(super) async fn watch(node: Node) {
-    let mut told: Vec<NodeId> = Vec::new();
     loop {
         look(&node);
         let stuck = node.inner().standstills.stuck(Instant::now());
@@ -80,10 +81,6 @@ pub(super) async fn watch(node: Node) {
             let is_stuck = stuck.iter().any(|(peer, ..)| *peer == id);
             node.metrics().peer_stuck.with_label_values(&[&id.to_string()]).set(i64::from(is_stuck));
         }
-        for (peer, matched, _) in stuck.iter().filter(|(peer, ..)| !told.contains(peer)) {
-            tracing::warn!(peer, matched, "a peer answers but accepts no entries");
-        }
-        told = stuck.into_iter().map(|(peer, ..)| peer).collect();
         sleep(PAUSE).await;
     }
 }

@@ -272,6 +272,11 @@ impl Store {
         raft_log::durable(written).await
     }
 
+    /// The failure after which nothing is written any more, if there was one.
+    pub fn failure(&self) -> Option<String> {
+        self.0.database.check().err().map(|error| error.to_string())
+    }
+
     pub fn sizes(&self) -> Vec<FamilySize> {
         self.0.database.sizes()
     }

@@ -129,6 +129,16 @@ async fn a_short_member_stops_what_adds(mut cluster: Cluster, reason: &str, opti
         assert_eq!(of_short.metric(&alarm_of(other)).await, Some(0.0), "{other}");
     }
 
+    expect_alarm(&cluster, &format!("node {short} has ")).await;
+    for id in cluster.ids() {
+        expect_logged(&cluster, id, &format!(" node {short} has "), |lines| lines == 1).await;
+    }
+    let line = format!("[!] {reason}: node {short} has ");
+    let (status, text) = of_short.health("/readyz?verbose").await.expect("an answer");
+    assert!(status == 200 && text.contains(&line) && text.ends_with("ok\n"), "{text}");
+    let text = of_short.health("/readyz").await.expect("an answer").1;
+    assert_eq!(text, "ok\n", "only what fails is named unasked");
+
     of_short.login(ADMIN_PASSWORD).await.expect("logins go on");
     delete(&of_short, "one").await.expect_code(200_000);
     let list = format!("{SERVICES}?namespace=default&name=two");
@@ -148,7 +158,36 @@ async fn a_short_member_stops_what_adds(mut cluster: Cluster, reason: &str, opti
     })
     .await;
     expect_metric(&api, &alarm_of(reason), |alarm| alarm == 0.0).await;
+    expect_metric(&api, &format!("thuban_alarm{{kind=\"{reason}\"}}"), |alarm| alarm == 0.0).await;
+    let over = format!("this alarm is over: node {short} has ");
+    expect_logged(&cluster, leader, &over, |lines| lines > 0).await;
     cluster.expect_equal_state().await;
+}
+
+/// Waits until so many lines of a node's log have these words.
+async fn expect_logged(cluster: &Cluster, id: u64, words: &str, is_wanted: impl Fn(usize) -> bool) {
+    let is_wanted = &is_wanted;
+    eventually(LIMIT, words, || async move {
+        let log = std::fs::read_to_string(cluster.log(id)).map_err(|error| error.to_string())?;
+        let lines = log.lines().filter(|line| line.contains(words)).count();
+        if is_wanted(lines) { Ok(()) } else { Err(format!("{lines} lines of node {id}")) }
+    })
+    .await;
+}
+
+/// Every node shows this alarm, in the words in which writes are refused.
+async fn expect_alarm(cluster: &Cluster, words: &str) {
+    for id in cluster.ids() {
+        let api = cluster.api(id);
+        eventually(LIMIT, "the alarm is shown", || async {
+            let view = api.cluster().await?;
+            match view.body["alarms"].to_string() {
+                shown if shown.contains(words) => Ok(()),
+                shown => Err(format!("node {id}: {shown}")),
+            }
+        })
+        .await;
+    }
 }
 
 /// Without a quota that is given, what clients register ends before memory does.

@@ -26,7 +26,7 @@ struct StatusBody {
     state_hash: StateHash,
     /// Level of everything stored and sent in the cluster; raised when every member reads the next one.
     level: u8,
-    /// Alarms as this node sees them.
+    /// Alarms as this node sees them: what is wrong, what follows, what to do.
     alarms: Vec<String>,
 }
 
@@ -97,7 +97,7 @@ pub(crate) async fn status(State(app): State<App>, _: Caller) -> Response {
         own_id: status.node_id,
         state_hash: StateHash { index: status.hash_index, hash: hex::encode(status.hash) },
         level: status.level.0,
-        alarms: status.alarms,
+        alarms: status.alarms.into_iter().map(|alarm| alarm.text).collect(),
     };
     envelope::answer(Code::ExecuteSuccess, &body)
 }

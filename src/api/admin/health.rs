@@ -8,6 +8,7 @@ use axum::response::{IntoResponse, Response};
 use crate::api::http::{App, Doc, Query};
 use crate::controllers::gauges;
 use crate::openapi::Param;
+use crate::raft::alarms::AlarmKind;
 
 const DOC: Doc = Doc::new("Health");
 const METRICS_TYPE: &str = "text/plain; version=0.0.4";
@@ -21,11 +22,14 @@ pub(crate) async fn live() -> &'static str {
 
 pub(crate) const READY: Doc = DOC
     .says("Readiness of this node: it knows a leader, has caught up and can write.")
-    .query(&[&[Param::switch("verbose", "Names every check, not only those that fail.")]])
+    .query(&[&[Param::switch(
+        "verbose",
+        "Names every check, not only those that fail, and the alarms, which fail none.",
+    )]])
     .gives_raw(&[(200, "text/plain", "It may."), (503, "text/plain", "It may not; failing checks are named.")]);
 
 /// 200 if this node may get traffic, else 503; every failing check is named, with `?verbose` all
-/// checks are.
+/// checks are, and the alarms, which fail nothing.
 pub(crate) async fn ready(State(app): State<App>, query: Query) -> Response {
     let (checks, verbose) = (app.node().as_node().readiness().await, query.has("verbose"));
     let is_ready = checks.iter().all(|check| check.failure.is_none());
@@ -37,6 +41,11 @@ pub(crate) async fn ready(State(app): State<App>, query: Query) -> Response {
             (None, None) if verbose => text.push_str(&format!("[+] {}\n", check.name)),
             _ => {}
         }
+    }
+    // Peers are named with their check, and a state that is wrong fails one.
+    let has_line = |kind| matches!(kind, AlarmKind::Peer | AlarmKind::State);
+    for alarm in app.node().as_node().noted_alarms().iter().filter(|alarm| verbose && !has_line(alarm.kind)) {
+        text.push_str(&format!("[!] {}: {}\n", alarm.kind.name(), alarm.text));
     }
     text.push_str(if is_ready { "ok\n" } else { "not ready\n" });
     let status = if is_ready { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };

@@ -98,9 +98,15 @@ fn a_short_learner_stops_nobody_and_is_told() {
         disks
     };
     for shortage in [Shortage::Short, Shortage::Exhausted] {
-        assert_eq!(capacity.note(with_learner(shortage), 0), [Turn { reason: "disk", is_raised: true }]);
+        capacity.note(with_learner(shortage), 0);
+        assert!(capacity.alarms.disk.load(Ordering::Relaxed));
+        let alarm =
+            "node 3 has 1 bytes of disk left, its reserve is 320; it does not vote, so nothing is refused for it";
+        assert_eq!(with_learner(shortage).alarms(None), [Alarm::of_node(AlarmKind::Disk, 3, alarm)]);
         assert!([Growth::Adds, Growth::Keeps].iter().all(|growth| capacity.admit(*growth, 0).is_ok()), "{shortage:?}");
-        assert_eq!(capacity.note(founded(), 0), [Turn { reason: "disk", is_raised: false }]);
+        capacity.note(founded(), 0);
+        assert!(!capacity.alarms.disk.load(Ordering::Relaxed));
+        assert_eq!(founded().alarms(None), []);
     }
     let mut promoted = with_learner(Shortage::Short);
     promoted.voters.insert(3);
@@ -115,12 +121,14 @@ fn the_quota_counts_at_once_and_clears_with_some_slack() {
     assert!(adds(3200));
     assert!(!adds(3201), "also between two looks");
     assert!(capacity.admit(Growth::Keeps, 9999).is_ok(), "deletes go on whatever the quota says");
-    let turns = |bytes| capacity.note(Members::default(), bytes);
-    assert_eq!(turns(3200), []);
-    assert_eq!(turns(3201), [Turn { reason: "quota", is_raised: true }]);
-    assert_eq!(turns(3150), [], "not yet");
+    let is_over = |bytes| {
+        capacity.note(Members::default(), bytes);
+        capacity.alarms.quota.load(Ordering::Relaxed)
+    };
+    assert_eq!([is_over(3200), is_over(3201)], [false, true]);
+    assert!(is_over(3150), "not yet");
     assert!(!adds(3150));
-    assert_eq!(turns(3100), [Turn { reason: "quota", is_raised: false }]);
+    assert!(!is_over(3100));
     assert!(adds(3100));
 }
 
@@ -150,15 +158,21 @@ fn a_voter_without_memory_stops_what_adds_by_name_and_a_learner_nothing() {
         let (memories, voters) = (BTreeMap::from([(2, short)]), voters.iter().copied().collect());
         Members { memories, voters, ..Members::default() }
     };
-    assert_eq!(capacity.note(found(&[1]), 0), [Turn { reason: "memory", is_raised: true }]);
+    let note = |members| {
+        capacity.note(members, 0);
+        capacity.alarms.memory.load(Ordering::Relaxed)
+    };
+    assert!(note(found(&[1])));
     assert!(capacity.admit(Growth::Adds, 0).is_ok(), "a learner's");
-    assert_eq!(capacity.note(found(&[1, 2]), 0), []);
+    assert!(note(found(&[1, 2])));
     let refusal = capacity.admit(Growth::Adds, 0).expect_err("it votes");
     assert_eq!(refusal.code, Code::NoRoom);
+    let alarms = found(&[1, 2]).alarms(None);
+    assert_eq!(alarms, [Alarm::of_node(AlarmKind::Memory, 2, refusal.detail.to_string())], "in the same words");
     for part in ["node 2", "900", "1001"] {
         assert!(refusal.detail.contains(part), "{part} in {refusal:?}");
     }
     assert!(capacity.admit(Growth::Keeps, 0).is_ok(), "deletes go on");
-    assert_eq!(capacity.note(Members::default(), 0), [Turn { reason: "memory", is_raised: false }]);
+    assert!(!note(Members::default()));
     assert!(capacity.admit(Growth::Adds, 0).is_ok());
 }

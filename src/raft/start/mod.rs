@@ -18,6 +18,7 @@ use tokio::sync::{Notify, Semaphore, oneshot};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use super::alarms::Alarms;
 use super::background;
 use super::batching::Batcher;
 use super::capacity::{Capacity, RoomBounds};
@@ -186,6 +187,7 @@ pub(crate) async fn start_on(
         disk_check: DiskCheck::default(),
         backups: Arc::new(Semaphore::new(BACKUPS_AT_ONCE)),
         capacity: Capacity::new(setup.node_id, setup.room_bounds),
+        alarms: Alarms::default(),
         compaction: tokio::sync::Mutex::new(Compaction::new(setup.log_bounds)),
         keyring: Keyring::new(setup.data_keys),
         membership_turn: tokio::sync::Mutex::default(),

@@ -11,6 +11,7 @@ use crate::catalog::{Command, Op};
 use crate::controllers::testing::TestNode;
 use crate::format::types::Member;
 use crate::model::namespace::NamespaceDraft;
+use crate::raft::alarms::{Alarm, AlarmKind};
 
 /// Far beyond any deadline that somebody may think of; the clock of these tests jumps.
 const LONG: Duration = Duration::from_secs(600);
@@ -67,7 +68,7 @@ async fn a_node_that_was_found_to_be_wrong_does_not_serve_again() {
 
     let again = TestNode::start(dir.path(), &[]).await;
     assert_eq!(again.node.out_of_service(), Some("its state is wrong"));
-    assert_eq!(again.node.alarms(), ["its state is wrong"]);
+    assert_eq!(again.node.alarms(), [Alarm::of_node(AlarmKind::State, 1, "its state is wrong")]);
     let failing = again.node.readiness().await.into_iter().find(|check| check.name == "state");
     assert_eq!(failing.and_then(|check| check.failure).as_deref(), Some("its state is wrong"));
     assert!(again.node.state().hub().is_closed(), "held polls are let go");

@@ -1,0 +1,255 @@
+//! Alarms: what is wrong with the cluster or with a node and needs an operator, in one list for all doors.
+//!
+//! `thuban cluster status`, `GET /admin/v1/cluster`, `/readyz?verbose`, the first page of the console, the log and
+//! `thuban_alarm` show what [`Node::alarms`] returns. A further alarm is an [`AlarmKind`] and a line in
+//! [`Node::alarms`]; where only a room above knows of it, a source that is given to [`Node::add_alarms`].
+
+use std::collections::BTreeMap;
+use std::mem;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use tokio::time::sleep;
+
+use super::capacity;
+use super::node::Node;
+use super::threads::at_length;
+use crate::catalog::Catalog;
+use crate::format::types::NodeId;
+use crate::model::limits::WEBHOOK_EVENTS_MAX;
+
+/// Between two looks at what is to be logged.
+const PAUSE: Duration = Duration::from_secs(1);
+
+/// Kind of an alarm; its name is a label of `thuban_alarm`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum AlarmKind {
+    /// Members hold different states.
+    State,
+    /// The store of a node takes no writes.
+    Store,
+    /// The disk of a member is short.
+    Disk,
+    /// The memory of a member is short.
+    Memory,
+    /// The state is larger than its quota.
+    Quota,
+    /// No snapshot can be written.
+    Snapshot,
+    /// A peer answers and accepts no entries.
+    Peer,
+    /// Access keys cannot be read by this node.
+    AccessKeys,
+    /// Encrypted config files cannot be read by this node.
+    EncryptedFiles,
+    /// Events for a webhook are dropped.
+    Webhook,
+}
+
+impl AlarmKind {
+    pub const ALL: [AlarmKind; 10] = [
+        AlarmKind::State,
+        AlarmKind::Store,
+        AlarmKind::Disk,
+        AlarmKind::Memory,
+        AlarmKind::Quota,
+        AlarmKind::Snapshot,
+        AlarmKind::Peer,
+        AlarmKind::AccessKeys,
+        AlarmKind::EncryptedFiles,
+        AlarmKind::Webhook,
+    ];
+
+    pub fn name(self) -> &'static str {
+        match self {
+            AlarmKind::State => "state",
+            AlarmKind::Store => "store",
+            AlarmKind::Disk => "disk",
+            AlarmKind::Memory => "memory",
+            AlarmKind::Quota => "quota",
+            AlarmKind::Snapshot => "snapshot",
+            AlarmKind::Peer => "peer",
+            AlarmKind::AccessKeys => "access_keys",
+            AlarmKind::EncryptedFiles => "encrypted_files",
+            AlarmKind::Webhook => "webhook",
+        }
+    }
+}
+
+/// One alarm. Kind, node and subject say which one it is; the text may change while it lasts.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Alarm {
+    pub kind: AlarmKind,
+    /// The member that it is about; `None` where it is about the cluster.
+    pub node: Option<NodeId>,
+    /// Name of the thing that it is about, where one node can have several of a kind.
+    pub subject: String,
+    /// The whole of it in words: what is wrong, what follows, what to do.
+    pub text: String,
+}
+
+impl Alarm {
+    pub fn of_cluster(kind: AlarmKind, text: impl Into<String>) -> Alarm {
+        Alarm { kind, node: None, subject: String::new(), text: text.into() }
+    }
+
+    pub fn of_node(kind: AlarmKind, node: NodeId, text: impl Into<String>) -> Alarm {
+        Alarm { node: Some(node), ..Alarm::of_cluster(kind, text) }
+    }
+
+    pub fn about(self, subject: impl Into<String>) -> Alarm {
+        Alarm { subject: subject.into(), ..self }
+    }
+
+    fn key(&self) -> AlarmId {
+        (self.kind, self.node, self.subject.clone())
+    }
+}
+
+type AlarmId = (AlarmKind, Option<NodeId>, String);
+/// Finds alarms of a room above; asked each second and by each door, so it must not wait.
+type AlarmSource = Box<dyn Fn() -> Vec<Alarm> + Send + Sync>;
+
+/// Alarms of this node between two looks.
+#[derive(Default)]
+pub(super) struct Alarms {
+    sources: Mutex<Vec<AlarmSource>>,
+    /// Result of the last look.
+    noted: Mutex<Vec<Alarm>>,
+    /// Reason why the last snapshot could not be written.
+    snapshot_failure: Mutex<Option<String>>,
+}
+
+impl Alarms {
+    pub(super) fn set_snapshot_failure(&self, why: Option<String>) {
+        *self.snapshot_failure.lock() = why;
+    }
+}
+
+impl Node {
+    /// Adds alarms that a room above finds.
+    pub fn add_alarms(&self, source: impl Fn() -> Vec<Alarm> + Send + Sync + 'static) {
+        self.inner().alarms.sources.lock().push(Box::new(source));
+    }
+
+    /// All alarms as this node sees them now. Looks at every access key; [`Node::noted_alarms`] is for callers that
+    /// are not known.
+    pub fn alarms(&self) -> Vec<Alarm> {
+        let view = self.state().view();
+        let mut alarms = self.divergence_alarms();
+        alarms.extend(self.store_alarm());
+        alarms.extend(capacity::alarms(self));
+        alarms.extend(self.snapshot_alarm());
+        alarms.extend(self.stuck_peers());
+        alarms.extend(self.key_alarms(&view));
+        alarms.extend(webhook_alarms(&view));
+        alarms.extend(self.inner().alarms.sources.lock().iter().flat_map(|source| source()));
+        alarms
+    }
+
+    /// The alarms of the last second.
+    pub fn noted_alarms(&self) -> Vec<Alarm> {
+        self.inner().alarms.noted.lock().clone()
+    }
+
+    fn store_alarm(&self) -> Option<Alarm> {
+        let (id, why) = (self.id(), self.store().failure()?);
+        let text = format!("node {id} writes nothing any more, its disk failed: {why}; mend the disk and restart it");
+        Some(Alarm::of_node(AlarmKind::Store, id, text))
+    }
+
+    fn snapshot_alarm(&self) -> Option<Alarm> {
+        let (id, why) = (self.id(), self.inner().alarms.snapshot_failure.lock().clone()?);
+        let text = format!("node {id} could not write a snapshot, and its log grows until it can: {why}");
+        Some(Alarm::of_node(AlarmKind::Snapshot, id, text))
+    }
+
+    fn key_alarms(&self, catalog: &Catalog) -> Vec<Alarm> {
+        let (id, keyring) = (self.id(), self.keyring());
+        let of = |kind, text: Option<String>| text.map(|text| Alarm::of_node(kind, id, format!("node {id}: {text}")));
+        let keys = of(AlarmKind::AccessKeys, keyring.alarm(catalog));
+        keys.into_iter().chain(of(AlarmKind::EncryptedFiles, keyring.alarm_of_files(catalog))).collect()
+    }
+}
+
+/// Webhooks whose receiver is so far behind that the next event drops the oldest one that waits.
+fn webhook_alarms(catalog: &Catalog) -> Vec<Alarm> {
+    let full = catalog.webhooks.all().filter(|hook| catalog.webhooks.pending(&hook.name) >= WEBHOOK_EVENTS_MAX);
+    let tell = |name: &str| {
+        let text = format!(
+            "webhook {name}: {WEBHOOK_EVENTS_MAX} events wait for its receiver, and each further one drops the oldest; \
+             `GET /admin/v1/webhooks` says why"
+        );
+        Alarm::of_cluster(AlarmKind::Webhook, text).about(name)
+    };
+    full.map(|hook| tell(&hook.name)).collect()
+}
+
+/// Logs the rise and the end of every alarm, for as long as the node runs.
+pub(super) async fn watch(node: Node) {
+    let mut known = KnownAlarms::default();
+    loop {
+        let found = at_length(|| node.alarms());
+        for kind in AlarmKind::ALL {
+            let is_raised = found.iter().any(|alarm| alarm.kind == kind);
+            node.metrics().alarm.with_label_values(&[kind.name()]).set(i64::from(is_raised));
+        }
+        let (raised, ended) = known.take(&found);
+        *node.inner().alarms.noted.lock() = found;
+        for alarm in raised {
+            tracing::warn!(alarm = alarm.kind.name(), "{}", alarm.text);
+        }
+        for alarm in ended {
+            tracing::info!(alarm = alarm.kind.name(), "this alarm is over: {}", alarm.text);
+        }
+        sleep(PAUSE).await;
+    }
+}
+
+/// Alarms that were found by the last look, with their first text.
+#[derive(Default)]
+struct KnownAlarms(BTreeMap<AlarmId, Alarm>);
+
+impl KnownAlarms {
+    /// Takes over what is found; returns what is new of it, and what is there no more.
+    fn take(&mut self, found: &[Alarm]) -> (Vec<Alarm>, Vec<Alarm>) {
+        let mut before = mem::take(&mut self.0);
+        let mut raised = Vec::new();
+        for alarm in found {
+            let known = before.remove(&alarm.key());
+            if known.is_none() && !self.0.contains_key(&alarm.key()) {
+                raised.push(alarm.clone());
+            }
+            self.0.entry(alarm.key()).or_insert_with(|| known.unwrap_or_else(|| alarm.clone()));
+        }
+        (raised, before.into_values().collect())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_alarm_is_new_once_and_ends_once_whatever_its_text_says_meanwhile() {
+        let disk = |node, text: &str| Alarm::of_node(AlarmKind::Disk, node, text);
+        let hook = |name: &str| Alarm::of_cluster(AlarmKind::Webhook, "full").about(name);
+        let mut known = KnownAlarms::default();
+        for (found, raised, ended) in [
+            (vec![], vec![], vec![]),
+            (vec![disk(1, "9 left")], vec![disk(1, "9 left")], vec![]),
+            (vec![disk(1, "8 left"), disk(2, "7 left")], vec![disk(2, "7 left")], vec![]),
+            (vec![disk(2, "6 left"), hook("a")], vec![hook("a")], vec![disk(1, "9 left")]),
+            (vec![hook("a"), hook("b"), hook("b")], vec![hook("b")], vec![disk(2, "7 left")]),
+            (vec![], vec![], vec![hook("a"), hook("b")]),
+            (vec![disk(1, "5 left")], vec![disk(1, "5 left")], vec![]),
+        ] {
+            assert_eq!(known.take(&found), (raised, ended), "{found:?}");
+        }
+    }
+
+    #[test]
+    fn every_kind_is_listed_once_in_order() {
+        assert!(AlarmKind::ALL.is_sorted_by(|one, next| one < next && one.name() != next.name()));
+    }
+}
