@@ -78,15 +78,7 @@ impl<S: Source> Grpc<S> {
         let (budget, kept) = (settings.budget.clone(), settings.kept.clone());
         let ads = Ads { session, operations: operations.clone(), node, health: health.seen(), budget, kept };
         let routes = Routes::new(csds).add_service(health.service());
-        let reflection = tonic_reflection::server::Builder::configure;
-        let descriptors = |builder: tonic_reflection::server::Builder<'static>| {
-            builder
-                .register_encoded_file_descriptor_set(DESCRIPTORS)
-                .register_encoded_file_descriptor_set(tonic_health::pb::FILE_DESCRIPTOR_SET)
-        };
-        let routes = routes
-            .add_service(descriptors(reflection()).build_v1()?)
-            .add_service(descriptors(reflection()).build_v1alpha()?);
+        let routes = routes.add_service(descriptors().build_v1()?).add_service(descriptors().build_v1alpha()?);
         let admission = Admission {
             operations,
             places: Arc::new(OriginQuota::new(limits::GRPC_STREAMS_MAX, settings.streams_per_address)),
@@ -95,6 +87,15 @@ impl<S: Source> Grpc<S> {
         let routes = routes.into_axum_router().merge(ads.routes());
         Ok(routes.layer(from_fn_with_state(Arc::new(admission), admission::admit)))
     }
+}
+
+/// Describes all services. Not inlined: rustc up to 1.96 takes the empty builders of two calls in one function for one
+/// value, although the first call changes it (rust-lang/rust#155241), and the program then reads beyond it.
+#[inline(never)]
+fn descriptors() -> tonic_reflection::server::Builder<'static> {
+    tonic_reflection::server::Builder::configure()
+        .register_encoded_file_descriptor_set(DESCRIPTORS)
+        .register_encoded_file_descriptor_set(tonic_health::pb::FILE_DESCRIPTOR_SET)
 }
 
 /// Readiness of the node, as streams watch it.
