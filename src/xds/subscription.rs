@@ -1,8 +1,10 @@
 //! Names that a stream asks for, of one type, and the rules by which requests change them.
 
 use std::collections::BTreeSet;
+use std::ops::Bound;
 use std::sync::Arc;
 
+use super::names::{INBOUND, OUTBOUND};
 use crate::model::mesh::resource::ResourceType;
 
 /// Name that means all resources.
@@ -16,6 +18,14 @@ pub(super) struct Subscription {
     has_named: bool,
     names: BTreeSet<Arc<str>>, // bound: xds-names
     bytes: usize,
+    /// Number of names of another form than `NAMESPACE/SERVICE`, with a set of labels or a place behind it.
+    others: usize,
+}
+
+/// True of `NAMESPACE/SERVICE` with or without what follows, written in its shortest way.
+fn is_of_service(name: &str) -> bool {
+    let first = name.split_once('/').map(|(first, _)| first);
+    first.is_some_and(|first| first != OUTBOUND && first != INBOUND && first != "xdstp:") && !name.contains('%')
 }
 
 /// Difference that a request makes to a subscription.
@@ -60,6 +70,21 @@ impl Subscription {
         self.names.contains(name)
     }
 
+    /// True if all names are those of services, so that [`Subscription::has_service`] answers for each of them.
+    pub(super) fn is_of_services(&self) -> bool {
+        self.others == 0
+    }
+
+    /// True if a service is asked for: all of it, a set of its labels, or as a place sees it.
+    pub(super) fn has_service(&self, service: &str) -> bool {
+        let begins = |after: char| {
+            let beginning = format!("{service}{after}");
+            let mut from = self.names.range::<str, _>((Bound::Included(&*beginning), Bound::Unbounded));
+            from.next().is_some_and(|name| name.starts_with(&beginning))
+        };
+        self.names.contains(service) || begins('|') || begins('@')
+    }
+
     /// Bytes of all names.
     pub(super) fn bytes(&self) -> usize {
         self.bytes
@@ -96,6 +121,7 @@ impl Subscription {
         self.is_wildcard = is_all;
         self.names = names;
         self.bytes = self.names.iter().map(|name| name.len()).sum();
+        self.others = self.names.iter().filter(|name| !is_of_service(name)).count();
         changed
     }
 
@@ -122,6 +148,7 @@ impl Subscription {
             let name = known.or_else(|| shared(name)).unwrap_or_else(|| name.as_str().into());
             if self.names.insert(name.clone()) {
                 self.bytes += name.len();
+                self.others += usize::from(!is_of_service(&name));
             }
             changed.added.push(name);
         }
@@ -130,6 +157,7 @@ impl Subscription {
                 self.is_wildcard = false;
             } else if let Some(name) = self.names.take(name.as_str()) {
                 self.bytes -= name.len();
+                self.others -= usize::from(!is_of_service(&name));
                 changed.dropped.push(name);
             }
         }
@@ -218,6 +246,27 @@ mod tests {
                 let bytes = subscription.names().iter().map(|name| name.len()).sum::<usize>();
                 assert_eq!(subscription.bytes(), bytes);
             }
+        }
+    }
+
+    #[test]
+    fn services_are_found_by_the_beginning_of_names() {
+        let mut subscription = Subscription::default();
+        let names = "shop/pay@a/b/c shop/pay-2 shop/pay.x|0123456789ab shop/stock|0123456789ab@a shop/mail";
+        subscription.replace(EDS, &strings(names), |_| None);
+        let rows =
+            [("shop/pay", true), ("shop/pay-2", true), ("shop/pay.x", true), ("shop/stock", true), ("shop/mail", true)];
+        for (service, is_there) in
+            rows.into_iter().chain([("shop/pa", false), ("shop/pay.", false), ("shop/sto", false)])
+        {
+            assert_eq!(subscription.has_service(service), is_there, "{service}");
+        }
+        assert!(subscription.is_of_services());
+        for other in ["outbound/shop", "inbound/shop/pay", "plain", "xdstp://a/b", "a%2Fb/c"] {
+            subscription.change(EDS, false, &strings(other), &[], |_| None);
+            assert!(!subscription.is_of_services(), "{other}");
+            subscription.change(EDS, false, &[], &strings(other), |_| None);
+            assert!(subscription.is_of_services(), "{other}");
         }
     }
 

@@ -290,8 +290,11 @@ impl Ledger {
                 Some(_) => of_service(name),
             }
         };
-        (self.subscription.is_wildcard() && touched.has_within(namespaces))
-            || self.subscription.names().iter().any(|name| is_of(name))
+        let of_names = || match touched.services().filter(|_| self.subscription.is_of_services()) {
+            Some(services) => services.iter().any(|service| self.subscription.has_service(service)),
+            None => self.subscription.names().iter().any(|name| is_of(name)),
+        };
+        (self.subscription.is_wildcard() && touched.has_within(namespaces)) || of_names()
     }
 
     /// True if a client has been told of a resource, and has answered if it was new to it.

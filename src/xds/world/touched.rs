@@ -76,6 +76,12 @@ impl Touched {
             || (patterns().next().is_some() && ServiceName::parse(name).is_none_or(is_covered))
     }
 
+    /// All services whose resources may differ, by their names as resources say them; None where they cannot be listed.
+    pub(in crate::xds) fn services(&self) -> Option<&BTreeSet<String>> {
+        let is_listed = !self.is_everything && !self.subjects.keys().any(is_pattern);
+        is_listed.then_some(&self.texts)
+    }
+
     /// True if resources of something in one of these namespaces may differ.
     pub(in crate::xds) fn has_within(&self, namespaces: Option<&[String]>) -> bool {
         let Some(namespaces) = namespaces else { return true };
