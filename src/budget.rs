@@ -46,7 +46,7 @@ impl Budget {
         Budget::shared(OriginQuota::new(total, per_origin), &metrics.under_way)
     }
 
-    /// Budget of what streams keep, on a node that may have so much memory: a fleet behind one address has half.
+    /// Budget of what streams keep, on a node that may have so much memory: a fleet behind one address has a third.
     pub fn of_streams(memory_limit: Option<u64>, metrics: &Metrics) -> Budget {
         let limit = memory_limit.and_then(|limit| usize::try_from(limit).ok()).unwrap_or(usize::MAX);
         let total = (limit / limits::STREAMS_MEMORY_DIVISOR).max(2 * limits::UNDER_WAY_PER_ORIGIN_MIN);

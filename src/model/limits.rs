@@ -27,8 +27,8 @@ pub const UNDER_WAY_MEMORY_DIVISOR: usize = 8;
 pub const UNDER_WAY_ORIGIN_DIVISOR: usize = 4;
 pub const UNDER_WAY_PER_ORIGIN_MIN: usize = 16 * 1024 * 1024;
 /// This share of the memory limit may be what open streams keep, and this share of it what those of one client do.
-pub const STREAMS_MEMORY_DIVISOR: usize = 8;
-pub const STREAMS_ORIGIN_DIVISOR: usize = 2;
+pub const STREAMS_MEMORY_DIVISOR: usize = 4;
+pub const STREAMS_ORIGIN_DIVISOR: usize = 3;
 /// Bytes of a body, and of an answer, that are not counted.
 pub const BODY_BYTES_FREE: usize = 4 * 1024;
 pub const ANSWER_BYTES_FREE: usize = 64 * 1024;
@@ -328,8 +328,11 @@ pub const XDS_NAMES_MAX: usize = 10_000;
 pub const XDS_NAMES_BYTES_MAX: usize = 4 * 1024 * 1024;
 /// Names from which on a stream is told of in the log.
 pub const XDS_NAMES_MANY: usize = 8_000;
-/// Bytes that a stream keeps which are not counted.
-pub const XDS_STREAM_BYTES_FREE: usize = 4 * 1024;
+/// Bytes that a stream counts for whatever it asks for: its task, its share of a connection, and so much of its names and
+/// labels.
+pub const XDS_STREAM_BYTES: usize = 20 * 1024;
+/// Bytes of names and labels in it.
+pub const XDS_STREAM_NAMES_BYTES: usize = 4 * 1024;
 /// Labels of a client of xDS, characters of a key and of a value, and bytes of all; what is more is cut off.
 pub const XDS_LABELS_MAX: usize = 64;
 pub const XDS_LABEL_KEY_CHARS_MAX: usize = 128;

@@ -247,7 +247,7 @@ impl<S: Source, M: Machine> Running<'_, S, M> {
     /// Takes room for what the stream keeps from here on.
     fn keep(&mut self) -> Result<(), End> {
         let bytes = self.client.kept_bytes() + self.machine.books().kept_bytes();
-        let bytes = bytes.saturating_sub(limits::XDS_STREAM_BYTES_FREE);
+        let bytes = limits::XDS_STREAM_BYTES + bytes.saturating_sub(limits::XDS_STREAM_NAMES_BYTES);
         self.room.shrink_to(bytes);
         self.room.grow_to(bytes).map_err(|short| {
             let whose = match short {
