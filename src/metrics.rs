@@ -214,8 +214,7 @@ metrics! {
     /// Limit of thuban_under_way_bytes; one address may use a quarter of it, and at least 16 MiB.
     under_way_max: IntGauge "thuban_under_way_max_bytes";
 
-    /// Bytes that open xDS streams keep: 20 KiB each, and names and labels beyond 4 KiB; one address may use a third of the
-    /// limit, the user of a token half.
+    /// Bytes that open xDS streams keep: 20 KiB each, names and labels beyond 4 KiB; one address may have a third.
     stream_bytes: IntGauge "thuban_xds_stream_bytes";
     /// Limit of thuban_xds_stream_bytes.
     stream_bytes_max: IntGauge "thuban_xds_stream_max_bytes";

@@ -71,7 +71,7 @@ fn meant(args: &MeantArgs, namespace: &str) -> anyhow::Result<Vec<Meant>> {
         Some((first, names)) if !first.contains('/') => (Some(Kind::of_word(first)?), names),
         _ => (None, args.what.as_slice()),
     };
-    let place = Some(namespace.to_owned()).filter(|_| !args.all_namespaces);
+    let place = (!args.all_namespaces).then(|| namespace.to_owned());
     let of = |kind: &'static Kind, name: Option<&str>| -> Result<Meant, Usage> {
         let mut wanted =
             KindFilter { namespace: place.clone(), service: args.service.clone(), ..KindFilter::default() };

@@ -201,14 +201,14 @@ impl<S: ConfigSource> Surface<S> {
             let head = format!(r#"{{"appId":{app},"cluster":{cluster},"namespaceName":{name},"configurations":"#);
             [head.as_bytes(), &pairs, format!(r#","releaseKey":{key}}}"#).as_bytes()].concat().into()
         };
-        let render = |text: &str| released.configurations(text).map(&around);
+        let render = |text: &str| released.configurations(text).map(around);
         let object = if *file == released.file {
             self.reads.rendered(released, RenderedForm::Object, render)
         } else if is_other_name(file, &released.file) {
             self.reads.rendered(released, RenderedForm::ObjectByOtherName, render)
         } else {
             // By names in any letter case, of which there are very many.
-            self.pairs(released).map(&around)
+            self.pairs(released).map(around)
         };
         Ok(answer(answer::JSON, Body::from(object?)))
     }

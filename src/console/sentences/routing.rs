@@ -36,7 +36,7 @@ fn by_metadata(language: Language, calls: String, config: &RoutingConfig) -> Str
     let pairs = |labels: &BTreeMap<String, String>| {
         all_of(language, labels.iter().map(|(key, value)| language.label(shown(key), shown(value))))
     };
-    let labels = config.labels.as_ref().map(&pairs).unwrap_or_default();
+    let labels = config.labels.as_ref().map(pairs).unwrap_or_default();
     if labels.is_empty() {
         return language.by_any_label(calls);
     }

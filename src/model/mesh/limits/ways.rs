@@ -112,7 +112,7 @@ fn of_api(
         }
     };
     let method = MatchString { kind: MatchType::Exact, value: api.method.clone(), value_type: ValueType::Text };
-    let method = Some(&method).filter(|_| !is_all(&api.method));
+    let method = (!is_all(&api.method)).then_some(&method);
     for (kind, value) in [(ArgumentType::Method, method), (ArgumentType::Path, path)] {
         if value.is_some() {
             let found = carried(AskedCondition { kind, key: "", value }, place, true, to).map_err(for_proxies)?;
