@@ -35,6 +35,7 @@
 //! tls                    certificates of listeners; encryption between nodes
 //! data_key               encryption of secrets at rest
 //! budget                 bytes of request bodies and large answers under way
+//! logging                lines for stdout and stderr: nobody waits for them, and nothing ends because of them
 //! metrics                counters and gauges of `/metrics`
 //! address                a client's address behind proxies
 //! contracts              schemas and expressions that config files and rules have to keep; never called by apply
@@ -47,6 +48,7 @@
 //! memory                 memory limit and use of the process
 //! origin                 the prefix of an address that limits count as one client
 //! uptime                 time since the machine started
+//! tasks                  tasks and threads, and what the panic of one does
 //! proto                  messages and services of gRPC, generated
 //! ```
 //!
@@ -196,6 +198,7 @@ pub mod grpc;
 pub mod hosts;
 pub mod keyring;
 mod log_once;
+pub mod logging;
 pub mod memory;
 pub mod metrics;
 pub mod model;
@@ -212,6 +215,7 @@ mod request_id;
 pub mod server;
 pub mod store;
 pub mod subscribers;
+pub mod tasks;
 #[cfg(test)]
 mod test_seed;
 pub mod tls;

@@ -121,6 +121,11 @@ metrics! {
     /// Renderings made because the cache did not have them.
     render_cache_misses: IntCounter "thuban_render_cache_misses_total";
 
+    /// Lines of the log that could not be written: its reader or its disk did not take them.
+    log_lines_dropped: IntCounter "thuban_log_lines_dropped_total";
+    /// Panics of tasks and threads, each of which is a defect.
+    panics: IntCounter "thuban_panics_total";
+
     /// 1 while a leader is known, else 0.
     has_leader: IntGauge "thuban_raft_has_leader";
     /// 1 on the leader, else 0.

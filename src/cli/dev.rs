@@ -6,10 +6,13 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::{announce, keep_password, run_traced, say, start_log, stop_signal};
+use super::running::{NodeOutput, announce, keep_password};
+use super::say;
+use super::signals::{self, Hangup};
 use crate::config::{Config, Hidden};
 use crate::raft::node::Node;
 use crate::server::{Bound, Server};
+use crate::tasks;
 
 /// On a desk the password may lie beside the data, readable by its owner alone, so that the printed
 /// commands still work tomorrow. A cluster member never writes it down.
@@ -18,8 +21,8 @@ const READY_WITHIN: Duration = Duration::from_secs(30);
 const READY_POLL: Duration = Duration::from_millis(10);
 
 pub(super) async fn run(mut config: Config) -> anyhow::Result<()> {
-    let traces = start_log(&config);
-    let stop = stop_signal()?;
+    let log = NodeOutput::start(&config)?;
+    let stop = signals::stop(Hangup::Ends)?;
     let file = config.data_dir.join(PASSWORD_FILE);
     config.admin_password = kept_password(&file);
     let server = Server::start(config).await.map_err(with_ports)?;
@@ -29,11 +32,11 @@ pub(super) async fn run(mut config: Config) -> anyhow::Result<()> {
     announce(&server.bound);
     let bound = server.bound.clone();
     let node = server.node.clone();
-    let greeting = tokio::spawn(async move {
+    let greeting = tasks::errand(async move {
         wait_until_ready(&node).await;
         greet(&bound, &file);
     });
-    let result = run_traced(server, traces, stop).await;
+    let result = log.run(server, stop).await;
     greeting.abort();
     result
 }

@@ -27,9 +27,11 @@ mod progress;
 mod releases;
 mod remote;
 mod rollouts;
+mod running;
 mod sealed;
 mod secret;
 mod shell;
+mod signals;
 mod tables;
 mod telling;
 mod trail;
@@ -37,30 +39,14 @@ mod who;
 mod xds;
 mod yaml;
 
-use std::io::{IsTerminal, Write};
-use std::path::Path;
 use std::process::ExitCode;
 
-use anyhow::Context;
 use clap::{Parser, Subcommand};
-use tokio::signal::unix::{SignalKind, signal};
-use tracing_subscriber::layer::SubscriberExt;
-use tracing_subscriber::util::SubscriberInitExt;
-use tracing_subscriber::{EnvFilter, Layer};
 
 use self::client::ClientCommand;
-use crate::config::{Config, DevArgs, InspectArgs, LogFormat, RecoverArgs, ResetPasswordArgs, RestoreArgs, ServeArgs};
-use crate::server::{Bound, Server};
-use crate::traces::Pipeline;
+use crate::config::{DevArgs, InspectArgs, RecoverArgs, ResetPasswordArgs, RestoreArgs, ServeArgs};
+use crate::tasks::TaskDied;
 use telling::{confirm, say, say_document, say_error};
-
-/// Default of the log filter, without `RUST_LOG`. openraft warns of every call to a peer that fails:
-/// many a second while one is away, for days perhaps. That a peer is lost, or the leader, is told by
-/// lines of our own, once.
-const LOG_FILTER: &str = "info,openraft=error,thuban::audit=off";
-
-/// In the data directory: the generated password of the administrator, where no terminal shows it.
-const FIRST_PASSWORD_FILE: &str = "first-password";
 
 /// There is something to do.
 const EXIT_DIFFERENT: u8 = 1;
@@ -68,6 +54,8 @@ const EXIT_DIFFERENT: u8 = 1;
 const EXIT_CONFIG: u8 = 2;
 const EXIT_REFUSED: u8 = 3;
 const EXIT_NO_ANSWER: u8 = 4;
+/// A task that a node needs has died of a defect: `EX_SOFTWARE` of sysexits.
+const EXIT_TASK_DIED: u8 = 70;
 /// Codes from here on say nothing of the request.
 const SERVER_FAULTS: u64 = 500_000;
 
@@ -200,13 +188,16 @@ struct NothingDone(usize);
 pub fn run(cli: Cli) -> ExitCode {
     // Whatever is written from here on, data or backup, is for the user of this process alone.
     rustix::process::umask(rustix::fs::Mode::RWXG | rustix::fs::Mode::RWXO);
+    if changes_nothing(&cli.command) {
+        telling::end_with_reader();
+    }
     match cli.command {
         Command::Dev(args) => match args.check() {
-            Ok(config) => report(block_on(dev::run(config))),
+            Ok(config) => report_of_node(block_on(dev::run(config))),
             Err(faults) => list_faults(&faults),
         },
         Command::Serve(args) => match args.check() {
-            Ok(config) => report(block_on(serve(config))),
+            Ok(config) => report_of_node(block_on(running::serve(config))),
             Err(faults) => list_faults(&faults),
         },
         Command::Restore(args) => match args.check() {
@@ -261,6 +252,27 @@ pub fn run(cli: Cli) -> ExitCode {
     }
 }
 
+/// True for a command whose output is all there is to it: without a reader there is nothing left to do. One that changes
+/// something comes to its end, whoever reads of it.
+fn changes_nothing(command: &Command) -> bool {
+    matches!(
+        command,
+        Command::Get(_)
+            | Command::Diff(_)
+            | Command::Export(_)
+            | Command::Watch(_)
+            | Command::History(_)
+            | Command::Explain(_)
+            | Command::Who(_)
+            | Command::Audit(_)
+            | Command::Inspect(_)
+            | Command::Completion(_)
+            | Command::Man(_)
+            | Command::Whoami(_)
+            | Command::Role(_)
+    )
+}
+
 fn block_on(work: impl Future<Output = anyhow::Result<()>>) -> anyhow::Result<()> {
     tokio::runtime::Builder::new_multi_thread().enable_all().build()?.block_on(work)
 }
@@ -273,6 +285,15 @@ fn report(result: anyhow::Result<()>) -> ExitCode {
             ExitCode::FAILURE
         }
     }
+}
+
+/// [`report`] for commands that run a node, with an exit code of its own for a defect. All that the node said is
+/// written then, or given up.
+fn report_of_node(result: anyhow::Result<()>) -> ExitCode {
+    let has_died = result.as_ref().is_err_and(|error| error.is::<TaskDied>());
+    let code = report(result);
+    telling::flush();
+    if has_died { ExitCode::from(EXIT_TASK_DIED) } else { code }
 }
 
 /// [`report`] for commands that tell by their status what went wrong: 1 that there are differences, 2 how they were
@@ -307,96 +328,6 @@ fn list_faults(faults: &[String]) -> ExitCode {
         say_error(&format!("thuban: {fault}"));
     }
     ExitCode::from(EXIT_CONFIG)
-}
-
-async fn serve(config: Config) -> anyhow::Result<()> {
-    let traces = start_log(&config);
-    let stop = stop_signal()?;
-    let first_password = config.data_dir.join(FIRST_PASSWORD_FILE);
-    let server = Server::start(config).await?;
-    if let Some(password) = &server.generated_password {
-        hand_over(password, &first_password)?;
-    }
-    announce(&server.bound);
-    run_traced(server, traces, stop).await
-}
-
-/// Serves until `stop`; what was recorded last is sent when nothing is served any more.
-async fn run_traced(server: Server, traces: Option<Pipeline>, stop: impl Future<Output = ()>) -> anyhow::Result<()> {
-    if let Some(traces) = &traces {
-        traces.count_in(server.node.metrics().clone());
-    }
-    let result = server.run(stop).await;
-    if let Some(traces) = traces {
-        traces.close().await;
-    }
-    result
-}
-
-/// A password that was generated is shown to whoever sits before the terminal. Where nobody does, stdout is
-/// a log that others read too, and it goes to a file.
-fn hand_over(password: &str, file: &Path) -> anyhow::Result<()> {
-    if std::io::stdout().is_terminal() {
-        say("This node has no data yet. If it founds the cluster, the administrator is:");
-        say(&format!("  name admin, password {password}"));
-    } else {
-        keep_password(file, password).with_context(|| format!("{} cannot be written", file.display()))?;
-        let file = file.display();
-        tracing::info!(%file, "if this node founds the cluster, the first password of admin is in the file");
-    }
-    Ok(())
-}
-
-/// Writes a password down for the owner of the file alone.
-fn keep_password(file: &Path, password: &str) -> std::io::Result<()> {
-    use std::os::unix::fs::OpenOptionsExt;
-    let mut options = std::fs::OpenOptions::new();
-    options.write(true).create(true).truncate(true).mode(0o600);
-    writeln!(options.open(file)?, "{password}")
-}
-
-/// One line that programs read: where the node listens.
-fn announce(bound: &Bound) {
-    let addresses = serde_json::to_string(bound).expect("addresses are JSON");
-    say(&format!("THUBAN READY {addresses}"));
-}
-
-/// The log goes to stderr; `RUST_LOG` in the place of [`LOG_FILTER`]. Traces go to a collector, if there is one.
-fn start_log(config: &Config) -> Option<Pipeline> {
-    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new(LOG_FILTER));
-    let format = config.tuning.log_format;
-    let is_terminal = std::io::stderr().is_terminal();
-    let Some(settings) = &config.traces else {
-        let builder = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
-        match format {
-            LogFormat::Text => builder.with_ansi(is_terminal).init(),
-            LogFormat::Json => builder.json().init(),
-        }
-        return None;
-    };
-    let traces = Pipeline::start(settings, config.node_id);
-    let (subscriber, log) = (
-        tracing_subscriber::registry().with(traces.layer()),
-        tracing_subscriber::fmt::layer().with_writer(std::io::stderr),
-    );
-    match format {
-        LogFormat::Text => subscriber.with(log.with_ansi(is_terminal).with_filter(filter)).init(),
-        LogFormat::Json => subscriber.with(log.json().with_filter(filter)).init(),
-    }
-    tracing::info!(endpoint = %settings.url, sample = settings.share, "traces are sent to a collector");
-    Some(traces)
-}
-
-/// Ready at the first SIGTERM or SIGINT. Installed before anything is started.
-fn stop_signal() -> std::io::Result<impl Future<Output = ()>> {
-    let mut terminate = signal(SignalKind::terminate())?;
-    let mut interrupt = signal(SignalKind::interrupt())?;
-    Ok(async move {
-        tokio::select! {
-            _ = terminate.recv() => {}
-            _ = interrupt.recv() => {}
-        }
-    })
 }
 
 #[cfg(test)]

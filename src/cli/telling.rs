@@ -1,22 +1,63 @@
 //! Lines that commands tell people, on the two streams, harmless to their terminals whoever wrote them.
+//!
+//! A command that runs a node speaks by the queues of its log, and waits for no reader. Any other command waits for the
+//! readers of its pipes, and ends in silence when that of stdout has ended, unless it changes something
+//! ([`end_with_reader`]).
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
-use std::io::{IsTerminal, Write};
+use std::io::{ErrorKind, IsTerminal, Write};
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::Usage;
+use crate::logging::Output;
 
-/// A line for the person or program that started this one. A closed pipe is their choice.
+/// Exit code of a command whose reader has ended, as shells tell of one that SIGPIPE has ended.
+const EXIT_NO_READER: i32 = 128 + 13;
+
+static OUTPUT: OnceLock<Output> = OnceLock::new();
+static ENDS_WITH_READER: AtomicBool = AtomicBool::new(false);
+
+/// From now on lines go to the queues of a node.
+pub(super) fn speak_by(output: &Output) {
+    // A process runs one node.
+    let _ = OUTPUT.set(output.clone());
+}
+
+/// Waits until what a node said is written, for a short time.
+pub(super) fn flush() {
+    if let Some(output) = OUTPUT.get() {
+        output.flush();
+    }
+}
+
+/// From now on the process ends when nobody reads its stdout any more: for a command that changes nothing.
+pub(super) fn end_with_reader() {
+    ENDS_WITH_READER.store(true, Ordering::Relaxed);
+}
+
+/// A line for the person or program that started this one.
 pub(super) fn say(line: &str) {
-    let _ = writeln!(std::io::stdout(), "{}", harmless(line));
-    let _ = std::io::stdout().flush();
+    put(&harmless(line));
 }
 
 /// A document that is read again as it was written; a terminal gets it as any line.
 pub(super) fn say_document(text: &str) {
-    let told = if std::io::stdout().is_terminal() { harmless(text) } else { Cow::Borrowed(text) };
-    let _ = writeln!(std::io::stdout(), "{told}");
-    let _ = std::io::stdout().flush();
+    put(&if std::io::stdout().is_terminal() { harmless(text) } else { Cow::Borrowed(text) });
+}
+
+fn put(text: &str) {
+    if let Some(output) = OUTPUT.get() {
+        output.stdout.push(format!("{text}\n").as_bytes());
+        return;
+    }
+    let mut stdout = std::io::stdout();
+    let written = writeln!(stdout, "{text}").and_then(|()| stdout.flush());
+    let has_no_reader = written.is_err_and(|error| error.kind() == ErrorKind::BrokenPipe);
+    if has_no_reader && ENDS_WITH_READER.load(Ordering::Relaxed) {
+        std::process::exit(EXIT_NO_READER);
+    }
 }
 
 /// A text as a terminal may have it: what strangers wrote moves no cursor, hides no line and turns none around. What
@@ -54,7 +95,12 @@ pub(super) fn confirm(question: &str) -> anyhow::Result<bool> {
 }
 
 pub(super) fn say_error(line: &str) {
-    let _ = writeln!(std::io::stderr(), "{}", harmless(line));
+    let line = harmless(line);
+    match OUTPUT.get() {
+        Some(output) => output.stderr.push(format!("{line}\n").as_bytes()),
+        // There is nowhere left to say that it cannot be said.
+        None => drop(writeln!(std::io::stderr(), "{line}")),
+    }
 }
 
 #[cfg(test)]

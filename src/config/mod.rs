@@ -27,6 +27,7 @@ use crate::tls::Listening;
 use crate::traces::TraceSettings;
 use faults::Faults;
 
+pub use crate::logging::LogFormat;
 pub use bounds::Bounds;
 pub use faults::is_host_and_port;
 pub use grpc::{GrpcArgs, XdsArgs};
@@ -233,12 +234,6 @@ pub enum CompatAuth {
 pub enum Switch {
     On,
     Off,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum LogFormat {
-    Text,
-    Json,
 }
 
 /// A secret from the command line or the environment; never shown.

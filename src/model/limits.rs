@@ -376,3 +376,6 @@ pub const GRPC_QUESTION_BYTES_MAX: usize = 64 * 1024;
 /// Seconds for a body to come whole, and bytes for which it has a second more.
 pub const GRPC_REQUEST_SECONDS: u64 = 10;
 pub const GRPC_REQUEST_BYTES_PER_SECOND: usize = 64 * 1024;
+
+/// Bytes of log lines that wait for a reader that does not read, or a disk that is slow.
+pub const LOG_QUEUE_BYTES_MAX: usize = 1024 * 1024;

@@ -12,6 +12,7 @@ mod audit;
 mod away;
 mod backup;
 mod bad_input;
+mod bad_log;
 mod bad_release;
 mod book;
 mod bounds;

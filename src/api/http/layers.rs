@@ -31,6 +31,7 @@ use crate::address::client_address;
 use crate::budget::Budget;
 use crate::connections::{Parking, later};
 use crate::hosts::{self, Hosts};
+use crate::logging::text_of;
 use crate::metrics::OneMore;
 use crate::model::code::Code;
 use crate::model::limits;
@@ -263,10 +264,8 @@ impl Waiting {
 
 /// A panic is a defect: logged once, answered in the envelope, and the node goes on.
 fn after_panic(id: Option<RequestId>, panic: &(dyn Any + Send)) -> Response {
-    let text = panic.downcast_ref::<String>().map(String::as_str);
-    let text = text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("no text");
     let id = id.as_ref().map(RequestId::text).unwrap_or_default();
-    tracing::error!(panic = text, request.id = id, "a handler panicked");
+    tracing::error!(panic = text_of(panic), request.id = id, "a handler panicked");
     ApiError::from(Code::ExecuteException).into_response()
 }
 

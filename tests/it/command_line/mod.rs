@@ -2,6 +2,7 @@
 
 mod documents;
 mod pipeline;
+mod pipes;
 mod places;
 mod prompts;
 mod rollouts;

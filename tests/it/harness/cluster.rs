@@ -35,6 +35,8 @@ struct Node {
     /// In the place of the secret of all others.
     secret_file: Option<PathBuf>,
     environment: Vec<(String, String)>,
+    /// In the place of a file beside its data.
+    log: Option<PathBuf>,
     process: Option<Process>,
 }
 
@@ -100,6 +102,7 @@ impl Cluster {
                 initial_cluster: Some(list.join(",")),
                 secret_file: None,
                 environment: Vec::new(),
+                log: None,
                 process: None,
             })
             .collect();
@@ -226,7 +229,14 @@ impl Cluster {
     }
 
     pub(crate) fn log(&self, id: u64) -> PathBuf {
-        self.directory.path().join(format!("node-{id}.log"))
+        let log = self.node(id).log.clone();
+        log.unwrap_or_else(|| self.directory.path().join(format!("node-{id}.log")))
+    }
+
+    /// From its next start on a node logs there, which may be a pipe or a device; `None` for its file.
+    pub(crate) fn set_log(&mut self, id: u64, log: Option<PathBuf>) {
+        let node = self.index(id);
+        self.nodes[node].log = log;
     }
 
     /// The running node that says of itself that it leads.
@@ -344,7 +354,7 @@ impl Cluster {
     pub(crate) async fn start_outsider(&mut self, id: u64) {
         let ports = Ports::reserve();
         let (environment, secret_file) = (Vec::new(), None);
-        self.nodes.push(Node { id, ports, initial_cluster: None, secret_file, environment, process: None });
+        self.nodes.push(Node { id, ports, initial_cluster: None, secret_file, environment, log: None, process: None });
         let index = self.index(id);
         self.nodes[index].process =
             Some(self.launch(id).await.unwrap_or_else(|exited| panic!("node {id}: {exited:?}")));

@@ -8,6 +8,7 @@
 pub(crate) mod ads;
 mod api;
 pub(crate) mod apollo;
+mod bad_log;
 mod balancer;
 mod beaters;
 mod clients;
@@ -36,6 +37,7 @@ pub(crate) fn in_future(from_now: std::time::Duration) -> String {
 
 pub(crate) use api::{Answer, Api, http, https};
 pub(crate) use apollo::{Apollo, Polled, signed};
+pub(crate) use bad_log::BadLog;
 pub(crate) use balancer::Balancer;
 pub(crate) use beaters::Beaters;
 pub(crate) use clients::{Kind, RealClient, client_file, python};

@@ -1,0 +1,136 @@
+//! Output of a process that serves: lines for stdout and stderr, and the lines of panics.
+//!
+//! A thread writes each stream ([`LineQueue`]), and a line waits for it in a bounded queue. So a reader that has ended,
+//! a reader that does not read and a full disk cost lines and nothing else: no task waits for the log, and none ends
+//! because of it.
+
+mod lines;
+
+use std::any::Any;
+use std::panic;
+use std::sync::{Arc, OnceLock};
+use std::thread;
+use std::time::Duration;
+
+use clap::ValueEnum;
+use parking_lot::Mutex;
+use prometheus::IntCounter;
+
+use crate::metrics::Metrics;
+
+pub use lines::LineQueue;
+
+/// At the end of the process, for lines that wait.
+const FLUSH_WITHIN: Duration = Duration::from_secs(1);
+/// For the line of a panic, which may be the last one.
+const PANIC_FLUSH_WITHIN: Duration = Duration::from_millis(200);
+
+/// Format of the log.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum LogFormat {
+    Text,
+    Json,
+}
+
+/// The two output streams of the process.
+#[derive(Clone)]
+pub struct Output {
+    pub stdout: LineQueue,
+    pub stderr: LineQueue,
+    panics: Tally,
+}
+
+impl Output {
+    /// Starts the threads. From now on a panic is a line of the log, and counted.
+    pub fn start(format: LogFormat) -> std::io::Result<Output> {
+        let output = Output {
+            stdout: LineQueue::start("stdout", rustix::stdio::stdout(), None)?,
+            stderr: LineQueue::start("stderr", rustix::stdio::stderr(), Some(format))?,
+            panics: Tally::default(),
+        };
+        let (log, panics) = (output.stderr.clone(), output.panics.clone());
+        panic::set_hook(Box::new(move |panic| {
+            panics.add(1);
+            let place = panic.location().map(ToString::to_string).unwrap_or_default();
+            let thread = thread::current();
+            let thread = thread.name().unwrap_or_default();
+            tracing::error!(panic = text_of(panic.payload()), place, thread, "a task panicked");
+            log.flush(PANIC_FLUSH_WITHIN);
+        }));
+        Ok(output)
+    }
+
+    /// Counts lost lines and panics in `metrics`, those until now too.
+    pub fn count_in(&self, metrics: &Metrics) {
+        self.stderr.lost().count_in(&metrics.log_lines_dropped);
+        self.panics.count_in(&metrics.panics);
+    }
+
+    /// Waits until the lines are written, [`FLUSH_WITHIN`] at most.
+    pub fn flush(&self) {
+        self.stdout.flush(FLUSH_WITHIN);
+        self.stderr.flush(FLUSH_WITHIN);
+    }
+}
+
+/// Text that a panic came with.
+pub fn text_of(payload: &(dyn Any + Send)) -> &str {
+    let text = payload.downcast_ref::<String>().map(String::as_str);
+    text.or_else(|| payload.downcast_ref::<&str>().copied()).unwrap_or("no text")
+}
+
+/// Count of events that begin before there is a counter for them.
+#[derive(Clone, Default)]
+pub struct Tally(Arc<TallyState>);
+
+#[derive(Default)]
+struct TallyState {
+    counter: OnceLock<IntCounter>,
+    early: Mutex<u64>,
+}
+
+impl Tally {
+    pub(crate) fn add(&self, count: u64) {
+        match self.0.counter.get() {
+            Some(counter) => counter.inc_by(count),
+            None => *self.0.early.lock() += count,
+        }
+        self.move_early();
+    }
+
+    /// Counts in `counter` from now on, with all until now.
+    pub(crate) fn count_in(&self, counter: &IntCounter) {
+        // Set once, by the node of this process.
+        let _ = self.0.counter.set(counter.clone());
+        self.move_early();
+    }
+
+    fn move_early(&self) {
+        if let Some(counter) = self.0.counter.get() {
+            counter.inc_by(std::mem::take(&mut *self.0.early.lock()));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_tally_keeps_what_came_before_its_counter() {
+        let (tally, counter) = (Tally::default(), IntCounter::new("events", "Events.").expect("a counter"));
+        tally.add(2);
+        tally.count_in(&counter);
+        tally.add(3);
+        assert_eq!(counter.get(), 5);
+    }
+
+    #[test]
+    fn the_text_of_a_panic_is_read_in_both_forms() {
+        let rows: [(Box<dyn Any + Send>, &str); 3] =
+            [(Box::new("plain"), "plain"), (Box::new("owned".to_owned()), "owned"), (Box::new(7), "no text")];
+        for (payload, text) in rows {
+            assert_eq!(text_of(&*payload), text);
+        }
+    }
+}
