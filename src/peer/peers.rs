@@ -80,6 +80,11 @@ impl Peers {
         links.known.retain(|_, link| link.strong_count() > 0);
     }
 
+    /// Brings the gauge of who answers up to date, for who reads it now.
+    pub(crate) fn record_reachability(&self) {
+        self.links.lock().members.values().for_each(|link| link.publish(&self.local));
+    }
+
     /// The link to `target`, started if there is none, and from now on at `address`: there is one link a
     /// peer, so everybody who holds it follows.
     pub(super) fn link(&self, target: NodeId, address: &str) -> Arc<Link> {

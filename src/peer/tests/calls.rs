@@ -145,6 +145,16 @@ async fn a_member_is_reachable_until_it_is_none() {
     assert!(!text(&peers).contains("peer=\"1\""));
 }
 
+/// Also where the task of the link sets nothing any more.
+#[tokio::test]
+async fn the_gauge_of_a_peer_follows_the_truth_when_it_is_read() {
+    let peers = caller(1, "127.0.0.1:1");
+    let gauge = peers.local.metrics.peer_reachable.with_label_values(&["1"]);
+    gauge.set(1);
+    peers.record_reachability();
+    assert_eq!(gauge.get(), 0);
+}
+
 /// A membership that names another address for a node gets a connection to that address.
 #[tokio::test]
 async fn a_changed_address_is_dialled() {
