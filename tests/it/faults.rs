@@ -1,6 +1,7 @@
 //! Faults in turn under several workloads at once: values that are read and written, services that are created, config
 //! files that are published, small and large. Besides killed and sleeping leaders: links that become thin while
-//! large publishes are on them, and a node with a wrong clock that sleeps for a while and then leads.
+//! large publishes are on them, a node with a wrong clock that sleeps for a while and then leads, and a node whose log
+//! takes no line.
 //!
 //! After each fault one order has to explain what the clients of each value saw. At the end nothing that was
 //! acknowledged is missing, no node uses more than it did, and all hold the same state.
@@ -18,9 +19,10 @@ use tokio::time::{Instant, MissedTickBehavior, interval, sleep};
 use tokio_util::sync::CancellationToken;
 
 use crate::away::spent;
+use crate::bad_log;
 use crate::clocks::{seconds, wrong_by};
 use crate::harness::{
-    Api, Cluster, Load, Operation, Outcome, ThinLink, eventually, is_linearizable, linked, report, setting,
+    Api, BadLog, Cluster, Load, Operation, Outcome, ThinLink, eventually, is_linearizable, linked, report, setting,
 };
 use crate::linearizable::{SERVICES, add_value, new_leader, use_value};
 
@@ -72,6 +74,7 @@ enum Fault {
     Asleep,
     ThinLinks,
     WrongClock,
+    BadLog(BadLog),
 }
 
 impl Fault {
@@ -84,15 +87,22 @@ impl Fault {
     fn pace(self, turn: usize) -> Duration {
         let steps = match self {
             Fault::ThinLinks => RATES.len() as u32,
-            Fault::Killed | Fault::Asleep | Fault::WrongClock => 1,
+            Fault::Killed | Fault::Asleep | Fault::WrongClock | Fault::BadLog(_) => 1,
         };
         PACE_MIN.max(Fault::length(turn) * steps / OPERATIONS_PER_CLIENT)
     }
 }
 
-const FAULTS: [Fault; 4] = [Fault::ThinLinks, Fault::WrongClock, Fault::Killed, Fault::Asleep];
+const FAULTS: [Fault; 6] = [
+    Fault::ThinLinks,
+    Fault::WrongClock,
+    Fault::Killed,
+    Fault::Asleep,
+    Fault::BadLog(BadLog::ReaderEnded),
+    Fault::BadLog(BadLog::DiskFull),
+];
 
-/// Four faults by default, one of each kind; `THUBAN_IT_FAULTS` sets another number.
+/// One fault of each kind by default; `THUBAN_IT_FAULTS` sets another number.
 #[tokio::test(flavor = "multi_thread")]
 async fn every_workload_comes_through_every_fault() {
     let mut field = Field::prepare().await;
@@ -170,6 +180,7 @@ impl Field {
                 self.cluster.resume(leader).await;
                 self.cluster.wait_ready(leader).await;
             }
+            Fault::BadLog(kind) => bad_log::suffer(&mut self.cluster, kind, load).await,
             Fault::ThinLinks => self.thin_links(turn, length, load, published).await,
             Fault::WrongClock => self.wrong_clock(CLOCKS[turn % CLOCKS.len()], length, load).await,
         }
