@@ -15,6 +15,7 @@ use super::remote::CallArgs;
 use super::say;
 use crate::offline::inspect::{Inspection, inspect};
 use crate::offline::part::PartialFile;
+use crate::tasks;
 
 const CONNECT_WITHIN: Duration = Duration::from_secs(15);
 /// A node that sends nothing for this long has ended the backup too.
@@ -35,7 +36,7 @@ pub(super) async fn run(args: BackupArgs) -> anyhow::Result<()> {
     }
     let part = PartialFile::create(&args.out)?;
     fetch(&args.call, part.file()).await?;
-    let kept = tokio::task::spawn_blocking(move || keep(part, &args.out)).await??;
+    let kept = tasks::blocking(move || keep(part, &args.out)).await?;
     let bytes = kept.file.as_ref().map_or(0, |file| file.bytes);
     let cluster = kept.cluster_id.as_deref().unwrap_or("-");
     say(&format!("{}: {bytes} bytes, cluster {cluster} at index {}", kept.path.display(), kept.index));

@@ -13,6 +13,7 @@ use tokio::signal::unix::{SignalKind, signal};
 
 use super::Usage;
 use crate::model::access::check_password;
+use crate::tasks;
 
 const STANDARD_INPUT: &str = "-";
 /// More than any password has.
@@ -122,7 +123,7 @@ fn restore_at_signals() -> io::Result<()> {
     let signals = kinds.map(|kind| signal(kind).map(|signal| (kind, signal)));
     let signals = signals.into_iter().collect::<io::Result<Vec<_>>>()?;
     drop(within);
-    std::thread::Builder::new().name("signals".to_owned()).spawn(move || {
+    tasks::thread("signals", move || {
         let first = signals.into_iter().map(|(kind, mut signal)| {
             Box::pin(async move {
                 signal.recv().await;

@@ -47,7 +47,7 @@ impl ReadRefusal {
             ReadRefusal::Behind | ReadRefusal::Full(_) | ReadRefusal::Sealed | ReadRefusal::OutOfService(_) => {
                 StatusCode::SERVICE_UNAVAILABLE
             }
-            ReadRefusal::Damaged(_) => StatusCode::INTERNAL_SERVER_ERROR,
+            ReadRefusal::Damaged(_) | ReadRefusal::Failed => StatusCode::INTERNAL_SERVER_ERROR,
         }
     }
 

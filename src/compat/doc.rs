@@ -63,7 +63,7 @@ const REFUSALS: [(u16, &str); 5] = [
     (400, "A parameter is missing or cannot be read."),
     (401, "The token is not known, or no access key of the app has signed the request and one has to."),
     (403, "The file is kept encrypted, and the token is neither a client's nor one that may edit it."),
-    (500, "What was released cannot be read."),
+    (500, "What was released cannot be read, or the node has a defect."),
     (
         503,
         "This node has not what the client knows of, cannot read the keys of the app or an encrypted file, or holds \

@@ -38,6 +38,7 @@ use crate::hosts::Hosts;
 use crate::metrics::Metrics;
 use crate::openapi::{Document, Port};
 use crate::reads::{ConfigReads, ConfigSource, ReadRefusal};
+use crate::tasks;
 
 use doc::Doc;
 
@@ -79,7 +80,11 @@ impl<S: ConfigSource> Surface<S> {
 async fn surround<S: ConfigSource>(State(surface): State<Surface<S>>, request: Request, next: Next) -> Response {
     let mut response = match surface.refusal_of_all(&request) {
         Some(refusal) => refusal,
-        None => next.run(request).await,
+        None => {
+            let uri = request.uri().clone();
+            let answered = tasks::caught(next.run(request)).await;
+            answered.unwrap_or_else(|| refused(&ReadRefusal::Failed, uri.path()))
+        }
     };
     answer::set_common_headers(response.headers_mut());
     response

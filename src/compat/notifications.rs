@@ -24,6 +24,7 @@ use crate::model::limits;
 use crate::openapi::{Param, Security, schema_of};
 use crate::reads::repeat_limiter::FLOOR;
 use crate::reads::{ConfigNews, ConfigPoll, ConfigSource, Hold, HoldEnd, PollRequest, PollingClient, ReadRefusal};
+use crate::tasks;
 
 const APP_ID: &str = "appId";
 
@@ -60,7 +61,7 @@ pub(super) async fn poll<S: ConfigSource>(State(surface): State<Surface<S>>, ask
             match hold.look().await {
                 Ok(None) => {
                     let answer = async move {
-                        let end = hold.wait().await;
+                        let end = tasks::caught(hold.wait()).await.unwrap_or(Err(ReadRefusal::Failed));
                         end.map_or_else(|refusal| refusal.for_poll(), |end| ended(&hold.query.request, &cluster, end))
                     };
                     later(parking, answer).await

@@ -25,6 +25,8 @@ use tokio::time::{interval, timeout};
 use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
 use tower::ServiceExt;
 
+use crate::tasks;
+
 use super::authority_list::AuthorityLists;
 use super::{Caller, TELL_WITHIN};
 
@@ -198,7 +200,7 @@ where
 {
     fn execute(&self, stream: F) {
         let cut = self.0.lock().take().unwrap_or_default();
-        tokio::spawn(UntilCut { stream: Box::pin(stream), cut: Box::pin(cut.cancelled_owned()) });
+        tasks::errand(UntilCut { stream: Box::pin(stream), cut: Box::pin(cut.cancelled_owned()) });
     }
 }
 

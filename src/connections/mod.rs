@@ -49,6 +49,7 @@ use crate::address::{self, NamedByProxy};
 use crate::log_once::LogOnce;
 use crate::model::limits;
 use crate::origin::Origin;
+use crate::tasks;
 use crate::tls::{self, Listening, Shown};
 use idle_timeout::{HeadBudget, IdleTimeoutStream, InFlight};
 use parking::{ConnectionState, EncodedResponse, Pending, RequestForm, ResponseFuture};
@@ -140,7 +141,7 @@ pub async fn serve_accepted(
                     let is_proxy = address::is_within(peer.ip(), &proxies);
                     let attended = attend(stream, caller, place, is_proxy, tls.clone(), closing.clone());
                     let places = places.clone();
-                    connections.spawn(async move {
+                    tasks::errand_in(&connections, async move {
                         if let Err(turned) = attended.await {
                             places.count_refusal(name, turned);
                         }

@@ -56,6 +56,7 @@ use ipnet::IpNet;
 use crate::model::limits;
 use crate::operations::Operations;
 use crate::operations::replica::Replica;
+use crate::tasks;
 use session::Visitor;
 
 /// Nothing from elsewhere, nothing inline, nothing that frames it.
@@ -162,8 +163,11 @@ async fn surround(State(console): State<Console>, request: Request, next: Next) 
     let mut response = match console.node().as_node().out_of_service() {
         // A node whose state is not that of the others shows it to nobody.
         Some(why) => (StatusCode::SERVICE_UNAVAILABLE, why.to_owned()).into_response(),
-        None => match tokio::time::timeout(limit, next.run(request)).await {
-            Ok(response) => response,
+        None => match tokio::time::timeout(limit, tasks::caught(next.run(request))).await {
+            Ok(Some(response)) => response,
+            Ok(None) => {
+                (StatusCode::INTERNAL_SERVER_ERROR, "this failed, by a defect: the log says where").into_response()
+            }
             Err(_) => (StatusCode::GATEWAY_TIMEOUT, "this took too long").into_response(),
         },
     };

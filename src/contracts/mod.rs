@@ -27,6 +27,7 @@ use crate::model::config_file::Format;
 use crate::model::contract::{Broken, Contract, ContractMode};
 use crate::model::limits;
 use crate::model::policy::PolicyKind;
+use crate::tasks;
 use crate::well_formed::Fault;
 use content::Located;
 use meter::Meter;
@@ -251,11 +252,7 @@ impl Compiled {
 
 /// Does work on a thread of its own, whose stack is deep enough for all that is let in.
 fn on_own_stack<A: Send>(work: impl FnOnce() -> A + Send) -> A {
-    std::thread::scope(|scope| {
-        let thread = std::thread::Builder::new().name("contract".to_owned()).stack_size(STACK_BYTES);
-        let running = thread.spawn_scoped(scope, work).expect("a thread can be started");
-        running.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
-    })
+    tasks::on_thread("contract", STACK_BYTES, work)
 }
 
 /// A text of at most so many characters.

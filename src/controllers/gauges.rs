@@ -3,6 +3,7 @@
 
 use crate::model::wire::Words;
 use crate::raft::node::Node;
+use crate::tasks;
 
 fn as_gauge(count: usize) -> i64 {
     i64::try_from(count).unwrap_or(i64::MAX)
@@ -54,7 +55,7 @@ async fn record_shares(node: &Node) {
         (subscribers.shares(&asked.state().view()), subscribers.refusing())
     };
     let metrics = node.metrics();
-    let (shares, refusing) = tokio::task::spawn_blocking(count).await.unwrap_or_default();
+    let (shares, refusing) = tasks::blocking(count).await;
     metrics.subscribers_refused.set(as_gauge(refusing));
     for (kind, share) in shares {
         metrics.subscribers_present.with_label_values(&[kind]).set(as_gauge(share.present));

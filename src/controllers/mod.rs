@@ -133,14 +133,14 @@ impl Extension for Controllers {
 
     fn start(self: Arc<Self>, node: &Node, tasks: &TaskTracker, shutdown: &CancellationToken) {
         let heartbeats = HeartbeatController::new(self.heartbeats.clone());
-        run_task(run(node.clone(), heartbeats), tasks, shutdown);
-        run_task(run(node.clone(), Levels), tasks, shutdown);
-        run_task(run(node.clone(), Retention), tasks, shutdown);
-        run_task(run(node.clone(), Schedule::default()), tasks, shutdown);
-        run_task(password_reset::carry_out(node.clone()), tasks, shutdown);
-        run_task(client_refusals::tell(node.clone()), tasks, shutdown);
-        run_task(recent::sample(node.clone(), self.clone()), tasks, shutdown);
-        run_task(founding::keep(node.clone(), self.clone()), tasks, shutdown);
-        run_task(audit_buffer::write_down(node.clone(), self), tasks, shutdown);
+        run_task("heartbeats", run(node.clone(), heartbeats), tasks, shutdown);
+        run_task("levels", run(node.clone(), Levels), tasks, shutdown);
+        run_task("retention", run(node.clone(), Retention), tasks, shutdown);
+        run_task("schedule", run(node.clone(), Schedule::default()), tasks, shutdown);
+        run_task("password-reset", password_reset::carry_out(node.clone()), tasks, shutdown);
+        run_task("client-refusals", client_refusals::tell(node.clone()), tasks, shutdown);
+        run_task("recent", recent::sample(node.clone(), self.clone()), tasks, shutdown);
+        run_task("founding", founding::keep(node.clone(), self.clone()), tasks, shutdown);
+        run_task("audit", audit_buffer::write_down(node.clone(), self), tasks, shutdown);
     }
 }

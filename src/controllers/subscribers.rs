@@ -19,6 +19,7 @@ use crate::subscribers::fleet::FleetQuestion;
 use crate::subscribers::holders::{Holders, HoldersAnswer};
 use crate::subscribers::lists::Without;
 use crate::subscribers::{Applied, ClientMark, HoldState, Subscribed, Subscription};
+use crate::tasks;
 
 /// Clients of the cluster that have a release of something.
 #[derive(Debug, Default)]
@@ -48,7 +49,7 @@ impl Placed for (NodeId, Subscription) {
 pub(super) async fn own(node: &Node, thing: Thing) -> Subscribed {
     let asked = node.clone();
     let find = move || asked.subscribers().of(&asked.state().view(), &thing);
-    let clients = tokio::task::spawn_blocking(find).await.unwrap_or_default();
+    let clients = tasks::blocking(find).await;
     Subscribed::of(clients, node.state().catalog().level())
 }
 
@@ -87,7 +88,7 @@ pub(super) async fn gather_holders(node: &Node, thing: &Thing, version: u64, lim
         false => node.peers().fleet(id, &question, limit).await.ok().and_then(|answer| answer.holders),
     };
     let answers = of_members(node, ask).await;
-    tokio::task::spawn_blocking(move || ClusterHolders::of(answers)).await.unwrap_or_default()
+    tasks::blocking(move || ClusterHolders::of(answers)).await
 }
 
 impl ClusterHolders {

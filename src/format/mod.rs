@@ -8,4 +8,5 @@ pub mod codec;
 pub mod header;
 pub mod level;
 pub mod pack;
+mod runtime;
 pub mod types;

@@ -10,6 +10,7 @@ use openraft::errors::MembershipError;
 use serde::{Deserialize, Serialize};
 
 use super::level::Level;
+use super::runtime::WatchedRuntime;
 
 openraft::declare_raft_types!(
     /// Standard Raft: one leader a term (`leader_id_std`), members with their addresses.
@@ -18,6 +19,7 @@ openraft::declare_raft_types!(
         R = (),
         Node = Member,
         LeaderId = openraft::impls::leader_id_std::LeaderId<Self::Term, Self::NodeId>,
+        AsyncRuntime = WatchedRuntime,
 );
 
 pub type NodeId = u64;

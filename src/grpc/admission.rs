@@ -22,6 +22,7 @@ use crate::model::grant::ReadScope;
 use crate::model::limits;
 use crate::operations::{Caller, Operations, token_hash};
 use crate::origin::{Origin, OriginQuota, Sender, Short};
+use crate::tasks;
 use crate::xds::Peer;
 
 const BEARER: &str = "Bearer";
@@ -89,6 +90,10 @@ impl Drop for StreamPlace {
     }
 }
 
+fn failed() -> Status {
+    Status::internal("this node has failed at the request, which is a defect: its log says where")
+}
+
 /// Lets a request pass, or answers it with its status.
 pub(super) async fn admit(State(door): State<Arc<Admission>>, mut request: Request, next: Next) -> Response {
     let sender = sender(request.headers(), request.extensions(), &door.settings.trusted_proxies);
@@ -115,12 +120,13 @@ pub(super) async fn admit(State(door): State<Arc<Admission>>, mut request: Reque
     let cut = cut.map(|cut| Cut { stream: cut.clone(), counter: counter.clone() });
     // A stream of resources counts what it reads and sends, and ends by itself, behind its last response.
     if request.uri().path().starts_with(RESOURCES) {
-        let response = next.run(request).await;
+        let Some(response) = tasks::caught(next.run(request)).await else { return failed().into_http() };
         return response.map(|body| Body::new(AnswerBody::new(body, place, cut)));
     }
     let GrpcSettings { budget, ending, .. } = &door.settings;
     let limit = limits::GRPC_QUESTION_BYTES_MAX;
-    let response = next.run(request.map(|body| counted(body, budget.clone(), origin, limit))).await;
+    let answered = tasks::caught(next.run(request.map(|body| counted(body, budget.clone(), origin, limit)))).await;
+    let Some(response) = answered else { return failed().into_http() };
     response.map(|body| {
         let body = AnswerBody::new(body, place, cut).counting(budget.clone(), origin);
         Body::new(body.ending_with(ending.clone()))

@@ -37,6 +37,7 @@ use crate::proto::envoy::service::discovery::v3::aggregated_discovery_service_se
 use crate::proto::envoy::service::discovery::v3::{DeltaDiscoveryRequest, DiscoveryRequest};
 use crate::raft::node::Node;
 use crate::raft::vigil::Guard;
+use crate::tasks;
 use crate::watch::{Wake, Watch};
 use crate::xds::{End, Session, Source};
 
@@ -112,7 +113,7 @@ impl<S: Source> Ads<S> {
         let (sender, responses) = mpsc::channel(RESPONSES_READY_MAX); // bound: xds-unread
         let session = serve(&visitor, self.kept.nothing(visitor.origin), requests, sender.clone());
         let watched = Watched { vouched, health: self.health.clone(), fault, metrics: self.node.metrics().clone() };
-        let ended = tokio::spawn(watched.attend(session, sender));
+        let ended = tasks::errand(watched.attend(session, sender));
         let room = Room { budget: self.budget.clone(), origin: visitor.origin, waiting: None };
         let mut response = Response::new(Body::new(Answers { responses, room, sending: None, ended: Some(ended) }));
         response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/grpc"));

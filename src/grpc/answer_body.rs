@@ -24,6 +24,7 @@ use super::admission::StreamPlace;
 use crate::budget::{Budget, keeping};
 use crate::connections::StreamCut;
 use crate::origin::Origin;
+use crate::tasks;
 
 const PIECE_BYTES: usize = 64 * 1024;
 /// A stream of which no piece is taken for so long is not read any more.
@@ -130,7 +131,7 @@ impl AnswerBody {
     /// The next piece of what the service has sent.
     fn piece(&mut self) -> Frame<Bytes> {
         if let Some(cut) = self.cut.take() {
-            self.watched = Some(UnreadWatch(tokio::spawn(watch(cut, self.pieces.clone())).abort_handle()));
+            self.watched = Some(UnreadWatch(tasks::errand(watch(cut, self.pieces.clone())).abort_handle()));
         }
         self.pieces.handed.fetch_add(1, Ordering::Relaxed);
         let bytes = self.rest.split_to(self.rest.len().min(PIECE_BYTES));

@@ -16,6 +16,7 @@ use super::throttle::LoginThrottle;
 use crate::model::access::PasswordHash;
 use crate::model::limits;
 use crate::origin::{Guesser, Origin, OriginQuota};
+use crate::tasks;
 
 /// Hashes computed at a time.
 const AT_ONCE: usize = 2;
@@ -68,11 +69,11 @@ impl PasswordChecks {
         let turn = self.turns.clone().acquire_owned().await.ok()?;
         sleep_until(self.paced()).await;
         let argon2 = self.argon2.clone();
-        let hashed = tokio::task::spawn_blocking(move || {
+        let hashed = tasks::blocking(move || {
             let _turn = turn;
             hash_by(&argon2, &password)
         });
-        hashed.await.ok()?.ok().map(PasswordHash)
+        hashed.await.ok().map(PasswordHash)
     }
 
     async fn check_by(
@@ -86,7 +87,7 @@ impl PasswordChecks {
         let turn = self.turns.clone().acquire_owned().await.map_err(|_| NotChecked::Busy)?;
         sleep_until(self.paced()).await;
         attempt.is_checked();
-        let check = tokio::task::spawn_blocking(move || {
+        let check = tasks::blocking(move || {
             let is_right = is_right();
             if is_right {
                 attempt.succeeded();
@@ -94,7 +95,7 @@ impl PasswordChecks {
             drop((attempt, turn, place));
             is_right
         });
-        Ok(check.await.unwrap_or(false))
+        Ok(check.await)
     }
 
     /// Time at which the next hash may begin.

@@ -10,7 +10,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use tokio::task::spawn_blocking;
 use tokio::time::timeout;
 
 use super::Operations;
@@ -18,6 +17,7 @@ use super::turns::Turns;
 use crate::catalog::{Catalog, abandoned};
 use crate::model::code::{Code, Refusal};
 use crate::model::limits;
+use crate::tasks;
 
 /// The reach of a walk that is long whatever it meets.
 pub const FAR: usize = usize::MAX;
@@ -86,14 +86,11 @@ impl Operations {
         let turn = timeout(patience, turns.next()).await.map_err(|_| Code::TooManyWaiters)?;
         let waits = Waits(Arc::default());
         let is_abandoned = waits.0.clone();
-        let walk = spawn_blocking(move || {
+        let walk = tasks::blocking(move || {
             // Until the end of the walk, also where its client has gone.
             let _turn = turn;
             abandoned::walk(is_abandoned, work)
         });
-        walk.await.map_err(|failed| match failed.try_into_panic() {
-            Ok(panic) => std::panic::resume_unwind(panic),
-            Err(_) => Code::ExecuteException.into(),
-        })
+        Ok(walk.await)
     }
 }

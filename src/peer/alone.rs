@@ -12,6 +12,8 @@ use bytes::Bytes;
 use tokio::sync::{Semaphore, oneshot};
 use tokio::time::{Instant, sleep_until, timeout_at};
 
+use crate::tasks;
+
 use super::call::{Call, CallError, Outstanding, Ticket};
 use super::frame::{Connection, Outbox};
 use super::handshake::{Purpose, dial_as};
@@ -47,7 +49,7 @@ impl Alone {
         let place = timeout_at(deadline, self.places.clone().acquire_owned()).await.map_err(busy)?;
         let (target, address) = (link.target, link.address());
         let (reply, answer) = oneshot::channel();
-        tokio::spawn(async move {
+        tasks::errand(async move {
             let _place = place;
             let dialled = dial_as(&*local.introductions, &local.credentials, &address, target, Purpose::Control).await;
             match dialled {

@@ -22,6 +22,7 @@ use super::liveness::Liveness;
 use super::messages::Kind;
 use super::peers::Local;
 use crate::format::types::NodeId;
+use crate::tasks;
 
 /// The handle of a control connection; its task ends when the last handle is dropped.
 pub(super) struct Link {
@@ -44,7 +45,7 @@ impl Link {
         let (address, addresses) = watch::channel(address);
         let task = Task { local, target, addresses, urgent: urgent_queue, queue, held: None, pulse: pulse.clone() };
         let stopped = stop.clone();
-        tokio::spawn(async move { stopped.run_until_cancelled(task.run()).await });
+        tasks::needed("link", async move { stopped.run_until_cancelled(task.run()).await });
         Link { target, address, calls, urgent, cuts: watch::Sender::new(0), pulse, _stop: stop.drop_guard() }
     }
 
@@ -101,6 +102,10 @@ impl Link {
 
     pub(super) fn cuts(&self) -> watch::Receiver<u64> {
         self.cuts.subscribe()
+    }
+
+    pub(super) fn publish(&self, local: &Local) {
+        self.pulse.publish(local);
     }
 
     pub(super) fn round_trip(&self) -> Option<Duration> {

@@ -31,6 +31,7 @@ use crate::metrics::Metrics;
 use crate::origin::Origin;
 use crate::subscribers::Subscribed;
 use crate::subscribers::fleet::{FleetAnswer, FleetQuestion};
+use crate::tasks;
 
 /// After an accept that failed (out of file descriptors, mostly).
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
@@ -79,6 +80,8 @@ where
     snapshots: Semaphore,
     pub(super) work: Arc<Semaphore>,
     pub(super) raft_calls: Arc<Semaphore>,
+    /// Calls that are being carried out.
+    pub(super) calls: TaskTracker,
 }
 
 /// The serving end of the peer wire.
@@ -117,6 +120,7 @@ where
             snapshots: Semaphore::new(SNAPSHOTS_RECEIVED_MAX),
             work: room(WORK_IN_FLIGHT_MAX),
             raft_calls: room(RAFT_IN_FLIGHT_MAX),
+            calls: TaskTracker::new(),
         };
         PeerServer { hall: Arc::new(hall) }
     }
@@ -126,6 +130,11 @@ where
     pub(super) fn with_handshake_within(mut self, limit: Duration) -> Self {
         Arc::get_mut(&mut self.hall).expect("not serving yet").handshake_within = limit;
         self
+    }
+
+    /// Calls of peers that are being carried out, also those whose connection is closed.
+    pub(crate) fn calls(&self) -> TaskTracker {
+        self.hall.calls.clone()
     }
 
     /// Accepts until `shutdown`; returns when every connection is closed. A call that a peer made
@@ -147,7 +156,7 @@ where
 
     fn admit(&self, stream: TcpStream, origin: Origin, connections: &TaskTracker, shutdown: &CancellationToken) {
         let (hall, seat, shutdown) = (self.hall.clone(), self.hall.pending.enter(origin), shutdown.clone());
-        connections.spawn(async move { shutdown.run_until_cancelled(hall.attend(stream, seat)).await });
+        tasks::errand_in(connections, async move { shutdown.run_until_cancelled(hall.attend(stream, seat)).await });
     }
 }
 

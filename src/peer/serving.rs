@@ -24,6 +24,7 @@ use super::server::{Hall, PeerService};
 use super::snapshot::SnapshotPort;
 use crate::format::codec;
 use crate::format::types::{NodeId, TypeConfig};
+use crate::tasks;
 
 /// The body of an answer and how it is meant.
 type Outcome = (Status, Bytes);
@@ -96,7 +97,7 @@ where
         Err(outcome) => Ok(Some(Answer { id, outcome })),
         Ok((kind, permit)) => {
             let (hall, answers) = (hall.clone(), answers.clone());
-            tokio::spawn(async move {
+            tasks::errand_in(&hall.calls.clone(), async move {
                 let outcome = perform(&hall, kind, body).await;
                 drop(permit);
                 // Fails when the connection is gone, and with it the caller's claim to an answer.

@@ -14,25 +14,31 @@ use super::members;
 use super::node::Node;
 use super::poll;
 use super::stuck;
+use crate::tasks;
 
-pub(super) fn start(node: &Node, tasks: &TaskTracker, shutdown: &CancellationToken) {
-    run(follow_members(node.clone()), tasks, shutdown);
-    run(watch_leader(node.clone()), tasks, shutdown);
-    run(lease::tell_of_leaders(node.clone()), tasks, shutdown);
-    run(election::hold(node.clone()), tasks, shutdown);
-    run(poll::keep_asking(node.clone()), tasks, shutdown);
-    run(poll::keep_asking_leader(node.clone()), tasks, shutdown);
-    run(compaction::keep(node.clone()), tasks, shutdown);
-    run(capacity::watch(node.clone()), tasks, shutdown);
-    run(alarms::watch(node.clone()), tasks, shutdown);
-    run(consistency_check::watch(node.clone()), tasks, shutdown);
-    run(stuck::watch(node.clone()), tasks, shutdown);
+pub(super) fn start(node: &Node, tracker: &TaskTracker, shutdown: &CancellationToken) {
+    run("members", follow_members(node.clone()), tracker, shutdown);
+    run("leader", watch_leader(node.clone()), tracker, shutdown);
+    run("lease", lease::tell_of_leaders(node.clone()), tracker, shutdown);
+    run("elections", election::hold(node.clone()), tracker, shutdown);
+    run("poll", poll::keep_asking(node.clone()), tracker, shutdown);
+    run("poll-leader", poll::keep_asking_leader(node.clone()), tracker, shutdown);
+    run("compaction", compaction::keep(node.clone()), tracker, shutdown);
+    run("capacity", capacity::watch(node.clone()), tracker, shutdown);
+    run("alarms", alarms::watch(node.clone()), tracker, shutdown);
+    run("state-checks", consistency_check::watch(node.clone()), tracker, shutdown);
+    run("standstills", stuck::watch(node.clone()), tracker, shutdown);
 }
 
-/// Runs a background task of a node until the node goes down.
-pub(crate) fn run(task: impl Future<Output = ()> + Send + 'static, tasks: &TaskTracker, shutdown: &CancellationToken) {
+/// Runs a background task that the node needs until the node goes down.
+pub(crate) fn run(
+    name: &'static str,
+    task: impl Future<Output = ()> + Send + 'static,
+    tracker: &TaskTracker,
+    shutdown: &CancellationToken,
+) {
     let until = shutdown.clone();
-    tasks.spawn(async move { until.run_until_cancelled(task).await });
+    tasks::needed_in(tracker, name, async move { until.run_until_cancelled(task).await });
 }
 
 /// Keeps a link to every member, under the address that the membership has for it now.

@@ -25,6 +25,7 @@ use crate::model::code::{Code, Refusal};
 use crate::model::limits::{BACKUP_SECONDS_MAX, BACKUP_STALL_SECONDS, BACKUPS_AT_ONCE};
 use crate::model::time::Timestamp;
 use crate::store::View;
+use crate::tasks;
 
 const CHUNK_BYTES: usize = 256 * 1024;
 /// Chunks between the thread that reads the view and the connection that sends them.
@@ -50,7 +51,7 @@ impl Node {
         let (begun, header) = oneshot::channel();
         let (ended, end) = oneshot::channel();
         let (node, since) = (self.clone(), Instant::now());
-        tokio::task::spawn_blocking(move || {
+        tasks::blocking_errand(move || {
             let is_stopping = || node.inner().stopping.load(Ordering::Relaxed);
             let patience = Duration::from_secs(BACKUP_STALL_SECONDS);
             let sink = Chunks { chunks, patience, whole: Duration::from_secs(BACKUP_SECONDS_MAX), since, is_stopping };

@@ -26,6 +26,7 @@ use tokio::time::{Instant, sleep};
 use super::leading::{ProposeOutcome, write_error};
 use super::node::{ClusterRaft, Node};
 use crate::format::types::Proposal;
+use crate::tasks;
 
 /// Batches on their way: with two, one is on the disks while the next one is being applied.
 const BATCHES_MAX: usize = 2;
@@ -89,7 +90,7 @@ impl Batcher {
         };
         if let Some(batch) = batch {
             // On a task of its own: a caller that goes away must not take the others along.
-            tokio::spawn(self.clone().send(node.clone(), batch));
+            tasks::needed("batches", self.clone().send(node.clone(), batch));
         }
         outcome.await.unwrap_or_else(|_| ProposeOutcome::Unknown("the node is stopping".to_owned()))
     }
@@ -115,7 +116,7 @@ impl Batcher {
             () = sleep(overtake_after(node)) => {
                 let next = self.0.lock().next_batch(Instant::now(), overtake_after(node));
                 if let Some(next) = next {
-                    tokio::spawn(self.clone().send(node.clone(), next));
+                    tasks::needed("batches", self.clone().send(node.clone(), next));
                 }
             }
         }

@@ -19,6 +19,7 @@ use crate::model::code::{Code, Refusal};
 use crate::model::limits;
 use crate::peer::{DiskRoom, MemoryRoom, Shortage};
 use crate::store::DiskSpace;
+use crate::tasks;
 
 /// Between two looks, and while room is short.
 const LOOK_PAUSE: Duration = Duration::from_secs(1);
@@ -292,12 +293,10 @@ pub(super) async fn look_before(node: &Node, bytes: usize) {
 async fn look(node: &Node) {
     let capacity = &node.inner().capacity;
     let store = node.store().clone();
-    let looked = tokio::task::spawn_blocking(move || (store.disk_space(), memory::used()));
-    let (space, used_bytes) = match looked.await {
-        Ok((Ok(space), used_bytes)) => (space, used_bytes),
+    let (space, used_bytes) = match tasks::blocking(move || (store.disk_space(), memory::used())).await {
+        (Ok(space), used_bytes) => (space, used_bytes),
         // What cannot be asked is not known to be short; a disk that fails shows itself elsewhere.
-        Ok((Err(error), _)) => return tracing::debug!(%error, "the free space of the disk could not be read"),
-        Err(_) => return,
+        (Err(error), _) => return tracing::debug!(%error, "the free space of the disk could not be read"),
     };
     let (own, own_memory) = (capacity.judge(space), capacity.judge_memory(used_bytes));
     let mut members = if node.leading_term().is_some() { other_members(node) } else { Members::default() };

@@ -19,6 +19,7 @@ use super::checkpoint_hashes::{self, Difference};
 use super::node::Node;
 use crate::format::types::NodeId;
 use crate::peer::PeerProgress;
+use crate::tasks;
 
 /// Between two comparisons.
 const COMPARE_PAUSE: Duration = Duration::from_secs(2);
@@ -160,10 +161,8 @@ fn farewell(node: &Node, difference: &Difference) -> String {
 async fn retire(node: &Node, why: String) {
     tracing::error!(why, "this node stops serving");
     let (store, kept) = (node.store().clone(), why.clone());
-    match tokio::task::spawn_blocking(move || store.retire(&kept)).await {
-        Ok(Ok(())) => {}
-        Ok(Err(error)) => tracing::error!(%error, "the mark that this node's state is wrong could not be saved"),
-        Err(error) => tracing::error!(%error, "saving the mark that this node's state is wrong failed"),
+    if let Err(error) = tasks::blocking(move || store.retire(&kept)).await {
+        tracing::error!(%error, "the mark that this node's state is wrong could not be saved");
     }
     stand_aside(node, why);
 }

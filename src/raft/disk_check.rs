@@ -8,6 +8,8 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use tokio::time::{Instant, timeout};
 
+use crate::tasks;
+
 use super::node::Node;
 
 /// A slower write counts as none.
@@ -42,7 +44,7 @@ impl Node {
         }
         let node = self.clone();
         // On a task of its own: whoever hangs up must not make the next one try again.
-        let tried = tokio::spawn(async move { node.try_disk().await }).await;
+        let tried = tasks::errand(async move { node.try_disk().await }).await;
         tried.unwrap_or_else(|error| Some(error.to_string()))
     }
 

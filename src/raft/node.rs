@@ -47,6 +47,7 @@ use crate::peer::{CallError, ForwardAnswer, Peers, ReadIndexAnswer};
 use crate::store::Store;
 use crate::subscribers::Subscribers;
 use crate::subscribers::fleet::{FleetAnswer, FleetQuestion};
+use crate::tasks;
 use crate::traces;
 use crate::uptime;
 
@@ -177,7 +178,7 @@ impl Node {
             let applied = asked.state().applied().index;
             asked.subscribers().tell(&asked.state().view(), applied, &question)
         };
-        tokio::task::spawn_blocking(tell).await.unwrap_or_default()
+        tasks::blocking(tell).await
     }
 
     pub fn store(&self) -> &Store {

@@ -19,6 +19,7 @@ use crate::format::level::{Level, LevelRange};
 use crate::format::types::NodeId;
 use crate::model::code::{Code, Refusal};
 use crate::peer::{Build, CallError, ForwardAnswer};
+use crate::tasks;
 
 /// Time limit of a change of the membership.
 const MEMBERSHIP_WITHIN: Duration = Duration::from_secs(8);
@@ -177,7 +178,7 @@ impl Node {
     /// On a task of its own: what was begun is finished, also for a caller that hangs up.
     pub async fn change_membership(&self, change: MembershipChange) -> Result<(), ChangeError> {
         let node = self.clone();
-        let outcome = tokio::spawn(async move { node.carry_change(change).await }).await;
+        let outcome = tasks::errand(async move { node.carry_change(change).await }).await;
         outcome.unwrap_or_else(|_| Err(NodeError::OutcomeUnknown.into()))
     }
 
@@ -227,7 +228,7 @@ impl Node {
     /// Writes a snapshot of this node's state and purges the log behind it. Where that takes longer
     /// than a request may, it goes on by itself.
     pub async fn snapshot(&self) -> Result<(), NodeError> {
-        let work = tokio::spawn(compaction::write_now(self.clone()));
+        let work = tasks::errand(compaction::write_now(self.clone()));
         match timeout(SNAPSHOT_WITHIN, work).await {
             Ok(Ok(written)) => written.map_err(NodeError::Refused),
             Ok(Err(_)) => Err(NodeError::OutcomeUnknown),
@@ -296,6 +297,7 @@ impl Node {
         let weight = self.inner().machine.weight();
         metrics.state_bytes.set(number(Some(weight.counted())));
         metrics.audit_bytes.set(number(Some(weight.trail_bytes())));
+        self.inner().peers.record_reachability();
         self.store().record_sizes();
     }
 
@@ -375,10 +377,8 @@ impl Node {
             tracing::warn!(%error, "consensus did not end cleanly");
         }
         let store = self.store().clone();
-        match tokio::task::spawn_blocking(move || store.close()).await {
-            Ok(Ok(())) => {}
-            Ok(Err(error)) => tracing::error!(%error, "the state could not be made durable"),
-            Err(error) => tracing::error!(%error, "closing the store failed"),
+        if let Err(error) = tasks::blocking(move || store.close()).await {
+            tracing::error!(%error, "the state could not be made durable");
         }
     }
 
@@ -386,9 +386,7 @@ impl Node {
     /// database any more when the process goes.
     pub async fn end_threads(&self, limit: Duration) {
         let node = self.clone();
-        if let Err(error) = tokio::task::spawn_blocking(move || node.inner().threads.end(limit)).await {
-            tracing::error!(%error, "the threads of consensus did not end");
-        }
+        tasks::blocking(move || node.inner().threads.end(limit)).await;
     }
 }
 

@@ -8,6 +8,7 @@ use tokio::io::AsyncWriteExt;
 
 use crate::peer::SnapshotPort;
 use crate::store::{IncomingSnapshot, SnapshotFile, Store};
+use crate::tasks;
 
 /// Room that a snapshot takes where it arrives, in times of its size: the file, and its rows beside those that they
 /// replace.
@@ -42,7 +43,7 @@ impl SnapshotPort for Port {
     /// middle of that ends the node.
     async fn create(&self, bytes: u64) -> io::Result<Sink> {
         let store = self.store.clone();
-        let space = tokio::task::spawn_blocking(move || store.disk_space()).await.map_err(io::Error::other)??;
+        let space = tasks::blocking(move || store.disk_space()).await?;
         let needed = bytes.saturating_mul(ROOM_TIMES);
         if space.free_bytes < needed {
             let text = format!("a snapshot of {bytes} bytes needs {needed} of disk, {} are free", space.free_bytes);
@@ -60,8 +61,7 @@ impl SnapshotPort for Port {
     async fn seal(&self, mut sink: Sink) -> io::Result<SnapshotFile> {
         sink.file.flush().await?;
         let store = self.store.clone();
-        let sealed = tokio::task::spawn_blocking(move || store.accept_incoming(sink.incoming));
-        sealed.await.map_err(io::Error::other)?
+        tasks::blocking(move || store.accept_incoming(sink.incoming)).await
     }
 }
 

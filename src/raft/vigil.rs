@@ -14,6 +14,7 @@ use super::node::Node;
 use crate::catalog::Credential;
 use crate::catalog::access::{Access, Holder};
 use crate::model::time::Timestamp;
+use crate::tasks;
 use crate::watch::WatchKey;
 
 /// Between two looks: within a second of its end a token has no held request.
@@ -89,7 +90,7 @@ impl Node {
         let begin = || Guarded::new(credential, &self.state().access(), self.now());
         kept.by_key.entry(key).or_insert_with(begin).requests += 1;
         if !std::mem::replace(&mut kept.is_kept, true) {
-            tokio::spawn(keep(self.clone()));
+            tasks::needed("held-credentials", keep(self.clone()));
         }
         Guard { node: self.clone(), key }
     }

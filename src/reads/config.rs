@@ -44,6 +44,8 @@ pub enum ReadRefusal {
     Full(#[from] HubFull),
     #[error("{0}")]
     OutOfService(String),
+    #[error("this node has failed at the request, which is a defect: its log says where")]
+    Failed,
 }
 
 impl ReadRefusal {

@@ -79,7 +79,7 @@ pub(super) struct GrpcParts<'a> {
 pub(super) fn router(config: &Config, parts: GrpcParts<'_>) -> anyhow::Result<Router> {
     let GrpcParts { node, operations, budget, kept, ending, tasks, shutdown } = parts;
     let health = Health::default();
-    run_task(health.follower().follow(node.clone()), tasks, shutdown);
+    run_task("grpc-health", health.follower().follow(node.clone()), tasks, shutdown);
     let seen = health.seen();
     let authority = config.tuning.xds.authority().map(str::to_owned);
     let asked = node.clone();
@@ -89,7 +89,7 @@ pub(super) fn router(config: &Config, parts: GrpcParts<'_>) -> anyhow::Result<Ro
     };
     let world = World::new(node.state().clone(), authority, move || seen.borrow().was_ready, horizon);
     let world = Arc::new(world);
-    run_task(world.clone().follow(), tasks, shutdown);
+    run_task("xds-world", world.clone().follow(), tasks, shutdown);
     let clock = node.clone();
     let context = Context {
         subscribers: node.subscribers().clone(),

@@ -24,6 +24,7 @@ use crate::api;
 use crate::compat;
 use crate::connections::{self, ConnectionLimiter, Listener, Protocol};
 use crate::grpc;
+use crate::tasks;
 use crate::tls::Listening;
 
 /// One listener, and what is said there.
@@ -108,7 +109,7 @@ impl Loading {
 pub(super) fn answer<'a>(
     all: impl IntoIterator<Item = LoadingListener<'a>>,
     places: &Arc<ConnectionLimiter>,
-    tasks: &TaskTracker,
+    tracker: &TaskTracker,
     closing: &CancellationToken,
 ) -> io::Result<Loading> {
     let accepted = CancellationToken::new();
@@ -116,8 +117,9 @@ pub(super) fn answer<'a>(
     for waiting in all {
         let served = Arc::new(OnceLock::new());
         routers.push((waiting.name, served.clone()));
-        let door = waiting.door(served)?;
-        tasks.spawn(connections::serve_accepted(door, places.clone(), accepted.clone(), closing.clone()));
+        let (name, door) = (waiting.name, waiting.door(served)?);
+        let serving = connections::serve_accepted(door, places.clone(), accepted.clone(), closing.clone());
+        tasks::needed_in(tracker, name, serving);
     }
     Ok(Loading { accepted: accepted.drop_guard(), served: routers })
 }

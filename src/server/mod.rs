@@ -39,6 +39,7 @@ use crate::raft::start::{Secrets, Setup, start};
 use crate::raft::{LogBounds, RoomBounds, run_task};
 use crate::reads::LocalView;
 use crate::store::Store;
+use crate::tasks;
 use crate::tls::Listening;
 use crate::watch::Hub;
 use crate::webhooks::{WebhookController, WebhookSettings};
@@ -48,6 +49,8 @@ use loading::LoadingListener;
 /// Time limit at shutdown; what is still open after it is cut off.
 const DRAIN_WITHIN: Duration = Duration::from_secs(8);
 const STOP_WITHIN: Duration = Duration::from_secs(10);
+/// For background tasks to end before consensus does.
+const SETTLE_WITHIN: Duration = Duration::from_secs(2);
 
 /// Addresses at which a node listens.
 #[derive(Clone, Debug, serde::Serialize)]
@@ -122,7 +125,7 @@ impl Server {
         let loading = loading::answer(waiting, &places, &tasks, &closing).context("the listeners cannot be copied")?;
         let store = open_store(&config, metrics.clone()).await?;
         let (password, generated_password) = first_password(&config, &store)?;
-        let hash = tokio::task::spawn_blocking(move || hash_password(&password)).await?;
+        let hash = tasks::blocking(move || hash_password(&password)).await;
         // A held request takes a connection, unless a trusted proxy has it: one number for both.
         let hub = Hub::with_share(limits::POLL_WAITERS_MAX, config.tuning.bounds.connections_per_address);
         let memory_limit_bytes = config.tuning.bounds.memory_limit();
@@ -167,7 +170,7 @@ impl Server {
         let private_networks = config.tuning.webhook_private_networks.clone();
         let ca_file = config.tuning.webhook_ca_file.clone();
         let webhooks = WebhookController::new(&node, WebhookSettings { ca_file, private_networks });
-        run_task(controllers::run(node.clone(), webhooks), &tasks, &shutdown);
+        run_task("webhooks", controllers::run(node.clone(), webhooks), &tasks, &shutdown);
         let (scheme, api_address, compat_address) = (scheme(&config), bound.api, bound.compat);
         let bounds = Bounds {
             config_content_chars_max: config.tuning.config_content_max,
@@ -183,7 +186,7 @@ impl Server {
             Box::pin(async move { judge.refused_last_step(live).await })
         });
         let rollouts = Rollouts::new(prometheus, judge);
-        run_task(controllers::run(node.clone(), rollouts), &tasks, &shutdown);
+        run_task("rollouts", controllers::run(node.clone(), rollouts), &tasks, &shutdown);
         let budget = Budget::new(memory_limit_bytes, metrics.clone());
         let app = App::new(
             operations.clone(),
@@ -246,17 +249,18 @@ impl Server {
     pub async fn run(self, stop: impl Future<Output = ()>) -> anyhow::Result<()> {
         let Server { node, doors, tls, places, hub, ending, closing, tasks, shutdown, failed, .. } = self;
         if let Some(tls) = tls {
-            run_task(tls.follow_files(), &tasks, &shutdown);
+            run_task("certificates", tls.follow_files(), &tasks, &shutdown);
         }
         let surfaces = TaskTracker::new();
         for door in doors {
-            surfaces.spawn(connections::serve(door, places.clone(), closing.clone()));
+            tasks::needed_in(&surfaces, door.name, connections::serve(door, places.clone(), closing.clone()));
         }
         surfaces.close();
         let failure = tokio::select! {
             () = stop => None,
             Ok(error) = failed => Some(error),
             fatal = node.fatal() => Some(fatal),
+            died = tasks::death() => Some(died.into()),
         };
         match &failure {
             None => tracing::info!("shutting down"),
@@ -271,11 +275,14 @@ impl Server {
         if tokio::time::timeout(DRAIN_WITHIN, surfaces.wait()).await.is_err() {
             tracing::warn!("connections were still open at the end of the drain time");
         }
+        // Before consensus: a peer or a controller that finds it ended takes that for a fault. What waits for a majority
+        // that is not there ends with consensus.
+        shutdown.cancel();
+        tasks.close();
+        let _ = tokio::time::timeout(SETTLE_WITHIN, tasks.wait()).await;
         if tokio::time::timeout(STOP_WITHIN, node.stop()).await.is_err() {
             tracing::error!("consensus did not end in time");
         }
-        shutdown.cancel();
-        tasks.close();
         if tokio::time::timeout(STOP_WITHIN, tasks.wait()).await.is_err() {
             tracing::warn!("background tasks did not end in time");
         }
@@ -328,7 +335,7 @@ fn places(config: &Config, descriptors: u64, metrics: Arc<Metrics>) -> Arc<Conne
 /// Opening replays the write-ahead log: off the async threads.
 async fn open_store(config: &Config, metrics: Arc<Metrics>) -> anyhow::Result<Store> {
     let (dir, node_id, levels) = (config.data_dir.clone(), config.node_id, config.tuning.levels());
-    Ok(tokio::task::spawn_blocking(move || Store::open(&dir, node_id, levels, metrics)).await??)
+    Ok(tasks::blocking(move || Store::open(&dir, node_id, levels, metrics)).await?)
 }
 
 /// The administrator's password if the cluster is founded now: the given one, else a generated one,

@@ -9,7 +9,7 @@ use std::io;
 use std::iter;
 use std::sync::Arc;
 use std::sync::mpsc::{self, Receiver, Sender};
-use std::thread::{self, JoinHandle};
+use std::thread::JoinHandle;
 use std::time::Instant;
 
 use openraft::storage::IOFlushed;
@@ -18,6 +18,7 @@ use tokio::sync::oneshot;
 use super::database::Database;
 use crate::format::types::TypeConfig;
 use crate::metrics::Metrics;
+use crate::tasks;
 
 /// Makes the WAL durable: [`Database::sync_wal`], or what a test puts in its place.
 pub(super) type Sync = Box<dyn FnMut(&Database) -> io::Result<()> + Send>;
@@ -46,9 +47,7 @@ pub(super) struct FlushThread {
 impl FlushThread {
     pub(super) fn start(database: Arc<Database>, metrics: Arc<Metrics>, sync: Sync) -> io::Result<Self> {
         let (queue, waiters) = mpsc::channel();
-        let thread = thread::Builder::new()
-            .name("log-flush".into())
-            .spawn(move || Flusher { database, metrics, sync }.run(&waiters))?;
+        let thread = tasks::thread("log-flush", move || Flusher { database, metrics, sync }.run(&waiters))?;
         Ok(FlushThread { queue: Some(queue), thread: Some(thread) })
     }
 

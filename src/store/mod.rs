@@ -52,6 +52,7 @@ use tokio::sync::Semaphore;
 use crate::format::level::LevelRange;
 use crate::format::types::{Entry, LogId, Vote};
 use crate::metrics::Metrics;
+use crate::tasks;
 use database::{Database, META, STATE, Scalar};
 use flush::FlushThread;
 use identity::DirectoryOwner;
@@ -371,7 +372,7 @@ fn scan_options() -> ReadOptions {
 pub(crate) async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> io::Result<T> + Send + 'static,
 ) -> io::Result<T> {
-    tokio::task::spawn_blocking(work).await.map_err(io::Error::other)?
+    tasks::blocking(work).await
 }
 
 fn scan<D: DBAccess>(mut rows: DBRawIteratorWithThreadMode<'_, D>, visit: &mut RowSink<'_>) -> io::Result<()> {

@@ -10,11 +10,13 @@
 use std::io;
 use std::mem;
 use std::sync::Arc;
-use std::thread::{self, JoinHandle};
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use parking_lot::{Condvar, Mutex};
 use rocksdb::WriteBatch;
+
+use crate::tasks;
 
 use super::database::{Database, STATE};
 
@@ -126,7 +128,7 @@ impl RowWriter {
         let (waiting, changed, turn) = Default::default();
         let shared = Arc::new(WriterState { database, waiting, changed, turn });
         let writer = shared.clone();
-        let thread = thread::Builder::new().name("rows".into()).spawn(move || writer.run())?;
+        let thread = tasks::thread("rows", move || writer.run())?;
         Ok(RowWriter { shared, thread: Some(thread) })
     }
 

@@ -11,6 +11,8 @@ use tokio_rustls::rustls::pki_types::{CertificateDer, UnixTime};
 use tokio_rustls::rustls::server::danger::ClientCertVerifier;
 use x509_parser::prelude::{FromDer, X509Certificate};
 
+use crate::tasks;
+
 use super::TlsError;
 use super::files::{Configured, TlsFiles};
 
@@ -80,14 +82,12 @@ impl Listening {
         loop {
             tokio::time::sleep(LOOK_PAUSE).await;
             let listening = self.clone();
-            let looked = tokio::task::spawn_blocking(move || listening.look_again()).await;
-            match looked {
-                Ok(Ok(false)) => (),
-                Ok(Ok(true)) => tracing::info!(cert = %self.files.cert.display(), "new certificates are in use"),
-                Ok(Err(error)) => {
+            match tasks::blocking(move || listening.look_again()).await {
+                Ok(false) => (),
+                Ok(true) => tracing::info!(cert = %self.files.cert.display(), "new certificates are in use"),
+                Err(error) => {
                     tracing::warn!(%error, "the certificates have changed and cannot be used: the ones before stay")
                 }
-                Err(error) => tracing::error!(%error, "the certificate files could not be read"),
             }
         }
     }

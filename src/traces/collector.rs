@@ -23,6 +23,7 @@ use tokio::time::{Instant, timeout};
 
 use super::{TraceSettings, headers};
 use crate::outbound::{self, in_words};
+use crate::tasks;
 
 /// For one try, with its answer.
 const TRY_WITHIN: Duration = Duration::from_secs(5);
@@ -128,7 +129,7 @@ impl Collector {
             Some(route) if route.made.elapsed() < ROUTE_LASTS => Ok(route),
             _ => {
                 let settings = self.settings.clone();
-                let made = tokio::task::spawn_blocking(move || CollectorRoute::new(&settings)).await;
+                let made = tasks::blocking_errand(move || CollectorRoute::new(&settings)).await;
                 made.map_err(|error| error.to_string())?
             }
         }

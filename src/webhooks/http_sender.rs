@@ -23,6 +23,7 @@ use super::{WebhookSettings, chat};
 use crate::model::limits;
 use crate::model::webhook::{MessageFormat, Webhook, is_reached, literal, read_url, refused_address};
 use crate::outbound;
+use crate::tasks;
 
 const TRY_WITHIN: Duration = Duration::from_millis(limits::WEBHOOK_TRY_MS_MAX);
 const RESOLVE_WITHIN: Duration = Duration::from_secs(5);
@@ -135,7 +136,7 @@ impl HttpSender {
         let addresses = self.addresses(&url).await?;
         let (is_secure, ca_file) = (url.scheme() == "https", self.settings.ca_file.clone());
         // Reads files.
-        let made = tokio::task::spawn_blocking(move || outbound::posting_client(is_secure, ca_file.as_deref())).await;
+        let made = tasks::blocking_errand(move || outbound::posting_client(is_secure, ca_file.as_deref())).await;
         let builder = made.map_err(|error| error.to_string())??;
         let client =
             builder.dns_resolver(Arc::new(JudgedAddresses(addresses))).build().map_err(|error| in_words(&error))?;

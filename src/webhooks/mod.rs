@@ -32,6 +32,7 @@ use crate::controllers::Controller;
 use crate::model::webhook::{Webhook, WebhookTold};
 use crate::raft::Lead;
 use crate::raft::node::Node;
+use crate::tasks;
 use delivery_worker::DeliveryWorker;
 use http_sender::HttpSender;
 
@@ -122,7 +123,9 @@ impl Deliveries {
     fn follow(&mut self, settings: &WebhookSettings) {
         let hooks: Vec<Arc<Webhook>> =
             self.lead.catalog().webhooks.all().filter(|hook| !hook.disabled).cloned().collect();
-        self.workers.retain(|revision, _| hooks.iter().any(|hook| hook.revision == *revision));
+        // One that has panicked begins anew: its webhook must not bring down one leader after the other.
+        self.workers
+            .retain(|revision, worker| !worker.is_finished() && hooks.iter().any(|hook| hook.revision == *revision));
         for hook in hooks {
             if self.workers.contains_key(&hook.revision) {
                 continue;
@@ -130,7 +133,7 @@ impl Deliveries {
             let revision = hook.revision.clone();
             let sender = HttpSender::new(&hook, settings);
             let worker = DeliveryWorker::new(self.lead.clone(), hook, sender, self.progress.clone());
-            self.workers.insert(revision, AbortOnDropHandle::new(tokio::spawn(worker.deliver())));
+            self.workers.insert(revision, AbortOnDropHandle::new(tasks::errand(worker.deliver())));
         }
     }
 

@@ -17,6 +17,7 @@ const CLAUSE_WORDS: [&str; 10] = ["What", "Who", "Whom", "Whose", "How", "Whethe
 /// same as in `src/lib.rs`.
 const ROOMS: &[&str] = &[
     "proto",
+    "tasks",
     "uptime",
     "origin",
     "memory",
@@ -29,6 +30,7 @@ const ROOMS: &[&str] = &[
     "contracts",
     "address",
     "metrics",
+    "logging",
     "budget",
     "data_key",
     "tls",
@@ -370,6 +372,23 @@ fn few_names_are_declared_in_many_files() {
     let many: Vec<_> = homes.iter().filter(|(_, files)| files.len() > 2).map(|(name, _)| name.as_str()).collect();
     let count = many.len();
     assert!(count <= NAMES_DECLARED_THRICE_MAX, "{count} names are declared in three files or more: {many:?}");
+}
+
+/// Words that begin a task or a thread, without what `src/tasks.rs` does about the end of one.
+const BARE_BEGINNINGS: [&str; 3] = ["spawn(", "spawn_blocking", "thread::Builder"];
+
+/// A task that nobody watches ends without a word, and takes what it did along.
+#[test]
+fn tasks_and_threads_begin_where_their_end_is_noticed() {
+    let watched = ["Inner::spawn(tasks::watched_as_needed(", "fn spawn<T>(", ".spawn()"];
+    let mut broken = Vec::new();
+    for (room, place, line) in production_lines().into_iter().filter(|(room, ..)| room != "tasks") {
+        let is_bare = BARE_BEGINNINGS.iter().any(|word| line.contains(word));
+        if is_bare && !watched.iter().any(|form| line.contains(form)) {
+            broken.push(format!("{place}: {room} begins it by itself: {}", line.trim()));
+        }
+    }
+    assert!(broken.is_empty(), "not by crate::tasks:\n{}", broken.join("\n"));
 }
 
 #[test]

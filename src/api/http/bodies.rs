@@ -13,6 +13,7 @@ use super::error::ApiError;
 use crate::budget;
 use crate::model::code::Code;
 use crate::model::limits;
+use crate::tasks;
 
 /// A body that trickles in is given up.
 const BODY_WITHIN: Duration = Duration::from_secs(5);
@@ -76,7 +77,7 @@ fn too_large(body: Body, bytes_max: usize) -> ApiError {
 /// The rest is read and dropped while the answer is on its way: a client that is cut off while it
 /// sends sees a broken connection instead of the reason.
 fn refused(body: Body, error: ApiError) -> ApiError {
-    tokio::spawn(tokio::time::timeout(REFUSED_WITHIN, async move {
+    tasks::errand(tokio::time::timeout(REFUSED_WITHIN, async move {
         let mut rest = Limited::new(body, REFUSED_BYTES_MAX);
         while let Some(Ok(_)) = rest.frame().await {}
     }));

@@ -26,6 +26,7 @@ use crate::model::instance::Instance;
 use crate::peer::{BEATS_PER_CALL_MAX, BeatsAnswer};
 use crate::raft::node::{LEADER_PATIENCE, Node, NodeError, pause_before_retry};
 use crate::raft::{CommandReply, Lead};
+use crate::tasks;
 
 /// Time for which heartbeats are gathered for one call to the leader.
 const GATHER: Duration = Duration::from_millis(30);
@@ -83,7 +84,7 @@ impl HeartbeatMonitor {
 
     fn gather(self: Arc<Self>, node: Node) -> Gathering {
         let (sender, delivered) = watch::channel(None);
-        tokio::spawn(async move {
+        tasks::errand(async move {
             sleep(GATHER).await;
             let gathered = self.gathering.lock().take();
             let ids = gathered.map(|gathering| gathering.ids).unwrap_or_default();

@@ -30,6 +30,7 @@ use crate::model::rollout::{Guard, RolloutState};
 use crate::outbound::prometheus::Prometheus;
 use crate::raft::node::Node;
 use crate::raft::{Lead, NotCommitted};
+use crate::tasks;
 use guards::Measured;
 
 /// Longest time between two looks at what is due, and so how late a step may be.
@@ -109,7 +110,7 @@ impl Rollouts {
         let (node, prometheus, live) = (node.clone(), self.prometheus.clone(), live.clone());
         let turns = self.turns.clone();
         watched.looked = Some(Instant::now());
-        watched.look = Some(self.tasks.spawn(async move {
+        watched.look = Some(tasks::errand_of(&mut self.tasks, async move {
             let _turn = turns.acquire_owned().await;
             let measured = guards::measure(&node, prometheus.as_deref(), &live).await;
             (live, Look::Guards(measured))
@@ -156,7 +157,8 @@ impl Rollouts {
         }
         if watched.judging.as_ref().is_none_or(AbortHandle::is_finished) {
             let (judge, live) = ((self.judge)(live.clone()), live.clone());
-            watched.judging = Some(self.tasks.spawn(async move { (live, Look::Contracts(judge.await)) }));
+            watched.judging =
+                Some(tasks::errand_of(&mut self.tasks, async move { (live, Look::Contracts(judge.await)) }));
         }
         None
     }

@@ -22,6 +22,7 @@ use super::node::Node;
 use crate::format::level::Level;
 use crate::format::types::{Member, NodeId, TypeConfig};
 use crate::peer::{Build, IntroduceError, REACHABLE_WITHIN};
+use crate::tasks;
 
 /// Time limit for a successor to win its election.
 pub(super) const TRANSFER_WITHIN: Duration = Duration::from_secs(3);
@@ -36,7 +37,7 @@ const PROMOTE_LAG_MAX: u64 = 1000;
 /// a caller that gives up in between must not leave the cluster between them.
 pub(super) async fn change(node: &Node, change: MembershipChange) -> ProposeOutcome {
     let node = node.clone();
-    let outcome = tokio::spawn(async move { change_in_turn(&node, change).await }).await;
+    let outcome = tasks::errand(async move { change_in_turn(&node, change).await }).await;
     outcome.unwrap_or_else(|error| ProposeOutcome::Unknown(error.to_string()))
 }
 

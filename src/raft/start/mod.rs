@@ -49,6 +49,7 @@ use crate::model::limits::BACKUPS_AT_ONCE;
 use crate::peer::{BeatsAnswer, Credentials, PeerNetwork, PeerServer, Peers};
 use crate::store::Store;
 use crate::subscribers::Subscribed;
+use crate::tasks;
 use crate::watch::Hub;
 
 /// openraft's own times, longer than those that [`super::election`] decides by: a heartbeat is given up after the
@@ -122,14 +123,14 @@ pub async fn start(
     store: Store,
     hub: Hub,
     metrics: Arc<Metrics>,
-    tasks: &TaskTracker,
+    tracker: &TaskTracker,
     shutdown: &CancellationToken,
 ) -> anyhow::Result<(Node, oneshot::Receiver<anyhow::Error>)> {
     let (threads, handle) = Threads::start().context("the threads of consensus could not start")?;
-    let (tasks, shutdown) = (tasks.clone(), shutdown.clone());
+    let (tracker, shutdown) = (tracker.clone(), shutdown.clone());
     // Whatever is spawned from there on runs there.
-    let started = async move { start_on(threads, setup, store, hub, metrics, &tasks, &shutdown).await };
-    handle.spawn(started).await.context("consensus could not start")?
+    let started = async move { start_on(threads, setup, store, hub, metrics, &tracker, &shutdown).await };
+    tasks::errand_on(&handle, started).await.context("consensus could not start")?
 }
 
 pub(crate) async fn start_on(
@@ -138,12 +139,12 @@ pub(crate) async fn start_on(
     store: Store,
     hub: Hub,
     metrics: Arc<Metrics>,
-    tasks: &TaskTracker,
+    tracker: &TaskTracker,
     shutdown: &CancellationToken,
 ) -> anyhow::Result<(Node, oneshot::Receiver<anyhow::Error>)> {
     let is_fresh = store.is_fresh()?;
     let loading = (store.clone(), hub, metrics.clone());
-    let machine = tokio::task::spawn_blocking(move || Machine::load(loading.0, loading.1, loading.2)).await??;
+    let machine = tasks::blocking(move || Machine::load(loading.0, loading.1, loading.2)).await?;
     refuse_half_recovered(&store, &machine)?;
     let machine = machine.with_checkpoints_every(setup.hash_check_entries).with_listener(setup.extension.clone());
     let known_peers = Arc::new(KnownPeers::new(
@@ -201,7 +202,12 @@ pub(crate) async fn start_on(
     if let Some(listener) = setup.peer_listener {
         let service = NodeService { node: node.clone(), extension: setup.extension.clone() };
         let server = PeerServer::new(raft, service, port, credentials, known_peers.clone(), metrics);
-        tasks.spawn(server.serve(threads::settle(listener)?, shutdown.clone()));
+        let (calls, serving) = (server.calls(), server.serve(threads::settle(listener)?, shutdown.clone()));
+        tasks::needed_in(tracker, "peers", async move {
+            serving.await;
+            calls.close();
+            calls.wait().await;
+        });
     }
     consistency_check::recall(&node)?;
     let must_meet = is_fresh && !setup.initial_cluster.is_empty();
@@ -212,8 +218,8 @@ pub(crate) async fn start_on(
         with_majority: setup.form_with_majority,
     };
     let (failed, failure) = oneshot::channel();
-    let (until, spawner, joining) = (shutdown.clone(), tasks.clone(), node.clone());
-    tasks.spawn(async move {
+    let (until, spawner, joining) = (shutdown.clone(), tracker.clone(), node.clone());
+    tasks::needed_in(tracker, "start", async move {
         let take_part = async {
             if must_meet && let Err(error) = formation.form_or_join().await {
                 return error;

@@ -31,6 +31,7 @@ use super::collector::Collector;
 use super::shipping::{BATCH_SPANS_MAX, Counts, Shipping};
 use super::{INNER_TARGET, TARGET};
 use crate::metrics::Metrics;
+use crate::tasks;
 
 /// Ended spans that may wait: some seconds of a busy node, and a few megabytes.
 const QUEUE_SPANS_MAX: usize = 8 * BATCH_SPANS_MAX;
@@ -71,7 +72,7 @@ impl Pipeline {
         let provider = provider(SpanQueue { sender, counts: counts.clone() });
         let recorded = Recorded { share: settings.share };
         let shipping = Shipping { spans, collector, counts: counts.clone(), closing: closing.clone() };
-        Pipeline { provider, recorded, counts, closing, shipping: tokio::spawn(shipping.run()) }
+        Pipeline { provider, recorded, counts, closing, shipping: tasks::errand(shipping.run()) }
     }
 
     /// Layer that the subscriber of the process needs.

@@ -16,6 +16,7 @@ use crate::outbound::prometheus::Prometheus;
 use crate::raft::node::Node;
 use crate::subscribers::GRACE;
 use crate::subscribers::holders::{HostState, host_mark};
+use crate::tasks;
 
 /// Time limit for another node to tell of its clients.
 const ASK_WITHIN: Duration = Duration::from_secs(1);
@@ -111,7 +112,7 @@ async fn measure_clients(node: &Node, live: &LiveRollout) -> Measured {
         });
         measured.fold(Measured::Kept, Measured::and)
     };
-    let judged = tokio::task::spawn_blocking(judge).await;
+    let judged = tasks::blocking_errand(judge).await;
     judged.unwrap_or_else(|_| Measured::fault("the clients could not be counted".to_owned()))
 }
 
