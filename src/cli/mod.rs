@@ -355,6 +355,18 @@ mod tests {
     }
 
     #[test]
+    fn a_defect_of_a_node_has_an_exit_code_of_its_own() {
+        for (result, code) in [
+            (Ok(()), 0),
+            (Err(anyhow::anyhow!("a port is taken")), 1),
+            (Err(TaskDied("links").into()), EXIT_TASK_DIED),
+            (Err(anyhow::Error::from(TaskDied("links")).context("the node stops")), EXIT_TASK_DIED),
+        ] {
+            assert_eq!(report_of_node(result), ExitCode::from(code));
+        }
+    }
+
+    #[test]
     fn the_command_line_is_consistent() {
         Cli::command().debug_assert();
     }

@@ -7,6 +7,7 @@
 mod lines;
 
 use std::any::Any;
+use std::backtrace::{Backtrace, BacktraceStatus};
 use std::panic;
 use std::sync::{Arc, OnceLock};
 use std::thread;
@@ -54,7 +55,9 @@ impl Output {
             let place = panic.location().map(ToString::to_string).unwrap_or_default();
             let thread = thread::current();
             let thread = thread.name().unwrap_or_default();
-            tracing::error!(panic = text_of(panic.payload()), place, thread, "a task panicked");
+            let trace = Backtrace::capture();
+            let trace = (trace.status() == BacktraceStatus::Captured).then(|| tracing::field::display(trace));
+            tracing::error!(panic = text_of(panic.payload()), place, thread, trace, "a task panicked");
             log.flush(PANIC_FLUSH_WITHIN);
         }));
         Ok(output)

@@ -257,10 +257,12 @@ impl Server {
         }
         surfaces.close();
         let failure = tokio::select! {
+            // The death of a task may be the reason why consensus has ended.
+            biased;
             () = stop => None,
+            died = tasks::death() => Some(died.into()),
             Ok(error) = failed => Some(error),
             fatal = node.fatal() => Some(fatal),
-            died = tasks::death() => Some(died.into()),
         };
         match &failure {
             None => tracing::info!("shutting down"),
