@@ -11,7 +11,7 @@ use std::backtrace::{Backtrace, BacktraceStatus};
 use std::panic;
 use std::sync::{Arc, OnceLock};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use clap::ValueEnum;
 use parking_lot::Mutex;
@@ -71,8 +71,9 @@ impl Output {
 
     /// Waits until the lines are written, [`FLUSH_WITHIN`] at most.
     pub fn flush(&self) {
-        self.stdout.flush(FLUSH_WITHIN);
+        let began = Instant::now();
         self.stderr.flush(FLUSH_WITHIN);
+        self.stdout.flush(FLUSH_WITHIN.saturating_sub(began.elapsed()));
     }
 }
 

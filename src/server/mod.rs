@@ -285,7 +285,7 @@ impl Server {
         if tokio::time::timeout(STOP_WITHIN, node.stop()).await.is_err() {
             tracing::error!("consensus did not end in time");
         }
-        if tokio::time::timeout(STOP_WITHIN, tasks.wait()).await.is_err() {
+        if tokio::time::timeout(STOP_WITHIN - SETTLE_WITHIN, tasks.wait()).await.is_err() {
             tracing::warn!("background tasks did not end in time");
         }
         node.end_threads(STOP_WITHIN).await;
