@@ -252,8 +252,8 @@ pub fn run(cli: Cli) -> ExitCode {
     }
 }
 
-/// True for a command whose output is all there is to it: without a reader there is nothing left to do. One that changes
-/// something comes to its end, whoever reads of it.
+/// True for a command whose output is all there is to it: without a reader there is nothing left to do. One that
+/// changes something comes to its end also then.
 fn changes_nothing(command: &Command) -> bool {
     matches!(
         command,

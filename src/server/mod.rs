@@ -277,8 +277,8 @@ impl Server {
         if tokio::time::timeout(DRAIN_WITHIN, surfaces.wait()).await.is_err() {
             tracing::warn!("connections were still open at the end of the drain time");
         }
-        // Before consensus: a peer or a controller that finds it ended takes that for a fault. What waits for a majority
-        // that is not there ends with consensus.
+        // Before consensus: a peer or a controller that finds it ended takes that for a fault. What waits for a
+        // majority that is not there ends with consensus.
         shutdown.cancel();
         tasks.close();
         let _ = tokio::time::timeout(SETTLE_WITHIN, tasks.wait()).await;
