@@ -208,8 +208,10 @@ impl Catalog {
         match act {
             Act::PublishRule(family, mut draft) => {
                 let rule = self.rule_to_publish(family, &draft).ok();
+                // Beside the name or id of a rule it is the id that the release is to have.
+                draft.id = draft.id.take().filter(|_| draft.names_rule());
                 draft.rule_id = rule.as_ref().map(|rule| rule.id.clone());
-                (draft.id, draft.rule_name, draft.namespace) = (None, None, None);
+                (draft.rule_name, draft.namespace) = (None, None);
                 payload(Act::PublishRule(family, draft), rule.map(Snapshot::Rule))
             }
             Act::PublishFile(draft) => {

@@ -291,6 +291,18 @@ fn a_release_of_a_rule_that_is_made_again_is_another_one() {
 }
 
 #[test]
+fn a_release_of_a_rule_has_the_id_that_was_asked_for() {
+    let mut house = House::with_policy(policy(r#"{"name":"p","namespace":"shop"}"#));
+    house.user("rita", &BOTH);
+    let (_, rule) = house.rule(Op::Create, json!({"name": "one", "namespace": "shop", "service": "pay"}));
+    let draft = json!({"rule_id": rule, "id": "own-r", "request": "please"});
+    let id = house.id_of_request("rita", publish_rule(draft));
+    assert_eq!(house.decide("abe", RequestOp::Approve, &id), done("done"));
+    let by_id = house.bench.catalog.rules.of(Family::RateLimit).release_by_id("own-r").expect("made");
+    assert_eq!(by_id.rule.id, rule);
+}
+
+#[test]
 fn a_plan_takes_the_approvals_of_a_promotion() {
     let mut house = House::with_policy(policy(r#"{"name":"few","namespace":"shop","gates":["gray"]}"#));
     let all = policy(r#"{"name":"all","namespace":"shop","approvals":2,"gates":["publish","promote"]}"#);
