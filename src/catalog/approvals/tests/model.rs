@@ -1,303 +1,378 @@
-//! Random acts of several people beside a model of the policies: nothing comes into force that the policies of that
-//! moment forbid, whatever was done before. `THUBAN_POLICY_STEPS` sets how many acts.
+//! Random acts of several people beside a model of what the policies let come into force. The model knows people,
+//! accounts, things and releases by identity, whatever they are called and whichever id callers give them again, and
+//! judges each act by itself. After each entry the catalog has in force exactly what the model has: nothing that the
+//! model forbids, and all that it does not. `THUBAN_POLICY_STEPS` sets how many acts.
 
-mod acts;
+mod asks;
+mod deeds;
+mod laws;
+mod leader;
+mod people;
+mod saves;
+mod things;
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use rand::prelude::*;
-use serde::de::DeserializeSeed;
 use serde_json::json;
 
 use super::*;
-use crate::catalog::history::Thing;
-use crate::catalog::releases::RolloutChange;
+use crate::catalog::ctx::{Ctx, RequestId};
+use crate::catalog::history;
+use crate::model::config_file::ConfigPublish;
 use crate::model::content::ContentDigest;
-use crate::model::release::{Action, Event};
-use crate::model::rule::release::RuleReleaseDraft;
-use crate::model::rule::{Family, RuleDraft, RuleHead};
+use crate::model::grant::Verb;
+use crate::model::rollout::{RolloutAction, RolloutPlan};
+use crate::model::rule::matching::MatchString;
+use crate::model::rule::{BodyPatch, Family, RuleDraft};
+use crate::model::settings::SettingsChange;
 use crate::model::time::Timestamp;
+use asks::Ask;
+use deeds::{Change, Deed, Fit, Publication};
+use laws::{Claim, Demand, Law, Scope, Spot};
+use leader::Found;
+use people::Account;
+use things::{Copied, Reach, Release, Roll, Stand, Thing};
 
-const STEPS: usize = 16_000;
+const STEPS: usize = 200_000;
 /// Acts on one cluster, before there is a new one.
-const STEPS_OF_ONE: usize = 2_000;
-const PEOPLE: [&str; 4] = ["rita", "abe", "bea", "eva"];
-const GATES: [&str; 7] = ["publish", "gray", "promote", "rollback", "withdraw", "stop", "delete"];
-
-/// A policy as the model understands it.
-#[derive(Clone, Debug)]
-struct Law {
-    namespace: &'static str,
-    kind: Option<&'static str>,
-    gates: Vec<&'static str>,
-    approvals: usize,
-    /// From and until, in milliseconds.
-    freeze: Option<(u64, u64)>,
-}
-
-/// A request that was taken: by whom, of which thing, and the draft as it was.
-#[derive(Clone, Debug)]
-struct Asked {
-    by: &'static str,
-    thing: usize,
-    draft: String,
-    is_publish: bool,
-    approved_by: BTreeSet<&'static str>,
-    /// Id of the request that it is decided with.
-    head: String,
-}
-
-/// Cause of what comes into force.
-#[derive(Clone, Debug)]
-enum Cause {
-    Plain,
-    Asked,
-    Emergency(&'static str),
-    Decision(String),
-    Leader,
-}
-
-struct World {
-    house: House,
-    random: StdRng,
-    laws: BTreeMap<String, Law>,
-    asked: BTreeMap<String, Asked>,
-    /// Releases that were planned as the policies asked for then, or in an emergency.
-    blessed: BTreeSet<String>,
-    may_approve: BTreeSet<&'static str>,
-    number: usize,
-    /// Number of changes that came into force, by cause.
-    seen: BTreeMap<&'static str, usize>,
-}
-
-const NAMESPACES: [&str; 3] = ["prod", "test", "prod"];
-const KINDS: [&str; 3] = ["configfile", "configfile", "ratelimit"];
+const STEPS_OF_ONE: usize = 1_000;
+/// Namespace, group and name; the first two read alike where the slash of a group is taken for that before a name.
+const FILES: [(&str, &str, &str); 4] = [
+    ("prod", "pay/eu", "app.properties"),
+    ("prod", "pay", "eu/app.properties"),
+    ("prod", "pay", "app.properties"),
+    ("test", "pay", "app.properties"),
+];
+/// Service on whose calls rules act.
+const SERVICE: &str = "pay";
+/// Shares of the steps of the one plan, and how long each holds.
+const PERCENTS: [u32; 3] = [5, 50, 100];
+const HOLD_MS: u64 = 2000;
+/// Limits of planned and of gray releases of one thing.
+const PLANNED_MAX: usize = 10;
+const GRAYS_MAX: usize = 16;
+const EXPIRE_MS: u64 = 30 * 24 * 3600 * 1000;
 
 /// A pattern that ends in `*` is a beginning.
 fn is_covered(pattern: &str, text: &str) -> bool {
     pattern.strip_suffix('*').map_or(pattern == text, |beginning| text.starts_with(beginning))
 }
 
+/// Asking of a caller for the policies.
+#[derive(Clone, Debug, Default)]
+struct Asking {
+    request: Option<String>,
+    request_set: Option<String>,
+    hold: Option<bool>,
+    emergency: Option<String>,
+}
+
+/// Outcome that an act should have.
+#[derive(Clone, Copy, Debug)]
+enum Verdict {
+    /// It is done, as approved or not.
+    Done(bool),
+    Unchanged,
+    Asked,
+    /// With one of these codes; with none any refusal.
+    Refused(&'static [u32]),
+}
+
+struct World {
+    bench: Bench,
+    /// Applies each entry twice, and holds the rows against the catalog.
+    has_rows: bool,
+    random: StdRng,
+    index: u64,
+    /// Time of the catalog, that of its last entry, and that which the leader stamps next, which may be behind.
+    now: u64,
+    clock: u64,
+    stamped: u64,
+    accounts: Vec<Account>,
+    persons: usize,
+    laws: BTreeMap<String, Law>,
+    things: Vec<Thing>,
+    keys: Vec<ConfigKey>,
+    /// The rules that are there; the first one has ids that callers give.
+    rules: [Option<usize>; 2],
+    asks: BTreeMap<usize, Ask>,
+    /// Ids of requests that have ended, and how: by this entry, and lately.
+    ended: Vec<(String, &'static str)>,
+    over: Vec<(String, &'static str)>,
+    touched: Vec<usize>,
+    found: Vec<Found>,
+    stamps: usize,
+    texts: BTreeMap<ContentDigest, Arc<str>>,
+    plan: RolloutPlan,
+    body: BodyPatch,
+    /// The last call, for the report of a failure.
+    last: Option<Command>,
+    seen: BTreeMap<&'static str, usize>,
+}
+
 impl World {
-    fn new(seed: u64) -> World {
-        World {
-            house: House::new(),
+    fn new(seed: u64, has_rows: bool) -> World {
+        let steps = PERCENTS.map(|percent| json!({"percent": percent, "hold_s": HOLD_MS / 1000}));
+        let plan = serde_json::from_value(json!({"by": "zone", "steps": steps, "guards": []})).expect("a plan");
+        let mut world = World {
+            bench: Bench::founded(Level::NEWEST),
+            has_rows,
             random: StdRng::seed_from_u64(seed),
+            index: 10,
+            now: 2_000_000,
+            clock: 2_000_000,
+            stamped: 2_000_000,
+            accounts: Vec::new(),
+            persons: 0,
             laws: BTreeMap::new(),
-            asked: BTreeMap::new(),
-            blessed: BTreeSet::new(),
-            may_approve: ["abe", "bea", "eva"].into(),
-            number: 0,
+            things: (0..FILES.len()).map(|file| Thing::new(Some(file), "", None)).collect(),
+            keys: FILES.iter().map(|(namespace, group, name)| ConfigKey::new(*namespace, *group, *name)).collect(),
+            rules: [None, None],
+            asks: BTreeMap::new(),
+            ended: Vec::new(),
+            over: Vec::new(),
+            touched: Vec::new(),
+            found: Vec::new(),
+            stamps: 0,
+            texts: BTreeMap::new(),
+            plan,
+            body: saves::body(json!({})),
+            last: None,
             seen: BTreeMap::new(),
-        }
+        };
+        let change = SettingsChange { releases_kept: Some(4), ..SettingsChange::default() };
+        world.by_cluster(Command::Settings(change));
+        world.hire_all();
+        world
     }
 
     fn chance(&mut self, of: u32) -> bool {
         self.random.random_range(0..of) == 0
     }
 
-    fn now(&self) -> Timestamp {
-        self.house.bench.ctx(self.house.bench.index).time
-    }
-
-    fn thing(&self, at: usize) -> Option<Thing> {
-        match at {
-            2 => {
-                let rule = self.house.bench.catalog.rules.of(Family::RateLimit).named("prod", "x")?;
-                Some(Thing::Rule(Family::RateLimit, rule.id.clone()))
-            }
-            at => Some(Thing::File(ConfigKey::new(NAMESPACES[at], "pay", "app.properties"))),
-        }
-    }
-
-    fn in_force(&self, at: usize) -> Option<(u64, String)> {
-        let catalog = &self.house.bench.catalog;
-        match self.thing(at)? {
-            Thing::File(key) => catalog.configs.active_release(&key).map(|one| (one.version, one.content.to_string())),
-            Thing::Rule(family, id) => {
-                let release = catalog.rules.of(family).active().normal(&id)?;
-                Some((release.version, release.rule.description.clone()))
-            }
-        }
-    }
-
-    /// Content of what is saved.
-    fn draft(&self, at: usize) -> Option<String> {
-        let catalog = &self.house.bench.catalog;
-        match self.thing(at)? {
-            Thing::File(key) => catalog.configs.file(&key).map(|file| file.content.to_string()),
-            Thing::Rule(family, id) => catalog.rules.of(family).get(&id).map(|rule| rule.description.clone()),
-        }
-    }
-
-    /// True if a release has this content, or is not kept. The text of one that others have followed is on disk alone.
-    fn has_content(&self, at: usize, name: &str, text: &str) -> bool {
-        let catalog = &self.house.bench.catalog;
-        match self.thing(at) {
-            Some(Thing::File(key)) => {
-                let release = catalog.configs.release(&key, name);
-                release.is_none_or(|one| *one.content.digest() == ContentDigest::of(text))
-            }
-            Some(Thing::Rule(family, id)) => {
-                catalog.rules.of(family).release(&id, name).is_none_or(|one| one.rule.description == text)
-            }
-            None => true,
-        }
-    }
-
-    fn releases(&self, at: usize) -> Vec<String> {
-        let catalog = &self.house.bench.catalog;
-        match self.thing(at) {
-            Some(Thing::File(key)) => catalog.configs.releases_of(&key).map(|one| one.name.clone()).collect(),
-            Some(Thing::Rule(family, id)) => {
-                catalog.rules.of(family).releases_of(&id).map(|one| one.name.clone()).collect()
-            }
-            None => Vec::new(),
-        }
-    }
-
-    /// Oldest first.
-    fn story(&self, at: usize) -> Vec<std::sync::Arc<Event>> {
-        let Some(thing) = self.thing(at) else { return Vec::new() };
-        let mut events: Vec<_> = self.house.bench.catalog.history.of(&thing).cloned().collect();
-        events.reverse();
-        events
-    }
-
-    /// Approvals that the laws ask for, and whether one of them freezes the act.
-    fn demands(&self, at: usize, gate: &str) -> (usize, bool) {
-        let now = self.now().0;
-        let of = |law: &&Law| {
-            law.gates.contains(&gate)
-                && is_covered(law.namespace, NAMESPACES[at])
-                && law.kind.is_none_or(|kind| kind == KINDS[at])
-        };
-        let laws = || self.laws.values().filter(of);
-        let is_frozen = laws().any(|law| law.freeze.is_some_and(|(from, until)| (from..until).contains(&now)));
-        (laws().map(|law| law.approvals).max().unwrap_or_default(), is_frozen)
-    }
-
-    /// Does an act, and judges what came into force by it.
-    fn act(&mut self, user: Option<&'static str>, command: Command, cause: &Cause) -> Option<Outcome> {
-        let before: Vec<_> = (0..3).map(|at| (self.story(at).last().cloned(), self.in_force(at))).collect();
-        self.house.bench.index += 1;
-        let index = self.house.bench.index;
-        let mut ctx = self.house.bench.ctx(index);
-        let command = match user {
-            None => {
-                crate::model::access::CLUSTER.clone_into(&mut ctx.by);
-                command
-            }
-            Some(user) => {
-                user.clone_into(&mut ctx.by);
-                Command::Authorized(Box::new(AuthorizedCommand {
-                    credential: Credential::Token(TokenHash(user.into())),
-                    address: None,
-                    request: String::new(),
-                    self_registration: false,
-                    mutes_refusals: false,
-                    command,
-                }))
-            }
-        };
-        let applied = self.house.bench.apply_as(&ctx, command);
-        for (at, (last, was)) in before.into_iter().enumerate() {
-            let story = self.story(at);
-            let known = last.as_ref().and_then(|last| story.iter().rposition(|event| event == last));
-            let new = if last.is_some() && known.is_none() { 0 } else { known.map_or(0, |known| known + 1) };
-            if story.is_empty() && was.is_some() && self.in_force(at).is_none() {
-                self.judge(at, "delete", cause, None);
-                continue;
-            }
-            for event in &story[new..] {
-                self.judge_event(at, event, cause);
-            }
-        }
-        applied.outcomes.into_iter().next()
-    }
-
-    fn judge_event(&mut self, at: usize, event: &Event, cause: &Cause) {
-        let is_by_leader = matches!(cause, Cause::Leader);
-        let gate = match event.action {
-            Action::Publish => "publish",
-            Action::Gray | Action::RolloutStep => "gray",
-            Action::Promote => "promote",
-            Action::Rollback => "rollback",
-            Action::Stop => "stop",
-            // A guard stops whatever the laws say.
-            Action::RolloutStopped if is_by_leader => return,
-            Action::RolloutStopped => "stop",
-            // To the one before, it is a rollback.
-            Action::Withdraw if self.in_force(at).is_some() => "rollback",
-            Action::Withdraw => "withdraw",
-            Action::Schedule => {
-                if matches!(cause, Cause::Emergency(_) | Cause::Decision(_)) {
-                    self.blessed.insert(event.release_name.clone());
-                }
-                return;
-            }
-            Action::Failed | Action::Delete | Action::RolloutPaused | Action::RolloutResumed => return,
-        };
-        if event.action == Action::Gray && matches!(cause, Cause::Emergency(_) | Cause::Decision(_)) {
-            self.blessed.insert(event.release_name.clone());
-        }
-        self.judge(at, gate, cause, Some(&event.release_name));
-    }
-
-    /// Fails if the laws of this moment forbid it.
-    fn judge(&mut self, at: usize, gate: &str, cause: &Cause, release: Option<&str>) {
-        let (approvals, is_frozen) = self.demands(at, gate);
-        let told = format!("{gate} of thing {at}, release {release:?}, by {cause:?}: {:?}", self.laws);
-        let word = match cause {
-            Cause::Plain | Cause::Asked => {
-                assert!(approvals == 0 && !is_frozen, "{told}");
-                "at once"
-            }
-            Cause::Emergency(user) => {
-                assert!(*user == "eva" && self.may_approve.contains("eva") || approvals == 0 && !is_frozen, "{told}");
-                "in an emergency"
-            }
-            Cause::Decision(id) => {
-                assert!(self.asked.contains_key(id), "{told}: of no request");
-                let set: Vec<_> = self.set_of(id).iter().map(|one| self.asked[one].clone()).collect();
-                let is_meant = |asked: &&Asked| {
-                    let counted = asked.approved_by.iter().filter(|who| **who != asked.by);
-                    let counted = counted.filter(|who| self.may_approve.contains(**who)).count();
-                    let released = release.filter(|_| asked.is_publish);
-                    let is_same = released.is_none_or(|release| self.has_content(at, release, &asked.draft));
-                    asked.thing == at && counted >= approvals && is_same
-                };
-                assert!(!is_frozen && set.iter().any(|asked| is_meant(&asked)), "{told}: {set:?}");
-                "approved"
-            }
-            Cause::Leader => {
-                let is_blessed = release.is_some_and(|name| self.blessed.contains(name));
-                // A promotion is of the release that was rolled out, under another name.
-                let is_blessed = is_blessed || gate == "promote" && !self.blessed.is_empty();
-                assert!(!is_frozen && (approvals == 0 || is_blessed), "{told}: {:?}", self.blessed);
-                "by the leader"
-            }
-        };
+    fn saw(&mut self, word: &'static str) {
         *self.seen.entry(word).or_default() += 1;
+    }
+
+    fn saw_code(&mut self, code: u32) {
+        let known = [(401_001, "401001"), (409_000, "409000"), (409_001, "409001"), (409_002, "409002")];
+        if let Some((_, word)) = known.into_iter().find(|(known, _)| *known == code) {
+            self.saw(word);
+        }
+    }
+
+    /// Lets time go by. A leader whose clock is behind stamps an earlier time, and the entry has that of the last one.
+    fn pass(&mut self, at_least: u64) {
+        let passes = self.random.random_range(at_least..3);
+        let is_behind = passes == 0 && self.chance(2);
+        self.now = if is_behind { self.clock } else { self.now + passes * 1000 };
+        self.stamped = if is_behind { self.clock - 5000 } else { self.now };
+    }
+
+    fn apply(&mut self, by: &str, command: Command) -> Vec<Outcome> {
+        self.index += 1;
+        self.clock = self.now;
+        self.last = Some(command.clone());
+        let seed = u128::from(self.index).wrapping_mul(0x9e37_79b9_7f4a_7c15).to_be_bytes();
+        let request = RequestId(u128::from(self.index));
+        let ctx = Ctx::new(self.index, Timestamp(self.stamped), seed, request, by);
+        if self.has_rows {
+            return self.bench.apply_as(&ctx, command).outcomes;
+        }
+        let applied = self.bench.catalog.apply(&ctx, command);
+        for content in applied.unread {
+            content.give(self.texts[content.digest()].clone());
+        }
+        applied.outcomes
+    }
+
+    fn by_cluster(&mut self, command: Command) -> Vec<u32> {
+        self.apply("tester", command).iter().map(|outcome| outcome.code.number()).collect()
+    }
+
+    fn by_leader(&mut self, command: Command) {
+        self.apply(crate::model::access::CLUSTER, command);
+    }
+
+    /// By an account, with one of its secrets.
+    fn ask(&mut self, (account, secret): (usize, usize), command: Command) -> Vec<Outcome> {
+        let account = &self.accounts[account];
+        let (name, secret) = (account.name.clone(), account.secrets[secret].0.clone());
+        let asked = AuthorizedCommand {
+            credential: Credential::Token(TokenHash(secret)),
+            address: None,
+            request: String::new(),
+            self_registration: false,
+            mutes_refusals: false,
+            command,
+        };
+        self.apply(&name, Command::Authorized(Box::new(asked)))
+    }
+
+    fn may_needed(&self, account: usize, needs: &[(Verb, Scope)]) -> bool {
+        let one = &self.accounts[account];
+        needs.iter().all(|(verb, (namespace, name))| one.may(*verb, namespace, name))
+    }
+
+    fn verdict(&self, who: (usize, usize), deed: &Deed, words: &Asking) -> Verdict {
+        let one = &self.accounts[who.0];
+        if !one.is_open() || !self.may_needed(who.0, &self.needs(deed, None)) {
+            return Verdict::Refused(&[]);
+        }
+        let fits = |as_approved: bool| match self.fit(deed, None) {
+            Fit::Done => Verdict::Done(as_approved),
+            Fit::Unchanged => Verdict::Unchanged,
+            Fit::Bad => Verdict::Refused(&[]),
+        };
+        let Some(gate) = self.gate(deed) else { return fits(false) };
+        let is_file = self.things[deed.thing()].file.is_some();
+        let spots = self.spots(deed.thing(), &self.copies(deed, None));
+        let demand = self.demand((gate, deed.later()), is_file, &spots);
+        if demand.is_none() {
+            return fits(false);
+        }
+        if words.emergency.is_some() {
+            let named: Vec<_> = spots.iter().filter(|spot| !matches!(spot, Spot::End(_))).map(Spot::scope).collect();
+            let may = one.may_all(Verb::Release, &named)
+                && one.may_all(Verb::Approve, &named)
+                && demand.claims.iter().all(|claim| one.may_all(Verb::Approve, &claim.scopes));
+            return if may { fits(true) } else { Verdict::Refused(&[401_001]) };
+        }
+        if words.request.is_none() || demand.approvals() == 0 {
+            return Verdict::Refused(if demand.is_frozen { &[409_002] } else { &[409_001] });
+        }
+        match (self.head_of(who, &words.request_set), fits(false)) {
+            (Some(head), _) if self.is_acted_on(head, deed.thing()) => Verdict::Refused(&[409_000]),
+            (_, Verdict::Done(_)) => Verdict::Asked,
+            (_, other) => other,
+        }
+    }
+
+    /// Does an act by an account, and holds what comes of it against what should.
+    fn act(&mut self, (account, secret): (usize, usize), deed: &Deed, words: &Asking) {
+        self.pass(0);
+        let who = (account, self.accounts[account].secrets[secret].1);
+        let verdict = self.verdict(who, deed, words);
+        let command = self.command(deed, words);
+        let outcome = self.ask((account, secret), command).remove(0);
+        let code = outcome.code.number();
+        let fits = match verdict {
+            Verdict::Done(_) => code == 200_000,
+            Verdict::Asked => code == 202_000,
+            Verdict::Unchanged => code == 200_000 || code == 200_002,
+            Verdict::Refused(codes) => codes.contains(&code) || codes.is_empty() && code != 202_000,
+        };
+        let told =
+            || format!("{deed:?} {words:?} by {}: {verdict:?}, {code} {}", self.accounts[account].name, outcome.info());
+        assert!(fits, "{}", told());
+        self.saw_code(code);
+        match (verdict, &outcome.entity) {
+            (Verdict::Done(is_approved), _) => {
+                self.saw(if is_approved { "in an emergency" } else { "at once" });
+                self.saw(deed.word());
+                self.carry(deed, None, (account, is_approved));
+            }
+            (Verdict::Asked, Entity::Request(request)) => {
+                self.saw(if request.part_of.is_empty() { "asked" } else { "asked in a set" });
+                let id = request.id.clone();
+                self.note(who, deed, words, &id);
+            }
+            _ => {}
+        }
+        self.compare(&[deed.thing()]);
+    }
+
+    fn step(&mut self) {
+        match self.random.random_range(0..100) {
+            0..3 => self.change_laws(),
+            3..5 => self.change_people(),
+            5..8 => self.change_tokens(),
+            8 => self.keep_house(),
+            9..22 => self.save(),
+            22..52 => self.release_something(),
+            52..88 => self.decide(),
+            88..99 => self.lead(),
+            _ if self.chance(8) => self.expire(),
+            _ => {}
+        }
     }
 }
 
+impl Drop for World {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            eprintln!("entry {} at {}: {:?}", self.index, self.now, self.last);
+        }
+    }
+}
+
+/// Words that each run has to have seen.
+const EACH: [&str; 46] = [
+    "at once",
+    "approved",
+    "as a set",
+    "in an emergency",
+    "due",
+    "by the leader",
+    "due and refused",
+    "paused by the leader",
+    "stopped by the leader",
+    "proposed late",
+    "published",
+    "planned",
+    "gray",
+    "rolled out",
+    "rolled back",
+    "stopped",
+    "promoted",
+    "withdrawn for all",
+    "taken back",
+    "deleted",
+    "release deleted",
+    "advance",
+    "asked",
+    "asked in a set",
+    "done",
+    "stale",
+    "failed",
+    "refused",
+    "withdrawn",
+    "expired",
+    "decided too late",
+    "rule renamed",
+    "rule made again",
+    "hired again",
+    "dismissed",
+    "disabled",
+    "token of a token",
+    "token rotated",
+    "token disabled",
+    "policy raised",
+    "policy lowered",
+    "policy deleted",
+    "401001",
+    "409000",
+    "409001",
+    "409002",
+];
+
 #[test]
-fn nothing_comes_into_force_that_the_policies_forbid() {
+fn what_comes_into_force_is_what_the_policies_let() {
     let steps = std::env::var("THUBAN_POLICY_STEPS").ok().and_then(|text| text.parse().ok()).unwrap_or(STEPS);
     let mut seen: BTreeMap<&'static str, usize> = BTreeMap::new();
     crate::test_seed::each_seed("catalog/approvals/model.txt", steps.div_ceil(STEPS_OF_ONE) as u64, |seed| {
-        let mut world = World::new(seed);
+        let has_rows = seed % 20 == 0;
+        let mut world = World::new(seed, has_rows);
         for _ in 0..STEPS_OF_ONE {
             world.step();
         }
-        crate::catalog::fuzzing::check(&world.house.bench);
-        world.seen.into_iter().for_each(|(word, count)| *seen.entry(word).or_default() += count);
+        if has_rows {
+            crate::catalog::fuzzing::check(&world.bench);
+        }
+        std::mem::take(&mut world.seen).into_iter().for_each(|(word, count)| *seen.entry(word).or_default() += count);
     });
-    let causes: Vec<_> = seen.keys().copied().collect();
-    assert_eq!(
-        causes,
-        ["approved", "as a set", "at once", "by the leader", "in an emergency"],
-        "each came about: {seen:?}"
-    );
+    let least = steps / 4_000;
+    let seldom: Vec<_> = EACH.iter().filter(|word| seen.get(**word).copied().unwrap_or_default() < least).collect();
+    assert!(seldom.is_empty(), "{seldom:?} came about less than {least} times: {seen:?}");
 }
