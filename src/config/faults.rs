@@ -8,7 +8,7 @@ use zeroize::Zeroizing;
 
 use super::{ClusterSecret, HOLD_MS_RANGE, Hidden, SECRET_CHARS_DIFFERENT_MIN, SECRET_CHARS_MIN, Tuning};
 use crate::data_key::DataKey;
-use crate::model::limits;
+use crate::model::{host, limits};
 
 /// Collects what is wrong.
 #[derive(Default)]
@@ -166,10 +166,15 @@ impl Faults {
     }
 }
 
-/// `host:port` with a name or an address, IPv6 in brackets.
+/// `host:port` with a name that can be looked up, or an address, IPv6 in brackets.
 pub fn is_host_and_port(text: &str) -> bool {
     let Some((host, port)) = text.rsplit_once(':') else { return false };
     let host = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
     let is_name = |byte: u8| byte.is_ascii_alphanumeric() || b"-._:".contains(&byte);
-    !host.is_empty() && host.bytes().all(is_name) && port.parse::<u16>().is_ok_and(|port| port > 0)
+    host.bytes().all(is_name) && host::fault(host).is_none() && port.parse::<u16>().is_ok_and(|port| port > 0)
+        for host in tuning.allowed_hosts.iter().filter(|host| !host.is_empty()) {
+            if let Some(why) = host::fault(host) {
+                self.add(format!("--allowed-hosts: {why}"));
+            }
+        }
 }

@@ -6,6 +6,7 @@ use std::time::Duration;
 use clap::Args;
 
 use super::faults::Faults;
+use crate::model::host;
 
 pub(super) const GRPC_PORT: u16 = 8091;
 /// Word in place of addresses: nothing listens.
@@ -64,7 +65,7 @@ impl GrpcArgs {
 impl XdsArgs {
     pub(super) fn check(&self, faults: &mut Faults) {
         let is_host = |text: &str| text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-._:".contains(&byte));
-        if self.authority().is_some_and(|text| text.len() > 253 || !is_host(text)) {
+        if self.authority().is_some_and(|text| host::fault(text).is_some() || !is_host(text)) {
             faults.add("--xds-authority has to be a host name");
         }
     }

@@ -22,7 +22,7 @@ use url::Url;
 
 use crate::data_key::DataKey;
 use crate::format::level::{Level, LevelRange};
-use crate::model::limits;
+use crate::model::{host, limits};
 use crate::tls::Listening;
 use crate::traces::TraceSettings;
 use faults::Faults;
@@ -222,6 +222,9 @@ fn prometheus_url(text: &str) -> Result<Url, String> {
     let url = Url::parse(text).map_err(|error| error.to_string())?;
     let is_http = matches!(url.scheme(), "http" | "https") && url.has_host();
     if is_http { Ok(url) } else { Err("has to be http://HOST:PORT or https://HOST:PORT".to_owned()) }
+    if let Some(why) = url.host_str().and_then(host::fault) {
+        return Err(why);
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -316,7 +319,8 @@ impl ServeArgs {
             ("--advertise-grpc", &self.grpc.advertise_grpc),
         ] {
             if advertised.as_deref().is_some_and(|text| !is_host_and_port(text)) {
-                faults.add(format!("{flag} has to be HOST:PORT"));
+                faults
+                    .add(format!("{flag} has to be HOST:PORT, with a host name of at most 253 characters, 63 a part"));
             }
         }
         let mut initial_cluster = faults.initial_cluster(&self.initial_cluster, self.node_id);

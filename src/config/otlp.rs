@@ -6,6 +6,7 @@ use clap::{Args, ValueEnum};
 use url::Url;
 
 use super::faults::Faults;
+use crate::model::host;
 use crate::tls::{self, TlsError};
 use crate::traces::{TraceSettings, read_headers};
 
@@ -95,6 +96,9 @@ fn endpoint(text: &str) -> Result<Url, String> {
     }
     if url.query().is_some() || url.fragment().is_some() {
         return Err("may not hold a query or a fragment".to_owned());
+    }
+    if let Some(why) = url.host_str().and_then(host::fault) {
+        return Err(format!("cannot be looked up: {why}"));
     }
     let path = url.path().trim_end_matches('/');
     if !path.ends_with(TRACES_PATH) {

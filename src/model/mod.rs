@@ -21,6 +21,7 @@ pub mod contract;
 pub mod diff;
 pub mod explain;
 pub mod grant;
+pub mod host;
 pub mod instance;
 pub mod limits;
 pub mod mesh;

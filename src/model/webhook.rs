@@ -20,7 +20,7 @@ use super::release::Action;
 use super::remote::Reach;
 use super::time::Timestamp;
 use super::wire::{Words, wire_enum};
-use super::{limits, name};
+use super::{host, limits, name};
 use crate::format::level::Level;
 
 wire_enum! {
@@ -242,7 +242,10 @@ pub fn read_url(text: &str) -> Result<Url, Refusal> {
     if url.fragment().is_some() {
         return Err(invalid("url may not have a fragment"));
     }
-    Ok(url)
+    match url.host_str().and_then(host::fault) {
+        Some(why) => Err(invalid(format!("url: {why}"))),
+        None => Ok(url),
+    }
 }
 
 /// The address that a URL names itself, in whatever form.

@@ -129,7 +129,9 @@ fn hosts_and_ports() {
     for good in ["a:1", "n1.example.com:8190", "127.0.0.1:65535", "[::1]:8190"] {
         assert!(is_host_and_port(good), "{good}");
     }
-    for bad in ["a", "a:", ":1", "a:0", "a:65536", "a b:1", "http://a:1"] {
+    let long = |chars: usize| format!("{}.example:1", "a".repeat(chars));
+    assert!(is_host_and_port(&long(63)));
+    for bad in ["a", "a:", ":1", "a:0", "a:65536", "a b:1", "http://a:1", "a..b:1", &long(64), &long(250)] {
         assert!(!is_host_and_port(bad), "{bad}");
     }
 }

@@ -1,0 +1,38 @@
+//! Limits of host names, which DNS has and programs find out late: a longer name is looked up by nobody.
+
+/// Characters of a name, without a dot at its end, and of each label of it.
+const NAME_CHARS_MAX: usize = 253;
+const LABEL_CHARS_MAX: usize = 63;
+
+/// Reason why a host name cannot be looked up, whatever its characters are; an address is none of its business.
+pub fn fault(host: &str) -> Option<String> {
+    let name = host.strip_suffix('.').unwrap_or(host);
+    if host.contains(':') {
+        return None;
+    }
+    if name.len() > NAME_CHARS_MAX {
+        return Some(format!("a host name may have at most {NAME_CHARS_MAX} characters"));
+    }
+    let label = name.split('.').find(|label| label.is_empty() || label.len() > LABEL_CHARS_MAX)?;
+    Some(match label.is_empty() {
+        true => "a host name may not be empty between two dots".to_owned(),
+        false => format!("the part {label:?} of a host name may have at most {LABEL_CHARS_MAX} characters"),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_has_253_characters_and_each_part_63() {
+        let label = "a".repeat(63);
+        let longest = [&*label, &label, &label, &label[..61]].join(".");
+        for good in ["a", "n1.example.com", "n1.", "10.0.0.1", "::1", "fe80::1%eth0", &label, &longest] {
+            assert_eq!(fault(good), None, "{good}");
+        }
+        for bad in ["", ".", "a..b", ".a", &format!("{label}b"), &format!("n1.{label}b.c"), &format!("{longest}a")] {
+            assert!(fault(bad).is_some(), "{bad}");
+        }
+    }
+}
