@@ -2,8 +2,8 @@
 //!
 //! A row is a field, its Prometheus name, its labels and its help text; nothing else in the program
 //! spells a series name. The set is owned by the node (no globals), so that several nodes in one
-//! test process do not collide. Labels are route templates, method and code names and member ids, never text that a
-//! caller chose, except ids of apps with access keys and names of webhooks, which are few.
+//! test process do not collide. Labels are route templates, method and code names, member ids and paths of settings,
+//! never text that a caller chose, except ids of apps with access keys and names of webhooks, which are few.
 
 use std::sync::Arc;
 
@@ -298,6 +298,10 @@ metrics! {
     audit_bytes: IntGauge "thuban_audit_bytes";
     /// Ended spans, by outcome: exported, dropped (queue full), failed (no collector), rejected (by it).
     otlp_spans: IntCounterVec "thuban_otlp_spans_total" ["outcome"];
+    /// Unix time at which a certificate file in use ends, by its user: a listener, webhooks or traces.
+    certificate_expires: IntGaugeVec "thuban_certificate_expires_timestamp_seconds" ["listener", "file"];
+    /// 1 while the certificate files on the disk are not those in use, or cannot be read, by their user, else 0.
+    certificate_files_refused: IntGaugeVec "thuban_certificate_files_refused" ["listener"];
     /// Version of the running binary, always 1.
     build_info: IntGaugeVec "thuban_build_info" ["version"];
 }

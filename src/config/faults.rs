@@ -10,13 +10,34 @@ use super::{ClusterSecret, HOLD_MS_RANGE, Hidden, SECRET_CHARS_DIFFERENT_MIN, SE
 use crate::data_key::DataKey;
 use crate::model::{host, limits};
 
-/// Collects what is wrong.
+/// Collects what is wrong, and how much of it may become right without a change of the settings.
 #[derive(Default)]
-pub(super) struct Faults(pub(super) Vec<String>);
+pub(super) struct Faults(pub(super) Vec<String>, usize);
+
+/// Faults of the settings of a node.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SettingFaults {
+    pub lines: Vec<String>,
+    /// All of them are of files that may become right by themselves.
+    pub may_pass: bool,
+}
+
+impl From<Faults> for SettingFaults {
+    fn from(Faults(lines, passing): Faults) -> Self {
+        let may_pass = passing == lines.len();
+        SettingFaults { lines, may_pass }
+    }
+}
 
 impl Faults {
     pub(super) fn add(&mut self, fault: impl Into<String>) {
         self.0.push(fault.into());
+    }
+
+    /// Adds a fault of a file that others write, which may be right at the next start.
+    pub(super) fn add_passing(&mut self, fault: impl Into<String>) {
+        self.add(fault);
+        self.1 += 1;
     }
 
     pub(super) fn address(&mut self, flag: &str, text: &str) -> Option<SocketAddr> {

@@ -29,10 +29,11 @@ use faults::Faults;
 
 pub use crate::logging::LogFormat;
 pub use bounds::Bounds;
-pub use faults::is_host_and_port;
+pub use faults::{SettingFaults, is_host_and_port};
 pub use grpc::{GrpcArgs, XdsArgs};
 pub use offline::{InspectArgs, OutputFormat, RecoverArgs, ResetPasswordArgs, RestoreArgs};
 pub use otlp::{OtlpArgs, OtlpCompression};
+use secure::CERTIFICATE_WARN_DAYS;
 pub use secure::{PeerTls, TlsArgs};
 
 const API_PORT: u16 = 8090;
@@ -286,6 +287,8 @@ pub struct Config {
     /// The TLS of both surfaces; none for plain HTTP.
     pub tls: Option<Arc<Listening>>,
     pub peer_tls: PeerTls,
+    /// Days before the end of a certificate from which it is an alarm.
+    pub certificate_warn_days: u16,
     pub data_keys: Vec<DataKey>,
     /// `None` where nothing is traced.
     pub traces: Option<TraceSettings>,
@@ -295,7 +298,7 @@ pub struct Config {
 
 impl ServeArgs {
     /// Everything that is wrong, not the first fault only.
-    pub fn check(self) -> Result<Config, Vec<String>> {
+    pub fn check(self) -> Result<Config, SettingFaults> {
         let mut faults = Faults::default();
         if self.node_id == 0 {
             faults.add("--node-id has to be above 0");
@@ -339,15 +342,15 @@ impl ServeArgs {
         let admin_password =
             faults.secret("--admin-password", self.admin_password, self.admin_password_file, PASSWORD_CHARS_MIN);
         faults.tuning(&self.tuning);
-        let peer_tls = self.tls.peer_tls;
+        let (peer_tls, certificate_warn_days) = (self.tls.peer_tls, self.tls.certificate_warn_days);
         let tls = self.tls.check(api_addr, &mut faults);
         let data_keys = faults.data_keys(self.tuning.data_key_file.as_deref());
         let traces = self.tuning.otlp.check(&mut faults);
         let (Some(api_addr), Some(compat_addr), Some(peer_addr)) = (api_addr, compat_addr, peer_addr) else {
-            return Err(faults.0);
+            return Err(faults.into());
         };
         if !faults.0.is_empty() {
-            return Err(faults.0);
+            return Err(faults.into());
         }
         Ok(Config {
             node_id: self.node_id,
@@ -366,6 +369,7 @@ impl ServeArgs {
             admin_password,
             tls,
             peer_tls,
+            certificate_warn_days,
             data_keys,
             traces,
             hold: Duration::from_millis(self.tuning.long_poll_timeout_ms),
@@ -423,6 +427,7 @@ impl DevArgs {
             admin_password: None,
             tls: None,
             peer_tls: PeerTls::Require,
+            certificate_warn_days: CERTIFICATE_WARN_DAYS,
             data_keys,
             traces,
             hold: Duration::from_millis(self.tuning.long_poll_timeout_ms),

@@ -76,7 +76,7 @@ impl OtlpArgs {
                 Err(TlsError::NoRoots(why)) => {
                     faults.add(format!("--otlp-ca-file is needed, as the system trusts no authority: {why}"));
                 }
-                Err(error) => faults.add(format!("--otlp-ca-file {error}")),
+                Err(error) => faults.add_passing(format!("--otlp-ca-file {error}")),
             }
         }
         if let Some(Err(error)) = self.otlp_headers_file.as_deref().map(read_headers) {

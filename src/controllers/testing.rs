@@ -17,6 +17,7 @@ use crate::raft::node::Node;
 use crate::raft::start::{Setup, start_on};
 use crate::raft::{LogBounds, RoomBounds, Threads};
 use crate::store::Store;
+use crate::tls::Certificates;
 use crate::watch::Hub;
 
 const FOUNDED_WITHIN: Duration = Duration::from_secs(20);
@@ -61,6 +62,7 @@ pub(crate) fn lone_setup() -> Setup {
         data_keys: Vec::new(),
         election_timeout: None,
         ready_behind: Duration::ZERO,
+        certificates: Arc::new(Certificates::none()),
     }
 }
 

@@ -49,6 +49,7 @@ use crate::subscribers::Subscribers;
 use crate::subscribers::fleet::{FleetAnswer, FleetQuestion};
 use crate::tasks;
 use crate::traces;
+use crate::tls::Certificates;
 use crate::uptime;
 
 /// Time limit of a command before its outcome is called unknown. It is below the request time-out, so that the caller
@@ -116,6 +117,7 @@ pub(super) struct Inner {
     /// 0 for never.
     pub(super) ready_behind: Duration,
     /// Held while this node finds out what time it is.
+    pub(super) certificates: Arc<Certificates>,
     pub(super) settling: tokio::sync::Mutex<()>,
     pub(super) disk_check: DiskCheck,
     /// Room for so many backups at a time.

@@ -303,6 +303,7 @@ impl Node {
 
     /// All that the leader had committed when this node met it is applied.
     pub(crate) fn has_caught_up(&self) -> bool {
+        self.inner().certificates.record(metrics);
         self.inner().caught_up.load(Ordering::Relaxed)
     }
 

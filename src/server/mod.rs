@@ -40,7 +40,7 @@ use crate::raft::{LogBounds, RoomBounds, run_task};
 use crate::reads::LocalView;
 use crate::store::Store;
 use crate::tasks;
-use crate::tls::Listening;
+use crate::tls::{CertificateUse, Certificates};
 use crate::watch::Hub;
 use crate::webhooks::{WebhookController, WebhookSettings};
 use grpc::GrpcListeners;
@@ -73,7 +73,7 @@ pub struct Server {
     /// The password of the administrator, where this start generated one.
     pub generated_password: Option<String>,
     doors: Vec<Listener>,
-    tls: Option<Arc<Listening>>,
+    certificates: Arc<Certificates>,
     places: Arc<ConnectionLimiter>,
     hub: Hub,
     /// Ends all streams of gRPC.
@@ -138,7 +138,9 @@ impl Server {
             },
             admin_password_hash: hash.map_err(|error| anyhow::anyhow!("the password could not be hashed: {error}"))?,
         });
+        let certificates = certificates(&config).await;
         let setup = Setup {
+            certificates: certificates.clone(),
             extension: controllers.clone(),
             node_id: config.node_id,
             initial_cluster: config.initial_cluster.clone(),
@@ -229,7 +231,7 @@ impl Server {
             node,
             generated_password,
             doors,
-            tls,
+            certificates,
             places,
             hub,
             ending,
@@ -247,10 +249,8 @@ impl Server {
 
     /// Serves until `stop` is ready or the node fails, then goes down in order.
     pub async fn run(self, stop: impl Future<Output = ()>) -> anyhow::Result<()> {
-        let Server { node, doors, tls, places, hub, ending, closing, tasks, shutdown, failed, .. } = self;
-        if let Some(tls) = tls {
-            run_task("certificates", tls.follow_files(), &tasks, &shutdown);
-        }
+        let Server { node, doors, certificates, places, hub, ending, closing, tasks, shutdown, failed, .. } = self;
+        run_task("certificates", certificates.follow(), &tasks, &shutdown);
         let surfaces = TaskTracker::new();
         for door in doors {
             tasks::needed_in(&surfaces, door.name, connections::serve(door, places.clone(), closing.clone()));
@@ -332,6 +332,18 @@ fn places(config: &Config, descriptors: u64, metrics: Arc<Metrics>) -> Arc<Conne
     let per_address = config.tuning.bounds.connections_per_address.min((total / 2).max(1));
     tracing::info!(descriptors, connections = total, per_address, "connection limits");
     ConnectionLimiter::new(total, per_address, metrics)
+}
+
+/// Certificate files of the listeners, and those with authorities of others.
+async fn certificates(config: &Config) -> Arc<Certificates> {
+    let grpc = (!config.grpc_addrs.is_empty()).then_some("grpc");
+    let listeners = ["api", "compat"].into_iter().chain(grpc).collect();
+    let of_traces = config.traces.as_ref().and_then(|traces| traces.ca_file.clone());
+    let bundles = [("webhooks", config.tuning.webhook_ca_file.clone()), ("traces", of_traces)];
+    let bundles = bundles.into_iter().filter_map(|(used_by, file)| Some(CertificateUse { used_by, file: file? }));
+    let (tls, bundles, warn_days) = (config.tls.clone(), bundles.collect(), config.certificate_warn_days);
+    let made = move || Arc::new(Certificates::new(tls, listeners, bundles, warn_days));
+    tasks::blocking(made).await
 }
 
 /// Opening replays the write-ahead log: off the async threads.

@@ -10,6 +10,7 @@ use tokio_rustls::rustls::server::WebPkiClientVerifier;
 use tokio_rustls::rustls::server::danger::ClientCertVerifier;
 use tokio_rustls::rustls::{RootCertStore, ServerConfig};
 
+use super::certificates::Validity;
 use super::{TlsError, provider};
 
 /// The one protocol that the surfaces speak.
@@ -30,6 +31,10 @@ pub(super) struct Configured {
     pub(super) config: ServerConfig,
     /// Judges the certificates of clients, where they are asked for any.
     pub(super) verifier: Option<Arc<dyn ClientCertVerifier>>,
+    /// Dates of the certificate itself, the first of its file.
+    pub(super) own: Validity,
+    /// Dates of the authority of clients that lasts longest.
+    pub(super) client_ca: Option<Validity>,
 }
 
 /// The contents of the files at one time.
@@ -50,16 +55,19 @@ impl TlsFiles {
     /// TLS 1.2 and 1.3, for HTTP/1.1.
     pub(super) fn configure(&self, contents: &PemContents) -> Result<Configured, TlsError> {
         let chain = certificates(&self.cert, &contents.cert)?;
+        let own = Validity::of(&self.cert, &chain[0])?;
         let key = PrivateKeyDer::from_pem_slice(&contents.key);
         let key = key.map_err(|error| TlsError::Pem(self.key.clone(), error))?;
         let builder = ServerConfig::builder_with_provider(provider()).with_safe_default_protocol_versions()?;
-        let verifier = match self.client_ca.as_deref().zip(contents.client_ca.as_deref()) {
-            None => None,
+        let (verifier, client_ca) = match self.client_ca.as_deref().zip(contents.client_ca.as_deref()) {
+            None => (None, None),
             Some((path, pem)) => {
+                let longest = Validity::longest(path, pem)?;
                 let roots = Arc::new(authorities(path, pem)?);
                 let verifier = WebPkiClientVerifier::builder_with_provider(roots, provider());
                 let verifier = verifier.allow_unauthenticated().build();
-                Some(verifier.map_err(|error| TlsError::ClientCa(path.to_owned(), error))?)
+                let verifier = verifier.map_err(|error| TlsError::ClientCa(path.to_owned(), error))?;
+                (Some(verifier), Some(longest))
             }
         };
         let builder = match verifier.clone() {
@@ -69,7 +77,7 @@ impl TlsFiles {
         let configured = builder.with_single_cert(chain, key);
         let mut config = configured.map_err(|error| TlsError::Pair(self.cert.clone(), self.key.clone(), error))?;
         config.alpn_protocols = vec![ALPN.to_vec()];
-        Ok(Configured { config, verifier })
+        Ok(Configured { config, verifier, own, client_ca })
     }
 }
 
@@ -86,7 +94,7 @@ impl PemContents {
 }
 
 /// The certificates in a PEM file, at least one.
-fn certificates(path: &Path, pem: &[u8]) -> Result<Vec<CertificateDer<'static>>, TlsError> {
+pub(super) fn certificates(path: &Path, pem: &[u8]) -> Result<Vec<CertificateDer<'static>>, TlsError> {
     let certificates: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(pem).collect();
     match certificates {
         Ok(none) if none.is_empty() => Err(TlsError::Empty(path.to_owned())),

@@ -11,14 +11,10 @@ use tokio_rustls::rustls::pki_types::{CertificateDer, UnixTime};
 use tokio_rustls::rustls::server::danger::ClientCertVerifier;
 use x509_parser::prelude::{FromDer, X509Certificate};
 
-use crate::tasks;
-
 use super::TlsError;
+use super::certificates::Validity;
 use super::files::{Configured, TlsFiles};
 
-/// Pause between two looks at the files. Their contents are compared, not their times: a volume of secrets is changed
-/// behind a link.
-const LOOK_PAUSE: Duration = Duration::from_secs(2);
 /// Name of HTTP/2 in a handshake.
 const HTTP2: &[u8] = b"h2";
 /// Characters of a name in a certificate; a longer one names nobody.
@@ -28,8 +24,17 @@ const NAME_CHARS_MAX: usize = 128;
 pub struct Listening {
     files: TlsFiles,
     current: RwLock<Current>,
-    /// Digest of the files when they were last looked at, good or not; `None` where they could not be read.
-    seen: Mutex<Option<[u8; 32]>>,
+    seen: Mutex<SeenFiles>,
+}
+
+/// The files when they were last looked at.
+struct SeenFiles {
+    /// `None` where they could not be read.
+    digest: Option<[u8; 32]>,
+    /// Reason why they are not those in use.
+    refusal: Option<String>,
+    /// They are right at a later time.
+    awaits_time: bool,
 }
 
 /// Configuration from the files when they were last found good.
@@ -38,24 +43,36 @@ struct Current {
     /// The same for HTTP/2 alone.
     http2: Arc<ServerConfig>,
     verifier: Option<Arc<dyn ClientCertVerifier>>,
+    dates: Dates,
     /// Grows whenever something else is taken over.
     generation: u64,
 }
 
+/// Dates of the certificates in use.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Dates {
+    pub(super) own: Validity,
+    /// Of the authority of clients that lasts longest.
+    pub(super) client_ca: Option<Validity>,
+}
+
 impl Current {
-    fn new(Configured { config, verifier }: Configured, generation: u64) -> Current {
+    fn new(Configured { config, verifier, own, client_ca }: Configured, generation: u64) -> Current {
         let mut http2 = config.clone();
         http2.alpn_protocols = vec![HTTP2.to_vec()];
-        Current { config: Arc::new(config), http2: Arc::new(http2), verifier, generation }
+        let dates = Dates { own, client_ca };
+        Current { config: Arc::new(config), http2: Arc::new(http2), verifier, dates, generation }
     }
 }
 
 impl Listening {
-    /// Reads the files. Blocks on the disk.
+    /// Reads the files. A certificate that has ended is taken: the node takes part in its cluster without it, and loads
+    /// the next one while it runs. Blocks on the disk.
     pub fn open(files: TlsFiles) -> Result<Arc<Self>, TlsError> {
         let contents = files.read()?;
         let current = RwLock::new(Current::new(files.configure(&contents)?, 0));
-        Ok(Arc::new(Listening { files, current, seen: Mutex::new(Some(contents.digest())) }))
+        let seen = SeenFiles { digest: Some(contents.digest()), refusal: None, awaits_time: false };
+        Ok(Arc::new(Listening { files, current, seen: Mutex::new(seen) }))
     }
 
     /// For the next connection; those that are open keep what they began with.
@@ -77,32 +94,48 @@ impl Listening {
         Some(Shown { listening: self.clone(), common_name, not_after, chain, judged: Mutex::new(None) })
     }
 
-    /// Takes over what the files hold whenever they change, for as long as it is polled.
-    pub async fn follow_files(self: Arc<Self>) {
-        loop {
-            tokio::time::sleep(LOOK_PAUSE).await;
-            let listening = self.clone();
-            match tasks::blocking(move || listening.look_again()).await {
-                Ok(false) => (),
-                Ok(true) => tracing::info!(cert = %self.files.cert.display(), "new certificates are in use"),
-                Err(error) => {
-                    tracing::warn!(%error, "the certificates have changed and cannot be used: the ones before stay")
-                }
-            }
-        }
+    pub(super) fn files(&self) -> &TlsFiles {
+        &self.files
     }
 
-    /// True if there is something new. Files that cannot be used are an error once, and change nothing.
-    fn look_again(&self) -> Result<bool, TlsError> {
+    pub(super) fn dates(&self) -> Dates {
+        self.current.read().dates
+    }
+
+    /// Reason why the files on the disk are not those in use; `None` while they are.
+    pub(super) fn refusal(&self) -> Option<String> {
+        self.seen.lock().refusal.clone()
+    }
+
+    /// Takes over what the files hold, if it has changed. True if there is something new. Files that cannot be used, or
+    /// whose certificate is not valid at this time, are an error once, and change nothing: they are tried again when
+    /// they change, or when their time has come. Blocks on the disk.
+    pub(super) fn look_again(&self, now: UnixTime) -> Result<bool, TlsError> {
         let read = self.files.read();
         let digest = read.as_ref().ok().map(|contents| contents.digest());
-        if std::mem::replace(&mut *self.seen.lock(), digest) == digest {
+        let mut seen = self.seen.lock();
+        let is_known = seen.digest == digest;
+        if is_known && !seen.awaits_time {
             return Ok(false);
         }
-        let configured = self.files.configure(&read?)?;
-        let mut current = self.current.write();
-        *current = Current::new(configured, current.generation + 1);
-        Ok(true)
+        let configured = read.and_then(|contents| self.files.configure(&contents));
+        let judged = configured.and_then(|configured| match configured.own.check(&self.files.cert, now) {
+            Ok(()) => Ok(configured),
+            Err(error) => Err(error),
+        });
+        match judged {
+            Ok(configured) => {
+                *seen = SeenFiles { digest, refusal: None, awaits_time: false };
+                let mut current = self.current.write();
+                *current = Current::new(configured, current.generation + 1);
+                Ok(true)
+            }
+            Err(error) => {
+                let awaits_time = matches!(error, TlsError::NotYet(..));
+                *seen = SeenFiles { digest, refusal: Some(error.to_string()), awaits_time };
+                if is_known { Ok(false) } else { Err(error) }
+            }
+        }
     }
 }
 
@@ -216,20 +249,20 @@ mod tests {
         let listening = Listening::open(files.clone()).expect("a pair");
         let first = listening.current.read().config.clone();
         let is_first = |listening: &Listening| Arc::ptr_eq(&first, &listening.current.read().config);
-        assert!(!listening.look_again().expect("unchanged"));
+        assert!(!listening.look_again(UnixTime::now()).expect("unchanged"));
 
         let (next_cert, next_key) = pair(&["two"]);
         put(&files.cert, &next_cert);
-        let mismatch = listening.look_again().expect_err("the key is of the other one");
+        let mismatch = listening.look_again(UnixTime::now()).expect_err("the key is of the other one");
         assert!(matches!(mismatch, TlsError::Pair(..)), "{mismatch}");
-        assert!(!listening.look_again().expect("told once"));
+        assert!(!listening.look_again(UnixTime::now()).expect("told once"));
         std::fs::remove_file(&files.key).expect("there");
-        assert!(matches!(listening.look_again(), Err(TlsError::Read(..))));
-        assert!(!listening.look_again().expect("told once"));
+        assert!(matches!(listening.look_again(UnixTime::now()), Err(TlsError::Read(..))));
+        assert!(!listening.look_again(UnixTime::now()).expect("told once"));
         assert!(is_first(&listening), "what worked stays");
 
         put(&files.key, &next_key);
-        assert!(listening.look_again().expect("a pair again"));
+        assert!(listening.look_again(UnixTime::now()).expect("a pair again"));
         assert!(!is_first(&listening));
     }
 
@@ -258,7 +291,7 @@ mod tests {
         assert!(ann.is_good(now), "and that is judged anew each time");
         std::fs::copy(other.path().join("ca.pem"), file("ca.pem")).expect("copied");
         assert!(ann.is_good(now), "nobody has looked at the files yet");
-        assert!(listening.look_again().expect("another authority"));
+        assert!(listening.look_again(UnixTime::now()).expect("another authority"));
         assert!(!ann.is_good(now) && stranger.is_good(now));
     }
 

@@ -13,6 +13,7 @@
 //! Knows nothing of HTTP, of the peer protocol, or of users.
 
 mod authority;
+mod certificates;
 mod ephemeral;
 mod files;
 mod listening;
@@ -29,6 +30,7 @@ use tokio_rustls::rustls::pki_types::pem;
 use tokio_rustls::rustls::server::VerifierBuilderError;
 
 pub use authority::Authority;
+pub use certificates::{CertificateUse, Certificates};
 pub use ephemeral::Ephemeral;
 pub use files::TlsFiles;
 pub use listening::{Listening, Shown, common_name};
@@ -54,6 +56,12 @@ pub enum TlsError {
     ClientCa(PathBuf, VerifierBuilderError),
     #[error("{0} holds a certificate that cannot be used: {1}")]
     Certificate(PathBuf, rustls::Error),
+    #[error("{0} holds a certificate that cannot be read")]
+    Unreadable(PathBuf),
+    #[error("the certificate in {0} has ended at {1}")]
+    Ended(PathBuf, String),
+    #[error("the certificate in {0} is not valid before {1}")]
+    NotYet(PathBuf, String),
     #[error("the system trusts no certificate authority: name one with --ca-file ({0})")]
     NoRoots(String),
     #[error(transparent)]

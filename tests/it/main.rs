@@ -17,6 +17,7 @@ mod bad_release;
 mod book;
 mod bounds;
 mod catch_up;
+mod certificates;
 mod client_walk;
 mod clocks;
 mod command_line;

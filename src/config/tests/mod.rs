@@ -11,7 +11,11 @@ struct Line {
 }
 
 fn check(flags: &[&str]) -> Result<Config, Vec<String>> {
-    Line::try_parse_from([&["thuban"], flags].concat()).expect("flags that exist").serve.check()
+    Line::try_parse_from([&["thuban"], flags].concat())
+        .expect("flags that exist")
+        .serve
+        .check()
+        .map_err(|faults| faults.lines)
 }
 
 #[test]
@@ -23,6 +27,7 @@ fn all_faults_are_listed_at_once() {
         "--cluster-secret=short",
         "--long-poll-timeout-ms=90000",
         "--advertise-compat=no-port",
+        &format!("--advertise-api={}:8090", "a".repeat(64)),
         "--advertise-grpc=http://n1:8091",
     ])
     .expect_err("nothing is right");
@@ -34,6 +39,7 @@ fn all_faults_are_listed_at_once() {
         "does not name",
         "--cluster-secret",
         "--long-poll",
+        "--advertise-api",
         "--advertise-compat",
         "--advertise-grpc",
     ] {

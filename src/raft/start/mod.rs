@@ -51,6 +51,7 @@ use crate::store::Store;
 use crate::subscribers::Subscribed;
 use crate::tasks;
 use crate::watch::Hub;
+use crate::tls::Certificates;
 
 /// openraft's own times, longer than those that [`super::election`] decides by: a heartbeat is given up after the
 /// first, a vote after the second, and the third is a lease that is ended before by whoever misses its leader.
@@ -112,6 +113,8 @@ pub struct Setup {
     /// A node that is further behind its leader is not ready; 0 for any distance.
     pub ready_behind: Duration,
 }
+    /// Certificate files of this node, for its alarms.
+    pub certificates: Arc<Certificates>,
 
 /// Starts consensus on threads of its own, and its background tasks on `tasks`, all of which end with
 /// `shutdown`.
@@ -185,6 +188,7 @@ pub(crate) async fn start_on(
         standstills: Standstills::default(),
         ready_behind: setup.ready_behind,
         settling: tokio::sync::Mutex::default(),
+        certificates: setup.certificates,
         disk_check: DiskCheck::default(),
         backups: Arc::new(Semaphore::new(BACKUPS_AT_ONCE)),
         capacity: Capacity::new(setup.node_id, setup.room_bounds),

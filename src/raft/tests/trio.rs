@@ -23,6 +23,7 @@ use crate::raft::node::Node;
 use crate::raft::start::{Secrets, Setup, start};
 use crate::raft::{LogBounds, RoomBounds};
 use crate::store::Store;
+use crate::tls::Certificates;
 use crate::watch::Hub;
 
 pub(super) const LIMIT: Duration = Duration::from_secs(20);
@@ -99,6 +100,7 @@ impl Trio {
                 data_keys: Vec::new(),
                 election_timeout: None,
                 ready_behind: Duration::ZERO,
+                certificates: Arc::new(Certificates::none()),
             };
             let started = start(setup, store, Hub::new(10), metrics, &TaskTracker::new(), &shutdown).await;
             let (node, _failed) = started.expect("a node");

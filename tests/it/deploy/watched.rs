@@ -10,7 +10,7 @@ use super::file;
 use super::prometheus::{Prometheus, promtool};
 use super::queries::Used;
 use super::scrape::Scrape;
-use crate::harness::{Cluster, Receiver, eventually};
+use crate::harness::{Cluster, Pki, Receiver, eventually};
 
 /// Rates need two scrapes.
 const RESULTS_LIMIT: Duration = Duration::from_secs(40);
@@ -102,7 +102,10 @@ fn expect_alerted_on(rules: &[Value], scrape: &Scrape) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn every_query_of_board_and_alerts_is_of_what_nodes_show() {
-    let cluster = Cluster::start_with_data_key(3, &["--long-poll-timeout-ms", "2000"]).await;
+    // A file of certificates has a series where there is one.
+    let pki = Pki::new().await;
+    let options = ["--long-poll-timeout-ms", "2000", "--webhook-ca-file", &pki.path("ca.pem")];
+    let cluster = Cluster::start_with_data_key(3, &options).await;
     let prometheus = Prometheus::beside(&cluster, "1s").await;
     let (_receiver, polling) = work(&cluster).await;
     let rules = eventually(RESULTS_LIMIT, "every rule is evaluated", || async {
