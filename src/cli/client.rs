@@ -8,7 +8,7 @@ use reqwest::Method;
 use serde_json::{Map, Value, json};
 
 use super::backup::{self, BackupArgs};
-use super::remote::{CallArgs, EndpointArgs, call};
+use super::remote::{CallArgs, EndpointArgs, NO_LEADER, Refused, Remote, call};
 use super::{say, secret};
 
 #[derive(Subcommand)]
@@ -205,8 +205,32 @@ async fn order(to: &CallArgs, verb: &str, body: Value) -> anyhow::Result<()> {
     Ok(())
 }
 
+/// The view of the first node with a leader, else that of the first node that answers. A node without a leader that
+/// does not know the token says at its health check why it has none.
+async fn best_view(remote: &Remote) -> anyhow::Result<Value> {
+    const PATH: &str = "/admin/v1/cluster";
+    let (mut alone, mut refusal) = (None, None);
+    for node in remote.each() {
+        match node.call(Method::GET, PATH, None).await {
+            Ok(view) if view["own_view"] != true => return Ok(view),
+            Ok(view) => alone = alone.or(Some(view)),
+            Err(error) if error.downcast_ref::<Refused>().is_some_and(|refused| refused.code == NO_LEADER) => {
+                let answer = node.ask(&node.client()?, (Method::GET, "/readyz?verbose"), |request| request).await?;
+                let checks = answer.text().await.unwrap_or_default();
+                refusal = refusal.or_else(|| Some(error.context(checks.trim().to_owned())));
+            }
+            Err(error) => refusal = refusal.or(Some(error)),
+        }
+    }
+    match (alone, refusal) {
+        (Some(view), _) => Ok(view),
+        (None, Some(error)) => Err(error),
+        (None, None) => bail!("there is no address to ask: give --endpoint"),
+    }
+}
+
 async fn status(to: &CallArgs) -> anyhow::Result<()> {
-    let answer = call(to, Method::GET, "/admin/v1/cluster", None).await?;
+    let answer = best_view(&to.remote()?).await?;
     let text = |value: &Value| match value {
         Value::Null => "-".to_owned(),
         Value::String(text) if text.is_empty() => "-".to_owned(),
@@ -215,6 +239,9 @@ async fn status(to: &CallArgs) -> anyhow::Result<()> {
     };
     let (cluster, term, own) = (text(&answer["cluster_id"]), text(&answer["term"]), text(&answer["self"]));
     say(&format!("cluster {cluster}   level {}   term {term}   seen by node {own}", text(&answer["level"])));
+    if answer["own_view"] == true {
+        say(&format!("NO LEADER is in reach of node {own}: this is what it knew last, by itself"));
+    }
     let hash = &answer["state_hash"];
     say(&format!("state hash {} at index {}", text(&hash["hash"]), text(&hash["index"])));
     for alarm in answer["alarms"].as_array().into_iter().flatten() {
@@ -256,6 +283,11 @@ async fn status(to: &CallArgs) -> anyhow::Result<()> {
             column("grpc"),
             column("peer"),
         ));
+    }
+    for member in answer["members"].as_array().into_iter().flatten() {
+        if let Some(problem) = member["problem"].as_str() {
+            say(&format!("node {}: {problem}", text(&member["id"])));
+        }
     }
     Ok(())
 }

@@ -45,6 +45,7 @@ use clap::{Parser, Subcommand};
 
 use self::client::ClientCommand;
 use crate::config::{DevArgs, InspectArgs, RecoverArgs, ResetPasswordArgs, RestoreArgs, ServeArgs};
+use crate::raft::removal::Removed;
 use crate::tasks::TaskDied;
 use telling::{confirm, say, say_document, say_error};
 
@@ -54,6 +55,10 @@ const EXIT_DIFFERENT: u8 = 1;
 const EXIT_CONFIG: u8 = 2;
 const EXIT_REFUSED: u8 = 3;
 const EXIT_NO_ANSWER: u8 = 4;
+/// Certificate files cannot be used, and may be right a moment later: worth another start.
+const EXIT_CERTIFICATES: u8 = 5;
+/// The node was removed from its cluster: no start brings it back.
+const EXIT_REMOVED: u8 = 6;
 /// A task that a node needs has died of a defect: `EX_SOFTWARE` of sysexits.
 const EXIT_TASK_DIED: u8 = 70;
 /// Codes from here on say nothing of the request.
@@ -184,7 +189,8 @@ impl Differences {
 #[error("{0} faults, nothing was changed: mend the documents")]
 struct NothingDone(usize);
 
-/// Runs the command; 2 for bad configuration, 1 for any other failure.
+/// Runs the command; 2 for bad configuration, 5 for certificate files that may become right, 6 for a node that
+/// was removed, 1 for any other failure.
 pub fn run(cli: Cli) -> ExitCode {
     // Whatever is written from here on, data or backup, is for the user of this process alone.
     rustix::process::umask(rustix::fs::Mode::RWXG | rustix::fs::Mode::RWXO);
@@ -198,15 +204,15 @@ pub fn run(cli: Cli) -> ExitCode {
         },
         Command::Serve(args) => match args.check() {
             Ok(config) => report_of_node(block_on(running::serve(config))),
-            Err(faults) => list_faults(&faults),
-        },
-        Command::Restore(args) => match args.check() {
-            Ok(order) => report_by_kind(offline::run_restore(&order)),
             Err(faults) if faults.may_pass => {
                 list_faults(&faults.lines);
                 ExitCode::from(EXIT_CERTIFICATES)
             }
             Err(faults) => list_faults(&faults.lines),
+        },
+        Command::Restore(args) => match args.check() {
+            Ok(order) => report_by_kind(offline::run_restore(&order)),
+            Err(faults) => list_faults(&faults),
         },
         Command::Recover(args) => {
             let is_sure = args.yes;
@@ -291,13 +297,17 @@ fn report(result: anyhow::Result<()>) -> ExitCode {
     }
 }
 
-/// [`report`] for commands that run a node, with an exit code of its own for a defect. All that the node said is
-/// written then, or given up.
+/// [`report`] for commands that run a node, with exit codes of their own for a defect, and for a node that has left its
+/// cluster for good and is not to be started again. All that the node said is written then, or given up.
 fn report_of_node(result: anyhow::Result<()>) -> ExitCode {
-    let has_died = result.as_ref().is_err_and(|error| error.is::<TaskDied>());
+    let kind = result.as_ref().err().and_then(|error| match () {
+        () if error.is::<TaskDied>() => Some(EXIT_TASK_DIED),
+        () if error.is::<Removed>() => Some(EXIT_REMOVED),
+        () => None,
+    });
     let code = report(result);
     telling::flush();
-    if has_died { ExitCode::from(EXIT_TASK_DIED) } else { code }
+    kind.map_or(code, ExitCode::from)
 }
 
 /// [`report`] for commands that tell by their status what went wrong: 1 that there are differences, 2 how they were

@@ -24,7 +24,7 @@ const TOO_LONG: u64 = 413_002;
 /// Approval is asked for.
 const REQUEST_ACCEPTED: u64 = 202_000;
 /// No leader: nothing happened, and another node may have one.
-const NO_LEADER: u64 = 503_001;
+pub(super) const NO_LEADER: u64 = 503_001;
 
 #[derive(Args)]
 pub(super) struct EndpointArgs {
@@ -128,6 +128,7 @@ pub(super) fn http_client(urls: &[String], ca_file: Option<&Path>) -> anyhow::Re
 }
 
 /// The nodes of a cluster, as one command speaks to them.
+#[derive(Clone)]
 pub(super) struct Remote {
     pub(super) endpoints: Vec<String>,
     ca_file: Option<PathBuf>,
@@ -150,6 +151,11 @@ impl Remote {
             Some(client) => Ok(client.clone()),
             None => Ok(self.builder()?.connect_timeout(CONNECT_WITHIN).timeout(WITHIN).build()?),
         }
+    }
+
+    /// Its nodes, each by itself.
+    pub(super) fn each(&self) -> impl Iterator<Item = Remote> {
+        self.endpoints.iter().map(|endpoint| Remote { endpoints: vec![endpoint.clone()], ..self.clone() })
     }
 
     /// Asks the first node that can be reached; the next one also where a node answers that there is no leader. What
@@ -333,6 +339,8 @@ fn advice(code: u64, info: &str) -> &'static str {
         409_000 => ": look at it as it is now (`thuban get`, `thuban diff`), and try again",
         409_001 => ": --request WHY asks for it, `thuban policy list` shows who asks for what",
         409_002 => ": try again after that, or --request WHY has it ready by then",
+        // The node has said where to look, and the members are what was asked for.
+        NO_LEADER if info.contains("/readyz") => "",
         NO_LEADER => ": nothing happened; `thuban cluster status` shows the members, try again",
         503_003 => ": nothing happened; upgrade the member first",
         504_001 => ": look whether it happened before you try again",

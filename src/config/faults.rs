@@ -172,6 +172,11 @@ impl Faults {
     }
 
     pub(super) fn tuning(&mut self, tuning: &Tuning) {
+        for host in tuning.allowed_hosts.iter().filter(|host| !host.is_empty()) {
+            if let Some(why) = host::fault(host) {
+                self.add(format!("--allowed-hosts: {why}"));
+            }
+        }
         if !HOLD_MS_RANGE.contains(&tuning.long_poll_timeout_ms) {
             let (least, most) = (HOLD_MS_RANGE.start(), HOLD_MS_RANGE.end());
             self.add(format!("--long-poll-timeout-ms has to be from {least} to {most}"));
@@ -193,9 +198,4 @@ pub fn is_host_and_port(text: &str) -> bool {
     let host = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
     let is_name = |byte: u8| byte.is_ascii_alphanumeric() || b"-._:".contains(&byte);
     host.bytes().all(is_name) && host::fault(host).is_none() && port.parse::<u16>().is_ok_and(|port| port > 0)
-        for host in tuning.allowed_hosts.iter().filter(|host| !host.is_empty()) {
-            if let Some(why) = host::fault(host) {
-                self.add(format!("--allowed-hosts: {why}"));
-            }
-        }
 }

@@ -222,10 +222,10 @@ impl Tuning {
 fn prometheus_url(text: &str) -> Result<Url, String> {
     let url = Url::parse(text).map_err(|error| error.to_string())?;
     let is_http = matches!(url.scheme(), "http" | "https") && url.has_host();
-    if is_http { Ok(url) } else { Err("has to be http://HOST:PORT or https://HOST:PORT".to_owned()) }
     if let Some(why) = url.host_str().and_then(host::fault) {
         return Err(why);
     }
+    if is_http { Ok(url) } else { Err("has to be http://HOST:PORT or https://HOST:PORT".to_owned()) }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

@@ -54,6 +54,8 @@ pub const ANSWER_BYTES_MAX: usize = 16 * 1024 * 1024;
 pub const VERSIONS_UNPAGED_MAX: usize = 1000;
 /// Depth of nesting in a JSON body; beyond it 400001.
 pub const JSON_DEPTH_MAX: usize = 64;
+/// Seconds for which a node that hears of its removal goes on refusing requests by that reason, before it ends.
+pub const REMOVED_SECONDS: u64 = 10;
 /// Seconds that a management request may take, whatever it waits for.
 pub const REQUEST_TIMEOUT_SECONDS: u64 = 10;
 /// Things that a request may walk where it is served; a longer walk is made on a blocking thread.

@@ -120,6 +120,24 @@ impl Operations {
         Ok(Caller { name, credential, grants, address, is_local, request })
     }
 
+    /// Finds the caller behind a credential by what this node knew last, for what only shows how the node itself is. It
+    /// may have been revoked since; where the node does not know it nobody can say that it is wrong.
+    pub fn identify_by_last_known(
+        &self,
+        credential: Credential,
+        Sender { address, is_local }: Sender,
+        request: String,
+    ) -> Result<Caller, Refusal> {
+        let found = self.node.state().access().holder_of(&credential, self.node.now());
+        let Some(holder) = found.filter(|holder| holder.is_for(address)) else {
+            let why = "this node does not know the token, and reaches nobody who might: /readyz?verbose says why";
+            return Err(Refusal::new(Code::NoLeader, why));
+        };
+        let Holder { name, grants, .. } = holder;
+        turns::are_of(&name);
+        Ok(Caller { name, credential, grants, address, is_local, request })
+    }
+
     /// Has something done that somebody asked for. One outcome per item; a token that was retired meanwhile
     /// refuses all of it.
     pub async fn ask(&self, by: &str, asked: AuthorizedCommand) -> Result<Vec<Outcome>, Refusal> {

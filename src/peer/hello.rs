@@ -146,6 +146,14 @@ pub trait Introductions: Send + Sync + 'static {
     /// read.
     fn takes_plain(&self) -> bool;
 
+    /// True if a node was removed from the cluster: what it has open ends.
+    fn is_removed(&self, _node_id: NodeId) -> bool {
+        false
+    }
+
+    /// Hears that a node which holds the secret has turned this one away.
+    fn hear_refusal(&self, _refusal: &Refusal) {}
+
     /// Tells people that a node was refused at the door.
     fn tell_refused(&self, node_id: NodeId, refusal: &Refusal) {
         tracing::warn!(peer = node_id, %refusal, "a node was refused");

@@ -86,6 +86,11 @@ impl Link {
         Err(if ticket.take() { CallError::NotSent(text) } else { CallError::Unknown(text) })
     }
 
+    /// Reason why the peer is not reached.
+    pub(super) fn problem(&self) -> Option<String> {
+        self.pulse.problem()
+    }
+
     pub(super) fn is_reachable(&self) -> bool {
         self.pulse.is_reachable()
     }
@@ -151,7 +156,7 @@ impl Task {
                     if self.queue.is_closed() {
                         return;
                     }
-                    self.pulse.trouble(&end, false);
+                    self.pulse.trouble(&format!("the connection was lost: {end}"), false);
                     if begun.elapsed() >= SETTLED_AFTER {
                         pause = REDIAL_PAUSE_MIN;
                     }

@@ -19,6 +19,9 @@ use crate::format::types::NodeId;
 /// Round trips that are remembered.
 const ROUND_TRIPS_KEPT: usize = 4;
 
+/// Characters of the reason why a peer is not reached.
+const PROBLEM_CHARS_MAX: usize = 512;
+
 /// State of a peer as its link knows it, for all callers.
 pub(super) struct Liveness {
     target: NodeId,
@@ -30,6 +33,8 @@ pub(super) struct Liveness {
     /// From ping to pong, the newest last.
     round_trips: Mutex<VecDeque<Duration>>,
     presence: Mutex<Presence>,
+    /// Reason why it is not reached; `None` once it answers.
+    problem: Mutex<Option<String>>,
     /// Number of times that the peer has shown itself after it was not there.
     arrivals: watch::Sender<u64>,
     build: Mutex<Option<Build>>,
@@ -45,6 +50,7 @@ impl Liveness {
             last_pong: AtomicU64::new(0),
             round_trips: Mutex::default(),
             presence: Mutex::new(Presence::Unmet),
+            problem: Mutex::default(),
             arrivals: watch::Sender::new(0),
             build: Mutex::default(),
         }
@@ -55,6 +61,7 @@ impl Liveness {
         address.clone_into(&mut *self.address.lock());
         self.last_pong.store(0, Ordering::Relaxed);
         self.round_trips.lock().clear();
+        self.problem.lock().take();
     }
 
     pub(super) fn is_reachable(&self) -> bool {
@@ -71,6 +78,11 @@ impl Liveness {
     /// Changes when the peer shows itself again.
     pub(super) fn arrivals(&self) -> watch::Receiver<u64> {
         self.arrivals.subscribe()
+    }
+
+    /// Reason why the peer is not reached; `None` while it answers, and before it was tried.
+    pub(super) fn problem(&self) -> Option<String> {
+        self.problem.lock().clone()
     }
 
     pub(super) fn build(&self) -> Option<Build> {
@@ -92,6 +104,7 @@ impl Liveness {
         drop(round_trips);
         local.metrics.peer_round_trip.with_label_values(&[&self.label]).set(round_trip.as_secs_f64());
         self.publish(local);
+        self.problem.lock().take();
         let news = self.presence.lock().pong(Instant::now());
         let (peer, address) = (self.target, self.address.lock().clone());
         match news {
@@ -106,6 +119,7 @@ impl Liveness {
 
     /// The connection ended, or none could be made. `is_refusal` tells that the peer itself said no.
     pub(super) fn trouble(&self, reason: &str, is_refusal: bool) {
+        *self.problem.lock() = Some(reason.chars().take(PROBLEM_CHARS_MAX).collect());
         let worth_a_line = self.presence.lock().trouble(reason, is_refusal, Instant::now());
         let (peer, address) = (self.target, self.address.lock().clone());
         match (worth_a_line, is_refusal) {

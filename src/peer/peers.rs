@@ -108,6 +108,11 @@ impl Peers {
         self.find(target).is_ok_and(|link| link.is_reachable())
     }
 
+    /// Reason why `target` is not reached, in words; `None` while it answers.
+    pub fn problem(&self, target: NodeId) -> Option<String> {
+        self.find(target).ok()?.problem()
+    }
+
     /// Build of `target`, as reported on the connection that is open now.
     pub fn build(&self, target: NodeId) -> Option<Build> {
         self.find(target).ok()?.build()

@@ -44,8 +44,8 @@ pub trait PeerService: Send + Sync + 'static {
     /// Confirms leadership and says how far a linearizable read has to wait.
     fn read_index(&self) -> impl Future<Output = ReadIndexAnswer> + Send;
 
-    /// Progress of this node.
-    fn progress(&self) -> PeerProgress;
+    /// Progress of this node, and what keeps it from reaching the peer that asks.
+    fn progress(&self, asker: NodeId) -> PeerProgress;
 
     /// This node took an append of its leader, be it an empty one.
     fn hear_leader(&self);
@@ -72,7 +72,7 @@ where
     pub(super) service: S,
     port: P,
     credentials: Credentials,
-    introductions: Arc<dyn Introductions>,
+    pub(super) introductions: Arc<dyn Introductions>,
     pub(super) metrics: Arc<Metrics>,
     handshake_within: Duration,
     pending: Arc<PendingHandshakes>,
@@ -181,7 +181,7 @@ where
         drop(seat);
         let Ok(_guest) = self.guests.clone().try_acquire_owned() else { return self.refuse(Turned("crowded")) };
         let end = match purpose {
-            Purpose::Control => serving::control(&self, connection).await,
+            Purpose::Control => serving::control(&self, hello.node_id, connection).await,
             Purpose::Append => serving::append(&self, hello.node_id, connection).await,
             Purpose::Snapshot => self.take_snapshot(connection).await,
         };

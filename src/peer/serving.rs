@@ -36,7 +36,11 @@ struct Answer {
 
 /// Serves calls until the peer closes or falls silent. Each call is a task of its own: a forward that
 /// takes its time delays neither a vote nor a pong.
-pub(super) async fn control<SM, S, P>(hall: &Arc<Hall<SM, S, P>>, connection: Connection) -> io::Result<()>
+pub(super) async fn control<SM, S, P>(
+    hall: &Arc<Hall<SM, S, P>>,
+    peer: NodeId,
+    connection: Connection,
+) -> io::Result<()>
 where
     SM: RaftStateMachine<TypeConfig, SnapshotData = P::Data>,
     S: PeerService,
@@ -51,7 +55,7 @@ where
         tokio::select! {
             frame = reader.next(), if has_room => {
                 let Some(frame) = frame else { return Ok(()) };
-                if let Some(answer) = take_call(hall, frame?, &answers)? {
+                if let Some(answer) = take_call(hall, peer, frame?, &answers)? {
                     put_answer(&mut outbox, answer)?;
                 }
             }
@@ -79,6 +83,7 @@ fn put_answer(outbox: &mut Outbox, Answer { id, outcome: (status, body) }: Answe
 /// Starts a call, or answers at once what needs no work.
 fn take_call<SM, S, P>(
     hall: &Arc<Hall<SM, S, P>>,
+    peer: NodeId,
     frame: Bytes,
     answers: &mpsc::Sender<Answer>,
 ) -> io::Result<Option<Answer>>
@@ -90,6 +95,10 @@ where
     let (kind, id, body) = read_call(frame)?;
     let room = match Kind::from_byte(kind) {
         None => Err(refused("this call is not known here")),
+        // It dials again, and is told why it is refused.
+        Some(Kind::Ping) if hall.introductions.is_removed(peer) => {
+            return Err(io::Error::new(io::ErrorKind::PermissionDenied, "the peer was removed from the cluster"));
+        }
         Some(Kind::Ping) => Err((Status::Answered, Bytes::new())),
         Some(kind) => admit(hall, kind).map(|permit| (kind, permit)),
     };
@@ -98,7 +107,7 @@ where
         Ok((kind, permit)) => {
             let (hall, answers) = (hall.clone(), answers.clone());
             tasks::errand_in(&hall.calls.clone(), async move {
-                let outcome = perform(&hall, kind, body).await;
+                let outcome = perform(&hall, peer, kind, body).await;
                 drop(permit);
                 // Fails when the connection is gone, and with it the caller's claim to an answer.
                 let _ = answers.send(Answer { id, outcome }).await;
@@ -122,7 +131,7 @@ where
     })
 }
 
-async fn perform<SM, S, P>(hall: &Hall<SM, S, P>, kind: Kind, body: Bytes) -> Outcome
+async fn perform<SM, S, P>(hall: &Hall<SM, S, P>, peer: NodeId, kind: Kind, body: Bytes) -> Outcome
 where
     SM: RaftStateMachine<TypeConfig, SnapshotData = P::Data>,
     S: PeerService,
@@ -137,7 +146,7 @@ where
         Kind::TransferLeader => of_raft(codec::from_bytes(&body), |request| raft.handle_transfer_leader(request)).await,
         Kind::Forward => answered(&hall.service.forward(body).await),
         Kind::ReadIndex => answered(&hall.service.read_index().await),
-        Kind::Progress => answered(&hall.service.progress()),
+        Kind::Progress => answered(&hall.service.progress(peer)),
         Kind::Subscribers => match codec::from_bytes(&body) {
             Ok(thing) => answered(&hall.service.subscribers(thing).await),
             Err(error) => refused(&format!("the call cannot be read: {error}")),

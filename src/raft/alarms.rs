@@ -44,10 +44,14 @@ pub enum AlarmKind {
     EncryptedFiles,
     /// Events for a webhook are dropped.
     Webhook,
+    /// A certificate file of this node ends, has ended or cannot be used.
+    Certificate,
+    /// This node was removed from its cluster.
+    Removed,
 }
 
 impl AlarmKind {
-    pub const ALL: [AlarmKind; 10] = [
+    pub const ALL: [AlarmKind; 12] = [
         AlarmKind::State,
         AlarmKind::Store,
         AlarmKind::Disk,
@@ -58,6 +62,8 @@ impl AlarmKind {
         AlarmKind::AccessKeys,
         AlarmKind::EncryptedFiles,
         AlarmKind::Webhook,
+        AlarmKind::Certificate,
+        AlarmKind::Removed,
     ];
 
     pub fn name(self) -> &'static str {
@@ -72,6 +78,8 @@ impl AlarmKind {
             AlarmKind::AccessKeys => "access_keys",
             AlarmKind::EncryptedFiles => "encrypted_files",
             AlarmKind::Webhook => "webhook",
+            AlarmKind::Certificate => "certificate",
+            AlarmKind::Removed => "removed",
         }
     }
 }
@@ -143,6 +151,8 @@ impl Node {
         alarms.extend(self.stuck_peers());
         alarms.extend(self.key_alarms(&view));
         alarms.extend(webhook_alarms(&view));
+        alarms.extend(self.certificate_alarms());
+        alarms.extend(self.removed().map(|why| Alarm::of_node(AlarmKind::Removed, self.id(), why.to_string())));
         alarms.extend(self.inner().alarms.sources.lock().iter().flat_map(|source| source()));
         alarms
     }
@@ -150,6 +160,13 @@ impl Node {
     /// The alarms of the last second.
     pub fn noted_alarms(&self) -> Vec<Alarm> {
         self.inner().alarms.noted.lock().clone()
+    }
+
+    fn certificate_alarms(&self) -> Vec<Alarm> {
+        let of_node = |(subject, text): (String, String)| {
+            Alarm::of_node(AlarmKind::Certificate, self.id(), format!("node {}: {text}", self.id())).about(subject)
+        };
+        self.inner().certificates.alarms().into_iter().map(of_node).collect()
     }
 
     fn store_alarm(&self) -> Option<Alarm> {

@@ -13,6 +13,7 @@ use super::lease;
 use super::members;
 use super::node::Node;
 use super::poll;
+use super::removal;
 use super::stuck;
 use crate::tasks;
 
@@ -28,6 +29,7 @@ pub(super) fn start(node: &Node, tracker: &TaskTracker, shutdown: &CancellationT
     run("alarms", alarms::watch(node.clone()), tracker, shutdown);
     run("state-checks", consistency_check::watch(node.clone()), tracker, shutdown);
     run("standstills", stuck::watch(node.clone()), tracker, shutdown);
+    run("removal", removal::watch(node.clone()), tracker, shutdown);
 }
 
 /// Runs a background task that the node needs until the node goes down.

@@ -43,8 +43,15 @@ struct CorruptMembers {
 }
 
 impl Node {
-    /// Reason why this node serves no requests any more: its state is not that of the others. `None` while it serves.
+    /// Reason why this node serves no requests any more: its state is not that of the others, or it was removed. `None`
+    /// while it serves.
     pub fn out_of_service(&self) -> Option<&str> {
+        let removed = || self.removed().map(|removed| removed.0.as_str());
+        self.diverged().or_else(removed)
+    }
+
+    /// Reason why the state of this node counts for nothing.
+    pub(super) fn diverged(&self) -> Option<&str> {
         self.inner().divergence.retired.get().map(String::as_str)
     }
 
@@ -56,7 +63,7 @@ impl Node {
 
     /// Alarms about states that differ.
     pub(super) fn divergence_alarms(&self) -> Vec<Alarm> {
-        let own = self.out_of_service().map(|why| Alarm::of_node(AlarmKind::State, self.id(), why));
+        let own = self.diverged().map(|why| Alarm::of_node(AlarmKind::State, self.id(), why));
         let found = self.inner().divergence.found.lock();
         let others = found.difference.as_ref().and_then(|difference| describe(difference, self.id()));
         own.into_iter().chain(others.map(|text| Alarm::of_cluster(AlarmKind::State, text))).collect()
@@ -105,7 +112,7 @@ pub(super) async fn watch(node: Node) {
     loop {
         sleep(COMPARE_PAUSE).await;
         compare(&node).await;
-        if node.out_of_service().is_some() {
+        if node.diverged().is_some() {
             node.hand_over().await;
         }
     }
@@ -130,7 +137,7 @@ async fn compare(node: &Node) {
 
 /// Makes a finding known; returns why this node has to stop, if it has.
 fn take_in(node: &Node, difference: Option<Difference>) -> Option<String> {
-    let is_retired = node.out_of_service().is_some();
+    let is_retired = node.diverged().is_some();
     node.metrics().state_diverged.set(i64::from(difference.is_some() || is_retired));
     let mut found = node.inner().divergence.found.lock();
     let odd_before = found.difference.as_ref().map(|difference| difference.odd.clone());

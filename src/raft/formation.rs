@@ -20,6 +20,7 @@ use futures_util::future::join_all;
 
 use super::node::Node;
 use super::peer_admission::KnownPeers;
+use super::removal::Removed;
 use crate::format::types::{Member, NodeId};
 use crate::log_once::LogOnce;
 use crate::peer::{IntroduceError, Refusal, RefusalReason, Welcome};
@@ -157,6 +158,7 @@ impl Formation {
             Err(IntroduceError::Refused(Refusal { reason: RefusalReason::OtherNode, text })) => {
                 Ok(Err(Absence::Missing(text)))
             }
+            Err(IntroduceError::Refused(Refusal { reason: RefusalReason::Removed, text })) => Err(Removed(text).into()),
             Err(error) => Err(anyhow!("node {peer} at {address} and this node do not go together: {error}")),
         };
         (peer, answer)

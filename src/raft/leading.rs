@@ -189,7 +189,7 @@ impl PeerService for NodeService {
         read_index(&self.node).await.map_or_else(|answer| answer, |log_index| ReadIndexAnswer::Ready { log_index })
     }
 
-    fn progress(&self) -> PeerProgress {
+    fn progress(&self, asker: NodeId) -> PeerProgress {
         let last_log = self.node.raft_metrics().last_log_index.unwrap_or_default();
         let clock = &self.node.state().clock;
         PeerProgress {
@@ -200,6 +200,7 @@ impl PeerService for NodeService {
             disk: self.node.inner().capacity.own(),
             memory: self.node.inner().capacity.own_memory(),
             checkpoints: self.node.inner().machine.checkpoints(),
+            asker_problem: self.node.problem_of(asker),
             is_acknowledged: self.node.is_acknowledged_leader(),
             committed: self.node.committed_as_leader(),
             fresh_ms: self.node.age().map(|age| u64::try_from(age.as_millis()).unwrap_or(u64::MAX)),

@@ -8,8 +8,8 @@
 //! | commands | [`proposal`] (byte form), [`leading`] (append and read on the leader), [`forwarded`], [`batching`] |
 //! | apply | [`machine`] (state machine), [`cost`] (of a group), [`state`], [`contents`] (on disk), [`state_size`] |
 //! | leadership | [`election`], [`lease`], [`lead`], [`freshness`], [`read_index`], [`read_barrier`], [`clock`] |
-//! | members' progress | [`poll`] |
-//! | membership | [`start`], [`formation`], [`members`], [`peer_admission`], [`lists`] |
+//! | members' progress | [`poll`], [`contact`] |
+//! | membership | [`start`], [`formation`], [`members`], [`peer_admission`], [`lists`], [`removal`] |
 //! | alarms | [`alarms`] |
 //! | keeping | [`compaction`], [`capacity`], [`backup`], [`transfer`], [`consistency_check`], [`checkpoint_hashes`] |
 //! | runtime | [`background`], [`threads`], [`status`], [`stuck`], [`disk_check`], [`vigil`], [`audit_log`] |
@@ -25,6 +25,7 @@ mod checkpoint_hashes;
 pub mod clock;
 mod compaction;
 mod consistency_check;
+mod contact;
 mod contents;
 mod cost;
 mod disk_check;
@@ -45,6 +46,7 @@ mod poll;
 pub mod proposal;
 mod read_barrier;
 mod read_index;
+pub mod removal;
 pub mod start;
 pub mod state;
 mod state_size;

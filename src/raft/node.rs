@@ -32,6 +32,7 @@ use super::machine::Machine;
 use super::poll::Poll;
 use super::proposal::Draft;
 use super::read_index::ReadIndexes;
+use super::removal::Removal;
 use super::state::State;
 use super::stuck::Standstills;
 use super::threads::Threads;
@@ -48,8 +49,8 @@ use crate::store::Store;
 use crate::subscribers::Subscribers;
 use crate::subscribers::fleet::{FleetAnswer, FleetQuestion};
 use crate::tasks;
-use crate::traces;
 use crate::tls::Certificates;
+use crate::traces;
 use crate::uptime;
 
 /// Time limit of a command before its outcome is called unknown. It is below the request time-out, so that the caller
@@ -116,8 +117,8 @@ pub(super) struct Inner {
     pub(super) standstills: Standstills,
     /// 0 for never.
     pub(super) ready_behind: Duration,
-    /// Held while this node finds out what time it is.
     pub(super) certificates: Arc<Certificates>,
+    /// Held while this node finds out what time it is.
     pub(super) settling: tokio::sync::Mutex<()>,
     pub(super) disk_check: DiskCheck,
     /// Room for so many backups at a time.
@@ -134,6 +135,7 @@ pub(super) struct Inner {
     pub(super) subscribers: Arc<Subscribers>,
     pub(super) vigil: Vigil,
     pub(super) read_indexes: ReadIndexes,
+    pub(super) removal: Removal,
     /// Declared last: what runs there ends when nobody holds the node any more.
     pub(super) threads: Threads,
 }

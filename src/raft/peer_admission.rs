@@ -35,6 +35,8 @@ pub(super) struct KnownPeers {
     refused: Mutex<BTreeMap<NodeId, (RefusalReason, Instant)>>,
     /// Reason why this node cannot be part of the cluster that it met; `None` while none is known.
     unfit: watch::Sender<Option<String>>,
+    /// Reason by which a peer refused this node as removed; `None` while none has.
+    removed: watch::Sender<Option<String>>,
 }
 
 /// A data directory that came under a node id which nobody has announced yet.
@@ -51,9 +53,10 @@ impl KnownPeers {
         state: Arc<State>,
         tls_required: bool,
     ) -> Self {
-        let (unfit, lists) = (watch::Sender::new(None), Lists::new(node_id, initial_cluster));
+        let (unfit, removed) = (watch::Sender::new(None), watch::Sender::new(None));
+        let lists = Lists::new(node_id, initial_cluster);
         let (met, refused) = (Mutex::default(), Mutex::default());
-        KnownPeers { node_id, store, state, tls_required, met, was_fresh, lists, refused, unfit }
+        KnownPeers { node_id, store, state, tls_required, met, was_fresh, lists, refused, unfit, removed }
     }
 
     /// The list that this node was started with, and the others that it has heard.
@@ -80,6 +83,12 @@ impl KnownPeers {
         let mut unfit = self.unfit.subscribe();
         let why = unfit.wait_for(Option::is_some).await.ok().and_then(|why| why.clone());
         anyhow::anyhow!(why.unwrap_or_default())
+    }
+
+    /// Returns when a peer has refused this node as one that was removed.
+    pub(super) async fn removed(&self) -> String {
+        let mut removed = self.removed.subscribe();
+        removed.wait_for(Option::is_some).await.ok().and_then(|why| why.clone()).unwrap_or_default()
     }
 
     fn build(&self) -> Build {
@@ -202,6 +211,16 @@ impl Introductions for KnownPeers {
 
     fn takes_plain(&self) -> bool {
         !self.tls_required && self.state.level() < Level::TRUST
+    }
+
+    fn is_removed(&self, node_id: NodeId) -> bool {
+        self.state.catalog().nodes.get(node_id).is_some_and(|known| known.removed)
+    }
+
+    fn hear_refusal(&self, refusal: &Refusal) {
+        if refusal.reason == RefusalReason::Removed {
+            self.removed.send_replace(Some(refusal.text.clone()));
+        }
     }
 
     fn tell_refused(&self, node_id: NodeId, refusal: &Refusal) {

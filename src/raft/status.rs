@@ -64,6 +64,8 @@ pub struct MemberStatus {
     /// Of its binary: said on the connection that is open, else what it announced last.
     pub version: Option<String>,
     pub levels: Option<LevelRange>,
+    /// Reason why it is not reached, or does not reach this node, in words.
+    pub problem: Option<String>,
 }
 
 /// Reason why an operator's call was not carried out.
@@ -138,6 +140,7 @@ impl Node {
                 round_trip: if is_self { Some(Duration::ZERO) } else { self.inner().peers.round_trip(*id) },
                 version: build.as_ref().map(|(version, _)| version.clone()),
                 levels: build.map(|(_, levels)| levels),
+                problem: self.problem_between(*id),
             }
         });
         ClusterStatus {
@@ -242,15 +245,17 @@ impl Node {
         let is_stopping = self.inner().stopping.load(Ordering::Relaxed);
         let failing = |fails: bool, why: &str| fails.then(|| why.to_owned());
         let disk = self.disk_failure().await;
-        let stuck: Vec<_> = self.stuck_peers().into_iter().map(|alarm| alarm.text).collect();
-        let note = (!stuck.is_empty()).then(|| stuck.join("; "));
+        let stuck = self.stuck_peers().into_iter().map(|alarm| alarm.text);
+        let note: Vec<String> = stuck.chain(self.peer_problems()).collect();
+        let note = (!note.is_empty()).then(|| note.join("; "));
         vec![
             Check::new("running", metrics.running_state.err().map(|fatal| fatal.to_string())),
             Check::new("serving", failing(is_stopping, "the node is shutting down")),
-            Check::new("leader", failing(!self.is_led(), "no leader is in reach")),
+            Check::new("leader", self.why_no_leader()),
             Check::new("caught_up", self.not_caught_up()),
             Check::new("founded", self.unfounded()),
-            Check::new("state", self.out_of_service().map(str::to_owned)),
+            Check::new("member", self.removed().map(ToString::to_string)),
+            Check::new("state", self.diverged().map(str::to_owned)),
             Check::new("disk", disk),
             Check { note, ..Check::new("peers", None) },
         ]
@@ -298,12 +303,12 @@ impl Node {
         metrics.state_bytes.set(number(Some(weight.counted())));
         metrics.audit_bytes.set(number(Some(weight.trail_bytes())));
         self.inner().peers.record_reachability();
+        self.inner().certificates.record(metrics);
         self.store().record_sizes();
     }
 
     /// All that the leader had committed when this node met it is applied.
     pub(crate) fn has_caught_up(&self) -> bool {
-        self.inner().certificates.record(metrics);
         self.inner().caught_up.load(Ordering::Relaxed)
     }
 

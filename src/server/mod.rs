@@ -225,7 +225,6 @@ impl Server {
         let doors = [http_door("api", api_listener, api, &config), compat_door(compat_listener, compat, &config)];
         let doors: Vec<_> = doors.into_iter().chain(metrics).chain(grpc_listeners.doors(&config, &grpc)).collect();
         loading.hand_over(&doors);
-        let tls = config.tls;
         Ok(Server {
             bound,
             node,
@@ -263,6 +262,7 @@ impl Server {
             died = tasks::death() => Some(died.into()),
             Ok(error) = failed => Some(error),
             fatal = node.fatal() => Some(fatal),
+            removed = node.outlived() => Some(removed.into()),
         };
         match &failure {
             None => tracing::info!("shutting down"),

@@ -55,6 +55,7 @@ mod openapi;
 mod polls;
 mod read_your_writes;
 mod real_clients;
+mod removal;
 mod replicas;
 mod restores;
 mod rights;

@@ -28,6 +28,8 @@ struct StatusBody {
     level: u8,
     /// Alarms as this node sees them: what is wrong, what follows, what to do.
     alarms: Vec<String>,
+    /// No leader is in reach: members, level and progress are what this node alone knew last.
+    own_view: bool,
 }
 
 #[derive(Serialize, JsonSchema)]
@@ -55,6 +57,9 @@ struct MemberBody {
     /// The levels that it reads and writes.
     level_min: Option<u8>,
     level_max: Option<u8>,
+    /// Reason why this node does not reach it, or is not reached by it; absent where they reach each other.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    problem: Option<String>,
 }
 
 /// Equal on two nodes at the same index, or something is badly wrong.
@@ -64,8 +69,12 @@ struct StateHash {
     hash: String,
 }
 
-pub(crate) const STATUS: Doc =
-    DOC.says("The cluster as this node sees it; needs no majority.").gives(Shape::whole::<StatusBody>());
+pub(crate) const STATUS: Doc = DOC
+    .says(
+        "The cluster as this node sees it; needs no majority. Without a leader in reach it says so by `own_view`, and \
+     admits by the grants that this node knew last.",
+    )
+    .gives(Shape::whole::<StatusBody>());
 
 /// Status as this node knows it, with the progress that the members report that answer at once.
 pub(crate) async fn status(State(app): State<App>, _: Caller) -> Response {
@@ -86,6 +95,7 @@ pub(crate) async fn status(State(app): State<App>, _: Caller) -> Response {
         version: member.version,
         level_min: member.levels.map(|levels| levels.min.0),
         level_max: member.levels.map(|levels| levels.max.0),
+        problem: member.problem,
     });
     let body = StatusBody {
         code: Code::ExecuteSuccess.number(),
@@ -98,6 +108,7 @@ pub(crate) async fn status(State(app): State<App>, _: Caller) -> Response {
         state_hash: StateHash { index: status.hash_index, hash: hex::encode(status.hash) },
         level: status.level.0,
         alarms: status.alarms.into_iter().map(|alarm| alarm.text).collect(),
+        own_view: status.leader.is_none(),
     };
     envelope::answer(Code::ExecuteSuccess, &body)
 }

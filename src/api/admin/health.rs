@@ -42,8 +42,8 @@ pub(crate) async fn ready(State(app): State<App>, query: Query) -> Response {
             _ => {}
         }
     }
-    // Peers are named with their check, and a state that is wrong fails one.
-    let has_line = |kind| matches!(kind, AlarmKind::Peer | AlarmKind::State);
+    // Peers are named with their check, and a state that is wrong fails one, as a removal does.
+    let has_line = |kind| matches!(kind, AlarmKind::Peer | AlarmKind::State | AlarmKind::Removed);
     for alarm in app.node().as_node().noted_alarms().iter().filter(|alarm| verbose && !has_line(alarm.kind)) {
         text.push_str(&format!("[!] {}: {}\n", alarm.kind.name(), alarm.text));
     }

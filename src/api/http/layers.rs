@@ -199,11 +199,13 @@ pub(crate) async fn guard(State(guard): State<RouteGuard>, mut request: Request,
 
 async fn admitted(guard: RouteGuard, mut request: Request, next: Next) -> Response {
     let RouteGuard { app, terms } = guard;
-    // A node whose state is not that of the others shows it to nobody.
+    // A node whose state is not that of the others shows it to nobody, and one that was removed has an old one.
     if let Some(why) = app.node().as_node().out_of_service().filter(|_| !terms.is_always) {
-        return ApiError::new(Code::StateDiverged, why).into_response();
+        let is_removed = app.node().as_node().removed().is_some();
+        let code = if is_removed { Code::NoLeader } else { Code::StateDiverged };
+        return ApiError::new(code, why).into_response();
     }
-    match admission::admit(&app, terms.access, &mut request).await {
+    match admission::admit(&app, terms, &mut request).await {
         Ok(()) => next.run(request).await,
         Err(error) => {
             admission::note_refused(&app, &request, error.0.code);

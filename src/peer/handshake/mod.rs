@@ -132,7 +132,11 @@ pub(super) async fn dial_as(
 ) -> Result<(Connection, Welcome), IntroduceError> {
     let connecting = connect(address, purpose, credentials, introductions, target);
     let met = timeout(DIAL_WITHIN, connecting).await;
-    let (connection, welcome) = met.map_err(|_| unreachable_after(DIAL_WITHIN)).flatten()?;
+    let met = met.map_err(|_| unreachable_after(DIAL_WITHIN)).flatten();
+    if let Err(IntroduceError::Refused(refusal)) = &met {
+        introductions.hear_refusal(refusal);
+    }
+    let (connection, welcome) = met?;
     introductions.accept(&welcome)?;
     if welcome.node_id != target {
         let text = format!("this is node {}, not node {target}", welcome.node_id);

@@ -120,6 +120,7 @@ fn the_bytes_of_answers_of_the_node() {
     pinned(ForwardAnswer::Refused { text: "t".into(), code: None }, "81a77265667573656481a474657874a174");
     pinned(ForwardAnswer::Overloaded, "aa6f7665726c6f61646564");
     let progress = PeerProgress {
+        asker_problem: None,
         last_log: 9,
         applied: 8,
         time_ms: None,

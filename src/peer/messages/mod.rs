@@ -184,6 +184,9 @@ pub struct PeerProgress {
     /// term, as what the leader before it acknowledged may reach further.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub committed: Option<u64>,
+    /// Reason why it does not reach the node that asks; nothing where it does, and of the versions that do not say.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub asker_problem: Option<String>,
     /// For how many milliseconds something may have been committed that it has not applied; nothing of one that has not
     /// been in touch since its start, and of the versions that do not say.
     #[serde(default, skip_serializing_if = "Option::is_none")]

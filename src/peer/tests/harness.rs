@@ -152,8 +152,9 @@ impl PeerService for Proposer {
         }
     }
 
-    fn progress(&self) -> PeerProgress {
+    fn progress(&self, _: NodeId) -> PeerProgress {
         PeerProgress {
+            asker_problem: None,
             last_log: 0,
             applied: 0,
             time_ms: None,

@@ -34,6 +34,7 @@ use super::node::{ClusterRaft, Inner, Node};
 use super::peer_admission::KnownPeers;
 use super::poll::Poll;
 use super::read_index::ReadIndexes;
+use super::removal::{self, Removal};
 use super::state::CommandReply;
 use super::stuck::Standstills;
 use super::threads::{self, Threads};
@@ -50,8 +51,8 @@ use crate::peer::{BeatsAnswer, Credentials, PeerNetwork, PeerServer, Peers};
 use crate::store::Store;
 use crate::subscribers::Subscribed;
 use crate::tasks;
-use crate::watch::Hub;
 use crate::tls::Certificates;
+use crate::watch::Hub;
 
 /// openraft's own times, longer than those that [`super::election`] decides by: a heartbeat is given up after the
 /// first, a vote after the second, and the third is a lease that is ended before by whoever misses its leader.
@@ -112,9 +113,9 @@ pub struct Setup {
     pub election_timeout: Option<Duration>,
     /// A node that is further behind its leader is not ready; 0 for any distance.
     pub ready_behind: Duration,
-}
     /// Certificate files of this node, for its alarms.
     pub certificates: Arc<Certificates>,
+}
 
 /// Starts consensus on threads of its own, and its background tasks on `tasks`, all of which end with
 /// `shutdown`.
@@ -187,8 +188,8 @@ pub(crate) async fn start_on(
         poll: Poll::default(),
         standstills: Standstills::default(),
         ready_behind: setup.ready_behind,
-        settling: tokio::sync::Mutex::default(),
         certificates: setup.certificates,
+        settling: tokio::sync::Mutex::default(),
         disk_check: DiskCheck::default(),
         backups: Arc::new(Semaphore::new(BACKUPS_AT_ONCE)),
         capacity: Capacity::new(setup.node_id, setup.room_bounds),
@@ -201,6 +202,7 @@ pub(crate) async fn start_on(
         subscribers: Arc::default(),
         vigil: Vigil::default(),
         read_indexes: ReadIndexes::default(),
+        removal: Removal::default(),
         threads,
     });
     if let Some(listener) = setup.peer_listener {
@@ -221,6 +223,7 @@ pub(crate) async fn start_on(
         initial_cluster: setup.initial_cluster,
         with_majority: setup.form_with_majority,
     };
+    background::run("removal-heard", removal::listen(node.clone(), known_peers.clone()), tracker, shutdown);
     let (failed, failure) = oneshot::channel();
     let (until, spawner, joining) = (shutdown.clone(), tracker.clone(), node.clone());
     tasks::needed_in(tracker, "start", async move {

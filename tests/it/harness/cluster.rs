@@ -309,6 +309,14 @@ impl Cluster {
         self.nodes[index].ports.peer = Ports::reserve().peer;
     }
 
+    /// Has each of two stopped nodes listen at the peer address of the other, which nobody else is told.
+    pub(crate) fn swap_peers(&mut self, one: u64, other: u64) {
+        let (one, other) = (self.index(one), self.index(other));
+        let peer = self.nodes[one].ports.peer;
+        self.nodes[one].ports.peer = self.nodes[other].ports.peer;
+        self.nodes[other].ports.peer = peer;
+    }
+
     /// Waits until a running node has ended by itself.
     pub(crate) async fn expect_end(&mut self, id: u64, limit: Duration) -> Exited {
         let log = self.log(id);
