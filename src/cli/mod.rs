@@ -12,6 +12,7 @@ mod dev;
 mod documents;
 mod drain;
 mod edit;
+mod errors;
 mod explain;
 mod find;
 mod get;
@@ -291,7 +292,7 @@ fn report(result: anyhow::Result<()>) -> ExitCode {
     match result {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            say_error(&format!("thuban: {error:#}"));
+            say_error(&format!("thuban: {}", errors::in_words(&error)));
             ExitCode::FAILURE
         }
     }
