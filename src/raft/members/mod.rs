@@ -249,7 +249,11 @@ async fn remove(node: &Node, node_id: NodeId) -> ProposeOutcome {
         return write(node, ChangeMembers::RemoveNodes(BTreeSet::from([node_id])), false).await;
     }
     if present.voters.len() <= 2 {
-        return refused(format!("{} voters are left; add one before removing one", present.voters.len()));
+        let count = present.voters.len();
+        return refused(format!(
+            "{count} voters are left; add one before removing one, or, to go on with one alone, stop all nodes and \
+             make a cluster of one with `thuban recover` on its data directory"
+        ));
     }
     let answering = answering(node, &present.voters).await;
     if keeps_majority(&present.voters, &answering).is_err() {
