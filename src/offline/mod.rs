@@ -19,5 +19,20 @@ mod survey;
 #[cfg(test)]
 mod tests;
 
+use std::path::Path;
+
+use anyhow::Context;
+
+use crate::store::give_to_owner_of;
+
 pub use founding::Founded;
 pub use survey::TableSize;
+
+/// Gives all that was written to the owner of the directory, also where the work failed: root may have done it, and the
+/// node runs as another user.
+fn owned<T>(dir: &Path, done: anyhow::Result<T>) -> anyhow::Result<T> {
+    if dir.is_dir() {
+        give_to_owner_of(dir).with_context(|| format!("files in {} could not be given to its owner", dir.display()))?;
+    }
+    done
+}

@@ -17,6 +17,7 @@ use std::sync::Arc;
 use anyhow::{Context, bail, ensure};
 
 use super::founding::{Founded, Founding, Origin, draw_cluster_id};
+use super::owned;
 use super::part::{PartialFile, with_suffix};
 use super::reborn::{RebornFile, list};
 use crate::format::level::LevelRange;
@@ -156,6 +157,12 @@ impl Survivor {
 
     /// Makes it a member of a new cluster.
     pub fn go_on(self) -> anyhow::Result<Founded> {
+        let dir = self.store.dir().to_owned();
+        let done = self.make();
+        owned(&dir, done)
+    }
+
+    fn make(self) -> anyhow::Result<Founded> {
         let members = self.members();
         let Survivor { reborn_out, left, store, machine, findings, .. } = self;
         let Findings { node_id, cluster_id, term, .. } = findings;

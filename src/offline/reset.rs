@@ -7,6 +7,7 @@
 use std::io;
 use std::path::Path;
 
+use super::owned;
 use crate::catalog::{Row, Table};
 use crate::controllers::password_reset::PasswordReset;
 use crate::format::level::LevelRange;
@@ -32,6 +33,6 @@ pub fn reset_password(dir: &Path, name: &str, password_hash: PasswordHash) -> an
     };
     let replaces = user.password_hash.clone();
     let order = PasswordReset { name: name.to_owned(), password_hash, replaces };
-    peek.leave_order(&serde_json::to_vec(&order)?)?;
-    Ok(())
+    let left = peek.leave_order(&serde_json::to_vec(&order)?);
+    owned(dir, left.map_err(Into::into))
 }

@@ -12,6 +12,7 @@ use std::sync::Arc;
 use anyhow::{Context, bail, ensure};
 
 use super::founding::{Founded, Founding, Origin, draw_cluster_id};
+use super::owned;
 use super::part::{PartialFile, with_suffix};
 use super::reborn::{RebornFile, list};
 use super::survey::{Survey, SurveyedFile, survey_file};
@@ -47,7 +48,8 @@ pub struct Restored {
 
 impl Restore {
     pub fn run(&self) -> anyhow::Result<Restored> {
-        if self.is_from_reborn()? { self.take() } else { self.make() }
+        let done = if self.is_from_reborn()? { self.take() } else { self.make() };
+        owned(&self.data_dir, done)
     }
 
     /// True if the list of members is in the file, judged by its first bytes alone.

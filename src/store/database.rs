@@ -244,7 +244,13 @@ pub(super) fn open_to_look(path: &Path) -> Result<DB, StoreError> {
 
 fn refusal(path: &Path, error: rocksdb::Error) -> StoreError {
     if error.kind() != ErrorKind::Corruption {
-        return StoreError::at(path)(io::Error::other(error));
+        // RocksDB says it in words alone.
+        let kind = match error.as_ref() {
+            text if text.contains("Permission denied") => io::ErrorKind::PermissionDenied,
+            text if text.contains("Read-only file system") => io::ErrorKind::ReadOnlyFilesystem,
+            _ => io::ErrorKind::Other,
+        };
+        return StoreError::at(path)(io::Error::new(kind, error));
     }
     // The error often does not say which file; RocksDB's text log of this attempt does.
     let text = fs::read_to_string(path.join("LOG")).unwrap_or_default();

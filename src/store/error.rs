@@ -3,12 +3,17 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
+use super::ownership::words_of_denial;
 use crate::format::level::LevelRange;
 
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
     #[error("{}: {source}", path.display())]
     Io { path: PathBuf, source: io::Error },
+
+    /// A file may not be read or written: who runs, whose it is, and what to do.
+    #[error("{words}")]
+    Denied { words: String },
 
     #[error("{} is in use by another process: stop that one, or give this one its own data directory", path.display())]
     InUse { path: PathBuf },
@@ -98,6 +103,11 @@ pub enum StoreError {
 impl StoreError {
     /// For `map_err` on file operations.
     pub(super) fn at(path: &Path) -> impl FnOnce(io::Error) -> StoreError + '_ {
-        move |source| StoreError::Io { path: path.to_owned(), source }
+        move |source| match source.kind() {
+            io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => {
+                StoreError::Denied { words: words_of_denial(path, &source) }
+            }
+            _ => StoreError::Io { path: path.to_owned(), source },
+        }
     }
 }

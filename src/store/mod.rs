@@ -29,6 +29,7 @@ mod footprint;
 mod identity;
 mod log;
 mod order;
+mod ownership;
 mod raft_log;
 mod read_only;
 mod rows;
@@ -63,6 +64,7 @@ use snapshot_dir::SnapshotDir;
 pub use database::FamilySize;
 pub use error::StoreError;
 pub use identity::Identity;
+pub use ownership::give_to_owner_of;
 pub use raft_log::LogStore;
 pub use read_only::{LogSize, ReadOnlyStore};
 #[cfg(any(test, feature = "fuzzing"))]

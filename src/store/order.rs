@@ -23,11 +23,17 @@ pub(super) fn leave(dir: &Path, order: &[u8]) -> io::Result<()> {
     sync_directory(dir)
 }
 
+/// An error names the file, and what to do where it may not be read.
 pub(super) fn read(dir: &Path) -> io::Result<Option<Vec<u8>>> {
-    match fs::read(dir.join(ORDER_FILE)) {
+    let path = dir.join(ORDER_FILE);
+    match fs::read(&path) {
         Ok(order) => Ok(Some(order)),
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
-        Err(error) => Err(error),
+        Err(error) => {
+            let (kind, path) = (error.kind(), path.display());
+            let remedy = "give it to the user that the node runs as (chown), and start the node again";
+            Err(io::Error::new(kind, format!("{path}: {error}; {remedy}")))
+        }
     }
 }
 
