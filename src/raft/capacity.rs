@@ -293,12 +293,18 @@ pub(super) async fn look_before(node: &Node, bytes: usize) {
 async fn look(node: &Node) {
     let capacity = &node.inner().capacity;
     let store = node.store().clone();
+    let is_full = node.store().waits_for_room();
     let (space, used_bytes) = match tasks::blocking(move || (store.disk_space(), memory::used())).await {
         (Ok(space), used_bytes) => (space, used_bytes),
         // What cannot be asked is not known to be short; a disk that fails shows itself elsewhere.
         (Err(error), _) => return tracing::debug!(%error, "the free space of the disk could not be read"),
     };
-    let (own, own_memory) = (capacity.judge(space), capacity.judge_memory(used_bytes));
+    let (mut own, own_memory) = (capacity.judge(space), capacity.judge_memory(used_bytes));
+    if is_full {
+        own.shortage = Shortage::Exhausted;
+    } else if own.shortage == Shortage::None && own.reserve_bytes > 0 {
+        restore_ballast(node, own.reserve_bytes).await;
+    }
     let mut members = if node.leading_term().is_some() { other_members(node) } else { Members::default() };
     members.disks.insert(node.id(), own);
     members.memories.extend(own_memory.map(|memory| (node.id(), memory)));
@@ -307,6 +313,14 @@ async fn look(node: &Node) {
     capacity.note(members, state_bytes);
     node.metrics().memory_used.set(i64::try_from(used_bytes.unwrap_or_default()).unwrap_or(i64::MAX));
     measure(node, own);
+}
+
+/// Allocates the ballast again where it was given up and there is room.
+async fn restore_ballast(node: &Node, reserve_bytes: u64) {
+    let store = node.store().clone();
+    if let Err(error) = tasks::blocking(move || store.restore_ballast(reserve_bytes, LAST_PART)).await {
+        tracing::debug!(%error, "the ballast could not be allocated");
+    }
 }
 
 /// Disks and memory of the other members that are in reach, as they report them.

@@ -83,6 +83,10 @@ pub(super) fn admit(node: &Node, draft: &Draft) -> Result<(), Refusal> {
         Draft { adds: true, .. } => Growth::Adds,
         Draft { .. } => Growth::Keeps,
     };
+    if node.store().waits_for_room() && growth != Growth::Founds {
+        let text = format!("the disk of node {} is full; nothing is taken any more until it has room", node.id());
+        return Err(Refusal::new(Code::NoRoom, text));
+    }
     node.inner().capacity.admit(growth, node.inner().machine.weight().counted())
 }
 

@@ -352,6 +352,7 @@ impl Node {
     /// From now on `/readyz` fails, so that balancers stop sending.
     pub fn begin_stop(&self) {
         self.inner().stopping.store(true, Ordering::Relaxed);
+        self.store().stop_waiting();
     }
 
     /// Hands the lead to the reachable voter that is furthest, if this node leads and there is one whose state is not

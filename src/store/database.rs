@@ -5,7 +5,8 @@
 //!
 //! A write or fsync that failed is never repeated: after a failed fsync the kernel may have
 //! dropped the dirty pages, and a second one that succeeds would prove nothing. The failure is
-//! kept, every later write is refused with it, and readiness shows it.
+//! kept, every later write is refused with it, and readiness shows it. A write that found no room is none
+//! of them: it has changed nothing, see [`super::room`].
 
 use std::fs::{self, File};
 use std::io;
@@ -20,6 +21,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use super::StoreError;
+use super::room::{Room, is_full};
 use crate::descriptors;
 use crate::format::codec;
 
@@ -54,6 +56,9 @@ const WAL_BYTES_MAX: u64 = 64 * 1024 * 1024;
 const TEXT_LOG_BYTES_MAX: usize = MEBIBYTE;
 const TEXT_LOGS_KEPT: usize = 2;
 
+/// Written to see whether the disk takes writes; its value means nothing.
+pub(super) const PROBE_KEY: &str = "probe";
+
 /// A stored scalar: key and type belong together and cannot drift apart.
 pub(super) trait Scalar {
     const KEY: &'static str;
@@ -74,6 +79,7 @@ pub(super) struct Database {
     db: DB,
     failure: OnceLock<String>,
     path: PathBuf,
+    room: Room,
     #[cfg(test)]
     pub(super) hold: super::testing::Hold,
     /// Declared last: released after RocksDB has closed.
@@ -81,7 +87,14 @@ pub(super) struct Database {
 }
 
 impl Database {
-    pub(super) fn open(path: &Path, node_id: u64, lock: File) -> Result<Self, StoreError> {
+    pub(super) fn open(path: &Path, node_id: u64, room: Room, lock: File) -> Result<Self, StoreError> {
+        // What the log holds is written out when it is opened.
+        let logs = fs::read_dir(path).into_iter().flatten().flatten();
+        let logs = logs.filter(|file| file.path().extension().is_some_and(|extension| extension == "log"));
+        let bytes: u64 = logs.filter_map(|file| file.metadata().ok()).map(|found| found.len()).sum();
+        if let Err(error) = room.admit(usize::try_from(bytes).unwrap_or(usize::MAX)) {
+            tracing::warn!(%error, "the disk is full, and the database is opened all the same");
+        }
         let cache = Cache::new_lru_cache(BLOCK_CACHE_BYTES);
         let options = |name| family_options(name, write_buffer_bytes(name, node_id), &cache);
         let families = FAMILIES.map(|name| ColumnFamilyDescriptor::new(name, options(name)));
@@ -92,6 +105,7 @@ impl Database {
             db,
             failure: OnceLock::new(),
             path,
+            room,
             #[cfg(test)]
             hold: super::testing::Hold::default(),
             _lock: lock,
@@ -111,12 +125,65 @@ impl Database {
         family_of(&self.db, name)
     }
 
-    /// Writes to WAL and memtable: readable on return, durable after the next [`Self::sync_wal`].
+    pub(super) fn room(&self) -> &Room {
+        &self.room
+    }
+
+    /// Writes to WAL and memtable: readable on return, durable after the next [`Self::sync_wal`]. A write that finds
+    /// no room changes nothing and may be repeated, see [`is_full`].
     pub(super) fn write(&self, batch: WriteBatch) -> io::Result<()> {
         self.check()?;
+        self.room.admit(batch.size_in_bytes())?;
         #[cfg(test)]
         self.hold.pass();
-        self.keep_failure(self.db.write(batch).map_err(|error| error.into_string()))
+        self.written(|db| db.write(batch))
+    }
+
+    /// Repeats a write until there is room for it. Blocks for as long as there is none, until the node stops.
+    pub(super) fn write_patiently(&self, mut make: impl FnMut() -> WriteBatch) -> io::Result<()> {
+        let mut waiting = None;
+        loop {
+            match self.write(make()) {
+                Err(error) if is_full(&error) => waiting.get_or_insert_with(|| self.room.waiting()).pause_thread()?,
+                outcome => return outcome,
+            }
+        }
+    }
+
+    /// A write that RocksDB takes after it found the disk full is the end of its recovery. One that was begun before
+    /// is not.
+    fn written(&self, write: impl FnOnce(&DB) -> Result<(), rocksdb::Error>) -> io::Result<()> {
+        let was_stopped = self.room.is_stopped();
+        self.keep_if_lasting(write(&self.db))?;
+        if was_stopped {
+            self.room.set_stopped(false);
+        }
+        Ok(())
+    }
+
+    /// Keeps what failed, but for a disk that is full: RocksDB recovers from that by itself.
+    fn keep_if_lasting(&self, outcome: Result<(), rocksdb::Error>) -> io::Result<()> {
+        match outcome {
+            Err(error) if is_no_space(&error) => {
+                tracing::debug!(%error, "a write found the disk full");
+                self.room.set_stopped(true);
+                Err(self.room.full())
+            }
+            outcome => self.keep_failure(outcome.map_err(|error| error.into_string())),
+        }
+    }
+
+    /// Waits until RocksDB takes writes again after it found the disk full. By then it has written out all that was
+    /// in memory and begun another log: a sync of the old one, which may end in half a record, would be a failure.
+    fn await_recovery(&self) -> io::Result<()> {
+        if !self.room.is_stopped() {
+            return Ok(());
+        }
+        self.write_patiently(|| {
+            let mut probe = WriteBatch::default();
+            probe.put_cf(self.family(META), PROBE_KEY, b"");
+            probe
+        })
     }
 
     /// Durable on return. For the few writes outside the log that need it.
@@ -124,12 +191,14 @@ impl Database {
         self.check()?;
         let mut options = WriteOptions::default();
         options.set_sync(true);
-        self.keep_failure(self.db.write_opt(batch, &options).map_err(|error| error.into_string()))
+        self.room.admit(batch.size_in_bytes())?;
+        self.written(|db| db.write_opt(batch, &options))
     }
 
     /// Makes everything written so far durable.
     pub(super) fn sync_wal(&self) -> io::Result<()> {
         self.check()?;
+        self.await_recovery()?;
         self.keep_failure(self.db.flush_wal(true).map_err(|error| error.into_string()))
     }
 
@@ -183,8 +252,7 @@ impl Database {
 
     /// Removes the files all of whose keys are in this range, but for new ones: those of level 0.
     pub(super) fn drop_files(&self, name: &str, first: &[u8], last: &[u8]) -> io::Result<()> {
-        let dropped = self.db.delete_file_in_range_cf(self.family(name), first, last);
-        self.keep_failure(dropped.map_err(|error| error.into_string()))
+        self.keep_if_lasting(self.db.delete_file_in_range_cf(self.family(name), first, last))
     }
 
     /// The same for a whole family, the range of one file after the other, and only where `has_room`
@@ -240,6 +308,11 @@ pub(super) fn open_to_look(path: &Path) -> Result<DB, StoreError> {
     options.create_if_missing(false);
     options.create_missing_column_families(false);
     DB::open_cf_for_read_only(&options, path, FAMILIES, false).map_err(|error| refusal(path, error))
+}
+
+/// As RocksDB puts it, whichever file it was about.
+fn is_no_space(error: &rocksdb::Error) -> bool {
+    error.kind() == ErrorKind::IOError && error.as_ref().contains("No space left on device")
 }
 
 fn refusal(path: &Path, error: rocksdb::Error) -> StoreError {

@@ -101,6 +101,15 @@ pub enum StoreError {
 }
 
 impl StoreError {
+    /// As an error of input and output, of the kind that it was.
+    pub(super) fn into_io(self) -> io::Error {
+        let kind = match &self {
+            StoreError::Io { source, .. } => source.kind(),
+            _ => io::ErrorKind::Other,
+        };
+        io::Error::new(kind, self)
+    }
+
     /// For `map_err` on file operations.
     pub(super) fn at(path: &Path) -> impl FnOnce(io::Error) -> StoreError + '_ {
         move |source| match source.kind() {

@@ -90,7 +90,8 @@ impl Flusher {
                 waiter.complete(copy(&outcome));
             }
         }
-        // State batches after the last append have no waiter; at a clean end they are kept too.
+        // State batches after the last append have no waiter; at a clean end they are kept too. Nobody waits for room.
+        self.database.room().close();
         let _ = self.database.sync_wal();
     }
 

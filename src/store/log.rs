@@ -6,6 +6,7 @@
 //! of different times.
 
 use std::io;
+use std::mem;
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
@@ -25,6 +26,7 @@ use super::entry_cache::{EntryCache, entry_bytes};
 use super::flush::{FlushThread, Waiter};
 use super::footprint::Footprint;
 use super::identity::DirectoryOwner;
+use super::room::{Room, is_full};
 use crate::format::codec;
 use crate::format::level::Level;
 use crate::format::types::{self, Entry, LogId, TypeConfig};
@@ -53,6 +55,12 @@ impl Scalar for Committed {
 }
 
 pub(super) type Durable = oneshot::Receiver<io::Result<()>>;
+
+/// Entries on their way into the log.
+pub(super) struct Append {
+    pub(super) entries: Vec<Entry>,
+    pub(super) callback: Option<IOFlushed<TypeConfig>>,
+}
 
 pub(super) struct Log {
     database: Arc<Database>,
@@ -145,7 +153,11 @@ impl Log {
     /// Noted before what it covers is applied, see [`Commitment`].
     pub(super) fn save_committed(&self, committed: Option<LogId>) -> io::Result<()> {
         self.database.check()?;
-        self.database.keep_failure(self.commitment.note(committed.as_ref()).map_err(|error| error.to_string()))
+        match self.commitment.note(committed.as_ref()) {
+            // What is not noted is as if less was committed.
+            Err(error) if is_full(&error) => Ok(()),
+            noted => self.database.keep_failure(noted.map_err(|error| error.to_string())),
+        }
     }
 
     /// The newest entry of the log that is known to be committed.
@@ -169,27 +181,33 @@ impl Log {
         Ok(self.read(log_id.index..log_id.index + 1, 1)?.first().is_some_and(|entry| entry.log_id == *log_id))
     }
 
-    /// Readable on return; `callback` completes when durable.
-    pub(super) fn append(&self, entries: Vec<Entry>, callback: IOFlushed<TypeConfig>) -> io::Result<()> {
-        self.raise_to(level_of(&entries))?;
-        let batch = self.encode(&entries);
+    pub(super) fn room(&self) -> &Room {
+        self.database.room()
+    }
+
+    /// Readable on return; the callback completes when durable. Where there is no room, entries and callback are left
+    /// to the caller.
+    pub(super) fn append(&self, appended: &mut Append) -> io::Result<()> {
+        let Append { entries, callback } = appended;
+        self.raise_to(level_of(entries))?;
+        let batch = self.encode(entries);
         let _order = self.order.lock();
-        self.check_follows(&entries)?;
+        self.check_follows(entries)?;
         self.database.write(batch)?;
         let mut state = self.state.lock();
-        for entry in entries {
+        for entry in mem::take(entries) {
             state.last = Some(entry.log_id);
             state.footprint.push(entry.log_id.index, stored_bytes(&entry));
             state.tail.push(entry);
         }
         drop(state);
-        self.flush.push(Waiter::Append(callback))
+        callback.take().map_or(Ok(()), |callback| self.flush.push(Waiter::Append(callback)))
     }
 
     /// The directory says what it holds before it holds it.
     fn raise_to(&self, level: Level) -> io::Result<()> {
         if level.0 > self.level.load(Ordering::Relaxed) {
-            self.title.raise_to(level).map_err(io::Error::other)?;
+            self.title.raise_to(level).map_err(StoreError::into_io)?;
             self.level.fetch_max(level.0, Ordering::Relaxed);
         }
         Ok(())

@@ -5,6 +5,7 @@
 //! ```text
 //! LOCK-thuban      held while a process uses the directory
 //! identity.json    whose directory this is
+//! ballast          blocks that are given back when the disk is full, see [`room`]
 //! committed        how far the log is known to be committed, see [`commit_marker`]
 //! db/              RocksDB: families default (scalars), log, state; one write-ahead log
 //! snapshots/       the newest snapshot, and what is being built or received
@@ -32,6 +33,7 @@ mod order;
 mod ownership;
 mod raft_log;
 mod read_only;
+mod room;
 mod rows;
 mod snapshot;
 mod snapshot_dir;
@@ -54,10 +56,11 @@ use crate::format::level::LevelRange;
 use crate::format::types::{Entry, LogId, Vote};
 use crate::metrics::Metrics;
 use crate::tasks;
-use database::{Database, META, STATE, Scalar};
+use database::{Database, META, PROBE_KEY, STATE, Scalar};
 use flush::FlushThread;
 use identity::DirectoryOwner;
 use log::Log;
+use room::{Room, is_full};
 use rows::RowWriter;
 use snapshot_dir::SnapshotDir;
 
@@ -77,8 +80,6 @@ pub use transfer::RowSink;
 
 const DATABASE_DIR: &str = "db";
 const SNAPSHOT_DIR: &str = "snapshots";
-/// Written by [`Store::check_writable`]; its value means nothing.
-const PROBE_KEY: &str = "probe";
 /// Reason why nothing of this directory is served any more.
 struct Retired;
 impl Scalar for Retired {
@@ -124,7 +125,7 @@ impl Store {
         let lock = identity::lock(dir)?;
         let path = dir.join(DATABASE_DIR);
         let claim = identity::claim(dir, &path, node_id, levels)?;
-        let database = Arc::new(Database::open(&path, node_id, lock)?);
+        let database = Arc::new(Database::open(&path, node_id, Room::of(dir), lock)?);
         let snapshots = dir.join(SNAPSHOT_DIR);
         transfer::finish_interrupted(&database, &snapshots)?;
         let shelf = SnapshotDir::open(&snapshots).map_err(StoreError::at(&snapshots))?;
@@ -222,11 +223,15 @@ impl Store {
         self.view()?.get_row(key)
     }
 
-    /// A row that is never written anew with another value: only if it is not in the database are those written that
-    /// wait. Blocks.
+    /// A row that is never written anew with another value. It is found where it waits, so that apply and readers need
+    /// no room on the disk for it. Blocks.
     pub fn get_constant_row(&self, key: &[u8]) -> io::Result<Option<Vec<u8>>> {
         let found = self.0.database.rocks().get_cf(self.0.database.family(STATE), key).map_err(io::Error::other)?;
-        if found.is_some() { Ok(found) } else { self.get_row(key) }
+        match found.or_else(|| self.0.rows.waiting(key)) {
+            Some(row) => Ok(Some(row)),
+            // It may be written by now, or come with a snapshot that is being installed.
+            None => self.get_row(key),
+        }
     }
 
     /// Visits all rows of the present moment in key order.
@@ -260,7 +265,8 @@ impl Store {
     }
 
     /// Checks that the disk takes writes, by a durable one. Takes as long as an fsync does, so give it a time limit: a
-    /// disk that hangs is not writable either. It then holds up one thread, however often this is called.
+    /// disk that hangs is not writable either. It then holds up one thread, however often this is called. A disk that
+    /// is full passes: that is an alarm, and what is there can be read.
     pub async fn check_writable(&self) -> io::Result<()> {
         let turn = self.0.probing.clone().acquire_owned().await.map_err(io::Error::other)?;
         let store = self.clone();
@@ -268,11 +274,25 @@ impl Store {
             let _turn = turn;
             let mut batch = WriteBatch::default();
             batch.put_cf(store.0.database.family(META), PROBE_KEY, b"");
-            store.0.database.write(batch)?;
-            store.0.log.barrier()
+            match store.0.database.write(batch) {
+                Err(error) if is_full(&error) => Ok(None),
+                outcome => outcome.and_then(|()| store.0.log.barrier()).map(Some),
+            }
         };
-        let written = blocking(write).await?;
-        raft_log::durable(written).await
+        match blocking(write).await? {
+            Some(written) => raft_log::durable(written).await,
+            None => Ok(()),
+        }
+    }
+
+    /// True while a write waits for room on the disk.
+    pub fn waits_for_room(&self) -> bool {
+        self.0.database.room().is_short()
+    }
+
+    /// Has everything fail that waits for room: the node stops.
+    pub fn stop_waiting(&self) {
+        self.0.database.room().close();
     }
 
     /// The failure after which nothing is written any more, if there was one.

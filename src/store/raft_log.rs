@@ -13,7 +13,8 @@ use openraft::storage::{IOFlushed, LogState, RaftLogStorage};
 use openraft::{OptionalSend, RaftLogReader};
 
 use super::blocking;
-use super::log::{Durable, Log};
+use super::log::{Append, Durable, Log};
+use super::room::is_full;
 use crate::format::types::{Entry, LogId, TypeConfig, Vote};
 
 /// Maximum of bytes that one read for replication or apply returns: a follower that is far behind must not pull the log
@@ -33,6 +34,20 @@ impl LogStore {
 
     async fn read_on(&self, range: Range<u64>) -> io::Result<Vec<Entry>> {
         self.read(range, |log, range| log.read_on(range, READ_BYTES_MAX)).await
+    }
+
+    /// Repeats a write until there is room for it: to consensus a disk that is full is a disk that is slow. It ends
+    /// with the room, or with the node.
+    async fn write<T>(&self, mut write: impl FnMut(&Log) -> io::Result<T>) -> io::Result<T> {
+        let mut waiting = None;
+        loop {
+            match write(&self.log) {
+                Err(error) if is_full(&error) => {
+                    waiting.get_or_insert_with(|| self.log.room().waiting()).pause().await?;
+                }
+                outcome => return outcome,
+            }
+        }
     }
 
     async fn read(
@@ -114,7 +129,7 @@ impl RaftLogStorage<TypeConfig> for LogStore {
     }
 
     async fn save_vote(&mut self, vote: &Vote) -> io::Result<()> {
-        durable(self.log.save_vote(vote)?).await
+        durable(self.write(|log| log.save_vote(vote)).await?).await
     }
 
     async fn save_committed(&mut self, committed: Option<LogId>) -> io::Result<()> {
@@ -130,14 +145,15 @@ impl RaftLogStorage<TypeConfig> for LogStore {
         I: IntoIterator<Item = Entry> + OptionalSend,
         I::IntoIter: OptionalSend,
     {
-        self.log.append(entries.into_iter().collect(), callback)
+        let mut appended = Append { entries: entries.into_iter().collect(), callback: Some(callback) };
+        self.write(|log| log.append(&mut appended)).await
     }
 
     async fn truncate_after(&mut self, last_log_id: Option<LogId>) -> io::Result<()> {
-        durable(self.log.truncate_after(last_log_id)?).await
+        durable(self.write(|log| log.truncate_after(last_log_id)).await?).await
     }
 
     async fn purge(&mut self, log_id: LogId) -> io::Result<()> {
-        self.log.purge(log_id)
+        self.write(|log| log.purge(log_id)).await
     }
 }

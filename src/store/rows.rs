@@ -19,6 +19,7 @@ use rocksdb::WriteBatch;
 use crate::tasks;
 
 use super::database::{Database, STATE};
+use super::room::is_full;
 
 /// Time that rows wait for others. After a crash, that much is applied again; a row that changes over and over again
 /// is written once in that time.
@@ -64,6 +65,21 @@ impl Pile {
         self.rows.push(PileRow { begin: self.bytes.len(), key_bytes: key.len(), value_bytes: value.map(<[u8]>::len) });
         self.bytes.extend_from_slice(key);
         self.bytes.extend_from_slice(value.unwrap_or_default());
+    }
+
+    /// Adds the rows of a later pile, and empties that one.
+    fn extend(&mut self, later: &mut Pile) {
+        if self.rows.is_empty() {
+            return mem::swap(self, later);
+        }
+        let begin = self.bytes.len();
+        self.bytes.append(&mut later.bytes);
+        self.rows.extend(later.rows.drain(..).map(|row| PileRow { begin: begin + row.begin, ..row }));
+    }
+
+    fn find(&self, key: &[u8]) -> Option<Vec<u8>> {
+        let row = self.rows.iter().rfind(|row| &self.bytes[row.begin..][..row.key_bytes] == key)?;
+        Some(self.bytes[row.begin + row.key_bytes..][..row.value_bytes?].to_vec())
     }
 
     /// By key, each once and as it was put last. The order is that of the database, which takes what follows what
@@ -147,7 +163,7 @@ impl RowWriter {
         let is_full = waiting.is_full();
         drop(waiting);
         if is_full {
-            return self.settle();
+            return self.settle_patiently();
         }
         if was_empty {
             self.shared.changed.notify_one();
@@ -158,6 +174,18 @@ impl RowWriter {
     /// Returns when all rows that were put before are in the database. Blocks.
     pub(super) fn settle(&self) -> io::Result<()> {
         self.shared.settle()
+    }
+
+    /// The newest value of a row that is not written yet.
+    pub(super) fn waiting(&self, key: &[u8]) -> Option<Vec<u8>> {
+        let piled = self.shared.turn.lock();
+        let found = self.shared.waiting.lock().pile.find(key);
+        found.or_else(|| piled.find(key))
+    }
+
+    /// The same as [`RowWriter::settle`], and waits for room where there is none.
+    pub(super) fn settle_patiently(&self) -> io::Result<()> {
+        self.shared.settle_patiently()
     }
 
     /// Leaves rows where they wait, until somebody reads them.
@@ -177,16 +205,30 @@ impl WriterState {
             let is_closed = waiting.is_closed;
             drop(waiting);
             // The database keeps a failure, and tells whoever comes next.
-            if self.settle().is_err() || is_closed {
+            let outcome = if is_closed { self.settle() } else { self.settle_patiently() };
+            if outcome.is_err() || is_closed {
                 return;
             }
             waiting = self.waiting.lock();
         }
     }
 
+    fn settle_patiently(&self) -> io::Result<()> {
+        let mut waiting = None;
+        loop {
+            match self.settle() {
+                Err(error) if is_full(&error) => {
+                    waiting.get_or_insert_with(|| self.database.room().waiting()).pause_thread()?;
+                }
+                outcome => return outcome,
+            }
+        }
+    }
+
+    /// Rows that find no room stay where they are, before those that come.
     fn settle(&self) -> io::Result<()> {
         let mut pile = self.turn.lock();
-        mem::swap(&mut *pile, &mut self.waiting.lock().pile);
+        pile.extend(&mut self.waiting.lock().pile);
         if pile.rows.is_empty() {
             return self.database.check();
         }
@@ -198,14 +240,19 @@ impl WriterState {
                 None => batch.delete_cf(family, key),
             }
         }
-        pile.clear();
-        self.database.write(batch)
+        let outcome = self.database.write(batch);
+        if !outcome.as_ref().is_err_and(is_full) {
+            pile.clear();
+        }
+        outcome
     }
 }
 
 impl Drop for RowWriter {
     /// Waits for the last batch, so that the directory is free and whole once the last handle is gone.
     fn drop(&mut self) {
+        // Nobody waits for room any more.
+        self.shared.database.room().close();
         self.shared.waiting.lock().is_closed = true;
         self.shared.changed.notify_one();
         if let Some(thread) = self.thread.take() {

@@ -16,7 +16,7 @@ pub struct DiskSpace {
 }
 
 impl DiskSpace {
-    fn of(path: &Path) -> io::Result<DiskSpace> {
+    pub(super) fn of(path: &Path) -> io::Result<DiskSpace> {
         let found = rustix::fs::statvfs(path)?;
         let bytes = |blocks: u64| blocks.saturating_mul(found.f_frsize);
         Ok(DiskSpace { total_bytes: bytes(found.f_blocks), free_bytes: bytes(found.f_bavail) })
@@ -29,6 +29,12 @@ impl Store {
         let DiskSpace { total_bytes, free_bytes } = DiskSpace::of(self.0.database.path())?;
         let unwritten: u64 = self.sizes().iter().map(|size| size.memtable_bytes).sum();
         Ok(DiskSpace { total_bytes, free_bytes: free_bytes.saturating_sub(unwritten) })
+    }
+
+    /// Allocates the ballast, if it is gone and `reserve_bytes` stay free besides: a `divisor`th of them, within
+    /// bounds. Blocks.
+    pub fn restore_ballast(&self, reserve_bytes: u64, divisor: u64) -> io::Result<()> {
+        self.0.database.room().restore(reserve_bytes, divisor)
     }
 
     /// Bytes of all log entries.
@@ -70,6 +76,11 @@ impl Store {
     /// the old ones and `spare_bytes` are left. Blocks for as long as that takes.
     pub fn make_room(&self, spare_bytes: u64) -> io::Result<()> {
         self.0.rows.settle()?;
+        // Begun without room for it, it would stop the database until there is.
+        let unwritten: u64 = self.sizes().iter().map(|size| size.memtable_bytes).sum();
+        if DiskSpace::of(self.0.database.path())?.free_bytes <= unwritten.saturating_mul(2) {
+            return Err(self.0.database.room().full());
+        }
         self.0.database.write_out()?;
         let has_room = |bytes: u64| {
             DiskSpace::of(self.0.database.path())

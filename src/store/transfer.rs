@@ -162,12 +162,13 @@ impl Store {
         snapshot::verify(&file.path())?;
         sync_directory(file.path().parent().expect("a file in the folder of snapshots"))?;
         // Rows that wait are older than those that come.
-        self.0.rows.settle()?;
+        self.0.rows.settle_patiently()?;
         let number = self.0.shelf.take_number();
         let installation =
             Installation { source: name(&file.path()), target: name(&self.0.shelf.complete_path(number)) };
         self.0.database.put_scalar::<Installing>(&mut batch, &installation);
-        self.0.database.write_synced(batch)?;
+        put(&self.0.database, &mut batch)?;
+        self.0.database.sync_wal()?;
         Ok(number)
     }
 
@@ -208,7 +209,8 @@ fn redo(database: &Database, path: &Path, target: &Path) -> io::Result<()> {
 fn end_installation(database: &Database) -> io::Result<()> {
     let mut batch = WriteBatch::default();
     database.delete_scalar::<Installing>(&mut batch);
-    database.write_synced(batch)
+    put(database, &mut batch)?;
+    database.sync_wal()
 }
 
 fn replace_rows(database: &Database, path: &Path) -> io::Result<()> {
@@ -224,9 +226,16 @@ fn replace_rows(database: &Database, path: &Path) -> io::Result<()> {
     rows.status().map_err(io::Error::other)?;
     snapshot::read(path, |key, value| {
         batch.put_cf(family, key, value);
-        if batch.size_in_bytes() < BATCH_BYTES { Ok(()) } else { database.write(std::mem::take(&mut batch)) }
+        if batch.size_in_bytes() < BATCH_BYTES { Ok(()) } else { put(database, &mut batch) }
     })?;
-    database.write(batch)
+    put(database, &mut batch)
+}
+
+/// Writes a batch and empties it. Where there is no room for it, it waits: half a state is worth nothing, and an
+/// installation that fails ends consensus.
+fn put(database: &Database, batch: &mut WriteBatch) -> io::Result<()> {
+    let data = std::mem::take(batch);
+    database.write_patiently(|| WriteBatch::from_data(data.data()))
 }
 
 fn name(path: &Path) -> String {

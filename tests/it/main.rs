@@ -39,6 +39,7 @@ mod explain;
 mod faults;
 mod fleet;
 mod formation;
+mod full_disk;
 mod graceful;
 mod gray_configs;
 mod grpc;

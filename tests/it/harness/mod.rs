@@ -26,6 +26,7 @@ mod ports;
 mod process;
 mod raw;
 mod receiver;
+mod small_disk;
 mod wait;
 
 /// A time that is so far from now, as RFC 3339 has it.
@@ -55,4 +56,5 @@ pub(crate) use ports::Ports;
 pub(crate) use process::{Exited, Process, binary, tail, thuban};
 pub(crate) use raw::{Raw, RawAnswer};
 pub(crate) use receiver::{Posted, Receiver};
+pub(crate) use small_disk::SmallDisk;
 pub(crate) use wait::{eventually, percentile, report, setting};
