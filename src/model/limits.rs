@@ -330,8 +330,8 @@ pub const XDS_NAMES_MAX: usize = 10_000;
 pub const XDS_NAMES_BYTES_MAX: usize = 4 * 1024 * 1024;
 /// Names from which on a stream is told of in the log.
 pub const XDS_NAMES_MANY: usize = 8_000;
-/// Bytes that a stream counts for whatever it asks for: its task, its share of a connection, and so much of its names and
-/// labels.
+/// Bytes that a stream counts for whatever it asks for: its task, its share of a connection, and so much of its names
+/// and labels.
 pub const XDS_STREAM_BYTES: usize = 20 * 1024;
 /// Bytes of names and labels in it.
 pub const XDS_STREAM_NAMES_BYTES: usize = 4 * 1024;
