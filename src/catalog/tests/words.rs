@@ -128,6 +128,7 @@ fn commands() -> Vec<Command> {
             thing: Thing::File(ConfigKey::new("prod", "g", "f")),
             release_name: "r".into(),
             release_id: "7".into(),
+            rule_revision: String::new(),
             version: 1,
             step: 1,
             change: RolloutChange::Advance,

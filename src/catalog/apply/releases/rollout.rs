@@ -22,6 +22,9 @@ pub struct RolloutMove {
     pub release_name: String,
     /// Release that the leader found under that name: to another one nothing is done.
     pub release_id: String,
+    /// Revision of the rule that it is a copy of, which no other rule has; empty for a file.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub rule_revision: String,
     pub version: u64,
     /// Step at which the leader found it: at another one nothing is done.
     pub step: u32,
@@ -50,6 +53,7 @@ pub struct LiveRollout {
     pub thing: Thing,
     pub release_name: String,
     pub release_id: String,
+    pub rule_revision: String,
     pub version: u64,
     pub rollout: StagedRollout,
 }
@@ -58,15 +62,16 @@ impl LiveRollout {
     fn of<R: Releasable>(release: &R) -> Option<LiveRollout> {
         let rollout = release.rollout()?.clone();
         let (thing, release_name, release_id) = (release.of(), release.name().to_owned(), release.id());
-        Some(LiveRollout { thing, release_name, release_id, version: release.version(), rollout })
+        let (rule_revision, version) = (release.rule_revision().to_owned(), release.version());
+        Some(LiveRollout { thing, release_name, release_id, rule_revision, version, rollout })
     }
 }
 
 impl LiveRollout {
     /// Change of it, as it was found.
     pub fn moved(self, change: RolloutChange) -> RolloutMove {
-        let LiveRollout { thing, release_name, release_id, version, rollout } = self;
-        RolloutMove { thing, release_name, release_id, version, step: rollout.step, change }
+        let LiveRollout { thing, release_name, release_id, rule_revision, version, rollout } = self;
+        RolloutMove { thing, release_name, release_id, rule_revision, version, step: rollout.step, change }
     }
 }
 
@@ -159,7 +164,10 @@ impl Catalog {
         changes: &mut ChangeSet,
     ) -> Outcome {
         let is_found = |release: &Arc<R>| {
-            release.is_rolling() && release.version() == found.version && release.id() == found.release_id
+            release.is_rolling()
+                && release.version() == found.version
+                && release.id() == found.release_id
+                && release.rule_revision() == found.rule_revision
         };
         let Some(release) = release.filter(is_found) else { return Code::NoNeedUpdate.into() };
         let Some(rollout) = release.rollout().filter(|rollout| rollout.step == found.step) else {

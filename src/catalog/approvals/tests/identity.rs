@@ -336,6 +336,27 @@ fn a_move_of_a_rollout_is_of_the_release_that_was_looked_at() {
     assert_eq!(house.bench.codes(Command::Rollouts(vec![now.moved(stop())])), [200_000]);
 }
 
+/// A guard is measured on one release, and another one has its ids by the time of the entry.
+#[test]
+fn a_move_of_a_rollout_is_of_the_rule_that_was_looked_at() {
+    let mut house = House::new();
+    house.user("rita", &BOTH);
+    let make = |house: &mut House| {
+        let made = json!({"id": "own", "name": "one", "namespace": "shop", "service": "pay"});
+        assert_eq!(house.rule(Op::Create, made).0, 200_000);
+        let plan = json!({"by": "zone", "steps": [{"percent": 1, "hold_s": 0}, {"percent": 100}]});
+        let gray = json!({"rule_id": "own", "id": "own-g", "release_name": "g", "release_type": "gray", "plan": plan});
+        assert_eq!(house.code("rita", publish_rule(gray)), 200_000);
+        house.bench.catalog.live_rollouts().remove(0)
+    };
+    let found = make(&mut house);
+    assert_eq!(house.rule(Op::Delete, json!({"id": "own"})).0, 200_000);
+    let now = make(&mut house);
+    let stop = || RolloutChange::Stop("refused".into());
+    assert_eq!(house.bench.codes(Command::Rollouts(vec![found.moved(stop())])), [200_002], "of another rule");
+    assert_eq!(house.bench.codes(Command::Rollouts(vec![now.moved(stop())])), [200_000]);
+}
+
 #[test]
 fn policies_hold_where_a_rule_acts_and_their_approvers_approve() {
     let mut house = House::with_policy(policy(r#"{"name":"p","namespace":"shop"}"#));

@@ -85,6 +85,7 @@ fn a_member_that_is_silent_or_began_in_the_step_leaves_doubt() {
         thing: thing.clone(),
         release_name: "r".into(),
         release_id: "1".into(),
+        rule_revision: String::new(),
         version: 2,
         rollout: StagedRollout { step, ..rollout.clone() },
     };
