@@ -289,7 +289,8 @@ impl World {
             3..5 => self.change_people(),
             5..8 => self.change_tokens(),
             8 => self.keep_house(),
-            9..22 => self.save(),
+            9..12 => self.exchange(),
+            12..22 => self.save(),
             22..52 => self.release_something(),
             52..88 => self.decide(),
             88..99 => self.lead(),
@@ -308,7 +309,7 @@ impl Drop for World {
 }
 
 /// Words that each run has to have seen.
-const EACH: [&str; 46] = [
+const EACH: [&str; 47] = [
     "at once",
     "approved",
     "as a set",
@@ -342,6 +343,7 @@ const EACH: [&str; 46] = [
     "decided too late",
     "rule renamed",
     "rule made again",
+    "exchanged",
     "hired again",
     "dismissed",
     "disabled",

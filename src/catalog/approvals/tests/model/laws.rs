@@ -52,7 +52,7 @@ impl Law {
             (Spot::Name(_, name), pattern) => name == pattern,
             (Spot::End(_), pattern) => pattern == SERVICE,
         };
-        is_covered(self.namespace, &spot.scope().0) && self.names.iter().any(|pattern| names(&pattern))
+        is_covered(self.namespace, &spot.scope().0) && self.names.iter().any(names)
     }
 }
 

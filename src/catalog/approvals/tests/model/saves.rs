@@ -47,9 +47,16 @@ impl World {
     fn save_rule(&mut self, slot: usize, text: String) {
         let there = self.rules[slot];
         let before = there.and_then(|thing| self.things[thing].draft.clone());
-        let (mut namespace, mut name) = *NAMES.choose(&mut self.random).expect("some");
         let is_renamed = before.is_none() || self.chance(3);
-        if let Some(before) = before.as_ref().filter(|_| !is_renamed) {
+        self.save_rule_as(slot, text, before.filter(|_| !is_renamed));
+    }
+
+    /// Saves a rule under the name of a draft, or under any.
+    fn save_rule_as(&mut self, slot: usize, text: String, called: Option<Copied>) {
+        let there = self.rules[slot];
+        let before = there.and_then(|thing| self.things[thing].draft.clone());
+        let (mut namespace, mut name) = *NAMES.choose(&mut self.random).expect("some");
+        if let Some(before) = called {
             let known = NAMES.iter().find(|known| (known.0, known.1) == (&*before.namespace, &*before.name));
             (namespace, name) = *known.expect("one of these");
         }
@@ -96,7 +103,57 @@ impl World {
         self.compare(&[]);
     }
 
-    /// Asking for the policies: none, a request, one of a set, a held one, or an emergency.
+    /// Puts other things in the place of what is asked for, under the same names and ids: the first rule with its
+    /// releases, or gray releases of a file.
+    pub(super) fn exchange(&mut self) {
+        let Some(who) = self.somebody(Verb::Manage) else { return };
+        let emergency = Asking { emergency: Some("the house burns".into()), ..Asking::default() };
+        let rule = self.rules[0].filter(|_| self.chance(2));
+        let thing = rule.unwrap_or_else(|| self.random.random_range(0..FILES.len()));
+        let is_gone = |one: &Release| rule.is_some() || one.is(false, Stand::Active);
+        let live = self.things[thing].live().filter(|(_, one)| is_gone(one));
+        let mut live: Vec<_> = live.map(|(number, one)| (number, one.clone())).collect();
+        live.sort_by_key(|(_, one)| one.stamp);
+        live.truncate(2);
+        if let Some((number, gray)) = live.iter().find(|(_, one)| one.is(false, Stand::Active))
+            && let Some(maker) = self.somebody(Verb::Release)
+        {
+            let op = match gray.roll {
+                Some(_) => Change::Roll(RolloutAction::Advance),
+                None => Change::Promote(String::new()),
+            };
+            let asking = Asking { request: Some("please".into()), ..Asking::default() };
+            self.act(maker, &Deed::Change { at: (thing, *number), op }, &asking);
+        }
+        let called = self.things[thing].draft.clone();
+        if rule.is_some() {
+            self.act(who, &Deed::Delete { thing }, &emergency);
+            if self.rules[0].is_some() {
+                return;
+            }
+            let text = format!("a={}", self.index);
+            self.save_rule_as(0, text, called);
+        }
+        for op in [Change::Stop, Change::Remove] {
+            for (number, _) in &live {
+                if self.release((thing, *number)).is_some() {
+                    self.act(who, &Deed::Change { at: (thing, *number), op: op.clone() }, &emergency);
+                }
+            }
+        }
+        let there = if rule.is_some() { self.rules[0] } else { Some(thing) };
+        let Some(thing) = there else { return };
+        for (_, Release { name, id, reach, .. }) in live {
+            let id = if rule.is_some() { id } else { String::new() };
+            let writes = rule.is_none().then(|| format!("a={}", self.index));
+            writes.iter().for_each(|text| self.write_down(text));
+            let publication = Publication { thing, name, id, reach, later: None, writes };
+            self.act(who, &Deed::Publish(publication), &emergency);
+        }
+        self.saw("exchanged");
+    }
+
+    /// Words for the policies: none, a request, one of a set, a held one, or an emergency.
     fn words(&mut self) -> Asking {
         let request = Some("please".to_owned());
         let set = *["tree", "tree", "wood"].choose(&mut self.random).expect("some");
