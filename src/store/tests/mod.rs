@@ -1,6 +1,5 @@
 //! The store as a whole: what it keeps through restarts, damage and the loss of power.
 
-mod full;
 mod log;
 mod power_loss;
 mod recovery;
