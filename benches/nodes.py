@@ -26,6 +26,8 @@ SECRET = "a cluster secret for benches, long enough"
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 # Many nodes are started on one machine. By the environment, as an earlier version does not know the flag, which wins.
 os.environ.setdefault("THUBAN_GRPC_ADDR", "off")
+# No balancer has to notice that a node stops.
+os.environ.setdefault("THUBAN_DRAIN_MS", "0")
 
 
 def built():

@@ -1,4 +1,4 @@
-//! The management port's answers while the node loads its state, and the health of both ports by then.
+//! Answers of the metrics listener while the node loads its state.
 
 use axum::Router;
 use axum::http::StatusCode;
@@ -8,13 +8,9 @@ use super::admin::health;
 use super::http::ApiError;
 use crate::model::code::Code;
 
-/// Health, which is the same on all ports.
-pub fn loading_routes() -> Router {
-    let not_ready = async || (StatusCode::SERVICE_UNAVAILABLE, "[-] loaded: the state is being loaded\nnot ready\n");
-    Router::new().route("/livez", get(health::live)).route("/readyz", get(not_ready))
-}
-
+/// Health by then, and a refusal of everything else.
 pub fn loading_router() -> Router {
+    let not_ready = async || (StatusCode::SERVICE_UNAVAILABLE, "[-] loaded: the state is being loaded\nnot ready\n");
     let refused = async || ApiError::new(Code::NoLeader, "the state of this node is being loaded");
-    loading_routes().fallback(refused)
+    Router::new().route("/livez", get(health::live)).route("/readyz", get(not_ready)).fallback(refused)
 }

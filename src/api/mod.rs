@@ -36,7 +36,7 @@ use routes::{Route, routes};
 
 pub use http::layers::{Counting, Tracked, track};
 pub use http::{ApiSettings, App};
-pub use loading::{loading_router, loading_routes};
+pub use loading::loading_router;
 // What a body means, for who compares it before it is sent.
 pub(crate) use admin::xds::dump_of;
 pub(crate) use http::parse_noting;
@@ -61,7 +61,8 @@ pub fn shared_routes(app: App) -> Router {
 
 /// Routes that are served where metrics have a listener of their own.
 pub fn metrics_router(app: App) -> Router {
-    let served = routes().into_iter().filter(|route| [route::METRICS, "/livez"].contains(&route.path.as_str()));
+    let served =
+        routes().into_iter().filter(|route| [route::METRICS, "/livez", "/readyz"].contains(&route.path.as_str()));
     served.fold(Router::new(), |router, route| router.route(&route.path, route.handler)).with_state(app)
 }
 

@@ -108,16 +108,6 @@ impl<S: ConfigSource> Surface<S> {
     }
 }
 
-/// Router that answers while the node loads its state.
-pub fn loading_router() -> Router {
-    Router::new().fallback(async |request: Request| {
-        let refusal = ReadRefusal::OutOfService("the state of this node is being loaded".to_owned());
-        let mut response = refused(&refusal, request.uri().path());
-        answer::set_common_headers(response.headers_mut());
-        response
-    })
-}
-
 /// The router of the port, whose routes are found behind several slashes at the beginning of a path too.
 pub fn behind_slashes(router: Router) -> Router {
     let request_of: fn(Request) -> Request = client_request::with_one_slash;

@@ -72,9 +72,15 @@ pub struct ServeArgs {
     #[command(flatten)]
     pub grpc: GrpcArgs,
 
-    /// Separate address for /metrics, with /livez [default: on the management API]
+    /// Separate address for /metrics, with /livez and /readyz, answered while the state is loaded too
+    /// [default: on the management API]
     #[arg(long, env = "THUBAN_METRICS_ADDR")]
     pub metrics_addr: Option<String>,
+
+    /// Milliseconds for which a node that is told to stop goes on serving while `/readyz` fails, so that balancers stop
+    /// sending to it before it closes its ports
+    #[arg(long, env = "THUBAN_DRAIN_MS", default_value_t = 3000, value_parser = clap::value_parser!(u64).range(..=60_000))]
+    pub drain_ms: u64,
 
     /// HOST:PORT of the management API as others reach it [default: the bound address]
     #[arg(long, env = "THUBAN_ADVERTISE_API")]
@@ -293,6 +299,7 @@ pub struct Config {
     /// `None` where nothing is traced.
     pub traces: Option<TraceSettings>,
     pub hold: Duration,
+    pub drain: Duration,
     pub tuning: Tuning,
 }
 
@@ -373,6 +380,7 @@ impl ServeArgs {
             data_keys,
             traces,
             hold: Duration::from_millis(self.tuning.long_poll_timeout_ms),
+            drain: Duration::from_millis(self.drain_ms),
             tuning: self.tuning,
         })
     }
@@ -431,6 +439,7 @@ impl DevArgs {
             data_keys,
             traces,
             hold: Duration::from_millis(self.tuning.long_poll_timeout_ms),
+            drain: Duration::ZERO,
             tuning: self.tuning,
         })
     }

@@ -6,7 +6,9 @@
 //! place is not kept by silence either, see [`idle_timeout`], nor by a handshake that does not come to its end.
 //! A trusted proxy that passes on connections may name the client of each ([`proxy_header`]), who has the place then.
 
+mod accepting;
 mod authority_list;
+mod ending;
 mod http2;
 mod idle_timeout;
 mod limiter;
@@ -18,7 +20,7 @@ mod write_timeout;
 #[cfg(test)]
 mod tests;
 
-use std::fmt::{self, Display};
+use std::fmt;
 use std::future::poll_fn;
 use std::io;
 use std::net::SocketAddr;
@@ -29,7 +31,7 @@ use std::time::Duration;
 
 use axum::Router;
 use axum::extract::ConnectInfo;
-use axum::http::Extensions;
+use axum::http::{Extensions, HeaderValue, header};
 use axum::response::Response;
 use bytes::Bytes;
 use hyper::body::Incoming;
@@ -42,27 +44,22 @@ use tokio::time::timeout;
 use tokio_rustls::rustls::pki_types::UnixTime;
 use tokio_rustls::server::TlsStream;
 use tokio_util::sync::CancellationToken;
-use tokio_util::task::TaskTracker;
 use tower::ServiceExt;
 
-use crate::address::{self, NamedByProxy};
-use crate::log_once::LogOnce;
+use crate::address::NamedByProxy;
 use crate::model::limits;
 use crate::origin::Origin;
-use crate::tasks;
 use crate::tls::{self, Listening, Shown};
 use idle_timeout::{HeadBudget, IdleTimeoutStream, InFlight};
 use parking::{ConnectionState, EncodedResponse, Pending, RequestForm, ResponseFuture};
 use write_timeout::WriteTimeoutStream;
 
+pub use accepting::{serve, serve_until};
+pub use ending::{Ending, REST_WITHIN};
 pub use http2::StreamCut;
 pub use limiter::{ConnectionLimiter, Permit};
 pub use parking::{Parking, later};
 
-/// After an accept that failed, out of descriptors mostly: they do not come back faster by asking.
-const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
-/// Between two lines about connections that were turned away; all are counted.
-const LINE_PAUSE: Duration = Duration::from_secs(60);
 /// From accepting a connection to the end of its TLS handshake.
 const HANDSHAKE_WITHIN: Duration = Duration::from_secs(10);
 /// Time limit for telling a client that speaks HTTP where TLS is spoken.
@@ -117,65 +114,6 @@ pub enum Protocol {
     Http2,
 }
 
-/// Accepts until `closing`, then lets what is open finish.
-pub async fn serve(door: Listener, places: Arc<ConnectionLimiter>, closing: CancellationToken) {
-    serve_accepted(door, places, closing.clone(), closing).await;
-}
-
-/// Accepts until `accepted`; what is open goes on until `closing`, and is then let finish.
-pub async fn serve_accepted(
-    door: Listener,
-    places: Arc<ConnectionLimiter>,
-    accepted: CancellationToken,
-    closing: CancellationToken,
-) {
-    let Listener { name, listener, router, tls, protocol, proxies } = door;
-    let connections = TaskTracker::new();
-    let log = LogOnce::every(LINE_PAUSE);
-    while let Some(next) = accepted.run_until_cancelled(listener.accept()).await {
-        match next {
-            Ok((stream, peer)) => match places.take(name, Origin::of(peer.ip())) {
-                Ok(place) => {
-                    let caller =
-                        Caller { peer, is_forwarded: false, certificate: None, router: router.clone(), protocol };
-                    let is_proxy = address::is_within(peer.ip(), &proxies);
-                    let attended = attend(stream, caller, place, is_proxy, tls.clone(), closing.clone());
-                    let places = places.clone();
-                    tasks::errand_in(&connections, async move {
-                        if let Err(turned) = attended.await {
-                            places.count_refusal(name, turned);
-                        }
-                    });
-                }
-                Err(full) => log_refusal(&log, name, &full),
-            },
-            Err(error) => {
-                if is_out_of_descriptors(&error) {
-                    places.count_refusal(name, "descriptors");
-                }
-                log_refusal(&log, name, &error);
-                tokio::time::sleep(ACCEPT_PAUSE).await;
-            }
-        }
-    }
-    drop(listener);
-    connections.close();
-    connections.wait().await;
-}
-
-fn is_out_of_descriptors(error: &io::Error) -> bool {
-    use rustix::io::Errno;
-    let number = error.raw_os_error();
-    [Errno::MFILE, Errno::NFILE].into_iter().any(|errno| number == Some(errno.raw_os_error()))
-}
-
-/// Logs refused connections, once in a while: a flood must not fill the log.
-fn log_refusal(log: &LogOnce, door: &str, reason: &dyn Display) {
-    if log.is_due(()) {
-        tracing::warn!(door, %reason, "connections are refused");
-    }
-}
-
 /// Peer at the other end of a connection, and the router that serves it.
 struct Caller {
     peer: SocketAddr,
@@ -184,9 +122,18 @@ struct Caller {
     certificate: Option<Arc<Shown>>,
     router: Router,
     protocol: Protocol,
+    /// Cancelled when each answer is to be the last of its connection.
+    leaving: CancellationToken,
 }
 
 impl Caller {
+    /// Says of an answer whether its connection ends with it.
+    fn dismiss(&self, response: &mut Response) {
+        if self.leaving.is_cancelled() {
+            response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
+        }
+    }
+
     /// Says of a request who asks.
     fn introduce(&self, extensions: &mut Extensions) {
         extensions.insert(ConnectInfo(self.peer));
@@ -305,7 +252,14 @@ where
     let room = HeadBudget::new(place.heads(), Origin::of(peer.ip()));
     converse(
         WriteTimeoutStream::new(stream),
-        Caller { peer, is_forwarded: false, certificate: None, router, protocol: Protocol::Http1 },
+        Caller {
+            peer,
+            is_forwarded: false,
+            certificate: None,
+            router,
+            protocol: Protocol::Http1,
+            leaving: CancellationToken::new(),
+        },
         room,
         closing,
     )
@@ -323,7 +277,8 @@ where
         let spoken = speak(stream, &caller, &pulse, &desk, &closing);
         let Some(parked) = Box::pin(spoken).await else { return };
         stream = parked.stream;
-        let Some((response, more)) = parking::wait(&mut stream, parked.pending).await else { return };
+        let Some((mut response, more)) = parking::wait(&mut stream, parked.pending).await else { return };
+        caller.dismiss(&mut response);
         // Boxed: what it takes to answer is not kept while there is nothing to say.
         if !Box::pin(tell(&mut stream, response, parked.asked)).await {
             return;
@@ -373,7 +328,7 @@ where
 {
     let service = {
         let (caller, pulse, desk) = (caller.clone(), pulse.clone(), desk.clone());
-        hyper::service::service_fn(move |request| answer(request, &caller, &pulse, &desk))
+        hyper::service::service_fn(move |request| answer(request, caller.clone(), &pulse, &desk))
     };
     let mut connection = http1::Builder::new()
         // The stream's own patience tells an idle connection from a request that dribbles.
@@ -416,13 +371,17 @@ where
 /// Has a request answered by the surface.
 fn answer(
     request: hyper::Request<Incoming>,
-    caller: &Caller,
+    caller: Arc<Caller>,
     pulse: &InFlight,
     desk: &Arc<ConnectionState>,
 ) -> ResponseFuture {
     let mut request = desk.ask(request);
     caller.introduce(request.extensions_mut());
     let answer = caller.router.clone().oneshot(request);
-    let answer = Box::pin(async move { answer.await.unwrap_or_else(|never| match never {}) });
+    let answer = Box::pin(async move {
+        let mut response = answer.await.unwrap_or_else(|never| match never {});
+        caller.dismiss(&mut response);
+        response
+    });
     desk.begin(answer, pulse.serving())
 }

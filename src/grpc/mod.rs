@@ -17,7 +17,6 @@ mod answer_body;
 mod csds;
 mod frames;
 mod health;
-mod loading;
 mod measure;
 mod request_body;
 mod requests;
@@ -44,7 +43,6 @@ use csds::Csds;
 
 pub use admission::Visitor;
 pub use health::{Health, NodeHealth};
-pub use loading::router as loading_router;
 
 /// Settings of the door.
 pub struct GrpcSettings {

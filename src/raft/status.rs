@@ -242,7 +242,7 @@ impl Node {
     /// Readiness for a load balancer, check by check.
     pub async fn readiness(&self) -> Vec<Check> {
         let metrics = self.raft_metrics();
-        let is_stopping = self.inner().stopping.load(Ordering::Relaxed);
+        let is_stopping = self.is_stopping();
         let failing = |fails: bool, why: &str| fails.then(|| why.to_owned());
         let disk = self.disk_failure().await;
         let stuck = self.stuck_peers().into_iter().map(|alarm| alarm.text);
@@ -347,6 +347,11 @@ impl Node {
             Err(fatal) => anyhow::anyhow!("consensus stopped: {fatal}"),
             Ok(()) => anyhow::anyhow!("consensus stopped"),
         }
+    }
+
+    /// True once this node was told to stop.
+    pub fn is_stopping(&self) -> bool {
+        self.inner().stopping.load(Ordering::Relaxed)
     }
 
     /// From now on `/readyz` fails, so that balancers stop sending.

@@ -7,11 +7,11 @@ use anyhow::Context as _;
 use axum::Router;
 use axum::middleware::from_fn_with_state;
 use futures_util::future::BoxFuture;
-use tokio::net::TcpListener;
+use tokio::net::TcpSocket;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use super::bind;
+use super::{listen, reserve};
 use crate::api;
 use crate::budget::Budget;
 use crate::config::{CompatAuth, Config};
@@ -25,13 +25,13 @@ use crate::reads::catch_up::CATCH_UP_LIMIT;
 use crate::xds::{Context, Session, World};
 
 /// Listeners of gRPC that are bound.
-pub(super) struct GrpcListeners(Vec<TcpListener>);
+pub(super) struct GrpcListeners(Vec<TcpSocket>);
 
 impl GrpcListeners {
-    pub(super) async fn bind(config: &Config) -> anyhow::Result<GrpcListeners> {
+    pub(super) fn bind(config: &Config) -> anyhow::Result<GrpcListeners> {
         let mut listeners = Vec::new();
         for address in &config.grpc_addrs {
-            listeners.push(bind("--grpc-addr", *address).await?);
+            listeners.push(reserve("--grpc-addr", *address)?);
         }
         Ok(GrpcListeners(listeners))
     }
@@ -40,25 +40,23 @@ impl GrpcListeners {
         self.0.is_empty()
     }
 
-    pub(super) fn iter(&self) -> impl Iterator<Item = &TcpListener> {
-        self.0.iter()
-    }
-
     pub(super) fn addresses(&self) -> anyhow::Result<Vec<SocketAddr>> {
         self.0.iter().map(|listener| Ok(listener.local_addr()?)).collect()
     }
 
     /// The same services on each of them.
-    pub(super) fn doors(self, config: &Config, router: &Router) -> impl Iterator<Item = Listener> {
-        let door = |listener| Listener {
-            name: "grpc",
-            listener,
-            router: router.clone(),
-            tls: config.tls.clone(),
-            protocol: Protocol::Http2,
-            proxies: config.tuning.trusted_proxies.clone().into(),
+    pub(super) fn doors(self, config: &Config, router: &Router) -> anyhow::Result<Vec<Listener>> {
+        let door = |socket| {
+            Ok(Listener {
+                name: "grpc",
+                listener: listen("--grpc-addr", socket)?,
+                router: router.clone(),
+                tls: config.tls.clone(),
+                protocol: Protocol::Http2,
+                proxies: config.tuning.trusted_proxies.clone().into(),
+            })
         };
-        self.0.into_iter().map(door)
+        self.0.into_iter().map(door).collect()
     }
 }
 

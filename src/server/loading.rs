@@ -1,202 +1,83 @@
-//! Answers of the listeners while the store is opened and the state is loaded, which takes a while where there is much
-//! of it: that the process lives. Everything else is 503, in the shape of its surface.
+//! Answers of the metrics listener while the store is opened and the state is loaded, which takes a while where there
+//! is much of it: that the process lives, and is not ready. Supervisors look there.
 //!
-//! It is said on copies of the listeners, with the same queue of connections behind them. Whoever comes between the end
-//! of this and the beginning of service waits in that queue, and is served; a connection that was accepted here is
-//! served on from there.
+//! The ports of clients are bound by then, so that a port that is taken is found before anything is created, and listen
+//! only when the node can serve ([`await_ready`]): a refused connection goes to another node through any balancer, where
+//! an answer of 503 goes to the client through most.
 
-use std::io;
-use std::os::fd::AsFd;
 use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
 use axum::Router;
 use axum::extract::Request;
-use axum::http::{HeaderValue, header};
-use axum::middleware::map_response;
-use axum::response::Response;
-use ipnet::IpNet;
-use tokio::net::TcpListener;
-use tokio_util::sync::{CancellationToken, DropGuard};
-use tokio_util::task::TaskTracker;
+use tokio::time::{sleep, timeout};
 use tower::{ServiceExt, service_fn};
 
 use crate::api;
-use crate::compat;
-use crate::connections::{self, ConnectionLimiter, Listener, Protocol};
-use crate::grpc;
-use crate::tasks;
-use crate::tls::Listening;
+use crate::raft::node::Node;
 
-/// One listener, and what is said there.
-pub(super) struct LoadingListener<'a> {
-    name: &'static str,
-    listener: &'a TcpListener,
-    router: Router,
-    tls: Option<Arc<Listening>>,
-    protocol: Protocol,
-    proxies: Arc<[IpNet]>,
-}
+/// Longest time from a loaded state to open ports of clients: as long as a request waits for a leader. A node that is
+/// not ready by then serves what it has.
+const OPEN_WITHIN: Duration = Duration::from_millis(2500);
+const READY_POLL: Duration = Duration::from_millis(10);
 
-impl<'a> LoadingListener<'a> {
-    pub(super) fn api(listener: &'a TcpListener, tls: Option<Arc<Listening>>) -> Self {
-        LoadingListener::over("api", listener, api::loading_router(), tls)
+/// The router that takes over once the state is loaded.
+#[derive(Clone, Default)]
+pub(super) struct Loaded(Arc<OnceLock<Router>>);
+
+impl Loaded {
+    pub(super) fn set(&self, router: Router) {
+        // Nothing else sets it.
+        let _ = self.0.set(router);
     }
 
-    pub(super) fn compat(listener: &'a TcpListener, tls: Option<Arc<Listening>>) -> Self {
-        let router = api::loading_routes().merge(compat::loading_router());
-        LoadingListener::over("compat", listener, router, tls)
-    }
-
-    pub(super) fn metrics(listener: &'a TcpListener) -> Self {
-        LoadingListener::over("metrics", listener, api::loading_router(), None)
-    }
-
-    pub(super) fn grpc(listener: &'a TcpListener, tls: Option<Arc<Listening>>) -> Self {
-        let door = LoadingListener::over("grpc", listener, grpc::loading_router(), tls);
-        LoadingListener { protocol: Protocol::Http2, ..door }
-    }
-
-    fn over(name: &'static str, listener: &'a TcpListener, router: Router, tls: Option<Arc<Listening>>) -> Self {
-        LoadingListener { name, listener, router, tls, protocol: Protocol::Http1, proxies: Arc::default() }
-    }
-
-    /// The same, with proxies that may name the client of a connection.
-    pub(super) fn behind(self, proxies: &Arc<[IpNet]>) -> Self {
-        LoadingListener { proxies: proxies.clone(), ..self }
-    }
-
-    fn door(self, served: Arc<OnceLock<Router>>) -> io::Result<Listener> {
-        let copy = std::net::TcpListener::from(self.listener.as_fd().try_clone_to_owned()?);
-        let loading = match self.protocol {
-            Protocol::Http1 => self.router.layer(map_response(async |mut response: Response| {
-                // The next request is to find the node itself.
-                response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
-                response
-            })),
-            Protocol::Http2 => self.router,
-        };
-        let router = Router::new().fallback_service(service_fn(move |request: Request| {
-            served.get().unwrap_or(&loading).clone().oneshot(request)
-        }));
-        let listener = TcpListener::from_std(copy)?;
-        let LoadingListener { name, tls, protocol, proxies, .. } = self;
-        Ok(Listener { name, listener, router, tls, protocol, proxies })
+    /// Answers for a node that loads its state, and by the router that was set from then on, on connections that are
+    /// open too.
+    pub(super) fn router(&self) -> Router {
+        let (loaded, loading) = (self.0.clone(), api::loading_router());
+        Router::new().fallback_service(service_fn(move |request: Request| {
+            loaded.get().unwrap_or(&loading).clone().oneshot(request)
+        }))
     }
 }
 
-/// Listeners that answer for a node that loads its state.
-pub(super) struct Loading {
-    accepted: DropGuard,
-    /// The routers that serve requests once the state is loaded, by the names of listeners.
-    served: Vec<(&'static str, Arc<OnceLock<Router>>)>,
-}
-
-impl Loading {
-    /// Leaves new connections to those who serve from now on. Those that were accepted here are served by the same
-    /// routers: one that was accepted in the last moment has an answer too.
-    pub(super) fn hand_over(self, doors: &[Listener]) {
-        for (name, served) in self.served {
-            if let Some(door) = doors.iter().find(|door| door.name == name) {
-                // Nothing else sets it.
-                let _ = served.set(door.router.clone());
-            }
+/// Waits until the node is ready, for [`OPEN_WITHIN`] at most.
+pub(super) async fn await_ready(node: &Node) {
+    let ready = async {
+        while node.readiness().await.iter().any(|check| check.failure.is_some()) {
+            sleep(READY_POLL).await;
         }
-        drop(self.accepted);
+    };
+    if timeout(OPEN_WITHIN, ready).await.is_err() {
+        tracing::info!("the ports of clients are opened although the node is not ready yet");
     }
-}
-
-/// Answers until the state is loaded. Connections that are open then go on until `closing`.
-pub(super) fn answer<'a>(
-    all: impl IntoIterator<Item = LoadingListener<'a>>,
-    places: &Arc<ConnectionLimiter>,
-    tracker: &TaskTracker,
-    closing: &CancellationToken,
-) -> io::Result<Loading> {
-    let accepted = CancellationToken::new();
-    let mut routers = Vec::new();
-    for waiting in all {
-        let served = Arc::new(OnceLock::new());
-        routers.push((waiting.name, served.clone()));
-        let (name, door) = (waiting.name, waiting.door(served)?);
-        let serving = connections::serve_accepted(door, places.clone(), accepted.clone(), closing.clone());
-        tasks::needed_in(tracker, name, serving);
-    }
-    Ok(Loading { accepted: accepted.drop_guard(), served: routers })
 }
 
 #[cfg(test)]
 mod tests {
-    use std::net::SocketAddr;
-
+    use axum::body::{Body, to_bytes};
     use axum::routing::get;
-    use tokio::io::{AsyncReadExt, AsyncWriteExt};
-    use tokio::net::TcpStream;
 
     use super::*;
-    use crate::metrics::Metrics;
 
-    async fn said(mut stream: TcpStream, path: &str) -> (String, String) {
-        let request = format!("GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
-        stream.write_all(request.as_bytes()).await.expect("sent");
-        let mut answer = String::new();
-        stream.read_to_string(&mut answer).await.expect("a text");
-        let (head, body) = answer.split_once("\r\n\r\n").expect("a head and a body");
-        (head.split(' ').nth(1).unwrap_or_default().to_owned(), body.to_owned())
-    }
-
-    async fn ask(address: SocketAddr, path: &str) -> (String, String) {
-        said(TcpStream::connect(address).await.expect("it listens"), path).await
+    async fn ask(router: &Router, path: &str) -> (u16, String) {
+        let request = Request::builder().uri(path).body(Body::empty()).expect("a request");
+        let response = router.clone().oneshot(request).await.expect("it answers");
+        let status = response.status().as_u16();
+        let body = to_bytes(response.into_body(), usize::MAX).await.expect("a body");
+        (status, String::from_utf8(body.to_vec()).expect("a text"))
     }
 
     #[tokio::test]
     async fn a_node_that_loads_its_state_lives_and_is_not_ready() {
-        let bind = async || TcpListener::bind("127.0.0.1:0").await.expect("a port");
-        let (api, compat, metrics) = (bind().await, bind().await, bind().await);
-        let address = |listener: &TcpListener| listener.local_addr().expect("bound");
-        let at = [&api, &compat, &metrics].map(address);
-        let counted = Arc::new(Metrics::new().expect("a table"));
-        let places = ConnectionLimiter::new(100, 100, counted.clone());
-        let tasks = TaskTracker::new();
-        let all = [
-            LoadingListener::api(&api, None),
-            LoadingListener::compat(&compat, None),
-            LoadingListener::metrics(&metrics),
-        ];
-        let closing = CancellationToken::new();
-        let loading = answer(all, &places, &tasks, &closing).expect("copies");
-        for address in at {
-            assert_eq!(ask(address, "/livez").await, ("200".to_owned(), "ok\n".to_owned()));
-            let (status, body) = ask(address, "/readyz").await;
-            assert!(status == "503" && body.contains("[-] loaded: ") && body.ends_with("not ready\n"), "{body}");
-        }
-        let (status, body) = ask(at[0], "/naming/v1/services").await;
-        assert!(status == "503" && body.contains(r#""code":503001"#) && body.contains("loaded"), "{body}");
-        for (path, part) in [
-            ("/configs/app/default/application", r#""status":503"#),
-            ("/notifications/v2?appId=app", "ServiceException"),
-            ("/configfiles/app/default/application", ""),
-        ] {
-            let (status, body) = ask(at[1], path).await;
-            assert!(status == "503" && body.contains(part) && body.is_empty() == part.is_empty(), "{path}: {body}");
-        }
-
-        // Who was accepted before the state is loaded, and asks afterwards, is served, as is who is in the queue then.
-        let accepted = TcpStream::connect(at[1]).await.expect("it listens");
-        while counted.connections.with_label_values(&["compat"]).get() == 0 {
-            tokio::task::yield_now().await;
-        }
-        let router = Router::new().route("/livez", get(async || "served\n"));
-        let (tls, protocol, proxies) = (None, Protocol::Http1, Arc::default());
-        let door = Listener { name: "compat", listener: compat, router, tls, protocol, proxies };
-        loading.hand_over(std::slice::from_ref(&door));
-        let early = TcpStream::connect(at[1]).await.expect("it still listens");
-        let serving = tokio::spawn(connections::serve(door, places, closing.clone()));
-        for stream in [accepted, early] {
-            assert_eq!(said(stream, "/livez").await, ("200".to_owned(), "served\n".to_owned()));
-        }
-        closing.cancel();
-        serving.await.expect("it ends");
-        tasks.close();
-        tasks.wait().await;
+        let loaded = Loaded::default();
+        let router = loaded.router();
+        assert_eq!(ask(&router, "/livez").await, (200, "ok\n".to_owned()));
+        let (status, body) = ask(&router, "/readyz").await;
+        assert!(status == 503 && body.contains("[-] loaded: ") && body.ends_with("not ready\n"), "{body}");
+        let (status, body) = ask(&router, "/metrics").await;
+        assert!(status == 503 && body.contains(r#""code":503001"#) && body.contains("loaded"), "{body}");
+        loaded.set(Router::new().route("/metrics", get(async || "served\n")));
+        assert_eq!(ask(&router, "/metrics").await, (200, "served\n".to_owned()));
     }
 }

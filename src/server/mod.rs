@@ -1,8 +1,9 @@
 //! The composition root: settings to a running node and back down again.
 //!
-//! Up: listeners, where the node says that it lives (`loading`), data directory, consensus, surfaces. Down: readiness
-//! off, held polls answered, the lead handed over, connections drained, consensus ended, the log synced. Each step down
-//! has a limit of time.
+//! Up: ports bound, the metrics listener, which says that the node lives (`loading`), data directory, consensus,
+//! surfaces, listeners of clients once the node is ready. Down: readiness off, the lead handed over, service for as long
+//! as balancers need to notice, listeners closed, held polls answered, connections drained, consensus ended, the log
+//! synced. Each step down has a limit of time.
 
 mod grpc;
 mod loading;
@@ -14,7 +15,7 @@ use std::time::Duration;
 use anyhow::Context;
 use axum::Router;
 use axum::middleware::from_fn_with_state;
-use tokio::net::TcpListener;
+use tokio::net::{TcpListener, TcpSocket};
 use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -23,7 +24,7 @@ use crate::api::{self, ApiSettings, App};
 use crate::budget::Budget;
 use crate::compat::{self, CompatSettings, Surface};
 use crate::config::{CompatAuth, Config, PeerTls, Switch};
-use crate::connections::{self, ConnectionLimiter, Listener, Protocol};
+use crate::connections::{self, ConnectionLimiter, Ending, Listener, Protocol, REST_WITHIN};
 use crate::console::{self, Console, ConsoleSettings};
 use crate::controllers::rollouts::{LastStepJudge, Rollouts};
 use crate::controllers::{self, Controllers, FoundingSettings};
@@ -44,13 +45,15 @@ use crate::tls::{CertificateUse, Certificates};
 use crate::watch::Hub;
 use crate::webhooks::{WebhookController, WebhookSettings};
 use grpc::GrpcListeners;
-use loading::LoadingListener;
+use loading::Loaded;
 
 /// Time limit at shutdown; what is still open after it is cut off.
 const DRAIN_WITHIN: Duration = Duration::from_secs(8);
 const STOP_WITHIN: Duration = Duration::from_secs(10);
 /// For background tasks to end before consensus does.
 const SETTLE_WITHIN: Duration = Duration::from_secs(2);
+/// Connections that wait in the kernel to be accepted, for each listener.
+const BACKLOG: u32 = 1024;
 
 /// Addresses at which a node listens.
 #[derive(Clone, Debug, serde::Serialize)]
@@ -77,9 +80,12 @@ pub struct Server {
     places: Arc<ConnectionLimiter>,
     hub: Hub,
     /// Ends all streams of gRPC.
-    ending: CancellationToken,
-    /// Ends all connections, each with the answer that it waits for.
-    closing: CancellationToken,
+    streams: CancellationToken,
+    /// Ends listeners and connections.
+    ending: Ending,
+    /// What serves connections.
+    surfaces: TaskTracker,
+    drain: Duration,
     tasks: TaskTracker,
     shutdown: CancellationToken,
     failed: oneshot::Receiver<anyhow::Error>,
@@ -88,8 +94,8 @@ pub struct Server {
 impl Server {
     /// Binds, opens and starts everything. Nothing is created where a listener cannot be bound.
     pub async fn start(config: Config) -> anyhow::Result<Server> {
-        let api_listener = bind("--api-addr", config.api_addr).await?;
-        let compat_listener = bind("--compat-addr", config.compat_addr).await?;
+        let api_socket = reserve("--api-addr", config.api_addr)?;
+        let compat_socket = reserve("--compat-addr", config.compat_addr)?;
         let metrics_listener = match config.metrics_addr {
             Some(address) => Some(bind("--metrics-addr", address).await?),
             None => None,
@@ -98,12 +104,12 @@ impl Server {
             Some(address) => Some(bind("--peer-addr", address).await?),
             None => None,
         };
-        let grpc_listeners = GrpcListeners::bind(&config).await?;
+        let grpc_listeners = GrpcListeners::bind(&config)?;
         warn_if_readable(&config);
         let bound = Bound {
             node_id: config.node_id,
-            api: api_listener.local_addr()?,
-            compat: compat_listener.local_addr()?,
+            api: api_socket.local_addr()?,
+            compat: compat_socket.local_addr()?,
             metrics: metrics_listener.as_ref().map(TcpListener::local_addr).transpose()?,
             peer: peer_listener.as_ref().map(TcpListener::local_addr).transpose()?,
             grpc: grpc_listeners.addresses()?,
@@ -113,17 +119,15 @@ impl Server {
         metrics.build_info.with_label_values(&[env!("CARGO_PKG_VERSION")]).set(1);
         let places = places(&config, descriptors, metrics.clone());
         let (tasks, shutdown) = (TaskTracker::new(), CancellationToken::new());
-        let proxies: Arc<[_]> = config.tuning.trusted_proxies.clone().into();
-        let waiting = [
-            LoadingListener::api(&api_listener, config.tls.clone()),
-            LoadingListener::compat(&compat_listener, config.tls.clone()).behind(&proxies),
-        ];
-        let waiting = waiting.into_iter().chain(metrics_listener.as_ref().map(LoadingListener::metrics));
-        let of_grpc = |one| LoadingListener::grpc(one, config.tls.clone()).behind(&proxies);
-        let waiting = waiting.chain(grpc_listeners.iter().map(of_grpc));
-        let closing = CancellationToken::new();
-        let loading = loading::answer(waiting, &places, &tasks, &closing).context("the listeners cannot be copied")?;
+        let (surfaces, ending, loaded) = (TaskTracker::new(), Ending::default(), Loaded::default());
+        if let Some(listener) = metrics_listener {
+            // No secret is told or asked for there.
+            let (router, tls, protocol, proxies) = (loaded.router(), None, Protocol::Http1, Arc::default());
+            let door = Listener { name: "metrics", listener, router, tls, protocol, proxies };
+            tasks::needed_in(&surfaces, door.name, connections::serve_until(door, places.clone(), ending.clone()));
+        }
         let store = open_store(&config, metrics.clone()).await?;
+        let is_fresh = store.is_fresh()?;
         let (password, generated_password) = first_password(&config, &store)?;
         let hash = tasks::blocking(move || hash_password(&password)).await;
         // A held request takes a connection, unless a trusted proxy has it: one number for both.
@@ -196,35 +200,35 @@ impl Server {
                 trusted_proxies: config.tuning.trusted_proxies.clone(),
                 budget: Some(budget.clone()),
                 hosts: hosts(&config, bound.api),
-                metrics_elsewhere: metrics_listener.is_some(),
+                metrics_elsewhere: bound.metrics.is_some(),
                 document: LazyDocument::new(Box::new(move || {
                     document(scheme, api_address, compat_address).into_bytes()
                 })),
             },
         );
-        let ending = CancellationToken::new();
+        let streams = CancellationToken::new();
         let parts = grpc::GrpcParts {
             node: node.clone(),
             operations: operations.clone(),
             budget,
             kept: Budget::of_streams(memory_limit_bytes, &metrics),
-            ending: ending.clone(),
+            ending: streams.clone(),
             tasks: &tasks,
             shutdown: &shutdown,
         };
         let grpc = if grpc_listeners.is_empty() { Router::new() } else { grpc::router(&config, parts)? };
         let console = (config.tuning.ui == Switch::On).then(|| console_router(&config, &node, operations, bound.api));
         let compat = compat_router(&config, &node, &app, bound.compat, metrics);
-        let metrics = metrics_listener.map(|listener| {
-            let router = api::metrics_router(app.clone());
-            // No secret is told or asked for there.
-            let (tls, protocol, proxies) = (None, Protocol::Http1, Arc::default());
-            Listener { name: "metrics", listener, router, tls, protocol, proxies }
-        });
+        loaded.set(api::metrics_router(app.clone()));
         let api = api::router(app).merge(console.unwrap_or_default());
+        // The first start of a node is known to nobody who could ask it.
+        if !is_fresh {
+            loading::await_ready(&node).await;
+        }
+        let (api_listener, compat_listener) =
+            (listen("--api-addr", api_socket)?, listen("--compat-addr", compat_socket)?);
         let doors = [http_door("api", api_listener, api, &config), compat_door(compat_listener, compat, &config)];
-        let doors: Vec<_> = doors.into_iter().chain(metrics).chain(grpc_listeners.doors(&config, &grpc)).collect();
-        loading.hand_over(&doors);
+        let doors: Vec<_> = doors.into_iter().chain(grpc_listeners.doors(&config, &grpc)?).collect();
         Ok(Server {
             bound,
             node,
@@ -233,8 +237,10 @@ impl Server {
             certificates,
             places,
             hub,
+            streams,
             ending,
-            closing,
+            surfaces,
+            drain: config.drain,
             tasks,
             shutdown,
             failed,
@@ -248,11 +254,12 @@ impl Server {
 
     /// Serves until `stop` is ready or the node fails, then goes down in order.
     pub async fn run(self, stop: impl Future<Output = ()>) -> anyhow::Result<()> {
-        let Server { node, doors, certificates, places, hub, ending, closing, tasks, shutdown, failed, .. } = self;
+        let Server { node, doors, certificates, places, hub, streams, ending, .. } = self;
+        let (surfaces, drain, tasks, shutdown, failed) =
+            (self.surfaces, self.drain, self.tasks, self.shutdown, self.failed);
         run_task("certificates", certificates.follow(), &tasks, &shutdown);
-        let surfaces = TaskTracker::new();
         for door in doors {
-            tasks::needed_in(&surfaces, door.name, connections::serve(door, places.clone(), closing.clone()));
+            tasks::needed_in(&surfaces, door.name, connections::serve_until(door, places.clone(), ending.clone()));
         }
         surfaces.close();
         let failure = tokio::select! {
@@ -269,11 +276,18 @@ impl Server {
             Some(error) => tracing::error!(%error, "the node stops: it cannot continue"),
         }
         node.begin_stop();
-        // Polls first: a client that is answered now asks another node while this one still works.
-        hub.close();
-        ending.cancel();
         node.hand_over().await;
-        closing.cancel();
+        if failure.is_none() && !drain.is_zero() {
+            tracing::info!(drain_ms = drain.as_millis(), "still serving, until balancers send elsewhere");
+            ending.leaving.cancel();
+            tokio::time::sleep(drain).await;
+        }
+        // A client whose poll or stream ends below finds this node closed, and asks another one while this one works.
+        ending.accepted.cancel();
+        tokio::time::sleep(REST_WITHIN).await;
+        hub.close();
+        streams.cancel();
+        ending.closing.cancel();
         if tokio::time::timeout(DRAIN_WITHIN, surfaces.wait()).await.is_err() {
             tracing::warn!("connections were still open at the end of the drain time");
         }
@@ -323,6 +337,22 @@ fn warn_if_readable(config: &Config) {
 
 async fn bind(flag: &str, address: SocketAddr) -> anyhow::Result<TcpListener> {
     TcpListener::bind(address).await.with_context(|| format!("{flag} {address} cannot be bound"))
+}
+
+/// Binds an address where connections are refused until [`listen`].
+fn reserve(flag: &str, address: SocketAddr) -> anyhow::Result<TcpSocket> {
+    let bound = if address.is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() }.and_then(|socket| {
+        // As a listener has it: connections of the process before may linger there.
+        socket.set_reuseaddr(true)?;
+        socket.bind(address)?;
+        Ok(socket)
+    });
+    bound.with_context(|| format!("{flag} {address} cannot be bound"))
+}
+
+fn listen(flag: &str, socket: TcpSocket) -> anyhow::Result<TcpListener> {
+    let address = socket.local_addr()?;
+    socket.listen(BACKLOG).with_context(|| format!("{flag} {address} cannot be bound"))
 }
 
 /// Connections end where the reserve of descriptors begins.

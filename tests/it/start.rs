@@ -2,13 +2,10 @@
 
 use std::net::TcpListener;
 use std::process::Output;
-use std::time::Duration;
 
 use tempfile::TempDir;
 
-use crate::harness::{Api, Cluster, Ports, Process, eventually, member_flags, thuban};
-
-const LIMIT: Duration = Duration::from_secs(20);
+use crate::harness::{Api, Cluster, Ports, Process, member_flags, thuban};
 
 async fn run(arguments: &[&str]) -> Output {
     thuban().args(arguments).output().await.expect("the binary can be run")
@@ -119,12 +116,7 @@ async fn ports_chosen_by_the_kernel_are_announced() {
     assert!(ports.iter().all(|port| *port != 0) && ports[0] != ports[1] && ports[1] != ports[2], "{announced:?}");
     assert!(matches!(announced.grpc.as_slice(), [one] if one.port() != 0), "{announced:?}");
     for surface in [announced.compat, announced.api] {
-        // A connection that came while the node loaded its state may end without an answer.
-        eventually(LIMIT, "the surface answers", || async {
-            let (status, text) = Api::new(surface).health("/livez").await?;
-            if status == 200 { Ok(()) } else { Err(text) }
-        })
-        .await;
+        assert_eq!(Api::new(surface).health("/livez").await.expect("it listens").0, 200, "{surface}");
     }
     assert!(process.terminate().await.success());
 }

@@ -22,14 +22,22 @@ pub(crate) async fn live() -> &'static str {
 
 pub(crate) const READY: Doc = DOC
     .says("Readiness of this node: it knows a leader, has caught up and can write.")
-    .query(&[&[Param::switch(
-        "verbose",
-        "Names every check, not only those that fail, and the alarms, which fail none.",
-    )]])
-    .gives_raw(&[(200, "text/plain", "It may."), (503, "text/plain", "It may not; failing checks are named.")]);
+    .query(&[&[
+        Param::switch("verbose", "Names every check, not only those that fail, and the alarms, which fail none."),
+        Param::switch(
+            "drain",
+            "Gives 404 in the place of 503 while the node shuts down, for HAProxy's `disable-on-404`.",
+        ),
+    ]])
+    .gives_raw(&[
+        (200, "text/plain", "It may."),
+        (404, "text/plain", "It may not, as it shuts down, and goes on with what it has begun; only with `drain`."),
+        (503, "text/plain", "It may not; failing checks are named."),
+    ]);
 
-/// 200 if this node may get traffic, else 503; every failing check is named, with `?verbose` all
-/// checks are, and the alarms, which fail nothing.
+/// 200 if this node may get traffic, else 503; every failing check is named, with `?verbose` all checks are, and the
+/// alarms, which fail nothing. With `?drain` a node that shuts down gives 404: to HAProxy that means to send nothing new,
+/// and to cut nothing.
 pub(crate) async fn ready(State(app): State<App>, query: Query) -> Response {
     let (checks, verbose) = (app.node().as_node().readiness().await, query.has("verbose"));
     let is_ready = checks.iter().all(|check| check.failure.is_none());
@@ -48,7 +56,11 @@ pub(crate) async fn ready(State(app): State<App>, query: Query) -> Response {
         text.push_str(&format!("[!] {}: {}\n", alarm.kind.name(), alarm.text));
     }
     text.push_str(if is_ready { "ok\n" } else { "not ready\n" });
-    let status = if is_ready { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
+    let status = match is_ready {
+        true => StatusCode::OK,
+        false if query.has("drain") && app.node().as_node().is_stopping() => StatusCode::NOT_FOUND,
+        false => StatusCode::SERVICE_UNAVAILABLE,
+    };
     (status, text).into_response()
 }
 

@@ -26,7 +26,8 @@ fn open(closing: &CancellationToken) -> (DuplexStream, Ended) {
         || async { Body::new(StreamBody::new(stream::pending::<Result<hyper::body::Frame<_>, axum::Error>>())) };
     let router = Router::new().route("/", get(async || "served")).route("/endless", get(endless));
     let peer = ([192, 0, 2, 1], 1).into();
-    let caller = Caller { peer, is_forwarded: false, certificate: None, router, protocol: Protocol::Http2 };
+    let (protocol, leaving) = (Protocol::Http2, CancellationToken::new());
+    let caller = Caller { peer, is_forwarded: false, certificate: None, router, protocol, leaving };
     (far, tokio::spawn(http2::converse(near, caller, closing.clone())))
 }
 

@@ -229,12 +229,17 @@ fn mount(ground: &Ground<'_>, secrets: &[Value]) {
 /// Waits until what the kubelet would ask is answered as it wants it.
 async fn await_probe(ground: &Ground<'_>, pod: &Pod, probe: &str, wanted: u16) {
     let asked = &container(ground.documents)[probe]["httpGet"];
-    assert_eq!((&asked["scheme"], &asked["port"]), (&"HTTPS".into(), &"api".into()), "{probe}");
-    let ca = ground.here("/run/thuban-tls/ca.crt", 0);
-    let tls = thuban::tls::trusting(Some(Path::new(&ca))).expect("an authority");
-    let api = Api::secure(pod.ports.api, &tls);
+    let (api, address) = match (word(&asked["port"]), asked["scheme"].as_str()) {
+        ("api", Some("HTTPS")) => {
+            let ca = ground.here("/run/thuban-tls/ca.crt", 0);
+            let tls = thuban::tls::trusting(Some(Path::new(&ca))).expect("an authority");
+            (Api::secure(pod.ports.api, &tls), pod.ports.api)
+        }
+        ("metrics", None) => (Api::new(pod.metrics), pod.metrics),
+        other => panic!("{probe}: {other:?}"),
+    };
     let path = word(&asked["path"]);
-    eventually(READY_LIMIT, &format!("{probe} of {:?} is {wanted}", pod.ports.api), || async {
+    eventually(READY_LIMIT, &format!("{probe} of {address:?} is {wanted}"), || async {
         match api.health(path).await? {
             (status, _) if status == wanted => Ok(()),
             other => Err(format!("{other:?}")),

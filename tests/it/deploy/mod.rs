@@ -48,10 +48,13 @@ fn stop_limit() -> Duration {
         let value = value.and_then(|rest| rest.split(')').next()).unwrap_or_else(|| panic!("{path} has no {name}"));
         Duration::from_secs(value.parse().expect("seconds"))
     };
+    let drain = text("src/config/mod.rs");
+    let drain = drain.split("env = \"THUBAN_DRAIN_MS\", default_value_t = ").nth(1);
+    let drain = drain.and_then(|rest| rest.split(',').next()?.parse().ok()).expect("a default");
     let (handed_over, drained) =
         (seconds("src/raft/members/mod.rs", "TRANSFER_WITHIN"), seconds("src/server/mod.rs", "DRAIN_WITHIN"));
     let steps = text("src/server/mod.rs").matches("(STOP_WITHIN").count() as u32;
-    handed_over + drained + seconds("src/server/mod.rs", "STOP_WITHIN") * steps
+    Duration::from_millis(drain) + handed_over + drained + seconds("src/server/mod.rs", "STOP_WITHIN") * steps
 }
 
 #[test]

@@ -80,7 +80,9 @@ async fn metrics_can_have_a_listener_of_their_own() {
     let apart = Api::new(metrics);
     let (status, text) = apart.health("/metrics").await.expect("metrics are answered");
     assert!(status == 200 && text.contains("thuban_build_info"), "{status} {text:.200}");
-    assert_eq!(apart.health("/livez").await.expect("it answers").0, 200);
+    for path in ["/livez", "/readyz"] {
+        assert_eq!(apart.health(path).await.expect("it answers").0, 200, "{path}");
+    }
     let served = apart.health("/naming/v1/services").await.expect("it answers").0;
     assert_eq!(served, 404, "nothing else is served there");
 }

@@ -51,6 +51,8 @@ fn bare(mut command: Command) -> Command {
     command.env("THUBAN_WEBHOOK_PRIVATE_NETWORKS", "127.0.0.0/8");
     // By the environment: a binary of an earlier version does not know the flag.
     command.env("THUBAN_GRPC_ADDR", "127.0.0.1:0");
+    // No balancer has to notice that a node stops.
+    command.env("THUBAN_DRAIN_MS", "0");
     command.env("XDG_CONFIG_HOME", "/nonexistent").kill_on_drop(true).stdin(Stdio::null());
     command
 }
