@@ -79,7 +79,8 @@ pub struct ServeArgs {
 
     /// Milliseconds for which a node that is told to stop goes on serving while `/readyz` fails, so that balancers stop
     /// sending to it before it closes its ports
-    #[arg(long, env = "THUBAN_DRAIN_MS", default_value_t = 3000, value_parser = clap::value_parser!(u64).range(..=60_000))]
+    #[arg(long, env = "THUBAN_DRAIN_MS", default_value_t = 3000)]
+    #[arg(value_parser = clap::value_parser!(u64).range(..=60_000))]
     pub drain_ms: u64,
 
     /// HOST:PORT of the management API as others reach it [default: the bound address]

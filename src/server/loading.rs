@@ -1,9 +1,9 @@
 //! Answers of the metrics listener while the store is opened and the state is loaded, which takes a while where there
 //! is much of it: that the process lives, and is not ready. Supervisors look there.
 //!
-//! The ports of clients are bound by then, so that a port that is taken is found before anything is created, and listen
-//! only when the node can serve ([`await_ready`]): a refused connection goes to another node through any balancer, where
-//! an answer of 503 goes to the client through most.
+//! The ports of clients are bound by then, so that a port that is taken is found before anything is created. They
+//! listen only when the node can serve ([`await_ready`]): a refused connection goes to another node through any
+//! balancer, where an answer of 503 goes to the client through most.
 
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;

@@ -1,9 +1,9 @@
 //! The composition root: settings to a running node and back down again.
 //!
 //! Up: ports bound, the metrics listener, which says that the node lives (`loading`), data directory, consensus,
-//! surfaces, listeners of clients once the node is ready. Down: readiness off, the lead handed over, service for as long
-//! as balancers need to notice, listeners closed, held polls answered, connections drained, consensus ended, the log
-//! synced. Each step down has a limit of time.
+//! surfaces, listeners of clients once the node is ready. Down: readiness off, the lead handed over, service for as
+//! long as balancers need to notice, listeners closed, held polls answered, connections drained, consensus ended, the
+//! log synced. Each step down has a limit of time.
 
 mod grpc;
 mod loading;
@@ -83,7 +83,7 @@ pub struct Server {
     streams: CancellationToken,
     /// Ends listeners and connections.
     ending: Ending,
-    /// What serves connections.
+    /// Tasks of the listeners.
     surfaces: TaskTracker,
     drain: Duration,
     tasks: TaskTracker,

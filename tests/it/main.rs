@@ -60,6 +60,7 @@ mod removal;
 mod replicas;
 mod restores;
 mod rights;
+mod rolling;
 mod rollout;
 mod room;
 mod rules;

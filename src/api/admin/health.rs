@@ -36,8 +36,8 @@ pub(crate) const READY: Doc = DOC
     ]);
 
 /// 200 if this node may get traffic, else 503; every failing check is named, with `?verbose` all checks are, and the
-/// alarms, which fail nothing. With `?drain` a node that shuts down gives 404: to HAProxy that means to send nothing new,
-/// and to cut nothing.
+/// alarms, which fail nothing. With `?drain` a node that shuts down gives 404: to HAProxy that means to send nothing
+/// new, and to cut nothing.
 pub(crate) async fn ready(State(app): State<App>, query: Query) -> Response {
     let (checks, verbose) = (app.node().as_node().readiness().await, query.has("verbose"));
     let is_ready = checks.iter().all(|check| check.failure.is_none());

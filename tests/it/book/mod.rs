@@ -73,6 +73,23 @@ const NOT_RUN: &[(&str, &str, &str)] = &[
          kubectl exec --namespace thuban thuban-1 -- thuban health",
         KUBERNETES,
     ),
+    (
+        "docs/operating.md",
+        "for n in n1 n2 n3; do curl -fsS --cacert ca.pem https://$n:8090/readyz || echo \"$n is not ready\"; done",
+        MACHINES,
+    ),
+    (
+        "docs/operating.md",
+        "systemctl restart thuban                        # of the package\n\
+         docker-compose restart --timeout 50 n1          # of docker-compose.yml",
+        MACHINES,
+    ),
+    (
+        "docs/operating.md",
+        "until curl -fsS --cacert ca.pem https://n1:8090/readyz; do sleep 1; done\n\
+         until docker-compose exec -T n1 thuban health; do sleep 1; done",
+        MACHINES,
+    ),
 ];
 const PACKAGED: &str = "sudo apt install ./thuban_0.2.0-1_amd64.deb    # or: sudo tar xf \
     thuban-0.2.0-x86_64-linux.tar.gz -C /usr/local --strip 1\nthuban dev";
@@ -85,6 +102,7 @@ const PROFILE: &str = "compiles everything twice, and needs Docker";
 const SYSTEMD: &str = "changes the machine; scripts/systemd-smoke does it on a copy of one, in .ci/run";
 const KUBERNETES: &str =
     "needs a cluster; tests/it/deploy/kubernetes.rs holds the manifests to schemas and to real nodes";
+const MACHINES: &str = "needs machines or containers; scripts/rolling-restart does the same with processes";
 const FETCHES: &str = "fetches a package of PyPI; tests/clients/python has it, by its version";
 const DOCKER: &str = "needs Docker and builds an image; .ci/run does it by scripts/compose-smoke";
 const BUILDS: &str = "builds for minutes and tests for an hour, this test among the others; .ci/run does it";

@@ -50,7 +50,7 @@ fn stop_limit() -> Duration {
     };
     let drain = text("src/config/mod.rs");
     let drain = drain.split("env = \"THUBAN_DRAIN_MS\", default_value_t = ").nth(1);
-    let drain = drain.and_then(|rest| rest.split(',').next()?.parse().ok()).expect("a default");
+    let drain = drain.and_then(|rest| rest.split([',', ')']).next()?.parse().ok()).expect("a default");
     let (handed_over, drained) =
         (seconds("src/raft/members/mod.rs", "TRANSFER_WITHIN"), seconds("src/server/mod.rs", "DRAIN_WITHIN"));
     let steps = text("src/server/mod.rs").matches("(STOP_WITHIN").count() as u32;

@@ -208,6 +208,11 @@ pub(crate) async fn python(packages: &str) -> String {
     made(client_file("python"), &[packages], "python3 with venv and a reachable package index").await
 }
 
+/// The folder of `haproxy` and `nginx`.
+pub(crate) async fn balancers() -> String {
+    made(client_file("balancers"), &[], "haproxy and nginx, or Debian's package index").await
+}
+
 /// Path that a script prints which makes something, if it is not there yet.
 async fn made(script: PathBuf, arguments: &[&str], needs: &str) -> String {
     let output = Command::new(&script).args(arguments).output().await;

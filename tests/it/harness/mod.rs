@@ -41,7 +41,7 @@ pub(crate) use apollo::{Apollo, Polled, signed};
 pub(crate) use bad_log::BadLog;
 pub(crate) use balancer::Balancer;
 pub(crate) use beaters::Beaters;
-pub(crate) use clients::{Kind, RealClient, client_file, python};
+pub(crate) use clients::{Kind, RealClient, balancers, client_file, python};
 pub(crate) use cluster::{ADMIN_PASSWORD, CLUSTER_SECRET, Cluster, member_flags};
 pub(crate) use collector::{Collector, Mood, Span};
 pub(crate) use command::{Done, run};
