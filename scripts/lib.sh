@@ -75,8 +75,27 @@ ensure_tools() {
     if ! command -v cargo >/dev/null; then
         # shellcheck source=/dev/null
         [ ! -f "$HOME/.cargo/env" ] || . "$HOME/.cargo/env"
-        command -v cargo >/dev/null || die "cargo is missing: install Rust 1.89 or newer, see https://rustup.rs"
+        command -v cargo >/dev/null || die "cargo is missing: install Rust, see https://rustup.rs"
     fi
+    ensure_compiler
+}
+
+# The version of Rust that rust-toolchain.toml names.
+compiler_version() { sed -n 's/^channel = "\(.*\)"$/\1/p' "$ROOT/rust-toolchain.toml"; }
+
+# Installs that version, also where rustup is set to install none by itself. Where it cannot be had, the default one builds.
+ensure_compiler() {
+    local channel
+    [ -z "${RUSTUP_TOOLCHAIN:-}" ] && command -v rustup >/dev/null || return 0
+    channel=$(compiler_version)
+    case "$(rustup toolchain list)" in *"$channel-"*) return 0 ;; esac
+    say "installing Rust $channel"
+    if rustup toolchain install "$channel" --profile minimal --component clippy,rustfmt --no-self-update </dev/null >&2; then
+        return 0
+    fi
+    RUSTUP_TOOLCHAIN=$(rustup default | cut -d' ' -f1)
+    export RUSTUP_TOOLCHAIN
+    say "Rust $channel could not be installed: $RUSTUP_TOOLCHAIN builds instead"
 }
 
 # For what is written in Python and installed from its registry.
