@@ -21,6 +21,9 @@ async fn a_leader_that_is_told_to_stop_leaves_no_unclear_answer() {
     let status = cluster.terminate(leader).await;
     report(format!("a leader under load ended {:?} after SIGTERM", told.elapsed()));
     assert!(status.success(), "the leader ended with {status}");
+    let log = std::fs::read_to_string(cluster.log(leader)).expect("there is a log");
+    let errors: Vec<&str> = log.lines().filter(|line| line.contains(" ERROR ")).collect();
+    assert!(errors.is_empty(), "a normal end is no error: {errors:?}");
     let resumed = load.flows_since(told, LIMIT, FLOW).await;
     report(format!("the first write begun after SIGTERM was acknowledged {:?} after it", resumed - told));
     let journal = load.stop().await;
