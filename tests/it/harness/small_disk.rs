@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-const PIECE: [u8; 64 * 1024] = [7; 64 * 1024];
+static PIECE: [u8; 64 * 1024] = [7; 64 * 1024];
 const PAUSE: Duration = Duration::from_millis(2);
 
 pub(crate) struct SmallDisk {
