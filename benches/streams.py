@@ -70,12 +70,12 @@ def node(name, entries=None, agent=b"envoy"):
     return field(1, name) + field(3, metadata(entries or {})) + field(6, agent)
 
 
-def state_of_the_world(kind, names=(), of=node(b"n")):
-    return field(2, of) + b"".join(field(3, name) for name in names) + field(4, TYPES[kind])
+def state_of_the_world(kind, asked=(), of=node(b"n")):
+    return field(2, of) + b"".join(field(3, name) for name in asked) + field(4, TYPES[kind])
 
 
-def delta(kind, names=(), of=node(b"n")):
-    return field(1, of) + field(2, TYPES[kind]) + b"".join(field(3, name) for name in names)
+def delta(kind, asked=(), of=node(b"n")):
+    return field(1, of) + field(2, TYPES[kind]) + b"".join(field(3, name) for name in asked)
 
 
 def framed(message):
