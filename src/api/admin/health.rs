@@ -39,7 +39,7 @@ pub(crate) const READY: Doc = DOC
 /// alarms, which fail nothing. With `?drain` a node that shuts down gives 404: to HAProxy that means to send nothing
 /// new, and to cut nothing.
 pub(crate) async fn ready(State(app): State<App>, query: Query) -> Response {
-    let (checks, verbose) = (app.node().as_node().readiness().await, query.has("verbose"));
+    let (checks, verbose, drain) = (app.node().as_node().readiness().await, query.has("verbose"), query.has("drain"));
     let is_ready = checks.iter().all(|check| check.failure.is_none());
     let mut text = String::new();
     for check in &checks {
@@ -58,7 +58,7 @@ pub(crate) async fn ready(State(app): State<App>, query: Query) -> Response {
     text.push_str(if is_ready { "ok\n" } else { "not ready\n" });
     let status = match is_ready {
         true => StatusCode::OK,
-        false if query.has("drain") && app.node().as_node().is_stopping() => StatusCode::NOT_FOUND,
+        false if drain && app.node().as_node().is_stopping() => StatusCode::NOT_FOUND,
         false => StatusCode::SERVICE_UNAVAILABLE,
     };
     (status, text).into_response()
