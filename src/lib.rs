@@ -35,7 +35,7 @@
 //! tls                    certificates of listeners; encryption between nodes
 //! data_key               encryption of secrets at rest
 //! budget                 bytes of request bodies and large answers under way
-//! logging                lines for stdout and stderr: nobody waits for them, and nothing ends because of them
+//! logging                lines for stdout and stderr: no task waits for them, and none ends because of them
 //! metrics                counters and gauges of `/metrics`
 //! address                a client's address behind proxies
 //! contracts              schemas and expressions that config files and rules have to keep; never called by apply

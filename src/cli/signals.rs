@@ -1,7 +1,7 @@
 //! Signals of a node: what ends it in order, and what has no effect but a line of the log.
 //!
-//! By default most signals end a process at once. Those of a closed terminal or of a rule for rotating logs are no
-//! order to leave a cluster, and no signal but SIGKILL is a reason to leave it without handing over the lead.
+//! Most signals end a process at once by default. A closed terminal or a rule for rotating logs does not order a node
+//! to leave its cluster, and no signal but SIGKILL is a reason to leave it without handing over the lead.
 
 use std::io;
 
@@ -25,7 +25,7 @@ const SIGXFSZ: i32 = 25;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Hangup {
     Ignored,
-    /// For a node that is run in a terminal, unless `nohup` says that it is to outlive it.
+    /// Ends a node that runs in a terminal, unless `nohup` started it.
     Ends,
 }
 
@@ -60,7 +60,7 @@ pub(super) fn stop(hangup: Hangup) -> io::Result<impl Future<Output = ()>> {
     })
 }
 
-/// True if whoever started this process had SIGHUP ignored, as `nohup` does.
+/// True if this process was started with SIGHUP ignored, as `nohup` does.
 fn is_hangup_ignored() -> bool {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     ignores(&status, HANGUP.0)

@@ -13,13 +13,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use super::Usage;
 use crate::logging::Output;
 
-/// Exit code of a command whose reader has ended, as shells tell of one that SIGPIPE has ended.
+/// Exit code of a command whose reader has ended: the one that shells report for SIGPIPE.
 const EXIT_NO_READER: i32 = 128 + 13;
 
 static OUTPUT: OnceLock<Output> = OnceLock::new();
 static ENDS_WITH_READER: AtomicBool = AtomicBool::new(false);
 
-/// From now on lines go to the queues of a node.
+/// Sends all further lines to the queues of a node.
 pub(super) fn speak_by(output: &Output) {
     // A process runs one node.
     let _ = OUTPUT.set(output.clone());
@@ -32,7 +32,7 @@ pub(super) fn flush() {
     }
 }
 
-/// From now on the process ends when nobody reads its stdout any more: for a command that changes nothing.
+/// Ends the process once its stdout has no reader any more: for a command that changes nothing.
 pub(super) fn end_with_reader() {
     ENDS_WITH_READER.store(true, Ordering::Relaxed);
 }

@@ -39,15 +39,15 @@ fn report(format: LogFormat, lost: u64) -> String {
 }
 
 /// Lines on their way to a stream. A line that finds no room, or that the stream does not take, is lost and counted;
-/// whoever writes waits for nothing.
+/// the caller never waits.
 #[derive(Clone)]
 pub struct LineQueue(Arc<LineQueueState>);
 
 struct LineQueueState {
     waiting: Mutex<WaitingLines>,
-    /// There are lines to write.
+    /// Signal that there are lines to write.
     changed: Condvar,
-    /// All lines are written.
+    /// Signal that all lines are written.
     drained: Condvar,
     lost: Tally,
 }
@@ -56,7 +56,7 @@ struct LineQueueState {
 struct WaitingLines {
     /// Whole lines, [`LOG_QUEUE_BYTES_MAX`] at most.
     bytes: Vec<u8>,
-    /// Lines that found no room behind these.
+    /// Number of later lines that found no room.
     lost: u64,
     is_writing: bool,
 }
@@ -70,7 +70,7 @@ impl LineQueue {
         let (waiting, changed, drained, lost) = Default::default();
         let queue = LineQueue(Arc::new(LineQueueState { waiting, changed, drained, lost }));
         let writer = LineWriter { shared: queue.0.clone(), stream, reported_as, lost: 0, is_within_line: false };
-        // The process ends with it as with its caller; nobody waits for a stream that may never take anything.
+        // The process does not wait for this thread at its end: the stream may never take anything.
         drop(tasks::thread(name, move || writer.run())?);
         Ok(queue)
     }
@@ -143,7 +143,7 @@ impl<S: AsFd> LineWriter<S> {
         }
     }
 
-    /// Waits for lines, or for the time to report a loss, and takes them. Returns how many found no room behind them.
+    /// Waits for lines, or for the time to report a loss, and takes them. Returns how many later lines found no room.
     fn take(&self, lines: &mut Vec<u8>, is_taken: bool) -> u64 {
         let mut waiting = self.shared.waiting.lock();
         waiting.is_writing = false;
@@ -161,7 +161,7 @@ impl<S: AsFd> LineWriter<S> {
         std::mem::take(&mut waiting.lost)
     }
 
-    /// Writes the report of a loss, if there is one, and the lines behind it. False if the stream does not take them.
+    /// Writes the report of a loss, if there is one, then the lines. False if the stream does not take them.
     fn put(&mut self, lines: &[u8]) -> bool {
         let report =
             self.reported_as.filter(|_| self.lost > 0).map(|format| report(format, self.lost)).unwrap_or_default();

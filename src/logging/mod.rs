@@ -21,9 +21,9 @@ use crate::metrics::Metrics;
 
 pub use lines::LineQueue;
 
-/// At the end of the process, for lines that wait.
+/// Limit of the wait for unwritten lines at the end of the process.
 const FLUSH_WITHIN: Duration = Duration::from_secs(1);
-/// For the line of a panic, which may be the last one.
+/// Limit of the wait for the line of a panic, which may be the last one.
 const PANIC_FLUSH_WITHIN: Duration = Duration::from_millis(200);
 
 /// Format of the log.

@@ -1,4 +1,4 @@
-//! Limits of host names, which DNS has and programs find out late: a longer name is looked up by nobody.
+//! Limits of host names, which DNS has and programs find out late: no resolver looks up a longer name.
 
 /// Characters of a name, without a dot at its end, and of each label of it.
 const NAME_CHARS_MAX: usize = 253;

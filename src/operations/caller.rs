@@ -120,8 +120,8 @@ impl Operations {
         Ok(Caller { name, credential, grants, address, is_local, request })
     }
 
-    /// Finds the caller behind a credential by what this node knew last, for what only shows how the node itself is. It
-    /// may have been revoked since; where the node does not know it nobody can say that it is wrong.
+    /// Finds the caller of a credential by what this node knew last, for what only shows how the node itself is. It
+    /// may have been revoked since; a node that does not know it cannot say that it is wrong.
     pub fn identify_by_last_known(
         &self,
         credential: Credential,

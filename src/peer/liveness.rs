@@ -129,7 +129,7 @@ impl Liveness {
         }
     }
 
-    /// Sets the gauge by the time that has passed: whoever reads it must not depend on the task of the link.
+    /// Sets the gauge by the time that has passed: its reader must not depend on the task of the link.
     pub(super) fn publish(&self, local: &Local) {
         local.metrics.peer_reachable.with_label_values(&[&self.label]).set(self.is_reachable().into());
     }

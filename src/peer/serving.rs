@@ -95,7 +95,7 @@ where
     let (kind, id, body) = read_call(frame)?;
     let room = match Kind::from_byte(kind) {
         None => Err(refused("this call is not known here")),
-        // It dials again, and is told why it is refused.
+        // It dials again, and is refused with the reason.
         Some(Kind::Ping) if hall.introductions.is_removed(peer) => {
             return Err(io::Error::new(io::ErrorKind::PermissionDenied, "the peer was removed from the cluster"));
         }

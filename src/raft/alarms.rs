@@ -115,7 +115,7 @@ impl Alarm {
 }
 
 type AlarmId = (AlarmKind, Option<NodeId>, String);
-/// Finds alarms of a room above; asked each second and by each door, so it must not wait.
+/// Finds alarms of a room above. It is called each second and by each door, so it must not wait.
 type AlarmSource = Box<dyn Fn() -> Vec<Alarm> + Send + Sync>;
 
 /// Alarms of this node between two looks.
@@ -189,7 +189,7 @@ impl Node {
     }
 }
 
-/// Webhooks whose receiver is so far behind that the next event drops the oldest one that waits.
+/// Webhooks whose queue is full, so that the next event drops the oldest one that waits.
 fn webhook_alarms(catalog: &Catalog) -> Vec<Alarm> {
     let full = catalog.webhooks.all().filter(|hook| catalog.webhooks.pending(&hook.name) >= WEBHOOK_EVENTS_MAX);
     let tell = |name: &str| {

@@ -29,7 +29,7 @@ impl Node {
         other_members(self).into_iter().filter_map(tell).collect()
     }
 
-    /// Reason why there is no leader, as far as this node can tell; `None` while there is one.
+    /// Reason why there is no leader, as far as this node knows; `None` while there is one.
     pub(super) fn why_no_leader(&self) -> Option<String> {
         if self.is_led() {
             return None;

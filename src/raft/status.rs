@@ -349,7 +349,7 @@ impl Node {
         }
     }
 
-    /// True once this node was told to stop.
+    /// True once this node stops.
     pub fn is_stopping(&self) -> bool {
         self.inner().stopping.load(Ordering::Relaxed)
     }

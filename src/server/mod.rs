@@ -50,7 +50,7 @@ use loading::Loaded;
 /// Time limit at shutdown; what is still open after it is cut off.
 const DRAIN_WITHIN: Duration = Duration::from_secs(8);
 const STOP_WITHIN: Duration = Duration::from_secs(10);
-/// For background tasks to end before consensus does.
+/// Limit of the wait for background tasks, which end before consensus does.
 const SETTLE_WITHIN: Duration = Duration::from_secs(2);
 /// Connections that wait in the kernel to be accepted, for each listener.
 const BACKLOG: u32 = 1024;
@@ -221,7 +221,7 @@ impl Server {
         let compat = compat_router(&config, &node, &app, bound.compat, metrics);
         loaded.set(api::metrics_router(app.clone()));
         let api = api::router(app).merge(console.unwrap_or_default());
-        // The first start of a node is known to nobody who could ask it.
+        // No client knows a node that starts for the first time.
         if !is_fresh {
             loading::await_ready(&node).await;
         }

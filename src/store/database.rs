@@ -310,7 +310,7 @@ pub(super) fn open_to_look(path: &Path) -> Result<DB, StoreError> {
     DB::open_cf_for_read_only(&options, path, FAMILIES, false).map_err(|error| refusal(path, error))
 }
 
-/// As RocksDB puts it, whichever file it was about.
+/// True of RocksDB's error for a full disk, whichever file it is about.
 fn is_no_space(error: &rocksdb::Error) -> bool {
     error.kind() == ErrorKind::IOError && error.as_ref().contains("No space left on device")
 }

@@ -101,7 +101,7 @@ pub enum StoreError {
 }
 
 impl StoreError {
-    /// As an error of input and output, of the kind that it was.
+    /// Converts it to an error of input and output of the same kind.
     pub(super) fn into_io(self) -> io::Error {
         let kind = match &self {
             StoreError::Io { source, .. } => source.kind(),

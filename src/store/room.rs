@@ -1,7 +1,7 @@
 //! Room: the check before every write to the database, and the ballast.
 //!
 //! A record of the write-ahead log that does not fit stops RocksDB, and a sync before it has recovered stops it for
-//! good. So no write is begun that would not leave [`FLOOR_BYTES`] free: the file system is asked before each, which is
+//! good. So no write is begun that would not leave [`FLOOR_BYTES`] free: the free space is read before each, which is
 //! cheap compared with a write, and the time in between is too short to fill a disk. A write that does not fit first
 //! gets the ballast, a file whose blocks are allocated so that they can be given back whatever another program does
 //! with the rest of the disk. Then it is refused with [`io::ErrorKind::StorageFull`], which is no failure: it has
@@ -57,7 +57,7 @@ pub(super) fn is_full(error: &io::Error) -> bool {
 }
 
 impl Room {
-    /// Of a data directory, with the ballast as it was left there.
+    /// Opens the room of a data directory, with the ballast that it holds.
     pub(super) fn of(dir: &Path) -> Room {
         let path = dir.join(BALLAST_FILE);
         let ballast = Mutex::new(Ballast { is_there: path.exists(), path });
@@ -68,7 +68,7 @@ impl Room {
     /// Checks that a batch of so many bytes fits, and gives the ballast up for it if it has to.
     pub(super) fn admit(&self, bytes: usize) -> io::Result<()> {
         let needed = (bytes as u64).saturating_mul(BATCH_TIMES).saturating_add(FLOOR_BYTES);
-        // A file system that cannot be asked is not known to be full.
+        // A file system that does not report its free space is not known to be full.
         let fits = || DiskSpace::of(&self.dir).map_or(true, |space| space.free_bytes >= needed);
         if fits() || (self.ballast.lock().give_up()? && fits()) {
             return Ok(());

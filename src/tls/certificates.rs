@@ -135,9 +135,10 @@ impl Certificates {
         warning_days: u16,
     ) -> Self {
         let bundle = |of| Bundle { of, found: Mutex::new(Err(String::new())) };
-        let bundles: Vec<Bundle> = bundles.into_iter().map(bundle).collect();
-        bundles.iter().for_each(Bundle::look);
-        Certificates { listening, listeners, bundles, warning_days, logged: Mutex::default() }
+        let bundles = bundles.into_iter().map(bundle).collect();
+        let all = Certificates { listening, listeners, bundles, warning_days, logged: Mutex::default() };
+        all.look_at_bundles();
+        all
     }
 
     /// A node without certificates.
@@ -271,8 +272,12 @@ impl Certificates {
             }
         }
         if is_turn_of_bundles {
-            self.bundles.iter().for_each(Bundle::look);
+            self.look_at_bundles();
         }
+    }
+
+    fn look_at_bundles(&self) {
+        self.bundles.iter().for_each(Bundle::look);
     }
 
     fn log(&self, now: UnixTime) {
@@ -403,12 +408,6 @@ mod tests {
             "thuban_certificate_files_refused{listener=\"compat\"} 0".to_owned(),
         ] {
             assert!(text.contains(&series), "{series} in {text}");
-        }
-    }
-
-    impl Certificates {
-        fn look_at_bundles(&self) {
-            self.bundles.iter().for_each(Bundle::look);
         }
     }
 }

@@ -52,7 +52,7 @@ struct Current {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Dates {
     pub(super) own: Validity,
-    /// Of the authority of clients that lasts longest.
+    /// Dates of the authority of clients that lasts longest.
     pub(super) client_ca: Option<Validity>,
 }
 
@@ -119,11 +119,9 @@ impl Listening {
             return Ok(false);
         }
         let configured = read.and_then(|contents| self.files.configure(&contents));
-        let judged = configured.and_then(|configured| match configured.own.check(&self.files.cert, now) {
-            Ok(()) => Ok(configured),
-            Err(error) => Err(error),
-        });
-        match judged {
+        let checked =
+            configured.and_then(|configured| configured.own.check(&self.files.cert, now).map(|()| configured));
+        match checked {
             Ok(configured) => {
                 *seen = SeenFiles { digest, refusal: None, awaits_time: false };
                 let mut current = self.current.write();

@@ -18,7 +18,7 @@ pub(super) struct Subscription {
     has_named: bool,
     names: BTreeSet<Arc<str>>, // bound: xds-names
     bytes: usize,
-    /// Number of names of another form than `NAMESPACE/SERVICE`, with a set of labels or a place behind it.
+    /// Number of names of another form than `NAMESPACE/SERVICE`, with or without a set of labels and a place.
     others: usize,
 }
 
@@ -75,14 +75,14 @@ impl Subscription {
         self.others == 0
     }
 
-    /// True if a service is asked for: all of it, a set of its labels, or as a place sees it.
+    /// True if a name is of this service: all of it, a set of its labels, or its endpoints for a place.
     pub(super) fn has_service(&self, service: &str) -> bool {
         let begins = |after: char| {
             let beginning = format!("{service}{after}");
             let mut from = self.names.range::<str, _>((Bound::Included(&*beginning), Bound::Unbounded));
             from.next().is_some_and(|name| name.starts_with(&beginning))
         };
-        self.names.contains(service) || begins('|') || begins('@')
+        !self.names.is_empty() && (self.names.contains(service) || begins('|') || begins('@'))
     }
 
     /// Bytes of all names.

@@ -8,7 +8,7 @@ use std::process::Command;
 
 use super::Cluster;
 
-/// Of `open`, in the number that Linux has for it on the machines that this runs on.
+/// Flag of `open`, as Linux numbers it on x86-64 and arm64.
 const O_NONBLOCK: i32 = 0o4000;
 
 /// Reason why the log of a node takes no line.

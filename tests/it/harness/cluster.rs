@@ -35,7 +35,7 @@ struct Node {
     /// In the place of the secret of all others.
     secret_file: Option<PathBuf>,
     environment: Vec<(String, String)>,
-    /// In the place of a file beside its data.
+    /// Log of a node, where it is not a file next to its data.
     log: Option<PathBuf>,
     process: Option<Process>,
 }
@@ -233,7 +233,7 @@ impl Cluster {
         log.unwrap_or_else(|| self.directory.path().join(format!("node-{id}.log")))
     }
 
-    /// From its next start on a node logs there, which may be a pipe or a device; `None` for its file.
+    /// Sets where a node logs from its next start on, which may be a pipe or a device; `None` for its file.
     pub(crate) fn set_log(&mut self, id: u64, log: Option<PathBuf>) {
         let node = self.index(id);
         self.nodes[node].log = log;

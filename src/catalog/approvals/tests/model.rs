@@ -75,7 +75,7 @@ enum Verdict {
     Done(bool),
     Unchanged,
     Asked,
-    /// With one of these codes; with none any refusal.
+    /// Refusal with one of these codes; any refusal where there are none.
     Refused(&'static [u32]),
 }
 
@@ -195,7 +195,7 @@ impl World {
         self.apply(crate::model::access::CLUSTER, command);
     }
 
-    /// By an account, with one of its secrets.
+    /// Sends a command in the name of an account, with one of its secrets.
     fn ask(&mut self, (account, secret): (usize, usize), command: Command) -> Vec<Outcome> {
         let account = &self.accounts[account];
         let (name, secret) = (account.name.clone(), account.secrets[secret].0.clone());

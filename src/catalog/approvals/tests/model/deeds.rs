@@ -11,7 +11,7 @@ use crate::model::wire::Uint32;
 #[derive(Clone, Debug)]
 pub(super) enum Deed {
     Publish(Publication),
-    /// Of a release that is kept.
+    /// Release that still exists.
     Change {
         at: (usize, usize),
         op: Change,

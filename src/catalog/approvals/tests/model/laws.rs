@@ -11,7 +11,7 @@ pub(super) type Scope = (String, String);
 /// A place at which a thing is judged.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Spot {
-    /// By its number.
+    /// File, by its number.
     File(usize),
     Name(String, String),
     /// Service on whose calls a rule acts, by its namespace.

@@ -22,7 +22,7 @@ pub(super) enum Reach {
     All,
     Zone(&'static str),
     Percent(u32),
-    /// By the steps of the one plan.
+    /// Share that the steps of the one plan set.
     Steps,
 }
 
@@ -154,7 +154,7 @@ impl Seen {
 pub(super) struct Thing {
     /// Number of the file.
     pub(super) file: Option<usize>,
-    /// Of a rule, which another one may have once it is gone.
+    /// Id of a rule, which another rule may have once this one is deleted.
     pub(super) id: String,
     /// None of a file that is not there.
     pub(super) draft: Option<Copied>,
