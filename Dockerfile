@@ -6,7 +6,7 @@
 # (minutes), in a layer of their own. A binary that was built elsewhere for this release of Debian, or an older one,
 # is taken as it is: build/thuban.
 
-FROM rust:1.95-bookworm AS build
+FROM rust:1.99-bookworm AS build
 WORKDIR /thuban
 # The pattern makes the directory optional: a COPY may match nothing if another source exists.
 COPY Cargo.toml Cargo.lock askama.toml build.rs buil[d] ./
