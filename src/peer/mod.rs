@@ -52,7 +52,7 @@ pub use handshake::IntroduceError;
 pub use hello::{Build, Hello, Introductions, ListSaid, Refusal, RefusalReason, Welcome};
 pub use limits::{BEATS_PER_CALL_MAX, FRAME_BYTES_MAX, REACHABLE_WITHIN};
 pub use messages::{
-    BeatsAnswer, Checkpoint, DiskRoom, ForwardAnswer, MemoryRoom, PeerProgress, ReadIndexAnswer, Shortage,
+    BeatsAnswer, Checkpoint, DiskRoom, ForwardAnswer, MemberAlarm, MemoryRoom, PeerProgress, ReadIndexAnswer, Shortage,
 };
 pub use network::{PeerClient, PeerNetwork};
 pub use peers::Peers;

@@ -13,13 +13,18 @@ use tokio::time::sleep;
 
 use super::capacity;
 use super::node::Node;
+use super::proposal::cut_to_bytes;
 use super::threads::at_length;
 use crate::catalog::Catalog;
 use crate::format::types::NodeId;
 use crate::model::limits::WEBHOOK_EVENTS_MAX;
+use crate::peer::MemberAlarm;
 
 /// Between two looks at what is to be logged.
 const PAUSE: Duration = Duration::from_secs(1);
+/// Alarms that a member reports to the others, and the bytes of each text.
+const REPORTED_MAX: usize = 16;
+const REPORTED_BYTES_MAX: usize = 512;
 
 /// Kind of an alarm; its name is a label of `thuban_alarm`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -81,6 +86,23 @@ impl AlarmKind {
             AlarmKind::Certificate => "certificate",
             AlarmKind::Removed => "removed",
         }
+    }
+
+    /// True if only the node that it is about can find it. Disks and memory are judged by each member from what the
+    /// others report of them, states by their hashes.
+    fn is_reported(self) -> bool {
+        matches!(
+            self,
+            AlarmKind::Store
+                | AlarmKind::Snapshot
+                | AlarmKind::AccessKeys
+                | AlarmKind::EncryptedFiles
+                | AlarmKind::Certificate
+        )
+    }
+
+    fn of_name(name: &str) -> Option<AlarmKind> {
+        AlarmKind::ALL.into_iter().find(|kind| kind.name() == name)
     }
 }
 
@@ -154,7 +176,19 @@ impl Node {
         alarms.extend(self.certificate_alarms());
         alarms.extend(self.removed().map(|why| Alarm::of_node(AlarmKind::Removed, self.id(), why.to_string())));
         alarms.extend(self.inner().alarms.sources.lock().iter().flat_map(|source| source()));
+        alarms.extend(self.reported_alarms());
         alarms
+    }
+
+    /// The alarms of the last second about this node, for the members that cannot find them.
+    pub(super) fn alarms_to_report(&self) -> Vec<MemberAlarm> {
+        to_report(self.id(), &self.noted_alarms())
+    }
+
+    /// Alarms of other members as they reported them last.
+    fn reported_alarms(&self) -> Vec<Alarm> {
+        let reports = self.inner().poll.said().into_iter().filter(|(id, _)| *id != self.id());
+        reports.flat_map(|(id, progress)| reported_by(id, progress.alarms)).collect()
     }
 
     /// The alarms of the last second.
@@ -187,6 +221,24 @@ impl Node {
         let keys = of(AlarmKind::AccessKeys, keyring.alarm(catalog));
         keys.into_iter().chain(of(AlarmKind::EncryptedFiles, keyring.alarm_of_files(catalog))).collect()
     }
+}
+
+fn to_report(node_id: NodeId, alarms: &[Alarm]) -> Vec<MemberAlarm> {
+    let own = alarms.iter().filter(|alarm| alarm.node == Some(node_id) && alarm.kind.is_reported());
+    let report = |alarm: &Alarm| MemberAlarm {
+        kind: alarm.kind.name().to_owned(),
+        subject: cut_to_bytes(&alarm.subject, REPORTED_BYTES_MAX).to_owned(),
+        text: cut_to_bytes(&alarm.text, REPORTED_BYTES_MAX).to_owned(),
+    };
+    own.take(REPORTED_MAX).map(report).collect()
+}
+
+/// Reads a report. A kind that this version does not know is left out.
+fn reported_by(node_id: NodeId, report: Vec<MemberAlarm>) -> impl Iterator<Item = Alarm> {
+    report.into_iter().filter_map(move |MemberAlarm { kind, subject, text }| {
+        let kind = AlarmKind::of_name(&kind).filter(|kind| kind.is_reported())?;
+        Some(Alarm::of_node(kind, node_id, text).about(subject))
+    })
 }
 
 /// Webhooks whose queue is full, so that the next event drops the oldest one that waits.
@@ -263,6 +315,29 @@ mod tests {
         ] {
             assert_eq!(known.take(&found), (raised, ended), "{found:?}");
         }
+    }
+
+    #[test]
+    fn a_member_reports_what_only_it_can_find_about_itself() {
+        let certificate =
+            Alarm::of_node(AlarmKind::Certificate, 2, "node 2: ends in 3 days").about("/tls/cert.pem Ending");
+        let long = Alarm::of_node(AlarmKind::Snapshot, 2, "é".repeat(REPORTED_BYTES_MAX));
+        let found = [
+            certificate.clone(),
+            Alarm::of_node(AlarmKind::Certificate, 3, "reported by node 3"),
+            Alarm::of_node(AlarmKind::Disk, 2, "each member judges it"),
+            Alarm::of_cluster(AlarmKind::Webhook, "full"),
+            long.clone(),
+        ];
+        let report = to_report(2, &found);
+        let heard: Vec<Alarm> = reported_by(2, report).collect();
+        assert_eq!(heard[0], certificate);
+        assert_eq!((heard.len(), heard[1].text.len()), (2, REPORTED_BYTES_MAX));
+        assert!(long.text.starts_with(&heard[1].text));
+        let many: Vec<Alarm> = (0..40).map(|n| certificate.clone().about(n.to_string())).collect();
+        assert_eq!(to_report(2, &many).len(), REPORTED_MAX);
+        let unknown = |kind: &str| MemberAlarm { kind: kind.into(), subject: "".into(), text: "".into() };
+        assert_eq!(reported_by(2, vec![unknown("of_a_later_version"), unknown("quota")]).count(), 0);
     }
 
     #[test]

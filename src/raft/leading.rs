@@ -208,6 +208,7 @@ impl PeerService for NodeService {
             is_acknowledged: self.node.is_acknowledged_leader(),
             committed: self.node.committed_as_leader(),
             fresh_ms: self.node.age().map(|age| u64::try_from(age.as_millis()).unwrap_or(u64::MAX)),
+            alarms: self.node.alarms_to_report(),
         }
     }
 

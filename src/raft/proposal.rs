@@ -71,7 +71,7 @@ impl Draft {
 }
 
 /// The whole characters of `text` that fit into `bytes_max` bytes.
-fn cut_to_bytes(text: &str, bytes_max: usize) -> &str {
+pub(super) fn cut_to_bytes(text: &str, bytes_max: usize) -> &str {
     let end = (0..=bytes_max.min(text.len())).rev().find(|end| text.is_char_boundary(*end));
     &text[..end.unwrap_or_default()]
 }

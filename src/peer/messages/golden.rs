@@ -131,6 +131,7 @@ fn the_bytes_of_answers_of_the_node() {
         is_acknowledged: None,
         committed: None,
         fresh_ms: None,
+        alarms: Vec::new(),
     };
     pinned(progress.clone(), "82a86c6173745f6c6f6709a76170706c69656408");
     let timed = PeerProgress { time_ms: Some(7), wall_ms: Some(6), ..progress.clone() };

@@ -191,6 +191,17 @@ pub struct PeerProgress {
     /// been in touch since its start, and of the versions that do not say.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fresh_ms: Option<u64>,
+    /// Its alarms that no other member can find by itself; none of the versions that do not say.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub alarms: Vec<MemberAlarm>,
+}
+
+/// An alarm of the member that reports it, about itself.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MemberAlarm {
+    pub kind: String,
+    pub subject: String,
+    pub text: String,
 }
 
 /// The room that a node has on its disk, by its own judgement.

@@ -165,6 +165,7 @@ impl PeerService for Proposer {
             is_acknowledged: None,
             committed: None,
             fresh_ms: None,
+            alarms: Vec::new(),
         }
     }
 
