@@ -16,6 +16,8 @@ from nodes import PASSWORD, SECRET, call, eventually  # noqa: E402
 
 OK, UNCHANGED = 200_000, 200_002
 KEPT_S = 5
+# For a call of a client that may wait for its deadline: 1,000 times what a call takes here.
+LIMIT_S, FIRST_LIMIT_S = 2, 15
 # Below those that the kernel gives to whoever wants any, and above those of the servers.
 PORTS = iter(range(20_000 + os.getpid() * 53 % 4_000, 32_000))
 ALLOCATING = threading.Lock()
@@ -38,9 +40,11 @@ def free_ports(count):
 class Program:
     """A program that is driven by lines."""
 
-    def __init__(self, name, *arguments):
-        command = [sys.executable, os.path.join(HERE, name), *arguments]
-        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    def __init__(self, name, *arguments, environment=None):
+        """One of Python by its name in this folder, else what tests/clients/LANGUAGE/build printed."""
+        command = [sys.executable, os.path.join(HERE, name)] if name.endswith(".py") else [name]
+        self.process = subprocess.Popen(
+            [*command, *arguments], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment)
         self.first = json.loads(self.process.stdout.readline())
 
     def ask(self, **question):
@@ -94,16 +98,31 @@ class Node:
         self.process.wait()
 
 
+# Clients of gRPC that tests/clients/LANGUAGE/build makes, by the variants of tests/clients/programs.
+LANGUAGES = {"go": ("go", "newest"), "go-2024": ("go", "2024"), "java": ("java", "newest"), "node": ("node", "newest")}
+
+
+def built(kind):
+    """The path of the program of a kind."""
+    language, variant = LANGUAGES[kind]
+    script = os.path.join(HERE, "..", language, "build")
+    return subprocess.check_output([script, "grpc", variant], text=True).strip()
+
+
 class Client:
-    """A client of one kind: `grpc`, `envoy-delta`, `envoy-sotw` or `gateway`, an Envoy that has no caller."""
+    """A client of one kind: `grpc`, which is C-core, one of `LANGUAGES`, `envoy-delta`, `envoy-sotw` or `gateway`, an Envoy
+    that has no caller."""
 
     def __init__(self, node, namespace, kind, canary="no", place=("", "", ""), service="cart", inbound=None):
         self.node, self.namespace, self.kind, self.canary = node, namespace, kind, canary
         self.place, self.service, self.inbound = place, service, inbound
-        self.is_envoy, self.is_gateway = kind != "grpc", kind == "gateway"
+        self.is_envoy, self.is_gateway = kind != "grpc" and kind not in LANGUAGES, kind == "gateway"
+        # The word of `carried_out_by.grpc_libraries`.
+        self.library = None if self.is_envoy else {"grpc": "core"}.get(kind, kind.split("-")[0])
         self.dialect, self.address = "envoy" if self.is_envoy else "grpc", "127.0.0.1"
         self.name = f"{namespace}-{kind}-{canary}-{service}"
         self.outbound, self.admin = free_ports(2)
+        self.called = set()
         self.directory = os.path.join(node.directory, self.name)
         os.makedirs(self.directory)
         bootstrap = os.path.join(self.directory, "bootstrap.json")
@@ -112,8 +131,10 @@ class Client:
         if self.is_envoy:
             flags = ["--sotw"] if kind == "envoy-sotw" else []
             self.program = Program("proxy.py", bootstrap, self.directory, *flags)
-        else:
+        elif kind == "grpc":
             self.program = Program("grpc_client.py", bootstrap)
+        else:
+            self.program = Program(built(kind), environment=dict(os.environ, GRPC_XDS_BOOTSTRAP=bootstrap))
 
     def bootstrap(self):
         labels = {"canary": self.canary}
@@ -156,7 +177,13 @@ class Client:
         if not self.is_envoy:
             target = f"xds:///{self.namespace}/{sketch['service']}"
             metadata = {name.lower(): value for name, value in headers.items()}
-            return {"target": target, "method": sketch["path"], "metadata": metadata}
+            question = {"target": target, "method": sketch["path"], "metadata": metadata}
+            if self.kind == "grpc":
+                return question
+            # A client of Node waits for the deadline where others fail at once; the first call has to fetch all.
+            limit = LIMIT_S if target in self.called else FIRST_LIMIT_S
+            self.called.add(target)
+            return question | {"timeout_s": limit, "parallel": 4}
         # A parameter that is empty may be there by its name alone.
         query = "&".join(key + ("=" + value if value or key == "q" else "") for key, value in sketch["query"].items())
         if sketch["cookies"]:

@@ -49,6 +49,7 @@ class Comparison:
                 cells[(sketch["service"], wanted.key())].update(counts)
                 differences += self.of_twin(client, sketch, times, wanted, counts, position)
         for (service, key), counts in cells.items():
+            self.counts["distributions"] += int(len(key) > 1)
             why = differs(dict(key), counts)
             if why:
                 differences.append(f"{client.name} {service}: {why}: expected {dict(key)}, got {dict(counts)}")

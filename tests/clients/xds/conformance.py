@@ -7,6 +7,8 @@ its instances by weight. A call has to be answered by an instance that may get i
 a chi-square test, so that 1,000 seeds have no false alarm. Twins of the services, whose rules say the same otherwise, have to
 be called alike. Rules that explain says are not carried out by a kind of client are not judged for it, and counted.
 
+With --languages worlds are called by gRPC clients of these languages instead (tests/clients/LANGUAGE/grpc).
+
 Every seed also limits what comes in to a service; see limiting.py. Further runs: `--only pairs`, every pair of types of
 conditions (pairs.py); `--only breakers` (limiting.py); `--only transitions`, rules that change while calls go on
 (transitions.py); `--only plants`, faults planted here that have to be found (planted.py);
@@ -27,7 +29,7 @@ import pairs
 import planted
 import refused
 import transitions
-from callers import Node, Program, start_clients
+from callers import LANGUAGES, Node, Program, start_clients
 from comparison import SKETCHES, Comparison
 from twins import Twins
 from worlds import World, draw_of, kind_of
@@ -38,6 +40,12 @@ KINDS = [
     ("envoy-delta", "yes", ("eu", "b", "2"), "cart"), ("envoy-sotw", "no", ("us", "a", ""), "cart"),
     ("gateway", "no", ("eu", "a", "2"), "edge"),
 ]
+
+
+def kinds_of(languages):
+    """The clients of a seed: those of `KINDS`, or two of each of these languages."""
+    of_each = (("yes", ("eu", "a", "1"), "cart"), ("no", ("", "", ""), "other"))
+    return [(language, *one) for language in languages for one in of_each] or KINDS
 
 
 def pairs_of(world):
@@ -68,11 +76,12 @@ class Run:
             begun, world = time.monotonic(), World(self.node, f"w{seed}", draw_of("world", seed), self.addresses)
             world.fill()
             twins = Twins(world)
-            clients = start_clients(self.node, world.namespace, KINDS)
+            clients = start_clients(self.node, world.namespace, kinds_of(self.options.languages))
             sketches = world.sketches(SKETCHES)
             comparison = Comparison(world, twins)
             comparison.run(clients, sketches, max(1, self.options.calls // (len(sketches) * len(clients))))
-            limits = limiting.of_seed(self.node, seed, self.addresses, comparison.counts)
+            # Limits are of proxies.
+            limits = [] if self.options.languages else limiting.of_seed(self.node, seed, self.addresses, comparison.counts)
             for client in clients:
                 client.program.end()
             self.pairs |= pairs_of(world)
@@ -133,6 +142,7 @@ if __name__ == "__main__":
     PARSER.add_argument("--first", type=int, default=1)
     PARSER.add_argument("--calls", type=int, default=10_000)
     PARSER.add_argument("--only", choices=["worlds", "pairs", "breakers", "transitions", "plants", "refused"], default="worlds")
+    PARSER.add_argument("--languages", nargs="+", choices=LANGUAGES, default=[], help="in place of C-core and Envoy")
     PARSER.add_argument("--go-on", action="store_true", help="past seeds that differ")
     PARSER.add_argument("--note", help="file to which a line is added for each seed that differs")
     PARSER.add_argument("--noted", help="file of such lines: their seeds are run")

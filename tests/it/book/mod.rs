@@ -21,7 +21,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::json;
 
-use crate::harness::python;
+use crate::harness::{program, python};
 use crate::imports;
 use blocks::{Kind, Page};
 use terminal::Terminal;
@@ -45,6 +45,10 @@ const NOT_RUN: &[(&str, &str, &str)] = &[
          containers",
         BUILDS,
     ),
+    ("docs/clients/grpc-go.md", "go mod init shop && go get google.golang.org/grpc@v1.85.0 && go mod tidy", LIBRARY),
+    ("docs/clients/grpc-java.md", "mvn -q dependency:copy-dependencies -DoutputDirectory=lib", LIBRARY),
+    ("docs/clients/grpc-node.md", "npm install @grpc/grpc-js@1.14.7 @grpc/grpc-js-xds@1.14.1", LIBRARY),
+    ("docs/clients/grpc-python.md", "python3 -m venv client && client/bin/pip install grpcio==1.85.3", FETCHES),
     ("docs/building.md", "scripts/test", BUILDS),
     ("docs/building.md", "scripts/explore --rounds 10", BUILDS),
     ("docs/building.md", "scripts/supply-chain", BUILDS),
@@ -104,6 +108,7 @@ const KUBERNETES: &str =
     "needs a cluster; tests/it/deploy/kubernetes.rs holds the manifests to schemas and to real nodes";
 const MACHINES: &str = "needs machines or containers; scripts/rolling-restart does the same with processes";
 const FETCHES: &str = "fetches a package of PyPI; tests/clients/python has it, by its version";
+const LIBRARY: &str = "fetches packages of a registry; tests/clients/LANGUAGE/build has them, by their versions";
 const DOCKER: &str = "needs Docker and builds an image; .ci/run does it by scripts/compose-smoke";
 const BUILDS: &str = "builds for minutes and tests for an hour, this test among the others; .ci/run does it";
 
@@ -134,6 +139,10 @@ pages! {
     rollouts: "docs/rollouts.md";
     building: "docs/building.md";
     claims: "docs/claims.md";
+    clients_grpc_go: "docs/clients/grpc-go.md";
+    clients_grpc_java: "docs/clients/grpc-java.md";
+    clients_grpc_node: "docs/clients/grpc-node.md";
+    clients_grpc_python: "docs/clients/grpc-python.md";
     command_line: "docs/command-line.md";
     concepts: "docs/concepts.md";
     console: "docs/console.md";
@@ -229,12 +238,41 @@ async fn bring(terminal: &mut Terminal) {
     terminal.replace("http://apollo:8080", &format!("http://{address}"));
 }
 
+/// Gives a page of a language the library that its reader has fetched; false where the language is left out.
+async fn bring_library(terminal: &mut Terminal, language: &str) -> bool {
+    if language == "python" {
+        terminal.replace("client/bin/python ", &format!("{} ", python("xds").await));
+        return true;
+    }
+    let Some(built) = program(language, "grpc", "newest").await else { return false };
+    let folder = Path::new(&built).parent().expect("a program lies in a folder");
+    let cache = folder.parent().and_then(Path::parent).expect("the cache has folders");
+    match language {
+        "go" => {
+            for file in ["go.mod", "go.sum"] {
+                terminal.put(file, text(&format!("tests/clients/go/grpc/{file}")).as_bytes());
+            }
+            let cache = cache.join("go").display().to_string();
+            let environment = format!("GOMODCACHE={cache}/modules GOCACHE={cache}/build GOFLAGS=-trimpath");
+            terminal.replace("go run . ", &format!("env {environment} go run . "));
+        }
+        "java" => terminal.replace("'lib/*'", &format!("'{}/lib/*'", folder.display())),
+        _ => terminal.replace("node pay.js", &format!("env NODE_PATH={}/node_modules node pay.js", folder.display())),
+    }
+    true
+}
+
 /// Runs the blocks of a page in their order.
 async fn run(file: &str) {
     let page = Page::read(file, &text(file)).unwrap_or_else(|fault| panic!("{fault}"));
     let mut terminal = Terminal::open();
     if file.contains("/from-") {
         bring(&mut terminal).await;
+    }
+    if let Some(language) = file.strip_prefix("docs/clients/grpc-")
+        && !bring_library(&mut terminal, language.trim_end_matches(".md")).await
+    {
+        return;
     }
     if file.ends_with("/start.md") {
         terminal.replace("client/bin/python ", &format!("{} ", python("apollo").await));

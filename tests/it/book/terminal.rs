@@ -29,9 +29,9 @@ const STAY_LIMIT: Duration = Duration::from_secs(60);
 const END_LIMIT: Duration = Duration::from_secs(30);
 
 /// Ports that pages name.
-const PORTS: [u16; 20] = [
-    8090, 8091, 8100, 8101, 8110, 8111, 8120, 8121, 8190, 8191, 8192, 8193, 8490, 8491, 8590, 8690, 8890, 8891, 8892,
-    8893,
+const PORTS: [u16; 28] = [
+    8090, 8091, 8100, 8101, 8110, 8111, 8120, 8121, 8190, 8191, 8192, 8193, 8211, 8212, 8213, 8214, 8215, 8216, 8217,
+    8218, 8490, 8491, 8590, 8690, 8890, 8891, 8892, 8893,
 ];
 /// Below those of the other tests.
 const FIRST_OFFSET: u16 = 1_000;

@@ -43,6 +43,8 @@ enum Order {
 struct Backends {
     order: Order,
     addresses: Vec<SocketAddr>,
+    /// Addresses that say whether the backends are ready, in their order.
+    probed: Vec<SocketAddr>,
     /// Address of its own connections, in place of what the machine chooses.
     from: Option<IpAddr>,
 }
@@ -59,20 +61,32 @@ impl Backends {
 impl Balancer {
     /// Listens on a port of its own and spreads connections over the backends.
     pub(crate) async fn start(addresses: Vec<SocketAddr>) -> Balancer {
-        Balancer::start_with(Backends { order: Order::Round, addresses, from: None }).await
+        Balancer::start_with(Order::Round, addresses.clone(), addresses, None).await
+    }
+
+    /// The same for addresses that speak HTTP/2 alone: each has another that says whether it is ready.
+    pub(crate) async fn start_probing(addresses: Vec<(SocketAddr, SocketAddr)>) -> Balancer {
+        let (addresses, probed) = addresses.into_iter().unzip();
+        Balancer::start_with(Order::Round, addresses, probed, None).await
     }
 
     /// The same, but that each connection goes to the first of the backends that is ready.
     pub(crate) async fn start_preferring_the_first(addresses: Vec<SocketAddr>) -> Balancer {
-        Balancer::start_with(Backends { order: Order::FirstReady, addresses, from: None }).await
+        Balancer::start_with(Order::FirstReady, addresses.clone(), addresses, None).await
     }
 
     /// The same for clients of one address of this machine: the backends know them by it.
     pub(crate) async fn start_for(from: IpAddr, addresses: Vec<SocketAddr>) -> Balancer {
-        Balancer::start_with(Backends { order: Order::FirstReady, addresses, from: Some(from) }).await
+        Balancer::start_with(Order::FirstReady, addresses.clone(), addresses, Some(from)).await
     }
 
-    async fn start_with(backends: Backends) -> Balancer {
+    async fn start_with(
+        order: Order,
+        addresses: Vec<SocketAddr>,
+        probed: Vec<SocketAddr>,
+        from: Option<IpAddr>,
+    ) -> Balancer {
+        let backends = Backends { order, addresses, probed, from };
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port is free");
         let address = listener.local_addr().expect("a bound listener has an address");
         let told: Arc<Told> = Arc::default();
@@ -113,8 +127,9 @@ async fn accept(listener: TcpListener, backends: Arc<Backends>, told: Arc<Told>)
 async fn serve(client: TcpStream, backends: Arc<Backends>, first: usize, told: Arc<Told>) {
     let addresses = &backends.addresses;
     for number in 0..addresses.len() {
-        let backend = addresses[(first + number) % addresses.len()];
-        if !is_ready(backend).await {
+        let position = (first + number) % addresses.len();
+        let backend = addresses[position];
+        if !is_ready(backends.probed[position]).await {
             continue;
         }
         let Ok(server) = backends.connect(backend).await else { continue };

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Stdio;
 use std::time::Duration;
 
@@ -14,10 +14,10 @@ use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Lines};
 use tokio::process::{Child, ChildStdin, ChildStdout, Command};
 use tokio::sync::Mutex;
 
-use crate::harness::{Cluster, client_file, eventually, python, tail, thuban};
+use crate::harness::{Api, Cluster, asked_client, client_file, eventually, program, python, tail, thuban};
 
-/// A program of tests/clients/xds; it ends when this is dropped.
-struct Driven {
+/// A program of tests/clients; it ends when this is dropped.
+pub(super) struct Driven {
     _child: Child,
     stdin: ChildStdin,
     lines: Lines<BufReader<ChildStdout>>,
@@ -26,27 +26,25 @@ struct Driven {
 
 impl Driven {
     /// Returns with the first line that it says.
-    async fn start(program: &str, arguments: &[String], directory: TempDir) -> (Driven, Value) {
+    pub(super) async fn start(mut command: Command, directory: TempDir) -> (Driven, Value) {
         let log = File::create(directory.path().join("driver.log")).expect("the log can be made");
-        let mut command = Command::new(python("xds").await);
-        command.arg(client_file("xds").join(program)).args(arguments).kill_on_drop(true);
-        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(log);
+        command.kill_on_drop(true).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(log);
         let mut child = command.spawn().expect("the driver can be started");
         let stdin = child.stdin.take().expect("stdin is piped");
         let lines = BufReader::new(child.stdout.take().expect("stdout is piped")).lines();
         let mut driven = Driven { _child: child, stdin, lines, directory };
-        let first = driven.line(program).await;
+        let first = driven.line("the start").await;
         (driven, first)
     }
 
-    async fn ask<T: DeserializeOwned>(&mut self, question: Value) -> T {
+    pub(super) async fn ask<T: DeserializeOwned>(&mut self, question: Value) -> T {
         let line = format!("{question}\n");
         self.stdin.write_all(line.as_bytes()).await.expect("the driver reads");
         let answer = self.line(&line).await;
         serde_json::from_value(answer.clone()).unwrap_or_else(|error| panic!("{line}: {error} in {answer}"))
     }
 
-    async fn line(&mut self, asked: &str) -> Value {
+    pub(super) async fn line(&mut self, asked: &str) -> Value {
         let line = self.lines.next_line().await.expect("the driver writes text");
         let answer: Option<Value> = line.and_then(|line| serde_json::from_str(&line).ok());
         let failed = answer.as_ref().is_none_or(|answer| answer.get("failed").is_some());
@@ -97,7 +95,9 @@ pub(super) struct Backends {
 impl Backends {
     pub(super) async fn start(count: usize) -> Backends {
         let directory = TempDir::new().expect("a temporary directory can be made");
-        let (driven, first) = Driven::start("backends.py", &[count.to_string()], directory).await;
+        let mut command = of_python("backends.py").await;
+        command.arg(count.to_string());
+        let (driven, first) = Driven::start(command, directory).await;
         let addresses = serde_json::from_value(first["addresses"].clone()).expect("addresses");
         Backends { driven, addresses }
     }
@@ -127,19 +127,67 @@ impl Backends {
     }
 }
 
-/// The kinds of clients that every rule is tried with.
+/// A program of tests/clients/xds.
+async fn of_python(name: &str) -> Command {
+    let mut command = Command::new(python("xds").await);
+    command.arg(client_file("xds").join(name));
+    command
+}
+
+/// Clients as they are published.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
+    /// grpcio, which is C-core.
     Grpc,
+    Go,
+    /// grpc-go as it was in 2024.
+    Go2024,
+    Java,
+    Node,
     EnvoyDelta,
     EnvoySotw,
 }
 
 impl Kind {
+    /// The kinds that every rule is tried with.
     pub(super) const ALL: [Kind; 3] = [Kind::Grpc, Kind::EnvoyDelta, Kind::EnvoySotw];
 
+    /// The languages of gRPC that are no C-core, each in its newest version; an earlier one only where it is asked for.
+    pub(super) fn languages() -> Vec<Kind> {
+        let earlier = asked_client().map(|_| Kind::Go2024);
+        [Kind::Go, Kind::Java, Kind::Node].into_iter().chain(earlier).collect()
+    }
+
     pub(super) fn is_envoy(self) -> bool {
-        self != Kind::Grpc
+        matches!(self, Kind::EnvoyDelta | Kind::EnvoySotw)
+    }
+
+    /// Its program under tests/clients, if it is made by a build script there.
+    fn built(self) -> Option<(&'static str, &'static str)> {
+        match self {
+            Kind::Go => Some(("go", "newest")),
+            Kind::Go2024 => Some(("go", "2024")),
+            Kind::Java => Some(("java", "newest")),
+            Kind::Node => Some(("node", "newest")),
+            Kind::Grpc | Kind::EnvoyDelta | Kind::EnvoySotw => None,
+        }
+    }
+
+    pub(super) fn is_built(self) -> bool {
+        self.built().is_some()
+    }
+
+    /// The command of its program; nothing where its language is left out.
+    pub(super) async fn command(self, bootstrap: &Path) -> Option<Command> {
+        let mut command = match self.built() {
+            Some((language, variant)) => Command::new(program(language, "grpc", variant).await?),
+            None => of_python(if self.is_envoy() { "proxy.py" } else { "grpc_client.py" }).await,
+        };
+        if self.built().is_none() {
+            command.arg(bootstrap);
+        }
+        command.env("GRPC_XDS_BOOTSTRAP", bootstrap);
+        Some(command)
     }
 }
 
@@ -182,6 +230,9 @@ pub(super) struct Client {
     pub(super) kind: Kind,
     driven: Driven,
     outbound: u16,
+    node_id: String,
+    /// A node, which has heard what the client refused.
+    api: Api,
 }
 
 /// Settings by which a client finds its rules.
@@ -198,18 +249,22 @@ pub(super) struct Options {
 impl Client {
     /// Starts a client of `shop/NAME` that may ask all nodes.
     pub(super) async fn start(kind: Kind, cluster: &Cluster, name: &str, options: &Options) -> Client {
+        Client::start_if_there(kind, cluster, name, options).await.expect("its language is there")
+    }
+
+    /// The same; nothing where its language is left out.
+    pub(super) async fn start_if_there(kind: Kind, cluster: &Cluster, name: &str, options: &Options) -> Option<Client> {
         let directory = TempDir::new().expect("a temporary directory can be made");
         let outbound = crate::harness::Ports::reserve().grpc.port();
         let bootstrap = directory.path().join("bootstrap.json");
         write_bootstrap(kind, cluster, name, options, outbound, &bootstrap).await;
-        let bootstrap = text(&bootstrap);
-        let (program, mut arguments) = match kind {
-            Kind::Grpc => ("grpc_client.py", vec![bootstrap]),
-            _ => ("proxy.py", vec![bootstrap, text(directory.path())]),
-        };
-        arguments.extend((kind == Kind::EnvoySotw).then(|| "--sotw".to_owned()));
-        let (driven, _) = Driven::start(program, &arguments, directory).await;
-        Client { kind, driven, outbound }
+        let mut command = kind.command(&bootstrap).await?;
+        if kind.is_envoy() {
+            command.arg(directory.path()).args((kind == Kind::EnvoySotw).then_some("--sotw"));
+        }
+        let (driven, _) = Driven::start(command, directory).await;
+        let api = cluster.api(*cluster.ids().first().expect("there is a node"));
+        Some(Client { kind, driven, outbound, node_id: node_id(kind, name), api })
     }
 
     pub(super) async fn call(&mut self, request: &Request, times: u32) -> Calls {
@@ -220,7 +275,15 @@ impl Client {
 
     /// Calls on and on until [`Client::stop`].
     pub(super) async fn flow(&mut self, name: &str, request: &Request) {
+        self.flow_wide(name, request, 1).await;
+    }
+
+    /// The same with so many callers at once, each of which pauses for 5 ms between its calls.
+    pub(super) async fn flow_wide(&mut self, name: &str, request: &Request, callers: usize) {
         let mut question = self.question("flow", request);
+        if callers > 1 {
+            question["parallel"] = json!(callers);
+        }
         question["name"] = json!(name);
         let _: Value = self.driven.ask(question).await;
     }
@@ -273,6 +336,16 @@ impl Client {
 
     /// Fails if the client refused anything that it was sent.
     pub(super) async fn expect_nothing_refused(&mut self) {
+        if self.kind.is_built() {
+            let path = format!("/admin/v1/xds/clients?node_id={}", self.node_id);
+            let answer = self.api.get(&path).await.expect_code(200_000);
+            let rows = answer.body["data"].as_array().expect("a list");
+            let has_refused =
+                |row: &Value| row["has"].as_array().expect("a list").iter().any(|has| has["refused"] != json!([]));
+            let refused: Vec<_> = rows.iter().filter(|row| has_refused(row)).collect();
+            assert!(refused.is_empty() && !rows.is_empty(), "{:?}: {refused:?}", self.kind);
+            return;
+        }
         let state = self.state().await;
         if self.kind.is_envoy() {
             let rejected = self.stats("update_rejected|init_fetch_timeout").await;
@@ -288,25 +361,42 @@ impl Client {
     fn question(&self, op: &str, request: &Request) -> Value {
         let Request { service, path, headers, port } = request;
         match self.kind {
-            Kind::Grpc => {
-                let target = format!("xds:///shop/{service}");
-                json!({"op": op, "target": target, "method": path, "metadata": headers})
-            }
-            _ => {
+            Kind::EnvoyDelta | Kind::EnvoySotw => {
                 let host = format!("{service}.shop");
                 json!({"op": op, "port": port.unwrap_or(self.outbound), "host": host, "path": path, "headers": headers})
+            }
+            _ => {
+                let target = format!("xds:///shop/{service}");
+                let mut question = json!({"op": op, "target": target, "method": path, "metadata": headers});
+                if self.kind.is_built() {
+                    // Some wait for the deadline where others fail at once.
+                    question["timeout_s"] = json!(2);
+                }
+                question
             }
         }
     }
 }
 
-async fn write_bootstrap(kind: Kind, cluster: &Cluster, name: &str, options: &Options, outbound: u16, to: &Path) {
+fn node_id(kind: Kind, name: &str) -> String {
+    format!("{name}-{kind:?}")
+}
+
+/// Writes the bootstrap of a client of `shop/NAME`; `outbound` is the port of an Envoy.
+pub(super) async fn write_bootstrap(
+    kind: Kind,
+    cluster: &Cluster,
+    name: &str,
+    options: &Options,
+    outbound: u16,
+    to: &Path,
+) {
     let all: Vec<String> = cluster.ids().into_iter().map(|id| cluster.ports(id).grpc.to_string()).collect();
     let servers = options.servers.clone().unwrap_or_else(|| all.join(","));
     let mut command = thuban();
     command.args(["xds", "bootstrap", if kind.is_envoy() { "envoy" } else { "grpc" }]);
     command.args(["--server", &servers, "--namespace", "shop", "--service", name]).args(&options.flags);
-    command.args(["--node-id", &format!("{name}-{kind:?}")]);
+    command.args(["--node-id", &node_id(kind, name)]);
     if kind.is_envoy() {
         let admin = crate::harness::Ports::reserve().grpc.port();
         command.args(["--admin-port", &admin.to_string(), "--label", &format!("outbound_port={outbound}")]);
@@ -318,8 +408,4 @@ async fn write_bootstrap(kind: Kind, cluster: &Cluster, name: &str, options: &Op
     let output = command.output().await.expect("it runs");
     assert!(output.status.success(), "{output:?}");
     std::fs::write(to, output.stdout).expect("a file can be written");
-}
-
-fn text(path: &Path) -> String {
-    PathBuf::from(path).into_os_string().into_string().expect("a path is text")
 }

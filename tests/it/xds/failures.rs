@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use super::drivers::{Client, Request};
+use super::drivers::{Client, Kind, Request};
 use super::world::{World, all_settle, group, publish, sub_rule};
 use crate::harness::report;
 
@@ -10,9 +10,18 @@ const FLOW: &str = "on and on";
 
 #[tokio::test(flavor = "multi_thread")]
 async fn clients_live_on_when_nodes_die() {
+    live_on_when_nodes_die(&Kind::ALL).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn clients_of_other_languages_live_on_when_nodes_die() {
+    live_on_when_nodes_die(&Kind::languages()).await;
+}
+
+async fn live_on_when_nodes_die(kinds: &[Kind]) {
     let mut world = World::start(3).await;
     let request = Request::to("pay");
-    let mut clients = world.clients().await;
+    let mut clients = world.clients_of(kinds, "cart", &[]).await;
     put_in_force(&world, 1).await;
     all_settle(&mut clients, "the first version", &request, &world.version(1)).await;
     for client in &mut clients {

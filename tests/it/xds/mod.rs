@@ -7,6 +7,7 @@ mod declared;
 mod drivers;
 mod failures;
 mod hostile;
+mod languages;
 mod limits;
 mod noted;
 mod partitions;

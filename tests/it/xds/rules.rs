@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use super::drivers::{Calls, Client, Kind, Options, Request};
+use super::drivers::{Calls, Client, Kind, Request};
 use super::world::{LIMIT, ROUTES, World, all_settle, group, publish, release, save, sub_rule, when, with, withdraw};
 
 /// Calls of a check of shares; the bounds are five deviations.
@@ -11,15 +11,24 @@ const CALLS: u32 = 600;
 /// Each part has its own service rules, one after the other, so that what was before it cannot help.
 #[tokio::test(flavor = "multi_thread")]
 async fn clients_carry_out_routing_rules() {
+    carry_out_routing_rules(&Kind::ALL).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn clients_of_other_languages_carry_out_routing_rules() {
+    carry_out_routing_rules(&Kind::languages()).await;
+}
+
+async fn carry_out_routing_rules(kinds: &[Kind]) {
     let mut world = World::start(3).await;
-    let mut clients = world.clients().await;
+    let mut clients = world.clients_of(kinds, "cart", &[]).await;
     let request = Request::to("pay");
     all_settle(&mut clients, "no rule", &request, &world.pay()).await;
     all_settle(&mut clients, "another service", &Request::to("stock"), &world.stock()).await;
     by_header_path_and_method(&world, &mut clients).await;
     by_share(&mut world, &mut clients).await;
     by_priority(&mut world, &mut clients).await;
-    by_place(&world, &mut clients).await;
+    by_place(&world, kinds, &mut clients).await;
     instances_that_are_out(&world, &mut clients).await;
     for client in &mut clients {
         client.expect_nothing_refused().await;
@@ -124,7 +133,7 @@ async fn by_priority(world: &mut World, clients: &mut [Client]) {
 }
 
 /// Callers of a zone are answered there while anything is well.
-async fn by_place(world: &World, clients: &mut [Client]) {
+async fn by_place(world: &World, kinds: &[Kind], clients: &mut [Client]) {
     let api = world.api();
     save(&api, "parts", &[]).await;
     release(&api, ROUTES, "parts", json!({"release_name": "none"})).await;
@@ -137,11 +146,7 @@ async fn by_place(world: &World, clients: &mut [Client]) {
     all_settle(clients, "callers without a place", &request, &world.pay()).await;
     let of_zone_b: Vec<String> = world.pay().into_iter().skip(1).step_by(2).collect();
     let of_zone_a: Vec<String> = world.pay().into_iter().step_by(2).collect();
-    let options = Options { flags: ["--locality", "eu/b"].map(str::to_owned).into(), ..Options::default() };
-    let mut near = Vec::new();
-    for kind in Kind::ALL {
-        near.push(Client::start(kind, &world.cluster, "near", &options).await);
-    }
+    let mut near = world.clients_of(kinds, "near", &["--locality", "eu/b"]).await;
     all_settle(&mut near, "the zone of the caller", &request, &of_zone_b).await;
     for server in &of_zone_b {
         world.change(server, json!({"healthy": false})).await;
@@ -181,16 +186,20 @@ async fn instances_that_are_out(world: &World, clients: &mut [Client]) {
 /// Releases for some clients: those with a label, and a share of them; then back and away.
 #[tokio::test(flavor = "multi_thread")]
 async fn releases_reach_the_clients_that_they_are_for() {
+    reach_the_clients_that_they_are_for(&Kind::ALL).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn releases_reach_the_clients_of_other_languages_that_they_are_for() {
+    reach_the_clients_that_they_are_for(&Kind::languages()).await;
+}
+
+async fn reach_the_clients_that_they_are_for(kinds: &[Kind]) {
     let world = World::start(3).await;
     let api = world.api();
     let [v1, v2, v3] = [1, 2, 3].map(|version| world.version(version));
-    let mut clients = world.clients().await;
-    let flags: Vec<String> = ["--label", "canary=yes"].map(str::to_owned).into();
-    let options = Options { flags, ..Options::default() };
-    let mut canaries = Vec::new();
-    for kind in Kind::ALL {
-        canaries.push(Client::start(kind, &world.cluster, "canary", &options).await);
-    }
+    let mut clients = world.clients_of(kinds, "cart", &[]).await;
+    let mut canaries = world.clients_of(kinds, "canary", &["--label", "canary=yes"]).await;
     let request = Request::to("pay");
     save(&api, "parts", &[sub_rule(&[], &[group("v1", json!({}))])]).await;
     release(&api, ROUTES, "parts", json!({"release_name": "first"})).await;
@@ -224,7 +233,8 @@ async fn releases_reach_the_clients_that_they_are_for() {
     }
 }
 
-/// Half of the clients by their ids: each sees the one or the other release, and `explain` tells which.
+/// Half of the clients by their ids: each sees the one or the other release, and `explain` tells which. Then all of
+/// them, and none.
 async fn by_share_of_clients(world: &World, clients: &mut [Client], canaries: &mut [Client]) {
     let api = world.api();
     let [v2, v3] = [2, 3].map(|version| world.version(version));
@@ -233,7 +243,7 @@ async fn by_share_of_clients(world: &World, clients: &mut [Client], canaries: &m
         "client_percent": {"by": "NODE_ID", "percent": 50}});
     release(&api, ROUTES, "parts", half).await;
     let request = Request::to("pay");
-    for (name, clients) in [("cart", clients), ("canary", canaries)] {
+    for (name, clients) in [("cart", &mut *clients), ("canary", &mut *canaries)] {
         for client in clients {
             let node_id = format!("{name}-{:?}", client.kind);
             let sketch = json!({"service": "pay", "namespace": "shop", "client_labels": {"NODE_ID": node_id}});
@@ -244,8 +254,13 @@ async fn by_share_of_clients(world: &World, clients: &mut [Client], canaries: &m
             client.settles(LIMIT, "a share of the clients", &request, if is_for_it { &v2 } else { &v3 }).await;
         }
     }
-    let of_half = json!([{"rule_name": "parts", "release_name": "half"}]);
-    api.put(&format!("{ROUTES}/releases/stopbeta"), &of_half).await.expect_code(200_000);
+    let of = |release: &str| json!([{"rule_name": "parts", "release_name": release}]);
+    api.put(&format!("{ROUTES}/releases/promote"), &of("half")).await.expect_code(200_000);
+    all_settle(clients, "the share is promoted", &request, &v2).await;
+    all_settle(canaries, "the share is promoted", &request, &v2).await;
+    api.put(&format!("{ROUTES}/releases/rollback"), &of("full")).await.expect_code(200_000);
+    all_settle(clients, "rolled back", &request, &v3).await;
+    all_settle(canaries, "rolled back", &request, &v3).await;
 }
 
 async fn an_alias_is_called(world: &World, clients: &mut [Client]) {

@@ -1,11 +1,12 @@
 //! A cluster with services, the servers behind them, and rules as they are written.
 
+use std::path::Path;
 use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::drivers::{Backends, Client, Kind, Options, Request};
-use crate::harness::{Answer, Api, Cluster};
+use super::drivers::{Backends, Client, Kind, Options, Request, write_bootstrap};
+use crate::harness::{Answer, Api, Balancer, Cluster};
 
 pub(super) const INSTANCES: &str = "/naming/v1/instances";
 pub(super) const ROUTES: &str = "/naming/v1/routings";
@@ -17,6 +18,8 @@ pub(super) struct World {
     pub(super) cluster: Cluster,
     pub(super) backends: Backends,
     ids: Vec<String>,
+    /// Before the gRPC listeners of all nodes.
+    balancer: Balancer,
 }
 
 impl World {
@@ -46,7 +49,9 @@ impl World {
         let rows = answer.body["responses"].as_array().expect("a batch");
         let id = |row: &Value| row["instance"]["id"].as_str().expect("an id").to_owned();
         let ids = rows.iter().map(id).collect();
-        World { cluster, backends, ids }
+        let nodes = cluster.ids().into_iter().map(|id| (cluster.ports(id).grpc, cluster.ports(id).api)).collect();
+        let balancer = Balancer::start_probing(nodes).await;
+        World { cluster, backends, ids, balancer }
     }
 
     pub(super) fn api(&self) -> Api {
@@ -76,11 +81,28 @@ impl World {
 
     /// One client of each kind, each a sidecar of the service `cart`.
     pub(super) async fn clients(&self) -> Vec<Client> {
+        self.clients_of(&Kind::ALL, "cart", &[]).await
+    }
+
+    /// Clients of these kinds, but for those whose language is left out; the flags are of their bootstraps. Libraries
+    /// that take a single address go by the balancer.
+    pub(super) async fn clients_of(&self, kinds: &[Kind], name: &str, flags: &[&str]) -> Vec<Client> {
         let mut clients = Vec::new();
-        for kind in Kind::ALL {
-            clients.push(Client::start(kind, &self.cluster, "cart", &Options::default()).await);
+        for kind in kinds {
+            let options = self.options(*kind, flags);
+            clients.extend(Client::start_if_there(*kind, &self.cluster, name, &options).await);
         }
         clients
+    }
+
+    fn options(&self, kind: Kind, flags: &[&str]) -> Options {
+        let servers = kind.is_built().then(|| self.balancer.address().to_string());
+        Options { flags: flags.iter().copied().map(str::to_owned).collect(), servers, ..Options::default() }
+    }
+
+    /// A bootstrap as such a client has it.
+    pub(super) async fn write_bootstrap(&self, kind: Kind, name: &str, flags: &[&str], to: &Path) {
+        write_bootstrap(kind, &self.cluster, name, &self.options(kind, flags), 0, to).await;
     }
 }
 
