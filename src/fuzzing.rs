@@ -147,7 +147,7 @@ fn commands() -> FuzzEntry {
         let Some((digit @ b'1'..=b'5', draft)) = input.split_first() else { return false };
         let mut bench = prepared.get(usize::from(digit - b'1')).unwrap_or(&trusting).clone();
         let Ok(draft) = Draft::read(Bytes::copy_from_slice(draft)) else { return false };
-        let proposal = stamp(Timestamp(2_000_000), [7; 16], &draft);
+        let proposal = stamp(Timestamp(2_000_000), 0, [7; 16], &draft);
         assert_eq!(proposal.level(), draft.level);
         let is_known = crate::format::level::LevelRange::OWN.contains(draft.level);
         let opened = open(100, &proposal);

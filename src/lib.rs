@@ -125,8 +125,10 @@
 //!   `store::tests::power_loss` for what happens otherwise).
 //! * Every wait, queue and body has a limit; they are in [`model::limits`], [`config`] and
 //!   `peer::limits`.
-//! * Stamps never run backwards, and never ahead of the time that has passed by more than a hundredth of
-//!   it, whatever the wall clock of the leader shows (`raft::clock`).
+//! * Stamps never run backwards, but where an administrator sets the time, and never ahead of the time that has passed
+//!   by more than a hundredth of it, whatever the wall clock of the leader shows (`raft::clock`).
+//! * What cannot be undone is decided by the sure time, which no step of the stamps moves before the members' clocks or
+//!   an administrator have confirmed it (`catalog::time`).
 //! * A new leader stamps nothing before it has asked who is in reach what time it is; who follows takes the time from
 //!   its leader, and an entry that is applied late turns no clock back.
 //! * A peer that is away costs a try a second and two lines of log, however long it is away.

@@ -156,6 +156,8 @@ metrics! {
     peer_stuck: IntGaugeVec "thuban_peer_stuck" ["peer"];
     /// Age of this node's state: time up to which commits may be missing; 0 on a leader, +Inf at first.
     freshness: Gauge "thuban_freshness_seconds";
+    /// Seconds by which this node's clock is ahead of the cluster's time; negative behind it.
+    clock_difference: Gauge "thuban_clock_difference_seconds";
     /// Election timeout: silence of the leader after which this node starts an election.
     election_timeout: Gauge "thuban_election_timeout_seconds";
     /// On the leader: failed replication sessions to a peer; each is retried with backoff.

@@ -56,6 +56,7 @@ pub(crate) fn check(bench: &Bench) {
         ("policies", one.policies == other.policies),
         ("contracts", one.contracts == other.contracts),
         ("approvals", one.approvals == other.approvals),
+        ("time", one.time == other.time),
         ("requests", one.requests == other.requests),
     ];
     let unequal: Vec<_> = parts.iter().filter(|(_, is_equal)| !is_equal).map(|(part, _)| part).collect();

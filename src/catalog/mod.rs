@@ -40,6 +40,7 @@ pub mod templates;
 pub(crate) mod testing;
 #[cfg(test)]
 mod tests;
+pub mod time;
 mod webhook_queue;
 pub mod webhooks;
 
@@ -52,6 +53,7 @@ pub use ctx::{Ctx, RequestId};
 pub use index::{abandoned, page, set_digest};
 pub use row::{Edit, Row};
 
+use self::time::ClusterTime;
 use crate::format::level::Level;
 use crate::model::access::{Token, User};
 use crate::model::access_key::AccessKey;
@@ -122,6 +124,7 @@ pub struct Catalog {
     pub policies: Policies,
     pub contracts: Contracts,
     pub approvals: Approvals,
+    pub time: ClusterTime,
     requests: Requests,
 }
 
@@ -196,6 +199,7 @@ tables! { |catalog, value|
     29 Policy         "policies"         Policy          => catalog.policies.load(Row::read(value)?),
     30 ApprovalRequest "approval_requests" ApprovalRequest => catalog.load_request(Row::read(value)?)?,
     31 Contract       "contracts"        Contract        => catalog.contracts.load(Row::read(value)?),
+    32 Time           "time"             ClusterTime     => catalog.time.load(Row::read(value)?),
 }
 
 impl Catalog {
@@ -226,6 +230,7 @@ impl Catalog {
             policies: self.policies.clone(),
             contracts: self.contracts.clone(),
             approvals: self.approvals.clone(),
+            time: self.time.clone(),
             requests: Requests::default(),
         }
     }

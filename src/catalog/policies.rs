@@ -17,7 +17,7 @@ use crate::model::code::Code;
 use crate::model::grant::{Grants, Verb};
 use crate::model::policy::{Calendar, Gate, Place, Policy, PolicyDraft, PolicyKind};
 use crate::model::text::NameFilter;
-use crate::model::time::Timestamp;
+use crate::model::time::{Present, Timestamp};
 use crate::model::{is_stale, limits};
 
 impl Row for Policy {
@@ -134,13 +134,16 @@ impl Policies {
     }
 
     /// Demands on an act, of all policies that hold for it. A gate of later asks for approvals now, and freezes then.
-    pub fn demands(&self, gates: Gates, subject: &Subject, time: Timestamp) -> Demands {
+    /// While the time is in doubt, what is frozen at either of the two times is frozen.
+    pub fn demands(&self, gates: Gates, subject: &Subject, now: impl Into<Present>) -> Demands {
+        let Present { stamped: time, sure } = now.into();
         let mut demands = Demands::default();
         let all = || self.by_name.values().cloned().collect();
         let judging = |gate: Gate| self.index.judging(all, gate, subject.kind, &subject.places);
         let now = judging(gates.now);
         for Judge { policy, calendar } in now.iter().copied() {
-            let is_frozen = calendar.holds(time);
+            let frozen_at = [time, sure].into_iter().find(|time| calendar.holds(*time));
+            let is_frozen = frozen_at.is_some();
             if policy.approvals > 0 {
                 demands.approvals = demands.approvals.max(policy.approvals);
                 demands.approved_by.push(policy.name.clone());
@@ -148,7 +151,7 @@ impl Policies {
             if is_frozen {
                 demands.frozen_by.push(policy.name.clone());
                 if demands.comment.is_empty() {
-                    calendar.comment_at(time).clone_into(&mut demands.comment);
+                    calendar.comment_at(frozen_at.unwrap_or(time)).clone_into(&mut demands.comment);
                 }
             }
             if policy.approvals > 0 || is_frozen {

@@ -32,8 +32,23 @@ impl Bench {
 
     pub(crate) fn apply(&mut self, command: Command) -> Applied {
         self.index += 1;
+        self.pass_time();
         let ctx = self.ctx(self.index);
         self.apply_as(&ctx, command)
+    }
+
+    /// Has the time go on to the next entry by entries of its own, as the leader does: a long step would be doubted.
+    fn pass_time(&mut self) {
+        const STEP: u64 = time::STEP_MAX_MS / 1000;
+        if self.catalog.level() < Level::NEWEST || self.catalog.clock() < self.ctx(0).time {
+            return;
+        }
+        let mut index = (self.catalog.clock().0 - self.ctx(0).time.0) / 1000 + STEP;
+        while index < self.index {
+            let ctx = self.ctx(index);
+            self.apply_as(&ctx, Command::Time(time::TimeChange::Tick));
+            index += STEP;
+        }
     }
 
     /// Applies a command here and to a copy: both make the same of it.

@@ -2,7 +2,7 @@
 //!
 //! | part | modules |
 //! |---|---|
-//! | of the leader | [`heartbeats`], [`levels`], [`retention`], [`schedule`], [`rollouts`]; webhooks have a room |
+//! | of the leader | [`heartbeats`], [`levels`], [`retention`], [`schedule`], [`mod@time`], [`rollouts`] |
 //! | of every node | [`founding`], [`password_reset`], [`audit_buffer`], [`client_refusals`] |
 //! | reports | [`subscribers`], [`fleet`], [`gauges`], [`recent`], [`audit_reader`] |
 //!
@@ -24,6 +24,7 @@ mod schedule;
 pub mod subscribers;
 #[cfg(test)]
 pub(crate) mod testing;
+mod time;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -34,6 +35,7 @@ use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use self::time::Time;
 use crate::catalog::RequestId;
 use crate::catalog::history::Thing;
 use crate::format::types::NodeId;
@@ -136,6 +138,7 @@ impl Extension for Controllers {
         run_task("heartbeats", run(node.clone(), heartbeats), tasks, shutdown);
         run_task("levels", run(node.clone(), Levels), tasks, shutdown);
         run_task("retention", run(node.clone(), Retention), tasks, shutdown);
+        run_task("time", run(node.clone(), Time::default()), tasks, shutdown);
         run_task("schedule", run(node.clone(), Schedule::default()), tasks, shutdown);
         run_task("password-reset", password_reset::carry_out(node.clone()), tasks, shutdown);
         run_task("client-refusals", client_refusals::tell(node.clone()), tasks, shutdown);

@@ -8,7 +8,6 @@ use std::time::Duration;
 use super::Controller;
 use crate::catalog::Command;
 use crate::format::level::Level;
-use crate::model::time::Timestamp;
 use crate::raft::{Lead, NotCommitted};
 
 /// Between two looks at what is due, and so how late a release may be.
@@ -20,8 +19,7 @@ const ROUND_WHILE_REFUSED: Duration = Duration::from_secs(5);
 /// True if a request for approval has waited for longer than the settings allow.
 fn has_expired_requests(lead: &Lead) -> bool {
     let catalog = lead.catalog();
-    let waits_ms = catalog.settings.requests_expire_s.saturating_mul(1000);
-    let before = Timestamp(lead.node().now().0.saturating_sub(waits_ms));
+    let before = catalog.requests_expire_before(lead.node().sure_now());
     catalog.level() >= Level::APPROVAL && catalog.approvals.has_pending_before(before)
 }
 
@@ -38,7 +36,7 @@ impl Controller for Schedule {
             // One that is not taken now is found again.
             let _ = lead.propose("the end of requests that have waited for too long", Command::ExpireRequests).await;
         }
-        let due = lead.catalog().due(lead.node().now());
+        let due = lead.catalog().due(lead.node().sure_now());
         if due.is_empty() {
             return ROUND;
         }

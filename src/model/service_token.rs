@@ -66,6 +66,11 @@ impl ServiceToken {
         format!("{TOKEN_HOLDER}{}", self.name)
     }
 
+    /// True if it was made or changed at this time, or later.
+    pub fn is_changed_since(&self, time: Timestamp) -> bool {
+        self.modified.as_ref().is_some_and(|modified| modified.time >= time) || self.ctime >= time
+    }
+
     pub fn is_over(&self, now: Timestamp) -> bool {
         self.expires.is_some_and(|expires| expires <= now)
     }

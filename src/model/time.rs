@@ -12,6 +12,21 @@ const DAY_MS: u64 = 24 * 3600 * 1000;
 #[serde(transparent)]
 pub struct Timestamp(pub u64);
 
+/// Present time, in both of its forms.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Present {
+    /// Time of the cluster, by which things are dated.
+    pub stamped: Timestamp,
+    /// Time without all that is in doubt.
+    pub sure: Timestamp,
+}
+
+impl From<Timestamp> for Present {
+    fn from(time: Timestamp) -> Self {
+        Present { stamped: time, sure: time }
+    }
+}
+
 impl Timestamp {
     /// `YYYY-MM-DD HH:MM:SS` in UTC, the form of every time on the management surface.
     pub fn text(self) -> String {

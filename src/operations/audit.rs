@@ -36,7 +36,7 @@ impl Operations {
         page: Page,
         answer: impl FnOnce(Listed<WouldRefuse>) -> A + Send + 'static,
     ) -> Result<A, Refusal> {
-        let now = self.node.now();
+        let now = self.node.sure_now();
         self.scan(FAR, move |catalog| catalog.would_refuse(now, &page), answer).await
     }
 

@@ -128,7 +128,7 @@ impl Operations {
         Sender { address, is_local }: Sender,
         request: String,
     ) -> Result<Caller, Refusal> {
-        let found = self.node.state().access().holder_of(&credential, self.node.now());
+        let found = self.node.state().access().holder_of(&credential, self.node.sure_now());
         let Some(holder) = found.filter(|holder| holder.is_for(address)) else {
             let why = "this node does not know the token, and reaches nobody who might: /readyz?verbose says why";
             return Err(Refusal::new(Code::NoLeader, why));
@@ -193,7 +193,7 @@ impl Operations {
         if !self.node.trusts_tokens(self.bounds.token_trust) {
             return None;
         }
-        let holder = self.node.state().access().holder_of(credential, self.node.now())?;
+        let holder = self.node.state().access().holder_of(credential, self.node.sure_now())?;
         holder.is_for(address).then_some(holder)
     }
 }

@@ -53,7 +53,7 @@ impl Operations {
         if name != caller.name {
             caller.check_everywhere(Verb::Manage)?;
         }
-        let now = self.node.now();
+        let now = self.node.sure_now();
         let access = self.node.state().access();
         let all = access.user_named(name).map(|user| access.sessions_of(&user)).unwrap_or_default();
         Ok(all.into_iter().filter(|session| now < session.expires).collect())

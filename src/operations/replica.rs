@@ -38,8 +38,14 @@ pub trait Replica: Send + Sync {
         self.as_node().keyring()
     }
 
+    /// Returns the time of the cluster.
     fn now(&self) -> Timestamp {
         self.as_node().now()
+    }
+
+    /// Returns it without all that is in doubt.
+    fn sure_now(&self) -> Timestamp {
+        self.as_node().sure_now()
     }
 
     /// Carries out a command for somebody: one outcome for each item. The audit trail takes what is refused, but of a

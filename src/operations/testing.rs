@@ -104,11 +104,15 @@ impl Replica for InMemory {
         self.bench.lock().catalog.clock()
     }
 
+    fn sure_now(&self) -> Timestamp {
+        self.now()
+    }
+
     fn ask<'a>(&'a self, by: &'a str, asked: AuthorizedCommand) -> BoxFuture<'a, Result<Vec<Outcome>, NodeError>> {
         let command = Command::Authorized(Box::new(asked));
         let draft = Draft::new(RequestId(7), by, &command);
         assert_eq!(Draft::read(draft.bytes.clone()).as_ref(), Ok(&draft), "the leader reads what a member forwards");
-        let (_, logged) = open(1, &stamp(Timestamp(1), [0; 16], &draft)).expect("a proposal that was made here");
+        let (_, logged) = open(1, &stamp(Timestamp(1), 0, [0; 16], &draft)).expect("a proposal that was made here");
         assert_eq!(logged, command, "what is logged is what was accepted");
         let overtaking = std::mem::take(&mut self.elsewhere.lock().overtaking);
         self.take_in(overtaking);

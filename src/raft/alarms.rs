@@ -53,10 +53,12 @@ pub enum AlarmKind {
     Certificate,
     /// This node was removed from its cluster.
     Removed,
+    /// The time of the cluster is in doubt, or most members' clocks show another one.
+    Clock,
 }
 
 impl AlarmKind {
-    pub const ALL: [AlarmKind; 12] = [
+    pub const ALL: [AlarmKind; 13] = [
         AlarmKind::State,
         AlarmKind::Store,
         AlarmKind::Disk,
@@ -69,6 +71,7 @@ impl AlarmKind {
         AlarmKind::Webhook,
         AlarmKind::Certificate,
         AlarmKind::Removed,
+        AlarmKind::Clock,
     ];
 
     pub fn name(self) -> &'static str {
@@ -85,6 +88,7 @@ impl AlarmKind {
             AlarmKind::Webhook => "webhook",
             AlarmKind::Certificate => "certificate",
             AlarmKind::Removed => "removed",
+            AlarmKind::Clock => "clock",
         }
     }
 
@@ -174,6 +178,7 @@ impl Node {
         alarms.extend(self.key_alarms(&view));
         alarms.extend(webhook_alarms(&view));
         alarms.extend(self.certificate_alarms());
+        alarms.extend(self.clock_alarm(&view.time));
         alarms.extend(self.removed().map(|why| Alarm::of_node(AlarmKind::Removed, self.id(), why.to_string())));
         alarms.extend(self.inner().alarms.sources.lock().iter().flat_map(|source| source()));
         alarms.extend(self.reported_alarms());
@@ -263,6 +268,7 @@ pub(super) async fn watch(node: Node) {
             let is_raised = found.iter().any(|alarm| alarm.kind == kind);
             node.metrics().alarm.with_label_values(&[kind.name()]).set(i64::from(is_raised));
         }
+        node.metrics().clock_difference.set(node.clock_difference());
         let (raised, ended) = known.take(&found);
         *node.inner().alarms.noted.lock() = found;
         for alarm in raised {

@@ -214,7 +214,7 @@ mod tests {
     fn proposal_of(bytes: usize) -> EntryPayload<Proposal, u64, Member> {
         let namespace = NamespaceDraft { name: "n".repeat(bytes), ..NamespaceDraft::default() };
         let draft = proposal::Draft::new(RequestId(1), "somebody", &Command::Namespaces(Op::Create, vec![namespace]));
-        EntryPayload::Normal(proposal::stamp(Timestamp(1), [0; 16], &draft))
+        EntryPayload::Normal(proposal::stamp(Timestamp(1), 0, [0; 16], &draft))
     }
 
     /// Number of entries of each group, and whether it is applied beside.
@@ -291,7 +291,7 @@ mod tests {
         let namespaces = |count| Command::Namespaces(Op::Create, vec![NamespaceDraft::default(); count]);
         for (command, items) in [(health(10_000), 10_000), (namespaces(3), 3), (namespaces(0), 1)] {
             let draft = proposal::Draft::new(RequestId(1), "somebody", &command);
-            let proposal = proposal::stamp(Timestamp(1), [0; 16], &draft);
+            let proposal = proposal::stamp(Timestamp(1), 0, [0; 16], &draft);
             let bytes = proposal.0.len();
             let entry = Entry { log_id: log_id(7), payload: EntryPayload::Normal(proposal) };
             let opened = Opened::open(&entry).expect("readable");

@@ -2,9 +2,9 @@
 
 use super::machine::Progress;
 use super::state::{Applied, CommandReply};
+use crate::catalog::time::TimeMark;
 use crate::catalog::{Change, RequestId};
 use crate::model::content::Content;
-use crate::model::time::Timestamp;
 use crate::peer::Checkpoint;
 use crate::watch::WatchKey;
 use crate::watch::feed::Feed;
@@ -19,8 +19,8 @@ pub(super) struct Effects {
     /// Hashes at the indexes where they are noted, once the rows are written.
     pub(super) checkpoints: Vec<Checkpoint>,
     pub(super) applied: Applied,
-    /// The newest stamp, and whether one of these entries brought it.
-    pub(super) clock: Timestamp,
+    /// The newest stamp with what is known of it, and whether one of these entries brought it.
+    pub(super) time: TimeMark,
     pub(super) is_stamped: bool,
     /// Each with the index of its entry.
     pub(super) changes: Vec<(u64, Change)>,

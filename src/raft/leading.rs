@@ -106,14 +106,14 @@ async fn append(node: &Node, draft: &Draft) -> ProposeOutcome {
 /// others are asked what time it is.
 async fn stamped(node: &Node, term: u64, draft: &Draft) -> Proposal {
     let clock = &node.state().clock;
-    let time = match clock.stamp(term) {
-        Some(time) => time,
+    let (time, epoch) = match clock.stamp(term) {
+        Some(stamp) => stamp,
         None => {
             clock::settle(node, term).await;
-            clock.stamp(term).unwrap_or_else(|| clock.now())
+            clock.stamp(term).unwrap_or_else(|| clock.unsettled())
         }
     };
-    proposal::stamp(time, rand::random(), draft)
+    proposal::stamp(time, epoch, rand::random(), draft)
 }
 
 /// Refusal of an operator's request that cannot be carried out, or not now.
@@ -196,10 +196,12 @@ impl PeerService for NodeService {
     fn progress(&self, asker: NodeId) -> PeerProgress {
         let last_log = self.node.raft_metrics().last_log_index.unwrap_or_default();
         let clock = &self.node.state().clock;
+        let known = clock.known();
         PeerProgress {
             last_log,
             applied: self.node.state().applied().index,
-            time_ms: clock.known().map(|time| time.0),
+            time_ms: known.map(|told| told.time.0),
+            time_shift_ms: known.map(|told| told.shift_ms).filter(|ms| *ms != 0),
             wall_ms: Some(clock.wall_time().0),
             disk: self.node.inner().capacity.own(),
             memory: self.node.inner().capacity.own_memory(),

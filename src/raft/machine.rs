@@ -294,7 +294,7 @@ impl Machine {
             }
         }
         effects.applied = Applied::of(effects.progress.index(), catalog);
-        effects.clock = catalog.clock();
+        effects.time = catalog.time_mark();
         Ok(edits)
     }
 
@@ -306,7 +306,7 @@ impl Machine {
     fn tell(&self, effects: Effects) {
         self.metrics.applied_index.set(i64::try_from(effects.applied.index).unwrap_or(i64::MAX));
         if effects.is_stamped {
-            self.state.clock.observe(effects.clock);
+            self.state.clock.observe(effects.time);
         }
         self.state.applied.send_replace(effects.applied);
         self.listener.iter().for_each(|listener| listener.applied(&effects.replies));
@@ -323,7 +323,7 @@ impl Machine {
     fn reload(&self) -> io::Result<()> {
         let (catalog, progress) = load(&self.store, &self.weight)?;
         let applied = Applied::of(progress.index(), &catalog);
-        self.state.clock.not_before(catalog.clock());
+        self.state.clock.install(catalog.time_mark());
         let mut held = self.state.catalog.write();
         self.state.note(&catalog);
         let old = mem::replace(&mut *held, catalog);

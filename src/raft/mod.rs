@@ -62,6 +62,7 @@ mod tests;
 pub(crate) use audit_log::log_row;
 pub(crate) use background::run as run_task;
 pub use capacity::RoomBounds;
+pub use clock::survey::{ClockSurvey, ClockVerdict};
 pub use compaction::LogBounds;
 pub use forwarded::MembershipChange;
 pub use lead::{Lead, NotCommitted};

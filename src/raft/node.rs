@@ -226,6 +226,11 @@ impl Node {
         self.state().clock.now()
     }
 
+    /// Returns the time of the cluster without all that is in doubt, see [`crate::catalog::time`].
+    pub fn sure_now(&self) -> Timestamp {
+        self.state().clock.sure()
+    }
+
     /// The leader that Raft names; it may be gone, see [`super::lease`].
     pub fn leader(&self) -> Option<NodeId> {
         self.0.raft.metrics().borrow_watched().current_leader

@@ -14,6 +14,7 @@ use openraft::async_runtime::WatchReceiver;
 use parking_lot::Mutex;
 use tokio::time::{Instant, sleep};
 
+use super::clock::ToldTime;
 use super::members::other_members;
 use super::node::Node;
 use crate::format::types::NodeId;
@@ -55,6 +56,17 @@ impl Poll {
         lately.map(|(id, said)| (*id, said.progress.clone())).collect()
     }
 
+    /// Returns the members' wall clocks as they show now, by what each said a moment ago.
+    pub(super) fn clocks(&self) -> BTreeMap<NodeId, Timestamp> {
+        let said = self.0.lock();
+        let lately = said.iter().filter(|(_, said)| said.at.elapsed() < KEPT_FOR);
+        let shown = |said: &Said| {
+            let since_ms = u64::try_from(said.at.elapsed().as_millis()).unwrap_or(u64::MAX);
+            said.progress.wall_ms.map(|ms| Timestamp(ms).plus_ms(since_ms))
+        };
+        lately.filter_map(|(id, said)| Some((*id, shown(said)?))).collect()
+    }
+
     fn forget_all_but(&self, members: &[NodeId]) {
         self.0.lock().retain(|id, _| members.contains(id));
     }
@@ -82,7 +94,7 @@ pub(super) async fn keep_asking(node: Node) {
 
 async fn ask_one(node: &Node, node_id: NodeId) {
     let Some(progress) = node.ask_progress(node_id, ANSWER_WITHIN).await else { return };
-    if let Some(time) = progress.time_ms.map(Timestamp) {
+    if let Some(time) = ToldTime::of(&progress) {
         node.state().clock.adopt(time);
     }
 }
@@ -124,7 +136,7 @@ async fn ask_leader(node: &Node, term: u64, leader: NodeId) {
     if let Some(committed) = committed {
         freshness.hear_committed(asked, committed, node.state().applied().index);
     }
-    if let Some(time) = progress.time_ms.map(Timestamp).filter(|_| round_trip < ANSWER_WITHIN) {
+    if let Some(time) = ToldTime::of(&progress).filter(|_| round_trip < ANSWER_WITHIN) {
         node.state().clock.follow(time, round_trip);
     }
 }

@@ -1,14 +1,15 @@
 //! The byte form of a proposal.
 //!
 //! ```text
-//! draft    = request:16 by_length:u8 by command          made by the node that takes the request
-//! proposal = level:u8 time_ms:u64 seed:16 draft          stamped by the leader
+//! draft    = request:16 by_length:u8 by command             made by the node that takes the request
+//! proposal = level:u8 epoch:u16 time_ms:u48 seed:16 draft   stamped by the leader
 //! ```
 //!
 //! A follower forwards the draft. The leader reads it, so that nothing reaches the log that a member
-//! cannot read, and puts its stamps in front. Time and seed are the only things in an entry that a
-//! leader decides, and apply knows no others. The level is the command's: who keeps an entry knows
-//! what it takes to read it without decoding it.
+//! cannot read, and puts its stamps in front. Time, epoch and seed are the only things in an entry that a
+//! leader decides, and apply knows no others. The epoch is the number of times that the time was set, as far as the
+//! leader had applied it; it is 0 in most clusters, and time is a number of 64 bits then. The level is the command's:
+//! who keeps an entry knows what it takes to read it without decoding it.
 
 use bytes::{BufMut, Bytes, BytesMut};
 
@@ -19,6 +20,9 @@ use crate::format::types::Proposal;
 use crate::model::time::Timestamp;
 
 const STAMP_BYTES: usize = 1 + 8 + 16;
+/// Bits of the time: enough for nine thousand years.
+const TIME_BITS: u32 = 48;
+const TIME_MAX: u64 = (1 << TIME_BITS) - 1;
 const REQUEST_BYTES: usize = 16;
 /// Room for most drafts.
 const DRAFT_BYTES_USUAL: usize = 1024;
@@ -77,10 +81,10 @@ pub(super) fn cut_to_bytes(text: &str, bytes_max: usize) -> &str {
 }
 
 /// Puts the leader's stamps on a draft.
-pub fn stamp(time: Timestamp, seed: [u8; 16], draft: &Draft) -> Proposal {
+pub fn stamp(time: Timestamp, epoch: u16, seed: [u8; 16], draft: &Draft) -> Proposal {
     let mut out = BytesMut::with_capacity(STAMP_BYTES + draft.bytes.len());
     out.put_u8(draft.level.0);
-    out.put_u64(time.0);
+    out.put_u64(u64::from(epoch) << TIME_BITS | time.0 & TIME_MAX);
     out.put_slice(&seed);
     out.put_slice(&draft.bytes);
     Proposal(out.freeze())
@@ -93,10 +97,13 @@ pub fn open(index: u64, proposal: &Proposal) -> Result<(Ctx, Command), String> {
     if !LevelRange::OWN.contains(proposal.level()) {
         return Err(format!("level {}, this binary reads {}", proposal.level(), LevelRange::OWN));
     }
-    let time = Timestamp(u64::from_be_bytes(stamps[1..9].try_into().expect("eight bytes")));
+    let stamped = u64::from_be_bytes(stamps[1..9].try_into().expect("eight bytes"));
+    let (time, epoch) = (Timestamp(stamped & TIME_MAX), (stamped >> TIME_BITS) as u16);
     let seed = stamps[9..].try_into().expect("sixteen bytes");
     let Parts { request, by, command } = parts(draft)?;
-    Ok((Ctx::new(index, time, seed, request, by), command))
+    let mut ctx = Ctx::new(index, time, seed, request, by);
+    ctx.epoch = epoch;
+    Ok((ctx, command))
 }
 
 struct Parts<'a> {
@@ -124,7 +131,7 @@ mod tests {
     fn what_is_stamped_comes_out_again() {
         let command = Command::Forget { node_id: 7 };
         let draft = Draft::new(RequestId(5), "admin", &command);
-        let proposal = stamp(Timestamp(1000), [9; 16], &draft);
+        let proposal = stamp(Timestamp(1000), 0, [9; 16], &draft);
         assert_eq!(
             hex::encode(&proposal.0),
             "0100000000000003e80909090909090909090909090909090900000000000000000000000000000005\
@@ -137,7 +144,7 @@ mod tests {
 
     #[test]
     fn damaged_proposals_are_refused() {
-        let whole = stamp(Timestamp(1), [0; 16], &Draft::new(RequestId(1), "ä", &Command::Forget { node_id: 1 })).0;
+        let whole = stamp(Timestamp(1), 0, [0; 16], &Draft::new(RequestId(1), "ä", &Command::Forget { node_id: 1 })).0;
         for length in 0..whole.len() {
             assert!(open(1, &Proposal(whole.slice(..length))).is_err(), "cut to {length} bytes");
         }
@@ -149,7 +156,7 @@ mod tests {
         assert_eq!(draft.level, Level(2));
         assert_eq!(Draft::read(draft.bytes.clone()), Ok(draft.clone()));
         assert_eq!(draft.id(), 1);
-        assert_eq!(stamp(Timestamp(1), [0; 16], &draft).level(), Level(2), "an entry says what reads it");
+        assert_eq!(stamp(Timestamp(1), 0, [0; 16], &draft).level(), Level(2), "an entry says what reads it");
         let mut foreign = BytesMut::from(&draft.bytes[..17 + 5]);
         foreign.put_slice(&pack::to_bytes(&serde_json::json!({"OfAnotherTime": 1})));
         assert!(Draft::read(foreign.freeze()).is_err());
@@ -182,7 +189,7 @@ mod tests {
     #[test]
     fn an_entry_above_the_own_levels_is_refused() {
         let draft = Draft::new(RequestId(1), "admin", &Command::Raise { level: Level(Level::NEWEST.0 + 1) });
-        let refused = open(1, &stamp(Timestamp(1), [0; 16], &draft)).expect_err("too new");
+        let refused = open(1, &stamp(Timestamp(1), 0, [0; 16], &draft)).expect_err("too new");
         let words = format!("level {}, this binary reads {}", Level::NEWEST.0 + 1, LevelRange::OWN);
         assert!(refused.starts_with(&words), "{refused}");
     }

@@ -51,7 +51,7 @@ pub struct State {
 impl State {
     pub(crate) fn new(catalog: Catalog, applied_index: u64, hub: Hub) -> Self {
         let applied = Applied::of(applied_index, &catalog);
-        let clock = Clock::new(catalog.clock());
+        let clock = Clock::new(catalog.time_mark());
         let level = AtomicU8::new(catalog.level().0);
         let access = RwLock::new(catalog.access.clone());
         State {

@@ -87,7 +87,7 @@ impl Node {
     pub fn guard(&self, credential: &Credential) -> Guard {
         let key = WatchKey::credential(credential);
         let mut kept = self.inner().vigil.0.lock();
-        let begin = || Guarded::new(credential, &self.state().access(), self.now());
+        let begin = || Guarded::new(credential, &self.state().access(), self.sure_now());
         kept.by_key.entry(key).or_insert_with(begin).requests += 1;
         if !std::mem::replace(&mut kept.is_kept, true) {
             tasks::needed("held-credentials", keep(self.clone()));
@@ -113,7 +113,7 @@ fn look(node: &Node, seen: &mut Option<Access>) -> Option<Vec<WatchKey>> {
         *kept = HeldCredentials::default();
         return None;
     }
-    let (access, now) = (node.state().access().clone(), node.now());
+    let (access, now) = (node.state().access().clone(), node.sure_now());
     let is_same = seen.as_ref().is_some_and(|seen| seen.is_shared_with(&access));
     let is_due = |guarded: &Guarded| !is_same || guarded.ends.is_some_and(|ends| ends <= now);
     let due = kept.by_key.iter_mut().filter(|(_, guarded)| is_due(guarded));

@@ -90,12 +90,12 @@ impl ConfigSource for LocalView {
         if !self.node.trusts_tokens(self.token_trust) {
             return None;
         }
-        let holder = self.node.state().access().holder_of(credential, self.node.now())?;
+        let holder = self.node.state().access().holder_of(credential, self.node.sure_now())?;
         holder.is_for(address).then(|| ReadScope::new(&holder.grants, SEEING))
     }
 
     fn may_have_sealed(&self, credential: &Credential, address: Option<IpAddr>, namespace: &str, group: &str) -> bool {
-        let holder = self.node.state().catalog().access.holder_of(credential, self.node.now());
+        let holder = self.node.state().catalog().access.holder_of(credential, self.node.sure_now());
         let may = |holder: &Holder| {
             [Verb::Discover, Verb::Edit].iter().any(|verb| holder.grants.may(*verb, namespace, group))
         };

@@ -76,7 +76,7 @@ impl DeliveryWorker {
             tracing::warn!(webhook = name, why, "a delivery to a webhook failed, it is retried");
         }
         self.progress.failed(id, why);
-        let too_old = Timestamp(self.lead.node().now().0.saturating_sub(limits::WEBHOOK_EVENT_AGE_MS_MAX));
+        let too_old = Timestamp(self.lead.node().sure_now().0.saturating_sub(limits::WEBHOOK_EVENT_AGE_MS_MAX));
         let older = self.lead.catalog().webhooks.older(name, self.through, too_old);
         if let Some((through, count)) = older {
             tracing::warn!(webhook = name, events = count, "events are dropped after a day of failed deliveries");

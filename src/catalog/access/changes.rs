@@ -228,7 +228,7 @@ impl Access {
         }
         let token =
             Token { hash, user_id, ctime: ctx.time, expires: ctx.time.plus_ms(limits::TOKEN_LIFETIME_MS), from };
-        self.retire(self.tokens.ended(ctx.time), changes);
+        self.retire(self.tokens.ended(ctx.sure()), changes);
         self.retire(self.tokens.older_of_user(&token.user_id, limits::TOKENS_PER_USER_MAX - 1), changes);
         self.put_token(token, changes);
         Outcome::default()

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use imbl::{OrdMap, OrdSet};
 
 use crate::model::access::{Token, TokenHash};
+use crate::model::limits;
 use crate::model::time::Timestamp;
 
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -52,6 +53,16 @@ impl Logins {
     /// Those that end by `now`, in the order of their hashes.
     pub(super) fn ended(&self, now: Timestamp) -> Vec<Arc<Token>> {
         self.in_order_of_hashes(self.by_end.iter().take_while(|dated| dated.0 <= now))
+    }
+
+    pub(super) fn ended_count(&self, now: Timestamp) -> usize {
+        self.by_end.iter().take_while(|dated| dated.0 <= now).count()
+    }
+
+    /// Returns those that were made at `since` or later, in the order of their hashes. All last equally long.
+    pub(super) fn made_since(&self, since: Timestamp) -> Vec<Arc<Token>> {
+        let first = Dated(since.plus_ms(limits::TOKEN_LIFETIME_MS), TokenHash(String::new()));
+        self.in_order_of_hashes(self.by_end.range(first..))
     }
 
     fn in_order_of_hashes<'a>(&self, dated: impl Iterator<Item = &'a Dated>) -> Vec<Arc<Token>> {

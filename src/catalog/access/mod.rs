@@ -267,6 +267,40 @@ impl Access {
         self.service_tokens.len()
     }
 
+    /// Counts logins that have ended by `now`, and stay until the next login.
+    pub(super) fn ended_logins(&self, now: Timestamp) -> usize {
+        self.tokens.ended_count(now)
+    }
+
+    pub(super) fn ended_service_tokens(&self, now: Timestamp) -> usize {
+        self.service_tokens.values().filter(|token| token.is_over(now)).count()
+    }
+
+    /// Moves logins, accounts and service tokens that were made at `since` or later, with their ends. The end of a
+    /// service token that was made before stays, but for that of a secret that was rotated out since.
+    pub(super) fn redate(&mut self, since: Timestamp, moved: impl Fn(Timestamp) -> Timestamp, changes: &mut ChangeSet) {
+        for token in self.tokens.made_since(since) {
+            let Token { ctime, expires, .. } = *token;
+            self.put_token(Token { ctime: moved(ctime), expires: moved(expires), ..Token::clone(&token) }, changes);
+        }
+        let users: Vec<_> = self.users.values().filter(|user| user.ctime >= since).cloned().collect();
+        for user in users {
+            self.put_user(User { ctime: moved(user.ctime), ..User::clone(&user) }, changes);
+        }
+        let tokens: Vec<_> =
+            self.service_tokens.values().filter(|token| token.is_changed_since(since)).cloned().collect();
+        for token in tokens {
+            let mut token = ServiceToken::clone(&token);
+            if token.ctime >= since {
+                (token.ctime, token.expires) = (moved(token.ctime), token.expires.map(&moved));
+            }
+            if let Some(previous) = &mut token.previous {
+                previous.until = moved(previous.until);
+            }
+            self.put_service_token(token, changes);
+        }
+    }
+
     pub(super) fn put_user(&mut self, user: User, changes: &mut ChangeSet) -> Arc<User> {
         changes.put(&user);
         self.load_user(user)

@@ -9,6 +9,7 @@ use super::scope::{AuthTarget, ResourceScope};
 use crate::catalog::Catalog;
 use crate::catalog::audit::AuditNote;
 use crate::catalog::history::Thing;
+use crate::catalog::time::TimeChange;
 use crate::format::level::Level;
 use crate::model::access_key::AccessKeyDraft;
 use crate::model::alias::AliasDraft;
@@ -223,6 +224,10 @@ impl Catalog {
         AuthTarget::of_cluster("settings", "").at(ResourceScope::Cluster, &self.settings.revision)
     }
 
+    pub(super) fn target_of_time(change: &TimeChange) -> AuthTarget {
+        AuthTarget::of_cluster("time", change.word())
+    }
+
     /// Note for the audit trail of a batch that was refused as a whole: it has what the first item is about.
     pub fn note_of_refused(&self, command: &Command, self_registration: bool) -> AuditNote {
         let target = self.target_of_first(command).unwrap_or_default();
@@ -260,6 +265,7 @@ impl Catalog {
             Command::Contracts(op, items) => self.target_of_contract(*op, items.first()?),
             Command::Requests(_, items) => self.target_of_request_named(&items.first()?.id),
             Command::Settings(_) => self.target_of_settings(),
+            Command::Time(change) => Catalog::target_of_time(change),
             _ => return None,
         })
     }

@@ -76,7 +76,7 @@ impl Catalog {
     pub(super) fn principal(&self, credential: &Credential, ctx: &Ctx) -> Principal {
         let holder = match credential {
             Credential::Login => return Principal::Stranger,
-            Credential::Token(hash) => self.access.holder(hash, ctx.time),
+            Credential::Token(hash) => self.access.holder(hash, ctx.sure()),
             Credential::Certificate(name) => self.access.holder_named(name),
         };
         holder.map_or(Principal::Gone, Principal::Holder)

@@ -1,10 +1,9 @@
-//! Commands: what a log entry asks of the catalog. One variant per kind of change, a whole request
-//! batch inside; items were checked by the node that took the request as far as that is possible
-//! without state.
+//! Commands: what a log entry asks of the catalog. One variant per kind of change, a whole request batch inside; items
+//! were checked by the node that took the request as far as that is possible without state.
 //!
-//! The encoding (variant and field names in MessagePack) is pinned by golden bytes in the tests:
-//! a stored log has to be read by every later version. Variants may be added, never renamed, and what
-//! is added belongs to a level ([`Command::level`]) below which it is not proposed.
+//! The encoding (variant and field names in MessagePack) is pinned by golden bytes in the tests: a stored log has to be
+//! read by every later version. Variants may be added, never renamed, and what is added belongs to a level
+//! ([`Command::level`]) below which it is not proposed.
 
 use std::net::IpAddr;
 
@@ -15,6 +14,7 @@ use super::retention::Overfull;
 use crate::catalog::audit::row::AuditNote;
 use crate::catalog::client_refusals::ClientRefusal;
 use crate::catalog::nodes::NodeRecord;
+use crate::catalog::time::TimeChange;
 use crate::format::level::Level;
 use crate::model::access::{Founder, PasswordHash, TokenHash, UserDraft, Whence};
 use crate::model::access_key::AccessKeyDraft;
@@ -142,11 +142,12 @@ pub enum Command {
     Rollouts(Vec<RolloutMove>),
     /// Clients could not apply releases: webhooks are told.
     ClientsRefused(Vec<ClientRefusal>),
+    Time(TimeChange),
 }
 
 impl Command {
-    /// The lowest level at which a node reads this command as it is meant. A new variant has its row
-    /// here, and so has a field whose absence means something else.
+    /// The lowest level at which a node reads this command as it is meant. New variants have their row here, and fields
+    /// whose absence means something else.
     pub fn level(&self) -> Level {
         match self {
             Command::Raise { level } | Command::Bootstrap { level, .. } => *level,
@@ -162,6 +163,7 @@ impl Command {
             Command::SignIn { password, .. } if !password.is_empty() => Level::TRUST,
             Command::ChangeTokens(items) => Level::RIGHTS.max(highest(items.iter().map(ServiceTokenChange::level))),
             Command::EndSessions(_) => Level::RIGHTS,
+            Command::Time(_) => Level::REQUEST_SETS,
             Command::Policies(..) | Command::Contracts(..) => Level::APPROVAL,
             Command::Requests(_, items) => Level::APPROVAL.max(highest(items.iter().map(RequestDraft::level))),
             Command::ExpireRequests | Command::Rollouts(_) | Command::ClientsRefused(_) => Level::APPROVAL,
@@ -193,8 +195,9 @@ impl Command {
             Command::Authorized(asked) => asked.command.level().max(Level::TRUST),
             Command::Note(notes) if notes.iter().any(|note| !note.namespace.is_empty()) => Level::RIGHTS,
             Command::ChangePassword { .. } | Command::Note(_) => Level::TRUST,
-            Command::Announce(_) | Command::Forget { .. } => Level::FIRST,
-            Command::SignIn { .. } | Command::SignOut { .. } => Level::FIRST,
+            Command::Announce(_) | Command::Forget { .. } | Command::SignIn { .. } | Command::SignOut { .. } => {
+                Level::FIRST
+            }
             Command::Namespaces(..) | Command::InstanceHealth(_) => Level::FIRST,
             Command::InstancesDeleteHost(_) | Command::InstancesIsolateHost(_) => Level::FIRST,
             Command::ConfigRollback(items) | Command::ConfigDeleteReleases(items) | Command::ConfigStopGray(items) => {
@@ -331,6 +334,7 @@ impl Command {
             Command::ExpireRequests => Profile::own("expire", 1),
             Command::Rollouts(items) => Profile::own("rollout", items.len()),
             Command::ClientsRefused(items) => Profile::own("client_refused", items.len()),
+            Command::Time(change) => Profile { is_own: change.is_own(), ..Profile::new("time", MANAGE, 1) },
         }
     }
 

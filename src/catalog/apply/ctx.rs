@@ -8,7 +8,7 @@ use sha2::{Digest, Sha256};
 
 use crate::format::level::Level;
 use crate::model::config_file::Stamp;
-use crate::model::time::Timestamp;
+use crate::model::time::{Present, Timestamp};
 
 /// Names one proposal for as long as its sender may repeat it.
 #[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -34,6 +34,10 @@ pub struct Ctx {
     /// Random bytes stamped by the leader, from which ids and revisions are drawn.
     pub seed: [u8; 16],
     pub request: RequestId,
+    /// Number of times that the time was set, as the leader that stamped this entry knew it.
+    pub epoch: u16,
+    /// Milliseconds of the time that are in doubt.
+    doubted_ms: u64,
     /// Name of the user on whose behalf the command was proposed.
     pub by: String,
     /// True of an act that was approved, or is done in an emergency.
@@ -43,7 +47,22 @@ pub struct Ctx {
 
 impl Ctx {
     pub fn new(index: u64, time: Timestamp, seed: [u8; 16], request: RequestId, by: impl Into<String>) -> Self {
-        Ctx { index, time, seed, request, by: by.into(), is_approved: false, drawn: Cell::new(0) }
+        let (by, drawn) = (by.into(), Cell::new(0));
+        Ctx { index, time, seed, request, epoch: 0, doubted_ms: 0, by, is_approved: false, drawn }
+    }
+
+    /// Returns the time by which everything is decided that cannot be undone: never ahead of what has passed for sure.
+    pub fn sure(&self) -> Timestamp {
+        Timestamp(self.time.0.saturating_sub(self.doubted_ms))
+    }
+
+    /// Returns the time, and the sure one.
+    pub(in crate::catalog) fn present(&self) -> Present {
+        Present { stamped: self.time, sure: self.sure() }
+    }
+
+    pub(in crate::catalog) fn with_doubted(self, doubted_ms: u64) -> Ctx {
+        Ctx { doubted_ms, ..self }
     }
 
     /// This entry for something that is tried and left: what it draws may be drawn again.
@@ -68,8 +87,13 @@ impl Ctx {
 
     /// This context with its time moved up to `clock`, if it lies before: a new leader's clock may
     /// be behind the old one's.
-    pub(super) fn not_before(&self, clock: Timestamp) -> Ctx {
-        Ctx { time: self.time.max(clock), drawn: Cell::new(0), ..self.clone() }
+    pub(in crate::catalog) fn not_before(&self, clock: Timestamp) -> Ctx {
+        self.at(self.time.max(clock))
+    }
+
+    /// Returns this context at another time.
+    pub(in crate::catalog) fn at(&self, time: Timestamp) -> Ctx {
+        Ctx { time, drawn: Cell::new(0), ..self.clone() }
     }
 
     /// True if so many more numbers and ids may be drawn before they would be those of the next entry.

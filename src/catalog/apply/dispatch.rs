@@ -20,17 +20,18 @@ impl Catalog {
     /// its reply was given when it was applied.
     pub fn apply(&mut self, ctx: &Ctx, command: Command) -> Applied {
         let mut changes = ChangeSet::at(self.level());
-        let ctx = &ctx.not_before(self.requests.clock());
-        if !self.requests.remember(ctx, &mut changes) {
+        let (ctx, before) = (self.dated(ctx), self.requests.clock());
+        if !self.requests.remember(&ctx, &mut changes) {
             return Applied { duplicate: true, ..Applied::default() };
         }
+        let ctx = &self.judged(ctx, before, &mut changes);
         let outcomes = match command {
             Command::Authorized(asked) => self.dispatch_asked(ctx, *asked, &mut changes),
             command => self.dispatch_own(ctx, command, &mut changes),
         };
         self.tell_webhooks(ctx, &mut changes);
         if self.level() >= Level::TRUST {
-            self.trail.prune(ctx.time, &self.settings, &mut changes);
+            self.trail.prune(ctx.sure(), &self.settings, &mut changes);
         }
         changes.into_applied(outcomes)
     }
@@ -38,8 +39,10 @@ impl Catalog {
     /// Applies the request of a caller, judged by what the caller may do now.
     fn dispatch_asked(&mut self, ctx: &Ctx, mut asked: AuthorizedCommand, changes: &mut ChangeSet) -> Vec<Outcome> {
         let principal = self.principal(&asked.credential, ctx);
-        let (head, self_registration) = (AuditRow::of_asked(ctx, &principal, &mut asked), asked.self_registration);
+        let (mut head, self_registration) = (AuditRow::of_asked(ctx, &principal, &mut asked), asked.self_registration);
         let outcomes = self.dispatch(ctx, &principal, self_registration, asked.command, changes);
+        // The entry may have set the time.
+        head.written = self.requests.clock();
         self.write_down(head, self_registration, changes);
         outcomes
     }
@@ -220,6 +223,9 @@ impl Catalog {
             Command::ExpireRequests => vec![self.expire_requests(ctx, changes)],
             Command::ClientsRefused(items) => each(items, |item| self.tell_of_refusal(ctx, &item, changes)),
             Command::Note(notes) => vec![self.note(ctx, notes, changes)],
+            Command::Time(change) => self.each_judged(&check(Op::Update), vec![change], changes,
+                |_, change| Catalog::target_of_time(change),
+                |catalog, change, changes| catalog.change_time(ctx, change, changes)),
             Command::PruneReleases(overfull) => vec![self.prune(&overfull, changes)],
             Command::Authorized(_) => vec![Code::BadRequest.into()],
         }

@@ -146,6 +146,13 @@ impl Requests {
         true
     }
 
+    /// Dates the newest entry, this one, at another time, from which the stamps go on.
+    pub(in crate::catalog) fn date_newest(&mut self, ctx: &Ctx, time: Timestamp, changes: &mut ChangeSet) {
+        let Moment { index, clock_us } = self.newest;
+        changes.put(&SeenRequest { index: index.to_be_bytes(), time, request: ctx.request, clock_us });
+        self.clock = time;
+    }
+
     pub(in crate::catalog) fn load(&mut self, row: SeenRequest) {
         let moment = Moment { index: u64::from_be_bytes(row.index), clock_us: row.clock_us };
         if self.in_order.is_empty() {

@@ -4,7 +4,7 @@
 //! indexes that were given out after it. None of them may be given out again for something else, and
 //! nothing that is in force may look older than what a client holds. So versions go up by [`LEAP`] and the log
 //! index by [`INDEX_LEAP`], more than any cluster gives out between a backup and its end. What belonged to the
-//! nodes, the sessions and the requests of the cluster before is left behind.
+//! nodes, the sessions, the requests and the time of the cluster before is left behind.
 //!
 //! Several clusters may begin from one state: a restore that was tried, then the right one. Each has drawn its id and
 //! where its notification ids begin ([`notification_start`]), and its release keys end in a mark of that id. So a
@@ -102,7 +102,7 @@ impl Rebirth {
     /// Row under `key` in the new cluster; `None` for one that is left behind. Keys stay.
     pub fn row<'a>(&self, key: &[u8], value: &'a [u8]) -> Result<Option<Cow<'a, [u8]>>, Corrupt> {
         let row = match Table::of_key(key)? {
-            Table::Token | Table::Request => return Ok(None),
+            Table::Token | Table::Request | Table::Time => return Ok(None),
             Table::Node => {
                 let Some(survivor) = self.survivor else { return Ok(None) };
                 let mut node = NodeRecord::read(value)?;

@@ -104,7 +104,7 @@ impl Catalog {
         let target = self.target_of_request(request, payload);
         let requester = &request.created.by;
         let requesting = AccountAt { person: &request.person, ..AccountAt::from(&request.created) };
-        let refused = match self.access.grants_of(requesting, ctx.time) {
+        let refused = match self.access.grants_of(requesting, ctx.sure()) {
             Some(grants) => self.refuse_payload(&grants, payload, &target),
             None => Some(refused("its requester may not any more")),
         };

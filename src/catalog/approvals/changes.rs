@@ -38,7 +38,7 @@ impl Catalog {
             return self.carry_out(ctx, act, None, changes);
         }
         let Some((gate, subject)) = self.gate_of(&act) else { return self.carry_out(ctx, act, None, changes) };
-        let demands = self.policies.demands(Catalog::gates_of(&act, gate), &subject, ctx.time);
+        let demands = self.policies.demands(Catalog::gates_of(&act, gate), &subject, ctx.present());
         if demands == Demands::default() {
             return self.carry_out(ctx, act, None, changes);
         }

@@ -16,7 +16,7 @@ use crate::catalog::policies::Demands;
 use crate::model::approval::{ApprovalRequest, GivenApproval, RequestDraft, RequestOp, RequestState};
 use crate::model::code::{Code, Refusal};
 use crate::model::grant::{Grants, ReadScope, Verb};
-use crate::model::time::Timestamp;
+use crate::model::time::{Present, Timestamp};
 use crate::model::webhook::HookEvent;
 use crate::model::wire::Words;
 
@@ -122,7 +122,7 @@ impl Catalog {
         let may = |verb: Verb, one: &ApprovalRequest| holder.grants.may(verb, &one.namespace, one.scope_name());
         let mut all = [request].into_iter().chain(set);
         let why = match op {
-            RequestOp::Approve | RequestOp::Refuse if !self.may_approve(ctx.time, &holder.grants, request) => {
+            RequestOp::Approve | RequestOp::Refuse if !self.may_approve(ctx.present(), &holder.grants, request) => {
                 "this needs approve"
             }
             RequestOp::Withdraw if !is_own && !all.all(|one| may(Verb::Manage, one)) => {
@@ -136,13 +136,13 @@ impl Catalog {
     }
 
     /// True if somebody with these grants may approve where it was asked for, or for a policy that asks for approval.
-    pub fn may_approve(&self, now: Timestamp, grants: &Grants, request: &ApprovalRequest) -> bool {
+    pub fn may_approve(&self, now: impl Into<Present>, grants: &Grants, request: &ApprovalRequest) -> bool {
         grants.may(Verb::Approve, &request.namespace, request.scope_name())
             || self.demands_of(now, request).may_approve(grants)
     }
 
     /// Demands on the act of a request now.
-    fn demands_of(&self, now: Timestamp, request: &ApprovalRequest) -> Demands {
+    fn demands_of(&self, now: impl Into<Present>, request: &ApprovalRequest) -> Demands {
         let gates = match &request.payload {
             Some(payload) => Catalog::gates_of(&payload.act, request.act),
             None => request.act.into(),
@@ -163,7 +163,7 @@ impl Catalog {
         // One that does not count any more is replaced.
         let is_new = |one: &ApprovalRequest| {
             (request.part_of.is_empty() || one.id == request.id)
-                && self.may_approve(ctx.time, &holder.grants, one)
+                && self.may_approve(ctx.present(), &holder.grants, one)
                 && !one.approvals.iter().any(|given| is_theirs(given) && self.still_approves(ctx, given, one).is_some())
         };
         let mut set: Vec<_> = set.iter().map(|one| (is_new(one), ApprovalRequest::clone(one))).collect();
@@ -197,7 +197,7 @@ impl Catalog {
         let is_whole = self.approvals.is_whole(&set);
         let (mut waits, mut frozen, mut lacking) = (!is_whole, None, None);
         for one in &mut set {
-            let demands = self.demands_of(ctx.time, one);
+            let demands = self.demands_of(ctx.present(), one);
             let valid: Vec<_> = one.approvals.iter().filter_map(|given| self.still_approves(ctx, given, one)).collect();
             // One who may approve it has approved it, though no policy may ask for that any more.
             let is_approved = !valid.is_empty() && demands.are_met_by(&valid);
@@ -246,8 +246,8 @@ impl Catalog {
     /// Grants of who gave an approval, if that still counts.
     fn still_approves(&self, ctx: &Ctx, given: &GivenApproval, request: &ApprovalRequest) -> Option<Grants> {
         let account = AccountAt { name: &given.user, time: given.time, person: &given.person };
-        let grants = self.access.grants_of(account, ctx.time);
-        grants.filter(|grants| self.may_approve(ctx.time, grants, request))
+        let grants = self.access.grants_of(account, ctx.sure());
+        grants.filter(|grants| self.may_approve(ctx.present(), grants, request))
     }
 
     /// The user who asked. A request from before persons were kept knows the name alone.
@@ -308,9 +308,14 @@ impl Catalog {
         self.approvals.put(request, changes);
     }
 
+    /// Returns the time before which a request was made that has waited for longer than the settings allow.
+    pub fn requests_expire_before(&self, now: Timestamp) -> Timestamp {
+        Timestamp(now.0.saturating_sub(self.settings.requests_expire_s.saturating_mul(1000)))
+    }
+
     /// Ends requests that have waited for too long.
     pub(in crate::catalog) fn expire_requests(&mut self, ctx: &Ctx, changes: &mut ChangeSet) -> Outcome {
-        let before = Timestamp(ctx.time.0.saturating_sub(self.settings.requests_expire_s.saturating_mul(1000)));
+        let before = self.requests_expire_before(ctx.sure());
         let expired = self.approvals.pending_before(before, EXPIRED_AT_ONCE);
         if expired.is_empty() {
             return Code::NoNeedUpdate.into();

@@ -149,6 +149,11 @@ impl Approvals {
         self.pending.get_min().is_some_and(|(made, _)| *made < time)
     }
 
+    /// Counts those that were made before `time` and wait.
+    pub(super) fn made_before(&self, time: Timestamp) -> usize {
+        self.pending.iter().take_while(|(made, _)| *made < time).count()
+    }
+
     /// Those that were made before `time` and wait, oldest first.
     fn pending_before(&self, time: Timestamp, most: usize) -> Vec<Arc<ApprovalRequest>> {
         let old = self.pending.iter().take_while(|(made, _)| *made < time).take(most);

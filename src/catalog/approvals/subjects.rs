@@ -21,7 +21,7 @@ impl Catalog {
         is_approved: bool,
     ) -> Result<(), Refusal> {
         let Some(subject) = self.subject(thing, &[]) else { return Ok(()) };
-        let demands = self.policies.demands(gate.into(), &subject, ctx.time);
+        let demands = self.policies.demands(gate.into(), &subject, ctx.present());
         // The sentences become part of hashed rows (`tests::words`).
         if !demands.frozen_by.is_empty() {
             return Err(Refusal::new(Code::Frozen, format!("frozen by {}", demands.frozen_by.join(", "))));

@@ -23,7 +23,7 @@ pub struct AuditRow {
     #[serde(skip)]
     pub(super) number: u64,
     #[serde(skip)]
-    pub(super) written: Timestamp,
+    pub(in crate::catalog) written: Timestamp,
     /// Milliseconds by which it happened before it was written.
     pub(super) late_ms: u32,
     pub(super) user: String,

@@ -23,6 +23,8 @@ mod room;
 mod rule_levels;
 mod rules;
 mod sealed;
+mod time;
+mod time_walks;
 mod trust;
 mod walks;
 mod webhooks;

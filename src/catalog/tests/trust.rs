@@ -53,7 +53,7 @@ impl Bench {
         bench
     }
 
-    fn log_in(&mut self, name: &str) {
+    pub(super) fn log_in(&mut self, name: &str) {
         let user_id = self.catalog.access.user_named(name).expect("a user").id.clone();
         let sign_in = Command::SignIn {
             hash: token_of(name),

@@ -14,6 +14,7 @@ use crate::catalog::audit::AuditNote;
 use crate::catalog::history::Thing;
 use crate::catalog::releases::{Due, RolloutChange, RolloutMove};
 use crate::catalog::retention::Overfull;
+use crate::catalog::time::TimeChange;
 use crate::format::pack;
 use crate::model::access::UserDraft;
 use crate::model::approval::{RequestDraft, RequestOp};
@@ -145,6 +146,8 @@ fn commands() -> Vec<Command> {
             level: Level::FIRST,
         },
         Command::Raise { level: Level::NEWEST },
+        Command::Time(TimeChange::Tick),
+        Command::Time(TimeChange::Confirm { doubt: 0 }),
     ]);
     commands
 }

@@ -199,7 +199,7 @@ fn key_of(live: &LiveRollout) -> RolloutKey {
 }
 
 fn is_due(node: &Node, live: &LiveRollout) -> bool {
-    live.rollout.next_at().is_some_and(|at| at <= node.now())
+    live.rollout.next_at().is_some_and(|at| at <= node.sure_now())
 }
 
 fn is_measured(live: &LiveRollout) -> bool {

@@ -57,7 +57,7 @@ fn history() -> Vec<Payload> {
 
 fn proposal(number: u64, command: &Command) -> Payload {
     let draft = Draft::new(RequestId(number.into()), "tester", command);
-    EntryPayload::Normal(stamp(Timestamp(1_000_000 + number), [7; 16], &draft))
+    EntryPayload::Normal(stamp(Timestamp(1_000_000 + number), 0, [7; 16], &draft))
 }
 
 fn service(name: &str) -> Command {

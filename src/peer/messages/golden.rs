@@ -124,6 +124,7 @@ fn the_bytes_of_answers_of_the_node() {
         last_log: 9,
         applied: 8,
         time_ms: None,
+        time_shift_ms: None,
         wall_ms: None,
         disk: None,
         memory: None,

@@ -164,6 +164,9 @@ pub struct PeerProgress {
     /// Cluster time in milliseconds; `None` if the node does not know it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub time_ms: Option<u64>,
+    /// Milliseconds by which the time was set, as far as the node has applied it; nothing where it never was.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub time_shift_ms: Option<i64>,
     /// Wall clock of the node.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub wall_ms: Option<u64>,

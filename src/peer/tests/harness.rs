@@ -158,6 +158,7 @@ impl PeerService for Proposer {
             last_log: 0,
             applied: 0,
             time_ms: None,
+            time_shift_ms: None,
             wall_ms: None,
             disk: None,
             memory: None,

@@ -7,6 +7,7 @@ use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
 use tokio::time::{Instant, sleep_until};
 
+use super::ToldTime;
 use crate::format::types::NodeId;
 use crate::model::time::Timestamp;
 use crate::peer::PeerProgress;
@@ -37,14 +38,16 @@ pub(crate) async fn settle(node: &Node, term: u64) {
     let Told { latest, mut walls } = ask(node).await;
     if !clock.is_anchored() {
         match latest {
-            Some(time) => clock.adopt(time),
+            Some(time) => clock.adopt_own(time),
             None => {
                 walls.push(clock.wall_time());
+                let (clocks, time) = (walls.len(), middle(walls));
                 tracing::info!(
-                    clocks = walls.len(),
+                    clocks,
+                    time = %time.rfc3339(),
                     "no member knows the cluster's time: it is taken from their clocks"
                 );
-                clock.adopt(middle(walls));
+                clock.adopt_own(time);
             }
         }
     }
@@ -67,7 +70,10 @@ async fn ask(node: &Node) -> Told {
         let Some(progress) = answer else { continue };
         heard.insert(id);
         match progress {
-            PeerProgress { time_ms: Some(ms), .. } => told.latest = told.latest.max(Some(Timestamp(ms))),
+            PeerProgress { time_ms: Some(_), .. } => {
+                let own = ToldTime::of(&progress).map(|time| node.state().clock.own(time));
+                told.latest = told.latest.max(own);
+            }
             PeerProgress { wall_ms: Some(ms), .. } => told.walls.push(Timestamp(ms)),
             _ => {}
         }
@@ -78,7 +84,7 @@ async fn ask(node: &Node) -> Told {
 }
 
 /// The middle one, of two the lower: what is too low catches up, what is too high stays in the log.
-fn middle(mut clocks: Vec<Timestamp>) -> Timestamp {
+pub(crate) fn middle(mut clocks: Vec<Timestamp>) -> Timestamp {
     clocks.sort_unstable();
     clocks[(clocks.len() - 1) / 2]
 }

@@ -6,6 +6,7 @@ use serde_json::json;
 use tokio::time::Instant;
 
 use super::trio::{LIMIT, Trio, eventually};
+use crate::catalog::time::TimeChange;
 use crate::catalog::{Command, Op};
 use crate::model::time::Timestamp;
 use crate::raft::MembershipChange;
@@ -66,4 +67,38 @@ async fn one_wrong_clock_of_three_does_not_date_a_new_cluster() {
     let stamped = stamp(trio.leader().await, "new").await;
     let apart = Duration::from_millis(stamped.0.abs_diff(right.0));
     assert!(apart < Duration::from_secs(60), "the new cluster is dated {apart:?} apart");
+}
+
+/// Three clocks that are 400 days ahead found a cluster, are put right, and the time is set back: on every node, also
+/// one that was no leader, whoever leads then.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_time_that_was_set_back_stays_back_whoever_leads() {
+    const BACK_MS: i64 = 400 * 24 * 3600 * 1000;
+    let trio = Trio::start([BACK_MS; 3]).await;
+    eventually("every node knows the time", || {
+        trio.nodes.iter().all(|node| node.state().clock.is_anchored()).then_some(())
+    })
+    .await;
+    let wrong = stamp(trio.leader().await, "wrong").await;
+    let right = trio.node(1).state().clock.wall_time().0.saturating_add_signed(-BACK_MS);
+    assert!(wrong.0.abs_diff(right.saturating_add_signed(BACK_MS)) < 60_000, "founded ahead");
+    trio.nodes.iter().for_each(|node| node.state().clock.set_wrong_by(0));
+    let set = Command::Time(TimeChange::Set { shift_ms: -BACK_MS, epoch: 0 });
+    let deadline = Instant::now() + LIMIT;
+    while trio.leader().await.propose("tester", set.clone()).await.is_err() {
+        assert!(Instant::now() < deadline, "the time is not set");
+    }
+    let apart = |time: Timestamp, node: &Node| time.0.abs_diff(node.state().clock.wall_time().0);
+    for round in 0..4 {
+        let leader = trio.leader().await;
+        let next = trio.others(leader)[round % 2];
+        let change = MembershipChange::Transfer { node_id: next.id() };
+        leader.change_membership(change).await.expect("the lead moves");
+        let stamped = stamp(next, &format!("right-{round}")).await;
+        assert!(apart(stamped, next) < 3000, "round {round}: dated {} ms apart", apart(stamped, next));
+        for node in &trio.nodes {
+            eventually("every node has the time", || (apart(node.now(), node) < 3000).then_some(())).await;
+            assert_eq!(node.state().catalog().time.doubt(), None);
+        }
+    }
 }

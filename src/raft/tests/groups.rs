@@ -27,7 +27,7 @@ fn making(index: u64, count: usize, comment_bytes: usize) -> Entry {
     };
     let command = Command::Namespaces(Op::Create, (0..count).map(draft).collect());
     let draft = Draft::new(RequestId(index.into()), "somebody", &command);
-    let proposal = proposal::stamp(Timestamp(1_000 + index), [7; 16], &draft);
+    let proposal = proposal::stamp(Timestamp(1_000 + index), 0, [7; 16], &draft);
     Entry { log_id: log_id(1, index), payload: EntryPayload::Normal(proposal) }
 }
 

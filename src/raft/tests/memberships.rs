@@ -29,7 +29,7 @@ fn members(voters: &[NodeId], learners: &[NodeId], at: &str) -> Payload {
 
 fn command(number: u64, command: &Command) -> Payload {
     let draft = Draft::new(RequestId(number.into()), "tester", command);
-    EntryPayload::Normal(stamp(Timestamp(1_000_000 + number), [7; 16], &draft))
+    EntryPayload::Normal(stamp(Timestamp(1_000_000 + number), 0, [7; 16], &draft))
 }
 
 fn write(number: u64) -> Payload {

@@ -34,7 +34,7 @@ fn make(namespace: &str) -> Command {
 
 fn entry(index: u64, request: RequestId) -> Entry {
     let draft = Draft::new(request, "somebody", &make("made"));
-    let proposal = proposal::stamp(Timestamp(1_000), [7; 16], &draft);
+    let proposal = proposal::stamp(Timestamp(1_000), 0, [7; 16], &draft);
     Entry { log_id: log_id(1, index), payload: EntryPayload::Normal(proposal) }
 }
 

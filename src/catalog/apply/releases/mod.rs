@@ -409,7 +409,7 @@ pub(in crate::catalog) fn refuse_unpinned(pin: Option<&Pin>, now: &Pin, changes:
 
 /// The time at which something is to be done, if that has not come.
 pub(in crate::catalog) fn later(ctx: &Ctx, at: Option<Timestamp>) -> Option<Timestamp> {
-    at.filter(|at| *at > ctx.time)
+    at.filter(|at| *at > ctx.sure())
 }
 
 fn published(release_type: ReleaseType) -> Action {

@@ -52,7 +52,7 @@ impl Catalog {
     ) -> Outcome {
         let is_due = |release: &Arc<R>| {
             let plan = release.plan().filter(|plan| plan.state() == ReleaseState::Scheduled);
-            plan.is_some_and(|plan| plan.at == due.at && plan.at <= ctx.time)
+            plan.is_some_and(|plan| plan.at == due.at && plan.at <= ctx.sure())
         };
         let Some(release) = release.filter(is_due) else { return Code::NoNeedUpdate.into() };
         let active_grays = release.active_grays(self);
@@ -81,7 +81,7 @@ impl Catalog {
         if self.level() < Level::RIGHTS || author == CLUSTER {
             return Ok(());
         }
-        let grants = self.access.grants_of(release.author_at(), ctx.time).unwrap_or_default();
+        let grants = self.access.grants_of(release.author_at(), ctx.sure()).unwrap_or_default();
         // The sentence becomes part of hashed rows (`tests::words`).
         let why = || Refusal::new(Code::NotAllowedAccess, "its author may not any more");
         let effects = release.effects(self);

@@ -188,7 +188,7 @@ impl Catalog {
                 self.roll(ctx, &*release, resumed, (Action::RolloutResumed, ""), changes)
             }
             RolloutChange::Advance | RolloutChange::AdvanceUnmeasured(_)
-                if rollout.next_at().is_some_and(|at| at <= ctx.time) =>
+                if rollout.next_at().is_some_and(|at| at <= ctx.sure()) =>
             {
                 let gate = Self::gate_of_next_step(&*release);
                 let verdict = self
@@ -252,6 +252,28 @@ impl Catalog {
     ) -> Outcome {
         let reason = rollout.reason.clone();
         self.roll(ctx, release, rollout, (Action::RolloutPaused, &reason), changes)
+    }
+
+    /// Moves the steps of rollouts that go on, where `moved` says so.
+    pub(in crate::catalog) fn redate_rollouts(
+        &mut self,
+        ctx: &Ctx,
+        moved: impl Fn(&StagedRollout) -> Option<StagedRollout>,
+        changes: &mut ChangeSet,
+    ) {
+        for live in self.live_rollouts() {
+            let Some(rollout) = moved(&live.rollout) else { continue };
+            match &live.thing {
+                Thing::File(key) => {
+                    let release = self.configs.release(key, &live.release_name).cloned();
+                    release.map(|release| release.rolled(ctx, rollout).keep(self, changes));
+                }
+                Thing::Rule(family, id) => {
+                    let release = self.rules.of(*family).release(id, &live.release_name).cloned();
+                    release.map(|release| release.rolled(ctx, rollout).keep(self, changes));
+                }
+            }
+        }
     }
 
     /// Keeps a release with another state of its rollout, under the version that it has: who has it keeps it.

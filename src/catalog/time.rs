@@ -1,0 +1,236 @@
+//! The time of the cluster as replicated state: a step of it without proof, and what that holds up.
+//!
+//! Every entry has a stamp, and things are dated by it. A stamp that is more than [`STEP_MAX_MS`] after the one before
+//! is no proof that so much time has passed: the clocks of a whole cluster that was down may be wrong together. So the
+//! step is doubted, and whatever cannot be undone is decided by the sure time ([`Ctx::sure`]): the stamp without all
+//! that is doubted. It goes on at the pace of the stamps from the last moment before the step, and jumps when the doubt
+//! ends.
+//!
+//! A doubt ends where the members' clocks have agreed with the time for a while, if it is of no more than
+//! [`DOUBT_ENDS_BY_ITSELF_MS`]; where an administrator confirms the time; or where one sets it. The time can be set
+//! back, which begins another epoch. Entries that were stamped before that, and come after it in the log, are of the
+//! epoch that their leader knew ([`Ctx::epoch`]), and move nothing. [`Catalog::redate`] has what becomes of things that
+//! are dated in the future then.
+
+use serde::{Deserialize, Serialize};
+
+use super::Catalog;
+use super::change::{ChangeSet, Outcome};
+use super::ctx::Ctx;
+use super::row::{Row, RowKey, Table};
+use crate::format::level::Level;
+use crate::model::code::{Code, Refusal};
+use crate::model::rollout::StagedRollout;
+use crate::model::time::{Present, Timestamp};
+
+/// Longest step between two stamps that is not doubted.
+pub const STEP_MAX_MS: u64 = 3_600_000;
+/// Largest doubt that the members' clocks end by themselves.
+pub const DOUBT_ENDS_BY_ITSELF_MS: u64 = 7 * 24 * 3_600_000;
+
+/// Row of the time; there is none before the first doubt.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ClusterTime {
+    /// Number of times that the time was set, as far as 16 bits hold it.
+    #[serde(default, skip_serializing_if = "crate::model::is_zero")]
+    epoch: u64,
+    /// Milliseconds by which it was set, all of them together; below zero where it was set back.
+    #[serde(default, skip_serializing_if = "is_nothing")]
+    shift_ms: i64,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    doubt: Option<Doubt>,
+}
+
+fn is_nothing(ms: &i64) -> bool {
+    *ms == 0
+}
+
+impl Row for ClusterTime {
+    const TABLE: Table = Table::Time;
+    fn name(&self, _: &mut RowKey) {}
+}
+
+/// Steps of the time that are not confirmed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Doubt {
+    /// Index of the entry that made the last of the steps: it names the doubt.
+    pub index: u64,
+    /// Newest stamp before the first of them.
+    pub before: Timestamp,
+    /// First stamp after that.
+    pub from: Timestamp,
+    /// Milliseconds of all of them.
+    pub ahead_ms: u64,
+}
+
+impl Doubt {
+    pub fn ends_by_itself(&self) -> bool {
+        self.ahead_ms <= DOUBT_ENDS_BY_ITSELF_MS
+    }
+}
+
+/// Replicated part of what a node reckons the time by.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct TimeMark {
+    /// Newest stamp.
+    pub newest: Timestamp,
+    pub epoch: u16,
+    pub shift_ms: i64,
+    /// Doubted part of the newest stamp, in milliseconds.
+    pub ahead_ms: u64,
+}
+
+/// Change of the time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum TimeChange {
+    /// Nothing: its stamp shows that the time goes on where nothing else is written.
+    Tick,
+    /// Members' clocks have agreed with the time since the entry of this index made a step.
+    Agree { doubt: u64 },
+    /// An administrator confirms the time, knowing of the doubt of this index.
+    Confirm { doubt: u64 },
+    /// An administrator moves the time, knowing of this epoch.
+    Set { shift_ms: i64, epoch: u16 },
+}
+
+impl TimeChange {
+    /// Returns true for those that the cluster makes itself.
+    pub(super) fn is_own(&self) -> bool {
+        matches!(self, TimeChange::Tick | TimeChange::Agree { .. })
+    }
+
+    /// Returns the audit trail's word for it.
+    pub(super) fn word(&self) -> &'static str {
+        match self {
+            TimeChange::Tick => "tick",
+            TimeChange::Agree { .. } => "agree",
+            TimeChange::Confirm { .. } => "confirm",
+            TimeChange::Set { .. } => "set",
+        }
+    }
+}
+
+impl ClusterTime {
+    pub fn doubt(&self) -> Option<&Doubt> {
+        self.doubt.as_ref()
+    }
+
+    /// Returns the number of times that it was set, in 16 bits.
+    pub fn epoch(&self) -> u16 {
+        self.epoch as u16
+    }
+
+    fn ahead_ms(&self) -> u64 {
+        self.doubt.map_or(0, |doubt| doubt.ahead_ms)
+    }
+
+    pub(super) fn load(&mut self, row: ClusterTime) {
+        *self = row;
+    }
+}
+
+/// Number of things that are due by the time of the cluster, and wait as it is in doubt.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct HeldUp {
+    /// Planned releases.
+    pub releases: usize,
+    /// Rollouts whose next step is due.
+    pub rollouts: usize,
+    /// Requests for approval that would have expired.
+    pub requests: usize,
+    pub logins: usize,
+    pub service_tokens: usize,
+}
+
+impl Catalog {
+    /// Counts what waits for the end of a doubt.
+    pub fn held_up(&self, now: Present) -> HeldUp {
+        let Present { stamped, sure } = now;
+        let count = |of: &dyn Fn(Timestamp) -> usize| of(stamped).saturating_sub(of(sure));
+        let expired = |now: Timestamp| self.approvals.made_before(self.requests_expire_before(now));
+        let live = self.live_rollouts();
+        let has_next = |now| live.iter().filter(|live| live.rollout.next_at().is_some_and(|at| at <= now)).count();
+        HeldUp {
+            releases: count(&|now| self.configs.due(now).count() + self.rules.due(now).count()),
+            rollouts: count(&has_next),
+            requests: count(&expired),
+            logins: count(&|now| self.access.ended_logins(now)),
+            service_tokens: count(&|now| self.access.ended_service_tokens(now)),
+        }
+    }
+
+    /// Returns the newest stamp, and all that a node reckons the time by.
+    pub fn time_mark(&self) -> TimeMark {
+        TimeMark {
+            newest: self.clock(),
+            epoch: self.time.epoch(),
+            shift_ms: self.time.shift_ms,
+            ahead_ms: self.time.ahead_ms(),
+        }
+    }
+
+    /// Dates an entry: never before the one before it, and not by a time that was left.
+    pub(super) fn dated(&self, ctx: &Ctx) -> Ctx {
+        match ctx.epoch == self.time.epoch() {
+            true => ctx.not_before(self.clock()),
+            false => ctx.at(self.clock()),
+        }
+    }
+
+    /// Doubts the step from the stamp `before`, if it is long, and returns the entry with the sure time.
+    pub(super) fn judged(&mut self, ctx: Ctx, before: Timestamp, changes: &mut ChangeSet) -> Ctx {
+        let step_ms = ctx.time.0 - before.0.min(ctx.time.0);
+        if self.level() >= Level::REQUEST_SETS && before > Timestamp::default() && step_ms > STEP_MAX_MS {
+            let first = Doubt { index: ctx.index, before, from: ctx.time, ahead_ms: 0 };
+            let doubt = self.time.doubt.unwrap_or(first);
+            let ahead_ms = doubt.ahead_ms.saturating_add(step_ms);
+            self.time.doubt = Some(Doubt { index: ctx.index, ahead_ms, ..doubt });
+            changes.put(&self.time);
+        }
+        ctx.with_doubted(self.time.ahead_ms())
+    }
+
+    /// Applies a change of the time. One that was made of another state than this changes nothing.
+    pub(super) fn change_time(&mut self, ctx: &Ctx, change: TimeChange, changes: &mut ChangeSet) -> Outcome {
+        let doubted = self.time.doubt.map(|doubt| doubt.index);
+        let overtaken =
+            || Refusal::new(Code::DataConflict, "the time has changed meanwhile: look at it, and try again");
+        match change {
+            TimeChange::Tick => {}
+            TimeChange::Agree { doubt } if doubted != Some(doubt) => return Code::NoNeedUpdate.into(),
+            TimeChange::Confirm { doubt } if doubted != Some(doubt) => return overtaken().into(),
+            TimeChange::Agree { .. } | TimeChange::Confirm { .. } => {
+                self.time.doubt = None;
+                changes.put(&self.time);
+            }
+            TimeChange::Set { epoch, .. } if epoch != self.time.epoch() => return overtaken().into(),
+            TimeChange::Set { shift_ms, .. } => {
+                let set = Timestamp(ctx.time.0.saturating_add_signed(shift_ms));
+                if shift_ms < 0 {
+                    let wrong_from = self.time.doubt.map_or(set.plus_ms(1), |doubt| doubt.from);
+                    self.redate(ctx, wrong_from, shift_ms.unsigned_abs(), changes);
+                }
+                self.time = ClusterTime {
+                    epoch: u64::from(self.time.epoch().wrapping_add(1)),
+                    shift_ms: self.time.shift_ms.saturating_add(shift_ms),
+                    doubt: None,
+                };
+                changes.put(&self.time);
+                self.requests.date_newest(ctx, set, changes);
+            }
+        }
+        Outcome::default()
+    }
+
+    /// Moves what acts by its date, and was dated by a time that was too late by `back_ms`, to where it belongs: logins
+    /// and service tokens with their ends, accounts, and steps of rollouts. All that only shows a date keeps it.
+    fn redate(&mut self, ctx: &Ctx, wrong_from: Timestamp, back_ms: u64, changes: &mut ChangeSet) {
+        let earlier = |time: Timestamp| Timestamp(time.0.saturating_sub(back_ms));
+        self.access.redate(wrong_from, earlier, changes);
+        let moved = |rollout: &StagedRollout| {
+            let is_wrong = rollout.since >= wrong_from;
+            is_wrong.then(|| StagedRollout { since: earlier(rollout.since), ..rollout.clone() })
+        };
+        self.redate_rollouts(ctx, moved, changes);
+    }
+}
