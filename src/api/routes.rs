@@ -5,7 +5,7 @@ use axum::handler::Handler;
 use axum::http::Method;
 use axum::routing::{MethodFilter, MethodRouter, on};
 
-use super::admin::{audit, backup, cluster, health, resealing, settings, webhooks, xds};
+use super::admin::{audit, backup, cluster, health, resealing, settings, time, webhooks, xds};
 use super::approval::{contracts, policies, requests};
 use super::auth::{access_keys, login, oneself, tokens, users};
 use super::config::{bundles, diff, encryption, files, groups, releases, subscribers, templates};
@@ -256,6 +256,8 @@ fn fixed_routes() -> Vec<Route> {
         whole(Operate, POST, "/admin/v1/cluster/remove", cluster::remove, cluster::REMOVE),
         whole(Operate, POST, "/admin/v1/cluster/transfer", cluster::transfer, cluster::TRANSFER),
         whole(Operate, POST, "/admin/v1/cluster/snapshot", cluster::snapshot, cluster::SNAPSHOT),
+        always(whole(Operate, GET, "/admin/v1/cluster/time", time::show, time::SHOW)),
+        whole(Manage, POST, "/admin/v1/cluster/time/confirm", time::confirm, time::CONFIRM),
         held(whole(Operate, GET, route::BACKUP, backup::backup, backup::BACKUP)),
     ]
 }

@@ -8,6 +8,7 @@ use reqwest::Method;
 use serde_json::{Map, Value, json};
 
 use super::backup::{self, BackupArgs};
+use super::cluster_time::{self, ConfirmTimeArgs};
 use super::remote::{CallArgs, EndpointArgs, NO_LEADER, Refused, Remote, call};
 use super::{say, secret};
 
@@ -98,6 +99,10 @@ pub(super) enum ClusterCommand {
     },
     /// Write a snapshot on the node at --endpoint
     Snapshot(CallArgs),
+    /// Show the time of the cluster and the clocks of its members
+    Time(CallArgs),
+    /// Confirm the time of the cluster, or set it to that of most members' clocks
+    ConfirmTime(ConfirmTimeArgs),
     /// Seal data of an earlier data key again, under the first key of --data-key-file
     Reseal(CallArgs),
     /// Show or change the replicated settings
@@ -150,6 +155,8 @@ async fn cluster(command: ClusterCommand) -> anyhow::Result<()> {
         ClusterCommand::Remove { call, id } => order(&call, "remove", json!({ "id": id })).await,
         ClusterCommand::Transfer { call, to } => order(&call, "transfer", json!({ "to": to })).await,
         ClusterCommand::Snapshot(call) => order(&call, "snapshot", json!({})).await,
+        ClusterCommand::Time(call) => cluster_time::show(&call).await,
+        ClusterCommand::ConfirmTime(args) => cluster_time::confirm(&args).await,
         ClusterCommand::Reseal(call) => reseal(&call).await,
         ClusterCommand::Settings { call, changes } => settings(&call, &changes).await,
     }

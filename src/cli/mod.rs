@@ -6,6 +6,7 @@ mod approvals;
 mod backup;
 mod certs;
 mod client;
+mod cluster_time;
 mod contexts;
 mod contracts;
 mod dev;

@@ -113,8 +113,13 @@ pub enum Flaw {
     Unsigned,
     #[error("the request is signed for another app than it asks for")]
     OtherApp,
-    #[error("the request is signed with a time that is a minute or more off: check the clock of the client")]
-    OtherTime,
+    #[error(
+        "the request is signed at {}, and it is {} in the cluster, a minute or more off: check the clock of the \
+         client, and the time of the cluster (`thuban cluster time`)",
+        client.rfc3339(),
+        cluster.rfc3339()
+    )]
+    OtherTime { client: Timestamp, cluster: Timestamp },
     #[error("no access key of the app has signed this request")]
     NoSuchKey,
     #[error("this node cannot read the access keys of the app")]
@@ -135,7 +140,7 @@ impl AppKeys {
             return Err(Flaw::OtherApp);
         }
         if !signature.is_of_this_time(now) {
-            return Err(Flaw::OtherTime);
+            return Err(Flaw::OtherTime { client: signature.time, cluster: now });
         }
         let signed = self.keys.iter().find(|key| key.has_signed(target, signature));
         signed.map(|key| key.mark).ok_or_else(|| self.no_such_key())
@@ -226,6 +231,7 @@ mod tests {
         let keys = AppKeys { keys: vec![one.clone(), two.clone()], ..AppKeys::default() };
         let broken = AppKeys { has_unreadable: true, ..keys.clone() };
         let time = |off: i64| Timestamp(1_576_478_257_344_u64.saturating_add_signed(off));
+        let other = |off| Flaw::OtherTime { client: time(0), cluster: time(off) };
         let rows = [
             (&keys, Some((&one, "app")), time(0), Ok(one.mark)),
             (&keys, Some((&two, "app")), time(-59_999), Ok(two.mark)),
@@ -233,8 +239,8 @@ mod tests {
             (&keys, Some((&none, "app")), time(0), Err(Flaw::NoSuchKey)),
             (&keys, Some((&one, "other")), time(0), Err(Flaw::OtherApp)),
             (&keys, Some((&one, "App")), time(0), Err(Flaw::OtherApp)),
-            (&keys, Some((&one, "app")), time(60_000), Err(Flaw::OtherTime)),
-            (&keys, Some((&one, "app")), time(-60_000), Err(Flaw::OtherTime)),
+            (&keys, Some((&one, "app")), time(60_000), Err(other(60_000))),
+            (&keys, Some((&one, "app")), time(-60_000), Err(other(-60_000))),
             (&broken, Some((&two, "app")), time(0), Ok(two.mark)),
             (&broken, Some((&none, "app")), time(0), Err(Flaw::Unreadable)),
             (&broken, None, time(0), Err(Flaw::Unsigned)),

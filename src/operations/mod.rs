@@ -14,6 +14,7 @@ mod approvals;
 mod audit;
 mod backup;
 pub mod caller;
+pub mod cluster_time;
 mod config;
 mod contracts;
 pub mod drain;

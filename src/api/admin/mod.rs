@@ -7,5 +7,6 @@ pub(crate) mod cluster;
 pub(crate) mod health;
 pub(crate) mod resealing;
 pub(crate) mod settings;
+pub(crate) mod time;
 pub(crate) mod webhooks;
 pub(crate) mod xds;
