@@ -1,7 +1,7 @@
 //! Nodes whose clocks are wrong by a month take the lead: nothing is dated by that, and nobody's token
 //! dies of it.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use serde_json::{Value, json};
@@ -26,6 +26,19 @@ pub(crate) fn wrong_by(offset: &str) -> Vec<(String, String)> {
     let variables = [
         ("LD_PRELOAD", library.as_str()),
         ("FAKETIME", offset),
+        ("FAKETIME_DONT_FAKE_MONOTONIC", "1"),
+        ("DONT_FAKE_MONOTONIC", "1"),
+    ];
+    variables.map(|(name, value)| (name.to_owned(), value.to_owned())).to_vec()
+}
+
+/// The same, wrong by what a file says at any moment.
+pub(crate) fn steerable(file: &Path) -> Vec<(String, String)> {
+    let (library, file) = (library(), file.to_str().expect("the path is text").to_owned());
+    let variables = [
+        ("LD_PRELOAD", library.to_str().expect("the path is text")),
+        ("FAKETIME_TIMESTAMP_FILE", file.as_str()),
+        ("FAKETIME_NO_CACHE", "1"),
         ("FAKETIME_DONT_FAKE_MONOTONIC", "1"),
         ("DONT_FAKE_MONOTONIC", "1"),
     ];
@@ -79,7 +92,7 @@ fn expect_log_dated_wrong(cluster: &Cluster, node: u64) {
 }
 
 /// Seconds between the true time and the date of something that is written now.
-async fn written_apart_s(api: &Api, name: &str) -> u64 {
+pub(crate) async fn written_apart_s(api: &Api, name: &str) -> u64 {
     let item = json!([{"namespace": "clocks", "name": name}]);
     eventually(LIMIT, "a write is taken", || async {
         match api.post("/naming/v1/services", &item).await {

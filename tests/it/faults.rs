@@ -1,7 +1,7 @@
 //! Faults in turn under several workloads at once: values that are read and written, services that are created, config
 //! files that are published, small and large. Besides killed and sleeping leaders: links that become thin while
-//! large publishes are on them, a node with a wrong clock that sleeps for a while and then leads, and a node whose log
-//! takes no line.
+//! large publishes are on them, a node with a wrong clock that sleeps for a while and then leads, a node whose log
+//! takes no line, and clocks that are wrong on all nodes at a start of all, and are put right.
 //!
 //! After each fault one order has to explain what the clients of each value saw. At the end nothing that was
 //! acknowledged is missing, no node uses more than it did, and all hold the same state.
@@ -20,6 +20,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::away::spent;
 use crate::bad_log;
+use crate::clock_jumps;
 use crate::clocks::{seconds, wrong_by};
 use crate::harness::{
     Api, BadLog, Cluster, Load, Operation, Outcome, ThinLink, eventually, is_linearizable, linked, report, setting,
@@ -53,6 +54,7 @@ const RATES: [u64; 3] = [3_000_000, 250_000, 64_000];
 /// Durations of a thin link and of a sleep of a node: the one of these that is next.
 const LENGTHS_S: [u64; 3] = [1, 3, 9];
 const CLOCKS: [&str; 2] = ["-1m", "+1m"];
+const JUMPS: [&str; 3] = ["+8h", "+100d", "-8h"];
 /// A node with a wrong clock leads for as long as it slept, and at least this long: what its clock is off by has to
 /// show.
 const LEADS_MIN: Duration = Duration::from_secs(6);
@@ -74,6 +76,8 @@ enum Fault {
     Asleep,
     ThinLinks,
     WrongClock,
+    /// The clocks of all nodes, while all of them are down.
+    ClocksJump,
     BadLog(BadLog),
 }
 
@@ -87,19 +91,20 @@ impl Fault {
     fn pace(self, turn: usize) -> Duration {
         let steps = match self {
             Fault::ThinLinks => RATES.len() as u32,
-            Fault::Killed | Fault::Asleep | Fault::WrongClock | Fault::BadLog(_) => 1,
+            Fault::Killed | Fault::Asleep | Fault::WrongClock | Fault::ClocksJump | Fault::BadLog(_) => 1,
         };
         PACE_MIN.max(Fault::length(turn) * steps / OPERATIONS_PER_CLIENT)
     }
 }
 
-const FAULTS: [Fault; 6] = [
+const FAULTS: [Fault; 7] = [
     Fault::ThinLinks,
     Fault::WrongClock,
     Fault::Killed,
     Fault::Asleep,
     Fault::BadLog(BadLog::ReaderEnded),
     Fault::BadLog(BadLog::DiskFull),
+    Fault::ClocksJump,
 ];
 
 /// One fault of each kind by default; `THUBAN_IT_FAULTS` sets another number.
@@ -183,6 +188,7 @@ impl Field {
             Fault::BadLog(kind) => bad_log::suffer(&mut self.cluster, kind, load).await,
             Fault::ThinLinks => self.thin_links(turn, length, load, published).await,
             Fault::WrongClock => self.wrong_clock(CLOCKS[turn % CLOCKS.len()], length, load).await,
+            Fault::ClocksJump => clock_jumps::suffer(&mut self.cluster, JUMPS[turn % JUMPS.len()], load).await,
         }
     }
 

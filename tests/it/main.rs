@@ -19,6 +19,7 @@ mod bounds;
 mod catch_up;
 mod certificates;
 mod client_walk;
+mod clock_jumps;
 mod clocks;
 mod command_line;
 mod config_surface;
