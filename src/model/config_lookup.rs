@@ -136,7 +136,7 @@ impl Released {
     fn pairs(&self, text: &str) -> Result<Pairs, Unreadable> {
         match self.format {
             Format::Properties => Ok(properties::parse(text)?),
-            _ => Ok(Pairs::from([(CONTENT_KEY.to_owned(), text.to_owned())])),
+            _ => Ok([(CONTENT_KEY.to_owned(), text.to_owned())].into_iter().collect()),
         }
     }
 }
@@ -222,8 +222,8 @@ mod tests {
         let text = "b=2\na=\\u0041";
         let released = Released::new("default", "app", "application", 3, Format::Properties, text.into());
         assert_eq!(released.release_key, "default-app-application-3");
-        assert_eq!(released.configurations(text).as_deref(), Ok(&br#"{"a":"A","b":"2"}"#[..]));
-        assert_eq!(released.properties_text(text).as_deref(), Ok(&b"a=A\nb=2\n"[..]));
+        assert_eq!(released.configurations(text).as_deref(), Ok(&br#"{"b":"2","a":"A"}"#[..]));
+        assert_eq!(released.properties_text(text).as_deref(), Ok(&b"b=2\na=A\n"[..]));
     }
 
     #[test]
@@ -245,7 +245,7 @@ mod tests {
         let text = "\u{feff}a: 1\r\nb: \"😀\"\r\n";
         let released = Released::new("default", "app", "db.yml", 1, Format::Properties, text.into());
         let pairs: Pairs = serde_json::from_slice(&released.configurations(text).expect("valid")).expect("JSON");
-        assert_eq!(pairs, Pairs::from([("content".to_owned(), text.to_owned())]));
+        assert_eq!(pairs, [("content".to_owned(), text.to_owned())].into_iter().collect());
         let written = "content=\u{feff}a\\: 1\\r\\nb\\: \"😀\"\\r\\n\n";
         assert_eq!(released.properties_text(text).as_deref(), Ok(written.as_bytes()));
     }

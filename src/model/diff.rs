@@ -1,12 +1,14 @@
 //! Differences between two states of a rule or of a config file.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::time::Instant;
 
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
 use similar::{Algorithm, TextDiff};
+
+use super::properties::Pairs;
 
 /// Lines around a change that are shown with it.
 const CONTEXT_LINES: usize = 3;
@@ -51,11 +53,11 @@ fn compare(path: String, before: Option<&Value>, after: Option<&Value>, changes:
     }
 }
 
-/// The keys whose values differ, or that one of the two has not.
-pub fn of_pairs(before: &BTreeMap<String, String>, after: &BTreeMap<String, String>) -> Vec<Changed> {
+/// The keys whose values differ, or that one of the two has not, in alphabetical order.
+pub fn of_pairs(before: &Pairs, after: &Pairs) -> Vec<Changed> {
     let keys: BTreeSet<_> = before.keys().chain(after.keys()).collect();
     let differing = keys.into_iter().filter(|key| before.get(*key) != after.get(*key));
-    let value = |pairs: &BTreeMap<String, String>, key: &String| pairs.get(key).cloned().map(Value::String);
+    let value = |pairs: &Pairs, key: &String| pairs.get(key).cloned().map(Value::String);
     differing.map(|key| Changed { path: key.clone(), before: value(before, key), after: value(after, key) }).collect()
 }
 
@@ -105,7 +107,7 @@ mod tests {
 
     #[test]
     fn properties_differ_by_key() {
-        let pairs = |text: &str| -> BTreeMap<String, String> {
+        let pairs = |text: &str| -> Pairs {
             text.split(' ').filter_map(|pair| pair.split_once('=')).map(|(k, v)| (k.into(), v.into())).collect()
         };
         let found = of_pairs(&pairs("a=1 b=2 c=3"), &pairs("a=1 b=3 d=4"));

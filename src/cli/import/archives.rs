@@ -17,7 +17,7 @@ use serde::Deserialize;
 use super::{FoundFile, ImportSource, Usage};
 use crate::bundle::{self, ArchivedFile, Bundled, Limits};
 use crate::model::config_file::{ConfigKey, Format, PROPERTIES_SUFFIX, Tag};
-use crate::model::properties;
+use crate::model::properties::{self, Pairs};
 
 /// A file of this machine, which the caller chose.
 const LIMITS: Limits = Limits { entries: 100_000, bytes: 1024 * 1024 * 1024, entry_bytes: 8 * 1024 * 1024 };
@@ -188,7 +188,7 @@ fn text_of_items(format: Option<Format>, content: String) -> String {
             text.extend([mark, line, "\n"]);
         }
         if !item.key.is_empty() {
-            text += &properties::write(&BTreeMap::from([(item.key, item.value)]));
+            text += &properties::write(&Pairs::from_iter([(item.key, item.value)]));
         }
     }
     text

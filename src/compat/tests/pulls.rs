@@ -30,6 +30,17 @@ async fn configs_answers_with_all_five_members() {
     }
 }
 
+/// Of a key that comes twice the first place and the last value.
+#[tokio::test(start_paused = true)]
+async fn pairs_come_in_the_order_of_the_file() {
+    let served = Served::new();
+    served.source.publish("default", "application", "zeta=1\nb.2=2\nzeta=3\nalpha=4\n");
+    let pairs = r#"{"zeta":"3","b.2":"2","alpha":"4"}"#;
+    assert!(served.get("/configs/app/default/application").await.text().contains(pairs));
+    assert_eq!(served.get("/configfiles/json/app/default/application").await.text(), pairs);
+    assert_eq!(served.get("/configfiles/app/default/application").await.text(), "zeta=3\nb.2=2\nalpha=4\n");
+}
+
 #[tokio::test(start_paused = true)]
 async fn names_are_echoed_and_found_by_the_rules_of_each_step() {
     let served = Served::new();
@@ -243,14 +254,14 @@ async fn files_come_in_the_form_that_is_asked_for() {
     let (plain, json) = ("text/plain;charset=UTF-8", "application/json;charset=UTF-8");
     let (yaml_type, xml) = ("application/yaml;charset=UTF-8", "application/xml;charset=UTF-8");
     let table = [
-        ("app/default/p", plain, "a\\ x=\\:1\nb=2\n"),
+        ("app/default/p", plain, "b=2\na\\ x=\\:1\n"),
         ("app/default/empty", plain, ""),
         ("app/default/d.yml", plain, "content=\u{feff}a\\: 1\\r\\nb\\: \"😀\"\\r\\n\n"),
-        ("json/app/default/p", json, r#"{"a x":":1","b":"2"}"#),
+        ("json/app/default/p", json, r#"{"b":"2","a x":":1"}"#),
         ("json/app/default/empty", json, "{}"),
         ("json/app/default/d.yml", json, "{\"content\":\"\u{feff}a: 1\\r\\nb: \\\"😀\\\"\\r\\n\"}"),
         ("json/app/default/e.yaml", json, r#"{"content":""}"#),
-        ("raw/app/default/p", plain, "a\\ x=\\:1\nb=2\n"),
+        ("raw/app/default/p", plain, "b=2\na\\ x=\\:1\n"),
         ("raw/app/default/d.yml", yaml_type, yaml),
         ("raw/app/default/e.yaml", yaml_type, ""),
         ("raw/app/default/j.json", json, "{}"),
