@@ -25,9 +25,9 @@ const TIMESTAMP: HeaderName = HeaderName::from_static("timestamp");
 const NO_TOKEN: &str = "\u{fffd}";
 
 pub(super) struct ClientRequest {
-    /// Undecoded, with one slash at its beginning.
+    /// Undecoded, with one slash at its beginning and none at its end.
     pub(super) uri: Uri,
-    /// The target of the request where that begins with more slashes: a signature is of what was sent.
+    /// The target of the request where that has more slashes: a signature is of what was sent.
     pub(super) received: Option<Uri>,
     pub(super) address: Option<IpAddr>,
     pub(super) credentials: ReaderCredentials,
@@ -83,13 +83,14 @@ impl ClientRequest {
 #[derive(Clone)]
 struct Received(Uri);
 
-/// The request with one slash at the beginning of its path: clients put the path behind an address that ends with one.
+/// The request with one slash at the beginning of its path and none at its end: clients put the path behind an address
+/// that ends with one, and Apollo's server takes a path with a slash behind it for the same.
 pub(super) fn with_one_slash(mut request: Request) -> Request {
     let path = request.uri().path();
-    if !path.starts_with("//") {
+    if !path.starts_with("//") && !path.ends_with('/') {
         return request;
     }
-    let rest = path.trim_start_matches('/');
+    let rest = path.trim_matches('/');
     let query = request.uri().query().map(|query| format!("?{query}")).unwrap_or_default();
     if let Ok(target) = format!("/{rest}{query}").parse() {
         let received = std::mem::replace(request.uri_mut(), target);
@@ -189,18 +190,22 @@ mod tests {
     }
 
     #[test]
-    fn slashes_at_the_beginning_are_one_and_the_target_is_kept() {
+    fn slashes_around_a_path_are_one_and_the_target_is_kept() {
         for (sent, path, query) in [
             ("//configs/app/default/a?ip=1", "/configs/app/default/a", Some("ip=1")),
             ("///services/config", "/services/config", None),
             ("//", "/", None),
+            ("/services/config/", "/services/config", None),
+            ("//configs/app/default/a.b//?ip=1", "/configs/app/default/a.b", Some("ip=1")),
+            ("/configs/app/default/a%2F", "/configs/app/default/a%2F", None),
             ("/configs//app", "/configs//app", None),
         ] {
             let request = Request::builder().uri(sent).body(axum::body::Body::empty()).expect("a request");
             let request = with_one_slash(request);
             assert_eq!((request.uri().path(), request.uri().query()), (path, query), "{sent}");
             let received = request.extensions().get::<Received>().map(|Received(uri)| uri.to_string());
-            assert_eq!(received, (sent != "/configs//app").then(|| sent.to_owned()));
+            let is_changed = sent.starts_with("//") || sent.split('?').next().is_some_and(|path| path.ends_with('/'));
+            assert_eq!(received, is_changed.then(|| sent.to_owned()));
         }
     }
 

@@ -7,7 +7,7 @@ use crate::openapi::{Operation, Param, Reply, SchemaOf, Security, schema_of};
 
 use super::answer::{Container, Exception};
 
-const JSON: &str = "application/json";
+pub(super) const JSON: &str = "application/json";
 
 /// Names that every pull has in its path.
 pub(super) const FILE: &[Param] = &[
@@ -25,7 +25,7 @@ pub(super) const DATA_CENTER: Param =
     Param::text("dataCenter", "The namespace that is looked at second, before `default`.");
 pub(super) const IP: Param = Param::text("ip", "Address of the client for gray releases; else that of its connection.");
 pub(super) const LABEL: Param =
-    Param::text("label", "Labels of the client for gray releases, `key=value,key2=value2`.");
+    Param::text("label", "Label `label` of the client for gray releases; `key=value,key2=value2` are labels besides.");
 pub(super) const RELEASE_KEY: Param =
     Param::text("releaseKey", "What the client has: never is it answered with something older.");
 pub(super) const MESSAGES: Param =

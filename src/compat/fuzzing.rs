@@ -106,6 +106,10 @@ impl ConfigSource for Still {
         self.keyring.open_released(released, &released.content).ok_or(Unreadable::Sealed)
     }
 
+    async fn is_ready(&self) -> bool {
+        true
+    }
+
     fn access_keys(&self, app_id: &str, namespace: Option<&str>) -> Option<AppKeys> {
         self.keyring.of_app(&self.catalog, app_id, namespace)
     }

@@ -14,8 +14,8 @@ use crate::reads::ReadRefusal;
 const NOTIFICATION_ID_MAX: u64 = i32::MAX as u64;
 /// Values that clients send if they have no value to send.
 const NO_VALUE: [&str; 3] = ["", "-1", "undefined"];
-/// Label that a value without a name of its own belongs to.
-const PLAIN_LABEL: &str = "label";
+/// Label that has the whole parameter, as Apollo compares it.
+const WHOLE_LABEL: &str = "label";
 
 /// App id and cluster as the path names them, and the file.
 pub(super) type Named = (String, String, String);
@@ -46,14 +46,17 @@ pub(super) fn named_address(ask: &ClientRequest) -> Option<Cow<'_, str>> {
 }
 
 fn client(ask: &ClientRequest) -> ClientLabels {
-    let labels = ask.query().get("label").unwrap_or_default();
-    ClientLabels { address: address_of(ask), labels: labels.split(',').filter_map(label).collect() }
+    let parameter = ask.query().filled("label").unwrap_or_default();
+    let whole = (!parameter.is_empty()).then(|| (WHOLE_LABEL.to_owned(), parameter.to_string()));
+    let labels = whole.into_iter().chain(parameter.split(',').filter_map(pair)).collect();
+    ClientLabels { address: address_of(ask), labels }
 }
 
-fn label(text: &str) -> Option<(String, String)> {
-    let (key, value) = text.split_once('=').unwrap_or((PLAIN_LABEL, text));
+/// A label that the parameter holds besides, as `key=value`.
+fn pair(text: &str) -> Option<(String, String)> {
+    let (key, value) = text.split_once('=')?;
     let (key, value) = (key.trim(), value.trim());
-    (!key.is_empty() && !value.is_empty()).then(|| (key.to_owned(), value.to_owned()))
+    (!key.is_empty() && !value.is_empty() && key != WHOLE_LABEL).then(|| (key.to_owned(), value.to_owned()))
 }
 
 /// State that the client reports: the key of a release, and the newest notification id it received.
@@ -115,7 +118,7 @@ mod tests {
     fn a_path_and_a_query_make_a_lookup() {
         let named = ("app1".to_owned(), "c1".to_owned(), "dir/db.yml".to_owned());
         let lookup = lookup(named, &ask("dataCenter=sz&label=lab+1,zone%3Deu,=x,y%3D,,+os+=+linux+")).expect("valid");
-        let labels = [("label", "lab 1"), ("zone", "eu"), ("os", "linux")];
+        let labels = [("label", "lab 1,zone=eu,=x,y=,, os = linux "), ("zone", "eu"), ("os", "linux")];
         assert_eq!(
             lookup,
             Lookup {
@@ -140,6 +143,24 @@ mod tests {
             ("ip=10.0.0.1&ip=10.0.0.2", "10.0.0.1"),
         ] {
             assert_eq!(client(&ask(query)).address, expected, "{query}");
+        }
+    }
+
+    #[test]
+    fn the_label_is_the_whole_parameter_and_pairs_are_labels_besides() {
+        for (query, expected) in [
+            ("label=canary", &[("label", "canary")][..]),
+            ("label=canary,other", &[("label", "canary,other")]),
+            ("label=zone%3Da", &[("label", "zone=a"), ("zone", "a")]),
+            ("label=label%3Dcanary", &[("label", "label=canary")]),
+            ("label=+canary", &[("label", " canary")]),
+            ("label=", &[]),
+            ("label", &[]),
+            ("", &[]),
+        ] {
+            let labels = client(&ask(query)).labels;
+            let labels: Vec<_> = labels.iter().map(|(key, value)| (key.as_str(), value.as_str())).collect();
+            assert_eq!(labels, expected, "{query}");
         }
     }
 

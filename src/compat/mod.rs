@@ -13,6 +13,7 @@ mod discovery;
 mod doc;
 #[cfg(any(test, feature = "fuzzing"))]
 pub(crate) mod fuzzing;
+mod health;
 mod lookup;
 mod notifications;
 mod notifications_param;
@@ -101,6 +102,10 @@ fn refused(refusal: &ReadRefusal, path: &str) -> Response {
 
 impl<S: ConfigSource> Surface<S> {
     fn refusal_of_all(&self, request: &Request) -> Option<Response> {
+        // A balancer names no host, and a node that may not serve says so by its readiness.
+        if request.uri().path() == health::PATH {
+            return None;
+        }
         let foreign = self.settings.hosts.stranger(request.uri(), request.headers());
         let foreign = foreign.map(|host| ReadRefusal::BadRequest(format!("this node is not known as {host:?}")));
         let refusal = foreign.or_else(|| self.reads.source().out_of_service().map(ReadRefusal::OutOfService))?;
@@ -108,7 +113,7 @@ impl<S: ConfigSource> Surface<S> {
     }
 }
 
-/// The router of the port, whose routes are found behind several slashes at the beginning of a path too.
+/// The router of the port, whose routes are found with several slashes at the beginning or the end of a path too.
 pub fn behind_slashes(router: Router) -> Router {
     let request_of: fn(Request) -> Request = client_request::with_one_slash;
     Router::new().fallback_service(MapRequest::new(router, request_of))
@@ -156,6 +161,7 @@ fn routes<S: ConfigSource>() -> Vec<Route<S>> {
         route("/notifications/v2", notifications::poll, notifications::POLL),
         route("/services/config", discovery::config_services, discovery::CONFIG_SERVICES),
         route("/services/meta", discovery::meta_services, discovery::META_SERVICES),
+        route(health::PATH, health::health, health::HEALTH),
     ]
 }
 

@@ -19,7 +19,7 @@ use super::doc::{self, Doc};
 use super::lookup::{address_of, is_app_id, named_address};
 use super::notifications_param;
 use crate::connections::later;
-use crate::model::config_lookup::chain;
+use crate::model::config_lookup::{DEFAULT_NAMESPACE, chain};
 use crate::model::limits;
 use crate::openapi::{Param, Security, schema_of};
 use crate::reads::repeat_limiter::FLOOR;
@@ -109,7 +109,12 @@ impl<S: ConfigSource> Surface<S> {
 /// Namespaces in which files are looked for; empty if the request names no cluster.
 fn namespaces(ask: &ClientRequest) -> Vec<String> {
     let data_center = ask.query().get("dataCenter");
-    ask.query().filled("cluster").map(|cluster| chain(&cluster, data_center.as_deref())).unwrap_or_default()
+    cluster(ask).map(|cluster| chain(&cluster, data_center.as_deref())).unwrap_or_default()
+}
+
+/// The cluster that a poll names: an empty one is the default, as it is to Apollo.
+fn cluster(ask: &ClientRequest) -> Option<Cow<'_, str>> {
+    ask.query().get("cluster").map(|cluster| if cluster.is_empty() { DEFAULT_NAMESPACE.into() } else { cluster })
 }
 
 /// The app whose files are asked for, and whose keys judge who asks.
@@ -121,7 +126,8 @@ fn app_id(ask: &ClientRequest) -> Option<Cow<'_, str>> {
 fn read(ask: &ClientRequest, namespaces: Vec<String>) -> Result<(String, PollRequest), ReadRefusal> {
     let missing = |name: &str| ReadRefusal::BadRequest(format!("the parameter {name} is needed"));
     let needed = |name: &str| ask.query().filled(name).ok_or_else(|| missing(name));
-    let (app, cluster) = (app_id(ask).ok_or_else(|| missing(APP_ID))?, needed("cluster")?);
+    let app = app_id(ask).ok_or_else(|| missing(APP_ID))?;
+    let cluster = cluster(ask).ok_or_else(|| missing("cluster"))?;
     if !is_app_id(&app) {
         return Err(ReadRefusal::BadRequest("the parameter appId is not an app id".to_owned()));
     }

@@ -1,7 +1,7 @@
 //! A poll for changes of config files.
 //!
-//! To a client that names an id of another cluster, newer than anything here, all is news. An answer that needed no
-//! wait and repeats the one before is held back ([`super::repeat_limiter`]).
+//! To a client that names an id of another cluster, which its file never had here, all is news. An answer that needed
+//! no wait and repeats the one before is held back ([`super::repeat_limiter`]).
 
 use std::hash::Hash;
 
@@ -155,14 +155,22 @@ impl<S: ConfigSource> ConfigPoll<S> {
         files.iter().flat_map(of_file).collect()
     }
 
-    /// Everything that is newer than what the client has.
+    /// Everything that is newer than what the client has, and every file of which it names an id that this cluster gave
+    /// out for another one: the client has it from elsewhere.
     fn news(&self) -> Vec<ConfigNews> {
+        let source = self.reads.source();
+        // Read before the ids of the files: all that were given out up to here are in them.
+        let newest_id = i64::from(source.newest_id());
         let mut lookup = self.lookup();
         let mut news = Vec::new();
         for file in &self.request.files {
             lookup.file.clone_from(&file.name);
-            let id = self.reads.source().notification_id(&lookup).filter(|id| i64::from(*id) > file.known_id);
-            news.extend(id.map(|id| ConfigNews { name: file.name.clone(), id }));
+            let Some(id) = source.notification_id(&lookup) else { continue };
+            let is_foreign = i64::from(id) < file.known_id && file.known_id <= newest_id;
+            if i64::from(id) > file.known_id || is_foreign {
+                news.push(ConfigNews { name: file.name.clone(), id });
+            }
+            self.reads.metrics().foreign_ids.inc_by(is_foreign.into());
         }
         news
     }

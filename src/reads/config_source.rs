@@ -107,6 +107,9 @@ pub trait ConfigSource: Clone + Send + Sync + 'static {
     ) {
     }
 
+    /// True if this node may get traffic.
+    fn is_ready(&self) -> impl Future<Output = bool> + Send;
+
     /// Reason why nothing of this node may be served; `None` if it may be served.
     fn out_of_service(&self) -> Option<String> {
         None

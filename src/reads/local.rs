@@ -159,6 +159,10 @@ impl ConfigSource for LocalView {
         self.node.subscribers().applied_file(client_of(reader, lookup), report);
     }
 
+    async fn is_ready(&self) -> bool {
+        self.node.readiness().await.iter().all(|check| check.failure.is_none())
+    }
+
     fn out_of_service(&self) -> Option<String> {
         self.node.out_of_service().map(str::to_owned)
     }

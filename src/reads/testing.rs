@@ -51,6 +51,7 @@ pub(crate) struct Scene {
     pub(crate) read_scope: Mutex<ReadScope>,
     /// True if the holder of the token may have sealed contents, and this node can open them.
     pub(crate) is_client: AtomicBool,
+    pub(crate) is_unready: AtomicBool,
     pub(crate) has_key: AtomicBool,
     /// Milliseconds since 1970.
     pub(crate) now: AtomicU64,
@@ -86,6 +87,7 @@ impl Fake {
             keys: Mutex::default(),
             read_scope: Mutex::default(),
             is_client: AtomicBool::default(),
+            is_unready: AtomicBool::default(),
             has_key: AtomicBool::default(),
             now: AtomicU64::default(),
             refused: Mutex::default(),
@@ -243,6 +245,10 @@ impl ConfigSource for Fake {
 
     fn now(&self) -> Timestamp {
         Timestamp(self.0.now.load(Ordering::Relaxed))
+    }
+
+    async fn is_ready(&self) -> bool {
+        !self.0.is_unready.load(Ordering::Relaxed)
     }
 
     fn note_refused(&self, app_id: &str, _: Option<IpAddr>) {

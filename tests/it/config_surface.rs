@@ -67,6 +67,37 @@ async fn a_current_release_key_is_answered_with_304() {
     }
 }
 
+/// As Apollo's server has them, and what balancers in front of it ask for.
+#[tokio::test(flavor = "multi_thread")]
+async fn paths_with_a_slash_behind_them_and_health_are_served() {
+    let mut cluster = Cluster::start(3).await;
+    let apollo = cluster.apollo(2);
+    cluster.api(1).publish("default", "app", "application.properties", "zeta=1\nb.2=2\nalpha=3\n").await;
+    cluster.expect_equal_state().await;
+    let pulled = apollo.get("/configs/app/default/application/").await;
+    assert!(pulled.text.contains(r#""configurations":{"zeta":"1","b.2":"2","alpha":"3"}"#), "{pulled:?}");
+    assert_eq!(apollo.get("//configfiles/json/app/default/application//").await.status, 200);
+    assert_eq!(json_of(&apollo, "/services/config/").await.as_array().map(Vec::len), Some(3));
+    let held = r#"/notifications/v2/?appId=app&cluster=&notifications=[{"namespaceName":"application"}]"#;
+    assert_eq!(json_of(&apollo, held).await[0]["notificationId"], 1);
+    for path in ["/health", "/health/"] {
+        let up = apollo.get(path).await;
+        assert_eq!((up.status, up.text.as_str()), (200, r#"{"status":"UP"}"#), "{path}");
+    }
+    cluster.kill(1).await;
+    cluster.kill(3).await;
+    eventually(Duration::from_secs(20), "a node without a majority is down", || async {
+        let down = apollo.get("/health").await;
+        if (down.status, down.text.as_str()) == (503, r#"{"status":"DOWN"}"#) {
+            Ok(())
+        } else {
+            Err(format!("{down:?}"))
+        }
+    })
+    .await;
+    assert_eq!(apollo.get("/configs/app/default/application").await.status, 200, "it serves what it has");
+}
+
 /// Java's rules in both directions: what is read from a stored file, and how it is written again.
 #[tokio::test(flavor = "multi_thread")]
 async fn properties_are_read_and_written_by_javas_rules() {

@@ -75,6 +75,32 @@ async fn only_clients_with_the_labels_see_a_gray_release() {
     assert_eq!(value_of(&cluster.apollo(3), "ip=10.0.0.9").await, "labelled", "the draft as it stood at publish");
 }
 
+/// Apollo compares the whole parameter with the label of a gray release; pairs in it are labels besides.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_key_label_is_the_whole_parameter() {
+    let cluster = Cluster::start(1).await;
+    let (api, apollo) = (cluster.api(1), cluster.apollo(1));
+    api.publish("default", "app", FILE, "v=all").await;
+    for (name, value) in [("plain", "canary"), ("pair", "zone=a"), ("list", "a b, c")] {
+        draft(&api, name).await;
+        let labels = json!([{"key": "label", "value": {"type": "EXACT", "value": value}}]);
+        let gray = release(name, json!({"releaseType": "gray", "betaLabels": labels}));
+        api.post(RELEASE, &gray).await.expect_code(200_000);
+    }
+    for (query, expected) in [
+        ("label=canary", "plain"),
+        ("label=canary,other", "all"),
+        ("label=canary%20", "all"),
+        ("label=label%3Dcanary", "all"),
+        ("label=zone%3Da", "pair"),
+        ("label=zone%3Da,x%3Dy", "all"),
+        ("label=a+b,+c", "list"),
+        ("label=", "all"),
+    ] {
+        assert_eq!(value_of(&apollo, query).await, expected, "{query}");
+    }
+}
+
 /// A gray release of `count` expressions that a client of [`hostile_client`] meets, and of one more label that it does
 /// not have: its pull compiles all of them and judges by all of them.
 async fn publish_expressions(api: &Api, name: &str, count: usize) -> Answer {

@@ -133,3 +133,28 @@ async fn without_a_leader_a_poll_is_held_and_a_pull_refused() {
     let got = served.get(&format!("{FILE}?{}", messages(9))).await;
     assert_eq!((got.status, served.metrics.foreign_ids.get()), (StatusCode::SERVICE_UNAVAILABLE, 0));
 }
+
+/// An id below the counter that the file itself never had is of another cluster: a client that was moved here would
+/// wait for the next change of the file with an old content.
+#[tokio::test(start_paused = true)]
+async fn an_id_that_another_file_has_here_is_of_elsewhere() {
+    let served = Served::new();
+    served.source.publish("default", "application", "a=1");
+    (0..32).for_each(|number| served.source.publish("default", "other", &format!("o={number}")));
+    served.source.publish("blue", "application", "a=blue");
+    *served.source.0.leader.lock() = Some(34);
+    let asked = Instant::now();
+    for known in [2, 5, 33] {
+        let got = served.poll(&list(&[("application", known), ("other", 33)])).await;
+        assert_eq!(got.json().as_array().map(Vec::len), Some(1), "{known}");
+        assert_eq!(got.json()[0]["notificationId"], 1, "{known}");
+    }
+    assert_eq!((asked.elapsed(), served.metrics.foreign_ids.get()), (Duration::ZERO, 3));
+    // In the order of a chain the newest of all its places is the id of the file.
+    let held = served.held_with(&list(&[("application", 34)]), "&cluster=blue").await;
+    served.source.publish("default", "application", "a=2");
+    assert_eq!(held.await.expect("no panic").json()[0]["notificationId"], 35);
+    // With what it was told it is held.
+    let got = served.held(&list(&[("application", 35), ("other", 33)])).await.await.expect("no panic");
+    assert_eq!((got.status, served.metrics.foreign_ids.get()), (StatusCode::NOT_MODIFIED, 3));
+}

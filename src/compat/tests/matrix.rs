@@ -9,7 +9,7 @@ use super::*;
 use crate::model::grant::{Grants, ReadScope, Verb};
 
 /// A route, a call of it, and whether it reads configuration.
-const ROWS: [(&str, &str, bool); 7] = [
+const ROWS: [(&str, &str, bool); 8] = [
     ("/configs/{appId}/{cluster}/{*namespace}", "/configs/app/default/application", true),
     ("/configfiles/{appId}/{cluster}/{*namespace}", "/configfiles/app/default/application", true),
     ("/configfiles/json/{appId}/{cluster}/{*namespace}", "/configfiles/json/app/default/application", true),
@@ -21,6 +21,7 @@ const ROWS: [(&str, &str, bool); 7] = [
     ),
     ("/services/config", "/services/config", false),
     ("/services/meta", "/services/meta", false),
+    ("/health", "/health", false),
 ];
 
 /// Reader of a request.

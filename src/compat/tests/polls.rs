@@ -224,7 +224,6 @@ async fn bad_polls_are_refused_but_never_at_once() {
         "appId=app&cluster=default&notifications=%7B%7D".to_owned(),
         format!("appId=app&cluster=default&notifications={}", encode(&many)),
         format!("appId=app&notifications={}", encode(&good)),
-        format!("appId=app&cluster=&notifications={}", encode(&good)),
         format!("cluster=default&notifications={}", encode(&good)),
         format!("appId=&cluster=default&notifications={}", encode(&good)),
         format!("appId=a%20b&cluster=default&notifications={}", encode(&good)),
@@ -239,6 +238,18 @@ async fn bad_polls_are_refused_but_never_at_once() {
         }
     }
     assert_eq!(served.ended("refused"), 2 * table.len() as u64);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_empty_cluster_is_the_default() {
+    let served = Served::new();
+    served.source.publish("default", "application", "");
+    let target = poll_target(&list(&[("application", -1)]), "&cluster=&dataCenter=");
+    let got = served.get(&target).await;
+    assert_eq!(got.json()[0]["messages"]["details"], json!({"app+default+application": 1}), "{}", got.text());
+    served.source.publish("east", "application", "");
+    let target = poll_target(&list(&[("application", 1)]), "&cluster=&dataCenter=east");
+    assert_eq!(told(&served.get(&target).await), news(&[("application", 2)]));
 }
 
 #[tokio::test(start_paused = true)]

@@ -178,6 +178,24 @@ async fn the_surface_can_only_be_read() {
     }
 }
 
+/// Balancers of Apollo ask for it, by any host.
+#[tokio::test(start_paused = true)]
+async fn health_is_readiness_in_apollos_form() {
+    let served = Served::with(1, |settings| {
+        settings.hosts = Hosts::of(SocketAddr::from(([127, 0, 0, 1], 1)), [].into_iter());
+    });
+    for (is_unready, status, body) in
+        [(false, StatusCode::OK, r#"{"status":"UP"}"#), (true, StatusCode::SERVICE_UNAVAILABLE, r#"{"status":"DOWN"}"#)]
+    {
+        served.source.0.is_unready.store(is_unready, Ordering::Relaxed);
+        let got = served.get_with("/health", &[("host", "balancer.example")]).await;
+        assert_eq!((got.status, got.text()), (status, body));
+        assert_eq!(got.header("content-type"), Some("application/json;charset=UTF-8"));
+    }
+    let got = served.get_with("/services/config", &[("host", "balancer.example")]).await;
+    assert_eq!(got.status, StatusCode::BAD_REQUEST, "of other paths the name is looked at");
+}
+
 #[tokio::test(start_paused = true)]
 async fn other_paths_are_not_found() {
     let served = Served::new();
