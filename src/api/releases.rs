@@ -147,11 +147,14 @@ pub(crate) struct Subscribers {
     /// On a full page by key (`order=key`): what the next one is asked for with.
     #[serde(skip_serializing_if = "Option::is_none")]
     after: Option<String>,
+    /// Notes on what clients get: another file that they find by the same lookups.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    warnings: Vec<String>,
     data: Vec<SubscriberView>,
 }
 
-/// A page of the clients of all nodes that have, or should have, a release of a thing.
-pub(crate) async fn answer_subscribers(app: &App, thing: Thing, page: Page) -> ApiResult {
+/// A page of the clients of all nodes that have, or should have, a release of a thing, with warnings about it.
+pub(crate) async fn answer_subscribers(app: &App, thing: Thing, page: Page, warnings: Vec<String>) -> ApiResult {
     let ClusterSubscribers { amount, current, applied, refused, clients, silent, .. } =
         gather(app.node().as_node(), &thing).await;
     let view = app.node().state().view();
@@ -161,8 +164,19 @@ pub(crate) async fn answer_subscribers(app: &App, thing: Thing, page: Page) -> A
     let data: Vec<_> = rows.map(|(node, client)| view_of(&view, &thing, node, client)).collect();
     let (code, size) = (Code::ExecuteSuccess, data.len());
     let (number, info) = (code.number(), code.info());
-    let silent_nodes = silent;
-    let body = Subscribers { code: number, info, amount, size, current, applied, refused, silent_nodes, after, data };
+    let body = Subscribers {
+        code: number,
+        info,
+        amount,
+        size,
+        current,
+        applied,
+        refused,
+        silent_nodes: silent,
+        after,
+        warnings,
+        data,
+    };
     Ok(envelope::answer(code, &body))
 }
 

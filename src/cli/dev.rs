@@ -4,12 +4,14 @@ use std::io::{Error, ErrorKind};
 use std::path::Path;
 use std::time::Duration;
 
+use serde_json::json;
 use tokio::time::Instant;
 
 use super::running::{NodeOutput, announce, keep_password};
 use super::say;
 use super::signals::{self, Hangup};
 use crate::config::{Config, Hidden};
+use crate::model::config_file::file_of_namespace;
 use crate::raft::node::Node;
 use crate::server::{Bound, Server};
 use crate::tasks;
@@ -34,7 +36,7 @@ pub(super) async fn run(mut config: Config) -> anyhow::Result<()> {
     let node = server.node.clone();
     let greeting = tasks::errand(async move {
         wait_until_ready(&node).await;
-        greet(&bound, &file);
+        greet(&bound, &file, &file_of_hint(&node));
     });
     let result = log.run(server, stop).await;
     greeting.abort();
@@ -66,7 +68,18 @@ async fn wait_until_ready(node: &Node) {
     }
 }
 
-fn greet(bound: &Bound, file: &Path) {
+/// Namespace and group of the file that the printed commands publish.
+const HINT_NAMESPACE: &str = "default";
+const HINT_GROUP: &str = "demo";
+
+/// Name of that file: what the group has, as an Apollo client would find it.
+fn file_of_hint(node: &Node) -> String {
+    let catalog = node.state().catalog();
+    let there = catalog.configs.files_in_group(HINT_NAMESPACE, HINT_GROUP).map(|file| file.key.file.as_str());
+    file_of_namespace("application", Vec::from_iter(there).into_iter())
+}
+
+fn greet(bound: &Bound, file: &Path, config_file: &str) {
     let (api, compat) = (bound.api, bound.compat);
     let grpc: Vec<String> = bound.grpc.iter().map(ToString::to_string).collect();
     let grpc = grpc.join(" ");
@@ -80,8 +93,9 @@ fn greet(bound: &Bound, file: &Path) {
         }
         None => ("as before".to_owned(), format!("thuban login --endpoint http://{api}")),
     };
-    let file = r#""group":"demo","file_name":"application.properties""#;
-    let config = format!(r#"{{"namespace":"default",{file},"content":"greeting=hello"}}"#);
+    let config = json!({
+        "namespace": HINT_NAMESPACE, "group": HINT_GROUP, "file_name": config_file, "content": "greeting=hello",
+    });
     say(&format!(
         r#"
 Thuban is ready.
@@ -96,7 +110,7 @@ Log in, publish a config, read it as an Apollo client does:
 
 TOKEN=$({login})
 curl -s http://{api}/config/v1/configfiles/createandpub -H "Authorization: $TOKEN" -d '{config}'
-curl -s http://{compat}/configs/demo/default/application
+curl -s http://{compat}/configs/{HINT_GROUP}/{HINT_NAMESPACE}/application
 
 Stop with Ctrl-C."#
     ));

@@ -83,6 +83,9 @@ pub(super) async fn run(args: WhoArgs) -> anyhow::Result<()> {
     let (current, amount) = (text(&last["current"]), text(&last["amount"]));
     say(&format!("{current} of {amount} clients have what they should have of {}", placed(kind, &key)));
     words_of(&last).iter().for_each(|line| say(line));
+    for warning in last["warnings"].as_array().into_iter().flatten() {
+        say(&format!("warning   {}", text(warning)));
+    }
     for node in last["silent_nodes"].as_array().into_iter().flatten() {
         say(&format!("node {node} could not be asked: its clients are missing"));
     }

@@ -10,6 +10,7 @@ use super::audience::{Audience, ClientLabel, ClientPercent};
 use super::code::{Code, Refusal};
 pub use super::config_format::{Format, Judged};
 pub use super::config_group::{ConfigGroup, ConfigGroupDraft};
+pub use super::config_name::{PROPERTIES_SUFFIX, canonical_file, file_of_namespace, toggle_suffix};
 use super::content::Content;
 use super::release::{GivenTime, Pin, Plan, ReleaseOp, ReleaseState, ReleaseType};
 use super::rollout::{RolloutAction, RolloutPlan, StagedRollout};
@@ -50,19 +51,6 @@ impl fmt::Display for ConfigKey {
         write!(f, "{}-{}-{}", self.namespace, self.group, self.file)
     }
 }
-
-/// Lower case, with one `.properties` cut off: equal for all names that one lookup may try. It is part of the key of a
-/// hashed row, so its letters are those of one version of Unicode within a level (`catalog::tests::words`).
-pub fn canonical_file(file: &str) -> String {
-    let mut lower = file.to_lowercase();
-    if lower.ends_with(PROPERTIES_SUFFIX) {
-        lower.truncate(lower.len() - PROPERTIES_SUFFIX.len());
-    }
-    lower
-}
-
-/// The suffix that a client may leave out.
-pub const PROPERTIES_SUFFIX: &str = ".properties";
 
 /// Time and author of an action.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

@@ -15,6 +15,7 @@ pub mod config_file;
 pub mod config_format;
 pub mod config_group;
 pub mod config_lookup;
+mod config_name;
 pub mod config_template;
 pub mod content;
 pub mod contract;

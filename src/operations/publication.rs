@@ -1,5 +1,6 @@
 //! Publications of files, with what they write first.
 
+use super::{Caller, Operations};
 use crate::catalog::Catalog;
 use crate::keyring::Keyring;
 use crate::model::code::Refusal;
@@ -69,18 +70,27 @@ impl Publication for ConfigPublish {
     }
 }
 
-/// Warning of files that are published beside this one and that clients find by the same lookups.
+impl Operations {
+    /// Warning of a file beside this one that clients find by the same lookups.
+    pub fn twins(&self, caller: &Caller, key: &ConfigKey) -> Vec<String> {
+        twins_of(&self.node.state().catalog(), key, &caller.read_scope())
+    }
+}
+
+/// Warning of a file beside this one that clients find by the same lookups; of several the one that is published.
 pub(super) fn twins_of(catalog: &Catalog, key: &ConfigKey, read_scope: &ReadScope) -> Vec<String> {
     if !read_scope.sees(&key.namespace, &key.group) {
         return Vec::new();
     }
-    let mut twins = catalog.configs.twins(key);
-    let told = |twin: &str| {
-        let file = &key.file;
-        format!(
-            "{twin:?} is published in this group as well: clients of Apollo that ask for {file:?} get this file, and \
-             those that ask for {twin:?} get that one"
-        )
+    let file = &key.file;
+    let gets = |twin: &str| {
+        format!("clients of Apollo that ask for {file:?} get this file, and those that ask for {twin:?} get that one")
     };
-    twins.next().map(told).into_iter().collect()
+    let published = catalog.configs.twins(key).next();
+    let published = published.map(|twin| format!("{twin:?} is published in this group as well: {}", gets(twin)));
+    let drafted = || {
+        let twin = catalog.configs.twin_of_draft(key)?;
+        Some(format!("{twin:?} is in this group as well; once both are published, {}", gets(&twin)))
+    };
+    published.or_else(drafted).into_iter().collect()
 }

@@ -137,11 +137,53 @@ async fn a_config_service_of_apollos_is_brought_in_once() {
     report(format_args!("{count} namespaces with {KEYS} keys imported in {first:.2?}, found the same in {second:.2?}"));
 
     // What changed here since is changed back, or kept.
-    bench.cluster.api(1).publish("default", APP, "app-7", "mine=1").await;
+    bench.cluster.api(1).publish("default", APP, "app-7.properties", "mine=1").await;
     let told = bench.import(&format!("{import} --keep --yes")).await.expect(0);
-    assert!(told.contains("keep      default/shop/app-7") && told.contains("1 kept as they are"), "{told}");
+    assert!(told.contains("keep      default/shop/app-7.properties ") && told.contains("1 kept as they are"), "{told}");
     let told = bench.import(&format!("{import} --yes")).await.expect(0);
     assert!(told.contains("change    default/shop/app-7") && told.contains("1 done, 0 refused"), "{told}");
+}
+
+/// In the order of the keys in which the config service gives them, under the names that are there; else with the
+/// suffix that the console and the book use.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_import_keeps_the_order_of_keys_and_the_names_that_are_there() {
+    let bench = Bench::start().await;
+    let api = bench.cluster.api(1);
+    let address = stand_in(|_| Some(json!({ "zeta": "1", "b.2": "2", "alpha": "3" }))).await;
+    let secret = bench.file("secret", SECRET.as_bytes());
+    api.publish("default", APP, "plain", "old=1").await;
+    api.publish("default", APP, "Suffixed.properties", "old=1").await;
+    let draft = json!({"namespace": "default", "group": APP, "name": "drafted", "content": "old=1"});
+    api.post("/config/v1/configfiles", &draft).await.expect_code(200_000);
+    let names = "plain,suffixed,drafted,fresh";
+    let import = format!(
+        "apollo --config-service http://{address} --app-id {APP} --namespaces {names} --secret-file {} --yes",
+        secret.display()
+    );
+    let told = bench.import(&import).await.expect(0);
+    for line in [
+        "change    default/shop/plain ",
+        "change    default/shop/Suffixed.properties ",
+        "create    default/shop/drafted ",
+        "create    default/shop/fresh.properties ",
+    ] {
+        assert!(told.contains(line), "{line}: {told}");
+    }
+    assert!(!told.contains("warning"), "no file is beside another: {told}");
+    for name in names.split(',') {
+        let pulled = bench.cluster.apollo(1).get(&format!("/configfiles/json/{APP}/default/{name}")).await;
+        assert_eq!(pulled.text, r#"{"zeta":"1","b.2":"2","alpha":"3"}"#, "{name}");
+    }
+    assert!(bench.import(&import).await.expect(0).contains("4 the same already"));
+
+    // What was imported by another name is told of, by each door.
+    let beside = json!({"namespace": "default", "group": APP, "name": "fresh", "content": "mine=1"});
+    let saved = api.post("/config/v1/configfiles", &beside).await.expect_code(200_000);
+    let warning = r#"\"fresh.properties\" is published in this group as well"#;
+    assert!(saved.to_string().contains(warning), "{saved}");
+    let who = run(&bench.endpoint, bench.cluster.token(), &["who", "configfile/shop/fresh"], "").await.expect(0);
+    assert!(who.contains(r#"warning   "fresh.properties" is published"#), "{who}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -21,5 +21,6 @@ pub(crate) async fn subscribers(State(app): State<App>, query: Query, _: Fresh, 
     if !(is_seen && is_there) {
         return Err(Code::NotFoundResource.into());
     }
-    answer_subscribers(&app, Thing::File(key), page).await
+    let warnings = app.operations.twins(&caller, &key);
+    answer_subscribers(&app, Thing::File(key), page, warnings).await
 }

@@ -215,7 +215,7 @@ pub(crate) async fn subscribers(
 ) -> ApiResult {
     let (wanted, page) = (OneRule::of(&query)?, query.page()?);
     let rule = wanted.find(&app.node().state().catalog(), family, &caller.read_scope())?;
-    answer_subscribers(&app, Thing::Rule(family, rule.id.clone()), page).await
+    answer_subscribers(&app, Thing::Rule(family, rule.id.clone()), page, Vec::new()).await
 }
 
 /// By field; what the server gives to every rule is not compared.

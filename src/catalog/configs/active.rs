@@ -8,7 +8,7 @@ use std::sync::Arc;
 use imbl::OrdMap;
 
 use crate::model::audience::Judge;
-use crate::model::config_file::{ConfigKey, ConfigRelease, PROPERTIES_SUFFIX, canonical_file};
+use crate::model::config_file::{ConfigKey, ConfigRelease, PROPERTIES_SUFFIX, canonical_file, toggle_suffix};
 use crate::model::config_lookup::{CLIENT_ADDRESS_LABEL, ClientLabels, Released};
 use crate::model::release::ReleaseType;
 
@@ -89,6 +89,18 @@ impl super::Configs {
     /// The release of a file with this version, if clients may see it.
     pub fn in_force(&self, key: &ConfigKey, version: u64) -> Option<&Arc<Released>> {
         self.active.in_force(key, version)
+    }
+
+    /// Another file of the group that clients would see by the same lookups, were both released: with the suffix of
+    /// properties or without it, or in small letters.
+    pub fn twin_of_draft(&self, key: &ConfigKey) -> Option<String> {
+        let small = canonical_file(&key.file);
+        let names = [toggle_suffix(&key.file), format!("{small}{PROPERTIES_SUFFIX}"), small];
+        let is_there = |name: &String| {
+            let other = ConfigKey::new(key.namespace.as_str(), key.group.as_str(), name.as_str());
+            *name != key.file && self.file(&other).is_some()
+        };
+        names.into_iter().find(is_there)
     }
 }
 
@@ -185,14 +197,5 @@ impl ActiveConfigs {
                 self.files.remove(&canonical);
             }
         }
-    }
-}
-
-/// `a` to `a.properties` and back; the suffix is recognised in any letter case.
-fn toggle_suffix(file: &str) -> String {
-    let cut = file.len().checked_sub(PROPERTIES_SUFFIX.len()).filter(|cut| file.is_char_boundary(*cut));
-    match cut {
-        Some(cut) if file[cut..].eq_ignore_ascii_case(PROPERTIES_SUFFIX) => file[..cut].to_owned(),
-        _ => format!("{file}{PROPERTIES_SUFFIX}"),
     }
 }

@@ -86,7 +86,7 @@ impl ApolloArgs {
             self.clusters.iter().flat_map(|cluster| namespaces.iter().map(move |name| (cluster, name))).collect();
         let asks = wanted.into_iter().map(|(cluster, name)| service.pull(cluster, name));
         let pulled: Vec<_> = stream::iter(asks).buffered(AT_ONCE).try_collect().await?;
-        let mut source = ImportSource::default();
+        let mut source = ImportSource { is_by_namespace: true, ..ImportSource::default() };
         for pulled in pulled {
             match pulled {
                 // Two clusters may have it of a third.

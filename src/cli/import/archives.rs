@@ -120,7 +120,8 @@ pub(super) fn plain(archive: &[u8]) -> anyhow::Result<ImportSource> {
 
 /// The files of one environment; which one has to be said where the archive has several.
 pub(super) fn apollo(archive: &[u8], env: Option<&str>) -> anyhow::Result<ImportSource> {
-    let (mut source, mut by_env) = (ImportSource::default(), BTreeMap::<String, Vec<FoundFile>>::new());
+    let mut source = ImportSource { is_by_namespace: true, ..ImportSource::default() };
+    let mut by_env = BTreeMap::<String, Vec<FoundFile>>::new();
     for ArchivedFile { path, text } in source.entries(archive)? {
         let (folder, name) = path.rsplit_once('/').unwrap_or(("", &path));
         let mut parts = name.splitn(3, '+');

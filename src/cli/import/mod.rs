@@ -18,7 +18,7 @@ use url::form_urlencoded;
 
 use super::remote::{CallArgs, Paging, Refused, answer_of, is_done};
 use super::{Differences, Usage, say, say_error};
-use crate::model::config_file::{ConfigKey, Format, Tag};
+use crate::model::config_file::{ConfigKey, Format, Tag, file_of_namespace};
 use crate::model::limits;
 
 const FILES: &str = "/config/v1/configfiles";
@@ -115,6 +115,8 @@ impl FoundFile {
 #[derive(Debug, Default)]
 struct ImportSource {
     files: Vec<FoundFile>,
+    /// Files are called as Apollo calls its namespaces, which clients find under several names.
+    is_by_namespace: bool,
     left_out: Vec<String>,
 }
 
@@ -151,12 +153,16 @@ fn read(file: &Path) -> anyhow::Result<Vec<u8>> {
     std::fs::read(file).with_context(|| format!("{} cannot be read", file.display()))
 }
 
-async fn bring_in(source: ImportSource, into: &IntoArgs) -> anyhow::Result<()> {
+async fn bring_in(mut source: ImportSource, into: &IntoArgs) -> anyhow::Result<()> {
     for what in &source.left_out {
         say(&format!("left out  {what}"));
     }
     if source.files.is_empty() {
         return Err(Usage("there is no file to import".to_owned()).into());
+    }
+    if source.is_by_namespace {
+        let names = Box::pin(names_there(&source.files, into)).await?;
+        source.files.iter_mut().for_each(|found| respell(found, &names));
     }
     let there = Box::pin(there(&source.files, into)).await?;
     let mut steps = Vec::new();
@@ -200,12 +206,42 @@ fn is_same(found: &FoundFile, there: &Existing) -> bool {
     found.content == there.content && found.format.is_none_or(|given| read_as(given) == read_as(format))
 }
 
+/// Calls a file as the cluster has it.
+fn respell(found: &mut FoundFile, names: &BTreeSet<ConfigKey>) {
+    let ConfigKey { namespace, group, file } = &found.key;
+    let start = ConfigKey::new(namespace.as_str(), group.as_str(), "");
+    let of_group = names.range(start..).take_while(|key| key.namespace == *namespace && key.group == *group);
+    found.key.file = file_of_namespace(file, of_group.map(|key| key.file.as_str()));
+}
+
+/// Namespaces and groups of these files.
+fn groups_of(files: &[FoundFile]) -> BTreeSet<(&String, &String)> {
+    files.iter().map(|found| (&found.key.namespace, &found.key.group)).collect()
+}
+
+/// Names of all files that the cluster has in the groups of these, released or not.
+async fn names_there(files: &[FoundFile], into: &IntoArgs) -> anyhow::Result<BTreeSet<ConfigKey>> {
+    let remote = into.call.remote()?;
+    let mut names = BTreeSet::new();
+    for (namespace, group) in groups_of(files) {
+        let page = |paging: &Paging| {
+            let mut query = form_urlencoded::Serializer::new(String::new());
+            query.append_pair("namespace", namespace).append_pair("group", group);
+            paging.ask(&mut query);
+            format!("{FILES}/search?{}", query.finish())
+        };
+        let (rows, _) = remote.pages("configFiles", (limits::PAGE_ROWS_MAX, usize::MAX), page).await?;
+        let name = |row: &Value| row["name"].as_str().unwrap_or_default().to_owned();
+        names.extend(rows.iter().map(|row| ConfigKey::new(namespace.as_str(), group.as_str(), name(row))));
+    }
+    Ok(names)
+}
+
 /// Files that the cluster has in the groups of these: what is published, or the drafts.
 async fn there(files: &[FoundFile], into: &IntoArgs) -> anyhow::Result<BTreeMap<ConfigKey, Existing>> {
-    let groups: BTreeSet<_> = files.iter().map(|found| (&found.key.namespace, &found.key.group)).collect();
     let remote = into.call.remote()?;
     let mut all = BTreeMap::new();
-    for (namespace, group) in groups {
+    for (namespace, group) in groups_of(files) {
         let (path, element, file) = if into.drafts {
             (format!("{FILES}/search"), "configFiles", "name")
         } else {
@@ -263,6 +299,9 @@ async fn send(
                 refused += 1;
                 let info = outcome["info"].as_str().unwrap_or("refused");
                 say_error(&format!("refused   {}: {info} ({code})", found.shown()));
+            }
+            for warning in outcome["warnings"].as_array().into_iter().flatten().filter_map(Value::as_str) {
+                say(&format!("warning   {}: {warning}", found.shown()));
             }
         }
     }

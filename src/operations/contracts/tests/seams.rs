@@ -158,6 +158,17 @@ async fn a_file_beside_its_twin_is_told_of() {
     draft["name"] = json!("APP.json");
     let (_, told) = operations.config_files(&caller, Op::Create, item(draft)).await.expect("saved");
     assert!(told[0][0].starts_with("\"App.json\" is published"), "{told:?}");
+    for (name, twin) in [("y", None), ("y.properties", Some("y")), ("Y", Some("y.properties")), ("z.json", None)] {
+        let mut draft = file("{}");
+        draft["name"] = json!(name);
+        let (_, told) = operations.config_files(&caller, Op::Create, item(draft)).await.expect("saved");
+        let begins = twin.map(|twin| format!("{twin:?} is in this group as well; once both are published, "));
+        assert_eq!(
+            told[0].first().map(|told| begins.is_some_and(|begins| told.starts_with(&begins))),
+            twin.map(|_| true),
+            "{name}: {told:?}"
+        );
+    }
 }
 
 #[tokio::test(start_paused = true)]

@@ -1,0 +1,71 @@
+//! Names of config files, as lookups of config clients read them: with and without `.properties`, and in any letters.
+
+use super::config_format::Format;
+
+/// Lower case, with one `.properties` cut off: equal for all names that one lookup may try. It is part of the key of a
+/// hashed row, so its letters are those of one version of Unicode within a level (`catalog::tests::words`).
+pub fn canonical_file(file: &str) -> String {
+    let mut lower = file.to_lowercase();
+    if lower.ends_with(PROPERTIES_SUFFIX) {
+        lower.truncate(lower.len() - PROPERTIES_SUFFIX.len());
+    }
+    lower
+}
+
+/// The suffix that a client may leave out.
+pub const PROPERTIES_SUFFIX: &str = ".properties";
+
+/// The name of a file for what Apollo calls a namespace: of the names in its group the one that clients find by it,
+/// else the namespace itself, with the suffix where it is properties.
+pub fn file_of_namespace<'a>(namespace: &str, there: impl Iterator<Item = &'a str> + Clone) -> String {
+    let toggled = toggle_suffix(namespace);
+    let names = [namespace, toggled.as_str()];
+    let same = |name: &str| there.clone().find(|other| *other == name);
+    let alike = |name: &str| {
+        let name = name.to_lowercase();
+        let mut alike = there.clone().filter(move |other| other.to_lowercase() == name);
+        alike.next().filter(|_| alike.next().is_none())
+    };
+    let found = names.into_iter().find_map(same).or_else(|| names.into_iter().find_map(alike));
+    found.map_or_else(
+        || match Format::of_suffix(namespace) {
+            Some(_) => namespace.to_owned(),
+            None => toggled.clone(),
+        },
+        str::to_owned,
+    )
+}
+
+/// `a` to `a.properties` and back; the suffix is recognised in any letter case.
+pub fn toggle_suffix(file: &str) -> String {
+    let cut = file.len().checked_sub(PROPERTIES_SUFFIX.len()).filter(|cut| file.is_char_boundary(*cut));
+    match cut {
+        Some(cut) if file[cut..].eq_ignore_ascii_case(PROPERTIES_SUFFIX) => file[..cut].to_owned(),
+        _ => format!("{file}{PROPERTIES_SUFFIX}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_namespace_is_called_as_its_file_is_there() {
+        let table: &[(&str, &[&str], &str)] = &[
+            ("application", &[], "application.properties"),
+            ("com.acme.app", &[], "com.acme.app.properties"),
+            ("db.yaml", &[], "db.yaml"),
+            ("application", &["application"], "application"),
+            ("application", &["application.properties"], "application.properties"),
+            ("application", &["application.properties", "application"], "application"),
+            ("application", &["Application.Properties"], "Application.Properties"),
+            ("application", &["Application", "APPLICATION"], "application.properties"),
+            ("application", &["other", "application.yml"], "application.properties"),
+            ("application", &["APPLICATION", "application.properties"], "application.properties"),
+            ("DB.yaml", &["db.yaml"], "db.yaml"),
+        ];
+        for (namespace, there, expected) in table {
+            assert_eq!(file_of_namespace(namespace, there.iter().copied()), *expected, "{namespace} {there:?}");
+        }
+    }
+}
