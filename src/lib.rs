@@ -34,6 +34,7 @@
 //! outbound               clients for HTTP to others
 //! tls                    certificates of listeners; encryption between nodes
 //! data_key               encryption of secrets at rest
+//! compression            gzip for clients that accept it, made once for all that are sent the same
 //! budget                 bytes of request bodies and large answers under way
 //! logging                lines for stdout and stderr: no task waits for them, and none ends because of them
 //! metrics                counters and gauges of `/metrics`
@@ -185,6 +186,7 @@ pub mod bundle;
 pub mod catalog;
 pub mod cli;
 pub mod compat;
+pub mod compression;
 pub mod config;
 pub mod connections;
 pub mod console;

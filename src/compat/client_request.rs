@@ -13,6 +13,7 @@ use url::form_urlencoded;
 
 use super::Surface;
 use crate::address::client_address;
+use crate::compression::Accepted;
 use crate::connections::{Parking, PeerCertificate};
 use crate::model::signature::{self, Target};
 use crate::model::spelling::is_same_name;
@@ -35,6 +36,8 @@ pub(super) struct ClientRequest {
     pub(super) certificate: Option<String>,
     pub(super) parking: Option<Parking>,
     pub(super) agent: Option<HeaderValue>,
+    /// Codings of an answer that the client accepts.
+    pub(super) accepted: Accepted,
 }
 
 impl<S: ConfigSource> FromRequestParts<Surface<S>> for ClientRequest {
@@ -49,6 +52,7 @@ impl<S: ConfigSource> FromRequestParts<Surface<S>> for ClientRequest {
             certificate: parts.extensions.get::<PeerCertificate>().map(|shown| shown.common_name.clone()),
             parking: parts.extensions.get().cloned(),
             agent: parts.headers.get(header::USER_AGENT).cloned(),
+            accepted: Accepted::of(&parts.headers),
         })
     }
 }

@@ -18,8 +18,9 @@ use super::answer;
 use super::client_request::ClientRequest;
 use super::doc::{self, Doc};
 use super::lookup::{ClientState, Named, lookup};
+use crate::compression::{self, Accepted, Coding};
 use crate::model::config_file::{Format, PROPERTIES_SUFFIX};
-use crate::model::config_lookup::{Released, Rendering};
+use crate::model::config_lookup::{Released, Rendering, Unreadable};
 use crate::openapi::{Reply, Security, schema_of};
 use crate::reads::{ConfigSource, ReadRefusal, RenderedForm};
 
@@ -30,7 +31,7 @@ const XML: HeaderValue = HeaderValue::from_static("application/xml;charset=UTF-8
 const SANDBOX: HeaderValue = HeaderValue::from_static("sandbox; default-src 'none'");
 
 /// Headers of an answer, without those of the protocol.
-const HEADERS_USUAL: usize = 10;
+const HEADERS_USUAL: usize = 12;
 
 type PathResult = Result<Path<Named>, PathRejection>;
 
@@ -60,7 +61,7 @@ pub(super) async fn configs<S: ConfigSource>(
 ) -> Response {
     let answer = async {
         let pulled = surface.pull(path, &ask).await?;
-        if pulled.is_current() { Ok(answer::not_modified()) } else { surface.config_object(&pulled) }
+        if pulled.is_current() { Ok(unchanged()) } else { surface.config_object(&pulled, ask.accepted) }
     };
     answer.await.unwrap_or_else(|refusal: ReadRefusal| refusal.for_path(ask.uri.path()))
 }
@@ -82,9 +83,10 @@ pub(super) async fn json<S: ConfigSource>(
     let answer = async {
         let pulled = surface.pull(path, &ask).await?;
         if pulled.is_current() {
-            return Ok(answer::not_modified());
+            return Ok(unchanged());
         }
-        Ok(whole(answer::JSON, surface.pairs(&pulled.released)?))
+        let (released, form) = (&pulled.released, RenderedForm::Pairs);
+        Ok(whole(answer::JSON, surface.reads.encoded(released, form, ask.accepted, || surface.pairs(released))?))
     };
     answer.await.unwrap_or_else(|refusal: ReadRefusal| refusal.bare())
 }
@@ -103,7 +105,10 @@ pub(super) async fn text<S: ConfigSource>(
     path: PathResult,
     ask: ClientRequest,
 ) -> Response {
-    let answer = async { Ok(whole(PLAIN_TEXT, surface.properties(&surface.pull(path, &ask).await?.released)?)) };
+    let answer = async {
+        let released = surface.pull(path, &ask).await?.released;
+        Ok(whole(PLAIN_TEXT, surface.properties(&released, ask.accepted)?))
+    };
     answer.await.unwrap_or_else(|refusal: ReadRefusal| refusal.bare())
 }
 
@@ -133,8 +138,11 @@ pub(super) async fn raw<S: ConfigSource>(
         };
         let content = match released.format {
             // In its normal form.
-            Format::Properties => surface.properties(&released)?,
-            _ => surface.reads.clear(&released)?,
+            Format::Properties => surface.properties(&released, ask.accepted)?,
+            _ => {
+                let clear = || surface.reads.clear(&released);
+                surface.reads.encoded(&released, RenderedForm::Clear, ask.accepted, clear)?
+            }
         };
         Ok(whole(content_type, content))
     };
@@ -189,12 +197,18 @@ impl<S: ConfigSource> Surface<S> {
         self.reads.rendered(released, RenderedForm::Pairs, |text| released.configurations(text))
     }
 
-    fn properties(&self, released: &Released) -> Rendering {
-        self.reads.rendered(released, RenderedForm::Properties, |text| released.properties_text(text))
+    fn properties(&self, released: &Released, accepted: Accepted) -> Result<(Bytes, Coding), Unreadable> {
+        let form = RenderedForm::Properties;
+        let plain = || self.reads.rendered(released, form, |text| released.properties_text(text));
+        self.reads.encoded(released, form, accepted, plain)
     }
 
     /// The object of `/configs`: the client's own name of the file beside the names and pairs of what was found.
-    fn config_object(&self, Pulled { file, released, .. }: &Pulled<'_>) -> Result<Response, ReadRefusal> {
+    fn config_object(
+        &self,
+        Pulled { file, released, .. }: &Pulled<'_>,
+        accepted: Accepted,
+    ) -> Result<Response, ReadRefusal> {
         let around = |pairs: Bytes| {
             let (app, cluster, key) = (&released.group, &released.namespace, &released.release_key);
             let [app, cluster, name, key] = [app, cluster, file, key].map(|text| json!(text));
@@ -202,15 +216,16 @@ impl<S: ConfigSource> Surface<S> {
             [head.as_bytes(), &pairs, format!(r#","releaseKey":{key}}}"#).as_bytes()].concat().into()
         };
         let render = |text: &str| released.configurations(text).map(around);
-        let object = if *file == released.file {
-            self.reads.rendered(released, RenderedForm::Object, render)
+        let form = if *file == released.file {
+            RenderedForm::Object
         } else if is_other_name(file, &released.file) {
-            self.reads.rendered(released, RenderedForm::ObjectByOtherName, render)
+            RenderedForm::ObjectByOtherName
         } else {
-            // By names in any letter case, of which there are very many.
-            self.pairs(released).map(around)
+            // By names in any letter case, of which there are very many: neither kept nor compressed.
+            return Ok(whole(answer::JSON, (self.pairs(released).map(around)?, Coding::Identity)));
         };
-        Ok(answer(answer::JSON, Body::from(object?)))
+        let plain = || self.reads.rendered(released, form, render);
+        Ok(whole(answer::JSON, self.reads.encoded(released, form, accepted, plain)?))
     }
 }
 
@@ -219,17 +234,21 @@ fn is_other_name(one: &str, other: &str) -> bool {
     [(one, other), (other, one)].iter().any(|(long, short)| long.strip_suffix(PROPERTIES_SUFFIX) == Some(short))
 }
 
-fn whole(content_type: HeaderValue, content: Bytes) -> Response {
-    answer(content_type, Body::from(content))
-}
-
 /// A file may be markup with scripts in it: opened in a browser it is shown, and may do nothing.
-fn answer(content_type: HeaderValue, body: Body) -> Response {
-    let mut response = Response::new(body);
+fn whole(content_type: HeaderValue, (content, coding): (Bytes, Coding)) -> Response {
+    let mut response = Response::new(Body::from(content));
     let headers = response.headers_mut();
     // At once for all that are put on it on its way out.
     headers.reserve(HEADERS_USUAL);
     headers.insert(header::CONTENT_TYPE, content_type);
     headers.insert(header::CONTENT_SECURITY_POLICY, SANDBOX);
+    compression::mark(headers, coding);
+    response
+}
+
+/// The answer to who has the file already; a whole one would depend on what its client accepts.
+fn unchanged() -> Response {
+    let mut response = answer::not_modified();
+    compression::mark(response.headers_mut(), Coding::Identity);
     response
 }

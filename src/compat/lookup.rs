@@ -100,6 +100,7 @@ fn newest_notified(messages: &str) -> Option<u32> {
 mod tests {
     use super::*;
     use crate::compat::client_request::ClientRequest;
+    use crate::compression::Accepted;
     use crate::reads::ReaderCredentials;
 
     fn ask(query: &str) -> ClientRequest {
@@ -111,6 +112,7 @@ mod tests {
             certificate: None,
             parking: None,
             agent: None,
+            accepted: Accepted::Identity,
         }
     }
 

@@ -11,6 +11,16 @@ pub const BODY_BYTES_PER_CHARACTER: usize = 6;
 pub const LOG_BYTES: u64 = 256 * 1024 * 1024;
 /// Default of `--render-cache-bytes`.
 pub const RENDER_CACHE_BYTES: u64 = 64 * 1024 * 1024;
+/// Bytes from which on an answer is compressed for who accepts it: less is one packet of a network as it is.
+pub const COMPRESSED_FROM_BYTES: usize = 1024;
+/// Level of zlib for what is compressed once and sent for as long as a release is in force.
+pub const COMPRESSION_THOROUGH: u32 = 6;
+/// Level of zlib for answers that are soon others.
+pub const COMPRESSION_FAST: u32 = 1;
+/// Compressed answers to discoveries that are remembered, all together.
+pub const COMPRESSED_ANSWERS_BYTES: u64 = 8 * 1024 * 1024;
+/// Bytes of one beside its own.
+pub const COMPRESSED_ANSWER_OVERHEAD_BYTES: u64 = 128;
 /// Default of `--disk-reserve-bytes`: this share of the filesystem, and at most so many bytes.
 pub const DISK_RESERVE_DIVISOR: u64 = 10;
 pub const DISK_RESERVE_BYTES_MAX: u64 = 1024 * 1024 * 1024;

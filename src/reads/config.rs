@@ -11,9 +11,11 @@ use super::catch_up::{Newest, Reached};
 use super::config_source::{ConfigSource, Reader};
 use super::renderings::{RenderedForm, Renderings};
 use super::repeat_limiter::RepeatLimiter;
+use crate::compression::{self, Accepted, Coding};
 use crate::log_once::LogOnce;
 use crate::metrics::Metrics;
 use crate::model::config_lookup::{Lookup, Released, Rendering, Unreadable};
+use crate::model::limits;
 use crate::model::signature::Flaw;
 use crate::subscribers::{Applied, Word};
 use crate::watch::HubFull;
@@ -170,7 +172,11 @@ impl<S: ConfigSource> ConfigReads<S> {
     /// Text of a file. The text of an encrypted file is opened once for many requests.
     pub fn clear(&self, released: &Released) -> Rendering {
         let read = || Ok(Bytes::from_owner(SharedText(self.source().text(released)?)));
-        if released.encrypted { self.0.renderings.of(released, RenderedForm::Clear, read) } else { read() }
+        if released.encrypted {
+            self.0.renderings.of(released, RenderedForm::Clear, Coding::Identity, read)
+        } else {
+            read()
+        }
     }
 
     /// A form of a file: the one that is kept, else what `render` makes of its text.
@@ -180,10 +186,29 @@ impl<S: ConfigSource> ConfigReads<S> {
         form: RenderedForm,
         render: impl FnOnce(&str) -> Rendering,
     ) -> Rendering {
-        self.0.renderings.of(released, form, || {
+        self.0.renderings.of(released, form, Coding::Identity, || {
             let clear = self.clear(released)?;
             render(str::from_utf8(&clear).expect("the bytes of a text"))
         })
+    }
+
+    /// A form of a file as a client accepts it: compressed once, and kept, where that is worth it.
+    pub fn encoded(
+        &self,
+        released: &Released,
+        form: RenderedForm,
+        accepted: Accepted,
+        plain: impl FnOnce() -> Rendering,
+    ) -> Result<(Bytes, Coding), Unreadable> {
+        let coding = self.0.renderings.coding(released, accepted);
+        let bytes = match coding {
+            Coding::Identity => plain(),
+            Coding::Gzip => self
+                .0
+                .renderings
+                .of(released, form, coding, || Ok(compression::gzip(&plain()?, limits::COMPRESSION_THOROUGH))),
+        };
+        Ok((bytes?, coding))
     }
 }
 

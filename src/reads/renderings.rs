@@ -3,13 +3,15 @@
 //! A publish to thousands of clients costs one rendering of each form that they ask for, which all of them share, and
 //! whoever comes at the same time waits for it. What is kept has a bound in bytes for all files together; what goes
 //! first is what was asked for least. A rendering that is larger than a part of it (a quarter) is made for each
-//! request.
+//! request. For who accepts that, one of a usual size is compressed, once as well, and kept beside the other: a file
+//! costs what it takes compressed besides, from the first such request on.
 
 use std::sync::Arc;
 
 use quick_cache::sync::{Cache, DefaultLifecycle, GuardResult};
 use quick_cache::{DefaultHashBuilder, OptionsBuilder, Weighter};
 
+use crate::compression::{Accepted, Coding};
 use crate::metrics::Metrics;
 use crate::model::config_lookup::{Released, ReleasedId, Rendering, Unreadable};
 
@@ -41,6 +43,7 @@ pub enum RenderedForm {
 struct RenderingKey {
     released: ReleasedId,
     form: RenderedForm,
+    coding: Coding,
 }
 
 #[derive(Clone)]
@@ -55,6 +58,9 @@ impl Weighter<RenderingKey, Rendering> for Bytes {
 pub(super) struct Renderings {
     /// `None` where nothing is to be kept.
     kept: Option<Cache<RenderingKey, Rendering, Bytes>>, // bound: renderings
+    /// Bytes of a content up to which its renderings are compressed: they fit into a part then, and are not compressed
+    /// for each request.
+    compressed_max: usize,
     metrics: Arc<Metrics>,
 }
 
@@ -68,13 +74,27 @@ impl Renderings {
         let options = options.build().expect("both capacities are given");
         let (hashing, cycle) = (DefaultHashBuilder::default(), DefaultLifecycle::default());
         let kept = (bytes_max > 0).then(|| Cache::with_options(options, Bytes, hashing, cycle));
-        Renderings { kept, metrics }
+        let compressed_max = usize::try_from(bytes_max / parts / 2).unwrap_or(usize::MAX);
+        Renderings { kept, compressed_max, metrics }
     }
 
-    /// A form of a file: the one that is kept, else what `render` makes.
-    pub(super) fn of(&self, released: &Released, form: RenderedForm, render: impl FnOnce() -> Rendering) -> Rendering {
+    /// Coding in which a client gets a file.
+    pub(super) fn coding(&self, released: &Released, accepted: Accepted) -> Coding {
+        let bytes = released.content.text().map_or(0, |text| text.len());
+        let is_usual = self.kept.is_some() && bytes <= self.compressed_max;
+        if is_usual && accepted.is_worth(bytes) { Coding::Gzip } else { Coding::Identity }
+    }
+
+    /// A form of a file in a coding: the one that is kept, else what `render` makes.
+    pub(super) fn of(
+        &self,
+        released: &Released,
+        form: RenderedForm,
+        coding: Coding,
+        render: impl FnOnce() -> Rendering,
+    ) -> Rendering {
         let Some(kept) = &self.kept else { return render() };
-        let key = RenderingKey { released: released.identity, form };
+        let key = RenderingKey { released: released.identity, form, coding };
         match kept.get_value_or_guard(&key, None) {
             GuardResult::Value(rendering) => {
                 self.metrics.render_cache_hits.inc();
@@ -124,8 +144,8 @@ mod tests {
     fn a_form_of_a_release_is_rendered_once_and_shared() {
         let kept = renderings(1024 * 1024);
         for (version, form) in (1..=3).flat_map(|version| FORMS.map(|form| (version, form))) {
-            let made = kept.of(&released(version), form, || of_bytes(10)).expect("rendered");
-            let found = kept.of(&released(version), form, || panic!("it is kept")).expect("rendered");
+            let made = kept.of(&released(version), form, Coding::Identity, || of_bytes(10)).expect("rendered");
+            let found = kept.of(&released(version), form, Coding::Identity, || panic!("it is kept")).expect("rendered");
             assert_eq!(made.as_ptr(), found.as_ptr(), "{version} {form:?}");
         }
         let (hits, misses) = (kept.metrics.render_cache_hits.get(), kept.metrics.render_cache_misses.get());
@@ -135,7 +155,8 @@ mod tests {
     #[test]
     fn without_room_each_request_is_rendered_for() {
         let kept = renderings(0);
-        let pointers = [(); 2].map(|()| kept.of(&released(1), RenderedForm::Pairs, || of_bytes(10)).expect("rendered"));
+        let pointers = [(); 2]
+            .map(|()| kept.of(&released(1), RenderedForm::Pairs, Coding::Identity, || of_bytes(10)).expect("rendered"));
         assert_ne!(pointers[0].as_ptr(), pointers[1].as_ptr());
         assert_eq!((kept.metrics.render_cache_bytes.get(), kept.metrics.render_cache_hits.get()), (0, 0));
     }
@@ -146,13 +167,13 @@ mod tests {
         let kept = renderings(bytes_max);
         let popular = |is_kept: bool| {
             let render = || if is_kept { panic!("it is kept") } else { of_bytes(1000) };
-            kept.of(&released(0), RenderedForm::Object, render).expect("rendered");
+            kept.of(&released(0), RenderedForm::Object, Coding::Identity, render).expect("rendered");
         };
         popular(false);
         popular(true);
         for version in 1..2000 {
             let length = usize::try_from(version * 7919 % 70_000).expect("small");
-            kept.of(&released(version), RenderedForm::Object, || of_bytes(length)).expect("rendered");
+            kept.of(&released(version), RenderedForm::Object, Coding::Identity, || of_bytes(length)).expect("rendered");
             assert!(u64::try_from(kept.metrics.render_cache_bytes.get()).expect("a size") <= bytes_max);
             popular(true);
         }
@@ -161,10 +182,33 @@ mod tests {
         let before = kept.metrics.render_cache_bytes.get();
         for _ in 0..2 {
             let misses = kept.metrics.render_cache_misses.get();
-            kept.of(&released(5000), RenderedForm::Object, || of_bytes(70_000)).expect("rendered");
+            kept.of(&released(5000), RenderedForm::Object, Coding::Identity, || of_bytes(70_000)).expect("rendered");
             assert_eq!(kept.metrics.render_cache_misses.get(), misses + 1);
         }
         assert_eq!(kept.metrics.render_cache_bytes.get(), before);
         popular(true);
+    }
+
+    #[test]
+    fn contents_of_a_usual_size_are_compressed_for_who_accepts_it() {
+        let of_content = |bytes: usize| Released::new("n", "g", "f", 1, Format::Text, (&*"x".repeat(bytes)).into());
+        for (bytes_max, bytes, accepted, expected) in [
+            (8 * 1024, 1024, Accepted::Gzip, Coding::Gzip),
+            (8 * 1024, 1024, Accepted::Identity, Coding::Identity),
+            (8 * 1024, 1023, Accepted::Gzip, Coding::Identity),
+            (8 * 1024, 1, Accepted::GzipAlone, Coding::Gzip),
+            (8 * 1024, 1025, Accepted::Gzip, Coding::Identity),
+            (0, 1024, Accepted::GzipAlone, Coding::Identity),
+        ] {
+            let coding = renderings(bytes_max).coding(&of_content(bytes), accepted);
+            assert_eq!(coding, expected, "{bytes_max} {bytes} {accepted:?}");
+        }
+        let kept = renderings(1024 * 1024);
+        for coding in [Coding::Identity, Coding::Gzip] {
+            let made = kept.of(&released(1), RenderedForm::Clear, coding, || of_bytes(10)).expect("rendered");
+            let found = kept.of(&released(1), RenderedForm::Clear, coding, || panic!("it is kept")).expect("rendered");
+            assert_eq!(made.as_ptr(), found.as_ptr(), "{coding:?}");
+        }
+        assert_eq!(kept.metrics.render_cache_bytes.get(), 2 * 138);
     }
 }

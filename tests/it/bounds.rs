@@ -8,11 +8,12 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 /// Rooms with memory that a client can fill.
-const ROOMS: [&str; 19] = [
+const ROOMS: [&str; 20] = [
     "address",
     "api",
     "budget",
     "compat",
+    "compression",
     "connections",
     "console",
     "contracts",

@@ -32,6 +32,7 @@ const ROOMS: &[&str] = &[
     "metrics",
     "logging",
     "budget",
+    "compression",
     "data_key",
     "tls",
     "outbound",

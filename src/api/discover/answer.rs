@@ -9,6 +9,7 @@ use serde::{Serialize, Serializer};
 use serde_json::{Map, Value};
 
 use super::request::KindRow;
+use crate::api::http::Compressing;
 use crate::api::http::bounded::{self, Measure, Rows};
 use crate::api::view::{InstanceView, NamespaceView, RuleView, ServiceView};
 use crate::model::code::Code;
@@ -70,14 +71,17 @@ struct Rendered<'a> {
     measure: &'a Measure,
 }
 
-/// Answer for a client, in the words of what it asked for.
-pub(super) fn answer(kind: KindRow, question: &Question, found: &Found) -> Response {
+/// Answer for a client, in the words of what it asked for, compressed where `compressed` says so.
+pub(super) fn answer(kind: KindRow, question: &Question, found: &Found, compressed: &Compressing) -> Response {
     let code = match found.findings {
         Findings::Unchanged => Code::DataNoChange,
         _ => Code::ExecuteSuccess,
     };
     let measure = Measure::of_answer();
-    bounded::answer(code, &measure, &Rendered { code, kind, question, found, measure: &measure })
+    match bounded::write(&measure, &Rendered { code, kind, question, found, measure: &measure }) {
+        Ok(bytes) => compressed.written(code, bytes),
+        Err(why) => bounded::unwritten(why),
+    }
 }
 
 #[derive(Serialize, JsonSchema)]

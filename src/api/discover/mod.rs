@@ -45,7 +45,8 @@ pub(super) async fn discover(
     let applied_index = request.applied_index();
     let (row, question) = request.question(agent, address, caller.client_sight())?;
     let is_held = !question.hold.is_zero();
-    let render = Arc::new(move |question: &Question, found: &Found| answer(row, question, found));
+    let compressed = app.compressing(&waiting);
+    let render = Arc::new(move |question: &Question, found: &Found| answer(row, question, found, &compressed));
     let discovery = Discovery::new(app.operations.clone(), caller, question, render);
     discovery.catch_up(applied_index).await?;
     if !is_held {
@@ -80,6 +81,6 @@ pub(super) fn answer_of(
     read_scope: crate::model::grant::ReadScope,
 ) -> Result<Response, ApiError> {
     let (row, question) = request.question(String::new(), Some([192, 0, 2, 1].into()), read_scope)?;
-    let render = |question: &Question, found: &Found| answer(row, question, found);
+    let render = |question: &Question, found: &Found| answer(row, question, found, &super::http::Compressing::none());
     Ok(crate::reads::discovery::answer_of(catalog, &question, &render)?)
 }

@@ -8,6 +8,7 @@ use ipnet::IpNet;
 use super::error::ApiError;
 use crate::budget::Budget;
 use crate::catalog::Catalog;
+use crate::compression::CompressedAnswers;
 use crate::hosts::Hosts;
 use crate::openapi::LazyDocument;
 use crate::operations::Operations;
@@ -35,11 +36,13 @@ pub struct ApiSettings {
 pub struct App {
     pub(crate) operations: Arc<Operations>,
     pub(crate) settings: Arc<ApiSettings>,
+    /// Answers that were compressed, for the next who get the same.
+    pub(crate) compressed: Arc<CompressedAnswers>,
 }
 
 impl App {
     pub fn new(operations: Arc<Operations>, settings: ApiSettings) -> Self {
-        App { operations, settings: Arc::new(settings) }
+        App { operations, settings: Arc::new(settings), compressed: Arc::default() }
     }
 
     pub(crate) fn node(&self) -> &Arc<dyn Replica> {

@@ -3,6 +3,7 @@
 use axum::http::StatusCode;
 use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse, Response};
+use bytes::Bytes;
 use serde::Serialize;
 
 use crate::model::code::Code;
@@ -20,9 +21,9 @@ pub(crate) fn answer(code: Code, body: &impl Serialize) -> Response {
     }
 }
 
-pub(crate) fn written(code: Code, bytes: Vec<u8>) -> Response {
+pub(crate) fn written(code: Code, bytes: impl Into<Bytes>) -> Response {
     let status = StatusCode::from_u16(code.status()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
-    (status, [(CONTENT_TYPE, JSON)], bytes).into_response()
+    (status, [(CONTENT_TYPE, JSON)], bytes.into()).into_response()
 }
 
 /// The answer in place of one that could not be written.

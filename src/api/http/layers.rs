@@ -29,6 +29,7 @@ use super::route::{DISCOVER, DRAIN, METRICS, Terms, is_read};
 use super::unknown::Noticed;
 use crate::address::client_address;
 use crate::budget::Budget;
+use crate::compression::Accepted;
 use crate::connections::{Parking, later};
 use crate::hosts::{self, Hosts};
 use crate::logging::text_of;
@@ -220,27 +221,39 @@ pub(crate) struct Waiting {
     id: Option<RequestId>,
     carried: Option<Carried>,
     noticed: Option<Noticed>,
+    /// Codings of the answer that its client accepts.
+    accepted: Accepted,
 }
 
 impl FromRequestParts<App> for Waiting {
     type Rejection = Infallible;
 
     async fn from_request_parts(parts: &mut Parts, _: &App) -> Result<Self, Infallible> {
-        let Parts { extensions, .. } = parts;
+        let Parts { extensions, headers, .. } = parts;
         let (id, carried) = (extensions.get().cloned(), extensions.get().cloned());
-        Ok(Waiting { parking: extensions.get().copied(), id, carried, noticed: extensions.get().cloned() })
+        let (parking, noticed) = (extensions.get().copied(), extensions.get().cloned());
+        Ok(Waiting { parking, id, carried, noticed, accepted: Accepted::of(headers) })
     }
 }
 
 impl Input for Waiting {}
 
 impl Waiting {
+    pub(super) fn accepted(&self) -> Accepted {
+        self.accepted
+    }
+
+    /// True if the answer gets warnings besides.
+    pub(super) fn has_warnings(&self) -> bool {
+        self.noticed.as_ref().is_some_and(|noticed| !noticed.is_empty())
+    }
+
     /// The answer comes later, see [`later`]: when the guard of the route is gone.
     pub(crate) async fn for_answer<A>(self, answer: A) -> Response
     where
         A: Future<Output = ApiResult> + Send + 'static,
     {
-        let Waiting { parking, id, carried, noticed } = self;
+        let Waiting { parking, id, carried, noticed, .. } = self;
         let noticed = noticed.map(|noticed| noticed.moved());
         if let Some(carried) = &carried {
             carried.let_go();

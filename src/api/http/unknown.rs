@@ -110,6 +110,10 @@ impl Noticed {
         self.0.lock().extend(warnings);
     }
 
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.lock().is_empty()
+    }
+
     /// The same warnings, for an answer that comes later than the one that passes the layers.
     pub(crate) fn moved(&self) -> Noticed {
         Noticed(Arc::new(Mutex::new(std::mem::take(&mut *self.0.lock()))))

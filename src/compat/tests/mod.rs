@@ -3,6 +3,7 @@
 
 mod access_keys;
 mod applied;
+mod compressed;
 mod foreign;
 mod matrix;
 mod polls;
