@@ -3,7 +3,7 @@
 One node of a cluster of three holds a released file of so many bytes, and a program of forty lines on the same
 library (benches/bare.rs) answers with the bytes that the node answers with: once with all its headers, once with its
 media type alone. wrk asks each for it in turns, over the same number of connections; `/livez` of the node's port is
-measured beside them. Medians, every answer a success.
+measured beside them, and the file for who accepts gzip. Medians, every answer a success.
 
 Needs wrk (Debian: apt install wrk).
 """
@@ -49,10 +49,13 @@ def bare(program, file, headers):
         process.stdin.close()
 
 
-def run(url, pid, connections, seconds):
+def run(url, pid, connections, seconds, headers=()):
     """Requests a second, and microseconds of the server's processor each."""
     before = cpu_seconds(pid)
-    output = subprocess.check_output(["wrk", "-t1", f"-c{connections}", f"-d{seconds}s", url], text=True)
+    command = ["wrk", "-t1", f"-c{connections}", f"-d{seconds}s"]
+    for header in headers:
+        command += ["-H", header]
+    output = subprocess.check_output([*command, url], text=True)
     used = cpu_seconds(pid) - before
     if "Non-2xx" in output or "Socket errors" in output:
         raise SystemExit(f"{url}: not every answer was a success\n{output}")
@@ -75,13 +78,21 @@ def release(cluster, size):
     return eventually("the file can be pulled", pulled)
 
 
+def size_as_gzip(url):
+    request = urllib.request.Request(url, headers={"Accept-Encoding": "gzip"})
+    with urllib.request.urlopen(request, timeout=5) as answer:
+        if answer.headers["Content-Encoding"] != "gzip":
+            return "not compressed"
+        return f"{len(answer.read()):,} bytes as gzip"
+
+
 def table(sides, options):
     print("| asked for | connections | a second | CPU µs each | of the bare handler |\n|---|---|---|---|---|")
     for connections in options.connections:
         runs = {name: [] for name, *_ in sides}
         for pair in range(options.pairs):
-            for name, url, pid in sides if pair % 2 == 0 else reversed(sides):
-                runs[name].append(run(url, pid, connections, options.seconds))
+            for name, url, pid, *headers in sides if pair % 2 == 0 else reversed(sides):
+                runs[name].append(run(url, pid, connections, options.seconds, headers))
         medians = {name: [statistics.median(part) for part in zip(*results)] for name, results in runs.items()}
         of_bare = medians[sides[-1][0]][0]
         for name, (rate, cpu) in medians.items():
@@ -100,10 +111,12 @@ def main(options):
             with bare(program, file, headers) as (whole, address), bare(program, file, media_type) as (lean, other):
                 pid = cluster.processes[0].pid
                 head = sum(len(f"{name}: {value}\r\n") for name, value in headers)
+                url = f"http://{cluster.compat[0]}{PATH}"
                 print(f"{cluster.version()}; {os.cpu_count()} cores; an answer of {len(content):,} bytes under")
-                print(f"{len(headers)} headers of {head} bytes, without those of the protocol\n")
+                print(f"{len(headers)} headers of {head} bytes, without those of the protocol; {size_as_gzip(url)}\n")
                 sides = [
-                    ("the file, of a node", f"http://{cluster.compat[0]}{PATH}", pid),
+                    ("the file, of a node", url, pid),
+                    ("the same as gzip", url, pid, "Accept-Encoding: gzip"),
                     ("`/livez` of its port", f"http://{cluster.compat[0]}/livez", pid),
                     ("the bare handler, its media type alone", f"http://{other}{PATH}", lean.pid),
                     ("the bare handler", f"http://{address}{PATH}", whole.pid),
