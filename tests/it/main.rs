@@ -7,6 +7,7 @@ mod harness;
 
 mod access_keys;
 mod aliases;
+mod apollo_clients;
 mod approval;
 mod audit;
 mod away;

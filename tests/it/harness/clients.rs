@@ -25,6 +25,8 @@ pub(crate) type Values = BTreeMap<String, String>;
 #[derive(Debug)]
 pub(crate) struct Held {
     pub(crate) values: Values,
+    /// The keys in the order in which the client has them, where it tells of that.
+    pub(crate) keys: Vec<String>,
     pub(crate) at: Instant,
 }
 
@@ -116,18 +118,23 @@ impl RealClient {
 
     /// Waits until the client holds `value` under `key`; returns when it told so.
     pub(crate) async fn holds(&mut self, limit: Duration, key: &str, value: &str) -> Instant {
+        self.held(limit, key, value).await.at
+    }
+
+    /// The same with all that it holds then.
+    pub(crate) async fn held(&mut self, limit: Duration, key: &str, value: &str) -> Held {
         let mut seen = None;
         let wanted = async {
             loop {
                 let held = self.held.recv().await?;
                 if held.values.get(key).is_some_and(|held| held == value) {
-                    return Some(held.at);
+                    return Some(held);
                 }
                 seen = Some(held);
             }
         };
         let why = match tokio::time::timeout(limit, wanted).await {
-            Ok(Some(at)) => return at,
+            Ok(Some(held)) => return held,
             Ok(None) => "before it ended".to_owned(),
             Err(_) => format!("within {limit:?}"),
         };
@@ -180,7 +187,7 @@ async fn other_rust(url: &str, app: &str, namespace: &str, pace: Pace) -> RealCl
 }
 
 /// Runs a driver, which prints what its client holds.
-fn driven(mut command: Command, cache: TempDir) -> RealClient {
+pub(super) fn driven(mut command: Command, cache: TempDir) -> RealClient {
     let log = cache.path().join("client.log");
     command.stdout(Stdio::piped()).stderr(File::create(&log).expect("the log can be made")).kill_on_drop(true);
     let mut child = command.spawn().expect("the driver can be started");
@@ -194,9 +201,11 @@ fn driven(mut command: Command, cache: TempDir) -> RealClient {
             #[derive(Deserialize)]
             struct Line {
                 values: Values,
+                #[serde(default)]
+                keys: Vec<String>,
             }
             let line: Line = serde_json::from_str(&line).expect("the driver prints JSON");
-            send(&tell, line.values);
+            send(&tell, line.values, line.keys);
         }
     });
     RealClient { held, log: Some(log), running }
@@ -247,14 +256,14 @@ fn rust(address: SocketAddr, app: &str, namespace: &str, secret: Option<&str>) -
             let fetched = round.unwrap_or_default();
             for response in fetched.into_values().flatten() {
                 let values = response.configurations.into_iter().collect();
-                send(&tell, values);
+                send(&tell, values, Vec::new());
             }
         }
     });
     RealClient { held, log: None, running }
 }
 
-fn send(tell: &UnboundedSender<Held>, values: Values) {
+fn send(tell: &UnboundedSender<Held>, values: Values, keys: Vec<String>) {
     // The receiver goes first when a test ends.
-    let _ = tell.send(Held { values, at: Instant::now() });
+    let _ = tell.send(Held { values, keys, at: Instant::now() });
 }
