@@ -397,6 +397,9 @@ pub(super) async fn write_bootstrap(
     command.args(["xds", "bootstrap", if kind.is_envoy() { "envoy" } else { "grpc" }]);
     command.args(["--server", &servers, "--namespace", "shop", "--service", name]).args(&options.flags);
     command.args(["--node-id", &node_id(kind, name)]);
+    if kind == Kind::Grpc {
+        command.args(["--for", "core"]);
+    }
     if kind.is_envoy() {
         let admin = crate::harness::Ports::reserve().grpc.port();
         command.args(["--admin-port", &admin.to_string(), "--label", &format!("outbound_port={outbound}")]);

@@ -1,5 +1,8 @@
 //! `thuban xds bootstrap`: the configuration with which a gRPC client or an Envoy finds this cluster.
 
+mod envoy;
+mod grpc;
+
 use std::fmt;
 use std::net::{IpAddr, Ipv6Addr};
 use std::path::{Path, PathBuf};
@@ -11,21 +14,18 @@ use serde_json::{Map, Value, json};
 
 use super::super::remote::{AsideArgs, CallArgs};
 use super::super::{Usage, say, say_error, secret};
+use crate::model::mesh::TOKEN_KEY;
 
-/// Name of the cluster of this product in Envoy's bootstrap.
-const CLUSTER: &str = "thuban";
 const ADMIN_PORT: u16 = 9901;
-/// Size of a compiled expression that Envoy takes; its own default, 100, refuses a list of two dozen words.
-const EXPRESSION_SIZE_MAX: u32 = 10_000;
-/// Metadata that says so.
-const LARGE_EXPRESSIONS: (&str, &str) = ("re2", "large");
-const HTTP_OPTIONS: &str = "envoy.extensions.upstreams.http.v3.HttpProtocolOptions";
-const TLS_CONTEXT: &str = "type.googleapis.com/envoy.extensions.transport_sockets.tls.v3.UpstreamTlsContext";
-
 #[derive(Subcommand)]
 pub(in crate::cli) enum BootstrapCommand {
     /// For gRPC clients: a file for GRPC_XDS_BOOTSTRAP
-    Grpc(Asked),
+    Grpc {
+        #[command(flatten)]
+        asked: Asked,
+        #[command(flatten)]
+        form: grpc::Form,
+    },
     /// For Envoy: a file for --config-path
     Envoy {
         #[command(flatten)]
@@ -57,7 +57,7 @@ pub(in crate::cli) struct NodeArgs {
     /// Place of the client, for rules of nearness
     #[arg(long, value_name = "REGION/ZONE/CAMPUS")]
     locality: Option<String>,
-    /// File with a token of the role client: it is written into the bootstrap
+    /// File with a token of the role client: it is written into the bootstrap, which is a secret then
     #[arg(long, value_name = "FILE")]
     token_file: Option<PathBuf>,
     /// File with the authorities that the client trusts (PEM), as it is named where the client runs: turns on TLS
@@ -127,16 +127,22 @@ impl fmt::Display for ServerAddress {
     }
 }
 
+/// Kind of client that a bootstrap is for.
+enum Audience {
+    Grpc(grpc::Form),
+    Envoy { admin_port: u16 },
+}
+
 /// A bootstrap, with what its user has to know.
 struct Bootstrap {
     content: Value,
-    notes: Vec<&'static str>,
+    notes: Vec<String>,
 }
 
 pub(super) async fn run(command: BootstrapCommand) -> anyhow::Result<()> {
-    let (asked, admin_port) = match command {
-        BootstrapCommand::Grpc(asked) => (asked, None),
-        BootstrapCommand::Envoy { asked, admin_port } => (asked, Some(admin_port)),
+    let (asked, kind) = match command {
+        BootstrapCommand::Grpc { asked, form } => (asked, Audience::Grpc(form)),
+        BootstrapCommand::Envoy { asked, admin_port } => (asked, Audience::Envoy { admin_port }),
     };
     let Asked { node: mut args, cluster } = asked;
     if args.server.is_empty() {
@@ -146,9 +152,9 @@ pub(super) async fn run(command: BootstrapCommand) -> anyhow::Result<()> {
         args.server = announced(&view["members"], args.ca_file.is_some())?;
     }
     let token = args.token_file.as_deref().map(read_token).transpose()?;
-    let bootstrap = match admin_port {
-        None => of_grpc(&args, token.is_some())?,
-        Some(admin_port) => of_envoy(&args, token.as_deref(), admin_port)?,
+    let bootstrap = match kind {
+        Audience::Grpc(form) => grpc::bootstrap(&args, &form, token.as_deref())?,
+        Audience::Envoy { admin_port } => envoy::bootstrap(&args, token.as_deref(), admin_port)?,
     };
     bootstrap.notes.iter().for_each(|note| say_error(&format!("thuban: {note}")));
     say(&serde_json::to_string_pretty(&bootstrap.content)?);
@@ -192,58 +198,6 @@ fn read_token(file: &Path) -> anyhow::Result<String> {
     }
 }
 
-const NO_TOKEN: &str = "gRPC clients send no token by default, it is left out: they see what needs none (--compat-auth \
-                        optional), or show a certificate (--cert-file)";
-const ONE_NAME: &str = "gRPC compares a certificate with the whole list of addresses: with TLS give one name that all \
-                        nodes have";
-
-fn of_grpc(args: &NodeArgs, has_token: bool) -> anyhow::Result<Bootstrap> {
-    let channel = match &args.ca_file {
-        None => json!({ "type": "insecure" }),
-        Some(ca_file) => {
-            let mut config = json!({ "ca_certificate_file": file_name(ca_file)? });
-            if let (Some(cert), Some(key)) = (&args.cert_file, &args.key_file) {
-                config["certificate_file"] = file_name(cert)?.into();
-                config["private_key_file"] = file_name(key)?.into();
-            }
-            json!({ "type": "tls", "config": config })
-        }
-    };
-    let has_list = args.server.len() > 1 && args.ca_file.is_some();
-    let notes = [(has_token, NO_TOKEN), (has_list, ONE_NAME)];
-    Ok(Bootstrap {
-        content: json!({
-            "xds_servers": [{
-                "server_uri": server_uri(&args.server)?,
-                "channel_creds": [channel],
-                "server_features": ["xds_v3"],
-            }],
-            "node": node(args)?,
-        }),
-        notes: notes.into_iter().filter_map(|(is_due, note)| is_due.then_some(note)).collect(),
-    })
-}
-
-/// All addresses in one: of several servers gRPC asks the next one only while it has got nothing from the first.
-fn server_uri(servers: &[ServerAddress]) -> Result<String, Usage> {
-    if let [server @ ServerAddress { host: Host::Name(_), .. }] = servers {
-        return Ok(format!("dns:///{server}"));
-    }
-    let is_v6 = |server: &ServerAddress| matches!(server.host, Host::Ip(IpAddr::V6(_)));
-    let is_v4 = |server: &ServerAddress| matches!(server.host, Host::Ip(IpAddr::V4(_)));
-    let scheme = match () {
-        () if servers.iter().all(is_v4) => "ipv4",
-        () if servers.iter().all(is_v6) => "ipv6",
-        () => {
-            let why =
-                "gRPC takes several servers by address, all of IPv4 or all of IPv6, or one name that leads to all";
-            return Err(Usage(why.to_owned()));
-        }
-    };
-    let all: Vec<_> = servers.iter().map(ServerAddress::to_string).collect();
-    Ok(format!("{scheme}:{}", all.join(",")))
-}
-
 /// A path as the client reads it.
 fn file_name(file: &Path) -> Result<&str, Usage> {
     file.to_str().ok_or_else(|| Usage(format!("{}: not a path in UTF-8", file.display())))
@@ -263,6 +217,9 @@ fn node(args: &NodeArgs) -> anyhow::Result<Value> {
     for label in &args.labels {
         let pair = label.split_once('=').filter(|(key, _)| !key.is_empty());
         let (key, value) = pair.ok_or_else(|| Usage(format!("{label:?} is not KEY=VALUE")))?;
+        if key == TOKEN_KEY {
+            return Err(Usage(format!("{key} is no label: --token-file names a file with the token")).into());
+        }
         if metadata.insert(key.to_owned(), json!(value)).is_some() {
             return Err(Usage(format!("{key} is given twice: namespace and service have flags of their own")).into());
         }
@@ -291,101 +248,6 @@ fn place(text: &str) -> Result<Value, Usage> {
     }
     let named = ["region", "zone", "sub_zone"].into_iter().zip(parts);
     Ok(named.map(|(key, part)| (key.to_owned(), json!(part))).collect::<Map<_, _>>().into())
-}
-
-fn of_envoy(args: &NodeArgs, token: Option<&str>, admin_port: u16) -> anyhow::Result<Bootstrap> {
-    let mut node = node(args)?;
-    if node["metadata"][LARGE_EXPRESSIONS.0].is_null() {
-        node["metadata"][LARGE_EXPRESSIONS.0] = json!(LARGE_EXPRESSIONS.1);
-    }
-    let mut service = json!({ "envoy_grpc": { "cluster_name": CLUSTER } });
-    if let Some(token) = token {
-        service["initial_metadata"] = json!([{ "key": "authorization", "value": format!("Bearer {token}") }]);
-    }
-    let by_ads = json!({ "ads": {}, "resource_api_version": "V3" });
-    let content = json!({
-        "node": node,
-        "admin": { "address": { "socket_address": { "address": "127.0.0.1", "port_value": admin_port } } },
-        "layered_runtime": { "layers": [{
-            "name": CLUSTER,
-            "static_layer": { "re2.max_program_size.error_level": EXPRESSION_SIZE_MAX },
-        }] },
-        "dynamic_resources": {
-            "ads_config": {
-                "api_type": "DELTA_GRPC",
-                "transport_api_version": "V3",
-                "set_node_on_first_message_only": true,
-                "grpc_services": [service],
-            },
-            "cds_config": by_ads,
-            "lds_config": by_ads,
-        },
-        "static_resources": { "clusters": [own_cluster(args)?] },
-    });
-    Ok(Bootstrap { content, notes: Vec::new() })
-}
-
-/// The cluster of all nodes: when one dies, Envoy goes on to the next at once.
-fn own_cluster(args: &NodeArgs) -> Result<Value, Usage> {
-    let is_named = args.server.iter().any(|server| matches!(server.host, Host::Name(_)));
-    let endpoint = |server: &ServerAddress| {
-        let address = match &server.host {
-            Host::Ip(address) => address.to_string(),
-            Host::Name(name) => name.clone(),
-        };
-        let address = json!({ "socket_address": { "address": address, "port_value": server.port } });
-        json!({ "endpoint": { "address": address } })
-    };
-    let endpoints: Vec<_> = args.server.iter().map(endpoint).collect();
-    let keepalive = json!({ "connection_keepalive": { "interval": "30s", "timeout": "5s" } });
-    let mut cluster = json!({
-        "name": CLUSTER,
-        "type": if is_named { "STRICT_DNS" } else { "STATIC" },
-        "connect_timeout": "1s",
-        "typed_extension_protocol_options": { HTTP_OPTIONS: {
-            "@type": format!("type.googleapis.com/{HTTP_OPTIONS}"),
-            "explicit_http_config": { "http2_protocol_options": keepalive },
-        } },
-        "load_assignment": { "cluster_name": CLUSTER, "endpoints": [{ "lb_endpoints": endpoints }] },
-    });
-    if let Some(ca_file) = &args.ca_file {
-        cluster["transport_socket"] = tls(args, ca_file)?;
-    }
-    Ok(cluster)
-}
-
-/// TLS of Envoy to the nodes: the certificate has to be of one of their names.
-fn tls(args: &NodeArgs, ca_file: &Path) -> Result<Value, Usage> {
-    let subject = |server: &ServerAddress| match &server.host {
-        Host::Ip(address) => json!({ "san_type": "IP_ADDRESS", "matcher": { "exact": address.to_string() } }),
-        Host::Name(name) => json!({ "san_type": "DNS", "matcher": { "exact": name } }),
-    };
-    let mut subjects: Vec<Value> = Vec::new();
-    for subject in args.server.iter().map(subject) {
-        if !subjects.contains(&subject) {
-            subjects.push(subject);
-        }
-    }
-    let mut context = json!({
-        "alpn_protocols": ["h2"],
-        "validation_context": {
-            "trusted_ca": { "filename": file_name(ca_file)? },
-            "match_typed_subject_alt_names": subjects,
-        },
-    });
-    if let (Some(cert), Some(key)) = (&args.cert_file, &args.key_file) {
-        let (chain, key) = (json!({ "filename": file_name(cert)? }), json!({ "filename": file_name(key)? }));
-        context["tls_certificates"] = json!([{ "certificate_chain": chain, "private_key": key }]);
-    }
-    let mut typed = json!({ "@type": TLS_CONTEXT, "common_tls_context": context });
-    let first_name = args.server.iter().find_map(|server| match &server.host {
-        Host::Name(name) => Some(name),
-        Host::Ip(_) => None,
-    });
-    if let Some(name) = first_name {
-        typed["sni"] = json!(name);
-    }
-    Ok(json!({ "name": "envoy.transport_sockets.tls", "typed_config": typed }))
 }
 
 #[cfg(test)]
