@@ -1,5 +1,6 @@
 //! Admission: who asks, and whether there is a place for it, before a service sees the request.
 
+use std::fmt;
 use std::net::IpAddr;
 use std::sync::Arc;
 
@@ -9,6 +10,8 @@ use axum::http::header::AUTHORIZATION;
 use axum::http::{Extensions, HeaderMap};
 use axum::middleware::Next;
 use axum::response::Response;
+use parking_lot::Mutex;
+use prost_types::value::Kind;
 use tonic::Status;
 
 use super::GrpcSettings;
@@ -20,8 +23,10 @@ use crate::connections::{LastingCertificate, PeerCertificate, StreamCut};
 use crate::model::code::{Code, Refusal};
 use crate::model::grant::ReadScope;
 use crate::model::limits;
+use crate::model::mesh::TOKEN_KEY;
 use crate::operations::{Caller, Operations, token_hash};
 use crate::origin::{Origin, OriginQuota, Sender, Short};
+use crate::proto::envoy::config::core::v3::Node;
 use crate::tasks;
 use crate::xds::Peer;
 
@@ -48,6 +53,44 @@ pub struct Visitor {
     pub caller: Option<Caller>,
     /// The certificate that the caller is known by, where it is not a token.
     pub certificate: Option<LastingCertificate>,
+    /// Stands for one without a caller, who may name one in the first message of a stream of resources.
+    pub(super) unnamed: Option<Unnamed>,
+}
+
+/// Visitor of whom no credential is known before the first message.
+#[derive(Clone, Debug)]
+pub(super) struct Unnamed {
+    sender: Sender,
+    request_id: String,
+    user: StreamUser,
+    /// Streams are for who shows no credential as well.
+    pub(super) may_be_nobody: bool,
+}
+
+impl Unnamed {
+    /// Finds the caller by the token in the description of a node, and hands the place of the stream on to that user;
+    /// none where there is no token.
+    pub(super) async fn caller(&self, node: Option<&Node>, operations: &Operations) -> Result<Option<Caller>, Status> {
+        let Some(token) = token_of(node)? else { return Ok(None) };
+        let credential = Credential::Token(token_hash(token));
+        let caller = operations.identify(credential, self.sender, self.request_id.clone()).await.map_err(refusal)?;
+        let origin = caller.origin();
+        self.user.pass_to(origin).map_err(|short| taken(origin, short))?;
+        Ok(Some(caller))
+    }
+}
+
+/// The token in the metadata of a node.
+fn token_of(node: Option<&Node>) -> Result<Option<&str>, Status> {
+    let metadata = node.and_then(|node| node.metadata.as_ref());
+    match metadata.and_then(|metadata| metadata.fields.get(TOKEN_KEY)).map(|value| &value.kind) {
+        None => Ok(None),
+        Some(Some(Kind::StringValue(token))) if token.trim().is_empty() => {
+            Err(Status::unauthenticated("the token is empty"))
+        }
+        Some(Some(Kind::StringValue(token))) => Ok(Some(token.trim())),
+        Some(_) => Err(Status::unauthenticated("the token in the metadata of the node is no text")),
+    }
 }
 
 impl Visitor {
@@ -65,28 +108,45 @@ impl Visitor {
 }
 
 /// Place of a stream among those of its origin; free again when this is dropped.
-pub(super) struct StreamPlace {
+pub(super) struct StreamPlace(StreamUser);
+
+/// Origin that a stream is counted for, until it ends.
+#[derive(Clone)]
+pub(super) struct StreamUser {
     places: Arc<OriginQuota>,
-    origin: Origin,
+    origin: Arc<Mutex<Option<Origin>>>,
 }
 
 impl StreamPlace {
     /// A place that was taken.
     pub(super) fn new(places: Arc<OriginQuota>, origin: Origin) -> StreamPlace {
-        StreamPlace { places, origin }
+        StreamPlace(StreamUser { places, origin: Arc::new(Mutex::new(Some(origin))) })
     }
+}
 
+impl StreamUser {
     /// Hands it on to the user of a token, who is known by now.
-    fn pass_to(&mut self, user: Origin) -> Result<(), Short> {
-        self.places.pass(self.origin, user, 1)?;
-        self.origin = user;
+    fn pass_to(&self, user: Origin) -> Result<(), Short> {
+        let mut origin = self.origin.lock();
+        if let Some(before) = *origin {
+            self.places.pass(before, user, 1)?;
+            *origin = Some(user);
+        }
         Ok(())
+    }
+}
+
+impl fmt::Debug for StreamUser {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.origin.lock().fmt(f)
     }
 }
 
 impl Drop for StreamPlace {
     fn drop(&mut self) {
-        self.places.give_back(self.origin, 1);
+        if let Some(origin) = self.0.origin.lock().take() {
+            self.0.places.give_back(origin, 1);
+        }
     }
 }
 
@@ -98,16 +158,18 @@ fn failed() -> Status {
 pub(super) async fn admit(State(door): State<Arc<Admission>>, mut request: Request, next: Next) -> Response {
     let sender = sender(request.headers(), request.extensions(), &door.settings.trusted_proxies);
     let mut origin = Origin::of_any(sender.address);
-    let mut place = match door.place(origin) {
+    let place = match door.place(origin) {
         Ok(place) => place,
         Err(status) => return status.into_http(),
     };
     let is_open = OPEN_SERVICES.iter().any(|service| request.uri().path().starts_with(service));
     if !is_open {
-        match door.visitor(request.headers(), request.extensions(), sender).await {
+        let is_of_resources = request.uri().path().starts_with(RESOURCES);
+        let user = is_of_resources.then(|| place.0.clone());
+        match door.visitor(request.headers(), request.extensions(), sender, user).await {
             Ok(visitor) => {
                 origin = visitor.origin;
-                if let Err(short) = place.pass_to(origin) {
+                if let Err(short) = place.0.pass_to(origin) {
                     return taken(origin, short).into_http();
                 }
                 request.extensions_mut().insert(visitor);
@@ -141,13 +203,20 @@ impl Admission {
         }
     }
 
-    async fn visitor(&self, headers: &HeaderMap, extensions: &Extensions, sender: Sender) -> Result<Visitor, Status> {
+    /// `user` is there of a stream of resources, whose first message may have a token.
+    async fn visitor(
+        &self,
+        headers: &HeaderMap,
+        extensions: &Extensions,
+        sender: Sender,
+        user: Option<StreamUser>,
+    ) -> Result<Visitor, Status> {
         let id = crate::request_id::of(extensions);
         let may_be_nobody = !self.settings.is_auth_required;
         let origin = Origin::of_any(sender.address);
         let visitor = |caller: Option<Caller>| {
             let origin = caller.as_ref().map_or(origin, Caller::origin);
-            Visitor { address: sender.address, origin, caller, certificate: None }
+            Visitor { address: sender.address, origin, caller, certificate: None, unnamed: None }
         };
         if let Some(token) = presented_token(headers)? {
             let credential = Credential::Token(token_hash(token));
@@ -156,7 +225,7 @@ impl Admission {
         }
         if let Some(PeerCertificate { common_name }) = extensions.get() {
             let credential = Credential::Certificate(common_name.clone());
-            match self.operations.identify(credential, sender, id).await {
+            match self.operations.identify(credential, sender, id.clone()).await {
                 Ok(caller) => {
                     let certificate = extensions.get::<LastingCertificate>().cloned();
                     return Ok(Visitor { certificate, ..visitor(Some(caller)) });
@@ -166,8 +235,14 @@ impl Admission {
                 Err(refused) => return Err(refusal(refused)),
             }
         }
-        if may_be_nobody { Ok(visitor(None)) } else { Err(Status::unauthenticated("a token is needed")) }
+        let unnamed = user.map(|user| Unnamed { sender, request_id: id, user, may_be_nobody });
+        if may_be_nobody || unnamed.is_some() { Ok(Visitor { unnamed, ..visitor(None) }) } else { Err(needed()) }
     }
+}
+
+/// The status of a stream of who shows no credential where one has to be.
+pub(super) fn needed() -> Status {
+    Status::unauthenticated("a token is needed")
 }
 
 /// The status of a stream for which there is no place.

@@ -22,7 +22,7 @@ use tonic::Status;
 use tonic::server::NamedService;
 
 use super::HealthWatch;
-use super::admission::{Visitor, refusal};
+use super::admission::{Unnamed, Visitor, needed, refusal};
 use super::answer_body::{ended_by, stopping};
 use super::frames::{Framed, Frames, own_bytes};
 use super::measure::XdsRequest;
@@ -47,6 +47,8 @@ const RESPONSES_READY_MAX: usize = 1;
 const READY_WITHIN: Duration = Duration::from_secs(5);
 /// Time limit for a response that waits for room.
 const ROOM_WITHIN: Duration = Duration::from_secs(60);
+/// Time limit for the first message of a client that has to name a token in it.
+const TOKEN_WITHIN: Duration = Duration::from_secs(10);
 /// Pause between two looks whether this node may still vouch for the client.
 const LOOK_PAUSE: Duration = Duration::from_secs(15);
 /// The same for a client that is known by its certificate, whose end nothing else tells.
@@ -56,12 +58,18 @@ const CERTIFICATE_LOOK_PAUSE: Duration = Duration::from_secs(2);
 /// largest of both for as long as a stream lasts.
 pub(super) struct Ads<S> {
     pub(super) session: Arc<Session<S>>,
-    pub(super) operations: Arc<Operations>,
-    pub(super) node: Node,
+    pub(super) vouching: Vouching,
     pub(super) health: HealthWatch,
     pub(super) budget: Budget,
     /// Room for what open streams keep.
     pub(super) kept: Budget,
+}
+
+/// Parts of the node that know who may do what.
+#[derive(Clone)]
+pub(super) struct Vouching {
+    pub(super) operations: Arc<Operations>,
+    pub(super) node: Node,
 }
 
 impl<S: Source> Ads<S> {
@@ -84,7 +92,7 @@ impl<S: Source> Ads<S> {
     async fn sotw(&self, request: Request) -> Result<Response, Status> {
         await_readiness(&self.health).await;
         let session = self.session.clone();
-        self.open(request, |visitor, room, requests: Requests<DiscoveryRequest>, responses| {
+        self.open(request, move |visitor, room, requests: Requests<DiscoveryRequest>, responses| {
             let peer = visitor.peer();
             Box::pin(async move { session.serve_sotw(peer, room, requests, responses).await })
         })
@@ -93,7 +101,7 @@ impl<S: Source> Ads<S> {
     async fn delta(&self, request: Request) -> Result<Response, Status> {
         await_readiness(&self.health).await;
         let session = self.session.clone();
-        self.open(request, |visitor, room, requests: Requests<DeltaDiscoveryRequest>, responses| {
+        self.open(request, move |visitor, room, requests: Requests<DeltaDiscoveryRequest>, responses| {
             let peer = visitor.peer();
             Box::pin(async move { session.serve_delta(peer, room, requests, responses).await })
         })
@@ -102,24 +110,38 @@ impl<S: Source> Ads<S> {
     fn open<Q: XdsRequest, R: Framed>(
         &self,
         request: Request,
-        serve: impl FnOnce(&Visitor, Held, Requests<Q>, mpsc::Sender<Box<R>>) -> Serving,
+        serve: impl FnOnce(&Visitor, Held, Requests<Q>, mpsc::Sender<Box<R>>) -> Serving + Send + 'static,
     ) -> Result<Response, Status> {
         let (parts, body) = request.into_parts();
         let visitor = Visitor::of(&parts.extensions)?;
         check(&self.health)?;
-        let vouched = visitor.caller.clone().map(|caller| self.vouch(caller, &visitor)).transpose()?;
-        let fault = RequestFault::default();
-        let requests = Requests::new(body, &self.budget, visitor.origin, fault.clone());
+        let (origin, fault) = (visitor.origin, RequestFault::default());
+        let mut requests = Requests::new(body, &self.budget, origin, fault.clone());
         let (sender, responses) = mpsc::channel(RESPONSES_READY_MAX); // bound: xds-unread
-        let session = serve(&visitor, self.kept.nothing(visitor.origin), requests, sender.clone());
-        let watched = Watched { vouched, health: self.health.clone(), fault, metrics: self.node.metrics().clone() };
-        let ended = tasks::errand(watched.attend(session, sender));
-        let room = Room { budget: self.budget.clone(), origin: visitor.origin, waiting: None };
+        let (vouching, kept, to) = (self.vouching.clone(), self.kept.clone(), sender.clone());
+        let metrics = vouching.node.metrics().clone();
+        let opening: Opening = match visitor.unnamed.clone() {
+            None => {
+                let vouched = visitor.caller.clone().map(|caller| vouching.vouch(caller, &visitor)).transpose()?;
+                let session = serve(&visitor, kept.nothing(visitor.origin), requests, to);
+                Box::pin(std::future::ready(Ok((session, vouched))))
+            }
+            Some(unnamed) => Box::pin(async move {
+                let visitor = named(visitor, &unnamed, &mut requests, &vouching.operations).await?;
+                let vouched = visitor.caller.clone().map(|caller| vouching.vouch(caller, &visitor)).transpose()?;
+                Ok((serve(&visitor, kept.nothing(visitor.origin), requests, to), vouched))
+            }),
+        };
+        let watched = Watched { vouched: None, health: self.health.clone(), fault, metrics };
+        let ended = tasks::errand(watched.attend(opening, sender));
+        let room = Room { budget: self.budget.clone(), origin, waiting: None };
         let mut response = Response::new(Body::new(Answers { responses, room, sending: None, ended: Some(ended) }));
         response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/grpc"));
         Ok(response)
     }
+}
 
+impl Vouching {
     /// Watches the credential before it is judged once more: nothing that becomes of it is missed.
     fn vouch(&self, caller: Caller, visitor: &Visitor) -> Result<Vouched, Status> {
         let guard = self.node.guard(&caller.credential);
@@ -132,8 +154,30 @@ impl<S: Source> Ads<S> {
     }
 }
 
+/// The visitor with the caller whose token the first message has; who has none is let in where that is enough.
+async fn named<Q: XdsRequest>(
+    visitor: Visitor,
+    unnamed: &Unnamed,
+    requests: &mut Requests<Q>,
+    operations: &Operations,
+) -> Result<Visitor, Status> {
+    let first = match unnamed.may_be_nobody {
+        true => requests.peek().await,
+        false => timeout(TOKEN_WITHIN, requests.peek()).await.map_err(|_| needed())?,
+    };
+    let node = first.and_then(XdsRequest::node);
+    match unnamed.caller(node, operations).await? {
+        Some(caller) => Ok(Visitor { origin: caller.origin(), caller: Some(caller), ..visitor }),
+        None if unnamed.may_be_nobody => Ok(visitor),
+        None => Err(needed()),
+    }
+}
+
 /// A session that goes on. In a place of its own: what it is moved into has it once.
 type Serving = Pin<Box<dyn Future<Output = End> + Send>>;
+
+/// A stream of which it is found out who asks for it.
+type Opening = Pin<Box<dyn Future<Output = Result<(Serving, Option<Vouched>), Status>> + Send>>;
 
 /// A caller whose credential is watched.
 struct Vouched {
@@ -191,7 +235,22 @@ struct Watched {
 
 impl Watched {
     /// Serves a stream to its end. Its last response stands in the channel when its status is known.
-    async fn attend<R>(mut self, session: Serving, responses: mpsc::Sender<R>) -> Result<(), Status> {
+    async fn attend<R>(mut self, opening: Opening, responses: mpsc::Sender<R>) -> Result<(), Status> {
+        let opened = tokio::select! {
+            opened = opening => opened,
+            () = responses.closed() => return Ok(()),
+            Err(status) = self.conditions() => Err(status),
+        };
+        let session = match opened {
+            Ok((session, vouched)) => {
+                self.vouched = vouched;
+                session
+            }
+            Err(status) => {
+                self.metrics.xds_ends.with_label_values(&["credential"]).inc();
+                return Err(status);
+            }
+        };
         let (reason, status) = tokio::select! {
             end = session => match self.fault.take() {
                 Some(status) => ("request", Err(status)),

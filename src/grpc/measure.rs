@@ -4,6 +4,7 @@ use prost::Message;
 use tonic::Status;
 
 use crate::model::limits;
+use crate::proto::envoy::config::core::v3::Node;
 use crate::proto::envoy::service::discovery::v3::{DeltaDiscoveryRequest, DiscoveryRequest};
 
 /// Bytes that a name takes beside its own once it is decoded: a string in a list, and its allocation.
@@ -20,6 +21,9 @@ const ENVOY: &[u8] = b"envoy";
 pub(super) trait XdsRequest: Message + Default + Unpin + 'static {
     const FIELDS: FieldNumbers;
 
+    /// Description of the client.
+    fn node(&self) -> Option<&Node>;
+
     /// Drops the description of the client, which only the first request of a stream is asked for.
     fn forget_node(&mut self);
 }
@@ -35,6 +39,10 @@ pub(super) struct FieldNumbers {
 impl XdsRequest for DiscoveryRequest {
     const FIELDS: FieldNumbers = FieldNumbers { node: 2, names: &[3], versions: None, error: 6 };
 
+    fn node(&self) -> Option<&Node> {
+        self.node.as_ref()
+    }
+
     fn forget_node(&mut self) {
         self.node = None;
     }
@@ -42,6 +50,10 @@ impl XdsRequest for DiscoveryRequest {
 
 impl XdsRequest for DeltaDiscoveryRequest {
     const FIELDS: FieldNumbers = FieldNumbers { node: 1, names: &[3, 4], versions: Some(5), error: 7 };
+
+    fn node(&self) -> Option<&Node> {
+        self.node.as_ref()
+    }
 
     fn forget_node(&mut self) {
         self.node = None;

@@ -38,7 +38,7 @@ use crate::proto::DESCRIPTORS;
 use crate::raft::node::Node;
 use crate::xds::{Session, Source};
 use admission::Admission;
-use ads::Ads;
+use ads::{Ads, Vouching};
 use csds::Csds;
 
 pub use admission::Visitor;
@@ -74,7 +74,8 @@ impl<S: Source> Grpc<S> {
         let Grpc { operations, node, session, health, settings } = self;
         let csds = Csds { operations: operations.clone(), node: node.clone() }.service();
         let (budget, kept) = (settings.budget.clone(), settings.kept.clone());
-        let ads = Ads { session, operations: operations.clone(), node, health: health.seen(), budget, kept };
+        let vouching = Vouching { operations: operations.clone(), node };
+        let ads = Ads { session, vouching, health: health.seen(), budget, kept };
         let routes = Routes::new(csds).add_service(health.service());
         let routes = routes.add_service(descriptors().build_v1()?).add_service(descriptors().build_v1alpha()?);
         let admission = Admission {

@@ -7,7 +7,7 @@ use std::task::{Context, Poll, ready};
 
 use axum::body::Body;
 use bytes::Bytes;
-use futures_util::{Stream, stream};
+use futures_util::{Stream, StreamExt, stream};
 use http_body_util::BodyExt;
 use parking_lot::Mutex;
 use tokio::time::timeout;
@@ -33,20 +33,33 @@ impl RequestFault {
 pub(super) struct Requests<Q> {
     messages: Pin<Box<dyn Stream<Item = Result<Q, Status>> + Send>>,
     fault: RequestFault,
+    /// One that was looked at before it is taken.
+    ahead: Option<Box<Q>>,
 }
 
 impl<Q: XdsRequest> Requests<Q> {
     pub(super) fn new(body: Body, budget: &Budget, origin: Origin, fault: RequestFault) -> Requests<Q> {
         let incoming = Incoming { body, rest: Bytes::new(), is_proxy: None, held: budget.nothing(origin) };
-        Requests { messages: Box::pin(stream::try_unfold(incoming, Incoming::next::<Q>)), fault }
+        Requests { messages: Box::pin(stream::try_unfold(incoming, Incoming::next::<Q>)), fault, ahead: None }
+    }
+
+    /// The next request, which stays where it is; none where there is none that can be read.
+    pub(super) async fn peek(&mut self) -> Option<&Q> {
+        if self.ahead.is_none() {
+            self.ahead = Some(Box::new(self.next().await?.ok()?));
+        }
+        self.ahead.as_deref()
     }
 }
 
-impl<Q> Stream for Requests<Q> {
+impl<Q: Unpin> Stream for Requests<Q> {
     type Item = Result<Q, ()>;
 
     fn poll_next(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Q, ()>>> {
         let this = self.get_mut();
+        if let Some(ahead) = this.ahead.take() {
+            return Poll::Ready(Some(Ok(*ahead)));
+        }
         let next = ready!(this.messages.as_mut().poll_next(cx));
         Poll::Ready(next.map(|message| {
             message.map_err(|status| {

@@ -53,6 +53,15 @@ fn first() -> DiscoveryRequest {
     DiscoveryRequest { node: Some(node), type_url: CLUSTERS.into(), ..DiscoveryRequest::default() }
 }
 
+/// The first request of a client whose node has a token in its metadata.
+fn first_with(token: &str) -> DiscoveryRequest {
+    let kind = Some(prost_types::value::Kind::StringValue(token.to_owned()));
+    let fields = [("thuban_token".to_owned(), prost_types::Value { kind })].into();
+    let mut first = first();
+    first.node.as_mut().expect("a node").metadata = Some(prost_types::Struct { fields });
+    first
+}
+
 /// A client of a node that says that it serves: that is looked at now and then.
 async fn client(cluster: &Cluster) -> GrpcClient {
     let client = GrpcClient::connect(cluster.grpc(1)).await;
@@ -241,6 +250,52 @@ async fn a_credential_is_judged_before_a_stream_and_while_it_lasts() {
     let client = self::client(&closed).await;
     assert_eq!(code(&refused(&client).await), UNAUTHENTICATED);
     stream(&client.with("authorization", format!("bearer {}", closed.token()))).await;
+}
+
+/// Clients that can send no header name their token in the first message: it is judged and watched as one in a header,
+/// and shown nowhere.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_token_in_the_metadata_of_a_node_is_a_credential() {
+    let cluster = Cluster::start_with(1, &["--compat-auth", "required"]).await;
+    let admin = cluster.api(1);
+    for name in ["kept", "shop"] {
+        admin.post("/naming/v1/services", &json!([{"namespace": name, "name": "pay"}])).await.expect_code(200_000);
+    }
+    let grants = json!([{"role": "client", "namespace": "shop"}]);
+    let made = admin.post("/auth/v1/tokens", &json!([{"name": "app", "grants": grants}])).await.expect_code(200_000);
+    let token = made.body["responses"][0]["token"]["secret"].as_str().expect("a token").to_owned();
+    let client = client(&cluster).await;
+    let ended = async |first: DiscoveryRequest| {
+        let mut call = client.open(ADS);
+        call.send(&first).await;
+        code(&call.end().await)
+    };
+    for wrong in ["", "nonsense"] {
+        assert_eq!(ended(first_with(wrong)).await, UNAUTHENTICATED, "{wrong:?}");
+    }
+    assert_eq!(ended(first()).await, UNAUTHENTICATED);
+    let mut call = client.open(ADS);
+    let mut all = first_with(&token);
+    let wanted = prost_types::value::Kind::StringValue("*".to_owned());
+    let metadata = all.node.as_mut().and_then(|node| node.metadata.as_mut()).expect("metadata");
+    metadata.fields.insert("namespaces".to_owned(), prost_types::Value { kind: Some(wanted) });
+    call.send(&all).await;
+    let clusters = call.next::<DiscoveryResponse>().await.expect("clusters");
+    assert_eq!(clusters.resources.len(), 1, "what its rights show");
+    for path in ["/admin/v1/xds/clients", "/admin/v1/xds/dump?node_id=edge-1"] {
+        let told = admin.get(path).await.expect_code(200_000).to_string();
+        assert!(told.contains("edge-1") && !told.contains(&token), "{path}: {told}");
+    }
+    let asked = Asked::default();
+    let told = client.with("authorization", format!("Bearer {}", cluster.token()));
+    let csds = "/envoy.service.status.v3.ClientStatusDiscoveryService/FetchClientStatus";
+    let told = told.call::<Raw>(csds, &asked).await;
+    assert!(!format!("{told:?}").contains(&token));
+    admin.post("/auth/v1/tokens/delete", &json!([{"name": "app"}])).await.expect_code(200_000);
+    assert_eq!(code(&call.end().await), UNAUTHENTICATED);
+    assert_eq!(ended(first_with(&token)).await, UNAUTHENTICATED);
+    // A header goes before it.
+    stream(&client.with("authorization", format!("bearer {}", cluster.token()))).await;
 }
 
 /// Each ends within seconds of what ends its credential, also on a node that had no part in that.

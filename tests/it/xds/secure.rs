@@ -6,7 +6,8 @@ use super::drivers::{Client, Kind, Options, Request};
 use super::world::{LIMIT, World};
 use crate::harness::Pki;
 
-/// Envoy shows a token by TLS; a client that shows none where one is wanted sees nothing.
+/// Clients show a token by TLS, Envoy in a header and gRPC in the metadata of its node; one that shows none where one
+/// is wanted sees nothing.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_token_is_shown_by_tls() {
     let pki = Pki::new().await;
@@ -27,6 +28,9 @@ async fn a_token_is_shown_by_tls() {
         client.settles(LIMIT, "by TLS with a token", &Request::to("pay"), &world.pay()).await;
         client.expect_nothing_refused().await;
     }
+    let of_grpc = Options { servers: Some(one_name(&world)), ..with_token };
+    let mut client = Client::start(Kind::Grpc, &world.cluster, "cart", &of_grpc).await;
+    client.settles(LIMIT, "by TLS with a token", &Request::to("pay"), &world.pay()).await;
     let without = Options { flags: trust.to_vec(), servers: Some(one_name(&world)), ..Options::default() };
     for kind in [Kind::Grpc, Kind::EnvoyDelta] {
         let mut client = Client::start(kind, &world.cluster, "other", &without).await;
@@ -35,7 +39,7 @@ async fn a_token_is_shown_by_tls() {
     }
 }
 
-/// gRPC clients show no token; where none is wanted they see the same.
+/// Clients without a token see the same, if none is wanted.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_grpc_client_trusts_the_authority_of_the_nodes() {
     let pki = Pki::new().await;
