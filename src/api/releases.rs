@@ -1,6 +1,8 @@
 //! Common parts of the releases of rules ([`super::rules`]) and of config files ([`super::config`]): their history, the
 //! two sides of a diff, and the clients that have one.
 
+use std::collections::BTreeMap;
+
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -14,6 +16,7 @@ use crate::format::types::NodeId;
 use crate::model::code::{Code, Refusal};
 use crate::model::diff::Changed;
 use crate::model::limits;
+use crate::model::mesh::carried::misread;
 use crate::model::time::Timestamp;
 use crate::openapi::Param;
 use crate::subscribers::{Applied, Subscription};
@@ -111,6 +114,10 @@ struct SubscriberView {
     /// Time of that word, UTC; of clients of xDS that of a refusal.
     #[serde(skip_serializing_if = "Option::is_none")]
     applied_at: Option<String>,
+    /// Parts of the rule that the library of a gRPC client, known by its user agent, does not carry out as they read:
+    /// `W27: …`; absent where it carries out all of it.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    misread: Vec<String>,
 }
 
 #[derive(Serialize, JsonSchema)]
@@ -160,8 +167,12 @@ pub(crate) async fn answer_subscribers(app: &App, thing: Thing, page: Page, warn
     let view = app.node().state().view();
     let listed = Listed::cut(clients.iter(), &page);
     let after = listed.after.as_ref().map(After::text);
-    let rows = listed.rows.into_iter();
-    let data: Vec<_> = rows.map(|(node, client)| view_of(&view, &thing, node, client)).collect();
+    let mut readers = BTreeMap::new();
+    let rows = listed.rows.into_iter().map(|(node, client)| {
+        let misread = if client.is_xds { misread_by(&view, &thing, &client, &mut readers) } else { Vec::new() };
+        SubscriberView { misread, ..view_of(&view, &thing, node, client) }
+    });
+    let data: Vec<_> = rows.collect();
     let (code, size) = (Code::ExecuteSuccess, data.len());
     let (number, info) = (code.number(), code.info());
     let body = Subscribers {
@@ -197,7 +208,21 @@ fn view_of(catalog: &Catalog, thing: &Thing, node: NodeId, client: Subscription)
         applied: client.applied.map(Applied::word),
         message: given(client.message),
         applied_at: client.applied_at.map(Timestamp::text),
+        misread: Vec::new(),
     }
+}
+
+/// Warnings about a library and a version of a rule, which many clients have.
+type Readers = BTreeMap<(u64, String), Vec<String>>; // bound: request
+
+fn misread_by(catalog: &Catalog, thing: &Thing, client: &Subscription, readers: &mut Readers) -> Vec<String> {
+    let Thing::Rule(family, id) = thing else { return Vec::new() };
+    let of_version = |version: u64| {
+        let mut releases = catalog.rules.of(*family).releases_of(id);
+        releases.find(|release| release.version == version).map(|release| release.rule.clone())
+    };
+    let read = || of_version(client.version).map(|rule| misread(&rule, &client.agent)).unwrap_or_default();
+    readers.entry((client.version, client.agent.clone())).or_insert_with(read).clone()
 }
 
 pub(crate) fn given(text: String) -> Option<String> {

@@ -159,7 +159,13 @@ fn carried(by: &Value) -> Vec<String> {
     if warnings.is_empty() {
         return Vec::new();
     }
-    let mut lines = vec![format!("  carried out by gRPC: {}, by Envoy: {}", text(&by["grpc"]), text(&by["envoy"]))];
+    let libraries =
+        ["core", "go", "java", "node"].map(|library| (library, text(&by["grpc_libraries"][library]["word"])));
+    let differ = libraries.iter().any(|(_, word)| *word != libraries[0].1);
+    let words: Vec<_> = libraries.iter().map(|(library, word)| format!("{library} {word}")).collect();
+    let words = if differ { format!(" ({})", words.join(", ")) } else { String::new() };
+    let (grpc, envoy) = (text(&by["grpc"]), text(&by["envoy"]));
+    let mut lines = vec![format!("  carried out by gRPC: {grpc}{words}, by Envoy: {envoy}")];
     lines.extend(warnings.iter().map(|warning| format!("      {}", text(warning))));
     lines
 }

@@ -55,6 +55,15 @@ fn reason(row: &Value) -> Option<String> {
     Some(format!("{who} refused version {version}: {}", printable(message)))
 }
 
+/// A client whose library does not carry out all that it was given, and what.
+fn misread(row: &Value) -> Option<String> {
+    let parts: Vec<_> =
+        row["misread"].as_array()?.iter().map(|part| printable(part.as_str().unwrap_or_default())).collect();
+    let who = [&row["node_id"], &row["address"]].into_iter().map(text).find(|word| word != "-");
+    let (who, agent) = (who.unwrap_or_default(), text(&row["agent"]));
+    Some(format!("{who} ({agent}) does not carry out all of it: {}", parts.join("; ")))
+}
+
 /// The clients' own words in numbers, where there are any.
 fn words_of(answer: &Value) -> Option<String> {
     let count = |field: &str| answer[field].as_u64().unwrap_or_default();
@@ -80,6 +89,7 @@ pub(super) async fn run(args: WhoArgs) -> anyhow::Result<()> {
     }
     table(&all, COLUMNS).iter().for_each(|line| say(line));
     all.iter().filter_map(reason).for_each(|line| say(&line));
+    all.iter().filter_map(misread).for_each(|line| say(&line));
     let (current, amount) = (text(&last["current"]), text(&last["amount"]));
     say(&format!("{current} of {amount} clients have what they should have of {}", placed(kind, &key)));
     words_of(&last).iter().for_each(|line| say(line));
@@ -105,6 +115,14 @@ mod tests {
         let row = json!({ "address": "10.0.0.1", "version": 2, "message": "no" });
         assert_eq!(reason(&row).as_deref(), Some("10.0.0.1 refused version 2: no"));
         assert_eq!(reason(&json!({ "address": "10.0.0.1", "version": 2 })), None);
+    }
+
+    #[test]
+    fn clients_that_misread_a_rule_stand_below_the_table() {
+        let row = json!({ "node_id": "n1", "agent": "gRPC Go 1.85.0", "misread": ["W27: a", "W4: b"] });
+        let expected = "n1 (gRPC Go 1.85.0) does not carry out all of it: W27: a; W4: b";
+        assert_eq!(misread(&row).as_deref(), Some(expected));
+        assert_eq!(misread(&json!({ "node_id": "n1" })), None);
     }
 
     #[test]

@@ -11,9 +11,10 @@ use super::world::WildKey;
 use crate::model::config_lookup::DEFAULT_NAMESPACE;
 use crate::model::grant::ReadScope;
 use crate::model::limits;
-use crate::model::mesh::Dialect;
+use crate::model::mesh::library::Library;
 use crate::model::mesh::plan::Abilities;
 use crate::model::mesh::probes::is_header_name;
+use crate::model::mesh::{Dialect, TOKEN_KEY};
 use crate::model::rule::traffic::ServiceKey;
 use crate::origin::Origin;
 use crate::proto::envoy::config::core::v3::{Node, node::UserAgentVersionType};
@@ -64,6 +65,8 @@ pub struct Peer {
 #[derive(Clone, Debug)]
 pub struct Client {
     pub dialect: Dialect,
+    /// Library, of a client without a proxy.
+    pub library: Library,
     /// `node.id`; empty if it sends none.
     pub node_id: String,
     /// User agent and its version.
@@ -129,6 +132,7 @@ impl Client {
             has_caller_header: self.caller_header().is_some(),
             takes_large_expressions: self.has_label(RE2, "large"),
             is_callee_grpc: false,
+            library: self.library,
         }
     }
 
@@ -136,6 +140,7 @@ impl Client {
     pub(super) fn unknown(dialect: Dialect, namespaces: Option<Arc<[String]>>, read_scope: ReadScope) -> Client {
         Client {
             dialect,
+            library: Library::Core,
             node_id: String::new(),
             agent: String::new(),
             address: None,
@@ -194,7 +199,8 @@ impl Identity {
             None => Some(own.namespace.iter().cloned().collect()),
         };
         let client = Client {
-            dialect: dialect_of(&node.user_agent_name),
+            dialect: Dialect::of_agent(&node.user_agent_name),
+            library: Library::of_agent(&node.user_agent_name),
             node_id: first_chars(&node.id, limits::XDS_LABEL_VALUE_CHARS_MAX).to_owned(),
             agent: agent_of(node),
             address: peer.address,
@@ -282,8 +288,8 @@ fn gather(labels: &mut Labels, metadata: Metadata<'_>, place: &Place, peer: &Pee
             None => {}
         }
     }
-    // The address is never what a client says it is.
-    for (key, value) in metadata.all().filter(|(key, _)| !key.is_empty() && *key != CLIENT_IP) {
+    // The address is never what a client says it is, and a token is a secret.
+    for (key, value) in metadata.all().filter(|(key, _)| !key.is_empty() && *key != CLIENT_IP && *key != TOKEN_KEY) {
         labels.add(key, &value);
     }
 }
@@ -336,11 +342,6 @@ fn listed(list: &str, cut: &mut usize) -> Option<Arc<[String]>> {
     // No namespace has a longer name.
     names.retain(|name| name.chars().count() <= limits::NAMESPACE_CHARS_MAX);
     Some(names.into_iter().map(str::to_owned).collect())
-}
-
-fn dialect_of(agent: &str) -> Dialect {
-    let is_envoy = agent.get(..5).is_some_and(|start| start.eq_ignore_ascii_case("envoy"));
-    if is_envoy { Dialect::Envoy } else { Dialect::Grpc }
 }
 
 fn agent_of(node: &Node) -> String {

@@ -6,15 +6,18 @@
 //! | `NAMESPACE/SERVICE\|HEX12` | cluster and endpoints of a set of labels |
 //! | `…@REGION/ZONE/CAMPUS` | endpoints as callers of that place prefer them |
 //! | `outbound`, `outbound/NAMESPACE` | routes to all services, or to those of a namespace, for proxies |
+//! | `server/IP:PORT` | listener of a server of gRPC |
 //! | `inbound/NAMESPACE/SERVICE` | routes and cluster of the service beside a proxy |
 //!
 //! A namespace ends at the first `/`; one in a namespace is written `%2F`. Behind `xdstp://AUTHORITY/TYPE/` stands a
 //! name with everything escaped that a URI has no room for.
 
 use std::fmt::{self, Write};
+use std::net::SocketAddr;
 use std::sync::Arc;
 
 use super::client::Place;
+use crate::model::mesh::SERVER_LISTENERS;
 use crate::model::mesh::resource::ResourceType;
 use crate::model::percent::{escaped, unescaped, write_escaped};
 use crate::model::rule::matching::ALL;
@@ -158,6 +161,11 @@ pub(crate) fn outbound(namespace: Option<&str>) -> String {
 /// Name of the routes, and of the cluster, of the service beside a proxy.
 pub(crate) fn inbound(service: &ServiceName) -> String {
     format!("{INBOUND}/{service}")
+}
+
+/// Address and port of a server of gRPC, by the name of the listener that it asks for: `server/IP:PORT`.
+pub(crate) fn listening_server(name: &str) -> Option<SocketAddr> {
+    name.strip_prefix(SERVER_LISTENERS)?.parse().ok()
 }
 
 /// A name under an authority.

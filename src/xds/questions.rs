@@ -15,6 +15,7 @@ use super::names::ServiceName;
 use super::world::Scene;
 use crate::model::mesh::Dialect;
 use crate::model::mesh::caller::CallerFacts;
+use crate::model::mesh::library::Library;
 use crate::model::mesh::plan::{Abilities, CallerCondition};
 use crate::model::rule::matching::MatchString;
 use crate::model::rule::traffic::ServiceKey;
@@ -34,6 +35,8 @@ pub(crate) enum Question {
     /// Header in which its requests name their caller.
     CallerHeader,
     TakesLargeExpressions,
+    /// Library of a client without a proxy.
+    Library,
     Address,
     CallingService,
     Label(Arc<str>),
@@ -101,6 +104,7 @@ pub(crate) enum ClientAnswer {
     /// A text, or the id of a release.
     Text(Option<Arc<str>>),
     Place(Place),
+    Library(Library),
 }
 
 impl ClientAnswer {
@@ -111,14 +115,14 @@ impl ClientAnswer {
     fn text(self) -> Option<Arc<str>> {
         match self {
             ClientAnswer::Text(text) => text,
-            ClientAnswer::Is(_) | ClientAnswer::Place(_) => None,
+            ClientAnswer::Is(_) | ClientAnswer::Place(_) | ClientAnswer::Library(_) => None,
         }
     }
 
     /// Bytes of its texts.
     pub(crate) fn bytes(&self) -> usize {
         match self {
-            ClientAnswer::Is(_) => 0,
+            ClientAnswer::Is(_) | ClientAnswer::Library(_) => 0,
             ClientAnswer::Text(text) => text.as_ref().map_or(0, |text| text.len()),
             ClientAnswer::Place(Place { region, zone, campus }) => region.len() + zone.len() + campus.len(),
         }
@@ -170,6 +174,7 @@ impl<'a> Witness<'a> {
             Question::IsGateway => ClientAnswer::Is(client.is_gateway()),
             Question::CallerHeader => text(client.caller_header().as_deref()),
             Question::TakesLargeExpressions => ClientAnswer::Is(client.abilities().takes_large_expressions),
+            Question::Library => ClientAnswer::Library(client.library),
             Question::Address => ClientAnswer::Text(self.address().map(Arc::from)),
             Question::CallingService => text(client.caller.as_ref().map(|caller| caller.service.as_str())),
             Question::Label(key) => text(client.labels.get(&**key).map(String::as_str)),
@@ -256,6 +261,14 @@ impl<'a> Questions<'a> {
             has_caller_header: is_gateway && self.caller_header().is_some(),
             takes_large_expressions: dialect == Dialect::Envoy && self.ask(Question::TakesLargeExpressions).is(),
             is_callee_grpc: false,
+            library: Library::Core,
+        }
+    }
+
+    pub(crate) fn library(&mut self) -> Library {
+        match self.ask(Question::Library) {
+            ClientAnswer::Library(library) => library,
+            ClientAnswer::Is(_) | ClientAnswer::Text(_) | ClientAnswer::Place(_) => Library::Core,
         }
     }
 
@@ -280,7 +293,7 @@ impl<'a> Questions<'a> {
     pub(crate) fn place(&mut self, first: u32) -> Place {
         match self.ask(Question::Place(first)) {
             ClientAnswer::Place(place) => place,
-            ClientAnswer::Is(_) | ClientAnswer::Text(_) => Place::default(),
+            ClientAnswer::Is(_) | ClientAnswer::Text(_) | ClientAnswer::Library(_) => Place::default(),
         }
     }
 }

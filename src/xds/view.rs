@@ -147,7 +147,9 @@ impl<'a> WorldView<'a> {
         match (self.client.dialect, kind) {
             (_, ResourceType::Cluster) => self.cluster(name, plain, authority),
             (_, ResourceType::Endpoints) => self.endpoints(name, plain, authority),
-            (Dialect::Grpc, ResourceType::Listener) => of_service(UnitKind::Listener),
+            (Dialect::Grpc, ResourceType::Listener) => {
+                of_service(UnitKind::Listener).or_else(|| server_listener(name, plain))
+            }
             (Dialect::Grpc, ResourceType::Route) => of_service(UnitKind::Routes),
             (Dialect::Envoy, ResourceType::Listener | ResourceType::Route) => self.of_proxy(kind, name),
         }
@@ -193,6 +195,12 @@ impl View for WorldView<'_> {
         let unit = self.world.unit_known(self.client, &key)?;
         unit.named(name).map(|found| found.name.clone())
     }
+}
+
+/// The listener of any server of gRPC: nothing has to be registered for it.
+fn server_listener(asked: &str, plain: &str) -> Option<Arc<Resource>> {
+    let server = names::listening_server(plain)?;
+    Some(Arc::new(build::server_listener(asked, &server.ip().to_string(), server.port()).finish(0)))
 }
 
 /// The resource under the name by which it was asked for.

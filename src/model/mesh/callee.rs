@@ -1,6 +1,8 @@
 //! Protocols of the instances of a service that is called.
 
+use super::plan::PATH_HEADER;
 use crate::model::instance::Instance;
+use crate::model::rule::matching::MatchType;
 use crate::model::rule::routing::Routing;
 use crate::model::rule::traffic::ArgumentType;
 use crate::model::rule::{Body, Rule};
@@ -35,4 +37,24 @@ pub fn routes_by_method(rule: &Rule) -> bool {
         routes.flat_map(|route| &route.arguments.arguments).any(|argument| argument.kind == ArgumentType::Method)
     };
     matches!(&rule.body, Body::Routing(body) if has_method(body))
+}
+
+/// True if routes of the rule depend on the library of a client without a proxy: on what it compares of the path, and
+/// on its ranges.
+pub fn differs_by_library(rule: &Rule) -> bool {
+    let Body::Routing(body) = &rule.body else { return false };
+    body.routing_config.custom_rules().iter().any(|route| {
+        let (mut on_path, mut has_range) = (0_usize, false);
+        for argument in &route.arguments.arguments {
+            match argument.kind {
+                ArgumentType::Path | ArgumentType::Method => on_path += 1,
+                ArgumentType::Header if argument.key.eq_ignore_ascii_case(PATH_HEADER) => on_path += 1,
+                ArgumentType::Header => {
+                    has_range |= argument.value.as_ref().is_some_and(|value| value.kind == MatchType::Range);
+                }
+                _ => {}
+            }
+        }
+        on_path > 1 || has_range
+    })
 }

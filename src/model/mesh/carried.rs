@@ -1,60 +1,132 @@
-//! Reach of a rule among clients of xDS, in a word for each dialect.
+//! Reach of a rule among clients of xDS, in a word for each dialect and each library of gRPC.
 
 use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::Dialect;
+use super::library::Library;
 use super::warning::Warning;
 use super::warnings::{carries, warnings};
 use crate::model::rule::Rule;
 
-/// Extent to which clients of a dialect carry a rule out.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+/// Extent to which clients of a kind carry a rule out, from the least on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Extent {
-    Yes,
+    No,
     /// Some of its parts are left out, or carried out otherwise than they read.
     Partly,
-    No,
+    Yes,
+}
+
+/// Extent to which one library carries a rule out.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct LibraryExtent {
+    pub word: Extent,
+    /// Warnings about this library, `; ` between them; empty with `yes`.
+    pub reason: String,
+}
+
+/// Extents by the library of gRPC.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct ByLibrary {
+    /// C++, Python, Ruby, PHP.
+    pub core: LibraryExtent,
+    pub go: LibraryExtent,
+    pub java: LibraryExtent,
+    pub node: LibraryExtent,
 }
 
 /// Clients of xDS that carry a rule out, and what they do not carry of it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct CarriedOutBy {
-    /// gRPC clients without a proxy.
+    /// gRPC clients without a proxy: the least of their libraries.
     pub grpc: Extent,
+    pub grpc_libraries: ByLibrary,
     /// Proxies.
     pub envoy: Extent,
     /// Each as `W4: …`, with the place in the rule.
     pub warnings: Vec<String>,
 }
 
+impl LibraryExtent {
+    fn of(rule: &Rule, library: Library, warnings: &[Warning]) -> Self {
+        let about: Vec<_> = warnings.iter().filter(|warning| warning.is_about_library(library)).collect();
+        let word = match about.is_empty() {
+            true => Extent::Yes,
+            false if carries(rule, Dialect::Grpc, library) => Extent::Partly,
+            false => Extent::No,
+        };
+        LibraryExtent { word, reason: about.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ") }
+    }
+
+    fn add(&mut self, warning: &Warning) {
+        self.word.lessen(warning);
+        let between = if self.reason.is_empty() { "" } else { "; " };
+        self.reason.push_str(&format!("{between}{warning}"));
+    }
+}
+
+impl Extent {
+    /// Follows a warning on the rule as a whole.
+    fn lessen(&mut self, warning: &Warning) {
+        *self = (*self).min(if warning.is_left_out { Extent::No } else { Extent::Partly });
+    }
+}
+
+impl ByLibrary {
+    fn of(rule: &Rule, warnings: &[Warning]) -> Self {
+        let of = |library| LibraryExtent::of(rule, library, warnings);
+        ByLibrary { core: of(Library::Core), go: of(Library::Go), java: of(Library::Java), node: of(Library::Node) }
+    }
+
+    fn all_mut(&mut self) -> [(Library, &mut LibraryExtent); 4] {
+        let ByLibrary { core, go, java, node } = self;
+        [(Library::Core, core), (Library::Go, go), (Library::Java, java), (Library::Node, node)]
+    }
+
+    fn least(&self) -> Extent {
+        let ByLibrary { core, go, java, node } = self;
+        core.word.min(go.word).min(java.word).min(node.word)
+    }
+}
+
 impl CarriedOutBy {
     /// Adds a warning on the rule as a whole.
     pub fn add(&mut self, warning: &Warning) {
-        for (dialect, extent) in [(Dialect::Grpc, &mut self.grpc), (Dialect::Envoy, &mut self.envoy)] {
-            match extent {
-                _ if !warning.is_about(dialect) => {}
-                _ if warning.is_left_out => *extent = Extent::No,
-                Extent::Yes => *extent = Extent::Partly,
-                Extent::Partly | Extent::No => {}
-            }
+        if warning.is_about(Dialect::Envoy) {
+            self.envoy.lessen(warning);
         }
+        let about = |(library, _): &(Library, &mut LibraryExtent)| warning.is_about_library(*library);
+        self.grpc_libraries.all_mut().into_iter().filter(about).for_each(|(_, extent)| extent.add(warning));
+        self.grpc = self.grpc_libraries.least();
         self.warnings.push(warning.to_string());
     }
 
     /// A rule that is switched off counts as one that is on.
     pub fn of(rule: &Rule) -> Self {
         let warnings = warnings(rule);
-        let extent = |dialect: Dialect| match warnings.iter().any(|warning| warning.is_about(dialect)) {
+        let envoy = match warnings.iter().any(|warning| warning.is_about(Dialect::Envoy)) {
             false => Extent::Yes,
-            true if carries(rule, dialect) => Extent::Partly,
+            true if carries(rule, Dialect::Envoy, Library::Core) => Extent::Partly,
             true => Extent::No,
         };
+        let grpc_libraries = ByLibrary::of(rule, &warnings);
         CarriedOutBy {
-            grpc: extent(Dialect::Grpc),
-            envoy: extent(Dialect::Envoy),
+            grpc: grpc_libraries.least(),
+            grpc_libraries,
+            envoy,
             warnings: warnings.iter().map(Warning::to_string).collect(),
         }
     }
+}
+
+/// Parts of a rule that a client of xDS does not carry out as they read, for all that its user agent says of it: each
+/// as `W27: …`. None of a proxy, of which it depends on more.
+pub fn misread(rule: &Rule, agent: &str) -> Vec<String> {
+    if Dialect::of_agent(agent) == Dialect::Envoy {
+        return Vec::new();
+    }
+    let library = Library::of_agent(agent);
+    warnings(rule).iter().filter(|warning| warning.is_about_library(library)).map(Warning::to_string).collect()
 }

@@ -1,6 +1,7 @@
 //! Routes that custom routing rules become, before a client is looked at and before instances are.
 
 use super::Dialect;
+use super::library::Library;
 use super::warning::Warning;
 use crate::model::instance::Instance;
 use crate::model::rule::End;
@@ -20,8 +21,19 @@ pub struct Abilities {
     pub takes_large_expressions: bool,
     /// The service that is called speaks gRPC, by most of its instances.
     pub is_callee_grpc: bool,
+    /// Library of a client without a proxy.
+    pub library: Library,
 }
 
+impl Abilities {
+    /// True of a client that compares one condition on the path at most.
+    pub fn has_one_path(&self) -> bool {
+        self.dialect == Dialect::Grpc && !self.library.traits().has_path_header
+    }
+}
+
+/// Header with the path of a request and its query, as clients that compare it call it.
+pub const PATH_HEADER: &str = ":path";
 /// Stands for the header in which requests to a gateway name their caller, until its name is put in.
 pub const CALLER_HEADER: &str = ":caller";
 
@@ -40,7 +52,7 @@ pub struct PlannedRoute<'a> {
     /// Position of the sub-rule in its rule.
     pub sub_rule: usize,
     pub path: Option<TextMatch>,
-    /// Further conditions on the path are conditions on the header `:path`.
+    /// Further conditions on the path are conditions on the header `:path`, for clients that compare it.
     pub headers: Vec<PartMatch>,
     pub query: Vec<PartMatch>,
     /// Conditions on the caller, which the server decides.
@@ -156,4 +168,15 @@ pub enum RequestPart<'a> {
     CallerMetadata(&'a str),
     /// Name of the calling service.
     CallerService,
+}
+
+impl RequestPart<'_> {
+    /// True for the path and its parts, of a call of gRPC.
+    pub fn is_of_path(self) -> bool {
+        match self {
+            RequestPart::Method | RequestPart::Path => true,
+            RequestPart::Header(name) => name.eq_ignore_ascii_case(PATH_HEADER),
+            _ => false,
+        }
+    }
 }

@@ -3,6 +3,7 @@
 use std::fmt;
 
 use super::Dialect;
+use super::library::Library;
 
 /// A part of a rule that a dialect does not carry out as it reads.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -11,6 +12,8 @@ pub struct Warning {
     pub number: u8,
     /// Dialects that it is about.
     pub dialects: &'static [Dialect],
+    /// Libraries that it is about, of clients without a proxy.
+    pub libraries: &'static [Library],
     /// True if the part is left out whole; false if it is carried out approximately.
     pub is_left_out: bool,
     /// Names the place in the rule and the reason.
@@ -27,16 +30,21 @@ pub const ENVOY: &[Dialect] = &[Dialect::Envoy];
 impl Warning {
     /// A part that is left out whole.
     pub fn left_out(number: u8, dialects: &'static [Dialect], text: impl Into<String>) -> Self {
-        Warning { number, dialects, is_left_out: true, text: text.into() }
+        Warning { number, dialects, libraries: &Library::ALL, is_left_out: true, text: text.into() }
     }
 
     /// A part that is carried out otherwise than it reads.
     pub fn approximate(number: u8, dialects: &'static [Dialect], text: impl Into<String>) -> Self {
-        Warning { number, dialects, is_left_out: false, text: text.into() }
+        Warning { is_left_out: false, ..Warning::left_out(number, dialects, text) }
     }
 
     pub fn is_about(&self, dialect: Dialect) -> bool {
         self.dialects.contains(&dialect)
+    }
+
+    /// True if clients without a proxy of the library do not carry the part out as it reads.
+    pub fn is_about_library(&self, library: Library) -> bool {
+        self.is_about(Dialect::Grpc) && self.libraries.contains(&library)
     }
 }
 

@@ -66,6 +66,7 @@ impl Common {
     fn cluster(&self, site: &mut Site<'_>, name: &ClusterName, set: Option<&LabelSet>, dialect: Dialect) -> Draft {
         let mut message = by_endpoints(site, name, &ClusterName { place: self.place.clone(), ..name.clone() });
         message.metadata = set.map(shown);
+        message.circuit_breakers = Some(inbound::unlimited());
         let detected = breakers::detection(&self.breakers, set.is_some(), |caller| site.questions.meets(caller));
         message.outlier_detection = detected.and_then(|detected| outlier::detection(&detected, dialect));
         if dialect == Dialect::Envoy {

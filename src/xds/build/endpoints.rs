@@ -21,6 +21,9 @@ use crate::xds::names::{ClusterName, ServiceName};
 /// In percent: a priority is used whole while anything in it is healthy.
 const OVERPROVISIONING: u32 = 10_000;
 
+/// Sum of weights that all clients take: some refuse more than 32 bits, and Java reads 32 bits as negative.
+const WEIGHT_MAX: u64 = i32::MAX as u64;
+
 /// An instance at a priority; numbers may have gaps.
 #[derive(Clone, Copy)]
 struct Ranked<'a> {
@@ -126,12 +129,12 @@ fn localities(classes: BTreeMap<Class<'_>, Vec<endpoint::LbEndpoint>>) -> Vec<en
         u64::from(class.weight).saturating_mul(well as u64)
     };
     let total = classes.iter().map(|(class, endpoints)| weight_of(class, endpoints)).fold(0, u64::saturating_add);
-    // What a priority weighs together has to fit into 32 bits, with the one that each locality weighs at least.
-    let room = u64::from(u32::MAX).saturating_sub(classes.len() as u64).max(1);
+    // What a priority weighs together has to fit, with the one that each locality weighs at least.
+    let room = WEIGHT_MAX.saturating_sub(classes.len() as u64).max(1);
     let divisor = total.div_ceil(room).max(1);
     // So has what the instances of a locality weigh together.
     let widest = classes.iter().map(|(class, endpoints)| u64::from(class.weight) * endpoints.len() as u64).max();
-    let narrowing = u32::try_from(widest.unwrap_or_default().div_ceil(u32::MAX.into())).unwrap_or(u32::MAX).max(1);
+    let narrowing = u32::try_from(widest.unwrap_or_default().div_ceil(WEIGHT_MAX)).unwrap_or(u32::MAX).max(1);
     let ranks: BTreeSet<u32> = classes.keys().map(|class| class.rank).collect();
     let priorities: BTreeMap<u32, u32> = ranks.into_iter().zip(0..).collect();
     let locality = |(class, mut lb_endpoints): (Class<'_>, Vec<endpoint::LbEndpoint>)| {
@@ -144,7 +147,7 @@ fn localities(classes: BTreeMap<Class<'_>, Vec<endpoint::LbEndpoint>>) -> Vec<en
             locality: Some(core::Locality {
                 region: class.region.to_owned(),
                 zone: class.zone.to_owned(),
-                sub_zone: format!("{};w={}", class.campus, class.weight),
+                sub_zone: sub_zone(&class, priorities[&class.rank]),
             }),
             lb_endpoints,
             load_balancing_weight: Some(u32::try_from(weight).unwrap_or(u32::MAX)),
@@ -152,4 +155,11 @@ fn localities(classes: BTreeMap<Class<'_>, Vec<endpoint::LbEndpoint>>) -> Vec<en
         }
     };
     classes.into_iter().map(locality).collect()
+}
+
+/// Name of a locality that no other one of the assignment has: some clients know localities by their names alone,
+/// whatever their priorities.
+fn sub_zone(class: &Class<'_>, priority: u32) -> String {
+    let Class { campus, weight, .. } = class;
+    if priority == 0 { format!("{campus};w={weight}") } else { format!("{campus};w={weight};p={priority}") }
 }

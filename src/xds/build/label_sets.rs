@@ -14,6 +14,7 @@ use super::site::all_releases;
 use crate::model::instance::Instance;
 use crate::model::mesh::Dialect;
 use crate::model::mesh::callee::routes_by_method;
+use crate::model::mesh::library::Library;
 use crate::model::mesh::plan::{Abilities, PlannedGroup, PlannedRoute};
 use crate::model::mesh::routing::plan;
 use crate::model::rule::Family;
@@ -29,6 +30,7 @@ const PROXY: Abilities = Abilities {
     has_caller_header: false,
     takes_large_expressions: true,
     is_callee_grpc: false,
+    library: Library::Core,
 };
 const PROXY_TO_GRPC: Abilities = Abilities { is_callee_grpc: true, ..PROXY };
 
@@ -83,7 +85,8 @@ impl Choice {
 
 impl LabelSet {
     /// The set of one group of a route: its own instances, then those of the other groups of its rank, then those of
-    /// the ranks behind. It has no choice if every group takes over a value that is not there.
+    /// the ranks behind. It has no choice if every group takes over a value that is not there: its cluster is empty,
+    /// and requests that go there fail.
     pub(crate) fn of(groups: &[PlannedGroup<'_>], own: usize, values: &Assignment<'_>) -> LabelSet {
         let first = std::iter::once((own, 0));
         let others = groups.iter().enumerate().filter(|(index, _)| *index != own);
@@ -131,7 +134,8 @@ impl LabelSet {
             let labels = if labels.is_empty() { "all".to_owned() } else { labels.join(" and ") };
             format!("{}: {labels}", choice.service())
         };
-        self.choices.iter().map(shown).collect::<Vec<_>>().join("; ")
+        let shown: Vec<_> = self.choices.iter().map(shown).collect();
+        if shown.is_empty() { "no instance".to_owned() } else { shown.join("; ") }
     }
 }
 
@@ -183,9 +187,6 @@ fn add_sets(
 ) {
     for (own, _) in route.groups.iter().enumerate().filter(|(_, group)| group.rank == 0) {
         let set = LabelSet::of(&route.groups, own, values);
-        if set.choices.is_empty() {
-            continue;
-        }
         if let Some(digits) = set.cluster(service).set {
             sets.entry(digits).or_insert_with(|| Arc::new(set));
         }

@@ -1,10 +1,11 @@
-//! Listeners: of a service for gRPC clients, and the two that a proxy may ask for.
+//! Listeners: of a service for gRPC clients, of a server of gRPC, and the two that a proxy may ask for.
 
 use super::{Draft, UnitKey, inbound};
 use crate::model::mesh::resource::ResourceType;
 use crate::proto::Any;
 use crate::proto::envoy::config::core::v3 as core;
 use crate::proto::envoy::config::listener::v3 as listener;
+use crate::proto::envoy::config::route::v3 as route;
 use crate::proto::envoy::extensions::filters::http::router::v3::Router;
 use crate::proto::envoy::extensions::filters::network::http_connection_manager::v3 as hcm;
 use crate::xds::build::Site;
@@ -41,11 +42,37 @@ pub(crate) fn inbound_listener(port: u16, routes: String) -> Draft {
     proxy_listener(INBOUND, EVERY_ADDRESS, port, routes, vec![inbound::inbound_filter(), router()])
 }
 
+/// The listener that a server of gRPC asks for, by its address: it serves at once, and limits nothing.
+pub(crate) fn server_listener(name: &str, address: &str, port: u16) -> Draft {
+    let action = Some(route::route::Action::NonForwardingAction(route::NonForwardingAction {}));
+    let path_specifier = Some(route::route_match::PathSpecifier::Prefix(String::new()));
+    let r#match = Some(route::RouteMatch { path_specifier, ..Default::default() });
+    let host = route::VirtualHost {
+        name: name.to_owned(),
+        domains: vec!["*".to_owned()],
+        routes: vec![route::Route { r#match, action, ..Default::default() }],
+        ..Default::default()
+    };
+    let routes = route::RouteConfiguration { name: name.to_owned(), virtual_hosts: vec![host] };
+    let specifier = hcm::http_connection_manager::RouteSpecifier::RouteConfig(routes);
+    listening(name, (address, port), "", specifier, vec![router()])
+}
+
 fn proxy_listener(name: &str, address: &str, port: u16, routes: String, filters: Vec<hcm::HttpFilter>) -> Draft {
+    listening(name, (address, port), name, routes_named(routes), filters)
+}
+
+fn listening(
+    name: &str,
+    (address, port): (&str, u16),
+    stat_prefix: &str,
+    routes: hcm::http_connection_manager::RouteSpecifier,
+    http_filters: Vec<hcm::HttpFilter>,
+) -> Draft {
     let manager = hcm::HttpConnectionManager {
-        stat_prefix: name.to_owned(),
-        route_specifier: Some(routes_named(routes)),
-        http_filters: filters,
+        stat_prefix: stat_prefix.to_owned(),
+        route_specifier: Some(routes),
+        http_filters,
         ..Default::default()
     };
     let filter = listener::Filter {

@@ -1,6 +1,7 @@
 //! Comparisons of headers and query parameters.
 
-use crate::model::mesh::plan::{PartMatch, TextMatch};
+use crate::model::mesh::Dialect;
+use crate::model::mesh::plan::{Abilities, PartMatch, TextMatch};
 use crate::proto::envoy::config::route::v3::header_matcher::HeaderMatchSpecifier;
 use crate::proto::envoy::config::route::v3::query_parameter_matcher::QueryParameterMatchSpecifier;
 use crate::proto::envoy::config::route::v3::{HeaderMatcher, QueryParameterMatcher};
@@ -8,15 +9,36 @@ use crate::proto::envoy::r#type::matcher::v3::string_matcher::MatchPattern;
 use crate::proto::envoy::r#type::matcher::v3::{RegexMatcher, StringMatcher};
 use crate::proto::envoy::r#type::v3::Int64Range;
 
-/// The comparison of a header.
-pub(super) fn header(part: &PartMatch) -> HeaderMatcher {
+/// The comparisons of headers. With each inverted one comes another, that the header is there: some clients take a
+/// request without it for one that differs.
+pub(super) fn headers(parts: &[PartMatch], to: Abilities) -> Vec<HeaderMatcher> {
+    let includes_range_end = to.dialect == Dialect::Grpc && to.library.traits().includes_range_end;
+    let mut matchers: Vec<HeaderMatcher> = Vec::with_capacity(parts.len());
+    for part in parts {
+        let matcher = header(part, includes_range_end);
+        if matcher.invert_match {
+            let present = header(&PartMatch { name: part.name.clone(), value: TextMatch::Present }, false);
+            if !matchers.contains(&present) {
+                matchers.push(present);
+            }
+        }
+        matchers.push(matcher);
+    }
+    matchers
+}
+
+/// The comparison of a header, for a client that takes the end of a range for a part of it or not.
+pub(super) fn header(part: &PartMatch, includes_range_end: bool) -> HeaderMatcher {
     let specifier = match &part.value {
         TextMatch::Present => HeaderMatchSpecifier::PresentMatch(true),
         TextMatch::Exact(text) | TextMatch::Not(text) => HeaderMatchSpecifier::StringMatch(exact(text)),
         TextMatch::Expression(expression) | TextMatch::NotExpression(expression) => {
             HeaderMatchSpecifier::StringMatch(regex(expression))
         }
-        TextMatch::Range(start, end) => HeaderMatchSpecifier::RangeMatch(Int64Range { start: *start, end: *end }),
+        TextMatch::Range(start, end) => {
+            let end = *end - i64::from(includes_range_end);
+            HeaderMatchSpecifier::RangeMatch(Int64Range { start: *start, end })
+        }
     };
     let invert_match = matches!(part.value, TextMatch::Not(_) | TextMatch::NotExpression(_));
     HeaderMatcher { name: part.name.clone(), header_match_specifier: Some(specifier), invert_match }

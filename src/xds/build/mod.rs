@@ -34,7 +34,7 @@ use crate::model::rule::release::RuleRelease;
 
 pub(crate) use endpoints::place_of_client;
 pub(crate) use label_sets::{LabelSet, Sets, sets_of};
-pub(crate) use listener::{inbound_listener, outbound_listener};
+pub(crate) use listener::{inbound_listener, outbound_listener, server_listener};
 pub(crate) use places::{Places, place_from};
 pub(crate) use routes::{Host, outbound};
 pub(crate) use site::{Reads, Site};

@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use crate::model::instance::Instance;
-use crate::model::mesh::conditions::{AskedCondition, Condition, carried};
-use crate::model::mesh::plan::{Abilities, PARAMETER_VALUES_MAX, PlannedGroup, PlannedRoute, RequestPart, TextMatch};
+use crate::model::mesh::conditions::{AskedCondition, Condition, carried, excluded};
+use crate::model::mesh::plan::{Abilities, PARAMETER_VALUES_MAX, PlannedGroup, PlannedRoute, RequestPart};
 use crate::model::rule::matching::{ALL, MatchString, MatchType, ValueType};
 use crate::model::rule::traffic::ArgumentType;
 use crate::xds::names::ServiceName;
@@ -67,41 +67,41 @@ impl<'a> Assignment<'a> {
             let asked = AskedCondition { kind, key, value: Some(&condition) };
             let Ok(ways) = carried(asked, "", route.path.is_some(), to) else { return false };
             let Some(way) = ways.any_of.into_iter().next() else { return false };
-            way.into_iter().for_each(|condition| match condition {
-                Condition::Path(path) => route.path = Some(path),
-                Condition::Header(header) => route.headers.push(header),
-                Condition::Query(query) => route.query.push(query),
-                Condition::Caller(_) => {}
-            });
+            way.into_iter().for_each(|condition| add(condition, route));
             true
         })
     }
 }
 
 /// Narrows a route to requests that none of the assignments is for, as a client that draws anew for each route may come
-/// here with their values. Texts that are compared as a whole alone can be excluded.
+/// here with their values. Those that give a value to one part of the request alone can be excluded.
 pub(crate) fn exclude<'a>(all: &[Assignment<'a>], route: &mut PlannedRoute<'a>, to: Abilities) {
+    let mut by_part: Vec<(RequestPart<'a>, Vec<&str>)> = Vec::new();
     for values in all {
-        // Conditions on the path are on its header then.
-        let path = Some(TextMatch::Present);
-        let mut narrowed = PlannedRoute { path, headers: Vec::new(), ..route.clone() };
-        if !values.narrow(&mut narrowed, to) {
-            continue;
+        let mut given = values.values.iter().filter_map(|(part, value)| {
+            argument(*part)?;
+            Some((*part, value.as_deref()?))
+        });
+        let (Some((part, value)), None) = (given.next(), given.next()) else { continue };
+        match by_part.iter_mut().find(|(known, _)| *known == part) {
+            Some((_, values)) => values.push(value),
+            None => by_part.push((part, vec![value])),
         }
-        if let [header] = &mut narrowed.headers[..]
-            && let Some(inverted) = inverted(&header.value)
-        {
-            header.value = inverted;
-            route.headers.append(&mut narrowed.headers);
-        }
+    }
+    for (part, values) in by_part {
+        excluded(part, values, route.path.is_some(), to)
+            .into_iter()
+            .flatten()
+            .for_each(|condition| add(condition, route));
     }
 }
 
-fn inverted(value: &TextMatch) -> Option<TextMatch> {
-    match value {
-        TextMatch::Exact(text) => Some(TextMatch::Not(text.clone())),
-        TextMatch::Expression(text) => Some(TextMatch::NotExpression(text.clone())),
-        TextMatch::Present | TextMatch::Not(_) | TextMatch::NotExpression(_) | TextMatch::Range(..) => None,
+fn add(condition: Condition<'_>, route: &mut PlannedRoute<'_>) {
+    match condition {
+        Condition::Path(path) => route.path = Some(path),
+        Condition::Header(header) => route.headers.push(header),
+        Condition::Query(query) => route.query.push(query),
+        Condition::Caller(_) => {}
     }
 }
 

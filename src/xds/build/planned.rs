@@ -4,16 +4,12 @@ use prost_types::Duration;
 
 use super::matchers;
 use crate::model::mesh::Dialect;
-use crate::model::mesh::plan::{Denominator, Fraction, PartMatch, PlannedRoute, TextMatch};
+use crate::model::mesh::plan::{Abilities, Denominator, Fraction, PATH_HEADER, PartMatch, PlannedRoute, TextMatch};
 use crate::proto::envoy::config::core::v3::RuntimeFractionalPercent;
 use crate::proto::envoy::config::route::v3 as route;
 use crate::proto::envoy::r#type::matcher::v3::RegexMatcher;
 use crate::proto::envoy::r#type::v3 as kinds;
 use route::route_match::PathSpecifier;
-
-/// Status of a request to which no instance answers.
-const UNAVAILABLE: u32 = 503;
-const PATH_HEADER: &str = ":path";
 
 /// A cluster with its weight among those of a route.
 pub(super) struct Weighted {
@@ -33,17 +29,10 @@ pub(super) fn to_clusters(
     planned: &PlannedRoute<'_>,
     name: String,
     clusters: Vec<Weighted>,
-    dialect: Dialect,
+    to: Abilities,
 ) -> route::Route {
-    let action = Some(route::route::Action::Route(action_of(clusters, dialect)));
-    route::Route { name, r#match: Some(match_of(planned, dialect)), action, ..Default::default() }
-}
-
-/// A planned route for which there is no instance: a request that comes here fails, with any client.
-pub(super) fn to_nowhere(planned: &PlannedRoute<'_>, name: String, dialect: Dialect) -> route::Route {
-    let response = route::DirectResponseAction { status: UNAVAILABLE };
-    let action = Some(route::route::Action::DirectResponse(response));
-    route::Route { name, r#match: Some(match_of(planned, dialect)), action, ..Default::default() }
+    let action = Some(route::route::Action::Route(action_of(clusters, to.dialect)));
+    route::Route { name, r#match: Some(match_of(planned, to)), action, ..Default::default() }
 }
 
 fn action_of(mut clusters: Vec<Weighted>, dialect: Dialect) -> route::RouteAction {
@@ -64,15 +53,16 @@ fn action_of(mut clusters: Vec<Weighted>, dialect: Dialect) -> route::RouteActio
     route::RouteAction { cluster_specifier: Some(specifier), timeout, ..Default::default() }
 }
 
-fn match_of(planned: &PlannedRoute<'_>, dialect: Dialect) -> route::RouteMatch {
-    let mut headers: Vec<_> = planned.headers.iter().map(matchers::header).collect();
+fn match_of(planned: &PlannedRoute<'_>, to: Abilities) -> route::RouteMatch {
+    let mut headers = matchers::headers(&planned.headers, to);
     let path = match &planned.path {
-        None | Some(TextMatch::Present) => every_path(dialect),
+        None | Some(TextMatch::Present) => every_path(to.dialect),
         Some(TextMatch::Exact(path)) => PathSpecifier::Path(path.clone()),
         Some(TextMatch::Expression(expression)) => PathSpecifier::SafeRegex(regex(expression)),
         Some(other) => {
-            headers.push(matchers::header(&PartMatch { name: PATH_HEADER.to_owned(), value: other.clone() }));
-            every_path(dialect)
+            let part = PartMatch { name: PATH_HEADER.to_owned(), value: other.clone() };
+            headers.extend(matchers::headers(&[part], to));
+            every_path(to.dialect)
         }
     };
     route::RouteMatch {

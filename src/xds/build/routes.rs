@@ -9,11 +9,11 @@ use super::cluster::{Limited, rules_of};
 use super::inbound;
 use super::label_sets::LabelSet;
 use super::parameters::{Assignment, assignments, exclude};
-use super::planned::{Weighted, to_cluster, to_clusters, to_nowhere};
+use super::planned::{Weighted, to_cluster, to_clusters};
 use super::policies::is_of_instances;
 use super::{Draft, Site, UnitKey, push_field};
 use crate::model::mesh::Dialect;
-use crate::model::mesh::callee::{routes_by_method, speaks_grpc};
+use crate::model::mesh::callee::{differs_by_library, routes_by_method, speaks_grpc};
 use crate::model::mesh::domains::{self, CalledName};
 use crate::model::mesh::plan::{CALLER_HEADER, PlannedRoute};
 use crate::model::mesh::resource::ResourceType;
@@ -60,6 +60,9 @@ fn add_planned(
 ) {
     let rules = rules_of(releases);
     let mut abilities = site.questions.abilities(dialect);
+    if dialect == Dialect::Grpc && rules.iter().any(|rule| differs_by_library(rule)) {
+        abilities.library = site.questions.library();
+    }
     if dialect == Dialect::Envoy && rules.iter().any(|rule| routes_by_method(rule)) {
         abilities.is_callee_grpc = speaks_grpc(site.instances(service).into_iter().map(Arc::as_ref));
     }
@@ -85,10 +88,7 @@ fn add_planned(
             }
             let clusters = clusters_of(site, service, route, values);
             routed.clusters.extend(clusters.iter().map(|weighted| weighted.cluster.clone()));
-            routed.routes.push(match clusters.is_empty() {
-                true => to_nowhere(&narrowed, name.clone(), dialect),
-                false => to_clusters(&narrowed, name.clone(), clusters, dialect),
-            });
+            routed.routes.push(to_clusters(&narrowed, name.clone(), clusters, abilities));
         }
     }
 }
@@ -103,9 +103,6 @@ fn clusters_of(
     let mut clusters: Vec<Weighted> = Vec::new();
     for (own, group) in route.groups.iter().enumerate().filter(|(_, group)| group.rank == 0) {
         let set = LabelSet::of(&route.groups, own, values);
-        if set.choices.is_empty() {
-            continue;
-        }
         let cluster = site.name(ResourceType::Cluster, &set.cluster(service).to_string());
         match clusters.iter_mut().find(|known| known.cluster == cluster) {
             Some(known) => known.weight = known.weight.saturating_add(group.weight),

@@ -10,6 +10,7 @@ use super::super::{Client, Identity, Peer, Place};
 use crate::model::grant::ReadScope;
 use crate::model::limits;
 use crate::model::mesh::Dialect;
+use crate::model::mesh::library::Library;
 use crate::origin::Origin;
 use crate::proto::envoy::config::core::v3::node::UserAgentVersionType;
 use crate::proto::envoy::config::core::v3::{BuildVersion, Locality, Node};
@@ -187,6 +188,22 @@ fn abilities_are_said_by_metadata() {
     assert!(!plain.is_gateway && !plain.takes_large_expressions);
     let able = described("", &[("role", "gateway"), ("re2", "large")]).abilities();
     assert!(able.is_gateway && able.takes_large_expressions);
+}
+
+/// A token is a secret, and no part of what rules look at.
+#[test]
+fn a_token_is_no_label() {
+    let client = described("", &[("thuban_token", "t0k3n"), ("env", "gray")]);
+    assert_eq!(*client.labels, labels(&[("CLIENT_IP", "192.0.2.7"), ("env", "gray")]));
+    assert!(!format!("{client:?}").contains("t0k3n"));
+}
+
+#[test]
+fn libraries_are_known_by_the_agent_of_the_node() {
+    for (agent, library) in [("gRPC Go", Library::Go), ("gRPC Java", Library::Java), ("gRPC C-core", Library::Core)] {
+        let node = Node { user_agent_name: agent.to_owned(), ..Node::default() };
+        assert_eq!(Client::of(Some(&node), &peer()).library, library, "{agent}");
+    }
 }
 
 /// Trap 28: a proxy's list of extensions is not kept, however long it is.

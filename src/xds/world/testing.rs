@@ -12,6 +12,7 @@ use crate::catalog::{Applied, Command, Op};
 use crate::format::level::Level;
 use crate::model::grant::ReadScope;
 use crate::model::mesh::Dialect;
+use crate::model::mesh::library::Library;
 use crate::model::mesh::resource::{Resource, ResourceType, Resources};
 use crate::model::release::{ReleaseOp, ReleaseType};
 use crate::model::rule::release::RuleRelease;
@@ -180,6 +181,7 @@ fn publishing(family: Family, name: &str, release: &str, zone: Option<&str>) -> 
 pub(crate) fn client(dialect: Dialect, labels: &[(&str, &str)]) -> Client {
     Client {
         dialect,
+        library: Library::Core,
         node_id: "node".into(),
         agent: "test".into(),
         address: Some([192, 0, 2, 1].into()),

@@ -45,6 +45,33 @@ fn a_rule_says_who_carries_it_out() {
     }
 }
 
+/// The word for gRPC is the least of its libraries.
+#[test]
+fn a_rule_says_which_libraries_carry_it_out() {
+    let on = |kind: &str, how: &str, value: &str| json!({ "type": kind, "value": { "type": how, "value": value } });
+    let twice = json!([on("PATH", "EXACT", "/p.S/Pay"), on("METHOD", "NOT_EQUALS", "Void")]);
+    let query = json!([{ "type": "QUERY", "key": "k", "value": { "value": "1" } }]);
+    let once = json!([on("PATH", "NOT_EQUALS", "/p.S/Pay"), on("METHOD", "EXACT", "POST")]);
+    let rows = [
+        (routing(&[once.clone()]), "yes", ["yes"; 4]),
+        (routing(&[twice.clone()]), "no", ["yes", "no", "no", "no"]),
+        (routing(&[once, twice]), "partly", ["yes", "partly", "partly", "partly"]),
+        (routing(&[query]), "no", ["no"; 4]),
+    ];
+    for (rule, word, words) in rows {
+        let candidates = saved(Family::Routing, &json!([rule]));
+        let sketch = request(json!({}));
+        let explanation = explain(Family::Routing, &sketch, &candidates);
+        let by = serde_json::to_value(&explanation.candidates[0].carried_out_by).expect("an answer");
+        assert_eq!(by["grpc"], word, "{by}");
+        for (library, word) in ["core", "go", "java", "node"].into_iter().zip(words) {
+            let found = &by["grpc_libraries"][library];
+            assert_eq!(found["word"], word, "{library}: {by}");
+            assert_eq!(found["reason"] == "", word == "yes", "{library}: {by}");
+        }
+    }
+}
+
 #[test]
 fn every_family_says_who_carries_it_out() {
     use Extent::{No, Partly, Yes};

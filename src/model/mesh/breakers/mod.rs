@@ -263,7 +263,8 @@ fn of_errors(block: &Block<'_>, place: BlockPlace, found: &mut Vec<Warning>) {
         for (dialect, dialects) in [(Dialect::Envoy, ENVOY), (Dialect::Grpc, GRPC)] {
             if reading_of(error, dialect) != Reading::Exactly {
                 let text = text.clone();
-                found.push(Warning { number: 18, dialects, is_left_out: is_left_out(dialect), text });
+                let is_left_out = is_left_out(dialect);
+                found.push(Warning { is_left_out, ..Warning::left_out(18, dialects, text) });
             }
         }
     }

@@ -1,9 +1,9 @@
 //! Conditions on a part of a header: the text of the part stands between others.
 
 use super::test::{Test, digits};
-use super::{Condition, Found, Obstacle, PATH_HEADER, Ways, Writer};
+use super::{Condition, Found, Obstacle, Ways, Writer};
 use crate::model::mesh::Dialect;
-use crate::model::mesh::plan::{CALLER_HEADER, PartMatch, TextMatch};
+use crate::model::mesh::plan::{CALLER_HEADER, PATH_HEADER, PartMatch, TextMatch};
 use crate::model::mesh::re2;
 use crate::model::rule::matching::ALL;
 
@@ -66,10 +66,9 @@ impl Frame {
         !word.contains(self.excluded)
     }
 
-    fn around(&self, expression: &str) -> String {
+    pub(super) fn around(&self, expression: &str) -> String {
         let before = if expression.is_empty() { &self.before_empty } else { &self.before };
-        let group = if expression.contains('|') { format!("(?:{expression})") } else { expression.to_owned() };
-        format!("{before}{group}{}", self.after)
+        format!("{before}{expression}{}", self.after)
     }
 
     fn header<'a>(&self, value: TextMatch) -> Condition<'a> {
@@ -114,9 +113,15 @@ impl Writer {
     }
 }
 
-/// Expression of texts that are one of the words.
+/// Expression of texts that are one of the words: a group of several, as not every client puts one around it.
 pub(super) fn any_of(words: &[&str]) -> String {
-    words.iter().map(|word| re2::escaped(word)).collect::<Vec<_>>().join("|")
+    match words {
+        [word] => re2::escaped(word),
+        words => {
+            let words: Vec<_> = words.iter().map(|word| re2::escaped(word)).collect();
+            format!("(?:{})", words.join("|"))
+        }
+    }
 }
 
 /// The words in lists, each of which fits into a program of `limit` steps beside those of the frame; a word that does

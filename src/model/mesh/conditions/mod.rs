@@ -5,8 +5,9 @@
 //! | HEADER | header, in lower case | the same |
 //! | METHOD, of a service that speaks HTTP | as below | header `:method` |
 //! | METHOD, of a service that speaks gRPC: a word that is an HTTP verb | POST holds, others do not | the same |
-//! | METHOD, of such a service: other words, and expressions | last part of the path | the same |
-//! | PATH | path; a second one on the header `:path` | the same, with a query behind it |
+//! | METHOD, of such a service: other words, and expressions | end of the path | of the header `:path` |
+//! | PATH | path | path; what must not be by `:path`, with a query behind it |
+//! | a second condition on the path | the header `:path`, for libraries that compare it | the same |
 //! | QUERY | never holds | query parameter; what must not be there by `:path` |
 //! | COOKIE | never holds | expression on the header `cookie` |
 //! | CALLER_… | the server decides | the same; a gateway has no caller, but perhaps a header with its service |
@@ -14,17 +15,21 @@
 //!
 //! Values that are not carried meet nothing, as in [`crate::model::explain`].
 
+mod complement;
 mod framed;
+mod obstacles;
 mod test;
 
 use super::Dialect;
-use super::plan::{Abilities, CallerCondition, PartMatch, TextMatch};
+use super::plan::{Abilities, CallerCondition, PATH_HEADER, PartMatch, RequestPart, TextMatch};
 use super::re2;
 use super::warning::{ENVOY, EVERY_CLIENT, GRPC, Warning};
 use crate::model::rule::End;
 use crate::model::rule::matching::MatchString;
 use crate::model::rule::traffic::{Argument, ArgumentType, GRPC_VERB, HTTP_VERBS};
 use framed::Frame;
+use obstacles::{Obstacle, no_part_of_caller, refused};
+pub use obstacles::{no_caller, second_on_path};
 use test::Test;
 
 /// A condition of a rule, whatever its family.
@@ -80,21 +85,26 @@ impl<'a> Ways<'a> {
         Ways { any_of: Vec::new(), warnings: vec![warning] }
     }
 
+    /// Takes conditions on the header with the path for those on the path itself, which have no query.
+    fn on_route_path(mut self) -> Self {
+        for condition in self.any_of.iter_mut().flatten() {
+            if let Condition::Header(PartMatch { name, value }) = condition
+                && name == PATH_HEADER
+            {
+                *condition = Condition::Path(value.clone());
+            }
+        }
+        self
+    }
+
     fn with(mut self, warning: Option<Warning>) -> Self {
         self.warnings.extend(warning);
         self
     }
 }
 
-/// Reason why a condition cannot be carried.
-enum Obstacle {
-    Syntax(re2::Unfit),
-    TooLarge,
-}
-
 type Found<'a> = Result<Ways<'a>, Obstacle>;
 
-const PATH_HEADER: &str = ":path";
 const METHOD_HEADER: &str = ":method";
 
 /// Ways of a condition at `place` of a rule; the warning if it cannot be carried. `is_path_taken` says that another
@@ -161,19 +171,6 @@ pub fn named_caller<'a>(end: &End, place: &str, to: Abilities) -> Result<Conditi
     header.ok_or_else(|| no_caller(place, true))
 }
 
-/// The warning on a condition on the calling service; a gateway without a header for it leaves the sub-rule out.
-pub fn no_caller(place: &str, is_left_out: bool) -> Warning {
-    let text = format!(
-        "{place}: a gateway knows no caller: not carried there unless caller_service_header in its metadata names a \
-         header for it"
-    );
-    Warning { number: 6, dialects: ENVOY, is_left_out, text }
-}
-
-fn no_part_of_caller(place: &str) -> Warning {
-    Warning::left_out(6, ENVOY, format!("{place}: a gateway knows no caller: not carried there"))
-}
-
 /// A condition that never holds, as requests of the dialect have no such part.
 fn unknown_part<'a>(asked: AskedCondition<'_>, place: &str, dialect: Dialect) -> Option<Ways<'a>> {
     let never = |dialects, who: &str, part: &str| {
@@ -210,21 +207,22 @@ fn on_caller(asked: AskedCondition<'_>) -> Option<CallerCondition<'_>> {
     }
 }
 
-fn refused(obstacle: Obstacle, place: &str, limit: usize) -> Warning {
-    match obstacle {
-        Obstacle::Syntax(syntax) => {
-            let text = format!("{place}: expression uses {syntax} that RE2 lacks or reads otherwise: not carried");
-            Warning::left_out(25, EVERY_CLIENT, text)
-        }
-        Obstacle::TooLarge if limit == re2::PROGRAM_STEPS_MAX => {
-            let what = "expression (or list of values) too large for Envoy without re2.max_program_size";
-            Warning::left_out(7, ENVOY, format!("{place}: {what}: not carried there"))
-        }
-        Obstacle::TooLarge => {
-            let text = format!("{place}: expression is larger than the memory of RE2: not carried");
-            Warning::left_out(25, EVERY_CLIENT, text)
-        }
-    }
+/// Conditions of requests whose part is there and is none of the texts; none if that cannot be carried.
+pub fn excluded<'a>(
+    part: RequestPart<'_>,
+    texts: Vec<&str>,
+    is_path_taken: bool,
+    to: Abilities,
+) -> Option<Vec<Condition<'a>>> {
+    let writer = Writer::new(to, is_path_taken);
+    let test = Test::NoneOf(texts);
+    let ways = match part {
+        RequestPart::Header(key) => writer.on_named_header(key, &test),
+        RequestPart::Method => writer.on_method(test),
+        RequestPart::Path => writer.on_path(&test),
+        _ => return None,
+    };
+    ways.ok()?.any_of.into_iter().next()
 }
 
 /// True if name or value have characters that are sent encoded.
@@ -257,6 +255,8 @@ fn names_of_methods(words: Vec<&str>) -> Vec<&str> {
 
 struct Writer {
     dialect: Dialect,
+    /// A second condition on the path cannot be.
+    has_one_path: bool,
     /// Requests are calls of gRPC.
     is_grpc_called: bool,
     /// Steps that the program of an expression may have.
@@ -267,12 +267,13 @@ struct Writer {
 impl Writer {
     fn new(to: Abilities, is_path_taken: bool) -> Self {
         let is_grpc_called = to.dialect == Dialect::Grpc || to.is_callee_grpc;
-        Writer { dialect: to.dialect, is_grpc_called, limit: limit_of(to), is_path_taken }
+        let has_one_path = to.has_one_path();
+        Writer { dialect: to.dialect, has_one_path, is_grpc_called, limit: limit_of(to), is_path_taken }
     }
 
     fn ways<'a>(&self, asked: AskedCondition<'a>, test: Test<'a>) -> Found<'a> {
         match asked.kind {
-            ArgumentType::Header => self.on_header(&asked.key.to_ascii_lowercase(), &test),
+            ArgumentType::Header => self.on_named_header(asked.key, &test),
             ArgumentType::Path => self.on_path(&test),
             ArgumentType::Method => self.on_method(test),
             ArgumentType::Query => self.on_query(asked.key, &test),
@@ -283,6 +284,13 @@ impl Writer {
             | ArgumentType::CallerMetadata
             | ArgumentType::CallerService => Ok(Ways::never()),
         }
+    }
+
+    fn on_named_header<'a>(&self, key: &str, test: &Test<'_>) -> Found<'a> {
+        let name = key.to_ascii_lowercase();
+        // It is the path, and most libraries compare it as that alone.
+        let is_path = self.dialect == Dialect::Grpc && name == PATH_HEADER;
+        if is_path { self.on_path(test) } else { self.on_header(&name, test) }
     }
 
     fn on_header<'a>(&self, name: &str, test: &Test<'_>) -> Found<'a> {
@@ -303,6 +311,11 @@ impl Writer {
             Test::Always => Ok(Ways::always()),
             // A path begins with a slash.
             Test::Never | Test::Within(..) => Ok(Ways::never()),
+            _ if self.is_path_taken && self.has_one_path => Err(Obstacle::SecondOnPath),
+            Test::NoneOf(words) if self.dialect == Dialect::Grpc && !self.is_path_taken => {
+                let others = complement::none_of(words, &[]).ok_or(Obstacle::TooLarge)?;
+                Ok(Ways::of(vec![vec![self.path_as(others)?]]))
+            }
             Test::NoneOf(_) => self.on_path_header(test),
             Test::AnyOf(_) | Test::Found(_) if self.is_path_taken => self.on_path_header(test),
             Test::AnyOf(_) | Test::Found(_) => {
@@ -334,7 +347,27 @@ impl Writer {
     }
 
     fn on_method_name<'a>(&self, test: &Test<'_>) -> Found<'a> {
-        self.framed(&Frame::method(self.dialect), test)
+        let frame = Frame::method(self.dialect);
+        if self.dialect == Dialect::Envoy {
+            return self.framed(&frame, test);
+        }
+        let ways = match test {
+            Test::NoneOf(words) if !words.is_empty() && !self.is_path_taken => {
+                let others = complement::none_of(words, &['/']).ok_or(Obstacle::TooLarge)?;
+                return Ok(Ways::of(vec![vec![self.path_as(frame.around(&others))?]]));
+            }
+            test => self.framed(&frame, test)?,
+        };
+        let is_on_path = ways.any_of.iter().any(|way| !way.is_empty());
+        match is_on_path {
+            true if self.is_path_taken && self.has_one_path => Err(Obstacle::SecondOnPath),
+            true if !self.is_path_taken => Ok(ways.on_route_path()),
+            _ => Ok(ways),
+        }
+    }
+
+    fn path_as<'a>(&self, expression: String) -> Result<Condition<'a>, Obstacle> {
+        self.fitting(expression).map(|expression| Condition::Path(TextMatch::Expression(expression)))
     }
 
     fn on_verb<'a>(&self, test: &Test<'_>) -> Found<'a> {

@@ -2,6 +2,7 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::model::mesh::Dialect;
+use crate::model::mesh::library::Library;
 use crate::model::mesh::plan::TextMatch;
 use crate::model::mesh::testing;
 use crate::model::rule::Family;
@@ -12,6 +13,7 @@ const SIDECAR: Abilities = Abilities {
     has_caller_header: false,
     takes_large_expressions: false,
     is_callee_grpc: false,
+    library: Library::Core,
 };
 
 fn rule(kind: &str, triggers: Value) -> Rule {

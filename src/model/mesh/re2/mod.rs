@@ -201,16 +201,20 @@ fn framed(branches: &[Branch], fill: &str, alphabet: Alphabet) -> String {
     let of_start = |is_at_start: bool| {
         let ends: Vec<String> =
             [true, false].into_iter().filter_map(|is_at_end| of_end(is_at_start, is_at_end)).collect();
-        let before = if is_at_start { "" } else { fill };
         match ends.as_slice() {
-            [] => None,
-            [single] => Some(format!("{before}{single}")),
-            both if is_at_start => Some(both.join("|")),
-            both => Some(format!("{before}(?:{})", both.join("|"))),
+            _ if is_at_start => ends,
+            [] => Vec::new(),
+            [single] => vec![format!("{fill}{single}")],
+            both => vec![format!("{fill}(?:{})", both.join("|"))],
         }
     };
-    let starts: Vec<String> = [true, false].into_iter().filter_map(of_start).collect();
-    if starts.is_empty() { NOTHING.to_owned() } else { starts.join("|") }
+    let mut ways = [true, false].into_iter().flat_map(of_start).collect::<Vec<_>>();
+    match ways.len() {
+        0 => NOTHING.to_owned(),
+        1 => ways.remove(0),
+        // Not every client puts a group around an expression.
+        _ => format!("(?:{})", ways.join("|")),
+    }
 }
 
 fn printed(items: &[Hir], alphabet: Alphabet) -> String {

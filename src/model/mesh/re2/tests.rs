@@ -23,7 +23,7 @@ fn expressions_are_printed_in_the_syntax_of_both() {
         ("^abc", "(?:abc)(?s:.*)"),
         ("abc$", "(?s:.*)(?:abc)"),
         ("abc", "(?s:.*)(?:abc)(?s:.*)"),
-        ("^a$|^xyz", "(?:a)|(?:xyz)(?s:.*)"),
+        ("^a$|^xyz", "(?:(?:a)|(?:xyz)(?s:.*))"),
         (r"^(?<n>a)(?P<m>b)$", "(?:ab)"),
         (r"^/api/v[0-9]+$", "(?:/api/v[0-9]+)"),
         (r"^a\.b\x41-$", r"(?:a\.bA\-)"),

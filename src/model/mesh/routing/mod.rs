@@ -6,6 +6,7 @@
 //! | AND | one route; more where a list of values is split |
 //! | OR | a route for each condition, in order |
 //! | condition that cannot be carried | the sub-rule is left out whole |
+//! | second condition on the path | the same, for gRPC libraries that compare one |
 //! | condition that never holds | the sub-rule is left out; under OR that condition is |
 //! | no group that takes traffic | nothing: the search goes on, as in [`crate::model::explain`] |
 //! | priorities of groups | ranks without gaps |
@@ -143,6 +144,9 @@ impl<'a> RoutePlanner<'a, '_> {
                 groups: able,
             };
             caller.iter().cloned().chain(conditions).for_each(|condition| put(condition, &mut planned));
+            if self.to.has_one_path() && has_second_on_path(&planned) {
+                return Err(conditions::second_on_path(&place));
+            }
             routes.push(planned);
         }
         if self.to.dialect == Dialect::Grpc && super::shares::draws_for_other_groups(&routes) {
@@ -214,6 +218,15 @@ fn one_of(found: Vec<Ways<'_>>) -> Option<SubRuleWays<'_>> {
 /// namespace.
 fn takes_over_caller(group: &PlannedGroup<'_>) -> bool {
     group.parameters.iter().any(|parameter| parameter.part == RequestPart::CallerService)
+}
+
+/// True if labels take over the path or a part of it, beside another condition on it.
+fn has_second_on_path(route: &PlannedRoute<'_>) -> bool {
+    let parameters = route.groups.iter().flat_map(|group| &group.parameters);
+    let mut taken: Vec<RequestPart<'_>> =
+        parameters.map(|parameter| parameter.part).filter(|part| part.is_of_path()).collect();
+    taken.dedup();
+    taken.len() + usize::from(route.path.is_some()) > 1
 }
 
 fn put<'a>(condition: Condition<'a>, route: &mut PlannedRoute<'a>) {

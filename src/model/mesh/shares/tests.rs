@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 
 use super::*;
+use crate::model::mesh::library::Library;
 use crate::model::mesh::plan::{Abilities, RoutePlan};
 use crate::model::mesh::routing::plan;
 use crate::model::mesh::testing;
@@ -29,6 +30,7 @@ fn planned(rule: &Rule, dialect: Dialect) -> RoutePlan<'_> {
             has_caller_header: false,
             takes_large_expressions: false,
             is_callee_grpc: false,
+            library: Library::Core,
         },
     );
     let warnings = settle_shares(&mut plan.routes, dialect);

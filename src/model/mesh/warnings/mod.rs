@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::Dialect;
+use super::library::Library;
 use super::plan::{Abilities, RoutePlan};
 use super::warning::Warning;
 use super::{breakers, limits, probes, routing};
@@ -34,6 +35,7 @@ const SIDECAR: Abilities = Abilities {
     has_caller_header: false,
     takes_large_expressions: false,
     is_callee_grpc: false,
+    library: Library::Core,
 };
 const GATEWAY: Abilities = Abilities { is_gateway: true, ..SIDECAR };
 const WITHOUT_PROXY: Abilities = Abilities {
@@ -42,6 +44,7 @@ const WITHOUT_PROXY: Abilities = Abilities {
     has_caller_header: false,
     takes_large_expressions: true,
     is_callee_grpc: false,
+    library: Library::Core,
 };
 
 fn of_routing(rule: &Rule, called: &ServiceKey) -> Vec<Warning> {
@@ -53,7 +56,8 @@ fn of_routing(rule: &Rule, called: &ServiceKey) -> Vec<Warning> {
     // A sidecar knows its caller: for Envoy as a whole the part is carried out in some.
     let of_gateway = warnings(GATEWAY).filter(|warning| warning.number == 6);
     let of_gateway = of_gateway.map(|warning| Warning { is_left_out: false, ..warning });
-    warnings(SIDECAR).chain(warnings(WITHOUT_PROXY)).chain(of_gateway).collect()
+    let of_library = |library| warnings(Abilities { library, ..WITHOUT_PROXY });
+    warnings(SIDECAR).chain(Library::ALL.into_iter().flat_map(of_library)).chain(of_gateway).collect()
 }
 
 fn planned<'a>(rule: &'a Rule, called: &ServiceKey, to: Abilities) -> RoutePlan<'a> {
@@ -73,9 +77,10 @@ pub(super) fn route_plans(rule: &Rule, dialect: Dialect) -> Vec<RoutePlan<'_>> {
     }
 }
 
-/// True if something of the rule reaches clients of the dialect, were it switched on.
-pub(super) fn carries(rule: &Rule, dialect: Dialect) -> bool {
-    let to = if dialect == Dialect::Grpc { WITHOUT_PROXY } else { SIDECAR };
+/// True if something of the rule reaches clients of the dialect, were it switched on; without a proxy, those of the
+/// library.
+pub(super) fn carries(rule: &Rule, dialect: Dialect, library: Library) -> bool {
+    let to = if dialect == Dialect::Grpc { Abilities { library, ..WITHOUT_PROXY } } else { SIDECAR };
     let on = Rule { enable: true, ..rule.clone() };
     match &rule.body {
         Body::Routing(body) if body.route_policy == RoutePolicy::Rule => {

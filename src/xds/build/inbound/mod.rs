@@ -23,7 +23,7 @@ use prost_types::Duration;
 /// Name of the filter, in the listener and in what virtual hosts say for it.
 pub(super) const LOCAL_RATE_LIMIT: &str = "envoy.filters.http.local_ratelimit";
 const STAT_PREFIX: &str = "inbound";
-/// Requests and connections that nobody limits: a proxy takes 1,024 by itself.
+/// Requests and connections that nobody limits.
 const UNLIMITED: u32 = u32::MAX;
 
 /// The filter for the listener; before the router. It limits nothing by itself.
@@ -53,12 +53,21 @@ pub(super) fn apply(plan: &LimitPlan, sharers: u32, host: &mut VirtualHost) {
 
 /// Limits of the cluster that a proxy has for the service beside it: of requests under way.
 pub(super) fn circuit_breakers(plan: &LimitPlan, sharers: u32) -> CircuitBreakers {
-    let lowest = plan.concurrency.iter().map(|amount| amount.share(sharers)).min();
+    limited_to(plan.concurrency.iter().map(|amount| amount.share(sharers)).min())
+}
+
+/// Limits of a cluster of which no rule limits anything: clients take 1,024 by themselves. gRPC in Java before 1.70
+/// reads more than 31 bits as negative, and refuses all requests.
+pub(super) fn unlimited() -> CircuitBreakers {
+    limited_to(Some(i32::MAX.unsigned_abs()))
+}
+
+fn limited_to(requests: Option<u32>) -> CircuitBreakers {
     let thresholds = circuit_breakers::Thresholds {
         priority: RoutingPriority::Default.into(),
         max_connections: Some(UNLIMITED),
         max_pending_requests: Some(UNLIMITED),
-        max_requests: Some(lowest.unwrap_or(UNLIMITED)),
+        max_requests: Some(requests.unwrap_or(UNLIMITED)),
         max_retries: Some(UNLIMITED),
     };
     CircuitBreakers { thresholds: vec![thresholds] }

@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use super::*;
 use crate::format::level::Level;
 use crate::model::config_file::Stamp;
+use crate::model::mesh::library::Library;
 use crate::model::mesh::plan::Abilities;
 use crate::model::mesh::{Dialect, limits};
 use crate::model::rule::{Family, Rule, RuleDraft};
@@ -37,6 +38,7 @@ fn planned(kind: &str, triggers: &Value) -> LimitPlan {
         has_caller_header: false,
         takes_large_expressions: false,
         is_callee_grpc: false,
+        library: Library::Core,
     };
     limits::plan(&[&rule(kind, triggers)], sidecar)
 }

@@ -2,6 +2,7 @@
 
 mod bounds;
 mod callers;
+mod languages;
 mod policies;
 mod properties;
 mod scale;

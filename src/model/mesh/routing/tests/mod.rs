@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::model::mesh::Dialect;
+use crate::model::mesh::library::Library;
 use crate::model::mesh::plan::RequestPart;
 use crate::model::mesh::testing;
 use crate::model::rule::Family;
@@ -16,6 +17,7 @@ const ENVOY_CLIENT: Abilities = Abilities {
     has_caller_header: false,
     takes_large_expressions: false,
     is_callee_grpc: false,
+    library: Library::Core,
 };
 const GRPC_CLIENT: Abilities = Abilities { dialect: Dialect::Grpc, ..ENVOY_CLIENT };
 const GATEWAY: Abilities = Abilities { is_gateway: true, ..ENVOY_CLIENT };
