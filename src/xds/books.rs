@@ -7,6 +7,8 @@ use std::sync::Arc;
 use prost::Message;
 use tokio::time::{Duration, Instant};
 
+use super::absent::NAME_BYTES_TOLD;
+pub(super) use super::absent::not_found;
 use super::client::Client;
 use super::ledger::{Ledger, Look, Moment, NamedResource, Sending};
 use super::{Touched, View};
@@ -15,17 +17,13 @@ use crate::model::mesh::Dialect;
 use crate::model::mesh::resource::{Resource, ResourceType, Resources};
 use crate::proto::Any;
 use crate::proto::envoy::config::core::v3::ControlPlane;
-use crate::proto::envoy::service::discovery::v3::{ResourceError, ResourceName};
 use crate::proto::google::rpc::Status;
 
 const ORDER_WAIT: Duration = Duration::from_millis(limits::XDS_ORDER_WAIT_MS);
 /// Bytes of a resource in a response beside its name and its message.
 const RESOURCE_OVERHEAD: usize = 128;
-const NOT_FOUND: i32 = 5;
 /// Names of one type that are looked at on the side.
 const NAMES_MANY: usize = 256;
-/// Bytes of a name in a text.
-const NAME_BYTES_TOLD: usize = 256;
 
 /// Reason to end a stream: what its client asks for.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -54,6 +52,8 @@ pub(super) enum Event {
 /// Books of one stream.
 pub(super) struct Books {
     dialect: Dialect,
+    /// Routes that name clusters new to the client come in two steps.
+    pub(super) has_steps: bool,
     control_plane: Arc<str>,
     ledgers: [Ledger; 4],
     nonce: u64,
@@ -77,6 +77,7 @@ impl Books {
     pub(super) fn new(dialect: Dialect, control_plane: Arc<str>) -> Books {
         Books {
             dialect,
+            has_steps: false,
             control_plane,
             ledgers: ResourceType::ALL.map(Ledger::new),
             nonce: 0,
@@ -219,6 +220,7 @@ impl Books {
             return None;
         }
         let equal = look.take_equal();
+        self.step(kind, &mut look);
         let waiting = self.waiting(kind, &look, view, moment.now);
         // A first answer without them would say that they are not there.
         if !waiting.is_empty() && (!is_divisible || is_answer_owed) {
@@ -292,14 +294,17 @@ impl Books {
         Ok(())
     }
 
-    /// Names whose resources wait until a proxy has the clusters that they name, and for how long they may.
+    /// Names whose resources wait until a client has the clusters that they name, and for how long they may.
     fn waiting(&mut self, kind: ResourceType, look: &Look, view: &dyn View, now: Instant) -> Vec<Arc<str>> {
         let is_ordered = matches!(kind, ResourceType::Listener | ResourceType::Route);
-        if !is_ordered || self.dialect != Dialect::Envoy || !self.ledger(ResourceType::Cluster).is_begun {
+        if !is_ordered || !self.ledger(ResourceType::Cluster).is_begun {
             return Vec::new();
         }
-        let waits = |resource: &Resource| resource.clusters.iter().any(|name| self.is_coming(name, view));
-        let held = look.changed.iter().filter(|(_, resource)| waits(resource));
+        let waits = |(name, resource): &(&Arc<str>, &Arc<Resource>)| match self.dialect {
+            Dialect::Envoy => resource.clusters.iter().any(|name| self.is_coming(name, view)),
+            Dialect::Grpc => self.is_between_steps(name, resource),
+        };
+        let held = look.changed.iter().filter(waits);
         let held: Vec<_> = held.map(|(name, _)| name.clone()).collect();
         let ledger = self.ledger_mut(kind);
         if held.is_empty() {
@@ -387,7 +392,7 @@ fn all_named(changed: impl IntoIterator<Item = (Arc<str>, Arc<Resource>)>) -> Ve
 }
 
 /// Name without the authority and type of an `xdstp:` name.
-fn bare(name: &str) -> &str {
+pub(super) fn bare(name: &str) -> &str {
     let path = name.strip_prefix("xdstp://").and_then(|rest| rest.splitn(3, '/').nth(2));
     path.map_or(name, |path| path.split('?').next().unwrap_or(path))
 }
@@ -395,32 +400,6 @@ fn bare(name: &str) -> &str {
 /// A resource in a response.
 pub(super) fn packed(resource: &Resource) -> Any {
     Any { type_url: resource.kind.type_url().to_owned(), value: resource.bytes() }
-}
-
-/// Says of names that nothing is there.
-pub(super) fn not_found<'a>(kind: ResourceType, names: impl Iterator<Item = &'a Arc<str>>) -> Vec<ResourceError> {
-    let error = |name: &Arc<str>| ResourceError {
-        resource_name: Some(ResourceName { name: name.to_string() }),
-        error_detail: Some(Status { code: NOT_FOUND, message: absent_text(kind, name), details: Vec::new() }),
-    };
-    names.map(error).collect()
-}
-
-fn absent_text(kind: ResourceType, name: &str) -> String {
-    let what = match kind {
-        ResourceType::Cluster => "cluster",
-        ResourceType::Endpoints => "endpoints",
-        ResourceType::Listener => "listener",
-        ResourceType::Route => "route configuration",
-    };
-    let told = super::client::first_bytes(name, NAME_BYTES_TOLD);
-    let is_of_proxy = ["outbound", "inbound"].into_iter().any(|word| name.starts_with(word));
-    match bare(told).split_once('/') {
-        Some((namespace, service)) if !is_of_proxy && !service.contains(['|', '@']) => {
-            format!("no service {service} in namespace {}", namespace.replace("%2F", "/"))
-        }
-        _ => format!("no {what} {told}"),
-    }
 }
 
 /// Bytes of a response.

@@ -9,6 +9,7 @@
 //!
 //! Knows messages of protocol buffers and neither HTTP nor tonic.
 
+mod absent;
 mod answered;
 mod books;
 mod build;
@@ -24,6 +25,7 @@ mod names;
 mod questions;
 mod session;
 mod sotw;
+mod steps;
 mod subscription;
 #[cfg(any(test, feature = "fuzzing"))]
 mod testing;

@@ -150,7 +150,8 @@ impl<S: Source> Session<S> {
             is_delta: M::IS_DELTA,
             since: (self.context.clock)(),
         });
-        let machine = M::new(client.dialect, self.control_plane.clone());
+        let mut machine = M::new(client.dialect, self.control_plane.clone());
+        machine.books_mut().follow(&client);
         let (changes, looked_at, is_counted) = (self.source.changes(), 0, [false; 4]);
         Running { session: self, changes, looked_at, client, machine, registered, room, is_counted }
     }

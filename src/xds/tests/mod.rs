@@ -5,6 +5,7 @@ mod parts;
 mod returning;
 mod session;
 mod sotw;
+mod steps;
 
 use std::fmt::Display;
 

@@ -1,0 +1,81 @@
+//! Routes in two steps, for clients that pick clusters by new routes before they have balancers for them, so that calls
+//! fail in between: first the routes that the client has, with the clusters of those to come named behind them, where
+//! no request arrives; then those.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use prost::Message;
+use sha2::{Digest, Sha256};
+
+use super::books::{Books, bare};
+use super::client::Client;
+use super::ledger::Look;
+use crate::model::mesh::Dialect;
+use crate::model::mesh::resource::{Resource, ResourceType, Version};
+use crate::model::number_of;
+use crate::proto::envoy::config::route::v3 as route;
+
+impl Books {
+    /// Follows what the client says of itself.
+    pub(super) fn follow(&mut self, client: &Client) {
+        self.has_steps = client.dialect == Dialect::Grpc && client.library.traits().needs_two_steps;
+    }
+
+    /// Puts the first step to routes in their place, where there is one.
+    pub(super) fn step(&self, kind: ResourceType, look: &mut Look) {
+        if !self.has_steps || kind != ResourceType::Route {
+            return;
+        }
+        for (name, resource) in &mut look.changed {
+            if let Some(step) = self.ledger(kind).given_as(name).and_then(|given| first_step(given, resource)) {
+                *resource = Arc::new(step);
+            }
+        }
+    }
+
+    /// True of routes for which the client has not all clusters with their endpoints yet, though it was told their
+    /// names.
+    pub(super) fn is_between_steps(&self, name: &str, routes: &Resource) -> bool {
+        let given = self.ledger(ResourceType::Route).given_as(name).filter(|_| self.has_steps);
+        let Some(given) = given.filter(|_| routes.kind == ResourceType::Route) else { return false };
+        routes.clusters.iter().all(|name| given.clusters.contains(name))
+            && !routes.clusters.iter().all(|cluster| self.has_cluster(cluster))
+    }
+
+    /// True if a client has answered for a cluster and for its endpoints.
+    fn has_cluster(&self, name: &str) -> bool {
+        let endpoints = self.ledger(ResourceType::Endpoints);
+        let is_of_it = |one: &&Arc<str>| bare(one).split('@').next() == Some(bare(name));
+        let mut own = endpoints.subscription.names().iter().filter(is_of_it).peekable();
+        let has_endpoints = own.peek().is_some() && own.all(|name| endpoints.is_answered(name));
+        self.ledger(ResourceType::Cluster).is_answered(name) && has_endpoints
+    }
+}
+
+/// The first step from routes that a client has to others; none if it knows all of their clusters.
+pub(super) fn first_step(has: &Resource, next: &Resource) -> Option<Resource> {
+    let is_new = |name: &&Arc<str>| has.clusters.binary_search(name).is_err();
+    let new: Vec<_> = next.clusters.iter().filter(is_new).cloned().collect();
+    // Of routes that it took elsewhere nothing is known.
+    let mut message = route::RouteConfiguration::decode(has.bytes()).ok().filter(|_| !has.body.is_empty())?;
+    let host = message.virtual_hosts.first_mut().filter(|_| !new.is_empty())?;
+    host.routes.extend(new.iter().map(|name| named_alone(name)));
+    let bytes = message.encode_to_vec();
+    let version = Version { index: next.version.index, hash: number_of(&Sha256::digest(&bytes)) };
+    let mut clusters = [&has.clusters[..], &new].concat();
+    clusters.sort_unstable();
+    Some(Resource { version, head: Bytes::new(), body: bytes.into(), clusters, ..has.clone() })
+}
+
+/// A route that no call meets: it stands behind that of every call, and no path is empty.
+fn named_alone(cluster: &str) -> route::Route {
+    let path_specifier = Some(route::route_match::PathSpecifier::Path(String::new()));
+    let cluster_specifier = Some(route::route_action::ClusterSpecifier::Cluster(cluster.to_owned()));
+    let action = route::RouteAction { cluster_specifier, ..Default::default() };
+    route::Route {
+        r#match: Some(route::RouteMatch { path_specifier, ..Default::default() }),
+        action: Some(route::route::Action::Route(action)),
+        ..Default::default()
+    }
+}
