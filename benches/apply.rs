@@ -347,7 +347,7 @@ impl Writer {
         let request = RequestId(u128::from(self.index).wrapping_mul(SPREAD));
         let draft = Draft::new(request, "admin", command);
         let seed = u128::from(self.index).to_be_bytes();
-        let proposal = stamp(Timestamp(1_000_000 + self.index), seed, &draft);
+        let proposal = stamp(Timestamp(1_000_000 + self.index), 0, seed, &draft);
         let log_id = LogId::new(CommittedLeaderId::new(1), self.index);
         Entry { log_id, payload: EntryPayload::Normal(proposal) }
     }
