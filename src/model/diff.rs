@@ -56,7 +56,7 @@ fn compare(path: String, before: Option<&Value>, after: Option<&Value>, changes:
 /// The keys whose values differ, or that one of the two has not, in alphabetical order.
 pub fn of_pairs(before: &Pairs, after: &Pairs) -> Vec<Changed> {
     let keys: BTreeSet<_> = before.keys().chain(after.keys()).collect();
-    let differing = keys.into_iter().filter(|key| before.get(*key) != after.get(*key));
+    let differing = keys.into_iter().filter(|key| before.get(key) != after.get(key));
     let value = |pairs: &Pairs, key: &String| pairs.get(key).cloned().map(Value::String);
     differing.map(|key| Changed { path: key.clone(), before: value(before, key), after: value(after, key) }).collect()
 }
