@@ -25,20 +25,27 @@ class Expectation:
         return tuple(sorted(self.shares.items(), key=str))
 
 
-def extent_of(explanation, kind, is_gateway):
+def extent_of(explanation, client):
     """`all`; `allowed`, if shares are approximate; `nothing`, if a rule is not carried out."""
-    found = "all"
+    found, kind = "all", client.dialect
     for candidate in explanation["candidates"]:
-        carried = candidate["carried_out_by"]
-        for warning in carried["warnings"] if carried[kind] != "yes" or is_gateway else []:
+        for warning in warnings_of(candidate["carried_out_by"], client):
             number = warning.split(":")[0]
-            if number == "W6" and is_gateway:
+            if number == "W6" and client.is_gateway:
                 return "nothing"
             if number in APPROXIMATE[kind]:
                 found = "allowed"
             elif number not in OF_OTHERS[kind] and not warning.endswith(NEVER_HOLDS):
                 return "nothing"
     return found
+
+
+def warnings_of(carried, client):
+    """Warnings about the library of the client, or about Envoy."""
+    if client.library:
+        reason = carried["grpc_libraries"][client.library]["reason"]
+        return [warning for warning in carried["warnings"] if warning in reason]
+    return carried["warnings"] if carried["envoy"] != "yes" or client.is_gateway else []
 
 
 # --- which instances ---
@@ -180,7 +187,7 @@ def expected(explanation, instances, service, client):
         give(left, spread.of_service())
     total = sum(shares.values())
     shares = {address: share / total for address, share in shares.items() if share > 1e-9}
-    return Expectation(shares, extent_of(explanation, client.dialect, client.is_gateway))
+    return Expectation(shares, extent_of(explanation, client))
 
 
 # --- statistics ---

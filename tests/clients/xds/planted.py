@@ -121,7 +121,7 @@ class OfOrder(Plant):
                 shares[address] += weight
         total = sum(shares.values())
         shares = {address: share / total for address, share in shares.items()} or {None: 1.0}
-        return Expectation(shares, extent_of(explanation, client.dialect, client.is_gateway))
+        return Expectation(shares, extent_of(explanation, client))
 
 
 # --- faults of rules ---
