@@ -33,16 +33,18 @@ async fn no_call_fails_while_rules_move() {
         publish(&world.api(), "parts", &[sub_rule(&[], &[to])]).await;
         all_settle(&mut clients, "a new group", &request, &world.version(version)).await;
     }
-    expect_none_failed(&mut clients, began.elapsed()).await;
+    expect_none_failed(&mut clients, began.elapsed(), 0).await;
     world.backends.counts().await;
 }
 
-async fn expect_none_failed(clients: &mut [Client], during: Duration) {
+/// Calls of grpc-go may fail this often where a new stream brings a change: nothing is known of its clusters there.
+async fn expect_none_failed(clients: &mut [Client], during: Duration, of_go: u64) {
     for client in clients {
         let calls = client.stop(FLOW).await;
         let (answered, failed) = (calls.answered(), calls.failed());
         report(format!("{:?}: {answered} calls in {during:?}, {failed} failed", client.kind));
-        assert!(failed == 0 && answered > 100, "{:?}: {calls:?}", client.kind);
+        let allowed = if matches!(client.kind, Kind::Go | Kind::Go2024) { of_go } else { 0 };
+        assert!(failed <= allowed && answered > 100, "{:?}: {calls:?}", client.kind);
         client.expect_nothing_refused().await;
     }
 }
@@ -74,7 +76,7 @@ async fn streams_end_of_age_and_all_nodes_restart() {
     world.cluster.log_in_again().await;
     put_in_force(&world, version).await;
     all_settle(&mut clients, "all nodes are back", &request, &world.version(version)).await;
-    expect_none_failed(&mut clients, began.elapsed()).await;
+    expect_none_failed(&mut clients, began.elapsed(), 5).await;
 }
 
 async fn put_in_force(world: &World, version: u8) {
@@ -98,7 +100,7 @@ async fn a_token_lets_a_client_in() {
     all_settle(&mut clients, "with a token", &Request::to("pay"), &world.pay()).await;
     let rows = world.api().get("/admin/v1/xds/clients").await.expect_code(200_000);
     assert!(!rows.to_string().contains(&token), "the token is shown: {rows}");
-    std::fs::write(&file, "not a token").expect("writable");
+    std::fs::write(&file, "unknown").expect("writable");
     for client in &mut world.clients_of(&Kind::languages(), "other", &["--token-file", &right]).await {
         let calls = client.call(&Request::to("pay"), 2).await;
         assert_eq!((calls.answered(), calls.failed()), (0, 2), "{:?}: {calls:?}", client.kind);
