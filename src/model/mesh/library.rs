@@ -112,7 +112,7 @@ mod tests {
         let word = |is_so: bool, so: &str, not: &str| if is_so { so.to_owned() } else { not.to_owned() };
         let agent = |one: &Traits| word(one.agent.is_empty(), "any other", &format!("`{}…`", one.agent));
         [
-            row("", &|one| one.library.name().to_owned()),
+            row("", &|one| one.library.name().to_owned()).replace("|  |", "| |"),
             row("---", &|_| "---".to_owned()).replace(' ', ""),
             row("user agent", &agent),
             row("a second condition on the path", &|one| {

@@ -27,6 +27,8 @@ struct Caller {
     /// Names of each type that it asks for.
     wanted: [Vec<String>; 4],
     begun: [bool; 4],
+    /// Nonces of the last responses.
+    nonces: [String; 4],
     sent: Vec<DiscoveryResponse>,
 }
 
@@ -35,7 +37,15 @@ impl Caller {
         let client = Client { library, ..client(Dialect::Grpc, &[]) };
         let mut machine = Sotw::new(Dialect::Grpc, "thuban test".into());
         machine.books_mut().follow(&client);
-        Caller { client, machine, now: Instant::now(), wanted: Default::default(), begun: [false; 4], sent: Vec::new() }
+        Caller {
+            client,
+            machine,
+            now: Instant::now(),
+            wanted: Default::default(),
+            begun: [false; 4],
+            nonces: Default::default(),
+            sent: Vec::new(),
+        }
     }
 
     fn pump(&mut self, stage: &Stage) {
@@ -58,21 +68,20 @@ impl Caller {
     }
 
     /// Asks for clusters with their endpoints, as far as it lacks them.
-    fn want(&mut self, stage: &Stage, kind: ResourceType, names: BTreeSet<String>, nonces: &mut [String; 4]) {
+    fn want(&mut self, stage: &Stage, kind: ResourceType, names: BTreeSet<String>) {
         let at = kind.index();
         let names: Vec<String> = names.into_iter().collect();
         if self.wanted[at] == names {
             return;
         }
         self.wanted[at].clone_from(&names);
-        let nonce = if std::mem::replace(&mut self.begun[at], true) { nonces[at].clone() } else { String::new() };
+        let nonce = if std::mem::replace(&mut self.begun[at], true) { self.nonces[at].clone() } else { String::new() };
         self.ask(stage, kind, names, &nonce);
     }
 
     /// Takes all that comes, up to `rounds` responses; the clusters that each configuration of routes names for a path,
     /// and those that it names at all.
     fn take_all(&mut self, stage: &Stage, rounds: usize) -> Vec<(BTreeSet<String>, BTreeSet<String>)> {
-        let mut nonces: [String; 4] = Default::default();
         let mut routes = Vec::new();
         for _ in 0..rounds {
             if self.sent.is_empty() {
@@ -80,15 +89,15 @@ impl Caller {
             }
             let response = self.sent.remove(0);
             let kind = ResourceType::of_url(&response.type_url).expect("a type");
-            nonces[kind.index()] = response.nonce.clone();
+            self.nonces[kind.index()] = response.nonce.clone();
             let names = self.wanted[kind.index()].clone();
             self.ask(stage, kind, names, &response.nonce);
             if kind == RDS {
                 let message = RouteConfiguration::decode(&response.resources[0].value[..]).expect("routes");
                 let (used, all) = clusters(&message);
                 routes.push((used, all.clone()));
-                self.want(stage, CDS, all.clone(), &mut nonces);
-                self.want(stage, EDS, all, &mut nonces);
+                self.want(stage, CDS, all.clone());
+                self.want(stage, EDS, all);
             }
         }
         routes
