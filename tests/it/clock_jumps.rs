@@ -3,7 +3,7 @@
 
 use std::fs;
 use std::path::PathBuf;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use serde_json::{Value, json};
 use time::OffsetDateTime;
@@ -168,7 +168,7 @@ impl Scene {
             assert_eq!(pulled.0, 200, "node {id}: {}", pulled.1);
         }
         self.expect_alarm(None).await;
-        let name = format!("at-{}", SystemTime::now().duration_since(UNIX_EPOCH).expect("a date").as_nanos());
+        let name = format!("at-{}", OffsetDateTime::now_utc().unix_timestamp_nanos());
         let api = self.cluster.api(self.cluster.running()[0]);
         let apart = crate::clocks::written_apart_s(&api, &name).await;
         assert!(apart <= APART_MAX_S, "dated {apart} s off");

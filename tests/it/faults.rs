@@ -429,7 +429,9 @@ impl Published {
 async fn publish(file: Arc<File>, nodes: Vec<(u64, Api)>) {
     let mut pace = interval(file.pause);
     pace.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    for number in 1.. {
+    let mut number = 0;
+    loop {
+        number += 1;
         pace.tick().await;
         file.tried.store(number, Ordering::Relaxed);
         let api = &nodes[number as usize % nodes.len()].1;

@@ -53,8 +53,8 @@ fn a_rule_says_which_libraries_carry_it_out() {
     let query = json!([{ "type": "QUERY", "key": "k", "value": { "value": "1" } }]);
     let once = json!([on("PATH", "NOT_EQUALS", "/p.S/Pay"), on("METHOD", "EXACT", "POST")]);
     let rows = [
-        (routing(&[once.clone()]), "yes", ["yes"; 4]),
-        (routing(&[twice.clone()]), "no", ["yes", "no", "no", "no"]),
+        (routing(std::slice::from_ref(&once)), "yes", ["yes"; 4]),
+        (routing(std::slice::from_ref(&twice)), "no", ["yes", "no", "no", "no"]),
         (routing(&[once, twice]), "partly", ["yes", "partly", "partly", "partly"]),
         (routing(&[query]), "no", ["no"; 4]),
     ];

@@ -341,9 +341,8 @@ impl World {
             let draft = thing.draft.clone().unwrap_or_default();
             let (by_name, rule) = (self.random.random_range(0..2) == 0, thing.id.clone());
             if let Deed::Delete { .. } = deed {
-                let (rule_name, namespace) =
-                    (Some(draft.name).filter(|_| by_name), Some(draft.namespace).filter(|_| by_name));
-                let id = Some(rule).filter(|_| !by_name);
+                let (rule_name, namespace) = (by_name.then_some(draft.name), by_name.then_some(draft.namespace));
+                let id = (!by_name).then_some(rule);
                 let head = RuleHead {
                     id,
                     name: rule_name,
@@ -357,9 +356,9 @@ impl World {
                 return Command::Rules(Op::Delete, vec![RuleDraft { head, body: self.body.clone() }]);
             }
             let draft = RuleReleaseDraft {
-                rule_id: Some(rule).filter(|_| !by_name),
-                rule_name: Some(draft.name).filter(|_| by_name),
-                namespace: Some(draft.namespace).filter(|_| by_name),
+                rule_id: (!by_name).then_some(rule),
+                rule_name: by_name.then_some(draft.name),
+                namespace: by_name.then_some(draft.namespace),
                 id,
                 release_name: name,
                 release_type,

@@ -63,8 +63,7 @@ impl World {
         let end = *["prod", "prod", "test"].choose(&mut self.random).expect("some");
         self.pass(1);
         let head = RuleHead {
-            id: Some(there.map_or_else(|| OWN.to_owned(), |thing| self.things[thing].id.clone()))
-                .filter(|_| there.is_some() || slot == 0),
+            id: there.map(|thing| self.things[thing].id.clone()).or_else(|| (slot == 0).then(|| OWN.to_owned())),
             name: Some(name.into()),
             namespace: Some(namespace.into()),
             description: Some(text.clone()),
@@ -162,7 +161,7 @@ impl World {
             3 => Asking { emergency: Some("the house burns".into()), ..Asking::default() },
             4 | 5 => Asking { request, hold: Some(true), ..Asking::default() },
             6..9 => {
-                let hold = Some(true).filter(|_| self.chance(6));
+                let hold = self.chance(6).then_some(true);
                 Asking { request, request_set: Some(set.into()), hold, ..Asking::default() }
             }
             _ => Asking { request, ..Asking::default() },
