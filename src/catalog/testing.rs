@@ -38,7 +38,7 @@ impl Bench {
     }
 
     /// Has the time go on to the next entry by entries of its own, as the leader does: a long step would be doubted.
-    fn pass_time(&mut self) {
+    pub(crate) fn pass_time(&mut self) {
         const STEP: u64 = time::STEP_MAX_MS / 1000;
         if self.catalog.level() < Level::NEWEST || self.catalog.clock() < self.ctx(0).time {
             return;

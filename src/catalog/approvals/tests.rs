@@ -64,6 +64,7 @@ impl House {
     /// Outcome of one item that a user asks for.
     fn ask(&mut self, user: &str, command: Command) -> Outcome {
         self.bench.index += 1;
+        self.bench.pass_time();
         let mut ctx = self.bench.ctx(self.bench.index);
         user.clone_into(&mut ctx.by);
         let asked = AuthorizedCommand {

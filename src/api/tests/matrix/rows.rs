@@ -132,6 +132,10 @@ fn of_cluster() -> Vec<Row> {
         decide("withdraw", &[]),
         decide("run", &[]),
         Row::new("GET", "/admin/v1/cluster", Law::Whole(Operate, 200_000), nothing),
+        Row::new("GET", "/admin/v1/cluster/time", Law::Whole(Operate, 200_000), nothing),
+        Row::new("POST", "/admin/v1/cluster/time/confirm", Law::Whole(Manage, 200_002), |_| {
+            body(json!({ "time": "present" }))
+        }),
         order("add", 400_103, json!({ "id": 0, "peer": "nowhere" })),
         order("promote", 400_000, json!({ "id": 99 })),
         order("remove", 400_000, json!({ "id": 99 })),

@@ -1,6 +1,7 @@
 //! Requests of the model, and what is decided on them.
 
 use super::*;
+use crate::catalog::time::{STEP_MAX_MS, TimeChange};
 use crate::model::rollout::RolloutAction;
 
 /// A request that waits: what was asked for, by identity, and who has approved it.
@@ -386,7 +387,12 @@ impl World {
 
     /// Ends requests that have waited for too long.
     pub(super) fn expire(&mut self) {
-        self.now += EXPIRE_MS;
+        let until = self.now + EXPIRE_MS;
+        while self.now < until {
+            self.now = until.min(self.now + STEP_MAX_MS);
+            self.stamped = self.now;
+            self.by_leader(Command::Time(TimeChange::Tick));
+        }
         self.pass(1);
         let old: Vec<_> = self.asks.iter().filter(|(_, ask)| ask.made < self.now - EXPIRE_MS).collect();
         let heads: BTreeSet<_> = old.into_iter().map(|(_, ask)| ask.head).collect();
