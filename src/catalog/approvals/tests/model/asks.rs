@@ -328,7 +328,12 @@ impl World {
         let count = if self.chance(4) { self.random.random_range(2..=3) } else { 1 };
         let mut picked: Vec<usize> = Vec::new();
         let wanted = |ask: &Ask| op != RequestOp::Run || ask.is_approved;
-        let all: Vec<_> = self.asks.iter().filter(|(_, ask)| wanted(ask)).map(|(number, _)| *number).collect();
+        let all = self.asks.iter().filter(|(_, ask)| wanted(ask));
+        let mut all: Vec<_> = all.map(|(number, _)| *number).collect();
+        // Sets take more decisions than single requests, and few are left before something else makes them stale.
+        if self.chance(2) && all.iter().any(|one| self.asks[one].parts > 0) {
+            all.retain(|one| self.asks[one].parts > 0);
+        }
         for number in all.choose_multiple(&mut self.random, count).copied() {
             let head = self.asks[&number].head;
             // The parts of a set more seldom than the whole.

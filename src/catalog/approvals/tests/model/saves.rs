@@ -156,11 +156,11 @@ impl World {
     fn words(&mut self) -> Asking {
         let request = Some("please".to_owned());
         let set = *["tree", "tree", "wood"].choose(&mut self.random).expect("some");
-        match self.random.random_range(0..12) {
+        match self.random.random_range(0..14) {
             0..3 => Asking::default(),
             3 => Asking { emergency: Some("the house burns".into()), ..Asking::default() },
             4 | 5 => Asking { request, hold: Some(true), ..Asking::default() },
-            6..9 => {
+            6..11 => {
                 let hold = self.chance(6).then_some(true);
                 Asking { request, request_set: Some(set.into()), hold, ..Asking::default() }
             }
