@@ -24,7 +24,8 @@ use crate::model::grant::{Grant, Grants, Role, Verb};
 use crate::model::signature::AppKeys;
 use crate::model::time::Timestamp;
 use crate::operations::token_hash;
-use crate::reads::LiveMember;
+use crate::origin::Origin;
+use crate::reads::{LiveMember, Sight};
 use crate::watch::{Hub, WatchKey};
 
 /// Peer that sends the requests: a proxy that is trusted.
@@ -89,10 +90,12 @@ impl ConfigSource for Still {
         vec![LiveMember { node_id: 1, compat: "n1:8890".into() }]
     }
 
-    fn sight_of(&self, credential: &Credential, _: Option<IpAddr>) -> Option<ReadScope> {
+    fn sight_of(&self, credential: &Credential, _: Option<IpAddr>) -> Option<Sight> {
         let reader = Grant { role: Role::Reader, namespace: "default".into(), name: "*".into() };
-        matches!(credential, Credential::Token(token) if *token == token_hash(TOKEN))
-            .then(|| ReadScope::new(&Grants::new([reader]), &[Verb::Read]))
+        matches!(credential, Credential::Token(token) if *token == token_hash(TOKEN)).then(|| Sight {
+            origin: Origin::UNKNOWN,
+            read_scope: ReadScope::new(&Grants::new([reader]), &[Verb::Read]),
+        })
     }
 
     fn may_have_sealed(&self, _: &Credential, _: Option<IpAddr>, _: &str, _: &str) -> bool {

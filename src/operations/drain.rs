@@ -13,7 +13,6 @@ use crate::model::code::{Code, Refusal};
 use crate::model::instance::InstanceDraft;
 use crate::model::wire::Uint32;
 use crate::model::{limits, name};
-use crate::origin::Origin;
 use crate::raft::node::Node;
 use crate::subscribers::Subscription;
 use crate::subscribers::lists::Without;
@@ -55,13 +54,7 @@ pub struct Drained {
 
 impl Operations {
     /// Isolates the instances at an address, and returns what waits for clients for as long as it may.
-    pub async fn drain(
-        &self,
-        caller: &Caller,
-        target: DrainTarget,
-        wait: Duration,
-        origin: Origin,
-    ) -> Result<Drain, Refusal> {
+    pub async fn drain(&self, caller: &Caller, target: DrainTarget, wait: Duration) -> Result<Drain, Refusal> {
         name::check_namespace(&target.namespace)?;
         name::check_service(&target.service)?;
         if wait > limits::DRAIN_WAIT_MAX {
@@ -85,7 +78,7 @@ impl Operations {
             return Err(Code::NotFoundResource.into());
         }
         let keys = vec![WatchKey::instances(namespace, service)];
-        let place = node.state().hub().watch(origin, keys, size_of::<Drain>());
+        let place = node.state().hub().watch(caller.origin(), keys, size_of::<Drain>());
         let place = place.map_err(|full| Refusal::new(Code::TooManyWaiters, full.to_string()))?;
         let without = Without { host: host.clone(), port: *port, since: node.state().applied().index };
         Ok(Drain { node, target, without, until, _place: place })

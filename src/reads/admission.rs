@@ -9,12 +9,12 @@
 use std::net::IpAddr;
 
 use super::config::{ConfigReads, ReadRefusal};
-use super::config_source::ConfigSource;
+use super::config_source::{ConfigSource, Reader, Sight};
 use crate::catalog::Credential;
 use crate::model::config_lookup::Released;
-use crate::model::grant::ReadScope;
 use crate::model::signature::{AppKeys, Flaw, KeyMark, Signature, Target};
 use crate::operations::token_hash;
+use crate::origin::Origin;
 
 /// Credentials that a reader sends.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -52,8 +52,15 @@ pub enum Admitted {
     Named {
         credential: Credential,
         address: Option<IpAddr>,
-        read_scope: ReadScope,
+        sight: Sight,
     },
+}
+
+impl Admitted {
+    /// Origin by which limits count what is held for the reader: the user of its token, else its address.
+    pub(super) fn origin(&self, reader: Reader<'_>) -> Origin {
+        if let Admitted::Named { sight, .. } = self { sight.origin } else { reader.origin }
+    }
 }
 
 /// Target of a reader's request: an app, and the namespaces in which its files are looked for, the wanted one first.
@@ -88,8 +95,8 @@ impl<S: ConfigSource> ConfigReads<S> {
     }
 
     fn admit_named(&self, credential: Credential, address: Option<IpAddr>) -> Option<Admitted> {
-        let read_scope = self.0.source.sight_of(&credential, address)?;
-        Some(Admitted::Named { credential, address, read_scope })
+        let sight = self.0.source.sight_of(&credential, address)?;
+        Some(Admitted::Named { credential, address, sight })
     }
 
     /// One who brings no token.
@@ -126,7 +133,7 @@ impl<S: ConfigSource> ConfigReads<S> {
     /// wanted one was judged; those that it falls back on may have keys of their own.
     pub(super) fn keep_seen(&self, admitted: &Admitted, namespaces: &mut Vec<String>, app_id: &str) {
         match admitted {
-            Admitted::Named { read_scope, .. } => namespaces.retain(|namespace| read_scope.sees(namespace, app_id)),
+            Admitted::Named { sight, .. } => namespaces.retain(|namespace| sight.read_scope.sees(namespace, app_id)),
             Admitted::Freely => {}
             Admitted::Signed(_) | Admitted::Unsigned => {
                 let mut is_wanted = true;
@@ -144,8 +151,8 @@ impl<S: ConfigSource> ConfigReads<S> {
         admitted: &Admitted,
         (app_id, namespaces): AskedFiles<'_>,
     ) -> Result<(), ReadRefusal> {
-        if let Admitted::Named { credential, address, read_scope } = admitted {
-            let is_as_it_was = self.0.source.sight_of(credential, *address).as_ref() == Some(read_scope);
+        if let Admitted::Named { credential, address, sight } = admitted {
+            let is_as_it_was = self.0.source.sight_of(credential, *address).as_ref() == Some(sight);
             return if is_as_it_was { Ok(()) } else { Err(ReadRefusal::Unauthorized) };
         }
         namespaces.iter().try_for_each(|namespace| self.admits_in(admitted, app_id, namespace))

@@ -82,10 +82,11 @@ mod tests {
     use super::*;
     use crate::model::config_lookup::ClientLabels;
     use crate::reads::testing::Fake;
+    use crate::watch::Hub;
 
     #[tokio::test(start_paused = true)]
     async fn what_is_named_is_waited_for_or_of_another_cluster() {
-        let source = Fake::new(10);
+        let source = Fake::new(Hub::new(10));
         source.publish("default", "application", "a=1");
         let newest = |id: u32| Newest { source: &source, id, release: None };
         assert_eq!(
@@ -104,7 +105,7 @@ mod tests {
 
     #[tokio::test]
     async fn what_is_far_is_of_another_cluster_at_once_where_the_node_was_at_the_horizon() {
-        let source = Fake::new(10);
+        let source = Fake::new(Hub::new(10));
         let newest = Newest { source: &source, id: u32::MAX, release: None };
         assert_eq!(newest.place(), None);
         source.0.is_at_horizon.store(true, Ordering::Relaxed);

@@ -17,6 +17,7 @@ use crate::metrics::Metrics;
 use crate::model::config_lookup::{Lookup, Released, Rendering, Unreadable};
 use crate::model::limits;
 use crate::model::signature::Flaw;
+use crate::origin::Origin;
 use crate::subscribers::{Applied, Word};
 use crate::watch::HubFull;
 
@@ -120,7 +121,8 @@ impl<S: ConfigSource> ConfigReads<S> {
     ) -> Result<Arc<Released>, ReadRefusal> {
         self.keep_seen(admitted, &mut lookup.namespaces, &lookup.group);
         let release = release_key.and_then(|key| lookup.named_release(key)).map(|named| (&*lookup, named));
-        self.catch_up(Newest { source: self.source(), id: notified_id, release }, reader).await?;
+        let origin = admitted.origin(reader);
+        self.catch_up(Newest { source: self.source(), id: notified_id, release }, origin).await?;
         let released = self.source().resolve(lookup).ok_or(ReadRefusal::NotFound)?;
         if released.encrypted {
             self.admit_to_sealed(admitted, &released)?;
@@ -148,12 +150,12 @@ impl<S: ConfigSource> ConfigReads<S> {
         self.source().note_applied(reader, &lookup, (release_key, in_force.as_deref()), word);
     }
 
-    async fn catch_up(&self, newest: Newest<'_, S>, reader: Reader<'_>) -> Result<(), ReadRefusal> {
+    async fn catch_up(&self, newest: Newest<'_, S>, origin: Origin) -> Result<(), ReadRefusal> {
         let reached = match newest.place() {
             Some(reached) => reached,
             None => {
                 // Names of the far future cost nobody but their own origin anything.
-                let _place = self.source().hub().watch(reader.origin, Vec::new(), 0)?;
+                let _place = self.source().hub().watch(origin, Vec::new(), 0)?;
                 // Boxed, as hardly any pull comes here, and each would have room for it.
                 Box::pin(newest.reach()).await
             }

@@ -62,7 +62,7 @@ pub trait ConfigSource: Clone + Send + Sync + 'static {
 
     /// Scope of what the holder of the credential may read, where it may be used from the address; `None` for one that
     /// is not believed.
-    fn sight_of(&self, credential: &Credential, address: Option<IpAddr>) -> Option<ReadScope>;
+    fn sight_of(&self, credential: &Credential, address: Option<IpAddr>) -> Option<Sight>;
 
     /// True if the holder of the credential may have the text of an encrypted file: a client, or who may edit it.
     fn may_have_sealed(&self, credential: &Credential, address: Option<IpAddr>, namespace: &str, group: &str) -> bool;
@@ -114,6 +114,14 @@ pub trait ConfigSource: Clone + Send + Sync + 'static {
     fn out_of_service(&self) -> Option<String> {
         None
     }
+}
+
+/// Holder of a credential, as a door for reading sees it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Sight {
+    /// The user, by which limits count what the holder has under way.
+    pub origin: Origin,
+    pub read_scope: ReadScope,
 }
 
 /// A client and the address that it asks from.

@@ -4,7 +4,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::{ConfigSource, LiveMember, Reader};
+use super::{ConfigSource, LiveMember, Reader, Sight};
 use crate::catalog::access::Holder;
 use crate::catalog::audit::AuditNote;
 use crate::catalog::authorization::SEEING;
@@ -16,6 +16,7 @@ use crate::model::config_lookup::{Lookup, NamedRelease, Released, Unreadable};
 use crate::model::grant::{ReadScope, Verb};
 use crate::model::signature::AppKeys;
 use crate::model::time::Timestamp;
+use crate::origin::Origin;
 use crate::raft::node::Node;
 use crate::raft::vigil::Guard;
 use crate::subscribers::{Client, FileReport, Word};
@@ -86,12 +87,14 @@ impl ConfigSource for LocalView {
         live.map(|member| LiveMember { node_id: member.id, compat: member.compat }).collect()
     }
 
-    fn sight_of(&self, credential: &Credential, address: Option<IpAddr>) -> Option<ReadScope> {
+    fn sight_of(&self, credential: &Credential, address: Option<IpAddr>) -> Option<Sight> {
         if !self.node.trusts_tokens(self.token_trust) {
             return None;
         }
         let holder = self.node.state().access().holder_of(credential, self.node.sure_now())?;
-        holder.is_for(address).then(|| ReadScope::new(&holder.grants, SEEING))
+        let sight =
+            || Sight { origin: Origin::of_user(&holder.name), read_scope: ReadScope::new(&holder.grants, SEEING) };
+        holder.is_for(address).then(sight)
     }
 
     fn may_have_sealed(&self, credential: &Credential, address: Option<IpAddr>, namespace: &str, group: &str) -> bool {

@@ -34,7 +34,7 @@ pub(crate) mod testing;
 pub use admission::{Admitted, Asker, ReaderCredentials};
 pub use config::{ConfigReads, ReadRefusal};
 pub use config_poll::{ConfigNews, ConfigPoll, PollRequest, PollingClient, WatchedFile};
-pub use config_source::{ConfigSource, LiveMember, Reader};
+pub use config_source::{ConfigSource, LiveMember, Reader, Sight};
 pub use discovery::{Discovery, DiscoveryKind, Findings, Found, Question};
 pub use hold::{Hold, HoldEnd};
 pub use local::LocalView;

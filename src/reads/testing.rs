@@ -10,7 +10,7 @@ use parking_lot::Mutex;
 use tokio::sync::watch;
 use tokio::time::timeout;
 
-use super::{ConfigSource, LiveMember, Reader};
+use super::{ConfigSource, LiveMember, Reader, Sight};
 use crate::catalog::Credential;
 use crate::model::config_file::{Format, canonical_file};
 use crate::model::config_lookup::{Lookup, Released, Unreadable};
@@ -18,6 +18,7 @@ use crate::model::grant::ReadScope;
 use crate::model::signature::AppKeys;
 use crate::model::time::Timestamp;
 use crate::operations::token_hash;
+use crate::origin::Origin;
 use crate::subscribers::Word;
 use crate::watch::{Hub, WatchKey};
 
@@ -72,14 +73,14 @@ pub(crate) fn key(namespace: &str, group: &str, file: &str) -> [String; 3] {
 }
 
 impl Fake {
-    pub(crate) fn new(waiters_max: usize) -> Self {
+    pub(crate) fn new(hub: Hub) -> Self {
         Fake(Arc::new(Scene {
             files: Mutex::default(),
             ids: Mutex::default(),
             versions: Mutex::default(),
             newest_id: watch::Sender::new(0),
             arrives: AtomicBool::default(),
-            hub: Hub::new(waiters_max),
+            hub,
             members: Mutex::default(),
             leader: Mutex::default(),
             questions: AtomicU64::default(),
@@ -218,13 +219,13 @@ impl ConfigSource for Fake {
         self.0.members.lock().clone()
     }
 
-    fn sight_of(&self, credential: &Credential, _: Option<IpAddr>) -> Option<ReadScope> {
+    fn sight_of(&self, credential: &Credential, _: Option<IpAddr>) -> Option<Sight> {
         let is_known = match credential {
             Credential::Token(token) => *token == token_hash(TOKEN),
             Credential::Certificate(name) => name == NAMED,
             Credential::Login => false,
         };
-        is_known.then(|| self.0.read_scope.lock().clone())
+        is_known.then(|| Sight { origin: Origin::of_user(NAMED), read_scope: self.0.read_scope.lock().clone() })
     }
 
     fn may_have_sealed(&self, _: &Credential, _: Option<IpAddr>, _: &str, _: &str) -> bool {

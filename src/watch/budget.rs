@@ -20,7 +20,7 @@ pub(super) struct Load {
 pub enum HubFull {
     #[error("this node holds as many requests as it may")]
     Total,
-    #[error("as much is held for {0} as one address may hold")]
+    #[error("as much is held for {0} as one client may hold")]
     Origin(Origin),
 }
 

@@ -7,6 +7,7 @@ use axum::http::{Extensions, HeaderMap, Method};
 use axum::response::{IntoResponse, Response};
 
 use super::app::App;
+use super::carried::Carried;
 use super::error::ApiError;
 use super::route::{Access, IMPORT, Terms, is_posted_read, is_read};
 use crate::address::{SITE, client_address, sender};
@@ -57,6 +58,9 @@ pub(crate) async fn admit(app: &App, terms: Terms, request: &mut Request) -> Res
         Access::Everywhere(verb) => caller.check_everywhere(verb),
         Access::Anyone | Access::TokenHolder => Ok(()),
     };
+    if let Some(carried) = Carried::of(request) {
+        carried.count_for(&caller);
+    }
     request.extensions_mut().insert(caller);
     may?;
     if is_certificate && !is_read(request) {

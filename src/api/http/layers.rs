@@ -105,8 +105,8 @@ pub async fn track(State(Tracked(tracked)): State<Tracked>, mut request: Request
         let address = client_address(request.headers(), request.extensions(), trusted_proxies);
         Carried::new(budget, Origin::of_any(address), is_read)
     });
-    // It counts the body, and nobody asks for it where there is none.
-    if let Some(carried) = carried.as_ref().filter(|_| !request.body().is_end_stream()) {
+    // It counts the body, and the answer for the caller.
+    if let Some(carried) = &carried {
         request.extensions_mut().insert(carried.clone());
     }
     let name = id.text();

@@ -8,12 +8,11 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::instances;
-use crate::api::http::{ApiError, App, Caller, ClientAddress, Doc, Fresh, Object, Shape, Waiting, envelope};
+use crate::api::http::{ApiError, App, Caller, Doc, Fresh, Object, Shape, Waiting, envelope};
 use crate::format::types::NodeId;
 use crate::model::code::Code;
 use crate::model::wire::Uint32;
 use crate::operations::drain::{DrainTarget, Drained};
-use crate::origin::Origin;
 use crate::subscribers::Subscription;
 
 pub(crate) const DRAIN: Doc = instances::DOC
@@ -75,7 +74,6 @@ impl Unheard {
 
 pub(crate) async fn drain(
     State(app): State<App>,
-    ClientAddress(address): ClientAddress,
     _: Fresh,
     caller: Caller,
     waiting: Waiting,
@@ -85,7 +83,7 @@ pub(crate) async fn drain(
     let port = port.ok_or_else(|| ApiError::new(Code::InvalidInstancePort, "port has to be 1 to 65535"))?;
     let target = DrainTarget { namespace: request.namespace, service: request.service, host: request.host, port };
     let wait = Duration::from_millis(request.wait_ms.0.into());
-    let drain = app.operations.drain(&caller, target, wait, Origin::of_any(address)).await?;
+    let drain = app.operations.drain(&caller, target, wait).await?;
     let waited = async move {
         let Drained { heard, unheard, silent } = drain.wait().await;
         let code = Code::ExecuteSuccess;

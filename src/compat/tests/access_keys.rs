@@ -23,7 +23,7 @@ pub(super) const ONE: &[&str] = &["one"];
 const TWO: &[&str] = &["one", "two"];
 
 pub(super) fn serving(keys: Keys, auth_required: bool) -> Served {
-    let served = Served::with(10, |settings| settings.auth_required = auth_required);
+    let served = Served::with(Hub::new(10), |settings| settings.auth_required = auth_required);
     served.source.publish("default", "application", "a=1");
     served.source.0.now.store(NOW, Ordering::Relaxed);
     served.set_keys(keys);

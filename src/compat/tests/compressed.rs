@@ -90,7 +90,7 @@ async fn small_files_names_in_other_letters_and_304_are_left_as_they_are() {
 
 #[tokio::test(start_paused = true)]
 async fn without_a_cache_nothing_is_compressed() {
-    let served = Served::with(10, |settings| settings.render_cache_bytes = 0);
+    let served = Served::with(Hub::new(10), |settings| settings.render_cache_bytes = 0);
     served.source.publish("default", "application", &"b=2\n".repeat(400));
     let got = served.get_with(FORMS[0], &[("accept-encoding", "gzip")]).await;
     assert_eq!((got.status, got.header("content-encoding")), (StatusCode::OK, None));

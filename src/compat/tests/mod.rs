@@ -27,6 +27,7 @@ use tower::ServiceExt;
 use super::*;
 use crate::reads::catch_up::CATCH_UP_LIMIT;
 use crate::reads::testing::{Fake, NAMED, TOKEN, key};
+use crate::watch::Hub;
 
 const HOLD: Duration = Duration::from_secs(55);
 
@@ -60,10 +61,10 @@ impl Got {
 
 impl Served {
     fn new() -> Self {
-        Self::with(100_000, |_| {})
+        Self::with(Hub::new(100_000), |_| {})
     }
 
-    fn with(waiters_max: usize, set: impl FnOnce(&mut CompatSettings)) -> Self {
+    fn with(hub: Hub, set: impl FnOnce(&mut CompatSettings)) -> Self {
         let mut settings = CompatSettings {
             hold: HOLD,
             auth_required: false,
@@ -74,7 +75,7 @@ impl Served {
             render_cache_bytes: 1024 * 1024,
         };
         set(&mut settings);
-        let source = Fake::new(waiters_max);
+        let source = Fake::new(hub);
         let metrics = Arc::new(Metrics::new().expect("the table is valid"));
         let router = router(Surface::new(source.clone(), settings, metrics.clone()));
         Served { source, metrics, router, peer: AtomicU64::new(1) }

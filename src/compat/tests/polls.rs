@@ -361,7 +361,7 @@ async fn a_new_state_is_read_by_all_polls() {
 
 #[tokio::test(start_paused = true)]
 async fn polls_over_the_limit_are_refused_after_the_floor() {
-    let served = Served::with(1, |_| {});
+    let served = Served::with(Hub::new(1), |_| {});
     let poll = served.held(&list(&[("a", -1)])).await;
     let asked = Instant::now();
     let got = served.poll(&list(&[("a", -1)])).await;
@@ -394,4 +394,30 @@ async fn ten_thousand_polls_of_one_file_are_all_told() {
     }
     assert_eq!(published.elapsed(), Duration::ZERO, "nobody waited for a floor or a timer");
     assert_eq!((served.source.hub().waiters(), served.ended("changed")), (0, CLIENTS as u64));
+}
+
+/// A token is a fleet's, behind one address or behind many.
+#[tokio::test(start_paused = true)]
+async fn polls_with_a_token_count_for_its_user() {
+    // One address may hold one, and a user two.
+    let served = Served::with(Hub::with_share(4, 1), |_| {});
+    let hub = served.source.hub().clone();
+    let begin = async |last: u8, headers: &'static [(&str, &str)]| {
+        let (router, before) = (served.router.clone(), hub.waiters());
+        let target = poll_target(&list(&[(&format!("f{last}"), -1)]), "&cluster=default");
+        let asked = async move { ask(router, Method::GET, &target, headers, ([192, 0, 2, last], 1).into()).await };
+        let poll = tokio::spawn(asked);
+        while hub.waiters() == before && !poll.is_finished() {
+            sleep(Duration::from_millis(1)).await;
+        }
+        poll
+    };
+    const OF_FLEET: &[(&str, &str)] = &[("authorization", TOKEN)];
+    let held = [begin(1, OF_FLEET).await, begin(1, OF_FLEET).await, begin(1, &[]).await];
+    assert_eq!(hub.waiters(), 3);
+    for (last, headers, more) in [(2, OF_FLEET, 0), (1, &[][..], 0), (2, &[], 1)] {
+        let poll = begin(last, headers).await;
+        assert_eq!((poll.is_finished(), hub.waiters()), (more == 0, 3 + more), "{last} {headers:?}");
+    }
+    held.iter().for_each(JoinHandle::abort);
 }

@@ -292,7 +292,7 @@ async fn a_publish_is_read_at_once_in_every_form() {
 #[tokio::test(start_paused = true)]
 async fn what_is_kept_of_renderings_shows_in_no_answer() {
     let bodies = async |room: u64| {
-        let served = Served::with(100_000, |settings| settings.render_cache_bytes = room);
+        let served = Served::with(Hub::new(100_000), |settings| settings.render_cache_bytes = room);
         served.source.0.has_key.store(true, Ordering::Relaxed);
         served.source.publish("default", "plain", "b=2\na=1");
         served.source.publish("default", "Suffixed.properties", "k=v");

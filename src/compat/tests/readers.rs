@@ -32,7 +32,7 @@ async fn authorization_is_judged_on_every_path_that_reads() {
     ];
     for (value, admitted, admitted_if_required) in table {
         for (auth_required, admitted) in [(false, admitted), (true, admitted_if_required)] {
-            let served = Served::with(10, |settings| settings.auth_required = auth_required);
+            let served = Served::with(Hub::new(10), |settings| settings.auth_required = auth_required);
             served.source.publish("default", "application", "a=1");
             let headers: Vec<_> = value.map(|value| ("authorization", value)).into_iter().collect();
             for path in PATHS {
@@ -62,7 +62,7 @@ async fn a_certificate_counts_where_readers_have_to_prove_who_they_are() {
         (true, "nobody", Some(TOKEN), StatusCode::OK),
     ];
     for (auth_required, name, token, expected) in rows {
-        let served = Served::with(10, |settings| settings.auth_required = auth_required);
+        let served = Served::with(Hub::new(10), |settings| settings.auth_required = auth_required);
         served.source.publish("default", "application", "a=1");
         let headers: Vec<_> = token.map(|token| ("authorization", token)).into_iter().collect();
         let shown = Extension(PeerCertificate { common_name: name.to_owned() });
@@ -181,7 +181,7 @@ async fn the_surface_can_only_be_read() {
 /// Balancers of Apollo ask for it, by any host.
 #[tokio::test(start_paused = true)]
 async fn health_is_readiness_in_apollos_form() {
-    let served = Served::with(1, |settings| {
+    let served = Served::with(Hub::new(1), |settings| {
         settings.hosts = Hosts::of(SocketAddr::from(([127, 0, 0, 1], 1)), [].into_iter());
     });
     for (is_unready, status, body) in

@@ -152,7 +152,7 @@ impl<A: Send + 'static> HeldQuery for Discovery<A> {
         self.watched = self.question.resolve(&node.state().catalog());
         let mut keys = self.question.keys(&self.watched);
         keys.push(self.guard.get_or_insert_with(|| node.guard(&self.caller.credential)).key());
-        let watch = node.state().hub().watch(Origin::of_any(self.question.address), keys, self.question.bytes());
+        let watch = node.state().hub().watch(self.caller.origin(), keys, self.question.bytes());
         watch.map_err(|full| Refusal::new(Code::TooManyWaiters, full.to_string()))
     }
 

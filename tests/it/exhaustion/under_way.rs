@@ -1,4 +1,5 @@
-//! Bodies that come slowly and answers that nobody reads: together, and for one address, they have so many bytes.
+//! Bodies that come slowly and answers that nobody reads: together, and for one user of a token, they have so many
+//! bytes, from whatever addresses they come.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -11,16 +12,23 @@ use super::{ATTACKER, dial};
 use crate::harness::{Api, Cluster, eventually, report};
 
 const LIMIT: Duration = Duration::from_secs(40);
-/// An eighth of it is 32 MiB for all; one address has 16 MiB, the least that it may have.
+/// An eighth of it is 32 MiB for all; one user has half of that, and one address as much, the least that it may have.
 const OPTIONS: [&str; 2] = ["--memory-limit-bytes", "268435456"];
 const FILES: &str = "/config/v1/configfiles";
 const UNDER_WAY: &str = "thuban_under_way_bytes";
-/// The largest body of a content; two of them are what an address may have.
+/// The largest body of a content; two of them are what a user may have.
 const BODY_BYTES: usize = 8 << 20;
 /// More than the kernel takes for one connection.
 const LIST: &str = "/config/v1/configfiles/search?namespace=default&group=large&limit=100&brief=false";
 const LISTED_FILES: usize = 12;
 const FILE_BYTES: usize = 1 << 20;
+
+/// The token of another user than the tests are.
+async fn attacker(cluster: &Cluster) -> String {
+    let grants = json!([{"role": "editor", "namespace": "*"}]);
+    let made = cluster.api(1).post("/auth/v1/tokens", &json!([{"name": "attacker", "grants": grants}])).await;
+    made.expect_code(200_000).body["responses"][0]["token"]["secret"].as_str().expect("a secret").to_owned()
+}
 
 async fn under_way(api: &Api) -> f64 {
     api.metric(UNDER_WAY).await.expect("the gauge is there")
@@ -52,19 +60,24 @@ async fn head(connection: &mut TcpStream) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn slow_bodies_of_one_address_leave_room_to_others_and_are_refused() {
+async fn slow_bodies_of_one_user_leave_room_to_others_and_are_refused() {
     let cluster = Cluster::start_with(1, &OPTIONS).await;
-    let (api, door, token) = (cluster.api(1), cluster.ports(1).api, cluster.token());
-    let refused = eventually(LIMIT, "a body beyond what one address may have is refused", || async {
+    let (api, door, token) = (cluster.api(1), cluster.ports(1).api, attacker(&cluster).await);
+    let refused = eventually(LIMIT, "a body beyond what one user may have is refused", || async {
         // A slow one is given up after five seconds, so there are new ones for each look.
-        let _slow = [begin(door, token, BODY_BYTES).await, begin(door, token, BODY_BYTES).await];
-        let mut further = begin(door, token, 1 << 20).await;
+        let _slow = [begin(door, &token, BODY_BYTES).await, begin(door, &token, BODY_BYTES).await];
+        let mut further = begin(door, &token, 1 << 20).await;
         let told = head(&mut further).await;
         if !told.starts_with("http/1.1 429") {
             return Err(told);
         }
         let held = under_way(&api).await;
+        // Another user has room, and behind the same address as well.
         api.publish("default", "app", "application", &"x".repeat(FILE_BYTES / 2)).await;
+        let mut other = begin(door, cluster.token(), 1 << 20).await;
+        other.write_all(&vec![b' '; (1 << 20) - 1]).await.expect("it is read to its end");
+        let other = head(&mut other).await;
+        assert!(other.starts_with("http/1.1 400"), "it was read and is no JSON: {other}");
         Ok((told, held))
     })
     .await;
@@ -93,22 +106,22 @@ async fn ask(door: SocketAddr, token: &str) -> TcpStream {
 #[tokio::test(flavor = "multi_thread")]
 async fn answers_that_nobody_reads_count_until_they_are_sent() {
     let cluster = Cluster::start_with(1, &OPTIONS).await;
-    let (api, door, token) = (cluster.api(1), cluster.ports(1).api, cluster.token());
+    let (api, door, token) = (cluster.api(1), cluster.ports(1).api, attacker(&cluster).await);
     let content = "x".repeat(FILE_BYTES);
     for number in 0..LISTED_FILES {
         let file = json!([{"namespace": "default", "group": "large", "name": format!("f{number}.txt"),
             "content": content, "format": "text"}]);
         api.post(FILES, &file).await.expect_code(200_000);
     }
-    let mut unread = ask(door, token).await;
+    let mut unread = ask(door, &token).await;
     assert!(head(&mut unread).await.starts_with("http/1.1 200"), "the first one has room");
     let held = under_way(&api).await;
     report(format!("an answer of {LISTED_FILES} MiB that is not read: {held} bytes under way"));
     assert!(held >= (LISTED_FILES * FILE_BYTES) as f64, "{held}");
-    let told = head(&mut ask(door, token).await).await;
+    let told = head(&mut ask(door, &token).await).await;
     assert!(told.starts_with("http/1.1 429") && told.contains("retry-after: "), "{told}");
     let read = api.get(LIST).await.expect_code(200_000);
-    assert_eq!(read.amount(), LISTED_FILES as u64, "another address has room");
+    assert_eq!(read.amount(), LISTED_FILES as u64, "another user has room");
 
     drop(unread);
     eventually(LIMIT, "the client is gone, and its answer", || async {
@@ -118,5 +131,5 @@ async fn answers_that_nobody_reads_count_until_they_are_sent() {
         }
     })
     .await;
-    assert!(head(&mut ask(door, token).await).await.starts_with("http/1.1 200"), "there is room again");
+    assert!(head(&mut ask(door, &token).await).await.starts_with("http/1.1 200"), "there is room again");
 }
