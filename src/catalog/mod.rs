@@ -43,6 +43,7 @@ mod tests;
 pub mod time;
 mod webhook_queue;
 pub mod webhooks;
+pub mod xds_marks;
 
 use std::fmt;
 
@@ -91,6 +92,7 @@ use rules::Rules;
 use services::Services;
 use templates::Templates;
 use webhooks::{WebhookEvent, Webhooks};
+use xds_marks::{XdsMark, XdsMarks};
 
 /// Stored bytes that this version cannot read: fatal to a node, never shown to a caller.
 #[derive(Debug)]
@@ -125,6 +127,7 @@ pub struct Catalog {
     pub contracts: Contracts,
     pub approvals: Approvals,
     pub time: ClusterTime,
+    pub xds_marks: XdsMarks,
     requests: Requests,
 }
 
@@ -200,6 +203,7 @@ tables! { |catalog, value|
     30 ApprovalRequest "approval_requests" ApprovalRequest => catalog.load_request(Row::read(value)?)?,
     31 Contract       "contracts"        Contract        => catalog.contracts.load(Row::read(value)?),
     32 Time           "time"             ClusterTime     => catalog.time.load(Row::read(value)?),
+    33 XdsMark        "xds_marks"        XdsMark         => catalog.xds_marks.load(Row::read(value)?),
 }
 
 impl Catalog {
@@ -231,6 +235,7 @@ impl Catalog {
             contracts: self.contracts.clone(),
             approvals: self.approvals.clone(),
             time: self.time.clone(),
+            xds_marks: self.xds_marks.clone(),
             requests: Requests::default(),
         }
     }

@@ -186,6 +186,7 @@ impl Catalog {
             return Code::NamespaceExistedGovernanceRules.into();
         }
         self.namespaces.remove(old, changes);
+        self.xds_marks.remove(&old.name, changes);
         Outcome::done(Entity::Namespace(old.clone()))
     }
 }

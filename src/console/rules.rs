@@ -31,7 +31,7 @@ use crate::model::release::ReleaseOp;
 use crate::model::rule::release::{RuleRelease, RuleReleaseDraft};
 use crate::model::rule::{Family, Rule, RuleDraft};
 use crate::model::text::NameFilter;
-use crate::operations::one;
+use crate::operations::{RuleAdvice, XdsWarnings, one};
 
 /// The family that a path names.
 pub(super) fn family_of(kind: &str) -> Option<Family> {
@@ -109,8 +109,10 @@ struct RulePage {
     typed: Typed,
     /// The rule as it is saved; none of one that is to be made.
     sentences: Vec<String>,
-    /// Contracts that it breaks, and parts that clients of xDS do not carry out.
+    /// Contracts that it breaks.
     advice: Vec<String>,
+    /// Parts that clients of xDS do not carry out.
+    not_carried: Vec<String>,
     /// From what is in force to what is saved.
     diff: Vec<Line>,
     releases: Vec<ReleaseRow>,
@@ -146,6 +148,7 @@ impl RulePage {
             typed: Typed::of(family, as_saved, query),
             sentences: sentences(frame.t, rule),
             advice: Vec::new(),
+            not_carried: Vec::new(),
             releases,
             history: History::of(catalog, &thing),
             holders: Holders::default(),
@@ -186,6 +189,7 @@ fn unsaved(visitor: &Visitor, family: Family, typed: Typed) -> RulePage {
         typed,
         sentences: Vec::new(),
         advice: Vec::new(),
+        not_carried: Vec::new(),
         diff: Vec::new(),
         releases: Vec::new(),
         history: History::default(),
@@ -238,12 +242,15 @@ async fn shown(
         (RulePage::of(&catalog, visitor, &rule, query), rule)
     };
     let advice = match page.edits {
-        true => console.operations.advice(&visitor.caller, &[Outcome::done(Entity::Rule(rule))]).await,
-        false => Vec::new(),
+        true => {
+            let saved = [Outcome::done(Entity::Rule(rule))];
+            console.operations.advice(&visitor.caller, &saved, XdsWarnings::Always).await.pop()
+        }
+        false => None,
     };
-    let advice = advice.into_iter().flatten().collect();
+    let RuleAdvice { broken: advice, not_carried } = advice.unwrap_or_default();
     let holders = Holders::of(console, &Thing::Rule(family, id.to_owned())).await;
-    Ok(RulePage { holders, advice, ..page })
+    Ok(RulePage { holders, advice, not_carried, ..page })
 }
 
 /// Makes what was typed.

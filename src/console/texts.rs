@@ -171,6 +171,7 @@ texts! {
     frozen: "frozen", "冻结中";
     not_frozen: "no freeze", "未冻结";
     advice: "Warnings about this draft", "此草稿的警告";
+    not_carried: "Not carried out by xDS clients", "xDS 客户端不执行的部分";
     part_of: "Part of the request", "所属申请";
     decided_together: "Decided together", "一并审批";
     acts: "Acts", "操作数";

@@ -3,7 +3,7 @@
 //! | part | modules |
 //! |---|---|
 //! | of the leader | [`heartbeats`], [`levels`], [`retention`], [`schedule`], [`mod@time`], [`rollouts`] |
-//! | of every node | [`founding`], [`password_reset`], [`audit_buffer`], [`client_refusals`] |
+//! | of every node | [`founding`], [`password_reset`], [`audit_buffer`], [`client_refusals`], [`xds_marks`] |
 //! | reports | [`subscribers`], [`fleet`], [`gauges`], [`recent`], [`audit_reader`] |
 //!
 //! A further duty of the leader is a file with a [`Controller`], and a line in the start of [`Controllers`].
@@ -25,6 +25,7 @@ pub mod subscribers;
 #[cfg(test)]
 pub(crate) mod testing;
 mod time;
+mod xds_marks;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -142,6 +143,7 @@ impl Extension for Controllers {
         run_task("schedule", run(node.clone(), Schedule::default()), tasks, shutdown);
         run_task("password-reset", password_reset::carry_out(node.clone()), tasks, shutdown);
         run_task("client-refusals", client_refusals::tell(node.clone()), tasks, shutdown);
+        run_task("xds-marks", xds_marks::mark(node.clone()), tasks, shutdown);
         run_task("recent", recent::sample(node.clone(), self.clone()), tasks, shutdown);
         run_task("founding", founding::keep(node.clone(), self.clone()), tasks, shutdown);
         run_task("audit", audit_buffer::write_down(node.clone(), self), tasks, shutdown);

@@ -60,7 +60,9 @@ use turns::TurnsByKind;
 pub use caller::{Caller, new_token, token_hash};
 pub use contracts::TrialDraft;
 pub use passwords::hash_password;
+pub use reach::XdsWarnings;
 pub use resealing::Resealing;
+pub use rules::RuleAdvice;
 pub use scan::FAR;
 pub use write::{Items, WithSecret, WithWarnings, one, one_drawn};
 

@@ -9,6 +9,29 @@ use crate::model::limits;
 use crate::model::mesh::domains::{self, CalledName};
 use crate::model::mesh::reached::Reached;
 use crate::model::mesh::warning::Warning;
+use crate::model::time::Timestamp;
+
+/// Reader of the warnings W1 to W25, of what clients of xDS do not carry out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum XdsWarnings {
+    /// Whoever writes where such a client was seen within the last day.
+    WhereSeen,
+    /// The request asks for them.
+    Always,
+}
+
+impl XdsWarnings {
+    /// True if they are due for something in one of these namespaces.
+    pub(super) fn are_due<'a>(
+        self,
+        catalog: &Catalog,
+        now: Timestamp,
+        namespaces: impl IntoIterator<Item = &'a str>,
+    ) -> bool {
+        let mut namespaces = namespaces.into_iter();
+        self == XdsWarnings::Always || namespaces.any(|namespace| catalog.xds_marks.was_seen(namespace, now))
+    }
+}
 
 /// Names that are compared for the warnings of one request; [`Operations::explain`] has those of each service.
 const COMPARED_MAX: usize = 100_000;
@@ -25,20 +48,19 @@ impl Operations {
         outcomes.iter().map(|outcome| advice(outcome).iter().map(ToString::to_string).collect()).collect()
     }
 
-    /// Warnings on instances that were registered or changed, where clients of xDS have streams to this node. Of
-    /// services with very many instances none is said: [`Operations::explain`] has them.
-    pub fn advice_on_instances(&self, outcomes: &[Outcome]) -> Vec<Vec<String>> {
-        if !self.node().has_xds_clients() {
-            return Vec::new();
-        }
-        let view = self.node().state().view();
+    /// Warnings on instances that were registered or changed. Of services with very many instances none is said:
+    /// [`Operations::explain`] has them.
+    pub fn advice_on_instances(&self, outcomes: &[Outcome], due: XdsWarnings) -> Vec<Vec<String>> {
+        let (view, now) = (self.node().state().view(), self.node().now());
         let mut services: BTreeMap<(&str, &str), Option<Reached>> = BTreeMap::new();
         let mut all = Vec::with_capacity(outcomes.len());
         for outcome in outcomes {
             let mut warnings = Vec::new();
             if let Entity::Instance(instance) = &outcome.entity {
                 let service = (instance.namespace.as_str(), instance.service.as_str());
-                let reached = services.entry(service).or_insert_with(|| reached(&view, service.0, service.1));
+                let are_due = || due.are_due(&view, now, [service.0]);
+                let reached = || are_due().then(|| reached(&view, service.0, service.1)).flatten();
+                let reached = services.entry(service).or_insert_with(reached);
                 warnings = reached.as_ref().map(|reached| reached.warnings_on(instance)).unwrap_or_default();
             }
             all.push(warnings.iter().map(ToString::to_string).collect());

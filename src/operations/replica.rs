@@ -65,11 +65,6 @@ pub trait Replica: Send + Sync {
         .boxed()
     }
 
-    /// True if clients of xDS have streams to this node.
-    fn has_xds_clients(&self) -> bool {
-        !self.as_node().subscribers().streams().is_empty()
-    }
-
     fn await_linearizable(&self) -> BoxFuture<'_, Result<(), NodeError>> {
         self.as_node().await_linearizable().boxed()
     }

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::contracts::written;
+use super::reach::XdsWarnings;
 use super::write::checked;
 use super::{Caller, Items, Operations};
 use crate::catalog::{Catalog, Command, Op, Outcome};
@@ -18,6 +19,15 @@ use crate::model::rule::{Body, Family, Rule, RuleDraft};
 
 /// Weight of an instance beside the bytes of rules, where both are looked at.
 const INSTANCE_BYTES: usize = 64;
+
+/// Advice on a rule that was written.
+#[derive(Debug, Default)]
+pub struct RuleAdvice {
+    /// Contracts that it breaks.
+    pub broken: Vec<String>,
+    /// Parts of it that clients of xDS do not carry out.
+    pub not_carried: Vec<String>,
+}
 
 impl Operations {
     pub async fn rules(&self, caller: &Caller, op: Op, items: Items<RuleDraft>) -> Result<Vec<Outcome>, Refusal> {
@@ -55,23 +65,27 @@ impl Operations {
         self.write(caller, items, |items| Command::RuleReleases(family, op, items)).await
     }
 
-    /// Contracts that the rules break which were saved or published, and parts of them that clients of xDS do not carry
-    /// out, for each outcome. It is advice: what was done is done, and nothing is told where no turn comes in time.
-    pub async fn advice(&self, caller: &Caller, outcomes: &[Outcome]) -> Vec<Vec<String>> {
+    /// Advice on each rule that was saved or published: what was done is done, and nothing is told where no turn comes
+    /// in time.
+    pub async fn advice(&self, caller: &Caller, outcomes: &[Outcome], due: XdsWarnings) -> Vec<RuleAdvice> {
         let rules: Vec<Option<Arc<Rule>>> = outcomes.iter().map(written).collect();
         let broken = self.broken_by_rules(caller, &rules).await;
-        let view = self.node.state().view();
+        let (view, now) = (self.node.state().view(), self.node.now());
         let bytes: usize = rules.iter().flatten().map(|rule| bytes_of(rule) + instances_beside(&view, rule)).sum();
         let work = move || {
-            let advice = |rule: &Option<Arc<Rule>>| rule.as_deref().map(|rule| told(&view, rule)).unwrap_or_default();
+            let are_due = |rule: &&Rule| {
+                let ends = rule.ends();
+                let namespaces = ends.iter().map(|end| &*end.namespace);
+                due.are_due(&view, now, namespaces.chain([&*rule.namespace]))
+            };
+            let advice = |rule: &Option<Arc<Rule>>| {
+                rule.as_deref().filter(are_due).map(|rule| told(&view, rule)).unwrap_or_default()
+            };
             rules.iter().map(advice).collect()
         };
-        let mut advice: Vec<Vec<String>> = self.read_through(bytes, work).await.unwrap_or_default();
-        advice.resize_with(outcomes.len(), Vec::new);
-        for (advice, broken) in advice.iter_mut().zip(broken) {
-            advice.splice(0..0, broken);
-        }
-        advice
+        let mut not_carried: Vec<Vec<String>> = self.read_through(bytes, work).await.unwrap_or_default();
+        not_carried.resize_with(outcomes.len(), Vec::new);
+        broken.into_iter().zip(not_carried).map(|(broken, not_carried)| RuleAdvice { broken, not_carried }).collect()
     }
 }
 

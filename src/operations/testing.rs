@@ -132,10 +132,6 @@ impl Replica for InMemory {
         true
     }
 
-    fn has_xds_clients(&self) -> bool {
-        false
-    }
-
     fn as_node(&self) -> &Node {
         unreachable!("a catalog in memory has no node")
     }

@@ -1,7 +1,8 @@
 //! Streams of xDS that are open on this node: which client each is, and which resources it has taken or refused.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::net::IpAddr;
+use std::ops::Bound;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -10,6 +11,7 @@ use tokio::time::Instant;
 
 use crate::model::mesh::Dialect;
 use crate::model::mesh::resource::{Resource, ResourceType, Resources, Version};
+use crate::model::percent::unescaped;
 use crate::model::time::Timestamp;
 
 /// All streams that are open.
@@ -123,11 +125,55 @@ impl Streams {
         self.open.lock().is_empty()
     }
 
+    /// Namespaces of which some client was sent something.
+    pub fn namespaces(&self) -> BTreeSet<String> {
+        let mut found = BTreeSet::new();
+        for entry in self.all() {
+            for kind in ResourceType::ALL {
+                let given = entry.types.lock()[kind.index()].given.clone();
+                add_namespaces(&given, &mut found);
+            }
+        }
+        found
+    }
+
     /// All of them, the oldest first.
     pub fn all(&self) -> Vec<Arc<StreamEntry>> {
         let mut all: Vec<_> = self.open.lock().iter().map(|(number, entry)| (*number, entry.clone())).collect();
         all.sort_by_key(|(number, _)| *number);
         all.into_iter().map(|(_, entry)| entry).collect()
+    }
+}
+
+/// Adds the namespaces in the names of resources. Names of one namespace follow each other, and are passed over.
+fn add_namespaces(given: &Resources, found: &mut BTreeSet<String>) {
+    let mut behind = Bound::Unbounded;
+    while let Some((name, _)) = given.range::<_, str>((behind.as_ref().map(String::as_str), Bound::Unbounded)).next() {
+        let Some((start, end)) = namespace_in(name) else {
+            behind = Bound::Excluded(name.to_string());
+            continue;
+        };
+        let namespace = unescaped(&name[start..end]);
+        found.insert(namespace);
+        // The sign behind a slash.
+        behind = if end == name.len() {
+            Bound::Excluded(name.to_string())
+        } else {
+            Bound::Included(format!("{}0", &name[..end]))
+        };
+    }
+}
+
+/// Place of the namespace in `NAMESPACE/…`, also behind `inbound/`, `outbound/` and `xdstp://AUTHORITY/TYPE/`.
+fn namespace_in(name: &str) -> Option<(usize, usize)> {
+    let of_proxy = ["inbound/", "outbound/"].into_iter().find(|start| name.starts_with(start));
+    let start = match name.strip_prefix("xdstp://") {
+        Some(rest) => name.len() - rest.splitn(3, '/').nth(2)?.len(),
+        None => of_proxy.map_or(0, str::len),
+    };
+    match name[start..].find('/') {
+        Some(length) => Some((start, start + length)),
+        None => of_proxy.map(|_| (start, name.len())),
     }
 }
 
@@ -189,5 +235,29 @@ pub(crate) mod testing {
             is_delta: false,
             since: Timestamp(7),
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::testing::{cluster, stream};
+    use super::*;
+
+    #[test]
+    fn namespaces_are_those_of_what_clients_were_sent() {
+        let streams = Streams::default();
+        let names = ["shop/pay", "shop/pay|v2", "a%2Fb/x", "shop0/y", "inbound/in/pay", "outbound", "outbound/out"];
+        let federated = ["xdstp://authority/envoy.config.cluster.v3.Cluster/far/pay"];
+        let [one, two] = ["one", "two"].map(|id| stream(&streams, id));
+        let given = |names: &[&str]| Delivered {
+            given: names.iter().map(|name| (Arc::from(*name), cluster(name, 1, 1))).collect(),
+            ..Delivered::default()
+        };
+        one.replace(ResourceType::Cluster, given(&names));
+        two.replace(ResourceType::Endpoints, given(&federated));
+        let found: Vec<String> = streams.namespaces().into_iter().collect();
+        assert_eq!(found, ["a/b", "far", "in", "out", "shop", "shop0"]);
+        drop(one);
+        assert_eq!(streams.namespaces().len(), 1);
     }
 }

@@ -22,6 +22,7 @@ pub(super) mod reference;
 pub(super) mod route;
 mod strict;
 mod unknown;
+mod xds_warnings;
 
 #[cfg(test)]
 pub(super) use admission::identify;

@@ -18,7 +18,7 @@ use crate::model::code::Code;
 use crate::model::instance::{Instance, InstanceDraft};
 use crate::model::service::Service;
 use crate::openapi::Param;
-use crate::operations::FAR;
+use crate::operations::{FAR, XdsWarnings};
 
 pub(crate) const DOC: Doc = Doc::new("Instances");
 const WRITE: Doc = DOC.gives(Shape::batch::<InstanceView>("instance"));
@@ -167,28 +167,38 @@ pub(crate) const REGISTER: Doc = WRITE
     .says("Registers instances, or replaces them; a missing namespace and service are made.")
     .codes(&[FIELDS, REGISTERED]);
 
-pub(crate) async fn register(app: State<App>, caller: Caller, batch: Batch<InstanceDraft>) -> ApiResult {
-    write(&app, &caller, Op::Create, batch).await
+pub(crate) async fn register(
+    app: State<App>,
+    caller: Caller,
+    due: XdsWarnings,
+    batch: Batch<InstanceDraft>,
+) -> ApiResult {
+    write(&app, &caller, Op::Create, (batch, due)).await
 }
 
 pub(crate) const UPDATE: Doc = WRITE
     .says("Updates instances: an absent field stays; with `revision`, only if that is the current one.")
     .codes(&[FIELDS, &[Code::NoNeedUpdate, Code::NotFoundInstance, Code::DataConflict]]);
 
-pub(crate) async fn update(app: State<App>, caller: Caller, batch: Batch<InstanceDraft>) -> ApiResult {
-    write(&app, &caller, Op::Update, batch).await
+pub(crate) async fn update(
+    app: State<App>,
+    caller: Caller,
+    due: XdsWarnings,
+    batch: Batch<InstanceDraft>,
+) -> ApiResult {
+    write(&app, &caller, Op::Update, (batch, due)).await
 }
 
 pub(crate) const DELETE: Doc =
     WRITE.says("Deletes instances; one that is not there is success.").codes(&[FIELDS, &[Code::DataConflict]]);
 
 pub(crate) async fn delete(app: State<App>, caller: Caller, batch: Batch<InstanceDraft>) -> ApiResult {
-    write(&app, &caller, Op::Delete, batch).await
+    write(&app, &caller, Op::Delete, (batch, XdsWarnings::WhereSeen)).await
 }
 
-async fn write(app: &App, caller: &Caller, op: Op, batch: Batch<InstanceDraft>) -> ApiResult {
+async fn write(app: &App, caller: &Caller, op: Op, (batch, due): (Batch<InstanceDraft>, XdsWarnings)) -> ApiResult {
     let outcomes = app.operations.instances(caller, op, batch.items).await?;
-    let advice = if op == Op::Delete { Vec::new() } else { app.operations.advice_on_instances(&outcomes) };
+    let advice = if op == Op::Delete { Vec::new() } else { app.operations.advice_on_instances(&outcomes, due) };
     Ok(answer::batch(app, outcomes, answer::joined(batch.warnings, advice)))
 }
 
@@ -214,8 +224,13 @@ pub(crate) async fn isolate_host(app: State<App>, caller: Caller, batch: Batch<I
 pub(crate) const REGISTER_ONE: Doc = WRITE_ONE.says("An instance registers itself.").codes(&[FIELDS, REGISTERED]);
 
 /// [`register`] for one instance.
-pub(crate) async fn register_one(app: State<App>, caller: Caller, batch: Batch<InstanceDraft>) -> ApiResult {
-    write_of_itself(&app, &caller, Op::Create, batch.checked(InstanceDraft::check_new)).await
+pub(crate) async fn register_one(
+    app: State<App>,
+    caller: Caller,
+    due: XdsWarnings,
+    batch: Batch<InstanceDraft>,
+) -> ApiResult {
+    write_of_itself(&app, &caller, Op::Create, (batch.checked(InstanceDraft::check_new), due)).await
 }
 
 pub(crate) const DEREGISTER_ONE: Doc =
@@ -223,12 +238,18 @@ pub(crate) const DEREGISTER_ONE: Doc =
 
 /// [`delete`] for one instance.
 pub(crate) async fn deregister_one(app: State<App>, caller: Caller, batch: Batch<InstanceDraft>) -> ApiResult {
-    write_of_itself(&app, &caller, Op::Delete, batch.checked(InstanceDraft::check_named)).await
+    let batch = batch.checked(InstanceDraft::check_named);
+    write_of_itself(&app, &caller, Op::Delete, (batch, XdsWarnings::WhereSeen)).await
 }
 
-async fn write_of_itself(app: &App, caller: &Caller, op: Op, batch: Batch<InstanceDraft>) -> ApiResult {
+async fn write_of_itself(
+    app: &App,
+    caller: &Caller,
+    op: Op,
+    (batch, due): (Batch<InstanceDraft>, XdsWarnings),
+) -> ApiResult {
     let command = |items| Command::Instances(op, items);
     let outcomes = app.operations.write_of_itself(caller, batch.items, command).await?;
-    let advice = if op == Op::Delete { Vec::new() } else { app.operations.advice_on_instances(&outcomes) };
+    let advice = if op == Op::Delete { Vec::new() } else { app.operations.advice_on_instances(&outcomes, due) };
     Ok(answer::one_or_batch(app, outcomes, answer::joined(batch.warnings, advice), batch.is_single))
 }

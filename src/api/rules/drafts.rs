@@ -15,6 +15,7 @@ use crate::catalog::rules::RuleFilter;
 use crate::catalog::{Catalog, Op};
 use crate::model::code::Refusal;
 use crate::model::rule::{Family, RuleDraft, RuleHead};
+use crate::operations::XdsWarnings;
 
 /// A page of rules, newest change first. They are whole, unless `brief` asks for the fields that
 /// all families have.
@@ -92,24 +93,34 @@ pub(crate) fn parse_rule(family: Family, raw: &RawValue) -> (Result<RuleDraft, R
 }
 
 /// Per item 200000; 400103 a value out of its range; 400201 name or id is taken.
-pub(crate) async fn create(app: State<App>, caller: Caller, RuleBatch(batch): RuleBatch) -> ApiResult {
-    write(&app, &caller, Op::Create, batch).await
+pub(crate) async fn create(
+    app: State<App>,
+    caller: Caller,
+    due: XdsWarnings,
+    RuleBatch(batch): RuleBatch,
+) -> ApiResult {
+    write(&app, &caller, Op::Create, (batch, due)).await
 }
 
 /// Per item 200000; 200002 nothing changed; 400202 missing; 409000 stale revision.
-pub(crate) async fn update(app: State<App>, caller: Caller, RuleBatch(batch): RuleBatch) -> ApiResult {
-    write(&app, &caller, Op::Update, batch).await
+pub(crate) async fn update(
+    app: State<App>,
+    caller: Caller,
+    due: XdsWarnings,
+    RuleBatch(batch): RuleBatch,
+) -> ApiResult {
+    write(&app, &caller, Op::Update, (batch, due)).await
 }
 
 /// Per item 200000, also if it was not there. The releases go with the rule.
 pub(crate) async fn delete(app: State<App>, caller: Caller, RuleBatch(batch): RuleBatch) -> ApiResult {
-    write(&app, &caller, Op::Delete, batch).await
+    write(&app, &caller, Op::Delete, (batch, XdsWarnings::WhereSeen)).await
 }
 
-async fn write(app: &App, caller: &Caller, op: Op, batch: Batch<RuleDraft>) -> ApiResult {
+async fn write(app: &App, caller: &Caller, op: Op, (batch, due): (Batch<RuleDraft>, XdsWarnings)) -> ApiResult {
     let outcomes = app.operations.rules(caller, op, batch.items).await?;
     let warnings = match op {
-        Op::Create | Op::Update => super::with_advice(app, caller, &outcomes, batch.warnings).await,
+        Op::Create | Op::Update => super::with_advice(app, caller, &outcomes, (batch.warnings, due)).await,
         Op::Delete => batch.warnings,
     };
     Ok(answer::batch(app, outcomes, warnings))

@@ -19,7 +19,7 @@ use crate::model::grant::ReadScope;
 use crate::model::release::ReleaseOp;
 use crate::model::rule::release::{RuleRelease, RuleReleaseDraft};
 use crate::model::rule::{Family, Rule};
-use crate::operations::FAR;
+use crate::operations::{FAR, XdsWarnings};
 
 /// The releases of one rule, highest version first, or without a rule those of all that the caller may see, newest
 /// change first; with `brief=false` the rule as released in each.
@@ -55,10 +55,11 @@ pub(crate) async fn publish(
     app: State<App>,
     Extension(family): Extension<Family>,
     caller: Caller,
+    due: XdsWarnings,
     Noted(batch): Noted<RuleReleaseDraft>,
 ) -> ApiResult {
     let outcomes = app.operations.publish_rules(&caller, family, batch.items).await?;
-    let warnings = super::with_advice(&app, &caller, &outcomes, batch.warnings).await;
+    let warnings = super::with_advice(&app, &caller, &outcomes, (batch.warnings, due)).await;
     Ok(answer::batch(&app, outcomes, warnings))
 }
 

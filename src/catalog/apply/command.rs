@@ -143,6 +143,8 @@ pub enum Command {
     /// Clients could not apply releases: webhooks are told.
     ClientsRefused(Vec<ClientRefusal>),
     Time(TimeChange),
+    /// Namespaces of which clients of xDS have something.
+    XdsSeen(Vec<String>),
 }
 
 impl Command {
@@ -163,7 +165,7 @@ impl Command {
             Command::SignIn { password, .. } if !password.is_empty() => Level::TRUST,
             Command::ChangeTokens(items) => Level::RIGHTS.max(highest(items.iter().map(ServiceTokenChange::level))),
             Command::EndSessions(_) => Level::RIGHTS,
-            Command::Time(_) => Level::REQUEST_SETS,
+            Command::Time(_) | Command::XdsSeen(_) => Level::REQUEST_SETS,
             Command::Policies(..) | Command::Contracts(..) => Level::APPROVAL,
             Command::Requests(_, items) => Level::APPROVAL.max(highest(items.iter().map(RequestDraft::level))),
             Command::ExpireRequests | Command::Rollouts(_) | Command::ClientsRefused(_) => Level::APPROVAL,
@@ -189,16 +191,13 @@ impl Command {
             }
             Command::ConfigReleases(op, items) => Level::ROLLOUT.max(op.level()).max(highest_of_pleas(items)),
             Command::PublishDue(_) => Level::ROLLOUT,
-            Command::WebhooksTold(_) => Level::CUSTODY,
-            Command::ConfigTemplates(..) => Level::CUSTODY,
+            Command::WebhooksTold(_) | Command::ConfigTemplates(..) => Level::CUSTODY,
             Command::Authorized(asked) if asked.mutes_refusals => asked.command.level().max(Level::RIGHTS),
             Command::Authorized(asked) => asked.command.level().max(Level::TRUST),
             Command::Note(notes) if notes.iter().any(|note| !note.namespace.is_empty()) => Level::RIGHTS,
             Command::ChangePassword { .. } | Command::Note(_) => Level::TRUST,
-            Command::Announce(_) | Command::Forget { .. } | Command::SignIn { .. } | Command::SignOut { .. } => {
-                Level::FIRST
-            }
-            Command::Namespaces(..) | Command::InstanceHealth(_) => Level::FIRST,
+            Command::Announce(_) | Command::Forget { .. } | Command::SignIn { .. } => Level::FIRST,
+            Command::SignOut { .. } | Command::Namespaces(..) | Command::InstanceHealth(_) => Level::FIRST,
             Command::InstancesDeleteHost(_) | Command::InstancesIsolateHost(_) => Level::FIRST,
             Command::ConfigRollback(items) | Command::ConfigDeleteReleases(items) | Command::ConfigStopGray(items) => {
                 highest_of_pleas(items)
@@ -335,6 +334,7 @@ impl Command {
             Command::Rollouts(items) => Profile::own("rollout", items.len()),
             Command::ClientsRefused(items) => Profile::own("client_refused", items.len()),
             Command::Time(change) => Profile { is_own: change.is_own(), ..Profile::new("time", MANAGE, 1) },
+            Command::XdsSeen(items) => Profile::own("xds_seen", items.len()),
         }
     }
 

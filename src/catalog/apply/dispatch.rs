@@ -222,6 +222,7 @@ impl Catalog {
                 |catalog, item, changes| catalog.change_request(ctx, principal, op, &item, changes)),
             Command::ExpireRequests => vec![self.expire_requests(ctx, changes)],
             Command::ClientsRefused(items) => each(items, |item| self.tell_of_refusal(ctx, &item, changes)),
+            Command::XdsSeen(items) => each(items, |item| self.mark_xds(ctx, &item, changes)),
             Command::Note(notes) => vec![self.note(ctx, notes, changes)],
             Command::Time(change) => self.each_judged(&check(Op::Update), vec![change], changes,
                 |_, change| Catalog::target_of_time(change),

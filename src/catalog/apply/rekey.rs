@@ -156,6 +156,7 @@ impl Rebirth {
             | Table::ConfigTemplate
             | Table::Policy
             | Table::Contract
+            | Table::XdsMark
             | Table::Audit => return Ok(Some(Cow::Borrowed(value))),
         };
         Ok(Some(Cow::Owned(row)))

@@ -125,6 +125,7 @@ fn commands() -> Vec<Command> {
         Command::RemoveDeadInstances(vec![DeadInstance { id: "i".into(), revision: String::new() }]),
         Command::PublishDue(vec![due(Thing::File(ConfigKey::new("prod", "g", "f")))]),
         Command::ClientsRefused(Vec::new()),
+        Command::XdsSeen(vec!["x".into()]),
         Command::Rollouts(vec![RolloutMove {
             thing: Thing::File(ConfigKey::new("prod", "g", "f")),
             release_name: "r".into(),

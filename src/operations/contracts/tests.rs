@@ -17,8 +17,8 @@ use crate::model::config_file::ConfigPublish;
 use crate::model::grant::{Grants, Role};
 use crate::model::release::ReleaseOp;
 use crate::model::rule::{Family, RuleDraft, RuleHead};
-use crate::operations::Bounds;
 use crate::operations::testing::InMemory;
+use crate::operations::{Bounds, XdsWarnings};
 
 mod seams;
 
@@ -160,11 +160,18 @@ async fn rules_keep_their_contracts_by_what_is_in_force() {
         operations.publish_rules(&caller, Family::Routing, item(draft))
     };
     let saved = save(Op::Create, 3).await.expect("a batch");
-    assert_eq!(operations.advice(&caller, &saved).await[0].iter().filter(|text| text.contains("contract")).count(), 0);
+    assert_eq!(
+        operations.advice(&caller, &saved, XdsWarnings::WhereSeen).await[0]
+            .broken
+            .iter()
+            .filter(|text| text.contains("contract"))
+            .count(),
+        0
+    );
     assert_eq!(told(&publish("one").await.expect("a batch")[0]).0, 200000);
     let saved = save(Op::Update, 5).await.expect("a batch");
-    let advice = operations.advice(&caller, &saved).await;
-    assert!(advice[0].contains(&"contract priorities: /: never less important".to_owned()), "{advice:?}");
+    let advice = operations.advice(&caller, &saved, XdsWarnings::WhereSeen).await;
+    assert!(advice[0].broken.contains(&"contract priorities: /: never less important".to_owned()), "{advice:?}");
     let refused = publish("two").await.expect("a batch");
     assert_eq!(told(&refused[0]), (400107, "/ None never less important".to_owned()));
     save(Op::Update, 2).await.expect("a batch");

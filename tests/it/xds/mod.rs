@@ -14,4 +14,5 @@ mod partitions;
 mod returning;
 mod rules;
 mod secure;
+mod warned;
 mod world;

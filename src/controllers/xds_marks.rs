@@ -1,0 +1,35 @@
+//! Marks of namespaces in which clients of xDS are seen: every node proposes those that it serves, once a day.
+
+use std::time::Duration;
+
+use tokio::time::sleep;
+
+use super::audit_buffer::propose_once;
+use crate::catalog::{Command, RequestId};
+use crate::model::limits;
+use crate::raft::node::Node;
+
+/// Between two looks at the streams.
+const ROUND: Duration = Duration::from_secs(5);
+
+/// Proposes what is not marked yet, for as long as the node runs.
+pub(super) async fn mark(node: Node) {
+    loop {
+        sleep(ROUND).await;
+        let seen = node.subscribers().streams().namespaces();
+        let now = node.now();
+        let unmarked: Vec<String> = {
+            let catalog = node.state().catalog();
+            let is_unmarked =
+                |name: &String| catalog.namespaces.get(name).is_some() && !catalog.xds_marks.has_today(name, now);
+            seen.into_iter().filter(is_unmarked).take(limits::BATCH_ITEMS_MAX).collect()
+        };
+        if unmarked.is_empty() {
+            continue;
+        }
+        let (request, command) = (RequestId(rand::random()), Command::XdsSeen(unmarked));
+        if let Err(error) = propose_once(&node, request, &command).await {
+            tracing::debug!(%error, "clients of xDS could not be marked as seen yet");
+        }
+    }
+}
