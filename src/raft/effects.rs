@@ -39,7 +39,7 @@ impl Effects {
 
 /// True for a change that says something of services, and so to clients of xDS.
 fn is_of_services(change: &Change) -> bool {
-    matches!(change, Change::Service { .. } | Change::Rules(..) | Change::Instances { .. })
+    matches!(change, Change::Service { .. } | Change::Rules { .. } | Change::Instances { .. })
 }
 
 pub(super) fn watch_keys(change: &Change) -> Vec<WatchKey> {
@@ -49,7 +49,7 @@ pub(super) fn watch_keys(change: &Change) -> Vec<WatchKey> {
         Change::Service { namespace, name } => {
             vec![WatchKey::service(namespace, name), WatchKey::services(Some(namespace)), WatchKey::services(None)]
         }
-        Change::Rules(family, ends) => {
+        Change::Rules { family, ends, .. } => {
             ends.iter().map(|end| WatchKey::rules(*family, &end.namespace, &end.service)).collect()
         }
         Change::Webhooks => Vec::new(),

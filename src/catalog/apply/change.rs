@@ -163,7 +163,12 @@ pub enum Change {
         name: String,
     },
     /// The rules of a family that clients see for these services.
-    Rules(Family, Vec<End>),
+    Rules {
+        family: Family,
+        ends: Vec<End>,
+        /// Those of them on whose calls the rules may act.
+        called: Vec<End>,
+    },
     /// An instance of this service came, went or changed.
     Instances {
         namespace: String,

@@ -7,12 +7,13 @@ use std::sync::Arc;
 
 use imbl::{OrdMap, OrdSet};
 
+use crate::catalog::change::Change;
 use crate::model::audience::Judge;
 use crate::model::explain::Rollout;
 use crate::model::release::ReleaseType;
-use crate::model::rule::End;
 use crate::model::rule::matching::ALL;
 use crate::model::rule::release::RuleRelease;
+use crate::model::rule::{End, Rule};
 
 /// The active releases of one family.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -55,6 +56,33 @@ impl ActiveOfRule {
 
     fn ends(&self) -> BTreeSet<End> {
         self.all().flat_map(|release| release.rule.ends()).collect()
+    }
+}
+
+/// Services that releases of a rule are about.
+#[derive(Debug, Default)]
+pub(in crate::catalog) struct ChangedEnds {
+    all: BTreeSet<End>,
+    /// Those on whose calls they may act.
+    called: BTreeSet<End>,
+}
+
+impl ChangedEnds {
+    fn add(&mut self, rule: &Rule) {
+        self.all.extend(rule.ends());
+        self.called.extend(rule.called_ends());
+    }
+
+    pub(super) fn extend(&mut self, others: ChangedEnds) {
+        self.all.extend(others.all);
+        self.called.extend(others.called);
+    }
+
+    /// Clients see another release of the rule, also those of the services that only the other one is about.
+    pub(super) fn change_by(mut self, release: &RuleRelease) -> Change {
+        self.add(&release.rule);
+        let [ends, called] = [self.all, self.called].map(|ends| ends.into_iter().collect());
+        Change::Rules { family: release.rule.family(), ends, called }
     }
 }
 
@@ -150,8 +178,10 @@ impl Active {
     }
 
     /// The ends of all releases of a rule that clients see.
-    pub(in crate::catalog) fn ends_of_rule(&self, rule_id: &str) -> BTreeSet<End> {
-        self.of_rule.get(rule_id).map(|active| active.ends()).unwrap_or_default()
+    pub(in crate::catalog) fn ends_of_rule(&self, rule_id: &str) -> ChangedEnds {
+        let (mut ends, active) = (ChangedEnds::default(), self.of_rule.get(rule_id));
+        active.into_iter().flat_map(|active| active.all()).for_each(|release| ends.add(&release.rule));
+        ends
     }
 
     /// True if a release of the rule that clients see has one of these ends.

@@ -4,12 +4,12 @@ mod active;
 mod changes;
 
 use std::cmp::Ordering;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use imbl::OrdMap;
 
-use super::change::{Change, ChangeSet};
+use super::change::ChangeSet;
 use super::index::archive::{Archive, Archived};
 use super::index::list_index::{Indexed, ListIndex, TextFilter};
 use super::index::names::Names;
@@ -19,7 +19,7 @@ use crate::model::grant::ReadScope;
 use crate::model::release::ReleaseState;
 use crate::model::rule::matching::ALL;
 use crate::model::rule::release::RuleRelease;
-use crate::model::rule::{End, Family, Rule};
+use crate::model::rule::{Family, Rule};
 use crate::model::text::NameFilter;
 use crate::model::time::Timestamp;
 pub use active::{Active, RuleInForce, ends_of};
@@ -389,7 +389,7 @@ impl RuleBook {
         let release = self.load_release(release);
         if was_active || release.active {
             ends.extend(self.active.ends_of_rule(&release.rule.id));
-            changes.changed(change_of(&release, ends));
+            changes.changed(ends.change_by(&release));
         }
         release
     }
@@ -397,7 +397,7 @@ impl RuleBook {
     pub(super) fn remove_release(&mut self, release: &RuleRelease, changes: &mut ChangeSet) {
         changes.delete(release);
         if release.active {
-            changes.changed(change_of(release, self.active.ends_of_rule(&release.rule.id)));
+            changes.changed(self.active.ends_of_rule(&release.rule.id).change_by(release));
         }
         self.active.remove(release);
         self.releases_by_id.remove(release.id.as_str());
@@ -430,12 +430,6 @@ impl RuleBook {
         self.releases.insert(release.clone());
         release
     }
-}
-
-/// Clients see another release of the rule, also those of the services that only the other one is about.
-fn change_of(release: &RuleRelease, mut ends: BTreeSet<End>) -> Change {
-    ends.extend(release.rule.ends());
-    Change::Rules(release.rule.family(), ends.into_iter().collect())
 }
 
 /// The order of a list of the releases of many rules: newest change first, then by rule and highest version.

@@ -309,6 +309,25 @@ impl Rule {
         ends
     }
 
+    /// The ends on whose calls the rule may act: of custom routes with a callee not those that call it.
+    pub fn called_ends(&self) -> Vec<End> {
+        let mut all = self.ends();
+        if !matches!(&self.body, Body::Routing(body) if body.route_policy == routing::RoutePolicy::Rule) {
+            return all;
+        }
+        let (mut called, mut has_callee) = (Vec::new(), false);
+        self.each_role(&mut |role, namespace, service| {
+            has_callee |= role == EndRole::Callee;
+            if matches!(role, EndRole::Callee | EndRole::Destination) {
+                called.push(End { namespace: namespace.to_owned(), service: service.to_owned() });
+            }
+        });
+        if has_callee {
+            all.retain(|end| called.contains(end));
+        }
+        all
+    }
+
     /// True if one of the services that the rule is about is called so.
     pub fn is_about(&self, is_wanted: impl Fn(&str) -> bool) -> bool {
         let mut found = false;

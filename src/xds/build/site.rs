@@ -153,6 +153,6 @@ pub(crate) fn all_releases<'a>(scene: &'a Scene, family: Family, name: &ServiceN
 }
 
 fn is_about(release: &RuleRelease, name: &ServiceName) -> bool {
-    let covers = || release.rule.ends().iter().any(|end| end.covers(&name.namespace, &name.service));
+    let covers = || release.rule.called_ends().iter().any(|end| end.covers(&name.namespace, &name.service));
     release.rule.enable && covers()
 }

@@ -199,9 +199,9 @@ pub(crate) fn subjects(change: &Change) -> Vec<(Facets, ServiceName)> {
             (Facets::MEMBERS, ServiceName::new(ALL, ALL)),
         ],
         Change::Instances { namespace, service } => vec![(Facets::INSTANCES, ServiceName::new(namespace, service))],
-        Change::Rules(family, ends) => {
+        Change::Rules { family, called, .. } => {
             let facet = Facets::rules(*family);
-            ends.iter().map(|end| (facet, ServiceName::new(&end.namespace, &end.service))).collect()
+            called.iter().map(|end| (facet, ServiceName::new(&end.namespace, &end.service))).collect()
         }
         Change::Config(_) | Change::Namespaces | Change::Webhooks => Vec::new(),
     }

@@ -65,3 +65,27 @@ fn made_with_sets(stage: &Stage, clients: &[Client]) -> usize {
     }
     stage.world.cells.lock().made - before
 }
+
+/// Its callers are all there are, and nothing of theirs is made of it.
+#[test]
+fn a_rule_for_callers_of_one_service_costs_that_service() {
+    let mut stage = Stage::new();
+    let clients = crowd(&mut stage);
+    made_while_all_look(&stage, &clients);
+    let number = *stage.world.changes().borrow();
+    let rule = |value: &str| {
+        let caller = json!({"namespace": "*", "service": "*"});
+        let callee = json!({"namespace": "shop", "service": "s0500"});
+        let argument = json!({"type": "HEADER", "key": "k", "value": {"value": value}});
+        let rule = json!({"name": "r", "arguments": {"arguments": [argument]}, "destinations": [callee]});
+        json!({"routing_config": {"caller": caller, "callee": callee, "rules": [rule]}})
+    };
+    for value in ["a", "b"] {
+        stage.save(Family::Routing, "of one", rule(value));
+        stage.publish(Family::Routing, "of one", value, None);
+        assert_eq!(made_while_all_look(&stage, &clients), 3, "its cluster, endpoints and virtual host");
+    }
+    let touched = stage.world.touched_since(number).expect("known");
+    let has = |name: &str| touched.iter().any(|touched| touched.has(name));
+    assert_eq!((has("shop/s0500"), has("shop/s0499")), (true, false));
+}
