@@ -180,11 +180,15 @@ impl Ledger {
     pub(in crate::xds) fn settle(&mut self, look: Look) {
         self.owed.clear();
         self.compared_to = None;
-        self.refresh(look.equal);
         if let Some(all) = look.all {
             self.see(all);
         }
-        let Some(shown) = look.shown else { return };
+        let shown = look.shown.or_else(|| self.all_seen().cloned());
+        // Where all is taken over, what is equal is in it.
+        if shown.is_none() || !self.lacks.is_empty() {
+            self.refresh(look.equal);
+        }
+        let Some(shown) = shown else { return };
         if shown.ptr_eq(&self.given) {
             return;
         }
@@ -193,6 +197,12 @@ impl Ledger {
         if self.lacks.is_empty() {
             self.delivered.has = self.given.clone();
         }
+    }
+
+    /// All there is, if just that is asked for by name: who has it shares it with all others.
+    fn all_seen(&self) -> Option<&Resources> {
+        let seen = self.seen.as_ref()?;
+        (seen.outside.is_empty() && seen.all.len() == self.subscription.names().len()).then_some(&seen.all)
     }
 
     /// Notes what the names asked for were compared with; nothing of it is due.

@@ -1,5 +1,6 @@
 //! Order and parts of what a stream is sent.
 
+use super::super::View;
 use super::super::books::StreamFault;
 use super::super::machine::Machine;
 use super::delta::{Script, request};
@@ -99,4 +100,34 @@ fn many_large_names_come_in_parts() {
     assert!(names.iter().all(|name| all.contains(&format!("{name}="))) && all.contains("hidden/001=new"));
     assert_eq!(all.matches("hidden/").count(), 101);
     assert_eq!(script.answer(EDS, ACK), NOTHING);
+}
+
+/// Whoever asks by name for all there is has no map of its own, before a change and after it.
+#[test]
+fn who_has_all_by_name_shares_it() {
+    let (mut world, mut names) = (World::default(), Vec::new());
+    for number in 0..100 {
+        let name = format!("s/{number:03}");
+        world.put(EDS, &name, "1");
+        names.push(name);
+    }
+    let mut script = Script::of(world);
+    let shares = |script: &Script| {
+        let (all, ledger) = (View::all(&script.world, EDS), script.machine.books().ledger(EDS));
+        (ledger.given().ptr_eq(&all), ledger.delivered().has.ptr_eq(&all))
+    };
+    script.ask(EDS, &names.join(" "), "");
+    assert_eq!(shares(&script), (false, false), "it is not acknowledged");
+    script.answer(EDS, ACK);
+    assert_eq!(shares(&script), (true, true));
+    assert_eq!(script.change(|world| world.put(EDS, "s/007", "2")), ["eds s/007=2"]);
+    script.answer(EDS, ACK);
+    assert_eq!(shares(&script), (true, true));
+    assert_eq!(script.change(|world| world.put(EDS, "s/other", "1")), NOTHING);
+    assert_eq!(script.change(|world| world.put(EDS, "s/008", "2")), ["eds s/008=2"]);
+    assert_eq!(script.answer(EDS, Some("no")), NOTHING);
+    let has = |script: &Script| script.machine.books().ledger(EDS).delivered().has["s/008"].bytes();
+    assert_eq!(has(&script), "s/008=1", "what is refused is not had");
+    assert_eq!(script.change(|world| world.remove(EDS, "s/other")), NOTHING);
+    assert_eq!(has(&script), "s/008=1");
 }

@@ -49,7 +49,7 @@ pub use touched::Touched;
 pub(super) use wild::WildKey;
 
 /// Time without a change after which changes are taken in, and the most that they wait for one.
-const QUIET: Duration = Duration::from_millis(20);
+const QUIET: Duration = Duration::from_millis(5);
 const WAIT_MAX: Duration = Duration::from_millis(60);
 
 /// Changes that are remembered for streams that have not looked at them.
