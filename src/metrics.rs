@@ -218,10 +218,10 @@ metrics! {
 
     /// Bytes of request bodies and large answers in memory, until answered or sent.
     under_way: IntGauge "thuban_under_way_bytes";
-    /// Limit of thuban_under_way_bytes; one address may use a quarter of it, and at least 16 MiB.
+    /// Limit of thuban_under_way_bytes; one address may use a quarter of it, a user half, and at least 16 MiB.
     under_way_max: IntGauge "thuban_under_way_max_bytes";
 
-    /// Bytes that open xDS streams keep: 20 KiB each, names and labels beyond 4 KiB; one address may have a third.
+    /// Bytes that open xDS streams keep: 20 KiB, and what is theirs beyond 4 KiB; one address may have a third.
     stream_bytes: IntGauge "thuban_xds_stream_bytes";
     /// Limit of thuban_xds_stream_bytes.
     stream_bytes_max: IntGauge "thuban_xds_stream_max_bytes";

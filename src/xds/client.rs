@@ -91,7 +91,19 @@ pub struct Holds(Arc<Mutex<Vec<ScopeHold>>>); // bound: xds-names
 struct ScopeHold {
     scope: WildKey,
     _scope: Arc<()>,
-    map: Option<Arc<()>>,
+    map: Option<Arc<MapShare>>,
+}
+
+/// Bytes that a map of the answers of some clients takes beside what it shares with all others; held by the streams
+/// that use it, and by the map itself.
+#[derive(Debug)]
+pub(super) struct MapShare(pub(super) usize);
+
+impl MapShare {
+    /// The part of one of the streams that use it.
+    fn of_one(self: &Arc<Self>) -> usize {
+        self.0 / (Arc::strong_count(self) - 1).max(1)
+    }
 }
 
 /// Scopes that one stream holds: those that it used last.
@@ -99,7 +111,7 @@ const HOLDS_MAX: usize = 8;
 
 impl Holds {
     /// Holds a scope, and a map of it if one is given.
-    pub(super) fn hold(&self, key: &WildKey, scope: Arc<()>, map: Option<Arc<()>>) {
+    pub(super) fn hold(&self, key: &WildKey, scope: Arc<()>, map: Option<Arc<MapShare>>) {
         let mut holds = self.0.lock();
         let known = holds.iter().position(|hold| hold.scope == *key).map(|at| holds.remove(at));
         if known.is_none() && holds.len() >= HOLDS_MAX {
@@ -107,6 +119,11 @@ impl Holds {
         }
         let map = map.or_else(|| known.and_then(|hold| hold.map));
         holds.push(ScopeHold { scope: key.clone(), _scope: scope, map });
+    }
+
+    /// Bytes of maps that are there for this stream and those that answer as it does.
+    fn bytes(&self) -> usize {
+        self.0.lock().iter().filter_map(|hold| hold.map.as_ref()).map(MapShare::of_one).sum()
     }
 }
 
@@ -170,12 +187,12 @@ impl Client {
         named.map(|name| name.to_ascii_lowercase())
     }
 
-    /// Bytes that are kept of what it says of itself.
+    /// Bytes that are kept of what it says of itself, and of what is made for its answers alone.
     pub(super) fn kept_bytes(&self) -> usize {
         let of_labels: usize = self.labels.iter().map(|(key, value)| key.len() + value.len() + OF_LABEL).sum();
         let namespaces = self.namespaces.iter().flat_map(|names| names.iter());
         let of_namespaces: usize = namespaces.map(|name| name.len() + OF_LABEL / 2).sum();
-        of_labels + of_namespaces + self.node_id.len()
+        of_labels + of_namespaces + self.node_id.len() + self.agent.len() + self.holds.bytes()
     }
 
     fn has_label(&self, key: &str, value: &str) -> bool {

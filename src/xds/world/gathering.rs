@@ -8,6 +8,7 @@ use super::cells::Stand;
 use super::wild::{ENTRY_BYTES, Gathered, PendingServices, WildKey};
 use crate::xds::answered::Answered;
 use crate::xds::build::Unit;
+use crate::xds::client::MapShare;
 use crate::xds::names::ServiceName;
 use crate::xds::questions::{ClientAnswer, Question, Questions, Witness};
 
@@ -43,14 +44,14 @@ struct Map {
     gathered: Gathered,
     round: u64,
     /// Held by the streams that use it.
-    holder: Arc<()>,
+    holder: Arc<MapShare>,
 }
 
 /// All that a client sees of a scope.
 pub(super) struct Seen {
     pub(super) gathered: Gathered,
     /// None for the map of a client that says nothing about itself.
-    pub(super) holder: Option<Arc<()>>,
+    pub(super) holder: Option<Arc<MapShare>>,
     pub(super) touches: u64,
     /// Questions that it depends on.
     pub(super) asked: Vec<(Question, ClientAnswer)>,
@@ -116,14 +117,16 @@ impl Gathering {
                 map
             }
             known => {
-                let holder = known.map(|(_, _, holder)| holder).unwrap_or_default();
                 let mut gathered = self.plain.clone();
+                let mut bytes = 2 * ENTRY_BYTES * self.asking.len();
                 for (name, plain) in &self.asking {
                     let unit = world.unit(stand, &key.unit(name), questions);
                     if !Arc::ptr_eq(&unit, plain) {
                         gathered.put(name, &unit);
+                        bytes += unit.bytes();
                     }
                 }
+                let holder = known.map_or_else(|| Arc::new(MapShare(bytes)), |(_, _, holder)| holder);
                 Map { gathered, round: self.round, holder }
             }
         };

@@ -210,3 +210,27 @@ async fn clusters_of_labels_stay_after_a_snapshot() {
     stage.world.take_changes();
     assert_eq!(clusters(&stage), 1);
 }
+
+/// Maps for answers that few give are paid for by the streams that give them.
+#[test]
+fn who_answers_alone_pays_for_its_map() {
+    let mut stage = Stage::new();
+    stage.services(Op::Create, &[("shop", "pay"), ("shop", "cart")]);
+    let callee = json!({"namespace": "shop", "service": "pay"});
+    stage.save(Family::Routing, "pay", json!({"routing_config": {"callee": callee, "rules": []}}));
+    stage.publish(Family::Routing, "pay", "all", None);
+    let group = json!({"namespace": "shop", "service": "pay", "labels": {"version": exact("2")}});
+    let rules = json!([{"name": "r", "destinations": [group]}]);
+    stage.save(Family::Routing, "pay", json!({"routing_config": {"callee": callee, "rules": rules}}));
+    stage.publish(Family::Routing, "pay", "gray", Some("eu"));
+    let of_zone = |zone: &str| client(Dialect::Envoy, &[("zone", zone)]);
+    let charge = |client: &Client| {
+        let before = client.kept_bytes();
+        assert!(stage.get(client, ResourceType::Route, "outbound").is_some());
+        client.kept_bytes() - before
+    };
+    let alone = of_zone("eu");
+    let whole = charge(&alone);
+    assert!(whole > 200, "{whole}");
+    assert!(charge(&of_zone("eu")) <= whole / 2, "it is there for two");
+}
