@@ -2,7 +2,8 @@
 //! that is published, or an instance that changed, what does a stream cost in memory, and how long do all take to come
 //! back when the node was killed?
 //!
-//! `THUBAN_BENCH_STREAMS` (1,000) sets the streams, each on a connection of its own as proxies have them,
+//! `THUBAN_BENCH_STREAMS` (1,000) sets the streams, each on a connection of its own as proxies have them and by turns
+//! from one of four addresses, as half of all connections may come from one,
 //! `THUBAN_BENCH_SERVICES` (10,000) the services there are with `THUBAN_BENCH_FLEET` (10) instances each,
 //! `THUBAN_BENCH_SEEN` (100) how many of them are in the namespace of the streams, and `THUBAN_BENCH_ROUNDS` (5) the
 //! changes of each kind. The clients live in this program: their work is in the times told, not in the memory.
@@ -32,6 +33,8 @@ const INSTANCES: &str = "/naming/v1/instances";
 const RULES: &str = "/naming/v1/routings";
 const SEEN: &str = "seen";
 const BATCH: usize = 100;
+/// Addresses that the streams come from.
+const ADDRESSES: usize = 4;
 const LIMIT: Duration = Duration::from_secs(120);
 /// As Envoy waits before it comes back.
 const AGAIN_AFTER: Duration = Duration::from_millis(200);
@@ -159,9 +162,9 @@ struct Follower {
 
 async fn follow(number: usize, address: SocketAddr, seen: usize, tell: UnboundedSender<Event>) {
     let mut follower = Follower { number, seen, tell, has: HashMap::new() };
+    let own = Ipv4Addr::new(127, 0, 0, 1 + u8::try_from(number % ADDRESSES).expect("few"));
     loop {
-        if tokio::net::TcpStream::connect(address).await.is_ok() {
-            let connection = AdsConnection::open_from(Ipv4Addr::LOCALHOST.into(), address).await;
+        if let Ok(connection) = AdsConnection::try_open_from(own.into(), address).await {
             let mut stream = connection.stream(DELTA).await;
             let _: Ended = follower.hear(&mut stream).await;
         }

@@ -31,16 +31,21 @@ pub(crate) struct AdsConnection {
 impl AdsConnection {
     /// From an address of this machine.
     pub(crate) async fn open_from(from: IpAddr, address: SocketAddr) -> AdsConnection {
+        Self::try_open_from(from, address).await.expect("the node listens and speaks HTTP/2")
+    }
+
+    /// The same to a node that may be gone.
+    pub(crate) async fn try_open_from(from: IpAddr, address: SocketAddr) -> std::io::Result<AdsConnection> {
         let socket = TcpSocket::new_v4().expect("a socket");
         socket.bind(SocketAddr::from((from, 0))).expect("an address of this machine");
-        let stream = socket.connect(address).await.expect("the node listens");
+        let stream = socket.connect(address).await?;
         stream.set_nodelay(true).expect("a socket of TCP");
         let mut builder = h2::client::Builder::new();
         builder.initial_window_size(WINDOW_BYTES).initial_connection_window_size(16 * WINDOW_BYTES);
-        let (requests, connection) = builder.handshake(stream).await.expect("HTTP/2 is spoken");
+        let (requests, connection) = builder.handshake(stream).await.map_err(std::io::Error::other)?;
         // It ends with the last stream, or with the node.
         tokio::spawn(connection);
-        AdsConnection { requests, authority: address.to_string() }
+        Ok(AdsConnection { requests, authority: address.to_string() })
     }
 
     /// A stream of one of the two methods; no answer is waited for.
