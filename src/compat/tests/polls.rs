@@ -397,6 +397,7 @@ async fn ten_thousand_polls_of_one_file_are_all_told() {
 }
 
 /// A token is a fleet's, behind one address or behind many.
+#[expect(clippy::async_yields_async, reason = "a poll that is held is looked at before its answer")]
 #[tokio::test(start_paused = true)]
 async fn polls_with_a_token_count_for_its_user() {
     // One address may hold one, and a user two.
