@@ -332,6 +332,8 @@ async fn a_right_time_that_is_in_doubt_is_confirmed() {
     let unknown = scene.cluster.api(1).with_token(&scene.service_token);
     unknown.post(CONFIRM, &json!({"time": "present"})).await.expect_code(401_001);
     scene.cluster.api(3).post(CONFIRM, &json!({"time": "present"})).await.expect_code(200_000);
+    // A login ends with the doubt, as thirty days have passed.
+    scene.cluster.log_in_again().await;
     scene.expect_right().await;
     scene.cluster.api(3).post(CONFIRM, &json!({"time": "present"})).await.expect_code(200_002);
     let rows = scene.cluster.api(1).get("/admin/v1/audit?kind=time").await.expect_code(200_000);

@@ -22,8 +22,9 @@ const OTHERS_WITHIN: Duration = Duration::from_millis(50);
 /// Answers of the others.
 #[derive(Default)]
 struct Told {
-    /// The latest time of those that know it.
-    latest: Option<Timestamp>,
+    /// The latest time of those that know it, as its member counts it: an entry that sets the time may be applied here
+    /// while others are asked.
+    latest: Option<ToldTime>,
     /// The wall clocks of the others.
     walls: Vec<Timestamp>,
 }
@@ -38,7 +39,7 @@ pub(crate) async fn settle(node: &Node, term: u64) {
     let Told { latest, mut walls } = ask(node).await;
     if !clock.is_anchored() {
         match latest {
-            Some(time) => clock.adopt_own(time),
+            Some(told) => clock.adopt(told),
             None => {
                 walls.push(clock.wall_time());
                 let (clocks, time) = (walls.len(), middle(walls));
@@ -71,8 +72,7 @@ async fn ask(node: &Node) -> Told {
         heard.insert(id);
         match progress {
             PeerProgress { time_ms: Some(_), .. } => {
-                let own = ToldTime::of(&progress).map(|time| node.state().clock.own(time));
-                told.latest = told.latest.max(own);
+                told.latest = told.latest.into_iter().chain(ToldTime::of(&progress)).max_by_key(ToldTime::unmoved_ms);
             }
             PeerProgress { wall_ms: Some(ms), .. } => told.walls.push(Timestamp(ms)),
             _ => {}

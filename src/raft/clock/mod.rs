@@ -121,15 +121,11 @@ impl Clock {
         reckoning.follow(time, round_trip, uptime::now(), self.wall());
     }
 
-    /// Returns the same time as this node counts it.
-    pub(super) fn own(&self, told: ToldTime) -> Timestamp {
-        to_timestamp(self.reckoning.lock().own(told))
-    }
-
     /// This node leads `term`, and the others know of no later time than this.
-    pub(super) fn begin(&self, term: u64, latest: Option<Timestamp>) {
-        let latest = latest.map(|time| Duration::from_millis(time.0));
-        self.reckoning.lock().begin(term, latest, uptime::now(), self.wall());
+    pub(super) fn begin(&self, term: u64, latest: Option<ToldTime>) {
+        let mut reckoning = self.reckoning.lock();
+        let latest = latest.map(|told| reckoning.own(told));
+        reckoning.begin(term, latest, uptime::now(), self.wall());
     }
 
     /// The wall clock, read here and nowhere else.
@@ -167,6 +163,11 @@ impl ToldTime {
     pub(super) fn of(progress: &PeerProgress) -> Option<ToldTime> {
         let shift_ms = progress.time_shift_ms.unwrap_or_default();
         progress.time_ms.map(|ms| ToldTime { time: Timestamp(ms), shift_ms })
+    }
+
+    /// Returns milliseconds of the time as if it had never been set, by which times of several members compare.
+    fn unmoved_ms(&self) -> i128 {
+        i128::from(self.time.0) - i128::from(self.shift_ms)
     }
 }
 

@@ -148,7 +148,7 @@ async fn config_clients_reach_nothing_by_odd_names() {
         "/configs/app/default/APPLICATION.JSON",
         "/configs/app/default/..%2fapplication",
         "/configfiles/xml/app/default/application",
-        "/configfiles/app/default/application/",
+        "/configfiles/app/default//application",
         "/configfiles/json/app/default/",
         "/configfiles/raw/app/default/..",
         "/CONFIGS/app/default/application",

@@ -394,7 +394,8 @@ impl World {
     pub(super) fn expire(&mut self) {
         let until = self.now + EXPIRE_MS;
         while self.now < until {
-            self.now = until.min(self.now + STEP_MAX_MS);
+            // Some seconds have passed already since the last entry, and a step of over an hour is doubted.
+            self.now = until.min(self.now + STEP_MAX_MS / 2);
             self.stamped = self.now;
             self.by_leader(Command::Time(TimeChange::Tick));
         }
