@@ -282,9 +282,9 @@ async fn a_token_in_the_metadata_of_a_node_is_a_credential() {
     call.send(&all).await;
     let clusters = call.next::<DiscoveryResponse>().await.expect("clusters");
     assert_eq!(clusters.resources.len(), 1, "what its rights show");
-    for path in ["/admin/v1/xds/clients", "/admin/v1/xds/dump?node_id=edge-1"] {
-        let told = admin.get(path).await.expect_code(200_000).to_string();
-        assert!(told.contains("edge-1") && !told.contains(&token), "{path}: {told}");
+    for (path, shown) in [("/admin/v1/xds/clients", "edge-1"), ("/admin/v1/xds/dump?node_id=edge-1", "shop/pay")] {
+        let answer = admin.get(path).await.expect_code(200_000).to_string();
+        assert!(answer.contains(shown) && !answer.contains(&token), "{path}: {answer}");
     }
     let asked = Asked::default();
     let told = client.with("authorization", format!("Bearer {}", cluster.token()));

@@ -174,3 +174,24 @@ impl ToldTime {
 fn to_timestamp(since_epoch: Duration) -> Timestamp {
     Timestamp(u64::try_from(since_epoch.as_millis()).unwrap_or(u64::MAX))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_time_that_was_told_before_the_time_was_set_begins_no_term_with_it() {
+        const BACK_MS: u64 = 400 * 24 * 3_600_000;
+        let right = Clock::new(TimeMark::default()).wall_time();
+        let wrong = right.plus_ms(BACK_MS);
+        let before = TimeMark { newest: wrong, ..TimeMark::default() };
+        let clock = Clock::new(before);
+        clock.adopt(ToldTime { time: wrong, shift_ms: 0 });
+        let told = ToldTime { time: wrong.plus_ms(1000), shift_ms: 0 };
+        // The entry that sets the time is applied while others are asked.
+        clock.observe(TimeMark { newest: right, epoch: 1, shift_ms: -(BACK_MS as i64), ..before });
+        clock.begin(1, Some(told));
+        let (stamp, epoch) = clock.stamp(1).expect("it leads");
+        assert!(epoch == 1 && stamp.0.abs_diff(right.0) < 60_000, "stamped {} ms off", stamp.0.abs_diff(right.0));
+    }
+}
