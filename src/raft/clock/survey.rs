@@ -97,8 +97,8 @@ fn alarm_text(survey: &ClockSurvey, doubt: Option<&Doubt>) -> Option<String> {
     match (doubt, survey.verdict) {
         (None, ClockVerdict::Agree | ClockVerdict::Unclear) => None,
         (None, ClockVerdict::Elsewhere(shown)) => Some(format!(
-            "the time of the cluster is {}: {}; if those are right, dates are wrong by that and signed pulls of clients \
-             with the right time are refused: {set}",
+            "the time of the cluster is {}: {}; if those are right, dates are wrong by that and signed pulls of \
+             clients with the right time are refused: {set}",
             survey.time.rfc3339(),
             apart(shown)
         )),
