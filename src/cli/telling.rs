@@ -53,7 +53,8 @@ fn put(text: &str) {
         return;
     }
     let mut stdout = std::io::stdout();
-    let written = writeln!(stdout, "{text}").and_then(|()| stdout.flush());
+    // In one write: a reader that takes its first line and ends has taken all of a short text.
+    let written = stdout.write_all(format!("{text}\n").as_bytes()).and_then(|()| stdout.flush());
     let has_no_reader = written.is_err_and(|error| error.kind() == ErrorKind::BrokenPipe);
     if has_no_reader && ENDS_WITH_READER.load(Ordering::Relaxed) {
         std::process::exit(EXIT_NO_READER);
