@@ -61,7 +61,7 @@ fn kept_password(file: &Path) -> Option<Hidden> {
 async fn wait_until_ready(node: &Node) {
     let deadline = Instant::now() + READY_WITHIN;
     while Instant::now() < deadline {
-        if node.readiness().await.iter().all(|check| check.failure.is_none()) {
+        if node.is_ready().await {
             return;
         }
         tokio::time::sleep(READY_POLL).await;

@@ -58,7 +58,7 @@ impl Health {
     pub async fn follow(self, node: Node) {
         let mut told = None;
         loop {
-            let is_ready = node.readiness().await.iter().all(|check| check.failure.is_none());
+            let is_ready = node.is_ready().await;
             // First, so that whoever is told that it serves is served.
             self.note(is_ready, node.out_of_service());
             // Whoever watches is sent whatever is set, also if it is the same.

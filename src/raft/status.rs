@@ -239,6 +239,11 @@ impl Node {
         }
     }
 
+    /// True if this node may get traffic.
+    pub async fn is_ready(&self) -> bool {
+        self.readiness().await.iter().all(|check| check.failure.is_none())
+    }
+
     /// Readiness for a load balancer, check by check.
     pub async fn readiness(&self) -> Vec<Check> {
         let metrics = self.raft_metrics();

@@ -163,7 +163,7 @@ impl ConfigSource for LocalView {
     }
 
     async fn is_ready(&self) -> bool {
-        self.node.readiness().await.iter().all(|check| check.failure.is_none())
+        self.node.is_ready().await
     }
 
     fn out_of_service(&self) -> Option<String> {
