@@ -44,7 +44,7 @@ built_once() {
     local digest version
     version=$(awk -v wanted="$LANGUAGE $PROGRAM $VARIANT" '$1 " " $2 " " $3 == wanted { print $4 "-" $5 }' ../programs)
     [ -n "$version" ] || { echo "no line \"$LANGUAGE $PROGRAM $VARIANT\" in tests/clients/programs" >&2; exit 2; }
-    digest=$({ echo "$1"; find ../build.sh build "$PROGRAM" -type f | LC_ALL=C sort | xargs sha256sum; } | sha256sum)
+    digest=$({ echo "$1"; { find ../build.sh "$PROGRAM" -type f; find . -maxdepth 1 -type f; } | LC_ALL=C sort | xargs sha256sum; } | sha256sum)
     BUILT=$CACHE/clients/$LANGUAGE-$PROGRAM-$version-${digest:0:12}
     mkdir -p "$CACHE/clients"
     exec 9>"$BUILT.lock"

@@ -10,15 +10,8 @@ import com.ctrip.framework.apollo.Config;
 import com.ctrip.framework.apollo.ConfigFile;
 import com.ctrip.framework.apollo.ConfigService;
 import com.ctrip.framework.apollo.core.enums.ConfigFileFormat;
-import java.io.FileInputStream;
-import java.io.InputStream;
-import java.security.KeyStore;
-import java.security.cert.CertificateFactory;
 import java.util.LinkedHashMap;
 import java.util.Map;
-import javax.net.ssl.HttpsURLConnection;
-import javax.net.ssl.SSLContext;
-import javax.net.ssl.TrustManagerFactory;
 
 public final class Main {
     private Main() {}
@@ -45,7 +38,7 @@ public final class Main {
         }
         System.setProperty("apollo.property.order.enable", "true");
         if (System.getenv("THUBAN_CA") != null) {
-            trust(System.getenv("THUBAN_CA"));
+            Trust.only(System.getenv("THUBAN_CA"));
         }
         ConfigFileFormat format = formatOf(namespace);
         if (format == null) {
@@ -86,19 +79,6 @@ public final class Main {
             pairs.put("content", file.getContent());
         }
         return pairs;
-    }
-
-    private static void trust(String authority) throws Exception {
-        KeyStore store = KeyStore.getInstance(KeyStore.getDefaultType());
-        store.load(null, null);
-        try (InputStream file = new FileInputStream(authority)) {
-            store.setCertificateEntry("ca", CertificateFactory.getInstance("X.509").generateCertificate(file));
-        }
-        TrustManagerFactory trust = TrustManagerFactory.getInstance(TrustManagerFactory.getDefaultAlgorithm());
-        trust.init(store);
-        SSLContext context = SSLContext.getInstance("TLS");
-        context.init(null, trust.getTrustManagers(), null);
-        HttpsURLConnection.setDefaultSSLSocketFactory(context.getSocketFactory());
     }
 
     private static synchronized void tell(Map<String, String> pairs) {

@@ -6,15 +6,8 @@
 // As tests/clients/watch.py; the environment as for tests/clients/java/apollo.
 
 import com.ctrip.framework.apollo.spring.annotation.EnableApolloConfig;
-import java.io.FileInputStream;
-import java.io.InputStream;
-import java.security.KeyStore;
-import java.security.cert.CertificateFactory;
 import java.util.HashMap;
 import java.util.Map;
-import javax.net.ssl.HttpsURLConnection;
-import javax.net.ssl.SSLContext;
-import javax.net.ssl.TrustManagerFactory;
 import org.springframework.beans.factory.annotation.Value;
 import org.springframework.boot.SpringApplication;
 import org.springframework.boot.autoconfigure.EnableAutoConfiguration;
@@ -29,19 +22,6 @@ public class Main {
     public synchronized void number(String number) {
         System.out.println("{\"values\":{\"number\":\"" + number.replace("\\", "\\\\").replace("\"", "\\\"") + "\"}}");
         System.out.flush();
-    }
-
-    private static void trust(String authority) throws Exception {
-        KeyStore store = KeyStore.getInstance(KeyStore.getDefaultType());
-        store.load(null, null);
-        try (InputStream file = new FileInputStream(authority)) {
-            store.setCertificateEntry("ca", CertificateFactory.getInstance("X.509").generateCertificate(file));
-        }
-        TrustManagerFactory trust = TrustManagerFactory.getInstance(TrustManagerFactory.getDefaultAlgorithm());
-        trust.init(store);
-        SSLContext context = SSLContext.getInstance("TLS");
-        context.init(null, trust.getTrustManagers(), null);
-        HttpsURLConnection.setDefaultSSLSocketFactory(context.getSocketFactory());
     }
 
     public static void main(String[] arguments) throws Exception {
@@ -63,7 +43,7 @@ public class Main {
             properties.put("apollo.label", System.getenv("THUBAN_LABEL"));
         }
         if (System.getenv("THUBAN_CA") != null) {
-            trust(System.getenv("THUBAN_CA"));
+            Trust.only(System.getenv("THUBAN_CA"));
         }
         // Standard output is for what is held.
         properties.put("spring.main.banner-mode", "off");
