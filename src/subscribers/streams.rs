@@ -121,10 +121,6 @@ impl Streams {
         Registered { number, entry, open: self.open.clone() }
     }
 
-    pub fn is_empty(&self) -> bool {
-        self.open.lock().is_empty()
-    }
-
     /// Namespaces of which some client was sent something.
     pub fn namespaces(&self) -> BTreeSet<String> {
         let mut found = BTreeSet::new();
@@ -155,7 +151,7 @@ fn add_namespaces(given: &Resources, found: &mut BTreeSet<String>) {
         };
         let namespace = unescaped(&name[start..end]);
         found.insert(namespace);
-        // The sign behind a slash.
+        // The character after a slash.
         behind = if end == name.len() {
             Bound::Excluded(name.to_string())
         } else {
@@ -164,7 +160,7 @@ fn add_namespaces(given: &Resources, found: &mut BTreeSet<String>) {
     }
 }
 
-/// Place of the namespace in `NAMESPACE/…`, also behind `inbound/`, `outbound/` and `xdstp://AUTHORITY/TYPE/`.
+/// Finds the namespace in `NAMESPACE/…`, also after `inbound/`, `outbound/` and `xdstp://AUTHORITY/TYPE/`.
 fn namespace_in(name: &str) -> Option<(usize, usize)> {
     let of_proxy = ["inbound/", "outbound/"].into_iter().find(|start| name.starts_with(start));
     let start = match name.strip_prefix("xdstp://") {

@@ -1,7 +1,7 @@
 //! Libraries that gRPC clients without a proxy are written with, and the points at which they read xDS differently.
 //!
-//! What is sent is one form that all of them read alike. The few things that cannot be so are in [`TRAITS`], and in the
-//! table "Differences by language" of the book, which a test compares with it.
+//! One form is sent, which all of them read alike. The exceptions are in [`TRAITS`], and in the table "Differences by
+//! language" of the book, which a test compares with it.
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -50,7 +50,7 @@ impl Library {
     /// Those that compare one condition on the path.
     pub const WITHOUT_PATH_HEADER: [Library; 3] = [Library::Go, Library::Java, Library::Node];
 
-    /// Finds the library by the user agent of a node, with or without a version behind it.
+    /// Finds the library by the user agent of a node, with or without its version.
     pub fn of_agent(agent: &str) -> Library {
         let is_of = |traits: &&Traits| !traits.agent.is_empty() && agent.starts_with(traits.agent);
         TRAITS.iter().find(is_of).map_or(Library::Core, |traits| traits.library)
@@ -58,26 +58,6 @@ impl Library {
 
     pub fn traits(self) -> &'static Traits {
         &TRAITS[self as usize]
-    }
-
-    /// Word in answers.
-    pub fn label(self) -> &'static str {
-        match self {
-            Library::Core => "core",
-            Library::Go => "go",
-            Library::Java => "java",
-            Library::Node => "node",
-        }
-    }
-
-    /// Name as people say it.
-    pub fn name(self) -> &'static str {
-        match self {
-            Library::Core => "C++, Python, Ruby, PHP",
-            Library::Go => "Go",
-            Library::Java => "Java",
-            Library::Node => "Node",
-        }
     }
 }
 
@@ -103,6 +83,17 @@ mod tests {
             assert_eq!(traits.has_path_header, !is_without, "{library:?}");
         }
     }
+
+    /// Languages of a library, as the book has them.
+    fn languages(library: Library) -> &'static str {
+        match library {
+            Library::Core => "C++, Python, Ruby, PHP",
+            Library::Go => "Go",
+            Library::Java => "Java",
+            Library::Node => "Node",
+        }
+    }
+
     /// The table of the book, of what is sent by library.
     fn table() -> String {
         let row = |what: &str, of: &dyn Fn(&Traits) -> String| {
@@ -112,7 +103,7 @@ mod tests {
         let word = |is_so: bool, so: &str, not: &str| if is_so { so.to_owned() } else { not.to_owned() };
         let agent = |one: &Traits| word(one.agent.is_empty(), "any other", &format!("`{}…`", one.agent));
         [
-            row("", &|one| one.library.name().to_owned()).replace("|  |", "| |"),
+            row("", &|one| languages(one.library).to_owned()).replace("|  |", "| |"),
             row("---", &|_| "---".to_owned()).replace(' ', ""),
             row("user agent", &agent),
             row("a second condition on the path", &|one| {
