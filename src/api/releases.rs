@@ -217,11 +217,11 @@ type Readers = BTreeMap<(u64, String), Vec<String>>; // bound: request
 
 fn misread_by(catalog: &Catalog, thing: &Thing, client: &Subscription, readers: &mut Readers) -> Vec<String> {
     let Thing::Rule(family, id) = thing else { return Vec::new() };
-    let of_version = |version: u64| {
+    let read = || {
         let mut releases = catalog.rules.of(*family).releases_of(id);
-        releases.find(|release| release.version == version).map(|release| release.rule.clone())
+        let release = releases.find(|release| release.version == client.version);
+        release.map(|release| misread(&release.rule, &client.agent)).unwrap_or_default()
     };
-    let read = || of_version(client.version).map(|rule| misread(&rule, &client.agent)).unwrap_or_default();
     readers.entry((client.version, client.agent.clone())).or_insert_with(read).clone()
 }
 

@@ -51,25 +51,26 @@ impl Poll {
 
     /// The answers of a moment ago.
     pub(super) fn said(&self) -> BTreeMap<NodeId, PeerProgress> {
-        let said = self.0.lock();
-        let lately = said.iter().filter(|(_, said)| said.at.elapsed() < KEPT_FOR);
-        lately.map(|(id, said)| (*id, said.progress.clone())).collect()
+        recent(&self.0.lock()).map(|(id, said)| (id, said.progress.clone())).collect()
     }
 
     /// Returns the members' wall clocks as they show now, by what each said a moment ago.
     pub(super) fn clocks(&self) -> BTreeMap<NodeId, Timestamp> {
-        let said = self.0.lock();
-        let lately = said.iter().filter(|(_, said)| said.at.elapsed() < KEPT_FOR);
         let shown = |said: &Said| {
             let since_ms = u64::try_from(said.at.elapsed().as_millis()).unwrap_or(u64::MAX);
             said.progress.wall_ms.map(|ms| Timestamp(ms).plus_ms(since_ms))
         };
-        lately.filter_map(|(id, said)| Some((*id, shown(said)?))).collect()
+        recent(&self.0.lock()).filter_map(|(id, said)| Some((id, shown(said)?))).collect()
     }
 
     fn forget_all_but(&self, members: &[NodeId]) {
         self.0.lock().retain(|id, _| members.contains(id));
     }
+}
+
+/// Answers that count still.
+fn recent(said: &BTreeMap<NodeId, Said>) -> impl Iterator<Item = (NodeId, &Said)> {
+    said.iter().filter(|(_, said)| said.at.elapsed() < KEPT_FOR).map(|(id, said)| (*id, said))
 }
 
 impl Node {

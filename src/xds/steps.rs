@@ -1,6 +1,6 @@
 //! Routes in two steps, for clients that pick clusters by new routes before they have balancers for them, so that calls
-//! fail in between: first the routes that the client has, with the clusters of those to come named behind them, where
-//! no request arrives; then those.
+//! fail in between. The first step has the routes of the client, and names the new clusters at their end, where no
+//! request arrives. The second has the new routes.
 
 use std::sync::Arc;
 
@@ -34,12 +34,11 @@ impl Books {
         }
     }
 
-    /// True of routes for which the client has not all clusters with their endpoints yet, though it was told their
-    /// names.
+    /// True of routes for which the client knows the names of all clusters, and lacks a cluster or its endpoints.
     pub(super) fn is_between_steps(&self, name: &str, routes: &Resource) -> bool {
         let given = self.ledger(ResourceType::Route).given_as(name).filter(|_| self.has_steps);
         let Some(given) = given.filter(|_| routes.kind == ResourceType::Route) else { return false };
-        routes.clusters.iter().all(|name| given.clusters.contains(name))
+        routes.clusters.iter().all(|name| given.clusters.binary_search(name).is_ok())
             && !routes.clusters.iter().all(|cluster| self.has_cluster(cluster))
     }
 
@@ -57,7 +56,7 @@ impl Books {
 pub(super) fn first_step(has: &Resource, next: &Resource) -> Option<Resource> {
     let is_new = |name: &&Arc<str>| has.clusters.binary_search(name).is_err();
     let new: Vec<_> = next.clusters.iter().filter(is_new).cloned().collect();
-    // Of routes that it took elsewhere nothing is known.
+    // Nothing is known of routes that another node sent.
     let mut message = route::RouteConfiguration::decode(has.bytes()).ok().filter(|_| !has.body.is_empty())?;
     let host = message.virtual_hosts.first_mut().filter(|_| !new.is_empty())?;
     host.routes.extend(new.iter().map(|name| named_alone(name)));
@@ -68,7 +67,7 @@ pub(super) fn first_step(has: &Resource, next: &Resource) -> Option<Resource> {
     Some(Resource { version, head: Bytes::new(), body: bytes.into(), clusters, ..has.clone() })
 }
 
-/// A route that no call meets: it stands behind that of every call, and no path is empty.
+/// A route that no call meets: it follows the one for every call, and no path is empty.
 fn named_alone(cluster: &str) -> route::Route {
     let path_specifier = Some(route::route_match::PathSpecifier::Path(String::new()));
     let cluster_specifier = Some(route::route_action::ClusterSpecifier::Cluster(cluster.to_owned()));

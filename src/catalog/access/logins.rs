@@ -52,11 +52,15 @@ impl Logins {
 
     /// Those that end by `now`, in the order of their hashes.
     pub(super) fn ended(&self, now: Timestamp) -> Vec<Arc<Token>> {
-        self.in_order_of_hashes(self.by_end.iter().take_while(|dated| dated.0 <= now))
+        self.in_order_of_hashes(self.ended_by(now))
     }
 
     pub(super) fn ended_count(&self, now: Timestamp) -> usize {
-        self.by_end.iter().take_while(|dated| dated.0 <= now).count()
+        self.ended_by(now).count()
+    }
+
+    fn ended_by(&self, now: Timestamp) -> impl Iterator<Item = &Dated> {
+        self.by_end.iter().take_while(move |dated| dated.0 <= now)
     }
 
     /// Returns those that were made at `since` or later, in the order of their hashes. All last equally long.
