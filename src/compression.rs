@@ -1,7 +1,7 @@
 //! Compression of answers by gzip, for clients that accept it (RFC 9110, 12.5.3): nothing else is offered.
 //!
-//! What is the same for many is compressed once. Renderings of config files keep what was compressed beside the file
-//! (`reads::renderings`); of other answers [`CompressedAnswers`] remembers the newest by their digests.
+//! An answer that many clients get is compressed once. `reads::renderings` stores compressed renderings of config files;
+//! [`CompressedAnswers`] remembers the newest of other answers by their digests.
 
 use std::io::Write;
 
@@ -64,7 +64,7 @@ impl Accepted {
                 } else {
                     continue;
                 };
-                // Of one that comes twice the first counts.
+                // The first of two equal names counts.
                 place.get_or_insert(quality);
             }
         }
@@ -148,8 +148,8 @@ impl CompressedAnswers {
         CompressedAnswers(Cache::with_options(options, Weight, hashing, cycle))
     }
 
-    /// The answer as gzip: what is kept of an equal one, else made now. One that is larger than all that is kept is
-    /// made each time.
+    /// Compresses an answer, or returns the stored gzip of an equal one. An answer that is larger than the whole store
+    /// is compressed each time.
     pub fn gzip(&self, answer: &[u8]) -> Bytes {
         let mut mark = AnswerMark::default();
         mark.copy_from_slice(&Sha256::digest(answer)[..size_of::<AnswerMark>()]);

@@ -23,7 +23,7 @@ pub(super) struct ConfirmTimeArgs {
 enum RightTime {
     /// The cluster's own, as it is
     Present,
-    /// That of most members' clocks, which the cluster's is set to, also back
+    /// The time of most members' clocks, to which the cluster's is set, also back
     Clocks,
 }
 

@@ -87,8 +87,8 @@ impl ClientRequest {
 #[derive(Clone)]
 struct Received(Uri);
 
-/// The request with one slash at the beginning of its path and none at its end: clients put the path behind an address
-/// that ends with one, and Apollo's server takes a path with a slash behind it for the same.
+/// The request with one slash at the beginning of its path and none at its end: clients append the path to an address
+/// that ends with one, and Apollo's server takes a path with a trailing slash for the same.
 pub(super) fn with_one_slash(mut request: Request) -> Request {
     let path = request.uri().path();
     if !path.starts_with("//") && !path.ends_with('/') {

@@ -221,7 +221,7 @@ impl<S: ConfigSource> Surface<S> {
         } else if is_other_name(file, &released.file) {
             RenderedForm::ObjectByOtherName
         } else {
-            // By names in any letter case, of which there are very many: neither kept nor compressed.
+            // Names in any letter case are very many: such an object is neither stored nor compressed.
             return Ok(whole(answer::JSON, (self.pairs(released).map(around)?, Coding::Identity)));
         };
         let plain = || self.reads.rendered(released, form, render);

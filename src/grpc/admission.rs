@@ -53,7 +53,7 @@ pub struct Visitor {
     pub caller: Option<Caller>,
     /// The certificate that the caller is known by, where it is not a token.
     pub certificate: Option<LastingCertificate>,
-    /// Stands for one without a caller, who may name one in the first message of a stream of resources.
+    /// A visitor without a caller, whose first message of a stream of resources may have a token.
     pub(super) unnamed: Option<Unnamed>,
 }
 

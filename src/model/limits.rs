@@ -19,7 +19,7 @@ pub const COMPRESSION_THOROUGH: u32 = 6;
 pub const COMPRESSION_FAST: u32 = 1;
 /// Compressed answers to discoveries that are remembered, all together.
 pub const COMPRESSED_ANSWERS_BYTES: u64 = 8 * 1024 * 1024;
-/// Bytes of one beside its own.
+/// Bytes that each of them counts more than its own.
 pub const COMPRESSED_ANSWER_OVERHEAD_BYTES: u64 = 128;
 /// Default of `--disk-reserve-bytes`: this share of the filesystem, and at most so many bytes.
 pub const DISK_RESERVE_DIVISOR: u64 = 10;

@@ -17,7 +17,7 @@ use crate::raft::{ClockSurvey, ClockVerdict};
 pub enum RightTime {
     /// The cluster's own.
     Present,
-    /// That of most members' clocks.
+    /// The time of most members' clocks.
     Clocks,
 }
 

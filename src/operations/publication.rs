@@ -71,13 +71,13 @@ impl Publication for ConfigPublish {
 }
 
 impl Operations {
-    /// Warning of a file beside this one that clients find by the same lookups.
+    /// Returns the warning of another file in the group that clients find by the same lookups.
     pub fn twins(&self, caller: &Caller, key: &ConfigKey) -> Vec<String> {
         twins_of(&self.node.state().catalog(), key, &caller.read_scope())
     }
 }
 
-/// Warning of a file beside this one that clients find by the same lookups; of several the one that is published.
+/// Returns the warning of another file in the group that clients find by the same lookups, a published one first.
 pub(super) fn twins_of(catalog: &Catalog, key: &ConfigKey, read_scope: &ReadScope) -> Vec<String> {
     if !read_scope.sees(&key.namespace, &key.group) {
         return Vec::new();

@@ -14,7 +14,7 @@ use crate::model::time::Timestamp;
 /// Reader of the warnings W1 to W25, of what clients of xDS do not carry out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum XdsWarnings {
-    /// Whoever writes where such a client was seen within the last day.
+    /// The author, where such a client was seen in the namespace within the last day.
     WhereSeen,
     /// The request asks for them.
     Always,

@@ -65,8 +65,7 @@ impl Operations {
         self.write(caller, items, |items| Command::RuleReleases(family, op, items)).await
     }
 
-    /// Advice on each rule that was saved or published: what was done is done, and nothing is told where no turn comes
-    /// in time.
+    /// Returns advice on each rule that was saved or published; none if no turn comes in time. What was done is done.
     pub async fn advice(&self, caller: &Caller, outcomes: &[Outcome], due: XdsWarnings) -> Vec<RuleAdvice> {
         let rules: Vec<Option<Arc<Rule>>> = outcomes.iter().map(written).collect();
         let broken = self.broken_by_rules(caller, &rules).await;

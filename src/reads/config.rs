@@ -194,7 +194,7 @@ impl<S: ConfigSource> ConfigReads<S> {
         })
     }
 
-    /// A form of a file as a client accepts it: compressed once, and kept, where that is worth it.
+    /// Returns a form of a file as a client accepts it: if it is worth it, compressed once and stored.
     pub fn encoded(
         &self,
         released: &Released,

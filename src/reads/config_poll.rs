@@ -1,6 +1,6 @@
 //! A poll for changes of config files.
 //!
-//! To a client that names an id of another cluster, which its file never had here, all is news. An answer that needed
+//! All is news to a client that names an id of another cluster, which its file never had here. An answer that needed
 //! no wait and repeats the one before is held back ([`super::repeat_limiter`]).
 
 use std::hash::Hash;

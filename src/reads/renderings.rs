@@ -3,8 +3,8 @@
 //! A publish to thousands of clients costs one rendering of each form that they ask for, which all of them share, and
 //! whoever comes at the same time waits for it. What is kept has a bound in bytes for all files together; what goes
 //! first is what was asked for least. A rendering that is larger than a part of it (a quarter) is made for each
-//! request. For who accepts that, one of a usual size is compressed, once as well, and kept beside the other: a file
-//! costs what it takes compressed besides, from the first such request on.
+//! request. For clients that accept it, a rendering of a usual size is compressed once and stored as well, so a file
+//! takes its compressed bytes in addition, from the first such request on.
 
 use std::sync::Arc;
 
@@ -85,7 +85,7 @@ impl Renderings {
         if is_usual && accepted.is_worth(bytes) { Coding::Gzip } else { Coding::Identity }
     }
 
-    /// A form of a file in a coding: the one that is kept, else what `render` makes.
+    /// Returns a form of a file in a coding: the stored one, else what `render` makes.
     pub(super) fn of(
         &self,
         released: &Released,

@@ -1,4 +1,4 @@
-//! Names that nothing is known by, as a client is told.
+//! Errors for names of resources that do not exist.
 
 use std::sync::Arc;
 

@@ -94,8 +94,8 @@ struct ScopeHold {
     map: Option<Arc<MapShare>>,
 }
 
-/// Bytes that a map of the answers of some clients takes beside what it shares with all others; held by the streams
-/// that use it, and by the map itself.
+/// Bytes of a map of the answers of some clients, without what it shares with all others; held by the streams that use
+/// it, and by the map itself.
 #[derive(Debug)]
 pub(super) struct MapShare(pub(super) usize);
 
@@ -187,7 +187,7 @@ impl Client {
         named.map(|name| name.to_ascii_lowercase())
     }
 
-    /// Bytes that are kept of what it says of itself, and of what is made for its answers alone.
+    /// Bytes that its description takes, and what is made for its answers alone.
     pub(super) fn kept_bytes(&self) -> usize {
         let of_labels: usize = self.labels.iter().map(|(key, value)| key.len() + value.len() + OF_LABEL).sum();
         let namespaces = self.namespaces.iter().flat_map(|names| names.iter());

@@ -19,7 +19,7 @@ const CONFIRM: &str = "/admin/v1/cluster/time/confirm";
 const APART_MAX_S: u64 = 10;
 
 /// A cluster whose clocks are changed while it runs, with what a wrong time would destroy.
-struct Scene {
+struct SteeredCluster {
     cluster: Cluster,
     clocks: PathBuf,
     secret: String,
@@ -27,9 +27,9 @@ struct Scene {
     audit_rows: u64,
 }
 
-impl Scene {
+impl SteeredCluster {
     /// Founds a cluster whose clocks are all wrong by `offset`.
-    async fn found(size: u64, offset: &str) -> Scene {
+    async fn found(size: u64, offset: &str) -> SteeredCluster {
         let mut cluster = Cluster::prepare(size, &[]);
         let clocks = cluster.file("clocks");
         fs::create_dir_all(&clocks).expect("a directory can be made");
@@ -53,7 +53,7 @@ impl Scene {
         let file = json!([{"namespace": "default", "group": "app", "name": "week.properties", "content": "v=2"}]);
         api.post("/config/v1/configfiles", &file[0]).await.expect_code(200_000);
         let audit_rows = rows_of(&api).await;
-        Scene { cluster, clocks, secret, service_token, audit_rows }
+        SteeredCluster { cluster, clocks, secret, service_token, audit_rows }
     }
 
     /// Plans a release for so many seconds from now, by the true time.
@@ -234,108 +234,108 @@ pub(crate) async fn suffer(cluster: &mut Cluster, offset: &str, load: &Load) {
 /// A hardware clock in local time, on all machines after a power failure.
 #[tokio::test(flavor = "multi_thread")]
 async fn all_clocks_eight_hours_ahead_at_a_start_are_set_back() {
-    let mut scene = Scene::found(3, "+0").await;
-    scene.plan(4 * 3600).await;
-    assert_eq!(scene.pull(1).await.0, 200);
-    scene.restart_with(&[1, 2, 3], "+8h").await;
-    scene.expect_alarm(Some("in doubt")).await;
-    let shown = scene.time(2).await;
+    let mut steered = SteeredCluster::found(3, "+0").await;
+    steered.plan(4 * 3600).await;
+    assert_eq!(steered.pull(1).await.0, 200);
+    steered.restart_with(&[1, 2, 3], "+8h").await;
+    steered.expect_alarm(Some("in doubt")).await;
+    let shown = steered.time(2).await;
     assert_eq!((&shown["doubt"]["ends_by_itself"], &shown["waits"]["releases"]), (&json!(true), &json!(1)), "{shown}");
-    scene.expect_kept().await;
-    scene.set_right().await;
-    scene.expect_alarm(Some("ahead of the clocks of most members")).await;
-    let (status, refused) = scene.pull(3).await;
+    steered.expect_kept().await;
+    steered.set_right().await;
+    steered.expect_alarm(Some("ahead of the clocks of most members")).await;
+    let (status, refused) = steered.pull(3).await;
     assert_eq!(status, 401, "{refused}");
     let names_both = refused.contains("the request is signed at 20") && refused.contains("and it is 20");
     assert!(names_both, "it names both times: {refused}");
-    scene.expect_kept().await;
-    scene.confirm_clocks(2).await;
-    scene.expect_kept().await;
+    steered.expect_kept().await;
+    steered.confirm_clocks(2).await;
+    steered.expect_kept().await;
     // Neither a leader that hands over nor a node that comes back brings the time of before.
-    let (leader, next) = (scene.cluster.leader().await, scene.cluster.followers().await[0]);
-    scene.cluster.api(leader).post("/admin/v1/cluster/transfer", &json!({"to": next})).await.expect_code(200_000);
-    scene.expect_right().await;
-    let follower = scene.cluster.followers().await[0];
-    scene.cluster.kill(follower).await;
-    scene.cluster.restart(follower).await;
-    scene.expect_right().await;
-    scene.restart_with(&[], "+0").await;
-    scene.expect_right().await;
-    scene.cluster.expect_equal_state().await;
+    let (leader, next) = (steered.cluster.leader().await, steered.cluster.followers().await[0]);
+    steered.cluster.api(leader).post("/admin/v1/cluster/transfer", &json!({"to": next})).await.expect_code(200_000);
+    steered.expect_right().await;
+    let follower = steered.cluster.followers().await[0];
+    steered.cluster.kill(follower).await;
+    steered.cluster.restart(follower).await;
+    steered.expect_right().await;
+    steered.restart_with(&[], "+0").await;
+    steered.expect_right().await;
+    steered.cluster.expect_equal_state().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_cluster_that_was_founded_eight_hours_behind_is_set_right() {
-    let scene = {
-        let mut scene = Scene::found(3, "-8h").await;
-        assert!(scene.apart_s(1).await > 7 * 3600);
-        scene.set_right().await;
-        scene
+    let steered = {
+        let mut steered = SteeredCluster::found(3, "-8h").await;
+        assert!(steered.apart_s(1).await > 7 * 3600);
+        steered.set_right().await;
+        steered
     };
-    scene.expect_alarm(Some("behind the clocks of most members")).await;
-    let difference = scene.cluster.api(1).metric("thuban_clock_difference_seconds").await.expect("a series");
+    steered.expect_alarm(Some("behind the clocks of most members")).await;
+    let difference = steered.cluster.api(1).metric("thuban_clock_difference_seconds").await.expect("a series");
     assert!((difference - 8.0 * 3600.0).abs() < 60.0, "{difference} s");
-    scene.confirm_clocks(1).await;
-    scene.cluster.expect_equal_state().await;
+    steered.confirm_clocks(1).await;
+    steered.cluster.expect_equal_state().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn two_clocks_of_three_a_hundred_days_ahead_destroy_nothing() {
-    let mut scene = Scene::found(3, "+0").await;
-    scene.plan(7 * 24 * 3600).await;
-    scene.restart_with(&[1, 2], "+100d").await;
-    scene.expect_alarm(Some("in doubt")).await;
-    scene.expect_kept().await;
-    let shown = scene.time(1).await;
+    let mut steered = SteeredCluster::found(3, "+0").await;
+    steered.plan(7 * 24 * 3600).await;
+    steered.restart_with(&[1, 2], "+100d").await;
+    steered.expect_alarm(Some("in doubt")).await;
+    steered.expect_kept().await;
+    let shown = steered.time(1).await;
     assert_eq!(shown["doubt"]["ends_by_itself"], false, "{shown}");
     // A login under the wrong time works, and goes on to work.
-    let login = scene.cluster.api(3).login(ADMIN_PASSWORD).await.expect("a login");
-    scene.set_right().await;
+    let login = steered.cluster.api(3).login(ADMIN_PASSWORD).await.expect("a login");
+    steered.set_right().await;
     // A node that is away when the time is set gets it with the log.
-    let away = scene.cluster.followers().await[0];
-    scene.cluster.kill(away).await;
-    let asked = scene.cluster.running()[0];
-    scene.confirm_clocks(asked).await;
-    scene.cluster.restart(away).await;
-    scene.expect_right().await;
-    scene.expect_kept().await;
-    scene.cluster.api(away).with_token(&login).get("/admin/v1/cluster").await.expect_code(200_000);
-    scene.restart_with(&[], "+0").await;
-    scene.expect_right().await;
-    scene.expect_kept().await;
-    scene.cluster.expect_equal_state().await;
+    let away = steered.cluster.followers().await[0];
+    steered.cluster.kill(away).await;
+    let asked = steered.cluster.running()[0];
+    steered.confirm_clocks(asked).await;
+    steered.cluster.restart(away).await;
+    steered.expect_right().await;
+    steered.expect_kept().await;
+    steered.cluster.api(away).with_token(&login).get("/admin/v1/cluster").await.expect_code(200_000);
+    steered.restart_with(&[], "+0").await;
+    steered.expect_right().await;
+    steered.expect_kept().await;
+    steered.cluster.expect_equal_state().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_lone_node_four_hundred_days_ahead_is_set_back() {
-    let mut scene = Scene::found(1, "+0").await;
-    scene.plan(7 * 24 * 3600).await;
-    scene.restart_with(&[1], "+400d").await;
-    scene.expect_alarm(Some("in doubt")).await;
-    scene.expect_kept().await;
-    scene.set_right().await;
-    scene.confirm_clocks(1).await;
-    scene.expect_kept().await;
-    scene.restart_with(&[], "+0").await;
-    scene.expect_right().await;
-    scene.expect_kept().await;
+    let mut steered = SteeredCluster::found(1, "+0").await;
+    steered.plan(7 * 24 * 3600).await;
+    steered.restart_with(&[1], "+400d").await;
+    steered.expect_alarm(Some("in doubt")).await;
+    steered.expect_kept().await;
+    steered.set_right().await;
+    steered.confirm_clocks(1).await;
+    steered.expect_kept().await;
+    steered.restart_with(&[], "+0").await;
+    steered.expect_right().await;
+    steered.expect_kept().await;
 }
 
 /// A long pause with right clocks: an administrator who does not want to wait confirms the time as it is.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_right_time_that_is_in_doubt_is_confirmed() {
-    let mut scene = Scene::found(3, "-30d").await;
-    scene.restart_with(&[1, 2, 3], "+0").await;
-    scene.expect_alarm(Some("--to present")).await;
-    assert_eq!(scene.apart_s(2).await / APART_MAX_S, 0);
-    scene.cluster.api(1).post(CONFIRM, &json!({"time": "tomorrow"})).await.expect_code(400_001);
-    let unknown = scene.cluster.api(1).with_token(&scene.service_token);
+    let mut steered = SteeredCluster::found(3, "-30d").await;
+    steered.restart_with(&[1, 2, 3], "+0").await;
+    steered.expect_alarm(Some("--to present")).await;
+    assert_eq!(steered.apart_s(2).await / APART_MAX_S, 0);
+    steered.cluster.api(1).post(CONFIRM, &json!({"time": "tomorrow"})).await.expect_code(400_001);
+    let unknown = steered.cluster.api(1).with_token(&steered.service_token);
     unknown.post(CONFIRM, &json!({"time": "present"})).await.expect_code(401_001);
-    scene.cluster.api(3).post(CONFIRM, &json!({"time": "present"})).await.expect_code(200_000);
+    steered.cluster.api(3).post(CONFIRM, &json!({"time": "present"})).await.expect_code(200_000);
     // A login ends with the doubt, as thirty days have passed.
-    scene.cluster.log_in_again().await;
-    scene.expect_right().await;
-    scene.cluster.api(3).post(CONFIRM, &json!({"time": "present"})).await.expect_code(200_002);
-    let rows = scene.cluster.api(1).get("/admin/v1/audit?kind=time").await.expect_code(200_000);
+    steered.cluster.log_in_again().await;
+    steered.expect_right().await;
+    steered.cluster.api(3).post(CONFIRM, &json!({"time": "present"})).await.expect_code(200_002);
+    let rows = steered.cluster.api(1).get("/admin/v1/audit?kind=time").await.expect_code(200_000);
     assert!(rows.amount() >= 1, "{rows}");
 }

@@ -150,11 +150,11 @@ async fn an_id_that_another_file_has_here_is_of_elsewhere() {
         assert_eq!(got.json()[0]["notificationId"], 1, "{known}");
     }
     assert_eq!((asked.elapsed(), served.metrics.foreign_ids.get()), (Duration::ZERO, 3));
-    // In the order of a chain the newest of all its places is the id of the file.
+    // The newest id of all places of a chain is the id of the file.
     let held = served.held_with(&list(&[("application", 34)]), "&cluster=blue").await;
     served.source.publish("default", "application", "a=2");
     assert_eq!(held.await.expect("no panic").json()[0]["notificationId"], 35);
-    // With what it was told it is held.
+    // A poll with the id of that answer is held.
     let got = served.held(&list(&[("application", 35), ("other", 33)])).await.await.expect("no panic");
     assert_eq!((got.status, served.metrics.foreign_ids.get()), (StatusCode::NOT_MODIFIED, 3));
 }

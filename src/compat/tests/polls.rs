@@ -396,7 +396,7 @@ async fn ten_thousand_polls_of_one_file_are_all_told() {
     assert_eq!((served.source.hub().waiters(), served.ended("changed")), (0, CLIENTS as u64));
 }
 
-/// A token is a fleet's, behind one address or behind many.
+/// A token belongs to a fleet, with one address or many.
 #[expect(clippy::async_yields_async, reason = "a poll that is held is looked at before its answer")]
 #[tokio::test(start_paused = true)]
 async fn polls_with_a_token_count_for_its_user() {

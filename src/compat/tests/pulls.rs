@@ -30,7 +30,7 @@ async fn configs_answers_with_all_five_members() {
     }
 }
 
-/// Of a key that comes twice the first place and the last value.
+/// A key that comes twice has its first place and its last value.
 #[tokio::test(start_paused = true)]
 async fn pairs_come_in_the_order_of_the_file() {
     let served = Served::new();

@@ -41,7 +41,7 @@ pub enum Dialect {
 impl Dialect {
     pub const ALL: [Dialect; 2] = [Dialect::Grpc, Dialect::Envoy];
 
-    /// Finds the dialect by the user agent of a node, with or without a version behind it.
+    /// Finds the dialect by the user agent of a node, with or without its version.
     pub fn of_agent(agent: &str) -> Dialect {
         let is_envoy = agent.get(..5).is_some_and(|start| start.eq_ignore_ascii_case("envoy"));
         if is_envoy { Dialect::Envoy } else { Dialect::Grpc }

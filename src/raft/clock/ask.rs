@@ -23,7 +23,7 @@ const OTHERS_WITHIN: Duration = Duration::from_millis(50);
 #[derive(Default)]
 struct Told {
     /// The latest time of those that know it, as its member counts it: an entry that sets the time may be applied here
-    /// while others are asked.
+    /// before all have answered.
     latest: Option<ToldTime>,
     /// The wall clocks of the others.
     walls: Vec<Timestamp>,

@@ -42,7 +42,7 @@ pub struct Clock {
 }
 
 impl Clock {
-    /// Time never falls behind the newest stamp of the log.
+    /// Makes a clock that never shows a time before the newest stamp of the log.
     pub(super) fn new(mark: TimeMark) -> Self {
         Clock {
             reckoning: Mutex::new(Reckoning::new(mark, uptime::now())),
@@ -188,7 +188,7 @@ mod tests {
         let clock = Clock::new(before);
         clock.adopt(ToldTime { time: wrong, shift_ms: 0 });
         let told = ToldTime { time: wrong.plus_ms(1000), shift_ms: 0 };
-        // The entry that sets the time is applied while others are asked.
+        // The entry that sets the time is applied before others have answered.
         clock.observe(TimeMark { newest: right, epoch: 1, shift_ms: -(BACK_MS as i64), ..before });
         clock.begin(1, Some(told));
         let (stamp, epoch) = clock.stamp(1).expect("it leads");

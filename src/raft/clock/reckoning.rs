@@ -30,7 +30,7 @@ pub(super) struct Reckoning {
 #[derive(Clone, Copy)]
 pub(super) struct Anchor {
     time: Duration,
-    /// By the uptime.
+    /// Moment of that time by the uptime.
     at: Duration,
 }
 
@@ -97,13 +97,13 @@ impl Reckoning {
             return None;
         }
         let time = self.advance(now, wall)?.max(self.newest);
-        // Where the log is ahead, time goes on from there and does not stand still until it is reached.
+        // If the log is ahead, time goes on from its newest stamp, as it would stop otherwise until that is reached.
         self.anchor = Some(Anchor { time, at: now });
         self.newest = time;
         Some(time)
     }
 
-    /// A stamp that is behind says nothing: it may be of an entry that took its time, on the way or in the log.
+    /// Takes over an applied stamp. One before the present time says nothing: its entry may have come late.
     pub(super) fn observe(&mut self, mark: TimeMark, now: Duration) {
         let stamp = Duration::from_millis(mark.newest.0);
         self.take(mark, now);
@@ -319,7 +319,7 @@ mod tests {
         Duration::from_millis(ms)
     }
 
-    /// A node that counts from a time that is 400 days ahead, and how it is told that the time was set back.
+    /// A node that counts from a time that is 400 days ahead, and the mark of the entry that sets the time back.
     fn ahead() -> (Reckoning, TimeMark) {
         let mark = TimeMark { newest: Timestamp(ZERO + BACK), ..TimeMark::default() };
         let mut reckoning = Reckoning::new(mark, at(0));

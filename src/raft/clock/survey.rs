@@ -25,7 +25,7 @@ pub enum ClockVerdict {
     Unclear,
 }
 
-/// The cluster's time beside the members' clocks at one moment.
+/// The cluster's time and the members' clocks at one moment.
 #[derive(Clone, Debug)]
 pub struct ClockSurvey {
     pub time: Timestamp,

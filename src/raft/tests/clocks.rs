@@ -70,7 +70,7 @@ async fn one_wrong_clock_of_three_does_not_date_a_new_cluster() {
 }
 
 /// Three clocks that are 400 days ahead found a cluster, are put right, and the time is set back: on every node, also
-/// one that was no leader, whoever leads then.
+/// one that was no leader, under any leader.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_time_that_was_set_back_stays_back_whoever_leads() {
     const BACK_MS: i64 = 400 * 24 * 3600 * 1000;

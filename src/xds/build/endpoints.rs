@@ -129,7 +129,7 @@ fn localities(classes: BTreeMap<Class<'_>, Vec<endpoint::LbEndpoint>>) -> Vec<en
         u64::from(class.weight).saturating_mul(well as u64)
     };
     let total = classes.iter().map(|(class, endpoints)| weight_of(class, endpoints)).fold(0, u64::saturating_add);
-    // What a priority weighs together has to fit, with the one that each locality weighs at least.
+    // The sum of a priority has to fit, with the one that each locality weighs at least.
     let room = WEIGHT_MAX.saturating_sub(classes.len() as u64).max(1);
     let divisor = total.div_ceil(room).max(1);
     // So has what the instances of a locality weigh together.

@@ -184,7 +184,7 @@ impl Ledger {
             self.see(all);
         }
         let shown = look.shown.or_else(|| self.all_seen().cloned());
-        // Where all is taken over, what is equal is in it.
+        // A map of all has what is equal.
         if shown.is_none() || !self.lacks.is_empty() {
             self.refresh(look.equal);
         }
@@ -199,7 +199,7 @@ impl Ledger {
         }
     }
 
-    /// All there is, if just that is asked for by name: who has it shares it with all others.
+    /// Returns all there is, if its names are just those of the subscription: such streams share one map.
     fn all_seen(&self) -> Option<&Resources> {
         let seen = self.seen.as_ref()?;
         (seen.outside.is_empty() && seen.all.len() == self.subscription.names().len()).then_some(&seen.all)

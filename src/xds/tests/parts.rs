@@ -102,7 +102,7 @@ fn many_large_names_come_in_parts() {
     assert_eq!(script.answer(EDS, ACK), NOTHING);
 }
 
-/// Whoever asks by name for all there is has no map of its own, before a change and after it.
+/// A stream that names all there is has no map of its own, before a change and after it.
 #[test]
 fn who_has_all_by_name_shares_it() {
     let (mut world, mut names) = (World::default(), Vec::new());

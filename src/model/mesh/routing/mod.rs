@@ -220,7 +220,7 @@ fn takes_over_caller(group: &PlannedGroup<'_>) -> bool {
     group.parameters.iter().any(|parameter| parameter.part == RequestPart::CallerService)
 }
 
-/// True if labels take over the path or a part of it, beside another condition on it.
+/// True if labels take over the path or a part of it, and another condition is on the path too.
 fn has_second_on_path(route: &PlannedRoute<'_>) -> bool {
     let parameters = route.groups.iter().flat_map(|group| &group.parameters);
     let mut taken: Vec<RequestPart<'_>> =

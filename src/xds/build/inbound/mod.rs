@@ -23,7 +23,7 @@ use prost_types::Duration;
 /// Name of the filter, in the listener and in what virtual hosts say for it.
 pub(super) const LOCAL_RATE_LIMIT: &str = "envoy.filters.http.local_ratelimit";
 const STAT_PREFIX: &str = "inbound";
-/// Requests and connections that nobody limits.
+/// Requests and connections without a limit.
 const UNLIMITED: u32 = u32::MAX;
 
 /// The filter for the listener; before the router. It limits nothing by itself.
