@@ -1,7 +1,7 @@
-//! Origins: the unit of limits per client. An origin is the user of a token, whatever addresses they come from: a
-//! fleet behind one address is not one stranger. For clients without a token, and before it is known, it is an IPv4
-//! address, or the /64 of an IPv6 address, because the holder of one address of a /64 has all of them. Also quotas:
-//! limits in total and per origin.
+//! Origins: the unit of limits per client. An origin is the user of a token, or the app whose access key signed a
+//! request, whatever addresses they come from: a fleet behind one address is not one stranger. For clients without
+//! either, and before it is known, it is an IPv4 address, or the /64 of an IPv6 address, because the holder of one
+//! address of a /64 has all of them. Also quotas: limits in total and per origin.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -20,6 +20,8 @@ enum Unit {
     Address(IpAddr),
     /// User, by the hash of its name.
     User(u64),
+    /// App of config clients, by the hash of its id.
+    App(u64),
 }
 
 /// Hashes of names that nobody can choose to be equal.
@@ -50,8 +52,14 @@ impl Origin {
         Origin(Unit::User(NAMES.hash_one(name)))
     }
 
-    fn is_user(self) -> bool {
-        matches!(self.0, Unit::User(_))
+    /// The app of this id, whose key has signed.
+    pub fn of_app(app_id: &str) -> Self {
+        Origin(Unit::App(NAMES.hash_one(app_id)))
+    }
+
+    /// True if it has proved who it is.
+    fn is_proved(self) -> bool {
+        matches!(self.0, Unit::User(_) | Unit::App(_))
     }
 }
 
@@ -88,6 +96,7 @@ impl fmt::Display for Origin {
             Unit::Address(IpAddr::V6(address)) if !address.is_loopback() => write!(f, "{address}/64"),
             Unit::Address(address) => address.fmt(f),
             Unit::User(_) => f.write_str("the user of this token"),
+            Unit::App(_) => f.write_str("the app of this signature"),
         }
     }
 }
@@ -145,9 +154,9 @@ impl OriginQuota {
         Ok(())
     }
 
-    /// Limit of one client. A user has half of all, as a token is a fleet's mostly.
+    /// Limit of one client. A user and an app have half of all, as a token or key is a fleet's mostly.
     fn limit_of(&self, origin: Origin) -> usize {
-        if origin.is_user() { self.per_origin.max(self.total / 2) } else { self.per_origin }
+        if origin.is_proved() { self.per_origin.max(self.total / 2) } else { self.per_origin }
     }
 
     /// Passes an amount of one client on to another, all of it or nothing.
@@ -193,6 +202,12 @@ impl OriginQuota {
         self.total
     }
 
+    /// Amount that one client has.
+    #[cfg(test)]
+    pub fn taken_by(&self, origin: Origin) -> usize {
+        self.taken.lock().by_origin.get(&origin).copied().unwrap_or_default()
+    }
+
     /// Number of clients that have something.
     #[cfg(test)]
     pub fn origins(&self) -> usize {
@@ -222,17 +237,17 @@ mod tests {
 
     /// Behind one address, and from many.
     #[test]
-    fn a_user_is_one_client_and_has_half_of_all() {
+    fn a_user_and_an_app_are_one_client_each_and_have_half_of_all() {
         let shares = OriginQuota::new(10, 2);
         let [address, other] = [1, 2].map(|last| Origin::of([192, 0, 2, last].into()));
-        let (fleet, stranger) = (Origin::of_user("token:fleet"), Origin::of_user("token:other"));
+        let (fleet, stranger) = (Origin::of_user("fleet"), Origin::of_app("fleet"));
         assert_ne!(fleet, stranger);
         for _ in 0..5 {
             shares.take(address, 1).expect("free");
             shares.pass(address, fleet, 1).expect("half of all");
         }
         shares.take(address, 2).expect("the address has its own");
-        assert_eq!(shares.pass(address, Origin::of_user("token:fleet"), 1), Err(Short::Origin));
+        assert_eq!(shares.pass(address, Origin::of_user("fleet"), 1), Err(Short::Origin));
         assert_eq!(shares.pass(address, stranger, 2), Ok(()));
         assert_eq!((shares.taken(), shares.origins()), (7, 2));
         assert_eq!(shares.pass(stranger, stranger, 2), Ok(()));

@@ -48,7 +48,8 @@ pub enum Admitted {
     Freely,
     /// None of the keys that the app has signed it, and where it reads none of them demands that.
     Unsigned,
-    Signed(KeyMark),
+    /// A key signed it; counted for its app.
+    Signed(KeyMark, Origin),
     Named {
         credential: Credential,
         address: Option<IpAddr>,
@@ -57,9 +58,15 @@ pub enum Admitted {
 }
 
 impl Admitted {
-    /// Origin by which limits count what is held for the reader: the user of its token, else its address.
-    pub(super) fn origin(&self, reader: Reader<'_>) -> Origin {
-        if let Admitted::Named { sight, .. } = self { sight.origin } else { reader.origin }
+    /// The reader with the origin by which limits count what is held and remembered for it: the user of its token, the
+    /// app whose key signed, else its address.
+    pub(super) fn counted<'a>(&self, reader: Reader<'a>) -> Reader<'a> {
+        let origin = match self {
+            Admitted::Named { sight, .. } => sight.origin,
+            Admitted::Signed(_, app) => *app,
+            Admitted::Freely | Admitted::Unsigned => reader.origin,
+        };
+        Reader { origin, ..reader }
     }
 }
 
@@ -109,6 +116,7 @@ impl<S: ConfigSource> ConfigReads<S> {
             ReaderCredentials::Signature { authorization, timestamp } => Signature::read(authorization, timestamp),
             ReaderCredentials::Anonymous | ReaderCredentials::Token(_) => None,
         };
+        let signed = |mark| Admitted::Signed(mark, Origin::of_app(app_id));
         let verdict = all.judge(app_id, signature.as_ref(), asker.target, self.0.source.now());
         // Who signs with a key of other namespaces has not signed for this one.
         let keys = match namespace {
@@ -116,7 +124,7 @@ impl<S: ConfigSource> ConfigReads<S> {
             None => Some(all),
         };
         let flaw = match (&keys, verdict) {
-            (None, _) => return self.admit_unjudged().map(|()| verdict.map_or(Admitted::Unsigned, Admitted::Signed)),
+            (None, _) => return self.admit_unjudged().map(|()| verdict.map_or(Admitted::Unsigned, signed)),
             (Some(keys), Ok(mark)) => keys.judge_again(mark).err(),
             (Some(keys), Err(Flaw::NoSuchKey | Flaw::Unreadable)) => Some(keys.no_such_key()),
             (Some(_), Err(flaw)) => Some(flaw),
@@ -126,7 +134,7 @@ impl<S: ConfigSource> ConfigReads<S> {
             Some(flaw) => self.observe(asker, app_id, flaw),
             None => {}
         }
-        Ok(verdict.map_or(Admitted::Unsigned, Admitted::Signed))
+        Ok(verdict.map_or(Admitted::Unsigned, signed))
     }
 
     /// Leaves the namespaces in which the reader sees the files of an app: what it does not see is not there. The
@@ -135,7 +143,7 @@ impl<S: ConfigSource> ConfigReads<S> {
         match admitted {
             Admitted::Named { sight, .. } => namespaces.retain(|namespace| sight.read_scope.sees(namespace, app_id)),
             Admitted::Freely => {}
-            Admitted::Signed(_) | Admitted::Unsigned => {
+            Admitted::Signed(..) | Admitted::Unsigned => {
                 let mut is_wanted = true;
                 namespaces.retain(|namespace| {
                     std::mem::take(&mut is_wanted) || self.admits_in(admitted, app_id, namespace).is_ok()
@@ -163,7 +171,7 @@ impl<S: ConfigSource> ConfigReads<S> {
         match (self.0.source.access_keys(app_id, Some(namespace)), admitted) {
             (None, _) => self.admit_unjudged(),
             (Some(keys), _) if !self.demands(&keys) => Ok(()),
-            (Some(keys), Admitted::Signed(mark)) => keys.judge_again(*mark).map_err(ReadRefusal::Unsigned),
+            (Some(keys), Admitted::Signed(mark, _)) => keys.judge_again(*mark).map_err(ReadRefusal::Unsigned),
             (Some(_), _) => Err(ReadRefusal::Unsigned(Flaw::Unsigned)),
         }
     }

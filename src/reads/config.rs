@@ -121,8 +121,8 @@ impl<S: ConfigSource> ConfigReads<S> {
     ) -> Result<Arc<Released>, ReadRefusal> {
         self.keep_seen(admitted, &mut lookup.namespaces, &lookup.group);
         let release = release_key.and_then(|key| lookup.named_release(key)).map(|named| (&*lookup, named));
-        let origin = admitted.origin(reader);
-        self.catch_up(Newest { source: self.source(), id: notified_id, release }, origin).await?;
+        let reader = admitted.counted(reader);
+        self.catch_up(Newest { source: self.source(), id: notified_id, release }, reader.origin).await?;
         let released = self.source().resolve(lookup).ok_or(ReadRefusal::NotFound)?;
         if released.encrypted {
             self.admit_to_sealed(admitted, &released)?;
@@ -147,7 +147,7 @@ impl<S: ConfigSource> ConfigReads<S> {
         // Who may not have a file has none of its releases.
         let may_have = |one: &Arc<Released>| !one.encrypted || self.admit_to_sealed(admitted, one).is_ok();
         let in_force = self.source().named_in_force(&lookup, release_key).filter(may_have);
-        self.source().note_applied(reader, &lookup, (release_key, in_force.as_deref()), word);
+        self.source().note_applied(admitted.counted(reader), &lookup, (release_key, in_force.as_deref()), word);
     }
 
     async fn catch_up(&self, newest: Newest<'_, S>, origin: Origin) -> Result<(), ReadRefusal> {

@@ -70,11 +70,12 @@ impl<S: ConfigSource> ConfigReads<S> {
         &self,
         admitted: Admitted,
         mut request: PollRequest,
-        client: PollingClient<'_>,
+        mut client: PollingClient<'_>,
         identity: &impl Hash,
     ) -> Result<Hold<ConfigPoll<S>>, ReadRefusal> {
         self.keep_seen(&admitted, &mut request.namespaces, &request.group);
-        let (origin, mark) = (admitted.origin(client.reader), self.0.repeats.mark(identity));
+        client.reader = admitted.counted(client.reader);
+        let (origin, mark) = (client.reader.origin, self.0.repeats.mark(identity));
         let poll = ConfigPoll { request, reads: self.clone(), admitted, origin, guard: None, mark };
         let hold = Hold::begin(poll, self.metrics(), jittered(client.reader.hold))?;
         hold.query.note(client);

@@ -34,6 +34,8 @@ pub struct RuleReport {
     /// The program that reports, and from where.
     pub agent: String,
     pub address: Option<IpAddr>,
+    /// Origin that pays for what is remembered of the report.
+    pub origin: Origin,
     /// Scope of what the client may know of.
     pub read_scope: ReadScope,
 }
@@ -60,7 +62,7 @@ impl RuleReport {
         let client = Client {
             address: self.labels.get(CLIENT_ADDRESS_LABEL).unwrap_or(&address),
             agent: &self.agent,
-            origin: Origin::of_any(self.address),
+            origin: self.origin,
             hold: Duration::ZERO,
         };
         let catalog = node.state().view();

@@ -60,6 +60,8 @@ pub(crate) struct Scene {
     pub(crate) refused: Mutex<Vec<String>>,
     /// Reports of clients, each as a text.
     pub(crate) said: Mutex<Vec<String>>,
+    /// Origins that pay for what is remembered of clients, one for each note.
+    pub(crate) payers: Mutex<Vec<Origin>>,
 }
 
 #[derive(Default)]
@@ -93,6 +95,7 @@ impl Fake {
             now: AtomicU64::default(),
             refused: Mutex::default(),
             said: Mutex::default(),
+            payers: Mutex::default(),
         }))
     }
 
@@ -256,6 +259,15 @@ impl ConfigSource for Fake {
         self.0.refused.lock().push(app_id.to_owned());
     }
 
+    fn note_pulled(&self, reader: Reader<'_>, _: &Lookup, _: &Released) {
+        self.0.payers.lock().push(reader.origin);
+    }
+
+    fn note_polled(&self, reader: Reader<'_>, _: &Lookup) -> bool {
+        self.0.payers.lock().push(reader.origin);
+        true
+    }
+
     fn note_applied(
         &self,
         reader: Reader<'_>,
@@ -263,6 +275,7 @@ impl ConfigSource for Fake {
         (release_key, _): (&str, Option<&Released>),
         word: Word<'_>,
     ) {
+        self.0.payers.lock().push(reader.origin);
         let (client, agent, namespaces) = (&lookup.client.address, reader.agent, lookup.namespaces.join(" "));
         let what = format!("{} {} of {namespaces}, {release_key}", lookup.group, lookup.file);
         let said = format!("{client} {agent}: {what}: {} {}", word.applied.word(), word.message);

@@ -77,7 +77,7 @@ pub struct Client<'a> {
     pub address: &'a str,
     /// Its user agent, cut to [`limits::AGENT_BYTES_MAX`] where it is kept.
     pub agent: &'a str,
-    /// Origin of its requests, whatever it says of itself.
+    /// Origin of its requests, whatever it says of itself: it pays for what is remembered.
     pub origin: Origin,
     /// Maximum time that it waits for changes; zero where it asks for what is there now.
     pub hold: Duration,
@@ -206,6 +206,12 @@ impl Subscribers {
         self.turned_away.load(Ordering::Relaxed)
     }
 
+    /// Number of those that an origin pays for.
+    #[cfg(test)]
+    pub fn places_of(&self, origin: Origin) -> usize {
+        self.places.taken_by(origin)
+    }
+
     /// Streams of xDS that are open.
     pub fn streams(&self) -> &Streams {
         &self.streams
@@ -266,6 +272,7 @@ impl Subscribers {
         let known = shard.topics.get_mut(&topic).and_then(|clients| clients.get_mut(&who));
         let Some(entry) = known.filter(|entry| entry.is_there(Instant::now())) else { return false };
         (entry.heard, entry.stays) = (Instant::now(), client.stays(entry.stays));
+        self.pass(entry, client.origin);
         true
     }
 
@@ -302,6 +309,7 @@ impl Subscribers {
         let known = shard.topics.get_mut(&topic).and_then(|clients| clients.get_mut(&who));
         if let Some(entry) = known {
             (entry.heard, entry.stays) = (heard, client.stays(entry.stays));
+            let is_paid = self.pass(entry, client.origin);
             if is_known(entry) {
                 entry.is_reported &= source == Source::Reported;
                 return;
@@ -312,7 +320,8 @@ impl Subscribers {
             entry.forget_reports();
             entry.bytes = entry.size();
             self.bytes.give_back(entry.origin, before);
-            if self.bytes.take(entry.origin, entry.bytes).is_err() {
+            let may_stay = is_paid || entry.bytes <= before;
+            if !may_stay || self.bytes.take(entry.origin, entry.bytes).is_err() {
                 self.turned_away.fetch_add(1, Ordering::Relaxed);
                 self.places.give_back(entry.origin, 1);
                 shard.topics.get_mut(&topic).map(|clients| clients.remove(&who));
@@ -350,6 +359,21 @@ impl Subscribers {
             return;
         }
         shard.topics.entry(topic).or_default().insert(who, entry);
+    }
+
+    /// Charges an entry to the origin of who speaks of it now. False where that has no room for it: then the one before
+    /// goes on paying, for no more bytes than it did.
+    fn pass(&self, entry: &mut Subscriber, to: Origin) -> bool {
+        if self.places.pass(entry.origin, to, 1).is_err() {
+            return false;
+        }
+        if self.bytes.pass(entry.origin, to, entry.bytes).is_err() {
+            self.places.give_back(to, 1);
+            self.places.charge(entry.origin, 1);
+            return false;
+        }
+        entry.origin = to;
+        true
     }
 
     fn sweep_if_due(&self, shard: &mut Shard, now: Instant) {

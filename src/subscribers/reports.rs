@@ -22,6 +22,7 @@ use crate::model::limits;
 use crate::model::rule::Family;
 use crate::model::rule::release::RuleRelease;
 use crate::model::time::Timestamp;
+use crate::origin::Origin;
 
 /// Entry of a client that is there.
 fn there(shard: &mut Shard, topic: u64, who: u64) -> Option<&mut Subscriber> {
@@ -118,7 +119,7 @@ impl Subscribers {
             let GivenRelease::File { namespace, version, key: given, .. } = &entry.given else { return None };
             let is_meant = *given == key && namespaces.iter().any(|seen| **seen == **namespace);
             let (thing, version) = is_meant.then(|| (namespace.clone(), *version))?;
-            self.keep(entry, thing, version, word);
+            self.keep(entry, client.origin, (thing, version), word);
             Some(())
         };
         let labels = {
@@ -162,7 +163,7 @@ impl Subscribers {
                 if is_meant && entry.is_there(now) {
                     for (id, version) in meant(given) {
                         is_kept = true;
-                        self.keep(entry, id, version, word);
+                        self.keep(entry, client.origin, (id, version), word);
                     }
                 }
             }
@@ -191,16 +192,18 @@ impl Subscribers {
         }
     }
 
-    fn keep(&self, entry: &mut Subscriber, thing: Box<str>, version: u64, word: Word<'_>) {
+    /// Keeps a word on a thing and its version, for which the origin of who says it pays.
+    fn keep(&self, entry: &mut Subscriber, origin: Origin, (thing, version): (Box<str>, u64), word: Word<'_>) {
         let message = match word.applied {
             Applied::Refused => cut(word.message, limits::APPLIED_MESSAGE_BYTES_MAX).into(),
             Applied::Yes => Box::default(),
         };
         self.tell_refusal(entry, &thing, version, word);
+        let may_grow = self.pass(entry, origin);
         let before = entry.bytes;
         entry.take(Report { thing, version, applied: word.applied, message, at: word.at });
         let grown = entry.size().saturating_sub(before);
-        if grown > 0 && self.bytes.take(entry.origin, grown).is_ok() {
+        if grown > 0 && may_grow && self.bytes.take(entry.origin, grown).is_ok() {
             entry.bytes = before + grown;
             return;
         }

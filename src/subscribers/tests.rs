@@ -220,6 +220,39 @@ async fn twenty_thousand_hostile_pulls_take_a_share() {
     assert_eq!((subscribers.len(), subscribers.bytes()), (0, 0));
 }
 
+/// A fleet behind one address is remembered for the user of its token, and a stranger that speaks of its clients makes
+/// it pay for nothing.
+#[tokio::test(start_paused = true)]
+async fn who_speaks_of_a_client_pays_for_it() {
+    let (subscribers, mut bench) = (Subscribers::default(), Bench::founded(Level::NEWEST));
+    let released = publish(&mut bench, "a=1");
+    let (stranger, fleet) = (at(1), Origin::of_user("fleet"));
+    fn of(origin: Origin, address: &str) -> Client<'_> {
+        Client { origin, ..client(address, Duration::ZERO) }
+    }
+    let paid = || [stranger, fleet].map(|origin| subscribers.places.taken_by(origin));
+    let share = limits::SUBSCRIPTIONS_MAX / SHARE_OF_ORIGIN;
+    (0..share + 7).for_each(|number| pull_from(&subscribers, of(fleet, &number.to_string()), &released, 1));
+    assert_eq!((paid(), subscribers.turned_away()), ([0, share + 7], 0), "a user has half of all");
+    // The same client from then on without the token: by a pull, a poll and a word.
+    pull_from(&subscribers, of(stranger, "1"), &released, 1);
+    assert!(subscribers.polled(of(stranger, "2"), "app", "application"));
+    let refuses = (Applied::Refused, "no such port");
+    say_in(&subscribers, of(stranger, "3"), &released.release_key, refuses, None);
+    assert_eq!(paid(), [3, share + 4]);
+    pull_from(&subscribers, of(fleet, "3"), &released, 1);
+    assert_eq!(paid(), [2, share + 5]);
+    // Whose share is used up adds nothing to what others pay for.
+    (0..share - 2).for_each(|number| pull_from(&subscribers, of(stranger, &format!("s{number}")), &released, 1));
+    let bytes = subscribers.bytes.taken_by(fleet);
+    say_in(&subscribers, of(stranger, "4"), &released.release_key, refuses, None);
+    pull_from(&subscribers, of(stranger, "4"), &released, 1);
+    assert_eq!((paid(), subscribers.bytes.taken_by(fleet)), ([share, share + 5], bytes));
+    tokio::time::advance(FORGET_AFTER).await;
+    told(&subscribers, &bench);
+    assert_eq!((paid(), subscribers.bytes()), ([0, 0], 0));
+}
+
 /// Clients that were given the same rules share one list of them.
 #[tokio::test(start_paused = true)]
 async fn the_rules_of_many_clients_are_one_list() {

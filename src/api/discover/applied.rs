@@ -79,6 +79,7 @@ pub(crate) async fn applied(
         labels: request.client.labels,
         agent,
         address,
+        origin: caller.origin(),
         read_scope: caller.client_sight(),
     };
     report.note(app.node().as_node())?;

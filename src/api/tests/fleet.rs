@@ -6,6 +6,7 @@ use super::*;
 use crate::model::mesh::Dialect;
 use crate::model::mesh::resource::{Resource, ResourceType, Version};
 use crate::model::time::Timestamp;
+use crate::origin::Origin;
 use crate::proto::envoy::config::cluster::v3::Cluster;
 use crate::subscribers::streams::{Registered, ResourceRefusal, StreamClient};
 
@@ -109,6 +110,32 @@ async fn an_operator_sees_who_is_connected_and_what_each_has() {
     let release = &row["releases"][0];
     assert_eq!((&release["kind"], &release["rule_name"]), (&json!("circuitbreaker"), &json!("r")));
     assert_eq!((&release["release_name"], &release["version"]), (&json!("first"), &json!(1)));
+    bench.stop().await;
+}
+
+/// A fleet of discovering clients is remembered for the user of its token, not for its address.
+#[tokio::test(flavor = "multi_thread")]
+async fn discoveries_and_reports_are_remembered_for_their_user() {
+    let bench = Bench::start().await;
+    let token = bench.log_in().await;
+    publish(&bench, &token, "r").await;
+    let service = json!([{ "namespace": "n", "name": "s" }]);
+    let (_, answer) = bench.send("POST", "/naming/v1/services", Some(&token), service).await;
+    assert_eq!(answer["code"], 200000, "{answer}");
+    let paid = || {
+        let origins = [Origin::of_user("admin"), Origin::of([192, 0, 2, 1].into())];
+        origins.map(|origin| bench.node.subscribers().places_of(origin))
+    };
+    for (number, kind) in ["INSTANCE", "CIRCUIT_BREAKER"].into_iter().enumerate() {
+        let question = json!({ "type": kind, "service": { "namespace": "n", "name": "s" } });
+        let (_, answer) = bench.send("POST", "/v1/Discover", Some(&token), question).await;
+        assert_eq!((&answer["code"], paid()), (&json!(200000), [number + 1, 0]), "{answer}");
+    }
+    let labels = json!({ "CLIENT_IP": "192.0.2.9" });
+    let report = json!({ "type": "CIRCUIT_BREAKER", "namespace": "n", "name": "r", "ok": true,
+        "client": { "labels": labels } });
+    let (status, answer) = bench.send("POST", "/v1/Applied", Some(&token), report).await;
+    assert_eq!((status.as_u16(), paid()), (204, [3, 0]), "{answer}");
     bench.stop().await;
 }
 

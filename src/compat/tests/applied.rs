@@ -1,7 +1,9 @@
 //! Reports of clients on what they pulled.
 
-use super::access_keys::{Keys, NOW, ONE, serving, signed};
+use super::access_keys::{Keys, NOW, ONE, get, serving, signed};
 use super::*;
+use crate::model::grant::ReadScope;
+use crate::origin::Origin;
 
 const PATH: &str = "/configs/app/default/application/applied";
 
@@ -34,6 +36,31 @@ async fn a_report_is_of_the_client_that_pulled() {
         "192.0.2.7 a client: app applied of default, k: refused ",
     ];
     assert_eq!(*served.source.0.said.lock(), expected);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_remembered_of_a_client_is_paid_by_its_user_or_app() {
+    let served = serving(Keys::Observed(ONE), false);
+    *served.source.0.read_scope.lock() = ReadScope::Everything;
+    let pull = "/configs/app/default/application";
+    let poll = poll_target(&list(&[("application", -1)]), "&cluster=default");
+    let fleet = [("authorization", TOKEN.to_owned())];
+    for (headers, payer) in [(&fleet[..], Origin::of_user(NAMED)), (&[], Origin::of([192, 0, 2, 7].into()))] {
+        let headers: Vec<_> = headers.iter().map(|(name, value)| (*name, value.as_str())).collect();
+        let peer = SocketAddr::from(([192, 0, 2, 7], 1));
+        for target in [pull, &poll] {
+            assert_eq!(served.ask(Method::GET, target, &headers, peer).await.status, 200, "{target}");
+        }
+        assert_eq!(report(&served, PATH, &headers, r#"{"releaseKey":"k","ok":true}"#).await, 204);
+        assert_eq!(std::mem::take(&mut *served.source.0.payers.lock()), [payer; 3], "{headers:?}");
+    }
+    for target in [pull, &poll] {
+        assert_eq!(get(&served, target, &signed("one", "app", target, NOW)).await.status, 200, "{target}");
+    }
+    let [(authorization, signature), (timestamp, time)] = signed("one", "app", PATH, NOW);
+    let headers = [(authorization, signature.as_str()), (timestamp, time.as_str())];
+    assert_eq!(report(&served, PATH, &headers, r#"{"releaseKey":"k","ok":true}"#).await, 204);
+    assert_eq!(*served.source.0.payers.lock(), [Origin::of_app("app"); 3]);
 }
 
 #[tokio::test(start_paused = true)]

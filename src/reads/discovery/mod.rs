@@ -13,7 +13,6 @@ use crate::model::code::{Code, Refusal};
 use crate::model::config_lookup::CLIENT_ADDRESS_LABEL;
 use crate::model::rule::traffic::ServiceKey;
 use crate::operations::{Caller, Operations, turns};
-use crate::origin::Origin;
 use crate::raft::vigil::Guard;
 use crate::subscribers::Client;
 use crate::watch::Watch;
@@ -115,7 +114,7 @@ impl<A: Send + 'static> Discovery<A> {
         let client = Client {
             address: question.label(CLIENT_ADDRESS_LABEL).unwrap_or_default(),
             agent: &question.agent,
-            origin: Origin::of_any(question.address),
+            origin: self.caller.origin(),
             hold: question.hold,
         };
         let (labels, now) = (|| question.labels(), || self.operations.node().now());
