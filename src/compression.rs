@@ -1,7 +1,7 @@
 //! Compression of answers by gzip, for clients that accept it (RFC 9110, 12.5.3): nothing else is offered.
 //!
-//! An answer that many clients get is compressed once. `reads::renderings` stores compressed renderings of config files;
-//! [`CompressedAnswers`] remembers the newest of other answers by their digests.
+//! An answer that many clients get is compressed once. `reads::renderings` stores compressed renderings of config
+//! files; [`CompressedAnswers`] remembers the newest of other answers by their digests.
 
 use std::io::Write;
 

@@ -92,8 +92,8 @@ impl AlarmKind {
         }
     }
 
-    /// True if only the node that it is about can find it. Each member judges disks and memory by what the others report,
-    /// and states by their hashes.
+    /// True if only the node that it is about can find it. Each member judges disks and memory by what the others
+    /// report, and states by their hashes.
     fn is_reported(self) -> bool {
         matches!(
             self,
