@@ -2,7 +2,7 @@
 
 use super::plan::PATH_HEADER;
 use crate::model::instance::Instance;
-use crate::model::rule::matching::MatchType;
+use crate::model::rule::matching::{MatchString, MatchType, ValueType};
 use crate::model::rule::routing::Routing;
 use crate::model::rule::traffic::ArgumentType;
 use crate::model::rule::{Body, Rule};
@@ -40,21 +40,25 @@ pub fn routes_by_method(rule: &Rule) -> bool {
 }
 
 /// True if routes of the rule depend on the library of a client without a proxy: on what it compares of the path, and
-/// on its ranges.
+/// on how it reads headers.
 pub fn differs_by_library(rule: &Rule) -> bool {
     let Body::Routing(body) = &rule.body else { return false };
     body.routing_config.custom_rules().iter().any(|route| {
-        let (mut on_path, mut has_range) = (0_usize, false);
+        let (mut on_path, mut on_header) = (0_usize, 0_usize);
         for argument in &route.arguments.arguments {
             match argument.kind {
                 ArgumentType::Path | ArgumentType::Method => on_path += 1,
                 ArgumentType::Header if argument.key.eq_ignore_ascii_case(PATH_HEADER) => on_path += 1,
-                ArgumentType::Header => {
-                    has_range |= argument.value.as_ref().is_some_and(|value| value.kind == MatchType::Range);
-                }
+                ArgumentType::Header => on_header += usize::from(argument.value.as_ref().is_none_or(differs_on_header)),
                 _ => {}
             }
         }
-        on_path > 1 || has_range
+        on_path > 1 || on_header > 0
     })
+}
+
+/// False for comparisons of texts that every library reads alike.
+fn differs_on_header(value: &MatchString) -> bool {
+    let is_alike = matches!(value.kind, MatchType::Exact | MatchType::In);
+    !is_alike || value.is_open() || value.value_type == ValueType::Parameter
 }

@@ -27,6 +27,8 @@ pub struct Traits {
     pub has_path_header: bool,
     /// It takes the end of a range for a part of it.
     pub includes_range_end: bool,
+    /// It takes a header with an empty value for one that is not there, where presence is all that is asked for.
+    pub needs_presence_as_expression: bool,
     /// It picks clusters by new routes before it has balancers for them: calls fail unless routes come in two steps.
     pub needs_two_steps: bool,
 }
@@ -34,14 +36,26 @@ pub struct Traits {
 /// The libraries, in the order of [`Library::ALL`].
 pub const TRAITS: [Traits; 4] = [
     Traits { agent: "", has_path_header: true, ..Traits::alike(Library::Core) },
-    Traits { agent: "gRPC Go", needs_two_steps: true, ..Traits::alike(Library::Go) },
+    Traits {
+        agent: "gRPC Go",
+        needs_presence_as_expression: true,
+        needs_two_steps: true,
+        ..Traits::alike(Library::Go)
+    },
     Traits { agent: "gRPC Java", includes_range_end: true, ..Traits::alike(Library::Java) },
     Traits { agent: "gRPC Node", ..Traits::alike(Library::Node) },
 ];
 
 impl Traits {
     const fn alike(library: Library) -> Traits {
-        Traits { library, agent: "", has_path_header: false, includes_range_end: false, needs_two_steps: false }
+        Traits {
+            library,
+            agent: "",
+            has_path_header: false,
+            includes_range_end: false,
+            needs_presence_as_expression: false,
+            needs_two_steps: false,
+        }
     }
 }
 
@@ -110,6 +124,9 @@ mod tests {
                 word(one.has_path_header, "the header `:path`", "left out (W27)")
             }),
             row("end of RANGE", &|one| word(one.includes_range_end, "the last number", "the one behind the last")),
+            row("a header with any value", &|one| {
+                word(one.needs_presence_as_expression, "the expression `.*`", "`present_match`")
+            }),
             row("routes to clusters that the client has not", &|one| {
                 word(
                     one.needs_two_steps,

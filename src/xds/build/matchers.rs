@@ -1,6 +1,7 @@
 //! Comparisons of headers and query parameters.
 
 use crate::model::mesh::Dialect;
+use crate::model::mesh::library::Traits;
 use crate::model::mesh::plan::{Abilities, PartMatch, TextMatch};
 use crate::proto::envoy::config::route::v3::header_matcher::HeaderMatchSpecifier;
 use crate::proto::envoy::config::route::v3::query_parameter_matcher::QueryParameterMatchSpecifier;
@@ -12,12 +13,12 @@ use crate::proto::envoy::r#type::v3::Int64Range;
 /// The comparisons of headers. With each inverted one comes another, that the header is there: some clients take a
 /// request without it for one that differs.
 pub(super) fn headers(parts: &[PartMatch], to: Abilities) -> Vec<HeaderMatcher> {
-    let includes_range_end = to.dialect == Dialect::Grpc && to.library.traits().includes_range_end;
+    let traits = Some(to.library.traits()).filter(|_| to.dialect == Dialect::Grpc);
     let mut matchers: Vec<HeaderMatcher> = Vec::with_capacity(parts.len());
     for part in parts {
-        let matcher = header(part, includes_range_end);
+        let matcher = header(part, traits);
         if matcher.invert_match {
-            let present = header(&PartMatch { name: part.name.clone(), value: TextMatch::Present }, false);
+            let present = header(&PartMatch { name: part.name.clone(), value: TextMatch::Present }, traits);
             if !matchers.contains(&present) {
                 matchers.push(present);
             }
@@ -27,16 +28,20 @@ pub(super) fn headers(parts: &[PartMatch], to: Abilities) -> Vec<HeaderMatcher> 
     matchers
 }
 
-/// The comparison of a header, for a client that takes the end of a range for a part of it or not.
-pub(super) fn header(part: &PartMatch, includes_range_end: bool) -> HeaderMatcher {
+/// The comparison of a header, as a library of gRPC needs it; `None` for Envoy.
+pub(super) fn header(part: &PartMatch, library: Option<&Traits>) -> HeaderMatcher {
+    let has = |of: fn(&Traits) -> bool| library.is_some_and(of);
     let specifier = match &part.value {
+        TextMatch::Present if has(|one| one.needs_presence_as_expression) => {
+            HeaderMatchSpecifier::StringMatch(regex(".*"))
+        }
         TextMatch::Present => HeaderMatchSpecifier::PresentMatch(true),
         TextMatch::Exact(text) | TextMatch::Not(text) => HeaderMatchSpecifier::StringMatch(exact(text)),
         TextMatch::Expression(expression) | TextMatch::NotExpression(expression) => {
             HeaderMatchSpecifier::StringMatch(regex(expression))
         }
         TextMatch::Range(start, end) => {
-            let end = *end - i64::from(includes_range_end);
+            let end = *end - i64::from(has(|one| one.includes_range_end));
             HeaderMatchSpecifier::RangeMatch(Int64Range { start: *start, end })
         }
     };

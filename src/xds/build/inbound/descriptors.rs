@@ -159,7 +159,7 @@ fn headers(conditions: &[PartMatch], is_expected: bool) -> Action {
         descriptor_key: WAY.to_owned(),
         descriptor_value: HOLDS.to_owned(),
         expect_match: Some(is_expected),
-        headers: conditions.iter().map(|condition| matchers::header(condition, false)).collect(),
+        headers: conditions.iter().map(|condition| matchers::header(condition, None)).collect(),
     }))
 }
 

@@ -13,6 +13,7 @@ use crate::proto::envoy::config::route::v3::{HeaderMatcher, Route};
 use crate::proto::envoy::extensions::filters::network::http_connection_manager::v3::{
     HttpConnectionManager, http_connection_manager::RouteSpecifier,
 };
+use crate::proto::envoy::r#type::matcher::v3::string_matcher::MatchPattern;
 
 fn of(library: Library) -> Client {
     Client { library, ..grpc() }
@@ -86,21 +87,46 @@ fn nothing_limits_requests_that_no_rule_limits() {
     }
 }
 
+/// The comparison that the header is there, as a client is sent it.
+fn is_presence(one: &HeaderMatcher, client: &Client) -> bool {
+    let is_go = client.dialect == Dialect::Grpc && client.library == Library::Go;
+    match &one.header_match_specifier {
+        Some(HeaderMatchSpecifier::PresentMatch(is_present)) => *is_present && !is_go,
+        Some(HeaderMatchSpecifier::StringMatch(text)) => {
+            let is_any = matches!(&text.match_pattern, Some(MatchPattern::SafeRegex(one)) if one.regex == ".*");
+            is_go && is_any && !one.invert_match
+        }
+        _ => false,
+    }
+}
+
 #[test]
 fn an_inverted_comparison_stands_beside_one_that_the_header_is_there() {
     let stage = stage(&[argument("HEADER", "env", "NOT_IN", "a,b"), argument("HEADER", "x", "EXACT", "1")]);
     let clients = Library::ALL.map(of).into_iter().chain([envoy()]);
     for client in clients {
         let headers = headers(&routes(&stage, &client)[0]);
-        let shown: Vec<(&str, bool, bool)> = headers
-            .iter()
-            .map(|one| {
-                let is_present = matches!(one.header_match_specifier, Some(HeaderMatchSpecifier::PresentMatch(true)));
-                (one.name.as_str(), one.invert_match, is_present)
-            })
-            .collect();
+        let shown: Vec<(&str, bool, bool)> =
+            headers.iter().map(|one| (one.name.as_str(), one.invert_match, is_presence(one, &client))).collect();
         let expected = [("env", false, true), ("env", true, false), ("env", true, false), ("x", false, false)];
         assert_eq!(shown, expected, "{:?}", client.library);
+    }
+}
+
+/// To gRPC in Go a header with an empty value is not there, but an expression reads it.
+#[test]
+fn that_a_header_is_there_is_asked_as_the_library_reads_it() {
+    let parameter = json!({"type": "HEADER", "key": "env", "value": {"value_type": "PARAMETER", "value": "e"}});
+    let mut conditions = vec![parameter, json!({"type": "HEADER", "key": "env"})];
+    for (how, value) in [("EXACT", ""), ("EXACT", "*"), ("REGEX", ".*"), ("NOT_EQUALS", "a"), ("NOT_EQUALS", "")] {
+        conditions.push(argument("HEADER", "env", how, value));
+    }
+    for condition in conditions {
+        let stage = stage(std::slice::from_ref(&condition));
+        for client in Library::ALL.map(of).into_iter().chain([envoy()]) {
+            let headers = headers(&routes(&stage, &client)[0]);
+            assert!(is_presence(&headers[0], &client), "{:?} {condition}: {headers:?}", client.library);
+        }
     }
 }
 
