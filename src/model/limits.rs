@@ -366,6 +366,8 @@ pub const XDS_REFUSAL_BYTES_MAX: usize = 4 * 1024;
 pub const XDS_REFUSAL_BYTES_READ: usize = 64 * 1024;
 /// Milliseconds that routes wait at most until a proxy has the clusters that they name.
 pub const XDS_ORDER_WAIT_MS: u64 = 5_000;
+/// Milliseconds that routes wait at most until a client that comes back has named its clusters, which it does at once.
+pub const XDS_NAMES_WAIT_MS: u64 = 500;
 /// Places of callers that the names of endpoints of one stream may have: its own, as rules cut it, and a handful.
 pub const XDS_PLACES_MAX: usize = 16;
 /// Bytes of resources, and of the maps and routes made of them, that a node keeps though no stream has them.

@@ -11,6 +11,7 @@ use super::absent::NAME_BYTES_TOLD;
 pub(super) use super::absent::not_found;
 use super::client::Client;
 use super::ledger::{Ledger, Look, Moment, NamedResource, Sending};
+use super::steps::Returning;
 use super::{Touched, View};
 use crate::model::limits;
 use crate::model::mesh::Dialect;
@@ -54,6 +55,8 @@ pub(super) struct Books {
     dialect: Dialect,
     /// Routes that name clusters new to the client come in two steps.
     pub(super) has_steps: bool,
+    /// Routes of another stream, which its client may have.
+    pub(super) returning: Returning,
     control_plane: Arc<str>,
     ledgers: [Ledger; 4],
     nonce: u64,
@@ -78,6 +81,7 @@ impl Books {
         Books {
             dialect,
             has_steps: false,
+            returning: Returning::default(),
             control_plane,
             ledgers: ResourceType::ALL.map(Ledger::new),
             nonce: 0,
@@ -205,7 +209,7 @@ impl Books {
         view: &dyn View,
         moment: Moment,
     ) -> Option<Portion> {
-        if !self.ledger(kind).is_open() {
+        if !self.ledger(kind).is_open() || self.awaits_names(kind, view, moment.now) {
             return None;
         }
         let mut look = self.ledger(kind).look(view);
@@ -331,7 +335,8 @@ impl Books {
     pub(super) fn deadline(&self) -> Option<Instant> {
         let open = self.ledgers.iter().filter(|ledger| ledger.is_open());
         let since = open.flat_map(|ledger| [ledger.held_since, ledger.kept_since]).flatten();
-        since.min().map(|since| since + ORDER_WAIT)
+        let waits = since.map(|since| since + ORDER_WAIT).chain(self.returning.deadline());
+        waits.min()
     }
 
     /// The first of the resources, as many as a response has room for; at least one. One that the client cannot take is

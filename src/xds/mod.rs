@@ -58,6 +58,9 @@ pub trait View: Send {
     /// A resource by name; none for one that is not there and for one that the client may not see.
     fn get(&self, kind: ResourceType, name: &str) -> Option<Arc<Resource>>;
 
+    /// The newest routes of a name, among those of before, for which `is_it` holds.
+    fn routes_before(&self, name: &str, is_it: &dyn Fn(&Resource) -> bool) -> Option<Arc<Resource>>;
+
     /// A copy of a name, if the resource of that name has one: nothing is made for it.
     fn shared_name(&self, kind: ResourceType, name: &str) -> Option<Arc<str>>;
 }

@@ -106,6 +106,9 @@ impl Sotw {
         ledger.is_begun = true;
         ledger.index = named.map_or(0, |version| version.index);
         ledger.is_answer_owed = kind.is_whole() && !ledger.subscription.is_empty();
+        if named.is_some() && kind == ResourceType::Route {
+            self.books.come_back();
+        }
         self.books.check_names(view)
     }
 

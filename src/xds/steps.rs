@@ -1,22 +1,95 @@
 //! Routes in two steps, for clients that pick clusters by new routes before they have balancers for them, so that calls
 //! fail in between. The first step has the routes of the client, and names the new clusters at their end, where no
 //! request arrives. The second has the new routes.
+//!
+//! A client that comes back on another stream has routes that this stream did not send. It names its clusters and their
+//! endpoints at once: what it has are the newest routes that name no others, and the first step begins with those.
 
 use std::sync::Arc;
 
 use bytes::Bytes;
 use prost::Message;
 use sha2::{Digest, Sha256};
+use tokio::time::{Duration, Instant};
 
+use super::View;
 use super::books::{Books, bare};
 use super::client::Client;
 use super::ledger::Look;
+use crate::model::limits;
 use crate::model::mesh::Dialect;
 use crate::model::mesh::resource::{Resource, ResourceType, Version};
 use crate::model::number_of;
 use crate::proto::envoy::config::route::v3 as route;
 
+/// Time that a client has at most to name its clusters.
+const NAMES_WAIT: Duration = Duration::from_millis(limits::XDS_NAMES_WAIT_MS);
+
+/// Progress of a client that comes back.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Returning {
+    /// It has nothing, or it is known what it has.
+    #[default]
+    No,
+    /// It has named the version of its routes.
+    Begun,
+    /// It has not named its clusters and endpoints since then.
+    Since(Instant),
+}
+
+impl Returning {
+    /// Moment at which nothing more is waited for.
+    pub(super) fn deadline(self) -> Option<Instant> {
+        let Returning::Since(since) = self else { return None };
+        Some(since + NAMES_WAIT)
+    }
+}
+
 impl Books {
+    /// Notes that the client has routes from another stream.
+    pub(super) fn come_back(&mut self) {
+        if self.has_steps {
+            self.returning = Returning::Begun;
+        }
+    }
+
+    /// True of routes to a client that comes back and has not named its clusters yet. Once it has, the routes that it
+    /// has count as given.
+    pub(super) fn awaits_names(&mut self, kind: ResourceType, view: &dyn View, now: Instant) -> bool {
+        if kind != ResourceType::Route || self.returning == Returning::No {
+            return false;
+        }
+        let has_named = [ResourceType::Cluster, ResourceType::Endpoints].map(|kind| self.ledger(kind).is_begun);
+        if has_named.contains(&false) && self.returning.deadline().is_none_or(|deadline| now < deadline) {
+            if self.returning == Returning::Begun {
+                self.returning = Returning::Since(now);
+            }
+            return true;
+        }
+        self.returning = Returning::No;
+        let names: Vec<_> = self.ledger(kind).subscription.names().iter().cloned().collect();
+        for name in names {
+            let lacks_none = |routes: &Resource| routes.clusters.iter().all(|cluster| self.asks_for(cluster));
+            let is_new = view.get(kind, &name).is_some_and(|routes| !lacks_none(&routes));
+            if is_new && let Some(had) = view.routes_before(&name, &lacks_none) {
+                self.ledger_mut(kind).recall(name, had);
+            }
+        }
+        false
+    }
+
+    /// True if a client asks for a cluster and for its endpoints.
+    fn asks_for(&self, cluster: &str) -> bool {
+        let has_endpoints = self.endpoints_asked(cluster).next().is_some();
+        self.ledger(ResourceType::Cluster).subscription.has(cluster) && has_endpoints
+    }
+
+    /// The names of endpoints of a cluster that are asked for.
+    fn endpoints_asked(&self, cluster: &str) -> impl Iterator<Item = &Arc<str>> {
+        let names = self.ledger(ResourceType::Endpoints).subscription.names().iter();
+        names.filter(move |one| bare(one).split('@').next() == Some(bare(cluster)))
+    }
+
     /// Follows what the client says of itself.
     pub(super) fn follow(&mut self, client: &Client) {
         self.has_steps = client.dialect == Dialect::Grpc && client.library.traits().needs_two_steps;
@@ -45,8 +118,7 @@ impl Books {
     /// True if a client has answered for a cluster and for its endpoints.
     fn has_cluster(&self, name: &str) -> bool {
         let endpoints = self.ledger(ResourceType::Endpoints);
-        let is_of_it = |one: &&Arc<str>| bare(one).split('@').next() == Some(bare(name));
-        let mut own = endpoints.subscription.names().iter().filter(is_of_it).peekable();
+        let mut own = self.endpoints_asked(name).peekable();
         let has_endpoints = own.peek().is_some() && own.all(|name| endpoints.is_answered(name));
         self.ledger(ResourceType::Cluster).is_answered(name) && has_endpoints
     }

@@ -86,6 +86,11 @@ impl View for World {
         maps[kind.index()].get(name).cloned()
     }
 
+    /// None: such a world has no past.
+    fn routes_before(&self, _name: &str, _is_it: &dyn Fn(&Resource) -> bool) -> Option<Arc<Resource>> {
+        None
+    }
+
     fn shared_name(&self, kind: ResourceType, name: &str) -> Option<Arc<str>> {
         self.get(kind, name).map(|found| found.name.clone())
     }

@@ -182,6 +182,23 @@ impl View for WorldView<'_> {
         Some(under(&found, name))
     }
 
+    fn routes_before(&self, name: &str, is_it: &dyn Fn(&Resource) -> bool) -> Option<Arc<Resource>> {
+        if self.client.dialect == Dialect::Envoy {
+            return None;
+        }
+        let (plain, authority) = match Federated::parse(name) {
+            None => (name.to_owned(), None),
+            Some(asked) => {
+                let authority = self.world.authority().filter(|known| ***known == *asked.authority)?;
+                ((asked.kind == ResourceType::Route).then(|| asked.name())?, Some(authority.clone()))
+            }
+        };
+        let service = ServiceName::parse(&plain)?;
+        let key = UnitKey { kind: UnitKind::Routes, dialect: self.client.dialect, name: service, authority };
+        let unit = self.world.unit_before(self.client, &key, |unit| unit.resources.iter().any(|one| is_it(one)))?;
+        unit.resources.iter().find(|one| is_it(one)).map(|found| under(found, name))
+    }
+
     fn shared_name(&self, kind: ResourceType, name: &str) -> Option<Arc<str>> {
         let (dialect, unit) = match (self.client.dialect, kind) {
             (_, ResourceType::Cluster) => (self.client.dialect, UnitKind::Clusters),

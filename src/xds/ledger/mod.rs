@@ -215,6 +215,13 @@ impl Ledger {
         self.given.insert(name.clone(), Arc::new(unknown));
     }
 
+    /// Takes a resource for given that the client has from another stream.
+    pub(super) fn recall(&mut self, name: Arc<str>, had: Arc<Resource>) {
+        (self.seen, self.compared_to) = (None, None);
+        self.is_news = true;
+        self.given.insert(name, had);
+    }
+
     /// Notes that a response was sent.
     pub(super) fn sent(&mut self, sending: Sending, now: Instant) {
         self.give(&sending);

@@ -27,8 +27,9 @@ struct Caller {
     /// Names of each type that it asks for.
     wanted: [Vec<String>; 4],
     begun: [bool; 4],
-    /// Nonces of the last responses.
+    /// Nonces and versions of the last responses.
     nonces: [String; 4],
+    versions: [String; 4],
     sent: Vec<DiscoveryResponse>,
 }
 
@@ -44,8 +45,23 @@ impl Caller {
             wanted: Default::default(),
             begun: [false; 4],
             nonces: Default::default(),
+            versions: Default::default(),
             sent: Vec::new(),
         }
+    }
+
+    /// The same client on a new stream, which names what it has in this order of types.
+    fn back(&self, stage: &Stage, order: [ResourceType; 3]) -> Caller {
+        let mut back = Caller::of(self.client.library);
+        back.versions.clone_from(&self.versions);
+        for kind in order {
+            back.wanted[kind.index()].clone_from(&self.wanted[kind.index()]);
+            back.begun[kind.index()] = true;
+        }
+        for kind in order {
+            back.ask(stage, kind, self.wanted[kind.index()].clone(), "");
+        }
+        back
     }
 
     fn pump(&mut self, stage: &Stage) {
@@ -60,6 +76,7 @@ impl Caller {
             type_url: kind.type_url().to_owned(),
             resource_names: names,
             response_nonce: nonce.to_owned(),
+            version_info: self.versions[kind.index()].clone(),
             ..Default::default()
         };
         let view = stage.world.view(&self.client);
@@ -90,6 +107,7 @@ impl Caller {
             let response = self.sent.remove(0);
             let kind = ResourceType::of_url(&response.type_url).expect("a type");
             self.nonces[kind.index()] = response.nonce.clone();
+            self.versions[kind.index()].clone_from(&response.version_info);
             let names = self.wanted[kind.index()].clone();
             self.ask(stage, kind, names, &response.nonce);
             if kind == RDS {
@@ -185,4 +203,83 @@ fn the_second_step_waits_for_clusters_and_endpoints_for_a_while() {
     caller.now = deadline;
     caller.pump(&stage);
     assert_eq!(caller.sent.len(), 1);
+}
+
+/// A client that has the routes of now.
+fn settled(stage: &Stage, library: Library) -> (Caller, BTreeSet<String>) {
+    let mut caller = Caller::of(library);
+    caller.wanted[RDS.index()] = vec!["shop/pay".to_owned()];
+    caller.ask(stage, RDS, vec!["shop/pay".to_owned()], "");
+    let routes = caller.take_all(stage, 20);
+    (caller, routes.last().expect("routes").0.clone())
+}
+
+const ORDERS: [[ResourceType; 3]; 6] =
+    [[RDS, CDS, EDS], [RDS, EDS, CDS], [CDS, RDS, EDS], [CDS, EDS, RDS], [EDS, RDS, CDS], [EDS, CDS, RDS]];
+
+/// Its routes were sent on another stream, of another node perhaps.
+#[test]
+fn a_change_while_go_was_away_comes_in_two_steps() {
+    for order in ORDERS {
+        for changes in 1..=2 {
+            let mut stage = stage();
+            stage.route("pay", to_version("1"));
+            let (before, had) = settled(&stage, Library::Go);
+            (2..=1 + changes).for_each(|version: u8| stage.route("pay", to_version(&version.to_string())));
+            let mut back = before.back(&stage, order);
+            let steps = back.take_all(&stage, 40);
+            let [(first, _), (last, all)] = &steps[..] else { panic!("{order:?}: {steps:?}") };
+            assert_eq!(*first, had, "{order:?}: calls go where they went");
+            assert!(last.is_disjoint(&had) && last.is_subset(&steps[0].1), "{order:?}: {last:?} of {all:?}");
+            let due = stage.get(&back.client, RDS, "shop/pay").expect("routes");
+            assert_eq!(back.machine.books().ledger(RDS).given()["shop/pay"].version, due.version);
+        }
+    }
+}
+
+#[test]
+fn what_a_client_has_comes_at_once_when_it_is_back() {
+    let mut stage = stage();
+    stage.route("pay", to_version("1"));
+    for library in Library::ALL {
+        for order in ORDERS {
+            let (before, had) = settled(&stage, library);
+            let routes = before.back(&stage, order).take_all(&stage, 40);
+            assert_eq!(routes.len(), 1, "{library:?} {order:?}");
+            assert_eq!(routes[0].0, had);
+        }
+    }
+    // The others need no steps.
+    let (before, _) = settled(&stage, Library::Java);
+    stage.route("pay", to_version("2"));
+    assert_eq!(before.back(&stage, ORDERS[0]).take_all(&stage, 40).len(), 1);
+}
+
+/// A node that has started anew knows no routes but those of now.
+#[test]
+fn routes_come_at_once_where_nothing_is_known_of_those_before() {
+    let mut stage = stage();
+    stage.route("pay", to_version("1"));
+    let (before, had) = settled(&stage, Library::Go);
+    stage.route("pay", to_version("2"));
+    let started = Stage::over(stage.bench);
+    let routes = before.back(&started, ORDERS[0]).take_all(&started, 40);
+    assert_eq!(routes.len(), 1);
+    assert!(routes[0].0.is_disjoint(&had));
+}
+
+#[test]
+fn a_client_that_names_no_clusters_waits_for_a_moment() {
+    let mut stage = stage();
+    stage.route("pay", to_version("1"));
+    let (before, _) = settled(&stage, Library::Go);
+    let mut back = Caller::of(Library::Go);
+    back.versions.clone_from(&before.versions);
+    back.ask(&stage, RDS, vec!["shop/pay".to_owned()], "");
+    assert!(back.sent.is_empty(), "{:?}", back.sent);
+    let deadline = back.machine.books().deadline().expect("it is not for ever");
+    assert_eq!(deadline, back.now + Duration::from_millis(500));
+    back.now = deadline;
+    back.pump(&stage);
+    assert_eq!(back.sent.len(), 1);
 }

@@ -11,6 +11,7 @@ mod cells;
 mod gathering;
 mod lingering;
 mod making;
+mod past;
 mod scene;
 #[cfg(test)]
 pub(crate) mod testing;
@@ -41,6 +42,7 @@ use crate::reads::catch_up::{CATCH_UP_LIMIT, Reached, reach};
 use crate::watch::feed::News;
 
 use cells::{Cells, Stand};
+use past::Past;
 
 pub(crate) use lingering::Lingering;
 use scene::is_pattern;
@@ -67,6 +69,7 @@ pub struct World {
     /// Authority whose names are answered as well.
     authority: Option<Arc<str>>,
     cells: Mutex<Cells>,
+    past: Mutex<Past>,
     /// Held while changes are taken in, by one after the other.
     taking: Mutex<()>,
     /// The last changes, each with its number.
@@ -93,6 +96,7 @@ impl World {
             horizon: Box::new(horizon),
             authority: authority.map(Arc::from),
             cells: Mutex::new(Cells::new(Stand::first(scene, index))),
+            past: Mutex::default(),
             taking: Mutex::default(),
             waves: Mutex::default(),
             changes: watch::Sender::new(0),
@@ -108,6 +112,7 @@ impl World {
                 () = self.state.feed().changed() => self.await_quiet().await,
                 () = sleep_until(forgets_at.unwrap_or_else(Instant::now)), if forgets_at.is_some() => {}
                 _ = idle.tick() => {
+                    self.past.lock().forget(Instant::now());
                     let garbage = self.cells.lock().wilds.forget_idle();
                     at_length(|| drop(garbage));
                     continue;
@@ -172,6 +177,7 @@ impl World {
         }
         let (newest, lingering, number) = (Arc::new(newest), Arc::new(lingering), before.number + 1);
         let stand = Stand { scene, newest, lingering, applied_index, number };
+        self.past.lock().follow(&before, &touched, now);
         let touched = self.cells.lock().advance(stand, touched);
         self.tell(touched);
     }
@@ -187,6 +193,9 @@ impl World {
         let stand = Stand { lingering: Arc::new(lingering), number: before.number + 1, ..Stand::first(scene, index) };
         let old = std::mem::replace(&mut *self.cells.lock(), Cells::new(stand));
         drop(old);
+        // It may be another state as a whole, of which nothing is to stay.
+        let past = std::mem::take(&mut *self.past.lock());
+        drop(past);
         self.tell(Arc::new(Touched::everything()));
     }
 

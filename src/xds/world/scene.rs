@@ -41,6 +41,18 @@ impl Scene {
         }
     }
 
+    /// A scene that has gone by, without what was made of it.
+    pub(super) fn gone_by(scene: &Scene) -> Scene {
+        Scene {
+            services: scene.services.clone(),
+            aliases: scene.aliases.clone(),
+            instances: scene.instances.clone(),
+            rules: scene.rules.clone(),
+            matchers: scene.matchers.clone(),
+            ..Scene::default()
+        }
+    }
+
     /// Takes over what was made of the scene before and still holds. Returns the services for which it does not.
     pub(super) fn inherit(&mut self, before: &Scene, touched: &BTreeMap<ServiceName, Facets>) -> BTreeSet<ServiceName> {
         self.matchers = before.matchers.clone();
