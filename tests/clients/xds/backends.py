@@ -1,7 +1,7 @@
-"""Servers that are called: backends.py COUNT [--first-port PORT]
+"""Servers that are called: backends.py COUNT [--first-port PORT] [--certificate FILE --key FILE]
 
 So many instances, each at an address of its own on the loopback interface. On one port each answers both gRPC (any
-method, by grpcio) and HTTP/1.1 (any path) with its address. What it was asked is counted. Its first line tells the
+method, by grpcio) and HTTP/1.1 (any path) with its address, by TLS where a certificate is given. What it was asked is counted. Its first line tells the
 addresses; then it is driven by lines, see driven.py:
 
     {"op": "counts"}                              calls of each address since they were asked last, without probes
@@ -16,6 +16,7 @@ import asyncio
 import json
 import os
 import socket
+import ssl
 import sys
 from collections import Counter
 
@@ -29,8 +30,8 @@ CHUNK = 65536
 class Backend(grpc.GenericRpcHandler):
     """One instance."""
 
-    def __init__(self, address, inner):
-        self.address, self.inner = address, inner
+    def __init__(self, address, inner, secure=None):
+        self.address, self.inner, self.secure = address, inner, secure
         self.calls = self.probes = 0
         self.http, self.grpc = 200, 0
         self.last_request = ""
@@ -44,7 +45,7 @@ class Backend(grpc.GenericRpcHandler):
 
     async def up(self):
         host, port = self.address.rsplit(":", 1)
-        self.listener = await asyncio.start_server(self.connected, host, int(port), backlog=512)
+        self.listener = await asyncio.start_server(self.connected, host, int(port), backlog=512, ssl=self.secure)
 
     async def down(self):
         self.listener.close()
@@ -160,9 +161,17 @@ def free_addresses(count, first_port):
     return found
 
 
+def secured(certificate, key):
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(certificate, key)
+    context.set_alpn_protocols(["h2", "http/1.1"])
+    return context
+
+
 async def main(options):
     addresses = free_addresses(options.count, options.first_port or 10_000 + os.getpid() * 37 % 8_000)
-    backends = [Backend(address, f"thuban-backend-{address}") for address in addresses]
+    secure = secured(options.certificate, options.key) if options.certificate else None
+    backends = [Backend(address, f"thuban-backend-{address}", secure) for address in addresses]
     for backend in backends:
         await backend.begin()
         await backend.up()
@@ -180,4 +189,6 @@ if __name__ == "__main__":
     PARSER = argparse.ArgumentParser()
     PARSER.add_argument("count", type=int)
     PARSER.add_argument("--first-port", type=int, default=0)
+    PARSER.add_argument("--certificate")
+    PARSER.add_argument("--key")
     asyncio.run(main(PARSER.parse_args()))

@@ -7,6 +7,8 @@ are. It is driven by lines, see driven.py:
     {"op": "flow", "name": N, "target": T, …}, {"op": "seen", "name": N}, {"op": "stop", "name": N}
     {"op": "forget", "target": T}     closes the channel
     {"op": "state"}                   what the client itself tells of its resources: name, version, status, fault
+
+With "ca", a file, a call goes by TLS; with "by_xds", true, by what xDS says of it, and otherwise by TLS.
 """
 
 import os
@@ -20,13 +22,18 @@ class Client:
         self.grpc, self.channels = grpc, {}
         self.flows = Flows(self.once)
 
-    def channel(self, target):
-        if target not in self.channels:
+    def channel(self, target, authority, by_xds):
+        if target not in self.channels and authority:
+            with open(authority, "rb") as file:
+                secure = self.grpc.ssl_channel_credentials(file.read())
+            secure = self.grpc.xds_channel_credentials(secure) if by_xds else secure
+            self.channels[target] = self.grpc.secure_channel(target, secure)
+        elif target not in self.channels:
             self.channels[target] = self.grpc.insecure_channel(target)
         return self.channels[target]
 
-    def once(self, tally, target, method="/shop.Pay/Charge", metadata=None, timeout_s=5):
-        call = self.channel(target).unary_unary(method)
+    def once(self, tally, target, method="/shop.Pay/Charge", metadata=None, timeout_s=5, ca=None, by_xds=False):
+        call = self.channel(target, ca, by_xds).unary_unary(method)
         try:
             answer = call(b"", metadata=list((metadata or {}).items()), timeout=timeout_s, wait_for_ready=False)
             tally.answered(answer.decode())

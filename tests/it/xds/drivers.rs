@@ -94,9 +94,18 @@ pub(super) struct Backends {
 
 impl Backends {
     pub(super) async fn start(count: usize) -> Backends {
+        Backends::start_with(count, &[]).await
+    }
+
+    /// The same, which show this certificate by its files.
+    pub(super) async fn start_secure(count: usize, certificate: &str, key: &str) -> Backends {
+        Backends::start_with(count, &["--certificate", certificate, "--key", key]).await
+    }
+
+    async fn start_with(count: usize, flags: &[&str]) -> Backends {
         let directory = TempDir::new().expect("a temporary directory can be made");
         let mut command = of_python("backends.py").await;
-        command.arg(count.to_string());
+        command.arg(count.to_string()).args(flags);
         let (driven, first) = Driven::start(command, directory).await;
         let addresses = serde_json::from_value(first["addresses"].clone()).expect("addresses");
         Backends { driven, addresses }
@@ -201,15 +210,38 @@ pub(super) struct Request {
     headers: BTreeMap<&'static str, &'static str>,
     /// In place of the listener for the client's own calls.
     port: Option<u16>,
+    /// Authority of the server's certificate, and whether xDS is asked for how to reach it first.
+    secure: Option<(String, bool)>,
+    /// Its target names no namespace.
+    is_short: bool,
 }
 
 impl Request {
     pub(super) fn to(service: &'static str) -> Request {
-        Request { service, path: "/shop.Pay/Charge".to_owned(), headers: BTreeMap::new(), port: None }
+        Request {
+            service,
+            path: "/shop.Pay/Charge".to_owned(),
+            headers: BTreeMap::new(),
+            port: None,
+            secure: None,
+            is_short: false,
+        }
     }
 
     pub(super) fn header(mut self, name: &'static str, value: &'static str) -> Request {
         self.headers.insert(name, value);
+        self
+    }
+
+    /// By TLS to whom this authority has signed. `by_xds`: as credentials of xDS do it where xDS says nothing.
+    pub(super) fn secure(mut self, authority: &str, by_xds: bool) -> Request {
+        self.secure = Some((authority.to_owned(), by_xds));
+        self
+    }
+
+    /// By the name of the service alone.
+    pub(super) fn short(mut self) -> Request {
+        self.is_short = true;
         self
     }
 
@@ -357,15 +389,18 @@ impl Client {
     }
 
     fn question(&self, op: &str, request: &Request) -> Value {
-        let Request { service, path, headers, port } = request;
+        let Request { service, path, headers, port, secure, is_short } = request;
         match self.kind {
             Kind::EnvoyDelta | Kind::EnvoySotw => {
                 let host = format!("{service}.shop");
                 json!({"op": op, "port": port.unwrap_or(self.outbound), "host": host, "path": path, "headers": headers})
             }
             _ => {
-                let target = format!("xds:///shop/{service}");
+                let target = if *is_short { format!("xds:///{service}") } else { format!("xds:///shop/{service}") };
                 let mut question = json!({"op": op, "target": target, "method": path, "metadata": headers});
+                if let Some((authority, by_xds)) = secure {
+                    (question["ca"], question["by_xds"]) = (json!(authority), json!(by_xds));
+                }
                 if self.kind.is_built() {
                     // Some wait for the deadline where others fail at once.
                     question["timeout_s"] = json!(2);

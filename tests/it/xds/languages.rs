@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use super::drivers::{Client, Driven, Kind, Options, Request};
+use super::drivers::{Calls, Client, Driven, Kind, Options, Request};
 use super::world::{INSTANCES, LIMIT, World, all_settle, group, publish, sub_rule};
 use crate::harness::{Cluster, Pki, Ports, report};
 
@@ -165,17 +165,38 @@ async fn a_client_trusts_the_authority_of_the_nodes() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_server_is_announced_how_to_listen() {
     let world = World::start(3).await;
-    let mut clients = world.clients_of(&Kind::languages(), "cart", &[]).await;
-    for kind in Kind::languages().into_iter().filter(|kind| *kind != Kind::Node) {
+    let by_name = ["--default-namespace", "shop"];
+    let mut clients = world.clients_of(&Kind::languages(), "cart", &by_name).await;
+    for kind in Kind::languages() {
         let Some((mut server, address)) = serve(kind, &world).await else { continue };
         let mode = server.line("whether it serves").await;
         assert_eq!(mode, json!({"mode": "SERVING"}), "{kind:?}");
         let (host, port) = address.rsplit_once(':').expect("host and port");
         let port: u16 = port.parse().expect("a port");
-        let service = if kind == Kind::Java { "of-java" } else { "of-go" };
+        let service = match kind {
+            Kind::Java => "of-java",
+            Kind::Node => "of-node",
+            _ => "of-go",
+        };
         let item = json!([{"namespace": "shop", "service": service, "host": host, "port": port}]);
         world.api().post(INSTANCES, &item).await.expect_code(200_000);
-        all_settle(&mut clients, "an announced server", &Request::to(service), &[address]).await;
+        all_settle(&mut clients, "an announced server", &Request::to(service).short(), std::slice::from_ref(&address))
+            .await;
+        if kind == Kind::Node {
+            expect_that_node_refuses_a_slash(&world, &address).await;
+        }
+    }
+}
+
+/// A client in Node sends its target as the authority, and HTTP/2 of Node takes none with a slash.
+async fn expect_that_node_refuses_a_slash(world: &World, address: &str) {
+    let request = Request::to("of-node");
+    for mut client in world.clients_of(&Kind::languages(), "other", &[]).await {
+        let is_refused = |calls: &Calls| calls.answered() == 0 && calls.errors.contains_key("INTERNAL");
+        match client.kind {
+            Kind::Node => drop(client.comes_to(LIMIT, "it is refused", &request, 2, is_refused).await),
+            _ => client.settles(LIMIT, "a target with a slash", &request, &[address.to_owned()]).await,
+        }
     }
 }
 

@@ -3,6 +3,7 @@
 
 mod announced;
 mod bad_rule;
+mod between;
 mod declared;
 mod drivers;
 mod failures;

@@ -29,8 +29,8 @@ pub(in crate::cli) struct Form {
     default_namespace: Option<String>,
 }
 
-const FEDERATION: &str = "--default-namespace: Node and old Go (seen with 1.60) need \
-                          GRPC_EXPERIMENTAL_XDS_FEDERATION=true in their environment";
+const FEDERATION: &str = "--default-namespace: @grpc/grpc-js-xds before 1.14 needs \
+                          GRPC_EXPERIMENTAL_XDS_FEDERATION=true in its environment";
 
 pub(super) fn bootstrap(args: &NodeArgs, form: &Form, token: Option<&str>) -> anyhow::Result<Bootstrap> {
     let mut node = node(args)?;
@@ -58,7 +58,7 @@ pub(super) fn bootstrap(args: &NodeArgs, form: &Form, token: Option<&str>) -> an
         }
         let template = format!("{}/%s", namespace.replace('/', "%2F"));
         content["client_default_listener_resource_name_template"] = json!(template);
-        if matches!(form.library, None | Some(For::Go | For::Node)) {
+        if matches!(form.library, None | Some(For::Node)) {
             notes.push(FEDERATION.to_owned());
         }
     }

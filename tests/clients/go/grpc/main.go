@@ -7,7 +7,7 @@
 //	{"op": "flow", "name": N, "target": T, "pause_s": 0.005, …}, {"op": "seen", "name": N}, {"op": "stop", "name": N}
 //	{"op": "forget", "target": T}     closes the channel
 //
-// With "ca", a file, a call goes by TLS. Messages are empty, answers are the bytes that a server names itself by.
+// With "ca", a file, a call goes by TLS; with "by_xds", true, by what xDS says of it, and otherwise by TLS. Messages are empty, answers are the bytes that a server names itself by.
 package main
 
 import (
@@ -26,6 +26,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/credentials/insecure"
+	xdscredentials "google.golang.org/grpc/credentials/xds"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 	"google.golang.org/grpc/xds"
@@ -46,6 +47,7 @@ type question struct {
 	Op, Name, Target, Method, CA string
 	Times, Parallel              int
 	Metadata                     map[string]string
+	ByXDS                        bool    `json:"by_xds"`
 	TimeoutS                     float64 `json:"timeout_s"`
 	PauseS                       float64 `json:"pause_s"`
 }
@@ -99,6 +101,13 @@ func (c *client) channel(asked *question) (*grpc.ClientConn, error) {
 			return nil, err
 		}
 		secure = read
+	}
+	if asked.ByXDS {
+		made, err := xdscredentials.NewClientCredentials(xdscredentials.ClientOptions{FallbackCreds: secure})
+		if err != nil {
+			return nil, err
+		}
+		secure = made
 	}
 	made, err := grpc.Dial(asked.Target, grpc.WithTransportCredentials(secure))
 	if err == nil {

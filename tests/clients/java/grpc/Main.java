@@ -20,6 +20,7 @@ import io.grpc.internal.GrpcUtil;
 import io.grpc.stub.ClientCalls;
 import io.grpc.stub.MetadataUtils;
 import io.grpc.stub.ServerCalls;
+import io.grpc.xds.XdsChannelCredentials;
 import io.grpc.xds.XdsServerBuilder;
 import java.io.BufferedReader;
 import java.io.ByteArrayInputStream;
@@ -51,7 +52,8 @@ import java.util.function.BooleanSupplier;
  * {"op": "forget", "target": T}     closes the channel
  * </pre>
  *
- * <p>With "ca", a file, a call goes by TLS. Messages are empty, answers are the bytes that a server names itself by.
+ * <p>With "ca", a file, a call goes by TLS; with "by_xds", true, by what xDS says of it, and otherwise by TLS.
+ * Messages are empty, answers are the bytes that a server names itself by.
  */
 public final class Main {
     private static final Gson GSON = new Gson();
@@ -78,6 +80,7 @@ public final class Main {
         String target;
         String method = "/shop.Pay/Charge";
         String ca;
+        boolean by_xds;
         int times = 1;
         int parallel = 1;
         double timeout_s = 5;
@@ -126,7 +129,7 @@ public final class Main {
                 ChannelCredentials secure = asked.ca == null
                     ? InsecureChannelCredentials.create()
                     : TlsChannelCredentials.newBuilder().trustManager(new File(asked.ca)).build();
-                return Grpc.newChannelBuilder(target, secure).build();
+                return Grpc.newChannelBuilder(target, asked.by_xds ? XdsChannelCredentials.create(secure) : secure).build();
             } catch (IOException error) {
                 throw new IllegalArgumentException(error);
             }
