@@ -4,7 +4,7 @@ import collections
 import json
 
 from callers import on_each
-from judging import are_of_two, counts_of, differs, expected
+from judging import are_of_two, cells_of, counts_of, differs, expected
 
 # Requests to each service, and those of them that its twin is asked as well.
 SKETCHES, SKETCHES_OF_TWINS = 36, 12
@@ -16,6 +16,8 @@ class Comparison:
     def __init__(self, world, twins=None, plant=None):
         self.world, self.twins, self.plant = world, twins, plant
         self.counts = collections.Counter()
+        # The same of each kind of client, with its differences.
+        self.by_kind = collections.defaultdict(collections.Counter)
         self.differences = []
 
     def expected(self, client, sketch):
@@ -25,40 +27,51 @@ class Comparison:
         return expected(self.world.explain(asked), self.world.instances, sketch["service"], client)
 
     def run(self, clients, sketches, times):
-        for found in on_each(clients, lambda client: self.of_client(client, sketches, times)):
+        for client, (found, counts) in zip(clients, on_each(clients, lambda one: self.of_client(one, sketches, times))):
             self.differences += found
+            self.counts += counts
+            self.by_kind[client.kind] += counts + collections.Counter({"differences": len(found)})
 
     def of_client(self, client, sketches, times):
-        """Differences that the calls of one client show."""
-        cells, differences = collections.defaultdict(collections.Counter), []
+        """Differences that the calls of one client show, and what was counted."""
+        cells, differences, own = collections.defaultdict(collections.Counter), [], collections.Counter()
+        made_by = collections.defaultdict(set)
         for position, sketch in enumerate(sketches):
             wanted = self.expected(client, sketch)
             if wanted.extent == "nothing":
-                self.counts["not carried out"] += times
+                own["not carried out"] += times
                 continue
             told = self.called(client, sketch, times)
             counts = counts_of(told)
-            self.counts["requests"] += 1
-            self.counts["calls"] += times
-            self.counts["failures expected"] += int(set(wanted.shares) == {None})
+            own["requests"] += 1
+            own["calls"] += times
+            own["failures expected"] += int(set(wanted.shares) == {None})
             never = {address for address in counts if address not in wanted.shares}
             if never:
                 what = f"{client.name} {json.dumps(sketch)}: expected {wanted.shares}, got {dict(counts)}"
                 differences.append(f"{what} {told['texts']}")
             elif wanted.extent == "all":
                 cells[(sketch["service"], wanted.key())].update(counts)
-                differences += self.of_twin(client, sketch, times, wanted, counts, position)
+                made_by[(sketch["service"], wanted.key())] |= wanted.made_by
+                differences += self.of_twin(client, sketch, times, wanted, (counts, own), position)
         for (service, key), counts in cells.items():
-            self.counts["distributions"] += int(len(key) > 1)
+            if len(key) > 1:
+                own["distributions"] += 1
+                # Other shares are those of the weights of instances.
+                makers, cells_there = made_by[(service, key)], len(cells_of(dict(key), counts))
+                own["cells of shares"] += cells_there
+                own["cells of shares by rules"] += cells_there if makers else 0
+                own.update(f"distributions by {maker}" for maker in makers)
             why = differs(dict(key), counts)
             if why:
                 differences.append(f"{client.name} {service}: {why}: expected {dict(key)}, got {dict(counts)}")
-        return differences
+        return differences, own
 
     def called(self, client, sketch, times):
         return client.call(self.plant.sent(sketch) if self.plant else sketch, times)
 
-    def of_twin(self, client, sketch, times, wanted, counts, position):
+    def of_twin(self, client, sketch, times, wanted, counted, position):
+        counts, own = counted
         twin = self.twins and position % SKETCHES < SKETCHES_OF_TWINS and self.twins.of(sketch)
         if not twin:
             return []
@@ -66,7 +79,7 @@ class Comparison:
         if expected(self.world.explain(asked), self.world.instances, sketch["service"], client).extent != "all":
             return []
         counts_of_twin = counts_of(client.call(twin, times))
-        self.counts["calls of twins"] += times
+        own["calls of twins"] += times
         never = {address for address in counts_of_twin if address not in wanted.shares}
         why = f"calls that must not be: {never}" if never else are_of_two(counts, counts_of_twin)
         told = f"{client.name} twin {json.dumps(twin)}: {why}: {dict(counts)}, its twin {dict(counts_of_twin)}"

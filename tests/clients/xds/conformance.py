@@ -65,6 +65,7 @@ class Run:
         self.node, self.backends, self.options = node, backends, options
         self.addresses = backends.first["addresses"]
         self.counts, self.pairs = collections.Counter(), set()
+        self.by_kind = collections.defaultdict(collections.Counter)
 
     def seeds(self):
         for seed in range(self.options.first, self.options.first + self.options.seeds):
@@ -86,13 +87,19 @@ class Run:
                 client.program.end()
             self.pairs |= pairs_of(world)
             self.counts += comparison.counts
-            shown = ", ".join(f"{count} {what}" for what, count in sorted(comparison.counts.items()))
+            for kind, counts in comparison.by_kind.items():
+                self.by_kind[kind] += counts
+            shown = shown_of(comparison.counts)
             print(f"seed {seed}: {shown}; {time.monotonic() - begun:.0f} s", flush=True)
             yield seed, comparison.differences + limits
 
     def others(self, module):
         for seed, differences in module.run(self.node, self.backends, self.seeds(), self.counts):
             yield seed, differences
+
+
+def shown_of(counts):
+    return ", ".join(f"{count} {what}" for what, count in sorted(counts.items()) if what != "differences")
 
 
 def noted(options):
@@ -130,7 +137,9 @@ def run_of(options):
         finally:
             backends.end()
             node.end()
-    shown = ", ".join(f"{count} {what}" for what, count in sorted(run.counts.items()))
+    for kind, counts in sorted(run.by_kind.items()):
+        print(f"{kind}: {counts['differences']} differences, {shown_of(counts)}")
+    shown = shown_of(run.counts)
     print(f"in all: {shown}" + (f", {len(run.pairs)} pairs of types of conditions" if run.pairs else ""))
     return 1 if run.counts["seeds with differences"] else 0
 

@@ -15,11 +15,16 @@ APPROXIMATE = {"grpc": ("W8",), "envoy": ("W10",)}
 LEVELS = ["CAMPUS", "ZONE", "REGION", "ALL"]
 
 
-class Expectation:
-    """Shares by address, None for calls that fail; `extent` is how far they are judged."""
+# What shares are made by: more than one group, groups of other weights, groups that stand by, a share of the requests,
+# labels that take over a value of the request.
+MADE_BY = ("groups", "weights", "standby", "percentages", "parameters")
 
-    def __init__(self, shares, extent):
-        self.shares, self.extent = shares, extent
+
+class Expectation:
+    """Shares by address, None for calls that fail; `extent` is how far they are judged, `made_by` are some of `MADE_BY`."""
+
+    def __init__(self, shares, extent, made_by=frozenset()):
+        self.shares, self.extent, self.made_by = shares, extent, made_by
 
     def key(self):
         return tuple(sorted(self.shares.items(), key=str))
@@ -165,7 +170,7 @@ class Spread:
 
 def expected(explanation, instances, service, client):
     """Shares as explain says them, each group's spread over its instances by weight."""
-    shares, left = collections.Counter(), 100.0
+    shares, left, made_by = collections.Counter(), 100.0, set()
     spread = Spread(instances, service, Policies(explanation, client.place))
 
     def give(share, weights):
@@ -179,6 +184,7 @@ def expected(explanation, instances, service, client):
         for part in candidate["rules"] if candidate["route_policy"] == "RulePolicy" else []:
             if part["verdict"] == "applies":
                 destinations = effect_of(part, "destinations")["destinations"]
+                made_by |= makers_of(part, destinations)
                 for one in destinations:
                     if one["share"] > 0:
                         give(one["share"], spread.of_group(one, destinations))
@@ -187,7 +193,18 @@ def expected(explanation, instances, service, client):
         give(left, spread.of_service())
     total = sum(shares.values())
     shares = {address: share / total for address, share in shares.items() if share > 1e-9}
-    return Expectation(shares, extent_of(explanation, client))
+    return Expectation(shares, extent_of(explanation, client), made_by)
+
+
+def makers_of(part, destinations):
+    """Those of `MADE_BY` that a sub-rule has which applies."""
+    shares = [one["share"] for one in destinations if one["share"] > 0]
+    comparisons = [comparison for one in destinations for comparison in one["labels"].values()]
+    has = (
+        len(shares) > 1, len(set(shares)) > 1, any(one["state"] == "standby" for one in destinations), part["share"] < 100,
+        any(comparison.get("value_type") == "PARAMETER" for comparison in comparisons),
+    )
+    return {name for name, is_there in zip(MADE_BY, has) if is_there}
 
 
 # --- statistics ---
@@ -206,17 +223,22 @@ def counts_of(told):
     return counts + collections.Counter({None: failed} if failed else {})
 
 
-def differs(shares, counts):
-    """Reason why the counts are not of this distribution; None where they may be."""
+def cells_of(shares, counts):
+    """Pairs of the calls that each share stands for and those that were counted; the rare ones together."""
     total = sum(counts.values())
-    never = {address: count for address, count in counts.items() if address not in shares}
-    if never:
-        return f"calls that must not be: {never}"
     rare = [address for address, share in shares.items() if share * total < EXPECTED_MIN]
     cells = [(shares[one] * total, counts[one]) for one in shares if one not in rare]
     if rare:
         cells.append((sum(shares[one] for one in rare) * total, sum(counts[one] for one in rare)))
-    cells = [(wanted, seen) for wanted, seen in cells if wanted > 1]
+    return [(wanted, seen) for wanted, seen in cells if wanted > 1]
+
+
+def differs(shares, counts):
+    """Reason why the counts are not of this distribution; None where they may be."""
+    never = {address: count for address, count in counts.items() if address not in shares}
+    if never:
+        return f"calls that must not be: {never}"
+    cells = cells_of(shares, counts)
     if len(cells) < 2:
         return None
     statistic = sum((seen - wanted) ** 2 / wanted for wanted, seen in cells)
