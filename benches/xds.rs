@@ -5,8 +5,12 @@
 //! `THUBAN_BENCH_STREAMS` (1,000) sets the streams, each on a connection of its own as proxies have them and by turns
 //! from one of four addresses, as half of all connections may come from one,
 //! `THUBAN_BENCH_SERVICES` (10,000) the services there are with `THUBAN_BENCH_FLEET` (10) instances each,
-//! `THUBAN_BENCH_SEEN` (100) how many of them are in the namespace of the streams, and `THUBAN_BENCH_ROUNDS` (5) the
-//! changes of each kind. The clients live in this program: their work is in the times told, not in the memory.
+//! `THUBAN_BENCH_SEEN` (100) how many of them are in the namespace of the streams, `THUBAN_BENCH_ROUNDS` (5) the
+//! changes of each kind, and `THUBAN_BENCH_RULES` (`headers,nearness,parameters,callers`) the kinds of rules, one after
+//! the other: those of the kinds before stay in force. The clients live in this program: their work is in the times
+//! told, not in the memory.
+//!
+//! Each stream has one of 64 places, of which ten have instances, and a label of its own.
 
 #![expect(clippy::print_stdout, reason = "the figures are what this program is for")]
 
@@ -15,7 +19,8 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
-use thuban::proto::envoy::config::core::v3::Node;
+use thuban::proto::envoy::config::cluster::v3::Cluster as Cds;
+use thuban::proto::envoy::config::core::v3::{Locality, Node};
 use thuban::proto::envoy::service::discovery::v3::{DeltaDiscoveryRequest, DeltaDiscoveryResponse};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
@@ -27,15 +32,20 @@ mod harness;
 use harness::ads::{AdsConnection, AdsStream, CLUSTER, DELTA, ENDPOINTS, Ended, node};
 use harness::{Api, Cluster, percentile, setting};
 use prost::Message;
+use prost_types::{Struct, value};
 
 const ROUTES: &str = "type.googleapis.com/envoy.config.route.v3.RouteConfiguration";
 const INSTANCES: &str = "/naming/v1/instances";
 const RULES: &str = "/naming/v1/routings";
 const SEEN: &str = "seen";
 const BATCH: usize = 100;
+/// Campuses that streams are in.
+const CAMPUSES: usize = 64;
 /// Addresses that the streams come from.
 const ADDRESSES: usize = 4;
 const LIMIT: Duration = Duration::from_secs(120);
+/// Time without a response after which streams have everything.
+const QUIET: Duration = Duration::from_millis(300);
 /// As Envoy waits before it comes back.
 const AGAIN_AFTER: Duration = Duration::from_millis(200);
 
@@ -54,18 +64,35 @@ async fn main() {
     all_have(&mut told, streams, began, "first state", is_state).await;
     let each = cluster.process(1).resident_bytes().saturating_sub(idle) / streams as u64;
     println!("memory: idle {} MiB with {services} services, {each} bytes a stream more", idle >> 20);
-    for round in 0..setting("THUBAN_BENCH_ROUNDS", 5_u32) {
-        let worked = cluster.process(1).processor_time();
-        let began = Instant::now();
-        let changed = with(instance(SEEN, 0, 0), json!({"weight": 50 + round}));
-        cluster.api(1).put(INSTANCES, &json!([changed])).await.expect_code(200_000);
-        all_have(&mut told, streams, began, "an instance changed", |event| event.kind == ENDPOINTS).await;
-        let began = Instant::now();
-        publish(&cluster.api(1), round).await;
-        all_have(&mut told, streams, began, "a rule published", |event| event.kind == ROUTES).await;
-        let worked = cluster.process(1).processor_time() - worked;
-        println!("    the node's processor: {:?} a stream for both", worked / u32::try_from(streams).expect("fewer"));
+    let chosen = setting("THUBAN_BENCH_RULES", "headers,nearness,parameters,callers".to_owned());
+    for kind in chosen.split(',').map(RuleKind::named) {
+        if matches!(kind, RuleKind::Nearness) {
+            let config = json!({"namespace": SEEN, "service": "*", "match_level": "ZONE", "max_match_level": "ALL"});
+            publish(&cluster.api(1), 0, "near", "NearbyPolicy", &config).await;
+            settle(&mut told).await;
+        }
+        for round in 0..setting("THUBAN_BENCH_ROUNDS", 5_u32) {
+            let worked = cluster.process(1).processor_time();
+            let began = Instant::now();
+            let changed = with(instance(SEEN, kind.service(), 0), json!({"weight": 50 + round}));
+            cluster.api(1).put(INSTANCES, &json!([changed])).await.expect_code(200_000);
+            let what = format!("{kind:?}: an instance changed");
+            all_have(&mut told, streams, began, &what, |event| event.kind == ENDPOINTS).await;
+            settle(&mut told).await;
+            let began = Instant::now();
+            publish(&cluster.api(1), round, &format!("{kind:?}"), kind.policy(), &kind.config(round)).await;
+            let what = format!("{kind:?}: a rule published");
+            all_have(&mut told, streams, began, &what, |event| event.kind == kind.shows_in()).await;
+            settle(&mut told).await;
+            let worked = cluster.process(1).processor_time() - worked;
+            println!(
+                "    the node's processor: {:?} a stream for both",
+                worked / u32::try_from(streams).expect("fewer")
+            );
+        }
     }
+    let each = cluster.process(1).resident_bytes().saturating_sub(idle) / streams as u64;
+    println!("memory at the end: {each} bytes a stream more");
     cluster.kill(1).await;
     let began = Instant::now();
     cluster.restart(1).await;
@@ -87,7 +114,8 @@ async fn fill(api: &Api, services: usize, seen: usize) {
 fn instance(namespace: &str, service: usize, place: usize) -> Value {
     let host = format!("10.{place}.{}.{}", service >> 8, service & 255);
     json!({"namespace": namespace, "service": format!("service-{service:05}"), "host": host, "port": 8080,
-           "metadata": {"version": if place == 0 { "v2" } else { "v1" }}})
+           "location": {"region": "r", "zone": format!("z{}", place % 2), "campus": format!("c{place}")},
+           "metadata": {"version": if place == 0 { "v2" } else { "v1" }, "pod": format!("{service}-{place}")}})
 }
 
 fn with(mut object: Value, more: Value) -> Value {
@@ -95,19 +123,74 @@ fn with(mut object: Value, more: Value) -> Value {
     object
 }
 
-async fn publish(api: &Api, round: u32) {
-    let of = json!({"service": "service-00000", "namespace": SEEN});
-    let anybody = json!({"service": "*", "namespace": "*"});
-    let argument = json!({"type": "HEADER", "key": "round", "value": {"value": round.to_string()}});
-    let rule = json!({"name": "one", "arguments": {"arguments": [argument]}, "destinations": [of]});
-    let config = json!({"caller": anybody, "callee": of, "rules": [rule]});
-    let item = json!([{"name": "rule", "namespace": SEEN, "route_policy": "RulePolicy", "routing_config": config}]);
+/// Kind of a rule that is published in rounds, for a service of its own.
+#[derive(Clone, Copy, Debug)]
+enum RuleKind {
+    /// Callers from everywhere, by a header.
+    Headers,
+    /// Nearness, beside a rule of nearness for all services of the namespace.
+    Nearness,
+    /// A label that takes over a header, of which each instance has a value of its own.
+    Parameters,
+    /// A pattern on a label of the caller, of which each stream has a value of its own.
+    Callers,
+}
+
+impl RuleKind {
+    fn named(name: &str) -> RuleKind {
+        let all = [RuleKind::Headers, RuleKind::Nearness, RuleKind::Parameters, RuleKind::Callers];
+        let is_named = |kind: &RuleKind| format!("{kind:?}").eq_ignore_ascii_case(name);
+        all.into_iter().find(is_named).unwrap_or_else(|| panic!("THUBAN_BENCH_RULES: {name} is no kind of rules"))
+    }
+
+    fn service(self) -> usize {
+        self as usize
+    }
+
+    fn policy(self) -> &'static str {
+        if matches!(self, RuleKind::Nearness) { "NearbyPolicy" } else { "RulePolicy" }
+    }
+
+    /// Type of the resources that change with it.
+    fn shows_in(self) -> &'static str {
+        if matches!(self, RuleKind::Nearness) { ENDPOINTS } else { ROUTES }
+    }
+
+    fn config(self, round: u32) -> Value {
+        let of = json!({"service": format!("service-{:05}", self.service()), "namespace": SEEN});
+        let is_now = json!({"type": "HEADER", "key": "round", "value": {"value": round.to_string()}});
+        let (arguments, labels) = match self {
+            RuleKind::Headers => (vec![is_now], json!({})),
+            RuleKind::Nearness => {
+                let level = if round.is_multiple_of(2) { "REGION" } else { "CAMPUS" };
+                return with(of, json!({"match_level": level, "max_match_level": "ALL"}));
+            }
+            RuleKind::Parameters => {
+                let pod = json!({"type": "EXACT", "value": "x-pod", "value_type": "PARAMETER"});
+                (vec![is_now, json!({"type": "HEADER", "key": "x-pod", "value": pod})], json!({"pod": pod}))
+            }
+            RuleKind::Callers => {
+                let pattern = json!({"type": "REGEX", "value": "^(gray|blue)-[0-9]{1,6}$"});
+                (vec![is_now, json!({"type": "CALLER_METADATA", "key": "shade", "value": pattern})], json!({}))
+            }
+        };
+        let destination = with(of.clone(), json!({"labels": labels}));
+        let rule = json!({"name": "one", "arguments": {"arguments": arguments}, "destinations": [destination]});
+        json!({"caller": {"service": "*", "namespace": "*"}, "callee": of, "rules": [rule]})
+    }
+}
+
+async fn publish(api: &Api, round: u32, name: &str, policy: &str, config: &Value) {
+    // What is for all services comes last.
+    let priority = u32::from(config["service"] == "*");
+    let item = json!([{"name": name, "namespace": SEEN, "route_policy": policy, "priority": priority,
+                       "routing_config": config}]);
     match round {
         0 => api.post(RULES, &item).await,
         _ => api.put(RULES, &item).await,
     }
     .expect_code(200_000);
-    let release = json!([{"rule_name": "rule", "namespace": SEEN}]);
+    let release = json!([{"rule_name": name, "namespace": SEEN}]);
     api.post(&format!("{RULES}/releases"), &release).await.expect_code(200_000);
 }
 
@@ -123,6 +206,13 @@ struct Event {
 
 fn is_state(event: &Event) -> bool {
     event.is_whole
+}
+
+/// Passes over responses until none has come for a while.
+async fn settle(told: &mut UnboundedReceiver<Event>) {
+    while let Ok(event) = tokio::time::timeout(QUIET, told.recv()).await {
+        event.expect("streams go on");
+    }
 }
 
 /// Waits until each stream has got what is meant, and tells when.
@@ -158,10 +248,12 @@ struct Follower {
     tell: UnboundedSender<Event>,
     /// Version of each resource, by type and name.
     has: HashMap<&'static str, HashMap<String, String>>,
+    /// Name of the endpoints of each cluster.
+    endpoints: HashMap<String, String>,
 }
 
 async fn follow(number: usize, address: SocketAddr, seen: usize, tell: UnboundedSender<Event>) {
-    let mut follower = Follower { number, seen, tell, has: HashMap::new() };
+    let mut follower = Follower { number, seen, tell, has: HashMap::new(), endpoints: HashMap::new() };
     let own = Ipv4Addr::new(127, 0, 0, 1 + u8::try_from(number % ADDRESSES).expect("few"));
     loop {
         if let Ok(connection) = AdsConnection::try_open_from(own.into(), address).await {
@@ -186,16 +278,42 @@ impl Follower {
             self.take(&response, &mut answered);
             stream.send(&DeltaDiscoveryRequest {
                 type_url: response.type_url.clone(),
-                response_nonce: response.nonce,
+                response_nonce: response.nonce.clone(),
                 ..DeltaDiscoveryRequest::default()
             });
-            if response.type_url == CLUSTER && !asked {
-                asked = true;
-                let names = self.has.get(CLUSTER).into_iter().flatten().map(|(name, _)| name.clone()).collect();
-                stream.send(&self.question(ENDPOINTS, names));
-                stream.send(&self.question(ROUTES, vec![format!("outbound/{SEEN}")]));
+            if response.type_url == CLUSTER {
+                let (new, old) = self.follow_clusters(&response);
+                if !asked {
+                    asked = true;
+                    stream.send(&self.question(ENDPOINTS, self.endpoints.values().cloned().collect()));
+                    stream.send(&self.question(ROUTES, vec![format!("outbound/{SEEN}")]));
+                } else if !(new.is_empty() && old.is_empty()) {
+                    let change =
+                        DeltaDiscoveryRequest { resource_names_unsubscribe: old, ..subscription(ENDPOINTS, new) };
+                    stream.send(&change);
+                }
             }
         }
+    }
+
+    /// Follows clusters to their endpoints, as Envoy does: names to ask for, and names that no cluster has any more.
+    fn follow_clusters(&mut self, response: &DeltaDiscoveryResponse) -> (Vec<String>, Vec<String>) {
+        let (mut new, mut old) = (Vec::new(), Vec::new());
+        for one in &response.resources {
+            let bytes = one.resource.as_ref().expect("a resource").value.clone();
+            let cluster = Cds::decode(bytes).expect("a cluster");
+            let name = cluster.eds_cluster_config.expect("by EDS").service_name;
+            let before = self.endpoints.insert(cluster.name, name.clone());
+            if before.as_ref() != Some(&name) {
+                new.push(name);
+                old.extend(before);
+            }
+        }
+        old.extend(response.removed_resources.iter().filter_map(|name| self.endpoints.remove(name)));
+        if let Some(has) = self.has.get_mut(ENDPOINTS) {
+            old.iter().for_each(|name| drop(has.remove(name)));
+        }
+        (new, old)
     }
 
     fn take(&mut self, response: &DeltaDiscoveryResponse, answered: &mut bool) {
@@ -220,8 +338,6 @@ impl Follower {
 
     fn question(&self, kind: &'static str, names: Vec<String>) -> DeltaDiscoveryRequest {
         DeltaDiscoveryRequest {
-            type_url: kind.to_owned(),
-            resource_names_subscribe: names,
             initial_resource_versions: self
                 .has
                 .get(kind)
@@ -229,13 +345,27 @@ impl Follower {
                 .flatten()
                 .map(|(k, v)| (k.clone(), v.clone()))
                 .collect(),
-            ..DeltaDiscoveryRequest::default()
+            ..subscription(kind, names)
         }
     }
 
     fn node(&self) -> Option<Node> {
         let mut node = node(&format!("bench-{}", self.number), "envoy")?;
         node.cluster = format!("{SEEN}/client");
+        let shade = value::Kind::StringValue(format!("gray-{}", self.number));
+        let fields = [("shade".to_owned(), prost_types::Value { kind: Some(shade) })];
+        node.metadata = Some(Struct { fields: fields.into() });
+        let [zone, campus] = [self.number % 2, self.number % CAMPUSES];
+        node.locality =
+            Some(Locality { region: "r".to_owned(), zone: format!("z{zone}"), sub_zone: format!("c{campus}") });
         Some(node)
+    }
+}
+
+fn subscription(kind: &str, names: Vec<String>) -> DeltaDiscoveryRequest {
+    DeltaDiscoveryRequest {
+        type_url: kind.to_owned(),
+        resource_names_subscribe: names,
+        ..DeltaDiscoveryRequest::default()
     }
 }
