@@ -108,7 +108,7 @@
 //!   after the file was deleted. A release key never names two contents, not even of two clusters made of one state.
 //! * Nothing is proposed, written or sent that a member cannot read; below a level, rows and hashes are what
 //!   the version before would have made.
-//! * Nothing crosses between nodes readable, but with a node from before TLS, below level 3.
+//! * Nothing crosses between nodes readable.
 //! * Of the inactive releases of a rule or a config file the newest stay, as many as the replicated
 //!   settings say ([`model::settings`]); an active one never goes.
 //! * A content is one row, however many drafts and releases have it, and one text in memory while one of them is a

@@ -34,7 +34,7 @@ pub use grpc::{GrpcArgs, XdsArgs};
 pub use offline::{InspectArgs, OutputFormat, RecoverArgs, ResetPasswordArgs, RestoreArgs};
 pub use otlp::{OtlpArgs, OtlpCompression};
 use secure::CERTIFICATE_WARN_DAYS;
-pub use secure::{PeerTls, TlsArgs};
+pub use secure::TlsArgs;
 
 const API_PORT: u16 = 8090;
 const COMPAT_PORT: u16 = 8890;
@@ -293,7 +293,6 @@ pub struct Config {
     pub admin_password: Option<Hidden>,
     /// The TLS of both surfaces; none for plain HTTP.
     pub tls: Option<Arc<Listening>>,
-    pub peer_tls: PeerTls,
     /// Days before the end of a certificate from which it is an alarm.
     pub certificate_warn_days: u16,
     pub data_keys: Vec<DataKey>,
@@ -350,7 +349,7 @@ impl ServeArgs {
         let admin_password =
             faults.secret("--admin-password", self.admin_password, self.admin_password_file, PASSWORD_CHARS_MIN);
         faults.tuning(&self.tuning);
-        let (peer_tls, certificate_warn_days) = (self.tls.peer_tls, self.tls.certificate_warn_days);
+        let certificate_warn_days = self.tls.certificate_warn_days;
         let tls = self.tls.check(api_addr, &mut faults);
         let data_keys = faults.data_keys(self.tuning.data_key_file.as_deref());
         let traces = self.tuning.otlp.check(&mut faults);
@@ -376,7 +375,6 @@ impl ServeArgs {
             cluster_secret,
             admin_password,
             tls,
-            peer_tls,
             certificate_warn_days,
             data_keys,
             traces,
@@ -435,7 +433,6 @@ impl DevArgs {
             cluster_secret: None,
             admin_password: None,
             tls: None,
-            peer_tls: PeerTls::Require,
             certificate_warn_days: CERTIFICATE_WARN_DAYS,
             data_keys,
             traces,

@@ -1,11 +1,11 @@
-//! Settings of what is encrypted on the way: the two surfaces, and the wire between nodes.
+//! Settings of TLS with clients. Between nodes it has none, see [`crate::peer`].
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use clap::builder::BoolishValueParser;
-use clap::{ArgAction, Args, ValueEnum};
+use clap::{ArgAction, Args};
 
 use super::faults::Faults;
 use crate::tls::{Listening, TlsFiles};
@@ -38,19 +38,6 @@ pub struct TlsArgs {
     /// on the way
     #[arg(long, env = "THUBAN_INSECURE_HTTP", value_parser = BoolishValueParser::new(), action = ArgAction::SetTrue)]
     pub insecure_http: bool,
-
-    /// Mode of talking to nodes of a version before TLS: without it while the cluster's level is below 3,
-    /// or never
-    #[arg(long, env = "THUBAN_PEER_TLS", value_enum, default_value_t = PeerTls::Allow)]
-    pub peer_tls: PeerTls,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum PeerTls {
-    /// TLS with every node that speaks it, and with all of them from level 3 on
-    Allow,
-    /// TLS, or no connection
-    Require,
 }
 
 impl TlsArgs {

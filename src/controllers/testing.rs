@@ -48,7 +48,6 @@ pub(crate) fn lone_setup() -> Setup {
         initial_cluster: BTreeMap::from([(1, "127.0.0.1:8190".into())]),
         form_with_majority: false,
         secrets: None,
-        peer_tls_required: false,
         peer_listener: None,
         dials_from: None,
         log_bounds: LogBounds {

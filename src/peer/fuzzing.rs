@@ -12,7 +12,7 @@ use openraft::raft::{
 };
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::runtime::{Builder, Runtime};
 use tokio::time::timeout;
@@ -158,7 +158,7 @@ struct Node;
 
 impl Introductions for Node {
     fn hello(&self, target: u64) -> Hello {
-        let build = Build { tls: false, ..Build::default() };
+        let build = Build::default();
         Hello { cluster_id: Some("c".into()), node_id: 1, target, instance: "i".into(), build, list: None }
     }
 
@@ -175,10 +175,6 @@ impl Introductions for Node {
         Ok(())
     }
 
-    fn takes_plain(&self) -> bool {
-        true
-    }
-
     fn tell_refused(&self, _: u64, _: &Refusal) {}
 }
 
@@ -193,15 +189,15 @@ impl Door {
 
     /// A letter, and what one end says: whether the other let it in.
     ///
-    /// `p`, `t`: all that a caller says, without and with TLS. `P`, `T`: the hello of a caller that knows the
-    /// secret. `s`: all that the called one says. `S`: the verdict of one that knows the secret.
+    /// `r`: the raw bytes of a caller. Within TLS, `c`: all that a caller says; `C`: the hello of a caller that
+    /// knows the secret; `s`: all that the called one says; `S`: the verdict of one that knows the secret.
     pub(crate) fn meet(&self, input: &[u8]) -> bool {
         let Some((letter, said)) = input.split_first() else { return false };
         self.runtime.block_on(async {
             let met = async {
                 match letter {
-                    b'p' | b'P' => self.called(letter == &b'P', false, said).await,
-                    b't' | b'T' => self.called(letter == &b'T', true, said).await,
+                    b'r' => self.called_raw(said).await,
+                    b'c' | b'C' => self.called(letter == &b'C', said).await,
                     b's' | b'S' => self.calling(letter == &b'S', said).await,
                     _ => Ok(false),
                 }
@@ -219,11 +215,16 @@ impl Door {
         Ok((near, far))
     }
 
-    async fn called(&self, is_proven: bool, with_tls: bool, said: &[u8]) -> io::Result<bool> {
+    async fn called_raw(&self, said: &[u8]) -> io::Result<bool> {
+        let (mut near, far) = self.pair().await?;
+        let (_, received) = tokio::join!(say_all(&mut near, said), handshake::receive(far, &self.credentials, &Node));
+        Ok(received.is_ok())
+    }
+
+    async fn called(&self, is_proven: bool, said: &[u8]) -> io::Result<bool> {
         let (near, far) = self.pair().await?;
         let caller = async {
-            let mut wire =
-                if with_tls { Wire::secured(near, self.credentials.tls()).await? } else { Wire::Plain(near) };
+            let mut wire = Wire::secured(near, self.credentials.tls()).await?;
             if is_proven {
                 return handshake::introduce_with(
                     wire,
@@ -235,10 +236,7 @@ impl Door {
                 .map(drop)
                 .map_err(io::Error::other);
             }
-            wire.write_all(said).await?;
-            wire.flush().await?;
-            wire.shutdown().await?;
-            wire.read_to_end(&mut Vec::new()).await.map(drop)
+            say_all(&mut wire, said).await
         };
         let (_, received) = tokio::join!(caller, handshake::receive(far, &self.credentials, &Node));
         Ok(received.is_ok())
@@ -247,21 +245,27 @@ impl Door {
     async fn calling(&self, is_proven: bool, said: &[u8]) -> io::Result<bool> {
         let (near, far) = self.pair().await?;
         let called = async {
-            let mut far = far;
+            let Ok(mut wire) = Wire::accepted(far, self.credentials.tls()).await else { return };
             if is_proven {
-                return drop(handshake::receive_with(Wire::Plain(far), &self.credentials, said).await);
+                return drop(handshake::receive_with(wire, &self.credentials, said).await);
             }
             // A caller that has hung up is what this is about.
-            let _ = async {
-                far.write_all(said).await?;
-                far.shutdown().await?;
-                far.read_to_end(&mut Vec::new()).await
-            }
-            .await;
+            let _ = say_all(&mut wire, said).await;
         };
         let hello = Node.hello(1);
-        let calling = handshake::introduce(Wire::Plain(near), Purpose::Control, &self.credentials, &hello);
+        let calling = async {
+            let wire = Wire::secured(near, self.credentials.tls()).await?;
+            handshake::introduce(wire, Purpose::Control, &self.credentials, &hello).await
+        };
         let (_, introduced) = tokio::join!(called, calling);
         Ok(introduced.is_ok())
     }
+}
+
+/// Says everything and hears everything.
+async fn say_all(stream: &mut (impl AsyncRead + AsyncWrite + Unpin), said: &[u8]) -> io::Result<()> {
+    stream.write_all(said).await?;
+    stream.flush().await?;
+    stream.shutdown().await?;
+    stream.read_to_end(&mut Vec::new()).await.map(drop)
 }

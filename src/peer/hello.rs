@@ -8,30 +8,18 @@ use serde::{Deserialize, Serialize};
 use crate::format::level::{Level, LevelRange};
 use crate::format::types::NodeId;
 
-/// Description of a node's binary, by its own word; empty from a node from before there were levels.
+/// Description of a node's binary, by its own word.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Build {
-    /// Version of the program; empty where it is not told.
-    #[serde(default)]
+    /// Version of the program.
     pub version: String,
     /// Levels that it reads and writes.
-    #[serde(default)]
     pub levels: LevelRange,
     /// Level that its cluster speaks as far as it knows, see [`crate::format::level`].
-    #[serde(default)]
     pub level: Level,
-    /// It speaks TLS with its peers: without it, it was not it that dialled, or not it that answered.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub tls: bool,
 }
 
-impl Build {
-    fn is_silent(&self) -> bool {
-        *self == Build::default()
-    }
-}
-
-/// The list by which a node without a cluster would form one; an earlier version says none.
+/// The list by which a node without a cluster would form one.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ListSaid {
     /// Equal for equal lists.
@@ -57,7 +45,6 @@ pub struct Hello {
     pub target: NodeId,
     /// Random id of the caller's data directory: a wiped node keeps its node id but not this.
     pub instance: String,
-    #[serde(default, skip_serializing_if = "Build::is_silent")]
     pub build: Build,
     /// Said by a node that belongs to no cluster yet and has one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -74,7 +61,6 @@ pub struct Welcome {
     pub initialized: bool,
     /// The caller is a member of the cluster as this node knows it.
     pub knows_you: bool,
-    #[serde(default, skip_serializing_if = "Build::is_silent")]
     pub build: Build,
     /// As in [`Hello`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -95,8 +81,6 @@ pub enum RefusalReason {
     Removed,
     /// One of the two cannot read what the cluster of the other speaks.
     Level,
-    /// Both speak TLS, and this connection is without.
-    Plain,
     /// Neither of the two has a cluster, and they were started with different lists.
     OtherList,
     /// A reason that this version does not know.
@@ -113,7 +97,6 @@ impl RefusalReason {
             RefusalReason::OtherInstance => "instance",
             RefusalReason::Removed => "removed",
             RefusalReason::Level => "level",
-            RefusalReason::Plain => "plain",
             // Said by who dials, to itself.
             RefusalReason::OtherList | RefusalReason::Unknown => "other",
         }
@@ -141,10 +124,6 @@ pub trait Introductions: Send + Sync + 'static {
     /// Judges a node that we dialled, so that the dialling side too can refuse a peer that came back
     /// under another data directory.
     fn accept(&self, welcome: &Welcome) -> Result<(), Refusal>;
-
-    /// True if a peer may be from before TLS. Certainly false where the cluster is at a level that such a node cannot
-    /// read.
-    fn takes_plain(&self) -> bool;
 
     /// True if a node was removed from the cluster: what it has open ends.
     fn is_removed(&self, _node_id: NodeId) -> bool {

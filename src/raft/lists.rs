@@ -189,7 +189,7 @@ mod tests {
     fn an_introduction_with_a_list_fits_a_frame_of_earlier_versions() {
         let list = Some(ListSaid { digest: "d".repeat(32), text: "t".repeat(SAID_TO_ALL_BYTES_MAX) });
         let levels = LevelRange::OWN;
-        let build = Build { version: "100.100.100-alpha.100".into(), levels, level: levels.max, tls: true };
+        let build = Build { version: "100.100.100-alpha.100".into(), levels, level: levels.max };
         let (node_id, target, instance) = (NodeId::MAX, NodeId::MAX, "i".repeat(32));
         let (cluster_id, list_again, build_again) = (None, list.clone(), build.clone());
         let hello = Hello { cluster_id, node_id, target, instance: instance.clone(), build, list };

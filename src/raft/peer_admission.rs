@@ -10,7 +10,6 @@ use tokio::time::Instant;
 
 use super::lists::Lists;
 use super::state::State;
-use crate::format::level::Level;
 use crate::format::types::NodeId;
 use crate::peer::{Build, Hello, Introductions, ListSaid, Refusal, RefusalReason, Welcome};
 use crate::store::Store;
@@ -25,8 +24,6 @@ pub(super) struct KnownPeers {
     node_id: NodeId,
     store: Store,
     state: Arc<State>,
-    /// Nodes from before TLS are not talked to, whatever the level.
-    tls_required: bool,
     met: Mutex<BTreeMap<NodeId, Met>>,
     /// This node had no vote, log or state when it was started.
     was_fresh: bool,
@@ -51,12 +48,11 @@ impl KnownPeers {
         (node_id, initial_cluster): (NodeId, &BTreeMap<NodeId, String>),
         (store, was_fresh): (Store, bool),
         state: Arc<State>,
-        tls_required: bool,
     ) -> Self {
         let (unfit, removed) = (watch::Sender::new(None), watch::Sender::new(None));
         let lists = Lists::new(node_id, initial_cluster);
         let (met, refused) = (Mutex::default(), Mutex::default());
-        KnownPeers { node_id, store, state, tls_required, met, was_fresh, lists, refused, unfit, removed }
+        KnownPeers { node_id, store, state, met, was_fresh, lists, refused, unfit, removed }
     }
 
     /// The list that this node was started with, and the others that it has heard.
@@ -95,7 +91,7 @@ impl KnownPeers {
         let levels = self.store.levels();
         // Without a cluster it speaks whatever it can.
         let level = self.cluster_id().map_or(levels.min, |_| self.state.catalog().level());
-        Build { version: env!("CARGO_PKG_VERSION").to_owned(), levels, level, tls: true }
+        Build { version: env!("CARGO_PKG_VERSION").to_owned(), levels, level }
     }
 
     /// Each of the two has to read what the cluster of the other speaks.
@@ -209,10 +205,6 @@ impl Introductions for KnownPeers {
         self.judge_instance(welcome.node_id, &welcome.instance, welcome.cluster_id.as_deref())
     }
 
-    fn takes_plain(&self) -> bool {
-        !self.tls_required && self.state.level() < Level::TRUST
-    }
-
     fn is_removed(&self, node_id: NodeId) -> bool {
         self.state.catalog().nodes.get(node_id).is_some_and(|known| known.removed)
     }
@@ -261,7 +253,7 @@ mod tests {
             store.set_cluster_id(cluster_id).expect("tied");
         }
         let state = Machine::load(store.clone(), Hub::new(0), metrics()).expect("an empty state").state().clone();
-        (dir, KnownPeers::new((node_id, &initial_cluster), (store, true), state, false))
+        (dir, KnownPeers::new((node_id, &initial_cluster), (store, true), state))
     }
 
     /// Result of a dial from `from` to `to`, and of the same the other way round.

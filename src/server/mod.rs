@@ -23,7 +23,7 @@ use tokio_util::task::TaskTracker;
 use crate::api::{self, ApiSettings, App};
 use crate::budget::Budget;
 use crate::compat::{self, CompatSettings, Surface};
-use crate::config::{CompatAuth, Config, PeerTls, Switch};
+use crate::config::{CompatAuth, Config, Switch};
 use crate::connections::{self, ConnectionLimiter, Ending, Listener, Protocol, REST_WITHIN};
 use crate::console::{self, Console, ConsoleSettings};
 use crate::controllers::rollouts::{LastStepJudge, Rollouts};
@@ -153,7 +153,6 @@ impl Server {
                 shown: secret.shown.0.clone().into_bytes(),
                 other: secret.other.as_ref().map(|other| other.0.clone().into_bytes()),
             }),
-            peer_tls_required: config.peer_tls == PeerTls::Require,
             peer_listener,
             dials_from: None,
             log_bounds: LogBounds {

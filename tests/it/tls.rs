@@ -297,45 +297,11 @@ async fn nothing_readable_crosses_the_wire_between_nodes() {
     }
 }
 
-/// As a node from before TLS begins, and how it is answered: greeted, or sent away with words.
-async fn knock_as_before_tls(cluster: &Cluster) -> Result<(), String> {
-    let mut stream = TcpStream::connect(cluster.ports(1).peer).await.expect("listening");
-    stream.write_all(b"THUBAN\x00\x01\x01").await.expect("open");
-    let length = stream.read_u32().await.expect("a frame");
-    let mut greeting = vec![0; length as usize];
-    stream.read_exact(&mut greeting).await.expect("a greeting");
-    assert_eq!(greeting[..2], [0, 1], "in the version of the caller");
-    if greeting[2] == 0 { Ok(()) } else { Err(String::from_utf8_lossy(&greeting[3..]).into_owned()) }
-}
-
-/// The replicated level says when the last such node is gone; an operator may say so before.
-#[tokio::test(flavor = "multi_thread")]
-async fn nodes_from_before_tls_are_met_below_level_3_only() {
-    const HELD: [&str; 2] = ["--level-max", "2"];
-    let mut cluster = Cluster::start_with(1, &HELD).await;
-    assert_eq!(knock_as_before_tls(&cluster).await, Ok(()));
-    let refused = Err("nodes speak TLS here: start this one with a newer version of thuban".to_owned());
-    for options in [&[&HELD[..], &["--peer-tls", "require"]].concat(), &vec![]] {
-        cluster.terminate(1).await;
-        cluster.set_options(options);
-        cluster.restart(1).await;
-        if options.is_empty() {
-            let api = cluster.api(1);
-            eventually(LIMIT, "the level has risen", || async {
-                let view = api.cluster().await?;
-                if view.body["level"] == 3 { Ok(()) } else { Err(view.to_string()) }
-            })
-            .await;
-        }
-        assert_eq!(knock_as_before_tls(&cluster).await, refused, "{options:?}");
-    }
-}
-
 /// Three rounds of restarts, one node at a time: no write fails by way of the nodes that stay.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_secret_is_exchanged_while_the_cluster_works() {
     const NEXT: &str = "the next cluster secret for tests, long enough";
-    let mut cluster = Cluster::prepare(3, &["--peer-tls", "require"]);
+    let mut cluster = Cluster::prepare(3, &[]);
     let steps: [&[&str]; 3] = [&[CLUSTER_SECRET, NEXT], &[NEXT, CLUSTER_SECRET], &[NEXT]];
     for id in cluster.ids() {
         cluster.set_secrets(id, &[CLUSTER_SECRET]);

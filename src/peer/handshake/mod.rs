@@ -20,14 +20,6 @@
 //! can answer nothing. `hello` and `verdict` are MessagePack with field names.
 //!
 //! A node may hold two secrets while they are exchanged: it shows the first when it dials, and takes both.
-//!
-//! # Nodes of a version before TLS
-//!
-//! They speak the same without TLS and without its value, as version [`PLAIN_VERSION`], and hang up on TLS.
-//! Then, and only while the node takes plain connections at all ([`Introductions::takes_plain`]), it is
-//! dialled once more without. Every node that speaks TLS says so in its hello and its welcome, which the
-//! MACs cover: two of them that meet without TLS part again, so whoever breaks TLS off in between gains
-//! nothing.
 
 use std::time::Duration;
 
@@ -41,15 +33,13 @@ use tokio::time::timeout;
 use crate::format::codec;
 use crate::peer::credentials::{Credentials, Secret};
 use crate::peer::frame::Connection;
-use crate::peer::hello::{Build, Hello, Introductions, Refusal, RefusalReason, Welcome};
+use crate::peer::hello::{Hello, Introductions, Refusal, RefusalReason, Welcome};
 use crate::peer::limits::{DIAL_WITHIN, REFUSAL_TEXT_BYTES_MAX, UNACKNOWLEDGED_MAX};
 use crate::peer::wire::{BINDING_BYTES, Wire};
 
 /// Version of everything in [`super`]. A message may gain a field without a new version; whatever
 /// an older binary would misread takes one.
-pub(super) const PROTOCOL_VERSION: u16 = 2;
-/// The version without TLS, of the nodes from before it.
-pub(super) const PLAIN_VERSION: u16 = 1;
+pub(super) const PROTOCOL_VERSION: u16 = 1;
 
 const MAGIC: &[u8; 6] = b"THUBAN";
 const PREAMBLE_BYTES: usize = MAGIC.len() + 2 + 1;
@@ -77,7 +67,7 @@ impl Purpose {
 
 /// Everything both ends have said before the verdict, and where: what the MACs cover.
 struct Transcript {
-    binding: Option<[u8; BINDING_BYTES]>,
+    binding: [u8; BINDING_BYTES],
     preamble: [u8; PREAMBLE_BYTES],
     greeting: Bytes,
     client_nonce: [u8; NONCE_BYTES],
@@ -94,12 +84,8 @@ impl Transcript {
         self.mac(secret, &[label, &self.preamble, &self.greeting, &self.client_nonce, &self.hello, verdict])
     }
 
-    /// Without TLS the parts are what they were before there was any.
     fn mac(&self, secret: &Secret, said: &[&[u8]]) -> Hmac<Sha256> {
-        match &self.binding {
-            Some(binding) => secret.over(&[said, &[&binding[..]]].concat()),
-            None => secret.over(said),
-        }
+        secret.over(&[said, &[&self.binding[..]]].concat())
     }
 
     /// Of the secrets that this node takes, the one under which the caller's proof is right.
@@ -159,7 +145,7 @@ impl From<std::io::Error> for IntroduceError {
     }
 }
 
-/// The client's half: with TLS, or without where the other end is from before it and that is allowed.
+/// The client's half.
 async fn connect(
     address: &str,
     purpose: Purpose,
@@ -168,24 +154,11 @@ async fn connect(
     target: u64,
 ) -> Result<(Connection, Welcome), IntroduceError> {
     let hello = introductions.hello(target);
-    match Wire::secured(dial_tcp(address, credentials).await?, credentials.tls()).await {
-        Ok(wire) => introduce(wire, purpose, credentials, &hello).await,
-        Err(error) if is_hang_up(&error) && introductions.takes_plain() => {
-            let met = introduce(Wire::Plain(dial_tcp(address, credentials).await?), purpose, credentials, &hello).await;
-            match met {
-                Ok((_, welcome)) if welcome.build.tls => Err(parted()),
-                Err(IntroduceError::Refused(Refusal { reason: RefusalReason::Plain, .. })) => Err(parted()),
-                met => met,
-            }
-        }
-        Err(error) => Err(IntroduceError::Unreachable(format!("no TLS with it: {error}"))),
-    }
-}
-
-async fn dial_tcp(address: &str, credentials: &Credentials) -> std::io::Result<TcpStream> {
     let stream = credentials.open(address).await?;
     tune(&stream)?;
-    Ok(stream)
+    let secured = Wire::secured(stream, credentials.tls()).await;
+    let wire = secured.map_err(|error| IntroduceError::Unreachable(format!("no TLS with it: {error}")))?;
+    introduce(wire, purpose, credentials, &hello).await
 }
 
 /// No byte waits for another one to travel with; and bytes that the other end's kernel does not acknowledge end the
@@ -196,18 +169,7 @@ fn tune(stream: &TcpStream) -> std::io::Result<()> {
     Ok(rustix::net::sockopt::set_tcp_user_timeout(stream, limit_ms)?)
 }
 
-/// True for the errors seen when a node from before TLS reads a first byte that is not its own: it hangs up.
-fn is_hang_up(error: &std::io::Error) -> bool {
-    use std::io::ErrorKind::{BrokenPipe, ConnectionAborted, ConnectionReset, UnexpectedEof};
-    matches!(error.kind(), BrokenPipe | ConnectionAborted | ConnectionReset | UnexpectedEof)
-}
-
-/// Worth another try: it may have been too crowded there for the first.
-fn parted() -> IntroduceError {
-    IntroduceError::Unreachable("it speaks TLS, but the connection broke off when this node began with it".into())
-}
-
-/// Says who calls, over a wire of either kind.
+/// Says who calls.
 pub(super) async fn introduce(
     wire: Wire,
     purpose: Purpose,
@@ -224,13 +186,13 @@ pub(super) async fn introduce_with(
     credentials: &Credentials,
     hello: Bytes,
 ) -> Result<(Connection, Welcome), IntroduceError> {
-    let (version, binding) = (wire_version(&wire), wire.binding()?);
-    let preamble = preamble(version, purpose);
+    let binding = wire.binding()?;
+    let preamble = preamble(purpose);
     wire.write_all(&preamble).await?;
     wire.flush().await?;
     let mut connection = Connection::new(wire);
     let greeting = connection.expect().await?;
-    check_greeting(&greeting, version)?;
+    check_greeting(&greeting)?;
     let transcript = Transcript { binding, preamble, greeting, client_nonce: rand::random(), hello };
     let secret = credentials.shown();
     let mac = transcript.client_mac(secret).finalize().into_bytes();
@@ -241,22 +203,18 @@ pub(super) async fn introduce_with(
     Ok((connection, welcome))
 }
 
-fn wire_version(wire: &Wire) -> u16 {
-    if wire.is_plain() { PLAIN_VERSION } else { PROTOCOL_VERSION }
-}
-
-fn preamble(version: u16, purpose: Purpose) -> [u8; PREAMBLE_BYTES] {
+fn preamble(purpose: Purpose) -> [u8; PREAMBLE_BYTES] {
     let mut bytes = [0; PREAMBLE_BYTES];
     bytes[..MAGIC.len()].copy_from_slice(MAGIC);
-    bytes[MAGIC.len()..MAGIC.len() + 2].copy_from_slice(&version.to_be_bytes());
+    bytes[MAGIC.len()..MAGIC.len() + 2].copy_from_slice(&PROTOCOL_VERSION.to_be_bytes());
     bytes[PREAMBLE_BYTES - 1] = purpose as u8;
     bytes
 }
 
-fn check_greeting(greeting: &[u8], ours: u16) -> Result<(), IntroduceError> {
+fn check_greeting(greeting: &[u8]) -> Result<(), IntroduceError> {
     let [high, low, status, rest @ ..] = greeting else { return Err(garbled()) };
     match (u16::from_be_bytes([*high, *low]), *status) {
-        (theirs, _) if theirs != ours => Err(IntroduceError::Version { theirs, ours }),
+        (theirs, _) if theirs != PROTOCOL_VERSION => Err(IntroduceError::Version { theirs, ours: PROTOCOL_VERSION }),
         (_, OK) if rest.len() == NONCE_BYTES => Ok(()),
         (_, REFUSED) => Err(IntroduceError::Unreachable(String::from_utf8_lossy(rest).into_owned())),
         _ => Err(garbled()),
@@ -297,21 +255,20 @@ pub(super) async fn receive(
 ) -> Result<(Connection, Purpose, Hello), Turned> {
     tune(&stream)?;
     let mut wire = Wire::accepted(stream, credentials.tls()).await?;
-    let (version, binding) = (wire_version(&wire), wire.binding()?);
+    let binding = wire.binding()?;
     let mut preamble = [0; PREAMBLE_BYTES];
     wire.read_exact(&mut preamble).await?;
     let mut connection = Connection::new(wire);
-    let takes = version == PROTOCOL_VERSION || introductions.takes_plain();
-    let purpose = match check_preamble(&preamble, version, takes) {
+    let purpose = match check_preamble(&preamble) {
         Ok(purpose) => purpose,
-        Err(turned) => return Err(turn_away(&mut connection, version, turned).await),
+        Err(turned) => return Err(turn_away(&mut connection, turned).await),
     };
-    let greeting = greeting(version, OK, &rand::random::<[u8; NONCE_BYTES]>());
+    let greeting = greeting(OK, &rand::random::<[u8; NONCE_BYTES]>());
     connection.send(&greeting).await?;
     let said = Said { binding, preamble, greeting };
     let (transcript, secret) = read_hello(&mut connection, credentials, said).await?;
     let hello: Hello = codec::from_bytes(&transcript.hello).map_err(|_| Turned("hello"))?;
-    let verdict = refuse_parted(version, &hello.build).and_then(|()| introductions.judge(&hello)).map_err(shortened);
+    let verdict = introductions.judge(&hello).map_err(shortened);
     let body = codec::to_bytes(&verdict);
     let mac = transcript.server_mac(secret, &body).finalize().into_bytes();
     connection.send(&[&[OK], &mac[..], &body].concat()).await?;
@@ -334,11 +291,11 @@ pub(super) async fn receive_with(
     credentials: &Credentials,
     verdict: &[u8],
 ) -> Result<Connection, Turned> {
-    let (version, binding) = (wire_version(&wire), wire.binding()?);
+    let binding = wire.binding()?;
     let mut preamble = [0; PREAMBLE_BYTES];
     wire.read_exact(&mut preamble).await?;
     let mut connection = Connection::new(wire);
-    let greeting = greeting(version, OK, &rand::random::<[u8; NONCE_BYTES]>());
+    let greeting = greeting(OK, &rand::random::<[u8; NONCE_BYTES]>());
     connection.send(&greeting).await?;
     let (transcript, secret) = read_hello(&mut connection, credentials, Said { binding, preamble, greeting }).await?;
     let mac = transcript.server_mac(secret, verdict).finalize().into_bytes();
@@ -346,45 +303,32 @@ pub(super) async fn receive_with(
     Ok(connection)
 }
 
-fn check_preamble(preamble: &[u8; PREAMBLE_BYTES], version: u16, takes: bool) -> Result<Purpose, Turned> {
+fn check_preamble(preamble: &[u8; PREAMBLE_BYTES]) -> Result<Purpose, Turned> {
     let (magic, rest) = preamble.split_at(MAGIC.len());
     if magic != MAGIC {
         return Err(Turned("magic"));
     }
-    if rest[..2] != version.to_be_bytes() {
+    if rest[..2] != PROTOCOL_VERSION.to_be_bytes() {
         return Err(Turned("version"));
-    }
-    if !takes {
-        return Err(Turned("plain"));
     }
     Purpose::from_byte(rest[2]).ok_or(Turned("purpose"))
 }
 
-/// A node that speaks TLS and comes without was made to by somebody.
-fn refuse_parted(version: u16, theirs: &Build) -> Result<(), Refusal> {
-    if version == PLAIN_VERSION && theirs.tls {
-        let text = "both nodes speak TLS, and this connection is without".to_owned();
-        return Err(Refusal { reason: RefusalReason::Plain, text });
-    }
-    Ok(())
-}
-
 /// Tells one that speaks our protocol why it ends here; a stranger is told nothing.
-async fn turn_away(connection: &mut Connection, version: u16, turned: Turned) -> Turned {
+async fn turn_away(connection: &mut Connection, turned: Turned) -> Turned {
     let text = match turned.0 {
         "version" => "this version of the peer protocol is not spoken here",
-        "plain" => "nodes speak TLS here: start this one with a newer version of thuban",
         "purpose" => "the purpose of the connection is not known here",
         _ => return turned,
     };
     // The connection closes either way; that the caller did not get to read why changes nothing.
-    let _ = connection.send(&greeting(version, REFUSED, text.as_bytes())).await;
+    let _ = connection.send(&greeting(REFUSED, text.as_bytes())).await;
     turned
 }
 
-fn greeting(version: u16, status: u8, rest: &[u8]) -> Bytes {
+fn greeting(status: u8, rest: &[u8]) -> Bytes {
     let mut bytes = BytesMut::with_capacity(3 + rest.len());
-    bytes.put_u16(version);
+    bytes.put_u16(PROTOCOL_VERSION);
     bytes.put_u8(status);
     bytes.put_slice(rest);
     bytes.freeze()
@@ -392,7 +336,7 @@ fn greeting(version: u16, status: u8, rest: &[u8]) -> Bytes {
 
 /// Part of the exchange that the server has before the hello.
 struct Said {
-    binding: Option<[u8; BINDING_BYTES]>,
+    binding: [u8; BINDING_BYTES],
     preamble: [u8; PREAMBLE_BYTES],
     greeting: Bytes,
 }

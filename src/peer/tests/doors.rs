@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use bytes::{BufMut, BytesMut};
 use futures_util::FutureExt;
-use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::time::timeout;
 
@@ -16,14 +16,21 @@ use crate::peer::limits::{HANDSHAKE_FRAME_BYTES_MAX, STRANGERS_PER_ADDRESS};
 use crate::peer::wire::Wire;
 use crate::peer::{Build, CallError, Hello, IntroduceError, Introductions, Refusal, RefusalReason, Welcome};
 
-/// As a node from before TLS begins.
+/// First bytes of a node within TLS.
 const PREAMBLE: &[u8] = b"THUBAN\x00\x01\x01";
 
 /// Everything the server says until it closes; a reset counts as closed.
-pub(super) async fn read_to_close(stream: &mut (impl AsyncRead + Unpin)) -> Vec<u8> {
+async fn read_to_close(stream: &mut (impl AsyncRead + Unpin)) -> Vec<u8> {
     let mut said = Vec::new();
     let _ = timeout(LIMIT, stream.read_to_end(&mut said)).await.expect("the server closes");
     said
+}
+
+/// Everything the server says to `bytes`. It may close before it has read all of them.
+async fn say(stream: &mut (impl AsyncRead + AsyncWrite + Unpin), bytes: &[u8]) -> Vec<u8> {
+    let _ = stream.write_all(bytes).await;
+    let _ = stream.flush().await;
+    read_to_close(stream).await
 }
 
 #[tokio::test]
@@ -62,6 +69,25 @@ async fn a_refusal_carries_its_reason() {
     assert!(matches!(met, Err(IntroduceError::Refused(Refusal { reason: RefusalReason::OtherNode, .. }))), "{met:?}");
 }
 
+/// A stranger that does not begin with TLS gets no byte.
+#[tokio::test]
+async fn whatever_is_not_tls_is_closed_without_a_byte_and_counted() {
+    let mut random: Vec<u8> = std::iter::repeat_with(rand::random).take(4096).collect();
+    // Not the byte with which TLS begins.
+    random[0] = 0x80;
+    let rows: [&[u8]; 4] = [PREAMBLE, b"THU", b"GET / HTTP/1.1\r\nHost: thuban\r\n\r\n", &random];
+    let node = Node::start(1).await;
+    for bytes in rows {
+        let before = node.refused("tls");
+        assert_eq!(say(&mut node.connect().await, bytes).await, b"", "{bytes:.8?}");
+        eventually("it is counted", || node.refused("tls") == before + 1).await;
+    }
+    // It begins as TLS and is none: rustls answers it with an alert.
+    say(&mut node.connect().await, b"\x16\x03\x01\x00\x05hello").await;
+    eventually("it is counted", || node.refused("tls") == rows.len() as u64 + 1).await;
+    introduce(&node.address, &secret(), 1).await.expect("the node still serves");
+}
+
 #[tokio::test]
 async fn whatever_is_not_a_handshake_is_closed_and_counted() {
     let huge = [PREAMBLE, &u32::MAX.to_be_bytes()[..]].concat();
@@ -69,11 +95,8 @@ async fn whatever_is_not_a_handshake_is_closed_and_counted() {
     let above_the_limit = [PREAMBLE, &u32::try_from(longer.len()).expect("small").to_be_bytes()[..], &longer].concat();
     let too_short = [PREAMBLE, &[0, 0, 0, 4, 1, 2, 3, 4][..]].concat();
     let forged = [PREAMBLE, &100u32.to_be_bytes()[..], &[7; 100]].concat();
-    let mut random: Vec<u8> = std::iter::repeat_with(rand::random).take(4096).collect();
-    // Not the byte with which TLS begins.
-    random[0] = 0x80;
-    let rows: [(&[u8], &str); 10] = [
-        (b"\x16\x03\x01\x00\x05hello", "tls"),
+    let random: Vec<u8> = std::iter::repeat_with(rand::random).take(4096).collect();
+    let rows: [(&[u8], &str); 9] = [
         (&random, "magic"),
         (b"GET / HTTP/1.1\r\nHost: thuban\r\n\r\n", "magic"),
         (b"THUBAN\x00\x02\x01", "version"),
@@ -87,15 +110,20 @@ async fn whatever_is_not_a_handshake_is_closed_and_counted() {
     let node = Node::start(1).await;
     for (bytes, reason) in rows {
         let before = node.refused(reason);
-        let mut stream = TcpStream::connect(&node.address).await.expect("listening");
+        let mut wire = node.connect_secured().await;
         // The server may have closed before it read everything.
-        let _ = stream.write_all(bytes).await;
+        let _ = wire.write_all(bytes).await;
+        let _ = wire.flush().await;
         if reason == "gone" {
-            stream.shutdown().await.expect("open");
+            wire.shutdown().await.expect("open");
         }
-        read_to_close(&mut stream).await;
+        let said = read_to_close(&mut wire).await;
+        assert!(said.is_empty() || !["magic", "gone"].contains(&reason), "{reason}: {said:?}");
         eventually(reason, || node.refused(reason) == before + 1).await;
     }
+    let mut silent = node.connect().await;
+    silent.shutdown().await.expect("open");
+    eventually("one that says nothing is gone", || node.refused("gone") == 2).await;
     introduce(&node.address, &secret(), 1).await.expect("the node still serves");
 }
 
@@ -130,15 +158,16 @@ async fn authenticated(node: &Node, purpose: u8) -> Wire {
 async fn a_slow_handshake_ends_at_its_deadline() {
     let node = Node::start(1).await;
     node.close_door().await;
-    let limit = Duration::from_millis(100);
+    // Far above what a handshake of TLS takes.
+    let limit = Duration::from_secs(1);
     node.open_with(node.server().with_handshake_within(limit));
-    for slow in [&b"THU"[..], PREAMBLE, b"\x16\x03\x01"] {
-        let (before, started) = (node.refused("slow"), tokio::time::Instant::now());
-        let mut stream = TcpStream::connect(&node.address).await.expect("listening");
-        stream.write_all(slow).await.expect("open");
-        read_to_close(&mut stream).await;
-        assert_eq!(node.refused("slow"), before + 1);
-        assert!(started.elapsed() >= limit);
+    let started = tokio::time::Instant::now();
+    say(&mut node.connect().await, b"\x16\x03\x01").await;
+    assert!(started.elapsed() >= limit);
+    eventually("slow within the handshake of TLS", || node.refused("slow") == 1).await;
+    for (slow, counted) in [(&b"THU"[..], 2), (PREAMBLE, 3)] {
+        say(&mut node.connect_secured().await, slow).await;
+        eventually("slow after it", || node.refused("slow") == counted).await;
     }
 }
 
@@ -148,8 +177,9 @@ async fn silent_strangers_are_bounded_in_number_and_keep_nobody_out() {
     let mut peer = authenticated(&node, 1).await;
     let mut waiting = Vec::new();
     for number in 0..2 * STRANGERS_PER_ADDRESS as u64 {
-        let mut stream = TcpStream::connect(&node.address).await.expect("listening");
+        let mut stream = node.connect_secured().await;
         stream.write_all(PREAMBLE).await.expect("open");
+        stream.flush().await.expect("open");
         // Its greeting shows that it holds one of the places.
         stream.read_exact(&mut [0; 4]).await.expect("a greeting");
         waiting.push(stream);
@@ -218,9 +248,7 @@ async fn a_recorded_handshake_cannot_be_played_again() {
     introduce(&relay, &secret(), 1).await.expect("welcome");
     let recorded = recording.await.expect("a recording");
     assert!(recorded.len() > 256, "TLS and a hello: {} bytes", recorded.len());
-    let mut stream = TcpStream::connect(&node.address).await.expect("listening");
-    stream.write_all(&recorded).await.expect("open");
-    read_to_close(&mut stream).await;
+    say(&mut node.connect().await, &recorded).await;
     eventually("the replay is refused", || node.refused("tls") == 1).await;
 }
 
@@ -255,9 +283,6 @@ async fn the_dialling_side_judges_as_well() {
         }
         fn judge(&self, hello: &Hello) -> Result<Welcome, Refusal> {
             self.0.judge(hello)
-        }
-        fn takes_plain(&self) -> bool {
-            self.0.takes_plain()
         }
         fn accept(&self, _: &Welcome) -> Result<(), Refusal> {
             Err(Refusal { reason: RefusalReason::OtherInstance, text: "wiped".into() })

@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -10,7 +9,7 @@ use openraft::async_runtime::watch::WatchReceiver;
 use openraft::errors::{ClientWriteError, RaftError};
 use openraft::{Config, Raft, RaftMetrics, ReadPolicy, SnapshotPolicy};
 use parking_lot::Mutex;
-use tokio::net::TcpListener;
+use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
@@ -19,6 +18,7 @@ use crate::catalog::history::Thing;
 use crate::format::types::{Member, NodeId, Proposal, TypeConfig};
 use crate::metrics::Metrics;
 use crate::peer::handshake::{Purpose, dial_as};
+use crate::peer::wire::Wire;
 use crate::peer::{
     BeatsAnswer, Build, Credentials, ForwardAnswer, Hello, IntroduceError, Introductions, PeerNetwork, PeerProgress,
     PeerServer, PeerService, Peers, ReadIndexAnswer, Refusal, RefusalReason, Welcome,
@@ -63,35 +63,18 @@ pub(super) async fn eventually(fact: &str, mut holds: impl FnMut() -> bool) {
 pub(super) struct Names {
     pub(super) node_id: NodeId,
     pub(super) refusal: Mutex<Option<RefusalReason>>,
-    /// True if it talks to nodes from before TLS.
-    pub(super) takes_plain: AtomicBool,
-    /// True if it says that it speaks TLS, as every node but those from before it.
-    pub(super) says_tls: bool,
 }
 
 impl Names {
     pub(super) fn of(node_id: NodeId) -> Arc<Self> {
-        Arc::new(Names { node_id, refusal: Mutex::new(None), takes_plain: AtomicBool::new(true), says_tls: true })
-    }
-
-    /// A node of the version before TLS.
-    pub(super) fn before_tls(node_id: NodeId) -> Arc<Self> {
-        Arc::new(Names { node_id, refusal: Mutex::new(None), takes_plain: AtomicBool::new(true), says_tls: false })
-    }
-
-    pub(super) fn refuse_plain(&self) {
-        self.takes_plain.store(false, Ordering::SeqCst);
-    }
-
-    fn build(&self) -> Build {
-        Build { tls: self.says_tls, ..Build::default() }
+        Arc::new(Names { node_id, refusal: Mutex::new(None) })
     }
 }
 
 impl Introductions for Names {
     fn hello(&self, target: NodeId) -> Hello {
         let instance = format!("data of {}", self.node_id);
-        let (cluster_id, build) = (Some("test".into()), self.build());
+        let (cluster_id, build) = (Some("test".into()), Build::default());
         Hello { cluster_id, node_id: self.node_id, target, instance, build, list: None }
     }
 
@@ -105,7 +88,7 @@ impl Introductions for Names {
                 instance: format!("data of {}", self.node_id),
                 initialized: true,
                 knows_you: true,
-                build: self.build(),
+                build: Build::default(),
                 list: None,
             }),
         }
@@ -116,10 +99,6 @@ impl Introductions for Names {
             Some("test") => Ok(()),
             _ => Err(Refusal { reason: RefusalReason::OtherCluster, text: "another cluster".into() }),
         }
-    }
-
-    fn takes_plain(&self) -> bool {
-        self.takes_plain.load(Ordering::SeqCst)
     }
 }
 
@@ -270,6 +249,16 @@ impl Node {
             shutdown.cancel();
             task.await.expect("serving does not panic");
         }
+    }
+
+    /// A connection of a stranger, before its first byte.
+    pub(super) async fn connect(&self) -> TcpStream {
+        TcpStream::connect(&self.address).await.expect("listening")
+    }
+
+    /// The same with TLS, which takes any certificate.
+    pub(super) async fn connect_secured(&self) -> Wire {
+        Wire::secured(self.connect().await, secret().tls()).await.expect("a server that shows a certificate")
     }
 
     pub(super) fn metrics_now(&self) -> RaftMetrics<TypeConfig> {

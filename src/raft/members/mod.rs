@@ -92,7 +92,7 @@ impl Node {
         if node_id == self.id() {
             let level = self.state().catalog().level();
             let (version, levels) = (env!("CARGO_PKG_VERSION").to_owned(), self.store().levels());
-            return Some(Build { version, levels, level, tls: true });
+            return Some(Build { version, levels, level });
         }
         self.inner().peers.build(node_id)
     }

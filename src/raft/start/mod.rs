@@ -98,8 +98,6 @@ pub struct Setup {
     /// A majority of the list may form it, see [`super::formation`].
     pub form_with_majority: bool,
     pub secrets: Option<Secrets>,
-    /// Peers from before TLS are not talked to.
-    pub peer_tls_required: bool,
     pub peer_listener: Option<TcpListener>,
     /// Local address of connections to peers; without one the system chooses.
     pub dials_from: Option<IpAddr>,
@@ -155,7 +153,6 @@ pub(crate) async fn start_on(
         (setup.node_id, &setup.initial_cluster),
         (store.clone(), is_fresh),
         machine.state().clone(),
-        setup.peer_tls_required,
     ));
     // Without a secret nobody can be met; a random one keeps the types simple and the door shut.
     let secrets = setup.secrets.unwrap_or_else(|| Secrets { shown: rand::random::<[u8; 32]>().to_vec(), other: None });

@@ -85,7 +85,6 @@ impl Trio {
                 node_id: id,
                 initial_cluster: addresses.clone(),
                 secrets: Some(Secrets { shown: b"a secret of the test, 32 characters".to_vec(), other: None }),
-                peer_tls_required: false,
                 peer_listener: Some(listener),
                 dials_from: Some(address_of(id)),
                 log_bounds: LogBounds {

@@ -134,11 +134,11 @@ async fn the_wrong_door_stays_closed() {
             assert!(heard.is_empty() || heard.starts_with(b"HTTP/1.1 400"), "{}", String::from_utf8_lossy(&heard));
         }
         let api = cluster.api(id);
-        // The noise and the HTTP; a handshake of TLS is not finished, and is no stranger's by its first bytes.
+        // Those that do not begin with TLS.
         eventually(Duration::from_secs(20), "strangers are counted", || async {
-            let series = "thuban_peer_connections_refused_total{reason=\"magic\"}";
+            let series = "thuban_peer_connections_refused_total{reason=\"tls\"}";
             match api.metric(series).await {
-                Some(count) if count >= 2.0 => Ok(()),
+                Some(count) if count >= 4.0 => Ok(()),
                 seen => Err(format!("{seen:?}")),
             }
         })
