@@ -24,14 +24,13 @@ pub struct Build {
 pub struct ListSaid {
     /// Equal for equal lists.
     pub digest: String,
-    /// `id=host:port,…`, sorted by id; empty where it may be longer than the other node reads.
-    #[serde(default, skip_serializing_if = "String::is_empty")]
+    /// `id=host:port,…`, sorted by id; a long one is cut.
     pub text: String,
 }
 
 impl std::fmt::Display for ListSaid {
     fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        if self.text.is_empty() { write!(out, "a list of digest {}", self.digest) } else { out.write_str(&self.text) }
+        out.write_str(&self.text)
     }
 }
 

@@ -2,9 +2,8 @@
 
 use std::time::Duration;
 
-/// Largest frame before the other end has proved that it knows the secret. A node of an earlier version takes 1024
-/// bytes; a longer one is sent only to who has said a list of its initial cluster, which the earlier ones do not.
-pub(super) const HANDSHAKE_FRAME_BYTES_MAX: usize = 8 * 1024;
+/// Largest frame before the other end has proved that it knows the secret, in bytes.
+pub const HANDSHAKE_FRAME_BYTES_MAX: usize = 8 * 1024;
 /// Largest frame afterwards.
 pub const FRAME_BYTES_MAX: usize = 64 * 1024 * 1024;
 /// Longest text of a refusal, so that it fits into a handshake frame whatever else is in it.

@@ -5,8 +5,7 @@
 //! know of each other. So a node without a cluster says its list whenever it meets another one, and whose list
 //! differs is none that a cluster is formed with ([`super::formation`]).
 //!
-//! The digest is what is compared; the text is for people. A long text is said only to a node that has said a list
-//! itself: a node of an earlier version does not read so much.
+//! The digest is what is compared; the text is for people.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -18,9 +17,7 @@ use tokio::time::Instant;
 use crate::format::types::NodeId;
 use crate::peer::ListSaid;
 
-/// A longer text is left out for a node that may be of an earlier version, which takes frames of 1024 bytes.
-const SAID_TO_ALL_BYTES_MAX: usize = 512;
-/// A longer text is cut for everybody; the digest is of the whole list all the same.
+/// A longer text is cut, so that it fits a frame of a handshake; the digest is of the whole list all the same.
 const TEXT_BYTES_MAX: usize = 4096;
 /// Of a difference that stays as it is a line is logged this often.
 const LINE_PAUSE: Duration = Duration::from_secs(60);
@@ -46,11 +43,9 @@ impl Lists {
         Lists { node_id, own, differing: Mutex::default() }
     }
 
-    /// Returns the list of this node in the form that `peer` gets.
-    pub(super) fn say_to(&self, peer: NodeId) -> Option<ListSaid> {
-        let ListSaid { digest, text } = self.own.clone()?;
-        let whole = text.len() <= SAID_TO_ALL_BYTES_MAX || self.differing.lock().contains_key(&peer);
-        Some(ListSaid { digest, text: if whole { text } else { String::new() } })
+    /// Returns the list of this node.
+    pub(super) fn own(&self) -> Option<&ListSaid> {
+        self.own.as_ref()
     }
 
     /// True if the list of `peer` is that of this node; a node that sends none has none that could differ. A difference
@@ -67,12 +62,9 @@ impl Lists {
         }
         let known = differing.entry(peer).or_insert_with(|| Differing { list: theirs.clone(), logged: None });
         let has_changed = known.list.digest != theirs.digest;
-        if has_changed || known.list.text.is_empty() {
-            known.list = theirs.clone();
-        }
-        // Without its text it is told with the next introduction, which is a moment away.
+        known.list = theirs.clone();
         let is_due = has_changed || known.logged.is_none_or(|logged| logged.elapsed() >= LINE_PAUSE);
-        if is_due && !known.list.text.is_empty() {
+        if is_due {
             known.logged = Some(Instant::now());
             tracing::error!("{}", line(peer, &known.list, self.node_id, own));
         }
@@ -112,20 +104,15 @@ mod tests {
     use super::*;
     use crate::format::codec;
     use crate::format::level::LevelRange;
-    use crate::peer::{Build, Hello, Refusal, Welcome};
+    use crate::peer::{Build, HANDSHAKE_FRAME_BYTES_MAX, Hello, Refusal, Welcome};
 
     fn lists(node_id: NodeId, members: &[(NodeId, &str)]) -> Lists {
         Lists::new(node_id, &members.iter().map(|(id, peer)| (*id, (*peer).to_owned())).collect())
     }
 
-    /// One meets the other, as often as it takes until each of the two has said all that it says.
+    /// One meets the other: each of the two hears the list of the other.
     fn meet(one: &Lists, other: &Lists) -> (bool, bool) {
-        let mut agree = (true, true);
-        for _ in 0..2 {
-            let theirs_agrees = other.agrees(one.node_id, one.say_to(other.node_id).as_ref());
-            agree = (one.agrees(other.node_id, other.say_to(one.node_id).as_ref()), theirs_agrees);
-        }
-        agree
+        (one.agrees(other.node_id, other.own()), other.agrees(one.node_id, one.own()))
     }
 
     const THREE: &[(NodeId, &str)] = &[(1, "a:1"), (2, "b:1"), (3, "c:1")];
@@ -168,26 +155,12 @@ mod tests {
         assert!(one.differing().is_empty() && one.lines().is_empty());
     }
 
-    /// A node of an earlier version says nothing, and takes a frame of 1024 bytes.
+    /// Beside the proof of 32 bytes, the random value of 32, and at most two bytes more.
     #[test]
-    fn a_long_list_is_said_to_who_has_said_one() {
+    fn an_introduction_with_the_longest_list_fits_a_frame() {
         let address = |id: NodeId| format!("{}.{id}:8190", "host-".repeat(40));
-        let long: BTreeMap<NodeId, String> = (1..=9).map(|id| (id, address(id))).collect();
-        let (one, two) = (Lists::new(1, &long), lists(2, &[(1, "a:1"), (2, "b:1")]));
-        let first = one.say_to(2).expect("a node with a list says so");
-        assert_eq!((first.text.as_str(), first.digest.len()), ("", 32));
-        assert!(one.agrees(2, None), "a node of an earlier version is taken as ever");
-
-        assert_eq!(meet(&one, &two), (false, false));
-        let whole = said(&long).text;
-        assert!(two.lines()[0].contains(&whole), "{:?}", two.lines());
-        assert!(one.lines()[0].contains(&whole), "{:?}", one.lines());
-    }
-
-    /// Beside two values of 32 bytes, and at most two bytes more.
-    #[test]
-    fn an_introduction_with_a_list_fits_a_frame_of_earlier_versions() {
-        let list = Some(ListSaid { digest: "d".repeat(32), text: "t".repeat(SAID_TO_ALL_BYTES_MAX) });
+        let list = Some(said(&(1..=50).map(|id| (id, address(id))).collect()));
+        assert!(list.as_ref().is_some_and(|list| list.text.ends_with('…')), "{list:?}");
         let levels = LevelRange::OWN;
         let build = Build { version: "100.100.100-alpha.100".into(), levels, level: levels.max };
         let (node_id, target, instance) = (NodeId::MAX, NodeId::MAX, "i".repeat(32));
@@ -196,7 +169,7 @@ mod tests {
         let (cluster_id, build, list) = (None, build_again, list_again);
         let welcome = Welcome { cluster_id, node_id, instance, initialized: true, knows_you: true, build, list };
         let lengths = [codec::to_bytes(&hello).len(), codec::to_bytes(&Ok::<_, Refusal>(welcome)).len()];
-        assert!(lengths.iter().all(|length| length + 2 * 32 + 2 <= 1024), "{lengths:?}");
+        assert!(lengths.iter().all(|length| length + 2 * 32 + 2 <= HANDSHAKE_FRAME_BYTES_MAX), "{lengths:?}");
     }
 
     #[test]

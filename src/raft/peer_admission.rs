@@ -126,8 +126,9 @@ impl KnownPeers {
         Err(Refusal { reason: RefusalReason::OtherList, text })
     }
 
-    fn list_for(&self, peer: NodeId) -> Option<ListSaid> {
-        if self.cluster_id().is_some() { None } else { self.lists.say_to(peer) }
+    /// List of this node while it has no cluster.
+    fn own_list(&self) -> Option<ListSaid> {
+        if self.cluster_id().is_some() { None } else { self.lists.own().cloned() }
     }
 
     /// A node id stands for one data directory, for ever. Until it is announced, one that belongs to the cluster takes
@@ -170,7 +171,7 @@ impl KnownPeers {
 impl Introductions for KnownPeers {
     fn hello(&self, target: NodeId) -> Hello {
         let instance = self.store.identity().instance;
-        let (cluster_id, list) = (self.cluster_id(), self.list_for(target));
+        let (cluster_id, list) = (self.cluster_id(), self.own_list());
         Hello { cluster_id, node_id: self.node_id, target, instance, build: self.build(), list }
     }
 
@@ -194,7 +195,7 @@ impl Introductions for KnownPeers {
             initialized: !self.was_fresh || self.store.has_log(),
             knows_you: self.state.catalog().nodes.get(hello.node_id).is_some(),
             build: self.build(),
-            list: self.list_for(hello.node_id),
+            list: self.own_list(),
         })
     }
 
