@@ -132,6 +132,10 @@ const FORBIDDEN: &[(&str, &[&str])] = &[
     ("offline", &["axum::", "reqwest"]),
 ];
 
+/// Names of files and folders, without `.rs`, that hold nothing but tests or entries for fuzzing; `scripts/counts` has
+/// the same.
+const TEST_PARTS: [&str; 5] = ["tests", "testing", "test_seed", "golden", "fuzzing"];
+
 fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }
@@ -159,8 +163,8 @@ fn files_below(folder: &str, kind: &str) -> Vec<(PathBuf, String)> {
 
 /// A file that holds nothing but tests or entries for fuzzing, by its name or its folder's.
 fn is_test(path: &Path) -> bool {
-    let is_for_tests = |part: &str| ["test", "golden", "fuzzing"].iter().any(|word| part.contains(word));
-    path.iter().any(|part| is_for_tests(&part.to_string_lossy()))
+    let mut parts = path.iter().filter_map(|part| part.to_str());
+    parts.any(|part| TEST_PARTS.contains(&part.strip_suffix(".rs").unwrap_or(part)))
 }
 
 /// The code of a line, comments cut off.

@@ -1,6 +1,6 @@
 //! Conditions on a part of a header: the text of the part stands between others.
 
-use super::test::{Test, digits};
+use super::predicate::{TextPredicate, digits};
 use super::{Condition, Found, Obstacle, Ways, Writer};
 use crate::model::mesh::Dialect;
 use crate::model::mesh::plan::{CALLER_HEADER, PATH_HEADER, PartMatch, TextMatch};
@@ -77,17 +77,17 @@ impl Frame {
 }
 
 impl Writer {
-    pub(super) fn framed<'a>(&self, frame: &Frame, test: &Test<'_>) -> Found<'a> {
+    pub(super) fn framed<'a>(&self, frame: &Frame, predicate: &TextPredicate<'_>) -> Found<'a> {
         let way = |expression| self.fitting(expression).map(|text| vec![frame.header(TextMatch::Expression(text))]);
-        Ok(Ways::of(match test {
-            Test::Never => Vec::new(),
-            Test::Always => vec![self.present(frame)?],
-            Test::AnyOf(words) => {
+        Ok(Ways::of(match predicate {
+            TextPredicate::Never => Vec::new(),
+            TextPredicate::Always => vec![self.present(frame)?],
+            TextPredicate::AnyOf(words) => {
                 let possible: Vec<&str> = words.iter().copied().filter(|word| frame.can_hold(word)).collect();
                 let chunks = chunks(&possible, re2::steps(&frame.around("")), self.limit);
                 chunks.iter().map(|words| way(frame.around(&any_of(words)))).collect::<Result<_, _>>()?
             }
-            Test::NoneOf(words) => {
+            TextPredicate::NoneOf(words) => {
                 let mut way = self.present(frame)?;
                 for word in words.iter().filter(|word| frame.can_hold(word)) {
                     let unwanted = self.fitting(frame.around(&re2::escaped(word)))?;
@@ -95,11 +95,11 @@ impl Writer {
                 }
                 vec![way]
             }
-            Test::Found(pattern) => {
+            TextPredicate::Found(pattern) => {
                 let part = pattern.part(frame.excluded).map_err(Obstacle::Syntax)?;
                 vec![way(frame.around(&part))?]
             }
-            Test::Within(low, high) => vec![way(frame.around(&format!(r"\+?0*(?:{})", digits(*low, *high))))?],
+            TextPredicate::Within(low, high) => vec![way(frame.around(&format!(r"\+?0*(?:{})", digits(*low, *high))))?],
         }))
     }
 

@@ -18,7 +18,7 @@
 mod complement;
 mod framed;
 mod obstacles;
-mod test;
+mod predicate;
 
 use super::Dialect;
 use super::plan::{Abilities, CallerCondition, PATH_HEADER, PartMatch, RequestPart, TextMatch};
@@ -30,7 +30,7 @@ use crate::model::rule::traffic::{Argument, ArgumentType, GRPC_VERB, HTTP_VERBS}
 use framed::Frame;
 use obstacles::{Obstacle, no_part_of_caller, refused};
 pub use obstacles::{no_caller, second_on_path};
-use test::Test;
+use predicate::TextPredicate;
 
 /// A condition of a rule, whatever its family.
 #[derive(Clone, Copy, Debug)]
@@ -123,9 +123,9 @@ pub fn carried<'a>(
             caller if !to.is_gateway => Ok(Ways::of(vec![vec![Condition::Caller(caller)]])),
             CallerCondition::Service { namespace, condition } if to.has_caller_header => {
                 let limit = limit_of(to);
-                let found = Test::of(condition).map_err(Obstacle::Syntax).and_then(|test| {
+                let found = TextPredicate::of(condition).map_err(Obstacle::Syntax).and_then(|predicate| {
                     let writer = Writer::new(to, is_path_taken);
-                    writer.framed(&Frame::caller(namespace), &test)
+                    writer.framed(&Frame::caller(namespace), &predicate)
                 });
                 found.map_err(|obstacle| refused(obstacle, place, limit))
             }
@@ -138,9 +138,9 @@ pub fn carried<'a>(
         return Err(Warning::left_out(4, GRPC, text));
     }
     let limit = limit_of(to);
-    let found = Test::of(asked.value).map_err(Obstacle::Syntax).and_then(|test| {
+    let found = TextPredicate::of(asked.value).map_err(Obstacle::Syntax).and_then(|predicate| {
         let writer = Writer::new(to, is_path_taken);
-        writer.ways(asked, test)
+        writer.ways(asked, predicate)
     });
     let ways = found.map_err(|obstacle| refused(obstacle, place, limit))?;
     let encoded = (asked.kind == ArgumentType::Query && compares_encoded(asked))
@@ -215,11 +215,11 @@ pub fn excluded<'a>(
     to: Abilities,
 ) -> Option<Vec<Condition<'a>>> {
     let writer = Writer::new(to, is_path_taken);
-    let test = Test::NoneOf(texts);
+    let predicate = TextPredicate::NoneOf(texts);
     let ways = match part {
-        RequestPart::Header(key) => writer.on_named_header(key, &test),
-        RequestPart::Method => writer.on_method(test),
-        RequestPart::Path => writer.on_path(&test),
+        RequestPart::Header(key) => writer.on_named_header(key, &predicate),
+        RequestPart::Method => writer.on_method(predicate),
+        RequestPart::Path => writer.on_path(&predicate),
         _ => return None,
     };
     ways.ok()?.any_of.into_iter().next()
@@ -228,9 +228,11 @@ pub fn excluded<'a>(
 /// True if name or value have characters that are sent encoded.
 fn compares_encoded(asked: AskedCondition<'_>) -> bool {
     let is_encoded = |character: char| !character.is_ascii_alphanumeric() && !"-._~".contains(character);
-    let in_value = match Test::of(asked.value) {
-        Ok(Test::AnyOf(words) | Test::NoneOf(words)) => words.iter().any(|word| word.contains(is_encoded)),
-        Ok(Test::Found(pattern)) => pattern.names_any(&is_encoded),
+    let in_value = match TextPredicate::of(asked.value) {
+        Ok(TextPredicate::AnyOf(words) | TextPredicate::NoneOf(words)) => {
+            words.iter().any(|word| word.contains(is_encoded))
+        }
+        Ok(TextPredicate::Found(pattern)) => pattern.names_any(&is_encoded),
         _ => false,
     };
     asked.key.contains(is_encoded) || in_value
@@ -239,8 +241,8 @@ fn compares_encoded(asked: AskedCondition<'_>) -> bool {
 /// Clients compare numbers up to 2^63-2 alone.
 fn cut_range(asked: AskedCondition<'_>, place: &str) -> Option<Warning> {
     let by_number = matches!(asked.kind, ArgumentType::Header);
-    match Test::of(asked.value) {
-        Ok(Test::Within(_, high)) if by_number && high >= i64::MAX.unsigned_abs() => {
+    match TextPredicate::of(asked.value) {
+        Ok(TextPredicate::Within(_, high)) if by_number && high >= i64::MAX.unsigned_abs() => {
             let text = format!("{place}: numbers from 9223372036854775807 on are not carried by xDS");
             Some(Warning::approximate(15, EVERY_CLIENT, text))
         }
@@ -271,13 +273,13 @@ impl Writer {
         Writer { dialect: to.dialect, has_one_path, is_grpc_called, limit: limit_of(to), is_path_taken }
     }
 
-    fn ways<'a>(&self, asked: AskedCondition<'a>, test: Test<'a>) -> Found<'a> {
+    fn ways<'a>(&self, asked: AskedCondition<'a>, predicate: TextPredicate<'a>) -> Found<'a> {
         match asked.kind {
-            ArgumentType::Header => self.on_named_header(asked.key, &test),
-            ArgumentType::Path => self.on_path(&test),
-            ArgumentType::Method => self.on_method(test),
-            ArgumentType::Query => self.on_query(asked.key, &test),
-            ArgumentType::Cookie => self.framed(&Frame::cookie(asked.key), &test),
+            ArgumentType::Header => self.on_named_header(asked.key, &predicate),
+            ArgumentType::Path => self.on_path(&predicate),
+            ArgumentType::Method => self.on_method(predicate),
+            ArgumentType::Query => self.on_query(asked.key, &predicate),
+            ArgumentType::Cookie => self.framed(&Frame::cookie(asked.key), &predicate),
             // Judged before: they are no part of what a client compares.
             ArgumentType::Custom
             | ArgumentType::CallerIp
@@ -286,77 +288,83 @@ impl Writer {
         }
     }
 
-    fn on_named_header<'a>(&self, key: &str, test: &Test<'_>) -> Found<'a> {
+    fn on_named_header<'a>(&self, key: &str, predicate: &TextPredicate<'_>) -> Found<'a> {
         let name = key.to_ascii_lowercase();
         // It is the path, and most libraries compare it as that alone.
         let is_path = self.dialect == Dialect::Grpc && name == PATH_HEADER;
-        if is_path { self.on_path(test) } else { self.on_header(&name, test) }
+        if is_path { self.on_path(predicate) } else { self.on_header(&name, predicate) }
     }
 
-    fn on_header<'a>(&self, name: &str, test: &Test<'_>) -> Found<'a> {
+    fn on_header<'a>(&self, name: &str, predicate: &TextPredicate<'_>) -> Found<'a> {
         let header = |value| Condition::Header(PartMatch { name: name.to_owned(), value });
-        Ok(Ways::of(match test {
-            Test::Always => vec![vec![header(TextMatch::Present)]],
-            Test::Never => Vec::new(),
-            Test::NoneOf(words) => {
+        Ok(Ways::of(match predicate {
+            TextPredicate::Always => vec![vec![header(TextMatch::Present)]],
+            TextPredicate::Never => Vec::new(),
+            TextPredicate::NoneOf(words) => {
                 vec![words.iter().map(|word| header(TextMatch::Not((*word).to_owned()))).collect()]
             }
-            Test::Within(low, high) => number_range(*low, *high).into_iter().map(|range| vec![header(range)]).collect(),
-            Test::AnyOf(_) | Test::Found(_) => self.texts(test)?.into_iter().map(|text| vec![header(text)]).collect(),
+            TextPredicate::Within(low, high) => {
+                number_range(*low, *high).into_iter().map(|range| vec![header(range)]).collect()
+            }
+            TextPredicate::AnyOf(_) | TextPredicate::Found(_) => {
+                self.texts(predicate)?.into_iter().map(|text| vec![header(text)]).collect()
+            }
         }))
     }
 
-    fn on_path<'a>(&self, test: &Test<'_>) -> Found<'a> {
-        match test {
-            Test::Always => Ok(Ways::always()),
+    fn on_path<'a>(&self, predicate: &TextPredicate<'_>) -> Found<'a> {
+        match predicate {
+            TextPredicate::Always => Ok(Ways::always()),
             // A path begins with a slash.
-            Test::Never | Test::Within(..) => Ok(Ways::never()),
+            TextPredicate::Never | TextPredicate::Within(..) => Ok(Ways::never()),
             _ if self.is_path_taken && self.has_one_path => Err(Obstacle::SecondOnPath),
-            Test::NoneOf(words) if self.dialect == Dialect::Grpc && !self.is_path_taken => {
+            TextPredicate::NoneOf(words) if self.dialect == Dialect::Grpc && !self.is_path_taken => {
                 let others = complement::none_of(words, &[]).ok_or(Obstacle::TooLarge)?;
                 Ok(Ways::of(vec![vec![self.path_as(others)?]]))
             }
-            Test::NoneOf(_) => self.on_path_header(test),
-            Test::AnyOf(_) | Test::Found(_) if self.is_path_taken => self.on_path_header(test),
-            Test::AnyOf(_) | Test::Found(_) => {
-                let paths = self.texts(test)?.into_iter();
+            TextPredicate::NoneOf(_) => self.on_path_header(predicate),
+            TextPredicate::AnyOf(_) | TextPredicate::Found(_) if self.is_path_taken => self.on_path_header(predicate),
+            TextPredicate::AnyOf(_) | TextPredicate::Found(_) => {
+                let paths = self.texts(predicate)?.into_iter();
                 Ok(Ways::of(paths.map(|path| vec![Condition::Path(path)]).collect()))
             }
         }
     }
 
-    fn on_path_header<'a>(&self, test: &Test<'_>) -> Found<'a> {
+    fn on_path_header<'a>(&self, predicate: &TextPredicate<'_>) -> Found<'a> {
         match self.dialect {
-            Dialect::Grpc => self.on_header(PATH_HEADER, test),
-            Dialect::Envoy => self.framed(&Frame::path(), test),
+            Dialect::Grpc => self.on_header(PATH_HEADER, predicate),
+            Dialect::Envoy => self.framed(&Frame::path(), predicate),
         }
     }
 
     /// A call of gRPC has its method at the end of the path, and is a POST.
-    fn on_method<'a>(&self, test: Test<'_>) -> Found<'a> {
+    fn on_method<'a>(&self, predicate: TextPredicate<'_>) -> Found<'a> {
         if !self.is_grpc_called {
-            return self.on_verb(&test);
+            return self.on_verb(&predicate);
         }
-        match test {
-            Test::AnyOf(words) if words.contains(&GRPC_VERB) => Ok(Ways::always()),
-            Test::NoneOf(words) if words.contains(&GRPC_VERB) => Ok(Ways::never()),
-            Test::AnyOf(words) => self.on_method_name(&Test::AnyOf(names_of_methods(words))),
-            Test::NoneOf(words) => self.on_method_name(&Test::NoneOf(names_of_methods(words))),
-            Test::Always | Test::Never | Test::Found(_) | Test::Within(..) => self.on_method_name(&test),
+        match predicate {
+            TextPredicate::AnyOf(words) if words.contains(&GRPC_VERB) => Ok(Ways::always()),
+            TextPredicate::NoneOf(words) if words.contains(&GRPC_VERB) => Ok(Ways::never()),
+            TextPredicate::AnyOf(words) => self.on_method_name(&TextPredicate::AnyOf(names_of_methods(words))),
+            TextPredicate::NoneOf(words) => self.on_method_name(&TextPredicate::NoneOf(names_of_methods(words))),
+            TextPredicate::Always | TextPredicate::Never | TextPredicate::Found(_) | TextPredicate::Within(..) => {
+                self.on_method_name(&predicate)
+            }
         }
     }
 
-    fn on_method_name<'a>(&self, test: &Test<'_>) -> Found<'a> {
+    fn on_method_name<'a>(&self, predicate: &TextPredicate<'_>) -> Found<'a> {
         let frame = Frame::method(self.dialect);
         if self.dialect == Dialect::Envoy {
-            return self.framed(&frame, test);
+            return self.framed(&frame, predicate);
         }
-        let ways = match test {
-            Test::NoneOf(words) if !words.is_empty() && !self.is_path_taken => {
+        let ways = match predicate {
+            TextPredicate::NoneOf(words) if !words.is_empty() && !self.is_path_taken => {
                 let others = complement::none_of(words, &['/']).ok_or(Obstacle::TooLarge)?;
                 return Ok(Ways::of(vec![vec![self.path_as(frame.around(&others))?]]));
             }
-            test => self.framed(&frame, test)?,
+            predicate => self.framed(&frame, predicate)?,
         };
         let is_on_path = ways.any_of.iter().any(|way| !way.is_empty());
         match is_on_path {
@@ -370,35 +378,37 @@ impl Writer {
         self.fitting(expression).map(|expression| Condition::Path(TextMatch::Expression(expression)))
     }
 
-    fn on_verb<'a>(&self, test: &Test<'_>) -> Found<'a> {
-        match test {
-            Test::Always => Ok(Ways::always()),
-            test => self.on_header(METHOD_HEADER, test),
+    fn on_verb<'a>(&self, predicate: &TextPredicate<'_>) -> Found<'a> {
+        match predicate {
+            TextPredicate::Always => Ok(Ways::always()),
+            predicate => self.on_header(METHOD_HEADER, predicate),
         }
     }
 
-    fn on_query<'a>(&self, name: &str, test: &Test<'_>) -> Found<'a> {
+    fn on_query<'a>(&self, name: &str, predicate: &TextPredicate<'_>) -> Found<'a> {
         let query = |value| Condition::Query(PartMatch { name: name.to_owned(), value });
-        Ok(Ways::of(match test {
-            Test::Always => vec![vec![query(TextMatch::Present)]],
-            Test::Never => Vec::new(),
-            Test::NoneOf(_) => {
-                let mut ways = self.framed(&Frame::query(name), test)?.any_of;
+        Ok(Ways::of(match predicate {
+            TextPredicate::Always => vec![vec![query(TextMatch::Present)]],
+            TextPredicate::Never => Vec::new(),
+            TextPredicate::NoneOf(_) => {
+                let mut ways = self.framed(&Frame::query(name), predicate)?.any_of;
                 ways.iter_mut().for_each(|way| way.insert(0, query(TextMatch::Present)));
                 ways
             }
-            Test::Within(low, high) => {
-                let number = format!("0*(?:{})", test::digits(*low, *high));
+            TextPredicate::Within(low, high) => {
+                let number = format!("0*(?:{})", predicate::digits(*low, *high));
                 vec![vec![query(TextMatch::Expression(self.fitting(number)?))]]
             }
-            Test::AnyOf(_) | Test::Found(_) => self.texts(test)?.into_iter().map(|text| vec![query(text)]).collect(),
+            TextPredicate::AnyOf(_) | TextPredicate::Found(_) => {
+                self.texts(predicate)?.into_iter().map(|text| vec![query(text)]).collect()
+            }
         }))
     }
 
     /// Matches of which one has to hold.
-    fn texts(&self, test: &Test<'_>) -> Result<Vec<TextMatch>, Obstacle> {
-        match test {
-            Test::AnyOf(words) => match words.as_slice() {
+    fn texts(&self, predicate: &TextPredicate<'_>) -> Result<Vec<TextMatch>, Obstacle> {
+        match predicate {
+            TextPredicate::AnyOf(words) => match words.as_slice() {
                 [word] => Ok(vec![TextMatch::Exact((*word).to_owned())]),
                 words => {
                     let text = |chunk: Vec<&str>| match chunk.as_slice() {
@@ -408,7 +418,7 @@ impl Writer {
                     Ok(framed::chunks(words, re2::steps(""), self.limit).into_iter().map(text).collect())
                 }
             },
-            Test::Found(pattern) => Ok(vec![TextMatch::Expression(self.fitting(pattern.whole())?)]),
+            TextPredicate::Found(pattern) => Ok(vec![TextMatch::Expression(self.fitting(pattern.whole())?)]),
             _ => Ok(Vec::new()),
         }
     }

@@ -271,13 +271,13 @@ fn programs_have_a_bound() {
 fn numbers_are_matched_by_their_digits() {
     let rows = [(0, 0), (0, 9), (5, 12), (19, 21), (0, 255), (100, 2_000), (999, 1_001), (7, 123_456)];
     for (low, high) in rows {
-        let judge = regex::Regex::new(&format!("^(?:{})$", test::digits(low, high))).expect("an expression");
+        let judge = regex::Regex::new(&format!("^(?:{})$", predicate::digits(low, high))).expect("an expression");
         let around = (low.saturating_sub(30)..low + 200).chain(high.saturating_sub(200)..high + 1_200);
         for number in around {
             assert_eq!(judge.is_match(&number.to_string()), (low..=high).contains(&number), "{low}~{high}: {number}");
         }
     }
-    let all = regex::Regex::new(&format!("^(?:{})$", test::digits(3, u64::MAX))).expect("an expression");
+    let all = regex::Regex::new(&format!("^(?:{})$", predicate::digits(3, u64::MAX))).expect("an expression");
     for (number, expected) in
         [("2", false), ("3", true), ("18446744073709551615", true), ("18446744073709551616", false)]
     {

@@ -5,7 +5,7 @@ use crate::model::rule::matching::{MatchString, MatchType, Matcher, ValueType};
 
 /// Condition on a text that is there.
 #[derive(Debug)]
-pub(super) enum Test<'a> {
+pub(super) enum TextPredicate<'a> {
     Always,
     Never,
     AnyOf(Vec<&'a str>),
@@ -15,23 +15,25 @@ pub(super) enum Test<'a> {
     Within(u64, u64),
 }
 
-impl<'a> Test<'a> {
+impl<'a> TextPredicate<'a> {
     pub(super) fn of(condition: Option<&'a MatchString>) -> Result<Self, re2::Unfit> {
-        let Some(condition) = condition.filter(|condition| !condition.is_open()) else { return Ok(Test::Always) };
+        let Some(condition) = condition.filter(|condition| !condition.is_open()) else {
+            return Ok(TextPredicate::Always);
+        };
         let value = condition.value.as_str();
         Ok(match (condition.value_type, condition.kind) {
-            (ValueType::Parameter, _) => Test::Always,
-            (ValueType::Text, MatchType::Exact) => Test::AnyOf(vec![value]),
-            (ValueType::Text, MatchType::NotEquals) => Test::NoneOf(vec![value]),
-            (ValueType::Text, MatchType::In) => Test::AnyOf(words(value)),
-            (ValueType::Text, MatchType::NotIn) => Test::NoneOf(words(value)),
+            (ValueType::Parameter, _) => TextPredicate::Always,
+            (ValueType::Text, MatchType::Exact) => TextPredicate::AnyOf(vec![value]),
+            (ValueType::Text, MatchType::NotEquals) => TextPredicate::NoneOf(vec![value]),
+            (ValueType::Text, MatchType::In) => TextPredicate::AnyOf(words(value)),
+            (ValueType::Text, MatchType::NotIn) => TextPredicate::NoneOf(words(value)),
             (ValueType::Text, MatchType::Range) => match condition.matcher() {
-                Matcher::Within(low, high) => Test::Within(low, high),
-                _ => Test::Never,
+                Matcher::Within(low, high) => TextPredicate::Within(low, high),
+                _ => TextPredicate::Never,
             },
             (ValueType::Text, MatchType::Regex) => {
                 let pattern = Pattern::parse(value)?;
-                if pattern.is_always_found() { Test::Always } else { Test::Found(pattern) }
+                if pattern.is_always_found() { TextPredicate::Always } else { TextPredicate::Found(pattern) }
             }
         })
     }
