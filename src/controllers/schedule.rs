@@ -1,7 +1,6 @@
 //! Planned releases, and requests that have waited for too long: the leader looks at the clock of the cluster, and
-//! proposes those whose time has come. Apply
-//! carries each out once, whoever proposes it and how often; so nothing is lost with a leader but the moment until the
-//! next one looks.
+//! proposes those whose time has come. Apply carries each out once, whoever proposes it and how often; so nothing is
+//! lost with a leader but the moment until the next one looks.
 
 use std::time::Duration;
 

@@ -343,7 +343,7 @@ impl Node {
                     Err(CallError::NotSent(_)) => Attempt::NotAppended,
                     Err(CallError::Unknown(_)) => Attempt::Unknown,
                 },
-                // It may have the forwarded, and never answer; the new one can be asked at once.
+                // The old leader may have the request, and never answer; the new one can be asked at once.
                 () = self.leader_other_than(leader) => Attempt::Unknown,
             },
         }

@@ -134,7 +134,7 @@ impl State {
     }
 }
 
-/// CommandReply of an apply to the caller that made the request.
+/// Reply of an apply to the caller that made the request.
 #[derive(Debug)]
 pub struct CommandReply {
     pub outcomes: Vec<Outcome>,

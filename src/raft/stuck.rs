@@ -61,8 +61,7 @@ impl Node {
         let tell = |(peer, matched, stood): (NodeId, u64, Duration)| {
             let text = format!(
                 "node {peer} is heard and has taken no entry beyond {matched} for {} s: its link or its disk is too \
-                 slow \
-                 for what is written",
+                 slow for what is written",
                 stood.as_secs()
             );
             Alarm::of_node(AlarmKind::Peer, peer, text)

@@ -60,7 +60,7 @@ impl GrpcListeners {
     }
 }
 
-/// GrpcParts of a node that its door of gRPC is made of.
+/// Parts of a node that its gRPC server is made of.
 pub(super) struct GrpcParts<'a> {
     pub(super) node: Node,
     pub(super) operations: Arc<Operations>,

@@ -17,7 +17,7 @@ const WRAPPERS: &str = "google.protobuf.";
 /// Messages within messages that are shown.
 const DEPTH_MAX: usize = 64;
 
-/// MessageReader of messages by their types.
+/// Reader of protobuf messages by their types, into JSON.
 pub struct MessageReader {
     pool: DescriptorPool,
 }

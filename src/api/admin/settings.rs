@@ -42,8 +42,7 @@ pub(crate) async fn show(State(app): State<App>, _: Fresh) -> Response {
 pub(crate) const CHANGE: Doc = DOC
     .says(
         "Changes settings: a key that is absent stays; the answer shows all as they stand then. What is kept of the \
-         audit \
-         trail (`audit_*`) needs `manage` on everything.",
+         audit trail (`audit_*`) needs `manage` on everything.",
     )
     .codes(&[&[Code::InvalidParameter, Code::NoNeedUpdate, Code::DataConflict, Code::LevelNotReached]]);
 

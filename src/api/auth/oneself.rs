@@ -83,8 +83,7 @@ pub(crate) async fn sessions(State(app): State<App>, caller: Caller, query: Quer
 pub(crate) const END_SESSIONS: Doc = DOC
     .says(
         "Ends logins by their ids, on every node: one's own, or those of others for who manages everybody. One that is \
-         not \
-         there is success.",
+         not there is success.",
     )
     .gives(Shape::batch::<()>("session"))
     .codes(&[&[Code::InvalidParameter, Code::LevelNotReached]]);

@@ -60,8 +60,7 @@ pub(crate) async fn update(
 pub(crate) const ROTATE: Doc = WRITE
     .says(
         "Gives tokens another secret, which is in this answer and nowhere else; name, grants, networks and end \
-         stay. The \
-         secret before lets in for `overlap_s` seconds more, and the one before that does not any more.",
+         stay. The secret before lets in for `overlap_s` seconds more, and the one before that does not any more.",
     )
     .codes(&[FIELDS, &[Code::NotFoundResource, Code::DataConflict]]);
 

@@ -29,7 +29,7 @@ pub(super) struct Located {
     node: LocatedNode,
 }
 
-/// Cloned without what is in it.
+/// Value without its line. A clone shares what is in it.
 #[derive(Clone, Debug, PartialEq)]
 enum LocatedNode {
     Scalar(Rc<Value>),

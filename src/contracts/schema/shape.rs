@@ -1,4 +1,4 @@
-//! SchemaShape of a schema: how its parts lead to each other at one and the same value.
+//! Shape of a schema: the graph of its parts that are about one and the same value.
 //!
 //! A schema that leads back to itself without going into the value would recurse without end, and one that branches
 //! again and again before it does would work without looking at anything. Both are refused where a schema is taken, and

@@ -80,7 +80,7 @@ impl HealthState {
     }
 }
 
-/// HealthVerdict on an instance that was looked at.
+/// Verdict on an instance that was looked at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum HealthVerdict {
     /// It is to become unhealthy.

@@ -48,7 +48,7 @@ impl Gate {
     }
 }
 
-/// PolicyKind of a thing that has releases: a config file, or a rule of a family.
+/// Kind of a thing that has releases: a config file, or a rule of a family.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum PolicyKind {
     ConfigFile,

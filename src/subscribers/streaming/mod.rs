@@ -72,7 +72,7 @@ struct RulePart {
     release: (u64, Timestamp),
 }
 
-/// RuleParts of one rule in maps of resources.
+/// Cache of the parts of one rule, for each map of resources in which they were looked up.
 struct RuleParts<'a> {
     rule_id: &'a str,
     remembered: Vec<(Resources, Rc<[RulePart]>)>,
