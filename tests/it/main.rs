@@ -30,6 +30,7 @@ mod contents;
 mod contracts;
 mod cut_off;
 mod data_keys;
+mod dead_task;
 mod deploy;
 mod discover;
 mod divergence;

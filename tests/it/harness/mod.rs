@@ -56,7 +56,7 @@ pub(crate) use links::{ThinLink, linked};
 pub(crate) use load::{Attempt, Journal, Load, Outcome};
 pub(crate) use pki::Pki;
 pub(crate) use ports::Ports;
-pub(crate) use process::{Exited, Process, binary, tail, thuban};
+pub(crate) use process::{DOOM, Exited, Process, binary, is_doomed, run_doomed, tail, thuban};
 pub(crate) use programs::{asked_client, program};
 pub(crate) use raw::{Raw, RawAnswer};
 pub(crate) use receiver::{Posted, Receiver};

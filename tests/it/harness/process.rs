@@ -3,11 +3,13 @@
 use std::fs::OpenOptions;
 use std::net::SocketAddr;
 use std::path::Path;
-use std::process::{ExitStatus, Stdio};
+use std::process::{ExitCode, ExitStatus, Stdio};
 use std::sync::LazyLock;
 use std::time::Duration;
 
+use clap::Parser;
 use serde::Deserialize;
+use thuban::cli::Cli;
 use tokio::io::{AsyncBufReadExt, BufReader, Lines};
 use tokio::process::{Child, ChildStdout, Command};
 
@@ -17,6 +19,11 @@ const START_LIMIT: Duration = Duration::from_secs(30);
 const STOP_LIMIT: Duration = Duration::from_secs(20);
 /// The unit of processor time in `/proc`, the same on every Linux that this runs on.
 const TICKS_A_SECOND: u64 = 100;
+
+/// Variable with the file at which a task of the node dies; a node with it is a process of this test program.
+pub(crate) const DOOM: &str = "THUBAN_IT_DOOM";
+/// Variable with the arguments of such a node, a line each.
+const FLAGS: &str = "THUBAN_IT_FLAGS";
 
 /// The binary under test: the one built with the tests or, as for every script, what `THUBAN_BIN` names.
 pub(crate) fn binary() -> &'static str {
@@ -41,6 +48,42 @@ fn thuban_under(descriptors: u32) -> Command {
     let mut shell = Command::new("sh");
     shell.args(["-c", &format!("ulimit -n {descriptors} && exec \"$0\" \"$@\""), binary()]);
     bare(shell)
+}
+
+/// This test program as a node, see [`run_doomed`].
+fn doomed() -> Command {
+    let mut command = Command::new(std::env::current_exe().expect("this program has a path"));
+    // With one thread the name of the test would begin the line of the announcement.
+    let test = "dead_task::a_node_whose_task_dies_ends_in_order_with_a_code_of_its_own";
+    command.args(["--exact", test, "--nocapture", "--test-threads=2"]);
+    bare(command)
+}
+
+/// True in the process of such a node.
+pub(crate) fn is_doomed() -> bool {
+    std::env::var_os(DOOM).is_some()
+}
+
+/// Runs the node that the environment describes, as the binary does, with a task that it needs and that panics once the
+/// file in [`DOOM`] is there. Ends the process with the exit code of the node.
+pub(crate) fn run_doomed() {
+    let variable = |name| std::env::var(name).expect("the node was started with it");
+    let (doom, flags) = (variable(DOOM), variable(FLAGS));
+    std::thread::spawn(move || {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().expect("a runtime");
+        runtime.block_on(async move {
+            let task = async move {
+                while !Path::new(&doom).exists() {
+                    tokio::time::sleep(Duration::from_millis(20)).await;
+                }
+                panic!("its time has come");
+            };
+            let _: Result<(), _> = thuban::tasks::needed("doomed", task).await;
+        });
+    });
+    let code = thuban::cli::run(Cli::parse_from(["thuban"].into_iter().chain(flags.lines())));
+    let code = (0..=u8::MAX).find(|number| ExitCode::from(*number) == code).expect("each code is a byte");
+    std::process::exit(code.into());
 }
 
 fn bare(mut command: Command) -> Command {
@@ -94,8 +137,14 @@ impl Process {
         log: &Path,
     ) -> Result<Process, Exited> {
         let file = OpenOptions::new().create(true).append(true).open(log).expect("the log can be opened");
-        let mut command = descriptors.map_or_else(thuban, thuban_under);
-        command.args(arguments).envs(environment.iter().cloned()).stdout(Stdio::piped()).stderr(file);
+        let is_doomed = environment.iter().any(|(name, _)| name == DOOM);
+        let mut command = if is_doomed { doomed() } else { descriptors.map_or_else(thuban, thuban_under) };
+        if is_doomed {
+            command.env(FLAGS, arguments.join("\n"));
+        } else {
+            command.args(arguments);
+        }
+        command.envs(environment.iter().cloned()).stdout(Stdio::piped()).stderr(file);
         let mut child = command.spawn().expect("the binary can be started");
         let pid = child.id().expect("a child not yet waited for has an id");
         let mut lines = BufReader::new(child.stdout.take().expect("stdout is piped")).lines();
