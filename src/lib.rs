@@ -47,6 +47,7 @@
 //! descriptors            shares of the process' file descriptors
 //! format                 ids, entries, votes; their bytes and levels
 //! memory                 memory limit and use of the process
+//! brief_places           places that are needed for moments, where one more pushes another one out
 //! origin                 the prefix of an address that limits count as one client
 //! uptime                 time since the machine started
 //! tasks                  tasks and threads, and what the panic of one does
@@ -181,6 +182,7 @@
 
 mod address;
 pub mod api;
+pub mod brief_places;
 pub mod budget;
 pub mod bundle;
 pub mod catalog;

@@ -59,10 +59,12 @@ pub fn shared_routes(app: App) -> Router {
     shared.fold(Router::new(), |router, route| router.route(&route.path, route.handler)).with_state(app)
 }
 
+/// Paths of checks of health and of metrics, on the ports of both surfaces.
+pub const CHECKS: &[&str] = &[route::METRICS, route::LIVE, route::READY];
+
 /// Routes that are served where metrics have a listener of their own.
 pub fn metrics_router(app: App) -> Router {
-    let served =
-        routes().into_iter().filter(|route| [route::METRICS, "/livez", "/readyz"].contains(&route.path.as_str()));
+    let served = routes().into_iter().filter(|route| CHECKS.contains(&route.path.as_str()));
     served.fold(Router::new(), |router, route| router.route(&route.path, route.handler)).with_state(app)
 }
 

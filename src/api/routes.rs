@@ -121,8 +121,8 @@ fn rule_routes(family: Family) -> Vec<Route> {
 
 fn fixed_routes() -> Vec<Route> {
     vec![
-        shared(GET, "/livez", health::live, health::LIVE),
-        shared(GET, "/readyz", health::ready, health::READY),
+        shared(GET, route::LIVE, health::live, health::LIVE),
+        shared(GET, route::READY, health::ready, health::READY),
         shared(GET, "/openapi.json", reference::document, reference::DOCUMENT),
         shared(GET, "/docs", reference::page, reference::PAGE),
         always(open(GET, METRICS, health::metrics, health::METRICS)),

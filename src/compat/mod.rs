@@ -43,6 +43,10 @@ use crate::tasks;
 
 use doc::Doc;
 
+/// Paths of checks of health and of metrics on the port of config clients; all but the first are those of the other
+/// surface as well.
+pub const CHECKS: &[&str] = &[health::PATH, "/metrics", "/livez", "/readyz"];
+
 /// Settings of the surface.
 #[derive(Debug, Clone)]
 pub struct CompatSettings {

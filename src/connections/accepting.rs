@@ -14,10 +14,11 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use super::ending::{self, Ending, REST_WITHIN};
-use super::{Caller, ConnectionLimiter, Listener, Protocol, attend};
+use super::{Caller, CheckOnly, ConnectionLimiter, Listener, Protocol, attend};
 use crate::address;
+use crate::brief_places;
 use crate::log_once::LogOnce;
-use crate::origin::Origin;
+use crate::origin::{Origin, Sender};
 use crate::tasks;
 use crate::tls::Listening;
 
@@ -35,10 +36,11 @@ pub async fn serve(door: Listener, places: Arc<ConnectionLimiter>, closing: Canc
 /// Accepts and serves until the steps of `ending`. A connection that the kernel had completed by then is served too:
 /// what the client sent on it would be lost with the queue of a listener that is closed.
 pub async fn serve_until(door: Listener, places: Arc<ConnectionLimiter>, ending: Ending) {
-    let Listener { name, listener, router, tls, protocol, proxies } = door;
+    let Listener { name, listener, router, checks, tls, protocol, proxies } = door;
     let accepted = ending.accepted.clone();
     let log = LogOnce::every(LINE_PAUSE);
-    let door = Door { name, router, tls, protocol, proxies, places, ending, connections: TaskTracker::new(), log };
+    let connections = TaskTracker::new();
+    let door = Door { name, router, checks, tls, protocol, proxies, places, ending, connections, log };
     while let Some(next) = accepted.run_until_cancelled(listener.accept()).await {
         door.take(next).await;
     }
@@ -56,6 +58,7 @@ pub async fn serve_until(door: Listener, places: Arc<ConnectionLimiter>, ending:
 struct Door {
     name: &'static str,
     router: Router,
+    checks: &'static [&'static str],
     tls: Option<Arc<Listening>>,
     protocol: Protocol,
     proxies: Arc<[IpNet]>,
@@ -66,23 +69,15 @@ struct Door {
 }
 
 impl Door {
-    /// Serves a connection on a task of its own, if it was accepted and has a place.
+    /// Serves a connection on a task of its own, if it was accepted: all of it if it has a place, else checks of health
+    /// alone.
     async fn take(&self, next: io::Result<(TcpStream, SocketAddr)>) {
         let name = self.name;
         match next {
             Ok((stream, peer)) => match self.places.take(name, Origin::of(peer.ip())) {
                 Ok(place) => {
-                    let caller = Caller {
-                        peer,
-                        is_forwarded: false,
-                        certificate: None,
-                        router: self.router.clone(),
-                        protocol: self.protocol,
-                        leaving: self.ending.leaving.clone(),
-                    };
-                    let is_proxy = address::is_within(peer.ip(), &self.proxies);
-                    let closing = self.ending.closing.clone();
-                    let attended = attend(stream, caller, place, is_proxy, self.tls.clone(), closing);
+                    let (is_proxy, tls, closing) = self.beginning(peer);
+                    let attended = attend(stream, self.caller(peer), place, is_proxy, tls, closing);
                     let places = self.places.clone();
                     tasks::errand_in(&self.connections, async move {
                         if let Err(turned) = attended.await {
@@ -90,7 +85,10 @@ impl Door {
                         }
                     });
                 }
-                Err(full) => log_refusal(&self.log, name, &full),
+                Err(full) => {
+                    log_refusal(&self.log, name, &full);
+                    self.take_check(stream, peer);
+                }
             },
             Err(error) => {
                 if is_out_of_descriptors(&error) {
@@ -100,6 +98,41 @@ impl Door {
                 tokio::time::sleep(ACCEPT_PAUSE).await;
             }
         }
+    }
+
+    /// Serves a connection that has found no place, as long as it asks for nothing but checks. It counts as refused.
+    fn take_check(&self, stream: TcpStream, peer: SocketAddr) {
+        let sender = Sender { address: Some(peer.ip()), is_local: peer.ip().to_canonical().is_loopback() };
+        let (permit, place) = self.places.take_for_check(self.name, sender);
+        let other = CancellationToken::new();
+        let mut caller = self.caller(peer);
+        caller.only = Some(Box::new(CheckOnly { paths: self.checks, other: other.clone() }));
+        // One answer, and its connection ends.
+        caller.leaving = CancellationToken::new();
+        caller.leaving.cancel();
+        let (is_proxy, tls, closing) = self.beginning(peer);
+        let attended = Box::pin(attend(stream, caller, permit, is_proxy, tls, closing));
+        tasks::errand_in(&self.connections, async move {
+            brief_places::check(&place, other.run_until_cancelled(attended)).await;
+        });
+    }
+
+    fn caller(&self, peer: SocketAddr) -> Caller {
+        Caller {
+            peer,
+            is_forwarded: false,
+            certificate: None,
+            router: self.router.clone(),
+            protocol: self.protocol,
+            leaving: self.ending.leaving.clone(),
+            only: None,
+        }
+    }
+
+    /// Returns true for a connection that begins with the words of a proxy, its encryption, and its end.
+    fn beginning(&self, peer: SocketAddr) -> (bool, Option<Arc<Listening>>, CancellationToken) {
+        let is_proxy = address::is_within(peer.ip(), &self.proxies);
+        (is_proxy, self.tls.clone(), self.ending.closing.clone())
     }
 }
 

@@ -4,6 +4,7 @@
 //! end after a while, and one that does not begin with the preface of HTTP/2 does not begin at all.
 
 use std::convert::Infallible;
+use std::future::pending;
 use std::io;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
@@ -153,6 +154,9 @@ async fn answer(
     cut: StreamCut,
     open: OpenStream,
 ) -> Result<hyper::Response<CountedBody>, Infallible> {
+    if !caller.answers(request.uri().path()) {
+        pending::<()>().await;
+    }
     let mut request = request.map(Body::new);
     caller.introduce(request.extensions_mut());
     request.extensions_mut().insert(cut);

@@ -2,15 +2,18 @@
 
 use std::sync::Arc;
 
+use crate::brief_places::{BriefPlace, CheckPlaces};
 use crate::metrics::Metrics;
 use crate::model::limits;
-use crate::origin::{Origin, OriginQuota, Short};
+use crate::origin::{Origin, OriginQuota, Sender, Short};
 
 /// Connections of all listeners of a node, and how many there may be.
 pub struct ConnectionLimiter {
     shares: OriginQuota,
     /// Bytes of heads of requests that have not come whole.
     heads: Arc<OriginQuota>,
+    /// Places beside all others: for connections that find none of those, and check health or read metrics.
+    checks: CheckPlaces,
     metrics: Arc<Metrics>,
 }
 
@@ -28,12 +31,19 @@ pub struct Permit {
     places: Arc<ConnectionLimiter>,
     listener: &'static str,
     origin: Origin,
+    /// False for a connection whose place is one for checks.
+    is_counted: bool,
 }
 
 impl ConnectionLimiter {
     pub fn new(total: usize, per_address: usize, metrics: Arc<Metrics>) -> Arc<ConnectionLimiter> {
         let heads = Arc::new(OriginQuota::new(limits::HEAD_BYTES_PENDING_MAX, limits::HEAD_BYTES_PENDING_PER_ADDRESS));
-        Arc::new(ConnectionLimiter { shares: OriginQuota::new(total, per_address), heads, metrics })
+        Arc::new(ConnectionLimiter {
+            shares: OriginQuota::new(total, per_address),
+            heads,
+            checks: CheckPlaces::default(),
+            metrics,
+        })
     }
 
     /// A place on `listener` for a connection from `origin`.
@@ -41,13 +51,19 @@ impl ConnectionLimiter {
         let (full, reason) = match self.shares.take(origin, 1) {
             Ok(()) => {
                 self.metrics.connections.with_label_values(&[listener]).inc();
-                return Ok(Permit { places: self.clone(), listener, origin });
+                return Ok(Permit { places: self.clone(), listener, origin, is_counted: true });
             }
             Err(Short::Total) => (Full::Total(self.shares.total()), "total"),
             Err(Short::Origin) => (Full::Address(origin, self.shares.per_origin()), "address"),
         };
         self.count_refusal(listener, reason);
         Err(full)
+    }
+
+    /// A place for a connection of this sender that found no other one, and may check health and read metrics.
+    pub(super) fn take_for_check(self: &Arc<Self>, listener: &'static str, sender: Sender) -> (Permit, BriefPlace) {
+        let origin = Origin::of_any(sender.address);
+        (Permit { places: self.clone(), listener, origin, is_counted: false }, self.checks.enter(sender))
     }
 
     pub(super) fn count_refusal(&self, listener: &str, reason: &str) {
@@ -58,7 +74,9 @@ impl ConnectionLimiter {
 impl Permit {
     /// Hands the place on to the client for whom it was taken. `Err` is why that one has none, for metrics.
     pub(super) fn pass_to(&mut self, client: Origin) -> Result<(), &'static str> {
-        self.places.shares.pass(self.origin, client, 1).map_err(|_| "address")?;
+        if self.is_counted {
+            self.places.shares.pass(self.origin, client, 1).map_err(|_| "address")?;
+        }
         self.origin = client;
         Ok(())
     }
@@ -70,6 +88,9 @@ impl Permit {
 
 impl Drop for Permit {
     fn drop(&mut self) {
+        if !self.is_counted {
+            return;
+        }
         self.places.shares.give_back(self.origin, 1);
         self.places.metrics.connections.with_label_values(&[self.listener]).dec();
     }

@@ -1,9 +1,12 @@
 //! Connections of clients: who gets in, how long each may do nothing, and how they end.
 //!
-//! Both surfaces share one number of places, below the descriptors of the process ([`crate::descriptors`]).
-//! Whoever comes beyond it, or beyond what one address may have, is closed at once and counted: a client
-//! that is turned away asks another node, where one that waits in the queue of the kernel would not. A
-//! place is not kept by silence either, see [`idle_timeout`], nor by a handshake that does not come to its end.
+//! All surfaces share one number of places, below the descriptors of the process ([`crate::descriptors`]). A connection
+//! beyond it, or beyond the share of one address, is counted, and closed as soon as it asks for something: a client
+//! that is turned away asks another node, where one that waits in the queue of the kernel would not. Only checks of
+//! health and scrapes of metrics are answered on it, in one of a few places that no silence keeps
+//! ([`crate::brief_places`]): a supervisor ends a node that does not answer, also where idle connections of its own
+//! address have taken all places. Nor is a place kept by silence, see [`idle_timeout`], or by a handshake that does not
+//! come to its end.
 //! A trusted proxy that passes on connections may name the client of each ([`proxy_header`]), who has the place then.
 
 mod accepting;
@@ -21,7 +24,7 @@ mod write_timeout;
 mod tests;
 
 use std::fmt;
-use std::future::poll_fn;
+use std::future::{pending, poll_fn};
 use std::io;
 use std::net::SocketAddr;
 use std::pin::{Pin, pin};
@@ -98,6 +101,8 @@ pub struct Listener {
     pub name: &'static str,
     pub listener: TcpListener,
     pub router: Router,
+    /// Paths of checks of health and of metrics: all that is answered on a connection that has found no place.
+    pub checks: &'static [&'static str],
     /// None for plain HTTP.
     pub tls: Option<Arc<Listening>>,
     pub protocol: Protocol,
@@ -124,9 +129,28 @@ struct Caller {
     protocol: Protocol,
     /// Cancelled when each answer is to be the last of its connection.
     leaving: CancellationToken,
+    /// None for a connection that has a place.
+    only: Option<Box<CheckOnly>>,
+}
+
+/// Requests that a connection without a place may make.
+struct CheckOnly {
+    paths: &'static [&'static str],
+    /// Cancelled at any other request: the connection ends without an answer.
+    other: CancellationToken,
 }
 
 impl Caller {
+    /// True if a request is answered; else its connection ends.
+    fn answers(&self, path: &str) -> bool {
+        let Some(only) = &self.only else { return true };
+        let is_check = only.paths.contains(&path);
+        if !is_check {
+            only.other.cancel();
+        }
+        is_check
+    }
+
     /// Says of an answer whether its connection ends with it.
     fn dismiss(&self, response: &mut Response) {
         if self.leaving.is_cancelled() {
@@ -259,6 +283,7 @@ where
             router,
             protocol: Protocol::Http1,
             leaving: CancellationToken::new(),
+            only: None,
         },
         room,
         closing,
@@ -375,6 +400,9 @@ fn answer(
     pulse: &InFlight,
     desk: &Arc<ConnectionState>,
 ) -> ResponseFuture {
+    if !caller.answers(request.uri().path()) {
+        return desk.begin(Box::pin(pending()), pulse.serving());
+    }
     let mut request = desk.ask(request);
     caller.introduce(request.extensions_mut());
     let answer = caller.router.clone().oneshot(request);

@@ -12,12 +12,14 @@ use axum::middleware::Next;
 use axum::response::Response;
 use parking_lot::Mutex;
 use prost_types::value::Kind;
+use tokio_util::sync::{CancellationToken, DropGuard};
 use tonic::Status;
 
 use super::GrpcSettings;
 use super::answer_body::{AnswerBody, Cut};
 use super::request_body::counted;
 use crate::address::sender;
+use crate::brief_places::{BriefPlace, CheckPlaces, check};
 use crate::catalog::Credential;
 use crate::connections::{LastingCertificate, PeerCertificate, StreamCut};
 use crate::model::code::{Code, Refusal};
@@ -33,6 +35,8 @@ use crate::xds::Peer;
 const BEARER: &str = "Bearer";
 /// Services that show nothing of the state and are open to everybody, as `/readyz` and the reference of the API.
 const OPEN_SERVICES: [&str; 2] = ["/grpc.health.", "/grpc.reflection."];
+/// The call of a check of health: a question and an answer.
+pub const HEALTH_CHECK: &str = "/grpc.health.v1.Health/Check";
 /// The service whose streams end by themselves when the node stops.
 const RESOURCES: &str = "/envoy.service.discovery.";
 
@@ -40,6 +44,8 @@ const RESOURCES: &str = "/envoy.service.discovery.";
 pub(super) struct Admission {
     pub(super) operations: Arc<Operations>,
     pub(super) places: Arc<OriginQuota>,
+    /// Places for checks of health that find none of those.
+    pub(super) checks: CheckPlaces,
     pub(super) settings: GrpcSettings,
 }
 
@@ -107,8 +113,11 @@ impl Visitor {
     }
 }
 
-/// Place of a stream among those of its origin; free again when this is dropped.
-pub(super) struct StreamPlace(StreamUser);
+/// Place of a stream, among those of its origin or among those of checks; free again when this is dropped.
+pub(super) enum StreamPlace {
+    Counted(StreamUser),
+    Check(#[expect(dead_code, reason = "the end of the check is that this is dropped")] DropGuard),
+}
 
 /// Origin that a stream is counted for, until it ends.
 #[derive(Clone)]
@@ -120,7 +129,26 @@ pub(super) struct StreamUser {
 impl StreamPlace {
     /// A place that was taken.
     pub(super) fn new(places: Arc<OriginQuota>, origin: Origin) -> StreamPlace {
-        StreamPlace(StreamUser { places, origin: Arc::new(Mutex::new(Some(origin))) })
+        StreamPlace::Counted(StreamUser { places, origin: Arc::new(Mutex::new(Some(origin))) })
+    }
+
+    /// A place for a check of health, which is cut when another one takes it, or when it takes too long.
+    fn of_check(place: BriefPlace, cut: StreamCut) -> StreamPlace {
+        let ended = CancellationToken::new();
+        let end = ended.clone();
+        tasks::errand(async move {
+            if check(&place, ended.cancelled()).await.is_none() {
+                cut.cut();
+            }
+        });
+        StreamPlace::Check(end.drop_guard())
+    }
+
+    fn user(&self) -> Option<&StreamUser> {
+        match self {
+            StreamPlace::Counted(user) => Some(user),
+            StreamPlace::Check(_) => None,
+        }
     }
 }
 
@@ -144,8 +172,10 @@ impl fmt::Debug for StreamUser {
 
 impl Drop for StreamPlace {
     fn drop(&mut self) {
-        if let Some(origin) = self.0.origin.lock().take() {
-            self.0.places.give_back(origin, 1);
+        if let Some(user) = self.user()
+            && let Some(origin) = user.origin.lock().take()
+        {
+            user.places.give_back(origin, 1);
         }
     }
 }
@@ -158,18 +188,22 @@ fn failed() -> Status {
 pub(super) async fn admit(State(door): State<Arc<Admission>>, mut request: Request, next: Next) -> Response {
     let sender = sender(request.headers(), request.extensions(), &door.settings.trusted_proxies);
     let mut origin = Origin::of_any(sender.address);
-    let place = match door.place(origin) {
-        Ok(place) => place,
-        Err(status) => return status.into_http(),
+    let cut = request.extensions().get::<StreamCut>().cloned();
+    let place = match (door.place(origin), &cut) {
+        (Ok(place), _) => place,
+        (Err(_), Some(cut)) if request.uri().path() == HEALTH_CHECK => {
+            StreamPlace::of_check(door.checks.enter(sender), cut.clone())
+        }
+        (Err(status), _) => return status.into_http(),
     };
     let is_open = OPEN_SERVICES.iter().any(|service| request.uri().path().starts_with(service));
     if !is_open {
         let is_of_resources = request.uri().path().starts_with(RESOURCES);
-        let user = is_of_resources.then(|| place.0.clone());
+        let user = place.user().filter(|_| is_of_resources).cloned();
         match door.visitor(request.headers(), request.extensions(), sender, user).await {
             Ok(visitor) => {
                 origin = visitor.origin;
-                if let Err(short) = place.0.pass_to(origin) {
+                if let Some(Err(short)) = place.user().map(|user| user.pass_to(origin)) {
                     return taken(origin, short).into_http();
                 }
                 request.extensions_mut().insert(visitor);
@@ -178,8 +212,7 @@ pub(super) async fn admit(State(door): State<Arc<Admission>>, mut request: Reque
         }
     }
     let counter = &door.operations.node().metrics().unread_streams;
-    let cut = request.extensions().get::<StreamCut>();
-    let cut = cut.map(|cut| Cut { stream: cut.clone(), counter: counter.clone() });
+    let cut = cut.map(|stream| Cut { stream, counter: counter.clone() });
     // A stream of resources counts what it reads and sends, and ends by itself, behind its last response.
     if request.uri().path().starts_with(RESOURCES) {
         let Some(response) = tasks::caught(next.run(request)).await else { return failed().into_http() };

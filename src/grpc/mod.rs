@@ -30,6 +30,7 @@ use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use tonic::service::Routes;
 
+use crate::brief_places::CheckPlaces;
 use crate::budget::Budget;
 use crate::model::limits;
 use crate::operations::Operations;
@@ -41,7 +42,7 @@ use admission::Admission;
 use ads::{Ads, Vouching};
 use csds::Csds;
 
-pub use admission::Visitor;
+pub use admission::{HEALTH_CHECK, Visitor};
 pub use health::{Health, NodeHealth};
 
 /// Settings of the door.
@@ -81,6 +82,7 @@ impl<S: Source> Grpc<S> {
         let admission = Admission {
             operations,
             places: Arc::new(OriginQuota::new(limits::GRPC_STREAMS_MAX, settings.streams_per_address)),
+            checks: CheckPlaces::default(),
             settings,
         };
         let routes = routes.into_axum_router().merge(ads.routes());

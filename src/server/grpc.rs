@@ -16,7 +16,7 @@ use crate::api;
 use crate::budget::Budget;
 use crate::config::{CompatAuth, Config};
 use crate::connections::{Listener, Protocol};
-use crate::grpc::{Grpc, GrpcSettings, Health};
+use crate::grpc::{Grpc, GrpcSettings, HEALTH_CHECK, Health};
 use crate::hosts::Hosts;
 use crate::operations::Operations;
 use crate::raft::node::Node;
@@ -51,6 +51,7 @@ impl GrpcListeners {
                 name: "grpc",
                 listener: listen("--grpc-addr", socket)?,
                 router: router.clone(),
+                checks: &[HEALTH_CHECK],
                 tls: config.tls.clone(),
                 protocol: Protocol::Http2,
                 proxies: config.tuning.trusted_proxies.clone().into(),

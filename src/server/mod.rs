@@ -123,7 +123,8 @@ impl Server {
         if let Some(listener) = metrics_listener {
             // No secret is told or asked for there.
             let (router, tls, protocol, proxies) = (loaded.router(), None, Protocol::Http1, Arc::default());
-            let door = Listener { name: "metrics", listener, router, tls, protocol, proxies };
+            let checks = api::CHECKS;
+            let door = Listener { name: "metrics", listener, router, checks, tls, protocol, proxies };
             tasks::needed_in(&surfaces, door.name, connections::serve_until(door, places.clone(), ending.clone()));
         }
         let store = open_store(&config, metrics.clone()).await?;
@@ -308,13 +309,13 @@ impl Server {
 
 fn http_door(name: &'static str, listener: TcpListener, router: Router, config: &Config) -> Listener {
     let (tls, protocol, proxies) = (config.tls.clone(), Protocol::Http1, Arc::default());
-    Listener { name, listener, router, tls, protocol, proxies }
+    Listener { name, listener, router, checks: api::CHECKS, tls, protocol, proxies }
 }
 
 /// Behind a balancer of TCP config clients are told apart, as those of gRPC are.
 fn compat_door(listener: TcpListener, router: Router, config: &Config) -> Listener {
     let proxies = config.tuning.trusted_proxies.clone().into();
-    Listener { proxies, ..http_door("compat", listener, router, config) }
+    Listener { proxies, checks: compat::CHECKS, ..http_door("compat", listener, router, config) }
 }
 
 fn scheme(config: &Config) -> &'static str {

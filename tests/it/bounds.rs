@@ -8,9 +8,10 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 /// Rooms with memory that a client can fill.
-const ROOMS: [&str; 20] = [
+const ROOMS: [&str; 21] = [
     "address",
     "api",
+    "brief_places",
     "budget",
     "compat",
     "compression",

@@ -71,7 +71,7 @@ async fn a_flood_of_connections_leaves_the_node_its_descriptors() {
 }
 
 /// A connection from an address.
-async fn dial(from: [u8; 4], door: SocketAddr) -> std::io::Result<TcpStream> {
+pub(crate) async fn dial(from: [u8; 4], door: SocketAddr) -> std::io::Result<TcpStream> {
     let socket = TcpSocket::new_v4()?;
     socket.bind(SocketAddr::from((from, 0)))?;
     socket.connect(door).await
@@ -113,7 +113,8 @@ async fn one_address_has_only_so_many_connections() {
         held.push(Raw::connect(ports.compat).await);
     }
     let last = held.last_mut().expect("thirty of them");
-    assert!(last.closed().await.is_empty(), "it is closed at once, without an answer");
+    last.send("GET /configs/a/default/b HTTP/1.1\r\nhost: x\r\n\r\n").await;
+    assert!(last.closed().await.is_empty(), "it is closed as soon as it asks, without an answer");
     let series = r#"thuban_connections_refused_total{listener="compat",reason="address"}"#;
     let refused = metric(&mut honest, series).await;
     let open = metric(&mut honest, r#"thuban_connections{listener="compat"}"#).await;
@@ -121,7 +122,9 @@ async fn one_address_has_only_so_many_connections() {
     drop(held);
     eventually(LIMIT, "the places are free again", || async {
         let mut next = Raw::connect(ports.compat).await;
-        if next.send(alive()).await && next.answer().await.is_some() { Ok(()) } else { Err("closed".to_owned()) }
+        // A check of health would be answered without a place too.
+        let pull = "GET /configs/a/default/b HTTP/1.1\r\nhost: x\r\n\r\n";
+        if next.send(pull).await && next.answer().await.is_some() { Ok(()) } else { Err("closed".to_owned()) }
     })
     .await;
 }

@@ -18,21 +18,21 @@ const LIMIT: Duration = Duration::from_secs(20);
 const ENDS_WITHIN: Duration = Duration::from_secs(60);
 /// Long enough to open streams on all nodes before.
 const EXPIRES_AFTER: Duration = Duration::from_secs(20);
-const ADS: &str = "/envoy.service.discovery.v3.AggregatedDiscoveryService/StreamAggregatedResources";
+pub(crate) const ADS: &str = "/envoy.service.discovery.v3.AggregatedDiscoveryService/StreamAggregatedResources";
 const DELTA: &str = "/envoy.service.discovery.v3.AggregatedDiscoveryService/DeltaAggregatedResources";
-const HEALTH: &str = "/grpc.health.v1.Health/Check";
-const WATCH: &str = "/grpc.health.v1.Health/Watch";
+pub(crate) const HEALTH: &str = "/grpc.health.v1.Health/Check";
+pub(crate) const WATCH: &str = "/grpc.health.v1.Health/Watch";
 const CLUSTERS: &str = "type.googleapis.com/envoy.config.cluster.v3.Cluster";
 /// Codes of gRPC.
 const NOT_FOUND: u16 = 5;
-const RESOURCE_EXHAUSTED: u16 = 8;
+pub(crate) const RESOURCE_EXHAUSTED: u16 = 8;
 const UNIMPLEMENTED: u16 = 12;
 const UNAVAILABLE: u16 = 14;
 const UNAUTHENTICATED: u16 = 16;
 
 /// `HealthCheckRequest` and `ServerReflectionRequest`, as far as they are used.
 #[derive(Clone, PartialEq, prost::Message)]
-struct Asked {
+pub(crate) struct Asked {
     #[prost(string, tag = "1")]
     service: String,
     #[prost(string, tag = "7")]
@@ -41,12 +41,12 @@ struct Asked {
 
 /// `HealthCheckResponse`.
 #[derive(Clone, PartialEq, prost::Message)]
-struct Told {
+pub(crate) struct Told {
     #[prost(int32, tag = "1")]
     status: i32,
 }
 
-const SERVING: Told = Told { status: 1 };
+pub(crate) const SERVING: Told = Told { status: 1 };
 
 fn first() -> DiscoveryRequest {
     let node = Node { id: "edge-1".into(), user_agent_name: "envoy".into(), ..Node::default() };
@@ -63,7 +63,7 @@ fn first_with(token: &str) -> DiscoveryRequest {
 }
 
 /// A client of a node that says that it serves: that is looked at now and then.
-async fn client(cluster: &Cluster) -> GrpcClient {
+pub(crate) async fn client(cluster: &Cluster) -> GrpcClient {
     let client = GrpcClient::connect(cluster.grpc(1)).await;
     until_serving(&client).await;
     client
@@ -79,7 +79,7 @@ async fn until_serving(client: &GrpcClient) {
 }
 
 /// A stream that was answered once.
-async fn stream(client: &GrpcClient) -> GrpcCall {
+pub(crate) async fn stream(client: &GrpcClient) -> GrpcCall {
     let mut call = client.open(ADS);
     call.send(&first()).await;
     call.next::<DiscoveryResponse>().await.expect("clusters");
@@ -87,13 +87,13 @@ async fn stream(client: &GrpcClient) -> GrpcCall {
 }
 
 /// The end of a stream that is refused.
-async fn refused(client: &GrpcClient) -> GrpcEnded {
+pub(crate) async fn refused(client: &GrpcClient) -> GrpcEnded {
     let mut call = client.open(ADS);
     call.send(&first()).await;
     call.end().await
 }
 
-fn code(ended: &GrpcEnded) -> u16 {
+pub(crate) fn code(ended: &GrpcEnded) -> u16 {
     ended.as_ref().expect("a status").0
 }
 

@@ -19,6 +19,7 @@ mod book;
 mod bounds;
 mod catch_up;
 mod certificates;
+mod checks;
 mod client_walk;
 mod clock_jumps;
 mod clocks;

@@ -20,6 +20,7 @@ const ROOMS: &[&str] = &[
     "tasks",
     "uptime",
     "origin",
+    "brief_places",
     "memory",
     "format",
     "descriptors",

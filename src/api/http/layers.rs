@@ -25,7 +25,7 @@ use super::carried::Carried;
 use super::doc::Input;
 use super::error::ApiError;
 use super::query::{Consistency, Freshness};
-use super::route::{DISCOVER, DRAIN, METRICS, Terms, is_read};
+use super::route::{DISCOVER, DRAIN, LIVE, METRICS, READY, Terms, is_read};
 use super::unknown::Noticed;
 use crate::address::client_address;
 use crate::budget::Budget;
@@ -52,7 +52,7 @@ const OTHER_METHOD: &str = "other";
 /// Held on purpose: their durations have a histogram of their own, and would drown all others.
 const HELD_ROUTES: [&str; 3] = ["/notifications/v2", DISCOVER, DRAIN];
 /// Asked by programs all the time: in traces they would be all that there is.
-const FREQUENT_ROUTES: [&str; 4] = [METRICS, "/livez", "/readyz", "/v1/Heartbeat"];
+const FREQUENT_ROUTES: [&str; 4] = [METRICS, LIVE, READY, "/v1/Heartbeat"];
 
 /// Data that [`track`] needs: the surface's name in metrics, the node, and the host names that it answers to where
 /// the surface does not check them itself.

@@ -18,6 +18,8 @@ pub(crate) const EXPORT: &str = "/config/v1/configfiles/export";
 pub(crate) const IMPORT: &str = "/config/v1/configfiles/import";
 /// Served on a listener of its own where there is one.
 pub(crate) const METRICS: &str = "/metrics";
+pub(crate) const LIVE: &str = "/livez";
+pub(crate) const READY: &str = "/readyz";
 
 /// Callers that a route admits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -49,7 +49,7 @@ async fn a_listener_that_leaves_serves_and_ends_connections_with_their_answers()
     };
     let router = Router::new().route("/", get(async || "served")).route("/held", get(held));
     let (tls, protocol, proxies) = (None, Protocol::Http1, Arc::default());
-    let door = Listener { name: "api", listener, router, tls, protocol, proxies };
+    let door = Listener { name: "api", listener, router, checks: &[], tls, protocol, proxies };
     let metrics = Arc::new(Metrics::new().expect("a consistent table"));
     let ending = Ending::default();
     let serving = tokio::spawn(serve_until(door, ConnectionLimiter::new(10, 10, metrics), ending.clone()));

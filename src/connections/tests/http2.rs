@@ -27,7 +27,7 @@ fn open(closing: &CancellationToken) -> (DuplexStream, Ended) {
     let router = Router::new().route("/", get(async || "served")).route("/endless", get(endless));
     let peer = ([192, 0, 2, 1], 1).into();
     let (protocol, leaving) = (Protocol::Http2, CancellationToken::new());
-    let caller = Caller { peer, is_forwarded: false, certificate: None, router, protocol, leaving };
+    let caller = Caller { peer, is_forwarded: false, certificate: None, router, protocol, leaving, only: None };
     (far, tokio::spawn(http2::converse(near, caller, closing.clone())))
 }
 

@@ -41,6 +41,7 @@ async fn open(trusted: &[&str]) -> House {
         name: "compat",
         listener,
         router: Router::new().route("/", get(who)),
+        checks: &[],
         tls: None,
         protocol: Protocol::Http1,
         proxies: trusted.iter().map(|net| net.parse().expect("a network")).collect(),

@@ -42,6 +42,7 @@ async fn open() -> House {
         name: "api",
         listener,
         router: Router::new().route("/", get(who)),
+        checks: &[],
         tls: Some(Listening::open(files).expect("certificates")),
         protocol: Protocol::Http1,
         proxies: Arc::default(),

@@ -55,7 +55,7 @@ pub(crate) use holders::{Holder, Holders, Watched, is_in_share};
 pub(crate) use links::{ThinLink, linked};
 pub(crate) use load::{Attempt, Journal, Load, Outcome};
 pub(crate) use pki::Pki;
-pub(crate) use ports::Ports;
+pub(crate) use ports::{Ports, free_address};
 pub(crate) use process::{DOOM, Exited, Process, binary, is_doomed, run_doomed, tail, thuban};
 pub(crate) use programs::{asked_client, program};
 pub(crate) use raw::{Raw, RawAnswer};

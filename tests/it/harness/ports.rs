@@ -33,7 +33,7 @@ impl Ports {
 }
 
 /// A free port that this test process hands out once; processes running side by side start apart.
-fn free_address() -> SocketAddr {
+pub(crate) fn free_address() -> SocketAddr {
     static TAKEN: AtomicU16 = AtomicU16::new(0);
     let span = LAST - FIRST;
     let start = (std::process::id() as u16).wrapping_mul(97) % span;
