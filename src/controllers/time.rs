@@ -2,7 +2,8 @@
 //! clocks have settled.
 //!
 //! A step between two stamps is doubted from an hour on ([`crate::catalog::time`]), so an idle cluster gets an entry
-//! each twenty minutes. A leader that comes after a long pause writes one at once, so that the doubt is known.
+//! each twenty minutes. A leader that comes after a long pause, or whose clock is behind while no member knows the
+//! time, writes one at once, so that the time is found out and the doubt is known.
 
 use std::time::Duration;
 
@@ -52,7 +53,7 @@ impl Controller for Time {
         if level < Level::REQUEST_SETS {
             return ROUND;
         }
-        if lead.node().now().0.saturating_sub(stamped.0) >= STAMPED_WITHIN_MS {
+        if lead.node().since_stamp_ms(stamped) >= STAMPED_WITHIN_MS {
             // One that is not taken now is due again at the next look.
             let _ = lead.propose("the time", Command::Time(TimeChange::Tick)).await;
             return ROUND;

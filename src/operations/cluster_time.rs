@@ -39,11 +39,12 @@ impl Operations {
     /// Ends a doubt of the time, or sets it to that of most members' clocks. For who manages everything.
     pub async fn confirm_time(&self, caller: &Caller, right: RightTime) -> Result<Code, Refusal> {
         caller.check_everywhere(Verb::Manage)?;
+        // An administrator has put clocks right the moment before: what they showed then must not become the time.
+        let ClockSurvey { time, verdict, .. } = self.node.as_node().ask_clocks().await;
         let (doubt, epoch) = {
             let catalog = self.node.state().catalog();
             (catalog.time.doubt().copied(), catalog.time.epoch())
         };
-        let ClockSurvey { time, verdict, .. } = self.node.as_node().survey_clocks();
         let change = match (right, verdict, doubt) {
             (RightTime::Clocks, ClockVerdict::Unclear, _) => {
                 let text = "most members' clocks do not show one time, or are not known: set them right first";

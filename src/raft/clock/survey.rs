@@ -1,7 +1,9 @@
 //! Comparison of the cluster's time with the clocks of its members, as one node sees both.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
+
+use futures_util::future::join_all;
 
 use super::ask::middle;
 use crate::catalog::time::{ClusterTime, Doubt};
@@ -13,6 +15,8 @@ use crate::raft::node::Node;
 
 /// Largest difference of two clocks that agree; half of what a signed pull may be off.
 pub const AGREE_WITHIN: Duration = Duration::from_secs(30);
+/// Time limit of a member that is asked for its clock.
+const CLOCKS_WITHIN: Duration = Duration::from_secs(1);
 
 /// Statement of the members' clocks on the cluster's time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -60,17 +64,44 @@ pub fn judge(time: Timestamp, clocks: &[Timestamp], voters: usize) -> ClockVerdi
 }
 
 impl Node {
-    /// Compares the cluster's time with the clocks that the members showed a moment ago.
+    /// Compares the cluster's time with the clocks that the members showed a moment ago, which may be up to five
+    /// seconds.
     pub fn survey_clocks(&self) -> ClockSurvey {
+        self.survey_clocks_of(|_| true)
+    }
+
+    /// Asks all members what their clocks show now, and compares the cluster's time with those that answer within a
+    /// second. A clock that was put right a moment ago is not taken for what it was.
+    pub async fn ask_clocks(&self) -> ClockSurvey {
+        let asked = other_members(self).into_iter().map(|id| async move {
+            let answer = self.ask_progress(id, CLOCKS_WITHIN).await;
+            answer.map(|_| id)
+        });
+        let answered: BTreeSet<NodeId> = join_all(asked).await.into_iter().flatten().collect();
+        self.survey_clocks_of(|id| answered.contains(&id))
+    }
+
+    /// Compares with the clocks of these other members and its own.
+    fn survey_clocks_of(&self, counts: impl Fn(NodeId) -> bool) -> ClockSurvey {
         let clock = &self.state().clock;
         let (time, sure, said) = (clock.now(), clock.sure(), self.inner().poll.clocks());
         let mut clocks: BTreeMap<_, _> =
-            other_members(self).into_iter().map(|id| (id, said.get(&id).copied())).collect();
+            other_members(self).into_iter().map(|id| (id, said.get(&id).copied().filter(|_| counts(id)))).collect();
         clocks.insert(self.id(), Some(clock.wall_time()));
         let metrics = self.raft_metrics();
         let voters: Vec<NodeId> = metrics.membership_config.membership().voter_ids().collect();
         let known: Vec<_> = voters.iter().filter_map(|id| clocks.get(id).copied().flatten()).collect();
         ClockSurvey { time, sure, clocks, verdict: judge(time, &known, voters.len()) }
+    }
+
+    /// Returns the milliseconds that have passed since a stamp. While this node does not know the time: the difference
+    /// between the stamp and its own clock, which may be behind.
+    pub fn since_stamp_ms(&self, stamp: Timestamp) -> u64 {
+        let clock = &self.state().clock;
+        match clock.known() {
+            Some(told) => told.time.0.saturating_sub(stamp.0),
+            None => clock.wall_time().0.abs_diff(stamp.0),
+        }
     }
 
     /// Returns the seconds by which this node's clock is ahead of the cluster's time; 0 while it does not know that.
