@@ -1,7 +1,6 @@
 //! `thuban backup`: fetches the state of a running cluster into a file, and believes it when it has
 //! read it from end to end.
 
-use std::fs::File;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -35,7 +34,7 @@ pub(super) async fn run(args: BackupArgs) -> anyhow::Result<()> {
         bail!("{} exists; a backup does not overwrite", args.out.display());
     }
     let part = PartialFile::create(&args.out)?;
-    fetch(&args.call, part.file()).await?;
+    fetch(&args.call, &part).await?;
     let kept = tasks::blocking(move || keep(part, &args.out)).await?;
     let bytes = kept.file.as_ref().map_or(0, |file| file.bytes);
     let cluster = kept.cluster_id.as_deref().unwrap_or("-");
@@ -43,7 +42,7 @@ pub(super) async fn run(args: BackupArgs) -> anyhow::Result<()> {
     Ok(())
 }
 
-async fn fetch(call: &CallArgs, mut file: &File) -> anyhow::Result<()> {
+async fn fetch(call: &CallArgs, part: &PartialFile) -> anyhow::Result<()> {
     let remote = call.remote()?;
     let client = remote.builder()?.connect_timeout(CONNECT_WITHIN).read_timeout(SILENT_MAX).build()?;
     let mut answer = remote.ask(&client, (Method::GET, "/admin/v1/backup"), |request| request).await?;
@@ -51,8 +50,9 @@ async fn fetch(call: &CallArgs, mut file: &File) -> anyhow::Result<()> {
         let body: Value = answer.json().await.context("the answer is not of a thuban node")?;
         bail!("{} ({})", body["info"].as_str().unwrap_or("refused"), body["code"]);
     }
+    let mut file = part.file();
     while let Some(chunk) = answer.chunk().await.context("the backup broke off")? {
-        file.write_all(&chunk)?;
+        file.write_all(&chunk).with_context(|| format!("{} cannot be written", part.path().display()))?;
     }
     Ok(())
 }

@@ -3,11 +3,12 @@
 
 use std::collections::BTreeMap;
 use std::os::unix::fs::{MetadataExt, symlink};
+use std::path::Path;
 use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use crate::harness::{Api, Cluster, SmallDisk, eventually, report};
+use crate::harness::{Api, Cluster, SmallDisk, eventually, report, run};
 
 const LIMIT: Duration = Duration::from_secs(60);
 const DONE: u64 = 200_000;
@@ -82,6 +83,8 @@ async fn outlives_full_disks(size: u64, choose: impl Fn(u64, &[u64]) -> Vec<u64>
         assert_eq!(status, 200);
         let read = cluster.apollo(*id).config("app", "default", "f0").await;
         assert_eq!(read["configurations"]["v"], "0", "node {id} serves what it has");
+        api.post("/admin/v1/cluster/snapshot", &json!({})).await.expect_code(NO_ROOM);
+        back_up(&cluster, *id).await;
     }
 
     drop(fillers);
@@ -110,7 +113,27 @@ async fn outlives_full_disks(size: u64, choose: impl Fn(u64, &[u64]) -> Vec<u64>
     expect_all(&cluster, &done).await;
 }
 
-fn blocks_of(path: &std::path::Path) -> Result<(), String> {
+/// A node with a full disk is backed up, but not to a disk that is full too: there nothing is left.
+async fn back_up(cluster: &Cluster, id: u64) {
+    let (endpoint, token) = (format!("http://{}", cluster.ports(id).api), cluster.token());
+    let whole = cluster.file(&format!("backup-{id}"));
+    let backup = async |to: &Path| run(&endpoint, token, &["backup", "--out", to.to_str().expect("text")], "").await;
+    eventually(LIMIT, "the node is backed up", || async {
+        let made = backup(&whole).await;
+        if made.code == 0 { Ok(()) } else { Err(made.error) }
+    })
+    .await;
+    let small = SmallDisk::mount(1);
+    eventually(LIMIT, "a backup finds no room", || async {
+        let failed = backup(&small.path().join("backup")).await;
+        let is_full = failed.code == 1 && failed.error.contains("No space left on device");
+        if is_full { Ok(()) } else { Err(failed.error) }
+    })
+    .await;
+    assert_eq!(small.path().read_dir().expect("a directory").count(), 0);
+}
+
+fn blocks_of(path: &Path) -> Result<(), String> {
     let found = path.metadata().map_err(|error| error.to_string())?;
     let (bytes, allocated) = (found.len(), found.blocks() * 512);
     if bytes > 0 && allocated >= bytes { Ok(()) } else { Err(format!("{allocated} of {bytes} bytes")) }
