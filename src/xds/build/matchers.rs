@@ -13,7 +13,7 @@ use crate::proto::envoy::r#type::v3::Int64Range;
 /// The comparisons of headers. With each inverted one comes another, that the header is there: some clients take a
 /// request without it for one that differs.
 pub(super) fn headers(parts: &[PartMatch], to: Abilities) -> Vec<HeaderMatcher> {
-    let traits = Some(to.library.traits()).filter(|_| to.dialect == Dialect::Grpc);
+    let traits = (to.dialect == Dialect::Grpc).then_some(to.library.traits());
     let mut matchers: Vec<HeaderMatcher> = Vec::with_capacity(parts.len());
     for part in parts {
         let matcher = header(part, traits);
