@@ -276,6 +276,8 @@ pub(super) struct Options {
     pub(super) inbound: Option<(u16, u16)>,
     /// In place of the addresses of all nodes.
     pub(super) servers: Option<String>,
+    /// Variables of its process.
+    pub(super) environment: Vec<(&'static str, String)>,
 }
 
 impl Client {
@@ -291,6 +293,7 @@ impl Client {
         let bootstrap = directory.path().join("bootstrap.json");
         write_bootstrap(kind, cluster, name, options, outbound, &bootstrap).await;
         let mut command = kind.command(&bootstrap).await?;
+        command.envs(options.environment.iter().map(|(name, value)| (name, value)));
         if kind.is_envoy() {
             command.arg(directory.path()).args((kind == Kind::EnvoySotw).then_some("--sotw"));
         }

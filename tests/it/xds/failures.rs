@@ -2,11 +2,14 @@
 
 use serde_json::json;
 
-use super::drivers::{Client, Kind, Request};
+use super::drivers::{Client, Kind, Options, Request};
 use super::world::{World, all_settle, group, publish, sub_rule};
 use crate::harness::report;
 
 const FLOW: &str = "on and on";
+/// Calls of grpc-go that may fail: a node that has just started knows nothing of the routes that the client has, so
+/// that a change comes in one step.
+const FAILURES_OF_GO: u64 = 4;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn clients_live_on_when_nodes_die() {
@@ -42,6 +45,50 @@ async fn live_on_when_nodes_die(kinds: &[Kind]) {
         let calls = client.stop(FLOW).await;
         report(format!("{:?}: {} calls while nodes died, {} failed", client.kind, calls.answered(), calls.failed()));
         assert!(calls.failed() == 0 && calls.answered() > 100, "{:?}: {calls:?}", client.kind);
+        client.expect_nothing_refused().await;
+    }
+}
+
+/// Clients that know one node alone go on with what they have while it is away, and get what changed when it is back.
+#[tokio::test(flavor = "multi_thread")]
+async fn clients_live_on_without_a_balancer() {
+    let mut world = World::start(3).await;
+    let servers = Some(world.cluster.ports(2).grpc.to_string());
+    let mut clients = Vec::new();
+    for kind in Kind::languages() {
+        let options = Options { servers: servers.clone(), ..Options::default() };
+        clients.extend(Client::start_if_there(kind, &world.cluster, "cart", &options).await);
+    }
+    let request = Request::to("pay");
+    put_in_force(&world, 1).await;
+    all_settle(&mut clients, "by one node", &request, &world.version(1)).await;
+    for client in &mut clients {
+        client.flow(FLOW, &request).await;
+    }
+    for (is_killed, before, after) in [(true, 1, 2), (false, 2, 3)] {
+        if is_killed {
+            world.cluster.kill(2).await;
+        } else {
+            world.cluster.terminate(2).await;
+        }
+        put_in_force(&world, after).await;
+        for client in &mut clients {
+            let calls = client.call(&request, 10).await;
+            let by = calls.answered_by().into_iter().map(str::to_owned).collect::<Vec<_>>();
+            assert!(
+                calls.failed() == 0 && by == world.version(before),
+                "{:?}, without its node: {calls:?}",
+                client.kind
+            );
+        }
+        world.cluster.restart(2).await;
+        all_settle(&mut clients, "its node is back", &request, &world.version(after)).await;
+    }
+    for client in &mut clients {
+        let calls = client.stop(FLOW).await;
+        report(format!("{:?}: {} calls by one node, {} failed", client.kind, calls.answered(), calls.failed()));
+        let allowed = if matches!(client.kind, Kind::Go | Kind::Go2024) { FAILURES_OF_GO } else { 0 };
+        assert!(calls.failed() <= allowed && calls.answered() > 100, "{:?}: {calls:?}", client.kind);
         client.expect_nothing_refused().await;
     }
 }

@@ -4,6 +4,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 use tempfile::TempDir;
+use tokio::process::Command;
 
 use super::drivers::{Calls, Client, Driven, Kind, Options, Request};
 use super::world::{INSTANCES, LIMIT, World, all_settle, group, publish, sub_rule};
@@ -15,6 +16,8 @@ const CALLERS: usize = 6;
 const AGE_MS: &str = "1000";
 /// Changes behind one another, while a node is gone or just back.
 const CHANGES: usize = 4;
+/// Shortest that keytool takes is six characters.
+const STORE_PASSWORD: &str = "authority";
 
 /// Each change names a group of labels that no client has had a cluster for.
 #[tokio::test(flavor = "multi_thread")]
@@ -141,24 +144,44 @@ async fn a_token_lets_a_client_in() {
     }
 }
 
-/// The newest grpc-go is the one that takes the authority from its bootstrap. grpc-java takes that of its machine; the
-/// others refuse a bootstrap that has TLS.
+/// The newest grpc-go takes the authority from its bootstrap, grpc-java from the store of its JVM. The others refuse a
+/// bootstrap that has TLS.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_client_trusts_the_authority_of_the_nodes() {
     let pki = Pki::new().await;
     let world = World::over(pki.cluster(1, &["--compat-auth", "optional"]).await).await;
     let servers = Some(format!("localhost:{}", world.cluster.ports(1).grpc.port()));
-    for (authority, is_right) in [(pki.path("ca.pem"), true), (Pki::new().await.path("ca.pem"), false)] {
-        let flags = vec!["--ca-file".to_owned(), authority];
-        let options = Options { flags, servers: servers.clone(), ..Options::default() };
-        let Some(mut client) = Client::start_if_there(Kind::Go, &world.cluster, "cart", &options).await else { return };
-        if is_right {
-            client.settles(LIMIT, "by TLS", &Request::to("pay"), &world.pay()).await;
-        } else {
-            let calls = client.call(&Request::to("pay"), 2).await;
-            assert_eq!((calls.answered(), calls.failed()), (0, 2), "{calls:?}");
+    for (authority, is_right) in [(&pki, true), (&Pki::new().await, false)] {
+        for kind in [Kind::Go, Kind::Java] {
+            let flags = vec!["--ca-file".to_owned(), authority.path("ca.pem")];
+            let environment = match kind {
+                Kind::Java => vec![("THUBAN_JAVA_OPTIONS", store_of_a_jvm(authority).await)],
+                _ => Vec::new(),
+            };
+            let options = Options { flags, servers: servers.clone(), environment, ..Options::default() };
+            let client = Client::start_if_there(kind, &world.cluster, "cart", &options).await;
+            let Some(mut client) = client else { continue };
+            if is_right {
+                client.settles(LIMIT, "by TLS", &Request::to("pay"), &world.pay()).await;
+            } else {
+                let calls = client.call(&Request::to("pay"), 2).await;
+                assert_eq!((calls.answered(), calls.failed()), (0, 2), "{kind:?}: {calls:?}");
+            }
         }
     }
+}
+
+/// Options of a JVM that trusts this authority and no other.
+async fn store_of_a_jvm(authority: &Pki) -> String {
+    let store = authority.path("ca.p12");
+    let mut command = Command::new("keytool");
+    command.args(["-importcert", "-noprompt", "-alias", "ca", "-file", &authority.path("ca.pem")]);
+    command.args(["-keystore", &store, "-storetype", "PKCS12", "-storepass", STORE_PASSWORD]);
+    // Without a JDK there is no client either.
+    if let Ok(made) = command.output().await {
+        assert!(made.status.success(), "{made:?}");
+    }
+    format!("-Djavax.net.ssl.trustStore={store} -Djavax.net.ssl.trustStorePassword={STORE_PASSWORD}")
 }
 
 /// A server that asks where it listens is answered, and called as soon as it is registered.
