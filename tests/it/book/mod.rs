@@ -18,10 +18,11 @@ mod terminal;
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
+use std::time::Instant;
 
 use serde_json::json;
 
-use crate::harness::{program, python};
+use crate::harness::{program, python, report};
 use crate::imports;
 use blocks::{Kind, Page};
 use terminal::Terminal;
@@ -269,7 +270,11 @@ async fn run(file: &str) {
     if file.contains("/from-") {
         bring(&mut terminal).await;
     }
+    // As a reader does it who has nothing yet but the language and thuban: with the seconds from the first block on.
+    let fetches = file.starts_with("docs/clients/") && std::env::var_os("THUBAN_IT_FETCH").is_some();
+    let began = Instant::now();
     if let Some(language) = file.strip_prefix("docs/clients/grpc-")
+        && !fetches
         && !bring_library(&mut terminal, language.trim_end_matches(".md")).await
     {
         return;
@@ -296,8 +301,16 @@ async fn run(file: &str) {
                 let expected = block.printed.as_deref().unwrap_or_else(|| panic!("{at}: what does it print?"));
                 terminal.stay(&at, &block.text, expected, block.chapter).await;
             }
+            Kind::NotRun if fetches => {
+                let fetching = Instant::now();
+                terminal.run(&block.text).await.unwrap_or_else(|fault| panic!("{at}: {fault}"));
+                report(format!("{at}: packages were fetched in {:?}", fetching.elapsed()));
+            }
             Kind::NotRun | Kind::Sample => {}
         }
+    }
+    if fetches {
+        report(format!("{file}: {:?} from the first block to the last", began.elapsed()));
     }
     terminal.close().await;
 }

@@ -254,6 +254,30 @@ fn the_page_of_settings_is_complete() {
     }
 }
 
+/// scripts/clients writes both from one run.
+#[test]
+fn the_readme_names_the_clients_that_are_run() {
+    let programs = text("tests/clients/programs");
+    let table = text("docs/figures/clients.md");
+    let mut faults = Vec::new();
+    for row in programs.lines().filter(|line| !line.starts_with('#')) {
+        let [_, _, _, library, version, _] = row.split(' ').collect::<Vec<_>>()[..] else { panic!("{row}: six words") };
+        if !table.contains(&format!("{library} {version}")) {
+            faults.push(format!("docs/figures/clients.md: {library} {version}"));
+        }
+        for file in ["README.md", "README.zh.md"] {
+            let page = text(file).replace('\n', " ");
+            let listed = page.split_once("<!-- clients: ").and_then(|(_, rest)| rest.split_once("<!-- end -->"));
+            let (listed, _) = listed.unwrap_or_else(|| panic!("{file}: no list of clients"));
+            let versions = listed.split("; ").find(|one| one.contains(&format!("`{library}`"))).unwrap_or_default();
+            if !versions.contains(version) {
+                faults.push(format!("{file}: {library} {version}"));
+            }
+        }
+    }
+    assert_none(&faults);
+}
+
 #[test]
 fn what_a_thing_takes_was_measured() {
     let is_of_today = |file: &&str| file.starts_with("docs/figures") && *file != "docs/figures/log.md";

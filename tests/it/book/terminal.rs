@@ -25,7 +25,8 @@ use crate::harness::{binary, eventually};
 
 /// A block may start three nodes.
 const BLOCK_LIMIT: Duration = Duration::from_secs(180);
-const STAY_LIMIT: Duration = Duration::from_secs(60);
+/// A program may be compiled first.
+const STAY_LIMIT: Duration = Duration::from_secs(300);
 const END_LIMIT: Duration = Duration::from_secs(30);
 
 /// Ports that pages name.
@@ -238,6 +239,8 @@ fn surround(command: &mut Plain, folder: &Path, offset: u16) {
     let bin = folder.join("bin");
     let path = format!("{}:{}", bin.display(), std::env::var("PATH").unwrap_or_default());
     command.current_dir(folder).env("PATH", path).env("HOME", folder).env("LC_ALL", "C.UTF-8");
+    // Java takes the home of its user from elsewhere.
+    command.env("MAVEN_OPTS", format!("-Duser.home={}", folder.display()));
     command.env("THUBAN_BIN", bin.join("thuban")).env("THUBAN_PORT_OFFSET", offset.to_string());
 }
 
