@@ -1,14 +1,14 @@
 #!/usr/bin/env python3
 """Takes a running cluster of three from an older binary to the present one and back, node by node, under load.
 
-    benches/upgrade.py --old BINARY --new BINARY --hold LEVEL [--rounds N] [--step-seconds S] [--directory DIR]
+    benches/upgrade.py --old BINARY --new BINARY [--hold LEVEL] [--rounds N] [--step-seconds S] [--directory DIR]
 
 scripts/upgrade builds both binaries and calls this. A round:
 
 1. three nodes of the old binary;
-2. each in turn ended, and started with the new binary held at the old one's level;
+2. each in turn ended, and started with the new binary, whose level is held at that of the old one;
 3. each in turn back to the old binary;
-4. each in turn to the new binary, held; then each restarted free, whereupon the cluster's level rises;
+4. each in turn to the new binary, held; then each restarted with the next level allowed, whereupon the cluster's level rises;
 5. the old binary on a directory of the new level: refused in words, and nothing in it changed.
 
 All the while writers create services, publish config files, save rules and release them through every node
@@ -241,12 +241,12 @@ def step(nodes, load, title, seconds):
 
 
 def play(arguments, number, directory):
-    held = ("--level-max", str(arguments.hold))
+    held, free = (("--level-max", str(level)) for level in (arguments.hold, arguments.hold + 1))
     with Nodes(arguments.old, os.path.join(directory, f"round-{number}")) as nodes:
         nodes.serving = [True] * SIZE
         load = Load(nodes)
         passes = [("new binary, held back", arguments.new, held), ("old binary again", arguments.old, ()),
-                  ("new binary, held back", arguments.new, held), ("new binary, free", arguments.new, ())]
+                  ("new binary, held back", arguments.new, held), (f"new binary, level {arguments.hold + 1} allowed", arguments.new, free)]
         step(nodes, load, "three nodes of the old binary", arguments.step_seconds)
         for title, binary, flags in passes:
             for index in range(SIZE):
@@ -276,14 +276,14 @@ def refuse_the_old(arguments, nodes):
     print(f"  the old binary on this directory: status {refused.returncode}, {said}")
     if refused.returncode == 0 or checksum(nodes.data(0)) != before:
         raise SystemExit("the old binary did not refuse a newer directory, or it changed it")
-    nodes.start(0, arguments.new)
+    nodes.start(0, arguments.new, ("--level-max", str(arguments.hold + 1)))
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--old", required=True)
     parser.add_argument("--new", required=True)
-    parser.add_argument("--hold", type=int, required=True, help="level of the old binary")
+    parser.add_argument("--hold", type=int, default=1, help="level of the old binary (1)")
     parser.add_argument("--rounds", type=int, default=1)
     parser.add_argument("--step-seconds", type=float, default=2)
     parser.add_argument("--directory")

@@ -22,7 +22,6 @@ use serde::{Deserialize, Serialize};
 use zip::write::SimpleFileOptions;
 use zip::{CompressionMethod, ZipArchive, ZipWriter};
 
-use crate::format::level::Level;
 use crate::model::config_file::{ConfigKey, Format, Tag};
 
 /// Limits of an archive.
@@ -247,7 +246,7 @@ pub fn read_polaris(bytes: &[u8], group: Option<&str>, limits: Limits) -> Result
 
 /// To Polaris a file is a text unless it says otherwise.
 fn format_of(name: &str) -> Option<Format> {
-    let says_nothing = Format::of_suffix(name).is_none() && Format::of_new(name, Level::NEWEST) == Format::Properties;
+    let says_nothing = Format::of_suffix(name).is_none() && Format::of_new(name) == Format::Properties;
     says_nothing.then_some(Format::Text)
 }
 

@@ -12,11 +12,10 @@
 use bytes::Bytes;
 
 use crate::api::fuzzing::Desk;
-use crate::catalog::fuzzing::{founded, read_row};
+use crate::catalog::fuzzing::read_row;
 use crate::catalog::{Ctx, RequestId};
 use crate::compat::fuzzing::Counter;
 use crate::contracts::fuzzing::judge_input;
-use crate::format::level::Level;
 use crate::model::config_file::Format;
 use crate::model::config_lookup::Released;
 use crate::model::properties;
@@ -139,13 +138,11 @@ fn read_signature(input: &[u8]) -> bool {
     true
 }
 
-/// The level of a cluster as a digit, then a draft: what a leader takes is read by all, and applied alike.
+/// A draft: what a leader takes is read by all, and applied alike.
 fn commands() -> FuzzEntry {
-    let prepared = [Level(1), Level(2), Level(3), Level(4)].map(founded);
-    let trusting = Desk::prepared().into_bench();
-    Box::new(move |input| {
-        let Some((digit @ b'1'..=b'5', draft)) = input.split_first() else { return false };
-        let mut bench = prepared.get(usize::from(digit - b'1')).unwrap_or(&trusting).clone();
+    let prepared = Desk::prepared().into_bench();
+    Box::new(move |draft| {
+        let mut bench = prepared.clone();
         let Ok(draft) = Draft::read(Bytes::copy_from_slice(draft)) else { return false };
         let proposal = stamp(Timestamp(2_000_000), 0, [7; 16], &draft);
         assert_eq!(proposal.level(), draft.level);

@@ -107,8 +107,7 @@
 //! * Saving a rule or a config file never changes what clients see; releasing it does.
 //! * Versions of a rule, of a config file and notification ids never go down and are never used twice, not even
 //!   after the file was deleted. A release key never names two contents, not even of two clusters made of one state.
-//! * Nothing is proposed, written or sent that a member cannot read; below a level, rows and hashes are what
-//!   the version before would have made.
+//! * Nothing is proposed, written or sent that a member cannot read.
 //! * Nothing crosses between nodes readable.
 //! * Of the inactive releases of a rule or a config file the newest stay, as many as the replicated
 //!   settings say ([`model::settings`]); an active one never goes.

@@ -29,7 +29,6 @@ use crate::catalog::Credential;
 use crate::catalog::fuzzing::{check, founded, token};
 use crate::catalog::testing::Bench;
 use crate::data_key::DataKey;
-use crate::format::level::Level;
 use crate::hosts::Hosts;
 use crate::keyring::Keyring;
 use crate::model::alias::AliasDraft;
@@ -65,7 +64,7 @@ impl Desk {
     /// Before a catalog with something of every kind in it.
     pub(crate) fn prepared() -> Desk {
         let runtime = Builder::new_current_thread().enable_time().start_paused(true).build().expect("a runtime");
-        let memory = Arc::new(InMemory::new(founded(Level::NEWEST), keyring()));
+        let memory = Arc::new(InMemory::new(founded(), keyring()));
         let settings = ApiSettings {
             trusted_proxies: Vec::new(),
             budget: None,

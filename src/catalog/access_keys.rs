@@ -4,13 +4,12 @@ use std::cmp::Ordering;
 use std::sync::{Arc, OnceLock};
 
 use super::Catalog;
-use super::change::{ChangeSet, Entity, Outcome};
+use super::change::{ChangeSet, Entity, Outcome, too_many};
 use super::command::Op;
 use super::ctx::Ctx;
 use super::index::names::Names;
 use super::page::{ListKey, Listed, Page, Placed, cut_sorted, place_of};
 use super::row::{Row, RowKey, Table};
-use crate::format::level::Level;
 use crate::model::access_key::{AccessKey, AccessKeyDraft};
 use crate::model::code::{Code, Refusal};
 use crate::model::signature::SigningKey;
@@ -101,13 +100,13 @@ impl AccessKeys {
     }
 
     /// Refuses one more key of this app beyond the limits.
-    fn check_room(&self, app_id: &str, changes: &ChangeSet) -> Result<(), Refusal> {
+    fn check_room(&self, app_id: &str) -> Result<(), Refusal> {
         if self.by_app.count_in(app_id) >= limits::ACCESS_KEYS_PER_APP_MAX {
             let most = limits::ACCESS_KEYS_PER_APP_MAX;
-            return Err(changes.too_many("access keys of an app", most, Code::BadRequest));
+            return Err(too_many("access keys of an app", most));
         }
         if self.count >= limits::ACCESS_KEYS_MAX {
-            return Err(changes.too_many("access keys", limits::ACCESS_KEYS_MAX, Code::BadRequest));
+            return Err(too_many("access keys", limits::ACCESS_KEYS_MAX));
         }
         Ok(())
     }
@@ -154,7 +153,7 @@ impl Catalog {
             (Op::Update, None) => Code::NotFoundResource.into(),
             (Op::Update, Some(old)) => self.update_access_key(ctx, &old, draft, changes),
             (Op::Delete, None) => Outcome::default(),
-            (Op::Delete, Some(old)) if changes.is_overtaken(&draft.revision, &old.revision) => {
+            (Op::Delete, Some(old)) if is_stale(&draft.revision, &old.revision) => {
                 Outcome::stale(Entity::AccessKey(old))
             }
             (Op::Delete, Some(old)) => {
@@ -173,13 +172,13 @@ impl Catalog {
         if draft.secret.is_none() {
             return Err(Refusal::new(Code::InvalidParameter, "a key without a secret"));
         }
-        self.access_keys.check_room(&draft.app_id, changes)?;
+        self.access_keys.check_room(&draft.app_id)?;
         let mut key = AccessKey {
             app_id: draft.app_id.clone(),
             name: draft.name.clone(),
             created: ctx.stamp(),
             modified: ctx.stamp(),
-            revision: ctx.draw_revision_since(Level::RIGHTS, changes.level()),
+            revision: ctx.draw_id(),
             ..AccessKey::default()
         };
         draft.lay_over(&mut key);
@@ -202,7 +201,7 @@ impl Catalog {
             return Outcome::unchanged(Entity::AccessKey(old.clone()));
         }
         key.modified = ctx.stamp();
-        key.revision = ctx.draw_revision_since(Level::RIGHTS, changes.level());
+        key.revision = ctx.draw_id();
         Outcome::done(Entity::AccessKey(self.access_keys.insert(key, changes)))
     }
 }

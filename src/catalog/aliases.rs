@@ -253,9 +253,7 @@ impl Catalog {
             (Op::Update, None) => Code::NotFoundServiceAlias.into(),
             (Op::Update, Some(old)) => self.update_alias(ctx, &old, draft, changes).unwrap_or_else(Outcome::from),
             (Op::Delete, None) => Outcome::default(),
-            (Op::Delete, Some(old)) if changes.is_overtaken(&draft.revision, &old.revision) => {
-                Outcome::stale(Entity::Alias(old))
-            }
+            (Op::Delete, Some(old)) if is_stale(&draft.revision, &old.revision) => Outcome::stale(Entity::Alias(old)),
             (Op::Delete, Some(old)) => {
                 self.aliases.remove(&old, changes);
                 Outcome::done(Entity::Alias(old))
@@ -292,7 +290,7 @@ impl Catalog {
             ctime: ctx.time,
             mtime: ctx.time,
             service_token: draft.service_token.clone().unwrap_or_default(),
-            revision: ctx.draw_revision(changes.level()),
+            revision: ctx.draw_id(),
         };
         Ok(Outcome::done(Entity::Alias(self.aliases.insert(alias, changes))))
     }
@@ -320,7 +318,7 @@ impl Catalog {
             return Ok(Outcome::unchanged(Entity::Alias(old.clone())));
         }
         alias.mtime = ctx.time;
-        alias.revision = ctx.draw_revision(changes.level());
+        alias.revision = ctx.draw_id();
         Ok(Outcome::done(Entity::Alias(self.aliases.insert(alias, changes))))
     }
 

@@ -167,7 +167,6 @@ mod tests {
     use super::*;
     use crate::catalog::testing::Bench;
     use crate::catalog::{Command, Op};
-    use crate::format::level::Level;
     use crate::model::rule::release::RuleReleaseDraft;
     use crate::model::rule::{RuleDraft, RuleHead};
     use crate::model::service::ServiceDraft;
@@ -179,7 +178,7 @@ mod tests {
 
     /// A route for calls of `shop/pay` by this caller, in force.
     fn with_route(caller: &str) -> Catalog {
-        let mut bench = Bench::founded(Level::NEWEST);
+        let mut bench = Bench::founded();
         for (namespace, name) in [("shop", "pay"), ("shop", "front"), ("other", "back")] {
             let service = service(namespace, name);
             assert_eq!(bench.codes(Command::Services(Op::Create, vec![service])), [200_000]);

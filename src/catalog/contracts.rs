@@ -6,7 +6,7 @@ use std::sync::Arc;
 use imbl::OrdMap;
 
 use super::Catalog;
-use super::change::{ChangeSet, Entity, Outcome};
+use super::change::{ChangeSet, Entity, Outcome, too_many};
 use super::command::Op;
 use super::ctx::Ctx;
 use super::page::{self, Listed, Page, Placed, cut_sorted, place_of};
@@ -145,7 +145,7 @@ impl Catalog {
         match (op, self.contracts.get(&draft.name).cloned()) {
             (Op::Create, Some(old)) => Outcome { entity: Entity::Contract(old), ..Code::ExistedResource.into() },
             (Op::Create, None) if self.contracts.len() >= limits::CONTRACTS_MAX => {
-                changes.too_many("contracts", limits::CONTRACTS_MAX, Code::TooMany).into()
+                too_many("contracts", limits::CONTRACTS_MAX).into()
             }
             (Op::Create, None) => {
                 let mut contract = Contract {
@@ -172,7 +172,7 @@ impl Catalog {
                 Outcome::done(Entity::Contract(self.contracts.insert(contract, changes)))
             }
             (Op::Delete, None) => Outcome::default(),
-            (Op::Delete, Some(old)) if changes.is_overtaken(&draft.revision, &old.revision) => {
+            (Op::Delete, Some(old)) if is_stale(&draft.revision, &old.revision) => {
                 Outcome::stale(Entity::Contract(old))
             }
             (Op::Delete, Some(old)) => {
@@ -189,7 +189,6 @@ mod tests {
     use super::*;
     use crate::catalog::testing::Bench;
     use crate::catalog::{Command, fuzzing};
-    use crate::format::level::Level;
     use crate::model::config_file::ConfigKey;
     use crate::model::contract::ContractMode;
     use crate::model::grant::{Grant, Grants, Role, Verb};
@@ -204,7 +203,7 @@ mod tests {
 
     #[test]
     fn contracts_come_change_and_go_and_rows_keep_them() {
-        let mut bench = Bench::founded(Level::NEWEST);
+        let mut bench = Bench::founded();
         let made = r#"{"name":"c","namespace":"prod","names":["pay"],"schema":{"const":null},"mode":"refuse"}"#;
         assert_eq!(bench.codes(write(Op::Create, made)), [200000]);
         assert_eq!(bench.codes(write(Op::Create, made)), [400201]);
@@ -228,8 +227,7 @@ mod tests {
 
     #[test]
     fn contracts_belong_to_their_level_and_have_a_limit() {
-        assert_eq!(write(Op::Create, r#"{"name":"c","schema":true}"#).level(), Level::APPROVAL);
-        let mut bench = Bench::founded(Level::NEWEST);
+        let mut bench = Bench::founded();
         let many = |count: usize| {
             let drafts = (0..count).map(|number| draft(&format!(r#"{{"name":"c{number}","schema":true}}"#)));
             Command::Contracts(Op::Create, drafts.collect())
@@ -241,7 +239,7 @@ mod tests {
 
     #[test]
     fn lists_show_what_covers_something_that_is_read() {
-        let mut bench = Bench::founded(Level::NEWEST);
+        let mut bench = Bench::founded();
         for (name, namespace, names) in [("all", "*", "*"), ("pay", "prod", "pay"), ("dev", "dev*", "*")] {
             let json = format!(r#"{{"name":"{name}","namespace":"{namespace}","names":["{names}"],"schema":true}}"#);
             assert_eq!(bench.codes(write(Op::Create, &json)), [200000]);

@@ -14,7 +14,6 @@ use super::Corrupt;
 use super::change::ChangeSet;
 use super::page::{ListKey, Placed, highest_first};
 use super::row::{Row, RowKey, Table};
-use crate::format::level::Level;
 use crate::model::config_file::ConfigKey;
 use crate::model::limits;
 use crate::model::release::Event;
@@ -108,11 +107,8 @@ impl History {
         self.stories.is_empty()
     }
 
-    /// Below [`Level::ROLLOUT`] there is no history.
+    /// Adds an event, and forgets the oldest one beyond [`limits::HISTORY_EVENTS_MAX`].
     pub(super) fn add(&mut self, thing: Thing, event: Event, changes: &mut ChangeSet) {
-        if changes.level() < Level::ROLLOUT {
-            return;
-        }
         let number = self.stories.get(&thing).map_or(0, Story::next);
         let row = HistoryRow { thing, number, event: Arc::new(event) };
         changes.put(&row);

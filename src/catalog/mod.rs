@@ -29,6 +29,8 @@ pub mod history;
 mod index;
 pub mod instances;
 pub mod namespaces;
+#[cfg(feature = "next-level")]
+pub mod next_level;
 pub mod nodes;
 pub mod policies;
 mod policy_index;
@@ -86,6 +88,8 @@ use contracts::Contracts;
 use history::{History, HistoryRow};
 use instances::Instances;
 use namespaces::Namespaces;
+#[cfg(feature = "next-level")]
+use next_level::NextLevel;
 use nodes::{Cluster, NodeRecord, Nodes};
 use policies::Policies;
 use rules::Rules;
@@ -128,6 +132,8 @@ pub struct Catalog {
     pub approvals: Approvals,
     pub time: ClusterTime,
     pub xds_marks: XdsMarks,
+    #[cfg(feature = "next-level")]
+    pub next_level: Option<NextLevel>,
     requests: Requests,
 }
 
@@ -138,34 +144,35 @@ pub struct Catalog {
 /// * the type of its rows,
 /// * how the catalog takes in the value of a stored row.
 macro_rules! tables {
-    (|$catalog:ident, $value:ident| $( $number:literal $table:ident $label:literal $row:ty => $load:expr, )+) => {
+    (|$catalog:ident, $value:ident|
+        $( $(#[$meta:meta])? $number:literal $table:ident $label:literal $row:ty => $load:expr, )+) => {
         /// Tables by number.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         #[repr(u8)]
-        pub enum Table { $( $table = $number, )+ }
+        pub enum Table { $( $(#[$meta])? $table = $number, )+ }
 
         impl Table {
-            pub const ALL: [Table; [ $( $number ),+ ].len()] = [ $( Table::$table, )+ ];
+            pub const ALL: &[Table] = &[ $( $(#[$meta])? Table::$table, )+ ];
 
             /// Name of what it holds, for people and their tools.
             pub fn label(self) -> &'static str {
-                match self { $( Table::$table => $label, )+ }
+                match self { $( $(#[$meta])? Table::$table => $label, )+ }
             }
 
             /// Reads the value of a row and writes it again, see [`fuzzing::round_trip`].
             #[cfg(any(test, feature = "fuzzing"))]
             fn round_trip(self, value: &[u8]) -> bool {
-                match self { $( Table::$table => fuzzing::round_trip::<$row>(value), )+ }
+                match self { $( $(#[$meta])? Table::$table => fuzzing::round_trip::<$row>(value), )+ }
             }
         }
 
-        $( const _: () = assert!(<$row as Row>::TABLE as u8 == $number, "the row names another table"); )+
+        $( $(#[$meta])? const _: () = assert!(<$row as Row>::TABLE as u8 == $number, "the row names another table"); )+
 
         impl Catalog {
             /// Takes in one stored row, at start and after a snapshot was installed.
             pub fn load(&mut self, key: &[u8], $value: &[u8]) -> Result<(), Corrupt> {
                 let $catalog = self;
-                match Table::of_key(key)? { $( Table::$table => { $load; } )+ }
+                match Table::of_key(key)? { $( $(#[$meta])? Table::$table => { $load; } )+ }
                 Ok(())
             }
         }
@@ -204,10 +211,12 @@ tables! { |catalog, value|
     31 Contract       "contracts"        Contract        => catalog.contracts.load(Row::read(value)?),
     32 Time           "time"             ClusterTime     => catalog.time.load(Row::read(value)?),
     33 XdsMark        "xds_marks"        XdsMark         => catalog.xds_marks.load(Row::read(value)?),
+    #[cfg(feature = "next-level")]
+    255 NextLevel     "next_level"       NextLevel       => catalog.next_level = Some(Row::read(value)?),
 }
 
 impl Catalog {
-    /// The level in force: below it nothing newer is proposed, and apply means what it meant then.
+    /// Returns the level in force. Nothing above it is proposed.
     pub fn level(&self) -> Level {
         self.nodes.level()
     }
@@ -236,6 +245,8 @@ impl Catalog {
             approvals: self.approvals.clone(),
             time: self.time.clone(),
             xds_marks: self.xds_marks.clone(),
+            #[cfg(feature = "next-level")]
+            next_level: self.next_level.clone(),
             requests: Requests::default(),
         }
     }

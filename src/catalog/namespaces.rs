@@ -148,7 +148,7 @@ impl Catalog {
             (Op::Update, None) => Code::NotFoundResource.into(),
             (Op::Update, Some(old)) => self.update_namespace(ctx, &old, draft, changes),
             (Op::Delete, None) => Outcome::default(),
-            (Op::Delete, Some(old)) if changes.is_overtaken(&draft.revision, &old.revision) => {
+            (Op::Delete, Some(old)) if is_stale(&draft.revision, &old.revision) => {
                 Outcome::stale(Entity::Namespace(old))
             }
             (Op::Delete, Some(old)) => self.delete_namespace(&old, changes),

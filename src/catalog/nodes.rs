@@ -40,13 +40,13 @@ pub struct NodeRecord {
     /// Its member was removed: the id is spent.
     #[serde(default)]
     pub removed: bool,
-    /// Version of its binary. From [`Level::SETTINGS`] on, as what follows.
+    /// Version of its binary.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub version: String,
     /// The levels that it reads and writes.
     #[serde(default, skip_serializing_if = "is_unannounced")]
     pub levels: LevelRange,
-    /// Advertised `host:port` of gRPC; empty where it is off. From [`Level::APPROVAL`] on.
+    /// Advertised `host:port` of gRPC; empty where it is off.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub grpc: String,
 }

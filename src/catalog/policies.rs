@@ -7,7 +7,7 @@ use std::sync::Arc;
 use imbl::OrdMap;
 
 use super::Catalog;
-use super::change::{ChangeSet, Entity, Outcome};
+use super::change::{ChangeSet, Entity, Outcome, too_many};
 use super::command::Op;
 use super::ctx::Ctx;
 use super::page::{self, Listed, Page, Placed, cut_sorted, place_of};
@@ -195,7 +195,7 @@ impl Catalog {
         match (op, self.policies.get(&draft.name).cloned()) {
             (Op::Create, Some(old)) => Outcome { entity: Entity::Policy(old), ..Code::ExistedResource.into() },
             (Op::Create, None) if self.policies.len() >= limits::POLICIES_MAX => {
-                changes.too_many("policies", limits::POLICIES_MAX, Code::TooMany).into()
+                too_many("policies", limits::POLICIES_MAX).into()
             }
             (Op::Create, None) => {
                 let mut policy = Policy {
@@ -220,9 +220,7 @@ impl Catalog {
                 Outcome::done(Entity::Policy(self.policies.insert(policy, changes)))
             }
             (Op::Delete, None) => Outcome::default(),
-            (Op::Delete, Some(old)) if changes.is_overtaken(&draft.revision, &old.revision) => {
-                Outcome::stale(Entity::Policy(old))
-            }
+            (Op::Delete, Some(old)) if is_stale(&draft.revision, &old.revision) => Outcome::stale(Entity::Policy(old)),
             (Op::Delete, Some(old)) => {
                 changes.delete(&*old);
                 self.policies.index = PolicyIndex::default();

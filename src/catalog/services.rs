@@ -294,9 +294,7 @@ impl Catalog {
             },
             Op::Delete => match self.services.named_by(draft) {
                 None => Outcome::default(),
-                Some(old) if changes.is_overtaken(&draft.revision, &old.revision) => {
-                    Outcome::stale(Entity::Service(old))
-                }
+                Some(old) if is_stale(&draft.revision, &old.revision) => Outcome::stale(Entity::Service(old)),
                 Some(old) if self.instances.of_service(&old.namespace, &old.name).total > 0 => {
                     Outcome { entity: Entity::Service(old), ..Code::ServiceExistedInstances.into() }
                 }

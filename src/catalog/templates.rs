@@ -6,7 +6,7 @@ use std::sync::Arc;
 use imbl::OrdMap;
 
 use super::Catalog;
-use super::change::{ChangeSet, Entity, Outcome};
+use super::change::{ChangeSet, Entity, Outcome, too_many};
 use super::command::Op;
 use super::ctx::Ctx;
 use super::page::{ListKey, Listed, Page, Placed, cut_sorted, place_of};
@@ -90,7 +90,7 @@ impl Catalog {
             (Op::Update, None) => Code::NotFoundResource.into(),
             (Op::Update, Some(old)) => self.update_config_template(ctx, &old, draft, changes),
             (Op::Delete, None) => Outcome::default(),
-            (Op::Delete, Some(old)) if changes.is_overtaken(&draft.revision, &old.revision) => {
+            (Op::Delete, Some(old)) if is_stale(&draft.revision, &old.revision) => {
                 Outcome::stale(Entity::ConfigTemplate(old))
             }
             (Op::Delete, Some(old)) => {
@@ -102,7 +102,7 @@ impl Catalog {
 
     fn create_config_template(&mut self, ctx: &Ctx, draft: &ConfigTemplateDraft, changes: &mut ChangeSet) -> Outcome {
         if self.templates.len() >= limits::CONFIG_TEMPLATES_MAX {
-            return changes.too_many("templates", limits::CONFIG_TEMPLATES_MAX, Code::BadRequest).into();
+            return too_many("templates", limits::CONFIG_TEMPLATES_MAX).into();
         }
         let mut template = ConfigTemplate {
             id: ctx.draw_number(),

@@ -17,11 +17,11 @@ pub(crate) struct Bench {
 }
 
 impl Bench {
-    /// A cluster at a level.
-    pub(crate) fn founded(level: Level) -> Bench {
+    /// A cluster with its administrator.
+    pub(crate) fn founded() -> Bench {
         let mut bench = Bench::default();
         let admin = Founder::administrator("u", "h", Timestamp(0));
-        bench.codes(Command::Bootstrap { cluster_id: "c".into(), admin, level });
+        bench.codes(Command::Bootstrap { cluster_id: "c".into(), admin, level: Level::FIRST });
         bench
     }
 
@@ -40,7 +40,7 @@ impl Bench {
     /// Has the time go on to the next entry by entries of its own, as the leader does: a long step would be doubted.
     pub(crate) fn pass_time(&mut self) {
         const STEP: u64 = time::STEP_MAX_MS / 1000;
-        if self.catalog.level() < Level::NEWEST || self.catalog.clock() < self.ctx(0).time {
+        if self.catalog.clock() < self.ctx(0).time {
             return;
         }
         let mut index = (self.catalog.clock().0 - self.ctx(0).time.0) / 1000 + STEP;
@@ -48,6 +48,17 @@ impl Bench {
             let ctx = self.ctx(index);
             self.apply_as(&ctx, Command::Time(time::TimeChange::Tick));
             index += STEP;
+        }
+    }
+
+    /// Has the time go on to a moment by entries of its own, half of the longest sure step apart.
+    pub(crate) fn pass_time_until(&mut self, until_ms: u64) {
+        const STEP_MS: u64 = time::STEP_MAX_MS / 2;
+        while self.catalog.clock().0 + STEP_MS < until_ms {
+            self.index += 1;
+            let at = self.catalog.clock().plus_ms(STEP_MS);
+            let ctx = Ctx::new(self.index, at, [0; 16], RequestId(u128::from(self.index)), "tester");
+            self.apply_as(&ctx, Command::Time(time::TimeChange::Tick));
         }
     }
 

@@ -18,7 +18,6 @@ use super::Catalog;
 use super::change::{ChangeSet, Outcome};
 use super::ctx::Ctx;
 use super::row::{Row, RowKey, Table};
-use crate::format::level::Level;
 use crate::model::code::{Code, Refusal};
 use crate::model::rollout::StagedRollout;
 use crate::model::time::{Present, Timestamp};
@@ -180,7 +179,7 @@ impl Catalog {
     /// Doubts the step from the stamp `before`, if it is long, and returns the entry with the sure time.
     pub(super) fn judged(&mut self, ctx: Ctx, before: Timestamp, changes: &mut ChangeSet) -> Ctx {
         let step_ms = ctx.time.0 - before.0.min(ctx.time.0);
-        if self.level() >= Level::REQUEST_SETS && before > Timestamp::default() && step_ms > STEP_MAX_MS {
+        if before > Timestamp::default() && step_ms > STEP_MAX_MS {
             let first = Doubt { index: ctx.index, before, from: ctx.time, ahead_ms: 0 };
             let doubt = self.time.doubt.unwrap_or(first);
             let ahead_ms = doubt.ahead_ms.saturating_add(step_ms);

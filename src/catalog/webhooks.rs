@@ -13,7 +13,7 @@ use imbl::OrdMap;
 use serde::{Deserialize, Serialize};
 
 use super::Catalog;
-use super::change::{Change, ChangeSet, Entity, Outcome};
+use super::change::{Change, ChangeSet, Entity, Outcome, too_many};
 use super::command::Op;
 use super::ctx::Ctx;
 use super::page::{ListKey, Listed, Page, Placed, cut_sorted, place_of};
@@ -316,9 +316,7 @@ impl Catalog {
             (Op::Update, None) => Code::NotFoundResource.into(),
             (Op::Update, Some(old)) => self.update_webhook(ctx, &old, draft, changes),
             (Op::Delete, None) => Outcome::default(),
-            (Op::Delete, Some(old)) if changes.is_overtaken(&draft.revision, &old.revision) => {
-                Outcome::stale(Entity::Webhook(old))
-            }
+            (Op::Delete, Some(old)) if is_stale(&draft.revision, &old.revision) => Outcome::stale(Entity::Webhook(old)),
             (Op::Delete, Some(old)) => {
                 self.webhooks.drop_all(&mut Webhook::clone(&old), changes);
                 self.webhooks.by_name.remove(old.name.as_str());
@@ -334,7 +332,7 @@ impl Catalog {
             return Err(Refusal::new(Code::InvalidParameter, "a webhook without a url or a secret"));
         }
         if self.webhooks.len() >= limits::WEBHOOKS_MAX {
-            return Err(changes.too_many("webhooks", limits::WEBHOOKS_MAX, Code::BadRequest));
+            return Err(too_many("webhooks", limits::WEBHOOKS_MAX));
         }
         let mut hook = Webhook {
             id: ctx.draw_id(),

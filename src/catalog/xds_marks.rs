@@ -78,7 +78,6 @@ mod tests {
     use super::*;
     use crate::catalog::testing::Bench;
     use crate::catalog::{Command, Op};
-    use crate::format::level::Level;
     use crate::model::namespace::NamespaceDraft;
 
     const DAY_MS: u64 = 24 * 3600 * 1000;
@@ -89,7 +88,7 @@ mod tests {
 
     #[test]
     fn a_namespace_has_a_mark_for_each_day_until_it_goes() {
-        let mut bench = Bench::founded(Level::NEWEST);
+        let mut bench = Bench::founded();
         let mark = || Command::XdsSeen(vec!["shop".into(), "nowhere".into()]);
         bench.codes(namespaces(Op::Create));
         let rows = |bench: &Bench| bench.rows.keys().filter(|key| key[0] == Table::XdsMark as u8).count();

@@ -269,12 +269,7 @@ pub(super) async fn carry_out(remote: &Remote, tasks: Vec<Task>) -> anyhow::Resu
                 task.body.insert("revision".to_owned(), json!(revision));
             }
         }
-        let mut sent = if part.is_empty() { Ok(Vec::new()) } else { send(remote, step, kind, &part).await };
-        if approvals::knows_no_sets(&sent) && approvals::ask_for_each(&mut part, &mut rest) {
-            progress.clear();
-            sent = send(remote, step, kind, &part).await;
-        }
-        let answers = sent?;
+        let answers = if part.is_empty() { Vec::new() } else { send(remote, step, kind, &part).await? };
         for (task, answer) in part.iter().zip(&answers) {
             progress.step();
             // Saving and releasing tell the same.

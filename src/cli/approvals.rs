@@ -22,7 +22,6 @@ use crate::model::limits;
 const REQUESTS: &str = "/admin/v1/requests";
 /// Field that the acts of one request share.
 const SET: &str = "request_set";
-const LEVEL_NOT_REACHED: u64 = 503_003;
 
 /// Words for the policies that may gate an act.
 #[derive(Args, Clone)]
@@ -62,26 +61,6 @@ pub(super) fn ask_for(tasks: &mut [Task], request: Option<&str>) {
         task.body.insert("request".to_owned(), json!(request));
         task.body.insert(SET.to_owned(), json!(format!("{set}-{}", index / limits::REQUEST_SET_ACTS_MAX)));
     }
-}
-
-/// True if a cluster took nothing, as it knows no request of several acts yet.
-pub(super) fn knows_no_sets(sent: &anyhow::Result<Vec<Value>>) -> bool {
-    let is_so = |refused: &Refused| refused.code == LEVEL_NOT_REACHED || refused.info().contains(SET);
-    match sent {
-        Ok(answers) => {
-            !answers.is_empty() && answers.iter().all(|answer| Refused::of(answer).as_ref().is_some_and(is_so))
-        }
-        Err(error) => error.downcast_ref().is_some_and(is_so),
-    }
-}
-
-/// Asks for each of these tasks by a request of its own; false if it was so before.
-pub(super) fn ask_for_each(part: &mut [Task], rest: &mut [Task]) -> bool {
-    let count = part.iter_mut().chain(rest).filter_map(|task| task.body.remove(SET)).count();
-    if count > 0 {
-        say("note      this cluster knows no request of several acts yet: there is one for each");
-    }
-    count > 0
 }
 
 /// Acts that were asked for, by the id of the request that they are decided by.

@@ -13,7 +13,6 @@ use serde_json::{Map, Value, json};
 use super::documents::says_nothing;
 use super::kinds::{Key, Kind, Nature};
 use crate::api::{folded, parse_noting, parse_rule};
-use crate::format::level::Level;
 use crate::model::alias::AliasDraft;
 use crate::model::code::Refusal;
 use crate::model::config_file::{ConfigFileDraft, ConfigGroupDraft, Format, Stamp};
@@ -212,9 +211,7 @@ fn of_rule(family: Family, text: &str) -> Result<Map<String, Value>, Vec<String>
     let (draft, unknown) = parse_rule(family, &raw(&text)?);
     let draft: RuleDraft = told(draft, unknown)?;
     draft.check_new().map_err(of_refusal)?;
-    let rule = draft
-        .rule(String::new(), String::new(), Stamp::default(), Level::NEWEST)
-        .map_err(|fault| of_refusal(fault.into()))?;
+    let rule = draft.rule(String::new(), String::new(), Stamp::default()).map_err(|fault| of_refusal(fault.into()))?;
     let mut fields = json!({ "enable": rule.enable, PRIORITY: rule.priority });
     let mut add = |field: &str, value: Value| {
         if !says_nothing(&value) {
@@ -242,9 +239,7 @@ fn of_rule(family: Family, text: &str) -> Result<Map<String, Value>, Vec<String>
 fn is_default(family: Family, field: &str, value: &Value) -> bool {
     let Ok(raw) = raw(&json!({ field: nothing_like(value) }).to_string()) else { return false };
     let (draft, _) = parse_rule(family, &raw);
-    let Ok(rule) =
-        draft.and_then(|draft| Ok(draft.rule(String::new(), String::new(), Stamp::default(), Level::NEWEST)?))
-    else {
+    let Ok(rule) = draft.and_then(|draft| Ok(draft.rule(String::new(), String::new(), Stamp::default())?)) else {
         return false;
     };
     let given = serde_json::to_value(rule.body.fields()).ok();

@@ -306,10 +306,6 @@ pub(super) struct Refused {
 }
 
 impl Refused {
-    pub(super) fn info(&self) -> &str {
-        &self.info
-    }
-
     /// Of many, of which each was told.
     pub(super) fn some(count: usize) -> Self {
         Refused { code: 400_000, info: format!("{count} were refused, the others are done") }

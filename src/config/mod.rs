@@ -178,7 +178,7 @@ pub struct Tuning {
     pub hash_check_entries: u64,
 
     /// Highest level of stored and sent formats that this node uses: while it is held at the cluster's
-    /// present level, the previous version can come back [default: the newest known]
+    /// present level, the previous version can come back [default: the newest of a release]
     #[arg(long, env = "THUBAN_LEVEL_MAX", value_parser = clap::value_parser!(u8).range(1..=i64::from(Level::NEWEST.0)))]
     pub level_max: Option<u8>,
 
@@ -221,7 +221,7 @@ pub struct Tuning {
 impl Tuning {
     /// Levels that this node reads and writes.
     pub fn levels(&self) -> LevelRange {
-        self.level_max.map_or(LevelRange::OWN, |max| LevelRange::OWN.up_to(Level(max)))
+        self.level_max.map_or(LevelRange::RELEASED, |max| LevelRange::OWN.up_to(Level(max)))
     }
 }
 

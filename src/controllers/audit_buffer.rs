@@ -17,7 +17,6 @@ use tokio::time::{Instant, sleep};
 use super::Controllers;
 use crate::catalog::audit::{AuditNote, AuditRow};
 use crate::catalog::{Command, RequestId};
-use crate::format::level::Level;
 use crate::model::access::CLUSTER;
 use crate::model::limits;
 use crate::raft::log_row;
@@ -185,14 +184,7 @@ pub struct AuditBuffer(Mutex<PendingNotes>);
 impl AuditBuffer {
     /// Has a note written down, soon. Its time is now.
     pub fn note(&self, node: &Node, class: RateClass, note: AuditNote) {
-        let level = node.state().level();
-        if level < Level::TRUST {
-            return;
-        }
-        let mut note = AuditNote { time: node.now(), count: note.count.max(1), ..note };
-        if level < Level::RIGHTS {
-            note.namespace.clear();
-        }
+        let note = AuditNote { time: node.now(), count: note.count.max(1), ..note };
         let shown = note.clone();
         if self.0.lock().take(class, note, Instant::now()) {
             log_row(&AuditRow::of_note(shown.time, shown));
@@ -205,8 +197,8 @@ impl AuditBuffer {
     }
 
     /// True if the trail takes what this caller is refused now; after very many refusals it does not.
-    pub fn tells_refusals_of(&self, node: &Node, user: &str) -> bool {
-        node.state().level() < Level::RIGHTS || self.0.lock().tells_refusal_of(user, Instant::now())
+    pub fn tells_refusals_of(&self, user: &str) -> bool {
+        self.0.lock().tells_refusal_of(user, Instant::now())
     }
 
     /// Counts items that were refused when they were applied; `is_told` of those that the trail has in one row.

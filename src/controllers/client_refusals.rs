@@ -6,7 +6,6 @@ use tokio::time::sleep;
 
 use super::audit_buffer::propose_once;
 use crate::catalog::{Command, RequestId};
-use crate::format::level::Level;
 use crate::model::limits;
 use crate::raft::node::Node;
 
@@ -21,11 +20,7 @@ pub(super) async fn tell(node: Node) {
         if refusals.is_empty() {
             continue;
         }
-        let is_heard = {
-            let catalog = node.state().catalog();
-            catalog.level() >= Level::APPROVAL && catalog.webhooks.is_listening()
-        };
-        if !is_heard {
+        if !node.state().catalog().webhooks.is_listening() {
             continue;
         }
         let (request, command) = (RequestId(rand::random()), Command::ClientsRefused(refusals.clone()));

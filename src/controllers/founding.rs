@@ -78,14 +78,9 @@ async fn found(node: &Node, settings: &FoundingSettings, leads_since: Option<Ins
 async fn announce(node: &Node, settings: &FoundingSettings) {
     let instance = node.store().identity().instance;
     let mut record = NodeRecord::new(node.id(), instance, settings.api.clone(), settings.compat.clone());
-    let level = node.state().catalog().level();
-    if level >= Level::SETTINGS {
-        record.version = env!("CARGO_PKG_VERSION").to_owned();
-        record.levels = node.store().levels();
-    }
-    if level >= Level::APPROVAL {
-        record.grpc.clone_from(&settings.grpc);
-    }
+    record.version = env!("CARGO_PKG_VERSION").to_owned();
+    record.levels = node.store().levels();
+    record.grpc.clone_from(&settings.grpc);
     let is_known = {
         let catalog = node.state().catalog();
         catalog.nodes.cluster_id().is_none()

@@ -16,6 +16,8 @@ mod founding;
 pub mod gauges;
 pub mod heartbeats;
 mod levels;
+#[cfg(feature = "next-level")]
+mod next_level;
 pub mod password_reset;
 pub mod recent;
 mod retention;
@@ -138,6 +140,8 @@ impl Extension for Controllers {
         let heartbeats = HeartbeatController::new(self.heartbeats.clone());
         run_task("heartbeats", run(node.clone(), heartbeats), tasks, shutdown);
         run_task("levels", run(node.clone(), Levels), tasks, shutdown);
+        #[cfg(feature = "next-level")]
+        run_task("next-level", run(node.clone(), next_level::NextLevels::default()), tasks, shutdown);
         run_task("retention", run(node.clone(), Retention), tasks, shutdown);
         run_task("time", run(node.clone(), Time::default()), tasks, shutdown);
         run_task("schedule", run(node.clone(), Schedule::default()), tasks, shutdown);

@@ -9,7 +9,6 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::catalog::{Command, Op, Outcome};
-use crate::format::level::Level;
 use crate::model::access::{CLUSTER, PasswordHash, UserDraft};
 use crate::model::code::Code;
 use crate::raft::node::Node;
@@ -46,9 +45,9 @@ pub(super) async fn carry_out(node: Node) {
     }
 }
 
-/// Done, or found to be no longer what was meant. Without a leader, and below the level of users, it waits.
+/// Done, or found to be no longer what was meant. Without a leader it waits.
 async fn is_settled(node: &Node, reset: &PasswordReset) -> bool {
-    if !node.has_caught_up() || node.leader().is_none() || node.state().level() < Level::TRUST {
+    if !node.has_caught_up() || node.leader().is_none() {
         return false;
     }
     let PasswordReset { name, password_hash, replaces } = reset.clone();

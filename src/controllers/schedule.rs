@@ -6,7 +6,6 @@ use std::time::Duration;
 
 use super::Controller;
 use crate::catalog::Command;
-use crate::format::level::Level;
 use crate::raft::{Lead, NotCommitted};
 
 /// Between two looks at what is due, and so how late a release may be.
@@ -19,7 +18,7 @@ const ROUND_WHILE_REFUSED: Duration = Duration::from_secs(5);
 fn has_expired_requests(lead: &Lead) -> bool {
     let catalog = lead.catalog();
     let before = catalog.requests_expire_before(lead.node().sure_now());
-    catalog.level() >= Level::APPROVAL && catalog.approvals.has_pending_before(before)
+    catalog.approvals.has_pending_before(before)
 }
 
 #[derive(Default)]

@@ -12,7 +12,6 @@ use std::time::Duration;
 use super::{ASK_WITHIN, of_members};
 use crate::catalog::history::Thing;
 use crate::catalog::page::{ListKey, Placed, place_of};
-use crate::format::level::Level;
 use crate::format::types::NodeId;
 use crate::raft::node::Node;
 use crate::subscribers::fleet::FleetQuestion;
@@ -50,7 +49,7 @@ pub(super) async fn own(node: &Node, thing: Thing) -> Subscribed {
     let asked = node.clone();
     let find = move || asked.subscribers().of(&asked.state().view(), &thing);
     let clients = tasks::blocking(find).await;
-    Subscribed::of(clients, node.state().catalog().level())
+    Subscribed::of(clients)
 }
 
 /// Texts that tell clients apart.
@@ -148,11 +147,10 @@ impl Told {
 /// instance.
 pub async fn gather_lists(node: &Node, namespace: &str, service: &str, without: Option<Without>) -> ClusterSubscribers {
     let question = FleetQuestion::Lists { namespace: namespace.to_owned(), service: service.to_owned(), without };
-    let is_known = node.state().level() >= Level::APPROVAL;
     let ask = async |id| match id == node.id() {
         true => node.own_fleet(question.clone()).await.lists,
         // One that is away is not waited for: it is asked again in a moment.
-        false if !is_known || !node.peers().reachable(id) => None,
+        false if !node.peers().reachable(id) => None,
         false => node.peers().fleet(id, &question, ASK_WITHIN).await.ok().and_then(|answer| answer.lists),
     };
     merged(of_members(node, ask).await)
@@ -166,7 +164,7 @@ fn merged(answers: Vec<(NodeId, Option<Subscribed>)>) -> ClusterSubscribers {
             all.silent.push(node);
             continue;
         };
-        // Of a node below the level that has marks, all that it does not tell of is counted as it says.
+        // Clients without a mark are counted as their node says.
         let known = clients.iter().map(|client| client.is_current).chain(marks.iter().map(|mark| mark.2));
         let (mut known_amount, mut known_current) = (0, 0);
         known.for_each(|is_current| {

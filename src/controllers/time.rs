@@ -12,7 +12,6 @@ use tokio::time::Instant;
 use super::Controller;
 use crate::catalog::Command;
 use crate::catalog::time::{Doubt, TimeChange};
-use crate::format::level::Level;
 use crate::raft::{ClockVerdict, Lead};
 
 /// Between two looks.
@@ -46,13 +45,10 @@ impl Agreement {
 
 impl Controller for Time {
     async fn act(&mut self, lead: &Lead) -> Duration {
-        let (stamped, doubt, level) = {
+        let (stamped, doubt) = {
             let catalog = lead.catalog();
-            (catalog.clock(), catalog.time.doubt().copied(), catalog.level())
+            (catalog.clock(), catalog.time.doubt().copied())
         };
-        if level < Level::REQUEST_SETS {
-            return ROUND;
-        }
         if lead.node().since_stamp_ms(stamped) >= STAMPED_WITHIN_MS {
             // One that is not taken now is due again at the next look.
             let _ = lead.propose("the time", Command::Time(TimeChange::Tick)).await;

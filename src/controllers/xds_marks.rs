@@ -6,7 +6,6 @@ use tokio::time::sleep;
 
 use super::audit_buffer::propose_once;
 use crate::catalog::{Command, RequestId};
-use crate::format::level::Level;
 use crate::model::limits;
 use crate::raft::node::Node;
 
@@ -17,9 +16,6 @@ const ROUND: Duration = Duration::from_secs(5);
 pub(super) async fn mark(node: Node) {
     loop {
         sleep(ROUND).await;
-        if node.state().catalog().level() < Level::REQUEST_SETS {
-            continue;
-        }
         let seen = node.subscribers().streams().namespaces();
         let now = node.now();
         let unmarked: Vec<String> = {

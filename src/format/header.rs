@@ -19,6 +19,9 @@ pub struct StateHeader {
     /// Level that the cluster spoke.
     #[serde(default)]
     pub level: Level,
+    /// Digest of the formats of that level, see [`Level::digest`].
+    #[serde(default)]
+    pub format: String,
     /// In hex.
     #[serde(default)]
     pub state_hash: String,

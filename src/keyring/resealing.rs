@@ -77,7 +77,6 @@ mod tests {
     use crate::catalog::testing::Bench;
     use crate::catalog::{Command, Op};
     use crate::data_key::DataKey;
-    use crate::format::level::Level;
     use crate::model::access_key::{AccessKeyRequest, AccessMode, ClearSecret};
     use crate::model::config_file::ConfigKey;
     use crate::model::webhook::WebhookRequest;
@@ -90,7 +89,7 @@ mod tests {
 
     /// Everything that is sealed, once, by the given keys.
     fn sealed_by(ring: &Keyring) -> Bench {
-        let mut bench = Bench::founded(Level::NEWEST);
+        let mut bench = Bench::founded();
         let secret = || Some(ClearSecret::from(SECRET.to_owned()));
         let key = AccessKeyRequest { app_id: "app".into(), name: "k".into(), secret: secret(), ..Default::default() };
         let key = AccessKeyRequest { mode: Some(AccessMode::Enforce), ..key };

@@ -9,7 +9,6 @@ use super::code::{Code, Refusal};
 use super::grant::{Grant, Grants, Role};
 use super::time::Timestamp;
 use super::{limits, name};
-use crate::format::level::Level;
 
 /// Stands for the cluster itself where something says who did it.
 pub const CLUSTER: &str = "cluster";
@@ -48,7 +47,7 @@ pub struct User {
     pub grants: Grants,
     pub ctime: Timestamp,
     pub mtime: Timestamp,
-    /// Changes with every write that changes something; empty until the first one at [`Level::RIGHTS`].
+    /// Changes with every write that changes something.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub revision: String,
 }
@@ -71,17 +70,6 @@ impl From<Founder> for User {
 }
 
 impl User {
-    /// Record of a user as it was kept before there were grants.
-    pub fn as_founder(&self) -> Founder {
-        Founder {
-            id: self.id.clone(),
-            name: self.name.clone(),
-            role: Role::Admin,
-            password_hash: self.password_hash.clone(),
-            ctime: self.ctime,
-        }
-    }
-
     /// The role that the answer of a login names: the mightiest that the user has, wherever that is.
     pub fn role_word(&self) -> &'static str {
         self.grants.roles().min().map_or("", Role::word)
@@ -111,12 +99,6 @@ pub struct UserDraft {
 }
 
 impl UserDraft {
-    /// The level that a cluster has to have reached to take it as it is meant.
-    pub fn level(&self) -> Level {
-        let of_grants = self.grants.as_ref().map_or(Level::FIRST, Grants::level);
-        of_grants.max(if super::is_said(&self.revision) { Level::RIGHTS } else { Level::TRUST })
-    }
-
     /// Checks all that can be judged without the state.
     pub fn check(&self) -> Result<(), Refusal> {
         check_account_name(&self.name)?;
@@ -197,7 +179,7 @@ pub struct Token {
     pub user_id: String,
     pub ctime: Timestamp,
     pub expires: Timestamp,
-    /// From where it was begun; known of logins from [`Level::RIGHTS`] on.
+    /// Address and agent of its login.
     #[serde(default, skip_serializing_if = "Whence::is_unknown")]
     pub from: Whence,
 }

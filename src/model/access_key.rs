@@ -15,7 +15,6 @@ use super::code::{Code, Refusal};
 use super::config_file::Stamp;
 use super::wire::wire_enum;
 use super::{grant, limits, name};
-use crate::format::level::Level;
 
 wire_enum! {
     /// Effect of a key on the requests for its app.
@@ -42,7 +41,7 @@ pub struct AccessKey {
     /// Of the namespaces that these cover, names or beginnings of names with `*` behind them; none given is all.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub namespaces: Vec<String>,
-    /// Changes with every write that changes something; empty until the first one at [`Level::RIGHTS`].
+    /// Changes with every write that changes something.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub revision: String,
 }
@@ -190,12 +189,6 @@ pub struct AccessKeyDraft {
 }
 
 impl AccessKeyDraft {
-    /// The level that a cluster has to have reached to take it as it is meant.
-    pub fn level(&self) -> Level {
-        let names_namespaces = self.namespaces.as_ref().is_some_and(|namespaces| !namespaces.is_empty());
-        if names_namespaces || super::is_said(&self.revision) { Level::RIGHTS } else { Level::TRUST }
-    }
-
     /// Lays the given fields over `key`; absent ones stay. App id and name identify and never change.
     pub fn lay_over(&self, key: &mut AccessKey) {
         super::replace(&mut key.mode, &self.mode);

@@ -7,7 +7,6 @@ use super::code::{Code, Refusal};
 use super::time::Timestamp;
 use super::wire::wire_enum;
 use super::{limits, name};
-use crate::format::level::Level;
 
 wire_enum! {
     /// Source of the name of an alias.
@@ -33,10 +32,10 @@ pub struct ServiceAlias {
     pub comment: String,
     pub ctime: Timestamp,
     pub mtime: Timestamp,
-    /// Kept for who asks for it; nothing is judged by it. From [`Level::ROLLOUT`] on, as the revision.
+    /// Kept for who asks for it; nothing is judged by it.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub service_token: String,
-    /// Empty while nothing was changed since the level came.
+    /// Changes with every change.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub revision: String,
 }
@@ -79,12 +78,6 @@ pub struct AliasDraft {
 }
 
 impl AliasDraft {
-    /// The level that a cluster has to have reached to take it as it is meant.
-    pub fn level(&self) -> Level {
-        let says = |field: &Option<String>| field.as_deref().is_some_and(|text| !text.is_empty());
-        if says(&self.service_token) || says(&self.revision) { Level::ROLLOUT } else { Level::FIRST }
-    }
-
     /// A new alias of which only one name is given has that of its service, in another namespace; an empty name is none
     /// of these, and refused.
     pub fn named_alike(mut self) -> Self {

@@ -16,7 +16,6 @@ use super::rule::{End, Family, RuleDraft};
 use super::time::Timestamp;
 use super::wire::wire_enum;
 use super::{limits, name};
-use crate::format::level::Level;
 pub use payload::{ActBrief, FileCopy, MeantRelease, Payload, Snapshot};
 
 /// Words of a caller for a policy, in a draft of an act.
@@ -58,15 +57,6 @@ impl Plea<'_> {
             return Err(Refusal::new(Code::InvalidParameter, "request and emergency exclude each other"));
         }
         Ok(())
-    }
-
-    /// The level from which on it is understood.
-    pub fn level(self) -> Level {
-        match self.set {
-            Some(_) => Level::REQUEST_SETS,
-            None if self == Plea::default() => Level::FIRST,
-            None => Level::APPROVAL,
-        }
     }
 }
 
@@ -360,11 +350,6 @@ pub struct RequestDraft {
 }
 
 impl RequestDraft {
-    /// The lowest level at which all nodes read it as it is meant.
-    pub fn level(&self) -> Level {
-        if self.parts.is_some() { Level::REQUEST_SETS } else { Level::APPROVAL }
-    }
-
     pub fn check(&self) -> Result<(), Refusal> {
         name::check_id(&self.id)?;
         let comment = self.comment.as_deref().unwrap_or("");

@@ -18,7 +18,6 @@ use super::sealing::{self, Sealing};
 use super::time::Timestamp;
 use super::wire::{of_no_caller, optional_number};
 use super::{limits, name};
-use crate::format::level::Level;
 
 /// The file that a release belongs to. Its text form is that of a release key without the version.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -223,17 +222,6 @@ impl ConfigFileDraft {
         self.format.as_deref().and_then(|word| Format::of_word(word).ok())
     }
 
-    /// The lowest level at which all nodes read it as it is meant.
-    pub fn level(&self) -> Level {
-        let has_revision = self.revision.as_deref().is_some_and(|revision| !revision.is_empty());
-        let level = match () {
-            () if self.encrypted.is_some() || self.sealing.is_some() => Level::CUSTODY,
-            () if has_revision || self.given_format() == Some(Format::Toml) => Level::ROLLOUT,
-            () => Level::FIRST,
-        };
-        level.max(self.plea().level())
-    }
-
     pub fn lay_over(&self, file: &mut ConfigFile) {
         if let Some(content) = &self.content
             && **content != *file.content
@@ -360,18 +348,6 @@ impl ConfigReleaseDraft {
 
     pub fn given_md5(&self) -> Option<&str> {
         self.md5.as_deref().filter(|md5| !md5.is_empty())
-    }
-
-    /// The lowest level at which all nodes publish by it as it is meant.
-    pub fn level(&self) -> Level {
-        let has_conditions = self.given_md5().is_some() || self.judged.is_some();
-        let is_new = has_conditions || self.client_percent.is_some() || self.publish_at.is_some();
-        let level = match &self.judged {
-            Some(judged) if judged.comes_again => Level::CUSTODY,
-            _ if is_new => Level::ROLLOUT,
-            _ => Level::FIRST,
-        };
-        level.max(self.plea().level()).max(self.steering().level())
     }
 
     /// For publish.

@@ -7,7 +7,6 @@ use super::code::{Code, Refusal};
 use super::config_file::ConfigFile;
 use super::content::Content;
 use super::is_false;
-use crate::format::level::Level;
 
 /// Format of the content of a file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -67,11 +66,11 @@ impl Format {
 
     /// The format of a new file that is given none. To config clients, which leave the suffix out, a name without
     /// one is a properties file.
-    pub fn of_new(file: &str, level: Level) -> Format {
+    pub fn of_new(file: &str) -> Format {
         let is_toml = file.rsplit_once('.').is_some_and(|(_, suffix)| suffix.eq_ignore_ascii_case("toml"));
         match Format::of_suffix(file) {
             Some(format) => format,
-            None if is_toml && level >= Level::ROLLOUT => Format::Toml,
+            None if is_toml => Format::Toml,
             None => Format::Properties,
         }
     }
@@ -83,7 +82,7 @@ pub struct Judged {
     /// Without its text.
     pub content: Content,
     pub format: Format,
-    /// If it is about another content by now, it is judged and proposed again; from [`Level::CUSTODY`] on.
+    /// If it is about another content by now, it is judged and proposed again.
     #[serde(default, skip_serializing_if = "is_false")]
     pub comes_again: bool,
 }

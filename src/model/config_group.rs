@@ -22,7 +22,7 @@ pub struct ConfigGroup {
     pub metadata: BTreeMap<String, String>,
     pub created: Stamp,
     pub modified: Stamp,
-    /// Empty while nothing was changed since [`Level::ROLLOUT`](crate::format::level::Level) came.
+    /// Changes with every change.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub revision: String,
 }

@@ -39,7 +39,6 @@ use super::code::{Code, Refusal};
 use super::is_false;
 use super::time::Timestamp;
 use super::wire::wire_enum;
-use crate::format::level::Level;
 
 wire_enum! {
     /// Type of a release: for all clients, or for those with the right labels.
@@ -71,7 +70,7 @@ pub struct Plan {
     /// Reason why it was not published when its time had come; empty while it is scheduled.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub failed: String,
-    /// It was approved as the policies asked for then, or planned in an emergency. From [`Level::APPROVAL`] on.
+    /// It was approved as the policies asked for then, or planned in an emergency.
     #[serde(default, skip_serializing_if = "super::is_false")]
     pub approved: bool,
 }
@@ -183,15 +182,6 @@ pub enum ReleaseOp {
 }
 
 impl ReleaseOp {
-    /// The level from which on it is understood.
-    pub fn level(self) -> Level {
-        match self {
-            ReleaseOp::Rollback | ReleaseOp::StopGray | ReleaseOp::Delete => Level::FIRST,
-            ReleaseOp::Promote | ReleaseOp::Withdraw => Level::ROLLOUT,
-            ReleaseOp::Rollout | ReleaseOp::Signal => Level::APPROVAL,
-        }
-    }
-
     /// Word for it in the hashed rows of the audit trail: another word belongs to another level
     /// (`catalog::tests::words`).
     pub fn word(self) -> &'static str {

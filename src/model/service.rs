@@ -9,7 +9,6 @@ use super::code::{Code, Refusal};
 use super::instance::RemovedAfter;
 use super::time::Timestamp;
 use super::{limits, name, namespace};
-use crate::format::level::Level;
 
 /// A service as it is kept. Instance counts are not here: they are derived.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -31,7 +30,7 @@ pub struct Service {
     pub ctime: Timestamp,
     pub mtime: Timestamp,
     pub revision: String,
-    /// Of its instances that do not say it themselves; from [`Level::CUSTODY`] on.
+    /// Of its instances that do not say it themselves.
     #[serde(default, skip_serializing_if = "RemovedAfter::is_unsaid")]
     pub dead_instances_removed_after_s: RemovedAfter,
 }
@@ -95,11 +94,6 @@ pub struct ServiceDraft {
 }
 
 impl ServiceDraft {
-    /// The level that a cluster has to have reached to take it as it is meant.
-    pub fn level(&self) -> Level {
-        if self.dead_instances_removed_after_s.is_some() { Level::CUSTODY } else { Level::FIRST }
-    }
-
     /// Checks all that can be judged without the state of the registry, on create and update.
     pub fn check(&self) -> Result<(), Refusal> {
         self.check_name()?;

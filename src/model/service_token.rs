@@ -12,7 +12,6 @@ use super::config_file::Stamp;
 use super::grant::{GivenGrant, Grants};
 use super::time::Timestamp;
 use super::{limits, name};
-use crate::format::level::Level;
 
 /// Stands before the name of a service token where something names its holder.
 pub const TOKEN_HOLDER: &str = "token:";
@@ -33,7 +32,6 @@ pub struct ServiceToken {
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub person: String,
     pub expires: Option<Timestamp>,
-    // What came with [`Level::RIGHTS`].
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub comment: String,
     /// Nobody gets in by it until it is enabled again.
@@ -45,7 +43,7 @@ pub struct ServiceToken {
     /// The last change, if there was one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub modified: Option<Stamp>,
-    /// Changes with every write that changes something; empty until the first one at that level.
+    /// Changes with every write that changes something.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub revision: String,
 }
@@ -127,13 +125,7 @@ pub struct ServiceTokenDraft {
     pub revision: Option<String>,
 }
 
-impl ServiceTokenDraft {
-    /// The level that a cluster has to have reached to take it as it is meant.
-    pub fn level(&self) -> Level {
-        let is_newer = !self.comment.is_empty() || self.disabled || super::is_said(&self.revision);
-        self.grants.level().max(if is_newer { Level::RIGHTS } else { Level::TRUST })
-    }
-}
+impl ServiceTokenDraft {}
 
 /// A service token to be changed; what is absent stays.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -166,11 +158,6 @@ pub struct Rotation {
 }
 
 impl ServiceTokenChange {
-    /// The level that a cluster has to have reached to take it as it is meant.
-    pub fn level(&self) -> Level {
-        self.grants.as_ref().map_or(Level::RIGHTS, |grants| grants.level().max(Level::RIGHTS))
-    }
-
     /// Lays what is given over the token, at this time; another secret is told to `person`.
     pub fn lay_over(&self, token: &mut ServiceToken, now: Timestamp, person: &str) {
         super::replace(&mut token.grants, &self.grants);

@@ -5,21 +5,17 @@
 use std::collections::BTreeSet;
 
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
-use serde::ser::SerializeMap;
-use serde::{Deserialize, Serialize, Serializer};
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
 use super::code::{Code, Refusal};
 use super::limits;
 use super::spelling::is_same_name;
-use crate::format::level::Level;
 
 /// A row of the table of settings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Setting {
     pub name: &'static str,
-    /// From which on it can be set, and is written.
-    pub level: Level,
     pub unit: &'static str,
     pub default: u64,
     pub min: u64,
@@ -31,14 +27,14 @@ pub struct Setting {
 
 macro_rules! settings {
     ($( $(#[doc = $about:literal])+
-        $name:ident: $unit:literal, $default:literal, $min:literal..=$max:expr,
-            $(words $words:expr,)? from $level:expr; )+) => {
+        $name:ident: $unit:literal, $default:literal, $min:literal..=$max:expr
+            $(, words $words:expr)?; )+) => {
         /// All settings as they stand.
         #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
         #[serde(default)]
         pub struct Settings {
             $( $(#[doc = $about])+ pub $name: u64, )+
-            /// Changes with every change; empty until the first one at [`Level::RIGHTS`].
+            /// Changes with every change.
             #[serde(skip_serializing_if = "String::is_empty")]
             pub revision: String,
         }
@@ -52,7 +48,6 @@ macro_rules! settings {
         impl Settings {
             pub const TABLE: &'static [Setting] = &[ $( Setting {
                 name: stringify!($name),
-                level: $level,
                 unit: $unit,
                 default: $default,
                 min: $min,
@@ -67,13 +62,6 @@ macro_rules! settings {
                 Self::TABLE.iter().zip(all).map(|(row, value)| (row.name.to_owned(), row.show(value))).collect()
             }
 
-            /// Those that a level has, as they are stored.
-            pub fn of_level(&self, level: Level) -> SettingsOfLevel<'_> {
-                let all = [ $( ($level, stringify!($name), self.$name), )+ ];
-                let known = all.into_iter().filter(|(from, ..)| *from <= level);
-                let revision = Some(self.revision.as_str()).filter(|text| !text.is_empty() && level >= Level::RIGHTS);
-                SettingsOfLevel { values: known.map(|(_, name, value)| (name, value)).collect(), revision }
-            }
         }
 
         /// Settings to be changed; what is absent stays.
@@ -91,13 +79,6 @@ macro_rules! settings {
                 $( super::replace(&mut settings.$name, &self.$name); )+
             }
 
-            /// The lowest level that has all of them.
-            pub fn level(&self) -> Level {
-                let revision = super::is_said(&self.revision).then_some(Level::RIGHTS);
-                let given = [ $( self.$name.map(|_| $level), )+ revision ];
-                given.into_iter().flatten().fold(Level::SETTINGS, Level::max)
-            }
-
             fn set(&mut self, name: &str, value: u64) {
                 match name { $( stringify!($name) => self.$name = Some(value), )+ _ => {} }
             }
@@ -107,21 +88,21 @@ macro_rules! settings {
 
 settings! {
     /// Inactive releases that stay of every rule and of every config file: the newest ones, by version.
-    releases_kept: "releases", 100, 1..=10_000, from Level::SETTINGS;
+    releases_kept: "releases", 100, 1..=10_000;
     /// Seconds of an unhealthy instance without heartbeats until it is removed; 0 is never. A value that the
     /// instance says itself, or its service, counts before this.
     /// The present leader counts, so with another leader it begins anew.
-    dead_instances_removed_after_s: "seconds", 0, 0..=limits::DEAD_INSTANCES_REMOVED_AFTER_S_MAX, from Level::SETTINGS;
+    dead_instances_removed_after_s: "seconds", 0, 0..=limits::DEAD_INSTANCES_REMOVED_AFTER_S_MAX;
     /// Time that a row of the audit trail is kept.
-    audit_kept_days: "days", 90, 1..=3650, from Level::TRUST;
+    audit_kept_days: "days", 90, 1..=3650;
     /// Rows that stay of the audit trail at most: the newest ones.
-    audit_kept_rows: "rows", 1_000_000, 1_000..=10_000_000, from Level::TRUST;
+    audit_kept_rows: "rows", 1_000_000, 1_000..=10_000_000;
     /// 1 if the audit trail also has self-registrations of instances and changes of their health, else 0.
-    audit_instances: "0 or 1", 0, 0..=1, from Level::TRUST;
+    audit_instances: "0 or 1", 0, 0..=1;
     /// Seconds that a request for approval waits before it expires.
-    requests_expire_s: "seconds", 2_592_000, 60..=limits::REQUESTS_EXPIRE_S_MAX, from Level::APPROVAL;
+    requests_expire_s: "seconds", 2_592_000, 60..=limits::REQUESTS_EXPIRE_S_MAX;
     /// Place of the judgement of a rule: `ends`, its own name and the services that it acts on; `name`, its name alone.
-    rule_scope: "word", 0, 0..=1, words RULE_SCOPES, from Level::RIGHTS;
+    rule_scope: "word", 0, 0..=1, words RULE_SCOPES;
 }
 
 /// Words of [`Settings::rule_scope`].
@@ -136,22 +117,6 @@ impl Settings {
 
 /// Beside the settings, in their object.
 pub const REVISION: &str = "revision";
-
-/// Settings by name, in the order of the table, and their revision if they have one.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct SettingsOfLevel<'a> {
-    values: Vec<(&'static str, u64)>,
-    revision: Option<&'a str>,
-}
-
-impl Serialize for SettingsOfLevel<'_> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut map = serializer.serialize_map(Some(self.values.len() + self.revision.iter().len()))?;
-        self.values.iter().try_for_each(|(name, value)| map.serialize_entry(name, value))?;
-        self.revision.iter().try_for_each(|revision| map.serialize_entry(REVISION, revision))?;
-        map.end()
-    }
-}
 
 impl Setting {
     /// The value as a caller says and reads it.

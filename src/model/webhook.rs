@@ -21,7 +21,6 @@ use super::remote::Reach;
 use super::time::Timestamp;
 use super::wire::{Words, wire_enum};
 use super::{host, limits, name};
-use crate::format::level::Level;
 
 wire_enum! {
     /// Events that webhooks receive: changes of releases, by the words of their history, and the health of instances.
@@ -313,20 +312,6 @@ pub struct WebhookDraft {
 }
 
 impl WebhookDraft {
-    /// The level that a cluster has to have reached to take it as it is meant.
-    pub fn level(&self) -> Level {
-        let is_newest = |event: &HookEvent| {
-            use HookEvent::{Approved, ClientRefused, Emergency, Refused, Requested, RolloutStep, RolloutStopped};
-            matches!(event, ClientRefused | Requested | Approved | Refused | Emergency | RolloutStep | RolloutStopped)
-        };
-        match &self.events {
-            Some(events) if events.iter().any(is_newest) => Level::APPROVAL,
-            _ if self.format.is_some_and(|format| !format.is_json()) => Level::APPROVAL,
-            _ if super::is_said(&self.revision) => Level::RIGHTS,
-            _ => Level::CUSTODY,
-        }
-    }
-
     /// Lays the given fields over `hook`; absent ones stay. The name identifies and never changes.
     pub fn lay_over(&self, hook: &mut Webhook) {
         super::replace(&mut hook.url, &self.url);

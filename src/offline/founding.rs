@@ -93,6 +93,7 @@ impl Founding {
                 cluster_id: Some(rebirth.cluster_id.clone()),
                 level,
                 state_hash: hex::encode(progress.hash),
+                format: level.digest().to_owned(),
                 version: env!("CARGO_PKG_VERSION").to_owned(),
                 created_ms: 0,
             },

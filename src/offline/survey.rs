@@ -36,7 +36,7 @@ pub(super) struct Survey {
 
 impl Survey {
     pub(super) fn new() -> Self {
-        let tables = Table::ALL.into_iter().map(|table| (table.label(), TableSize::default())).collect();
+        let tables = Table::ALL.iter().map(|table| (table.label(), TableSize::default())).collect();
         Survey { tables, ..Survey::default() }
     }
 
@@ -70,7 +70,16 @@ pub(super) struct SurveyedFile {
 }
 
 pub(super) fn survey_file(path: &Path) -> anyhow::Result<SurveyedFile> {
-    survey(path, |sink| store::read_file(path, sink))
+    let file = survey(path, |sink| store::read_file(path, sink))?;
+    anyhow::ensure!(
+        file.header.format == file.header.level.digest(),
+        "{} was written by an unreleased build of thuban (version {}, level {}), whose formats this one does not read: \
+         run `thuban export` with that build, and `thuban apply` with this one on an empty directory",
+        path.display(),
+        if file.header.version.is_empty() { "unknown" } else { &file.header.version },
+        file.header.level
+    );
+    Ok(file)
 }
 
 /// Of what `read` reads from end to end.

@@ -15,7 +15,6 @@ use super::publication::{Publication, twins_of};
 use super::write::{Items, WithWarnings};
 use super::{Caller, Operations};
 use crate::catalog::{Catalog, Command, Outcome};
-use crate::format::level::Level;
 use crate::keyring::Keyring;
 use crate::model::code::{Code, Refusal};
 use crate::model::config_file::{ConfigFileDraft, ConfigKey, Format, Judged};
@@ -51,7 +50,7 @@ impl ExpectedFile {
         let format = match (given, there) {
             (Some(given), _) => given,
             (None, Some(file)) => file.format,
-            (None, None) => Format::of_new(&key.file, catalog.level()),
+            (None, None) => Format::of_new(&key.file),
         };
         let kept = match (draft.map(|draft| &draft.content), there) {
             (Some(Some(_)), _) => None,
@@ -292,11 +291,9 @@ impl Operations {
             asking = caller.again(self)?;
             read_scope = asking.read_scope();
         }
-        let level;
         let mut contracts: Vec<Option<JudgedFile>> = Vec::new();
         let files: Vec<Option<ExpectedFile>> = {
             let catalog = self.node.state().catalog();
-            level = catalog.level();
             contracts.extend(slots.iter().map(|slot| JudgedFile::of(&catalog, &slot.item.as_ref()?.key(), &asking)));
             for slot in slots.iter_mut().filter(|slot| slot.item.is_some()) {
                 slot.warnings = slot.twins(&catalog, &read_scope);
@@ -310,7 +307,7 @@ impl Operations {
         let by = caller.clone();
         let rows: Vec<_> = self
             .read_through(bytes, move || {
-                let validation = Validation { caller: &by, keyring: node.keyring(), level, round };
+                let validation = Validation { caller: &by, keyring: node.keyring(), round };
                 let looked_at = slots.into_iter().zip(files).zip(contracts).map(|((mut slot, file), contracts)| {
                     slot.step(|item| validation.validated(item, file.as_ref(), contracts.as_ref()));
                     (slot, file, contracts)
@@ -375,7 +372,6 @@ struct Round {
 struct Validation<'a> {
     caller: &'a Caller,
     keyring: &'a Keyring,
-    level: Level,
     round: Round,
 }
 
@@ -388,7 +384,7 @@ impl Validation<'_> {
     ) -> Result<T, Refusal> {
         let mut judged = self.condition(&item, file, contracts.is_some())?;
         if let Some(judged) = &mut judged {
-            judged.comes_again = !self.round.is_last && self.level >= Level::CUSTODY;
+            judged.comes_again = !self.round.is_last;
         }
         let comes_again = !self.round.is_last;
         let in_force = contracts.and_then(JudgedFile::compared_with);
@@ -404,12 +400,10 @@ impl Validation<'_> {
         file: Option<&ExpectedFile>,
         has_contracts: bool,
     ) -> Result<Option<Judged>, Refusal> {
-        // Apply knows of conditions.
-        let has_conditions = self.level >= Level::ROLLOUT;
         let Some(file) = file else {
             // What is not there, or not seen, is refused where it is applied; what comes to be there meanwhile was
             // checked by nobody.
-            let is_conditional = has_conditions && (!self.round.force || has_contracts);
+            let is_conditional = !self.round.force || has_contracts;
             return Ok(is_conditional.then(|| Judged::new(&Content::default(), Format::Text)));
         };
         // Apply checks properties, unless they are sealed by then.
@@ -423,7 +417,7 @@ impl Validation<'_> {
             })?;
         }
         let is_conditional = is_hidden || (depends_on_state(item) && (!self.round.force || has_contracts));
-        if !has_conditions || !is_conditional {
+        if !is_conditional {
             return Ok(None);
         }
         let content = file.kept.clone().unwrap_or_else(|| Content::from(file.text(item.file())));

@@ -128,11 +128,10 @@ mod tests {
     use super::*;
     use crate::catalog::testing::Bench;
     use crate::catalog::{Command, Op};
-    use crate::format::level::Level;
 
     #[test]
     fn a_name_whose_domain_is_taken_is_told_of_it() {
-        let mut bench = Bench::founded(Level::NEWEST);
+        let mut bench = Bench::founded();
         let mut create = |namespace: &str, name: &str| {
             let item = json!([{ "namespace": namespace, "name": name }]);
             let drafts = serde_json::from_value(item).expect("drafts");

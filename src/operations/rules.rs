@@ -143,7 +143,6 @@ mod tests {
 
     use super::*;
     use crate::catalog::testing::Bench;
-    use crate::format::level::Level;
     use crate::model::rule::RuleHead;
 
     fn saved(bench: &mut Bench, family: Family, name: &str, body: Value) -> Arc<Rule> {
@@ -164,7 +163,7 @@ mod tests {
 
     #[test]
     fn the_probe_that_is_not_carried_is_told_whichever_rule_is_saved_last() {
-        let mut bench = Bench::founded(Level::NEWEST);
+        let mut bench = Bench::founded();
         let probe =
             || json!({"target_service": {"service": "pay", "namespace": "shop"}, "rules": [{"protocol": "TCP"}]});
         let names = ["one", "two"];
@@ -187,7 +186,7 @@ mod tests {
 
     #[test]
     fn values_of_registered_instances_are_counted() {
-        let mut bench = Bench::founded(Level::NEWEST);
+        let mut bench = Bench::founded();
         let named = json!({"value": "lane", "value_type": "PARAMETER"});
         let rule = json!({"arguments": {"arguments": [{"type": "HEADER", "key": "lane", "value": named}]},
             "destinations": [{"service": "pay", "namespace": "shop", "labels": {"lane": named}}]});

@@ -6,7 +6,6 @@ use std::time::Duration;
 use super::passwords::NotChecked;
 use super::{Caller, Operations, token_hash};
 use crate::catalog::{AuthorizedCommand, Command, Credential};
-use crate::format::level::Level;
 use crate::model::access::{User, Whence};
 use crate::model::code::{Code, Refusal};
 use crate::model::limits;
@@ -77,9 +76,7 @@ impl Operations {
         };
         let user = user.filter(|_| is_right).ok_or_else(wrong)?;
         let password = user.password_hash.clone();
-        // Kept by a cluster that knows of it.
-        let is_kept = self.node.state().catalog().level() >= Level::RIGHTS;
-        let from = if is_kept { Whence { address, agent } } else { Whence::default() };
+        let from = Whence { address, agent };
         let command = Command::SignIn { hash: token_hash(&token), user_id: user.id.clone(), password, from };
         let asked = AuthorizedCommand {
             credential: Credential::Login,

@@ -69,6 +69,8 @@ fn call(frame: Bytes) -> bool {
     match Kind::from_byte(kind) {
         None => false,
         Some(Kind::Ping | Kind::ReadIndex | Kind::Progress) => true,
+        #[cfg(feature = "next-level")]
+        Some(Kind::NextLevel) => true,
         Some(Kind::Vote | Kind::PreVote) => round_trip::<VoteRequest<TypeConfig>>(&body),
         Some(Kind::TransferLeader) => round_trip::<TransferLeaderRequest<TypeConfig>>(&body),
         Some(Kind::Append) => append(body),

@@ -17,6 +17,15 @@ pub struct Build {
     pub levels: LevelRange,
     /// Level that its cluster speaks as far as it knows, see [`crate::format::level`].
     pub level: Level,
+    /// Digest of the formats of that level, see [`Level::digest`].
+    pub format: String,
+}
+
+impl Build {
+    /// Describes this binary on a node of these levels, whose cluster speaks `level`.
+    pub fn own(levels: LevelRange, level: Level) -> Build {
+        Build { version: env!("CARGO_PKG_VERSION").to_owned(), levels, level, format: level.digest().to_owned() }
+    }
 }
 
 /// The list by which a node without a cluster would form one.

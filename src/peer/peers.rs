@@ -171,6 +171,12 @@ impl Peers {
         read(&self.find(target)?.call(Kind::Progress, Bytes::new(), within).await?)
     }
 
+    /// Asks `target` for the row of the level that exists in tests: true if it has one.
+    #[cfg(feature = "next-level")]
+    pub async fn has_next_level(&self, target: NodeId, within: Duration) -> Result<bool, CallError> {
+        read(&self.find(target)?.call(Kind::NextLevel, Bytes::new(), within).await?)
+    }
+
     /// Asks `target` which of its clients have a release of `thing`. A node of a version that does not know refuses.
     pub async fn subscribers(&self, target: NodeId, thing: &Thing, within: Duration) -> Result<Subscribed, CallError> {
         read(&self.find(target)?.call(Kind::Subscribers, codec::to_bytes(thing).into(), within).await?)

@@ -38,6 +38,12 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
 /// Services of a node for its peers besides consensus.
 pub trait PeerService: Send + Sync + 'static {
+    /// Returns true if this node has the row of the level that exists in tests.
+    #[cfg(feature = "next-level")]
+    fn has_next_level(&self) -> bool {
+        false
+    }
+
     /// Proposes a command that a peer took from its client. Never forwards it again.
     fn forward(&self, command: Bytes) -> impl Future<Output = ForwardAnswer> + Send;
 

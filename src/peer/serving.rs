@@ -147,6 +147,8 @@ where
         Kind::Forward => answered(&hall.service.forward(body).await),
         Kind::ReadIndex => answered(&hall.service.read_index().await),
         Kind::Progress => answered(&hall.service.progress(peer)),
+        #[cfg(feature = "next-level")]
+        Kind::NextLevel => answered(&hall.service.has_next_level()),
         Kind::Subscribers => match codec::from_bytes(&body) {
             Ok(thing) => answered(&hall.service.subscribers(thing).await),
             Err(error) => refused(&format!("the call cannot be read: {error}")),

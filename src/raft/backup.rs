@@ -108,12 +108,14 @@ pub(super) fn header_of(view: &View<'_>, created: Timestamp) -> io::Result<State
     let progress = Progress::read(view.get_row(PROGRESS_KEY)?)?;
     let cluster = view.get_row(&[Cluster::TABLE as u8])?;
     let cluster = cluster.map(|row| Cluster::read(&row)).transpose().map_err(io::Error::other)?;
+    let level = cluster.as_ref().map(|cluster| cluster.level).unwrap_or_default();
     Ok(StateHeader {
         last_log_id: progress.last_applied,
         last_membership: progress.membership,
-        level: cluster.as_ref().map(|cluster| cluster.level).unwrap_or_default(),
+        level,
         cluster_id: cluster.map(|cluster| cluster.cluster_id),
         state_hash: hex::encode(progress.hash),
+        format: level.digest().to_owned(),
         version: env!("CARGO_PKG_VERSION").to_owned(),
         created_ms: created.0,
     })

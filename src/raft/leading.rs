@@ -193,6 +193,11 @@ impl PeerService for NodeService {
         read_index(&self.node).await.map_or_else(|answer| answer, |log_index| ReadIndexAnswer::Ready { log_index })
     }
 
+    #[cfg(feature = "next-level")]
+    fn has_next_level(&self) -> bool {
+        self.node.state().catalog().next_level.is_some()
+    }
+
     fn progress(&self, asker: NodeId) -> PeerProgress {
         let last_log = self.node.raft_metrics().last_log_index.unwrap_or_default();
         let clock = &self.node.state().clock;

@@ -162,7 +162,8 @@ mod tests {
         let list = Some(said(&(1..=50).map(|id| (id, address(id))).collect()));
         assert!(list.as_ref().is_some_and(|list| list.text.ends_with('…')), "{list:?}");
         let levels = LevelRange::OWN;
-        let build = Build { version: "100.100.100-alpha.100".into(), levels, level: levels.max };
+        let build =
+            Build { version: "100.100.100-alpha.100".into(), levels, level: levels.max, format: "f".repeat(16) };
         let (node_id, target, instance) = (NodeId::MAX, NodeId::MAX, "i".repeat(32));
         let (cluster_id, list_again, build_again) = (None, list.clone(), build.clone());
         let hello = Hello { cluster_id, node_id, target, instance: instance.clone(), build, list };

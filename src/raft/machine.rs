@@ -39,7 +39,6 @@ use super::state_size::Weight;
 use super::threads::at_length;
 use crate::catalog::{Catalog, Change, Edit};
 use crate::format::codec;
-use crate::format::level::Level;
 use crate::format::pack::hash_bytes;
 use crate::format::types::{Entry, LogId, NodeId, SnapshotMeta, StoredMembership, TypeConfig};
 use crate::metrics::Metrics;
@@ -98,13 +97,10 @@ impl Progress {
         self.hash = hash.finalize().into();
     }
 
-    /// Value that the members compare at this index: the hash of the state and, from [`Level::EDGES`] on, the voters
-    /// and learners known here. Two nodes that disagree on these have two majorities, whatever their states are.
-    /// Addresses are left out: clusters that earlier versions formed may have them written in different ways.
-    fn compared(&self, level: Level) -> [u8; 32] {
-        if level < Level::EDGES {
-            return self.hash;
-        }
+    /// Returns the value that the members compare at this index: the hash of the state, the voters and the learners
+    /// known here. Two nodes that disagree on these have two majorities, whatever their states are. Addresses are left
+    /// out: nodes may have them written in different ways.
+    fn compared(&self) -> [u8; 32] {
         let (membership, mut hash) = (self.membership.membership(), Sha256::new());
         hash.update(self.hash);
         let mut add = |ids: &BTreeSet<NodeId>| {
@@ -286,7 +282,7 @@ impl Machine {
             effects.progress.last_applied = Some(log_id);
             effects.entries += 1;
             if self.checkpoints.lock().is_due(log_id.index) {
-                let hash = effects.progress.compared(catalog.level());
+                let hash = effects.progress.compared();
                 effects.checkpoints.push(Checkpoint { index: log_id.index, hash });
             }
             if is_enough(since) {

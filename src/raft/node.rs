@@ -38,7 +38,6 @@ use super::stuck::Standstills;
 use super::threads::Threads;
 use super::vigil::Vigil;
 use crate::catalog::{AuthorizedCommand, Command, Outcome, RequestId};
-use crate::format::level::Level;
 use crate::format::types::{NodeId, TypeConfig};
 use crate::keyring::Keyring;
 use crate::metrics::{Metrics, OneMore};
@@ -277,14 +276,9 @@ impl Node {
         result
     }
 
-    /// [`Node::propose`] for somebody: judged, item by item, when it is applied. Before the level at which
-    /// there is more than one kind of caller, the command alone.
+    /// Proposes the command of a caller, whose rights are checked for each item when it is applied.
     pub async fn ask(&self, by: &str, asked: AuthorizedCommand) -> Result<Vec<Outcome>, NodeError> {
-        let command = match self.state().level() >= Level::TRUST {
-            true => Command::Authorized(Box::new(asked)),
-            false => asked.bare(),
-        };
-        self.propose(by, command).await
+        self.propose(by, Command::Authorized(Box::new(asked))).await
     }
 
     /// [`Node::propose`] under an id of the caller's: what is proposed again under it is applied once.

@@ -91,7 +91,7 @@ impl KnownPeers {
         let levels = self.store.levels();
         // Without a cluster it speaks whatever it can.
         let level = self.cluster_id().map_or(levels.min, |_| self.state.catalog().level());
-        Build { version: env!("CARGO_PKG_VERSION").to_owned(), levels, level }
+        Build::own(levels, level)
     }
 
     /// Each of the two has to read what the cluster of the other speaks.
@@ -112,6 +112,12 @@ impl KnownPeers {
             );
             self.unfit.send_replace(Some(text.clone()));
             return refuse(text);
+        }
+        if theirs.format != theirs.level.digest() {
+            return refuse(format!(
+                "node {node_id} runs a build of thuban {} with other formats of level {}: run one build on all nodes",
+                theirs.version, theirs.level
+            ));
         }
         Ok(())
     }
@@ -263,6 +269,20 @@ mod tests {
             let met = to.judge(&from.hello(to.node_id)).and_then(|welcome| from.accept(&welcome));
             met.err().map(|refusal| refusal.reason)
         })
+    }
+
+    /// Two builds without a release between them may have different formats of one level.
+    #[test]
+    fn a_build_with_other_formats_is_refused() {
+        let ((_one, one), (_two, two)) = (node(1, Some("c")), node(2, Some("c")));
+        let mut hello = two.hello(1);
+        hello.build.format = "0123456789abcdef".to_owned();
+        let refused = one.judge(&hello).expect_err("other formats");
+        assert!(
+            refused.reason == RefusalReason::Level && refused.text.contains("other formats of level 1"),
+            "{refused}"
+        );
+        assert_eq!(meet(&two, &one), LET_IN);
     }
 
     const LET_IN: [Option<RefusalReason>; 2] = [None, None];

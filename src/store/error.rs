@@ -57,6 +57,13 @@ pub enum StoreError {
     OtherLevel { path: PathBuf, found: u64, levels: LevelRange },
 
     #[error(
+        "{} was written by an unreleased build of thuban (version {writer}, level {level}), whose formats this one \
+         does not read: run `thuban export` with that build, and `thuban apply` with this one on an empty directory",
+        path.display()
+    )]
+    Unreleased { path: PathBuf, writer: String, level: u64 },
+
+    #[error(
         "{} cannot be read as an identity ({reason}): restore it from a backup, or join as a new member with \
          an empty directory",
         path.display()

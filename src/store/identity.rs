@@ -28,6 +28,11 @@ pub struct Identity {
     /// before the first of it is written, so that a binary which cannot read it refuses at the door.
     #[serde(rename = "format_version")]
     pub level: Level,
+    /// Digest of the formats of that level, see [`Level::digest`]: two builds without a release between them may have
+    /// different formats of one level.
+    pub format: String,
+    /// Version of the binary that made the directory or raised its level.
+    pub version: String,
     pub node_id: u64,
     /// Random, once per directory: tells a wiped and re-made directory from the one before.
     pub instance: String,
@@ -38,7 +43,15 @@ pub struct Identity {
 impl Identity {
     fn new(node_id: u64) -> Self {
         let instance = hex::encode(rand::random::<[u8; 16]>());
-        Identity { level: Level::FIRST, node_id, instance, cluster_id: None }
+        let (format, version) = (String::new(), String::new());
+        let new = Identity { level: Level::FIRST, format, version, node_id, instance, cluster_id: None };
+        new.at(Level::FIRST)
+    }
+
+    /// Returns the same identity at a level of this binary.
+    fn at(self, level: Level) -> Self {
+        let (format, version) = (level.digest().to_owned(), env!("CARGO_PKG_VERSION").to_owned());
+        Identity { level, format, version, ..self }
     }
 
     /// Replaces `identity.json`.
@@ -68,8 +81,13 @@ impl Identity {
         // The version first: a newer file may have a shape that this binary cannot read.
         let value: serde_json::Value = serde_json::from_slice(&text).map_err(|error| damaged(error.to_string()))?;
         let version = value["format_version"].as_u64().ok_or_else(|| damaged("no format_version".into()))?;
-        let is_readable = u8::try_from(version).is_ok_and(|version| levels.contains(Level(version)));
-        if !is_readable {
+        let level = u8::try_from(version).map(Level).unwrap_or_default();
+        let format = value["format"].as_str().unwrap_or_default();
+        if format.is_empty() || (levels.contains(level) && format != level.digest()) {
+            let writer = value["version"].as_str().unwrap_or("unknown").to_owned();
+            return Err(StoreError::Unreleased { path: path.to_owned(), writer, level: version });
+        }
+        if u64::from(level.0) != version || !levels.contains(level) {
             return Err(StoreError::OtherLevel { path: path.to_owned(), found: version, levels });
         }
         serde_json::from_value(value).map_err(|error| damaged(error.to_string()))
@@ -177,7 +195,7 @@ impl DirectoryOwner {
             return Err(StoreError::OtherLevel { path, found, levels: self.levels });
         }
         tracing::info!(%level, path = %self.dir.display(), "the data directory is raised to a new level");
-        self.change(&mut identity, |identity| identity.level = level)
+        self.change(&mut identity, |identity| *identity = identity.clone().at(level))
     }
 
     fn change(&self, identity: &mut Identity, change: impl FnOnce(&mut Identity)) -> Result<(), StoreError> {

@@ -31,7 +31,7 @@ pub enum FleetQuestion {
     /// Every resource of the clients with this identity, behind one by type and name.
     Resources { node_id: String, after: Option<(String, String)> },
     /// Clients of any kind that have the list of instances of a service, or which of them are there and were given one
-    /// without an instance. From [`Level::APPROVAL`](crate::format::level::Level::APPROVAL) on.
+    /// without an instance.
     Lists { namespace: String, service: String, without: Option<Without> },
     /// Clients that have the list of instances of any service. A node of a version that does not know the question
     /// refuses it.

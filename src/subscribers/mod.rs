@@ -116,8 +116,7 @@ pub struct Subscription {
     /// Its reason for a refusal.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub message: String,
-    /// Time of that word; of a client of xDS that of its refusal. From
-    /// [`Level::APPROVAL`](crate::format::level::Level::APPROVAL) on.
+    /// Time of that word; of a client of xDS that of its refusal.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub applied_at: Option<Timestamp>,
     /// The node knows by its report alone what it has.

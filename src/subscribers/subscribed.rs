@@ -4,7 +4,6 @@ use serde::{Deserialize, Serialize};
 
 use super::holders::client_mark;
 use super::{Applied, Subscription};
-use crate::format::level::Level;
 use crate::model::limits;
 
 /// Bytes of the reasons of refusals that one node tells of one thing, before it shortens them.
@@ -21,10 +20,10 @@ pub struct Subscribed {
     pub current: u64,
     /// Some or all of them.
     pub clients: Vec<Subscription>,
-    /// Of each of the rest; from [`Level::CUSTODY`] on.
+    /// Marks of the rest, one for each client.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub marks: Vec<ClientMark>,
-    /// Words of those, in the same order; none where nobody has said anything. From [`Level::APPROVAL`] on.
+    /// Words of those, in the same order; none where nobody has said anything.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub words: Vec<Option<Applied>>,
 }
@@ -35,30 +34,18 @@ pub struct Subscribed {
 pub struct ClientMark(pub u64, pub u64, pub bool);
 
 impl Subscribed {
-    /// All of these clients, as far as members of a cluster of this level can read it.
-    pub fn of(mut clients: Vec<Subscription>, level: Level) -> Subscribed {
+    /// Sums up these clients.
+    pub fn of(mut clients: Vec<Subscription>) -> Subscribed {
         let amount = clients.len() as u64;
         let current = clients.iter().filter(|client| client.is_current).count() as u64;
-        if level < Level::APPROVAL {
-            clients.iter_mut().for_each(leave_out_words);
-        }
         // Who lags is who is looked for, and who says why.
         clients.sort_by_key(|client| (client.is_current, client.applied != Some(Applied::Refused)));
         bound_messages(&mut clients);
         let rest = clients.split_off(clients.len().min(limits::SUBSCRIPTIONS_TOLD_MAX));
-        let marks = if level >= Level::CUSTODY { rest.iter().map(ClientMark::of).collect() } else { Vec::new() };
-        let has_words = level >= Level::APPROVAL && rest.iter().any(|client| client.applied.is_some());
+        let marks = rest.iter().map(ClientMark::of).collect();
+        let has_words = rest.iter().any(|client| client.applied.is_some());
         let words = if has_words { rest.iter().map(|client| client.applied).collect() } else { Vec::new() };
         Subscribed { amount, current, clients, marks, words }
-    }
-}
-
-/// Leaves out what no client but those of xDS said before [`Level::APPROVAL`].
-fn leave_out_words(client: &mut Subscription) {
-    client.applied_at = None;
-    if !client.is_xds {
-        client.applied = None;
-        client.message.clear();
     }
 }
 
@@ -116,20 +103,10 @@ mod tests {
     }
 
     #[test]
-    fn words_are_left_out_below_their_level() {
-        let said = |is_xds| Subscription {
-            is_xds,
-            applied: Some(Applied::Refused),
-            message: "no".to_owned(),
-            applied_at: Some(Timestamp(3)),
-            ..client()
-        };
-        let all = vec![said(true), said(false)];
-        assert_eq!(Subscribed::of(all.clone(), Level::APPROVAL).clients, all);
-        let older = Subscribed::of(all.clone(), Level::RIGHTS).clients;
-        assert_eq!(older, [Subscription { applied_at: None, ..said(true) }, client()]);
-        let many = vec![said(false); limits::SUBSCRIPTIONS_TOLD_MAX + 2];
-        let words = |level| Subscribed::of(many.clone(), level).words;
-        assert_eq!((words(Level::APPROVAL).len(), words(Level::RIGHTS).len()), (2, 0));
+    fn clients_beyond_those_that_are_listed_have_marks_and_words() {
+        let refused = Subscription { applied: Some(Applied::Refused), ..client() };
+        let many = Subscribed::of(vec![refused; limits::SUBSCRIPTIONS_TOLD_MAX + 2]);
+        assert_eq!((many.clients.len(), many.marks.len()), (limits::SUBSCRIPTIONS_TOLD_MAX, 2));
+        assert_eq!(many.words, [Some(Applied::Refused); 2]);
     }
 }

@@ -4,7 +4,6 @@ use super::*;
 use crate::catalog::history::Thing;
 use crate::catalog::testing::Bench;
 use crate::catalog::{Command, Op};
-use crate::format::level::Level;
 use crate::model::config_file::{ConfigKey, ConfigReleaseDraft};
 use crate::model::release::ReleaseOp;
 use crate::model::rule::release::RuleReleaseDraft;
@@ -46,7 +45,7 @@ fn told(subscribers: &Subscribers, bench: &Bench) -> Vec<(String, u64, u64, bool
 
 #[tokio::test(start_paused = true)]
 async fn who_has_pulled_has_what_it_was_given_until_it_is_not_heard_of() {
-    let (subscribers, mut bench) = (Subscribers::default(), Bench::founded(Level::NEWEST));
+    let (subscribers, mut bench) = (Subscribers::default(), Bench::founded());
     let first = publish(&mut bench, "a=1");
     pull(&subscribers, "10.0.0.1", &first, 1);
     pull(&subscribers, "10.0.0.2", &first, 2);
@@ -74,7 +73,7 @@ async fn who_has_pulled_has_what_it_was_given_until_it_is_not_heard_of() {
 
 #[tokio::test(start_paused = true)]
 async fn there_are_never_too_many() {
-    let (subscribers, mut bench) = (Subscribers::default(), Bench::founded(Level::NEWEST));
+    let (subscribers, mut bench) = (Subscribers::default(), Bench::founded());
     let released = publish(&mut bench, "a=1");
     let share = limits::SUBSCRIPTIONS_MAX / SHARE_OF_ORIGIN;
     let pulls = |origin: u8, clients: usize| {
@@ -97,7 +96,7 @@ async fn there_are_never_too_many() {
 /// A client that waits is there for as long as a poll may last; one that only pulls, until it is forgotten.
 #[tokio::test(start_paused = true)]
 async fn the_share_that_is_current_is_counted_of_who_is_there() {
-    let (subscribers, mut bench) = (Subscribers::default(), Bench::founded(Level::NEWEST));
+    let (subscribers, mut bench) = (Subscribers::default(), Bench::founded());
     let share = |bench: &Bench, kind: &str| {
         let share = subscribers.shares(&bench.catalog)[kind];
         (share.present, share.current)
@@ -147,7 +146,7 @@ fn first_release(bench: &Bench) -> ConfigReleaseDraft {
 
 #[tokio::test(start_paused = true)]
 async fn who_has_the_rules_of_a_service_as_they_are_is_current() {
-    let (subscribers, mut bench) = (Subscribers::default(), Bench::founded(Level::NEWEST));
+    let (subscribers, mut bench) = (Subscribers::default(), Bench::founded());
     let family = Family::RateLimit;
     let share = |bench: &Bench| subscribers.shares(&bench.catalog)[family.word()];
     let publish = |bench: &mut Bench, name: &str| {
@@ -180,7 +179,7 @@ async fn who_has_the_rules_of_a_service_as_they_are_is_current() {
 /// Whatever a stranger says of itself, what is kept of it is small.
 #[tokio::test(start_paused = true)]
 async fn a_client_is_kept_within_a_kilobyte() {
-    let (subscribers, mut bench) = (Subscribers::default(), Bench::founded(Level::NEWEST));
+    let (subscribers, mut bench) = (Subscribers::default(), Bench::founded());
     let released = publish(&mut bench, "a=1");
     let long = "x".repeat(40_000);
     let labels = vec![(long.clone(), long.clone()); 64];
@@ -199,7 +198,7 @@ async fn a_client_is_kept_within_a_kilobyte() {
 /// Entries of strangers are bounded in bytes too, and those of one origin by a quarter.
 #[tokio::test(start_paused = true)]
 async fn twenty_thousand_hostile_pulls_take_a_share() {
-    let (subscribers, mut bench) = (Subscribers::default(), Bench::founded(Level::NEWEST));
+    let (subscribers, mut bench) = (Subscribers::default(), Bench::founded());
     let released = publish(&mut bench, "a=1");
     let labels: Vec<_> = (0..64).map(|number| (number.to_string(), "x".repeat(10 + number))).collect();
     let namespaces: Vec<_> = ["a", "b"].map(|letter| letter.repeat(limits::NAMESPACE_CHARS_MAX)).into();
@@ -224,7 +223,7 @@ async fn twenty_thousand_hostile_pulls_take_a_share() {
 /// it pay for nothing.
 #[tokio::test(start_paused = true)]
 async fn who_speaks_of_a_client_pays_for_it() {
-    let (subscribers, mut bench) = (Subscribers::default(), Bench::founded(Level::NEWEST));
+    let (subscribers, mut bench) = (Subscribers::default(), Bench::founded());
     let released = publish(&mut bench, "a=1");
     let (stranger, fleet) = (at(1), Origin::of_user("fleet"));
     fn of(origin: Origin, address: &str) -> Client<'_> {
@@ -256,7 +255,7 @@ async fn who_speaks_of_a_client_pays_for_it() {
 /// Clients that were given the same rules share one list of them.
 #[tokio::test(start_paused = true)]
 async fn the_rules_of_many_clients_are_one_list() {
-    let (subscribers, mut bench) = (Subscribers::default(), Bench::founded(Level::NEWEST));
+    let (subscribers, mut bench) = (Subscribers::default(), Bench::founded());
     let family = Family::RateLimit;
     for number in 0..50 {
         let name = format!("rule {number}");
@@ -313,7 +312,7 @@ fn words(subscribers: &Subscribers, bench: &Bench) -> Vec<(String, Option<Applie
 
 #[tokio::test(start_paused = true)]
 async fn a_word_is_of_what_the_client_was_given_and_goes_with_it() {
-    let (subscribers, mut bench) = (Subscribers::default(), Bench::founded(Level::NEWEST));
+    let (subscribers, mut bench) = (Subscribers::default(), Bench::founded());
     let first = publish(&mut bench, "a=1");
     ["1", "2", "3"].iter().for_each(|address| pull(&subscribers, address, &first, 1));
     let before = subscribers.bytes();
@@ -349,7 +348,7 @@ async fn a_word_is_of_what_the_client_was_given_and_goes_with_it() {
 /// Strangers say much, and little of it is kept.
 #[tokio::test(start_paused = true)]
 async fn words_take_a_kilobyte_and_a_share() {
-    let (subscribers, mut bench) = (Subscribers::default(), Bench::founded(Level::NEWEST));
+    let (subscribers, mut bench) = (Subscribers::default(), Bench::founded());
     let released = publish(&mut bench, "a=1");
     pull(&subscribers, "1", &released, 1);
     let (before, long) = (subscribers.bytes(), "ä".repeat(40_000));
@@ -374,7 +373,7 @@ async fn words_take_a_kilobyte_and_a_share() {
 
 #[tokio::test(start_paused = true)]
 async fn a_word_on_a_rule_counts_where_the_client_was_given_it() {
-    let (subscribers, mut bench) = (Subscribers::default(), Bench::founded(Level::NEWEST));
+    let (subscribers, mut bench) = (Subscribers::default(), Bench::founded());
     let family = Family::RateLimit;
     for name in ["x", "y"] {
         let body = serde_json::json!({"callee": {"namespace": "a", "service": "*"}, "rules": [{}]});

@@ -234,18 +234,3 @@ async fn a_tree_is_one_request_and_is_done_as_a_whole_though_the_leader_dies() {
     cluster.restart(leader).await;
     cluster.expect_equal_state().await;
 }
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_cluster_that_knows_no_sets_has_a_request_for_each_act() {
-    let (cluster, token) = gated(&["--level-max", "8"], 1).await;
-    let endpoint = format!("http://{}", cluster.ports(1).api);
-    let arguments = [&APPLY[..], &["--request", "as planned"]].concat();
-    let out = run(&endpoint, &token, &arguments, TREE).await.expect(0);
-    let ids = ids_to_approve(&out);
-    assert!(ids.len() == 3 && out.contains("knows no request of several acts"), "{out}");
-    let abe = at(&cluster, 1, "abe").await;
-    let decisions: Vec<_> = ids.iter().map(|id| json!({ "id": id })).collect();
-    abe.post(&format!("{REQUESTS}/approve"), &json!(decisions)).await.expect_code(200_000);
-    assert_eq!(content_of(&cluster, 1).await.as_deref(), Some("1"));
-    assert_eq!(releases_of_limit(&cluster.api(1)).await, 1);
-}

@@ -6,10 +6,9 @@
 use super::Access;
 use crate::catalog::Catalog;
 use crate::catalog::authorization::Principal;
-use crate::catalog::change::{ChangeSet, Entity, Outcome};
+use crate::catalog::change::{ChangeSet, Entity, Outcome, too_many};
 use crate::catalog::command::Op;
 use crate::catalog::ctx::Ctx;
-use crate::format::level::Level;
 use crate::model::access::{PasswordHash, Token, TokenHash, User, UserDraft, Whence};
 use crate::model::code::{Code, Refusal};
 use crate::model::grant::Verb;
@@ -33,7 +32,7 @@ impl Catalog {
             }
             (Op::Update, Some(old)) => self.access.update_user(ctx, &old, draft, changes),
             (Op::Delete, None) => Ok(Outcome::default()),
-            (Op::Delete, Some(old)) if changes.is_overtaken(&draft.revision, &old.revision) => {
+            (Op::Delete, Some(old)) if is_stale(&draft.revision, &old.revision) => {
                 Ok(Outcome::stale(Entity::User(old)))
             }
             (Op::Delete, Some(old)) => self.access.delete_user(&old, changes),
@@ -67,7 +66,7 @@ impl Catalog {
         changes: &mut ChangeSet,
     ) -> Outcome {
         match (op, self.access.service_token(&draft.name).cloned()) {
-            (Op::Delete, Some(token)) if changes.is_overtaken(&draft.revision, &token.revision) => {
+            (Op::Delete, Some(token)) if is_stale(&draft.revision, &token.revision) => {
                 Outcome::stale(Entity::ServiceToken(token))
             }
             (Op::Delete, Some(token)) => {
@@ -80,7 +79,7 @@ impl Catalog {
                 Outcome { entity: Entity::ServiceToken(token), ..Code::ExistedResource.into() }
             }
             (Op::Create, None) if self.access.service_token_count() >= limits::ACCOUNTS_MAX => {
-                changes.too_many("service tokens", limits::ACCOUNTS_MAX, Code::InvalidParameter).into()
+                too_many("service tokens", limits::ACCOUNTS_MAX).into()
             }
             (Op::Create, None) => {
                 let ServiceTokenDraft { name, hash, grants, networks, expires_in_s, comment, disabled, .. } = draft;
@@ -97,7 +96,7 @@ impl Catalog {
                     disabled,
                     previous: None,
                     modified: None,
-                    revision: ctx.draw_revision_since(Level::RIGHTS, changes.level()),
+                    revision: ctx.draw_id(),
                 };
                 Outcome::done(Entity::ServiceToken(self.access.put_service_token(token, changes)))
             }
@@ -154,7 +153,7 @@ fn last_administrator() -> Refusal {
 impl Access {
     fn create_user(&mut self, ctx: &Ctx, draft: &UserDraft, changes: &mut ChangeSet) -> Result<Outcome, Refusal> {
         if self.user_count() >= limits::ACCOUNTS_MAX {
-            return Err(changes.too_many("users", limits::ACCOUNTS_MAX, Code::InvalidParameter));
+            return Err(too_many("users", limits::ACCOUNTS_MAX));
         }
         let password_hash = draft.password_hash.clone().unwrap_or_default();
         if password_hash.is_empty() {
@@ -169,7 +168,7 @@ impl Access {
             grants: Default::default(),
             ctime: ctx.time,
             mtime: ctx.time,
-            revision: ctx.draw_revision_since(Level::RIGHTS, changes.level()),
+            revision: ctx.draw_id(),
         };
         draft.lay_over(&mut user);
         Ok(Outcome::done(Entity::User(self.put_user(user, changes))))
@@ -194,7 +193,7 @@ impl Access {
             self.retire(self.tokens.of_user(&old.id), changes);
         }
         user.mtime = ctx.time;
-        user.revision = ctx.draw_revision_since(Level::RIGHTS, changes.level());
+        user.revision = ctx.draw_id();
         Ok(Outcome::done(Entity::User(self.put_user(user, changes))))
     }
 

@@ -11,10 +11,8 @@ use imbl::OrdMap;
 use super::change::ChangeSet;
 use super::command::Credential;
 use super::page::{ListKey, Listed, Page, Placed, place_of};
-use super::row::{FIRST_VERSION, Row, RowKey, Table};
-use crate::format::level::Level;
-use crate::format::pack;
-use crate::model::access::{Founder, Token, TokenHash, User};
+use super::row::{Row, RowKey, Table};
+use crate::model::access::{Token, TokenHash, User};
 use crate::model::config_file::Stamp;
 use crate::model::grant::Grants;
 use crate::model::limits;
@@ -22,29 +20,10 @@ use crate::model::service_token::{ServiceToken, TOKEN_HOLDER, is_within};
 use crate::model::time::Timestamp;
 use logins::Logins;
 
-/// From [`Level::TRUST`] on users have grants.
-const WITH_GRANTS: u8 = 2;
-
 impl Row for User {
     const TABLE: Table = Table::User;
     fn name(&self, key: &mut RowKey) {
         key.part(&self.id);
-    }
-
-    fn version_at(level: Level) -> u8 {
-        if level >= Level::TRUST { WITH_GRANTS } else { FIRST_VERSION }
-    }
-
-    fn put_body(&self, version: u8, out: &mut Vec<u8>) {
-        if version >= WITH_GRANTS { pack::put(self, out) } else { pack::put(&self.as_founder(), out) }
-    }
-
-    fn of_body(version: u8, body: &[u8]) -> Result<Self, String> {
-        let user = match version {
-            FIRST_VERSION => pack::from_bytes::<Founder>(body).map(User::from),
-            _ => pack::from_bytes(body),
-        };
-        user.map_err(|error| error.to_string())
     }
 }
 

@@ -13,7 +13,6 @@ use crate::catalog::Catalog;
 use crate::catalog::authorization::Principal;
 use crate::catalog::history::Thing;
 use crate::model::approval::{Act, ApprovalRequest, MeantRelease, Payload, Snapshot};
-use crate::model::code::{Code, Refusal};
 use crate::model::grant::{Grants, Verb};
 use crate::model::release::ReleaseOp;
 use crate::model::rollout::RolloutAction;
@@ -124,11 +123,8 @@ impl Catalog {
             (Act::PublishRule(family, draft), Some(Snapshot::Rule(rule))) => {
                 self.publish_rule_copy(ctx, rule, family, &draft, changes)
             }
-            (Act::PublishFile(draft), Some(Snapshot::FileCopy(copy))) => {
+            (Act::PublishFile(draft), Some(Snapshot::File(copy))) => {
                 self.publish_config_copy(ctx, (copy.file, copy.md5), &draft, changes)
-            }
-            (Act::PublishFile(_), Some(Snapshot::File(_))) => {
-                Refusal::new(Code::DataConflict, "the MD5 of what was approved is not known, ask again").into()
             }
             (Act::PublishRule(family, draft), _) => self.publish_rule(ctx, family, &draft, changes),
             (Act::PublishFile(draft), _) => self.publish_config(ctx, &draft, changes),

@@ -10,7 +10,6 @@ use crate::catalog::Catalog;
 use crate::catalog::audit::AuditNote;
 use crate::catalog::history::Thing;
 use crate::catalog::time::TimeChange;
-use crate::format::level::Level;
 use crate::model::access_key::AccessKeyDraft;
 use crate::model::alias::AliasDraft;
 use crate::model::code::Code;
@@ -113,7 +112,7 @@ impl Catalog {
         match self.configs.file(&key) {
             _ if op == Op::Create => target.to(place),
             Some(file) => {
-                let takes = op == Op::Delete && self.level() >= Level::RIGHTS && self.has_in_force_or_planned(&key);
+                let takes = op == Op::Delete && self.has_in_force_or_planned(&key);
                 AuthTarget { takes: takes.then(Vec::new), ..target.at(place, &file.revision) }
             }
             None => target,
@@ -278,7 +277,7 @@ impl Catalog {
         let (head, kind) = (&draft.head, draft.body.family().word());
         let (namespace, name) = (text(&head.namespace), text(&head.name));
         if op == Op::Create {
-            let acts = draft.rule(String::new(), String::new(), Stamp::default(), self.level()).ok();
+            let acts = draft.rule(String::new(), String::new(), Stamp::default()).ok();
             let target = AuthTarget::new(kind, namespace, name).to(ResourceScope::thing(namespace, name));
             return AuthTarget { acts: self.effects(acts.as_ref()), ..target };
         }
@@ -289,7 +288,7 @@ impl Catalog {
             return AuthTarget { takes: self.taken_with(&rule), ..target };
         }
         let mut changed = Rule::clone(&rule);
-        let acts = draft.lay_over(&mut changed, self.level()).is_ok().then_some(&changed);
+        let acts = draft.lay_over(&mut changed).is_ok().then_some(&changed);
         let namespace = head.namespace.as_deref().unwrap_or(&rule.namespace);
         let target = target.to(ResourceScope::thing(namespace, head.name.as_deref().unwrap_or(&rule.name)));
         AuthTarget { acts: self.effects(acts), ..target }
@@ -332,7 +331,7 @@ impl Catalog {
 
     /// Ends that rules act on; none besides their names, where the cluster judges by those alone.
     pub(in crate::catalog) fn effects<'a>(&self, rules: impl IntoIterator<Item = &'a Rule>) -> Vec<Effect> {
-        if self.level() < Level::RIGHTS || !self.settings.judges_ends() {
+        if !self.settings.judges_ends() {
             return Vec::new();
         }
         rules.into_iter().map(|rule| self.effect_of(rule)).collect()
@@ -347,15 +346,14 @@ impl Catalog {
     }
 
     fn felt(&self, target: AuthTarget, rule: &Rule) -> AuthTarget {
-        AuthTarget { felt: (self.level() >= Level::RIGHTS).then(|| rule.effect()), ..target }
+        AuthTarget { felt: Some(rule.effect()), ..target }
     }
 
     /// Effects that clients lose with a rule: those of its releases that they see, or are to see.
     fn taken_with(&self, rule: &Rule) -> Option<Vec<Effect>> {
         let releases = self.rules.of(rule.family()).releases_of(&rule.id);
         let taken: Vec<_> = releases.filter(|release| release.state().is_in_force_or_planned()).collect();
-        let is_judged = self.level() >= Level::RIGHTS && !taken.is_empty();
-        is_judged.then(|| self.effects(taken.into_iter().map(|release| &*release.rule)))
+        (!taken.is_empty()).then(|| self.effects(taken.into_iter().map(|release| &*release.rule)))
     }
 
     /// The rule that a release belongs to: as it is, or as it was when it was released last.

@@ -12,7 +12,6 @@ pub use super::scope::SEEING;
 use super::scope::{AuthTarget, ResourceScope, refused_at};
 use crate::catalog::access::Holder;
 use crate::catalog::{Catalog, ChangeSet};
-use crate::format::level::Level;
 use crate::model::code::{Code, Refusal};
 use crate::model::grant::{Grants, ReadScope, Verb};
 use crate::model::release::{ReleaseOp, ReleaseState, Transition, transition};
@@ -141,7 +140,7 @@ impl Catalog {
             // Who deletes what is not there has done nothing that could be told.
             let is_nothing =
                 check.missing.code.is_success() && outcome.code.is_success() && changes.edit_count() == edits;
-            if !is_nothing || changes.level() < Level::RIGHTS {
+            if !is_nothing {
                 changes.did(target, &outcome);
             }
             outcomes.push(outcome);

@@ -6,7 +6,6 @@ use std::sync::Arc;
 use super::row::{Edit, Row};
 use super::scope::AuthTarget;
 use crate::catalog::audit::row::{AuditRow, AuditedItem};
-use crate::format::level::Level;
 use crate::model::access::User;
 use crate::model::access_key::AccessKey;
 use crate::model::alias::ServiceAlias;
@@ -17,7 +16,6 @@ use crate::model::config_template::ConfigTemplate;
 use crate::model::content::Content;
 use crate::model::contract::{Broken, Contract};
 use crate::model::instance::Instance;
-use crate::model::is_stale;
 use crate::model::limits;
 use crate::model::namespace::Namespace;
 use crate::model::policy::Policy;
@@ -184,11 +182,24 @@ impl Change {
     }
 }
 
+/// Refuses one more where there are `most` already.
+pub(in crate::catalog) fn too_many(what: impl fmt::Display, most: usize) -> Refusal {
+    Refusal::new(Code::TooMany, format!("at most {most} {what}"))
+}
+
+/// Refuses a gray release in force beyond the limit: each keeps its compiled conditions. The refusal of a planned
+/// release is stored and hashed (`tests::words`).
+pub(in crate::catalog) fn admits_gray(release_type: ReleaseType, active_grays: usize) -> Result<(), Refusal> {
+    let most = limits::ACTIVE_GRAYS_MAX;
+    if release_type != ReleaseType::Gray || active_grays < most {
+        return Ok(());
+    }
+    Err(too_many("active gray releases of it: promote one, or stop one", most))
+}
+
 /// Collects, during one apply, the rows that change and what watchers should hear.
 #[derive(Debug, Default)]
 pub struct ChangeSet {
-    /// At which rows are written.
-    level: Level,
     edits: Vec<Edit>,
     changes: Vec<Change>,
     audited: Vec<AuditedItem>,
@@ -203,42 +214,8 @@ pub struct ChangeSet {
 }
 
 impl ChangeSet {
-    pub(in crate::catalog) fn at(level: Level) -> Self {
-        ChangeSet { level, ..ChangeSet::default() }
-    }
-
-    pub(in crate::catalog) fn level(&self) -> Level {
-        self.level
-    }
-
-    /// Refuses one more where there are `most` already; below [`Level::RIGHTS`] under the code that each kind had.
-    pub(in crate::catalog) fn too_many(&self, what: impl fmt::Display, most: usize, before: Code) -> Refusal {
-        let code = if self.level >= Level::RIGHTS { Code::TooMany } else { before };
-        Refusal::new(code, format!("at most {most} {what}"))
-    }
-
-    /// Refuses a gray release in force beyond the limit: each keeps its compiled conditions. Below [`Level::RIGHTS`]
-    /// any may come into force. The refusal of a planned release is stored and hashed (`tests::words`).
-    pub(in crate::catalog) fn admits_gray(
-        &self,
-        release_type: ReleaseType,
-        active_grays: usize,
-    ) -> Result<(), Refusal> {
-        let most = limits::ACTIVE_GRAYS_MAX;
-        if self.level < Level::RIGHTS || release_type != ReleaseType::Gray || active_grays < most {
-            return Ok(());
-        }
-        Err(self.too_many("active gray releases of it: promote one, or stop one", most, Code::TooMany))
-    }
-
-    /// True if something is to be deleted as it was read, and has changed since. Below [`Level::RIGHTS`] whatever was
-    /// read is deleted.
-    pub(in crate::catalog) fn is_overtaken(&self, given: &Option<String>, current: &str) -> bool {
-        self.level >= Level::RIGHTS && is_stale(given, current)
-    }
-
     pub fn put<R: Row>(&mut self, row: &R) {
-        self.edits.push(Edit { key: row.key(), value: Some(row.value(self.level)) });
+        self.edits.push(Edit { key: row.key(), value: Some(row.value()) });
     }
 
     pub fn delete<R: Row>(&mut self, row: &R) {
@@ -265,7 +242,6 @@ impl ChangeSet {
             return;
         }
         let AuthTarget { kind, namespace, name, before, .. } = target;
-        let kind = self.earlier_word(kind).unwrap_or(kind);
         let after = if outcome.code.is_success() { outcome.entity.revision() } else { before.clone() };
         self.audited.push(AuditedItem { kind, namespace, name, code: outcome.code, before, after });
     }
@@ -288,18 +264,8 @@ impl ChangeSet {
     }
 
     /// Adds an event for webhooks, handed to them when the entry is applied.
-    pub(in crate::catalog) fn tell(&mut self, mut news: News) {
-        if let Some(word) = self.earlier_word(&news.kind) {
-            news.kind = word.into();
-        }
+    pub(in crate::catalog) fn tell(&mut self, news: News) {
         self.news.push(news);
-    }
-
-    /// Returns the word of earlier builds for a kind of rules, below the level that has one word for all doors: rows
-    /// hash alike on every node.
-    fn earlier_word(&self, kind: &str) -> Option<&'static str> {
-        let mut families = Family::ALL.iter().filter(|_| self.level < Level::REQUEST_SETS);
-        families.find(|family| family.word() == kind).map(|family| family.element())
     }
 
     pub(in crate::catalog) fn tell_of_health(&mut self, instance: Arc<Instance>) {

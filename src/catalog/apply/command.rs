@@ -13,6 +13,8 @@ use super::releases::{Due, RolloutMove};
 use super::retention::Overfull;
 use crate::catalog::audit::row::AuditNote;
 use crate::catalog::client_refusals::ClientRefusal;
+#[cfg(feature = "next-level")]
+use crate::catalog::next_level::NextLevel;
 use crate::catalog::nodes::NodeRecord;
 use crate::catalog::time::TimeChange;
 use crate::format::level::Level;
@@ -62,10 +64,9 @@ pub enum Command {
     SignIn {
         hash: TokenHash,
         user_id: String,
-        /// Password hash that was checked; from [`Level::TRUST`] on.
+        /// Password hash that was checked.
         #[serde(default, skip_serializing_if = "PasswordHash::is_empty")]
         password: PasswordHash,
-        /// From [`Level::RIGHTS`] on.
         #[serde(default, skip_serializing_if = "Whence::is_unknown")]
         from: Whence,
     },
@@ -117,7 +118,7 @@ pub enum Command {
     ServiceTokens(Op, Vec<ServiceTokenDraft>),
     /// Their secrets are sealed.
     AccessKeys(Op, Vec<AccessKeyDraft>),
-    /// Operations that level [`Level::ROLLOUT`] brought; the earlier ones have commands of their own.
+    /// Operations on releases of files that have no command of their own.
     ConfigReleases(ReleaseOp, Vec<ConfigReleaseDraft>),
     /// Releases that the leader found to be due.
     PublishDue(Vec<Due>),
@@ -145,81 +146,23 @@ pub enum Command {
     Time(TimeChange),
     /// Namespaces of which clients of xDS have something.
     XdsSeen(Vec<String>),
+    /// Command of the level that exists in tests.
+    #[cfg(feature = "next-level")]
+    NextLevel(NextLevel),
 }
 
 impl Command {
-    /// The lowest level at which a node reads this command as it is meant. New variants have their row here, and fields
-    /// whose absence means something else.
+    /// Returns the lowest level at which a node reads this command as it is meant. A new variant, or a new field whose
+    /// absence means something else, has a row here.
     pub fn level(&self) -> Level {
         match self {
             Command::Raise { level } | Command::Bootstrap { level, .. } => *level,
-            Command::Announce(record) if !record.grpc.is_empty() => Level::APPROVAL,
-            Command::Announce(record) if !record.version.is_empty() => Level::SETTINGS,
-            Command::Settings(change) => change.level(),
-            Command::PruneReleases(overfull) => {
-                overfull.rules.iter().fold(Level::SETTINGS, |level, (family, _)| level.max(family.since()))
-            }
-            Command::RemoveDeadInstances(_) => Level::SETTINGS,
-            Command::InstanceHealth(items) if items.iter().any(|found| !found.revision.is_empty()) => Level::EDGES,
-            Command::SignIn { from, .. } if !from.is_unknown() => Level::RIGHTS,
-            Command::SignIn { password, .. } if !password.is_empty() => Level::TRUST,
-            Command::ChangeTokens(items) => Level::RIGHTS.max(highest(items.iter().map(ServiceTokenChange::level))),
-            Command::EndSessions(_) => Level::RIGHTS,
-            Command::Time(_) | Command::XdsSeen(_) => Level::REQUEST_SETS,
-            Command::Policies(..) | Command::Contracts(..) => Level::APPROVAL,
-            Command::Requests(_, items) => Level::APPROVAL.max(highest(items.iter().map(RequestDraft::level))),
-            Command::ExpireRequests | Command::Rollouts(_) | Command::ClientsRefused(_) => Level::APPROVAL,
-            Command::Users(_, items) => Level::TRUST.max(highest(items.iter().map(UserDraft::level))),
-            Command::ServiceTokens(_, items) => Level::TRUST.max(highest(items.iter().map(ServiceTokenDraft::level))),
-            Command::AccessKeys(_, items) => Level::TRUST.max(highest(items.iter().map(AccessKeyDraft::level))),
-            Command::Webhooks(_, items) => Level::CUSTODY.max(highest(items.iter().map(WebhookDraft::level))),
-            Command::Services(_, items) => highest(items.iter().map(ServiceDraft::level)),
-            Command::Instances(_, items) => highest(items.iter().map(InstanceDraft::level)),
-            Command::Rules(_, items) => highest(items.iter().map(RuleDraft::level)),
-            Command::Aliases(_, items) => highest(items.iter().map(AliasDraft::level)),
-            Command::ConfigGroups(_, items) => since_rollout(items.iter().map(|item| &item.revision)),
-            Command::ConfigFiles(_, items) => highest(items.iter().map(ConfigFileDraft::level)),
-            Command::ConfigPublish(items) => highest(items.iter().map(ConfigReleaseDraft::level)),
-            Command::ConfigCreateAndPublish(items) => {
-                highest(items.iter().flat_map(|item| [item.file.level(), item.release.level()]))
-            }
-            Command::PublishRules(family, items) => {
-                highest(items.iter().map(RuleReleaseDraft::level)).max(family.since())
-            }
-            Command::RuleReleases(family, op, items) => {
-                highest(items.iter().map(|item| item.plea().level())).max(family.since()).max(op.level())
-            }
-            Command::ConfigReleases(op, items) => Level::ROLLOUT.max(op.level()).max(highest_of_pleas(items)),
-            Command::PublishDue(_) => Level::ROLLOUT,
-            Command::WebhooksTold(_) | Command::ConfigTemplates(..) => Level::CUSTODY,
-            Command::Authorized(asked) if asked.mutes_refusals => asked.command.level().max(Level::RIGHTS),
-            Command::Authorized(asked) => asked.command.level().max(Level::TRUST),
-            Command::Note(notes) if notes.iter().any(|note| !note.namespace.is_empty()) => Level::RIGHTS,
-            Command::ChangePassword { .. } | Command::Note(_) => Level::TRUST,
-            Command::Announce(_) | Command::Forget { .. } | Command::SignIn { .. } => Level::FIRST,
-            Command::SignOut { .. } | Command::Namespaces(..) | Command::InstanceHealth(_) => Level::FIRST,
-            Command::InstancesDeleteHost(_) | Command::InstancesIsolateHost(_) => Level::FIRST,
-            Command::ConfigRollback(items) | Command::ConfigDeleteReleases(items) | Command::ConfigStopGray(items) => {
-                highest_of_pleas(items)
-            }
+            Command::Authorized(asked) => asked.command.level(),
+            #[cfg(feature = "next-level")]
+            Command::NextLevel(_) => Level::NEXT,
+            _ => Level::FIRST,
         }
     }
-}
-
-/// The level of a batch.
-fn highest(levels: impl Iterator<Item = Level>) -> Level {
-    levels.max().unwrap_or_default()
-}
-
-/// The level of what a batch says to policies.
-fn highest_of_pleas(items: &[ConfigReleaseDraft]) -> Level {
-    highest(items.iter().map(|item| item.plea().level()))
-}
-
-/// The level of fields that came with [`Level::ROLLOUT`]: theirs, where one of them says something.
-fn since_rollout<'a>(mut fields: impl Iterator<Item = &'a Option<String>>) -> Level {
-    let is_said = fields.any(|field| field.as_deref().is_some_and(|text| !text.is_empty()));
-    if is_said { Level::ROLLOUT } else { Level::FIRST }
 }
 
 /// Properties of a command that take no state to know.
@@ -335,6 +278,8 @@ impl Command {
             Command::ClientsRefused(items) => Profile::own("client_refused", items.len()),
             Command::Time(change) => Profile { is_own: change.is_own(), ..Profile::new("time", MANAGE, 1) },
             Command::XdsSeen(items) => Profile::own("xds_seen", items.len()),
+            #[cfg(feature = "next-level")]
+            Command::NextLevel(_) => Profile::own("next_level", 1),
         }
     }
 
@@ -394,22 +339,10 @@ pub struct AuthorizedCommand {
     /// An instance speaks of itself.
     #[serde(rename = "itself")]
     pub self_registration: bool,
-    /// Its caller was refused so often lately that the trail does not have it again. From [`Level::RIGHTS`] on.
+    /// Its caller was refused so often lately that the trail does not have it again.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub mutes_refusals: bool,
     pub command: Command,
-}
-
-impl AuthorizedCommand {
-    /// The command as it was before anybody was named with it.
-    pub fn bare(self) -> Command {
-        match self.command {
-            Command::SignIn { hash, user_id, .. } => {
-                Command::SignIn { hash, user_id, password: PasswordHash::default(), from: Whence::default() }
-            }
-            command => command,
-        }
-    }
 }
 
 /// By what a caller is known.
@@ -437,7 +370,7 @@ impl Credential {
 pub struct InstanceHealth {
     pub id: String,
     pub healthy: bool,
-    /// As it was found: with another revision it has changed since. From [`Level::EDGES`] on; empty says nothing.
+    /// As it was found: with another revision it has changed since.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub revision: String,
 }

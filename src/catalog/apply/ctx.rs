@@ -6,7 +6,6 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
-use crate::format::level::Level;
 use crate::model::config_file::Stamp;
 use crate::model::time::{Present, Timestamp};
 
@@ -117,16 +116,6 @@ impl Ctx {
     pub fn draw_number(&self) -> u64 {
         let position = self.drawn.replace(self.drawn.get() + 1);
         self.index * NUMBERS_PER_ENTRY + u64::from(position)
-    }
-
-    /// A revision for what has one since [`Level::ROLLOUT`] only: empty below it, as it was.
-    pub(in crate::catalog) fn draw_revision(&self, level: Level) -> String {
-        self.draw_revision_since(Level::ROLLOUT, level)
-    }
-
-    /// The same of what has one since another level.
-    pub(in crate::catalog) fn draw_revision_since(&self, since: Level, level: Level) -> String {
-        if level >= since { self.draw_id() } else { String::new() }
     }
 
     /// The next id of this entry: 32 lower-case hex digits, the same on every node.

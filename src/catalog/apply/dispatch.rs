@@ -8,7 +8,6 @@ use super::scope::AuthTarget;
 use crate::catalog::audit::AuditRow;
 use crate::catalog::nodes::Cluster;
 use crate::catalog::{Catalog, namespaces};
-use crate::format::level::Level;
 use crate::model::access::Founder;
 use crate::model::approval::Act;
 use crate::model::code::Code;
@@ -19,7 +18,7 @@ impl Catalog {
     /// Applies one command. A request id that was applied before is recognised and changes nothing:
     /// its reply was given when it was applied.
     pub fn apply(&mut self, ctx: &Ctx, command: Command) -> Applied {
-        let mut changes = ChangeSet::at(self.level());
+        let mut changes = ChangeSet::default();
         let (ctx, before) = (self.dated(ctx), self.requests.clock());
         if !self.requests.remember(&ctx, &mut changes) {
             return Applied { duplicate: true, ..Applied::default() };
@@ -30,9 +29,7 @@ impl Catalog {
             command => self.dispatch_own(ctx, command, &mut changes),
         };
         self.tell_webhooks(ctx, &mut changes);
-        if self.level() >= Level::TRUST {
-            self.trail.prune(ctx.sure(), &self.settings, &mut changes);
-        }
+        self.trail.prune(ctx.sure(), &self.settings, &mut changes);
         changes.into_applied(outcomes)
     }
 
@@ -47,7 +44,7 @@ impl Catalog {
         outcomes
     }
 
-    /// Applies a command of the cluster itself, or one from before commands said who asked.
+    /// Applies a command of the cluster itself.
     fn dispatch_own(&mut self, ctx: &Ctx, command: Command, changes: &mut ChangeSet) -> Vec<Outcome> {
         let is_of_instances = matches!(command, Command::InstanceHealth(_) | Command::RemoveDeadInstances(_));
         let head = AuditRow::of_entry(ctx, command.action(false));
@@ -161,7 +158,7 @@ impl Catalog {
                     |catalog, hash, changes| catalog.change_password(ctx, &name, hash, replaces.as_ref(), changes))
             }
             Command::Settings(change) => {
-                let is_of_judgement = change.is_of_judgement() && self.level() >= Level::RIGHTS;
+                let is_of_judgement = change.is_of_judgement();
                 let verbs = if is_of_judgement { &[Verb::Operate, Verb::Manage] } else { verbs };
                 self.each_judged(&AuthCheck { verbs, ..check(Op::Update) }, vec![change], changes,
                     |catalog, _| catalog.target_of_settings(),
@@ -223,6 +220,8 @@ impl Catalog {
             Command::ExpireRequests => vec![self.expire_requests(ctx, changes)],
             Command::ClientsRefused(items) => each(items, |item| self.tell_of_refusal(ctx, &item, changes)),
             Command::XdsSeen(items) => each(items, |item| self.mark_xds(ctx, &item, changes)),
+            #[cfg(feature = "next-level")]
+            Command::NextLevel(row) => vec![self.put_next_level(row, changes)],
             Command::Note(notes) => vec![self.note(ctx, notes, changes)],
             Command::Time(change) => self.each_judged(&check(Op::Update), vec![change], changes,
                 |_, change| Catalog::target_of_time(change),

@@ -4,7 +4,7 @@
 //! An id is remembered for [`limits::REQUEST_MEMORY_MS`], which is longer than any node goes on
 //! repeating, and the number is bounded. The newest one also keeps the clock of the log.
 //!
-//! From [`Level::SETTINGS`] on ids age by a clock of their own. It follows the stamps, but no entry moves
+//! Ids age by a clock of their own. It follows the stamps, but no entry moves
 //! it by more than [`STEP_MAX_US`]: a leader whose clock is hours ahead does not make the others' ids
 //! old while they are being repeated. And every entry moves it by [`STEP_MIN_US`], also where the
 //! stamps stand still: at any rate that a cluster reaches the clock runs at less than twice the pace of
@@ -14,8 +14,6 @@
 //! ones go. An entry forgets [`FORGOTTEN_PER_ENTRY_MAX`] ids at most: what follows a pause costs no more
 //! than any other.
 
-use std::collections::VecDeque;
-
 use hashbrown::HashTable;
 use serde::{Deserialize, Serialize};
 
@@ -23,7 +21,6 @@ use super::change::ChangeSet;
 use super::ctx::{Ctx, RequestId};
 use super::row::{Edit, Row, RowKey, Table, numbered_key};
 use crate::catalog::index::queue::ChunkedQueue;
-use crate::format::level::Level;
 use crate::model::limits;
 use crate::model::time::Timestamp;
 
@@ -40,8 +37,7 @@ pub(in crate::catalog) struct SeenRequest {
     index: [u8; 8],
     time: Timestamp,
     request: RequestId,
-    /// The clock by which ids age, in microseconds; it stands at 0 before [`Level::SETTINGS`].
-    #[serde(default, skip_serializing_if = "crate::model::is_zero")]
+    /// The clock by which ids age, in microseconds.
     clock_us: u64,
 }
 
@@ -100,8 +96,6 @@ pub(in crate::catalog) struct Requests {
     newest: Moment,
     /// The time of the newest entry.
     clock: Timestamp,
-    /// The times of the oldest ones, those from before [`Level::SETTINGS`], which age by them.
-    times: VecDeque<Timestamp>,
     /// By their ids, the number of each: they follow one another, and the oldest has that of `forgotten`. Four bytes
     /// for each id, where the ids themselves would be sixteen.
     known: HashTable<u32>,
@@ -112,7 +106,7 @@ pub(in crate::catalog) struct Requests {
 impl PartialEq for Requests {
     fn eq(&self, other: &Self) -> bool {
         let parts = |one: &Self| (one.oldest, one.newest, one.clock);
-        parts(self) == parts(other) && self.times == other.times && self.in_order == other.in_order
+        parts(self) == parts(other) && self.in_order == other.in_order
     }
 }
 
@@ -132,14 +126,8 @@ impl Requests {
         if self.knows(ctx.request) {
             return false;
         }
-        let clock_us = if changes.level() >= Level::SETTINGS {
-            let clock_us = self.clock_at(ctx.time);
-            self.forget_aged(clock_us, changes);
-            clock_us
-        } else {
-            self.forget_old(ctx.time, changes);
-            0
-        };
+        let clock_us = self.clock_at(ctx.time);
+        self.forget_aged(clock_us, changes);
         let row = SeenRequest { index: ctx.index.to_be_bytes(), time: ctx.time, request: ctx.request, clock_us };
         changes.put(&row);
         self.load(row);
@@ -162,9 +150,6 @@ impl Requests {
         let number = self.forgotten.wrapping_add(self.in_order.len() as u32);
         self.in_order.push_back(RecentRequest { request: row.request.0.to_le_bytes(), entries, us });
         (self.newest, self.clock) = (moment, row.time);
-        if row.clock_us == 0 {
-            self.times.push_back(row.time);
-        }
         let Requests { in_order, known, forgotten, .. } = self;
         known.insert_unique(hash(row.request), number, |other| in_order[place(*other, *forgotten)].hash());
     }
@@ -189,17 +174,6 @@ impl Requests {
         }
     }
 
-    /// The way of the first level: all that is old goes at once.
-    fn forget_old(&mut self, now: Timestamp, changes: &mut ChangeSet) {
-        while let Some(oldest) = self.times.front() {
-            let expired = oldest.plus_ms(limits::REQUEST_MEMORY_MS) < now;
-            if !expired && self.in_order.len() < limits::REQUEST_MEMORY_MAX {
-                return;
-            }
-            self.forget_oldest(changes);
-        }
-    }
-
     fn forget_oldest(&mut self, changes: &mut ChangeSet) {
         let Some(oldest) = self.in_order.pop_front() else { return };
         changes.forget(Edit { key: numbered_key(Table::Request, self.oldest.index).to_vec(), value: None });
@@ -207,9 +181,6 @@ impl Requests {
             entry.remove();
         }
         self.forgotten = self.forgotten.wrapping_add(1);
-        if self.oldest.clock_us == 0 {
-            self.times.pop_front();
-        }
         if let Some(next) = self.in_order.front_mut() {
             self.oldest.index += u64::from(std::mem::take(&mut next.entries));
             self.oldest.clock_us += u64::from(std::mem::take(&mut next.us));
@@ -228,22 +199,21 @@ mod tests {
     struct Bench {
         requests: Requests,
         rows: BTreeMap<Vec<u8>, Vec<u8>>,
-        level: Level,
         index: u64,
         now_us: u64,
     }
 
     impl Bench {
-        fn at(level: Level) -> Self {
+        fn new() -> Self {
             let (requests, rows) = (Requests::default(), BTreeMap::new());
-            Bench { requests, rows, level, index: 0, now_us: 1_000_000_000 }
+            Bench { requests, rows, index: 0, now_us: 1_000_000_000 }
         }
 
         /// One entry `passed_us` later; the edits that it makes, or none if the request is known.
         fn entry(&mut self, passed_us: u64, request: u128) -> Option<Vec<Edit>> {
             self.index += 1;
             self.now_us += passed_us;
-            let mut changes = ChangeSet::at(self.level);
+            let mut changes = ChangeSet::default();
             let time = Timestamp(self.now_us / 1000).max(self.requests.clock());
             let ctx = Ctx::new(self.index, time, [0; 16], RequestId(request), "t");
             let is_new = self.requests.remember(&ctx, &mut changes);
@@ -283,7 +253,7 @@ mod tests {
 
     #[test]
     fn an_entry_after_a_pause_costs_no_more_than_any_other() {
-        let mut bench = Bench::at(Level::SETTINGS);
+        let mut bench = Bench::new();
         bench.entries(FULL, 60 * SECOND_US / FULL);
         let edits = bench.entry(61 * SECOND_US, u128::MAX).expect("a new id");
         assert!(edits.len() <= 1 + FORGOTTEN_PER_ENTRY_MAX, "{} edits", edits.len());
@@ -298,7 +268,7 @@ mod tests {
     #[test]
     fn a_jump_of_the_stamps_forgets_nothing_that_is_repeated() {
         for jump_s in [0, 1, 61, 2 * 3600, 30 * 24 * 3600] {
-            let mut bench = Bench::at(Level::SETTINGS);
+            let mut bench = Bench::new();
             bench.entries(1000, 200);
             bench.entry(200, 7_000_000).expect("a new id");
             // A new leader whose clock is ahead, and the other way round, and again.
@@ -311,7 +281,7 @@ mod tests {
 
     #[test]
     fn old_ids_are_forgotten_in_time() {
-        let mut bench = Bench::at(Level::SETTINGS);
+        let mut bench = Bench::new();
         bench.entries(100, SECOND_US);
         assert!(bench.knows(100) && bench.knows(40), "within a minute");
         assert!(!bench.knows(38), "after one");
@@ -321,7 +291,7 @@ mod tests {
 
     #[test]
     fn too_many_are_no_reason_to_forget_a_young_one() {
-        let mut bench = Bench::at(Level::SETTINGS);
+        let mut bench = Bench::new();
         let crowd = FULL + FULL / 8;
         // Stamps that stand still, as after a leader whose clock was ahead.
         bench.entries(crowd, 0);
@@ -337,27 +307,12 @@ mod tests {
     }
 
     #[test]
-    fn a_raised_level_keeps_what_is_remembered() {
-        let mut bench = Bench::at(Level::FIRST);
-        bench.entries(30, SECOND_US);
-        bench.level = Level::SETTINGS;
-        assert!(bench.entry(0, 1).is_none(), "remembered from before");
-        bench.entries(30, SECOND_US);
-        assert!(bench.entry(0, 1).is_none(), "from the raise on by the new clock");
-        assert_eq!(bench.reloaded(), bench.requests);
-        bench.entries(60, SECOND_US);
-        assert!(!bench.knows(1) && bench.knows(120));
-        assert_eq!(bench.reloaded(), bench.requests);
-    }
-
-    /// The bytes in which the first release wrote it.
-    #[test]
-    fn a_row_of_the_first_level_is_what_it_was() {
-        let mut bench = Bench::at(Level::FIRST);
+    fn golden_bytes_of_a_row() {
+        let mut bench = Bench::new();
         bench.entry(0, 5).expect("a new id");
         let written: Vec<_> = bench.rows.values().map(hex::encode).collect();
-        let golden = "0183a5696e646578980000000000000001a474696d65ce000f4240a772657175657374c4100000000000000000000000\
-            0000000005";
+        let golden = "0184a5696e646578980000000000000001a474696d65ce000f4240a772657175657374c4100000000000000000000000\
+            0000000005a8636c6f636b5f757308";
         assert_eq!(written, [golden]);
     }
 }

@@ -24,7 +24,6 @@ use crate::catalog::configs::rows::{ConfigMark, ConfigVersion};
 use crate::catalog::history::HistoryRow;
 use crate::catalog::nodes::{Cluster, NodeRecord};
 use crate::catalog::webhooks;
-use crate::format::level::Level;
 use crate::model::approval::ApprovalRequest;
 use crate::model::config_file::{ConfigKey, ConfigRelease};
 use crate::model::rule::Rule;
@@ -110,7 +109,7 @@ impl Rebirth {
                     return Ok(None);
                 }
                 node.removed |= node.node_id != survivor;
-                node.written_as(value[0])
+                node.value()
             }
             Table::Cluster => changed::<Cluster>(value, |cluster| cluster.cluster_id.clone_from(&self.cluster_id))?,
             Table::ConfigMark => changed::<ConfigMark>(value, |mark| mark.notification_id = self.notification_id)?,
@@ -158,6 +157,8 @@ impl Rebirth {
             | Table::Contract
             | Table::XdsMark
             | Table::Audit => return Ok(Some(Cow::Borrowed(value))),
+            #[cfg(feature = "next-level")]
+            Table::NextLevel => return Ok(Some(Cow::Borrowed(value))),
         };
         Ok(Some(Cow::Owned(row)))
     }
@@ -168,16 +169,16 @@ impl Rebirth {
         let key = ConfigKey::default;
         let mark = ConfigMark { key: key(), notification_id: self.notification_id };
         let version = ConfigVersion { key: key(), version: LEAP, removed_through: 0, birth: self.birth() };
-        [(mark.key(), mark.value(Level::FIRST)), (version.key(), version.value(Level::FIRST))]
+        [(mark.key(), mark.value()), (version.key(), version.value())]
             .map(|(key, value)| Edit { key, value: Some(value) })
     }
 }
 
-/// The row in the version that it has.
+/// Reads a row, changes it and returns its new value.
 fn changed<R: Row>(value: &[u8], change: impl FnOnce(&mut R)) -> Result<Vec<u8>, Corrupt> {
     let mut row = R::read(value)?;
     change(&mut row);
-    Ok(row.written_as(value[0]))
+    Ok(row.value())
 }
 
 fn leap(count: &mut u64) {

@@ -1,10 +1,8 @@
 //! Reserved names. HTTP clients take `.` and `..` out of a path, so a config client can never ask for a thing of that
-//! name. From [`Level::CUSTODY`] on nothing new gets one; a thing that has one stays, and is read, changed and deleted
-//! as any other.
+//! name. Nothing new gets one.
 
 use super::scope::{AuthTarget, ResourceScope};
 use crate::catalog::Catalog;
-use crate::format::level::Level;
 use crate::model::code::{Code, Refusal};
 
 fn is_dots(name: &str) -> bool {
@@ -14,8 +12,7 @@ fn is_dots(name: &str) -> bool {
 impl Catalog {
     /// Reason why something is not made where it is to go; `None` if it may be made there.
     pub(super) fn refuse_dots(&self, target: &AuthTarget) -> Option<Refusal> {
-        let is_checked = self.level() >= Level::CUSTODY;
-        target.goes.iter().filter(|_| is_checked).find_map(|place| self.refuse_dots_in(target.kind, place))
+        target.goes.iter().find_map(|place| self.refuse_dots_in(target.kind, place))
     }
 
     fn refuse_dots_in(&self, kind: &str, place: &ResourceScope) -> Option<Refusal> {

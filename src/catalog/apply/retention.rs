@@ -10,7 +10,6 @@ use serde::{Deserialize, Serialize};
 
 use super::change::{ChangeSet, Outcome};
 use crate::catalog::Catalog;
-use crate::format::level::Level;
 use crate::model::config_file::ConfigKey;
 use crate::model::limits;
 use crate::model::rule::Family;
@@ -36,11 +35,8 @@ impl Overfull {
 }
 
 impl Catalog {
-    /// Number of inactive releases kept of each thing; all of them before [`Level::SETTINGS`].
+    /// Number of inactive releases kept of each thing.
     fn releases_kept(&self) -> usize {
-        if self.level() < Level::SETTINGS {
-            return usize::MAX;
-        }
         usize::try_from(self.settings.releases_kept).unwrap_or(usize::MAX)
     }
 

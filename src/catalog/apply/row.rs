@@ -3,22 +3,13 @@
 //! A key is the number of the table and the parts of the name with a NUL between them (no name may
 //! hold one). A value is a version byte and MessagePack with field names. Table numbers and field
 //! names are for ever; a field may be added with a default, a changed meaning takes a new version of
-//! the row. Which version is written depends on the level of the cluster; every version that ever was
-//! is read.
-//!
-//! | table | version | from level | |
-//! |---|---|---|---|
-//! | any | 1 | 1 | the fields by name |
-//! | user | 2 | 3 | grants in place of a role |
-//! | settings | 2 | 3 | what is kept of the audit trail |
-//! | config file, config release | 2 | 2 | `content` is the digest of a row of table content |
+//! the row, which belongs to a level ([`crate::format::level`]).
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::catalog::Corrupt;
 pub use crate::catalog::Table;
-use crate::format::level::Level;
 use crate::format::pack;
 
 impl Table {
@@ -26,7 +17,8 @@ impl Table {
     pub fn of_key(key: &[u8]) -> Result<Table, Corrupt> {
         let number = key.first().copied().unwrap_or_default();
         Table::ALL
-            .into_iter()
+            .iter()
+            .copied()
             .find(|table| *table as u8 == number)
             .ok_or_else(|| Corrupt(format!("row key {} belongs to no table of this version", hex::encode(key))))
     }
@@ -46,8 +38,8 @@ pub fn numbered_key(table: Table, number: u64) -> [u8; 9] {
     key
 }
 
-/// The version of every table that has no other.
-pub(in crate::catalog) const FIRST_VERSION: u8 = 1;
+/// Version of the rows of every table.
+const VERSION: u8 = 1;
 
 /// Room for the value of most rows.
 const VALUE_BYTES_USUAL: usize = 512;
@@ -88,39 +80,29 @@ pub trait Row: Serialize + DeserializeOwned {
         key.bytes
     }
 
-    /// The version in which it is written at a level; the one at the newest level is the highest that is read.
-    fn version_at(_: Level) -> u8 {
-        FIRST_VERSION
-    }
-
     /// Appends what follows the version byte.
-    fn put_body(&self, _version: u8, out: &mut Vec<u8>) {
+    fn put_body(&self, out: &mut Vec<u8>) {
         pack::put(self, out);
     }
 
-    /// The inverse of [`Row::put_body`], for any version that ever was.
-    fn of_body(_version: u8, body: &[u8]) -> Result<Self, String> {
+    /// Reads what [`Row::put_body`] appended.
+    fn of_body(body: &[u8]) -> Result<Self, String> {
         pack::from_bytes(body).map_err(|error| error.to_string())
     }
 
-    /// Value that is kept at a level.
-    fn value(&self, level: Level) -> Vec<u8> {
-        self.written_as(Self::version_at(level))
-    }
-
-    /// The value in a version; who changes a stored row by itself keeps to the one that it has, its first byte.
-    fn written_as(&self, version: u8) -> Vec<u8> {
+    /// Returns the version byte and the body, as they are stored.
+    fn value(&self) -> Vec<u8> {
         let mut value = Vec::with_capacity(VALUE_BYTES_USUAL);
-        value.push(version);
-        self.put_body(version, &mut value);
+        value.push(VERSION);
+        self.put_body(&mut value);
         value
     }
 
     fn read(value: &[u8]) -> Result<Self, Corrupt> {
-        let readable = FIRST_VERSION..=Self::version_at(Level::NEWEST);
         match value.split_first() {
-            Some((version, body)) if readable.contains(version) => Self::of_body(*version, body)
-                .map_err(|error| Corrupt(format!("a row of table {:?}: {error}", Self::TABLE))),
+            Some((&VERSION, body)) => {
+                Self::of_body(body).map_err(|error| Corrupt(format!("a row of table {:?}: {error}", Self::TABLE)))
+            }
             Some((version, _)) => Err(Corrupt(format!("a row of table {:?} has version {version}", Self::TABLE))),
             None => Err(Corrupt(format!("a row of table {:?} is empty", Self::TABLE))),
         }

@@ -58,10 +58,7 @@ impl Catalog {
         let Some(payload) = &request.payload else { return true };
         let version = self.thing_of(&payload.act).map_or(0, |thing| self.version_of(&thing));
         let gate = self.gate_of_advance(&payload.act);
-        version != request.base_version
-            || gate.is_some_and(|gate| gate != request.act)
-            || payload.lacks_md5()
-            || !self.means_the_same(payload)
+        version != request.base_version || gate.is_some_and(|gate| gate != request.act) || !self.means_the_same(payload)
     }
 
     /// True if the releases and the rule that something was asked for of are those that it would be done to.
@@ -88,7 +85,7 @@ impl Catalog {
 
     /// Does the acts of a set one after the other beside the catalog.
     fn with_acts_of(&self, ctx: &Ctx, set: &[ApprovalRequest]) -> Result<Catalog, UndoneAct> {
-        let (mut view, ctx, mut unkept) = (self.view(), ctx.apart(), ChangeSet::at(self.level()));
+        let (mut view, ctx, mut unkept) = (self.view(), ctx.apart(), ChangeSet::default());
         for request in set {
             let outcome = view.carry_out_request(&ctx, request, &mut unkept);
             if !outcome.code.is_success() {
@@ -111,7 +108,7 @@ impl Catalog {
         let outcome = match refused {
             Some(refused) => refused,
             None => {
-                let (acting, (act, snapshot)) = (ctx.approved(requester), payload.clone().into_parts());
+                let (acting, Payload { act, snapshot, .. }) = (ctx.approved(requester), payload.clone());
                 let outcome = self.carry_out(&acting, act, snapshot, changes);
                 ctx.draw_after(&acting);
                 outcome

@@ -9,11 +9,10 @@ use std::sync::Arc;
 use crate::catalog::Catalog;
 use crate::catalog::access::Holder;
 use crate::catalog::authorization::Principal;
-use crate::catalog::change::{ChangeSet, Entity, HeldBack, Outcome};
+use crate::catalog::change::{ChangeSet, Entity, HeldBack, Outcome, too_many};
 use crate::catalog::configs::md5_of;
 use crate::catalog::ctx::Ctx;
 use crate::catalog::policies::{Demands, Subject};
-use crate::format::level::Level;
 use crate::model::approval::{Act, ApprovalRequest, FileCopy, Payload, Plea, RequestState, Snapshot};
 use crate::model::code::{Code, Refusal};
 use crate::model::config_file::ConfigFile;
@@ -134,13 +133,13 @@ impl Catalog {
         let set = act.plea().set.unwrap_or_default().to_owned();
         let head = self.approvals.waiting_head(holder, &set).cloned();
         if head.as_ref().is_some_and(|head| head.parts as usize + 1 >= limits::REQUEST_SET_ACTS_MAX) {
-            return changes.too_many("acts of one request", limits::REQUEST_SET_ACTS_MAX, Code::TooMany).into();
+            return too_many("acts of one request", limits::REQUEST_SET_ACTS_MAX).into();
         }
         // Each act is shown beside what is in force: a second one on the same thing would be beside the first.
         if head.as_ref().is_some_and(|head| self.is_acted_on(head, &act)) {
             return Refusal::new(Code::DataConflict, "the request has an act on this already").into();
         }
-        let mut unkept = ChangeSet::at(changes.level());
+        let mut unkept = ChangeSet::default();
         let tried = self.view().carry_out(&ctx.apart(), act.clone(), None, &mut unkept);
         if tried.code != Code::ExecuteSuccess {
             if unkept.is_left_out() {
@@ -204,7 +203,7 @@ impl Catalog {
     /// another thing of the same name is not meant later.
     fn payload_of(&mut self, ctx: &Ctx, act: Act, tried: &Outcome, changes: &mut ChangeSet) -> Payload {
         let releases = self.releases_meant(&act);
-        let payload = |act, snapshot| Payload { act, snapshot, md5: String::new(), writes: false, releases };
+        let payload = |act, snapshot| Payload { act, snapshot, writes: false, releases };
         match act {
             Act::PublishRule(family, mut draft) => {
                 let rule = self.rule_to_publish(family, &draft).ok();
@@ -216,12 +215,11 @@ impl Catalog {
             }
             Act::PublishFile(draft) => {
                 let file = self.configs.file(&draft.key()).map(|file| (**file).clone());
-                let (copy, md5) = file.map(|file| self.copy_of_file(file, changes)).unzip();
-                Payload { md5: md5.unwrap_or_default(), ..payload(Act::PublishFile(draft), copy) }
+                payload(Act::PublishFile(draft), file.map(|file| self.copy_of_file(file, changes)))
             }
             Act::WriteAndPublishFile(publish) => {
-                let (copy, md5) = self.copy_of_file(self.file_to_publish(&ctx.apart(), &publish), changes);
-                Payload { writes: true, md5, ..payload(Act::PublishFile(publish.release), Some(copy)) }
+                let copy = self.copy_of_file(self.file_to_publish(&ctx.apart(), &publish), changes);
+                Payload { writes: true, ..payload(Act::PublishFile(publish.release), Some(copy)) }
             }
             Act::RuleRelease(family, op, mut draft) => {
                 if let Ok(Some(release)) = self.release_named_by(family, &draft) {
@@ -249,15 +247,12 @@ impl Catalog {
         }
     }
 
-    /// Copy of a file, and below [`Level::REQUEST_SETS`] the MD5 of its text.
-    fn copy_of_file(&mut self, file: ConfigFile, changes: &mut ChangeSet) -> (Snapshot, String) {
+    /// Copies a file, with the MD5 and the size of its text.
+    fn copy_of_file(&mut self, file: ConfigFile, changes: &mut ChangeSet) -> Snapshot {
         let (md5, bytes) = (md5_of(&file.content), file.content.len() as u64);
         let content = self.configs.keep_content(&file.content, changes);
         let file = ConfigFile { content, ..file };
-        if changes.level() < Level::REQUEST_SETS {
-            return (Snapshot::File(Box::new(file)), md5);
-        }
-        (Snapshot::FileCopy(Box::new(FileCopy { file, md5, bytes })), String::new())
+        Snapshot::File(Box::new(FileCopy { file, md5, bytes }))
     }
 }
 

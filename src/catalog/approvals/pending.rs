@@ -67,7 +67,7 @@ impl Catalog {
                 let then = ReleasedRule { release_name: unreleased(), version: 0, rule: rule.clone() };
                 Some(Pending::Rule { now: self.rule_now(*family, &rule.id), then: Some(Box::new(then)) })
             }
-            (Act::PublishFile(_), Some(Snapshot::File(_) | Snapshot::FileCopy(_))) => {
+            (Act::PublishFile(_), Some(Snapshot::File(_))) => {
                 let file = snapshot.as_ref().and_then(Snapshot::file)?;
                 let then = ReleasedFile { release_name: unreleased(), version: 0, file: ConfigFile::clone(file) };
                 Some(Pending::File { key: file.key.clone(), now: self.file_now(&file.key), then: Some(Box::new(then)) })

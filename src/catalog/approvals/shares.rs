@@ -136,8 +136,8 @@ impl Shares {
 fn bytes_of(request: &ApprovalRequest) -> u64 {
     let copy = request.payload.as_ref().and_then(|payload| payload.snapshot.as_ref());
     let text = match copy {
-        Some(Snapshot::FileCopy(copy)) => copy.bytes,
-        Some(Snapshot::Rule(_) | Snapshot::File(_)) | None => 0,
+        Some(Snapshot::File(copy)) => copy.bytes,
+        Some(Snapshot::Rule(_)) | None => 0,
     };
     let mut row = Vec::new();
     pack::put(request, &mut row);

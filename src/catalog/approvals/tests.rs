@@ -9,7 +9,6 @@ mod sets;
 use super::*;
 use crate::catalog::testing::Bench;
 use crate::catalog::{AuthorizedCommand, Command, Credential, Entity, Op, Outcome};
-use crate::format::level::Level;
 use crate::model::access::{PasswordHash, TokenHash, UserDraft};
 use crate::model::approval::{RequestDraft, RequestOp};
 use crate::model::code::Code;
@@ -28,7 +27,7 @@ struct House {
 
 impl House {
     fn new() -> House {
-        let mut house = House { bench: Bench::founded(Level::NEWEST) };
+        let mut house = House { bench: Bench::founded() };
         let both = |one, other| vec![Grant::of(one), Grant::of(other)];
         for (name, grants) in [
             ("rita", both(Role::Releaser, Role::Editor)),

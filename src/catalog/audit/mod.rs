@@ -26,7 +26,6 @@ use super::command::{AuthorizedCommand, Command};
 use super::ctx::Ctx;
 use super::row::Edit;
 use super::{Catalog, Corrupt};
-use crate::format::level::Level;
 use crate::model::code::Code;
 use crate::model::limits;
 use crate::model::settings::Settings;
@@ -81,20 +80,17 @@ fn audit_items(audited: Vec<AuditedItem>, mutes_refusals: bool) -> Vec<AuditItem
 impl Catalog {
     /// True if the trail has what instances say of themselves, and what their heartbeats show.
     pub(super) fn tells_of_instances(&self) -> bool {
-        self.settings.audit_instances > 0 && self.level() >= Level::TRUST
+        self.settings.audit_instances > 0
     }
 
     /// Writes down what the entry did under `head`, unless it is of instances and nobody wants to know.
     pub(super) fn write_down(&mut self, head: AuditRow, is_of_instances: bool, changes: &mut ChangeSet) {
         let audited = changes.take_audited();
         let is_wanted = !is_of_instances || self.tells_of_instances();
-        if audited.is_empty() || changes.level() < Level::TRUST || !is_wanted {
+        if audited.is_empty() || !is_wanted {
             return;
         }
-        let mut items: Vec<_> = match changes.level() >= Level::RIGHTS {
-            true => audit_items(audited, head.mutes_refusals),
-            false => audited.into_iter().map(AuditItem::of).collect(),
-        };
+        let mut items = audit_items(audited, head.mutes_refusals);
         if items.is_empty() {
             return;
         }
@@ -106,10 +102,8 @@ impl Catalog {
     }
 
     pub(super) fn note(&mut self, ctx: &Ctx, notes: Vec<AuditNote>, changes: &mut ChangeSet) -> Outcome {
-        if changes.level() >= Level::TRUST {
-            for note in notes.into_iter().take(limits::AUDIT_NOTES_MAX) {
-                self.trail.add(AuditRow::of_note(ctx.time, note), changes);
-            }
+        for note in notes.into_iter().take(limits::AUDIT_NOTES_MAX) {
+            self.trail.add(AuditRow::of_note(ctx.time, note), changes);
         }
         Outcome::default()
     }

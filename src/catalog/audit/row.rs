@@ -58,7 +58,6 @@ pub struct AuditNote {
     pub address: Option<IpAddr>,
     pub action: String,
     pub kind: String,
-    /// From [`Level::RIGHTS`](crate::format::level::Level::RIGHTS) on.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub namespace: String,
     pub name: String,
@@ -121,7 +120,7 @@ impl Row for AuditRow {
     }
 
     /// The head stands in front, for who needs no more than that of very many.
-    fn put_body(&self, _: u8, out: &mut Vec<u8>) {
+    fn put_body(&self, out: &mut Vec<u8>) {
         let items = u8::try_from(self.items.len()).expect("no more than a row has room for");
         out.extend_from_slice(&self.number.to_be_bytes());
         out.extend_from_slice(&self.written.0.to_be_bytes());
@@ -129,7 +128,7 @@ impl Row for AuditRow {
         pack::put_dense(self, out);
     }
 
-    fn of_body(_: u8, body: &[u8]) -> Result<Self, String> {
+    fn of_body(body: &[u8]) -> Result<Self, String> {
         let head = Head::of_body(body).ok_or("shorter than its head")?;
         let row: AuditRow = pack::from_bytes(&body[HEAD_BYTES..]).map_err(|error| error.to_string())?;
         Ok(AuditRow { number: head.number, written: head.written, ..row })

@@ -12,12 +12,11 @@ use std::sync::Arc;
 use md5::{Digest, Md5};
 
 use crate::catalog::Catalog;
-use crate::catalog::change::{ChangeSet, Entity, Outcome};
+use crate::catalog::change::{ChangeSet, Entity, Outcome, admits_gray};
 use crate::catalog::command::Op;
 use crate::catalog::ctx::Ctx;
 use crate::catalog::history::Thing;
 use crate::catalog::releases::{Releasable, later, refuse_unpinned};
-use crate::format::level::Level;
 use crate::model::code::{Code, Refusal};
 use crate::model::config_file::{
     ConfigFile, ConfigFileDraft, ConfigGroup, ConfigGroupDraft, ConfigKey, ConfigPublish, ConfigRelease,
@@ -46,7 +45,7 @@ impl Catalog {
             (Op::Create, Some(old)) => Outcome { entity: Entity::ConfigGroup(old), ..Code::ExistedResource.into() },
             (Op::Create, None) => {
                 self.namespaces.ensure(ctx, &draft.namespace, changes);
-                let mut group = new_group(ctx, &draft.namespace, &draft.name, changes.level());
+                let mut group = new_group(ctx, &draft.namespace, &draft.name);
                 draft.lay_over(&mut group);
                 Outcome::done(Entity::ConfigGroup(self.configs.put_group(group, changes)))
             }
@@ -61,11 +60,11 @@ impl Catalog {
                     return Outcome::unchanged(Entity::ConfigGroup(old));
                 }
                 group.modified = ctx.stamp();
-                group.revision = ctx.draw_revision(changes.level());
+                group.revision = ctx.draw_id();
                 Outcome::done(Entity::ConfigGroup(self.configs.put_group(group, changes)))
             }
             (Op::Delete, None) => Outcome::default(),
-            (Op::Delete, Some(old)) if changes.is_overtaken(&draft.revision, &old.revision) => {
+            (Op::Delete, Some(old)) if is_stale(&draft.revision, &old.revision) => {
                 Outcome::stale(Entity::ConfigGroup(old))
             }
             (Op::Delete, Some(old)) => {
@@ -103,7 +102,7 @@ impl Catalog {
                 },
             },
             (Op::Delete, None) => Outcome::default(),
-            (Op::Delete, Some(old)) if changes.is_overtaken(&draft.revision, &old.revision) => {
+            (Op::Delete, Some(old)) if is_stale(&draft.revision, &old.revision) => {
                 Outcome::stale(Entity::ConfigFile(old))
             }
             (Op::Delete, Some(old)) => self.delete_config_file(&old, changes),
@@ -111,7 +110,7 @@ impl Catalog {
     }
 
     fn create_config_file(&mut self, ctx: &Ctx, draft: &ConfigFileDraft, changes: &mut ChangeSet) -> Arc<ConfigFile> {
-        let file = edited(ctx, None, draft, changes.level());
+        let file = edited(ctx, None, draft);
         self.ensure_group(ctx, &file.key, changes);
         self.configs.put_file(file, changes)
     }
@@ -120,7 +119,7 @@ impl Catalog {
     fn ensure_group(&mut self, ctx: &Ctx, key: &ConfigKey, changes: &mut ChangeSet) {
         self.namespaces.ensure(ctx, &key.namespace, changes);
         if self.configs.group(&key.namespace, &key.group).is_none() {
-            self.configs.put_group(new_group(ctx, &key.namespace, &key.group, changes.level()), changes);
+            self.configs.put_group(new_group(ctx, &key.namespace, &key.group), changes);
         }
     }
 
@@ -132,7 +131,7 @@ impl Catalog {
         draft: &ConfigFileDraft,
         changes: &mut ChangeSet,
     ) -> Option<Arc<ConfigFile>> {
-        let file = edited(ctx, Some(old), draft, changes.level());
+        let file = edited(ctx, Some(old), draft);
         (file != **old).then(|| self.configs.put_file(file, changes))
     }
 
@@ -159,7 +158,7 @@ impl Catalog {
             return Refusal::new(Code::NotFoundResource, "no such config file").into();
         };
         let refused = self.refuse_other_published(&file.key, draft.given_md5());
-        let refused = refused.or_else(|| self.refuse_release(ctx, draft, changes));
+        let refused = refused.or_else(|| self.refuse_release(ctx, draft));
         let refused = refused.or_else(|| self.refuse_unjudged(&file, draft, changes));
         match refused.or_else(|| refuse_unreadable(&file, draft)) {
             Some(refused) => refused,
@@ -180,7 +179,7 @@ impl Catalog {
         changes: &mut ChangeSet,
     ) -> Outcome {
         let refused = self.refuse_other_published(&copy.key, draft.given_md5());
-        if let Some(refused) = refused.or_else(|| self.refuse_release(ctx, draft, changes)) {
+        if let Some(refused) = refused.or_else(|| self.refuse_release(ctx, draft)) {
             return refused;
         }
         self.ensure_group(ctx, &copy.key, changes);
@@ -190,7 +189,7 @@ impl Catalog {
 
     /// The file that a publish writes first, as it would be.
     pub(in crate::catalog) fn file_to_publish(&self, ctx: &Ctx, publish: &ConfigPublish) -> ConfigFile {
-        edited(ctx, self.configs.file(&publish.file.key()), &publish.file, self.level())
+        edited(ctx, self.configs.file(&publish.file.key()), &publish.file)
     }
 
     /// Writes the file and publishes it: both or, where one is refused, neither.
@@ -203,7 +202,7 @@ impl Catalog {
         let key = publish.file.key();
         let expected = publish.md5.as_deref().filter(|md5| !md5.is_empty());
         let refused = self.refuse_other_published(&key, expected);
-        if let Some(refused) = refused.or_else(|| self.refuse_release(ctx, &publish.release, changes)) {
+        if let Some(refused) = refused.or_else(|| self.refuse_release(ctx, &publish.release)) {
             return refused;
         }
         let old = self.configs.file(&key).cloned();
@@ -213,7 +212,7 @@ impl Catalog {
         if let Some(refused) = refuse_unfit(old.as_deref(), &publish.file) {
             return refused;
         }
-        let file = edited(ctx, old.as_ref(), &publish.file, changes.level());
+        let file = edited(ctx, old.as_ref(), &publish.file);
         let refused = self.refuse_unjudged(&file, &publish.release, changes);
         if let Some(refused) = refused.or_else(|| refuse_unreadable(&file, &publish.release)) {
             return refused;
@@ -235,7 +234,7 @@ impl Catalog {
             let in_force = Some(self.configs.active_release(&file.key).map_or(0, |release| release.version));
             return refuse_unpinned(draft.pin.as_ref(), &Pin { in_force, ..Pin::default() }, changes);
         };
-        if judged.comes_again && changes.level() >= Level::CUSTODY {
+        if judged.comes_again {
             changes.leave_out();
         }
         let refusal = Refusal::new(Code::DataConflict, "the file was changed while it was published");
@@ -249,14 +248,14 @@ impl Catalog {
         current.is_none_or(|release| release.md5 != expected).then(|| refusal().into())
     }
 
-    fn refuse_release(&self, ctx: &Ctx, draft: &ConfigReleaseDraft, changes: &ChangeSet) -> Option<Outcome> {
+    fn refuse_release(&self, ctx: &Ctx, draft: &ConfigReleaseDraft) -> Option<Outcome> {
         let key = draft.key();
         // What comes later is judged when it does.
         let is_later = later(ctx, draft.publish_at()).is_some();
         let active_grays = if is_later { 0 } else { self.configs.active_grays(&key) };
         let verdict = publishable(draft.release_type(), draft.is_for_everybody(), active_grays > 0)
-            .and_then(|()| changes.admits_gray(draft.release_type(), active_grays))
-            .and_then(|()| Catalog::admits_plan(self.configs.releases_of(&key), ctx, draft.publish_at(), changes));
+            .and_then(|()| admits_gray(draft.release_type(), active_grays))
+            .and_then(|()| Catalog::admits_plan(self.configs.releases_of(&key), ctx, draft.publish_at()));
         if let Err(refusal) = verdict {
             return Some(refusal.into());
         }
@@ -341,27 +340,27 @@ impl Catalog {
 }
 
 /// The file as it will be: a new one or `old`, with the draft laid over it.
-fn edited(ctx: &Ctx, old: Option<&Arc<ConfigFile>>, draft: &ConfigFileDraft, level: Level) -> ConfigFile {
+fn edited(ctx: &Ctx, old: Option<&Arc<ConfigFile>>, draft: &ConfigFileDraft) -> ConfigFile {
     let mut file = match old {
         Some(old) => ConfigFile::clone(old),
-        None => new_file(ctx, draft.key(), level),
+        None => new_file(ctx, draft.key()),
     };
     draft.lay_over(&mut file);
     if old.is_some_and(|old| **old != file) {
         file.modified = ctx.stamp();
-        file.revision = ctx.draw_revision(level);
+        file.revision = ctx.draw_id();
     }
     file
 }
 
-fn new_file(ctx: &Ctx, key: ConfigKey, level: Level) -> ConfigFile {
+fn new_file(ctx: &Ctx, key: ConfigKey) -> ConfigFile {
     ConfigFile {
         id: ctx.draw_number(),
-        format: Format::of_new(&key.file, level),
+        format: Format::of_new(&key.file),
         key,
         created: ctx.stamp(),
         modified: ctx.stamp(),
-        revision: ctx.draw_revision(level),
+        revision: ctx.draw_id(),
         ..ConfigFile::default()
     }
 }
@@ -398,14 +397,14 @@ fn refuse_unreadable(file: &ConfigFile, draft: &ConfigReleaseDraft) -> Option<Ou
     Some(Refusal::new(Code::NotMatchContentToFormat, error.to_string()).into())
 }
 
-fn new_group(ctx: &Ctx, namespace: &str, name: &str, level: Level) -> ConfigGroup {
+fn new_group(ctx: &Ctx, namespace: &str, name: &str) -> ConfigGroup {
     ConfigGroup {
         id: ctx.draw_number(),
         namespace: namespace.to_owned(),
         name: name.to_owned(),
         created: ctx.stamp(),
         modified: ctx.stamp(),
-        revision: ctx.draw_revision(level),
+        revision: ctx.draw_id(),
         ..ConfigGroup::default()
     }
 }

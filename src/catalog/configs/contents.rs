@@ -1,9 +1,7 @@
 //! Contents of config files, each kept once however many drafts and releases have it.
 //!
-//! From [`Level::SETTINGS`] on a content has a row of its own, and the rows of files and releases name
-//! it by its digest: publishing writes a text once, and what changes about a release later is a small
-//! row. Before that every row holds its content, and may go on doing so until it is written anew; in
-//! memory such a text is shared all the same. The row of a content goes with the last who has it.
+//! A content has a row of its own, and the rows of files and releases name it by its digest: publishing writes a text
+//! once, and what changes about a release later is a small row. The row of a content goes with the last user of it.
 //!
 //! In memory is the text that somebody looks at all the time: that of a draft, and of a release in force. Of any other
 //! release there is the row alone, which is read for who asks. Where such a release comes into force again, apply knows
@@ -18,23 +16,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::catalog::Corrupt;
 use crate::catalog::change::ChangeSet;
-use crate::catalog::row::{FIRST_VERSION, Row, RowKey, Table};
+use crate::catalog::row::{Row, RowKey, Table};
 use crate::data_key::key_of;
-use crate::format::level::Level;
 use crate::model::content::{Content, ContentDigest};
-
-/// The version of the rows that name their content by its digest.
-const BY_DIGEST: u8 = 2;
-
-/// The version in which a row with a content is written.
-pub(super) fn row_version_at(level: Level) -> u8 {
-    if level >= Level::SETTINGS { BY_DIGEST } else { FIRST_VERSION }
-}
-
-/// A content as a row of that version holds it; `None` where that is the content itself.
-pub(super) fn content_in(version: u8, content: &Content) -> Option<Content> {
-    (version >= BY_DIGEST).then(|| content.reference())
-}
 
 /// The row of a content.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -139,12 +123,11 @@ impl ConfigContents {
     }
 
     /// One more has this content from now on, and looks at its text all the time or does not. Its row is written if it
-    /// has none and needs one, and read if it alone has the text.
+    /// has none, and read if it alone has the text.
     pub(super) fn keep(&mut self, is_reader: bool, content: &Content, changes: &mut ChangeSet) -> Content {
-        let has_rows = changes.level() >= Level::SETTINGS;
-        let shared = self.share(is_reader || !has_rows, content).unwrap_or_default();
+        let shared = self.share(is_reader, content).unwrap_or_default();
         let Some(entry) = self.all.get_mut(shared.digest()) else { return shared };
-        if has_rows && !entry.has_row {
+        if !entry.has_row {
             entry.has_row = true;
             changes.put(&StoredContent { content: entry.content.clone() });
         }

@@ -22,7 +22,6 @@ use super::index::archive::Archive;
 use super::index::list_index::{ListIndex, TextFilter};
 use super::index::names::Names;
 use super::page::{ListKey, Listed, Page, cut_sorted};
-use crate::format::level::Level;
 use crate::model::config_file::{ConfigFile, ConfigGroup, ConfigKey, ConfigRelease, canonical_file};
 use crate::model::config_lookup::{ClientLabels, Released};
 use crate::model::content::ContentDigest;
@@ -334,7 +333,7 @@ impl Configs {
     /// In a cluster that began again from an earlier state ([`crate::catalog::rekey`]) it is above all that the
     /// cluster before may have given to a file which that state did not know.
     pub(super) fn next_version(&mut self, key: &ConfigKey, changes: &mut ChangeSet) -> u64 {
-        let floor = if changes.level() >= Level::SETTINGS { self.highest_version(&ConfigKey::default()) } else { 0 };
+        let floor = self.highest_version(&ConfigKey::default());
         let seen = self.versions_seen(key);
         self.put_versions(key, Versions { highest: seen.highest.max(floor) + 1, ..seen }, changes)
     }

@@ -1,15 +1,12 @@
-//! The rows of the configuration store. Those of files and releases name their content by its digest
-//! from [`Level::SETTINGS`] on, see `contents`.
+//! The rows of the configuration store. Those of files and releases name their content by its digest, see `contents`.
 
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use super::contents;
 use crate::catalog::index::archive::Archived;
 use crate::catalog::index::list_index::Indexed;
 use crate::catalog::row::{Row, RowKey, Table};
-use crate::format::level::Level;
 use crate::format::pack;
 use crate::model::config_file::{ConfigFile, ConfigGroup, ConfigKey, ConfigRelease};
 use crate::model::release::ReleaseState;
@@ -69,15 +66,8 @@ impl Row for ConfigFile {
         put_file(&self.key, key);
     }
 
-    fn version_at(level: Level) -> u8 {
-        contents::row_version_at(level)
-    }
-
-    fn put_body(&self, version: u8, out: &mut Vec<u8>) {
-        match contents::content_in(version, &self.content) {
-            Some(content) => pack::put(&ConfigFile { content, ..self.clone() }, out),
-            None => pack::put(self, out),
-        }
+    fn put_body(&self, out: &mut Vec<u8>) {
+        pack::put(&ConfigFile { content: self.content.reference(), ..self.clone() }, out)
     }
 }
 
@@ -87,15 +77,8 @@ impl Row for ConfigRelease {
         put_file(&self.key, key).part(&self.name);
     }
 
-    fn version_at(level: Level) -> u8 {
-        contents::row_version_at(level)
-    }
-
-    fn put_body(&self, version: u8, out: &mut Vec<u8>) {
-        match contents::content_in(version, &self.content) {
-            Some(content) => pack::put(&ConfigRelease { content, ..self.clone() }, out),
-            None => pack::put(self, out),
-        }
+    fn put_body(&self, out: &mut Vec<u8>) {
+        pack::put(&ConfigRelease { content: self.content.reference(), ..self.clone() }, out)
     }
 }
 

@@ -24,7 +24,7 @@ impl Catalog {
             (Op::Update, None) => Code::NotFoundInstance.into(),
             (Op::Update, Some(old)) => self.update_instance(ctx, &old, draft, changes),
             (Op::Delete, None) => Outcome::default(),
-            (Op::Delete, Some(old)) if changes.is_overtaken(&draft.revision, &old.revision) => {
+            (Op::Delete, Some(old)) if is_stale(&draft.revision, &old.revision) => {
                 Outcome::stale(Entity::Instance(old))
             }
             (Op::Delete, Some(old)) => {
@@ -48,7 +48,7 @@ impl Catalog {
             if (&old.namespace, &old.service) != (&instance.namespace, &instance.service) {
                 return Err(Refusal::new(Code::ExistedResource, "an instance of another service has this id"));
             }
-            if changes.is_overtaken(&draft.revision, &old.revision) {
+            if is_stale(&draft.revision, &old.revision) {
                 return Ok(Outcome::stale(Entity::Instance(old.clone())));
             }
             instance = Instance {

@@ -4,12 +4,11 @@
 use std::sync::Arc;
 
 use crate::catalog::Catalog;
-use crate::catalog::change::{ChangeSet, Entity, Outcome};
+use crate::catalog::change::{ChangeSet, Entity, Outcome, admits_gray};
 use crate::catalog::command::Op;
 use crate::catalog::ctx::Ctx;
 use crate::catalog::history::Thing;
 use crate::catalog::releases::{Releasable, later, refuse_unpinned};
-use crate::format::level::Level;
 use crate::model::code::{Code, Refusal};
 use crate::model::is_stale;
 use crate::model::release::{Pin, ReleaseOp, ReleaseType, publishable};
@@ -30,7 +29,7 @@ impl Catalog {
             (Op::Update, None) => Err(Code::NotFoundResource.into()),
             (Op::Update, Some(old)) => self.update_rule(ctx, &old, draft, changes),
             (Op::Delete, None) => Ok(Outcome::default()),
-            (Op::Delete, Some(old)) if changes.is_overtaken(&draft.head.revision, &old.revision) => {
+            (Op::Delete, Some(old)) if is_stale(&draft.head.revision, &old.revision) => {
                 Ok(Outcome::stale(Entity::Rule(old)))
             }
             (Op::Delete, Some(old)) => {
@@ -43,10 +42,10 @@ impl Catalog {
     }
 
     /// By id if the draft gives one, else by namespace and name. An update may give a rule another name; who deletes
-    /// one under the name of another means neither, from [`Level::ROLLOUT`] on.
+    /// one under the name of another means neither.
     pub(in crate::catalog) fn rule_named_by(&self, op: Op, draft: &RuleDraft) -> Option<Arc<Rule>> {
         let book = self.rules.of(draft.body.family());
-        let is_strict = op == Op::Delete && self.level() >= Level::ROLLOUT;
+        let is_strict = op == Op::Delete;
         let fits = |given: &Option<String>, kept: &str| {
             !is_strict || given.as_deref().is_none_or(|given| given.is_empty() || given == kept)
         };
@@ -61,7 +60,7 @@ impl Catalog {
 
     fn create_rule(&mut self, ctx: &Ctx, draft: &RuleDraft, changes: &mut ChangeSet) -> Result<Outcome, Refusal> {
         let id = draft.head.given_id().map_or_else(|| ctx.draw_id(), str::to_owned);
-        let mut rule = draft.rule(id, ctx.draw_id(), ctx.stamp(), changes.level())?;
+        let mut rule = draft.rule(id, ctx.draw_id(), ctx.stamp())?;
         rule.enabled_at = rule.enable.then_some(ctx.time);
         let book = self.rules.of(rule.family());
         if let Some(taken) = book.get(&rule.id).or_else(|| book.named(&rule.namespace, &rule.name)) {
@@ -82,7 +81,7 @@ impl Catalog {
             return Ok(Outcome::stale(Entity::Rule(old.clone())));
         }
         let mut rule = Rule::clone(old);
-        draft.lay_over(&mut rule, changes.level())?;
+        draft.lay_over(&mut rule)?;
         if rule == **old {
             return Ok(Outcome::unchanged(Entity::Rule(old.clone())));
         }
@@ -146,8 +145,8 @@ impl Catalog {
         let is_later = later(ctx, draft.publish_at()).is_some();
         let active_grays = if is_later { 0 } else { book.active().grays(&rule.id) };
         publishable(release_type, draft.is_for_everybody(), active_grays > 0)?;
-        changes.admits_gray(release_type, active_grays)?;
-        Catalog::admits_plan(book.releases_of(&rule.id), ctx, draft.publish_at(), changes)?;
+        admits_gray(release_type, active_grays)?;
+        Catalog::admits_plan(book.releases_of(&rule.id), ctx, draft.publish_at())?;
         let given_id = draft.given_id().filter(|_| draft.names_rule());
         let named = draft.given_release_name().and_then(|name| book.release(&rule.id, name));
         if let Some(taken) = named.or_else(|| book.release_by_id(given_id?)) {

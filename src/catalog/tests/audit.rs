@@ -57,6 +57,7 @@ impl Bench {
 
     /// As [`Bench::apply`], so many days after the beginning.
     fn apply_on(&mut self, day: u64, command: Command) -> usize {
+        self.pass_time_until(day * DAY_MS);
         self.index += 1;
         let ctx = Ctx::new(
             self.index,
@@ -114,19 +115,6 @@ fn what_was_asked_for_is_written_down_item_by_item() {
     assert_eq!(bench.by("nobody", Command::Services(Op::Update, vec![service("prod", "a")])), [401004]);
     assert_eq!(shown(&bench.trail()[0]), ("tester", "update", "service", "prod", "a", 401004));
     assert_eq!(bench.reloaded(), bench.catalog);
-}
-
-#[test]
-fn below_trust_nothing_is_written_down() {
-    let mut bench = Bench::founded(Level::SETTINGS);
-    bench.codes(Command::Services(Op::Create, vec![service("prod", "a")]));
-    bench.codes(Command::Note(vec![note(0)]));
-    assert_eq!((bench.trail().len(), bench.catalog.trail.rows()), (0, 0));
-    let kept = SettingsChange { audit_kept_days: Some(1), ..SettingsChange::default() };
-    assert_eq!(Command::Settings(kept).level(), Level::TRUST);
-    let kept = SettingsChange { releases_kept: Some(1), ..SettingsChange::default() };
-    assert_eq!(Command::Settings(kept).level(), Level::SETTINGS);
-    assert_eq!(Command::Note(Vec::new()).level(), Level::TRUST);
 }
 
 #[test]

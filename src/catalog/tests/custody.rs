@@ -27,7 +27,7 @@ fn the_nearest_says_when_a_dead_instance_is_removed() {
         (0, None, Some(10), Some(10)),
     ];
     for (of_all, of_service, of_instance, expected) in rows {
-        let mut bench = Bench::founded(Level::CUSTODY);
+        let mut bench = Bench::founded();
         let change = SettingsChange { dead_instances_removed_after_s: Some(of_all), ..SettingsChange::default() };
         bench.codes(Command::Settings(change));
         let service = ServiceDraft { dead_instances_removed_after_s: removed_after(of_service), ..service("n", "s") };
@@ -36,10 +36,8 @@ fn the_nearest_says_when_a_dead_instance_is_removed() {
             dead_removed_after_s: removed_after(of_instance),
             ..super::instances::instance("n", "s", "h", 80)
         };
-        let said = |given: Option<i64>| if given.is_some() { Level::CUSTODY } else { Level::FIRST };
         let commands =
             [Command::Services(Op::Create, vec![service]), Command::Instances(Op::Create, vec![instance.clone()])];
-        assert_eq!(commands.each_ref().map(Command::level), [said(of_service), said(of_instance)]);
         for command in commands {
             assert_eq!(bench.codes(command), [200000]);
         }
@@ -108,34 +106,17 @@ fn nothing_new_is_called_as_a_step_in_a_path() {
         (Command::ConfigFiles(Op::Create, vec![in_group(".."), in_group("..g")]), vec![400801, 200000]),
         (Command::ConfigCreateAndPublish(vec![publication(".")]), vec![400801]),
     ];
-    let mut bench = Bench::trusting_at(Level::CUSTODY);
+    let mut bench = Bench::trusting();
     bench.add("eva", &[grant(Role::Admin, "*", "*")]);
     for (command, codes) in &make {
         assert_eq!(&bench.by("eva", command.clone()), codes, "{command:?}");
     }
-    let mut older = Bench::trusting_at(Level::ROLLOUT);
-    older.add("eva", &[grant(Role::Admin, "*", "*")]);
-    for (command, codes) in &make {
-        assert_eq!(older.by("eva", command.clone()), vec![200000; codes.len()], "{command:?}");
-    }
-    older.codes(Command::Raise { level: Level::CUSTODY });
-    let go_on = [
-        Command::Instances(Op::Create, vec![instance()]),
-        Command::ConfigFiles(Op::Update, vec![ConfigFileDraft { content: Some("2".into()), ..in_group("..") }]),
-        Command::ConfigFiles(Op::Create, vec![ConfigFileDraft { name: "b".into(), ..in_group("..") }]),
-        Command::ConfigCreateAndPublish(vec![publication(".")]),
-        Command::Instances(Op::Delete, vec![instance()]),
-        Command::Services(Op::Delete, vec![service("..", "s")]),
-    ];
-    for command in go_on {
-        assert_eq!(older.by("eva", command.clone()), [200000], "{command:?}");
-    }
-    assert_eq!(older.reloaded(), older.catalog);
+    assert_eq!(bench.reloaded(), bench.catalog);
 }
 
 #[test]
 fn a_publish_that_comes_again_is_written_down_once() {
-    let mut bench = Bench::trusting_at(Level::CUSTODY);
+    let mut bench = Bench::trusting();
     bench.add("eva", &[grant(Role::Admin, "*", "*")]);
     bench.by("eva", Command::ConfigFiles(Op::Create, vec![file("a", "now")]));
     let publish = |content: &str, comes_again| {
@@ -143,8 +124,6 @@ fn a_publish_that_comes_again_is_written_down_once() {
         ConfigReleaseDraft { judged: Some(judged), ..release("a", "") }
     };
     let command = |drafts| Command::ConfigPublish(drafts);
-    assert_eq!(command(vec![publish("x", true)]).level(), Level::CUSTODY);
-    assert_eq!(command(vec![publish("x", false)]).level(), Level::ROLLOUT);
     let before = bench.catalog.trail.rows();
     // The second item is told of whatever becomes of the first.
     assert_eq!(bench.by("eva", command(vec![publish("then", true), release("none", "")])), [409000, 400202]);

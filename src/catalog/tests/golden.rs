@@ -1,4 +1,12 @@
-//! Bytes that every later version has to read.
+//! Golden bytes of level 1: commands, words and rows that every later version has to read.
+//!
+//! Until the first release is out, a change of them is written by `THUBAN_WRITE_GOLDEN=1 scripts/cargo test --lib
+//! golden`, and its new digest put into `crate::format::level::DIGESTS`.
+
+use std::fs;
+use std::path::Path;
+
+use sha2::{Digest, Sha256};
 
 use super::instances::instance;
 use super::rules::{gray, of_rule, rule_for};
@@ -34,7 +42,46 @@ fn whole_instance() -> InstanceDraft {
     }
 }
 
-/// One command of each kind in the bytes in which the first release wrote it to its log.
+/// Compares what was written with a golden file of `src/catalog/tests`, or writes that file.
+pub(super) fn assert_golden(file: &str, written: &str) {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/catalog/tests").join(file);
+    if std::env::var_os("THUBAN_WRITE_GOLDEN").is_some() {
+        fs::write(&path, written).expect("the golden file can be written");
+    }
+    let golden = fs::read_to_string(&path).expect("a golden file");
+    assert_eq!(written, golden, "{file}: see the top of this file");
+}
+
+/// Writes one row of each table as a seed of the fuzz target `rows`: the number of the table, and the value.
+pub(super) fn write_seeds(rows: BTreeMap<&str, Edit>) {
+    if std::env::var_os("THUBAN_WRITE_GOLDEN").is_none() {
+        return;
+    }
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("fuzz/seeds/rows");
+    for (label, edit) in rows {
+        let seed = [&edit.key[..1], &edit.value.expect("a value")].concat();
+        fs::write(folder.join(label), seed).expect("the seed can be written");
+    }
+}
+
+/// Digest of everything golden: text files whole, and the bytes in hex that other files pin.
+#[test]
+fn the_digest_of_the_level_is_that_of_its_golden_bytes() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+    let read = |file: &str| fs::read_to_string(root.join(file)).unwrap_or_else(|error| panic!("{file}: {error}"));
+    let mut hash = Sha256::new();
+    for file in ["golden_commands.txt", "golden_rows.txt", "golden_webhooks.txt", "golden_words.txt"] {
+        hash.update(read(&format!("catalog/tests/{file}")));
+    }
+    for file in ["format/codec.rs", "peer/handshake/golden.rs", "peer/messages/golden.rs", "raft/proposal.rs"] {
+        let text: String = read(file).split("\\\n").map(str::trim_start).collect();
+        let is_bytes = |word: &&str| word.len() >= 16 && word.bytes().all(|byte| byte.is_ascii_hexdigit());
+        text.split(|letter: char| !letter.is_ascii_alphanumeric()).filter(is_bytes).for_each(|word| hash.update(word));
+    }
+    assert_eq!(Level::FIRST.digest(), &hex::encode(hash.finalize())[..16]);
+}
+
+/// One command of each kind in the bytes of the log.
 #[test]
 fn golden_bytes_of_every_command() {
     let id = |text: &str| Some(text.to_owned());
@@ -58,7 +105,6 @@ fn golden_bytes_of_every_command() {
     };
     let publish = ConfigPublish { file: file.clone(), release: release.clone(), md5: id("m") };
     let namespace = NamespaceDraft { name: "n".into(), owners: id("o"), ..Default::default() };
-    let first = Family::ALL.iter().filter(|family| family.since() == Level::FIRST);
     let commands = [
         Command::Bootstrap { cluster_id: "c".into(), admin, level: Level::FIRST },
         Command::Announce(NodeRecord::new(1, "i".into(), "a:1".into(), "c:1".into())),
@@ -79,7 +125,7 @@ fn golden_bytes_of_every_command() {
         Command::ConfigRollback(vec![release.clone()]),
         Command::ConfigDeleteReleases(vec![release.clone()]),
         Command::Aliases(Op::Create, vec![AliasDraft { kind: Some(AliasType::Cl5Sid), ..alias("o", "s") }]),
-        Command::Rules(Op::Create, first.map(|family| rule_for(*family, "r", "s")).collect()),
+        Command::Rules(Op::Create, Family::ALL.iter().map(|family| rule_for(*family, "r", "s")).collect()),
         Command::PublishRules(Family::RateLimit, vec![gray("r", "g", "one,two")]),
         Command::ConfigStopGray(vec![ConfigReleaseDraft {
             beta_labels: gray("r", "g", "one").client_labels,
@@ -91,11 +137,11 @@ fn golden_bytes_of_every_command() {
         Command::InstancesIsolateHost(vec![InstanceDraft { isolate: Some(true), ..instance("n", "s", "h", 80) }]),
         Command::InstanceHealth(vec![InstanceHealth { id: "i".into(), healthy: false, ..InstanceHealth::default() }]),
     ];
-    let written: Vec<String> = commands.iter().map(|command| hex::encode(pack::to_bytes(command))).collect();
-    let golden: Vec<&str> = include_str!("golden_commands.txt").lines().collect();
-    assert_eq!(written, golden);
-    for (command, line) in commands.iter().zip(golden) {
-        let read: Command = pack::from_bytes(&hex::decode(line).expect("hex")).expect("readable for ever");
-        assert_eq!(read, *command);
+    let commands: Vec<Command> = commands.into_iter().chain(super::words::commands()).collect();
+    let lines = commands.iter().map(|command| hex::encode(pack::to_bytes(command)) + "\n");
+    assert_golden("golden_commands.txt", &lines.collect::<String>());
+    for command in commands {
+        let read: Command = pack::from_bytes(&pack::to_bytes(&command)).expect("readable");
+        assert_eq!(read, command);
     }
 }

@@ -11,7 +11,7 @@ const NAMES: [&str; limits::ACTIVE_GRAYS_MAX + 1] =
 const LAST: &str = NAMES[limits::ACTIVE_GRAYS_MAX];
 
 fn full(kind: Kind) -> House {
-    let mut house = House::at(kind, Level::RIGHTS);
+    let mut house = House::new(kind);
     for each in &NAMES[..limits::ACTIVE_GRAYS_MAX] {
         assert_eq!(house.publish(gray_for_zone(each)), 200000, "{kind:?} {each}");
     }
@@ -41,15 +41,5 @@ fn a_planned_gray_for_which_there_is_no_place_has_failed() {
         let newest = house.bench.catalog.history.of(&house.thing()).next().expect("remembered").clone();
         assert_eq!((newest.action, newest.comment.as_str()), (Action::Failed, words::TOO_MANY_GRAYS), "{kind:?}");
         house.check_rows();
-    }
-}
-
-/// Members of older versions would take them.
-#[test]
-fn below_the_level_any_number_is_active() {
-    for kind in kinds() {
-        let mut house = House::new(kind);
-        assert!(NAMES.iter().all(|each| house.publish(gray_for_zone(each)) == 200000), "{kind:?}");
-        assert_eq!(house.find(LAST).map(|seen| seen.state), Some(ReleaseState::GrayActive));
     }
 }

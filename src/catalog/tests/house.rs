@@ -6,6 +6,7 @@ use super::rules::{of_rule, rule};
 use super::*;
 use crate::catalog::history::Thing;
 use crate::model::audience::{ClientLabel, ClientPercent};
+use crate::model::grant::{Grant, Role};
 use crate::model::release::{Action, Event, GivenTime, ReleaseOp, ReleaseState, ReleaseType};
 use crate::model::rollout::{RolloutAction, RolloutPlan};
 use crate::model::rule::Family;
@@ -67,11 +68,9 @@ pub(super) fn labels() -> Vec<ClientLabel> {
 impl House {
     /// One rule or file with nothing released.
     pub(super) fn new(kind: Kind) -> House {
-        House::at(kind, Level::ROLLOUT)
-    }
-
-    pub(super) fn at(kind: Kind, level: Level) -> House {
-        let mut bench = Bench::founded(level);
+        let mut bench = Bench::founded();
+        let tester = super::trust::user("tester", &[Grant::of(Role::Admin)]);
+        assert_eq!(bench.codes(Command::Users(Op::Create, vec![tester])), [200000], "author of what is planned");
         match kind {
             Kind::Rule(family) => bench.codes(Command::Rules(Op::Create, vec![rule(family, "x")])),
             Kind::File => bench.codes(Command::ConfigFiles(Op::Create, vec![file("x.yml", "0")])),

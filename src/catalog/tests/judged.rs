@@ -17,7 +17,7 @@ fn publish_judged(name: &str, content: &str, format: Format) -> Command {
 
 #[test]
 fn what_was_judged_is_what_is_published() {
-    let mut bench = Bench::founded(Level::ROLLOUT);
+    let mut bench = Bench::founded();
     bench.codes(Command::ConfigFiles(Op::Create, vec![file("a", "{}"), file("b.json", "{}")]));
     assert_eq!(bench.codes(publish_judged("a", "{}", Format::Json)), [409000], "it is a properties file");
     assert_eq!(bench.codes(saved("a", "{}", Some("json"))), [200000]);
@@ -50,7 +50,7 @@ fn what_was_judged_is_what_is_published() {
 
 #[test]
 fn a_publish_compares_and_sets_what_is_published() {
-    let mut bench = Bench::founded(Level::ROLLOUT);
+    let mut bench = Bench::founded();
     bench.codes(Command::ConfigFiles(Op::Create, vec![file("a", "1")]));
     let publish =
         |md5: &str| Command::ConfigPublish(vec![ConfigReleaseDraft { md5: Some(md5.to_owned()), ..release("a", "") }]);
@@ -74,31 +74,10 @@ fn what_was_judged_is_told_between_nodes_alone() {
 }
 
 #[test]
-fn conditions_and_the_latest_format_belong_to_a_level() {
-    let toml = ConfigFileDraft { format: Some("toml".into()), ..file("a", "a = 1") };
-    let publication = |file: ConfigFileDraft, release: ConfigReleaseDraft| {
-        Command::ConfigCreateAndPublish(vec![ConfigPublish { file, release, md5: None }])
-    };
-    let rows = [
-        (Command::ConfigFiles(Op::Create, vec![file("a.toml", ""), toml.clone()]), Level::ROLLOUT),
-        (Command::ConfigFiles(Op::Create, vec![file("a.toml", "")]), Level::FIRST),
-        (publication(toml, release("a", "")), Level::ROLLOUT),
-        (publication(file("a", ""), release("a", "")), Level::FIRST),
-        (publish_judged("a", "", Format::Text), Level::ROLLOUT),
-        (Command::ConfigPublish(vec![release("a", "")]), Level::FIRST),
-        (
-            Command::ConfigPublish(vec![ConfigReleaseDraft { md5: Some("x".into()), ..release("a", "") }]),
-            Level::ROLLOUT,
-        ),
-    ];
-    for (command, level) in rows {
-        assert_eq!(command.level(), level, "{command:?}");
-    }
-    for (level, format) in [(Level::TRUST, Format::Properties), (Level::ROLLOUT, Format::Toml)] {
-        let mut bench = Bench::founded(level);
-        bench.codes(Command::ConfigFiles(Op::Create, vec![file("a.toml", "a = 1")]));
-        let file = bench.catalog.configs.file(&ConfigKey::new("prod", "shop", "a.toml")).expect("created");
-        assert_eq!(file.format, format, "what the suffix says at level {level}");
-        assert_eq!(bench.reloaded(), bench.catalog);
-    }
+fn a_new_file_has_the_format_of_its_suffix() {
+    let mut bench = Bench::founded();
+    bench.codes(Command::ConfigFiles(Op::Create, vec![file("a.toml", "a = 1")]));
+    let file = bench.catalog.configs.file(&ConfigKey::new("prod", "shop", "a.toml")).expect("created");
+    assert_eq!(file.format, Format::Toml);
+    assert_eq!(bench.reloaded(), bench.catalog);
 }

@@ -77,15 +77,16 @@ proptest! {
 
     #[test]
     fn logins_end_as_a_walk_over_all_of_them_would_end_them(steps in prop::collection::vec(some_step(), 1..60)) {
-        let mut bench = Bench::founded(Level::EDGES);
+        let mut bench = Bench::founded();
         let draft = |name: &str| UserDraft { name: name.into(), password_hash: Some(PasswordHash("h".into())),
             ..UserDraft::default() };
         bench.codes(Command::Users(Op::Create, vec![draft("one"), draft("two")]));
         let names = ["admin", "one", "two"];
         let ids = names.map(|name| bench.catalog.access.user_named(name).expect("a user").id.clone());
-        let (mut walked, mut now) = (Walked::default(), 1_000_000_000);
+        let (mut walked, mut now) = (Walked::default(), bench.catalog.clock().0);
         for (number, step) in (0..).zip(steps) {
             now += if let Step::SignIn { hours, .. } = step { hours * 3_600_000 } else { 0 };
+            bench.pass_time_until(now);
             bench.index += 1;
             let ctx = Ctx::new(bench.index, Timestamp(now), [number as u8; 16], RequestId(bench.index.into()),
                 "tester");
@@ -124,7 +125,7 @@ proptest! {
 /// Of logins of one moment the one with the smallest hash goes first.
 #[test]
 fn one_login_too_many_ends_the_oldest() {
-    let mut bench = Bench::founded(Level::EDGES);
+    let mut bench = Bench::founded();
     let sign_in = |number| Command::SignIn {
         hash: hash(number),
         user_id: "u".into(),

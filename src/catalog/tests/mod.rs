@@ -20,7 +20,7 @@ mod retention;
 mod rights;
 mod rollouts;
 mod room;
-mod rule_levels;
+mod rule_updates;
 mod rules;
 mod sealed;
 mod time;
@@ -51,10 +51,6 @@ use crate::model::text::NameFilter;
 use crate::model::time::Timestamp;
 
 impl Bench {
-    fn raise(&mut self) {
-        assert_eq!(self.codes(Command::Raise { level: Level::SETTINGS }), [200000]);
-    }
-
     fn keep(&mut self, releases_kept: u64) {
         let change = SettingsChange { releases_kept: Some(releases_kept), ..SettingsChange::default() };
         assert_eq!(self.codes(Command::Settings(change)), [200000]);
@@ -68,8 +64,8 @@ fn service(namespace: &str, name: &str) -> ServiceDraft {
 /// An alias, a group and a file as they were read, changed, and changed by another in between.
 #[test]
 fn a_revision_keeps_two_editors_apart() {
-    for level in [Level::TRUST, Level::ROLLOUT] {
-        let mut bench = Bench::founded(level);
+    {
+        let mut bench = Bench::founded();
         bench.codes(Command::Services(Op::Create, vec![service("a", "x")]));
         let write = |bench: &mut Bench, op: Op, text: &str, revision: Option<&str>| {
             let (text, revision) = (Some(text.to_owned()), revision.map(str::to_owned));
@@ -87,9 +83,7 @@ fn a_revision_keeps_two_editors_apart() {
                 Command::ConfigGroups(op, vec![group]),
                 Command::ConfigFiles(op, vec![draft]),
             ];
-            commands.map(|command| {
-                if level == Level::ROLLOUT || command.level() == Level::FIRST { bench.codes(command)[0] } else { 0 }
-            })
+            commands.map(|command| bench.codes(command)[0])
         };
         let read = |bench: &Bench| {
             let catalog = &bench.catalog;
@@ -101,12 +95,11 @@ fn a_revision_keeps_two_editors_apart() {
         };
         assert_eq!(write(&mut bench, Op::Create, "one", None), [200000; 3]);
         let first = read(&bench);
-        assert!(first.iter().all(|revision| revision.is_empty() == (level < Level::ROLLOUT)), "{first:?}");
+        assert!(first.iter().all(|revision| !revision.is_empty()), "{first:?}");
         assert_eq!(write(&mut bench, Op::Update, "two", Some("")), [200000; 3]);
-        let expected = if level < Level::ROLLOUT { [0; 3] } else { [409000; 3] };
-        assert_eq!(write(&mut bench, Op::Update, "three", Some("stale")), expected, "not below the level");
+        assert_eq!(write(&mut bench, Op::Update, "three", Some("stale")), [409000; 3]);
         let second = read(&bench);
-        if level == Level::ROLLOUT {
+        {
             assert!(first.iter().zip(&second).all(|(first, second)| first != second), "{first:?} {second:?}");
             for (at, revision) in first.iter().enumerate() {
                 assert_eq!(write(&mut bench, Op::Update, "three", Some(revision))[at], 409000, "was read before");
@@ -128,10 +121,9 @@ fn a_revision_keeps_two_editors_apart() {
 /// The token of the service goes along with an alias, and has no meaning here.
 #[test]
 fn an_alias_keeps_the_token_of_its_service() {
-    let mut bench = Bench::founded(Level::ROLLOUT);
+    let mut bench = Bench::founded();
     bench.codes(Command::Services(Op::Create, vec![service("a", "x")]));
     let with = |token: &str| AliasDraft { service_token: Some(token.into()), ..alias("one", "x") };
-    assert_eq!((with("t").level(), with("").level()), (Level::ROLLOUT, Level::FIRST));
     let rows = [
         (Op::Create, with("t"), 200000, "t"),
         (Op::Update, alias("one", "x"), 200002, "t"),
@@ -408,10 +400,15 @@ fn a_repeated_request_is_applied_once() {
     assert!(again.duplicate && again.edits.is_empty() && again.outcomes.is_empty());
     let mut restarted = bench.reloaded();
     assert!(restarted.apply(&ctx, create.clone()).duplicate, "remembered over a restart");
-    // Long after, the memory is free again.
-    let later = ctx.time.plus_ms(limits::REQUEST_MEMORY_MS + 1);
-    bench.apply_as(&Ctx::new(3, later, [0; 16], RequestId(99), "tester"), Command::Forget { node_id: 9 });
-    assert!(!bench.apply_as(&Ctx::new(4, later, [1; 16], ctx.request, "tester"), create).duplicate);
+    // Long after, the memory is free again. One entry moves the clock of the ids by a second at most.
+    let seconds = limits::REQUEST_MEMORY_MS / 1000 + 2;
+    for second in 1..=seconds {
+        let (index, later) = (2 + second, ctx.time.plus_ms(second * 1000));
+        let ctx = Ctx::new(index, later, [0; 16], RequestId(u128::from(1000 + second)), "tester");
+        bench.apply_as(&ctx, Command::Forget { node_id: 9 });
+    }
+    let later = ctx.time.plus_ms(seconds * 1000);
+    assert!(!bench.apply_as(&Ctx::new(3 + seconds, later, [1; 16], ctx.request, "tester"), create).duplicate);
 }
 
 #[test]

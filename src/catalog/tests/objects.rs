@@ -1,17 +1,15 @@
-//! Objects of trust at the level that has their revisions, and below it.
+//! Users, tokens, keys, webhooks and settings: how many there may be, and their revisions.
 
 use super::access_keys::access_key;
-use super::trust::{asked, token_of, user};
+use super::trust::{token_of, user};
 use super::*;
-use crate::model::access::{UserDraft, Whence};
+use crate::model::access::UserDraft;
 use crate::model::access_key::{AccessKeyDraft, SealedSecret};
 use crate::model::config_template::ConfigTemplateDraft;
-use crate::model::grant::{Grant, Grants, Role};
+use crate::model::grant::{Grant, Role};
 use crate::model::service_token::{Rotation, ServiceTokenChange, ServiceTokenDraft};
 use crate::model::settings::SettingsChange;
 use crate::model::webhook::WebhookDraft;
-
-const BELOW: Level = Level::EDGES;
 
 /// Makes things of these names.
 type Creating = dyn Fn(Vec<String>) -> Command;
@@ -36,8 +34,8 @@ fn secret() -> Option<SealedSecret> {
 /// As many of each kind as there may be, in one batch after the other, then one more: its code.
 #[test]
 fn one_more_than_there_may_be_is_refused_alike() {
-    for (level, codes) in [(Level::RIGHTS, [507_002; 5]), (BELOW, [400_103, 400_103, 400_000, 400_000, 400_000])] {
-        let mut bench = Bench::trusting_at(level);
+    {
+        let mut bench = Bench::trusting();
         let mut fill = |most: usize, command: &Creating| {
             let names: Vec<_> = (0..most).map(|number| format!("n{number}")).collect();
             for part in names.chunks(limits::BATCH_ITEMS_MAX) {
@@ -66,18 +64,18 @@ fn one_more_than_there_may_be_is_refused_alike() {
                 Command::ConfigTemplates(Op::Create, names.iter().map(template).collect())
             }),
         ];
-        for ((most, command), expected) in of_each.into_iter().zip(codes) {
+        for (most, command) in of_each {
             let (code, why) = fill(most, command);
-            assert_eq!(code, expected, "{why} at {level}");
+            assert_eq!(code, 507_002, "{why}");
             assert!(why.contains(&most.to_string()), "{why}");
         }
     }
 }
 
 #[test]
-fn revisions_begin_with_their_level() {
+fn a_stale_revision_is_refused() {
     let comment = |name: &str| UserDraft { name: name.into(), comment: Some("c".into()), ..UserDraft::default() };
-    let mut bench = Bench::trusting_at(BELOW);
+    let mut bench = Bench::trusting();
     bench.codes(Command::Users(Op::Create, vec![user("eva", &[])]));
     bench.codes(Command::ServiceTokens(Op::Create, vec![token("ci")]));
     let revisions = |bench: &Bench| {
@@ -86,9 +84,6 @@ fn revisions_begin_with_their_level() {
         (user, access.service_token("ci").expect("a token").revision.clone(), bench.catalog.settings.revision.clone())
     };
     bench.codes(Command::Settings(SettingsChange { releases_kept: Some(7), ..SettingsChange::default() }));
-    assert_eq!(revisions(&bench), (String::new(), String::new(), String::new()));
-    bench.codes(Command::Raise { level: Level::RIGHTS });
-    assert_eq!(revisions(&bench), (String::new(), String::new(), String::new()), "older rows stay as they are");
     let stale = |name: &str| UserDraft { revision: Some("x".into()), ..comment(name) };
     assert_eq!(bench.by("admin", Command::Users(Op::Update, vec![stale("eva")])), [409_000]);
     assert_eq!(bench.by("admin", Command::Users(Op::Update, vec![comment("eva")])), [200_000]);
@@ -105,20 +100,17 @@ fn revisions_begin_with_their_level() {
     assert_eq!(bench.reloaded(), bench.catalog);
 }
 
-/// A client's revision in a delete counts once all nodes know that it does.
 #[test]
-fn a_stale_delete_is_refused_from_its_level_on() {
-    for (level, code) in [(BELOW, 200_000), (Level::RIGHTS, 409_000)] {
-        let mut bench = Bench::trusting_at(level);
-        bench.codes(Command::Services(Op::Create, vec![service("prod", "s")]));
-        let stale = ServiceDraft { revision: Some("x".into()), ..service("prod", "s") };
-        assert_eq!(bench.codes(Command::Services(Op::Delete, vec![stale])), [code], "{level}");
-    }
+fn a_stale_delete_is_refused() {
+    let mut bench = Bench::trusting();
+    bench.codes(Command::Services(Op::Create, vec![service("prod", "s")]));
+    let stale = ServiceDraft { revision: Some("x".into()), ..service("prod", "s") };
+    assert_eq!(bench.codes(Command::Services(Op::Delete, vec![stale])), [409_000]);
 }
 
 #[test]
 fn a_rotated_token_lets_in_by_both_secrets_and_then_by_one() {
-    let mut bench = Bench::trusting_at(Level::RIGHTS);
+    let mut bench = Bench::trusting();
     bench.codes(Command::ServiceTokens(Op::Create, vec![token("ci")]));
     let rotate = |hash: &str, overlap_s| {
         let rotation = Some(Rotation { hash: token_of(hash), overlap_s });
@@ -144,7 +136,7 @@ fn a_rotated_token_lets_in_by_both_secrets_and_then_by_one() {
 
 #[test]
 fn a_session_ends_by_its_id_for_whom_it_is() {
-    let mut bench = Bench::trusting_at(Level::RIGHTS);
+    let mut bench = Bench::trusting();
     bench.add("eva", &[Grant { namespace: "prod".into(), ..Grant::of(Role::Reader) }]);
     bench.add("bob", &[]);
     let id = |name: &str| token_of(name).id().to_owned();
@@ -160,36 +152,9 @@ fn a_session_ends_by_its_id_for_whom_it_is() {
 #[test]
 fn what_is_kept_of_the_trail_is_for_who_manages_everything() {
     let change = || SettingsChange { audit_kept_days: Some(1), ..SettingsChange::default() };
-    for (level, code) in [(BELOW, 200_000), (Level::RIGHTS, 401_001)] {
-        let mut bench = Bench::trusting_at(level);
-        bench.add("op", &[Grant::of(Role::Operator)]);
-        assert_eq!(bench.by("op", Command::Settings(change())), [code], "{level}");
-        let other = SettingsChange { releases_kept: Some(3), ..SettingsChange::default() };
-        assert_eq!(bench.by("op", Command::Settings(other)), [200_000]);
-    }
-}
-
-/// Anything newer than a level is not proposed below it; a command that says nothing new goes on.
-#[test]
-fn newer_words_have_their_level() {
-    let asked = |command| asked("admin", command).level();
-    let draft = |revision: Option<&str>| UserDraft { revision: revision.map(str::to_owned), ..UserDraft::default() };
-    assert_eq!(asked(Command::Users(Op::Update, vec![draft(None)])), Level::TRUST);
-    assert_eq!(asked(Command::Users(Op::Update, vec![draft(Some(""))])), Level::TRUST);
-    assert_eq!(asked(Command::Users(Op::Update, vec![draft(Some("r"))])), Level::RIGHTS);
-    assert_eq!(asked(Command::ServiceTokens(Op::Create, vec![token("ci")])), Level::TRUST);
-    let commented = ServiceTokenDraft { comment: "c".into(), ..token("ci") };
-    assert_eq!(asked(Command::ServiceTokens(Op::Create, vec![commented])), Level::RIGHTS);
-    let narrow = AccessKeyDraft { namespaces: Some(vec!["dev".into()]), ..access_key("app", "k") };
-    assert_eq!(asked(Command::AccessKeys(Op::Create, vec![narrow])), Level::RIGHTS);
-    assert_eq!(asked(Command::AccessKeys(Op::Create, vec![access_key("app", "k")])), Level::TRUST);
-    assert_eq!(asked(Command::Webhooks(Op::Create, vec![hook("h")])), Level::CUSTODY);
-    let sign_in =
-        |from| Command::SignIn { hash: token_of("t"), user_id: "u".into(), password: Default::default(), from };
-    assert_eq!(sign_in(Whence::default()).level(), Level::FIRST);
-    let from = Whence { address: None, agent: "curl".into() };
-    assert_eq!(sign_in(from).level(), Level::RIGHTS);
-    assert_eq!(asked(Command::EndSessions(vec!["x".into()])), Level::RIGHTS);
-    let grants = Some(Grants::default());
-    assert_eq!(asked(Command::ChangeTokens(vec![ServiceTokenChange { grants, ..change("ci") }])), Level::RIGHTS);
+    let mut bench = Bench::trusting();
+    bench.add("op", &[Grant::of(Role::Operator)]);
+    assert_eq!(bench.by("op", Command::Settings(change())), [401_001]);
+    let other = SettingsChange { releases_kept: Some(3), ..SettingsChange::default() };
+    assert_eq!(bench.by("op", Command::Settings(other)), [200_000]);
 }

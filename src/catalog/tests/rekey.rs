@@ -50,7 +50,7 @@ impl Bench {
 fn founded() -> Bench {
     let mut bench = Bench::default();
     let admin = Founder::administrator("u1", "h", Timestamp(0));
-    bench.apply(Command::Bootstrap { cluster_id: "old".into(), admin, level: Level::SETTINGS });
+    bench.apply(Command::Bootstrap { cluster_id: "old".into(), admin, level: Level::FIRST });
     for node_id in 1..=3 {
         bench.apply(Command::Announce(NodeRecord::new(node_id, format!("i{node_id}"), "a:1".into(), "c:1".into())));
     }
@@ -69,7 +69,7 @@ fn users_stay_and_sessions_nodes_and_requests_do_not() {
     let admin = bench.catalog.access.user_named("admin").expect("an administrator");
     let reborn = bench.reborn(&restored());
     assert_eq!(reborn.catalog.access.user_named("admin"), Some(admin));
-    assert_eq!((reborn.catalog.nodes.cluster_id(), reborn.catalog.level()), (Some("new"), Level::SETTINGS));
+    assert_eq!((reborn.catalog.nodes.cluster_id(), reborn.catalog.level()), (Some("new"), Level::FIRST));
     assert_eq!((reborn.catalog.access.token_count(), reborn.catalog.nodes.get(1)), (0, None));
     let tables: BTreeSet<u8> = reborn.rows.keys().map(|key| key[0]).collect();
     for gone in [Table::Token, Table::Request, Table::Node] {
@@ -133,19 +133,16 @@ fn what_clients_compare_goes_up_and_goes_on_from_there() {
 #[test]
 fn files_that_came_after_the_state_get_versions_and_ids_of_their_own() {
     let key = ConfigKey::new("prod", "shop", "later");
-    for (level, version) in [(Level::FIRST, 1), (Level::SETTINGS, 2 * LEAP + 1)] {
-        let mut bench = founded();
-        let cluster = Cluster { cluster_id: "old".into(), founded: Timestamp(0), level };
-        bench.rows.insert(cluster.key(), cluster.value(level));
+    {
+        let (bench, version) = (founded(), 2 * LEAP + 1);
         let second = Rebirth { notification_id: START + 9, ..Rebirth::of("second") };
         let mut reborn = bench.reborn(&restored()).reborn(&second);
         reborn.apply(publish("later", "k=1", ""));
-        // Without the level a node of the version before would come to another version.
-        assert_eq!(reborn.catalog.configs.highest_version(&key), version, "{level}");
+        assert_eq!(reborn.catalog.configs.highest_version(&key), version);
         let id = reborn.catalog.configs.notification_id("prod", "shop", "later").map(u64::from);
-        assert_eq!(id, Some(u64::from(START) + 10), "{level}");
+        assert_eq!(id, Some(u64::from(START) + 10));
         let found = reborn.catalog.configs.find("prod", "shop", "later", &ClientLabels::default()).expect("in force");
-        assert_eq!(found.release_key, format!("prod-shop-later-{version}.second"), "{level}");
+        assert_eq!(found.release_key, format!("prod-shop-later-{version}.second"));
         assert_eq!(reborn.reloaded(), reborn.catalog);
     }
 }
@@ -153,8 +150,8 @@ fn files_that_came_after_the_state_get_versions_and_ids_of_their_own() {
 /// A restore that was tried, and then the right one: what clients have of the first means nothing in the second.
 #[test]
 fn two_clusters_of_one_state_have_no_release_key_and_no_notification_id_in_common() {
-    for level in [Level::FIRST, Level::SETTINGS] {
-        let mut bench = Bench::founded(level);
+    {
+        let mut bench = Bench::founded();
         bench.apply(publish("a", "k=1", "one"));
         bench.apply(publish("gray", "k=1", "one"));
         let life = |cluster_id: &str, notification_id: u32, content: &str| {
@@ -170,10 +167,10 @@ fn two_clusters_of_one_state_have_no_release_key_and_no_notification_id_in_commo
             seen
         };
         let (first, second) = (life("1234567890", 5_000_000, "x"), life("abcdefghij", 900_000, "y"));
-        assert_eq!(first[0], (format!("prod-shop-a-{}.12345678", 1 + LEAP), 5_000_000), "{level}");
-        assert_eq!(second[2], (format!("prod-shop-a-{}.abcdefgh", 3 + LEAP), 900_002), "{level}");
+        assert_eq!(first[0], (format!("prod-shop-a-{}.12345678", 1 + LEAP), 5_000_000));
+        assert_eq!(second[2], (format!("prod-shop-a-{}.abcdefgh", 3 + LEAP), 900_002));
         for ((key, id), (other_key, other_id)) in first.iter().zip(&second) {
-            assert!(key != other_key && id != other_id, "{level}: {key} {id}, {other_key} {other_id}");
+            assert!(key != other_key && id != other_id, "{key} {id}, {other_key} {other_id}");
         }
     }
 }
@@ -247,9 +244,8 @@ proptest! {
     fn nothing_is_given_out_twice(
         before in prop::collection::vec(some_command(), 1..40),
         after in prop::collection::vec(some_command(), 1..20),
-        level in prop::sample::select(vec![Level::FIRST, Level::SETTINGS]),
     ) {
-        let mut bench = Bench::founded(level);
+        let mut bench = Bench::founded();
         before.into_iter().for_each(|command| drop(bench.apply(command)));
         let mut reborn = bench.reborn(&restored());
         prop_assert_eq!(&reborn.reloaded(), &reborn.catalog);

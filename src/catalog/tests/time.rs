@@ -54,14 +54,8 @@ pub(super) fn tick() -> Command {
 
 #[test]
 fn a_step_of_more_than_an_hour_is_doubted() {
-    for (level, step_ms, is_doubted) in [
-        (Level::NEWEST, 0, false),
-        (Level::NEWEST, STEP_MAX_MS, false),
-        (Level::NEWEST, STEP_MAX_MS + 1, true),
-        (Level::NEWEST, 400 * DAY, true),
-        (Level::APPROVAL, 400 * DAY, false),
-    ] {
-        let mut bench = Bench::founded(level);
+    for (step_ms, is_doubted) in [(0, false), (STEP_MAX_MS, false), (STEP_MAX_MS + 1, true), (400 * DAY, true)] {
+        let mut bench = Bench::founded();
         let before = bench.now();
         bench.apply_at(before + step_ms, 0, Command::Forget { node_id: 9 });
         let of = |before: u64| Doubt {
@@ -70,7 +64,7 @@ fn a_step_of_more_than_an_hour_is_doubted() {
             from: Timestamp(before + step_ms),
             ahead_ms: step_ms,
         };
-        assert_eq!(bench.doubt(), is_doubted.then(|| of(before)), "{level} {step_ms}");
+        assert_eq!(bench.doubt(), is_doubted.then(|| of(before)), "{step_ms}");
         assert_eq!(bench.now(), before + step_ms, "things are dated by the stamp");
         assert_eq!(bench.sure(), if is_doubted { before } else { before + step_ms });
     }
@@ -81,7 +75,7 @@ fn a_step_of_more_than_an_hour_is_doubted() {
 
 #[test]
 fn a_doubt_grows_with_further_steps_and_is_ended_by_its_name() {
-    let mut bench = Bench::trusting_at(Level::NEWEST);
+    let mut bench = Bench::trusting();
     let before = bench.now();
     bench.apply_at(before + 5 * HOUR, 0, tick());
     let first = bench.doubt().expect("a doubt");
@@ -104,7 +98,7 @@ fn a_doubt_grows_with_further_steps_and_is_ended_by_its_name() {
 
 #[test]
 fn only_who_manages_everything_confirms_or_sets_the_time() {
-    let mut bench = Bench::trusting_at(Level::NEWEST);
+    let mut bench = Bench::trusting();
     bench.add("operator", &[grant(Role::Operator, "*", "*")]);
     bench.add("local", &[grant(Role::Admin, "prod", "*")]);
     let now = bench.now();
@@ -130,7 +124,7 @@ fn only_who_manages_everything_confirms_or_sets_the_time() {
 
 #[test]
 fn nothing_is_removed_by_age_while_the_time_is_in_doubt() {
-    let mut bench = Bench::trusting_at(Level::NEWEST);
+    let mut bench = Bench::trusting();
     let note = || Command::Note(vec![AuditNote { action: "login".into(), count: 1, ..AuditNote::default() }]);
     (0..20).for_each(|_| drop(bench.apply(note())));
     let (rows, now) = (bench.audit_rows(), bench.now());
@@ -146,7 +140,7 @@ fn nothing_is_removed_by_age_while_the_time_is_in_doubt() {
 
 #[test]
 fn logins_and_tokens_end_by_the_sure_time() {
-    let mut bench = Bench::trusting_at(Level::NEWEST);
+    let mut bench = Bench::trusting();
     let draft = ServiceTokenDraft {
         name: "ci".into(),
         hash: TokenHash("ci".into()),
@@ -179,16 +173,6 @@ impl Bench {
     }
 }
 
-impl House {
-    /// One whose releases are made by an administrator.
-    fn of_admin(kind: Kind) -> House {
-        let mut house = House::at(kind, Level::NEWEST);
-        let admin = super::trust::user("tester", &[grant(Role::Admin, "*", "*")]);
-        assert_eq!(house.bench.codes(Command::Users(Op::Create, vec![admin])), [200_000]);
-        house
-    }
-}
-
 fn planned(house: &House, name: &'static str, in_ms: u64) -> Say {
     Say { at: Some(Timestamp(house.bench.now() + in_ms)), ..super::house::name(name) }
 }
@@ -196,7 +180,7 @@ fn planned(house: &House, name: &'static str, in_ms: u64) -> Say {
 #[test]
 fn a_planned_release_waits_for_the_sure_time() {
     for kind in kinds() {
-        let mut house = House::of_admin(kind);
+        let mut house = House::new(kind);
         house.draft("week");
         let say = planned(&house, "week", 7 * DAY);
         assert_eq!(house.publish(say), 200_000);
@@ -248,7 +232,7 @@ impl House {
 #[test]
 fn a_step_of_a_rollout_waits_for_the_sure_time_and_is_moved_with_the_time() {
     for kind in [Kind::File, Kind::Rule(crate::model::rule::Family::Routing)] {
-        let mut house = House::of_admin(kind);
+        let mut house = House::new(kind);
         house.draft("first");
         assert_eq!(house.publish(name("first")), 200_000);
         house.draft("gray");
@@ -279,7 +263,7 @@ fn a_step_of_a_rollout_waits_for_the_sure_time_and_is_moved_with_the_time() {
 #[test]
 fn the_time_is_set_back_and_what_acts_by_its_date_goes_with_it() {
     let back = 100 * DAY;
-    let mut bench = Bench::trusting_at(Level::NEWEST);
+    let mut bench = Bench::trusting();
     bench.add("old", &[grant(Role::Editor, "*", "*")]);
     let token = |name: &str, days: u64| ServiceTokenDraft {
         name: name.into(),
@@ -326,7 +310,7 @@ fn the_time_is_set_back_and_what_acts_by_its_date_goes_with_it() {
 
 #[test]
 fn entries_of_the_time_that_was_left_move_nothing() {
-    let mut bench = Bench::trusting_at(Level::NEWEST);
+    let mut bench = Bench::trusting();
     let (right, wrong) = (bench.now(), bench.now() + 400 * DAY);
     bench.apply_at(wrong, 0, tick());
     assert_eq!(bench.time_at(wrong, 0, TimeChange::Set { shift_ms: -(400 * DAY as i64), epoch: 0 }), 200_000);
@@ -362,9 +346,8 @@ fn golden_bytes_of_the_time() {
         (TimeChange::Set { shift_ms: -5, epoch: 2 }, "81a353657482a873686966745f6d73fba565706f636802"),
     ] {
         assert_eq!(written(change), format!("81a454696d65{bytes}"), "{change:?}");
-        assert_eq!(Command::Time(change).level(), Level::REQUEST_SETS);
     }
-    let mut bench = Bench::trusting_at(Level::NEWEST);
+    let mut bench = Bench::trusting();
     let no_row = [Table::Time as u8];
     assert!(!bench.rows.contains_key(&no_row[..]), "a time that nobody doubted is no row");
     let (now, index) = (bench.now(), bench.index);

@@ -43,7 +43,7 @@ proptest! {
 
     #[test]
     fn the_sure_time_is_never_ahead_of_what_was_confirmed(moves in prop::collection::vec(some_move(), 1..40)) {
-        let mut bench = Bench::trusting_at(Level::NEWEST);
+        let mut bench = Bench::trusting();
         // Far enough from the beginning that nothing is set to before 1970.
         let start = bench.now() + 1000 * DAY;
         bench.apply_at(start, 0, tick());

@@ -44,11 +44,7 @@ pub(super) fn user(name: &str, grants: &[Grant]) -> UserDraft {
 impl Bench {
     /// A cluster with its administrator logged in.
     pub(super) fn trusting() -> Bench {
-        Bench::trusting_at(Level::TRUST)
-    }
-
-    pub(super) fn trusting_at(level: Level) -> Bench {
-        let mut bench = Bench::founded(level);
+        let mut bench = Bench::founded();
         bench.log_in("admin");
         bench
     }
@@ -180,6 +176,9 @@ fn a_service_token_is_what_it_was_made_for() {
 #[test]
 fn every_write_is_judged_item_by_item() {
     let mut bench = Bench::trusting();
+    // Rules by their names alone; what they act on is judged in `rights`.
+    let by_name = SettingsChange { rule_scope: Some(1), ..SettingsChange::default() };
+    assert_eq!(bench.by("admin", Command::Settings(by_name)), [200000]);
     let both = ["prod", "test"];
     for namespace in both {
         let service = |name: &str| service(namespace, name);
@@ -306,6 +305,9 @@ fn changed(namespace: &str) -> crate::model::rule::RuleDraft {
 #[test]
 fn nothing_gets_around_the_judgement() {
     let mut bench = Bench::trusting();
+    // Rules by their names alone; what they act on is judged in `rights`.
+    let by_name = SettingsChange { rule_scope: Some(1), ..SettingsChange::default() };
+    assert_eq!(bench.by("admin", Command::Settings(by_name)), [200000]);
     bench.by("admin", Command::Services(Op::Create, vec![service("prod", "pay"), service("test", "pay")]));
     bench.by("admin", Command::Rules(Op::Create, vec![rule_in("prod"), rule_in("test")]));
     bench.add("eva", &[grant(Role::Editor, "prod", "*"), grant(Role::Releaser, "prod", "*")]);

@@ -11,7 +11,6 @@ use crate::api::documents::{read_rule, written};
 use crate::console::drafting::{blank, kind_of};
 use crate::console::form::Fields;
 use crate::console::texts::Language;
-use crate::format::level::Level;
 use crate::model::config_file::Stamp;
 use crate::model::rule::Family;
 
@@ -110,7 +109,7 @@ fn a_rule_comes_out_of_its_form_as_it_went_in() {
         let kind = kind_of(family);
         let told = |value: Value| {
             let draft = read_rule(family, &without_null(value).to_string()).expect("a rule");
-            draft.rule("id".into(), "revision".into(), Stamp::default(), Level::NEWEST).expect("its fields agree")
+            draft.rule("id".into(), "revision".into(), Stamp::default()).expect("its fields agree")
         };
         let rule = told(given);
         let page = drawn(kind, &kind.opened(written(Some(&rule))), None);

@@ -20,8 +20,7 @@ use tokio::time::{Instant, sleep};
 use self::debounce::Debounce;
 use self::failure_detector::{FailureDetector, HealthState, HealthVerdict};
 use super::Controller;
-use crate::catalog::{Catalog, Command, DeadInstance, Entity, InstanceHealth, RequestId};
-use crate::format::level::Level;
+use crate::catalog::{Command, DeadInstance, Entity, InstanceHealth, RequestId};
 use crate::model::instance::Instance;
 use crate::peer::{BEATS_PER_CALL_MAX, BeatsAnswer};
 use crate::raft::node::{LEADER_PATIENCE, Node, NodeError, pause_before_retry};
@@ -248,8 +247,8 @@ impl HeartbeatController {
                     continue;
                 };
                 match verdict {
-                    HealthVerdict::Silent => found.silent.push(health_of(&catalog, instance, false)),
-                    HealthVerdict::Back => found.back.push(health_of(&catalog, instance, true)),
+                    HealthVerdict::Silent => found.silent.push(health_of(instance, false)),
+                    HealthVerdict::Back => found.back.push(health_of(instance, true)),
                     HealthVerdict::Dead => {
                         found.dead.push(DeadInstance { id: instance.id.clone(), revision: instance.revision.clone() });
                     }
@@ -276,10 +275,8 @@ struct RoundFindings {
     dead: Vec<DeadInstance>,
 }
 
-fn health_of(catalog: &Catalog, instance: &Instance, healthy: bool) -> InstanceHealth {
-    let is_told = catalog.level() >= Level::EDGES;
-    let revision = if is_told { instance.revision.clone() } else { String::new() };
-    InstanceHealth { id: instance.id.clone(), healthy, revision }
+fn health_of(instance: &Instance, healthy: bool) -> InstanceHealth {
+    InstanceHealth { id: instance.id.clone(), healthy, revision: instance.revision.clone() }
 }
 
 /// Proposes what was found in this term: in another one it is not appended, though that may be

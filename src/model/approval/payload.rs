@@ -19,9 +19,7 @@ use crate::model::rule::release::RuleReleaseDraft;
 pub enum Snapshot {
     Rule(Arc<Rule>),
     /// Its content is kept as that of a release.
-    File(Box<ConfigFile>),
-    /// From [`Level::REQUEST_SETS`] on.
-    FileCopy(Box<FileCopy>),
+    File(Box<FileCopy>),
 }
 
 /// Copy of a config file, whose text is on disk alone.
@@ -31,7 +29,6 @@ pub struct FileCopy {
     /// MD5 of the text, in hex.
     pub md5: String,
     /// Bytes of the text.
-    #[serde(default, skip_serializing_if = "crate::model::is_zero")]
     pub bytes: u64,
 }
 
@@ -39,16 +36,14 @@ impl Snapshot {
     pub fn file(&self) -> Option<&ConfigFile> {
         match self {
             Snapshot::Rule(_) => None,
-            Snapshot::File(file) => Some(file),
-            Snapshot::FileCopy(copy) => Some(&copy.file),
+            Snapshot::File(copy) => Some(&copy.file),
         }
     }
 
     pub fn file_mut(&mut self) -> Option<&mut ConfigFile> {
         match self {
             Snapshot::Rule(_) => None,
-            Snapshot::File(file) => Some(file),
-            Snapshot::FileCopy(copy) => Some(&mut copy.file),
+            Snapshot::File(copy) => Some(&mut copy.file),
         }
     }
 }
@@ -59,10 +54,6 @@ pub struct Payload {
     pub act: Act,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub snapshot: Option<Snapshot>,
-    /// Below [`Level::REQUEST_SETS`](crate::format::level::Level::REQUEST_SETS): the MD5 of the text that a
-    /// [`Snapshot::File`] is of.
-    #[serde(default, skip_serializing_if = "String::is_empty")]
-    pub md5: String,
     /// True if the copy of a file was written by the act: to do it takes the right to edit.
     #[serde(default, skip_serializing_if = "crate::model::is_false")]
     pub writes: bool,
@@ -101,23 +92,6 @@ impl MeantRelease {
 }
 
 impl Payload {
-    /// The copy as it is released. That of a file has its MD5 by it, for its text is on disk alone: one without is
-    /// never released.
-    pub fn into_parts(self) -> (Act, Option<Snapshot>) {
-        let snapshot = match self.snapshot {
-            Some(Snapshot::File(file)) if !self.md5.is_empty() => {
-                Some(Snapshot::FileCopy(Box::new(FileCopy { file: *file, md5: self.md5, bytes: 0 })))
-            }
-            snapshot => snapshot,
-        };
-        (self.act, snapshot)
-    }
-
-    /// True of the copy of a file that cannot be released, as nobody knows the MD5 of its text.
-    pub fn lacks_md5(&self) -> bool {
-        matches!(self.snapshot, Some(Snapshot::File(_))) && self.md5.is_empty()
-    }
-
     /// SHA-256 of what would be done, in hex.
     pub fn hash(&self) -> String {
         let mut bytes = Vec::new();

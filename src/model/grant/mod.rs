@@ -24,7 +24,6 @@ use std::sync::Arc;
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use crate::format::level::Level;
 use crate::model::code::{Code, Refusal};
 use crate::model::{limits, name};
 
@@ -234,11 +233,6 @@ impl Grants {
             return Err(Refusal::new(Code::InvalidParameter, why));
         }
         self.0.iter().try_for_each(Grant::check)
-    }
-
-    /// The lowest level that knows all of the roles.
-    pub fn level(&self) -> Level {
-        if self.roles().any(|role| role == Role::Approver) { Level::APPROVAL } else { Level::FIRST }
     }
 
     pub fn contains(&self, grant: &Grant) -> bool {

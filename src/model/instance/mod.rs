@@ -11,7 +11,6 @@ use super::code::{Code, Refusal};
 use super::time::Timestamp;
 use super::wire::{Int64, Uint32, wire_enum};
 use super::{limits, name};
-use crate::format::level::Level;
 
 /// SHA-1 in hex.
 const MADE_ID_DIGITS: usize = 40;
@@ -40,7 +39,7 @@ pub struct Instance {
     pub ctime: Timestamp,
     pub mtime: Timestamp,
     pub revision: String,
-    /// From [`Level::CUSTODY`] on.
+    /// Seconds after which it is removed once it is dead.
     #[serde(default, skip_serializing_if = "RemovedAfter::is_unsaid")]
     pub dead_removed_after_s: RemovedAfter,
 }
@@ -185,11 +184,6 @@ pub struct InstanceDraft {
 }
 
 impl InstanceDraft {
-    /// The level that a cluster has to have reached to take it as it is meant.
-    pub fn level(&self) -> Level {
-        if self.dead_removed_after_s.is_some() { Level::CUSTODY } else { Level::FIRST }
-    }
-
     /// The id, where the caller gave one; an empty one counts as none.
     fn given_id(&self) -> Option<&str> {
         self.id.as_deref().filter(|id| !id.is_empty())

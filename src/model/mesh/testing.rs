@@ -3,7 +3,6 @@
 use serde::de::DeserializeSeed;
 use serde_json::Value;
 
-use crate::format::level::Level;
 use crate::model::config_file::Stamp;
 use crate::model::instance::{Instance, InstanceDraft};
 use crate::model::rule::{Family, Rule, RuleDraft};
@@ -22,5 +21,5 @@ pub(super) fn rule(family: Family, json: &Value) -> Rule {
     draft.check_new().expect("a rule that would be accepted");
     let id = json["name"].as_str().unwrap_or_default().to_owned();
     let created = Stamp { time: Timestamp(0), by: "admin".into() };
-    draft.rule(id, String::new(), created, Level::NEWEST).expect("a rule")
+    draft.rule(id, String::new(), created).expect("a rule")
 }

@@ -18,7 +18,6 @@ use super::rule::release::RuleReleaseDraft;
 use super::time::Timestamp;
 use super::wire::{Uint32, Uint64, wire_enum};
 use super::{limits, name};
-use crate::format::level::Level;
 
 pub use guard::{Guard, Threshold};
 
@@ -199,11 +198,6 @@ pub struct Steering<'a> {
 }
 
 impl Steering<'_> {
-    /// The level from which on it is understood.
-    pub fn level(self) -> Level {
-        if self == Steering::default() { Level::FIRST } else { Level::APPROVAL }
-    }
-
     /// Refuses what no publish takes; `percent` is what the draft says besides.
     pub fn check_publish(self, release_type: ReleaseType, percent: Option<&ClientPercent>) -> Result<(), Refusal> {
         let Some(plan) = self.plan else { return Ok(()) };

@@ -7,7 +7,6 @@ use serde::{Deserialize, Serialize};
 
 use super::fault::Fault;
 use super::{BodyPatch, Rule};
-use crate::format::level::Level;
 use crate::model::act_words::SentFor;
 use crate::model::code::{Code, Refusal};
 use crate::model::config_file::Stamp;
@@ -126,7 +125,7 @@ impl RuleDraft {
         self.head.check_values()?;
         SentFor::Save.check(&self.head)?;
         let mut body = self.body.family().body();
-        self.body.lay_over(&mut body, Level::NEWEST);
+        self.body.lay_over(&mut body);
         body.shape().check()?;
         Ok(body.shape_mut().settle()?)
     }
@@ -137,7 +136,7 @@ impl RuleDraft {
         self.head.check_values()?;
         SentFor::Save.check(&self.head)?;
         let mut given = self.body.family().body();
-        self.body.lay_over(&mut given, Level::NEWEST);
+        self.body.lay_over(&mut given);
         Ok(given.shape().check()?)
     }
 
@@ -153,14 +152,8 @@ impl RuleDraft {
         self.head.given_id().map_or_else(|| self.head.check_name(), name::check_id)
     }
 
-    /// The level that a cluster has to have reached to take it as it is meant.
-    pub fn level(&self) -> Level {
-        let of_switch = if self.head.is_contradictory() { Level::ROLLOUT } else { Level::FIRST };
-        of_switch.max(self.body.family().since()).max(self.head.plea().level())
-    }
-
-    /// A new rule of what is said here, as a cluster of this level makes it.
-    pub fn rule(&self, id: String, revision: String, stamp: Stamp, level: Level) -> Result<Rule, Fault> {
+    /// Makes a new rule of what is given here.
+    pub fn rule(&self, id: String, revision: String, stamp: Stamp) -> Result<Rule, Fault> {
         let mut rule = Rule {
             id,
             name: String::new(),
@@ -177,23 +170,21 @@ impl RuleDraft {
             versions: 0,
             removed_through: 0,
         };
-        self.lay_over(&mut rule, level)?;
+        self.lay_over(&mut rule)?;
         Ok(rule)
     }
 
-    /// Lays the given fields over `rule`, as a cluster of this level does it; absent ones stay.
-    pub fn lay_over(&self, rule: &mut Rule, level: Level) -> Result<(), Fault> {
+    /// Lays the given fields over `rule`; absent ones stay.
+    pub fn lay_over(&self, rule: &mut Rule) -> Result<(), Fault> {
         replace(&mut rule.name, &self.head.name);
         replace(&mut rule.namespace, &self.head.namespace);
         rule.enable = self.head.switch(rule.enable);
         replace(&mut rule.description, &self.head.description);
         replace(&mut rule.priority, &self.head.priority.map(|priority| priority.0));
         replace(&mut rule.metadata, &self.head.metadata);
-        self.body.lay_over(&mut rule.body, level);
+        self.body.lay_over(&mut rule.body);
         let shape = rule.body.shape_mut();
-        if level >= Level::RIGHTS {
-            shape.drop_empty();
-        }
+        shape.drop_empty();
         shape.settle()
     }
 }

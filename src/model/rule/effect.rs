@@ -109,13 +109,12 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
-    use crate::format::level::Level;
     use crate::model::rule::Family;
 
     fn effect(family: Family, fields: &Value) -> Effect {
         let patch = family.deserialize(fields).expect("fields of the family");
         let mut body = family.body();
-        patch.lay_over(&mut body, Level::NEWEST);
+        patch.lay_over(&mut body);
         Effect::of(&body, "dev")
     }
 

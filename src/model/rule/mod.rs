@@ -30,7 +30,6 @@ use super::config_file::Stamp;
 use super::explain::{Applied, Explained, Taken};
 use super::time::Timestamp;
 use super::wire::wire_enum;
-use crate::format::level::Level;
 use circuit_breaker::{Breaker, CircuitBreaker, CircuitBreakerPatch};
 use fault_detect::{FaultDetect, FaultDetectPatch, FaultDetectSubRule};
 use rate_limit::{Quota, RateLimit, RateLimitPatch};
@@ -61,7 +60,7 @@ macro_rules! families {
     ($(
         $(#[$meta:meta])*
         $family:ident = $number:literal {
-            patch: $patch:ident, since: $since:ident,
+            patch: $patch:ident,
             title: $title:literal, title_in_chinese: $chinese:literal,
             kind: $kind:literal, word: $word:literal, short_word: $short_word:literal,
             element: $element:literal, resource: $resource:ident,
@@ -126,11 +125,6 @@ macro_rules! families {
             /// Request of a client that discovers its rules, by word and by number, and the element that answers.
             pub const fn discovery(self) -> (&'static str, u64, &'static str) {
                 match self { $( Family::$family => ($discovery, $discovery_number, $discovered), )+ }
-            }
-
-            /// The level that a cluster has to have reached to keep its rules.
-            pub const fn since(self) -> Level {
-                match self { $( Family::$family => Level::$since, )+ }
             }
 
             /// Does something that depends on the types of the family, not on a rule of it.
@@ -206,9 +200,9 @@ macro_rules! families {
             }
 
             /// A patch of another family changes nothing.
-            fn lay_over(&self, body: &mut Body, level: Level) {
+            fn lay_over(&self, body: &mut Body) {
                 match (self, body) {
-                    $( (BodyPatch::$family(patch), Body::$family(body)) => patch.lay_over(body, level), )+
+                    $( (BodyPatch::$family(patch), Body::$family(body)) => patch.lay_over(body), )+
                     _ => {}
                 }
             }
@@ -227,7 +221,7 @@ macro_rules! families {
 
 families! {
     Routing = 2 {
-        patch: RoutingPatch, since: FIRST,
+        patch: RoutingPatch,
         title: "Routing", title_in_chinese: "路由",
         kind: "routings", word: "routing", short_word: "rt",
         element: "routeRule", resource: RouteRules,
@@ -235,7 +229,7 @@ families! {
         effects: { Route(Route<'a>), Metadata(Labels<'a>), Nearby(Nearness), }
     }
     RateLimit = 1 {
-        patch: RateLimitPatch, since: FIRST,
+        patch: RateLimitPatch,
         title: "Rate limits", title_in_chinese: "限流",
         kind: "ratelimits", word: "ratelimit", short_word: "rl",
         element: "rateLimit", resource: RateLimitRules,
@@ -243,7 +237,7 @@ families! {
         effects: { Quota(Box<Quota<'a>>), }
     }
     FaultDetect = 0 {
-        patch: FaultDetectPatch, since: FIRST,
+        patch: FaultDetectPatch,
         title: "Fault detection", title_in_chinese: "故障检测",
         kind: "faultdetectors", word: "faultdetector", short_word: "fd",
         element: "faultDetectRule", resource: FaultDetectRules,
@@ -251,7 +245,7 @@ families! {
         effects: { Probe(Box<FaultDetectSubRule>), }
     }
     CircuitBreaker = 3 {
-        patch: CircuitBreakerPatch, since: ROLLOUT,
+        patch: CircuitBreakerPatch,
         title: "Circuit breakers", title_in_chinese: "熔断",
         kind: "circuitbreakers", word: "circuitbreaker", short_word: "cb",
         element: "circuitBreaker", resource: CircuitBreakerRules,

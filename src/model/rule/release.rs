@@ -6,7 +6,6 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{Family, Rule, RuleType};
-use crate::format::level::Level;
 use crate::model::act_words::{SentFor, check_narrowed, check_type};
 use crate::model::audience::{Audience, ClientLabel, ClientPercent};
 use crate::model::code::{Code, Refusal};
@@ -172,13 +171,6 @@ impl RuleReleaseDraft {
 
     pub fn publish_at(&self) -> Option<Timestamp> {
         self.publish_at.map(|given| given.0)
-    }
-
-    /// The level from which on all that it says is understood.
-    pub fn level(&self) -> Level {
-        let is_new = self.client_percent.is_some() || self.publish_at.is_some() || self.revision.is_some();
-        let level = if is_new { Level::ROLLOUT } else { Level::FIRST };
-        level.max(self.plea().level()).max(self.steering().level())
     }
 
     /// The rule is named, by id or by name.

@@ -24,9 +24,7 @@ pub trait Shape: Explained {
         Ok(())
     }
 
-    /// Takes optional objects that say nothing for what is absent; from [`Level::RIGHTS`] on.
-    ///
-    /// [`Level::RIGHTS`]: crate::format::level::Level::RIGHTS
+    /// Takes optional objects that say nothing for what is absent.
     fn drop_empty(&mut self) {}
 
     /// The body in the form in which clients get it, if that is another than it is kept in.
@@ -157,18 +155,16 @@ macro_rules! shape {
         }
 
         impl $patch {
-            /// As a cluster of this level does it.
-            pub(super) fn lay_over(&self, shape: &mut $shape, level: $crate::format::level::Level) {
+            /// Lays the given fields over `shape`; absent ones stay.
+            pub(super) fn lay_over(&self, shape: &mut $shape) {
                 $( $crate::model::replace(&mut shape.$written, &self.$written); )*
                 $( if self.$optional.is_some() { shape.$optional.clone_from(&self.$optional); } )*
                 $(
-                    let is_newer = self.$newer.is_some() $( && self.$older.is_none() )*;
-                    if is_newer && level >= $crate::format::level::Level::ROLLOUT {
+                    if self.$newer.is_some() $( && self.$older.is_none() )* {
                         $( shape.$older = None; )*
                     }
                     $( if self.$older.is_some() { shape.$older.clone_from(&self.$older); } )*
                 )?
-                let _ = level;
             }
         }
     };

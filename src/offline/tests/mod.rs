@@ -15,7 +15,7 @@ use crate::catalog::{Command, Op, RequestId};
 use crate::format::codec;
 use crate::format::header::StateHeader;
 use crate::format::level::{Level, LevelRange};
-use crate::format::types::{Entry, Member, Proposal, SnapshotMeta, Vote};
+use crate::format::types::{Entry, Member, Proposal, Vote};
 use crate::model::access::{Founder, PasswordHash, TokenHash};
 use crate::model::config_file::{ConfigFileDraft, ConfigKey, ConfigPublish, ConfigReleaseDraft};
 use crate::model::config_lookup::ClientLabels;
@@ -100,12 +100,36 @@ async fn backup(dir: &TempDir) -> PathBuf {
         last_log_id: progress.last_applied,
         last_membership: progress.membership,
         cluster_id: Some("old".into()),
+        format: Level::FIRST.digest().to_owned(),
         ..StateHeader::default()
     };
     let path = dir.path().join("backup");
     let mut file = fs::File::create(&path).expect("a file");
     store.write_view(&store.view().expect("readable"), codec::to_bytes(&header), &mut file).expect("written");
     path
+}
+
+/// Seeds of the fuzz target `archive`, which are written anew with the golden bytes (`catalog::tests::golden`).
+#[tokio::test]
+async fn a_backup_is_taken_by_the_archive_target() {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let file = fs::read(backup(&dir).await).expect("a file");
+    let stamped = |mode: u8, bytes: &[u8]| [&[mode], bytes].concat();
+    let (body, mut damaged) = (&file[..file.len() - 32], file.clone());
+    *damaged.last_mut().expect("a checksum") ^= 1;
+    let seeds = [
+        ("level-1", stamped(b's', body)),
+        ("whole", stamped(b'r', &file)),
+        ("refused-checksum", stamped(b'r', &damaged)),
+        ("refused-half", stamped(b's', &body[..body.len() / 2])),
+    ];
+    for (name, seed) in seeds {
+        if std::env::var_os("THUBAN_WRITE_GOLDEN").is_some() {
+            let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("fuzz/seeds/archive").join(name);
+            fs::write(path, &seed).expect("the seed can be written");
+        }
+        assert_eq!(crate::offline::fuzzing::read_archive(&seed), !name.starts_with("refused"), "{name}");
+    }
 }
 
 fn progress(store: &Store) -> Progress {
@@ -222,7 +246,11 @@ async fn files_whose_content_makes_no_sense_are_refused() {
     let from = backup(&dir).await;
     let store = open(&dir.path().join("origin"));
     let good = rows(&store);
-    let meta = codec::to_bytes(&StateHeader { last_log_id: progress(&store).last_applied, ..StateHeader::default() });
+    let meta = codec::to_bytes(&StateHeader {
+        last_log_id: progress(&store).last_applied,
+        format: Level::FIRST.digest().to_owned(),
+        ..StateHeader::default()
+    });
     let write = |header: &[u8], rows: BTreeMap<Vec<u8>, Vec<u8>>| {
         let file = store
             .stage(Level::FIRST, header.to_vec(), |sink| rows.iter().try_for_each(|(key, value)| sink(key, value)));
@@ -260,9 +288,11 @@ async fn files_whose_content_makes_no_sense_are_refused() {
     }
     write(b"no header", good.clone());
     assert!(restore().0.is_err());
-    // As snapshots were written before there were backups.
-    let of_openraft = SnapshotMeta { last_log_id: progress(&store).last_applied, ..SnapshotMeta::default() };
-    write(&codec::to_bytes(&of_openraft), good.clone());
+    let other_formats = StateHeader { last_log_id: progress(&store).last_applied, ..StateHeader::default() };
+    write(&codec::to_bytes(&other_formats), good.clone());
+    let refused = restore().0.expect_err("of a build with other formats").to_string();
+    assert!(refused.contains("unreleased build"), "{refused}");
+    write(&meta, good.clone());
     assert!(!dir.path().join("backup.reborn").exists(), "nothing is left for other nodes");
     assert_eq!(restore().0.expect("restored").founded.index, last_index() + INDEX_LEAP);
 }

@@ -148,7 +148,11 @@ async fn an_index_at_its_limit_is_refused() {
     let from = dir.path().join("backup");
     let with_index = |index: u64| {
         let progress = Progress { last_applied: Some(log_id(TERM, index)), ..progress(&store) };
-        let header = StateHeader { last_log_id: progress.last_applied, ..StateHeader::default() };
+        let header = StateHeader {
+            last_log_id: progress.last_applied,
+            format: Level::FIRST.digest().to_owned(),
+            ..StateHeader::default()
+        };
         let mut good = rows(&store);
         good.insert(PROGRESS_KEY.to_vec(), codec::to_bytes(&progress));
         let sink = fs::File::create(&from).expect("a file");

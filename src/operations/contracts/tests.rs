@@ -11,7 +11,6 @@ use crate::catalog::Credential;
 use crate::catalog::Op;
 use crate::catalog::testing::Bench;
 use crate::data_key::DataKey;
-use crate::format::level::Level;
 use crate::keyring::Keyring;
 use crate::model::config_file::ConfigPublish;
 use crate::model::grant::{Grants, Role};
@@ -23,7 +22,7 @@ use crate::operations::{Bounds, XdsWarnings};
 mod seams;
 
 fn operations() -> (Arc<Operations>, Caller) {
-    let (operations, _, caller) = over(crate::catalog::fuzzing::founded(Level::NEWEST), "a");
+    let (operations, _, caller) = over(crate::catalog::fuzzing::founded(), "a");
     (operations, caller)
 }
 

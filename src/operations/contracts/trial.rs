@@ -83,7 +83,7 @@ impl TrialDraft {
             PolicyKind::ConfigFile => {
                 let key = self.key();
                 let given = Format::of_word(&self.format);
-                let format = given.unwrap_or_else(|_| Format::of_new(&key.file, catalog.level()));
+                let format = given.unwrap_or_else(|_| Format::of_new(&key.file));
                 let format = Format::read_as(&key.file, format);
                 let in_force = catalog.configs.active_release(&key);
                 // Of what is kept encrypted nobody else learns by asking.

@@ -5,7 +5,8 @@ use crate::format::level::{Level, LevelRange};
 use crate::peer::hello::{Build, ListSaid, RefusalReason};
 
 fn build() -> Build {
-    Build { version: "1.2.3".into(), levels: LevelRange { min: Level(1), max: Level(9) }, level: Level(8) }
+    let (levels, format) = (LevelRange { min: Level(1), max: Level(9) }, "0123456789abcdef".into());
+    Build { version: "1.2.3".into(), levels, level: Level(8), format }
 }
 
 fn transcript(binding: [u8; BINDING_BYTES]) -> Transcript {
@@ -41,19 +42,21 @@ fn the_bytes_of_a_handshake() {
         (hex::encode(greeting(REFUSED, b"no")), "0001016e6f"),
         (
             hex::encode(&transcript.hello),
-            "85aa636c75737465725f6964a163a76e6f64655f696401a674617267657402a8696e7374616e6365a169a56275696c6483a7\
-             76657273696f6ea5312e322e33a66c6576656c7382a36d696e01a36d617809a56c6576656c08",
+            "85aa636c75737465725f6964a163a76e6f64655f696401a674617267657402a8696e7374616e6365a169a56275696c6484a7\
+             76657273696f6ea5312e322e33a66c6576656c7382a36d696e01a36d617809a56c6576656c08a6666f726d6174b0303132333435\
+             36373839616263646566",
         ),
-        (hex_of(transcript.client_mac(&secret)), "b9ac0fe507bf7ec0f751fe0d787604c8b329a4c63e614557e9557c98a87421d7"),
+        (hex_of(transcript.client_mac(&secret)), "6b04fde1d3c0ff52f52ce8ab60659f8c71fd6e0fbabb3483fc57113fd776a974"),
         (
             hex_of(transcript.server_mac(&secret, b"verdict")),
-            "f17d13519ef0791b871a7887b454291d42b69f504a92920f5b4c0e2ffbb84609",
+            "cb90c72d6598fb2e29ac5ebf223a9bd3b91afb23e146c55e452789c13d7ce711",
         ),
         (
             hex::encode(codec::to_bytes(&verdict)),
             "81a24f6b87aa636c75737465725f6964c0a76e6f64655f696402a8696e7374616e6365a16aab696e697469616c697a6564c2\
-             a96b6e6f77735f796f75c3a56275696c6483a776657273696f6ea5312e322e33a66c6576656c7382a36d696e01a36d617809\
-             a56c6576656c08a46c69737482a6646967657374a164a474657874a5313d613a31",
+             a96b6e6f77735f796f75c3a56275696c6484a776657273696f6ea5312e322e33a66c6576656c7382a36d696e01a36d617809\
+             a56c6576656c08a6666f726d6174b030313233343536373839616263646566a46c69737482a6646967657374a164a474657874\
+             a5313d613a31",
         ),
         (
             hex::encode(codec::to_bytes(&refusal)),

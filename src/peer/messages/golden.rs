@@ -73,7 +73,7 @@ fn the_bytes_of_calls() {
     let mut out = BytesMut::new();
     put_call(&mut out, Kind::Forward as u8, 258, b"command");
     assert_eq!(hex::encode(&out), "060000000000000102636f6d6d616e64");
-    let numbers: Vec<u8> = Kind::ALL.into_iter().map(|kind| kind as u8).collect();
+    let numbers: Vec<u8> = Kind::ALL.iter().map(|kind| *kind as u8).filter(|kind| *kind < 255).collect();
     assert_eq!(numbers, [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11]);
 }
 

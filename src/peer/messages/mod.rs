@@ -36,10 +36,13 @@ pub(super) enum Kind {
     Beats = 9,
     Subscribers = 10,
     Fleet = 11,
+    /// Call of the level that exists in tests.
+    #[cfg(feature = "next-level")]
+    NextLevel = 255,
 }
 
 impl Kind {
-    const ALL: [Kind; 11] = [
+    const ALL: &[Kind] = &[
         Kind::Ping,
         Kind::Vote,
         Kind::PreVote,
@@ -51,10 +54,12 @@ impl Kind {
         Kind::Beats,
         Kind::Subscribers,
         Kind::Fleet,
+        #[cfg(feature = "next-level")]
+        Kind::NextLevel,
     ];
 
     pub(super) fn from_byte(byte: u8) -> Option<Self> {
-        Self::ALL.into_iter().find(|kind| *kind as u8 == byte)
+        Self::ALL.iter().copied().find(|kind| *kind as u8 == byte)
     }
 
     /// Raft's own calls go first.

@@ -90,9 +90,7 @@ impl Node {
     /// Build that a member announces: this node, or one that is connected.
     pub(super) fn build_of(&self, node_id: NodeId) -> Option<Build> {
         if node_id == self.id() {
-            let level = self.state().catalog().level();
-            let (version, levels) = (env!("CARGO_PKG_VERSION").to_owned(), self.store().levels());
-            return Some(Build { version, levels, level });
+            return Some(Build::own(self.store().levels(), self.state().catalog().level()));
         }
         self.inner().peers.build(node_id)
     }

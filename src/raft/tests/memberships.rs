@@ -37,19 +37,14 @@ fn write(number: u64) -> Payload {
     command(number, &Command::Namespaces(Op::Create, vec![draft]))
 }
 
-fn founded(level: Level) -> Payload {
+fn founded() -> Payload {
     let admin = Founder::administrator("u1", "h", Timestamp(0));
-    command(1, &Command::Bootstrap { cluster_id: "c".into(), admin, level })
+    command(1, &Command::Bootstrap { cluster_id: "c".into(), admin, level: Level::FIRST })
 }
 
-/// The log of a cluster founded at `level` whose first entry is `first`, raised to the level of memberships after
-/// four entries.
-fn history(level: Level, first: Payload) -> Vec<Entry> {
-    let mut payloads = vec![first, EntryPayload::Blank, founded(level), write(2)];
-    if level < Level::EDGES {
-        payloads.push(command(3, &Command::Raise { level: Level::EDGES }));
-    }
-    payloads.extend((4..8).map(write));
+/// The log of a cluster whose first entry is `first`.
+fn history(first: Payload) -> Vec<Entry> {
+    let payloads = [first, EntryPayload::Blank, founded()].into_iter().chain((2..8).map(write));
     (0..).zip(payloads).map(|(index, payload)| Entry { log_id: log_id(1, index), payload }).collect()
 }
 
@@ -73,40 +68,25 @@ fn apart(one: &[Entry], other: &[Entry]) -> Vec<u64> {
 }
 
 #[test]
-fn two_memberships_at_one_index_differ_from_their_level_on() {
+fn two_memberships_at_one_index_differ() {
     let three = || members(&[1, 2, 3], &[], "n");
     let rows: [(&str, Payload, &[u64]); 5] = [
         ("the same", three(), &[]),
-        ("two more voters", members(&[1, 2, 3, 4, 5], &[], "n"), &[4, 5, 6, 7, 8]),
-        ("another voter", members(&[1, 2, 4], &[], "n"), &[4, 5, 6, 7, 8]),
-        ("a learner", members(&[1, 2, 3], &[4], "n"), &[4, 5, 6, 7, 8]),
+        ("two more voters", members(&[1, 2, 3, 4, 5], &[], "n"), &[1, 2, 3, 4, 5, 6, 7, 8]),
+        ("another voter", members(&[1, 2, 4], &[], "n"), &[1, 2, 3, 4, 5, 6, 7, 8]),
+        ("a learner", members(&[1, 2, 3], &[4], "n"), &[1, 2, 3, 4, 5, 6, 7, 8]),
         ("written in another way", members(&[1, 2, 3], &[], "host-"), &[]),
     ];
     for (what, other, expected) in rows {
-        let (one, other) = (history(Level::CUSTODY, three()), history(Level::CUSTODY, other));
-        assert_eq!(apart(&one, &other), expected, "{what}: raised by the entry at index 4");
-    }
-}
-
-/// Below the level the hashes are those of earlier versions.
-#[test]
-fn below_the_level_the_state_alone_is_compared() {
-    let (_dir, store) = fresh();
-    let machine = machine(&store);
-    for entry in history(Level::CUSTODY, members(&[1, 2, 3], &[], "n")) {
-        let index = entry.log_id.index;
-        machine.replay(&[entry]).expect("applied");
-        if index > 0 {
-            let noted = machine.checkpoints().last().copied().expect("one each entry");
-            assert_eq!((noted.index, noted.hash == machine.progress().hash), (index, index < 4));
-        }
+        let (one, other) = (history(three()), history(other));
+        assert_eq!(apart(&one, &other), expected, "{what}");
     }
 }
 
 /// Nor is anybody wrong who was restarted, or got the state by a snapshot: the membership comes with it.
 #[test]
 fn who_loads_the_state_goes_on_with_the_same_hashes() {
-    let entries = history(Level::CUSTODY, members(&[1, 2, 3], &[4], "n"));
+    let entries = history(members(&[1, 2, 3], &[4], "n"));
     let whole = checkpoints(&entries);
     for at in 1..entries.len() {
         let (_dir, store) = fresh();
@@ -122,7 +102,7 @@ fn who_loads_the_state_goes_on_with_the_same_hashes() {
 #[test]
 fn each_of_two_majorities_sees_the_other() {
     let (one, other) = (members(&[1, 2, 3], &[], "n"), members(&[1, 2, 3, 4, 5], &[], "n"));
-    let [one, other] = [one, other].map(|first| checkpoints(&history(Level::EDGES, first)));
+    let [one, other] = [one, other].map(|first| checkpoints(&history(first)));
     let known = [1, 2].map(|id| (id, one.clone())).into_iter().chain([3, 4, 5].map(|id| (id, other.clone()))).collect();
     let found = |voters: BTreeSet<NodeId>| difference(&voters, Some(1), &known).map(|found| found.odd);
     assert_eq!(found([1, 2, 3].into()), Some([3, 4, 5].into()));

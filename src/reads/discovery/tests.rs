@@ -12,7 +12,7 @@ use crate::catalog::testing::Bench;
 use crate::catalog::{Command, Credential, Op};
 use crate::controllers::Controllers;
 use crate::controllers::testing::{founding, lone_setup};
-use crate::format::level::{Level, LevelRange};
+use crate::format::level::LevelRange;
 use crate::metrics::Metrics;
 use crate::model::access::{PasswordHash, UserDraft};
 use crate::model::grant::{Grant, Grants, ReadScope, Role, Verb};
@@ -76,7 +76,7 @@ fn a_question_is_bounded_and_knows_its_client() {
 
 #[test]
 fn what_the_client_has_or_does_not_see_is_not_shown() {
-    let mut bench = Bench::founded(Level::FIRST);
+    let mut bench = Bench::founded();
     let services = json!([{"namespace": "n", "name": "s"}, {"namespace": "n", "name": "t"}]);
     bench.codes(Command::Services(Op::Create, drafts(services)));
     let alias = json!([{"namespace": "n", "service": "s", "alias": "other", "alias_namespace": "n"}]);
@@ -105,7 +105,7 @@ fn what_the_client_has_or_does_not_see_is_not_shown() {
 /// Whoever sees a part learns by the revision of nothing else.
 #[test]
 fn a_revision_is_of_what_the_caller_sees() {
-    let mut bench = Bench::founded(Level::NEWEST);
+    let mut bench = Bench::founded();
     let mut make = |namespace: &str, name: &str| {
         let services = json!([{"namespace": namespace, "name": name}]);
         bench.codes(Command::Services(Op::Create, drafts(services)));

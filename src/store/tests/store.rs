@@ -42,7 +42,7 @@ fn a_directory_of_which_a_part_was_removed_is_refused() {
         ("no database", |dir| fs::remove_dir_all(dir.join("db")).expect("remove")),
         ("cannot be read as an identity", |dir| fs::write(dir.join("identity.json"), "{").expect("write")),
         ("holds data of level 200, this node reads levels 1 to", |dir| {
-            fs::write(dir.join("identity.json"), r#"{"format_version":200}"#).expect("write")
+            fs::write(dir.join("identity.json"), r#"{"format_version":200,"format":"f"}"#).expect("write")
         }),
     ];
     for (words, remove) in cases {
@@ -110,14 +110,16 @@ async fn sizes_and_writability_are_reported() {
 
 #[tokio::test]
 async fn a_directory_says_what_it_holds_before_it_holds_it() {
-    let (dir, store) = fresh();
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let two = LevelRange { min: Level::FIRST, max: Level(2) };
+    let store = Store::open(dir.path(), NODE, two, metrics()).expect("opened");
     let first = crate::store::testing::entry(1, 0, b"x");
     crate::store::testing::append(&mut store.log(), [first]).await.expect("appended");
     assert_eq!(store.identity().level, Level::FIRST);
     let mut second = crate::store::testing::entry(1, 1, b"");
     second.payload = openraft::EntryPayload::Normal(crate::format::types::Proposal(vec![2, b'y'].into()));
     crate::store::testing::append(&mut store.log(), [second.clone()]).await.expect("appended");
-    assert_eq!(store.identity().level, Level::SETTINGS);
+    assert_eq!(store.identity().level, Level(2));
     drop(store);
     let held_back = LevelRange::OWN.up_to(Level::FIRST);
     let refused = Store::open(dir.path(), NODE, held_back, metrics()).err().expect("refused");

@@ -5,7 +5,6 @@ use std::time::Duration;
 use super::*;
 use crate::catalog::testing::Bench;
 use crate::catalog::{Command, Op};
-use crate::format::level::Level;
 use crate::model::config_file::ConfigKey;
 use crate::model::config_lookup::Released;
 use crate::model::release::ReleaseState;
@@ -70,7 +69,7 @@ async fn the_sums_of_a_hundred_thousand_clients_of_three_nodes_are_right() {
     const CLIENTS: usize = 100_000;
     const HAVING: usize = 5_000;
     const REFUSING: usize = 50;
-    let mut bench = Bench::founded(Level::NEWEST);
+    let mut bench = Bench::founded();
     let nodes = [Subscribers::default(), Subscribers::default(), Subscribers::default()];
     let first = publish(&mut bench, "1");
     (0..CLIENTS).for_each(|number| pull(&nodes[number % 3], number, &first));
@@ -101,7 +100,7 @@ async fn the_sums_of_a_hundred_thousand_clients_of_three_nodes_are_right() {
 
 #[tokio::test(start_paused = true)]
 async fn a_client_has_what_it_was_given_last_and_its_newest_word_counts() {
-    let mut bench = Bench::founded(Level::NEWEST);
+    let mut bench = Bench::founded();
     let nodes = [Subscribers::default(), Subscribers::default()];
     let first = publish(&mut bench, "1");
     let second = publish(&mut bench, "2");
@@ -119,7 +118,7 @@ async fn a_client_has_what_it_was_given_last_and_its_newest_word_counts() {
 
 #[tokio::test(start_paused = true)]
 async fn a_word_after_a_start_is_kept_with_its_release_and_no_other_is() {
-    let mut bench = Bench::founded(Level::NEWEST);
+    let mut bench = Bench::founded();
     let node = [Subscribers::default()];
     let first = publish(&mut bench, "1");
     say(&node[0], 1, &first, Applied::Refused, 5);
@@ -151,7 +150,7 @@ async fn a_word_after_a_start_is_kept_with_its_release_and_no_other_is() {
 /// Reports that somebody makes up take places and bytes of the share of their origin, as pulls do.
 #[tokio::test(start_paused = true)]
 async fn words_that_are_made_up_take_the_share_of_their_origin() {
-    let mut bench = Bench::founded(Level::NEWEST);
+    let mut bench = Bench::founded();
     let node = Subscribers::default();
     let released = publish(&mut bench, "1");
     let message = "x".repeat(limits::APPLIED_MESSAGE_BYTES_MAX);
@@ -179,7 +178,7 @@ async fn words_that_are_made_up_take_the_share_of_their_origin() {
 
 #[tokio::test(start_paused = true)]
 async fn a_word_on_a_rule_is_bound_to_its_id_whoever_gave_it() {
-    let mut bench = Bench::founded(Level::NEWEST);
+    let mut bench = Bench::founded();
     let family = Family::RateLimit;
     let body = serde_json::json!({"callee": {"namespace": "a", "service": "s"}, "rules": [{}]});
     let body = serde::de::DeserializeSeed::deserialize(family, body).expect("a body");

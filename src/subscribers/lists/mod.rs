@@ -76,7 +76,7 @@ impl Subscribers {
             None => self.of_list(catalog, namespace, service),
             Some(without) => self.of_drain(catalog, applied, (namespace, service), without),
         };
-        FleetAnswer { lists: Some(Subscribed::of(rows, catalog.level())), ..FleetAnswer::default() }
+        FleetAnswer { lists: Some(Subscribed::of(rows)), ..FleetAnswer::default() }
     }
 
     /// Clients that have the list of instances of a service, current where it is as the catalog has it.

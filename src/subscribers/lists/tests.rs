@@ -7,7 +7,6 @@ use serde_json::{Value, json};
 use super::*;
 use crate::catalog::testing::Bench;
 use crate::catalog::{Command, Op};
-use crate::format::level::Level;
 use crate::model::mesh::resource::Version;
 use crate::origin::Origin;
 use crate::proto::envoy::config::core::v3 as core;
@@ -21,7 +20,7 @@ fn drafts<T: DeserializeOwned>(items: Value) -> Vec<T> {
 }
 
 fn bench() -> Bench {
-    let mut bench = Bench::founded(Level::NEWEST);
+    let mut bench = Bench::founded();
     bench.codes(Command::Services(Op::Create, drafts(json!([{ "namespace": "n", "name": "s" }]))));
     register(&mut bench, "10.0.0.1");
     bench

@@ -8,7 +8,6 @@ use serde::de::DeserializeSeed;
 use super::*;
 use crate::catalog::testing::Bench;
 use crate::catalog::{Command, Op};
-use crate::format::level::Level;
 use crate::model::mesh::Dialect;
 use crate::model::mesh::resource::Resource;
 use crate::model::rule::release::{RuleRelease, RuleReleaseDraft};
@@ -30,7 +29,7 @@ struct Setting {
 
 impl Setting {
     fn new() -> Setting {
-        let mut bench = Bench::founded(Level::NEWEST);
+        let mut bench = Bench::founded();
         let body = serde_json::json!({"callee": {"namespace": "a", "service": "s"}, "rules": [{}]});
         let body = FAMILY.deserialize(body).expect("a body");
         let head = RuleHead { name: Some("x".into()), namespace: Some("a".into()), ..RuleHead::default() };

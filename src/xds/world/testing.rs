@@ -9,7 +9,6 @@ use serde_json::{Value, json};
 use super::World;
 use crate::catalog::testing::Bench;
 use crate::catalog::{Applied, Command, Op};
-use crate::format::level::Level;
 use crate::model::grant::ReadScope;
 use crate::model::mesh::Dialect;
 use crate::model::mesh::library::Library;
@@ -35,7 +34,7 @@ pub(crate) fn drafts<T: DeserializeOwned>(items: Value) -> Vec<T> {
 
 impl Stage {
     pub(crate) fn new() -> Stage {
-        Stage::over(Bench::founded(Level::NEWEST))
+        Stage::over(Bench::founded())
     }
 
     /// A world that begins with this catalog.

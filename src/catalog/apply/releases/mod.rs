@@ -13,13 +13,12 @@ use std::sync::Arc;
 use serde::Serialize;
 use sha2::{Digest, Sha256};
 
-use super::change::{ChangeSet, Entity, Outcome};
+use super::change::{ChangeSet, Entity, Outcome, too_many};
 use super::ctx::Ctx;
 use crate::catalog::Catalog;
 use crate::catalog::access::AccountAt;
 use crate::catalog::history::Thing;
 use crate::catalog::index::archive::Archived;
-use crate::format::level::Level;
 use crate::format::pack;
 use crate::model::access::CLUSTER;
 use crate::model::approval::MeantRelease;
@@ -215,21 +214,16 @@ impl Catalog {
         siblings: impl Iterator<Item = &'a Arc<R>>,
         ctx: &Ctx,
         at: Option<Timestamp>,
-        changes: &ChangeSet,
     ) -> Result<(), Refusal> {
         let is_scheduled = |sibling: &&Arc<R>| sibling.state() == ReleaseState::Scheduled;
         let latest = Timestamp(ctx.time.0.saturating_add(limits::SCHEDULED_AHEAD_MS_MAX));
-        if changes.level() >= Level::RIGHTS && at.is_some_and(|at| at > latest) {
+        if at.is_some_and(|at| at > latest) {
             return Err(Refusal::new(Code::InvalidParameter, "publish_at is more than a year ahead"));
         }
         if later(ctx, at).is_none() || siblings.filter(is_scheduled).count() < limits::SCHEDULED_RELEASES_MAX {
             return Ok(());
         }
-        Err(changes.too_many(
-            "releases of it that are to be published later",
-            limits::SCHEDULED_RELEASES_MAX,
-            Code::BadRequest,
-        ))
+        Err(too_many("releases of it that are to be published later", limits::SCHEDULED_RELEASES_MAX))
     }
 
     /// Makes a release visible; a normal one takes the place of the one before it.

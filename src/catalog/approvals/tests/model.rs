@@ -116,7 +116,7 @@ impl World {
         let steps = PERCENTS.map(|percent| json!({"percent": percent, "hold_s": HOLD_MS / 1000}));
         let plan = serde_json::from_value(json!({"by": "zone", "steps": steps, "guards": []})).expect("a plan");
         let mut world = World {
-            bench: Bench::founded(Level::NEWEST),
+            bench: Bench::founded(),
             has_rows,
             random: StdRng::seed_from_u64(seed),
             index: 10,

@@ -1,7 +1,7 @@
 //! Places for requests: a share for each person, and what has ended stays for who has filled nothing. What `run` says.
 
 use super::*;
-use crate::model::approval::{ApprovalRequest, Payload, Snapshot};
+use crate::model::approval::ApprovalRequest;
 use crate::model::limits;
 use crate::model::time::Timestamp;
 
@@ -42,7 +42,7 @@ fn count(approvals: &Approvals, person: &str) -> usize {
 #[test]
 fn one_person_takes_no_more_places_than_a_share() {
     let mut approvals = Approvals::default();
-    let mut changes = ChangeSet::at(Level::NEWEST);
+    let mut changes = ChangeSet::default();
     for number in 0..limits::REQUESTS_OF_ONE_MAX {
         assert_eq!(approvals.shares.admit("rita"), Ok(()));
         approvals.put(kept("rita", number, RequestState::Open, ""), &mut changes);
@@ -62,7 +62,7 @@ fn what_waits_counts_by_its_bytes() {
     let request = house.bench.catalog.approvals.get(&id).expect("kept");
     assert!(shares.bytes_of_one(request.payer()) > 100_000, "with the text that it is a copy of");
     let mut approvals = Approvals::default();
-    let mut changes = ChangeSet::at(Level::NEWEST);
+    let mut changes = ChangeSet::default();
     let heavy = "x".repeat(1024 * 1024);
     let places = limits::REQUESTS_OF_ONE_BYTES_MAX as usize / heavy.len();
     for number in 0..places {
@@ -76,7 +76,7 @@ fn what_waits_counts_by_its_bytes() {
 #[test]
 fn whoever_fills_the_places_of_what_has_ended_pays() {
     let mut approvals = Approvals::default();
-    let mut changes = ChangeSet::at(Level::NEWEST);
+    let mut changes = ChangeSet::default();
     for number in 0..10 {
         approvals.put(kept("olga", number, RequestState::Refused, "why"), &mut changes);
     }
@@ -114,35 +114,4 @@ fn to_run_what_is_not_carried_out_is_no_success() {
     assert_eq!(house.decide("rita", RequestOp::Run, &first), done("done"));
     assert_eq!(house.decide("bea", RequestOp::Approve, &second), done("approved"));
     assert_eq!(house.decide("rita", RequestOp::Run, &second), (409_000, "stale".into()));
-}
-
-/// A request from below [`Level::REQUEST_SETS`], by a build that kept no MD5 with it.
-#[test]
-fn a_copy_whose_md5_nobody_knows_is_never_released() {
-    let mut house = House::with_policy(policy(r#"{"name":"p"}"#));
-    house.save("a=1");
-    let id = house.request(asked());
-    let mut request = ApprovalRequest::clone(house.bench.catalog.approvals.get(&id).expect("kept"));
-    let Payload { act, snapshot, .. } = *request.payload.take().expect("it waits");
-    let Some(Snapshot::FileCopy(copy)) = snapshot else { panic!("{snapshot:?}") };
-    let as_before = |md5: &str| Payload {
-        act: act.clone(),
-        snapshot: Some(Snapshot::File(Box::new(copy.file.clone()))),
-        md5: md5.into(),
-        writes: false,
-        releases: Vec::new(),
-    };
-    let decided = |payload: Payload| {
-        let mut house = House { bench: house.bench.clone() };
-        let known = ApprovalRequest { payload: Some(Box::new(payload)), ..request.clone() };
-        let (row_key, row) = (known.key(), known.value(Level::NEWEST));
-        house.bench.catalog.approvals.load(known);
-        house.bench.rows.insert(row_key, row);
-        let state = house.decide("abe", RequestOp::Approve, &id).1;
-        (state, house.bench.catalog.configs.active_release(&key()).map(|release| release.md5.clone()))
-    };
-    assert_eq!(decided(as_before("")), ("stale".into(), None));
-    assert_eq!(decided(as_before(&copy.md5)), ("done".into(), Some(copy.md5.clone())));
-    let of_nothing = crate::catalog::configs::md5_of(&crate::model::content::Content::default());
-    assert_ne!(copy.md5, of_nothing);
 }

@@ -112,9 +112,7 @@ fn a_set_is_refused_withdrawn_and_run_as_a_whole() {
 }
 
 #[test]
-fn a_set_has_its_level_and_its_limits() {
-    let of = |draft: ConfigReleaseDraft| Command::ConfigPublish(vec![draft]).level();
-    assert_eq!((of(asked_in_set("a")), of(asked())), (Level::REQUEST_SETS, Level::APPROVAL));
+fn a_set_has_its_limits() {
     let alone = ConfigReleaseDraft { request: None, ..asked_in_set("a") };
     assert!(alone.check().expect_err("a set of what is not asked for").info().contains("request_set"));
     let long = ConfigReleaseDraft { request_set: Some("x".repeat(65)), ..asked() };
@@ -179,7 +177,6 @@ fn what_joins_a_request_after_it_was_read_is_not_approved_with_it() {
         let draft = RequestDraft { id: ids[0].clone(), comment: None, parts };
         Command::Requests(RequestOp::Approve, vec![draft])
     };
-    assert_eq!((approve(Some(2)).level(), approve(None).level()), (Level::REQUEST_SETS, Level::APPROVAL));
     house.save_in("late", "a=1");
     house.request(asked_in_set("late"));
     assert_eq!(house.code("abe", approve(Some(2))), 409_000);

@@ -8,7 +8,6 @@ use serde_json::{Value, json};
 
 use super::phrases::PHRASES;
 use super::*;
-use crate::format::level::Level;
 use crate::model::config_file::Stamp;
 use crate::model::rule::{Family, RuleDraft};
 use crate::model::time::Timestamp;
@@ -20,7 +19,7 @@ fn rule(family: Family, fields: &Value) -> Rule {
     let head = serde_json::from_value(json.clone()).expect("a head");
     let draft = RuleDraft { head, body: family.deserialize(json).expect("a body") };
     let stamp = Stamp { time: Timestamp(0), by: "admin".into() };
-    draft.rule("1".into(), String::new(), stamp, Level::NEWEST).expect("a rule")
+    draft.rule("1".into(), String::new(), stamp).expect("a rule")
 }
 
 fn told(family: Family, fields: &Value) -> Vec<String> {

@@ -16,7 +16,6 @@ use serde::de::DeserializeSeed;
 use serde_json::Value;
 
 use super::*;
-use crate::format::level::Level;
 use crate::model::config_file::Stamp;
 use crate::model::rule::RuleDraft;
 use crate::model::rule::release::RuleReleaseDraft;
@@ -34,9 +33,7 @@ fn rule(family: Family, json: &Value) -> Rule {
     let draft = RuleDraft { head, body };
     draft.check_new().expect("a rule that would be accepted");
     let created = Stamp { time: Timestamp(0), by: "admin".into() };
-    draft
-        .rule(json["name"].as_str().unwrap_or_default().to_owned(), String::new(), created, Level::NEWEST)
-        .expect("a rule")
+    draft.rule(json["name"].as_str().unwrap_or_default().to_owned(), String::new(), created).expect("a rule")
 }
 
 /// The release `name` of a rule: a normal one, or a gray one for `audience`.

@@ -271,7 +271,6 @@ mod tests {
 
     use super::super::{BodyPatch, Family};
     use super::*;
-    use crate::format::level::Level;
     use crate::model::code::Refusal;
 
     fn read(body: &Value) -> Result<CircuitBreaker, serde_json::Error> {
@@ -279,7 +278,7 @@ mod tests {
             panic!("the patch of another family");
         };
         let mut breaker = CircuitBreaker::default();
-        patch.lay_over(&mut breaker, Level::NEWEST);
+        patch.lay_over(&mut breaker);
         Ok(breaker)
     }
 

@@ -7,7 +7,7 @@ use crate::model::config_file::ConfigKey;
 use crate::operations::turns::of_caller;
 
 fn founded() -> Bench {
-    crate::catalog::fuzzing::founded(Level::NEWEST)
+    crate::catalog::fuzzing::founded()
 }
 
 fn contract_command(fields: Value) -> Command {

@@ -5,7 +5,6 @@ use serde::de::DeserializeSeed;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::format::level::Level;
 use crate::model::config_file::Stamp;
 use crate::model::mesh::library::Library;
 use crate::model::mesh::plan::Abilities;
@@ -28,7 +27,7 @@ fn rule(kind: &str, triggers: &Value) -> Rule {
     let draft = RuleDraft { head, body };
     draft.check_new().expect("a rule that would be accepted");
     let created = Stamp { time: Timestamp(0), by: "admin".into() };
-    draft.rule("r".into(), String::new(), created, Level::NEWEST).expect("a rule")
+    draft.rule("r".into(), String::new(), created).expect("a rule")
 }
 
 fn planned(kind: &str, triggers: &Value) -> LimitPlan {

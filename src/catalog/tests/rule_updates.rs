@@ -1,13 +1,11 @@
-//! Rules and levels: what an update or a delete means from which one on, and which one a command needs.
+//! Updates and deletions of rules.
 
 use serde::de::DeserializeSeed;
 use serde_json::json;
 
-use super::rules::{by_id, of_rule, rule, rule_for};
+use super::rules::{by_id, rule, rule_for};
 use super::*;
-use crate::catalog::retention::Overfull;
 use crate::format::pack;
-use crate::model::release::ReleaseOp;
 use crate::model::rule::{Body, Family, RuleDraft, RuleHead};
 
 fn patch_of(family: Family, json: serde_json::Value) -> RuleDraft {
@@ -15,12 +13,11 @@ fn patch_of(family: Family, json: serde_json::Value) -> RuleDraft {
     RuleDraft { head: rule(family, "x").head, body }
 }
 
-/// Below the level an update leaves the older form where it is, as it always did.
 #[test]
 fn a_flat_probe_becomes_a_nested_one() {
     let family = Family::FaultDetect;
-    for (level, is_left) in [(Level::TRUST, true), (Level::ROLLOUT, false)] {
-        let mut bench = Bench::founded(level);
+    {
+        let mut bench = Bench::founded();
         let flat = json!({"target_service": {"service": "s"}, "interval": 30, "http_config": {"url": "/"}});
         let left = |bench: &Bench| {
             let rule = bench.catalog.rules.of(family).named("a", "x").expect("kept").clone();
@@ -33,12 +30,11 @@ fn a_flat_probe_becomes_a_nested_one() {
         bench.codes(Command::Rules(Op::Update, vec![patch_of(family, json!({"service": "t"}))]));
         assert_eq!(left(&bench), (true, true, true, 1), "no sub-rules are there");
         bench.codes(Command::Rules(Op::Update, vec![patch_of(family, json!({"rules": [{}, {}]}))]));
-        assert_eq!(left(&bench), (is_left, is_left, true, 2), "{level}");
+        assert_eq!(left(&bench), (false, false, true, 2));
         assert_eq!(bench.reloaded(), bench.catalog);
     }
 }
 
-/// Below the level an object of nothing stays one.
 #[test]
 fn an_optional_object_is_taken_away_by_an_empty_one() {
     let there = json!({"namespace": "a", "service": "s"});
@@ -53,8 +49,8 @@ fn an_optional_object_is_taken_away_by_an_empty_one() {
         (Family::FaultDetect, json!({"target_service": there}), json!({"target_service": {}})),
         (Family::Routing, route(there.clone(), there.clone()), route(json!({}), json!({}))),
     ] {
-        for (level, goes) in [(Level::CUSTODY, false), (Level::RIGHTS, true)] {
-            let mut bench = Bench::founded(level);
+        {
+            let mut bench = Bench::founded();
             let whole = |bench: &Bench, name: &str| {
                 let rule = bench.catalog.rules.of(family).named("a", name).expect("kept").clone();
                 serde_json::to_value(rule.body.fields()).expect("fields")
@@ -66,7 +62,7 @@ fn an_optional_object_is_taken_away_by_an_empty_one() {
             let made = RuleDraft { head: rule(family, "made").head, ..patch_of(family, empty.clone()) };
             bench.codes(Command::Rules(Op::Create, vec![made]));
             for name in ["x", "made"] {
-                assert_eq!(whole(&bench, name) == whole(&bench, "without"), goes, "{level} {name} {empty}");
+                assert_eq!(whole(&bench, name), whole(&bench, "without"), "{name} {empty}");
             }
             assert_eq!(bench.reloaded(), bench.catalog);
         }
@@ -77,7 +73,7 @@ fn an_optional_object_is_taken_away_by_an_empty_one() {
 #[test]
 fn the_switch_is_turned_by_what_was_changed() {
     let family = Family::RateLimit;
-    let mut bench = Bench::founded(Level::ROLLOUT);
+    let mut bench = Bench::founded();
     bench.codes(Command::Rules(Op::Create, vec![rule(family, "x")]));
     let read = |bench: &Bench| {
         let rule = bench.catalog.rules.of(family).named("a", "x").expect("kept");
@@ -90,7 +86,6 @@ fn the_switch_is_turned_by_what_was_changed() {
         draft.head = RuleHead { enable: Some(enable), disable: Some(disable), ..draft.head };
         if enable == disable {
             assert!(draft.check_update().is_err(), "sent twice it would be turned twice");
-            assert_eq!(draft.level(), Level::ROLLOUT);
         }
         draft.head.revision = Some(read(&bench).1);
         assert_eq!((draft.check_update(), draft.check_new().is_err()), (Ok(()), enable == disable));
@@ -104,10 +99,10 @@ fn the_switch_is_turned_by_what_was_changed() {
 
 #[test]
 fn a_rule_is_not_deleted_under_the_name_of_another() {
-    for (level, is_deleted) in [(Level::TRUST, true), (Level::ROLLOUT, false)] {
+    {
         for wrong in [("name", "y"), ("namespace", "b")] {
             let family = Family::Routing;
-            let mut bench = Bench::founded(level);
+            let mut bench = Bench::founded();
             bench.codes(Command::Rules(Op::Create, vec![rule(family, "x"), rule(family, "y")]));
             let id = bench.catalog.rules.of(family).named("a", "x").expect("kept").id.clone();
             let mut draft = by_id(family, &id);
@@ -117,47 +112,13 @@ fn a_rule_is_not_deleted_under_the_name_of_another() {
             }
             assert_eq!(bench.codes(Command::Rules(Op::Delete, vec![draft])), [200000], "as of one that is not there");
             let left = bench.catalog.rules.len();
-            assert_eq!(left, if is_deleted { 1 } else { 2 }, "{level} {wrong:?}");
+            assert_eq!(left, 2, "{wrong:?}");
             let mut draft = by_id(family, &id);
             (draft.head.name, draft.head.namespace) = (Some("x".into()), Some("a".into()));
             bench.codes(Command::Rules(Op::Delete, vec![draft]));
             assert_eq!(bench.catalog.rules.len(), 1);
         }
     }
-}
-
-/// A command needs the level of every family that it is about, whoever asks.
-#[test]
-fn what_is_said_of_rules_has_the_level_of_their_family() {
-    for family in Family::ALL {
-        let (family, since) = (*family, family.since());
-        let both = vec![rule(Family::Routing, "x"), rule(family, "y")];
-        let credential = Credential::Token(TokenHash("t".into()));
-        let asked = |command| {
-            let asked = AuthorizedCommand {
-                credential,
-                address: None,
-                request: String::new(),
-                self_registration: false,
-                mutes_refusals: false,
-                command,
-            };
-            Command::Authorized(Box::new(asked))
-        };
-        let pruned = Overfull { files: Vec::new(), rules: vec![(Family::Routing, "x".into()), (family, "y".into())] };
-        let rows = [
-            (Command::Rules(Op::Create, both), since),
-            (Command::Rules(Op::Delete, vec![by_id(family, "x")]), since),
-            (Command::PublishRules(family, vec![of_rule("x", "")]), since),
-            (Command::RuleReleases(family, ReleaseOp::Rollback, vec![of_rule("x", "r")]), since),
-            (Command::PruneReleases(pruned), since.max(Level::SETTINGS)),
-            (asked(Command::PublishRules(family, vec![of_rule("x", "")])), since.max(Level::TRUST)),
-        ];
-        for (command, expected) in rows {
-            assert_eq!(command.level(), expected, "{command:?}");
-        }
-    }
-    assert_eq!(Family::CircuitBreaker.since(), Level::ROLLOUT);
 }
 
 /// In the bytes in which it is first written.

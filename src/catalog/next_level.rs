@@ -1,0 +1,26 @@
+//! The command and the row of the level that exists in tests, see [`crate::format::level`].
+
+use serde::{Deserialize, Serialize};
+
+use super::Catalog;
+use super::change::{ChangeSet, Outcome};
+use super::row::{Row, RowKey, Table};
+
+/// The row, of which there is one.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NextLevel {
+    pub text: String,
+}
+
+impl Row for NextLevel {
+    const TABLE: Table = Table::NextLevel;
+    fn name(&self, _: &mut RowKey) {}
+}
+
+impl Catalog {
+    pub(super) fn put_next_level(&mut self, row: NextLevel, changes: &mut ChangeSet) -> Outcome {
+        changes.put(&row);
+        self.next_level = Some(row);
+        Outcome::default()
+    }
+}
