@@ -285,6 +285,33 @@ async fn apollos_clients_pull_and_poll_by_tls() {
     join_all(tried).await;
 }
 
+/// Clients that ask for gzip get the same compressed: agollo does so, by Go's library of HTTP; Apollo's client for Java
+/// does not.
+#[tokio::test(flavor = "multi_thread")]
+async fn apollos_clients_get_compressed_what_they_ask_for_so() {
+    let cluster = Cluster::start(1).await;
+    let api = cluster.api(1);
+    let pairs: String = (0..200).map(|number| format!("key.{number}=value of the key {number}\n")).collect();
+    // The program of Spring prints one value.
+    for built in BuiltClient::of_apollo().into_iter().filter(|built| built.program == "apollo") {
+        let app = app_of(built);
+        api.publish("default", &app, FILE, &format!("{pairs}number=first\n")).await;
+        let balancer = Balancer::start(vec![cluster.ports(1).compat]).await;
+        let url = format!("http://{}", balancer.address());
+        let settings = ClientSettings::default();
+        let Some(mut client) = RealClient::start_built(built, &url, &app, "application", &settings).await else {
+            continue;
+        };
+        let held = client.held(LIMIT, "number", "first").await;
+        assert_eq!(held.values["key.199"], "value of the key 199", "{built:?}");
+        api.publish("default", &app, FILE, &format!("{pairs}number=second\n")).await;
+        client.holds(LIMIT, "number", "second").await;
+        let (compressed, answers) = (balancer.compressed(), balancer.answers());
+        report(format!("{built:?}: {compressed} compressed answers of {answers:?}"));
+        assert_eq!(compressed >= 2, built.language == "go", "{built:?}: {compressed} of {answers:?}");
+    }
+}
+
 /// Pairs with what escapes stand for; to Java in the order of the file, and other formats as one text.
 #[tokio::test(flavor = "multi_thread")]
 async fn apollos_clients_have_what_was_released() {

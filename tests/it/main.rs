@@ -25,6 +25,7 @@ mod client_walk;
 mod clock_jumps;
 mod clocks;
 mod command_line;
+mod compressed;
 mod config_surface;
 mod connections;
 mod console;

@@ -1,6 +1,6 @@
 //! A TCP balancer, as stands between clients and nodes in the field: it goes round the nodes, or prefers the
 //! first, and skips those that do not say they are ready. Connections to a node that dies, die with it. It counts
-//! what is answered through it, by status.
+//! what is answered through it, by status, and what of that is compressed.
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
@@ -19,6 +19,8 @@ use super::Api;
 const CHECK_LIMIT: Duration = Duration::from_millis(500);
 /// Beginning of an answer; behind it comes the status.
 const HEAD: &[u8] = b"HTTP/1.1 ";
+/// Field of an answer that is compressed.
+const COMPRESSED: &[u8] = b"\r\ncontent-encoding: gzip\r\n";
 
 pub(crate) struct Balancer {
     address: SocketAddr,
@@ -31,6 +33,7 @@ pub(crate) struct Balancer {
 struct Told {
     open: Mutex<BTreeMap<SocketAddr, usize>>,
     answers: Mutex<BTreeMap<u16, usize>>,
+    compressed: AtomicUsize,
 }
 
 #[derive(Clone, Copy)]
@@ -108,6 +111,30 @@ impl Balancer {
     pub(crate) fn answers(&self) -> BTreeMap<u16, usize> {
         self.told.answers.lock().clone()
     }
+
+    /// Number of answers that were compressed.
+    pub(crate) fn compressed(&self) -> usize {
+        self.told.compressed.load(Ordering::Relaxed)
+    }
+}
+
+/// Bytes of an answer, of which the last ones stay: what is looked for may lie across two pieces.
+struct Looked {
+    bytes: Vec<u8>,
+    length: usize,
+}
+
+impl Looked {
+    fn for_bytes(length: usize) -> Looked {
+        Looked { bytes: Vec::new(), length }
+    }
+
+    /// All windows that end in this piece.
+    fn windows(&mut self, piece: &[u8]) -> impl Iterator<Item = &[u8]> {
+        self.bytes.drain(..self.bytes.len().saturating_sub(self.length - 1));
+        self.bytes.extend_from_slice(piece);
+        self.bytes.windows(self.length)
+    }
 }
 
 async fn accept(listener: TcpListener, backends: Arc<Backends>, told: Arc<Told>) {
@@ -152,14 +179,14 @@ async fn serve(client: TcpStream, backends: Arc<Backends>, first: usize, told: A
 }
 
 async fn carry_back(mut answers: OwnedReadHalf, mut to_client: OwnedWriteHalf, told: &Told) {
-    let (mut piece, mut tail) = (vec![0; 16 * 1024], Vec::new());
+    let mut piece = vec![0; 16 * 1024];
+    let (mut heads, mut fields) = (Looked::for_bytes(HEAD.len() + 3), Looked::for_bytes(COMPRESSED.len()));
     while let Ok(read @ 1..) = answers.read(&mut piece).await {
-        // A head may lie across two pieces.
-        tail.extend_from_slice(&piece[..read]);
-        let heads = tail.windows(HEAD.len() + 3).filter_map(|bytes| bytes.strip_prefix(HEAD));
-        let statuses = heads.filter_map(|status| std::str::from_utf8(status).ok()?.parse::<u16>().ok());
+        let statuses = heads.windows(&piece[..read]).filter_map(|bytes| bytes.strip_prefix(HEAD));
+        let statuses = statuses.filter_map(|status| std::str::from_utf8(status).ok()?.parse::<u16>().ok());
         statuses.for_each(|status| *told.answers.lock().entry(status).or_default() += 1);
-        tail.drain(..tail.len().saturating_sub(HEAD.len() + 2));
+        let compressed = fields.windows(&piece[..read]).filter(|bytes| *bytes == COMPRESSED).count();
+        told.compressed.fetch_add(compressed, Ordering::Relaxed);
         if to_client.write_all(&piece[..read]).await.is_err() {
             break;
         }

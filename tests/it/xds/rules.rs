@@ -183,7 +183,7 @@ async fn instances_that_are_out(world: &World, clients: &mut [Client]) {
     all_settle(clients, "all are well", &request, &stock).await;
 }
 
-/// Releases for some clients: those with a label, and a share of them; then back and away.
+/// Releases for some clients: those with a label, and a share of them; then for all, back and away.
 #[tokio::test(flavor = "multi_thread")]
 async fn releases_reach_the_clients_that_they_are_for() {
     reach_the_clients_that_they_are_for(&Kind::ALL).await;
@@ -222,15 +222,37 @@ async fn reach_the_clients_that_they_are_for(kinds: &[Kind]) {
     all_settle(&mut clients, "the second release", &request, &v3).await;
     all_settle(&mut canaries, "the second release", &request, &v3).await;
     by_share_of_clients(&world, &mut clients, &mut canaries).await;
+    promoted_and_rolled_back(&world, &mut clients, &mut canaries).await;
 
     withdraw(&api, "parts", "full", json!({"to_previous": true})).await;
-    all_settle(&mut clients, "withdrawn to the release before", &request, &v1).await;
-    withdraw(&api, "parts", "first", json!({})).await;
+    all_settle(&mut clients, "withdrawn to the release before", &request, &v2).await;
+    withdraw(&api, "parts", "promoted", json!({})).await;
     all_settle(&mut clients, "withdrawn", &request, &world.pay()).await;
     an_alias_is_called(&world, &mut clients).await;
     for client in clients.iter_mut().chain(&mut canaries) {
         client.expect_nothing_refused().await;
     }
+}
+
+/// A gray release becomes that of all clients; then the one before is put in force again. The draft is that of the
+/// share.
+async fn promoted_and_rolled_back(world: &World, clients: &mut [Client], canaries: &mut [Client]) {
+    let api = world.api();
+    let [v2, v3] = [2, 3].map(|version| world.version(version));
+    let candidate = json!({"release_name": "candidate", "release_type": "gray",
+        "client_labels": [{"key": "canary", "value": {"type": "EXACT", "value": "yes"}}]});
+    release(&api, ROUTES, "parts", candidate).await;
+    let request = Request::to("pay");
+    all_settle(canaries, "a candidate", &request, &v2).await;
+    all_settle(clients, "no candidate yet", &request, &v3).await;
+    let promote = json!([{"rule_name": "parts", "release_name": "candidate", "new_release_name": "promoted"}]);
+    api.put(&format!("{ROUTES}/releases/promote"), &promote).await.expect_code(200_000);
+    all_settle(clients, "the candidate is promoted", &request, &v2).await;
+    all_settle(canaries, "the candidate is promoted", &request, &v2).await;
+    let back = json!([{"rule_name": "parts", "release_name": "full"}]);
+    api.put(&format!("{ROUTES}/releases/rollback"), &back).await.expect_code(200_000);
+    all_settle(clients, "rolled back", &request, &v3).await;
+    all_settle(canaries, "rolled back", &request, &v3).await;
 }
 
 /// Half of the clients by their ids: each sees the one or the other release, and `explain` tells which.

@@ -1,0 +1,3 @@
+module thuban.test/http
+
+go 1.21
