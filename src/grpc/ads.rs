@@ -1,38 +1,32 @@
 //! Streams of resources: messages to and from a [`Session`], and what ends a stream besides it.
 
-use std::convert::Infallible;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use axum::Router;
-use axum::body::{Body, HttpBody};
+use axum::body::Body;
 use axum::extract::Request;
 use axum::http::HeaderValue;
 use axum::http::header::CONTENT_TYPE;
 use axum::response::Response;
 use axum::routing::any;
-use bytes::Bytes;
-use hyper::body::Frame;
 use tokio::sync::mpsc;
-use tokio::task::JoinHandle;
 use tokio::time::{Instant, interval_at, timeout};
 use tonic::Status;
 use tonic::server::NamedService;
 
 use super::HealthWatch;
 use super::admission::{Unnamed, Visitor, needed, refusal};
-use super::answer_body::{ended_by, stopping};
-use super::frames::{Framed, Frames, own_bytes};
+use super::answer_body::stopping;
+use super::frames::Framed;
 use super::measure::XdsRequest;
 use super::requests::{RequestFault, Requests};
+use super::stream_body::Answers;
 use crate::budget::{Budget, Held};
 use crate::connections::LastingCertificate;
 use crate::metrics::Metrics;
-use crate::model::limits;
 use crate::operations::{Caller, Operations};
-use crate::origin::{Origin, Short};
 use crate::proto::envoy::service::discovery::v3::aggregated_discovery_service_server::AggregatedDiscoveryServiceServer;
 use crate::proto::envoy::service::discovery::v3::{DeltaDiscoveryRequest, DiscoveryRequest};
 use crate::raft::node::Node;
@@ -45,8 +39,6 @@ use crate::xds::{End, Session, Source};
 const RESPONSES_READY_MAX: usize = 1;
 /// Longest wait of a stream for a node that has never been ready.
 const READY_WITHIN: Duration = Duration::from_secs(5);
-/// Time limit for a response that waits for room.
-const ROOM_WITHIN: Duration = Duration::from_secs(60);
 /// Time limit for the first message of a client that has to name a token in it.
 const TOKEN_WITHIN: Duration = Duration::from_secs(10);
 /// Pause between two looks whether this node may still vouch for the client.
@@ -134,8 +126,8 @@ impl<S: Source> Ads<S> {
         };
         let watched = Watched { vouched: None, health: self.health.clone(), fault, metrics };
         let ended = tasks::errand(watched.attend(opening, sender));
-        let room = Room { budget: self.budget.clone(), origin, waiting: None };
-        let mut response = Response::new(Body::new(Answers { responses, room, sending: None, ended: Some(ended) }));
+        let answers = Answers::new(responses, (self.budget.clone(), origin), ended);
+        let mut response = Response::new(Body::new(answers));
         response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/grpc"));
         Ok(response)
     }
@@ -302,122 +294,5 @@ fn status_of(end: End) -> Result<(), Status> {
         End::NotReady => Err(Status::unavailable("this node was not ready yet")),
         End::TooMany(text) => Err(Status::resource_exhausted(text)),
         End::Invalid(text) => Err(Status::invalid_argument(text)),
-    }
-}
-
-/// Room for responses: what one takes for its stream alone is held before it is encoded, and until it was written.
-struct Room<R> {
-    budget: Budget,
-    origin: Origin,
-    waiting: Option<(Box<R>, Waiting)>,
-}
-
-type Waiting = Pin<Box<dyn Future<Output = Result<Held, Short>> + Send>>;
-
-impl<R: Framed> Room<R> {
-    /// The response, if there is room for it at once; else it waits.
-    fn ask(&mut self, mut response: Box<R>) -> Option<Frames<R>> {
-        // No client has more, however large a response is.
-        let bytes = own_bytes(&mut *response).min(limits::UNDER_WAY_PER_ORIGIN_MIN);
-        if let Ok(held) = self.budget.take(self.origin, bytes) {
-            return Some(Frames::new(*response, held));
-        }
-        let (budget, origin) = (self.budget.clone(), self.origin);
-        self.waiting = Some((response, Box::pin(async move { patiently(&budget, origin, bytes).await })));
-        None
-    }
-
-    /// The response that was waiting, when there is room for it; none if there is none.
-    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Frames<R>, Status>>> {
-        let Some((_, waiting)) = self.waiting.as_mut() else { return Poll::Ready(None) };
-        let held = ready!(waiting.as_mut().poll(cx));
-        let response = self.waiting.take().map(|(response, _)| response);
-        let exhausted = |_| Status::resource_exhausted("responses take as much memory as they may");
-        Poll::Ready(response.map(|response| held.map(|held| Frames::new(*response, held)).map_err(exhausted)))
-    }
-}
-
-async fn patiently(budget: &Budget, origin: Origin, bytes: usize) -> Result<Held, Short> {
-    let until = Instant::now() + ROOM_WITHIN;
-    loop {
-        match budget.wait(origin, bytes).await {
-            Err(_) if Instant::now() < until => {}
-            taken => return taken,
-        }
-    }
-}
-
-/// Responses of a stream, and its status behind the last one.
-struct Answers<R: Framed> {
-    responses: mpsc::Receiver<Box<R>>,
-    room: Room<R>,
-    sending: Option<Frames<R>>,
-    /// None once its status was told.
-    ended: Option<JoinHandle<Result<(), Status>>>,
-}
-
-impl<R: Framed> Answers<R> {
-    fn end(&mut self, status: &Status) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
-        self.ended = None;
-        Poll::Ready(Some(Ok(ended_by(status))))
-    }
-}
-
-impl<R: Framed> HttpBody for Answers<R> {
-    type Data = Bytes;
-    type Error = Infallible;
-
-    fn poll_frame(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
-        let this = self.get_mut();
-        if this.ended.is_none() {
-            return Poll::Ready(None);
-        }
-        loop {
-            if let Some(sending) = &mut this.sending {
-                if let Some(piece) = sending.next() {
-                    return Poll::Ready(Some(Ok(Frame::data(piece))));
-                }
-                // What it held is not kept until there is another one.
-                this.sending = None;
-            }
-            this.sending = match ready!(this.room.poll(cx)) {
-                Some(Ok(frames)) => Some(frames),
-                Some(Err(status)) => return this.end(&status),
-                None => match ready!(this.responses.poll_recv(cx)) {
-                    Some(response) => this.room.ask(response),
-                    None => break,
-                },
-            };
-        }
-        let Some(task) = this.ended.as_mut() else { return Poll::Ready(None) };
-        let ended = ready!(Pin::new(task).poll(cx));
-        let status = ended.unwrap_or_else(|_| Err(Status::internal("the stream could not go on")));
-        this.end(&status.err().unwrap_or_else(|| Status::ok("")))
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use http_body_util::BodyExt;
-
-    use super::*;
-    use crate::proto::envoy::service::discovery::v3::DiscoveryResponse;
-
-    #[tokio::test(start_paused = true)]
-    async fn a_response_that_was_sent_takes_no_room_while_the_stream_goes_on() {
-        let metrics = Arc::new(Metrics::new().expect("a table"));
-        let (sender, responses) = mpsc::channel(RESPONSES_READY_MAX);
-        let room = Room { budget: Budget::new(None, metrics.clone()), origin: Origin::UNKNOWN, waiting: None };
-        let ended = tokio::spawn(std::future::pending::<Result<(), Status>>());
-        let mut answers = Answers::<DiscoveryResponse> { responses, room, sending: None, ended: Some(ended) };
-        for nonce in ["1", "2"] {
-            let response = DiscoveryResponse { nonce: nonce.to_owned(), ..DiscoveryResponse::default() };
-            sender.send(Box::new(response)).await.expect("it is read");
-            let piece = answers.frame().await.expect("a piece");
-            assert!(metrics.under_way.get() > 0);
-            drop(piece);
-            assert!(timeout(LOOK_PAUSE, answers.frame()).await.is_err(), "nothing is due");
-            assert_eq!(metrics.under_way.get(), 0);
-        }
     }
 }

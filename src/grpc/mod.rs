@@ -20,6 +20,7 @@ mod health;
 mod measure;
 mod request_body;
 mod requests;
+mod stream_body;
 
 use std::sync::Arc;
 
