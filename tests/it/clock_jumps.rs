@@ -364,6 +364,15 @@ async fn a_clock_that_was_put_right_this_moment_is_not_taken_for_what_it_was() {
     }
 }
 
+/// Output of a command, which is repeated as long as no leader is known.
+async fn said(endpoint: &str, token: &str, arguments: &[&str]) -> String {
+    eventually(LIMIT, "there is a leader", || async {
+        let done = run(endpoint, token, arguments, "").await;
+        if done.error.contains("(503001)") { Err(done.error) } else { Ok(done.expect(0)) }
+    })
+    .await
+}
+
 /// The steps of the run-book, with its commands.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_run_book_of_a_wrong_time_works_as_it_is_written() {
@@ -385,41 +394,46 @@ async fn the_run_book_of_a_wrong_time_works_as_it_is_written() {
     let endpoint = format!("http://{}", steered.cluster.ports(2).api);
     let token = steered.cluster.token().to_owned();
     // Step 1.
-    let shown = run(&endpoint, &token, &["cluster", "time"], "").await.expect(0);
+    let shown = said(&endpoint, &token, &["cluster", "time"]).await;
     for words in ["30 d 0 h", "waits for `thuban cluster confirm-time`", "releases 2,", "agree with the time", "node 3"]
     {
         assert!(shown.contains(words), "{words}: {shown}");
     }
     // Step 3. Step 2 is done: the clocks are right.
-    let planned = run(&endpoint, &token, &["history", "configfile/app/deleted.properties"], "").await.expect(0);
+    let planned = said(&endpoint, &token, &["history", "configfile/app/deleted.properties"]).await;
     assert!(planned.contains("schedule  planned"), "{planned}");
     let deleted = json!([{
         "namespace": "default", "group": "app", "file_name": "deleted.properties", "name": "planned",
     }]);
     api.post("/config/v1/configfiles/releases/delete", &deleted).await.expect_code(200_000);
-    run(&endpoint, &token, &["cluster", "confirm-time", "--to", "present"], "").await.expect(0);
-    let pull = async |name: &str| steered.cluster.apollo(3).get(&format!("/configfiles/raw/app/default/{name}")).await;
-    eventually(LIMIT, "what waited and is due is done", || async {
-        let pulled = pull("kept.properties").await;
-        if pulled.text.contains("v=2") { Ok(()) } else { Err(format!("{pulled:?}")) }
-    })
-    .await;
-    assert_eq!(pull("deleted.properties").await.status, 404);
+    said(&endpoint, &token, &["cluster", "confirm-time", "--to", "present"]).await;
     let over = run(&endpoint, &token, &["cluster", "time"], "").await;
     assert!(over.code != 0 && over.error.contains("thuban login"), "{}", over.error);
-    // Step 5.
     steered.cluster.log_in_again().await;
     let token = steered.cluster.token().to_owned();
-    let shown = run(&endpoint, &token, &["cluster", "time"], "").await.expect(0);
+    let api = steered.cluster.api(3);
+    let releases = async |name: &str| {
+        let path = format!("/config/v1/configfiles/releases?namespace=default&group=app&file_name={name}");
+        api.get(&path).await.expect_code(200_000)
+    };
+    eventually(LIMIT, "what waited and is due is done", || async {
+        let listed = releases("kept.properties").await;
+        if listed.body["configFileReleases"][0]["state"] == "active" { Ok(()) } else { Err(listed.to_string()) }
+    })
+    .await;
+    assert_eq!(releases("deleted.properties").await.amount(), 0);
+    // Step 5.
+    let shown = said(&endpoint, &token, &["cluster", "time"]).await;
     assert!(shown.contains("doubt            none"), "{shown}");
-    let status = run(&endpoint, &token, &["cluster", "status"], "").await.expect(0);
+    steered.expect_alarm(None).await;
+    let status = said(&endpoint, &token, &["cluster", "status"]).await;
     assert!(!status.contains("ALARM"), "{status}");
     // Steps 2 and 4, with all clocks wrong at a start and put right.
     steered.restart_with(&[1, 2, 3], "+8h").await;
     steered.expect_alarm(Some("in doubt")).await;
     steered.set_right().await;
-    run(&endpoint, &token, &["cluster", "confirm-time", "--to", "clocks"], "").await.expect(0);
-    let shown = run(&endpoint, &token, &["cluster", "time"], "").await.expect(0);
+    said(&endpoint, &token, &["cluster", "confirm-time", "--to", "clocks"]).await;
+    let shown = said(&endpoint, &token, &["cluster", "time"]).await;
     assert!(shown.contains("doubt            none") && shown.contains("agree with the time"), "{shown}");
     steered.expect_right().await;
 }
