@@ -58,8 +58,14 @@ impl Node {
             // Nobody hears of the end where the reader is gone.
             let _ = ended.send(node.write_backup(begun, sink, permit));
         });
-        let Ok(header) = header.await else {
-            return Err(Refusal::new(Code::StoreLayerException, "the state of this node cannot be read"));
+        let header = match header.await {
+            Ok(Ok(header)) => header,
+            // Rows are read once all are written.
+            Ok(Err(error)) if error.kind() == io::ErrorKind::StorageFull => {
+                let why = format!("{error}, and a backup waits for what has to be written: take it from another node");
+                return Err(Refusal::new(Code::NoRoom, why));
+            }
+            _ => return Err(Refusal::new(Code::StoreLayerException, "the state of this node cannot be read")),
         };
         let chunks = unfold(Some((taken, end)), |state| async move {
             let (mut taken, end) = state?;
@@ -74,7 +80,7 @@ impl Node {
 
     fn write_backup(
         &self,
-        begun: oneshot::Sender<StateHeader>,
+        begun: oneshot::Sender<io::Result<StateHeader>>,
         sink: impl Write,
         _permit: OwnedSemaphorePermit,
     ) -> io::Result<()> {
@@ -94,11 +100,18 @@ impl Node {
         }
     }
 
-    fn write_view(&self, begun: oneshot::Sender<StateHeader>, sink: impl Write) -> io::Result<u64> {
-        let view = self.store().view()?;
-        let header = header_of(&view, self.state().clock.wall_time())?;
+    fn write_view(&self, begun: oneshot::Sender<io::Result<StateHeader>>, sink: impl Write) -> io::Result<u64> {
+        let read = self.store().view().and_then(|view| Ok((header_of(&view, self.state().clock.wall_time())?, view)));
+        let (header, view) = match read {
+            Ok(read) => read,
+            Err(error) => {
+                // The caller is told of the kind, and the log of the rest.
+                let _ = begun.send(Err(io::Error::new(error.kind(), error.to_string())));
+                return Err(error);
+            }
+        };
         let bytes = codec::to_bytes(&header);
-        begun.send(header).map_err(|_| io::Error::from(io::ErrorKind::BrokenPipe))?;
+        begun.send(Ok(header)).map_err(|_| io::Error::from(io::ErrorKind::BrokenPipe))?;
         self.store().write_view(&view, bytes, sink)
     }
 }
