@@ -208,6 +208,13 @@ impl Process {
         std::fs::read_dir(format!("/proc/{}/fd", self.pid)).expect("the process runs, and is ours").count()
     }
 
+    /// Table files of RocksDB among them.
+    pub(crate) fn open_tables(&self) -> usize {
+        let open = std::fs::read_dir(format!("/proc/{}/fd", self.pid)).expect("the process runs, and is ours");
+        let names = open.flatten().filter_map(|entry| std::fs::read_link(entry.path()).ok());
+        names.filter(|name| name.extension().is_some_and(|extension| extension == "sst")).count()
+    }
+
     fn proc(&self, file: &str) -> String {
         std::fs::read_to_string(format!("/proc/{}/{file}", self.pid)).expect("the process runs")
     }
