@@ -115,7 +115,7 @@
 //!   draft or in force. Of what is in memory, apply looks at drafts alone.
 //! * A node id belongs to one data directory. One that lost its directory lost its votes, and may
 //!   not come back under its id; and no majority of such nodes founds a cluster (`raft::formation`).
-//! * Nodes that were started with different lists found no cluster together (`raft::lists`), and members that
+//! * Nodes that were started with different lists found no cluster together (`raft::initial_cluster`), and members that
 //!   disagree on who they are do not have the same hash.
 //! * Nothing about a start has a deadline: without a majority a node serves what it has for as long as it
 //!   takes, and is not ready.

@@ -63,7 +63,7 @@ impl From<Gate> for Gates {
 
 /// Demands of the policies that hold for an act at one moment.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Demands {
+pub struct Requirements {
     /// Approvals that it takes, and the policies that ask for any.
     pub approvals: u8,
     pub approved_by: Vec<String>,
@@ -89,7 +89,7 @@ impl Hold {
     }
 }
 
-impl Demands {
+impl Requirements {
     /// True if somebody with these grants may approve for one of the policies.
     pub fn may_approve(&self, grants: &Grants) -> bool {
         self.holds.iter().any(|hold| hold.may_approve(grants))
@@ -135,9 +135,9 @@ impl Policies {
 
     /// Demands on an act, of all policies that hold for it. A gate of later asks for approvals now, and freezes then.
     /// While the time is in doubt, what is frozen at either of the two times is frozen.
-    pub fn demands(&self, gates: Gates, subject: &Subject, now: impl Into<Present>) -> Demands {
+    pub fn demands(&self, gates: Gates, subject: &Subject, now: impl Into<Present>) -> Requirements {
         let Present { stamped: time, sure } = now.into();
-        let mut demands = Demands::default();
+        let mut demands = Requirements::default();
         let all = || self.by_name.values().cloned().collect();
         let judging = |gate: Gate| self.index.judging(all, gate, subject.kind, &subject.places);
         let now = judging(gates.now);

@@ -25,7 +25,7 @@ const SET: &str = "request_set";
 
 /// Words for the policies that may gate an act.
 #[derive(Args, Clone)]
-pub(super) struct PleaArgs {
+pub(super) struct ApprovalArgs {
     /// Ask others for their approval where a policy wants it, with this comment
     #[arg(long, value_name = "WHY", conflicts_with = "emergency")]
     request: Option<String>,
@@ -37,7 +37,7 @@ pub(super) struct PleaArgs {
     emergency: Option<String>,
 }
 
-impl PleaArgs {
+impl ApprovalArgs {
     /// Members of the body of an act.
     pub(super) fn put_into(&self, item: &mut Map<String, Value>) {
         if let Some(request) = &self.request {

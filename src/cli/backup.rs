@@ -12,8 +12,8 @@ use serde_json::Value;
 
 use super::remote::CallArgs;
 use super::say;
+use crate::offline::atomic_file::PartialFile;
 use crate::offline::inspect::{Inspection, inspect};
-use crate::offline::part::PartialFile;
 use crate::tasks;
 
 const CONNECT_WITHIN: Duration = Duration::from_secs(15);

@@ -6,7 +6,7 @@ use reqwest::Method;
 use serde_json::{Map, Value, json};
 use url::form_urlencoded;
 
-use super::approvals::PleaArgs;
+use super::approvals::ApprovalArgs;
 use super::find::{InForce, OneArgs, in_force, read_name, release_name, releases_path};
 use super::kinds::{Key, Kind, KindFilter, Nature, placed};
 use super::remote::{Paging, Refused, Remote, is_done};
@@ -89,9 +89,15 @@ impl One {
     }
 
     /// Does something with a release, and says what came of it: true if it is done, false if it is asked for.
-    async fn order(&self, verb: &str, release: &str, plea: &PleaArgs, more: Value) -> anyhow::Result<bool> {
+    async fn order(
+        &self,
+        verb: &str,
+        release: &str,
+        approval_options: &ApprovalArgs,
+        more: Value,
+    ) -> anyhow::Result<bool> {
         let mut item = self.named();
-        plea.put_into(&mut item);
+        approval_options.put_into(&mut item);
         item.insert("release_name".to_owned(), json!(release));
         item.extend(more.as_object().cloned().unwrap_or_default());
         let path = format!("{}/{verb}?unknown=refuse", releases_path(self.kind));
@@ -162,7 +168,7 @@ pub(super) struct ReleaseArgs {
     #[command(flatten)]
     one: OneArgs,
     #[command(flatten)]
-    plea: PleaArgs,
+    approval_options: ApprovalArgs,
     /// Only clients with this label: zone=a, zone=a,b (one of them), zone!=a, version~^2\. (expression); may be
     /// repeated, all have to match
     #[arg(long, value_name = "LABEL", value_parser = read_label)]
@@ -212,7 +218,7 @@ pub(super) async fn release(args: ReleaseArgs) -> anyhow::Result<()> {
             item.insert(member.to_owned(), value);
         }
     };
-    let plea = args.plea;
+    let approval_options = args.approval_options;
     let plan = args.steps.plan(&args.by);
     let is_gray = !args.gray.is_empty() || args.percent.is_some() || plan.is_some();
     let description = if one.kind.nature == Nature::File { "release_description" } else { "description" };
@@ -223,7 +229,7 @@ pub(super) async fn release(args: ReleaseArgs) -> anyhow::Result<()> {
     give("publish_at", args.at_time.map(Value::from));
     give("release_name", args.name.map(Value::from));
     give(description, args.comment.map(Value::from));
-    plea.put_into(&mut item);
+    approval_options.put_into(&mut item);
     let path = match one.kind.nature {
         Nature::File => format!("/config/v1/configfiles/release?unknown=refuse&force={}", args.force),
         _ => format!("{}?unknown=refuse", releases_path(one.kind)),
@@ -237,7 +243,7 @@ pub(super) struct RollbackArgs {
     #[command(flatten)]
     one: OneArgs,
     #[command(flatten)]
-    plea: PleaArgs,
+    approval_options: ApprovalArgs,
     /// Name of the release [default: the previous normal one]
     #[arg(long, value_name = "RELEASE")]
     to: Option<String>,
@@ -249,7 +255,7 @@ pub(super) async fn roll_back(args: RollbackArgs) -> anyhow::Result<()> {
         Some(name) => name,
         None => one.previous().await?,
     };
-    if one.order("rollback", &to, &args.plea, json!({})).await? {
+    if one.order("rollback", &to, &args.approval_options, json!({})).await? {
         say("in force at once; the draft is as it was, and nothing need be released");
     }
     Ok(())
@@ -261,7 +267,7 @@ pub(super) struct GrayArgs {
     #[command(flatten)]
     one: OneArgs,
     #[command(flatten)]
-    plea: PleaArgs,
+    approval_options: ApprovalArgs,
     /// Name of the gray release [default: the only active one]
     #[arg(long, value_name = "RELEASE")]
     gray: Option<String>,
@@ -272,7 +278,7 @@ impl GrayArgs {
     pub(super) async fn order(self, verb: &str, more: Value) -> anyhow::Result<()> {
         let one = read(&self.one)?;
         let gray = one.gray(self.gray).await?;
-        one.order(verb, &gray, &self.plea, more).await.map(drop)
+        one.order(verb, &gray, &self.approval_options, more).await.map(drop)
     }
 }
 
@@ -299,7 +305,7 @@ pub(super) struct WithdrawArgs {
     #[command(flatten)]
     one: OneArgs,
     #[command(flatten)]
-    plea: PleaArgs,
+    approval_options: ApprovalArgs,
     /// Put the previous release in force again instead of none
     #[arg(long)]
     to_previous: bool,
@@ -308,7 +314,7 @@ pub(super) struct WithdrawArgs {
 pub(super) async fn withdraw(args: WithdrawArgs) -> anyhow::Result<()> {
     let one = read(&args.one)?;
     let active = one.active().await?;
-    one.order("withdraw", &active, &args.plea, json!({ "to_previous": args.to_previous })).await.map(drop)
+    one.order("withdraw", &active, &args.approval_options, json!({ "to_previous": args.to_previous })).await.map(drop)
 }
 
 #[derive(Args)]

@@ -6,8 +6,8 @@ use axum::response::Response;
 
 use super::Console;
 use super::form::{Fields, Form};
-use super::frame::{Deed, Frame, Section, failed, on_to, page, page_refused, undone};
-use super::session::Visitor;
+use super::frame::{Flash, Frame, Section, failed, on_to, page, page_refused, undone};
+use super::session::SessionUser;
 use crate::catalog::Op;
 use crate::catalog::access_keys::AccessKeyFilter;
 use crate::catalog::page::Page as Rows;
@@ -41,14 +41,14 @@ pub(super) fn in_words(grants: &Grants) -> String {
     grants.collect::<Vec<_>>().join(", ")
 }
 
-pub(super) async fn show(State(console): State<Console>, visitor: Visitor) -> Response {
+pub(super) async fn show(State(console): State<Console>, visitor: SessionUser) -> Response {
     match shown(&console, &visitor) {
         Ok(accounts) => page(&accounts),
         Err(refusal) => failed(visitor.texts, &refusal),
     }
 }
 
-fn shown(console: &Console, visitor: &Visitor) -> Result<AccountsPage, Refusal> {
+fn shown(console: &Console, visitor: &SessionUser) -> Result<AccountsPage, Refusal> {
     visitor.caller.check_everywhere(Verb::Manage)?;
     let rows = &Rows::new(0, limits::PAGE_ROWS_MAX);
     let catalog = console.node().state().view();
@@ -98,7 +98,7 @@ pub(super) async fn change(State(console): State<Console>, form: Form) -> Respon
         Err(refusal) => Err(refusal),
     };
     match (done, shown(&console, &visitor)) {
-        (Ok(()), _) => on_to("/ui/accounts", Deed::Changed),
+        (Ok(()), _) => on_to("/ui/accounts", Flash::Changed),
         (Err(refusal), Ok(accounts)) => {
             page_refused(refusal.code, &AccountsPage { frame: accounts.frame.refused(&refusal), ..accounts })
         }
@@ -106,7 +106,7 @@ pub(super) async fn change(State(console): State<Console>, form: Form) -> Respon
     }
 }
 
-async fn changed(console: &Console, visitor: &Visitor, fields: &Fields) -> Result<(), Refusal> {
+async fn changed(console: &Console, visitor: &SessionUser, fields: &Fields) -> Result<(), Refusal> {
     let caller = &visitor.caller;
     let name = fields.get("name").to_owned();
     let user = |disabled| UserRequest { name: name.clone(), disabled, ..UserRequest::default() };

@@ -10,7 +10,7 @@ use super::Console;
 use super::form::Fields;
 use super::frame::{Frame, Section, page, page_unproven};
 use super::pager::Pager;
-use super::session::Visitor;
+use super::session::SessionUser;
 use crate::catalog::audit::{AuditEvent, Filter};
 use crate::catalog::page::{Listed, Page};
 use crate::model::code::{Code, Refusal};
@@ -73,7 +73,7 @@ impl Trail {
     }
 }
 
-pub(super) async fn show(State(console): State<Console>, visitor: Visitor, query: Fields) -> Response {
+pub(super) async fn show(State(console): State<Console>, visitor: SessionUser, query: Fields) -> Response {
     let frame = visitor.frame(Section::Audit);
     let found = match wanted(&visitor, &query) {
         Ok(filter) => console.operations.audit(filter, Pager::page_of(&query), changes).await,
@@ -92,7 +92,7 @@ pub(super) async fn show(State(console): State<Console>, visitor: Visitor, query
     }
 }
 
-fn wanted(visitor: &Visitor, query: &Fields) -> Result<Filter, Refusal> {
+fn wanted(visitor: &SessionUser, query: &Fields) -> Result<Filter, Refusal> {
     visitor.caller.check_everywhere(crate::model::grant::Verb::Manage)?;
     let name = |key| query.given(key).map(|text| NameFilter::parse(&text));
     let time = |key| query.given(key).map(|text| Timestamp::parse(&text).ok_or_else(|| not_a_time(key))).transpose();

@@ -1,8 +1,8 @@
 //! Rights that a form needs, by the path that it is sent to. Nothing of a form is read before this check. The things
-//! that it names are judged by the operation, and by [`Visitor::check`] where a handler does something before.
+//! that it names are judged by the operation, and by [`SessionUser::check`] where a handler does something before.
 
-use super::session::Visitor;
-use super::things::Sort;
+use super::resources::ResourceKind;
+use super::session::SessionUser;
 use crate::model::code::{Code, Refusal};
 use crate::model::grant::Verb;
 use crate::model::wire::Words;
@@ -16,7 +16,7 @@ enum Need {
     Everywhere(Verb),
 }
 
-pub(super) fn check(visitor: &Visitor, path: &str) -> Result<(), Refusal> {
+pub(super) fn check(visitor: &SessionUser, path: &str) -> Result<(), Refusal> {
     match need(path) {
         Need::Nothing => Ok(()),
         Need::Everywhere(verb) => visitor.caller.check_everywhere(verb),
@@ -33,10 +33,10 @@ fn need(path: &str) -> Need {
         ["requests", _] => Need::Nothing,
         ["accounts"] => Need::Everywhere(Verb::Manage),
         ["cluster"] | ["cluster", "backup"] => Need::Everywhere(Verb::Operate),
-        ["edit", word] => Sort::of_word(word).map_or(Need::Somewhere(Verb::Edit), |sort| match sort.verb() {
+        ["edit", word] => ResourceKind::of_word(word).map_or(Need::Somewhere(Verb::Edit), |sort| match sort.verb() {
             Some(verb) => Need::Everywhere(verb),
             // Templates are in no namespace.
-            None if sort == Sort::Templates => Need::Everywhere(Verb::Edit),
+            None if sort == ResourceKind::Templates => Need::Everywhere(Verb::Edit),
             None => Need::Somewhere(Verb::Edit),
         }),
         ["rules", _, _, "release" | "change"] | ["config", "file", "release" | "change"] => {

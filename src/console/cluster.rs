@@ -8,8 +8,8 @@ use axum::response::{IntoResponse, Response};
 
 use super::Console;
 use super::form::{Fields, Form};
-use super::frame::{Deed, Frame, Section, failed, on_to, page, page_refused, undone};
-use super::session::Visitor;
+use super::frame::{Flash, Frame, Section, failed, on_to, page, page_refused, undone};
+use super::session::SessionUser;
 use super::texts::role;
 use crate::model::code::{Code, Refusal};
 use crate::model::grant::Verb;
@@ -30,14 +30,14 @@ impl ClusterPage {
     }
 }
 
-pub(super) async fn show(State(console): State<Console>, visitor: Visitor) -> Response {
+pub(super) async fn show(State(console): State<Console>, visitor: SessionUser) -> Response {
     match shown(&console, &visitor).await {
         Ok(cluster) => page(&cluster),
         Err(refusal) => failed(visitor.texts, &refusal),
     }
 }
 
-async fn shown(console: &Console, visitor: &Visitor) -> Result<ClusterPage, Refusal> {
+async fn shown(console: &Console, visitor: &SessionUser) -> Result<ClusterPage, Refusal> {
     visitor.caller.check_everywhere(Verb::Operate)?;
     let status = console.node().as_node().cluster_survey().await;
     let settings = console.node().state().catalog().settings.shown();
@@ -71,7 +71,7 @@ pub(super) async fn change(State(console): State<Console>, form: Form) -> Respon
         Err(refusal) => Err(refusal),
     };
     match done {
-        Ok(()) => on_to("/ui/cluster", Deed::Changed),
+        Ok(()) => on_to("/ui/cluster", Flash::Changed),
         Err(refusal) => match shown(&console, &visitor).await {
             Ok(cluster) => {
                 page_refused(refusal.code, &ClusterPage { frame: cluster.frame.refused(&refusal), ..cluster })
@@ -81,7 +81,7 @@ pub(super) async fn change(State(console): State<Console>, form: Form) -> Respon
     }
 }
 
-async fn changed(console: &Console, visitor: &Visitor, fields: &Fields) -> Result<(), Refusal> {
+async fn changed(console: &Console, visitor: &SessionUser, fields: &Fields) -> Result<(), Refusal> {
     let node_id = fields.get("id").parse().map_err(|_| Refusal::new(Code::InvalidParameter, "id is a number"));
     let change = match fields.get("change") {
         "add" => MembershipChange::Add { node_id: node_id?, peer: fields.get("peer").to_owned() },

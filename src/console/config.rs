@@ -7,18 +7,18 @@ use serde_json::Value;
 
 use super::Console;
 use super::form::{Fields, Form};
-use super::frame::{Deed, Frame, Section, failed, on_to, page, page_refused, undone};
+use super::frame::{Flash, Frame, Section, failed, on_to, page, page_refused, undone};
 use super::pager::Pager;
 use super::pictures::holders::{Holders, class, word};
 use super::pictures::timeline::History;
 use super::releases::{Line, ReleaseRow, Rollout, action, called, compared, head_acts, may_go_back, wanted};
-use super::requests::deed_of;
+use super::requests::flash_of;
 use super::search::searched;
-use super::session::Visitor;
+use super::session::SessionUser;
 use super::sheet::FieldKind;
 use super::sheet::edit::edited;
 use super::sheet::read::Sent;
-use super::sheet::show::{Control, Drawing};
+use super::sheet::show::{Control, FormRenderer};
 use crate::catalog::configs::{FileFilter, GroupFilter};
 use crate::catalog::history::Thing;
 use crate::catalog::namespaces::NamespaceFilter;
@@ -68,8 +68,8 @@ impl FileRow {
     }
 
     /// Address for a form of the file's page; it names the file, as does the address for looking at the page.
-    fn link_to(&self, deed: &str) -> String {
-        self.link.replacen('?', &format!("{deed}?"), 1)
+    fn link_to(&self, flash: &str) -> String {
+        self.link.replacen('?', &format!("{flash}?"), 1)
     }
 }
 
@@ -104,14 +104,14 @@ impl TreePage {
     }
 }
 
-pub(super) async fn tree(State(console): State<Console>, visitor: Visitor, query: Fields) -> Response {
+pub(super) async fn tree(State(console): State<Console>, visitor: SessionUser, query: Fields) -> Response {
     match listed(&console, &visitor, query).await {
         Ok(tree) => page(&tree),
         Err(refusal) => failed(visitor.texts, &refusal),
     }
 }
 
-async fn listed(console: &Console, visitor: &Visitor, query: Fields) -> Result<TreePage, Refusal> {
+async fn listed(console: &Console, visitor: &SessionUser, query: Fields) -> Result<TreePage, Refusal> {
     let read_scope = visitor.caller.read_scope();
     let exactly = |key| query.given(key).map(NameFilter::Exact);
     let filter = FileFilter {
@@ -173,7 +173,7 @@ pub(super) async fn create(State(console): State<Console>, form: Form) -> Respon
     };
     let made = console.operations.config_files(&visitor.caller, Op::Create, vec![Ok(draft)]).await;
     match one(made.map(|(outcomes, _)| outcomes)) {
-        Ok(_) => on_to(&link(&key), Deed::Created),
+        Ok(_) => on_to(&link(&key), Flash::Created),
         Err(refusal) => match listed(&console, &visitor, fields).await {
             Ok(tree) => page_refused(refusal.code, &TreePage { frame: tree.frame.refused(&refusal), ..tree }),
             Err(_) => undone(visitor.texts, &refusal),
@@ -215,7 +215,7 @@ impl FilePage {
     /// Key by key, as they are saved or as somebody has typed them.
     fn tabled(self, typed: Option<Value>) -> FilePage {
         let value = typed.or_else(|| Some(table_of(self.pairs.as_ref()?)));
-        let drawing = Drawing { t: self.frame.t, fault: None };
+        let drawing = FormRenderer { t: self.frame.t, fault: None };
         let controls = value.map(|value| drawing.controls(&FieldKind::texts(PAIRS), &value));
         let label = self.frame.t.a_key;
         let table = controls.map(|controls| controls.into_iter().map(|control| control.called(label)).collect());
@@ -232,7 +232,7 @@ fn table_of(pairs: &Pairs) -> Value {
     FieldKind::texts(PAIRS).opened(serde_json::json!({ PAIRS: pairs }))
 }
 
-pub(super) async fn show(State(console): State<Console>, visitor: Visitor, query: Fields) -> Response {
+pub(super) async fn show(State(console): State<Console>, visitor: SessionUser, query: Fields) -> Response {
     match shown(&console, &visitor, &key(&query)).await {
         Ok(file) if query.get("as") == "table" => page(&file.tabled(None)),
         Ok(file) => page(&file),
@@ -240,7 +240,7 @@ pub(super) async fn show(State(console): State<Console>, visitor: Visitor, query
     }
 }
 
-async fn shown(console: &Console, visitor: &Visitor, key: &ConfigKey) -> Result<FilePage, Refusal> {
+async fn shown(console: &Console, visitor: &SessionUser, key: &ConfigKey) -> Result<FilePage, Refusal> {
     let frame = visitor.frame(Section::Config);
     let edits = visitor.may(Verb::Edit, &key.namespace, &key.group);
     let releases_them = visitor.may(Verb::Release, &key.namespace, &key.group);
@@ -336,7 +336,7 @@ pub(super) async fn save(State(console): State<Console>, form: Form) -> Response
     };
     let saved = console.operations.config_files(&visitor.caller, Op::Update, vec![Ok(draft)]).await;
     match one(saved.map(|(outcomes, _)| outcomes)) {
-        Ok(_) => on_to(&link(&key), Deed::Drafted),
+        Ok(_) => on_to(&link(&key), Flash::Drafted),
         Err(refusal) => {
             let page = shown(&console, &visitor, &key).await.map(|page| match typed {
                 Some(value) => page.tabled(Some(value)),
@@ -361,7 +361,7 @@ pub(super) async fn delete(State(console): State<Console>, form: Form) -> Respon
     }
     let deleted = console.operations.config_files(&visitor.caller, Op::Delete, vec![Ok(named_file(&key))]).await;
     match one(deleted.map(|(outcomes, _)| outcomes)) {
-        Ok(_) => on_to("/ui/config", Deed::Deleted),
+        Ok(_) => on_to("/ui/config", Flash::Deleted),
         Err(refusal) => refused(&visitor, shown(&console, &visitor, &key).await, &refusal),
     }
 }
@@ -390,7 +390,7 @@ pub(super) async fn release(State(console): State<Console>, form: Form) -> Respo
         }
         Err(refusal) => Err(refusal),
     };
-    done(&console, &visitor, &key, released.map(|outcome| deed_of(&outcome, Deed::Released)), fields).await
+    done(&console, &visitor, &key, released.map(|outcome| flash_of(&outcome, Flash::Released)), fields).await
 }
 
 pub(super) fn named_file(key: &ConfigKey) -> ConfigFileDraft {
@@ -422,18 +422,18 @@ pub(super) async fn change(State(console): State<Console>, form: Form) -> Respon
         }
         None => Err(Code::InvalidParameter.into()),
     };
-    done(&console, &visitor, &key, changed.map(|outcome| deed_of(&outcome, Deed::Changed)), Fields::default()).await
+    done(&console, &visitor, &key, changed.map(|outcome| flash_of(&outcome, Flash::Changed)), Fields::default()).await
 }
 
 async fn done(
     console: &Console,
-    visitor: &Visitor,
+    visitor: &SessionUser,
     key: &ConfigKey,
-    done: Result<Deed, Refusal>,
+    done: Result<Flash, Refusal>,
     rollout: Fields,
 ) -> Response {
     match done {
-        Ok(deed) => on_to(&link(key), deed),
+        Ok(flash) => on_to(&link(key), flash),
         Err(refusal) => {
             let page = shown(console, visitor, key).await.map(|page| FilePage { rollout, ..page });
             refused(visitor, page, &refusal)
@@ -442,7 +442,7 @@ async fn done(
 }
 
 /// The page again, with why it was not done.
-fn refused(visitor: &Visitor, page: Result<FilePage, Refusal>, refusal: &Refusal) -> Response {
+fn refused(visitor: &SessionUser, page: Result<FilePage, Refusal>, refusal: &Refusal) -> Response {
     match page {
         Ok(page) => page_refused(refusal.code, &FilePage { frame: page.frame.refused(refusal), ..page }),
         Err(gone) => undone(visitor.texts, &gone),

@@ -15,9 +15,9 @@ use super::form::{Fields, Form};
 use super::frame::{Section, page};
 use super::lists::{Row, ThingsPage, kinds_of};
 use super::pager::Pager;
+use super::resources::ResourceKind;
 use super::search::searched;
-use super::session::Visitor;
-use super::things::Sort;
+use super::session::SessionUser;
 use crate::model::code::{Code, Refusal};
 use crate::model::config_file::ConfigFileDraft;
 use crate::model::contract::{Contract, ContractMode, ContractRule};
@@ -61,7 +61,7 @@ pub(super) fn typed(mut given: Map<String, Value>) -> Result<Map<String, Value>,
     Ok(given)
 }
 
-pub(super) async fn list(State(console): State<Console>, visitor: Visitor, query: Fields) -> Response {
+pub(super) async fn list(State(console): State<Console>, visitor: SessionUser, query: Fields) -> Response {
     let frame = visitor.frame(Section::Requests);
     let name = query.given("name").map(|text| NameFilter::parse(&searched(&text)));
     let contracts = console.node().state().catalog().contracts.clone();
@@ -76,7 +76,7 @@ pub(super) async fn list(State(console): State<Console>, visitor: Visitor, query
     };
     let rows = listed.rows.iter().map(row).collect();
     let columns = vec![t.namespace, t.things_named, t.kind, t.comment];
-    let (sort, edits) = (Sort::Contracts, visitor.may_somewhere(Verb::Edit));
+    let (sort, edits) = (ResourceKind::Contracts, visitor.may_somewhere(Verb::Edit));
     page(&ThingsPage { badges: Some(t.mode), frame, sort, query, columns, rows, pager, edits })
 }
 

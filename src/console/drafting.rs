@@ -9,7 +9,7 @@ use super::form::Fields;
 use super::sheet::FieldKind;
 use super::sheet::edit::edited;
 use super::sheet::read::Sent;
-use super::sheet::show::{Control, Drawing};
+use super::sheet::show::{Control, FormRenderer};
 use super::texts::Texts;
 use crate::api::documents::{GIVEN, read_rule};
 use crate::model::code::Refusal;
@@ -89,7 +89,7 @@ impl Typed {
     /// The controls of a form; a fault stands beside the field that it names.
     pub(super) fn controls(&self, t: &'static Texts, family: Family, fault: Option<&str>) -> Vec<Control> {
         match self {
-            Typed::Form(value) => Drawing { t, fault }.controls(kind_of(family), value),
+            Typed::Form(value) => FormRenderer { t, fault }.controls(kind_of(family), value),
             Typed::Json(_) => Vec::new(),
         }
     }

@@ -9,7 +9,7 @@ use super::form::Fields;
 use super::frame::{Frame, Section, nowhere, page, page_refused};
 use super::releases::called;
 use super::rules::{Tab, family_of, tabs};
-use super::session::Visitor;
+use super::session::SessionUser;
 use super::texts::Texts;
 use crate::model::code::{Code, Refusal};
 use crate::model::explain::{Explanation, Gray, GrayState, Part, ReleaseBrief, Sketch, Verdict};
@@ -166,7 +166,7 @@ struct ExplainPage {
 
 pub(super) async fn show(
     State(console): State<Console>,
-    visitor: Visitor,
+    visitor: SessionUser,
     Path(kind): Path<String>,
     query: Fields,
 ) -> Response {

@@ -14,7 +14,7 @@ use tokio::time::timeout;
 use super::Console;
 use super::bars;
 use super::frame::{failed, undone};
-use super::session::{Stranger, Visitor};
+use super::session::{SessionUser, Stranger};
 use crate::address::{SITE, peer_is_trusted};
 use crate::model::code::{Code, Refusal};
 use crate::model::limits;
@@ -70,7 +70,7 @@ impl FromRequestParts<Console> for Fields {
 
 /// A form that a visitor sent from one of our pages.
 pub(super) struct Form {
-    pub(super) visitor: Visitor,
+    pub(super) visitor: SessionUser,
     pub(super) fields: Fields,
 }
 
@@ -79,7 +79,7 @@ impl FromRequest<Console> for Form {
 
     async fn from_request(request: Request, console: &Console) -> Result<Self, Response> {
         let (mut parts, body) = request.into_parts();
-        let visitor = Visitor::from_request_parts(&mut parts, console).await?;
+        let visitor = SessionUser::from_request_parts(&mut parts, console).await?;
         let refuse = |refusal: &Refusal| undone(visitor.texts, refusal);
         let barred = bars::check(&visitor, parts.uri.path());
         let is_ours = comes_from_here(console, &parts);

@@ -7,7 +7,7 @@ use axum::response::{IntoResponse, Redirect, Response};
 
 use super::assets;
 use super::form::Fields;
-use super::session::Visitor;
+use super::session::SessionUser;
 use super::texts::Texts;
 use crate::model::code::{Code, Refusal};
 use crate::model::grant::Verb;
@@ -49,7 +49,7 @@ pub(super) struct Frame {
 }
 
 impl Frame {
-    pub(super) fn of(visitor: &Visitor, section: Section) -> Frame {
+    pub(super) fn of(visitor: &SessionUser, section: Section) -> Frame {
         Frame {
             t: visitor.texts,
             user: visitor.caller.name.clone(),
@@ -59,7 +59,7 @@ impl Frame {
             is_behind: visitor.is_behind,
             manages: visitor.caller.grants.may_everywhere(Verb::Manage),
             operates: visitor.caller.grants.may_everywhere(Verb::Operate),
-            done: visitor.done.map(|deed| deed.told(visitor.texts)),
+            done: visitor.done.map(|flash| flash.told(visitor.texts)),
             fault: None,
             detail: None,
         }
@@ -143,7 +143,7 @@ fn page_as(status: StatusCode, template: &impl Template) -> Response {
 
 word_enum! {
     /// Deed of a person, as the next page reports it.
-    pub(super) enum Deed {
+    pub(super) enum Flash {
         Created = "created",
         /// A draft, which clients do not see yet.
         Drafted = "drafted",
@@ -156,31 +156,31 @@ word_enum! {
     }
 }
 
-impl Deed {
+impl Flash {
     /// The name in queries under which it is told.
     const QUERY: &'static str = "done";
 
-    pub(super) fn of_query(query: &Fields) -> Option<Deed> {
-        Deed::of_word(query.get(Deed::QUERY))
+    pub(super) fn of_query(query: &Fields) -> Option<Flash> {
+        Flash::of_word(query.get(Flash::QUERY))
     }
 
     fn told(self, t: &Texts) -> &'static str {
         match self {
-            Deed::Created => t.was_created,
-            Deed::Drafted => t.was_saved,
-            Deed::Saved => t.was_kept,
-            Deed::Deleted => t.was_deleted,
-            Deed::Released => t.was_released,
-            Deed::Changed => t.was_changed,
-            Deed::Asked => t.was_asked,
+            Flash::Created => t.was_created,
+            Flash::Drafted => t.was_saved,
+            Flash::Saved => t.was_kept,
+            Flash::Deleted => t.was_deleted,
+            Flash::Released => t.was_released,
+            Flash::Changed => t.was_changed,
+            Flash::Asked => t.was_asked,
         }
     }
 }
 
 /// Done: on to the page that shows it.
-pub(super) fn on_to(path: &str, deed: Deed) -> Response {
+pub(super) fn on_to(path: &str, flash: Flash) -> Response {
     let sign = if path.contains('?') { '&' } else { '?' };
-    Redirect::to(&format!("{path}{sign}{}={}", Deed::QUERY, deed.word())).into_response()
+    Redirect::to(&format!("{path}{sign}{}={}", Flash::QUERY, flash.word())).into_response()
 }
 
 /// Refusal where no page can show it.

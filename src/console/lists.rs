@@ -1,4 +1,4 @@
-//! Lists of things that have no page besides their forms ([`super::things`]).
+//! Lists of things that have no page besides their forms ([`super::resources`]).
 
 use std::sync::Arc;
 
@@ -10,9 +10,9 @@ use super::Console;
 use super::form::Fields;
 use super::frame::{Frame, Section, failed, page};
 use super::pager::Pager;
+use super::resources::{ResourceKind, sort_of};
 use super::search::searched;
-use super::session::Visitor;
-use super::things::{Sort, sort_of};
+use super::session::SessionUser;
 use crate::catalog::Catalog;
 use crate::catalog::namespaces::NamespaceFilter;
 use crate::model::config_template::ConfigTemplate;
@@ -34,7 +34,7 @@ pub(super) struct Row {
 #[template(path = "things.html")]
 pub(super) struct ThingsPage {
     pub(super) frame: Frame,
-    pub(super) sort: Sort,
+    pub(super) sort: ResourceKind,
     pub(super) query: Fields,
     /// Heading of the badges of the rows; `None` where the rows have none.
     pub(super) badges: Option<&'static str>,
@@ -44,8 +44,8 @@ pub(super) struct ThingsPage {
     pub(super) edits: bool,
 }
 
-pub(super) async fn webhooks(State(console): State<Console>, visitor: Visitor, query: Fields) -> Response {
-    let sort = match sort_of(&visitor, Sort::Webhooks.word()) {
+pub(super) async fn webhooks(State(console): State<Console>, visitor: SessionUser, query: Fields) -> Response {
+    let sort = match sort_of(&visitor, ResourceKind::Webhooks.word()) {
         Ok(sort) => sort,
         Err(refusal) => return failed(visitor.texts, &refusal),
     };
@@ -73,7 +73,7 @@ pub(super) async fn webhooks(State(console): State<Console>, visitor: Visitor, q
     page(&ThingsPage { badges: Some(t.state), frame, sort, query, columns, rows, pager, edits: true })
 }
 
-pub(super) async fn namespaces(State(console): State<Console>, visitor: Visitor, query: Fields) -> Response {
+pub(super) async fn namespaces(State(console): State<Console>, visitor: SessionUser, query: Fields) -> Response {
     let frame = visitor.frame(Section::Overview);
     let edits = visitor.may_somewhere(Verb::Edit);
     let filter = NamespaceFilter {
@@ -100,14 +100,14 @@ pub(super) async fn namespaces(State(console): State<Console>, visitor: Visitor,
             let pager = Pager::new("/ui/namespaces", &query, &listed);
             let t = frame.t;
             let columns = vec![t.services, t.comment, t.owners, t.changed];
-            let sort = Sort::Namespaces;
+            let sort = ResourceKind::Namespaces;
             page(&ThingsPage { badges: None, frame, sort, query, columns, rows: listed.rows, pager, edits })
         }
         Err(refusal) => failed(visitor.texts, &refusal),
     }
 }
 
-pub(super) async fn templates(State(console): State<Console>, visitor: Visitor, query: Fields) -> Response {
+pub(super) async fn templates(State(console): State<Console>, visitor: SessionUser, query: Fields) -> Response {
     let frame = visitor.frame(Section::Config);
     let edits = visitor.caller.check_everywhere(Verb::Edit).is_ok();
     let name = query.given("name").map(|text| NameFilter::parse(&searched(&text)));
@@ -121,7 +121,7 @@ pub(super) async fn templates(State(console): State<Console>, visitor: Visitor, 
     let rows = listed.rows.iter().map(row).collect();
     let t = frame.t;
     let columns = vec![t.comment, t.changed, t.made_by];
-    let sort = Sort::Templates;
+    let sort = ResourceKind::Templates;
     page(&ThingsPage { badges: Some(t.format), frame, sort, query, columns, rows, pager, edits })
 }
 

@@ -13,7 +13,7 @@ use super::pager::Pager;
 use super::pictures::call_map::{BOXES_MAX, CallMap};
 use super::search::rule_link;
 use super::services::link;
-use super::session::Visitor;
+use super::session::SessionUser;
 use crate::catalog::Catalog;
 use crate::catalog::calls::{Call, CallGraph, ListHolder, RuleName};
 use crate::catalog::page::{Listed, Page};
@@ -63,14 +63,14 @@ impl RuleLink {
     }
 }
 
-pub(super) async fn show(State(console): State<Console>, visitor: Visitor, query: Fields) -> Response {
+pub(super) async fn show(State(console): State<Console>, visitor: SessionUser, query: Fields) -> Response {
     match shown(&console, &visitor, query).await {
         Ok(map) => page(&map),
         Err(refusal) => failed(visitor.texts, &refusal),
     }
 }
 
-async fn shown(console: &Console, visitor: &Visitor, query: Fields) -> Result<MapPage, Refusal> {
+async fn shown(console: &Console, visitor: &SessionUser, query: Fields) -> Result<MapPage, Refusal> {
     let (holders, silent) = fleet::callers(console.node().as_node()).await;
     let read_scope = visitor.caller.read_scope();
     let asked = query.clone();

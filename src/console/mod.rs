@@ -28,6 +28,7 @@ mod policies;
 mod proxies;
 mod releases;
 mod requests;
+mod resources;
 mod rule_rows;
 mod rules;
 mod search;
@@ -37,7 +38,6 @@ mod session;
 mod sheet;
 mod sign_in;
 mod texts;
-mod things;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -57,7 +57,7 @@ use crate::model::limits;
 use crate::operations::Operations;
 use crate::operations::replica::Replica;
 use crate::tasks;
-use session::Visitor;
+use session::SessionUser;
 
 /// Nothing from elsewhere, nothing inline, nothing that frames it.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; \
@@ -95,47 +95,47 @@ impl Console {
 /// The console, ready to be served beside the management surface.
 pub fn router(console: Console) -> Router {
     // What only a form is sent to.
-    let deed = get(page_of_the_form);
+    let flash = get(page_of_the_form);
     Router::new()
         .route("/", get(|| async { Redirect::to(ROOT) }))
         .route("/ui/", get(|| async { Redirect::to(ROOT) }))
         .route("/ui/{*page}", any(no_such_page))
         .route("/ui", get(overview::show))
         .route("/ui/sign-in", get(sign_in::show).post(sign_in::sign_in))
-        .route("/ui/sign-out", deed.clone().post(sign_in::sign_out))
-        .route("/ui/language", deed.clone().post(sign_in::choose_language))
+        .route("/ui/sign-out", flash.clone().post(sign_in::sign_out))
+        .route("/ui/language", flash.clone().post(sign_in::choose_language))
         .route("/ui/search", get(search::show))
         .route("/ui/services", get(services::list).post(services::create))
         .route("/ui/service", get(services::show))
         .route("/ui/map", get(map::show))
-        .route("/ui/service/instance", deed.clone().post(services::change_instance))
+        .route("/ui/service/instance", flash.clone().post(services::change_instance))
         .route("/ui/rules", get(|| async { Redirect::to("/ui/rules/routings") }))
         .route("/ui/rules/{kind}", get(rules::list))
         .route("/ui/rules/{kind}/new", get(rules::new).post(rules::create))
         .route("/ui/rules/{kind}/explain", get(explain::show))
         .route("/ui/rules/{kind}/{id}", get(rules::show).post(rules::save))
-        .route("/ui/rules/{kind}/{id}/release", deed.clone().post(rules::release))
-        .route("/ui/rules/{kind}/{id}/change", deed.clone().post(rules::change))
-        .route("/ui/rules/{kind}/{id}/delete", deed.clone().post(rules::delete))
+        .route("/ui/rules/{kind}/{id}/release", flash.clone().post(rules::release))
+        .route("/ui/rules/{kind}/{id}/change", flash.clone().post(rules::change))
+        .route("/ui/rules/{kind}/{id}/delete", flash.clone().post(rules::delete))
         .route("/ui/config", get(config::tree).post(config::create))
         .route("/ui/config/file", get(config::show).post(config::save))
-        .route("/ui/config/file/release", deed.clone().post(config::release))
-        .route("/ui/config/file/change", deed.clone().post(config::change))
-        .route("/ui/config/file/delete", deed.clone().post(config::delete))
+        .route("/ui/config/file/release", flash.clone().post(config::release))
+        .route("/ui/config/file/change", flash.clone().post(config::change))
+        .route("/ui/config/file/delete", flash.clone().post(config::delete))
         .route("/ui/templates", get(lists::templates))
         .route("/ui/webhooks", get(lists::webhooks))
         .route("/ui/namespaces", get(lists::namespaces))
-        .route("/ui/edit/{sort}", get(things::show).post(things::save))
+        .route("/ui/edit/{sort}", get(resources::show).post(resources::save))
         .route("/ui/audit", get(audit::show))
         .route("/ui/accounts", get(accounts::show).post(accounts::change))
         .route(oneself::PATH, get(oneself::show).post(oneself::change))
         .route("/ui/cluster", get(cluster::show).post(cluster::change))
-        .route("/ui/cluster/backup", deed.clone().post(cluster::backup))
+        .route("/ui/cluster/backup", flash.clone().post(cluster::backup))
         .route("/ui/proxies", get(proxies::show))
         .route("/ui/proxies/dump", get(proxies::dump))
         .route("/ui/policies", get(policies::list))
         .route("/ui/contracts", get(contracts::list))
-        .route("/ui/config/file/check", deed.post(contracts::check))
+        .route("/ui/config/file/check", flash.post(contracts::check))
         .route("/ui/requests", get(requests::list))
         .route("/ui/requests/{id}", get(requests::show).post(requests::decide))
         .route("/ui/assets/{name}", get(assets::serve))
@@ -153,7 +153,7 @@ async fn page_of_the_form(uri: Uri) -> Redirect {
     }
 }
 
-async fn no_such_page(visitor: Visitor) -> Response {
+async fn no_such_page(visitor: SessionUser) -> Response {
     frame::nowhere(visitor.texts)
 }
 

@@ -9,8 +9,8 @@ use axum::response::{IntoResponse, Redirect, Response};
 use super::Console;
 use super::accounts::in_words;
 use super::form::{Fields, Form};
-use super::frame::{Deed, Frame, Section, failed, on_to, page, page_unproven};
-use super::session::{self, Visitor};
+use super::frame::{Flash, Frame, Section, failed, on_to, page, page_unproven};
+use super::session::{self, SessionUser};
 use crate::catalog::Credential;
 use crate::model::code::{Code, Refusal};
 use crate::model::time::Timestamp;
@@ -41,14 +41,14 @@ struct OneselfPage {
     sessions: Vec<SessionRow>,
 }
 
-pub(super) async fn show(State(console): State<Console>, visitor: Visitor) -> Response {
+pub(super) async fn show(State(console): State<Console>, visitor: SessionUser) -> Response {
     match shown(&console, &visitor) {
         Ok(account) => page(&account),
         Err(refusal) => failed(visitor.texts, &refusal),
     }
 }
 
-fn shown(console: &Console, visitor: &Visitor) -> Result<OneselfPage, Refusal> {
+fn shown(console: &Console, visitor: &SessionUser) -> Result<OneselfPage, Refusal> {
     let oneself = console.operations.oneself(&visitor.caller);
     let verbs: Vec<_> = oneself.verbs.iter().map(|verb| verb.word()).collect();
     let own = match &visitor.caller.credential {
@@ -99,14 +99,14 @@ pub(super) async fn change(State(console): State<Console>, form: Form) -> Respon
     }
 }
 
-async fn ended(console: &Console, visitor: &Visitor, fields: &Fields) -> Result<Response, Refusal> {
+async fn ended(console: &Console, visitor: &SessionUser, fields: &Fields) -> Result<Response, Refusal> {
     let request = SessionRequest { id: fields.get("id").to_owned() };
     one(console.operations.end_sessions(&visitor.caller, vec![Ok(request)]).await)?;
-    Ok(on_to(PATH, Deed::Changed))
+    Ok(on_to(PATH, Flash::Changed))
 }
 
 /// All logins end with the old password, this one too.
-async fn replaced(console: &Console, visitor: &Visitor, fields: &Fields) -> Result<Response, NotSignedIn> {
+async fn replaced(console: &Console, visitor: &SessionUser, fields: &Fields) -> Result<Response, NotSignedIn> {
     if fields.raw("new_password") != fields.raw("again") {
         return Err(Refusal::new(Code::InvalidParameter, "the new password was typed in two ways").into());
     }

@@ -8,7 +8,7 @@ use super::Console;
 use super::audit::{Change, newest};
 use super::frame::{Frame, Section, page};
 use super::pictures::sparkline::{self, Sparkline};
-use super::session::Visitor;
+use super::session::SessionUser;
 use super::texts::{Texts, role};
 use crate::catalog::Catalog;
 use crate::catalog::configs::FileFilter;
@@ -58,7 +58,7 @@ impl OverviewPage {
     }
 }
 
-pub(super) async fn show(State(console): State<Console>, visitor: Visitor) -> Response {
+pub(super) async fn show(State(console): State<Console>, visitor: SessionUser) -> Response {
     let frame = visitor.frame(Section::Overview);
     // Nobody else has the members asked.
     let status = if frame.operates { Some(console.node().as_node().cluster_survey().await) } else { None };

@@ -11,16 +11,16 @@ use super::form::Fields;
 use super::frame::{Section, failed, page};
 use super::lists::{Row, ThingsPage, kinds_of};
 use super::pager::Pager;
+use super::resources::{ResourceKind, sort_of};
 use super::search::searched;
-use super::session::Visitor;
-use super::things::{Sort, sort_of};
+use super::session::SessionUser;
 use crate::catalog::Op;
 use crate::model::policy::{Calendar, Gate, Policy};
 use crate::model::text::NameFilter;
 use crate::model::wire::Words;
 
-pub(super) async fn list(State(console): State<Console>, visitor: Visitor, query: Fields) -> Response {
-    let sort = Sort::Policies;
+pub(super) async fn list(State(console): State<Console>, visitor: SessionUser, query: Fields) -> Response {
+    let sort = ResourceKind::Policies;
     if let Err(refusal) = sort_of(&visitor, sort.word()) {
         return failed(visitor.texts, &refusal);
     }

@@ -11,7 +11,7 @@ use super::Console;
 use super::form::Fields;
 use super::frame::{Frame, Section, failed, page};
 use super::pager::Pager;
-use super::session::Visitor;
+use super::session::SessionUser;
 use super::texts::Texts;
 use crate::api::dump_of;
 use crate::catalog::page::{Listed, Page};
@@ -57,7 +57,7 @@ struct Count {
     is_whole: bool,
 }
 
-pub(super) async fn show(State(console): State<Console>, visitor: Visitor, query: Fields) -> Response {
+pub(super) async fn show(State(console): State<Console>, visitor: SessionUser, query: Fields) -> Response {
     if let Err(refusal) = visitor.caller.check_everywhere(Verb::Operate) {
         return failed(visitor.texts, &refusal);
     }
@@ -75,7 +75,7 @@ pub(super) async fn show(State(console): State<Console>, visitor: Visitor, query
 }
 
 /// The resources of one client, as JSON.
-pub(super) async fn dump(State(console): State<Console>, visitor: Visitor, query: Fields) -> Response {
+pub(super) async fn dump(State(console): State<Console>, visitor: SessionUser, query: Fields) -> Response {
     if let Err(refusal) = visitor.caller.check_everywhere(Verb::Operate) {
         return failed(visitor.texts, &refusal);
     }

@@ -12,11 +12,11 @@ use url::form_urlencoded;
 use super::Console;
 use super::drafting::pretty;
 use super::form::{Fields, Form};
-use super::frame::{Deed, Frame, Section, failed, on_to, page, page_refused};
+use super::frame::{Flash, Frame, Section, failed, on_to, page, page_refused};
 use super::pager::Pager;
 use super::releases::{Line, compared};
 use super::sentences::sentences;
-use super::session::Visitor;
+use super::session::SessionUser;
 use super::texts::Texts;
 use crate::api::documents::written;
 use crate::catalog::approvals::{Pending, ReleasedRule, RequestFilter};
@@ -167,7 +167,7 @@ fn json(value: &impl Serialize) -> String {
     serde_json::to_string(value).unwrap_or_default()
 }
 
-pub(super) async fn list(State(console): State<Console>, visitor: Visitor, query: Fields) -> Response {
+pub(super) async fn list(State(console): State<Console>, visitor: SessionUser, query: Fields) -> Response {
     let state = RequestState::of_word(query.get("state"));
     let filter =
         RequestFilter { state, heads: true, read_scope: visitor.caller.read_scope(), ..RequestFilter::default() };
@@ -182,7 +182,7 @@ pub(super) async fn list(State(console): State<Console>, visitor: Visitor, query
     })
 }
 
-pub(super) async fn show(State(console): State<Console>, Path(id): Path<String>, visitor: Visitor) -> Response {
+pub(super) async fn show(State(console): State<Console>, Path(id): Path<String>, visitor: SessionUser) -> Response {
     match shown(&console, &visitor, &id).await {
         Ok(found) => page(&found),
         Err(refusal) => failed(visitor.texts, &refusal),
@@ -199,7 +199,7 @@ pub(super) async fn decide(State(console): State<Console>, Path(id): Path<String
     let parts = fields.given("parts").and_then(|parts| parts.parse().ok()).filter(|_| op == RequestOp::Approve);
     let draft = RequestDraft { id: id.clone(), comment: fields.given("comment"), parts };
     match one(console.operations.requests(&visitor.caller, op, vec![Ok(draft)]).await) {
-        Ok(_) => on_to(&format!("{PATH}/{id}"), Deed::Changed),
+        Ok(_) => on_to(&format!("{PATH}/{id}"), Flash::Changed),
         Err(refusal) => match shown(&console, &visitor, &id).await {
             Ok(found) => {
                 let frame = found.frame.refused(&refusal);
@@ -210,7 +210,7 @@ pub(super) async fn decide(State(console): State<Console>, Path(id): Path<String
     }
 }
 
-async fn shown(console: &Console, visitor: &Visitor, id: &str) -> Result<RequestPage, Refusal> {
+async fn shown(console: &Console, visitor: &SessionUser, id: &str) -> Result<RequestPage, Refusal> {
     let view = console.node().state().view();
     let found = view.approvals.get(id).cloned();
     let read_scope = visitor.caller.read_scope();
@@ -332,6 +332,6 @@ fn page_of(catalog: &Catalog, request: &ApprovalRequest) -> String {
 }
 
 /// The deed that the next page reports: an act that was asked for is not done.
-pub(super) fn deed_of(outcome: &Outcome, done: Deed) -> Deed {
-    if outcome.code == Code::RequestAccepted { Deed::Asked } else { done }
+pub(super) fn flash_of(outcome: &Outcome, done: Flash) -> Flash {
+    if outcome.code == Code::RequestAccepted { Flash::Asked } else { done }
 }

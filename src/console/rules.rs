@@ -9,16 +9,16 @@ use axum::response::Response;
 use super::Console;
 use super::drafting::{Typed, blank, pretty};
 use super::form::{Fields, Form};
-use super::frame::{Deed, Frame, Section, failed, nowhere, on_to, page, page_refused, undone};
+use super::frame::{Flash, Frame, Section, failed, nowhere, on_to, page, page_refused, undone};
 use super::pager::Pager;
 use super::pictures::holders::{Holders, class, word};
 use super::pictures::timeline::History;
 use super::releases::{Line, ReleaseRow, Rollout, action, compared, head_acts, may_go_back, wanted};
-use super::requests::deed_of;
+use super::requests::flash_of;
 use super::rule_rows::RuleRow;
 use super::search::{rule_link as link, searched};
 use super::sentences::sentences;
-use super::session::Visitor;
+use super::session::SessionUser;
 use super::sheet::show::Control;
 use super::texts::{self, Texts};
 use crate::api::documents::{read_rule, written};
@@ -65,7 +65,7 @@ struct RulesPage {
 
 pub(super) async fn list(
     State(console): State<Console>,
-    visitor: Visitor,
+    visitor: SessionUser,
     Path(kind): Path<String>,
     query: Fields,
 ) -> Response {
@@ -127,7 +127,7 @@ struct RulePage {
 }
 
 impl RulePage {
-    fn of(catalog: &Catalog, visitor: &Visitor, rule: &Arc<Rule>, query: &Fields) -> RulePage {
+    fn of(catalog: &Catalog, visitor: &SessionUser, rule: &Arc<Rule>, query: &Fields) -> RulePage {
         let family = rule.family();
         let book = catalog.rules.of(family);
         let as_saved = written(Some(rule));
@@ -170,14 +170,14 @@ impl RulePage {
     }
 }
 
-pub(super) async fn new(visitor: Visitor, Path(kind): Path<String>, query: Fields) -> Response {
+pub(super) async fn new(visitor: SessionUser, Path(kind): Path<String>, query: Fields) -> Response {
     match family_of(&kind) {
         Some(family) => page(&unsaved(&visitor, family, Typed::of(family, blank(family), &query))),
         None => nowhere(visitor.texts),
     }
 }
 
-fn unsaved(visitor: &Visitor, family: Family, typed: Typed) -> RulePage {
+fn unsaved(visitor: &SessionUser, family: Family, typed: Typed) -> RulePage {
     let frame = visitor.frame(Section::Rules);
     RulePage {
         tabs: tabs(frame.t, family),
@@ -209,7 +209,7 @@ fn find(catalog: &Catalog, family: Family, id: &str, read_scope: &ReadScope) -> 
 }
 
 /// Refuses who may not do this to a rule that it sees; of others the operation says that there is none.
-fn check(console: &Console, visitor: &Visitor, verb: Verb, family: Family, id: &str) -> Result<(), Refusal> {
+fn check(console: &Console, visitor: &SessionUser, verb: Verb, family: Family, id: &str) -> Result<(), Refusal> {
     match find(&console.node().state().view(), family, id, &visitor.caller.read_scope()) {
         Ok(rule) => visitor.check(verb, &rule.namespace, &rule.name),
         Err(_) => Ok(()),
@@ -218,7 +218,7 @@ fn check(console: &Console, visitor: &Visitor, verb: Verb, family: Family, id: &
 
 pub(super) async fn show(
     State(console): State<Console>,
-    visitor: Visitor,
+    visitor: SessionUser,
     Path((kind, id)): Path<(String, String)>,
     query: Fields,
 ) -> Response {
@@ -231,7 +231,7 @@ pub(super) async fn show(
 
 async fn shown(
     console: &Console,
-    visitor: &Visitor,
+    visitor: &SessionUser,
     family: Family,
     id: &str,
     query: &Fields,
@@ -266,8 +266,8 @@ pub(super) async fn create(State(console): State<Console>, Path(kind): Path<Stri
         Err(refusal) => Err(refusal),
     };
     match made {
-        Ok(Outcome { entity: Entity::Rule(rule), .. }) => on_to(&link(family, &rule.id), Deed::Created),
-        Ok(_) => on_to(&format!("/ui/rules/{kind}"), Deed::Created),
+        Ok(Outcome { entity: Entity::Rule(rule), .. }) => on_to(&link(family, &rule.id), Flash::Created),
+        Ok(_) => on_to(&format!("/ui/rules/{kind}"), Flash::Created),
         Err(refusal) => refused(&visitor, Ok(unsaved(&visitor, family, typed)), &refusal),
     }
 }
@@ -303,7 +303,7 @@ pub(super) async fn save(
         Err(refusal) => Err(refusal),
     };
     match saved {
-        Ok(_) => on_to(&link(family, &id), Deed::Drafted),
+        Ok(_) => on_to(&link(family, &id), Flash::Drafted),
         Err(refusal) => refused(&visitor, again(typed).await, &refusal),
     }
 }
@@ -326,7 +326,7 @@ pub(super) async fn delete(
         Err(refusal) => Err(refusal),
     };
     match deleted {
-        Ok(_) => on_to(&format!("/ui/rules/{kind}"), Deed::Deleted),
+        Ok(_) => on_to(&format!("/ui/rules/{kind}"), Flash::Deleted),
         Err(refusal) => refused(&form.visitor, named, &refusal),
     }
 }
@@ -361,7 +361,7 @@ pub(super) async fn release(
         }
         Err(refusal) => Err(refusal),
     };
-    done(&console, &visitor, family, &id, released.map(|outcome| deed_of(&outcome, Deed::Released)), fields).await
+    done(&console, &visitor, family, &id, released.map(|outcome| flash_of(&outcome, Flash::Released)), fields).await
 }
 
 /// Carries out what a button beside a release asks for.
@@ -386,20 +386,20 @@ pub(super) async fn change(
         ..RuleReleaseDraft::default()
     };
     let changed = one(console.operations.change_rule_releases(&visitor.caller, family, op, vec![Ok(draft)]).await);
-    done(&console, &visitor, family, &id, changed.map(|outcome| deed_of(&outcome, Deed::Changed)), Fields::default())
+    done(&console, &visitor, family, &id, changed.map(|outcome| flash_of(&outcome, Flash::Changed)), Fields::default())
         .await
 }
 
 async fn done(
     console: &Console,
-    visitor: &Visitor,
+    visitor: &SessionUser,
     family: Family,
     id: &str,
-    done: Result<Deed, Refusal>,
+    done: Result<Flash, Refusal>,
     rollout: Fields,
 ) -> Response {
     match done {
-        Ok(deed) => on_to(&link(family, id), deed),
+        Ok(flash) => on_to(&link(family, id), flash),
         Err(refusal) => {
             let page =
                 shown(console, visitor, family, id, &Fields::default()).await.map(|page| RulePage { rollout, ..page });
@@ -409,7 +409,7 @@ async fn done(
 }
 
 /// The page again, with why it was not done.
-fn refused(visitor: &Visitor, page: Result<RulePage, Refusal>, refusal: &Refusal) -> Response {
+fn refused(visitor: &SessionUser, page: Result<RulePage, Refusal>, refusal: &Refusal) -> Response {
     match page {
         Ok(page) => page_refused(refusal.code, &RulePage { frame: page.frame.refused(refusal), ..page }),
         Err(gone) => undone(visitor.texts, &gone),

@@ -7,7 +7,7 @@ use axum::response::Response;
 use super::Console;
 use super::form::Fields;
 use super::frame::{Frame, Section, failed, page};
-use super::session::Visitor;
+use super::session::SessionUser;
 use super::{services, texts};
 use crate::catalog::Catalog;
 use crate::catalog::configs::FileFilter;
@@ -38,7 +38,7 @@ struct SearchPage {
     more: usize,
 }
 
-pub(super) async fn show(State(console): State<Console>, visitor: Visitor, query: Fields) -> Response {
+pub(super) async fn show(State(console): State<Console>, visitor: SessionUser, query: Fields) -> Response {
     let frame = visitor.frame(Section::Overview);
     let t = frame.t;
     let read_scope = visitor.caller.read_scope();

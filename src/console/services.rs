@@ -6,11 +6,11 @@ use axum::response::Response;
 
 use super::Console;
 use super::form::{Fields, Form};
-use super::frame::{Deed, Frame, Section, failed, on_to, page, page_refused, undone};
+use super::frame::{Flash, Frame, Section, failed, on_to, page, page_refused, undone};
 use super::pager::Pager;
 use super::rule_rows::RuleRow;
 use super::search::searched;
-use super::session::Visitor;
+use super::session::SessionUser;
 use super::texts;
 use crate::catalog::aliases::AliasFilter;
 use crate::catalog::instances::{InstanceCounts, InstanceFilter};
@@ -67,14 +67,14 @@ struct ServicesPage {
     edits: bool,
 }
 
-pub(super) async fn list(State(console): State<Console>, visitor: Visitor, query: Fields) -> Response {
+pub(super) async fn list(State(console): State<Console>, visitor: SessionUser, query: Fields) -> Response {
     match listed(&console, &visitor, query).await {
         Ok(list) => page(&list),
         Err(refusal) => failed(visitor.texts, &refusal),
     }
 }
 
-async fn listed(console: &Console, visitor: &Visitor, query: Fields) -> Result<ServicesPage, Refusal> {
+async fn listed(console: &Console, visitor: &SessionUser, query: Fields) -> Result<ServicesPage, Refusal> {
     let filter = ServiceFilter {
         name: query.given("name").map(|text| NameFilter::parse(&searched(&text))),
         namespace: query.given("namespace").map(|text| NameFilter::parse(&text)),
@@ -111,7 +111,7 @@ pub(super) async fn create(State(console): State<Console>, form: Form) -> Respon
     };
     let named = link(fields.get("namespace"), fields.get("name"));
     match one(console.operations.services(&visitor.caller, Op::Create, vec![Ok(draft)]).await) {
-        Ok(_) => on_to(&named, Deed::Created),
+        Ok(_) => on_to(&named, Flash::Created),
         Err(refusal) => match listed(&console, &visitor, fields).await {
             Ok(list) => page_refused(refusal.code, &ServicesPage { frame: list.frame.refused(&refusal), ..list }),
             Err(_) => undone(visitor.texts, &refusal),
@@ -149,14 +149,14 @@ struct ServicePage {
     edits: bool,
 }
 
-pub(super) async fn show(State(console): State<Console>, visitor: Visitor, query: Fields) -> Response {
+pub(super) async fn show(State(console): State<Console>, visitor: SessionUser, query: Fields) -> Response {
     match shown(&console, &visitor, &query).await {
         Ok(service) => page(&service),
         Err(refusal) => failed(visitor.texts, &refusal),
     }
 }
 
-async fn shown(console: &Console, visitor: &Visitor, query: &Fields) -> Result<ServicePage, Refusal> {
+async fn shown(console: &Console, visitor: &SessionUser, query: &Fields) -> Result<ServicePage, Refusal> {
     let frame = visitor.frame(Section::Services);
     let read_scope = visitor.caller.read_scope();
     let edits = visitor.may(Verb::Edit, query.get("namespace"), query.get("name"));
@@ -254,7 +254,7 @@ pub(super) async fn change_instance(State(console): State<Console>, form: Form) 
         _ => Err(Refusal::new(Code::InvalidParameter, "change")),
     };
     match one(done) {
-        Ok(_) => on_to(&link(fields.get("namespace"), fields.get("name")), Deed::Changed),
+        Ok(_) => on_to(&link(fields.get("namespace"), fields.get("name")), Flash::Changed),
         Err(refusal) => match shown(&console, &visitor, &fields).await {
             Ok(service) => {
                 page_refused(refusal.code, &ServicePage { frame: service.frame.refused(&refusal), ..service })

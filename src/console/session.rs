@@ -13,7 +13,7 @@ use sha2::{Digest, Sha256};
 
 use super::Console;
 use super::form::Fields;
-use super::frame::{Deed, Frame, Section};
+use super::frame::{Flash, Frame, Section};
 use super::texts::{Language, Texts};
 use crate::address::{came_by_tls, sender};
 use crate::catalog::Credential;
@@ -85,7 +85,7 @@ impl FromRequestParts<Console> for Stranger {
 }
 
 /// Visitor that has signed in.
-pub(super) struct Visitor {
+pub(super) struct SessionUser {
     pub(super) texts: &'static Texts,
     pub(super) caller: Caller,
     pub(super) form_token: String,
@@ -94,12 +94,12 @@ pub(super) struct Visitor {
     /// The template of its route.
     route: String,
     /// Deed that was done just before; `None` if there was none.
-    pub(super) done: Option<Deed>,
+    pub(super) done: Option<Flash>,
     /// This node cannot tell whether it knows the newest: no leader answers.
     pub(super) is_behind: bool,
 }
 
-impl Visitor {
+impl SessionUser {
     pub(super) fn may(&self, verb: Verb, namespace: &str, name: &str) -> bool {
         self.caller.grants.may(verb, namespace, name)
     }
@@ -127,7 +127,7 @@ impl Visitor {
     }
 }
 
-impl FromRequestParts<Console> for Visitor {
+impl FromRequestParts<Console> for SessionUser {
     type Rejection = Response;
 
     /// Asks an unknown visitor to sign in, and leads back to the same page.
@@ -147,9 +147,9 @@ impl FromRequestParts<Console> for Visitor {
         let credential = Credential::Token(token_hash(&token_of(cookie)));
         match console.operations.identify(credential, sender, request).await {
             Ok(caller) => {
-                let done = Deed::of_query(&Fields::parse(parts.uri.query().unwrap_or_default().as_bytes()));
+                let done = Flash::of_query(&Fields::parse(parts.uri.query().unwrap_or_default().as_bytes()));
                 let route = parts.extensions.get::<MatchedPath>().map_or("", MatchedPath::as_str).to_owned();
-                Ok(Visitor {
+                Ok(SessionUser {
                     route,
                     texts,
                     caller,

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::{JudgedThing, Material, compile, judge};
+use super::{Material, ValidationSubject, compile, judge};
 use crate::model::config_file::Format;
 use crate::model::contract::{Contract, ContractDraft, ContractRule};
 use crate::model::limits;
@@ -43,7 +43,7 @@ pub(crate) fn judge_input(input: &[u8]) -> bool {
     assert!(begun.elapsed() < LIMIT, "it took {:?} to read the contract", begun.elapsed());
     let Ok(compiled) = compiled else { return false };
     let material = |text: &str| Material::File { format, text: text.to_owned(), is_sealed: false };
-    let subject = JudgedThing {
+    let subject = ValidationSubject {
         kind: PolicyKind::ConfigFile,
         namespace: "n".to_owned(),
         name: "g/f".to_owned(),

@@ -4,15 +4,15 @@
 //! differ, so nothing that is replicated depends on it.
 //!
 //! All contracts of a thing together have 50 ms of a processor. Nothing outlives them: both engines ask with every step
-//! whether they may go on ([`meter`]), so no thread is left behind that works on for a contract which nobody waits for.
+//! whether they may go on ([`fuel`]), so no thread is left behind that works on for a contract which nobody waits for.
 //! The depth of their recursion is bounded where a contract is taken, and they run on a stack that is large enough for
 //! it ([`on_own_stack`]).
 
 mod cel;
 mod content;
+mod fuel;
 #[cfg(any(test, feature = "fuzzing"))]
 pub(crate) mod fuzzing;
-mod meter;
 mod schema;
 #[cfg(test)]
 mod tests;
@@ -30,7 +30,7 @@ use crate::model::policy::PolicyKind;
 use crate::tasks;
 use crate::well_formed::Fault;
 use content::Located;
-use meter::Meter;
+use fuel::Fuel;
 use schema::Schema;
 
 /// Stack of a thread that judges: values of 64 levels by schemas of 32 parts in a row.
@@ -66,7 +66,7 @@ pub enum Material {
 }
 
 /// A thing as it would be published.
-pub struct JudgedThing {
+pub struct ValidationSubject {
     pub kind: PolicyKind,
     pub namespace: String,
     /// Of a config file `group/file`.
@@ -123,7 +123,7 @@ pub fn compile_kept(contract: Arc<Contract>) -> Compiled {
 pub fn judge(
     contracts: &[Arc<Contract>],
     compiled: &(impl Fn(&Arc<Contract>) -> Arc<Compiled> + Sync),
-    subject: &JudgedThing,
+    subject: &ValidationSubject,
 ) -> Vec<Broken> {
     if contracts.is_empty() {
         return Vec::new();
@@ -134,10 +134,10 @@ pub fn judge(
 fn judged(
     contracts: &[Arc<Contract>],
     compiled: &impl Fn(&Arc<Contract>) -> Arc<Compiled>,
-    subject: &JudgedThing,
+    subject: &ValidationSubject,
 ) -> Vec<Broken> {
     let is_sealed = matches!(subject.new, Material::File { is_sealed: true, .. });
-    let mut meter = Meter::start(limits::CONTRACT_TIME, limits::CONTRACT_MADE_BYTES_MAX);
+    let mut fuel = Fuel::start(limits::CONTRACT_TIME, limits::CONTRACT_MADE_BYTES_MAX);
     let mut compile_time = Duration::ZERO;
     let new = read(&subject.new);
     let old = subject.old.as_ref().and_then(|old| read(old).ok());
@@ -147,9 +147,9 @@ fn judged(
         let broken = match &new {
             Ok(_) if compile_time > limits::CONTRACT_COMPILE_TIME => vec![(None, whole(TOO_LONG))],
             Ok(new) => {
-                let (compiled, taken) = meter.besides(|| compiled(contract));
+                let (compiled, taken) = fuel.besides(|| compiled(contract));
                 compile_time += taken;
-                compiled.faults(subject, new, old.as_ref(), is_sealed, &meter)
+                compiled.faults(subject, new, old.as_ref(), is_sealed, &fuel)
             }
             Err(fault) => vec![(Some(fault.line), whole(&fault.why))],
         };
@@ -194,18 +194,18 @@ fn read(material: &Material) -> Result<Readable, Fault> {
 impl Compiled {
     fn faults(
         &self,
-        subject: &JudgedThing,
+        subject: &ValidationSubject,
         new: &Readable,
         old: Option<&Readable>,
         is_sealed: bool,
-        meter: &Meter,
+        fuel: &Fuel,
     ) -> Vec<(Option<usize>, PlacedFault)> {
         let judged = match &self.engine {
-            Engine::Schema(schema) => schema.judge(&new.value, is_sealed, meter),
-            Engine::Rules(programs) => self.failed_rules(programs, subject, new, old, meter),
+            Engine::Schema(schema) => schema.judge(&new.value, is_sealed, fuel),
+            Engine::Rules(programs) => self.failed_rules(programs, subject, new, old, fuel),
             Engine::Unreadable(why) => vec![PlacedFault { path: String::new(), message: why.clone() }],
         };
-        let judged = if meter.is_out() {
+        let judged = if fuel.is_out() {
             vec![PlacedFault { path: String::new(), message: TOO_LONG.to_owned() }]
         } else {
             judged
@@ -217,10 +217,10 @@ impl Compiled {
     fn failed_rules(
         &self,
         programs: &[cel::Program],
-        subject: &JudgedThing,
+        subject: &ValidationSubject,
         new: &Readable,
         old: Option<&Readable>,
-        meter: &Meter,
+        fuel: &Fuel,
     ) -> Vec<PlacedFault> {
         let facts = cel::Facts {
             new: &new.value,
@@ -232,7 +232,7 @@ impl Compiled {
         };
         let mut failed = Vec::new();
         for (program, rule) in programs.iter().zip(&self.contract.rules) {
-            let why = match program.holds(&facts, meter) {
+            let why = match program.holds(&facts, fuel) {
                 Ok(true) => continue,
                 Ok(false) => String::new(),
                 Err(cel::Stop::Failed(why)) => format!("the expression failed: {}", shortened(&why, DETAIL_CHARS_MAX)),

@@ -16,7 +16,7 @@ fn compiled(fields: Value) -> Arc<Compiled> {
 }
 
 /// Verdict of contracts that are compiled already.
-fn judge(contracts: &[Arc<Compiled>], subject: &JudgedThing) -> Vec<Broken> {
+fn judge(contracts: &[Arc<Compiled>], subject: &ValidationSubject) -> Vec<Broken> {
     let named: Vec<_> = contracts.iter().map(|compiled| compiled.contract.clone()).collect();
     let of = |contract: &Arc<Contract>| {
         contracts.iter().find(|compiled| Arc::ptr_eq(&compiled.contract, contract)).expect("it is compiled").clone()
@@ -28,8 +28,8 @@ fn file(format: Format, text: &str) -> Material {
     Material::File { format, text: text.to_owned(), is_sealed: false }
 }
 
-fn subject(new: Material, old: Option<Material>) -> JudgedThing {
-    JudgedThing {
+fn subject(new: Material, old: Option<Material>) -> ValidationSubject {
+    ValidationSubject {
         kind: PolicyKind::ConfigFile,
         namespace: "prod".into(),
         name: "pay/app.yml".into(),
@@ -67,7 +67,7 @@ fn faults_are_told_by_path_line_and_message() {
 #[test]
 fn rules_have_no_lines_and_the_order_is_that_of_lines() {
     let any = compiled(json!({ "schema": { "properties": { "priority": { "maximum": 3 } } } }));
-    let of_rule = JudgedThing {
+    let of_rule = ValidationSubject {
         kind: PolicyKind::Rule(Family::Routing),
         ..subject(Material::Rule(json!({ "priority": 5 })), None)
     };
@@ -81,7 +81,7 @@ fn rules_have_no_lines_and_the_order_is_that_of_lines() {
 #[test]
 fn a_sealed_content_is_not_told() {
     let contract = compiled(json!({ "schema": { "properties": { "a": { "const": 1 } } } }));
-    let sealed = |may_see| JudgedThing {
+    let sealed = |may_see| ValidationSubject {
         may_see,
         ..subject(Material::File { format: Format::Json, text: r#"{"a":4711}"#.into(), is_sealed: true }, None)
     };

@@ -9,7 +9,7 @@ use crate::catalog::page::{ListKey, Placed, place_of};
 use crate::format::types::NodeId;
 use crate::model::limits;
 use crate::raft::node::Node;
-use crate::subscribers::fleet::{FleetAnswer, FleetClient, FleetQuestion, FleetResource};
+use crate::subscribers::fleet::{ClientQuery, ClientQueryResult, FleetClient, FleetResource};
 
 /// Answers of all members.
 #[derive(Debug, Default)]
@@ -62,7 +62,7 @@ impl Placed for MemberResource {
 
 /// Asks every member who is connected.
 pub async fn clients(node: &Node) -> Fleet {
-    merged(of_members(node, |id| ask(node, id, FleetQuestion::Clients)).await)
+    merged(of_members(node, |id| ask(node, id, ClientQuery::Clients)).await)
 }
 
 /// Asks every member for the resources of the clients with this identity.
@@ -71,11 +71,11 @@ pub async fn resources(node: &Node, node_id: &str) -> Fleet {
 }
 
 /// The resources of one node, which come in parts.
-async fn all_parts(node: &Node, id: NodeId, node_id: &str) -> Option<FleetAnswer> {
-    let mut all = FleetAnswer::default();
+async fn all_parts(node: &Node, id: NodeId, node_id: &str) -> Option<ClientQueryResult> {
+    let mut all = ClientQueryResult::default();
     let (mut after, mut bytes) = (None, 0);
     loop {
-        let question = FleetQuestion::Resources { node_id: node_id.to_owned(), after };
+        let question = ClientQuery::Resources { node_id: node_id.to_owned(), after };
         let part = ask(node, id, question).await?;
         bytes += part.resources.iter().map(|resource| resource.bytes.len()).sum::<usize>();
         after = part.resources.last().map(|last| (last.kind.clone(), last.name.clone()));
@@ -89,23 +89,23 @@ async fn all_parts(node: &Node, id: NodeId, node_id: &str) -> Option<FleetAnswer
 
 /// Asks every member for the clients that have lists of instances; with the members that could not be asked.
 pub async fn callers(node: &Node) -> (BTreeSet<ListHolder>, Vec<NodeId>) {
-    let answers = of_members(node, |id| ask(node, id, FleetQuestion::Callers)).await;
+    let answers = of_members(node, |id| ask(node, id, ClientQuery::Callers)).await;
     let silent = answers.iter().filter(|(_, answer)| answer.is_none()).map(|(id, _)| *id).collect();
     let told = answers.into_iter().filter_map(|(_, answer)| answer);
     (told.flat_map(|answer| answer.callers).collect(), silent)
 }
 
-async fn ask(node: &Node, id: NodeId, question: FleetQuestion) -> Option<FleetAnswer> {
+async fn ask(node: &Node, id: NodeId, question: ClientQuery) -> Option<ClientQueryResult> {
     match id == node.id() {
         true => Some(node.own_fleet(question).await),
         false => node.peers().fleet(id, &question, ASK_WITHIN).await.ok(),
     }
 }
 
-fn merged(answers: Vec<(NodeId, Option<FleetAnswer>)>) -> Fleet {
+fn merged(answers: Vec<(NodeId, Option<ClientQueryResult>)>) -> Fleet {
     let mut all = Fleet::default();
     for (node, answer) in answers {
-        let Some(FleetAnswer { amount, clients, resources, left_out, .. }) = answer else {
+        let Some(ClientQueryResult { amount, clients, resources, left_out, .. }) = answer else {
             all.silent.push(node);
             continue;
         };
@@ -156,8 +156,12 @@ mod tests {
     #[test]
     fn what_the_members_tell_is_one_list() {
         let of_one = vec![client("b", 10), client("b", 9)];
-        let one = FleetAnswer { amount: 2, clients: of_one, left_out: 1, ..FleetAnswer::default() };
-        let two = FleetAnswer { amount: 7, clients: vec![client("a", 1), client("b", 1)], ..FleetAnswer::default() };
+        let one = ClientQueryResult { amount: 2, clients: of_one, left_out: 1, ..ClientQueryResult::default() };
+        let two = ClientQueryResult {
+            amount: 7,
+            clients: vec![client("a", 1), client("b", 1)],
+            ..ClientQueryResult::default()
+        };
         let fleet = merged(vec![(1, Some(one)), (2, Some(two)), (3, None)]);
         let row = |one: &FleetMember| (one.client.node_id.clone(), one.node, one.client.number);
         let rows: Vec<_> = fleet.clients.iter().map(row).collect();
@@ -169,7 +173,7 @@ mod tests {
     #[test]
     fn resources_stand_by_type_and_name() {
         let one = vec![resource("eds", "a"), resource("cds", "b")];
-        let answer = |resources| Some(FleetAnswer { resources, ..FleetAnswer::default() });
+        let answer = |resources| Some(ClientQueryResult { resources, ..ClientQueryResult::default() });
         let fleet = merged(vec![(2, answer(one)), (1, answer(vec![resource("cds", "b"), resource("cds", "a")]))]);
         let rows: Vec<_> =
             fleet.resources.iter().map(|one| (&*one.resource.kind, &*one.resource.name, one.node)).collect();

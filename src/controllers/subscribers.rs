@@ -14,7 +14,7 @@ use crate::catalog::history::Thing;
 use crate::catalog::page::{ListKey, Placed, place_of};
 use crate::format::types::NodeId;
 use crate::raft::node::Node;
-use crate::subscribers::fleet::FleetQuestion;
+use crate::subscribers::fleet::ClientQuery;
 use crate::subscribers::holders::{Holders, HoldersAnswer};
 use crate::subscribers::lists::Without;
 use crate::subscribers::{Applied, ClientMark, HoldState, Subscribed, Subscription};
@@ -80,7 +80,7 @@ pub(super) struct ClusterHolders {
 
 /// Asks every member which of its clients have this version, and waits no longer than this for one.
 pub(super) async fn gather_holders(node: &Node, thing: &Thing, version: u64, limit: Duration) -> ClusterHolders {
-    let question = FleetQuestion::Holders { thing: thing.clone(), version };
+    let question = ClientQuery::Holders { thing: thing.clone(), version };
     let ask = async |id| match id == node.id() {
         true => node.own_fleet(question.clone()).await.holders,
         false if !node.peers().reachable(id) => None,
@@ -146,7 +146,7 @@ impl Told {
 /// Asks every member which of its clients have the list of instances of a service, or were given one without an
 /// instance.
 pub async fn gather_lists(node: &Node, namespace: &str, service: &str, without: Option<Without>) -> ClusterSubscribers {
-    let question = FleetQuestion::Lists { namespace: namespace.to_owned(), service: service.to_owned(), without };
+    let question = ClientQuery::Lists { namespace: namespace.to_owned(), service: service.to_owned(), without };
     let ask = async |id| match id == node.id() {
         true => node.own_fleet(question.clone()).await.lists,
         // One that is away is not waited for: it is asked again in a moment.

@@ -29,11 +29,11 @@ use crate::metrics::Metrics;
 use crate::operations::{Caller, Operations};
 use crate::proto::envoy::service::discovery::v3::aggregated_discovery_service_server::AggregatedDiscoveryServiceServer;
 use crate::proto::envoy::service::discovery::v3::{DeltaDiscoveryRequest, DiscoveryRequest};
+use crate::raft::credential_watch::Guard;
 use crate::raft::node::Node;
-use crate::raft::vigil::Guard;
 use crate::tasks;
 use crate::watch::{Wake, Watch};
-use crate::xds::{End, Session, Source};
+use crate::xds::{Session, Source, StreamEnd};
 
 /// Responses that are made and not taken yet: the next one is made of the newest state, when there is room for it.
 const RESPONSES_READY_MAX: usize = 1;
@@ -124,7 +124,7 @@ impl<S: Source> Ads<S> {
                 Ok((serve(&visitor, kept.nothing(visitor.origin), requests, to), vouched))
             }),
         };
-        let watched = Watched { vouched: None, health: self.health.clone(), fault, metrics };
+        let watched = StreamMonitor { vouched: None, health: self.health.clone(), fault, metrics };
         let ended = tasks::errand(watched.attend(opening, sender));
         let answers = Answers::new(responses, (self.budget.clone(), origin), ended);
         let mut response = Response::new(Body::new(answers));
@@ -135,12 +135,13 @@ impl<S: Source> Ads<S> {
 
 impl Vouching {
     /// Watches the credential before it is judged once more: nothing that becomes of it is missed.
-    fn vouch(&self, caller: Caller, visitor: &Visitor) -> Result<Vouched, Status> {
+    fn vouch(&self, caller: Caller, visitor: &Visitor) -> Result<AuthorizedCaller, Status> {
         let guard = self.node.guard(&caller.credential);
         let watch = self.node.state().hub().watch(visitor.origin, vec![guard.key()], 0);
         let watch = watch.map_err(|full| Status::resource_exhausted(full.to_string()))?;
         let certificate = visitor.certificate.clone();
-        let vouched = Vouched { caller, certificate, operations: self.operations.clone(), watch, _guard: guard };
+        let vouched =
+            AuthorizedCaller { caller, certificate, operations: self.operations.clone(), watch, _guard: guard };
         vouched.check()?;
         Ok(vouched)
     }
@@ -166,13 +167,13 @@ async fn named<Q: XdsRequest>(
 }
 
 /// A session that goes on. In a place of its own: what it is moved into has it once.
-type Serving = Pin<Box<dyn Future<Output = End> + Send>>;
+type Serving = Pin<Box<dyn Future<Output = StreamEnd> + Send>>;
 
 /// A stream of which it is found out who asks for it.
-type Opening = Pin<Box<dyn Future<Output = Result<(Serving, Option<Vouched>), Status>> + Send>>;
+type Opening = Pin<Box<dyn Future<Output = Result<(Serving, Option<AuthorizedCaller>), Status>> + Send>>;
 
 /// A caller whose credential is watched.
-struct Vouched {
+struct AuthorizedCaller {
     caller: Caller,
     certificate: Option<LastingCertificate>,
     operations: Arc<Operations>,
@@ -180,7 +181,7 @@ struct Vouched {
     _guard: Guard,
 }
 
-impl Vouched {
+impl AuthorizedCaller {
     /// Refuses a credential that counts no more, or for something else than when the stream began.
     fn check(&self) -> Result<(), Status> {
         if self.certificate.as_ref().is_some_and(|certificate| !certificate.is_good()) {
@@ -218,14 +219,14 @@ fn check(health: &HealthWatch) -> Result<(), Status> {
 }
 
 /// Conditions under which a stream goes on.
-struct Watched {
-    vouched: Option<Vouched>,
+struct StreamMonitor {
+    vouched: Option<AuthorizedCaller>,
     health: HealthWatch,
     fault: RequestFault,
     metrics: Arc<Metrics>,
 }
 
-impl Watched {
+impl StreamMonitor {
     /// Serves a stream to its end. Its last response stands in the channel when its status is known.
     async fn attend<R>(mut self, opening: Opening, responses: mpsc::Sender<R>) -> Result<(), Status> {
         let opened = tokio::select! {
@@ -248,7 +249,7 @@ impl Watched {
                 Some(status) => ("request", Err(status)),
                 None => (end.reason(), status_of(end)),
             },
-            () = responses.closed() => (End::Closed.reason(), Ok(())),
+            () = responses.closed() => (StreamEnd::Closed.reason(), Ok(())),
             Err(status) = self.conditions() => ("credential", Err(status)),
         };
         self.metrics.xds_ends.with_label_values(&[reason]).inc();
@@ -277,7 +278,7 @@ impl Watched {
     }
 }
 
-async fn woken(vouched: Option<&Vouched>) -> bool {
+async fn woken(vouched: Option<&AuthorizedCaller>) -> bool {
     match vouched {
         Some(vouched) => vouched.changed().await,
         None => std::future::pending().await,
@@ -285,14 +286,14 @@ async fn woken(vouched: Option<&Vouched>) -> bool {
 }
 
 /// Status at the end of a stream.
-fn status_of(end: End) -> Result<(), Status> {
+fn status_of(end: StreamEnd) -> Result<(), Status> {
     match end {
-        End::Closed => Ok(()),
-        End::Aged => Err(Status::unavailable("the stream is old: the client comes back, here or elsewhere")),
-        End::Shutdown => Err(stopping()),
-        End::Behind => Err(Status::unavailable("this node has not applied what the client has seen")),
-        End::NotReady => Err(Status::unavailable("this node was not ready yet")),
-        End::TooMany(text) => Err(Status::resource_exhausted(text)),
-        End::Invalid(text) => Err(Status::invalid_argument(text)),
+        StreamEnd::Closed => Ok(()),
+        StreamEnd::Aged => Err(Status::unavailable("the stream is old: the client comes back, here or elsewhere")),
+        StreamEnd::Shutdown => Err(stopping()),
+        StreamEnd::Behind => Err(Status::unavailable("this node has not applied what the client has seen")),
+        StreamEnd::NotReady => Err(Status::unavailable("this node was not ready yet")),
+        StreamEnd::TooMany(text) => Err(Status::resource_exhausted(text)),
+        StreamEnd::Invalid(text) => Err(Status::invalid_argument(text)),
     }
 }

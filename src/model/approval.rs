@@ -20,7 +20,7 @@ pub use payload::{ActBrief, FileCopy, MeantRelease, Payload, Snapshot};
 
 /// Words of a caller for a policy, in a draft of an act.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Plea<'a> {
+pub struct ApprovalOptions<'a> {
     /// Asks others for their approval, with this comment.
     pub request: Option<&'a str>,
     /// Word that is shared by the acts that are to be one request.
@@ -31,7 +31,7 @@ pub struct Plea<'a> {
     pub emergency: Option<&'a str>,
 }
 
-impl Plea<'_> {
+impl ApprovalOptions<'_> {
     pub fn check(self) -> Result<(), Refusal> {
         let of = |field: &str, text: &str| {
             name::check_length(field, text, limits::COMMENT_CHARS_MAX, Code::InvalidParameter)
@@ -60,13 +60,13 @@ impl Plea<'_> {
     }
 }
 
-/// Gives a draft its [`Plea`], from the fields of the same names.
-macro_rules! pleads {
+/// Gives a draft its [`ApprovalOptions`], from the fields of the same names.
+macro_rules! approval_options {
     ($($draft:ty),+) => {
         $( impl $draft {
             /// Words for the policies that gate the act.
-            pub fn plea(&self) -> Plea<'_> {
-                Plea {
+            pub fn approval_options(&self) -> ApprovalOptions<'_> {
+                ApprovalOptions {
                     request: self.request.as_deref().filter(|text| !text.is_empty()),
                     set: self.request_set.as_deref().filter(|text| !text.is_empty()),
                     hold: self.hold.unwrap_or_default(),
@@ -77,11 +77,11 @@ macro_rules! pleads {
     };
 }
 
-pleads!(RuleReleaseDraft, ConfigReleaseDraft, ConfigFileDraft, super::rule::RuleHead);
+approval_options!(RuleReleaseDraft, ConfigReleaseDraft, ConfigFileDraft, super::rule::RuleHead);
 
 /// One act on what clients see, of those that policies may gate.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub enum Act {
+pub enum GatedAction {
     PublishRule(Family, RuleReleaseDraft),
     PublishFile(ConfigReleaseDraft),
     WriteAndPublishFile(Box<ConfigPublish>),
@@ -91,7 +91,7 @@ pub enum Act {
     DeleteFile(Box<ConfigFileDraft>),
 }
 
-impl Act {
+impl GatedAction {
     /// The gate that it goes through; `None` for one that no policy is about.
     pub fn gate(&self) -> Option<Gate> {
         let published = |release_type: ReleaseType| match release_type {
@@ -99,65 +99,73 @@ impl Act {
             ReleaseType::Gray => Gate::Gray,
         };
         match self {
-            Act::PublishRule(_, draft) => {
+            GatedAction::PublishRule(_, draft) => {
                 Some(published(ReleaseType::read(draft.release_type.as_deref()).unwrap_or_default()))
             }
-            Act::PublishFile(draft) => Some(published(draft.release_type())),
-            Act::WriteAndPublishFile(draft) => Some(published(draft.release.release_type())),
-            Act::RuleRelease(_, op, draft) => gate_of(*op, draft.to_previous, draft.action),
-            Act::FileRelease(op, draft) => gate_of(*op, draft.to_previous, draft.action),
-            Act::DeleteRule(_) | Act::DeleteFile(_) => Some(Gate::Delete),
+            GatedAction::PublishFile(draft) => Some(published(draft.release_type())),
+            GatedAction::WriteAndPublishFile(draft) => Some(published(draft.release.release_type())),
+            GatedAction::RuleRelease(_, op, draft) => gate_of(*op, draft.to_previous, draft.action),
+            GatedAction::FileRelease(op, draft) => gate_of(*op, draft.to_previous, draft.action),
+            GatedAction::DeleteRule(_) | GatedAction::DeleteFile(_) => Some(Gate::Delete),
         }
     }
 
-    pub fn plea(&self) -> Plea<'_> {
+    pub fn approval_options(&self) -> ApprovalOptions<'_> {
         match self {
-            Act::PublishRule(_, draft) | Act::RuleRelease(_, _, draft) => draft.plea(),
-            Act::PublishFile(draft) | Act::FileRelease(_, draft) => draft.plea(),
-            Act::WriteAndPublishFile(draft) => draft.release.plea(),
-            Act::DeleteRule(draft) => draft.head.plea(),
-            Act::DeleteFile(draft) => draft.plea(),
+            GatedAction::PublishRule(_, draft) | GatedAction::RuleRelease(_, _, draft) => draft.approval_options(),
+            GatedAction::PublishFile(draft) | GatedAction::FileRelease(_, draft) => draft.approval_options(),
+            GatedAction::WriteAndPublishFile(draft) => draft.release.approval_options(),
+            GatedAction::DeleteRule(draft) => draft.head.approval_options(),
+            GatedAction::DeleteFile(draft) => draft.approval_options(),
         }
     }
 
     /// Verbs that whoever does it needs.
     pub fn verbs(&self) -> &'static [Verb] {
         match self {
-            Act::WriteAndPublishFile(_) => &[Verb::Edit, Verb::Release],
-            Act::DeleteRule(_) | Act::DeleteFile(_) => &[Verb::Edit],
-            Act::PublishRule(..) | Act::PublishFile(_) | Act::RuleRelease(..) | Act::FileRelease(..) => {
-                &[Verb::Release]
-            }
+            GatedAction::WriteAndPublishFile(_) => &[Verb::Edit, Verb::Release],
+            GatedAction::DeleteRule(_) | GatedAction::DeleteFile(_) => &[Verb::Edit],
+            GatedAction::PublishRule(..)
+            | GatedAction::PublishFile(_)
+            | GatedAction::RuleRelease(..)
+            | GatedAction::FileRelease(..) => &[Verb::Release],
         }
     }
 
     /// The time for which a publish is planned.
     pub fn publish_at(&self) -> Option<Timestamp> {
         match self {
-            Act::PublishRule(_, draft) => draft.publish_at(),
-            Act::PublishFile(draft) => draft.publish_at(),
-            Act::WriteAndPublishFile(draft) => draft.release.publish_at(),
-            Act::RuleRelease(..) | Act::FileRelease(..) | Act::DeleteRule(_) | Act::DeleteFile(_) => None,
+            GatedAction::PublishRule(_, draft) => draft.publish_at(),
+            GatedAction::PublishFile(draft) => draft.publish_at(),
+            GatedAction::WriteAndPublishFile(draft) => draft.release.publish_at(),
+            GatedAction::RuleRelease(..)
+            | GatedAction::FileRelease(..)
+            | GatedAction::DeleteRule(_)
+            | GatedAction::DeleteFile(_) => None,
         }
     }
 
     /// True for a publish that is rolled out by steps, of which the last one promotes.
     pub fn has_plan(&self) -> bool {
         match self {
-            Act::PublishRule(_, draft) => draft.plan.is_some(),
-            Act::PublishFile(draft) => draft.plan.is_some(),
-            Act::WriteAndPublishFile(draft) => draft.release.plan.is_some(),
-            Act::RuleRelease(..) | Act::FileRelease(..) | Act::DeleteRule(_) | Act::DeleteFile(_) => false,
+            GatedAction::PublishRule(_, draft) => draft.plan.is_some(),
+            GatedAction::PublishFile(draft) => draft.plan.is_some(),
+            GatedAction::WriteAndPublishFile(draft) => draft.release.plan.is_some(),
+            GatedAction::RuleRelease(..)
+            | GatedAction::FileRelease(..)
+            | GatedAction::DeleteRule(_)
+            | GatedAction::DeleteFile(_) => false,
         }
     }
 
     pub fn kind(&self) -> PolicyKind {
         match self {
-            Act::PublishRule(family, _) | Act::RuleRelease(family, ..) => PolicyKind::Rule(*family),
-            Act::DeleteRule(draft) => PolicyKind::Rule(draft.body.family()),
-            Act::PublishFile(_) | Act::WriteAndPublishFile(_) | Act::FileRelease(..) | Act::DeleteFile(_) => {
-                PolicyKind::ConfigFile
-            }
+            GatedAction::PublishRule(family, _) | GatedAction::RuleRelease(family, ..) => PolicyKind::Rule(*family),
+            GatedAction::DeleteRule(draft) => PolicyKind::Rule(draft.body.family()),
+            GatedAction::PublishFile(_)
+            | GatedAction::WriteAndPublishFile(_)
+            | GatedAction::FileRelease(..)
+            | GatedAction::DeleteFile(_) => PolicyKind::ConfigFile,
         }
     }
 }

@@ -207,14 +207,14 @@ impl ConfigFileDraft {
         let comment = self.comment.as_deref().unwrap_or("");
         name::check_length("comment", comment, limits::COMMENT_CHARS_MAX, Code::InvalidParameter)?;
         sealing::check_algorithm(self.encrypt_algo.as_deref())?;
-        self.plea().check()?;
+        self.approval_options().check()?;
         self.format.as_deref().filter(|word| !word.is_empty()).map_or(Ok(Format::Text), Format::of_word)?;
         check_tags(self.tags.as_deref().unwrap_or_default())
     }
 
     /// For the deletion of a file.
     pub fn check_deletion(&self) -> Result<(), Refusal> {
-        self.key().check().and_then(|()| self.plea().check()).and_then(|()| SentFor::Deletion.check(self))
+        self.key().check().and_then(|()| self.approval_options().check()).and_then(|()| SentFor::Deletion.check(self))
     }
 
     /// The format that the caller named.
@@ -362,7 +362,7 @@ impl ConfigReleaseDraft {
 
     fn check_values(&self) -> Result<(), Refusal> {
         self.key().check()?;
-        self.plea().check()?;
+        self.approval_options().check()?;
         self.given_name().map_or(Ok(()), |release| name::check_title("release name", release))?;
         let description = self.release_description.as_deref().unwrap_or("");
         let code = Code::InvalidParameter;

@@ -1,5 +1,5 @@
 //! Founding of a cluster that is made out of an earlier state: once, as a file that all of its nodes are made from
-//! ([`super::reborn`]).
+//! ([`super::seed_file`]).
 
 use std::collections::BTreeMap;
 use std::io;
@@ -7,8 +7,8 @@ use std::io;
 use anyhow::Context;
 use sha2::{Digest, Sha256};
 
-use super::part::PartialFile;
-use super::reborn::{RebornFile, RebornHeader};
+use super::atomic_file::PartialFile;
+use super::seed_file::{RebornFile, RebornHeader};
 use crate::catalog::Catalog;
 use crate::catalog::rekey::{Rebirth, index_after, notification_start};
 use crate::format::codec;

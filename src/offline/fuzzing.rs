@@ -2,7 +2,7 @@
 
 use sha2::{Digest, Sha256};
 
-use super::survey::survey;
+use super::state_scan::survey;
 use crate::catalog::Catalog;
 use crate::catalog::rekey::Rebirth;
 use crate::raft::machine::PROGRESS_KEY;

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 
-use super::survey::{Survey, SurveyedFile, TableSize, survey_file};
+use super::state_scan::{Survey, SurveyedFile, TableSize, survey_file};
 use crate::format::level::LevelRange;
 use crate::format::types::NodeId;
 use crate::raft::machine::Progress;

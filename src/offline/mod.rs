@@ -3,19 +3,19 @@
 //! ([`reset`]).
 //!
 //! [`restore`] and [`recover`] end alike: the state as it was goes through the catalog's one function of rebirth
-//! ([`founding`]) into a file ([`reborn`]) whose rows take the place of all that a directory held, on this node and on
-//! those that the file is copied to. Everything is read and judged before the first byte of a directory is written.
+//! ([`founding`]) into a file ([`seed_file`]) whose rows take the place of all that a directory held, on this node and
+//! on those that the file is copied to. Everything is read and judged before the first byte of a directory is written.
 
+pub(crate) mod atomic_file;
 mod founding;
 #[cfg(any(test, feature = "fuzzing"))]
 pub(crate) mod fuzzing;
 pub mod inspect;
-pub(crate) mod part;
-mod reborn;
 pub mod recover;
 pub mod reset;
 pub mod restore;
-mod survey;
+mod seed_file;
+mod state_scan;
 #[cfg(test)]
 mod tests;
 
@@ -26,7 +26,7 @@ use anyhow::Context;
 use crate::store::give_to_owner_of;
 
 pub use founding::Founded;
-pub use survey::TableSize;
+pub use state_scan::TableSize;
 
 /// Gives all that was written to the owner of the directory, also where the work failed: root may have done it, and the
 /// node runs as another user.

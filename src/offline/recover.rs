@@ -1,5 +1,5 @@
 //! A new cluster out of the node that is left, when the others are lost for good: of this node alone, or of a list
-//! whose other nodes are made from the file that is left for them ([`super::reborn`]).
+//! whose other nodes are made from the file that is left for them ([`super::seed_file`]).
 //!
 //! The node takes everything in its log for done, acknowledged or not: it has the only copy. It then
 //! goes on under the id of a new cluster, which the members of the old one turn away, should they come
@@ -16,10 +16,10 @@ use std::sync::Arc;
 
 use anyhow::{Context, bail, ensure};
 
+use super::atomic_file::{PartialFile, with_suffix};
 use super::founding::{Founded, Founding, Origin, draw_cluster_id};
 use super::owned;
-use super::part::{PartialFile, with_suffix};
-use super::reborn::{RebornFile, list};
+use super::seed_file::{RebornFile, list};
 use crate::format::level::LevelRange;
 use crate::format::types::{Entry, LogId, NodeId, membership_of};
 use crate::metrics::Metrics;

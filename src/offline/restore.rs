@@ -1,7 +1,7 @@
 //! A data directory of a new cluster out of a backup.
 //!
 //! The backup is made into a cluster once, on one node: what is drawn for it is in a file that is left beside the
-//! backup ([`super::reborn`]), and the other nodes are made from that. A second restore of one backup is another
+//! backup ([`super::seed_file`]), and the other nodes are made from that. A second restore of one backup is another
 //! cluster.
 
 use std::collections::BTreeMap;
@@ -11,11 +11,11 @@ use std::sync::Arc;
 
 use anyhow::{Context, bail, ensure};
 
+use super::atomic_file::{PartialFile, with_suffix};
 use super::founding::{Founded, Founding, Origin, draw_cluster_id};
 use super::owned;
-use super::part::{PartialFile, with_suffix};
-use super::reborn::{RebornFile, list};
-use super::survey::{Survey, SurveyedFile, survey_file};
+use super::seed_file::{RebornFile, list};
+use super::state_scan::{Survey, SurveyedFile, survey_file};
 use crate::format::level::LevelRange;
 use crate::format::types::NodeId;
 use crate::metrics::Metrics;

@@ -4,7 +4,7 @@ use std::net::IpAddr;
 
 use sha2::{Digest, Sha256};
 
-use super::{Operations, turns};
+use super::{Operations, scan_limiter};
 use crate::catalog::access::Holder;
 use crate::catalog::audit::AuditNote;
 use crate::catalog::authorization::{SEEING, refused};
@@ -116,7 +116,7 @@ impl Operations {
             }
         };
         let Holder { name, grants, .. } = holder;
-        turns::are_of(&name);
+        scan_limiter::are_of(&name);
         Ok(Caller { name, credential, grants, address, is_local, request })
     }
 
@@ -134,7 +134,7 @@ impl Operations {
             return Err(Refusal::new(Code::NoLeader, why));
         };
         let Holder { name, grants, .. } = holder;
-        turns::are_of(&name);
+        scan_limiter::are_of(&name);
         Ok(Caller { name, credential, grants, address, is_local, request })
     }
 

@@ -22,7 +22,7 @@ use parking_lot::Mutex;
 use super::write::checked;
 use super::{Caller, Items, Operations};
 use crate::catalog::{Command, Entity, Op, Outcome};
-use crate::contracts::{Compiled, JudgedThing, compile, compile_kept, judge};
+use crate::contracts::{Compiled, ValidationSubject, compile, compile_kept, judge};
 use crate::model::code::Refusal;
 use crate::model::contract::{Broken, Contract, ContractDraft, ContractMode};
 
@@ -35,9 +35,9 @@ const ENGINES_BYTES_MAX: usize = 64 * 1024 * 1024;
 
 /// Compiled contracts by their revision, the one that was used last at the end.
 #[derive(Default)]
-pub(super) struct Engines(Mutex<Vec<Arc<Compiled>>>);
+pub(super) struct CompiledContracts(Mutex<Vec<Arc<Compiled>>>);
 
-impl Engines {
+impl CompiledContracts {
     /// Compiled once, as long as there is room for it.
     fn of(&self, contract: &Arc<Contract>) -> Arc<Compiled> {
         let is_same = |kept: &Arc<Compiled>| kept.contract.revision == contract.revision;
@@ -60,7 +60,7 @@ impl Engines {
         made
     }
 
-    fn judge(&self, contracts: &[Arc<Contract>], subject: &JudgedThing) -> Vec<Broken> {
+    fn judge(&self, contracts: &[Arc<Contract>], subject: &ValidationSubject) -> Vec<Broken> {
         judge(contracts, &|contract| self.of(contract), subject)
     }
 }
@@ -96,14 +96,14 @@ impl ContractVerdict {
 }
 
 /// Items without those that a contract refuses, whose outcomes stand aside until the others have theirs.
-struct Sifted<T> {
+struct Screened<T> {
     items: Items<T>,
     refused: Vec<Option<Outcome>>,
 }
 
-impl<T> Sifted<T> {
-    fn new(items: Items<T>, verdicts: Vec<ContractVerdict>) -> Sifted<T> {
-        let mut sifted = Sifted { items: Vec::new(), refused: Vec::new() };
+impl<T> Screened<T> {
+    fn new(items: Items<T>, verdicts: Vec<ContractVerdict>) -> Screened<T> {
+        let mut sifted = Screened { items: Vec::new(), refused: Vec::new() };
         for (item, verdict) in items.into_iter().zip(verdicts) {
             let refusal = verdict.refusal();
             sifted.items.push(match &refusal {

@@ -4,7 +4,7 @@ use super::reach::on_service;
 use super::rules::instances_of;
 use super::{Caller, FAR, Operations};
 use crate::catalog::Catalog;
-use crate::catalog::approvals::UndoneAct;
+use crate::catalog::approvals::FailedAction;
 use crate::catalog::page::Page;
 use crate::catalog::rules::RuleFilter;
 use crate::model::code::{Code, Refusal};
@@ -46,7 +46,7 @@ impl Operations {
             let found = catalog.approvals.get(&id).filter(|request| request.state.is_pending());
             let seen = found.filter(|request| request.is_seen_by(&read_scope));
             let request = seen.ok_or_else(|| Refusal::new(Code::NotFoundResource, "no request of this id waits"))?;
-            let undone = |UndoneAct { id, why }| {
+            let undone = |FailedAction { id, why }| {
                 let act = catalog.approvals.get(&id).filter(|one| one.is_seen_by(&read_scope));
                 let why = act.map(|one| format!("{} of {}/{}: {why}", one.act.word(), one.namespace, one.name));
                 Refusal::new(

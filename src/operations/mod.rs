@@ -30,6 +30,7 @@ pub mod replica;
 mod resealing;
 mod rules;
 pub mod scan;
+pub(crate) mod scan_limiter;
 pub mod sealing;
 mod services;
 mod settings;
@@ -40,7 +41,6 @@ pub(crate) mod testing;
 #[cfg(test)]
 mod tests;
 mod throttle;
-pub(crate) mod turns;
 mod webhooks;
 pub(crate) mod write;
 
@@ -52,10 +52,10 @@ use ipnet::IpNet;
 
 use crate::controllers::Controllers;
 use crate::raft::node::Node;
-use contracts::Engines;
+use contracts::CompiledContracts;
 use passwords::PasswordChecks;
 use replica::{NodeReplica, Replica};
-use turns::TurnsByKind;
+use scan_limiter::TurnsByKind;
 
 pub use caller::{Caller, new_token, token_hash};
 pub use contracts::TrialDraft;
@@ -83,7 +83,7 @@ pub struct Operations {
     bounds: Bounds,
     passwords: PasswordChecks,
     turns: TurnsByKind,
-    engines: Arc<Engines>,
+    engines: Arc<CompiledContracts>,
 }
 
 impl Operations {

@@ -10,7 +10,7 @@
 
 use std::sync::Arc;
 
-use super::contracts::{ContractVerdict, Engines, JudgedFile};
+use super::contracts::{CompiledContracts, ContractVerdict, JudgedFile};
 use super::publication::{Publication, twins_of};
 use super::write::{Items, WithWarnings};
 use super::{Caller, Operations};
@@ -153,7 +153,7 @@ impl<T: Publication> Slot<T> {
     }
 
     /// Takes what the contracts say of the file as it will be: warnings, or a refusal.
-    fn keep(&mut self, contracts: &JudgedFile, file: &ExpectedFile, engines: &Engines, keyring: &Keyring) {
+    fn keep(&mut self, contracts: &JudgedFile, file: &ExpectedFile, engines: &CompiledContracts, keyring: &Keyring) {
         let Some(item) = self.item.as_ref().filter(|item| contracts.is_released_by_caller(item.file().is_some()))
         else {
             return;

@@ -3,8 +3,8 @@
 //! What looks up a few things reads the catalog where it stands. A walk over thousands would keep apply
 //! waiting for the catalog, and other requests for the thread: it is made on a blocking thread, over a
 //! view of the catalog that nobody waits for, and so is its answer. Only so many walks go on at a time, of one caller
-//! and of all ([`super::turns`]); further ones wait for their turn as long as a request may take. One whose client has
-//! gone stops.
+//! and of all ([`super::scan_limiter`]); further ones wait for their turn as long as a request may take. One whose
+//! client has gone stops.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -13,7 +13,7 @@ use std::time::Duration;
 use tokio::time::timeout;
 
 use super::Operations;
-use super::turns::Turns;
+use super::scan_limiter::Turns;
 use crate::catalog::{Catalog, abandoned};
 use crate::model::code::{Code, Refusal};
 use crate::model::limits;

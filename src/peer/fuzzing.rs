@@ -32,7 +32,7 @@ use crate::format::codec;
 use crate::format::types::TypeConfig;
 use crate::raft::proposal;
 use crate::subscribers::Subscribed;
-use crate::subscribers::fleet::{FleetAnswer, FleetQuestion};
+use crate::subscribers::fleet::{ClientQuery, ClientQueryResult};
 
 /// A letter that says what the rest is, and the rest: whether it could be read.
 pub(crate) fn read_frame(input: &[u8]) -> bool {
@@ -77,7 +77,7 @@ fn call(frame: Bytes) -> bool {
         Some(Kind::Forward) => proposal::Draft::read(body).is_ok(),
         Some(Kind::Beats) => round_trip::<Vec<String>>(&body),
         Some(Kind::Subscribers) => round_trip::<Thing>(&body),
-        Some(Kind::Fleet) => round_trip::<FleetQuestion>(&body),
+        Some(Kind::Fleet) => round_trip::<ClientQuery>(&body),
     }
 }
 
@@ -91,7 +91,7 @@ fn answer(frame: Bytes) -> bool {
             round_trip::<BeatsAnswer>,
             round_trip::<PeerProgress>,
             round_trip::<Subscribed>,
-            round_trip::<FleetAnswer>,
+            round_trip::<ClientQueryResult>,
             round_trip::<VoteResponse<TypeConfig>>,
             round_trip::<AppendEntriesResponse<TypeConfig>>,
         ]

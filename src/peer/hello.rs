@@ -30,14 +30,14 @@ impl Build {
 
 /// The list by which a node without a cluster would form one.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ListSaid {
+pub struct ListDigest {
     /// Equal for equal lists.
     pub digest: String,
     /// `id=host:port,…`, sorted by id; a long one is cut.
     pub text: String,
 }
 
-impl std::fmt::Display for ListSaid {
+impl std::fmt::Display for ListDigest {
     fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         out.write_str(&self.text)
     }
@@ -56,7 +56,7 @@ pub struct Hello {
     pub build: Build,
     /// Said by a node that belongs to no cluster yet and has one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub list: Option<ListSaid>,
+    pub list: Option<ListDigest>,
 }
 
 /// Reply of the accepting node.
@@ -72,7 +72,7 @@ pub struct Welcome {
     pub build: Build,
     /// As in [`Hello`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub list: Option<ListSaid>,
+    pub list: Option<ListDigest>,
 }
 
 /// Reason why an authenticated node is turned away.

@@ -7,7 +7,7 @@
 //! | purpose | connections | carries |
 //! |---|---|---|
 //! | control | one per peer ([`link`]) | multiplexed calls: votes, heartbeats, forwards, read indexes, pings |
-//! | control | one per call with a large body ([`alone`]) | that call |
+//! | control | one per call with a large body ([`dedicated`]) | that call |
 //! | append | one per peer of a leader ([`append`]) | a pipeline of log entries: bulk never delays a heartbeat |
 //! | snapshot | one per transfer ([`snapshot`]) | one snapshot |
 //!
@@ -20,11 +20,11 @@
 //! the node behind the listener is a [`PeerService`], and snapshots are read and written through
 //! [`SnapshotPort`].
 
-mod alone;
 mod append;
 mod backoff;
 mod call;
 mod credentials;
+mod dedicated;
 mod frame;
 #[cfg(any(test, feature = "fuzzing"))]
 pub(crate) mod fuzzing;
@@ -49,7 +49,7 @@ mod tests;
 pub use call::CallError;
 pub use credentials::Credentials;
 pub use handshake::IntroduceError;
-pub use hello::{Build, Hello, Introductions, ListSaid, Refusal, RefusalReason, Welcome};
+pub use hello::{Build, Hello, Introductions, ListDigest, Refusal, RefusalReason, Welcome};
 pub use limits::{BEATS_PER_CALL_MAX, FRAME_BYTES_MAX, HANDSHAKE_FRAME_BYTES_MAX, REACHABLE_WITHIN};
 pub use messages::{
     BeatsAnswer, Checkpoint, DiskRoom, ForwardAnswer, MemberAlarm, MemoryRoom, PeerProgress, ReadIndexAnswer, Shortage,

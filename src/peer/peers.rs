@@ -11,9 +11,9 @@ use std::time::Duration;
 use bytes::Bytes;
 use parking_lot::Mutex;
 
-use super::alone::Alone;
 use super::call::CallError;
 use super::credentials::Credentials;
+use super::dedicated::DedicatedConnection;
 use super::handshake::{IntroduceError, Purpose, dial_as};
 use super::hello::{Build, Introductions, Welcome};
 use super::limits::CALL_BYTES_SHARED_MAX;
@@ -25,7 +25,7 @@ use crate::format::codec;
 use crate::format::types::NodeId;
 use crate::metrics::Metrics;
 use crate::subscribers::Subscribed;
-use crate::subscribers::fleet::{FleetAnswer, FleetQuestion};
+use crate::subscribers::fleet::{ClientQuery, ClientQueryResult};
 
 /// Properties of this node that every connection it dials needs.
 pub(super) struct Local {
@@ -40,7 +40,7 @@ pub(super) struct Local {
 pub struct Peers {
     pub(super) local: Arc<Local>,
     pub(super) transfers: Transfers,
-    alone: Alone,
+    alone: DedicatedConnection,
     links: Arc<Mutex<Links>>,
 }
 
@@ -60,7 +60,7 @@ impl Peers {
         metrics: Arc<Metrics>,
     ) -> Self {
         let local = Arc::new(Local { node_id, credentials, introductions, metrics });
-        Peers { local, transfers: Transfers::default(), alone: Alone::default(), links: Arc::default() }
+        Peers { local, transfers: Transfers::default(), alone: DedicatedConnection::default(), links: Arc::default() }
     }
 
     /// Keeps a link to each of `members` but this node, and to no other; where an address has changed the
@@ -186,9 +186,9 @@ impl Peers {
     pub async fn fleet(
         &self,
         target: NodeId,
-        question: &FleetQuestion,
+        question: &ClientQuery,
         within: Duration,
-    ) -> Result<FleetAnswer, CallError> {
+    ) -> Result<ClientQueryResult, CallError> {
         read(&self.find(target)?.call(Kind::Fleet, codec::to_bytes(question).into(), within).await?)
     }
 

@@ -30,7 +30,7 @@ use crate::format::types::{NodeId, TypeConfig};
 use crate::metrics::Metrics;
 use crate::origin::Origin;
 use crate::subscribers::Subscribed;
-use crate::subscribers::fleet::{FleetAnswer, FleetQuestion};
+use crate::subscribers::fleet::{ClientQuery, ClientQueryResult};
 use crate::tasks;
 
 /// After an accept that failed (out of file descriptors, mostly).
@@ -63,14 +63,14 @@ pub trait PeerService: Send + Sync + 'static {
     fn subscribers(&self, thing: Thing) -> impl Future<Output = Subscribed> + Send;
 
     /// Clients of xDS of this node.
-    fn fleet(&self, question: FleetQuestion) -> impl Future<Output = FleetAnswer> + Send;
+    fn fleet(&self, question: ClientQuery) -> impl Future<Output = ClientQueryResult> + Send;
 
     /// Takes heartbeats of instances that a peer's clients sent, if this node leads.
     fn heartbeats(&self, ids: &[String]) -> BeatsAnswer;
 }
 
 /// Everything a connection needs.
-pub(super) struct Hall<SM, S, P>
+pub(super) struct ServerContext<SM, S, P>
 where
     SM: RaftStateMachine<TypeConfig>,
 {
@@ -95,7 +95,7 @@ pub struct PeerServer<SM, S, P>
 where
     SM: RaftStateMachine<TypeConfig>,
 {
-    pub(super) hall: Arc<Hall<SM, S, P>>,
+    pub(super) context: Arc<ServerContext<SM, S, P>>,
 }
 
 impl<SM, S, P> PeerServer<SM, S, P>
@@ -113,7 +113,7 @@ where
         metrics: Arc<Metrics>,
     ) -> Self {
         let room = |permits| Arc::new(Semaphore::new(permits));
-        let hall = Hall {
+        let context = ServerContext {
             raft,
             service,
             port,
@@ -128,19 +128,19 @@ where
             raft_calls: room(RAFT_IN_FLIGHT_MAX),
             calls: TaskTracker::new(),
         };
-        PeerServer { hall: Arc::new(hall) }
+        PeerServer { context: Arc::new(context) }
     }
 
     /// With another patience for strangers than [`HANDSHAKE_WITHIN`].
     #[cfg(test)]
     pub(super) fn with_handshake_within(mut self, limit: Duration) -> Self {
-        Arc::get_mut(&mut self.hall).expect("not serving yet").handshake_within = limit;
+        Arc::get_mut(&mut self.context).expect("not serving yet").handshake_within = limit;
         self
     }
 
     /// Calls of peers that are being carried out, also those whose connection is closed.
     pub(crate) fn calls(&self) -> TaskTracker {
-        self.hall.calls.clone()
+        self.context.calls.clone()
     }
 
     /// Accepts until `shutdown`; returns when every connection is closed. A call that a peer made
@@ -161,12 +161,12 @@ where
     }
 
     fn admit(&self, stream: TcpStream, origin: Origin, connections: &TaskTracker, shutdown: &CancellationToken) {
-        let (hall, seat, shutdown) = (self.hall.clone(), self.hall.pending.enter(origin), shutdown.clone());
-        tasks::errand_in(connections, async move { shutdown.run_until_cancelled(hall.attend(stream, seat)).await });
+        let (context, seat, shutdown) = (self.context.clone(), self.context.pending.enter(origin), shutdown.clone());
+        tasks::errand_in(connections, async move { shutdown.run_until_cancelled(context.attend(stream, seat)).await });
     }
 }
 
-impl<SM, S, P> Hall<SM, S, P>
+impl<SM, S, P> ServerContext<SM, S, P>
 where
     SM: RaftStateMachine<TypeConfig, SnapshotData = P::Data>,
     S: PeerService,

@@ -20,7 +20,7 @@ use super::limits::{
     OUTBOX_BYTES_MAX,
 };
 use super::messages::{BeatsAnswer, ForwardAnswer, Kind, ReadIndexAnswer, Status, put_call, read_append, read_call};
-use super::server::{Hall, PeerService};
+use super::server::{PeerService, ServerContext};
 use super::snapshot::SnapshotPort;
 use crate::format::codec;
 use crate::format::types::{NodeId, TypeConfig};
@@ -37,7 +37,7 @@ struct Answer {
 /// Serves calls until the peer closes or falls silent. Each call is a task of its own: a forward that
 /// takes its time delays neither a vote nor a pong.
 pub(super) async fn control<SM, S, P>(
-    hall: &Arc<Hall<SM, S, P>>,
+    context: &Arc<ServerContext<SM, S, P>>,
     peer: NodeId,
     connection: Connection,
 ) -> io::Result<()>
@@ -55,7 +55,7 @@ where
         tokio::select! {
             frame = reader.next(), if has_room => {
                 let Some(frame) = frame else { return Ok(()) };
-                if let Some(answer) = take_call(hall, peer, frame?, &answers)? {
+                if let Some(answer) = take_call(context, peer, frame?, &answers)? {
                     put_answer(&mut outbox, answer)?;
                 }
             }
@@ -82,7 +82,7 @@ fn put_answer(outbox: &mut Outbox, Answer { id, outcome: (status, body) }: Answe
 
 /// Starts a call, or answers at once what needs no work.
 fn take_call<SM, S, P>(
-    hall: &Arc<Hall<SM, S, P>>,
+    context: &Arc<ServerContext<SM, S, P>>,
     peer: NodeId,
     frame: Bytes,
     answers: &mpsc::Sender<Answer>,
@@ -96,18 +96,18 @@ where
     let room = match Kind::from_byte(kind) {
         None => Err(refused("this call is not known here")),
         // It dials again, and is refused with the reason.
-        Some(Kind::Ping) if hall.introductions.is_removed(peer) => {
+        Some(Kind::Ping) if context.introductions.is_removed(peer) => {
             return Err(io::Error::new(io::ErrorKind::PermissionDenied, "the peer was removed from the cluster"));
         }
         Some(Kind::Ping) => Err((Status::Answered, Bytes::new())),
-        Some(kind) => admit(hall, kind).map(|permit| (kind, permit)),
+        Some(kind) => admit(context, kind).map(|permit| (kind, permit)),
     };
     match room {
         Err(outcome) => Ok(Some(Answer { id, outcome })),
         Ok((kind, permit)) => {
-            let (hall, answers) = (hall.clone(), answers.clone());
-            tasks::errand_in(&hall.calls.clone(), async move {
-                let outcome = perform(&hall, peer, kind, body).await;
+            let (context, answers) = (context.clone(), answers.clone());
+            tasks::errand_in(&context.calls.clone(), async move {
+                let outcome = perform(&context, peer, kind, body).await;
                 drop(permit);
                 // Fails when the connection is gone, and with it the caller's claim to an answer.
                 let _ = answers.send(Answer { id, outcome }).await;
@@ -117,12 +117,12 @@ where
     }
 }
 
-fn admit<SM, S, P>(hall: &Hall<SM, S, P>, kind: Kind) -> Result<OwnedSemaphorePermit, Outcome>
+fn admit<SM, S, P>(context: &ServerContext<SM, S, P>, kind: Kind) -> Result<OwnedSemaphorePermit, Outcome>
 where
     SM: RaftStateMachine<TypeConfig>,
 {
     let is_work = matches!(kind, Kind::Forward | Kind::ReadIndex | Kind::Beats | Kind::Subscribers | Kind::Fleet);
-    let room = if is_work { &hall.work } else { &hall.raft_calls };
+    let room = if is_work { &context.work } else { &context.raft_calls };
     room.clone().try_acquire_owned().map_err(|_| match kind {
         Kind::Forward => answered(&ForwardAnswer::Overloaded),
         Kind::ReadIndex => answered(&ReadIndexAnswer::Overloaded),
@@ -131,34 +131,34 @@ where
     })
 }
 
-async fn perform<SM, S, P>(hall: &Hall<SM, S, P>, peer: NodeId, kind: Kind, body: Bytes) -> Outcome
+async fn perform<SM, S, P>(context: &ServerContext<SM, S, P>, peer: NodeId, kind: Kind, body: Bytes) -> Outcome
 where
     SM: RaftStateMachine<TypeConfig, SnapshotData = P::Data>,
     S: PeerService,
     P: SnapshotPort,
 {
-    let raft = &hall.raft;
+    let raft = &context.raft;
     match kind {
         Kind::Ping => (Status::Answered, Bytes::new()),
         Kind::Vote => of_raft(codec::from_bytes(&body), |request| raft.vote(request)).await,
         Kind::PreVote => of_raft(codec::from_bytes(&body), |request| raft.pre_vote(request)).await,
-        Kind::Append => of_raft(read_append(body), |request| heartbeat(hall, request)).await,
+        Kind::Append => of_raft(read_append(body), |request| heartbeat(context, request)).await,
         Kind::TransferLeader => of_raft(codec::from_bytes(&body), |request| raft.handle_transfer_leader(request)).await,
-        Kind::Forward => answered(&hall.service.forward(body).await),
-        Kind::ReadIndex => answered(&hall.service.read_index().await),
-        Kind::Progress => answered(&hall.service.progress(peer)),
+        Kind::Forward => answered(&context.service.forward(body).await),
+        Kind::ReadIndex => answered(&context.service.read_index().await),
+        Kind::Progress => answered(&context.service.progress(peer)),
         #[cfg(feature = "next-level")]
-        Kind::NextLevel => answered(&hall.service.has_next_level()),
+        Kind::NextLevel => answered(&context.service.has_next_level()),
         Kind::Subscribers => match codec::from_bytes(&body) {
-            Ok(thing) => answered(&hall.service.subscribers(thing).await),
+            Ok(thing) => answered(&context.service.subscribers(thing).await),
             Err(error) => refused(&format!("the call cannot be read: {error}")),
         },
         Kind::Fleet => match codec::from_bytes(&body) {
-            Ok(question) => answered(&hall.service.fleet(question).await),
+            Ok(question) => answered(&context.service.fleet(question).await),
             Err(error) => refused(&format!("the call cannot be read: {error}")),
         },
         Kind::Beats => match codec::from_bytes::<Vec<String>>(&body) {
-            Ok(ids) if ids.len() <= BEATS_PER_CALL_MAX => answered(&hall.service.heartbeats(&ids)),
+            Ok(ids) if ids.len() <= BEATS_PER_CALL_MAX => answered(&context.service.heartbeats(&ids)),
             Ok(_) => refused("too many heartbeats in one call"),
             Err(error) => refused(&format!("the call cannot be read: {error}")),
         },
@@ -166,7 +166,7 @@ where
 }
 
 async fn heartbeat<SM, S, P>(
-    hall: &Hall<SM, S, P>,
+    context: &ServerContext<SM, S, P>,
     request: AppendEntriesRequest<TypeConfig>,
 ) -> Result<AppendEntriesResponse<TypeConfig>, RaftError<TypeConfig>>
 where
@@ -174,10 +174,10 @@ where
     S: PeerService,
     P: SnapshotPort,
 {
-    let answer = hall.raft.append_entries(request).await?;
+    let answer = context.raft.append_entries(request).await?;
     // One that was overtaken is no leader of this node.
     if !matches!(answer, AppendEntriesResponse::HigherVote(_)) {
-        hall.service.hear_leader();
+        context.service.hear_leader();
     }
     Ok(answer)
 }
@@ -207,17 +207,21 @@ fn refused(text: &str) -> Outcome {
 }
 
 /// Feeds appends to Raft and its answers back, in order, until either end stops.
-pub(super) async fn append<SM, S, P>(hall: &Arc<Hall<SM, S, P>>, peer: NodeId, connection: Connection) -> io::Result<()>
+pub(super) async fn append<SM, S, P>(
+    context: &Arc<ServerContext<SM, S, P>>,
+    peer: NodeId,
+    connection: Connection,
+) -> io::Result<()>
 where
     SM: RaftStateMachine<TypeConfig, SnapshotData = P::Data>,
     S: PeerService,
     P: SnapshotPort,
 {
     let Connection { mut reader, mut writer } = connection;
-    let hearing = hall.clone();
+    let hearing = context.clone();
     reader.on_bytes(move || hearing.service.hear_bytes_of(peer));
     let (requests, queue) = mpsc::channel(APPENDS_QUEUED_MAX);
-    let mut answers = std::pin::pin!(hall.raft.stream_append(ReceiverStream::new(queue)));
+    let mut answers = std::pin::pin!(context.raft.stream_append(ReceiverStream::new(queue)));
     let mut outbox = Outbox::default();
     let mut parked: Option<AppendEntriesRequest<TypeConfig>> = None;
     loop {
@@ -238,7 +242,7 @@ where
             answer = answers.next() => match answer {
                 Some(Ok(answer)) => {
                     if !matches!(answer, Err(StreamAppendError::HigherVote(_))) {
-                        hall.service.hear_leader();
+                        context.service.hear_leader();
                     }
                     outbox.put(|out| out.put_slice(&codec::to_bytes(&answer)))?;
                 }

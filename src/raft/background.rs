@@ -14,7 +14,7 @@ use super::members;
 use super::node::Node;
 use super::poll;
 use super::removal;
-use super::stuck;
+use super::replication_stall;
 use crate::tasks;
 
 pub(super) fn start(node: &Node, tracker: &TaskTracker, shutdown: &CancellationToken) {
@@ -28,7 +28,7 @@ pub(super) fn start(node: &Node, tracker: &TaskTracker, shutdown: &CancellationT
     run("capacity", capacity::watch(node.clone()), tracker, shutdown);
     run("alarms", alarms::watch(node.clone()), tracker, shutdown);
     run("state-checks", consistency_check::watch(node.clone()), tracker, shutdown);
-    run("standstills", stuck::watch(node.clone()), tracker, shutdown);
+    run("standstills", replication_stall::watch(node.clone()), tracker, shutdown);
     run("removal", removal::watch(node.clone()), tracker, shutdown);
 }
 

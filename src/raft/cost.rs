@@ -101,19 +101,19 @@ impl Opened {
 }
 
 /// Entries that are applied together, in the order of the log.
-pub(super) struct Group {
+pub(super) struct ApplyBatch {
     entries: VecDeque<Opened>,
     cost: Cost,
     is_beside: bool,
 }
 
-impl From<Opened> for Group {
-    fn from(first: Opened) -> Group {
-        Group { cost: first.cost, is_beside: first.cost.is_large(), entries: VecDeque::from([first]) }
+impl From<Opened> for ApplyBatch {
+    fn from(first: Opened) -> ApplyBatch {
+        ApplyBatch { cost: first.cost, is_beside: first.cost.is_large(), entries: VecDeque::from([first]) }
     }
 }
 
-impl Group {
+impl ApplyBatch {
     /// True if the entry that follows belongs here: there is room for it, and it is large if the others are.
     fn admits(&self, next: &Opened) -> bool {
         next.cost.is_large() == self.is_beside && (self.cost + next.cost).fits()
@@ -160,13 +160,13 @@ where
     }
 
     /// Nothing at the end. Of the entries it holds one more than those that it gives out.
-    pub(super) async fn next(&mut self) -> io::Result<Option<(Group, VecDeque<R>)>> {
+    pub(super) async fn next(&mut self) -> io::Result<Option<(ApplyBatch, VecDeque<R>)>> {
         let first = match self.next.take() {
             Some(first) => Some(first),
             None => self.open_one().await?,
         };
         let Some((first, responder)) = first else { return Ok(None) };
-        let (mut group, mut responders) = (Group::from(first), VecDeque::from([responder]));
+        let (mut group, mut responders) = (ApplyBatch::from(first), VecDeque::from([responder]));
         while let Some((opened, responder)) = self.open_one().await? {
             if !group.admits(&opened) {
                 self.next = Some((opened, responder));
@@ -219,12 +219,12 @@ mod tests {
 
     /// Number of entries of each group, and whether it is applied beside.
     fn groups(costs: &[(usize, usize)]) -> Vec<(usize, bool)> {
-        let mut groups: Vec<Group> = Vec::new();
+        let mut groups: Vec<ApplyBatch> = Vec::new();
         for (bytes, items) in costs {
             let opened = opened(*bytes, *items);
             match groups.last_mut() {
                 Some(group) if group.admits(&opened) => group.push(opened),
-                _ => groups.push(Group::from(opened)),
+                _ => groups.push(ApplyBatch::from(opened)),
             }
         }
         groups.iter().map(|group| (group.entries.len(), group.is_beside())).collect()

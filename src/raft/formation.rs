@@ -3,7 +3,7 @@
 //! It asks its peers before it does anything. One that knows its id under another data directory turns
 //! it away: this directory was wiped, it may have voted and acknowledged under that id and would now do
 //! so again. One that has a log belongs to a cluster that exists, and this node waits to hear of it. With one
-//! that was started with another list it forms nothing: both say so, and wait ([`super::lists`]).
+//! that was started with another list it forms nothing: both say so, and wait ([`super::initial_cluster`]).
 //! Only where EVERY peer of the list has welcomed it is there nothing yet, and the nodes form a cluster:
 //! all of them write the same first entry, so the order of starts does not matter.
 //!

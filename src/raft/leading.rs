@@ -22,7 +22,7 @@ use crate::format::types::{CommittedLeaderId, NodeId, Proposal, TypeConfig};
 use crate::model::code::{Code, Refusal};
 use crate::peer::{BeatsAnswer, ForwardAnswer, PeerProgress, PeerService, ReadIndexAnswer};
 use crate::subscribers::Subscribed;
-use crate::subscribers::fleet::{FleetAnswer, FleetQuestion};
+use crate::subscribers::fleet::{ClientQuery, ClientQueryResult};
 use crate::traces;
 
 pub(super) type WriteError = RaftError<TypeConfig, ClientWriteError<TypeConfig>>;
@@ -233,7 +233,7 @@ impl PeerService for NodeService {
         self.extension.subscribers(&self.node, thing).await
     }
 
-    async fn fleet(&self, question: FleetQuestion) -> FleetAnswer {
+    async fn fleet(&self, question: ClientQuery) -> ClientQueryResult {
         self.node.own_fleet(question).await
     }
 

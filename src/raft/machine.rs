@@ -31,7 +31,7 @@ use tokio::task::yield_now;
 use super::backup::header_of;
 use super::checkpoint_hashes::Checkpoints;
 use super::contents::{ContentTexts, any_lacks_text};
-use super::cost::{Group, Groups, HELD_MAX, Opened, Payload};
+use super::cost::{ApplyBatch, Groups, HELD_MAX, Opened, Payload};
 use super::effects::{Effects, watch_keys};
 use super::start::Extension;
 use super::state::{Applied, CommandReply, State};
@@ -187,7 +187,7 @@ impl Machine {
     }
 
     /// Applies the next entries of a group, as many as go at once, and says what has to be told afterwards.
-    fn apply_group(&self, group: &mut Group) -> io::Result<Effects> {
+    fn apply_group(&self, group: &mut ApplyBatch) -> io::Result<Effects> {
         let started = Instant::now();
         let mut effects = Effects { progress: self.progress(), ..Effects::default() };
         let edits = self.change_catalog(group, &mut effects)?;
@@ -213,7 +213,7 @@ impl Machine {
     }
 
     /// Applies entries in memory, and returns the rows that this changes.
-    fn change_catalog(&self, group: &mut Group, effects: &mut Effects) -> io::Result<Vec<Edit>> {
+    fn change_catalog(&self, group: &mut ApplyBatch, effects: &mut Effects) -> io::Result<Vec<Edit>> {
         let mut edits = if group.is_beside() {
             let mut next = self.holding_catalog(Catalog::fork);
             let edits = self.apply_to(&mut next, group, effects, |_| false)?;
@@ -251,7 +251,7 @@ impl Machine {
     fn apply_to(
         &self,
         catalog: &mut Catalog,
-        group: &mut Group,
+        group: &mut ApplyBatch,
         effects: &mut Effects,
         is_enough: impl Fn(Instant) -> bool,
     ) -> io::Result<Vec<Edit>> {
@@ -296,7 +296,7 @@ impl Machine {
 
     /// Applies entries while no node runs: nobody waits, nobody is told.
     pub(crate) fn replay(&self, entries: &[Entry]) -> io::Result<()> {
-        entries.iter().try_for_each(|entry| self.apply_group(&mut Group::from(Opened::open(entry)?)).map(drop))
+        entries.iter().try_for_each(|entry| self.apply_group(&mut ApplyBatch::from(Opened::open(entry)?)).map(drop))
     }
 
     fn tell(&self, effects: Effects) {

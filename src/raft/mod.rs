@@ -9,10 +9,11 @@
 //! | apply | [`machine`] (state machine), [`cost`] (of a group), [`state`], [`contents`] (on disk), [`state_size`] |
 //! | leadership | [`election`], [`lease`], [`lead`], [`freshness`], [`read_index`], [`read_barrier`], [`clock`] |
 //! | members' progress | [`poll`], [`contact`] |
-//! | membership | [`start`], [`formation`], [`members`], [`peer_admission`], [`lists`], [`removal`] |
+//! | membership | [`start`], [`formation`], [`members`], [`peer_admission`], [`initial_cluster`], [`removal`] |
 //! | alarms | [`alarms`] |
 //! | keeping | [`compaction`], [`capacity`], [`backup`], [`transfer`], [`consistency_check`], [`checkpoint_hashes`] |
-//! | runtime | [`background`], [`threads`], [`status`], [`stuck`], [`disk_check`], [`vigil`], [`audit_log`] |
+//! | runtime | [`background`], [`threads`], [`status`], [`replication_stall`], [`disk_check`], [`audit_log`] |
+//! | credentials | [`credential_watch`] |
 
 pub mod alarms;
 mod attempts;
@@ -28,16 +29,17 @@ mod consistency_check;
 mod contact;
 mod contents;
 mod cost;
+pub mod credential_watch;
 mod disk_check;
 mod effects;
 mod election;
 mod formation;
 mod forwarded;
 mod freshness;
+mod initial_cluster;
 mod lead;
 pub mod leading;
 mod lease;
-mod lists;
 pub mod machine;
 mod members;
 pub mod node;
@@ -47,14 +49,13 @@ pub mod proposal;
 mod read_barrier;
 mod read_index;
 pub mod removal;
+mod replication_stall;
 pub mod start;
 pub mod state;
 mod state_size;
 pub mod status;
-mod stuck;
 mod threads;
 mod transfer;
-pub mod vigil;
 
 #[cfg(test)]
 mod tests;

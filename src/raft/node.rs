@@ -23,6 +23,7 @@ use super::batching::Batcher;
 use super::capacity::Capacity;
 use super::compaction::Compaction;
 use super::consistency_check::Divergence;
+use super::credential_watch::CredentialWatcher;
 use super::disk_check::DiskCheck;
 use super::election::Elections;
 use super::forwarded::ForwardedRequest;
@@ -33,10 +34,9 @@ use super::poll::Poll;
 use super::proposal::Draft;
 use super::read_index::ReadIndexes;
 use super::removal::Removal;
+use super::replication_stall::StallDetector;
 use super::state::State;
-use super::stuck::Standstills;
 use super::threads::Threads;
-use super::vigil::Vigil;
 use crate::catalog::{AuthorizedCommand, Command, Outcome, RequestId};
 use crate::format::types::{NodeId, TypeConfig};
 use crate::keyring::Keyring;
@@ -46,7 +46,7 @@ use crate::model::time::Timestamp;
 use crate::peer::{CallError, ForwardAnswer, Peers, ReadIndexAnswer};
 use crate::store::Store;
 use crate::subscribers::Subscribers;
-use crate::subscribers::fleet::{FleetAnswer, FleetQuestion};
+use crate::subscribers::fleet::{ClientQuery, ClientQueryResult};
 use crate::tasks;
 use crate::tls::Certificates;
 use crate::traces;
@@ -113,7 +113,7 @@ pub(super) struct Inner {
     pub(super) freshness: Freshness,
     pub(super) elections: Elections,
     pub(super) poll: Poll,
-    pub(super) standstills: Standstills,
+    pub(super) standstills: StallDetector,
     /// 0 for never.
     pub(super) ready_behind: Duration,
     pub(super) certificates: Arc<Certificates>,
@@ -132,7 +132,7 @@ pub(super) struct Inner {
     pub(super) awaited: Mutex<Option<String>>,
     pub(super) divergence: Divergence,
     pub(super) subscribers: Arc<Subscribers>,
-    pub(super) vigil: Vigil,
+    pub(super) watcher: CredentialWatcher,
     pub(super) read_indexes: ReadIndexes,
     pub(super) removal: Removal,
     /// Declared last: what runs there ends when nobody holds the node any more.
@@ -174,7 +174,7 @@ impl Node {
     }
 
     /// Answers a question about the clients of this node.
-    pub async fn own_fleet(&self, question: FleetQuestion) -> FleetAnswer {
+    pub async fn own_fleet(&self, question: ClientQuery) -> ClientQueryResult {
         let asked = self.clone();
         let tell = move || {
             // Read before the catalog, which is at least as new.

@@ -8,10 +8,10 @@ use parking_lot::Mutex;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
-use super::lists::Lists;
+use super::initial_cluster::Lists;
 use super::state::State;
 use crate::format::types::NodeId;
-use crate::peer::{Build, Hello, Introductions, ListSaid, Refusal, RefusalReason, Welcome};
+use crate::peer::{Build, Hello, Introductions, ListDigest, Refusal, RefusalReason, Welcome};
 use crate::store::Store;
 
 /// A node that is refused and knocks again for the same reason is told this often: one that was removed,
@@ -124,7 +124,7 @@ impl KnownPeers {
 
     /// Two nodes without a cluster that do not have the same list form none with each other. One that belongs to a
     /// cluster has no list any more.
-    fn judge_list(&self, node_id: NodeId, theirs: Option<&ListSaid>) -> Result<(), Refusal> {
+    fn judge_list(&self, node_id: NodeId, theirs: Option<&ListDigest>) -> Result<(), Refusal> {
         if self.cluster_id().is_some() || self.lists.agrees(node_id, theirs) {
             return Ok(());
         }
@@ -133,7 +133,7 @@ impl KnownPeers {
     }
 
     /// List of this node while it has no cluster.
-    fn own_list(&self) -> Option<ListSaid> {
+    fn own_list(&self) -> Option<ListDigest> {
         if self.cluster_id().is_some() { None } else { self.lists.own().cloned() }
     }
 

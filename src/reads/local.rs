@@ -17,8 +17,8 @@ use crate::model::grant::{ReadScope, Verb};
 use crate::model::signature::AppKeys;
 use crate::model::time::Timestamp;
 use crate::origin::Origin;
+use crate::raft::credential_watch::Guard;
 use crate::raft::node::Node;
-use crate::raft::vigil::Guard;
 use crate::subscribers::{Client, FileReport, Word};
 use crate::watch::{Hub, WatchKey};
 

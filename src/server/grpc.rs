@@ -22,7 +22,7 @@ use crate::operations::Operations;
 use crate::raft::node::Node;
 use crate::raft::run_task;
 use crate::reads::catch_up::CATCH_UP_LIMIT;
-use crate::xds::{Context, Session, World};
+use crate::xds::{Context, ResourceCache, Session};
 
 /// Listeners of gRPC that are bound.
 pub(super) struct GrpcListeners(Vec<TcpSocket>);
@@ -86,9 +86,9 @@ pub(super) fn router(config: &Config, parts: GrpcParts<'_>) -> anyhow::Result<Ro
         let node = asked.clone();
         Box::pin(async move { node.await_horizon(CATCH_UP_LIMIT).await })
     };
-    let world = World::new(node.state().clone(), authority, move || seen.borrow().was_ready, horizon);
-    let world = Arc::new(world);
-    run_task("xds-world", world.clone().follow(), tasks, shutdown);
+    let cache = ResourceCache::new(node.state().clone(), authority, move || seen.borrow().was_ready, horizon);
+    let cache = Arc::new(cache);
+    run_task("xds-world", cache.clone().follow(), tasks, shutdown);
     let clock = node.clone();
     let context = Context {
         subscribers: node.subscribers().clone(),
@@ -107,7 +107,7 @@ pub(super) fn router(config: &Config, parts: GrpcParts<'_>) -> anyhow::Result<Ro
         ending,
     };
     let tracked = api::Tracked::new("grpc", &node, Hosts::any(), None);
-    let session = Arc::new(Session::new(world, context));
+    let session = Arc::new(Session::new(cache, context));
     let router = Grpc { operations, node, session, health, settings }.router();
     let router = router.context("the services of gRPC cannot be described")?;
     Ok(router.layer(from_fn_with_state(tracked, api::track)))

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use tokio::time::Instant;
 
-use super::entry::{GivenRelease, Subscriber, Wants};
+use super::entry::{DeliveredVersion, Subscriber, Topic};
 use super::{COUNT_EVERY, FILES, Share, Subscribers, Subscription, streaming};
 use crate::catalog::Catalog;
 use crate::catalog::history::Thing;
@@ -25,8 +25,8 @@ impl Subscribers {
         let topic = self.topic_of_file(&key.group, &key.file);
         let canonical = canonical_file(&key.file);
         self.judged(Some(topic), &key.namespace, |entry| {
-            let Wants::File { group, file, namespaces } = &entry.wants else { return None };
-            let GivenRelease::File { namespace, file: given, version, .. } = &entry.given else { return None };
+            let Topic::File { group, file, namespaces } = &entry.wants else { return None };
+            let DeliveredVersion::File { namespace, file: given, version, .. } = &entry.given else { return None };
             if **group != *key.group || **file != *canonical {
                 return None;
             }
@@ -50,11 +50,11 @@ impl Subscribers {
         let of_xds = streaming::of_rule(&self.streams, active, id);
         // Which services it is about has changed perhaps since a client was given it: all are looked at.
         let mut found = self.judged(None, id, |entry| {
-            let GivenRelease::Rules(given) = &entry.given else { return None };
+            let DeliveredVersion::Rules(given) = &entry.given else { return None };
             let has = given.iter().find(|(known, _)| **known == *id).map(|(_, version)| *version);
             let (wanted, namespace, service) = match &entry.wants {
-                Wants::Rules { family, namespace, service } => (*family, namespace, service),
-                Wants::ReportedRule { family: reported } if *reported == family => {
+                Topic::Rules { family, namespace, service } => (*family, namespace, service),
+                Topic::ReportedRule { family: reported } if *reported == family => {
                     let in_force = |version: u64| active.releases_of(id).any(|release| release.version == version);
                     return has.map(|version| (version, in_force(version)));
                 }

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use tokio::time::Instant;
 
 use super::Subscribers;
-use super::entry::Wants;
+use super::entry::Topic;
 use super::lists::service_of;
 use crate::catalog::calls::ListHolder;
 use crate::model::limits;
@@ -28,7 +28,7 @@ impl Subscribers {
         };
         for shard in &self.shards {
             for entry in shard.lock().topics.values().flat_map(|clients| clients.values()) {
-                if let Wants::Instances { namespace, service } = &entry.wants
+                if let Topic::Instances { namespace, service } = &entry.wants
                     && entry.is_there(now)
                 {
                     take(namespace, service, &entry.address);

@@ -17,13 +17,13 @@ use crate::model::time::Timestamp;
 use crate::origin::Origin;
 
 pub(super) struct Subscriber {
-    pub(super) wants: Wants,
+    pub(super) wants: Topic,
     /// Marks of the client and of its host, as all nodes know them.
     pub(super) marks: [u64; 2],
     pub(super) address: Box<str>,
     pub(super) agent: Box<str>,
     pub(super) labels: Box<[(String, String)]>,
-    pub(super) given: GivenRelease,
+    pub(super) given: DeliveredVersion,
     /// Its own words on what it was given, the newest last.
     pub(super) reports: Vec<Report>,
     pub(super) since: Timestamp,
@@ -39,7 +39,7 @@ pub(super) struct Subscriber {
 
 /// Thing that a client asks for.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Wants {
+pub(super) enum Topic {
     /// A file of a group by any of its spellings, in the first of these namespaces that has it.
     File {
         group: Box<str>,
@@ -63,7 +63,7 @@ pub(super) enum Wants {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum GivenRelease {
+pub(super) enum DeliveredVersion {
     File {
         namespace: Box<str>,
         /// As it is stored.
@@ -81,13 +81,13 @@ pub(super) enum GivenRelease {
     },
 }
 
-impl GivenRelease {
+impl DeliveredVersion {
     /// True if this version of the thing is what it was given: of a file by the namespace, of a rule by its id.
     pub(super) fn is_of(&self, thing: &str, wanted: u64) -> bool {
         match self {
-            GivenRelease::File { namespace, version, .. } => **namespace == *thing && *version == wanted,
-            GivenRelease::Rules(set) => set.iter().any(|(id, version)| **id == *thing && *version == wanted),
-            GivenRelease::List { .. } => false,
+            DeliveredVersion::File { namespace, version, .. } => **namespace == *thing && *version == wanted,
+            DeliveredVersion::Rules(set) => set.iter().any(|(id, version)| **id == *thing && *version == wanted),
+            DeliveredVersion::List { .. } => false,
         }
     }
 }
@@ -95,17 +95,17 @@ impl GivenRelease {
 /// Bytes that the allocator takes for a text beside its own.
 const OF_ALLOCATION: usize = 16;
 
-impl Wants {
+impl Topic {
     fn bytes(&self) -> usize {
         match self {
-            Wants::File { group, file, namespaces } => {
+            Topic::File { group, file, namespaces } => {
                 let namespaces = namespaces.iter().map(|one| size_of::<String>() + OF_ALLOCATION + one.len());
                 group.len() + file.len() + 3 * OF_ALLOCATION + namespaces.sum::<usize>()
             }
-            Wants::Rules { namespace, service, .. } | Wants::Instances { namespace, service } => {
+            Topic::Rules { namespace, service, .. } | Topic::Instances { namespace, service } => {
                 namespace.len() + service.len() + 2 * OF_ALLOCATION
             }
-            Wants::ReportedRule { .. } => 0,
+            Topic::ReportedRule { .. } => 0,
         }
     }
 }
@@ -116,9 +116,9 @@ impl Subscriber {
         let labels =
             self.labels.iter().map(|(key, value)| 2 * (size_of::<String>() + OF_ALLOCATION) + key.len() + value.len());
         let given = match &self.given {
-            GivenRelease::File { namespace, file, .. } => namespace.len() + file.len() + 2 * OF_ALLOCATION,
-            GivenRelease::Rules(set) => set.bytes_if_alone(),
-            GivenRelease::List { .. } => 0,
+            DeliveredVersion::File { namespace, file, .. } => namespace.len() + file.len() + 2 * OF_ALLOCATION,
+            DeliveredVersion::Rules(set) => set.bytes_if_alone(),
+            DeliveredVersion::List { .. } => 0,
         };
         let texts = self.address.len() + self.agent.len() + 3 * OF_ALLOCATION + labels.sum::<usize>();
         let reports = self.reports.iter().map(Report::bytes).sum::<usize>();
@@ -132,9 +132,9 @@ impl Subscriber {
 
     pub(super) fn kind(&self) -> &'static str {
         match &self.wants {
-            Wants::File { .. } => FILES,
-            Wants::Rules { family, .. } | Wants::ReportedRule { family } => family.word(),
-            Wants::Instances { .. } => LISTS,
+            Topic::File { .. } => FILES,
+            Topic::Rules { family, .. } | Topic::ReportedRule { family } => family.word(),
+            Topic::Instances { .. } => LISTS,
         }
     }
 
@@ -143,11 +143,11 @@ impl Subscriber {
         match (&self.wants, &self.given) {
             // Counted by the node that gave it what it has.
             _ if self.is_reported => None,
-            (Wants::File { group, file, namespaces }, GivenRelease::File { namespace, version, .. }) => {
+            (Topic::File { group, file, namespaces }, DeliveredVersion::File { namespace, version, .. }) => {
                 let due = self.due_file(catalog, namespaces, group, file)?;
                 Some(*due.namespace == **namespace && due.version == *version)
             }
-            (Wants::Rules { family, namespace, service }, GivenRelease::Rules(given)) => {
+            (Topic::Rules { family, namespace, service }, DeliveredVersion::Rules(given)) => {
                 let label = |key: &str| self.label(key);
                 let due = catalog.rules.of(*family).active().of_service(namespace, service, label);
                 let due = due.iter().filter(|release| release.rule.enable);
@@ -178,7 +178,7 @@ impl Subscriber {
         }
     }
 
-    /// Its row among those that have a version of one thing, which [`GivenRelease::is_of`] knows.
+    /// Its row among those that have a version of one thing, which [`DeliveredVersion::is_of`] knows.
     pub(super) fn holder(&self, thing: &str, version: u64, has: bool, now: Instant) -> HolderRow {
         let report = self.reports.iter().find(|report| report.is_of(thing, version));
         let [client, host] = self.marks;
@@ -196,7 +196,7 @@ impl Subscriber {
         u64::try_from((now - self.heard).as_millis()).unwrap_or(u64::MAX)
     }
 
-    /// Row of it where it is asked about one thing, which [`GivenRelease::is_of`] knows.
+    /// Row of it where it is asked about one thing, which [`DeliveredVersion::is_of`] knows.
     pub(super) fn told(&self, thing: &str, (version, is_current): (u64, bool), now: Instant) -> Subscription {
         let report = self.reports.iter().find(|report| report.is_of(thing, version));
         Subscription {

@@ -25,7 +25,7 @@ use crate::model::time::Timestamp;
 /// Question to a node about its clients of xDS.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum FleetQuestion {
+pub enum ClientQuery {
     /// Clients that are connected.
     Clients,
     /// Every resource of the clients with this identity, behind one by type and name.
@@ -42,7 +42,7 @@ pub enum FleetQuestion {
 
 /// Answer of a node; only what was asked for is in it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct FleetAnswer {
+pub struct ClientQueryResult {
     /// Clients in all.
     #[serde(default)]
     pub amount: u64,
@@ -234,12 +234,12 @@ fn differing<'a>(has: &'a Resources, given: &'a Resources) -> impl Iterator<Item
 
 impl Streams {
     /// Answers a question of this or another node about streams alone.
-    pub fn tell(&self, question: &FleetQuestion) -> FleetAnswer {
+    pub fn tell(&self, question: &ClientQuery) -> ClientQueryResult {
         match question {
-            FleetQuestion::Clients => self.clients(),
-            FleetQuestion::Resources { node_id, after } => self.resources(node_id, after.as_ref()),
-            FleetQuestion::Lists { .. } | FleetQuestion::Callers | FleetQuestion::Holders { .. } => {
-                FleetAnswer::default()
+            ClientQuery::Clients => self.clients(),
+            ClientQuery::Resources { node_id, after } => self.resources(node_id, after.as_ref()),
+            ClientQuery::Lists { .. } | ClientQuery::Callers | ClientQuery::Holders { .. } => {
+                ClientQueryResult::default()
             }
         }
     }
@@ -255,15 +255,15 @@ impl Streams {
         of.map(|client| (client.address, &client.agent, &client.node_id)).collect::<HashSet<_>>().len()
     }
 
-    fn clients(&self) -> FleetAnswer {
+    fn clients(&self) -> ClientQueryResult {
         let mut clients: Vec<_> = self.all().iter().map(|entry| FleetClient::of(entry)).collect();
         let amount = clients.len() as u64;
         clients.sort_by_key(|client| client.applied() != Some(Applied::Refused));
         clients.truncate(limits::SUBSCRIPTIONS_TOLD_MAX);
-        FleetAnswer { amount, clients, ..FleetAnswer::default() }
+        ClientQueryResult { amount, clients, ..ClientQueryResult::default() }
     }
 
-    fn resources(&self, node_id: &str, after: Option<&(String, String)>) -> FleetAnswer {
+    fn resources(&self, node_id: &str, after: Option<&(String, String)>) -> ClientQueryResult {
         let is_meant = |entry: &Arc<StreamEntry>| {
             let own = &entry.client.node_id;
             own == node_id || cut(own, limits::XDS_NODE_ID_BYTES_TOLD) == node_id
@@ -277,7 +277,7 @@ impl Streams {
             let kind = ResourceType::ALL.into_iter().find(|kind| kind.label() == label)?;
             Some((kind, Arc::from(name.as_str())))
         });
-        let mut answer = FleetAnswer { amount: streams.len() as u64, ..FleetAnswer::default() };
+        let mut answer = ClientQueryResult { amount: streams.len() as u64, ..ClientQueryResult::default() };
         let mut room = limits::XDS_DUMP_PART_BYTES_MAX;
         let from = after.map_or(Bound::Unbounded, Bound::Excluded);
         for ((_, name), (resource, delivered)) in all.range((from, Bound::Unbounded)) {
@@ -376,7 +376,7 @@ mod tests {
         send(&one, &cluster("b", 2, 1), false);
         send(&two, &cluster("a", 1, 1), true);
         refuse(&two, &cluster("a", 3, 1));
-        let FleetAnswer { amount, clients, .. } = streams.tell(&FleetQuestion::Clients);
+        let ClientQueryResult { amount, clients, .. } = streams.tell(&ClientQuery::Clients);
         assert_eq!(amount, 2);
         let [refused, waiting] = &clients[..] else { panic!("two") };
         assert_eq!((refused.node_id.as_str(), refused.applied()), ("n2", Some(Applied::Refused)), "it comes first");
@@ -400,14 +400,14 @@ mod tests {
         send(&again, &cluster("b", 2, 1), true);
         refuse(&again, &cluster("b", 5, 1));
         send(&other, &cluster("c", 3, 1), true);
-        let of = |node_id: &str| streams.tell(&FleetQuestion::Resources { node_id: node_id.to_owned(), after: None });
-        let FleetAnswer { amount, resources, .. } = of("n1");
+        let of = |node_id: &str| streams.tell(&ClientQuery::Resources { node_id: node_id.to_owned(), after: None });
+        let ClientQueryResult { amount, resources, .. } = of("n1");
         assert_eq!(amount, 2);
         let rows: Vec<_> = resources.iter().map(|row| (row.name.as_str(), row.applied, row.message.as_str())).collect();
         assert_eq!(rows, [("a", Some(Applied::Yes), ""), ("b", Some(Applied::Refused), "bad")]);
         assert_eq!(resources[0].bytes, [7; 3]);
         assert_eq!(resources[1].has_version.as_deref(), Some("1-0000000000000002"));
-        assert_eq!(of("n3"), FleetAnswer::default());
+        assert_eq!(of("n3"), ClientQueryResult::default());
     }
 
     #[test]
@@ -420,7 +420,7 @@ mod tests {
         send(&one, &cluster("r9", 9, 2 * limits::XDS_DUMP_PART_BYTES_MAX), true);
         let (mut after, mut parts) = (None, Vec::new());
         loop {
-            let question = FleetQuestion::Resources { node_id: "n1".to_owned(), after };
+            let question = ClientQuery::Resources { node_id: "n1".to_owned(), after };
             let answer = streams.tell(&question);
             parts.push((answer.resources.len(), answer.left_out));
             after = answer.resources.last().map(|last| (last.kind.clone(), last.name.clone()));

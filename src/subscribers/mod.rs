@@ -42,7 +42,7 @@ use crate::model::rule::Family;
 use crate::model::rule::release::RuleRelease;
 use crate::model::time::Timestamp;
 use crate::origin::{Origin, OriginQuota};
-use entry::{GivenRelease, Subscriber, Wants};
+use entry::{DeliveredVersion, Subscriber, Topic};
 use holders::{client_mark, host_mark};
 use kept::{cut, kept};
 use refusals::Refusals;
@@ -246,7 +246,7 @@ impl Subscribers {
         let (topic, labels) = (self.topic_of_file(&released.group, file), kept(labels));
         let key = self.mark_of_key(&released.release_key);
         let is_known = |entry: &mut Subscriber| {
-            let GivenRelease::File { namespace, version, key: known, .. } = &entry.given else { return false };
+            let DeliveredVersion::File { namespace, version, key: known, .. } = &entry.given else { return false };
             let is_given = *version == released.version && *known == key && **namespace == *released.namespace;
             is_given && entry.labels == labels
         };
@@ -255,10 +255,10 @@ impl Subscribers {
             // Nothing is in a namespace that is longer than any.
             let can_be = |namespace: &&String| namespace.len() <= limits::NAMESPACE_CHARS_MAX;
             let namespaces = namespaces.iter().filter(can_be).cloned().collect();
-            let wants = Wants::File { group, file, namespaces };
+            let wants = Topic::File { group, file, namespaces };
             let namespace = released.namespace.as_str().into();
             let stored = released.file.as_str().into();
-            let given = GivenRelease::File { namespace, file: stored, version: released.version, key };
+            let given = DeliveredVersion::File { namespace, file: stored, version: released.version, key };
             (wants, labels.clone(), given)
         });
     }
@@ -287,10 +287,10 @@ impl Subscribers {
     ) {
         let topic = self.topic_of_service(family, namespace, service);
         let is_known =
-            |entry: &mut Subscriber| matches!(&entry.given, GivenRelease::Rules(given) if given.is_of(releases));
+            |entry: &mut Subscriber| matches!(&entry.given, DeliveredVersion::Rules(given) if given.is_of(releases));
         self.note(Source::Given, topic, client, is_known, now, || {
-            let wants = Wants::Rules { family, namespace: namespace.into(), service: service.into() };
-            (wants, kept(&labels()), GivenRelease::Rules(self.rule_sets.of(releases)))
+            let wants = Topic::Rules { family, namespace: namespace.into(), service: service.into() };
+            (wants, kept(&labels()), DeliveredVersion::Rules(self.rule_sets.of(releases)))
         });
     }
 
@@ -301,7 +301,7 @@ impl Subscribers {
         client: Client<'_>,
         is_known: impl Fn(&mut Subscriber) -> bool,
         now: impl FnOnce() -> Timestamp,
-        make: impl FnOnce() -> (Wants, Box<[(String, String)]>, GivenRelease),
+        make: impl FnOnce() -> (Topic, Box<[(String, String)]>, DeliveredVersion),
     ) {
         let (who, heard) = (self.who(client), Instant::now());
         let mut shard = self.shard(who).lock();

@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use tokio::time::Instant;
 
-use super::entry::{GivenRelease, Subscriber, Wants};
+use super::entry::{DeliveredVersion, Subscriber, Topic};
 use super::kept::{cut, kept};
 use super::{Applied, Client, Shard, Source, Subscribers};
 use crate::catalog::client_refusals::ClientRefusal;
@@ -116,7 +116,7 @@ impl Subscribers {
         let (topic, key, who) = (self.topic_of_file(group, file), self.mark_of_key(release_key), self.who(client));
         let keep = |shard: &mut Shard| {
             let entry = there(shard, topic, who)?;
-            let GivenRelease::File { namespace, version, key: given, .. } = &entry.given else { return None };
+            let DeliveredVersion::File { namespace, version, key: given, .. } = &entry.given else { return None };
             let is_meant = *given == key && namespaces.iter().any(|seen| **seen == **namespace);
             let (thing, version) = is_meant.then(|| (namespace.clone(), *version))?;
             self.keep(entry, client.origin, (thing, version), word);
@@ -153,13 +153,13 @@ impl Subscribers {
             let (now, mut is_kept) = (Instant::now(), false);
             for entry in shard.topics.values_mut().filter_map(|clients| clients.get_mut(&who)) {
                 let is_meant = match &entry.wants {
-                    Wants::Rules { family: wanted, namespace, service } => {
+                    Topic::Rules { family: wanted, namespace, service } => {
                         *wanted == family && sees(namespace, service)
                     }
-                    Wants::ReportedRule { family: wanted } => *wanted == family,
-                    Wants::File { .. } | Wants::Instances { .. } => false,
+                    Topic::ReportedRule { family: wanted } => *wanted == family,
+                    Topic::File { .. } | Topic::Instances { .. } => false,
                 };
-                let GivenRelease::Rules(given) = &entry.given else { continue };
+                let DeliveredVersion::Rules(given) = &entry.given else { continue };
                 if is_meant && entry.is_there(now) {
                     for (id, version) in meant(given) {
                         is_kept = true;
@@ -175,8 +175,9 @@ impl Subscribers {
         if let Some(release) = report.in_force {
             let releases = [release.clone()];
             let topic = self.topic_of_reported(family, &release.rule.id);
-            let is_known =
-                |entry: &mut Subscriber| matches!(&entry.given, GivenRelease::Rules(given) if given.is_of(&releases));
+            let has_them =
+                |given: &DeliveredVersion| matches!(given, DeliveredVersion::Rules(it) if it.is_of(&releases));
+            let is_known = |entry: &mut Subscriber| has_them(&entry.given);
             self.note(
                 Source::Reported,
                 topic,
@@ -184,8 +185,8 @@ impl Subscribers {
                 is_known,
                 || word.at,
                 || {
-                    let given = GivenRelease::Rules(self.rule_sets.of(&releases));
-                    (Wants::ReportedRule { family }, kept(report.labels), given)
+                    let given = DeliveredVersion::Rules(self.rule_sets.of(&releases));
+                    (Topic::ReportedRule { family }, kept(report.labels), given)
                 },
             );
             keep(&mut self.shard(who).lock());
@@ -220,10 +221,10 @@ impl Subscribers {
             return;
         }
         let thing = match (&entry.wants, &entry.given) {
-            (Wants::File { group, .. }, GivenRelease::File { file, .. }) => {
+            (Topic::File { group, .. }, DeliveredVersion::File { file, .. }) => {
                 Thing::File(ConfigKey::new(thing, &**group, &**file))
             }
-            (Wants::Rules { family, .. } | Wants::ReportedRule { family }, _) => Thing::Rule(*family, thing.to_owned()),
+            (Topic::Rules { family, .. } | Topic::ReportedRule { family }, _) => Thing::Rule(*family, thing.to_owned()),
             _ => return,
         };
         let (address, agent) = (entry.address.to_string(), entry.agent.to_string());

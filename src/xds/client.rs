@@ -7,7 +7,7 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use prost_types::value::Kind;
 
-use super::world::WildKey;
+use super::cache::WildcardKey;
 use crate::model::config_lookup::DEFAULT_NAMESPACE;
 use crate::model::grant::ReadScope;
 use crate::model::limits;
@@ -89,7 +89,7 @@ pub struct Holds(Arc<Mutex<Vec<ScopeHold>>>); // bound: xds-names
 
 #[derive(Debug)]
 struct ScopeHold {
-    scope: WildKey,
+    scope: WildcardKey,
     _scope: Arc<()>,
     map: Option<Arc<MapShare>>,
 }
@@ -111,7 +111,7 @@ const HOLDS_MAX: usize = 8;
 
 impl Holds {
     /// Holds a scope, and a map of it if one is given.
-    pub(super) fn hold(&self, key: &WildKey, scope: Arc<()>, map: Option<Arc<MapShare>>) {
+    pub(super) fn hold(&self, key: &WildcardKey, scope: Arc<()>, map: Option<Arc<MapShare>>) {
         let mut holds = self.0.lock();
         let known = holds.iter().position(|hold| hold.scope == *key).map(|at| holds.remove(at));
         if known.is_none() && holds.len() >= HOLDS_MAX {

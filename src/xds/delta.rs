@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::View;
-use super::books::{Books, Event, Portion, StreamFault, not_found, packed, size_of};
-use super::ledger::{Moment, NamedResource, Sending};
-use super::machine::Machine;
+use super::protocol::ProtocolVariant;
+use super::stream_state::{Event, ReadyBatch, StreamFault, StreamState, not_found, packed, size_of};
 use super::subscription::Changed;
+use super::type_state::{Moment, NamedResource, OutgoingResponse};
 use crate::model::limits;
 use crate::model::mesh::Dialect;
 use crate::model::mesh::resource::{ResourceType, Version};
@@ -16,26 +16,26 @@ use crate::proto::envoy::service::discovery::v3::{DeltaDiscoveryRequest, DeltaDi
 
 /// A delta stream.
 pub(super) struct Delta {
-    books: Books,
+    books: StreamState,
     /// Clusters that were sent before the first question for endpoints: who comes back has these, and is to get them
     /// behind their clusters all the same.
     early: Vec<NamedResource>,
 }
 
-impl Machine for Delta {
+impl ProtocolVariant for Delta {
     type Request = DeltaDiscoveryRequest;
     type Response = DeltaDiscoveryResponse;
     const IS_DELTA: bool = true;
 
     fn new(dialect: Dialect, control_plane: Arc<str>) -> Delta {
-        Delta { books: Books::new(dialect, control_plane), early: Vec::new() }
+        Delta { books: StreamState::new(dialect, control_plane), early: Vec::new() }
     }
 
-    fn books(&self) -> &Books {
+    fn books(&self) -> &StreamState {
         &self.books
     }
 
-    fn books_mut(&mut self) -> &mut Books {
+    fn books_mut(&mut self) -> &mut StreamState {
         &mut self.books
     }
 
@@ -164,7 +164,7 @@ impl Delta {
     fn send(
         &mut self,
         kind: ResourceType,
-        mut portion: Portion,
+        mut portion: ReadyBatch,
         view: &dyn View,
         moment: Moment,
     ) -> DeltaDiscoveryResponse {
@@ -181,11 +181,11 @@ impl Delta {
             resource_errors: not_found(kind, absent),
         };
         let given = if portion.is_complete { portion.look.take_shown() } else { None };
-        let Portion { changed, gone, .. } = portion;
+        let ReadyBatch { changed, gone, .. } = portion;
         if kind == ResourceType::Cluster {
             self.owe_endpoints(&changed);
         }
-        let sending = Sending { nonce, changed, gone, given, is_whole: false };
+        let sending = OutgoingResponse { nonce, changed, gone, given, is_whole: false };
         self.books.ledger_mut(kind).sent(sending, moment.now);
         self.books.note(Event::Sent { kind, bytes: size_of(&response) });
         response

@@ -2,7 +2,7 @@
 
 /// Reason why a stream ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum End {
+pub enum StreamEnd {
     /// The client is gone.
     Closed,
     /// It is as old as a stream may get: the client comes back, to any node.
@@ -19,17 +19,17 @@ pub enum End {
     Invalid(String),
 }
 
-impl End {
+impl StreamEnd {
     /// The word for it in metrics.
     pub fn reason(&self) -> &'static str {
         match self {
-            End::Closed => "closed",
-            End::Aged => "aged",
-            End::Shutdown => "shutdown",
-            End::Behind => "behind",
-            End::NotReady => "not_ready",
-            End::TooMany(_) => "too_many",
-            End::Invalid(_) => "invalid",
+            StreamEnd::Closed => "closed",
+            StreamEnd::Aged => "aged",
+            StreamEnd::Shutdown => "shutdown",
+            StreamEnd::Behind => "behind",
+            StreamEnd::NotReady => "not_ready",
+            StreamEnd::TooMany(_) => "too_many",
+            StreamEnd::Invalid(_) => "invalid",
         }
     }
 }

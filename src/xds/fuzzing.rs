@@ -6,10 +6,10 @@ use tokio::time::Instant;
 
 use super::client::{Identity, Peer};
 use super::delta::Delta;
-use super::ledger::Moment;
-use super::machine::Machine;
+use super::protocol::ProtocolVariant;
 use super::sotw::Sotw;
 use super::testing::World;
+use super::type_state::Moment;
 use crate::model::grant::ReadScope;
 use crate::model::limits;
 use crate::model::mesh::resource::ResourceType;
@@ -30,7 +30,7 @@ pub(crate) fn serve_stream(input: &[u8]) -> bool {
     }
 }
 
-fn serve<M: Machine<Request: Message + Default>>(input: &[u8]) -> bool {
+fn serve<M: ProtocolVariant<Request: Message + Default>>(input: &[u8]) -> bool {
     let (mut requests, mut world) = (Bytes::copy_from_slice(input), World::default());
     let mut machine: Option<M> = None;
     let (mut number, mut answers) = (0_usize, 0);
@@ -54,7 +54,7 @@ fn serve<M: Machine<Request: Message + Default>>(input: &[u8]) -> bool {
     answers > 0
 }
 
-fn begin<M: Machine>(first: &M::Request) -> M {
+fn begin<M: ProtocolVariant>(first: &M::Request) -> M {
     let peer = Peer { address: None, origin: Origin::UNKNOWN, read_scope: ReadScope::Everything };
     let Identity { client, .. } = Identity::read(M::node(first), &peer);
     assert!(client.labels.len() <= limits::XDS_LABELS_MAX && client.agent.len() <= limits::AGENT_BYTES_MAX);

@@ -4,35 +4,35 @@
 //! compares what it sent with what there is.
 //!
 //! A stream is a [`Client`] and a state machine for its variant of the protocol, SotW or delta: requests go in,
-//! responses come out, and neither knows time nor tasks. [`Session`] drives them, and ends a stream with an [`End`]
+//! responses come out, and neither knows time nor tasks. [`Session`] drives them, and ends a stream by a [`StreamEnd`]
 //! that the door translates.
 //!
 //! Knows messages of protocol buffers and neither HTTP nor tonic.
 
 mod absent;
-mod answered;
-mod books;
-mod build;
+mod cache;
 mod client;
+mod client_inputs;
 mod delta;
 mod end;
 #[cfg(any(test, feature = "fuzzing"))]
 pub(crate) mod fuzzing;
 pub mod json;
-mod ledger;
-mod machine;
 mod names;
-mod questions;
+mod protocol;
+mod resources;
 mod session;
 mod sotw;
 mod steps;
+mod stream_state;
 mod subscription;
 #[cfg(any(test, feature = "fuzzing"))]
 mod testing;
 #[cfg(test)]
 mod tests;
+mod type_state;
+mod variants;
 mod view;
-mod world;
 
 use std::sync::Arc;
 
@@ -41,11 +41,11 @@ use tokio::sync::watch;
 use crate::model::mesh::resource::{Resource, ResourceType, Resources};
 use crate::reads::catch_up::Reached;
 
+pub use cache::{ResourceCache, Touched};
 pub use client::{Client, Identity, Peer, Place};
-pub use end::End;
+pub use end::StreamEnd;
 pub use session::{Context, Session};
-pub use view::WorldView;
-pub use world::{Touched, World};
+pub use view::CacheView;
 
 /// Resources for one client at one moment.
 pub trait View: Send {

@@ -71,17 +71,17 @@ impl fmt::Display for ServiceName {
 
 /// Digits that tell one set of labels from others of a service.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) struct SetDigits(pub [u8; 6]);
+pub(crate) struct SubsetHash(pub [u8; 6]);
 
-impl SetDigits {
-    fn parse(text: &str) -> Option<SetDigits> {
+impl SubsetHash {
+    fn parse(text: &str) -> Option<SubsetHash> {
         let mut digits = [0; 6];
         let is_lower = text.bytes().all(|byte| byte.is_ascii_digit() || matches!(byte, b'a'..=b'f'));
-        (is_lower && hex::decode_to_slice(text, &mut digits).is_ok()).then_some(SetDigits(digits))
+        (is_lower && hex::decode_to_slice(text, &mut digits).is_ok()).then_some(SubsetHash(digits))
     }
 }
 
-impl fmt::Display for SetDigits {
+impl fmt::Display for SubsetHash {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
     }
@@ -92,7 +92,7 @@ impl fmt::Display for SetDigits {
 pub(crate) struct ClusterName {
     pub(crate) service: ServiceName,
     /// None for all instances of the service.
-    pub(crate) set: Option<SetDigits>,
+    pub(crate) set: Option<SubsetHash>,
     /// Place of the callers, in names of endpoints alone.
     pub(crate) place: Option<Place>,
 }
@@ -104,7 +104,7 @@ impl ClusterName {
             None => (text, None),
         };
         let (service, set) = match cluster.split_once('|') {
-            Some((service, set)) => (service, Some(SetDigits::parse(set)?)),
+            Some((service, set)) => (service, Some(SubsetHash::parse(set)?)),
             None => (cluster, None),
         };
         Some(ClusterName { service: ServiceName::parse(service)?, set, place })
@@ -233,7 +233,7 @@ mod tests {
             zone: zone.into(),
             campus: campus.into(),
         });
-        ClusterName { service: ServiceName::new(service.0, service.1), set: set.map(SetDigits), place }
+        ClusterName { service: ServiceName::new(service.0, service.1), set: set.map(SubsetHash), place }
     }
 
     #[test]

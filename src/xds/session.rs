@@ -10,13 +10,13 @@ use tokio::sync::{Semaphore, mpsc, watch};
 use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
 
-use super::books::{Event, StreamFault};
 use super::client::{Client, Identity, Peer, first_bytes};
 use super::delta::Delta;
-use super::end::End;
-use super::ledger::Moment;
-use super::machine::Machine;
+use super::end::StreamEnd;
+use super::protocol::ProtocolVariant;
 use super::sotw::Sotw;
+use super::stream_state::{Event, StreamFault};
+use super::type_state::Moment;
 use super::{Source, View};
 use crate::budget::Held;
 use crate::catalog::client_refusals::ClientRefusal;
@@ -81,7 +81,7 @@ impl<S: Source> Session<S> {
         room: Held,
         requests: impl Stream<Item = Result<DiscoveryRequest, E>> + Send + Unpin,
         responses: mpsc::Sender<Box<DiscoveryResponse>>,
-    ) -> End {
+    ) -> StreamEnd {
         self.serve::<Sotw, E>(peer, room, requests, responses).await
     }
 
@@ -92,28 +92,28 @@ impl<S: Source> Session<S> {
         room: Held,
         requests: impl Stream<Item = Result<DeltaDiscoveryRequest, E>> + Send + Unpin,
         responses: mpsc::Sender<Box<DeltaDiscoveryResponse>>,
-    ) -> End {
+    ) -> StreamEnd {
         self.serve::<Delta, E>(peer, room, requests, responses).await
     }
 
-    async fn serve<M: Machine, E>(
+    async fn serve<M: ProtocolVariant, E>(
         &self,
         peer: Peer,
         room: Held,
         mut requests: impl Stream<Item = Result<M::Request, E>> + Send + Unpin,
         responses: mpsc::Sender<Box<M::Response>>,
-    ) -> End {
+    ) -> StreamEnd {
         if !self.source.is_ready() {
-            return End::NotReady;
+            return StreamEnd::NotReady;
         }
         let ending = self.ending();
         tokio::pin!(ending);
         let first = tokio::select! {
             end = &mut ending => return end,
-            () = responses.closed() => return End::Closed,
+            () = responses.closed() => return StreamEnd::Closed,
             first = requests.next() => first,
         };
-        let Some(Ok(mut first)) = first else { return End::Closed };
+        let Some(Ok(mut first)) = first else { return StreamEnd::Closed };
         // In a place of its own: what is built here is moved into it once.
         let mut running = Box::new(self.begin::<M>(&first, &peer, room));
         // It is read, and large at times.
@@ -125,7 +125,7 @@ impl<S: Source> Session<S> {
     }
 
     /// Waits until a stream is old or this node stops.
-    async fn ending(&self) -> End {
+    async fn ending(&self) -> StreamEnd {
         let aged = async {
             match self.context.max_age {
                 Some(age) => tokio::time::sleep(spread(age)).await,
@@ -133,12 +133,12 @@ impl<S: Source> Session<S> {
             }
         };
         tokio::select! {
-            () = self.context.shutdown.cancelled() => End::Shutdown,
-            () = aged => End::Aged,
+            () = self.context.shutdown.cancelled() => StreamEnd::Shutdown,
+            () = aged => StreamEnd::Aged,
         }
     }
 
-    fn begin<M: Machine>(&self, first: &M::Request, peer: &Peer, room: Held) -> Running<'_, S, M> {
+    fn begin<M: ProtocolVariant>(&self, first: &M::Request, peer: &Peer, room: Held) -> Running<'_, S, M> {
         let Identity { client, cut } = Identity::read(M::node(first), peer);
         self.context.metrics.xds_labels_cut.inc_by(cut as u64);
         let registered = self.context.subscribers.streams().begin(StreamClient {
@@ -158,7 +158,7 @@ impl<S: Source> Session<S> {
 }
 
 /// A stream that is served.
-struct Running<'a, S: Source, M: Machine> {
+struct Running<'a, S: Source, M: ProtocolVariant> {
     session: &'a Session<S>,
     changes: watch::Receiver<u64>,
     /// Number of the change up to which it was looked at.
@@ -174,19 +174,19 @@ struct Running<'a, S: Source, M: Machine> {
 
 /// Reason why no more responses are made now.
 #[derive(PartialEq, Eq)]
-enum Pumped {
+enum SendOutcome {
     NothingDue,
     NoRoom,
 }
 
-impl<S: Source, M: Machine> Running<'_, S, M> {
+impl<S: Source, M: ProtocolVariant> Running<'_, S, M> {
     /// Serves until the stream ends.
     async fn run<E>(
         &mut self,
         first: M::Request,
         mut requests: impl Stream<Item = Result<M::Request, E>> + Send + Unpin,
         responses: mpsc::Sender<Box<M::Response>>,
-    ) -> Result<(), End> {
+    ) -> Result<(), StreamEnd> {
         self.session.source.catch_up();
         self.take(first).await?;
         let mut pumped = self.pump(&responses).await?;
@@ -195,17 +195,19 @@ impl<S: Source, M: Machine> Running<'_, S, M> {
             tokio::select! {
                 request = requests.next() => match request {
                     Some(Ok(request)) => self.take(request).await?,
-                    Some(Err(_)) | None => return Err(End::Closed),
+                    Some(Err(_)) | None => return Err(StreamEnd::Closed),
                 },
                 changed = self.changes.changed() => {
-                    changed.map_err(|_| End::Shutdown)?;
+                    changed.map_err(|_| StreamEnd::Shutdown)?;
                     if !self.is_concerned() {
                         continue;
                     }
                 }
-                () = until(deadline), if pumped == Pumped::NothingDue => {}
-                room = responses.reserve(), if pumped == Pumped::NoRoom => drop(room.map_err(|_| End::Closed)?),
-                () = responses.closed() => return Err(End::Closed),
+                () = until(deadline), if pumped == SendOutcome::NothingDue => {}
+                room = responses.reserve(), if pumped == SendOutcome::NoRoom => {
+                    drop(room.map_err(|_| StreamEnd::Closed)?);
+                }
+                () = responses.closed() => return Err(StreamEnd::Closed),
             }
             pumped = self.pump(&responses).await?;
         }
@@ -223,7 +225,7 @@ impl<S: Source, M: Machine> Running<'_, S, M> {
         is_concerned
     }
 
-    async fn take(&mut self, mut request: M::Request) -> Result<(), End> {
+    async fn take(&mut self, mut request: M::Request) -> Result<(), StreamEnd> {
         self.reach(&mut request).await?;
         let moment = self.moment();
         let source = &self.session.source;
@@ -232,11 +234,11 @@ impl<S: Source, M: Machine> Running<'_, S, M> {
         drop(turn);
         self.tell();
         let kept = taken.map_err(|fault| match fault {
-            StreamFault::TooMany(text) => End::TooMany(text),
-            StreamFault::Invalid(text) => End::Invalid(text),
+            StreamFault::TooMany(text) => StreamEnd::TooMany(text),
+            StreamFault::Invalid(text) => StreamEnd::Invalid(text),
         });
         kept.and_then(|()| self.keep()).inspect_err(|end| {
-            if let End::TooMany(reason) = end
+            if let StreamEnd::TooMany(reason) = end
                 && self.session.too_many.is_due((true, self.logged_id().to_owned()))
             {
                 let (node_id, address) = (self.logged_id(), self.client.address);
@@ -246,7 +248,7 @@ impl<S: Source, M: Machine> Running<'_, S, M> {
     }
 
     /// Takes room for what the stream keeps from here on.
-    fn keep(&mut self) -> Result<(), End> {
+    fn keep(&mut self) -> Result<(), StreamEnd> {
         let bytes = self.client.kept_bytes() + self.machine.books().kept_bytes();
         let bytes = limits::XDS_STREAM_BYTES + bytes.saturating_sub(limits::XDS_STREAM_NAMES_BYTES);
         self.room.shrink_to(bytes);
@@ -255,7 +257,7 @@ impl<S: Source, M: Machine> Running<'_, S, M> {
                 Short::Origin => "of one client",
                 Short::Total => "of all clients",
             };
-            End::TooMany(format!("streams {whose} keep as much memory as they may"))
+            StreamEnd::TooMany(format!("streams {whose} keep as much memory as they may"))
         })
     }
 
@@ -265,7 +267,7 @@ impl<S: Source, M: Machine> Running<'_, S, M> {
 
     /// Waits until this node has what the client has seen elsewhere. An index that no node of this cluster has is of
     /// another one, and its client is served as if it had named none.
-    async fn reach(&self, request: &mut M::Request) -> Result<(), End> {
+    async fn reach(&self, request: &mut M::Request) -> Result<(), StreamEnd> {
         let Some(index) = self.machine.named_index(request) else { return Ok(()) };
         let Session { source, context, .. } = self.session;
         if source.view(&self.client).applied_index() >= index {
@@ -277,13 +279,13 @@ impl<S: Source, M: Machine> Running<'_, S, M> {
                 context.metrics.foreign_ids.inc();
                 M::forget_versions(request);
             }
-            Reached::Unknown => return Err(End::Behind),
+            Reached::Unknown => return Err(StreamEnd::Behind),
         }
         Ok(())
     }
 
     /// Makes responses while there is room, at its turn.
-    async fn pump(&mut self, responses: &mpsc::Sender<Box<M::Response>>) -> Result<Pumped, End> {
+    async fn pump(&mut self, responses: &mpsc::Sender<Box<M::Response>>) -> Result<SendOutcome, StreamEnd> {
         let _turn = self.session.turns.acquire().await;
         match self.machine.books().is_large() {
             true => at_length(|| self.pump_now(responses)),
@@ -291,7 +293,7 @@ impl<S: Source, M: Machine> Running<'_, S, M> {
         }
     }
 
-    fn pump_now(&mut self, responses: &mpsc::Sender<Box<M::Response>>) -> Result<Pumped, End> {
+    fn pump_now(&mut self, responses: &mpsc::Sender<Box<M::Response>>) -> Result<SendOutcome, StreamEnd> {
         let moment = self.moment();
         let source = &self.session.source;
         // What changes from here on wakes again.
@@ -304,12 +306,12 @@ impl<S: Source, M: Machine> Running<'_, S, M> {
         let pumped = loop {
             let room = match responses.try_reserve() {
                 Ok(room) => room,
-                Err(mpsc::error::TrySendError::Full(())) => break Pumped::NoRoom,
-                Err(mpsc::error::TrySendError::Closed(())) => return Err(End::Closed),
+                Err(mpsc::error::TrySendError::Full(())) => break SendOutcome::NoRoom,
+                Err(mpsc::error::TrySendError::Closed(())) => return Err(StreamEnd::Closed),
             };
             match self.machine.next(&view, moment) {
                 Some(response) => room.send(Box::new(response)),
-                None => break Pumped::NothingDue,
+                None => break SendOutcome::NothingDue,
             }
         };
         drop(view);
@@ -397,7 +399,7 @@ impl<S: Source, M: Machine> Running<'_, S, M> {
     }
 }
 
-impl<S: Source, M: Machine> Drop for Running<'_, S, M> {
+impl<S: Source, M: ProtocolVariant> Drop for Running<'_, S, M> {
     fn drop(&mut self) {
         let streams = &self.session.context.metrics.xds_streams;
         for (kind, is_counted) in ResourceType::ALL.into_iter().zip(self.is_counted) {

@@ -5,10 +5,10 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use super::View;
-use super::books::{Books, Event, Portion, StreamFault, hash_of, in_order, not_found, packed, size_of};
-use super::ledger::{Moment, Sending};
-use super::machine::Machine;
+use super::protocol::ProtocolVariant;
+use super::stream_state::{Event, ReadyBatch, StreamFault, StreamState, hash_of, in_order, not_found, packed, size_of};
 use super::subscription::{Changed, WILDCARD};
+use super::type_state::{Moment, OutgoingResponse};
 use crate::model::mesh::Dialect;
 use crate::model::mesh::resource::{ResourceType, Resources, Version};
 use crate::proto::envoy::config::core::v3::Node;
@@ -16,25 +16,25 @@ use crate::proto::envoy::service::discovery::v3::{DiscoveryRequest, DiscoveryRes
 
 /// A SotW stream.
 pub(super) struct Sotw {
-    books: Books,
+    books: StreamState,
     /// Endpoints of clusters that changed: a proxy asks for them by repeating its last request.
     behind: Vec<Arc<str>>,
 }
 
-impl Machine for Sotw {
+impl ProtocolVariant for Sotw {
     type Request = DiscoveryRequest;
     type Response = DiscoveryResponse;
     const IS_DELTA: bool = false;
 
     fn new(dialect: Dialect, control_plane: Arc<str>) -> Sotw {
-        Sotw { books: Books::new(dialect, control_plane), behind: Vec::new() }
+        Sotw { books: StreamState::new(dialect, control_plane), behind: Vec::new() }
     }
 
-    fn books(&self) -> &Books {
+    fn books(&self) -> &StreamState {
         &self.books
     }
 
-    fn books_mut(&mut self) -> &mut Books {
+    fn books_mut(&mut self) -> &mut StreamState {
         &mut self.books
     }
 
@@ -160,7 +160,7 @@ impl Sotw {
     fn send_whole(
         &mut self,
         kind: ResourceType,
-        mut portion: Portion,
+        mut portion: ReadyBatch,
         view: &dyn View,
         moment: Moment,
     ) -> Option<DiscoveryResponse> {
@@ -181,7 +181,7 @@ impl Sotw {
         Some(response)
     }
 
-    fn send(&mut self, kind: ResourceType, portion: Portion, moment: Moment) -> Option<DiscoveryResponse> {
+    fn send(&mut self, kind: ResourceType, portion: ReadyBatch, moment: Moment) -> Option<DiscoveryResponse> {
         let newest = portion.changed.iter().map(|named| named.resource.version.index).max().unwrap_or_default();
         let index = self.books.ledger(kind).index.max(newest);
         let version = Version { index, hash: hash_of(portion.changed.iter().map(|named| &named.resource)) };
@@ -200,7 +200,7 @@ impl Sotw {
         &mut self,
         kind: ResourceType,
         mut response: DiscoveryResponse,
-        portion: Portion,
+        portion: ReadyBatch,
         given: Option<Resources>,
         moment: Moment,
     ) -> Option<DiscoveryResponse> {
@@ -208,8 +208,8 @@ impl Sotw {
         response.nonce = nonce_text(nonce);
         response.control_plane = self.books.control_plane();
         let bytes = size_of(&response);
-        let Portion { changed, gone, .. } = portion;
-        let sending = Sending { nonce, changed, gone, given, is_whole: kind.is_whole() };
+        let ReadyBatch { changed, gone, .. } = portion;
+        let sending = OutgoingResponse { nonce, changed, gone, given, is_whole: kind.is_whole() };
         if self.books.is_too_large(bytes) {
             let ledger = self.books.ledger_mut(kind);
             ledger.skip(&sending);

@@ -13,9 +13,9 @@ use sha2::{Digest, Sha256};
 use tokio::time::{Duration, Instant};
 
 use super::View;
-use super::books::{Books, bare};
 use super::client::Client;
-use super::ledger::Look;
+use super::stream_state::{StreamState, bare};
+use super::type_state::PendingDiff;
 use crate::model::limits;
 use crate::model::mesh::Dialect;
 use crate::model::mesh::resource::{Resource, ResourceType, Version};
@@ -45,7 +45,7 @@ impl Returning {
     }
 }
 
-impl Books {
+impl StreamState {
     /// Notes that the client has routes from another stream.
     pub(super) fn come_back(&mut self) {
         if self.has_steps {
@@ -96,7 +96,7 @@ impl Books {
     }
 
     /// Puts the first step to routes in their place, where there is one.
-    pub(super) fn step(&self, kind: ResourceType, look: &mut Look) {
+    pub(super) fn step(&self, kind: ResourceType, look: &mut PendingDiff) {
         if !self.has_steps || kind != ResourceType::Route {
             return;
         }

@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use super::View;
-use super::build::{self, Draft, UnitKey, UnitKind};
+use super::cache::ResourceCache;
 use super::client::Client;
 use super::names::{self, ClusterName, Federated, ProxyRoutes, ServiceName};
-use super::world::World;
+use super::resources::{self, Draft, UnitKey, UnitKind};
 use crate::model::mesh::Dialect;
 use crate::model::mesh::resource::{Resource, ResourceType, Resources};
 
@@ -14,16 +14,16 @@ use crate::model::mesh::resource::{Resource, ResourceType, Resources};
 const OF_EVERYBODY: Dialect = Dialect::Grpc;
 
 /// Resources for one client. A change between two questions shows in the second one.
-pub struct WorldView<'a> {
-    world: &'a World,
+pub struct CacheView<'a> {
+    world: &'a ResourceCache,
     client: &'a Client,
     applied_index: u64,
 }
 
-impl<'a> WorldView<'a> {
-    pub(super) fn new(world: &'a World, client: &'a Client) -> Self {
+impl<'a> CacheView<'a> {
+    pub(super) fn new(world: &'a ResourceCache, client: &'a Client) -> Self {
         let applied_index = world.known_index();
-        WorldView { world, client, applied_index }
+        CacheView { world, client, applied_index }
     }
 
     fn of_unit(
@@ -106,10 +106,10 @@ impl<'a> WorldView<'a> {
 
     fn proxy_listeners(&self) -> Resources {
         let is_gateway = self.client.labels.get("role").is_some_and(|role| role == "gateway");
-        let outbound = self.port("outbound_port").map(|port| build::outbound_listener(port, is_gateway));
+        let outbound = self.port("outbound_port").map(|port| resources::outbound_listener(port, is_gateway));
         let inbound =
             self.port("inbound_port").zip(self.own_service()).filter(|_| self.port("application_port").is_some());
-        let inbound = inbound.map(|(port, service)| build::inbound_listener(port, names::inbound(&service)));
+        let inbound = inbound.map(|(port, service)| resources::inbound_listener(port, names::inbound(&service)));
         let made = |draft: Draft| {
             let resource = draft.finish(0);
             (resource.name.clone(), Arc::new(resource))
@@ -156,7 +156,7 @@ impl<'a> WorldView<'a> {
     }
 }
 
-impl View for WorldView<'_> {
+impl View for CacheView<'_> {
     fn applied_index(&self) -> u64 {
         self.applied_index
     }
@@ -217,10 +217,10 @@ impl View for WorldView<'_> {
 /// The listener of any server of gRPC: nothing has to be registered for it.
 fn server_listener(asked: &str, plain: &str) -> Option<Arc<Resource>> {
     let server = names::listening_server(plain)?;
-    Some(Arc::new(build::server_listener(asked, &server.ip().to_string(), server.port()).finish(0)))
+    Some(Arc::new(resources::server_listener(asked, &server.ip().to_string(), server.port()).finish(0)))
 }
 
 /// The resource under the name by which it was asked for.
 fn under(found: &Arc<Resource>, name: &str) -> Arc<Resource> {
-    if *found.name == *name { found.clone() } else { Arc::new(build::renamed(found, name)) }
+    if *found.name == *name { found.clone() } else { Arc::new(resources::renamed(found, name)) }
 }

@@ -70,7 +70,7 @@ impl Item {
         if let Some(view) = view.filter(|_| with_entity) {
             map.serialize_entry(view.element(), &view)?;
         }
-        if let Entity::HeldBack(held) = &self.outcome.entity {
+        if let Entity::PolicyBlock(held) = &self.outcome.entity {
             map.serialize_entry("policies", &held.policies)?;
             held.until.iter().try_for_each(|until| map.serialize_entry("until", &until.rfc3339()))?;
         }

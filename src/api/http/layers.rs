@@ -36,7 +36,7 @@ use crate::logging::text_of;
 use crate::metrics::OneMore;
 use crate::model::code::Code;
 use crate::model::limits;
-use crate::operations::turns;
+use crate::operations::scan_limiter;
 use crate::origin::Origin;
 use crate::raft::node::Node;
 use crate::request_id::{self, RequestId};
@@ -131,8 +131,8 @@ pub async fn track(State(Tracked(tracked)): State<Tracked>, mut request: Request
     let mut response = match refusal_of_host(&tracked, &request) {
         Some(refusal) => refusal,
         None if tracked.surface == CLIENTS_SURFACE && span.is_disabled() => next.run(request).await,
-        None if span.is_disabled() => turns::of_request(next.run(request)).await,
-        None => turns::of_request(next.run(request)).instrument(span).await,
+        None if span.is_disabled() => scan_limiter::of_request(next.run(request)).await,
+        None => scan_limiter::of_request(next.run(request)).instrument(span).await,
     };
     if let Some(carried) = carried {
         response = carried.counted(response);

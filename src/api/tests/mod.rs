@@ -28,7 +28,7 @@ use crate::hosts::Hosts;
 use crate::metrics::Metrics;
 use crate::model::limits;
 use crate::openapi::LazyDocument;
-use crate::operations::turns::at_once;
+use crate::operations::scan_limiter::at_once;
 use crate::operations::{Bounds, FAR, Operations, hash_password};
 use crate::raft::node::Node;
 use crate::raft::start::{Setup, start};

@@ -74,7 +74,7 @@ impl Derived {
             | Entity::Policy(_)
             | Entity::Contract(_)
             | Entity::Request(_)
-            | Entity::HeldBack(_)
+            | Entity::PolicyBlock(_)
             | Entity::Broken(_)
             | Entity::Instance(_) => {}
         }
@@ -113,7 +113,7 @@ impl<'a> View<'a> {
         secret: Option<&'a str>,
     ) -> Option<Self> {
         Some(match entity {
-            Entity::None | Entity::HeldBack(_) | Entity::Broken(_) => return None,
+            Entity::None | Entity::PolicyBlock(_) | Entity::Broken(_) => return None,
             Entity::Policy(policy) => View::Policy(Box::new(PolicyView::new(policy))),
             Entity::Contract(contract) => View::Contract(Box::new(ContractView::new(contract))),
             Entity::Request(request) => View::Request(Box::new(RequestView::new(request))),

@@ -12,7 +12,7 @@ use super::scope::{AuthTarget, ResourceScope};
 use crate::catalog::Catalog;
 use crate::catalog::authorization::Principal;
 use crate::catalog::history::Thing;
-use crate::model::approval::{Act, ApprovalRequest, MeantRelease, Payload, Snapshot};
+use crate::model::approval::{ApprovalRequest, GatedAction, MeantRelease, Payload, Snapshot};
 use crate::model::grant::{Grants, Verb};
 use crate::model::release::ReleaseOp;
 use crate::model::rollout::RolloutAction;
@@ -20,14 +20,16 @@ use crate::model::rollout::RolloutAction;
 const WRITE_AND_PUBLISH: &[Verb] = &[Verb::Edit, Verb::Release];
 
 impl Catalog {
-    pub(in crate::catalog) fn target_of_act(&self, act: &Act) -> AuthTarget {
+    pub(in crate::catalog) fn target_of_act(&self, act: &GatedAction) -> AuthTarget {
         match act {
-            Act::PublishRule(family, draft) => self.target_of_rule_publication(*family, draft),
-            Act::PublishFile(draft) | Act::FileRelease(_, draft) => self.target_of_config_release(draft),
-            Act::WriteAndPublishFile(publish) => self.target_of_publication(publish),
-            Act::RuleRelease(family, _, draft) => self.target_of_rule_release(*family, draft),
-            Act::DeleteRule(draft) => self.target_of_rule(Op::Delete, draft),
-            Act::DeleteFile(draft) => self.target_of_file(Op::Delete, draft),
+            GatedAction::PublishRule(family, draft) => self.target_of_rule_publication(*family, draft),
+            GatedAction::PublishFile(draft) | GatedAction::FileRelease(_, draft) => {
+                self.target_of_config_release(draft)
+            }
+            GatedAction::WriteAndPublishFile(publish) => self.target_of_publication(publish),
+            GatedAction::RuleRelease(family, _, draft) => self.target_of_rule_release(*family, draft),
+            GatedAction::DeleteRule(draft) => self.target_of_rule(Op::Delete, draft),
+            GatedAction::DeleteFile(draft) => self.target_of_file(Op::Delete, draft),
         }
     }
 
@@ -61,21 +63,23 @@ impl Catalog {
 
     /// Releases that an act is about, as they are: the one that it names, and the one that it brings back; of a
     /// deletion all that clients see or are to see.
-    pub(in crate::catalog) fn releases_meant(&self, act: &Act) -> Vec<MeantRelease> {
+    pub(in crate::catalog) fn releases_meant(&self, act: &GatedAction) -> Vec<MeantRelease> {
         match act {
-            Act::RuleRelease(family, op, draft) => {
+            GatedAction::RuleRelease(family, op, draft) => {
                 let release = self.release_named_by(*family, draft).ok().flatten();
                 self.meant(release, draft.to_previous, (*op, draft.action))
             }
-            Act::FileRelease(op, draft) => {
+            GatedAction::FileRelease(op, draft) => {
                 self.meant(self.named_release(draft), draft.to_previous, (*op, draft.action))
             }
-            Act::DeleteRule(draft) => {
+            GatedAction::DeleteRule(draft) => {
                 let Some(rule) = self.rule_named_by(Op::Delete, draft) else { return Vec::new() };
                 taken(self.rules.of(rule.family()).releases_of(&rule.id))
             }
-            Act::DeleteFile(draft) => taken(self.configs.releases_of(&draft.key())),
-            Act::PublishRule(..) | Act::PublishFile(_) | Act::WriteAndPublishFile(_) => Vec::new(),
+            GatedAction::DeleteFile(draft) => taken(self.configs.releases_of(&draft.key())),
+            GatedAction::PublishRule(..) | GatedAction::PublishFile(_) | GatedAction::WriteAndPublishFile(_) => {
+                Vec::new()
+            }
         }
     }
 
@@ -94,18 +98,18 @@ impl Catalog {
     }
 
     /// The thing whose releases an act is about, if there is one.
-    pub(in crate::catalog) fn thing_of(&self, act: &Act) -> Option<Thing> {
+    pub(in crate::catalog) fn thing_of(&self, act: &GatedAction) -> Option<Thing> {
         Some(match act {
-            Act::PublishFile(draft) | Act::FileRelease(_, draft) => Thing::File(draft.key()),
-            Act::WriteAndPublishFile(publish) => Thing::File(publish.file.key()),
-            Act::DeleteFile(draft) => Thing::File(draft.key()),
-            Act::PublishRule(family, draft) => {
+            GatedAction::PublishFile(draft) | GatedAction::FileRelease(_, draft) => Thing::File(draft.key()),
+            GatedAction::WriteAndPublishFile(publish) => Thing::File(publish.file.key()),
+            GatedAction::DeleteFile(draft) => Thing::File(draft.key()),
+            GatedAction::PublishRule(family, draft) => {
                 Thing::Rule(*family, self.rule_to_publish(*family, draft).ok()?.id.clone())
             }
-            Act::RuleRelease(family, _, draft) => {
+            GatedAction::RuleRelease(family, _, draft) => {
                 Thing::Rule(*family, self.release_named_by(*family, draft).ok()??.rule.id.clone())
             }
-            Act::DeleteRule(draft) => {
+            GatedAction::DeleteRule(draft) => {
                 Thing::Rule(draft.body.family(), self.rule_named_by(Op::Delete, draft)?.id.clone())
             }
         })
@@ -115,24 +119,24 @@ impl Catalog {
     pub(in crate::catalog) fn carry_out(
         &mut self,
         ctx: &Ctx,
-        act: Act,
+        act: GatedAction,
         snapshot: Option<Snapshot>,
         changes: &mut ChangeSet,
     ) -> Outcome {
         match (act, snapshot) {
-            (Act::PublishRule(family, draft), Some(Snapshot::Rule(rule))) => {
+            (GatedAction::PublishRule(family, draft), Some(Snapshot::Rule(rule))) => {
                 self.publish_rule_copy(ctx, rule, family, &draft, changes)
             }
-            (Act::PublishFile(draft), Some(Snapshot::File(copy))) => {
+            (GatedAction::PublishFile(draft), Some(Snapshot::File(copy))) => {
                 self.publish_config_copy(ctx, (copy.file, copy.md5), &draft, changes)
             }
-            (Act::PublishRule(family, draft), _) => self.publish_rule(ctx, family, &draft, changes),
-            (Act::PublishFile(draft), _) => self.publish_config(ctx, &draft, changes),
-            (Act::WriteAndPublishFile(publish), _) => self.create_and_publish_config(ctx, &publish, changes),
-            (Act::RuleRelease(family, op, draft), _) => self.change_release(ctx, family, op, &draft, changes),
-            (Act::FileRelease(op, draft), _) => self.change_config_release(ctx, op, &draft, changes),
-            (Act::DeleteRule(draft), _) => self.write_rule(ctx, Op::Delete, &draft, changes),
-            (Act::DeleteFile(draft), _) => self.write_config_file(ctx, Op::Delete, &draft, changes),
+            (GatedAction::PublishRule(family, draft), _) => self.publish_rule(ctx, family, &draft, changes),
+            (GatedAction::PublishFile(draft), _) => self.publish_config(ctx, &draft, changes),
+            (GatedAction::WriteAndPublishFile(publish), _) => self.create_and_publish_config(ctx, &publish, changes),
+            (GatedAction::RuleRelease(family, op, draft), _) => self.change_release(ctx, family, op, &draft, changes),
+            (GatedAction::FileRelease(op, draft), _) => self.change_config_release(ctx, op, &draft, changes),
+            (GatedAction::DeleteRule(draft), _) => self.write_rule(ctx, Op::Delete, &draft, changes),
+            (GatedAction::DeleteFile(draft), _) => self.write_config_file(ctx, Op::Delete, &draft, changes),
         }
     }
 }

@@ -182,7 +182,7 @@ impl Catalog {
             Entity::Contract(contract) => ResourceScope::of_contract(contract).into_iter().next(),
             Entity::Request(request) => Some(ResourceScope::thing(&request.namespace, request.scope_name())),
             // Who is held back is told by what.
-            Entity::HeldBack(_) | Entity::Broken(_) => None,
+            Entity::PolicyBlock(_) | Entity::Broken(_) => None,
         }
     }
 }

@@ -60,14 +60,14 @@ pub enum Entity {
     Contract(Arc<Contract>),
     Request(Arc<ApprovalRequest>),
     /// No thing, but what holds an act back.
-    HeldBack(Arc<HeldBack>),
+    PolicyBlock(Arc<PolicyBlock>),
     /// No thing, but the place at which one breaks its contract.
     Broken(Arc<Broken>),
 }
 
 /// Policies that hold an act back.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct HeldBack {
+pub struct PolicyBlock {
     pub policies: Vec<String>,
     /// The moment from which no freeze holds, if one does.
     pub until: Option<Timestamp>,
@@ -94,7 +94,7 @@ impl Entity {
             Entity::Policy(policy) => policy.revision.clone(),
             Entity::Contract(contract) => contract.revision.clone(),
             Entity::Request(request) => request.state.word().to_owned(),
-            Entity::HeldBack(_) | Entity::Broken(_) | Entity::None => String::new(),
+            Entity::PolicyBlock(_) | Entity::Broken(_) | Entity::None => String::new(),
         }
     }
 }

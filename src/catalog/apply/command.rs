@@ -9,7 +9,7 @@ use std::net::IpAddr;
 
 use serde::{Deserialize, Serialize};
 
-use super::releases::{Due, RolloutMove};
+use super::releases::{Due, RolloutTransition};
 use super::retention::Overfull;
 use crate::catalog::audit::row::AuditNote;
 use crate::catalog::client_refusals::ClientRefusal;
@@ -140,7 +140,7 @@ pub enum Command {
     /// Requests that have waited for longer than the settings allow expire, a bounded number at a time.
     ExpireRequests,
     /// Steps, pauses and stops of rollouts that the leader found due.
-    Rollouts(Vec<RolloutMove>),
+    Rollouts(Vec<RolloutTransition>),
     /// Clients could not apply releases: webhooks are told.
     ClientsRefused(Vec<ClientRefusal>),
     Time(TimeChange),

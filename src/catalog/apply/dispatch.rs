@@ -9,7 +9,7 @@ use crate::catalog::audit::AuditRow;
 use crate::catalog::nodes::Cluster;
 use crate::catalog::{Catalog, namespaces};
 use crate::model::access::Founder;
-use crate::model::approval::Act;
+use crate::model::approval::GatedAction;
 use crate::model::code::Code;
 use crate::model::grant::Verb;
 use crate::model::release::ReleaseOp;
@@ -88,26 +88,28 @@ impl Catalog {
                 |catalog, item| catalog.target_of_alias(op, item),
                 |catalog, item, changes| catalog.write_alias(ctx, op, &item, changes)),
             Command::Rules(Op::Delete, items) => self.each_act(ctx, &check(Op::Delete), changes,
-                items.into_iter().map(|item| Act::DeleteRule(Box::new(item)))),
+                items.into_iter().map(|item| GatedAction::DeleteRule(Box::new(item)))),
             Command::Rules(op, items) => self.each_judged(&check(op), items, changes,
                 |catalog, item| catalog.target_of_rule(op, item),
                 |catalog, item, changes| catalog.write_rule(ctx, op, &item, changes)),
             Command::PublishRules(family, items) => self.each_act(ctx, &check(Op::Update), changes,
-                self.named_for(principal, family, items).into_iter().map(|item| Act::PublishRule(family, item))),
+                self.named_for(principal, family, items).into_iter()
+                    .map(|item| GatedAction::PublishRule(family, item))),
             Command::RuleReleases(family, op, items) => self.each_act(ctx, &check_of_release(op), changes,
-                self.named_for(principal, family, items).into_iter().map(|item| Act::RuleRelease(family, op, item))),
+                self.named_for(principal, family, items).into_iter()
+                    .map(|item| GatedAction::RuleRelease(family, op, item))),
             Command::ConfigGroups(op, items) => self.each_judged(&check(op), items, changes,
                 |catalog, item| catalog.target_of_group(op, item),
                 |catalog, item, changes| catalog.write_config_group(ctx, op, &item, changes)),
             Command::ConfigFiles(Op::Delete, items) => self.each_act(ctx, &check(Op::Delete), changes,
-                items.into_iter().map(|item| Act::DeleteFile(Box::new(item)))),
+                items.into_iter().map(|item| GatedAction::DeleteFile(Box::new(item)))),
             Command::ConfigFiles(op, items) => self.each_judged(&check(op), items, changes,
                 |catalog, item| catalog.target_of_file(op, item),
                 |catalog, item, changes| catalog.write_config_file(ctx, op, &item, changes)),
             Command::ConfigPublish(items) => self.each_act(ctx, &check(Op::Update), changes,
-                items.into_iter().map(Act::PublishFile)),
+                items.into_iter().map(GatedAction::PublishFile)),
             Command::ConfigCreateAndPublish(items) => self.each_act(ctx, &check(Op::Update), changes,
-                items.into_iter().map(|item| Act::WriteAndPublishFile(Box::new(item)))),
+                items.into_iter().map(|item| GatedAction::WriteAndPublishFile(Box::new(item)))),
             // From before there was one command for all of them.
             Command::ConfigRollback(items) => self.dispatch(ctx, principal, false,
                 Command::ConfigReleases(ReleaseOp::Rollback, items), changes),
@@ -116,7 +118,7 @@ impl Catalog {
             Command::ConfigStopGray(items) => self.dispatch(ctx, principal, false,
                 Command::ConfigReleases(ReleaseOp::StopGray, items), changes),
             Command::ConfigReleases(op, items) => self.each_act(ctx, &check_of_release(op), changes,
-                items.into_iter().map(|item| Act::FileRelease(op, item))),
+                items.into_iter().map(|item| GatedAction::FileRelease(op, item))),
             Command::ConfigTemplates(op, items) => self.each_judged(&check(op), items, changes,
                 |catalog, item| catalog.target_of_template(item),
                 |catalog, item, changes| catalog.write_config_template(ctx, op, &item, changes)),
@@ -237,7 +239,7 @@ impl Catalog {
         ctx: &Ctx,
         check: &AuthCheck<'_>,
         changes: &mut ChangeSet,
-        acts: impl Iterator<Item = Act>,
+        acts: impl Iterator<Item = GatedAction>,
     ) -> Vec<Outcome> {
         self.each_judged(
             check,

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::changes::refused;
-use super::course::{RequestEnd, STALE, UndoneAct, no_such_request};
+use super::decisions::{FailedAction, Resolution, STALE, no_such_request};
 use crate::catalog::Catalog;
 use crate::catalog::access::{AccountAt, Holder};
 use crate::catalog::change::{ChangeSet, Outcome};
@@ -24,14 +24,14 @@ impl Catalog {
         changes: &mut ChangeSet,
     ) -> Outcome {
         let stale = set.iter().find(|one| self.is_stale(one));
-        let unable = match stale.map(|one| UndoneAct { id: one.id.clone(), why: STALE.to_owned() }) {
+        let unable = match stale.map(|one| FailedAction { id: one.id.clone(), why: STALE.to_owned() }) {
             Some(undone) => Some((RequestState::Stale, undone)),
             None if set.len() == 1 => None,
             None => self.with_acts_of(ctx, &set).err().map(|undone| (RequestState::Failed, undone)),
         };
-        if let Some((state, UndoneAct { id: cause, why })) = unable {
+        if let Some((state, FailedAction { id: cause, why })) = unable {
             let set = set.into_iter().map(Arc::new).collect();
-            let end = RequestEnd { state, refused_by: "", reason: &why, cause: Some(&cause) };
+            let end = Resolution { state, refused_by: "", reason: &why, cause: Some(&cause) };
             self.close_set(ctx, set, id, end, changes);
             return self.outcome_of_run(id);
         }
@@ -77,19 +77,19 @@ impl Catalog {
     }
 
     /// The catalog as it would be if a request that waits were carried out at a time, with all that is decided with it.
-    pub fn with_request(&self, request: &ApprovalRequest, now: Timestamp) -> Result<Catalog, UndoneAct> {
+    pub fn with_request(&self, request: &ApprovalRequest, now: Timestamp) -> Result<Catalog, FailedAction> {
         let set: Vec<_> = self.approvals.set_of(request).into_iter().map(Arc::unwrap_or_clone).collect();
         let by = request.created.by.as_str();
         self.with_acts_of(&Ctx::new(0, now, [0; 16], RequestId::default(), by), &set)
     }
 
     /// Does the acts of a set one after the other beside the catalog.
-    fn with_acts_of(&self, ctx: &Ctx, set: &[ApprovalRequest]) -> Result<Catalog, UndoneAct> {
+    fn with_acts_of(&self, ctx: &Ctx, set: &[ApprovalRequest]) -> Result<Catalog, FailedAction> {
         let (mut view, ctx, mut unkept) = (self.view(), ctx.apart(), ChangeSet::default());
         for request in set {
             let outcome = view.carry_out_request(&ctx, request, &mut unkept);
             if !outcome.code.is_success() {
-                return Err(UndoneAct { id: request.id.clone(), why: outcome.info() });
+                return Err(FailedAction { id: request.id.clone(), why: outcome.info() });
             }
         }
         Ok(view)

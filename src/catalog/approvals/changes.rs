@@ -1,7 +1,7 @@
 //! Judgement of acts by the policies in force.
 //!
 //! An act comes here once its caller is known to have the right to it. It is done, refused with what is missing, or
-//! kept as a request; one with its last approval is carried out in the same entry ([`super::course`]), by the rights
+//! kept as a request; one with its last approval is carried out in the same entry ([`super::decisions`]), by the rights
 //! that its requester has then. Whatever the draft is by that time, what is released is the copy that was approved.
 
 use std::sync::Arc;
@@ -9,11 +9,13 @@ use std::sync::Arc;
 use crate::catalog::Catalog;
 use crate::catalog::access::Holder;
 use crate::catalog::authorization::Principal;
-use crate::catalog::change::{ChangeSet, Entity, HeldBack, Outcome, too_many};
+use crate::catalog::change::{ChangeSet, Entity, Outcome, PolicyBlock, too_many};
 use crate::catalog::configs::md5_of;
 use crate::catalog::ctx::Ctx;
-use crate::catalog::policies::{Demands, Subject};
-use crate::model::approval::{Act, ApprovalRequest, FileCopy, Payload, Plea, RequestState, Snapshot};
+use crate::catalog::policies::{Requirements, Subject};
+use crate::model::approval::{
+    ApprovalOptions, ApprovalRequest, FileCopy, GatedAction, Payload, RequestState, Snapshot,
+};
 use crate::model::code::{Code, Refusal};
 use crate::model::config_file::ConfigFile;
 use crate::model::grant::Verb;
@@ -29,7 +31,7 @@ impl Catalog {
         &mut self,
         ctx: &Ctx,
         principal: &Principal,
-        act: Act,
+        act: GatedAction,
         changes: &mut ChangeSet,
     ) -> Outcome {
         let Principal::Holder(holder) = principal else { return self.carry_out(ctx, act, None, changes) };
@@ -38,10 +40,10 @@ impl Catalog {
         }
         let Some((gate, subject)) = self.gate_of(&act) else { return self.carry_out(ctx, act, None, changes) };
         let demands = self.policies.demands(Catalog::gates_of(&act, gate), &subject, ctx.present());
-        if demands == Demands::default() {
+        if demands == Requirements::default() {
             return self.carry_out(ctx, act, None, changes);
         }
-        let Plea { request, emergency, .. } = act.plea();
+        let ApprovalOptions { request, emergency, .. } = act.approval_options();
         if let Some(reason) = emergency {
             let reason = reason.to_owned();
             return self.do_in_emergency(ctx, holder, act, (&subject, &demands, &reason), changes);
@@ -61,7 +63,7 @@ impl Catalog {
 
     /// Gate and thing of an act; `None` for one that no policy is about. The deletion of a thing of which nothing is in
     /// force is none, nor is an act on nothing.
-    fn gate_of(&self, act: &Act) -> Option<(Gate, Subject)> {
+    fn gate_of(&self, act: &GatedAction) -> Option<(Gate, Subject)> {
         let gate = self.gate_of_advance(act).or_else(|| act.gate())?;
         if gate == Gate::Delete && self.target_of_act(act).takes.is_none() {
             return None;
@@ -70,20 +72,22 @@ impl Catalog {
     }
 
     /// True if one of the acts that are decided together is on the thing of another one.
-    fn is_acted_on(&self, head: &ApprovalRequest, act: &Act) -> bool {
+    fn is_acted_on(&self, head: &ApprovalRequest, act: &GatedAction) -> bool {
         let Some(thing) = self.thing_of(act) else { return false };
         let set = self.approvals.set_of(head);
         let acts = set.iter().filter_map(|one| one.payload.as_ref().map(|payload| &payload.act));
         acts.filter_map(|act| self.thing_of(act)).any(|other| other == thing)
     }
 
-    pub(super) fn gate_of_advance(&self, act: &Act) -> Option<Gate> {
+    pub(super) fn gate_of_advance(&self, act: &GatedAction) -> Option<Gate> {
         match act {
-            Act::RuleRelease(family, ReleaseOp::Rollout, draft) if draft.action == Some(RolloutAction::Advance) => {
+            GatedAction::RuleRelease(family, ReleaseOp::Rollout, draft)
+                if draft.action == Some(RolloutAction::Advance) =>
+            {
                 let release = self.release_named_by(*family, draft).ok()??;
                 Some(Catalog::gate_of_next_step(&*release))
             }
-            Act::FileRelease(ReleaseOp::Rollout, draft) if draft.action == Some(RolloutAction::Advance) => {
+            GatedAction::FileRelease(ReleaseOp::Rollout, draft) if draft.action == Some(RolloutAction::Advance) => {
                 Some(Catalog::gate_of_next_step(&*self.named_release(draft)?))
             }
             _ => None,
@@ -94,8 +98,8 @@ impl Catalog {
         &mut self,
         ctx: &Ctx,
         holder: &Holder,
-        act: Act,
-        (subject, demands, reason): (&Subject, &Demands, &str),
+        act: GatedAction,
+        (subject, demands, reason): (&Subject, &Requirements, &str),
         changes: &mut ChangeSet,
     ) -> Outcome {
         let may = |verb: Verb| {
@@ -123,14 +127,14 @@ impl Catalog {
         &mut self,
         ctx: &Ctx,
         holder: &Holder,
-        act: Act,
+        act: GatedAction,
         (gate, subject, comment): (Gate, &Subject, String),
         changes: &mut ChangeSet,
     ) -> Outcome {
         if let Err(refusal) = self.approvals.shares.admit(&holder.person) {
             return refusal.into();
         }
-        let set = act.plea().set.unwrap_or_default().to_owned();
+        let set = act.approval_options().set.unwrap_or_default().to_owned();
         let head = self.approvals.waiting_head(holder, &set).cloned();
         if head.as_ref().is_some_and(|head| head.parts as usize + 1 >= limits::REQUEST_SET_ACTS_MAX) {
             return too_many("acts of one request", limits::REQUEST_SET_ACTS_MAX).into();
@@ -147,7 +151,7 @@ impl Catalog {
             }
             return tried;
         }
-        let (hold, publish_at) = (act.plea().hold, act.publish_at());
+        let (hold, publish_at) = (act.approval_options().hold, act.publish_at());
         let base_version = self.thing_of(&act).map_or(0, |thing| self.version_of(&thing));
         let payload = self.payload_of(ctx, act, &tried, changes);
         let (mut namespace, mut group, mut name) = <(String, String, String)>::default();
@@ -201,49 +205,49 @@ impl Catalog {
 
     /// The act with the copy of what it would release, or with the releases that it is about. Names become ids, so that
     /// another thing of the same name is not meant later.
-    fn payload_of(&mut self, ctx: &Ctx, act: Act, tried: &Outcome, changes: &mut ChangeSet) -> Payload {
+    fn payload_of(&mut self, ctx: &Ctx, act: GatedAction, tried: &Outcome, changes: &mut ChangeSet) -> Payload {
         let releases = self.releases_meant(&act);
         let payload = |act, snapshot| Payload { act, snapshot, writes: false, releases };
         match act {
-            Act::PublishRule(family, mut draft) => {
+            GatedAction::PublishRule(family, mut draft) => {
                 let rule = self.rule_to_publish(family, &draft).ok();
                 // Beside the name or id of a rule it is the id that the release is to have.
                 draft.id = draft.id.take().filter(|_| draft.names_rule());
                 draft.rule_id = rule.as_ref().map(|rule| rule.id.clone());
                 (draft.rule_name, draft.namespace) = (None, None);
-                payload(Act::PublishRule(family, draft), rule.map(Snapshot::Rule))
+                payload(GatedAction::PublishRule(family, draft), rule.map(Snapshot::Rule))
             }
-            Act::PublishFile(draft) => {
+            GatedAction::PublishFile(draft) => {
                 let file = self.configs.file(&draft.key()).map(|file| (**file).clone());
-                payload(Act::PublishFile(draft), file.map(|file| self.copy_of_file(file, changes)))
+                payload(GatedAction::PublishFile(draft), file.map(|file| self.copy_of_file(file, changes)))
             }
-            Act::WriteAndPublishFile(publish) => {
+            GatedAction::WriteAndPublishFile(publish) => {
                 let copy = self.copy_of_file(self.file_to_publish(&ctx.apart(), &publish), changes);
-                Payload { writes: true, ..payload(Act::PublishFile(publish.release), Some(copy)) }
+                Payload { writes: true, ..payload(GatedAction::PublishFile(publish.release), Some(copy)) }
             }
-            Act::RuleRelease(family, op, mut draft) => {
+            GatedAction::RuleRelease(family, op, mut draft) => {
                 if let Ok(Some(release)) = self.release_named_by(family, &draft) {
                     draft.id = Some(release.id.clone());
                     draft.rule_id = Some(release.rule.id.clone());
                     draft.release_name = Some(release.name.clone());
                     (draft.rule_name, draft.namespace) = (None, None);
                 }
-                payload(Act::RuleRelease(family, op, draft), None)
+                payload(GatedAction::RuleRelease(family, op, draft), None)
             }
-            Act::FileRelease(op, mut draft) => {
+            GatedAction::FileRelease(op, mut draft) => {
                 if let Some(release) = self.named_release(&draft) {
                     (draft.id, draft.name) = (Some(release.id), Some(release.name.clone()));
                 }
-                payload(Act::FileRelease(op, draft), None)
+                payload(GatedAction::FileRelease(op, draft), None)
             }
-            Act::DeleteRule(mut draft) => {
+            GatedAction::DeleteRule(mut draft) => {
                 if let Entity::Rule(rule) = &tried.entity {
                     draft.head.id = Some(rule.id.clone());
                     (draft.head.name, draft.head.namespace) = (None, None);
                 }
-                payload(Act::DeleteRule(draft), None)
+                payload(GatedAction::DeleteRule(draft), None)
             }
-            act @ Act::DeleteFile(_) => payload(act, None),
+            act @ GatedAction::DeleteFile(_) => payload(act, None),
         }
     }
 
@@ -260,7 +264,7 @@ pub(super) fn refused(why: &str) -> Outcome {
     Refusal::new(Code::NotAllowedAccess, why).into()
 }
 
-pub(super) fn refused_in_freeze(demands: &Demands) -> Option<Outcome> {
+pub(super) fn refused_in_freeze(demands: &Requirements) -> Option<Outcome> {
     if demands.frozen_by.is_empty() {
         return None;
     }
@@ -270,16 +274,16 @@ pub(super) fn refused_in_freeze(demands: &Demands) -> Option<Outcome> {
         |until| format!(" until {}", until.rfc3339()),
     );
     let why = format!("by {}{until}{comment}", demands.frozen_by.join(", "));
-    let held = HeldBack { policies: demands.frozen_by.clone(), until: demands.frozen_until };
-    Some(Outcome { entity: Entity::HeldBack(Arc::new(held)), ..Refusal::new(Code::Frozen, why).into() })
+    let held = PolicyBlock { policies: demands.frozen_by.clone(), until: demands.frozen_until };
+    Some(Outcome { entity: Entity::PolicyBlock(Arc::new(held)), ..Refusal::new(Code::Frozen, why).into() })
 }
 
-pub(super) fn refused_without_approval(demands: &Demands) -> Outcome {
+pub(super) fn refused_without_approval(demands: &Requirements) -> Outcome {
     let (policies, count) = (demands.approved_by.join(", "), demands.approvals);
     let why = match count {
         1 => format!("{policies} asks for 1 approval, send a request"),
         _ => format!("{policies} asks for {count} approvals, send a request"),
     };
-    let held = HeldBack { policies: demands.approved_by.clone(), until: None };
-    Outcome { entity: Entity::HeldBack(Arc::new(held)), ..Refusal::new(Code::ApprovalRequired, why).into() }
+    let held = PolicyBlock { policies: demands.approved_by.clone(), until: None };
+    Outcome { entity: Entity::PolicyBlock(Arc::new(held)), ..Refusal::new(Code::ApprovalRequired, why).into() }
 }

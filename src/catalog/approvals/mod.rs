@@ -3,8 +3,8 @@
 
 mod carried;
 mod changes;
-mod course;
-mod news;
+mod decisions;
+mod events;
 mod pending;
 mod shares;
 mod subjects;
@@ -26,7 +26,7 @@ use crate::model::grant::ReadScope;
 use crate::model::policy::PolicyKind;
 use crate::model::text::NameFilter;
 use crate::model::time::Timestamp;
-pub use course::UndoneAct;
+pub use decisions::FailedAction;
 pub use pending::{Pending, ReleasedFile, ReleasedRule};
 use shares::Shares;
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::catalog::Catalog;
-use crate::model::approval::{Act, ApprovalRequest, Payload, Snapshot};
+use crate::model::approval::{ApprovalRequest, GatedAction, Payload, Snapshot};
 use crate::model::config_file::{ConfigFile, ConfigKey, ConfigRelease};
 use crate::model::release::ReleaseOp;
 use crate::model::rollout::RolloutAction;
@@ -63,16 +63,16 @@ impl Catalog {
         let Payload { act, snapshot, .. } = payload;
         let unreleased = String::new;
         match (act, snapshot) {
-            (Act::PublishRule(family, _), Some(Snapshot::Rule(rule))) => {
+            (GatedAction::PublishRule(family, _), Some(Snapshot::Rule(rule))) => {
                 let then = ReleasedRule { release_name: unreleased(), version: 0, rule: rule.clone() };
                 Some(Pending::Rule { now: self.rule_now(*family, &rule.id), then: Some(Box::new(then)) })
             }
-            (Act::PublishFile(_), Some(Snapshot::File(_))) => {
+            (GatedAction::PublishFile(_), Some(Snapshot::File(_))) => {
                 let file = snapshot.as_ref().and_then(Snapshot::file)?;
                 let then = ReleasedFile { release_name: unreleased(), version: 0, file: ConfigFile::clone(file) };
                 Some(Pending::File { key: file.key.clone(), now: self.file_now(&file.key), then: Some(Box::new(then)) })
             }
-            (Act::RuleRelease(family, op, draft), _) => {
+            (GatedAction::RuleRelease(family, op, draft), _) => {
                 let release = self.release_named_by(*family, draft).ok()??;
                 let now = self.rule_now(*family, &release.rule.id);
                 let (now, then) =
@@ -81,7 +81,7 @@ impl Catalog {
                     });
                 Some(Pending::Rule { now, then })
             }
-            (Act::FileRelease(op, draft), _) => {
+            (GatedAction::FileRelease(op, draft), _) => {
                 let (key, release) = (draft.key(), self.named_release(draft)?);
                 let (now, then) = sides(
                     (*op, draft.action),
@@ -92,15 +92,17 @@ impl Catalog {
                 );
                 Some(Pending::File { key, now, then })
             }
-            (Act::DeleteRule(draft), _) => {
+            (GatedAction::DeleteRule(draft), _) => {
                 let id = draft.head.given_id()?;
                 Some(Pending::Rule { now: self.rule_now(draft.body.family(), id), then: None })
             }
-            (Act::DeleteFile(draft), _) => {
+            (GatedAction::DeleteFile(draft), _) => {
                 let key = draft.key();
                 Some(Pending::File { now: self.file_now(&key), key, then: None })
             }
-            (Act::PublishRule(..) | Act::PublishFile(_) | Act::WriteAndPublishFile(_), _) => None,
+            (GatedAction::PublishRule(..) | GatedAction::PublishFile(_) | GatedAction::WriteAndPublishFile(_), _) => {
+                None
+            }
         }
     }
 

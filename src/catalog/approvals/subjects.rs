@@ -7,7 +7,7 @@ use crate::catalog::Catalog;
 use crate::catalog::ctx::Ctx;
 use crate::catalog::history::Thing;
 use crate::catalog::policies::{Gates, Subject};
-use crate::model::approval::{Act, ApprovalRequest, Snapshot};
+use crate::model::approval::{ApprovalRequest, GatedAction, Snapshot};
 use crate::model::code::{Code, Refusal};
 use crate::model::policy::{Gate, Place, PolicyKind};
 use crate::model::rule::{Effect, Rule};
@@ -69,7 +69,7 @@ impl Catalog {
     }
 
     /// The thing of an act, with what the act would have clients see; an act on nothing has the name that it gives.
-    pub(super) fn subject_of_act(&self, act: &Act) -> Option<Subject> {
+    pub(super) fn subject_of_act(&self, act: &GatedAction) -> Option<Subject> {
         let subject = self.thing_of(act).and_then(|thing| self.subject(&thing, &self.rules_of(act, None)));
         let named = || {
             let target = self.target_of_act(act);
@@ -94,11 +94,13 @@ impl Catalog {
     }
 
     /// Rules that clients would see by an act: the copy of one that was asked for, else what stands there now.
-    fn rules_of(&self, act: &Act, copy: Option<&Snapshot>) -> Vec<Arc<Rule>> {
+    fn rules_of(&self, act: &GatedAction, copy: Option<&Snapshot>) -> Vec<Arc<Rule>> {
         match (act, copy) {
             (_, Some(Snapshot::Rule(rule))) => vec![rule.clone()],
-            (Act::PublishRule(family, draft), _) => self.rule_to_publish(*family, draft).ok().into_iter().collect(),
-            (Act::RuleRelease(family, _, draft), _) => {
+            (GatedAction::PublishRule(family, draft), _) => {
+                self.rule_to_publish(*family, draft).ok().into_iter().collect()
+            }
+            (GatedAction::RuleRelease(family, _, draft), _) => {
                 let Ok(Some(release)) = self.release_named_by(*family, draft) else { return Vec::new() };
                 let earlier = draft.to_previous.unwrap_or_default().then(|| self.earlier_normal(&*release)).flatten();
                 [Some(release), earlier].into_iter().flatten().map(|release| release.rule.clone()).collect()
@@ -108,7 +110,7 @@ impl Catalog {
     }
 
     /// Gates of an act that goes through this one: a plan ends with everybody, and takes what a promotion does.
-    pub(super) fn gates_of(act: &Act, gate: Gate) -> Gates {
+    pub(super) fn gates_of(act: &GatedAction, gate: Gate) -> Gates {
         Gates { now: gate, later: act.has_plan().then_some(Gate::Promote) }
     }
 

@@ -155,7 +155,7 @@ fn what_was_approved_is_released_byte_for_byte() {
     let outcome = house.ask("rita", Command::ConfigPublish(vec![publish()]));
     assert_eq!(outcome.code.number(), 409_001);
     assert!(outcome.info().contains("two") && outcome.info().contains('2'), "{}", outcome.info());
-    let Entity::HeldBack(held) = &outcome.entity else { panic!("{outcome:?}") };
+    let Entity::PolicyBlock(held) = &outcome.entity else { panic!("{outcome:?}") };
     assert_eq!((&held.policies[..], held.until), (&["two".to_owned()][..], None));
 
     let id = house.request(asked());

@@ -12,7 +12,7 @@ use super::trust::asked_by;
 use super::*;
 use crate::catalog::audit::AuditNote;
 use crate::catalog::history::Thing;
-use crate::catalog::releases::{Due, RolloutChange, RolloutMove};
+use crate::catalog::releases::{Due, RolloutChange, RolloutTransition};
 use crate::catalog::retention::Overfull;
 use crate::catalog::time::TimeChange;
 use crate::format::pack;
@@ -126,7 +126,7 @@ pub(super) fn commands() -> Vec<Command> {
         Command::PublishDue(vec![due(Thing::File(ConfigKey::new("prod", "g", "f")))]),
         Command::ClientsRefused(Vec::new()),
         Command::XdsSeen(vec!["x".into()]),
-        Command::Rollouts(vec![RolloutMove {
+        Command::Rollouts(vec![RolloutTransition {
             thing: Thing::File(ConfigKey::new("prod", "g", "f")),
             release_name: "r".into(),
             release_id: "7".into(),

@@ -75,13 +75,13 @@ struct WidgetItem {
 }
 
 /// Makes the controls of a form.
-pub(in crate::console) struct Drawing<'a> {
+pub(in crate::console) struct FormRenderer<'a> {
     pub(in crate::console) t: &'static Texts,
     /// Refusal in words; they begin with the path of the field if there is one.
     pub(in crate::console) fault: Option<&'a str>,
 }
 
-impl Drawing<'_> {
+impl FormRenderer<'_> {
     /// The controls of an object.
     pub(in crate::console) fn controls(&self, kind: &FieldKind, value: &Value) -> Vec<Control> {
         match kind {

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use super::edit::edited;
 use super::read::Sent;
-use super::show::Drawing;
+use super::show::FormRenderer;
 use super::*;
 use crate::api::documents::{read_rule, written};
 use crate::console::drafting::{blank, kind_of};
@@ -48,7 +48,7 @@ fn sent(page: &str) -> Fields {
 }
 
 fn drawn(kind: &FieldKind, value: &Value, fault: Option<&str>) -> String {
-    let controls = Drawing { t: Language::English.texts(), fault }.controls(kind, value);
+    let controls = FormRenderer { t: Language::English.texts(), fault }.controls(kind, value);
     controls.iter().map(|control| control.render().expect("it can be made")).collect()
 }
 

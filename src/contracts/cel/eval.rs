@@ -9,7 +9,7 @@ use cel::parser::Expression;
 use super::functions::Patterns;
 use super::value::{TYPES, Val, compare, equal};
 use super::{Stop, VARIABLES};
-use crate::contracts::meter::Meter;
+use crate::contracts::fuel::Fuel;
 
 type Evaluated<'a> = Result<Val<'a>, Stop>;
 
@@ -17,7 +17,7 @@ pub(super) struct Run<'a> {
     variables: &'a [Val<'a>; VARIABLES.len()],
     /// Names that macros bind, innermost last. What a macro has gathered may be a failure, as long as the rest decides.
     locals: Vec<(&'a str, Evaluated<'a>)>,
-    pub(super) meter: &'a Meter,
+    pub(super) fuel: &'a Fuel,
     pub(super) patterns: Patterns,
 }
 
@@ -31,12 +31,12 @@ fn no_overload<'a>(operator: &str, values: &[&Val<'a>]) -> Evaluated<'a> {
 }
 
 impl<'a> Run<'a> {
-    pub(super) fn new(variables: &'a [Val<'a>; VARIABLES.len()], meter: &'a Meter) -> Run<'a> {
-        Run { variables, locals: Vec::new(), meter, patterns: Patterns::default() }
+    pub(super) fn new(variables: &'a [Val<'a>; VARIABLES.len()], fuel: &'a Fuel) -> Run<'a> {
+        Run { variables, locals: Vec::new(), fuel, patterns: Patterns::default() }
     }
 
     pub(super) fn eval(&mut self, expression: &'a Expression) -> Evaluated<'a> {
-        if !self.meter.step(1) {
+        if !self.fuel.step(1) {
             return Err(Stop::Out);
         }
         match &expression.expr {
@@ -44,7 +44,7 @@ impl<'a> Run<'a> {
             Expr::Ident(name) => self.named(name),
             Expr::Select(select) => {
                 let operand = self.eval(&select.operand)?;
-                let member = operand.member(&Val::Str(&select.field), self.meter)?;
+                let member = operand.member(&Val::Str(&select.field), self.fuel)?;
                 match member {
                     _ if select.test => Ok(Val::Bool(member.is_some())),
                     Some(member) => Ok(member),
@@ -64,7 +64,7 @@ impl<'a> Run<'a> {
     }
 
     pub(super) fn make(&self, bytes: usize) -> Result<(), Stop> {
-        if self.meter.make(bytes) { Ok(()) } else { Err(Stop::Out) }
+        if self.fuel.make(bytes) { Ok(()) } else { Err(Stop::Out) }
     }
 
     pub(super) fn made_text(&self, text: String) -> Evaluated<'a> {
@@ -92,7 +92,7 @@ impl<'a> Run<'a> {
                 return failed(format!("a {} is no key", key.kind()));
             }
             for (there, _) in &members {
-                if equal(there, &key, self.meter)? {
+                if equal(there, &key, self.fuel)? {
                     return failed("a key is there twice");
                 }
             }
@@ -221,13 +221,13 @@ impl<'a> Run<'a> {
 
     fn binary(&self, operator: &str, one: &Val<'a>, other: &Val<'a>) -> Evaluated<'a> {
         match operator {
-            operators::EQUALS => Ok(Val::Bool(equal(one, other, self.meter)?)),
-            operators::NOT_EQUALS => Ok(Val::Bool(!equal(one, other, self.meter)?)),
-            operators::INDEX => one.index(other, self.meter),
+            operators::EQUALS => Ok(Val::Bool(equal(one, other, self.fuel)?)),
+            operators::NOT_EQUALS => Ok(Val::Bool(!equal(one, other, self.fuel)?)),
+            operators::INDEX => one.index(other, self.fuel),
             operators::IN => self.is_in(one, other),
             operators::LESS | operators::LESS_EQUALS | operators::GREATER | operators::GREATER_EQUALS => {
                 let bytes = one.text().map_or(0, str::len);
-                if !self.meter.step(bytes as u64 / 64) {
+                if !self.fuel.step(bytes as u64 / 64) {
                     return Err(Stop::Out);
                 }
                 match compare(one, other) {
@@ -248,11 +248,11 @@ impl<'a> Run<'a> {
 
     fn is_in(&self, one: &Val<'a>, many: &Val<'a>) -> Evaluated<'a> {
         if matches!(many, Val::Map(_) | Val::MadeMap(_)) {
-            return Ok(Val::Bool(many.member(one, self.meter)?.is_some()));
+            return Ok(Val::Bool(many.member(one, self.fuel)?.is_some()));
         }
         let Some(elements) = many.elements() else { return no_overload("in", &[one, many]) };
         for element in elements {
-            if equal(one, &element, self.meter)? {
+            if equal(one, &element, self.fuel)? {
                 return Ok(Val::Bool(true));
             }
         }

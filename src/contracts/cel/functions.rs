@@ -7,7 +7,7 @@ use regex_automata::meta::Regex;
 use super::Stop;
 use super::eval::{Run, failed, whole};
 use super::value::Val;
-use crate::contracts::meter::Meter;
+use crate::contracts::fuel::Fuel;
 use crate::model::limits;
 
 /// Functions and how many arguments they take,
@@ -37,7 +37,7 @@ const PATTERN_TABLE_BYTES_MAX: usize = 128 * 1024;
 pub(super) struct Patterns(HashMap<String, Regex>); // bound: contract-work
 
 impl Patterns {
-    fn get(&mut self, pattern: &str, meter: &Meter) -> Result<&Regex, Stop> {
+    fn get(&mut self, pattern: &str, fuel: &Fuel) -> Result<&Regex, Stop> {
         if !self.0.contains_key(pattern) {
             // What is parsed takes far more memory than its text, before there is anything that could be bounded.
             let most = limits::CONTRACT_PATTERN_BYTES_MAX;
@@ -45,7 +45,7 @@ impl Patterns {
                 return failed(format!("a pattern of {} bytes, at most {most}", pattern.len()));
             }
             // Each pattern is a look at the clock.
-            if !meter.step(1 << 10) {
+            if !fuel.step(1 << 10) {
                 return Err(Stop::Out);
             }
             if self.0.len() >= PATTERNS_MAX {
@@ -74,7 +74,7 @@ impl<'a> Run<'a> {
         let mut values = target.into_iter().chain(arguments);
         let (Some(one), other) = (values.next(), values.next()) else { return failed("arguments are missing") };
         let looked_at = one.text().map_or(0, str::len) + other.as_ref().and_then(Val::text).map_or(0, str::len);
-        if !self.meter.step(looked_at as u64 / 16) {
+        if !self.fuel.step(looked_at as u64 / 16) {
             return Err(Stop::Out);
         }
         let Some(other) = other else { return self.unary(name, one) };
@@ -86,9 +86,9 @@ impl<'a> Run<'a> {
             "startsWith" => text.starts_with(part),
             "endsWith" => text.ends_with(part),
             _ => {
-                let matches = self.patterns.get(part, self.meter)?.is_match(text);
+                let matches = self.patterns.get(part, self.fuel)?.is_match(text);
                 // To compile and to match takes more than other looks.
-                if !self.meter.step(256 + text.len() as u64) {
+                if !self.fuel.step(256 + text.len() as u64) {
                     return Err(Stop::Out);
                 }
                 matches

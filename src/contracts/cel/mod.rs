@@ -19,7 +19,7 @@ mod value;
 use cel::parser::{Expression, PrattParser};
 use serde_json::Value;
 
-use super::meter::Meter;
+use super::fuel::Fuel;
 use eval::Run;
 use value::Val;
 
@@ -65,7 +65,7 @@ impl Program {
     }
 
     /// True if the expression is `true`.
-    pub(super) fn holds(&self, facts: &Facts<'_>, meter: &Meter) -> Result<bool, Stop> {
+    pub(super) fn holds(&self, facts: &Facts<'_>, fuel: &Fuel) -> Result<bool, Stop> {
         let values = [
             Val::of(facts.new),
             Val::of(facts.old),
@@ -74,7 +74,7 @@ impl Program {
             Val::Str(facts.name),
             Val::Str(facts.user),
         ];
-        let value = Run::new(&values, meter).eval(&self.0)?;
+        let value = Run::new(&values, fuel).eval(&self.0)?;
         Ok(matches!(value, Val::Bool(true)))
     }
 }

@@ -25,7 +25,7 @@ fn run(source: &str, new: &Value) -> Result<bool, Stop> {
     let program = Program::compile(source).unwrap_or_else(|why| panic!("{source}: {why}"));
     let old = json!({ "timeout": 20 });
     let facts = Facts { new, old: &old, kind: "configfile", namespace: "prod", name: "pay/app.yml", user: "eva" };
-    program.holds(&facts, &Meter::start(limits::CONTRACT_TIME, limits::CONTRACT_MADE_BYTES_MAX))
+    program.holds(&facts, &Fuel::start(limits::CONTRACT_TIME, limits::CONTRACT_MADE_BYTES_MAX))
 }
 
 /// Expressions that hold, and by their negation those that do not.

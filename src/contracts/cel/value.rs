@@ -6,7 +6,7 @@ use std::rc::Rc;
 use serde_json::{Map, Value};
 
 use super::Stop;
-use crate::contracts::meter::Meter;
+use crate::contracts::fuel::Fuel;
 
 pub(super) const TYPES: [&str; 9] = ["bool", "int", "uint", "double", "string", "list", "map", "null_type", "type"];
 
@@ -92,12 +92,12 @@ impl<'a> Val<'a> {
     }
 
     /// The member of a map; `Err` if it is none.
-    pub(super) fn member(&self, key: &Val<'a>, meter: &Meter) -> Result<Option<Val<'a>>, Stop> {
+    pub(super) fn member(&self, key: &Val<'a>, fuel: &Fuel) -> Result<Option<Val<'a>>, Stop> {
         match self {
             Val::Map(map) => Ok(key.text().and_then(|key| map.get(key)).map(Val::of)),
             Val::MadeMap(map) => {
                 for (there, value) in map.iter() {
-                    if equal(there, key, meter)? {
+                    if equal(there, key, fuel)? {
                         return Ok(Some(value.clone()));
                     }
                 }
@@ -116,9 +116,9 @@ impl<'a> Val<'a> {
     }
 
     /// The element of a list, or the member of a map.
-    pub(super) fn index(&self, key: &Val<'a>, meter: &Meter) -> Result<Val<'a>, Stop> {
+    pub(super) fn index(&self, key: &Val<'a>, fuel: &Fuel) -> Result<Val<'a>, Stop> {
         if !matches!(self, Val::List(_) | Val::MadeList(_)) {
-            return self.member(key, meter)?.ok_or_else(|| Stop::Failed("no such member".to_owned()));
+            return self.member(key, fuel)?.ok_or_else(|| Stop::Failed("no such member".to_owned()));
         }
         let index = match key {
             Val::Int(index) => usize::try_from(*index).ok(),
@@ -156,12 +156,12 @@ impl<'a> Iterator for Elements<'a> {
 }
 
 /// Equality of CEL: numbers by what they are worth, anything else with its like.
-pub(super) fn equal(one: &Val<'_>, other: &Val<'_>, meter: &Meter) -> Result<bool, Stop> {
-    if !meter.step(1) {
+pub(super) fn equal(one: &Val<'_>, other: &Val<'_>, fuel: &Fuel) -> Result<bool, Stop> {
+    if !fuel.step(1) {
         return Err(Stop::Out);
     }
     if let (Some(one), Some(other)) = (one.text(), other.text()) {
-        return if meter.step(one.len() as u64 / 64) { Ok(one == other) } else { Err(Stop::Out) };
+        return if fuel.step(one.len() as u64 / 64) { Ok(one == other) } else { Err(Stop::Out) };
     }
     match (one, other) {
         (Val::Null, Val::Null) => Ok(true),
@@ -172,24 +172,24 @@ pub(super) fn equal(one: &Val<'_>, other: &Val<'_>, meter: &Meter) -> Result<boo
                 return Ok(false);
             }
             for (one, other) in one.elements().into_iter().flatten().zip(other.elements().into_iter().flatten()) {
-                if !equal(&one, &other, meter)? {
+                if !equal(&one, &other, fuel)? {
                     return Ok(false);
                 }
             }
             Ok(true)
         }
-        (Val::Map(_) | Val::MadeMap(_), Val::Map(_) | Val::MadeMap(_)) => equal_maps(one, other, meter),
+        (Val::Map(_) | Val::MadeMap(_), Val::Map(_) | Val::MadeMap(_)) => equal_maps(one, other, fuel),
         _ => Ok(by_number(one, other) == Some(Ordering::Equal)),
     }
 }
 
-fn equal_maps<'a>(one: &Val<'a>, other: &Val<'a>, meter: &Meter) -> Result<bool, Stop> {
+fn equal_maps<'a>(one: &Val<'a>, other: &Val<'a>, fuel: &Fuel) -> Result<bool, Stop> {
     if one.len() != other.len() {
         return Ok(false);
     }
     for key in one.elements().into_iter().flatten() {
-        match (one.member(&key, meter)?, other.member(&key, meter)?) {
-            (Some(one), Some(other)) if equal(&one, &other, meter)? => {}
+        match (one.member(&key, fuel)?, other.member(&key, fuel)?) {
+            (Some(one), Some(other)) if equal(&one, &other, fuel)? => {}
             _ => return Ok(false),
         }
     }

@@ -6,7 +6,7 @@ use jsonschema::JsonType;
 use jsonschema::json::{Array, Json, Node, NodeIdentity, Object, SerdeJson};
 use serde_json::{Map, Number, Value};
 
-use crate::contracts::meter::Meter;
+use crate::contracts::fuel::Fuel;
 
 /// The representation, as the crate of schemas calls it.
 pub(super) struct MeteredJson;
@@ -14,14 +14,14 @@ pub(super) struct MeteredJson;
 #[derive(Clone, Copy)]
 pub(super) struct Metered<'a> {
     pub(super) value: &'a Value,
-    pub(super) meter: &'a Meter,
+    pub(super) fuel: &'a Fuel,
 }
 
 /// A name of a member while it is looked at; it is counted as part of its object.
 #[derive(Default)]
 pub(super) struct NameBuffer {
     name: Value,
-    meter: Meter,
+    fuel: Fuel,
 }
 
 impl Json for MeteredJson {
@@ -36,7 +36,7 @@ impl Json for MeteredJson {
 
     fn with_string_node<T>(buffer: &mut NameBuffer, string: &str, f: impl FnOnce(Metered<'_>) -> T) -> T {
         buffer.name = Value::String(string.to_owned());
-        f(Metered { value: &buffer.name, meter: &buffer.meter })
+        f(Metered { value: &buffer.name, fuel: &buffer.fuel })
     }
 }
 
@@ -44,7 +44,7 @@ impl<'a> Metered<'a> {
     /// The value, or null.
     fn seen(&self) -> &'a Value {
         const NULL: &Value = &Value::Null;
-        if self.meter.step(1) { self.value } else { NULL }
+        if self.fuel.step(1) { self.value } else { NULL }
     }
 }
 
@@ -54,17 +54,17 @@ impl<'a> Node<'a, MeteredJson> for Metered<'a> {
     type Number = &'a Number;
 
     fn as_object(&self) -> Option<Members<'a>> {
-        self.seen().as_object().map(|members| Members { members, meter: self.meter })
+        self.seen().as_object().map(|members| Members { members, fuel: self.fuel })
     }
 
     fn as_array(&self) -> Option<Elements<'a>> {
-        self.seen().as_array().map(|elements| Elements { elements, meter: self.meter })
+        self.seen().as_array().map(|elements| Elements { elements, fuel: self.fuel })
     }
 
     fn as_string(&self) -> Option<Cow<'a, str>> {
         let text = self.seen().as_str()?;
         // Whoever asks for it reads it.
-        self.meter.step(text.len() as u64 / 16).then_some(Cow::Borrowed(text))
+        self.fuel.step(text.len() as u64 / 16).then_some(Cow::Borrowed(text))
     }
 
     fn as_number(&self) -> Option<&'a Number> {
@@ -84,12 +84,12 @@ impl<'a> Node<'a, MeteredJson> for Metered<'a> {
     }
 
     fn equals_value(&self, expected: &Value) -> bool {
-        self.meter.step(16) && Node::<SerdeJson>::equals_value(&self.seen(), expected)
+        self.fuel.step(16) && Node::<SerdeJson>::equals_value(&self.seen(), expected)
     }
 
     fn to_value(&self) -> Cow<'a, Value> {
         // Faults ask for it, and some are kept until all of their kind are found.
-        if self.meter.fault() { Cow::Borrowed(self.seen()) } else { Cow::Owned(Value::Null) }
+        if self.fuel.fault() { Cow::Borrowed(self.seen()) } else { Cow::Owned(Value::Null) }
     }
 
     fn identity(&self) -> Option<NodeIdentity> {
@@ -99,20 +99,20 @@ impl<'a> Node<'a, MeteredJson> for Metered<'a> {
 
 pub(super) struct Members<'a> {
     members: &'a Map<String, Value>,
-    meter: &'a Meter,
+    fuel: &'a Fuel,
 }
 
 pub(super) struct MembersIter<'a> {
     members: serde_json::map::Iter<'a>,
-    meter: &'a Meter,
+    fuel: &'a Fuel,
 }
 
 impl<'a> Iterator for MembersIter<'a> {
     type Item = (&'a str, Metered<'a>);
 
     fn next(&mut self) -> Option<Self::Item> {
-        let (key, value) = self.members.next().filter(|_| self.meter.step(1))?;
-        Some((key, Metered { value, meter: self.meter }))
+        let (key, value) = self.members.next().filter(|_| self.fuel.step(1))?;
+        Some((key, Metered { value, fuel: self.fuel }))
     }
 }
 
@@ -126,31 +126,31 @@ impl<'a> Object<'a, MeteredJson> for Members<'a> {
     }
 
     fn get(&self, key: &String) -> Option<Metered<'a>> {
-        let value = self.members.get(key).filter(|_| self.meter.step(1))?;
-        Some(Metered { value, meter: self.meter })
+        let value = self.members.get(key).filter(|_| self.fuel.step(1))?;
+        Some(Metered { value, fuel: self.fuel })
     }
 
     fn members(&self) -> MembersIter<'a> {
-        MembersIter { members: self.members.iter(), meter: self.meter }
+        MembersIter { members: self.members.iter(), fuel: self.fuel }
     }
 }
 
 pub(super) struct Elements<'a> {
     elements: &'a [Value],
-    meter: &'a Meter,
+    fuel: &'a Fuel,
 }
 
 pub(super) struct ElementsIter<'a> {
     elements: std::slice::Iter<'a, Value>,
-    meter: &'a Meter,
+    fuel: &'a Fuel,
 }
 
 impl<'a> Iterator for ElementsIter<'a> {
     type Item = Metered<'a>;
 
     fn next(&mut self) -> Option<Metered<'a>> {
-        let value = self.elements.next().filter(|_| self.meter.step(1))?;
-        Some(Metered { value, meter: self.meter })
+        let value = self.elements.next().filter(|_| self.fuel.step(1))?;
+        Some(Metered { value, fuel: self.fuel })
     }
 }
 
@@ -163,10 +163,10 @@ impl<'a> Array<'a, MeteredJson> for Elements<'a> {
     }
 
     fn elements(&self) -> ElementsIter<'a> {
-        ElementsIter { elements: self.elements.iter(), meter: self.meter }
+        ElementsIter { elements: self.elements.iter(), fuel: self.fuel }
     }
 
     fn is_unique(&self) -> bool {
-        self.meter.step(1 + self.elements.len() as u64 * 4) && jsonschema::json::unique::is_unique(self.elements)
+        self.fuel.step(1 + self.elements.len() as u64 * 4) && jsonschema::json::unique::is_unique(self.elements)
     }
 }

@@ -12,7 +12,7 @@ mod shape;
 use jsonschema::{Draft, PatternOptions, Validator};
 use serde_json::Value;
 
-use super::meter::Meter;
+use super::fuel::Fuel;
 use super::{DETAIL_CHARS_MAX, PlacedFault, shortened};
 use crate::model::limits;
 use metered::{Metered, MeteredJson};
@@ -42,9 +42,9 @@ impl Schema {
     }
 
     /// Faults of a value, in order of the schema. Where the value is a secret, no part of it is told.
-    pub(super) fn judge(&self, value: &Value, is_secret: bool, meter: &Meter) -> Vec<PlacedFault> {
-        let metered = Metered { value, meter };
-        if self.0.is_valid(metered) && !meter.is_out() {
+    pub(super) fn judge(&self, value: &Value, is_secret: bool, fuel: &Fuel) -> Vec<PlacedFault> {
+        let metered = Metered { value, fuel };
+        if self.0.is_valid(metered) && !fuel.is_out() {
             return Vec::new();
         }
         let errors = self.0.iter_errors(metered).take(limits::CONTRACT_FAULTS_MAX);

@@ -6,9 +6,9 @@ use super::*;
 
 fn faults(schema: &Value, value: &Value) -> Vec<(String, String)> {
     let schema = Schema::compile(schema).expect("a schema");
-    let meter = Meter::start(limits::CONTRACT_TIME, 0);
-    let faults = schema.judge(value, false, &meter);
-    assert!(!meter.is_out());
+    let fuel = Fuel::start(limits::CONTRACT_TIME, 0);
+    let faults = schema.judge(value, false, &fuel);
+    assert!(!fuel.is_out());
     faults.into_iter().map(|fault| (fault.path, fault.message)).collect()
 }
 
@@ -41,8 +41,8 @@ fn faults_have_their_places() {
 #[test]
 fn secrets_are_not_told() {
     let schema = Schema::compile(&json!({ "properties": { "a": { "maximum": 1 } } })).expect("a schema");
-    let meter = Meter::start(limits::CONTRACT_TIME, 0);
-    let faults = schema.judge(&json!({ "a": 4711 }), true, &meter);
+    let fuel = Fuel::start(limits::CONTRACT_TIME, 0);
+    let faults = schema.judge(&json!({ "a": 4711 }), true, &fuel);
     assert!(!faults[0].message.contains("4711"), "{}", faults[0].message);
 }
 
@@ -105,9 +105,9 @@ fn schemas_that_go_round_or_branch_at_one_value_are_refused() {
 fn faults_that_are_kept_are_counted() {
     let branches: Vec<_> = (0..200).map(|number| json!({ "const": number })).collect();
     let schema = Schema::compile(&json!({ "anyOf": [{ "items": { "anyOf": branches } }] })).expect("a schema");
-    let meter = Meter::start(Duration::from_secs(60), 0);
-    schema.judge(&json!(vec!["x"; 2000]), false, &meter);
-    assert!(meter.is_out(), "it ends by its faults, not by its time");
+    let fuel = Fuel::start(Duration::from_secs(60), 0);
+    schema.judge(&json!(vec!["x"; 2000]), false, &fuel);
+    assert!(fuel.is_out(), "it ends by its faults, not by its time");
 }
 
 /// Each level of the value doubles the work, without a limit it would take longer than the universe is old.
@@ -128,8 +128,8 @@ fn work_without_end_comes_to_its_end() {
     }
     for schema in hostile {
         let compiled = Schema::compile(&schema).expect("it is a schema");
-        let (meter, begun) = (Meter::start(Duration::from_millis(20), 0), Instant::now());
-        compiled.judge(&value, false, &meter);
+        let (fuel, begun) = (Fuel::start(Duration::from_millis(20), 0), Instant::now());
+        compiled.judge(&value, false, &fuel);
         assert!(begun.elapsed() < Duration::from_secs(60), "{schema}: {:?}", begun.elapsed());
     }
 }

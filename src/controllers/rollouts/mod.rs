@@ -22,7 +22,7 @@ use tokio::time::Instant;
 use super::Controller;
 use crate::catalog::Command;
 use crate::catalog::history::Thing;
-use crate::catalog::releases::{LiveRollout, RolloutChange, RolloutMove};
+use crate::catalog::releases::{LiveRollout, RolloutChange, RolloutTransition};
 use crate::model::code::Refusal;
 use crate::model::limits;
 use crate::model::rollout::{Guard, RolloutState};
@@ -182,7 +182,7 @@ impl Rollouts {
         }
     }
 
-    async fn propose(&mut self, lead: &Lead, moves: Vec<RolloutMove>) {
+    async fn propose(&mut self, lead: &Lead, moves: Vec<RolloutTransition>) {
         for moves in moves.chunks(limits::BATCH_ITEMS_MAX) {
             match lead.propose("steps of rollouts", Command::Rollouts(moves.to_vec())).await {
                 Ok(()) => moves.iter().for_each(|moved| tell(lead.node(), moved)),
@@ -260,13 +260,13 @@ impl Controller for Rollouts {
     }
 }
 
-fn moved(live: &LiveRollout, change: RolloutChange) -> RolloutMove {
+fn moved(live: &LiveRollout, change: RolloutChange) -> RolloutTransition {
     live.clone().moved(change)
 }
 
 /// Tells the log and the metrics of a change that was proposed.
-fn tell(node: &Node, moved: &RolloutMove) {
-    let RolloutMove { thing, release_name, step, change, .. } = moved;
+fn tell(node: &Node, moved: &RolloutTransition) {
+    let RolloutTransition { thing, release_name, step, change, .. } = moved;
     let thing = match thing {
         Thing::File(key) => format!("configfile {}/{}/{}", key.namespace, key.group, key.file),
         Thing::Rule(family, id) => format!("{} {id}", family.word()),

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
-use super::Act;
+use super::GatedAction;
 use crate::format::pack;
 use crate::model::audience::{ClientLabel, ClientPercent};
 use crate::model::config_file::{ConfigFile, ConfigReleaseDraft};
@@ -51,7 +51,7 @@ impl Snapshot {
 /// An act that waits for approval, and what it releases; gone from memory and rows once nothing comes of it any more.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Payload {
-    pub act: Act,
+    pub act: GatedAction,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub snapshot: Option<Snapshot>,
     /// True if the copy of a file was written by the act: to do it takes the right to edit.
@@ -124,7 +124,7 @@ pub struct ActBrief<'a> {
 impl Payload {
     pub fn brief(&self) -> ActBrief<'_> {
         match &self.act {
-            Act::PublishRule(_, draft) => ActBrief {
+            GatedAction::PublishRule(_, draft) => ActBrief {
                 release_name: draft.given_release_name().unwrap_or_default(),
                 release_type: Some(ReleaseType::read(draft.release_type.as_deref()).unwrap_or_default()),
                 client_labels: draft.labels(),
@@ -132,10 +132,10 @@ impl Payload {
                 plan: draft.plan.as_ref(),
                 ..ActBrief::default()
             },
-            Act::PublishFile(draft) => of_file(draft),
-            Act::WriteAndPublishFile(publish) => of_file(&publish.release),
-            Act::RuleRelease(_, _, RuleReleaseDraft { to_previous, .. })
-            | Act::FileRelease(_, ConfigReleaseDraft { to_previous, .. }) => {
+            GatedAction::PublishFile(draft) => of_file(draft),
+            GatedAction::WriteAndPublishFile(publish) => of_file(&publish.release),
+            GatedAction::RuleRelease(_, _, RuleReleaseDraft { to_previous, .. })
+            | GatedAction::FileRelease(_, ConfigReleaseDraft { to_previous, .. }) => {
                 let Some(first) = self.releases.first() else { return ActBrief::default() };
                 let previous = self.releases.get(1).filter(|_| *to_previous == Some(true));
                 ActBrief {
@@ -146,7 +146,7 @@ impl Payload {
                     ..ActBrief::default()
                 }
             }
-            Act::DeleteRule(_) | Act::DeleteFile(_) => ActBrief::default(),
+            GatedAction::DeleteRule(_) | GatedAction::DeleteFile(_) => ActBrief::default(),
         }
     }
 }

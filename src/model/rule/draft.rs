@@ -143,7 +143,7 @@ impl RuleDraft {
     /// For a deletion; the rule may be sent as it was read.
     pub fn check_deletion(&self) -> Result<(), Refusal> {
         self.check_named()?;
-        self.head.plea().check()?;
+        self.head.approval_options().check()?;
         SentFor::Deletion.check(&self.head)
     }
 

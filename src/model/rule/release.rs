@@ -211,7 +211,7 @@ impl RuleReleaseDraft {
             let why = format!("resource is {resource:?}, the path is one of {:?}", family.resource());
             return Err(Refusal::new(Code::InvalidParameter, why));
         }
-        self.plea().check()?;
+        self.approval_options().check()?;
         for id in [self.given_id(), self.given_rule_id()].into_iter().flatten() {
             name::check_id(id)?;
         }

@@ -1,8 +1,8 @@
 //! The file that is made once, and the nodes that are made from it.
 
 use super::*;
-use crate::offline::reborn::RebornHeader;
 use crate::offline::restore::Restored;
+use crate::offline::seed_file::RebornHeader;
 
 #[tokio::test]
 async fn one_node_makes_the_cluster_and_the_others_are_made_from_its_file() {

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use super::rounds::Rounds;
-use super::{ContractVerdict, Engines, Sifted, with_places};
+use super::{CompiledContracts, ContractVerdict, Screened, with_places};
 use crate::catalog::{Catalog, Command, Outcome};
-use crate::contracts::{JudgedThing, Material};
+use crate::contracts::{Material, ValidationSubject};
 use crate::keyring::Keyring;
 use crate::model::code::Refusal;
 use crate::model::config_file::{ConfigKey, ConfigRelease, ConfigReleaseDraft, Format};
@@ -50,7 +50,7 @@ impl JudgedFile {
     /// that is kept encrypted. Refused where this node cannot open what is in force.
     pub(in crate::operations) fn broken(
         &self,
-        engines: &Engines,
+        engines: &CompiledContracts,
         keyring: &Keyring,
         (format, text, is_sealed): JudgedText<'_>,
     ) -> Result<Vec<Broken>, Refusal> {
@@ -58,7 +58,7 @@ impl JudgedFile {
         let may_see = self.caller.edits(namespace, group);
         let in_force = self.in_force.as_ref().filter(|_| self.compared_with().is_some());
         let old = in_force.map(|release| material(keyring, release)).transpose()?;
-        let subject = JudgedThing {
+        let subject = ValidationSubject {
             kind: PolicyKind::ConfigFile,
             namespace: namespace.clone(),
             name: format!("{group}/{file}"),
@@ -73,7 +73,7 @@ impl JudgedFile {
     /// The same of a release that all clients would get; refused where this node cannot open it.
     pub(super) fn broken_by(
         &self,
-        engines: &Engines,
+        engines: &CompiledContracts,
         keyring: &Keyring,
         release: &ConfigRelease,
     ) -> Result<Vec<Broken>, Refusal> {
@@ -137,7 +137,7 @@ impl Operations {
                 ContractVerdict::of_judgement(file.broken_by(&engines, node.keyring(), &release))
             };
             let verdicts = self.verdicts(judged, verdict).await?;
-            let Sifted { items, refused } = Sifted::new(round.pinned(pins, |draft, pin| draft.pin = pin), verdicts);
+            let Screened { items, refused } = Screened::new(round.pinned(pins, |draft, pin| draft.pin = pin), verdicts);
             let command = |items| Command::ConfigReleases(op, items);
             rounds.take(round, with_places(self.write(&caller, items, command).await?, refused));
         }

@@ -5,9 +5,9 @@ use std::sync::Arc;
 use serde_json::{Map, Value};
 
 use super::rounds::Rounds;
-use super::{ContractVerdict, Engines, Sifted, with_places};
+use super::{CompiledContracts, ContractVerdict, Screened, with_places};
 use crate::catalog::{Catalog, Command, Entity, Outcome};
-use crate::contracts::{JudgedThing, Material};
+use crate::contracts::{Material, ValidationSubject};
 use crate::model::code::Refusal;
 use crate::model::contract::{Broken, Contract};
 use crate::model::policy::PolicyKind;
@@ -45,8 +45,8 @@ impl JudgedRule {
         self.contracts.iter().any(|contract| !contract.rules.is_empty())
     }
 
-    pub(super) fn broken(&self, engines: &Engines) -> Vec<Broken> {
-        let subject = JudgedThing {
+    pub(super) fn broken(&self, engines: &CompiledContracts) -> Vec<Broken> {
+        let subject = ValidationSubject {
             kind: PolicyKind::Rule(self.rule.family()),
             namespace: self.rule.namespace.clone(),
             name: self.rule.name.clone(),
@@ -141,7 +141,7 @@ impl Operations {
             let engines = self.engines.clone();
             let verdict = move |judged: JudgedRule| ContractVerdict::of(judged.broken(&engines));
             let verdicts = self.verdicts(judged, verdict).await?;
-            let Sifted { items, refused } = Sifted::new(round.pinned(pins, |draft, pin| draft.pin = pin), verdicts);
+            let Screened { items, refused } = Screened::new(round.pinned(pins, |draft, pin| draft.pin = pin), verdicts);
             rounds.take(round, with_places(self.write(caller, items, &command).await?, refused));
         }
         Ok(rounds.outcomes())

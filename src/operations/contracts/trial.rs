@@ -6,9 +6,9 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-use super::Engines;
+use super::CompiledContracts;
 use crate::catalog::Catalog;
-use crate::contracts::{JudgedThing, Material};
+use crate::contracts::{Material, ValidationSubject};
 use crate::keyring::Keyring;
 use crate::model::code::{Code, Refusal};
 use crate::model::config_file::{ConfigKey, Format};
@@ -75,7 +75,7 @@ impl TrialDraft {
         }
     }
 
-    fn subject(&self, catalog: &Catalog, keyring: &Keyring, caller: &Caller) -> JudgedThing {
+    fn subject(&self, catalog: &Catalog, keyring: &Keyring, caller: &Caller) -> ValidationSubject {
         let place = self.place();
         let (namespace, scope_name) = place.scope();
         let may_see = caller.edits(namespace, scope_name);
@@ -98,7 +98,7 @@ impl TrialDraft {
                 (Material::Rule(Value::Object(self.body.clone())), old)
             }
         };
-        JudgedThing {
+        ValidationSubject {
             kind: self.kind,
             namespace: self.namespace.clone(),
             name: place.name(),
@@ -112,12 +112,12 @@ impl TrialDraft {
 
 /// A thing with the contracts that bind it.
 struct Trial {
-    subject: JudgedThing,
+    subject: ValidationSubject,
     contracts: Vec<Arc<Contract>>,
 }
 
 impl Trial {
-    fn broken(&self, engines: &Engines) -> Vec<Broken> {
+    fn broken(&self, engines: &CompiledContracts) -> Vec<Broken> {
         engines.judge(&self.contracts, &self.subject)
     }
 }

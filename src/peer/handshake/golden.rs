@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::format::level::{Level, LevelRange};
-use crate::peer::hello::{Build, ListSaid, RefusalReason};
+use crate::peer::hello::{Build, ListDigest, RefusalReason};
 
 fn build() -> Build {
     let (levels, format) = (LevelRange { min: Level(1), max: Level(9) }, "0123456789abcdef".into());
@@ -33,7 +33,7 @@ fn the_bytes_of_a_handshake() {
         initialized: false,
         knows_you: true,
         build: build(),
-        list: Some(ListSaid { digest: "d".into(), text: "1=a:1".into() }),
+        list: Some(ListDigest { digest: "d".into(), text: "1=a:1".into() }),
     });
     let refusal: Verdict = Err(Refusal { reason: RefusalReason::OtherInstance, text: "t".into() });
     let rows = [

@@ -15,7 +15,7 @@ use crate::format::types::{CommittedLeaderId, Proposal};
 use crate::model::config_file::ConfigKey;
 use crate::model::rule::Family;
 use crate::model::time::Timestamp;
-use crate::subscribers::fleet::{FleetAnswer, FleetQuestion, FleetResource};
+use crate::subscribers::fleet::{ClientQuery, ClientQueryResult, FleetResource};
 use crate::subscribers::lists::Without;
 use crate::subscribers::{Applied, ClientMark, Subscribed, Subscription};
 
@@ -223,19 +223,19 @@ fn the_bytes_of_answers_of_the_node() {
         "81a446696c6583a96e616d657370616365a16ea567726f7570a167a466696c65a166",
     );
     pinned(Thing::Rule(Family::Routing, "i".into()), "81a452756c6592a7526f7574696e67a169");
-    pinned(FleetQuestion::Clients, "a7636c69656e7473");
+    pinned(ClientQuery::Clients, "a7636c69656e7473");
     pinned(
-        FleetQuestion::Resources { node_id: "n".into(), after: Some(("cds".into(), "x".into())) },
+        ClientQuery::Resources { node_id: "n".into(), after: Some(("cds".into(), "x".into())) },
         "81a97265736f757263657382a76e6f64655f6964a16ea5616674657292a3636473a178",
     );
     let without = Some(Without { host: "h".into(), port: 80, since: 7 });
     pinned(
-        FleetQuestion::Lists { namespace: "n".into(), service: "s".into(), without },
+        ClientQuery::Lists { namespace: "n".into(), service: "s".into(), without },
         "81a56c6973747383a96e616d657370616365a16ea773657276696365a173a7776974686f757483a4686f7374a168a4706f72\
          7450a573696e636507",
     );
     pinned(
-        FleetAnswer { lists: Some(Subscribed::default()), ..FleetAnswer::default() },
+        ClientQueryResult { lists: Some(Subscribed::default()), ..ClientQueryResult::default() },
         "83a6616d6f756e7400a86c6566745f6f757400a56c6973747383a6616d6f756e7400a763757272656e7400a7636c69656e74\
          7390",
     );
@@ -250,7 +250,7 @@ fn the_bytes_of_answers_of_the_node() {
         bytes: vec![7, 200],
     };
     pinned(
-        FleetAnswer {
+        ClientQueryResult {
             amount: 1,
             clients: Vec::new(),
             resources: vec![resource],

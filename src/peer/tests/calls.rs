@@ -10,7 +10,7 @@ use tokio::net::TcpListener;
 use super::harness::{LIMIT, Names, Node, eventually, secret};
 use crate::metrics::Metrics;
 use crate::peer::{BEATS_PER_CALL_MAX, BeatsAnswer, CallError, ForwardAnswer, Peers, ReadIndexAnswer};
-use crate::subscribers::fleet::FleetQuestion;
+use crate::subscribers::fleet::ClientQuery;
 
 const DONE: Result<ForwardAnswer, CallError> = Ok(ForwardAnswer::Done { log_index: 0 });
 
@@ -59,12 +59,12 @@ async fn heartbeats_are_taken_turned_down_or_too_many() {
 async fn a_node_is_asked_about_its_clients_of_xds() {
     let node = Node::start(1).await;
     let peers = caller(1, &node.address);
-    let ask = |question: FleetQuestion| {
+    let ask = |question: ClientQuery| {
         let peers = peers.clone();
         async move { peers.fleet(1, &question, LIMIT).await.map(|answer| answer.amount) }
     };
-    assert_eq!(ask(FleetQuestion::Clients).await, Ok(1));
-    assert_eq!(ask(FleetQuestion::Resources { node_id: "n".into(), after: None }).await, Ok(0));
+    assert_eq!(ask(ClientQuery::Clients).await, Ok(1));
+    assert_eq!(ask(ClientQuery::Resources { node_id: "n".into(), after: None }).await, Ok(0));
 }
 
 #[tokio::test]
@@ -118,7 +118,7 @@ async fn work_above_the_limit_is_turned_down_and_raft_is_not() {
     let node = Node::start(1).await;
     node.close_door().await;
     let server = node.server();
-    let room = server.hall.work.clone();
+    let room = server.context.work.clone();
     let everything = room.available_permits() as u32;
     let taken = room.acquire_many_owned(everything).await.expect("never closed");
     node.open_with(server);

@@ -24,7 +24,7 @@ use crate::peer::{
     PeerServer, PeerService, Peers, ReadIndexAnswer, Refusal, RefusalReason, Welcome,
 };
 use crate::subscribers::Subscribed;
-use crate::subscribers::fleet::{FleetAnswer, FleetQuestion};
+use crate::subscribers::fleet::{ClientQuery, ClientQueryResult};
 
 pub(super) type TestRaft = Raft<TypeConfig, MemoryMachine>;
 
@@ -161,8 +161,8 @@ impl PeerService for Proposer {
         Subscribed { amount: 3, current: 2, ..Subscribed::default() }
     }
 
-    async fn fleet(&self, question: FleetQuestion) -> FleetAnswer {
-        FleetAnswer { amount: u64::from(question == FleetQuestion::Clients), ..FleetAnswer::default() }
+    async fn fleet(&self, question: ClientQuery) -> ClientQueryResult {
+        ClientQueryResult { amount: u64::from(question == ClientQuery::Clients), ..ClientQueryResult::default() }
     }
 
     fn heartbeats(&self, ids: &[String]) -> BeatsAnswer {

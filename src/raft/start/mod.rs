@@ -24,6 +24,7 @@ use super::batching::Batcher;
 use super::capacity::{Capacity, RoomBounds};
 use super::compaction::{Compaction, LogBounds};
 use super::consistency_check::{self, Divergence};
+use super::credential_watch::CredentialWatcher;
 use super::disk_check::DiskCheck;
 use super::election::Elections;
 use super::formation::Formation;
@@ -35,11 +36,10 @@ use super::peer_admission::KnownPeers;
 use super::poll::Poll;
 use super::read_index::ReadIndexes;
 use super::removal::{self, Removal};
+use super::replication_stall::StallDetector;
 use super::state::CommandReply;
-use super::stuck::Standstills;
 use super::threads::{self, Threads};
 use super::transfer::Port;
-use super::vigil::Vigil;
 use crate::catalog::RequestId;
 use crate::catalog::history::Thing;
 use crate::data_key::DataKey;
@@ -183,7 +183,7 @@ pub(crate) async fn start_on(
         freshness: Freshness::new(),
         elections: Elections::new(setup.election_timeout),
         poll: Poll::default(),
-        standstills: Standstills::default(),
+        standstills: StallDetector::default(),
         ready_behind: setup.ready_behind,
         certificates: setup.certificates,
         settling: tokio::sync::Mutex::default(),
@@ -197,7 +197,7 @@ pub(crate) async fn start_on(
         awaited: Mutex::default(),
         divergence: Divergence::default(),
         subscribers: Arc::default(),
-        vigil: Vigil::default(),
+        watcher: CredentialWatcher::default(),
         read_indexes: ReadIndexes::default(),
         removal: Removal::default(),
         threads,

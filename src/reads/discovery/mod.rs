@@ -12,8 +12,8 @@ use crate::metrics::Held;
 use crate::model::code::{Code, Refusal};
 use crate::model::config_lookup::CLIENT_ADDRESS_LABEL;
 use crate::model::rule::traffic::ServiceKey;
-use crate::operations::{Caller, Operations, turns};
-use crate::raft::vigil::Guard;
+use crate::operations::{Caller, Operations, scan_limiter};
+use crate::raft::credential_watch::Guard;
 use crate::subscribers::Client;
 use crate::watch::Watch;
 
@@ -91,7 +91,7 @@ impl<A: Send + 'static> Discovery<A> {
         let answer = move |found: Result<Found, Refusal>| found.map(|found| found.answered(&answered, &*render));
         // Also where no request is under way any more: it waits for its turn among those of its caller.
         let scan = self.operations.scan(reach, find, answer);
-        let (found, answer) = turns::of_caller(&self.caller.name, scan).await??;
+        let (found, answer) = scan_limiter::of_caller(&self.caller.name, scan).await??;
         self.note(&found);
         if answer.is_some() {
             Arc::make_mut(&mut self.question).revision.clone_from(&found.revision);

@@ -10,7 +10,7 @@ use std::collections::hash_map::Entry;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
-use super::entry::{GivenRelease, Wants};
+use super::entry::{DeliveredVersion, Topic};
 use super::{Applied, Subscribers, Subscription, streaming};
 use crate::catalog::Catalog;
 use crate::catalog::history::Thing;
@@ -196,8 +196,8 @@ impl Subscribers {
             Thing::File(key) => {
                 let canonical = canonical_file(&key.file);
                 self.each_there(Some(self.topic_of_file(&key.group, &key.file)), |entry, now| {
-                    if let Wants::File { group, file, .. } = &entry.wants
-                        && let GivenRelease::File { namespace, file: given, version: has, .. } = &entry.given
+                    if let Topic::File { group, file, .. } = &entry.wants
+                        && let DeliveredVersion::File { namespace, file: given, version: has, .. } = &entry.given
                         && **group == *key.group
                         && **file == *canonical
                         && **namespace == *key.namespace
@@ -209,8 +209,8 @@ impl Subscribers {
             }
             Thing::Rule(family, id) => {
                 self.each_there(None, |entry, now| {
-                    if let Wants::Rules { family: wanted, .. } | Wants::ReportedRule { family: wanted } = &entry.wants
-                        && let GivenRelease::Rules(given) = &entry.given
+                    if let Topic::Rules { family: wanted, .. } | Topic::ReportedRule { family: wanted } = &entry.wants
+                        && let DeliveredVersion::Rules(given) = &entry.given
                         && wanted == family
                         && let Some((_, has)) = given.iter().find(|(known, _)| **known == **id)
                     {

@@ -8,8 +8,8 @@ use std::time::Duration;
 use prost::Message;
 use serde::{Deserialize, Serialize};
 
-use super::entry::{GivenRelease, Subscriber, Wants};
-use super::fleet::{FleetAnswer, FleetQuestion};
+use super::entry::{DeliveredVersion, Subscriber, Topic};
+use super::fleet::{ClientQuery, ClientQueryResult};
 use super::kept::kept;
 use super::streaming::{ReleaseStanding, rank, told};
 use super::streams::{Delivered, Standing, StreamEntry};
@@ -49,26 +49,26 @@ impl Subscribers {
     ) {
         let mark = self.mark_of_key(revision);
         let is_known = |entry: &mut Subscriber| {
-            let GivenRelease::List { revision, index: known } = &mut entry.given else { return false };
+            let DeliveredVersion::List { revision, index: known } = &mut entry.given else { return false };
             *known = index.max(*known);
             *revision == mark
         };
         self.note(Source::Given, self.topic_of_list(namespace, service), client, is_known, now, || {
-            let wants = Wants::Instances { namespace: namespace.into(), service: service.into() };
-            (wants, kept(&labels()), GivenRelease::List { revision: mark, index })
+            let wants = Topic::Instances { namespace: namespace.into(), service: service.into() };
+            (wants, kept(&labels()), DeliveredVersion::List { revision: mark, index })
         });
     }
 
     /// Answers a question of this or another node by a catalog that has applied this log index at least.
-    pub fn tell(&self, catalog: &Catalog, applied: u64, question: &FleetQuestion) -> FleetAnswer {
+    pub fn tell(&self, catalog: &Catalog, applied: u64, question: &ClientQuery) -> ClientQueryResult {
         let (namespace, service, without) = match question {
-            FleetQuestion::Lists { namespace, service, without } => (namespace, service, without),
-            FleetQuestion::Callers => {
-                return FleetAnswer { callers: self.list_holders(), ..FleetAnswer::default() };
+            ClientQuery::Lists { namespace, service, without } => (namespace, service, without),
+            ClientQuery::Callers => {
+                return ClientQueryResult { callers: self.list_holders(), ..ClientQueryResult::default() };
             }
-            FleetQuestion::Holders { thing, version } => {
+            ClientQuery::Holders { thing, version } => {
                 let holders = Some(self.holders(catalog, thing, *version));
-                return FleetAnswer { holders, ..FleetAnswer::default() };
+                return ClientQueryResult { holders, ..ClientQueryResult::default() };
             }
             _ => return self.streams.tell(question),
         };
@@ -76,7 +76,7 @@ impl Subscribers {
             None => self.of_list(catalog, namespace, service),
             Some(without) => self.of_drain(catalog, applied, (namespace, service), without),
         };
-        FleetAnswer { lists: Some(Subscribed::of(rows)), ..FleetAnswer::default() }
+        ClientQueryResult { lists: Some(Subscribed::of(rows)), ..ClientQueryResult::default() }
     }
 
     /// Clients that have the list of instances of a service, current where it is as the catalog has it.
@@ -122,8 +122,8 @@ impl Subscribers {
     /// Clients that discovered the list, judged by the mark of its revision and the index it was read at.
     fn of_discovery(&self, namespace: &str, service: &str, judge: impl Fn(u64, &mut u64) -> bool) -> Vec<Subscription> {
         self.judged(Some(self.topic_of_list(namespace, service)), "", |entry| {
-            let Wants::Instances { namespace: of, service: wanted } = &entry.wants else { return None };
-            let GivenRelease::List { revision, index } = &mut entry.given else { return None };
+            let Topic::Instances { namespace: of, service: wanted } = &entry.wants else { return None };
+            let DeliveredVersion::List { revision, index } = &mut entry.given else { return None };
             let is_meant = **of == *namespace && **wanted == *service;
             is_meant.then(|| (0, judge(*revision, index)))
         })

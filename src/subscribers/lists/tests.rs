@@ -43,7 +43,7 @@ fn without(host: &str, since: u64) -> Option<Without> {
 
 /// Address and judgement of each client, by address.
 fn told(subscribers: &Subscribers, bench: &Bench, applied: u64, without: Option<Without>) -> Vec<(String, bool)> {
-    let question = FleetQuestion::Lists { namespace: "n".to_owned(), service: "s".to_owned(), without };
+    let question = ClientQuery::Lists { namespace: "n".to_owned(), service: "s".to_owned(), without };
     let found = subscribers.tell(&bench.catalog, applied, &question).lists.expect("an answer");
     let mut rows: Vec<_> = found.clients.into_iter().map(|one| (one.address, one.is_current)).collect();
     rows.sort();
@@ -155,7 +155,7 @@ async fn clients_of_xds_have_heard_once_they_acknowledged_endpoints_without_it()
     let refusal =
         ResourceRefusal { message: "no".into(), at: Timestamp(9), resources: [(refused.name.clone(), refused)].into() };
     one.update(ResourceType::Endpoints, |state| state.refusals.push(Arc::new(refusal)));
-    let question = FleetQuestion::Lists { namespace: "n".into(), service: "s".into(), without: None };
+    let question = ClientQuery::Lists { namespace: "n".into(), service: "s".into(), without: None };
     let found = subscribers.tell(&bench.catalog, 9, &question).lists.expect("an answer");
     let [client] = &found.clients[..] else { panic!("one client") };
     assert_eq!(

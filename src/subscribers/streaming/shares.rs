@@ -19,7 +19,7 @@ type RuleVersion = (Family, String, u64);
 /// Adds clients of xDS to those that are counted.
 pub(in crate::subscribers) fn add(shares: &mut BTreeMap<&'static str, Share>, streams: &Streams, catalog: &Catalog) {
     let streams = streams.all();
-    let mut made_with = MadeWith::default();
+    let mut made_with = ReleaseIndex::default();
     // A gRPC client has a stream for each of its targets: it is current where all of them are.
     let mut clients: HashMap<_, BTreeMap<&'static str, bool>> = HashMap::new();
     for entry in &streams {
@@ -68,9 +68,9 @@ fn versions(releases: &[Arc<RuleRelease>]) -> impl Iterator<Item = RuleVersion> 
 
 /// Releases that maps of resources were made with: most streams share few maps.
 #[derive(Default)]
-struct MadeWith(Vec<(Resources, Rc<BTreeSet<RuleVersion>>)>); // bound: request
+struct ReleaseIndex(Vec<(Resources, Rc<BTreeSet<RuleVersion>>)>); // bound: request
 
-impl MadeWith {
+impl ReleaseIndex {
     fn of(&mut self, resources: &Resources) -> Rc<BTreeSet<RuleVersion>> {
         if let Some((_, found)) = self.0.iter().find(|(known, _)| known.ptr_eq(resources)) {
             return found.clone();

@@ -6,9 +6,9 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::super::View;
-use super::super::books::StreamFault;
 use super::super::delta::Delta;
-use super::super::machine::Machine;
+use super::super::protocol::ProtocolVariant;
+use super::super::stream_state::StreamFault;
 use super::*;
 use crate::model::mesh::Dialect;
 use crate::proto::envoy::service::discovery::v3::{DeltaDiscoveryRequest, DeltaDiscoveryResponse};

@@ -11,9 +11,9 @@ use std::fmt::Display;
 
 use tokio::time::Instant;
 
-use super::books::Books;
-use super::ledger::Moment;
+use super::stream_state::StreamState;
 use super::testing::World;
+use super::type_state::Moment;
 use crate::model::mesh::resource::ResourceType;
 use crate::model::time::Timestamp;
 use crate::proto::Any;
@@ -58,7 +58,7 @@ fn in_short(type_url: &str, resources: &[&Any], removed: &[String], errors: &[Re
 }
 
 /// Resources that a client has of a type, and those it refused, as the register tells it.
-fn told(books: &Books, kind: ResourceType) -> String {
+fn told(books: &StreamState, kind: ResourceType) -> String {
     let delivered = books.ledger(kind).delivered();
     let text = |words: &mut dyn Iterator<Item = String>| words.collect::<Vec<_>>().join(" ");
     let has = text(&mut delivered.has.values().map(|found| String::from_utf8_lossy(&found.bytes()).into_owned()));

@@ -1,8 +1,8 @@
 //! Order and parts of what a stream is sent.
 
 use super::super::View;
-use super::super::books::StreamFault;
-use super::super::machine::Machine;
+use super::super::protocol::ProtocolVariant;
+use super::super::stream_state::StreamFault;
 use super::delta::{Script, request};
 use super::*;
 use crate::model::mesh::Dialect;

@@ -11,7 +11,7 @@ use tokio_stream::wrappers::UnboundedReceiverStream;
 use tokio_util::sync::CancellationToken;
 
 use super::super::testing::FakeSource;
-use super::super::{Context, End, Peer, Session, View};
+use super::super::{Context, Peer, Session, StreamEnd, View};
 use super::*;
 use crate::budget::{Budget, Held};
 use crate::metrics::Metrics;
@@ -38,7 +38,7 @@ struct Bench {
 struct Client {
     requests: mpsc::UnboundedSender<Result<DiscoveryRequest, ()>>,
     responses: mpsc::Receiver<Box<DiscoveryResponse>>,
-    served: JoinHandle<End>,
+    served: JoinHandle<StreamEnd>,
 }
 
 impl Bench {
@@ -152,7 +152,7 @@ async fn a_change_goes_out_and_the_register_knows_of_it() {
     assert!(bench.series("thuban_xds_nacks_total{client=\"envoy\",type=\"cds\"} 1"));
     assert!(bench.series("thuban_xds_responses_total{client=\"envoy\",type=\"cds\"} 2"));
     drop(client.requests);
-    assert_eq!(client.served.await.expect("served"), End::Closed);
+    assert_eq!(client.served.await.expect("served"), StreamEnd::Closed);
     assert!(bench.subscribers.streams().all().is_empty());
     assert!(bench.series("thuban_xds_streams{client=\"envoy\",type=\"cds\"} 0"));
 }
@@ -201,7 +201,7 @@ async fn who_has_seen_more_is_waited_for_and_then_sent_away() {
     let client = bench.connect();
     client.send(named(ahead + 1));
     let began = Instant::now();
-    assert_eq!(client.served.await.expect("served"), End::Behind);
+    assert_eq!(client.served.await.expect("served"), StreamEnd::Behind);
     assert_eq!(began.elapsed().as_secs(), 2);
 }
 
@@ -237,7 +237,7 @@ async fn streams_end_when_they_are_old_and_when_the_node_stops() {
     let (silent, client) = (bench.connect(), bench.connect());
     client.ask(CDS, "", "");
     for client in [silent, client] {
-        assert_eq!(client.served.await.expect("served"), End::Aged);
+        assert_eq!(client.served.await.expect("served"), StreamEnd::Aged);
     }
     let mut ages = Vec::new();
     for _ in 0..20 {
@@ -253,7 +253,7 @@ async fn streams_end_when_they_are_old_and_when_the_node_stops() {
     advance(SHORT).await;
     bench.shutdown.cancel();
     for client in [silent, client] {
-        assert_eq!(client.served.await.expect("served"), End::Shutdown);
+        assert_eq!(client.served.await.expect("served"), StreamEnd::Shutdown);
     }
 }
 
@@ -262,19 +262,19 @@ async fn streams_end_for_what_their_client_does() {
     let bench = Bench::new(two_services());
     let client = bench.connect();
     client.send(DiscoveryRequest::default());
-    assert!(matches!(client.served.await.expect("served"), End::Invalid(_)));
+    assert!(matches!(client.served.await.expect("served"), StreamEnd::Invalid(_)));
     let client = bench.connect();
     let names = (0..10_001).map(|number| format!("s/{number}")).collect();
     client.send(DiscoveryRequest { resource_names: names, ..request(EDS, "") });
-    assert!(matches!(client.served.await.expect("served"), End::TooMany(_)));
+    assert!(matches!(client.served.await.expect("served"), StreamEnd::TooMany(_)));
     let client = bench.connect();
     client.requests.send(Err(())).expect("open");
-    assert_eq!(client.served.await.expect("served"), End::Closed);
+    assert_eq!(client.served.await.expect("served"), StreamEnd::Closed);
     let client = bench.connect();
     drop(client.responses);
-    assert_eq!(client.served.await.expect("served"), End::Closed);
+    assert_eq!(client.served.await.expect("served"), StreamEnd::Closed);
     bench.source.set_ready(false);
-    assert_eq!(bench.connect().served.await.expect("served"), End::NotReady);
+    assert_eq!(bench.connect().served.await.expect("served"), StreamEnd::NotReady);
 }
 
 #[tokio::test(start_paused = true)]
@@ -317,7 +317,7 @@ async fn names_and_labels_take_room_for_as_long_as_they_are_kept() {
         }
         assert!(clients.len() < 100, "a third of 32 MiB holds no more");
     };
-    assert!(matches!(&refused, End::TooMany(text) if text.contains("of one client")), "{refused:?}");
+    assert!(matches!(&refused, StreamEnd::TooMany(text) if text.contains("of one client")), "{refused:?}");
     assert!(bench.metrics.stream_bytes.get() <= bench.metrics.stream_bytes_max.get() / 3);
     for client in clients {
         drop(client.requests);
@@ -344,8 +344,8 @@ async fn endpoints_of_the_clusters_of_a_wildcard_are_not_too_many() {
     let places = (0..names.len()).map(|place| format!("s/1@{place}"));
     let more = names.iter().cloned().chain(places).collect();
     client.send(DiscoveryRequest { resource_names: more, response_nonce: "2".to_owned(), ..request(EDS, "") });
-    assert!(matches!(client.served.await.expect("served"), End::TooMany(_)));
+    assert!(matches!(client.served.await.expect("served"), StreamEnd::TooMany(_)));
     let client = bench.connect();
     client.send(DiscoveryRequest { resource_names: names, ..request(EDS, "") });
-    assert!(matches!(client.served.await.expect("served"), End::TooMany(_)), "it did not ask for clusters");
+    assert!(matches!(client.served.await.expect("served"), StreamEnd::TooMany(_)), "it did not ask for clusters");
 }

@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::super::books::{Event, StreamFault};
-use super::super::machine::Machine;
+use super::super::protocol::ProtocolVariant;
 use super::super::sotw::Sotw;
+use super::super::stream_state::{Event, StreamFault};
 use super::*;
 use crate::model::limits;
 use crate::model::mesh::Dialect;

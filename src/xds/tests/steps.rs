@@ -8,10 +8,10 @@ use serde_json::{Value, json};
 use tokio::time::Instant;
 
 use super::super::Source;
+use super::super::cache::testing::{Stage, client};
 use super::super::client::Client;
-use super::super::machine::Machine;
+use super::super::protocol::ProtocolVariant;
 use super::super::sotw::Sotw;
-use super::super::world::testing::{Stage, client};
 use super::*;
 use crate::catalog::Op;
 use crate::model::mesh::Dialect;

@@ -30,7 +30,7 @@ use crate::model::rollout::{RolloutState, StagedRollout, Steering};
 use crate::model::rule::Effect;
 use crate::model::time::Timestamp;
 pub use planned::Due;
-pub use rollout::{LiveRollout, RolloutChange, RolloutMove};
+pub use rollout::{LiveRollout, RolloutChange, RolloutTransition};
 
 /// Standing of a release from now on.
 #[derive(Clone, Debug)]
@@ -174,7 +174,7 @@ use says_of_itself;
 
 /// Further wishes of a caller who asks for an operation on a release.
 #[derive(Clone, Copy, Debug, Default)]
-pub(in crate::catalog) struct Wish<'a> {
+pub(in crate::catalog) struct ReleaseParams<'a> {
     /// Name of the normal release that a gray one is promoted to.
     pub(in crate::catalog) new_name: Option<&'a str>,
     /// The normal release before takes the place of one that is withdrawn.
@@ -251,7 +251,7 @@ impl Catalog {
         ctx: &Ctx,
         op: ReleaseOp,
         target: Option<Arc<R>>,
-        wish: Wish<'_>,
+        wish: ReleaseParams<'_>,
         changes: &mut ChangeSet,
     ) -> Outcome {
         let state = target.as_ref().map_or(ReleaseState::Missing, |release| release.state());
@@ -316,7 +316,13 @@ impl Catalog {
     }
 
     /// One step: there is no moment at which clients of the gray release see anything else.
-    fn promote<R: Releasable>(&mut self, ctx: &Ctx, gray: &R, wish: Wish<'_>, changes: &mut ChangeSet) -> Outcome {
+    fn promote<R: Releasable>(
+        &mut self,
+        ctx: &Ctx,
+        gray: &R,
+        wish: ReleaseParams<'_>,
+        changes: &mut ChangeSet,
+    ) -> Outcome {
         let has_name = |name: &str| gray.siblings(self).into_iter().find(|release| release.name() == name);
         if let Some(taken) = wish.new_name.and_then(has_name) {
             let refusal = Refusal::new(Code::ExistedResource, "there is a release of this name");
@@ -341,7 +347,13 @@ impl Catalog {
         normal.siblings(self).into_iter().filter(may_return).max_by_key(|release| release.version())
     }
 
-    fn withdraw<R: Releasable>(&mut self, ctx: &Ctx, normal: &R, wish: Wish<'_>, changes: &mut ChangeSet) -> Outcome {
+    fn withdraw<R: Releasable>(
+        &mut self,
+        ctx: &Ctx,
+        normal: &R,
+        wish: ReleaseParams<'_>,
+        changes: &mut ChangeSet,
+    ) -> Outcome {
         if !wish.to_previous {
             return self.deactivate(ctx, normal, Action::Withdraw, wish.comment, changes);
         }

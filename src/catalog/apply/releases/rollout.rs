@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Releasable, Wish};
+use super::{Releasable, ReleaseParams};
 use crate::catalog::Catalog;
 use crate::catalog::change::{ChangeSet, Outcome};
 use crate::catalog::ctx::Ctx;
@@ -17,7 +17,7 @@ use crate::model::rollout::{Guard, RolloutAction, RolloutState, StagedRollout};
 
 /// Change of a rollout that the leader found due.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct RolloutMove {
+pub struct RolloutTransition {
     pub thing: Thing,
     pub release_name: String,
     /// Release that the leader found under that name: to another one nothing is done.
@@ -69,9 +69,9 @@ impl LiveRollout {
 
 impl LiveRollout {
     /// Change of it, as it was found.
-    pub fn moved(self, change: RolloutChange) -> RolloutMove {
+    pub fn moved(self, change: RolloutChange) -> RolloutTransition {
         let LiveRollout { thing, release_name, release_id, rule_revision, version, rollout } = self;
-        RolloutMove { thing, release_name, release_id, rule_revision, version, step: rollout.step, change }
+        RolloutTransition { thing, release_name, release_id, rule_revision, version, step: rollout.step, change }
     }
 }
 
@@ -95,7 +95,7 @@ impl Catalog {
         ctx: &Ctx,
         op: ReleaseOp,
         release: &R,
-        wish: Wish<'_>,
+        wish: ReleaseParams<'_>,
         changes: &mut ChangeSet,
     ) -> Outcome {
         let Some(rollout) = release.rollout() else {
@@ -141,7 +141,7 @@ impl Catalog {
     pub(in crate::catalog) fn move_rollout(
         &mut self,
         ctx: &Ctx,
-        found: &RolloutMove,
+        found: &RolloutTransition,
         changes: &mut ChangeSet,
     ) -> Outcome {
         match &found.thing {
@@ -160,7 +160,7 @@ impl Catalog {
         &mut self,
         ctx: &Ctx,
         release: Option<Arc<R>>,
-        found: &RolloutMove,
+        found: &RolloutTransition,
         changes: &mut ChangeSet,
     ) -> Outcome {
         let is_found = |release: &Arc<R>| {
@@ -220,7 +220,7 @@ impl Catalog {
         changes: &mut ChangeSet,
     ) -> Outcome {
         if rollout.is_next_last() {
-            return self.promote(ctx, release, Wish { comment, ..Wish::default() }, changes);
+            return self.promote(ctx, release, ReleaseParams { comment, ..ReleaseParams::default() }, changes);
         }
         let next = rollout.at_step(rollout.step + 1, ctx.time);
         let told = match comment {

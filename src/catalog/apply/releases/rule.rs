@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{Releasable, Standing, Wish, digest_of, free, says_of_itself};
+use super::{Releasable, ReleaseParams, Standing, digest_of, free, says_of_itself};
 use crate::catalog::Catalog;
 use crate::catalog::access::AccountAt;
 use crate::catalog::change::{ChangeSet, Entity};
@@ -14,9 +14,9 @@ use crate::model::rollout::StagedRollout;
 use crate::model::rule::release::{RuleRelease, RuleReleaseDraft};
 use crate::model::rule::{Effect, Rule};
 
-impl<'a> From<&'a RuleReleaseDraft> for Wish<'a> {
+impl<'a> From<&'a RuleReleaseDraft> for ReleaseParams<'a> {
     fn from(draft: &'a RuleReleaseDraft) -> Self {
-        Wish {
+        ReleaseParams {
             new_name: draft.new_release_name.as_deref().filter(|name| !name.is_empty()),
             to_previous: draft.to_previous.unwrap_or_default(),
             comment: draft.description.as_deref().unwrap_or_default(),

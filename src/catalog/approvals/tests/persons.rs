@@ -3,7 +3,7 @@
 
 use super::*;
 use crate::catalog::history::Thing;
-use crate::catalog::releases::{RolloutChange, RolloutMove};
+use crate::catalog::releases::{RolloutChange, RolloutTransition};
 use crate::model::release::GivenTime;
 use crate::model::service_token::{Rotation, ServiceTokenChange, ServiceTokenDraft};
 use crate::model::time::Timestamp;
@@ -98,7 +98,7 @@ fn a_token_that_was_disabled_has_nothing_published_that_it_planned() {
     house.bench.index += 10;
     let due = house.bench.catalog.due(house.bench.ctx(house.bench.index).time);
     assert_eq!(house.bench.codes(Command::PublishDue(due)), [409_000], "a gray one is in force");
-    let step = RolloutMove {
+    let step = RolloutTransition {
         change: RolloutChange::Advance,
         ..house.bench.catalog.live_rollouts().iter().map(move_of).next().expect("one is live")
     };
@@ -186,7 +186,7 @@ fn an_approval_that_counts_no_more_is_replaced() {
 }
 
 /// Move of a rollout as the leader finds it.
-fn move_of(live: &crate::catalog::releases::LiveRollout) -> RolloutMove {
+fn move_of(live: &crate::catalog::releases::LiveRollout) -> RolloutTransition {
     live.clone().moved(RolloutChange::GoOn)
 }
 
@@ -206,7 +206,7 @@ fn the_end_of_a_rollout_is_in_the_name_of_who_planned_it() {
     let found = house.bench.catalog.live_rollouts().iter().map(move_of).next().expect("one is live");
     let mut ctx = house.bench.ctx(house.bench.index);
     crate::model::access::CLUSTER.clone_into(&mut ctx.by);
-    house.bench.apply_as(&ctx, Command::Rollouts(vec![RolloutMove { change: RolloutChange::Advance, ..found }]));
+    house.bench.apply_as(&ctx, Command::Rollouts(vec![RolloutTransition { change: RolloutChange::Advance, ..found }]));
     let release = house.bench.catalog.configs.active_release(&key()).expect("for all");
     assert_eq!(release.created.by, "rita");
     let newest = house.bench.catalog.history.of(&Thing::File(key())).next().expect("an event").clone();

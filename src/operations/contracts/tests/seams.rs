@@ -4,7 +4,7 @@ use super::*;
 use crate::catalog::Command;
 use crate::catalog::history::Thing;
 use crate::model::config_file::ConfigKey;
-use crate::operations::turns::of_caller;
+use crate::operations::scan_limiter::of_caller;
 
 fn founded() -> Bench {
     crate::catalog::fuzzing::founded()
@@ -203,7 +203,7 @@ async fn trials_keep_no_publish_waiting_and_judgements_none_of_the_lists() {
     {
         one.push(turn);
     }
-    assert!(one.len() < crate::operations::turns::at_once(), "one caller leaves turns");
+    assert!(one.len() < crate::operations::scan_limiter::at_once(), "one caller leaves turns");
     let published =
         of_caller("eva", operations.create_and_publish_files(&caller, both("{\"timeout\": 60}", "r"), false));
     assert_eq!(published.await.expect("a batch").0[0].code.number(), 200000);
@@ -228,7 +228,7 @@ async fn without_a_turn_a_last_step_is_not_judged() {
     let told = operations.refused_last_step(live.clone()).await.expect("it is judged");
     assert!(told.expect("refused").contains("timeouts"));
     let mut held = Vec::new();
-    for _ in 0..crate::operations::turns::at_once() {
+    for _ in 0..crate::operations::scan_limiter::at_once() {
         held.push(operations.turns.judgements.next().await);
     }
     assert_eq!(operations.refused_last_step(live).await.expect_err("not judged").code.number(), 503002);

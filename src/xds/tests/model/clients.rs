@@ -31,7 +31,7 @@ impl OfSotw {
 }
 
 impl Protocol for OfSotw {
-    type Machine = Sotw;
+    type ProtocolVariant = Sotw;
 
     fn ask(model: &mut Model<OfSotw>, kind: ResourceType, is_wildcard: bool, names: BTreeSet<String>) {
         let side = &mut model.sides[kind.index()];
@@ -116,7 +116,7 @@ impl OfDelta {
 }
 
 impl Protocol for OfDelta {
-    type Machine = Delta;
+    type ProtocolVariant = Delta;
 
     fn ask(model: &mut Model<OfDelta>, kind: ResourceType, is_wildcard: bool, names: BTreeSet<String>) {
         let side = &mut model.sides[kind.index()];

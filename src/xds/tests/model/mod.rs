@@ -10,7 +10,7 @@ use proptest::prelude::*;
 use tokio::time::Instant;
 
 use super::super::View;
-use super::super::machine::Machine;
+use super::super::protocol::ProtocolVariant;
 use super::*;
 use crate::model::mesh::Dialect;
 use clients::{OfDelta, OfSotw};
@@ -113,11 +113,11 @@ fn number_of(content: &str) -> u64 {
 /// A client, and the wires between it and its stream.
 struct Model<P: Protocol> {
     world: World,
-    machine: P::Machine,
+    machine: P::ProtocolVariant,
     now: Instant,
     sides: [Side; 4],
-    to_node: VecDeque<<P::Machine as Machine>::Request>,
-    to_client: VecDeque<<P::Machine as Machine>::Response>,
+    to_node: VecDeque<<P::ProtocolVariant as ProtocolVariant>::Request>,
+    to_client: VecDeque<<P::ProtocolVariant as ProtocolVariant>::Response>,
     /// Clusters that changed and wait for their endpoints; their response is acknowledged when there are none.
     warming: BTreeSet<String>,
     unanswered: Option<Refused>,
@@ -127,11 +127,11 @@ type Refused = Option<String>;
 
 /// A variant as its client writes and reads it.
 trait Protocol: Sized {
-    type Machine: Machine;
+    type ProtocolVariant: ProtocolVariant;
 
     fn ask(model: &mut Model<Self>, kind: ResourceType, is_wildcard: bool, names: BTreeSet<String>);
     fn answer(model: &mut Model<Self>, kind: ResourceType, refused: Refused);
-    fn receive(model: &mut Model<Self>, response: <Self::Machine as Machine>::Response);
+    fn receive(model: &mut Model<Self>, response: <Self::ProtocolVariant as ProtocolVariant>::Response);
     fn come_back(model: &mut Model<Self>, kind: ResourceType);
 }
 
@@ -139,7 +139,7 @@ impl<P: Protocol> Model<P> {
     fn new() -> Model<P> {
         Model {
             world: two_services_numbered(),
-            machine: P::Machine::new(Dialect::Envoy, "thuban test".into()),
+            machine: P::ProtocolVariant::new(Dialect::Envoy, "thuban test".into()),
             now: Instant::now(),
             sides: Default::default(),
             to_node: VecDeque::new(),
@@ -172,7 +172,7 @@ impl<P: Protocol> Model<P> {
 
     fn come_back(&mut self) {
         self.world = self.world.rebuilt();
-        self.machine = P::Machine::new(Dialect::Envoy, "thuban test".into());
+        self.machine = P::ProtocolVariant::new(Dialect::Envoy, "thuban test".into());
         self.to_node.clear();
         self.to_client.clear();
         self.warming.clear();
@@ -271,7 +271,7 @@ impl<P: Protocol> Model<P> {
                     assert_eq!(told.as_deref(), Some(content.as_bytes()), "{kind:?} {name}: the register");
                 }
             }
-            let is_exact = kind.is_whole() || P::Machine::IS_DELTA;
+            let is_exact = kind.is_whole() || P::ProtocolVariant::IS_DELTA;
             let surplus = side.has.keys().find(|name| is_exact && !shown.contains_key(name.as_str()));
             assert_eq!(surplus, None, "{kind:?} is gone");
             assert!(ledger.delivered().has.keys().all(|name| side.covers(name)), "{kind:?}");

@@ -290,8 +290,8 @@ impl World {
     }
 
     /// The same as a call to the catalog.
-    pub(super) fn command(&mut self, deed: &Deed, plea: &Asking) -> Command {
-        let Asking { request, request_set, hold, emergency } = plea.clone();
+    pub(super) fn command(&mut self, deed: &Deed, approval_options: &Asking) -> Command {
+        let Asking { request, request_set, hold, emergency } = approval_options.clone();
         let thing = &self.things[deed.thing()];
         let named = |text: &str| Some(text.to_owned()).filter(|text| !text.is_empty());
         let (mut name, mut id, mut new_name, mut action) = (None, None, None, None);

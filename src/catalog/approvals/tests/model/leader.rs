@@ -1,12 +1,12 @@
 //! The leader of the model: planned releases whose time has come, and the steps of rollouts.
 
 use super::*;
-use crate::catalog::releases::{RolloutChange, RolloutMove};
+use crate::catalog::releases::{RolloutChange, RolloutTransition};
 use crate::model::rollout::RolloutAction;
 
 /// A move as the leader found it, with the release that it is of: it may be proposed late.
 pub(super) struct Found {
-    moved: RolloutMove,
+    moved: RolloutTransition,
     at: (usize, usize),
     stamp: usize,
     step: usize,
@@ -41,7 +41,7 @@ impl World {
                 4 => RolloutChange::AdvanceUnmeasured("nobody".into()),
                 _ => RolloutChange::Advance,
             };
-            let found = Found { moved: RolloutMove { change, ..found.moved }, ..found };
+            let found = Found { moved: RolloutTransition { change, ..found.moved }, ..found };
             // Another leader proposes it when much has changed.
             match self.chance(8) {
                 true => self.found.push(found),

@@ -1,0 +1,342 @@
+//! Course of requests: decisions on them, and their ends.
+//!
+//! Requests of one set are decided as a whole: who approves its head approves every act of it that is theirs to
+//! approve, and all are carried out, in one entry, once each has its approvals and none is frozen or held. If one of
+//! them could not be done, none is. A request of one act is a set of one.
+
+use std::sync::Arc;
+
+use super::changes::{refused, refused_in_freeze, refused_without_approval};
+use crate::catalog::Catalog;
+use crate::catalog::access::{AccountAt, Holder};
+use crate::catalog::authorization::{Principal, SEEING};
+use crate::catalog::change::{ChangeSet, Entity, Outcome};
+use crate::catalog::ctx::Ctx;
+use crate::catalog::policies::Requirements;
+use crate::model::approval::{ApprovalRequest, GivenApproval, RequestDraft, RequestOp, RequestState};
+use crate::model::code::{Code, Refusal};
+use crate::model::grant::{Grants, ReadScope, Verb};
+use crate::model::time::{Present, Timestamp};
+use crate::model::webhook::HookEvent;
+use crate::model::wire::Words;
+
+/// Requests that expire with one entry.
+const EXPIRED_AT_ONCE: usize = 100;
+/// Numbers and ids that one act draws, at most,
+const DRAWS_OF_AN_ACT: usize = 6;
+/// and that it counts as, if it draws none.
+const DRAWS_COUNTED: usize = 1;
+// Sentences that become part of hashed rows.
+pub(super) const STALE: &str = "something else is in force than when it was asked for";
+const UNDONE: &str = "another act that was asked for with it could not be done";
+
+/// End of a request of which nothing comes any more.
+#[derive(Clone, Copy)]
+pub(super) struct Resolution<'a> {
+    pub(super) state: RequestState,
+    pub(super) refused_by: &'a str,
+    pub(super) reason: &'a str,
+    /// Id of the request that the reason is of, where others end with it.
+    pub(super) cause: Option<&'a str>,
+}
+
+/// Act of a request that could not be done, by the id of the request.
+pub struct FailedAction {
+    pub id: String,
+    pub why: String,
+}
+
+impl Catalog {
+    /// Approves, refuses, withdraws or runs a request.
+    pub(in crate::catalog) fn change_request(
+        &mut self,
+        ctx: &Ctx,
+        principal: &Principal,
+        op: RequestOp,
+        draft: &RequestDraft,
+        changes: &mut ChangeSet,
+    ) -> Outcome {
+        let Some(request) = self.approvals.get(&draft.id).cloned() else { return no_such_request() };
+        let Principal::Holder(holder) = principal else { return Code::NotAllowedAccess.into() };
+        let is_own = holder.person == self.person_who_asked(&request);
+        let set = self.approvals.set_of(&request);
+        if let Some(refused) = self.refuse_decision(ctx, holder, (op, is_own), &request, &set) {
+            return refused;
+        }
+        let conflict = |why: String| Outcome {
+            entity: Entity::Request(request.clone()),
+            ..Refusal::new(Code::DataConflict, why).into()
+        };
+        if !request.state.is_pending() {
+            return conflict(format!("the request is {}", request.state.word()));
+        }
+        let comment = draft.comment.as_deref().unwrap_or_default();
+        if set.len() > 1 {
+            // The sets of one entry are as much work as a batch may be.
+            if !ctx.has_room_for(set.len() * (DRAWS_OF_AN_ACT + DRAWS_COUNTED)) {
+                let why = "too many acts for one call, decide on a request of several acts by itself";
+                return Refusal::new(Code::InvalidParameter, why).into();
+            }
+            ctx.skip(set.len() * DRAWS_COUNTED);
+        }
+        match op {
+            RequestOp::Withdraw => {
+                let end = Resolution { state: RequestState::Withdrawn, refused_by: "", reason: comment, cause: None };
+                self.close_set(ctx, set, &request.id, end, changes)
+            }
+            RequestOp::Refuse if is_own => refused("the requester does not refuse it, withdraw it"),
+            RequestOp::Refuse => {
+                let end =
+                    Resolution { state: RequestState::Refused, refused_by: &holder.name, reason: comment, cause: None };
+                let ids: Vec<_> = set.iter().map(|one| one.id.clone()).collect();
+                let outcome = self.close_set(ctx, set, &request.id, end, changes);
+                let closed: Vec<_> = ids.iter().filter_map(|id| self.approvals.get(id).cloned()).collect();
+                self.tell_of_set(ctx, HookEvent::Refused, closed.iter().map(|one| &**one), &request, changes);
+                outcome
+            }
+            RequestOp::Approve if is_own => refused("the requester does not approve it"),
+            // What came to it after it was read is not approved unseen.
+            RequestOp::Approve if draft.parts.unwrap_or_default() != request.parts => {
+                conflict(format!("the request has {} further acts, and `parts` has to say so", request.parts))
+            }
+            RequestOp::Approve => self.approve(ctx, holder, &request, (set, comment), changes),
+            RequestOp::Run if set.iter().any(|one| one.state == RequestState::Open) => {
+                conflict("the request is not approved yet".to_owned())
+            }
+            RequestOp::Run => {
+                let set = set.iter().map(|one| ApprovalRequest::clone(one)).collect();
+                self.advance_set(ctx, set, (&request.id, true), changes)
+            }
+        }
+    }
+
+    /// Refuses who may not decide on a set; it is not there for who may not see it.
+    fn refuse_decision(
+        &self,
+        ctx: &Ctx,
+        holder: &Holder,
+        (op, is_own): (RequestOp, bool),
+        request: &Arc<ApprovalRequest>,
+        set: &[Arc<ApprovalRequest>],
+    ) -> Option<Outcome> {
+        let may = |verb: Verb, one: &ApprovalRequest| holder.grants.may(verb, &one.namespace, one.scope_name());
+        let mut all = [request].into_iter().chain(set);
+        let why = match op {
+            RequestOp::Approve | RequestOp::Refuse if !self.may_approve(ctx.present(), &holder.grants, request) => {
+                "this needs approve"
+            }
+            RequestOp::Withdraw if !is_own && !all.all(|one| may(Verb::Manage, one)) => {
+                "only the requester withdraws it, or manage"
+            }
+            RequestOp::Run if !all.all(|one| self.may_do(holder, one)) => "this needs the right to the act itself",
+            _ => return None,
+        };
+        let is_seen = request.is_seen_by(&ReadScope::new(&holder.grants, SEEING));
+        Some(if is_seen { refused(why) } else { no_such_request() })
+    }
+
+    /// True if somebody with these grants may approve where it was asked for, or for a policy that asks for approval.
+    pub fn may_approve(&self, now: impl Into<Present>, grants: &Grants, request: &ApprovalRequest) -> bool {
+        grants.may(Verb::Approve, &request.namespace, request.scope_name())
+            || self.demands_of(now, request).may_approve(grants)
+    }
+
+    /// Demands on the act of a request now.
+    fn demands_of(&self, now: impl Into<Present>, request: &ApprovalRequest) -> Requirements {
+        let gates = match &request.payload {
+            Some(payload) => Catalog::gates_of(&payload.act, request.act),
+            None => request.act.into(),
+        };
+        self.policies.demands(gates, &self.subject_of(request), now)
+    }
+
+    /// Approves one act of a set, or all of it by its head: those that the holder may approve.
+    fn approve(
+        &mut self,
+        ctx: &Ctx,
+        holder: &Holder,
+        request: &Arc<ApprovalRequest>,
+        (set, comment): (Vec<Arc<ApprovalRequest>>, &str),
+        changes: &mut ChangeSet,
+    ) -> Outcome {
+        let is_theirs = |given: &GivenApproval| self.person_who_approved(given) == holder.person;
+        // One that does not count any more is replaced.
+        let is_new = |one: &ApprovalRequest| {
+            (request.part_of.is_empty() || one.id == request.id)
+                && self.may_approve(ctx.present(), &holder.grants, one)
+                && !one.approvals.iter().any(|given| is_theirs(given) && self.still_approves(ctx, given, one).is_some())
+        };
+        let mut set: Vec<_> = set.iter().map(|one| (is_new(one), ApprovalRequest::clone(one))).collect();
+        if !set.iter().any(|(is_new, _)| *is_new) {
+            return Outcome::unchanged(Entity::Request(request.clone()));
+        }
+        for (_, one) in set.iter_mut().filter(|(is_new, _)| *is_new) {
+            one.approvals.retain(|given| !is_theirs(given));
+            one.approvals.push(GivenApproval {
+                user: holder.name.clone(),
+                time: ctx.time,
+                comment: comment.to_owned(),
+                person: holder.person.clone(),
+            });
+            one.modified = ctx.stamp();
+        }
+        let approved = set.iter().filter(|(is_new, _)| *is_new).map(|(_, one)| one);
+        self.tell_of_set(ctx, HookEvent::Approved, approved, request, changes);
+        let set = set.into_iter().map(|(_, one)| one).collect();
+        self.advance_set(ctx, set, (&request.id, false), changes)
+    }
+
+    /// Carries a set out if enough have approved each act of it, and nothing holds it back.
+    fn advance_set(
+        &mut self,
+        ctx: &Ctx,
+        mut set: Vec<ApprovalRequest>,
+        (id, is_run): (&str, bool),
+        changes: &mut ChangeSet,
+    ) -> Outcome {
+        let is_whole = self.approvals.is_whole(&set);
+        let (mut waits, mut frozen, mut lacking) = (!is_whole, None, None);
+        for one in &mut set {
+            let demands = self.demands_of(ctx.present(), one);
+            let valid: Vec<_> = one.approvals.iter().filter_map(|given| self.still_approves(ctx, given, one)).collect();
+            // One who may approve it has approved it, though no policy may ask for that any more.
+            let is_approved = !valid.is_empty() && demands.are_met_by(&valid);
+            one.state = if is_approved { RequestState::Approved } else { RequestState::Open };
+            if is_approved {
+                frozen = frozen.or_else(|| refused_in_freeze(&demands));
+            } else {
+                lacking = lacking.or(Some(demands));
+            }
+            waits |= !is_approved || frozen.is_some() || (one.hold && !is_run);
+        }
+        if !waits {
+            return self.run_set(ctx, set, id, changes);
+        }
+        let is_one = set.len() == 1;
+        for one in set {
+            let there = self.approvals.get(&one.id);
+            let is_same = there.is_some_and(|there| there.state == one.state && there.approvals == one.approvals);
+            if is_same && !is_one {
+                continue;
+            }
+            self.approvals.put(ApprovalRequest { modified: ctx.stamp(), ..one }, changes);
+        }
+        // To run is to carry out: what was approved and is not done is no success.
+        let refused = frozen.or_else(|| {
+            let refused = match lacking {
+                Some(demands) if demands.approvals > 0 => refused_without_approval(&demands),
+                Some(_) => Refusal::new(Code::ApprovalRequired, "whoever approved it may not any more").into(),
+                None if is_whole => return None,
+                None => Refusal::new(Code::DataConflict, "acts that are decided with it are not there any more").into(),
+            };
+            Some(self.refused_again(id, refused))
+        });
+        match refused {
+            Some(refused) if is_run => refused,
+            _ => self.outcome_of(id),
+        }
+    }
+
+    /// A refusal that shows the request as it is by now.
+    pub(super) fn refused_again(&self, id: &str, refused: Outcome) -> Outcome {
+        let entity = self.approvals.get(id).map_or(Entity::None, |request| Entity::Request(request.clone()));
+        Outcome { entity, ..refused }
+    }
+
+    /// Grants of who gave an approval, if that still counts.
+    fn still_approves(&self, ctx: &Ctx, given: &GivenApproval, request: &ApprovalRequest) -> Option<Grants> {
+        let account = AccountAt { name: &given.user, time: given.time, person: &given.person };
+        let grants = self.access.grants_of(account, ctx.sure());
+        grants.filter(|grants| self.may_approve(ctx.present(), grants, request))
+    }
+
+    /// The user who asked. A request from before persons were kept knows the name alone.
+    fn person_who_asked(&self, request: &ApprovalRequest) -> String {
+        if request.person.is_empty() { self.access.person_named(&request.created.by) } else { request.person.clone() }
+    }
+
+    /// The same of who gave an approval.
+    fn person_who_approved(&self, given: &GivenApproval) -> String {
+        if given.person.is_empty() { self.access.person_named(&given.user) } else { given.person.clone() }
+    }
+
+    /// Tells of the request that is decided, and of what is decided with it in other namespaces: who listens to one
+    /// namespace hears of it once.
+    fn tell_of_set<'a>(
+        &self,
+        ctx: &Ctx,
+        event: HookEvent,
+        set: impl Iterator<Item = &'a ApprovalRequest>,
+        named: &ApprovalRequest,
+        changes: &mut ChangeSet,
+    ) {
+        for one in set.filter(|one| one.id == named.id || one.namespace != named.namespace) {
+            self.tell_of_request(ctx, event, one, changes);
+        }
+    }
+
+    pub(super) fn outcome_of(&self, id: &str) -> Outcome {
+        self.approvals.get(id).map_or_else(no_such_request, |request| Outcome::done(Entity::Request(request.clone())))
+    }
+
+    /// Ends all requests of a set alike.
+    pub(super) fn close_set(
+        &mut self,
+        ctx: &Ctx,
+        set: Vec<Arc<ApprovalRequest>>,
+        id: &str,
+        end: Resolution<'_>,
+        changes: &mut ChangeSet,
+    ) -> Outcome {
+        for one in set {
+            let mut closed = ApprovalRequest { modified: ctx.stamp(), ..Arc::unwrap_or_clone(one) };
+            closed.state = end.state;
+            end.refused_by.clone_into(&mut closed.refused_by);
+            let is_cause = end.cause.is_none_or(|id| id == closed.id);
+            closed.reason = if is_cause { end.reason } else { UNDONE }.to_owned();
+            self.close_request(closed, changes);
+        }
+        self.outcome_of(id)
+    }
+
+    /// Keeps a request of which nothing comes any more, without what it would have released.
+    pub(super) fn close_request(&mut self, mut request: ApprovalRequest, changes: &mut ChangeSet) {
+        let payload = request.payload.take();
+        if let Some(file) = payload.as_ref().and_then(|payload| payload.snapshot.as_ref()?.file()) {
+            self.configs.let_content_go(&file.content, changes);
+        }
+        self.approvals.put(request, changes);
+    }
+
+    /// Returns the time before which a request was made that has waited for longer than the settings allow.
+    pub fn requests_expire_before(&self, now: Timestamp) -> Timestamp {
+        Timestamp(now.0.saturating_sub(self.settings.requests_expire_s.saturating_mul(1000)))
+    }
+
+    /// Ends requests that have waited for too long.
+    pub(in crate::catalog) fn expire_requests(&mut self, ctx: &Ctx, changes: &mut ChangeSet) -> Outcome {
+        let before = self.requests_expire_before(ctx.sure());
+        let expired = self.approvals.pending_before(before, EXPIRED_AT_ONCE);
+        if expired.is_empty() {
+            return Code::NoNeedUpdate.into();
+        }
+        let mut count = 0;
+        for request in expired {
+            // Others may have ended with one before.
+            for one in self.approvals.set_of(&request) {
+                let expired = RequestState::Expired;
+                let closed = ApprovalRequest { state: expired, modified: ctx.stamp(), ..ApprovalRequest::clone(&one) };
+                self.close_request(closed, changes);
+                count += 1;
+            }
+            if count >= EXPIRED_AT_ONCE {
+                break;
+            }
+        }
+        Outcome::default()
+    }
+}
+
+pub(super) fn no_such_request() -> Outcome {
+    Refusal::new(Code::NotFoundResource, "no such request").into()
+}

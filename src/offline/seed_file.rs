@@ -1,0 +1,105 @@
+//! The file that all nodes of a cluster are made from which begins with an earlier state. It holds what was drawn for
+//! that cluster, so it is made once, and copied.
+//!
+//! Its layout is that of a snapshot under a magic of its own ([`FileKind::Reborn`]), checksum included: a version that
+//! knows no such file refuses it, and never takes it for a backup. All nodes are made by the version that made the
+//! file.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, bail, ensure};
+use serde::{Deserialize, Serialize};
+
+use super::atomic_file::PartialFile;
+use super::founding::Founded;
+use crate::format::codec;
+use crate::format::header::StateHeader;
+use crate::format::types::{NodeId, Vote};
+use crate::store::{Contents, FileKind, Store, read_file};
+
+/// Header of the file, in MessagePack with field names.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub(super) struct RebornHeader {
+    /// Of the state, which is that of every node.
+    pub(super) state: StateHeader,
+    /// The node that goes on in its directory, and is not made from the file.
+    pub(super) survivor: Option<NodeId>,
+    /// Cluster, and its log index, that the state was made of.
+    pub(super) origin_cluster_id: Option<String>,
+    pub(super) origin_index: u64,
+}
+
+/// Such a file, read from end to end.
+pub(super) struct RebornFile {
+    path: PathBuf,
+    contents: Contents,
+    pub(super) header: RebornHeader,
+}
+
+impl RebornFile {
+    /// Gives a whole file its name.
+    pub(super) fn kept(part: PartialFile, contents: Contents, header: RebornHeader) -> anyhow::Result<Self> {
+        let path = part.keep()?;
+        Ok(RebornFile { path, contents, header })
+    }
+
+    pub(super) fn open(path: &Path) -> anyhow::Result<Self> {
+        let contents = read_file(path, |_, _| Ok(()))?;
+        ensure!(contents.kind == FileKind::Reborn, "{} is a backup, and no .reborn file", path.display());
+        let header = header_of(path, &contents)?;
+        let (own, theirs) = (env!("CARGO_PKG_VERSION"), &header.state.version);
+        ensure!(
+            theirs == own,
+            "{} was made by thuban {theirs}, this is {own}: all nodes of its cluster are made by one version",
+            path.display()
+        );
+        Ok(RebornFile { path: path.to_owned(), contents, header })
+    }
+
+    pub(super) fn members(&self) -> BTreeMap<NodeId, String> {
+        let membership = self.header.state.last_membership.membership();
+        membership.nodes().map(|(id, member)| (*id, member.peer.clone())).collect()
+    }
+
+    /// Checks that a directory of this node can be made from the file.
+    pub(super) fn check_new(&self, node_id: NodeId) -> anyhow::Result<()> {
+        if self.header.survivor == Some(node_id) {
+            bail!("{}: node {node_id} goes on in its own directory, the file is for the others", self.path.display());
+        }
+        if !self.members().contains_key(&node_id) {
+            bail!("{} does not name node {node_id}, its list is {}", self.path.display(), list(&self.members()));
+        }
+        Ok(())
+    }
+
+    /// Puts the state in place of all that the directory of `store` holds.
+    pub(super) fn fill(&self, store: Store, node_id: NodeId) -> anyhow::Result<Founded> {
+        let StateHeader { last_log_id, cluster_id, state_hash, .. } = &self.header.state;
+        let last = last_log_id.with_context(|| format!("{} does not say where its log begins", self.path.display()))?;
+        let file = store.stage(self.contents.level, codec::to_bytes(&self.header.state), |sink| {
+            let again = read_file(&self.path, sink)?;
+            let is_same = again.digest == self.contents.digest;
+            if is_same { Ok(()) } else { Err(io::Error::other("the file was changed while it was read")) }
+        })?;
+        // Not committed: nobody leads yet, and this node has a vote to give in the next term.
+        store.begin_anew(&file, last, Vote::new(last.leader_id.term, node_id))?;
+        Ok(Founded {
+            cluster_id: cluster_id.clone().unwrap_or_default(),
+            index: last.index,
+            state_hash: state_hash.clone(),
+            members: self.members(),
+        })
+    }
+}
+
+/// Of a file of this kind.
+pub(super) fn header_of(path: &Path, contents: &Contents) -> anyhow::Result<RebornHeader> {
+    codec::from_bytes(&contents.header).with_context(|| format!("the header of {}", path.display()))
+}
+
+/// As `--initial-cluster` takes it.
+pub(super) fn list(members: &BTreeMap<NodeId, String>) -> String {
+    members.iter().map(|(id, peer)| format!("{id}={peer}")).collect::<Vec<_>>().join(",")
+}

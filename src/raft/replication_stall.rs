@@ -1,0 +1,117 @@
+//! Peers that are there and do not move: they acknowledge heartbeats, and of the entries that they lack none arrives.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use openraft::ServerState;
+use parking_lot::Mutex;
+use tokio::time::{Instant, sleep};
+
+use super::alarms::{Alarm, AlarmKind};
+use super::node::Node;
+use crate::format::types::NodeId;
+
+/// Between two looks.
+const PAUSE: Duration = Duration::from_secs(1);
+/// For how long a peer may move by nothing.
+const STUCK_AFTER: Duration = Duration::from_secs(10);
+
+/// The peers of a leader, and since when each is no further.
+#[derive(Default)]
+pub(super) struct StallDetector(Mutex<BTreeMap<NodeId, Standstill>>);
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Standstill {
+    matched: u64,
+    /// The first look at which entries were outstanding beyond that.
+    since: Option<Instant>,
+}
+
+impl StallDetector {
+    /// Takes over how far each peer is, of so many entries; `None` of one that gets a snapshot or is away.
+    fn look(&self, last_log: u64, matched: BTreeMap<NodeId, Option<u64>>, now: Instant) {
+        let mut known = self.0.lock();
+        known.retain(|peer, _| matched.contains_key(peer));
+        for (peer, matched) in matched {
+            let Some(matched) = matched else {
+                known.remove(&peer);
+                continue;
+            };
+            let before = known.get(&peer).copied().filter(|before| before.matched == matched);
+            let since = (matched < last_log).then(|| before.and_then(|before| before.since).unwrap_or(now));
+            known.insert(peer, Standstill { matched, since });
+        }
+    }
+
+    /// The peers that stand still, at which entry and for how long.
+    fn stuck(&self, now: Instant) -> Vec<(NodeId, u64, Duration)> {
+        let known = self.0.lock();
+        let stuck = known.iter().filter_map(|(peer, standstill)| {
+            let stood = now.saturating_duration_since(standstill.since?);
+            (stood >= STUCK_AFTER).then_some((*peer, standstill.matched, stood))
+        });
+        stuck.collect()
+    }
+}
+
+impl Node {
+    /// Alarms about peers that this node, as their leader, sees standing still.
+    pub(super) fn stuck_peers(&self) -> Vec<Alarm> {
+        let stuck = self.inner().standstills.stuck(Instant::now());
+        let tell = |(peer, matched, stood): (NodeId, u64, Duration)| {
+            let text = format!(
+                "node {peer} is heard and has taken no entry beyond {matched} for {} s: its link or its disk is too \
+                 slow for what is written",
+                stood.as_secs()
+            );
+            Alarm::of_node(AlarmKind::Peer, peer, text)
+        };
+        stuck.into_iter().map(tell).collect()
+    }
+}
+
+/// Looks again and again, for as long as the node runs.
+pub(super) async fn watch(node: Node) {
+    loop {
+        look(&node);
+        let stuck = node.inner().standstills.stuck(Instant::now());
+        node.metrics().peer_stuck.reset();
+        for id in super::members::other_members(&node) {
+            let is_stuck = stuck.iter().any(|(peer, ..)| *peer == id);
+            node.metrics().peer_stuck.with_label_values(&[&id.to_string()]).set(i64::from(is_stuck));
+        }
+        sleep(PAUSE).await;
+    }
+}
+
+fn look(node: &Node) {
+    let metrics = node.raft_metrics();
+    let leads = metrics.state == ServerState::Leader;
+    let replication = metrics.replication.filter(|_| leads).unwrap_or_default();
+    let peers = replication.into_iter().filter(|(peer, _)| *peer != node.id()).map(|(peer, matched)| {
+        let counts = node.is_reachable(peer) && !node.inner().peers.is_sent_snapshot(peer);
+        (peer, counts.then(|| matched.map_or(0, |id| id.index)))
+    });
+    let last_log = metrics.last_log_index.unwrap_or_default();
+    node.inner().standstills.look(last_log, peers.collect(), Instant::now());
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_peer_is_stuck_that_moves_by_nothing_while_entries_wait_for_it() {
+        let (standstills, start) = (StallDetector::default(), Instant::now());
+        let look = |second: u64, last_log: u64, matched: Option<u64>| {
+            let now = start + Duration::from_secs(second);
+            standstills.look(last_log, BTreeMap::from([(2, matched)]), now);
+            standstills.stuck(now).len()
+        };
+        assert_eq!([look(0, 5, Some(5)), look(20, 5, Some(5))], [0, 0], "nothing to do");
+        assert_eq!([look(21, 6, Some(5)), look(30, 7, Some(5)), look(31, 8, Some(5))], [0, 0, 1]);
+        assert_eq!([look(32, 8, Some(6)), look(41, 8, Some(6)), look(42, 8, Some(6))], [0, 0, 1], "it moved once");
+        assert_eq!([look(43, 8, None), look(44, 8, Some(6)), look(53, 8, Some(6))], [0, 0, 0], "away, or by snapshot");
+        assert_eq!([look(54, 8, Some(6)), look(55, 8, Some(8))], [1, 0]);
+    }
+}

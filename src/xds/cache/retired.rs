@@ -1,0 +1,82 @@
+//! Sets of labels that no release names any more: their clusters stay for a while, as a client that comes back still
+//! has the routes that name them.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use super::snapshot::CatalogSnapshot;
+use crate::xds::names::{ServiceName, SubsetHash};
+use crate::xds::resources::{Subset, sets_of};
+
+/// Time for which they stay.
+const LINGERING: Duration = Duration::from_secs(60);
+/// Sets of one service that stay at most.
+const LINGERING_MAX: usize = 1_000;
+
+/// Sets that stay, by service.
+#[derive(Clone, Default)]
+pub(crate) struct RetiredSubsets {
+    of_service: HashMap<ServiceName, BTreeMap<SubsetHash, Retired>>, // bound: state
+}
+
+#[derive(Clone)]
+struct Retired {
+    set: Arc<Subset>,
+    until: Instant,
+}
+
+impl RetiredSubsets {
+    /// The sets of a service that stay.
+    pub(crate) fn of(&self, service: &ServiceName) -> impl Iterator<Item = (&SubsetHash, &Arc<Subset>)> {
+        self.of_service.get(service).into_iter().flatten().map(|(digits, staying)| (digits, &staying.set))
+    }
+
+    /// Keeps the sets of a service that the scene before named and the one after does not.
+    pub(super) fn compare(
+        &mut self,
+        service: &ServiceName,
+        before: &CatalogSnapshot,
+        after: &CatalogSnapshot,
+        now: Instant,
+    ) {
+        let old = sets_of(before, service);
+        let old = &old.by_digits;
+        if old.is_empty() && !self.of_service.contains_key(service) {
+            return;
+        }
+        let new = sets_of(after, service);
+        let new = &new.by_digits;
+        let staying = self.of_service.entry(service.clone()).or_default();
+        staying.retain(|digits, _| !new.contains_key(digits));
+        for (digits, set) in old {
+            if !new.contains_key(digits) && staying.len() < LINGERING_MAX {
+                staying.insert(*digits, Retired { set: set.clone(), until: now + LINGERING });
+            }
+        }
+        if staying.is_empty() {
+            self.of_service.remove(service);
+        }
+    }
+
+    /// Ends the stay of those whose time is up; the services that they are of.
+    pub(super) fn end(&mut self, now: Instant) -> Vec<ServiceName> {
+        let mut ended = Vec::new();
+        self.of_service.retain(|service, staying| {
+            let had = staying.len();
+            staying.retain(|_, staying| staying.until > now);
+            if staying.len() < had {
+                ended.push(service.clone());
+            }
+            !staying.is_empty()
+        });
+        ended
+    }
+
+    /// Time at which the next one has to go.
+    pub(super) fn next_end(&self) -> Option<Instant> {
+        self.of_service.values().flat_map(BTreeMap::values).map(|staying| staying.until).min()
+    }
+}

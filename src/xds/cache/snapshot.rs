@@ -1,0 +1,225 @@
+//! Scene of one moment: what resources are made from, and when each part of it changed last.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+
+use crate::catalog::aliases::Aliases;
+use crate::catalog::instances::Instances;
+use crate::catalog::rules::Rules;
+use crate::catalog::services::Services;
+use crate::catalog::{Catalog, Change};
+use crate::model::alias::ServiceAlias;
+use crate::model::rule::Family;
+use crate::model::rule::matchers::Matchers;
+use crate::model::rule::matching::ALL;
+use crate::xds::names::ServiceName;
+use crate::xds::resources::Sets;
+
+/// Parts of the catalog that resources are made from, as they stood at one moment.
+#[derive(Default)]
+pub(crate) struct CatalogSnapshot {
+    pub(crate) services: Services,
+    pub(crate) aliases: Aliases,
+    pub(crate) instances: Instances,
+    pub(crate) rules: Rules,
+    /// Compiled expressions of conditions on callers, which one scene hands on to the next.
+    pub(crate) matchers: Arc<Matchers>,
+    /// Sets of labels that rules about a service name, once they were asked for.
+    sets: Mutex<HashMap<ServiceName, Arc<Sets>>>, // bound: state
+}
+
+impl CatalogSnapshot {
+    pub(crate) fn of(catalog: &Catalog) -> CatalogSnapshot {
+        CatalogSnapshot {
+            services: catalog.services.clone(),
+            aliases: catalog.aliases.clone(),
+            instances: catalog.instances.clone(),
+            rules: catalog.rules.clone(),
+            ..CatalogSnapshot::default()
+        }
+    }
+
+    /// A scene that has gone by, without what was made of it.
+    pub(super) fn gone_by(snapshot: &CatalogSnapshot) -> CatalogSnapshot {
+        CatalogSnapshot {
+            services: snapshot.services.clone(),
+            aliases: snapshot.aliases.clone(),
+            instances: snapshot.instances.clone(),
+            rules: snapshot.rules.clone(),
+            matchers: snapshot.matchers.clone(),
+            ..CatalogSnapshot::default()
+        }
+    }
+
+    /// Takes over what was made of the scene before and still holds. Returns the services for which it does not.
+    pub(super) fn inherit(
+        &mut self,
+        before: &CatalogSnapshot,
+        touched: &BTreeMap<ServiceName, ChangeMask>,
+    ) -> BTreeSet<ServiceName> {
+        self.matchers = before.matchers.clone();
+        let is_touched = |name: &ServiceName, facets| touched.get(name).is_some_and(|known| known.has_any(facets));
+        let by_rules = ChangeMask::rules(Family::Routing);
+        let patterns = touched.iter().filter(|(name, facets)| is_pattern(name) && facets.has_any(by_rules));
+        let patterns: Vec<_> = patterns.map(|(name, _)| name).collect();
+        let mut gone = BTreeSet::new();
+        let mut kept = before.sets.lock().clone();
+        kept.retain(|service, sets| {
+            let holds = !is_touched(service, by_rules.with(ChangeMask::SERVICE))
+                && !patterns.iter().any(|pattern| pattern.covers(service))
+                && !sets.of_values.iter().any(|name| is_touched(name, ChangeMask::INSTANCES));
+            if !holds {
+                gone.insert(service.clone());
+            }
+            holds
+        });
+        *self.sets.get_mut() = kept;
+        gone
+    }
+
+    /// The sets of labels of a service; made once for the scene.
+    pub(crate) fn sets(&self, service: &ServiceName, make: impl FnOnce() -> Sets) -> Arc<Sets> {
+        if let Some(known) = self.sets.lock().get(service) {
+            return known.clone();
+        }
+        let made = Arc::new(make());
+        if !made.is_nothing() && self.has_service(service) {
+            self.sets.lock().insert(service.clone(), made.clone());
+        }
+        made
+    }
+
+    /// True if a service or an alias is in the namespace.
+    pub(crate) fn has_namespace(&self, namespace: &str) -> bool {
+        self.services.count_in(namespace) > 0 || self.aliases.all_in(Some(namespace)).next().is_some()
+    }
+
+    pub(crate) fn has_service(&self, name: &ServiceName) -> bool {
+        self.services.get(&name.namespace, &name.service).is_some()
+    }
+
+    pub(crate) fn alias(&self, name: &ServiceName) -> Option<&Arc<ServiceAlias>> {
+        self.aliases.get(&name.namespace, &name.service)
+    }
+
+    /// The services of a namespace, or of all.
+    pub(crate) fn services_in(&self, namespace: Option<&str>) -> impl Iterator<Item = ServiceName> {
+        self.services.all_in(namespace).map(|service| ServiceName::new(&service.namespace, &service.name))
+    }
+
+    /// The aliases of a namespace, or of all.
+    pub(crate) fn aliases_in(&self, namespace: Option<&str>) -> impl Iterator<Item = ServiceName> {
+        self.aliases.all_in(namespace).map(|alias| ServiceName::new(&alias.alias_namespace, &alias.alias))
+    }
+}
+
+/// Aspects of a service that change on their own.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub(crate) struct ChangeMask(u8);
+
+impl ChangeMask {
+    /// That it is there, or what it is an alias of.
+    pub(crate) const SERVICE: ChangeMask = ChangeMask(1);
+    pub(crate) const INSTANCES: ChangeMask = ChangeMask(2);
+    /// The services of a namespace, or of all: of a name that ends in `*`.
+    pub(crate) const MEMBERS: ChangeMask = ChangeMask(4);
+
+    const RULES: u8 = 8;
+    const ALL: [ChangeMask; 7] =
+        [ChangeMask(1), ChangeMask(2), ChangeMask(4), ChangeMask(8), ChangeMask(16), ChangeMask(32), ChangeMask(64)];
+
+    /// The rules of a family about it.
+    pub(crate) fn rules(family: Family) -> ChangeMask {
+        ChangeMask(ChangeMask::RULES << family as u8)
+    }
+
+    pub(crate) fn with(self, other: ChangeMask) -> ChangeMask {
+        ChangeMask(self.0 | other.0)
+    }
+
+    pub(crate) fn has_any(self, other: ChangeMask) -> bool {
+        self.0 & other.0 != 0
+    }
+
+    fn each(self) -> impl Iterator<Item = ChangeMask> {
+        ChangeMask::ALL.into_iter().filter(move |facet| self.has_any(*facet))
+    }
+
+    fn is_of_rules(self) -> bool {
+        self.0 >= ChangeMask::RULES
+    }
+}
+
+/// True of a name that stands for many services.
+pub(super) fn is_pattern(name: &ServiceName) -> bool {
+    *name.namespace == *ALL || *name.service == *ALL
+}
+
+/// Changed subjects that are remembered at most.
+const SUBJECTS_MAX: usize = 1_000_000;
+
+/// Log index of the newest change of each subject: an aspect of a service. Cheap to clone.
+#[derive(Clone)]
+pub(crate) struct LastModified {
+    /// Index of all that did not change since.
+    base: u64,
+    of: imbl::HashMap<(ChangeMask, ServiceName), u64>, // bound: state
+    every: Arc<str>,
+}
+
+impl LastModified {
+    pub(crate) fn since(base: u64) -> LastModified {
+        LastModified { base, of: imbl::HashMap::new(), every: ALL.into() }
+    }
+
+    /// Notes changes of one entry.
+    pub(crate) fn note(&mut self, index: u64, facet: ChangeMask, name: ServiceName) {
+        if self.of.len() >= SUBJECTS_MAX {
+            *self = LastModified::since(self.of.values().copied().fold(self.base, u64::max));
+        }
+        let newest = self.of.entry((facet, name)).or_default();
+        *newest = index.max(*newest);
+    }
+
+    /// True if an aspect has changed since the base.
+    pub(crate) fn has(&self, facet: ChangeMask, name: &ServiceName) -> bool {
+        self.of.contains_key(&(facet, name.clone()))
+    }
+
+    /// Index of the newest change of any of these aspects.
+    pub(crate) fn of(&self, name: &ServiceName, facets: ChangeMask) -> u64 {
+        let one = |facet: ChangeMask, name: ServiceName| self.of.get(&(facet, name)).copied().unwrap_or_default();
+        let of_facet = |facet: ChangeMask| {
+            if !facet.is_of_rules() {
+                return one(facet, name.clone());
+            }
+            let ServiceName { namespace, service } = name;
+            let end = |namespace: &Arc<str>, service: &Arc<str>| {
+                one(facet, ServiceName { namespace: namespace.clone(), service: service.clone() })
+            };
+            let every = &self.every;
+            let ends = [end(namespace, service), end(namespace, every), end(every, service), end(every, every)];
+            ends.into_iter().max().unwrap_or_default()
+        };
+        facets.each().map(of_facet).fold(self.base, u64::max)
+    }
+}
+
+/// The subjects that a change is about.
+pub(crate) fn subjects(change: &Change) -> Vec<(ChangeMask, ServiceName)> {
+    match change {
+        Change::Service { namespace, name } => vec![
+            (ChangeMask::SERVICE, ServiceName::new(namespace, name)),
+            (ChangeMask::MEMBERS, ServiceName::new(namespace, ALL)),
+            (ChangeMask::MEMBERS, ServiceName::new(ALL, ALL)),
+        ],
+        Change::Instances { namespace, service } => vec![(ChangeMask::INSTANCES, ServiceName::new(namespace, service))],
+        Change::Rules { family, called, .. } => {
+            let facet = ChangeMask::rules(*family);
+            called.iter().map(|end| (facet, ServiceName::new(&end.namespace, &end.service))).collect()
+        }
+        Change::Config(_) | Change::Namespaces | Change::Webhooks => Vec::new(),
+    }
+}

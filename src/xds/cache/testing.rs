@@ -1,0 +1,195 @@
+//! A world over a catalog in memory, to which commands are applied at once.
+
+use std::sync::Arc;
+
+use prost::Message;
+use serde::de::{DeserializeOwned, DeserializeSeed};
+use serde_json::{Value, json};
+
+use super::ResourceCache;
+use crate::catalog::testing::Bench;
+use crate::catalog::{Applied, Command, Op};
+use crate::model::grant::ReadScope;
+use crate::model::mesh::Dialect;
+use crate::model::mesh::library::Library;
+use crate::model::mesh::resource::{Resource, ResourceType, Resources};
+use crate::model::release::{ReleaseOp, ReleaseType};
+use crate::model::rule::release::RuleRelease;
+use crate::model::rule::{Family, RuleDraft, RuleHead};
+use crate::raft::state::State;
+use crate::watch::Hub;
+use crate::xds::client::{Client, Place};
+use crate::xds::{Source, View};
+
+/// A catalog with its world.
+pub(crate) struct Stage {
+    pub(crate) bench: Bench,
+    pub(crate) state: Arc<State>,
+    pub(crate) world: ResourceCache,
+}
+
+pub(crate) fn drafts<T: DeserializeOwned>(items: Value) -> Vec<T> {
+    serde_json::from_value(items).expect("drafts")
+}
+
+impl Stage {
+    pub(crate) fn new() -> Stage {
+        Stage::over(Bench::founded())
+    }
+
+    /// A world that begins with this catalog.
+    pub(crate) fn over(bench: Bench) -> Stage {
+        let state = Arc::new(State::new(bench.catalog.view(), bench.index, Hub::new(10)));
+        let world =
+            ResourceCache::new(state.clone(), Some("thuban.example".to_owned()), || true, || Box::pin(async { true }));
+        Stage { bench, state, world }
+    }
+
+    /// Applies a command, which may be refused.
+    pub(crate) fn try_apply(&mut self, command: Command) -> Applied {
+        let applied = self.bench.apply(command);
+        self.state.apply(self.bench.index, self.bench.catalog.view(), applied.changes.clone());
+        self.world.take_changes();
+        applied
+    }
+
+    pub(crate) fn apply(&mut self, command: Command) -> Applied {
+        let applied = self.try_apply(command);
+        for outcome in &applied.outcomes {
+            assert!(outcome.code.is_success(), "{}", outcome.info());
+        }
+        applied
+    }
+
+    pub(crate) fn services(&mut self, op: Op, names: &[(&str, &str)]) {
+        let items = names.iter().map(|(namespace, name)| json!({"namespace": namespace, "name": name}));
+        self.apply(Command::Services(op, drafts(items.collect())));
+    }
+
+    /// Registers instances; each is an object with at least `host`.
+    pub(crate) fn instances(&mut self, op: Op, namespace: &str, service: &str, items: Value) {
+        let mut items = items;
+        for item in items.as_array_mut().expect("a list") {
+            let with = json!({"namespace": namespace, "service": service, "port": 80});
+            let fields = with.as_object().expect("an object").clone();
+            let item = item.as_object_mut().expect("an object");
+            fields.into_iter().for_each(|(key, value)| {
+                item.entry(key).or_insert(value);
+            });
+        }
+        self.apply(Command::Instances(op, drafts(items)));
+    }
+
+    /// Saves a rule of the namespace `shop` as this body says, or saves it anew.
+    pub(crate) fn save(&mut self, family: Family, name: &str, body: Value) {
+        let command = self.saving(family, name, body);
+        self.apply(command);
+    }
+
+    fn saving(&self, family: Family, name: &str, body: Value) -> Command {
+        let is_there = self.bench.catalog.rules.of(family).named("shop", name).is_some();
+        let op = if is_there { Op::Update } else { Op::Create };
+        let body = DeserializeSeed::deserialize(family, body).expect("a body");
+        let head = RuleHead { name: Some(name.into()), namespace: Some("shop".into()), ..RuleHead::default() };
+        Command::Rules(op, vec![RuleDraft { head, body }])
+    }
+
+    /// Saves a routing rule, which may be refused.
+    pub(crate) fn try_save(&mut self, name: &str, body: Value) {
+        let command = self.saving(Family::Routing, name, body);
+        self.try_apply(command);
+    }
+
+    /// Publishes a routing rule, which may be refused.
+    pub(crate) fn try_publish(&mut self, name: &str, zone: Option<&str>) {
+        let release = format!("r{}", self.bench.index);
+        self.try_apply(publishing(Family::Routing, name, &release, zone));
+    }
+
+    /// Does something with the newest active release of a routing rule of that type, if there is one.
+    pub(crate) fn try_release(&mut self, op: ReleaseOp, name: &str) {
+        let book = self.bench.catalog.rules.of(Family::Routing);
+        let Some(rule) = book.named("shop", name) else { return };
+        let is_gray = op == ReleaseOp::StopGray;
+        let fits =
+            |release: &&Arc<RuleRelease>| release.active && (release.release_type == ReleaseType::Gray) == is_gray;
+        let newest = book.releases_of(&rule.id).filter(fits).max_by_key(|release| release.version);
+        let Some(release) = newest else { return };
+        let draft = json!({"rule_name": name, "release_name": release.name});
+        self.try_apply(Command::RuleReleases(Family::Routing, op, drafts(json!([draft]))));
+    }
+
+    /// Lets sets of labels go that nothing names any more.
+    pub(crate) fn forget_lingering(&self) {
+        let later = tokio::time::Instant::now() + std::time::Duration::from_secs(3_600);
+        self.world.take_changes_at(later);
+    }
+
+    /// Publishes a rule as it is saved: for all, or for clients whose label `zone` is one of these.
+    pub(crate) fn publish(&mut self, family: Family, name: &str, release: &str, zone: Option<&str>) {
+        self.apply(publishing(family, name, release, zone));
+    }
+
+    /// Does something with a release of a rule.
+    pub(crate) fn release(&mut self, family: Family, op: ReleaseOp, name: &str, release: &str) {
+        let draft = json!({"rule_name": name, "release_name": release});
+        self.apply(Command::RuleReleases(family, op, drafts(json!([draft]))));
+    }
+
+    /// Saves and publishes a custom route to `shop/pay`.
+    pub(crate) fn route(&mut self, name: &str, rules: Value) {
+        let callee = json!({"namespace": "shop", "service": "pay"});
+        self.save(Family::Routing, name, json!({"routing_config": {"callee": callee, "rules": rules}}));
+        let release = format!("r{}", self.bench.index);
+        self.publish(Family::Routing, name, &release, None);
+    }
+
+    /// Name of the newest release of a rule.
+    pub(crate) fn newest_release(&self, name: &str) -> String {
+        let book = self.bench.catalog.rules.of(Family::Routing);
+        let rule = book.named("shop", name).expect("there");
+        let newest = book.releases_of(&rule.id).max_by_key(|release| release.version);
+        newest.expect("released").name.clone()
+    }
+
+    pub(crate) fn get(&self, client: &Client, kind: ResourceType, name: &str) -> Option<Arc<Resource>> {
+        self.world.view(client).get(kind, name)
+    }
+
+    /// A resource that is there, decoded.
+    pub(crate) fn decoded<M: Message + Default>(&self, client: &Client, kind: ResourceType, name: &str) -> M {
+        let resource = self.get(client, kind, name).unwrap_or_else(|| panic!("no {name}"));
+        assert_eq!((resource.kind, &*resource.name), (kind, name));
+        M::decode(resource.bytes()).expect("a message")
+    }
+
+    pub(crate) fn all(&self, client: &Client, kind: ResourceType) -> Resources {
+        self.world.view(client).all(kind)
+    }
+}
+
+fn publishing(family: Family, name: &str, release: &str, zone: Option<&str>) -> Command {
+    let mut draft = json!({"rule_name": name, "release_name": release});
+    if let Some(zone) = zone {
+        draft["release_type"] = "gray".into();
+        draft["client_labels"] = json!([{"key": "zone", "value": {"type": "EXACT", "value": zone}}]);
+    }
+    Command::PublishRules(family, drafts(json!([draft])))
+}
+
+/// A client of this dialect with these labels that sees everything.
+pub(crate) fn client(dialect: Dialect, labels: &[(&str, &str)]) -> Client {
+    Client {
+        dialect,
+        library: Library::Core,
+        node_id: "node".into(),
+        agent: "test".into(),
+        address: Some([192, 0, 2, 1].into()),
+        labels: Arc::new(labels.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect()),
+        caller: None,
+        place: Place::default(),
+        namespaces: None,
+        read_scope: ReadScope::Everything,
+        holds: Default::default(),
+    }
+}

@@ -1,0 +1,125 @@
+//! Names that a change is about: of what was made, and for the streams that have it.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::Arc;
+
+use super::snapshot::{ChangeMask, is_pattern, subjects};
+use crate::catalog::Change;
+use crate::xds::names::ServiceName;
+use crate::xds::resources::{Dependencies, UnitKind};
+
+/// Subjects of changes that were taken in together, and the names whose resources may differ since.
+#[derive(Clone, Debug, Default)]
+pub struct Touched {
+    pub(super) subjects: BTreeMap<ServiceName, ChangeMask>, // bound: state
+    /// Names of units that read one of them.
+    pub(super) names: BTreeSet<ServiceName>, // bound: state
+    /// Anything may differ.
+    is_everything: bool,
+    /// All of them as resources are named.
+    texts: BTreeSet<String>, // bound: state
+}
+
+impl Touched {
+    /// Subjects of changes, without those that say which services there are.
+    pub(super) fn of(changes: &[(u64, Change)]) -> Touched {
+        let mut touched = Touched::default();
+        for (facet, name) in changes.iter().flat_map(|(_, change)| subjects(change)) {
+            if facet != ChangeMask::MEMBERS {
+                touched.add(name, facet);
+            }
+        }
+        touched
+    }
+
+    /// A change of which nothing is known.
+    pub(super) fn everything() -> Touched {
+        Touched { is_everything: true, ..Touched::default() }
+    }
+
+    /// A change of which only the name of a unit is known.
+    pub(super) fn of_name(name: &ServiceName) -> Touched {
+        Touched { names: [name.clone()].into(), ..Touched::default() }
+    }
+
+    pub(super) fn add(&mut self, name: ServiceName, facets: ChangeMask) {
+        let known = self.subjects.entry(name).or_default();
+        *known = known.with(facets);
+    }
+
+    pub(super) fn is_nothing(&self) -> bool {
+        self.subjects.is_empty() && self.names.is_empty() && !self.is_everything
+    }
+
+    /// The same, ready to be compared with the names of resources.
+    pub(super) fn ready(mut self) -> Touched {
+        let names = self.names.iter().chain(self.subjects.keys()).filter(|name| !is_pattern(name));
+        self.texts = names.map(ServiceName::to_string).collect();
+        self
+    }
+
+    /// True if something of these has changed.
+    pub(super) fn is_read_by(&self, reads: &Dependencies) -> bool {
+        let is_read = |(name, facets): (&ServiceName, &ChangeMask)| match is_pattern(name) {
+            true => reads.iter().any(|(read, of)| of.has_any(*facets) && name.covers(read)),
+            false => reads.get(name).is_some_and(|of| of.has_any(*facets)),
+        };
+        self.is_everything || self.subjects.iter().any(is_read)
+    }
+
+    /// True if resources of a service, or of an alias, may differ: by its name as resources say it.
+    pub(in crate::xds) fn has(&self, name: &str) -> bool {
+        let patterns = || self.subjects.keys().filter(|subject| is_pattern(subject));
+        let is_covered = |name: ServiceName| patterns().any(|pattern| pattern.covers(&name));
+        self.is_everything
+            || self.texts.contains(name)
+            || (patterns().next().is_some() && ServiceName::parse(name).is_none_or(is_covered))
+    }
+
+    /// All services whose resources may differ, by their names as resources say them; None where they cannot be listed.
+    pub(in crate::xds) fn services(&self) -> Option<&BTreeSet<String>> {
+        let is_listed = !self.is_everything && !self.subjects.keys().any(is_pattern);
+        is_listed.then_some(&self.texts)
+    }
+
+    /// True if resources of something in one of these namespaces may differ.
+    pub(in crate::xds) fn has_within(&self, namespaces: Option<&[String]>) -> bool {
+        let Some(namespaces) = namespaces else { return true };
+        let is_within =
+            |name: &ServiceName| is_pattern(name) || namespaces.iter().any(|namespace| **namespace == *name.namespace);
+        self.is_everything || self.names.iter().chain(self.subjects.keys()).any(is_within)
+    }
+}
+
+/// Names of units that are to be made anew, by their kind and their namespace.
+#[derive(Default)]
+pub(super) struct Stale {
+    of_kind: HashMap<UnitKind, ByNamespace>, // bound: state
+    /// Services and aliases that came or went: of every kind.
+    services: ByNamespace,
+}
+
+type ByNamespace = BTreeMap<Arc<str>, BTreeSet<ServiceName>>;
+
+impl Stale {
+    pub(super) fn add(&mut self, kind: &UnitKind, name: &ServiceName) {
+        let of_kind = self.of_kind.entry(kind.clone()).or_default();
+        of_kind.entry(name.namespace.clone()).or_default().insert(name.clone());
+    }
+
+    pub(super) fn add_service(&mut self, name: &ServiceName) {
+        self.services.entry(name.namespace.clone()).or_default().insert(name.clone());
+    }
+
+    /// Those of a kind in some namespaces, or in all.
+    pub(super) fn within(&self, kind: &UnitKind, namespaces: Option<&[String]>) -> Vec<&ServiceName> {
+        let mut names = Vec::new();
+        for by_namespace in self.of_kind.get(kind).into_iter().chain([&self.services]) {
+            match namespaces {
+                None => names.extend(by_namespace.values().flatten()),
+                Some(list) => names.extend(list.iter().filter_map(|one| by_namespace.get(&**one)).flatten()),
+            }
+        }
+        names
+    }
+}

@@ -1,0 +1,268 @@
+//! Units that were made, by what they are of, and who reads what.
+
+use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
+use std::sync::Arc;
+
+use super::retired::RetiredSubsets;
+use super::snapshot::{CatalogSnapshot, ChangeMask, LastModified, is_pattern};
+use super::touched::{Stale, Touched};
+use super::wildcard::{WildcardCache, WildcardEntry};
+use crate::model::limits;
+use crate::xds::client_inputs::{ClientContext, ClientInput, InputRecorder, InputValue};
+use crate::xds::names::ServiceName;
+use crate::xds::resources::{Dependencies, Unit, UnitKey, UnitKind};
+use crate::xds::variants::VariantTree;
+
+/// Changes that are remembered for who makes something of a scene that has gone by.
+const RECENT_MAX: usize = 64;
+
+/// The state of the node at one moment, and what follows from it alone. Never changed: a later one takes its place.
+#[derive(Clone)]
+pub(crate) struct Stand {
+    pub(crate) snapshot: Arc<CatalogSnapshot>,
+    pub(crate) newest: Arc<LastModified>,
+    pub(crate) retired: Arc<RetiredSubsets>,
+    pub(crate) applied_index: u64,
+    /// Counts the stands.
+    pub(crate) number: u64,
+}
+
+impl Stand {
+    /// The stand of a node that knows of no change.
+    pub(super) fn first(snapshot: CatalogSnapshot, index: u64) -> Stand {
+        Stand {
+            snapshot: Arc::new(snapshot),
+            newest: Arc::new(LastModified::since(index)),
+            retired: Arc::default(),
+            applied_index: index,
+            number: 0,
+        }
+    }
+}
+
+/// All that was made and is kept. Nothing is made here: whoever misses something makes it outside of the lock.
+pub(crate) struct UnitCache {
+    pub(super) stand: Stand,
+    pub(super) wilds: WildcardCache,
+    cells: HashMap<UnitKey, CacheEntry>, // bound: xds-made
+    /// Units that read something of a service.
+    readers: HashMap<ServiceName, HashSet<UnitKey>>, // bound: xds-made
+    /// The last changes, each with the number of the stand that it led to.
+    recent: VecDeque<(u64, Arc<Touched>)>, // bound: state
+    bytes: usize,
+    /// Bytes at which the next sweep is due.
+    sweep_at: usize,
+    uses: u64,
+    /// Uses at the last sweep.
+    swept: u64,
+    /// Number of units made.
+    #[cfg(test)]
+    pub(crate) made: usize,
+}
+
+/// A unit for each of the answers that clients give.
+#[derive(Default)]
+struct CacheEntry {
+    units: VariantTree<Arc<Unit>>,
+    reads: Dependencies,
+}
+
+/// A unit that was made, as it is kept.
+pub(super) struct Kept {
+    pub(super) unit: Arc<Unit>,
+    /// Something that it was made from has changed meanwhile.
+    pub(super) is_outdated: bool,
+    pub(super) garbage: Vec<WildcardEntry>,
+}
+
+impl UnitCache {
+    pub(super) fn new(stand: Stand) -> UnitCache {
+        UnitCache {
+            stand,
+            wilds: WildcardCache::default(),
+            cells: HashMap::new(),
+            readers: HashMap::new(),
+            recent: VecDeque::new(),
+            bytes: 0,
+            sweep_at: limits::XDS_KEPT_BYTES_MAX,
+            uses: 0,
+            swept: 0,
+            #[cfg(test)]
+            made: 0,
+        }
+    }
+
+    /// The unit for who is asked, if it was made.
+    pub(super) fn find(&mut self, key: &UnitKey, context: &ClientContext<'_>) -> Option<Arc<Unit>> {
+        self.uses += 1;
+        self.cells.get_mut(key)?.units.find(context, self.uses).cloned()
+    }
+
+    /// The same; the questions that it depends on are noted.
+    pub(super) fn find_noting(&mut self, key: &UnitKey, questions: &mut InputRecorder<'_>) -> Option<Arc<Unit>> {
+        self.uses += 1;
+        self.cells.get_mut(key)?.units.find_noting(questions, self.uses).cloned()
+    }
+
+    /// Subjects that units of a key were made from.
+    pub(super) fn reads(&self, key: &UnitKey) -> Dependencies {
+        self.cells.get(key).map(|cell| cell.reads.clone()).unwrap_or_default()
+    }
+
+    /// Keeps a unit that was made of a stand, unless that has gone by for it.
+    pub(super) fn keep(
+        &mut self,
+        number: u64,
+        key: &UnitKey,
+        (asked, reads): (&[(ClientInput, InputValue)], &Dependencies),
+        unit: Arc<Unit>,
+    ) -> Kept {
+        #[cfg(test)]
+        {
+            self.made += usize::from(key.kind != UnitKind::OwnEndpoints);
+        }
+        let mut kept = Kept { unit, is_outdated: !self.is_current(number, reads), garbage: Vec::new() };
+        if kept.is_outdated {
+            let mut stale = Stale::default();
+            stale.add(&key.kind, &key.name);
+            self.wilds.touch(&stale);
+            return kept;
+        }
+        if !self.is_kept(key) {
+            return kept;
+        }
+        self.uses += 1;
+        for name in reads.keys() {
+            self.readers.entry(name.clone()).or_default().insert(key.clone());
+        }
+        let cell = self.cells.entry(key.clone()).or_default();
+        for (name, facets) in reads {
+            let known = cell.reads.entry(name.clone()).or_default();
+            *known = known.with(*facets);
+        }
+        if let Some(quicker) = cell.units.find_asked(asked, self.uses) {
+            // Whoever was quicker is shared.
+            kept.unit = quicker.clone();
+            return kept;
+        }
+        let had = cell.units.bytes();
+        cell.units.insert(asked, kept.unit.clone(), kept.unit.bytes(), self.uses);
+        self.bytes = self.bytes + cell.units.bytes() - had;
+        kept.garbage = self.make_room();
+        kept
+    }
+
+    /// A name that a client makes up is made anew each time.
+    fn is_kept(&self, key: &UnitKey) -> bool {
+        let is_inbound = matches!(key.kind, UnitKind::Inbound | UnitKind::InboundCluster(_));
+        let snapshot = &self.stand.snapshot;
+        is_inbound || snapshot.has_service(&key.name) || snapshot.alias(&key.name).is_some()
+    }
+
+    /// True if nothing of these has changed since a stand.
+    fn is_current(&self, number: u64, reads: &Dependencies) -> bool {
+        if number == self.stand.number {
+            return true;
+        }
+        let is_remembered = self.recent.front().is_some_and(|(first, _)| *first <= number + 1);
+        let since = self.recent.iter().filter(|(led_to, _)| *led_to > number);
+        is_remembered && !since.into_iter().any(|(_, touched)| touched.is_read_by(reads))
+    }
+
+    /// Drops what nobody holds, if there is too much of it. Returns what is large, to be given back without the lock.
+    pub(super) fn make_room(&mut self) -> Vec<WildcardEntry> {
+        if self.bytes + self.wilds.bytes() <= self.sweep_at {
+            return Vec::new();
+        }
+        let garbage = self.wilds.sweep(limits::XDS_KEPT_BYTES_MAX / 2);
+        // What was not used since the last sweep goes first.
+        for since in [self.swept, u64::MAX] {
+            if self.bytes > limits::XDS_KEPT_BYTES_MAX / 2 {
+                self.sweep(since);
+            }
+        }
+        self.swept = self.uses;
+        self.sweep_at = limits::XDS_KEPT_BYTES_MAX.max(2 * (self.bytes + self.wilds.bytes()));
+        garbage
+    }
+
+    fn sweep(&mut self, since: u64) {
+        let mut gone = Vec::new();
+        let mut bytes = 0;
+        for (key, cell) in &mut self.cells {
+            cell.units.retain(|unit, used| used > since || unit.is_held());
+            bytes += cell.units.bytes();
+            // Of what is there it stays known who reads it: its streams are told of changes.
+            if cell.units.len() == 0 && !self.stand.snapshot.has_service(&key.name) {
+                gone.push(key.clone());
+            }
+        }
+        self.bytes = bytes;
+        gone.iter().for_each(|key| self.drop_cell(key));
+    }
+
+    /// Services whose clusters read something of a service.
+    pub(super) fn read_for_clusters(&self, name: &ServiceName) -> impl Iterator<Item = &ServiceName> {
+        let readers = self.readers.get(name).into_iter().flatten();
+        readers.filter(|key| key.kind == UnitKind::Clusters).map(|key| &key.name)
+    }
+
+    /// Goes on to another stand, and drops what was made from something that has changed.
+    pub(super) fn advance(&mut self, stand: Stand, mut touched: Touched) -> Arc<Touched> {
+        self.stand = stand;
+        let mut stale = Stale::default();
+        for (name, facets) in &touched.subjects {
+            if facets.has_any(ChangeMask::SERVICE) {
+                stale.add_service(name);
+            }
+        }
+        for key in self.stale(&touched.subjects) {
+            stale.add(&key.kind, &key.name);
+            touched.names.insert(key.name.clone());
+            self.drop_cell(&key);
+        }
+        self.wilds.touch(&stale);
+        let touched = Arc::new(touched.ready());
+        if self.recent.len() >= RECENT_MAX {
+            self.recent.pop_front();
+        }
+        self.recent.push_back((self.stand.number, touched.clone()));
+        touched
+    }
+
+    fn stale(&self, touched: &BTreeMap<ServiceName, ChangeMask>) -> HashSet<UnitKey> {
+        let mut stale = HashSet::new();
+        for (name, facets) in touched {
+            let is_stale = |key: &&UnitKey, of: &ServiceName| {
+                let reads = self.cells.get(*key).and_then(|cell| cell.reads.get(of));
+                reads.is_some_and(|reads| reads.has_any(*facets))
+            };
+            if is_pattern(name) {
+                let covered = self.readers.iter().filter(|(service, _)| name.covers(service));
+                stale.extend(covered.flat_map(|(of, keys)| keys.iter().filter(|key| is_stale(key, of))).cloned());
+            } else if let Some(keys) = self.readers.get(name) {
+                stale.extend(keys.iter().filter(|key| is_stale(key, name)).cloned());
+            }
+        }
+        stale
+    }
+
+    fn drop_cell(&mut self, key: &UnitKey) {
+        let Some(cell) = self.cells.remove(key) else { return };
+        self.bytes -= cell.units.bytes();
+        for name in cell.reads.keys() {
+            if let Some(keys) = self.readers.get_mut(name) {
+                keys.remove(key);
+                if keys.is_empty() {
+                    self.readers.remove(name);
+                }
+            }
+        }
+    }
+
+    /// Bytes of what is kept.
+    #[cfg(test)]
+    pub(super) fn kept_bytes(&self) -> usize {
+        self.bytes + self.wilds.bytes()
+    }
+}

@@ -1,0 +1,162 @@
+//! Site on which one unit is made: it hands out what is read of the scene, and notes that and what was asked.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use super::label_sets::{Subset, sets_of};
+use super::policies::{Policies, is_of_instances};
+use crate::model::instance::Instance;
+use crate::model::mesh::resource::ResourceType;
+use crate::model::rule::Family;
+use crate::model::rule::release::RuleRelease;
+use crate::model::time::Timestamp;
+use crate::xds::cache::{CatalogSnapshot, ChangeMask, LastModified, RetiredSubsets};
+use crate::xds::client_inputs::InputRecorder;
+use crate::xds::names::{ServiceName, SubsetHash, federated};
+
+/// Subjects that something was made from.
+pub(crate) type Dependencies = BTreeMap<ServiceName, ChangeMask>;
+
+/// Place at which a unit is made.
+pub(crate) struct BuildContext<'a> {
+    pub(crate) snapshot: &'a CatalogSnapshot,
+    pub(crate) questions: InputRecorder<'a>,
+    newest: &'a LastModified,
+    retired: &'a RetiredSubsets,
+    authority: Option<Arc<str>>,
+    reads: Dependencies,
+    index: u64,
+}
+
+impl<'a> BuildContext<'a> {
+    pub(crate) fn new(
+        snapshot: &'a CatalogSnapshot,
+        newest: &'a LastModified,
+        retired: &'a RetiredSubsets,
+        questions: InputRecorder<'a>,
+        authority: Option<Arc<str>>,
+    ) -> Self {
+        BuildContext { snapshot, questions, newest, retired, authority, reads: Dependencies::new(), index: 0 }
+    }
+
+    /// Newest index among the subjects that were read so far.
+    pub(crate) fn index(&self) -> u64 {
+        self.index
+    }
+
+    /// Ends the work: the questions that were asked, and the subjects that were read.
+    pub(crate) fn finish(self) -> (InputRecorder<'a>, Dependencies) {
+        (self.questions, self.reads)
+    }
+
+    /// Name of a resource as clients of this unit say it.
+    pub(crate) fn name(&self, kind: ResourceType, name: &str) -> String {
+        match &self.authority {
+            Some(authority) => federated(authority, kind, name),
+            None => name.to_owned(),
+        }
+    }
+
+    /// The service of this name, or that the alias of this name stands for, if it is there and seen.
+    pub(crate) fn resolve(&mut self, name: &ServiceName) -> Option<ServiceName> {
+        self.read(name, ChangeMask::SERVICE);
+        let service = match self.snapshot.alias(name) {
+            Some(alias) => ServiceName::new(&alias.namespace, &alias.service),
+            None => name.clone(),
+        };
+        self.service(&service)
+    }
+
+    /// Creation of the service or the alias of this name.
+    pub(crate) fn since(&mut self, name: &ServiceName) -> Timestamp {
+        self.read(name, ChangeMask::SERVICE);
+        let of_service = || self.snapshot.services.get(&name.namespace, &name.service).map(|service| service.ctime);
+        self.snapshot.alias(name).map(|alias| alias.ctime).or_else(of_service).unwrap_or_default()
+    }
+
+    /// The service of this name, if it is there and seen.
+    pub(crate) fn service(&mut self, name: &ServiceName) -> Option<ServiceName> {
+        self.read(name, ChangeMask::SERVICE);
+        (self.snapshot.has_service(name) && self.questions.sees(name)).then(|| name.clone())
+    }
+
+    /// The instances of a service, by id.
+    pub(crate) fn instances(&mut self, name: &ServiceName) -> Vec<&'a Arc<Instance>> {
+        self.read(name, ChangeMask::INSTANCES);
+        self.snapshot.instances.all_of(&name.namespace, &name.service).collect()
+    }
+
+    /// The releases of rules about a service that are in force for the client: by priority, then by id of the rule. Of
+    /// the client only is asked what decides which of those are in force that are wanted.
+    pub(crate) fn releases(
+        &mut self,
+        family: Family,
+        name: &ServiceName,
+        is_wanted: impl Fn(&RuleRelease) -> bool,
+    ) -> Vec<&'a Arc<RuleRelease>> {
+        self.read(name, ChangeMask::rules(family));
+        let mut chosen = Vec::new();
+        for rule in self.snapshot.rules.of(family).active().rules_about(&name.namespace, &name.service) {
+            if !rule.all().any(|release| is_wanted(release)) {
+                continue;
+            }
+            chosen.extend(match rule.is_gray() {
+                false => rule.normal(),
+                true => {
+                    let id = self.questions.release(family, rule.id);
+                    rule.all().find(|release| Some(release.id.as_str()) == id.as_deref())
+                }
+            });
+        }
+        chosen.retain(|release| is_wanted(release) && is_about(release, name));
+        chosen.sort_by(|one, other| (one.rule.priority, &one.rule.id).cmp(&(other.rule.priority, &other.rule.id)));
+        chosen
+    }
+
+    /// The releases of rules of a family about a service that are in force for the client.
+    pub(super) fn all_releases(&mut self, family: Family, name: &ServiceName) -> Vec<&'a Arc<RuleRelease>> {
+        self.releases(family, name, |_| true)
+    }
+
+    /// The rules that change which instances of a service a client calls.
+    pub(super) fn policies(&mut self, name: &ServiceName) -> Policies<'a> {
+        Policies::of(&self.releases(Family::Routing, name, is_of_instances))
+    }
+
+    /// The sets of labels that rules about a service name, for any client, and those that stay for a while.
+    pub(crate) fn sets(&mut self, name: &ServiceName) -> BTreeMap<SubsetHash, Arc<Subset>> {
+        self.read(name, ChangeMask::rules(Family::Routing));
+        let known = sets_of(self.snapshot, name);
+        for service in &known.of_values {
+            self.read(service, ChangeMask::INSTANCES);
+        }
+        let mut sets = known.by_digits.clone();
+        for (digits, set) in self.retired.of(name) {
+            sets.entry(*digits).or_insert_with(|| set.clone());
+        }
+        sets
+    }
+
+    fn read(&mut self, name: &ServiceName, facets: ChangeMask) {
+        self.index = self.index.max(self.newest.of(name, facets));
+        match self.reads.get_mut(name) {
+            Some(known) => *known = known.with(facets),
+            None => drop(self.reads.insert(name.clone(), facets)),
+        }
+    }
+}
+
+/// All releases of rules about a service that are in force for any client.
+pub(crate) fn all_releases<'a>(
+    snapshot: &'a CatalogSnapshot,
+    family: Family,
+    name: &ServiceName,
+) -> Vec<&'a Arc<RuleRelease>> {
+    let rules = snapshot.rules.of(family).active().rules_about(&name.namespace, &name.service);
+    rules.flat_map(|rule| rule.all()).filter(|release| is_about(release, name)).collect()
+}
+
+fn is_about(release: &RuleRelease, name: &ServiceName) -> bool {
+    let covers = || release.rule.called_ends().iter().any(|end| end.covers(&name.namespace, &name.service));
+    release.rule.enable && covers()
+}

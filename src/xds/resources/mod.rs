@@ -1,0 +1,177 @@
+//! Resources made from a scene: the messages, what each of them was made from, and what was asked about the client.
+//!
+//! A *unit* is made at once: the resources of one kind that belong to one service. It is made anew as a whole when one
+//! of the subjects changes that it read.
+
+mod cluster;
+mod context;
+mod endpoints;
+mod inbound;
+mod label_sets;
+mod listener;
+mod matchers;
+mod outlier;
+mod parameters;
+mod places;
+mod planned;
+mod policies;
+mod probes;
+mod routes;
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use prost::Message;
+use prost::encoding::{WireType, encode_key, encode_varint};
+use sha2::{Digest, Sha256};
+
+use super::client::Place;
+use super::names::ServiceName;
+use crate::model::mesh::Dialect;
+use crate::model::mesh::resource::{Resource, ResourceType, Version};
+use crate::model::number_of;
+use crate::model::rule::release::RuleRelease;
+
+pub(crate) use context::{BuildContext, Dependencies};
+pub(crate) use endpoints::place_of_client;
+pub(crate) use label_sets::{Sets, Subset, sets_of};
+pub(crate) use listener::{inbound_listener, outbound_listener, server_listener};
+pub(crate) use places::{Places, place_from};
+pub(crate) use routes::{Host, outbound};
+
+/// Number of the field that has the name of a resource.
+const NAME: u32 = 1;
+
+/// Kind of a unit.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum UnitKind {
+    /// The listener of a gRPC client.
+    Listener,
+    /// The routes of a gRPC client.
+    Routes,
+    /// The virtual host for proxies, which routes of a namespace are made of.
+    Host,
+    Clusters,
+    /// For callers of a place of [`Places`], or for all.
+    Endpoints(Option<Place>),
+    /// Those of the place of the client, as its clusters name them.
+    OwnEndpoints,
+    /// The places of callers that make a difference for the endpoints.
+    Places,
+    /// The routes of the proxy beside the service.
+    Inbound,
+    /// The cluster of that proxy, with the port of the service on its machine.
+    InboundCluster(u16),
+}
+
+/// Identity of a unit.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct UnitKey {
+    pub(crate) kind: UnitKind,
+    pub(crate) dialect: Dialect,
+    /// A service, or an alias of one.
+    pub(crate) name: ServiceName,
+    /// Authority that all names stand under.
+    pub(crate) authority: Option<Arc<str>>,
+}
+
+/// Contents of one unit.
+#[derive(Debug, Default)]
+pub(crate) struct Unit {
+    pub(crate) resources: Vec<Arc<Resource>>,
+    pub(crate) host: Option<Host>,
+    pub(crate) places: Option<Places>,
+}
+
+/// Bytes of a unit and of a resource beside what their messages and names take.
+const UNIT_BYTES: usize = 256;
+const RESOURCE_BYTES: usize = 256;
+
+impl Unit {
+    /// A unit of resources alone.
+    pub(crate) fn of(resources: Vec<Arc<Resource>>) -> Unit {
+        Unit { resources, ..Unit::default() }
+    }
+
+    /// Bytes of memory that it takes, as near as it has to be known.
+    pub(crate) fn bytes(&self) -> usize {
+        let of_resources = self.resources.iter().map(|one| RESOURCE_BYTES + 2 * one.name.len() + one.size());
+        let of_host = self.host.as_ref().map_or(0, Host::bytes);
+        UNIT_BYTES + of_resources.sum::<usize>() + of_host + self.places.as_ref().map_or(0, Places::bytes)
+    }
+
+    /// True if somebody holds a part of it.
+    pub(crate) fn is_held(self: &Arc<Self>) -> bool {
+        Arc::strong_count(self) > 1 || self.resources.iter().any(|resource| Arc::strong_count(resource) > 1)
+    }
+
+    pub(crate) fn named(&self, name: &str) -> Option<&Arc<Resource>> {
+        self.resources.iter().find(|resource| &*resource.name == name)
+    }
+}
+
+/// Makes a unit; an empty one for what is not there or not seen.
+pub(crate) fn unit(ctx: &mut BuildContext<'_>, key: &UnitKey) -> Unit {
+    let made = match &key.kind {
+        UnitKind::Host => return Unit { host: routes::host(ctx, &key.name), ..Unit::default() },
+        UnitKind::Places => return Unit { places: Places::of(ctx, &key.name), ..Unit::default() },
+        UnitKind::Listener => listener::of_service(ctx, key),
+        UnitKind::Routes => routes::of_service(ctx, key),
+        UnitKind::Clusters => cluster::of_service(ctx, key),
+        UnitKind::Endpoints(place) => endpoints::of_service(ctx, key, place.as_ref()),
+        // Made of the other ones, which the world knows.
+        UnitKind::OwnEndpoints => Vec::new(),
+        UnitKind::Inbound => routes::inbound(ctx, key),
+        UnitKind::InboundCluster(port) => cluster::inbound(ctx, key, *port),
+    };
+    let index = ctx.index();
+    Unit::of(made.into_iter().map(|draft| Arc::new(draft.finish(index))).collect())
+}
+
+/// A resource without its version.
+pub(crate) struct Draft {
+    pub(crate) kind: ResourceType,
+    pub(crate) name: Arc<str>,
+    pub(crate) bytes: Bytes,
+    pub(crate) releases: Vec<Arc<RuleRelease>>,
+    pub(crate) clusters: Vec<Arc<str>>,
+}
+
+impl Draft {
+    pub(crate) fn of(kind: ResourceType, name: &str, message: &impl Message) -> Draft {
+        let bytes = message.encode_to_vec().into();
+        Draft { kind, name: name.into(), bytes, releases: Vec::new(), clusters: Vec::new() }
+    }
+
+    pub(crate) fn finish(self, index: u64) -> Resource {
+        let Draft { kind, name, bytes, releases, clusters } = self;
+        let version = Version { index, hash: hash_of(&bytes) };
+        Resource { kind, name, version, head: Bytes::new(), body: bytes, releases, clusters }
+    }
+}
+
+/// The same resource under another name, which is the first field of all types: all else is shared, whatever the name.
+pub(crate) fn renamed(resource: &Resource, name: &str) -> Resource {
+    let mut head = Vec::with_capacity(name.len() + 8);
+    push_field(&mut head, NAME, name.as_bytes());
+    let mut own = Vec::new();
+    if resource.head.is_empty() {
+        push_field(&mut own, NAME, resource.name.as_bytes());
+    }
+    let body = if resource.body.starts_with(&own) { resource.body.slice(own.len()..) } else { resource.body.clone() };
+    let hash = hash_of(&[&resource.version.hash.to_be_bytes(), name.as_bytes()].concat());
+    let version = Version { hash, ..resource.version };
+    Resource { name: name.into(), version, head: head.into(), body, ..resource.clone() }
+}
+
+/// Writes a field that has a length.
+fn push_field(to: &mut Vec<u8>, number: u32, value: &[u8]) {
+    encode_key(number, WireType::LengthDelimited, to);
+    encode_varint(value.len() as u64, to);
+    to.extend_from_slice(value);
+}
+
+/// The first 64 bits of the SHA-256.
+fn hash_of(bytes: &[u8]) -> u64 {
+    number_of(&Sha256::digest(bytes))
+}

@@ -1,0 +1,108 @@
+//! Places of callers that make a difference: those that share something with a place of an instance.
+//!
+//! A client may name any place. All of those that no instance is in get the same endpoints, so there are no more of
+//! them than there are places of instances, whatever clients name.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use super::BuildContext;
+use crate::model::instance::{Instance, Location};
+use crate::xds::client::Place;
+use crate::xds::names::ServiceName;
+
+/// Bytes of a place that is known, beside its texts.
+const PLACE_BYTES: usize = 128;
+
+/// Places of the instances of a service, where nearness counts.
+#[derive(Debug, Default)]
+pub(crate) struct Places {
+    /// Level from which on a place counts.
+    first: u32,
+    regions: BTreeSet<String>,       // bound: state
+    zones: BTreeSet<[String; 2]>,    // bound: state
+    campuses: BTreeSet<[String; 3]>, // bound: state
+}
+
+impl Places {
+    /// None if nearness does not count for the endpoints of the service.
+    pub(super) fn of(ctx: &mut BuildContext<'_>, name: &ServiceName) -> Option<Places> {
+        let service = ctx.service(name)?;
+        let first = ctx.policies(&service).first_level()?;
+        let mut places = Places { first, ..Places::default() };
+        places.add(&ctx.instances(&service));
+        for set in ctx.sets(&service).values() {
+            for choice in &set.choices {
+                if let Some(service) = ctx.service(&choice.service()) {
+                    places.add(&ctx.instances(&service));
+                }
+            }
+        }
+        Some(places)
+    }
+
+    fn add(&mut self, instances: &[&Arc<Instance>]) {
+        for instance in instances {
+            let Location { region, zone, campus } = &instance.location;
+            if !self.regions.contains(region) {
+                self.regions.insert(region.clone());
+            }
+            self.zones.insert([region, zone].map(String::clone));
+            self.campuses.insert([region, zone, campus].map(String::clone));
+        }
+    }
+
+    /// As much of a place as makes a difference.
+    pub(crate) fn nearest(&self, place: &Place) -> Place {
+        let Place { region, zone, campus } = place_from(self.first, place);
+        let has_zone = !zone.is_empty() && self.zones.contains(&[region.clone(), zone.clone()]);
+        let has_campus =
+            has_zone && !campus.is_empty() && self.campuses.contains(&[region.clone(), zone.clone(), campus.clone()]);
+        let has_region = has_zone || (!region.is_empty() && self.regions.contains(&region));
+        let kept = |has: bool, text: String| if has { text } else { String::new() };
+        Place { region: kept(has_region, region), zone: kept(has_zone, zone), campus: kept(has_campus, campus) }
+    }
+
+    pub(super) fn bytes(&self) -> usize {
+        PLACE_BYTES * (self.regions.len() + self.zones.len() + self.campuses.len())
+    }
+}
+
+/// The parts of a place from a level on, the narrowest of which is 0.
+pub(crate) fn place_from(first: u32, place: &Place) -> Place {
+    let kept = |level: u32, text: &str| if first <= level { text.to_owned() } else { String::new() };
+    Place { campus: kept(0, &place.campus), zone: kept(1, &place.zone), region: kept(2, &place.region) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn place([region, zone, campus]: [&str; 3]) -> Place {
+        Place { region: region.into(), zone: zone.into(), campus: campus.into() }
+    }
+
+    #[test]
+    fn a_place_is_cut_to_what_instances_share_with_it() {
+        let at = |[region, zone, campus]: [&str; 3]| {
+            let location = Location { region: region.into(), zone: zone.into(), campus: campus.into() };
+            Arc::new(Instance { location, ..Instance::default() })
+        };
+        let instances = [at(["eu", "eu-1", "c1"]), at(["eu", "eu-2", ""]), at(["", "lost", "c9"])];
+        let rows = [
+            (0, ["eu", "eu-1", "c1"], ["eu", "eu-1", "c1"]),
+            (0, ["eu", "eu-1", "c2"], ["eu", "eu-1", ""]),
+            (0, ["eu", "eu-3", "c1"], ["eu", "", ""]),
+            (0, ["us", "eu-1", "c1"], ["", "", ""]),
+            (0, ["", "lost", "c9"], ["", "lost", "c9"]),
+            (1, ["eu", "eu-1", "c1"], ["eu", "eu-1", ""]),
+            (2, ["eu", "eu-1", "c1"], ["eu", "", ""]),
+            (3, ["eu", "eu-1", "c1"], ["", "", ""]),
+        ];
+        for (first, asked, expected) in rows {
+            let mut places = Places { first, ..Places::default() };
+            places.add(&instances.iter().collect::<Vec<_>>());
+            assert_eq!(places.nearest(&place(asked)), place(expected), "{first} {asked:?}");
+        }
+    }
+}

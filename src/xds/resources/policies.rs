@@ -1,0 +1,232 @@
+//! Routes by metadata and to the nearest: they change which instances a cluster has and at which priority, not routes.
+//!
+//! Of each policy the first rule decides, and the instances are narrowed by one after another. An instance of another
+//! metadata or of a farther place stands by, and takes traffic as soon as no better one is healthy.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use crate::model::instance::{Instance, Location};
+use crate::model::rule::Body;
+use crate::model::rule::release::RuleRelease;
+use crate::model::rule::routing::{
+    FailoverRange, LocationLevel, MetadataFailover, RoutePolicy, Routing, RoutingConfig,
+};
+use crate::xds::client::Place;
+use crate::xds::client_inputs::InputRecorder;
+
+/// Ranks of one choice: by metadata, then by place.
+pub(super) const RANKS: u32 = 2 * LEVELS;
+/// Campus, zone, region, everywhere, and what is beyond the last level.
+const LEVELS: u32 = 5;
+
+/// The rules by metadata and to the nearest that are in force.
+#[derive(Default)]
+pub(super) struct Policies<'a> {
+    metadata: Option<&'a RoutingConfig>,
+    nearness: Option<Nearness>,
+    pub(super) releases: Vec<Arc<RuleRelease>>,
+}
+
+/// Levels by which instances are ranked, the nearest first.
+struct Nearness {
+    first: u32,
+    last: u32,
+    is_strict: bool,
+}
+
+/// True for a release that changes clusters.
+pub(super) fn is_of_instances(release: &RuleRelease) -> bool {
+    matches!(&release.rule.body, Body::Routing(Routing { route_policy, .. }) if *route_policy != RoutePolicy::Rule)
+}
+
+impl<'a> Policies<'a> {
+    /// Of releases by the priority of their rules.
+    pub(super) fn of(releases: &[&'a Arc<RuleRelease>]) -> Self {
+        let mut policies = Policies::default();
+        for release in releases {
+            let Body::Routing(body) = &release.rule.body else { continue };
+            let is_first = match body.route_policy {
+                RoutePolicy::Rule => false,
+                RoutePolicy::Metadata => policies.metadata.is_none(),
+                RoutePolicy::Nearby => policies.nearness.is_none(),
+            };
+            if !is_first {
+                continue;
+            }
+            policies.releases.push(Arc::clone(release));
+            match body.route_policy {
+                RoutePolicy::Metadata => policies.metadata = Some(&body.routing_config),
+                RoutePolicy::Nearby => policies.nearness = Some(Nearness::of(&body.routing_config)),
+                RoutePolicy::Rule => {}
+            }
+        }
+        policies
+    }
+
+    /// As much of the place of the client as makes a difference; none if nearness does not count for it.
+    pub(super) fn place_of_client(&self, questions: &mut InputRecorder<'_>) -> Option<Place> {
+        let place = questions.place(self.first_level()?);
+        (place != Place::default()).then_some(place)
+    }
+
+    /// Level from which on the place of a caller counts; none if nearness does not.
+    pub(super) fn first_level(&self) -> Option<u32> {
+        self.nearness.as_ref().map(|nearness| nearness.first)
+    }
+
+    /// Rank of an instance for callers of a place; none if it is left out.
+    pub(super) fn rank(&self, instance: &Instance, place: Option<&Place>) -> Option<u32> {
+        let by_metadata = match self.metadata {
+            Some(config) => metadata_rank(config, instance)?,
+            None => 0,
+        };
+        let by_place = match (&self.nearness, place) {
+            (Some(nearness), Some(place)) => nearness.rank(&instance.location, place)?,
+            _ => 0,
+        };
+        Some(by_metadata * LEVELS + by_place)
+    }
+}
+
+fn metadata_rank(config: &RoutingConfig, instance: &Instance) -> Option<u32> {
+    let nothing = BTreeMap::new();
+    let wanted = config.labels.as_ref().unwrap_or(&nothing);
+    let has = |(key, value): (&String, &String)| instance.metadata.get(key) == Some(value);
+    if wanted.iter().all(has) {
+        return Some(0);
+    }
+    let MetadataFailover { failover_range, labels } = config.failover.as_ref()?;
+    let is_in_range = match failover_range {
+        FailoverRange::All | FailoverRange::Others => true,
+        FailoverRange::OtherKeys => wanted.keys().all(|key| !instance.metadata.contains_key(key)),
+    };
+    (is_in_range && labels.iter().all(has)).then_some(1)
+}
+
+/// Number of a level, the narrowest first.
+fn level_of(level: LocationLevel) -> u32 {
+    match level {
+        LocationLevel::Campus => 0,
+        LocationLevel::Unknown | LocationLevel::Zone => 1,
+        LocationLevel::Region => 2,
+        LocationLevel::All => 3,
+    }
+}
+
+impl Nearness {
+    /// A policy that says nothing begins with the zone and ends nowhere.
+    fn of(config: &RoutingConfig) -> Nearness {
+        let first = level_of(config.match_level.unwrap_or_default());
+        let last = match config.max_match_level.unwrap_or_default() {
+            LocationLevel::Unknown => level_of(LocationLevel::All),
+            level => level_of(level).max(first),
+        };
+        Nearness { first, last, is_strict: config.strict_nearby.unwrap_or_default() }
+    }
+
+    fn rank(&self, location: &Location, place: &Place) -> Option<u32> {
+        let shared = shared_level(location, place);
+        let level = shared.max(self.first);
+        match level <= self.last {
+            true => Some(level - self.first),
+            false => (!self.is_strict).then(|| self.last - self.first + 1),
+        }
+    }
+}
+
+/// The narrowest level at which an instance is where the caller is.
+fn shared_level(location: &Location, place: &Place) -> u32 {
+    let is = |of_instance: &str, of_caller: &str| !of_caller.is_empty() && of_instance == of_caller;
+    let region = is(&location.region, &place.region);
+    let zone = is(&location.zone, &place.zone) && location.region == place.region;
+    let campus = is(&location.campus, &place.campus) && zone;
+    level_of(match (campus, zone, region) {
+        (true, _, _) => LocationLevel::Campus,
+        (_, true, _) => LocationLevel::Zone,
+        (_, _, true) => LocationLevel::Region,
+        _ => LocationLevel::All,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::xds::resources::place_from;
+
+    fn location(parts: [&str; 3]) -> Location {
+        let [region, zone, campus] = parts.map(str::to_owned);
+        Location { region, zone, campus }
+    }
+
+    fn place(parts: [&str; 3]) -> Place {
+        let [region, zone, campus] = parts.map(str::to_owned);
+        Place { region, zone, campus }
+    }
+
+    #[test]
+    fn instances_are_ranked_level_by_level() {
+        use LocationLevel::{All, Campus, Region, Unknown, Zone};
+        let caller = place(["eu", "eu-1", "c1"]);
+        let places = [["eu", "eu-1", "c1"], ["eu", "eu-1", "c2"], ["eu", "eu-2", "c1"], ["us", "eu-1", "c1"]];
+        let rows = [
+            (Campus, All, false, [Some(0), Some(1), Some(2), Some(3)]),
+            (Campus, Zone, false, [Some(0), Some(1), Some(2), Some(2)]),
+            (Campus, Zone, true, [Some(0), Some(1), None, None]),
+            (Zone, Region, true, [Some(0), Some(0), Some(1), None]),
+            (Unknown, Unknown, true, [Some(0), Some(0), Some(1), Some(2)]),
+            (Region, Campus, true, [Some(0), Some(0), Some(0), None]),
+        ];
+        for (first, last, is_strict, expected) in rows {
+            let config = RoutingConfig {
+                match_level: Some(first),
+                max_match_level: Some(last),
+                strict_nearby: Some(is_strict),
+                ..RoutingConfig::default()
+            };
+            let nearness = Nearness::of(&config);
+            let ranks = places.map(|parts| nearness.rank(&location(parts), &caller));
+            assert_eq!(ranks, expected, "{first:?} {last:?} {is_strict}");
+        }
+    }
+
+    #[test]
+    fn a_place_is_cut_to_what_counts() {
+        let caller = place(["eu", "eu-1", "c1"]);
+        let rows = [
+            (LocationLevel::Campus, Some(["eu", "eu-1", "c1"])),
+            (LocationLevel::Zone, Some(["eu", "eu-1", ""])),
+            (LocationLevel::Region, Some(["eu", "", ""])),
+            (LocationLevel::All, None),
+        ];
+        for (level, expected) in rows {
+            let config = RoutingConfig { match_level: Some(level), ..RoutingConfig::default() };
+            let policies = Policies { nearness: Some(Nearness::of(&config)), ..Policies::default() };
+            let cut = place_from(policies.first_level().expect("a level"), &caller);
+            assert_eq!((cut != Place::default()).then_some(cut), expected.map(place), "{level:?}");
+        }
+    }
+
+    #[test]
+    fn other_metadata_stands_by() {
+        let map = |pairs: &[(&str, &str)]| -> BTreeMap<String, String> {
+            pairs.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect()
+        };
+        let instances = [map(&[("env", "a")]), map(&[("env", "b")]), map(&[("zone", "1")])];
+        let failover = |failover_range, labels| Some(MetadataFailover { failover_range, labels: map(labels) });
+        let rows = [
+            (None, [Some(0), None, None]),
+            (failover(FailoverRange::All, &[]), [Some(0), Some(1), Some(1)]),
+            (failover(FailoverRange::Others, &[]), [Some(0), Some(1), Some(1)]),
+            (failover(FailoverRange::OtherKeys, &[]), [Some(0), None, Some(1)]),
+            (failover(FailoverRange::All, &[("env", "b")]), [Some(0), Some(1), None]),
+        ];
+        for (failover, expected) in rows {
+            let config = RoutingConfig { labels: Some(map(&[("env", "a")])), failover, ..RoutingConfig::default() };
+            let rank = |metadata: &BTreeMap<String, String>| {
+                metadata_rank(&config, &Instance { metadata: metadata.clone(), ..Instance::default() })
+            };
+            assert_eq!(instances.each_ref().map(rank), expected, "{:?}", config.failover);
+        }
+    }
+}

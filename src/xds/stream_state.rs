@@ -1,0 +1,425 @@
+//! Books of a stream, one ledger for each type, and the rules that both variants of xDS share: what waits for what,
+//! what is too large, what is too much.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use prost::Message;
+use tokio::time::{Duration, Instant};
+
+use super::absent::NAME_BYTES_TOLD;
+pub(super) use super::absent::not_found;
+use super::client::Client;
+use super::steps::Returning;
+use super::type_state::{Moment, NamedResource, OutgoingResponse, PendingDiff, TypeState};
+use super::{Touched, View};
+use crate::model::limits;
+use crate::model::mesh::Dialect;
+use crate::model::mesh::resource::{Resource, ResourceType, Resources};
+use crate::proto::Any;
+use crate::proto::envoy::config::core::v3::ControlPlane;
+use crate::proto::google::rpc::Status;
+
+const ORDER_WAIT: Duration = Duration::from_millis(limits::XDS_ORDER_WAIT_MS);
+/// Bytes of a resource in a response beside its name and its message.
+const RESOURCE_OVERHEAD: usize = 128;
+/// Names of one type that are looked at on the side.
+const NAMES_MANY: usize = 256;
+
+/// Reason to end a stream: what its client asks for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum StreamFault {
+    TooMany(String),
+    Invalid(String),
+}
+
+/// Event of a stream, for metrics and the log.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Event {
+    Sent {
+        kind: ResourceType,
+        bytes: usize,
+    },
+    Refused(ResourceType),
+    /// So many names are asked for: nearly as many as may be.
+    ManyNames(usize),
+    /// A response was not sent, or left a resource out.
+    TooLarge {
+        kind: ResourceType,
+        bytes: usize,
+    },
+}
+
+/// Books of one stream.
+pub(super) struct StreamState {
+    dialect: Dialect,
+    /// Routes that name clusters new to the client come in two steps.
+    pub(super) has_steps: bool,
+    /// Routes of another stream, which its client may have.
+    pub(super) returning: Returning,
+    control_plane: Arc<str>,
+    ledgers: [TypeState; 4],
+    nonce: u64,
+    /// Types asked for that are not served, and of them those that are not answered yet.
+    unknown: BTreeSet<String>, // bound: xds-names
+    unanswered: Vec<String>,
+    events: Vec<Event>,
+    has_many_names: bool,
+}
+
+/// Content that may be sent now.
+pub(super) struct ReadyBatch {
+    pub(super) changed: Vec<NamedResource>,
+    pub(super) gone: Vec<Arc<str>>,
+    /// Nothing stays due.
+    pub(super) is_complete: bool,
+    pub(super) look: PendingDiff,
+}
+
+impl StreamState {
+    pub(super) fn new(dialect: Dialect, control_plane: Arc<str>) -> StreamState {
+        StreamState {
+            dialect,
+            has_steps: false,
+            returning: Returning::default(),
+            control_plane,
+            ledgers: ResourceType::ALL.map(TypeState::new),
+            nonce: 0,
+            unknown: BTreeSet::new(),
+            unanswered: Vec::new(),
+            events: Vec::new(),
+            has_many_names: false,
+        }
+    }
+
+    pub(super) fn ledger(&self, kind: ResourceType) -> &TypeState {
+        &self.ledgers[kind.index()]
+    }
+
+    pub(super) fn ledger_mut(&mut self, kind: ResourceType) -> &mut TypeState {
+        &mut self.ledgers[kind.index()]
+    }
+
+    pub(super) fn ledgers_mut(&mut self) -> &mut [TypeState; 4] {
+        &mut self.ledgers
+    }
+
+    pub(super) fn take_events(&mut self) -> Vec<Event> {
+        std::mem::take(&mut self.events)
+    }
+
+    pub(super) fn note(&mut self, event: Event) {
+        self.events.push(event);
+    }
+
+    pub(super) fn next_nonce(&mut self) -> u64 {
+        self.nonce += 1;
+        self.nonce
+    }
+
+    pub(super) fn control_plane(&self) -> Option<ControlPlane> {
+        Some(ControlPlane { identifier: self.control_plane.to_string() })
+    }
+
+    /// The type that a request is of; none for one that is not served.
+    pub(super) fn kind_of(&mut self, type_url: &str) -> Result<Option<ResourceType>, StreamFault> {
+        if type_url.is_empty() {
+            return Err(StreamFault::Invalid("a request names no type_url".to_owned()));
+        }
+        let kind = ResourceType::of_url(type_url);
+        let is_news = kind.is_none()
+            && self.unknown.len() < limits::XDS_UNKNOWN_TYPES_MAX
+            && type_url.len() <= NAME_BYTES_TOLD
+            && self.unknown.insert(type_url.to_owned());
+        if is_news {
+            self.unanswered.push(type_url.to_owned());
+        }
+        Ok(kind)
+    }
+
+    /// A type that is not served and was not answered yet: it gets an empty answer once.
+    pub(super) fn next_unknown(&mut self) -> Option<String> {
+        self.unanswered.pop()
+    }
+
+    /// Takes the answer of a client to the response that is under way.
+    pub(super) fn answer(&mut self, kind: ResourceType, refusal: Option<&Status>, moment: Moment) {
+        let ledger = self.ledger_mut(kind);
+        if !ledger.is_under_way() {
+            return;
+        }
+        match refusal {
+            None => ledger.acknowledge(),
+            Some(status) => {
+                ledger.refuse(&status.message, moment.time);
+                self.note(Event::Refused(kind));
+            }
+        }
+    }
+
+    /// Bytes that the stream keeps for what it asks for.
+    pub(super) fn kept_bytes(&self) -> usize {
+        self.ledgers.iter().map(TypeState::kept_bytes).sum()
+    }
+
+    /// Refuses a stream that asks for too many names. Endpoints of the clusters of a wildcard do not count: a proxy has
+    /// to ask for them, and they are no more than it was sent.
+    pub(super) fn check_names(&mut self, view: &dyn View) -> Result<(), StreamFault> {
+        self.check_places()?;
+        let names: usize = self.ledgers.iter().map(|ledger| ledger.subscription.names().len()).sum();
+        let bytes: usize = self.ledgers.iter().map(|ledger| ledger.subscription.bytes()).sum();
+        if names < limits::XDS_NAMES_MANY && bytes <= limits::XDS_NAMES_BYTES_MAX {
+            return Ok(());
+        }
+        let own = self.own_endpoints(view);
+        let (names, bytes) = (names - own.0, bytes - own.1);
+        if names >= limits::XDS_NAMES_MANY && !std::mem::replace(&mut self.has_many_names, true) {
+            self.note(Event::ManyNames(names));
+        }
+        if names > limits::XDS_NAMES_MAX {
+            return Err(StreamFault::TooMany(format!("{names} names, a stream has at most {}", limits::XDS_NAMES_MAX)));
+        }
+        if bytes > limits::XDS_NAMES_BYTES_MAX {
+            let max = limits::XDS_NAMES_BYTES_MAX;
+            return Err(StreamFault::TooMany(format!("{bytes} bytes of names, a stream has at most {max}")));
+        }
+        Ok(())
+    }
+
+    /// Number and bytes of the names of endpoints that belong to the clusters of a wildcard, one for each of those.
+    fn own_endpoints(&self, view: &dyn View) -> (usize, usize) {
+        if !self.ledger(ResourceType::Cluster).subscription.is_wildcard() {
+            return (0, 0);
+        }
+        let clusters = view.all(ResourceType::Cluster);
+        let is_of_cluster = |name: &str| {
+            let ends = name.match_indices('@').map(|(at, _)| &name[..at]);
+            clusters.contains_key(name) || ends.into_iter().any(|cluster| clusters.contains_key(cluster))
+        };
+        let names = self.ledger(ResourceType::Endpoints).subscription.names().iter();
+        let own = names.filter(|name| is_of_cluster(bare(name))).take(clusters.len());
+        own.fold((0, 0), |(names, bytes), name| (names + 1, bytes + name.len()))
+    }
+
+    /// Finds what of one type is sent now. Where nothing is, its books are brought up to date.
+    pub(super) fn portion(
+        &mut self,
+        kind: ResourceType,
+        is_divisible: bool,
+        view: &dyn View,
+        moment: Moment,
+    ) -> Option<ReadyBatch> {
+        if !self.ledger(kind).is_open() || self.awaits_names(kind, view, moment.now) {
+            return None;
+        }
+        let mut look = self.ledger(kind).look(view);
+        let is_answer_owed = self.ledger(kind).is_answer_owed;
+        self.keep_named(kind, &mut look, moment.now);
+        if look.is_nothing() && !is_answer_owed && !look.kept.is_empty() {
+            return None;
+        }
+        if look.is_nothing() && !is_answer_owed {
+            self.ledger_mut(kind).held_since = None;
+            self.ledger_mut(kind).settle(look);
+            return None;
+        }
+        let equal = look.take_equal();
+        self.step(kind, &mut look);
+        let waiting = self.waiting(kind, &look, view, moment.now);
+        // A first answer without them would say that they are not there.
+        if !waiting.is_empty() && (!is_divisible || is_answer_owed) {
+            return None;
+        }
+        self.ledger_mut(kind).refresh(equal);
+        let mut changed = std::mem::take(&mut look.changed);
+        waiting.iter().for_each(|name| drop(changed.remove(name)));
+        let due = changed.len();
+        let gone: Vec<_> = std::mem::take(&mut look.gone).into_iter().collect();
+        let changed = if is_divisible { self.up_to_size(kind, changed, &gone) } else { all_named(changed) };
+        let is_all_sent = changed.len() == due;
+        let is_complete = waiting.is_empty()
+            && is_all_sent
+            && look.cut_at.is_none()
+            && look.kept.is_empty()
+            && !look.is_short_of_owed;
+        let last_sent = || changed.last().map(|named| named.name.clone());
+        let compared_to = if is_all_sent { look.cut_at.take() } else { last_sent().filter(|_| look.is_of_many()) };
+        self.ledger_mut(kind).note_compared(compared_to);
+        let is_something = !changed.is_empty() || !gone.is_empty() || is_answer_owed;
+        is_something.then_some(ReadyBatch { changed, gone, is_complete, look })
+    }
+
+    /// Takes back removals of what routes name that a proxy has: first come the routes, for as long as they may take.
+    fn keep_named(&mut self, kind: ResourceType, look: &mut PendingDiff, now: Instant) {
+        let is_ordered = matches!(kind, ResourceType::Cluster | ResourceType::Endpoints);
+        let (routes, ledger) = (self.ledger(ResourceType::Route), self.ledger(kind));
+        let is_named = |name: &str| bare(name).split('@').next().is_some_and(|cluster| routes.names_cluster(cluster));
+        let mut kept = Vec::new();
+        if is_ordered && self.dialect == Dialect::Envoy && routes.is_begun {
+            let named = look.gone.iter().filter(|name| is_named(name));
+            kept.extend(named.filter_map(|name| Some((name.clone(), ledger.given_as(name)?.clone()))));
+        }
+        let ledger = self.ledger_mut(kind);
+        if kept.is_empty() {
+            ledger.kept_since = None;
+            return;
+        }
+        if now >= *ledger.kept_since.get_or_insert(now) + ORDER_WAIT {
+            return;
+        }
+        look.gone.retain(|name| !kept.iter().any(|(known, _)| known == name));
+        look.kept = all_named(kept);
+    }
+
+    /// True if something that was touched may change what the client is to have.
+    pub(super) fn is_concerned(&self, touched: &Touched, client: &Client) -> bool {
+        let namespaces = client.namespaces.as_deref();
+        self.ledgers.iter().any(|ledger| ledger.is_concerned(touched, namespaces))
+    }
+
+    /// True of a stream that asks for so many names that to look at them takes a while.
+    pub(super) fn is_large(&self) -> bool {
+        self.ledgers.iter().any(|ledger| ledger.subscription.names().len() > NAMES_MANY)
+    }
+
+    /// Notes that what there is may have changed.
+    pub(super) fn begin_anew(&mut self) {
+        self.ledgers.iter_mut().for_each(TypeState::begin_anew);
+    }
+
+    /// Refuses a stream that asks for endpoints as callers of many places prefer them.
+    fn check_places(&self) -> Result<(), StreamFault> {
+        let names = self.ledger(ResourceType::Endpoints).subscription.names().iter();
+        let places: BTreeSet<&str> = names.filter_map(|name| Some(bare(name).split_once('@')?.1)).collect();
+        if places.len() > limits::XDS_PLACES_MAX {
+            let text = format!("endpoints of {} places, a stream has at most {}", places.len(), limits::XDS_PLACES_MAX);
+            return Err(StreamFault::TooMany(text));
+        }
+        Ok(())
+    }
+
+    /// Names whose resources wait until a client has the clusters that they name, and for how long they may.
+    fn waiting(&mut self, kind: ResourceType, look: &PendingDiff, view: &dyn View, now: Instant) -> Vec<Arc<str>> {
+        let is_ordered = matches!(kind, ResourceType::Listener | ResourceType::Route);
+        if !is_ordered || !self.ledger(ResourceType::Cluster).is_begun {
+            return Vec::new();
+        }
+        let waits = |(name, resource): &(&Arc<str>, &Arc<Resource>)| match self.dialect {
+            Dialect::Envoy => resource.clusters.iter().any(|name| self.is_coming(name, view)),
+            Dialect::Grpc => self.is_between_steps(name, resource),
+        };
+        let held = look.changed.iter().filter(waits);
+        let held: Vec<_> = held.map(|(name, _)| name.clone()).collect();
+        let ledger = self.ledger_mut(kind);
+        if held.is_empty() {
+            ledger.held_since = None;
+            return held;
+        }
+        let since = *ledger.held_since.get_or_insert(now);
+        if now < since + ORDER_WAIT {
+            return held;
+        }
+        ledger.held_since = None;
+        Vec::new()
+    }
+
+    /// True for a cluster that is there and that the client has not answered for yet.
+    fn is_coming(&self, name: &str, view: &dyn View) -> bool {
+        let clusters = self.ledger(ResourceType::Cluster);
+        let is_named = || clusters.subscription.has(name) && view.get(ResourceType::Cluster, name).is_some();
+        let is_of_all = || clusters.subscription.is_wildcard() && view.all(ResourceType::Cluster).contains_key(name);
+        !clusters.is_answered(name) && (is_named() || is_of_all())
+    }
+
+    /// Moment at which something is sent though nothing happens.
+    pub(super) fn deadline(&self) -> Option<Instant> {
+        let open = self.ledgers.iter().filter(|ledger| ledger.is_open());
+        let since = open.flat_map(|ledger| [ledger.held_since, ledger.kept_since]).flatten();
+        let waits = since.map(|since| since + ORDER_WAIT).chain(self.returning.deadline());
+        waits.min()
+    }
+
+    /// The first of the resources, as many as a response has room for; at least one. One that the client cannot take is
+    /// left out for good.
+    fn up_to_size(
+        &mut self,
+        kind: ResourceType,
+        changed: BTreeMap<Arc<str>, Arc<Resource>>,
+        gone: &[Arc<str>],
+    ) -> Vec<NamedResource> {
+        let mut taken = Vec::new();
+        let mut bytes: usize = gone.iter().map(|name| 2 * name.len() + RESOURCE_OVERHEAD).sum();
+        for (name, resource) in changed {
+            let size = resource.size() + name.len() + RESOURCE_OVERHEAD;
+            if self.is_too_large(size) {
+                let named = NamedResource { name, resource };
+                self.ledger_mut(kind).skip(&OutgoingResponse::of_changed(vec![named]));
+                self.note(Event::TooLarge { kind, bytes: size });
+                continue;
+            }
+            if bytes + size > limits::XDS_RESPONSE_BYTES_TARGET && !taken.is_empty() {
+                break;
+            }
+            bytes += size;
+            taken.push(NamedResource { name, resource });
+        }
+        taken
+    }
+
+    /// True for a message that a client of this kind cannot take.
+    pub(super) fn is_too_large(&self, bytes: usize) -> bool {
+        self.dialect == Dialect::Grpc && bytes > limits::XDS_RESPONSE_BYTES_MAX
+    }
+
+    /// Endpoints that go out behind clusters which changed, though they did not change themselves: a proxy waits for
+    /// them.
+    pub(super) fn endpoints_of(&self, clusters: &[NamedResource]) -> Vec<Arc<str>> {
+        let changed: BTreeSet<&str> = clusters.iter().map(|named| bare(&named.name)).collect();
+        let names = self.ledger(ResourceType::Endpoints).subscription.names().iter();
+        let is_of_changed = |name: &str| {
+            // Of one cluster there are endpoints for each place of callers, NAME@PLACE.
+            let ends = bare(name).match_indices('@').map(|(at, _)| &bare(name)[..at]);
+            changed.contains(bare(name)) || ends.into_iter().any(|cluster| changed.contains(cluster))
+        };
+        names.filter(|name| is_of_changed(name)).cloned().collect()
+    }
+}
+
+impl OutgoingResponse {
+    /// A part of what there is, without a nonce.
+    fn of_changed(changed: Vec<NamedResource>) -> OutgoingResponse {
+        OutgoingResponse { nonce: 0, changed, gone: Vec::new(), given: None, is_whole: false }
+    }
+}
+
+fn all_named(changed: impl IntoIterator<Item = (Arc<str>, Arc<Resource>)>) -> Vec<NamedResource> {
+    changed.into_iter().map(|(name, resource)| NamedResource { name, resource }).collect()
+}
+
+/// Name without the authority and type of an `xdstp:` name.
+pub(super) fn bare(name: &str) -> &str {
+    let path = name.strip_prefix("xdstp://").and_then(|rest| rest.splitn(3, '/').nth(2));
+    path.map_or(name, |path| path.split('?').next().unwrap_or(path))
+}
+
+/// A resource in a response.
+pub(super) fn packed(resource: &Resource) -> Any {
+    Any { type_url: resource.kind.type_url().to_owned(), value: resource.bytes() }
+}
+
+/// Bytes of a response.
+pub(super) fn size_of(response: &impl Message) -> usize {
+    response.encoded_len()
+}
+
+/// Hash over the resources of a response in their order.
+pub(super) fn hash_of<'a>(resources: impl Iterator<Item = &'a Arc<Resource>>) -> u64 {
+    const PRIME: u64 = 0x0100_0000_01b3;
+    let start = 0xcbf2_9ce4_8422_2325;
+    resources.fold(start, |hash: u64, resource| (hash ^ resource.version.hash).rotate_left(29).wrapping_mul(PRIME))
+}
+
+/// All resources of a map in their order.
+pub(super) fn in_order(resources: &Resources) -> Vec<Any> {
+    resources.values().map(|resource| packed(resource)).collect()
+}

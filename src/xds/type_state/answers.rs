@@ -1,0 +1,162 @@
+//! Answers of a client to what it was sent.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use super::super::client::first_bytes;
+use super::{InFlightResponse, NamedResource, TypeState};
+use crate::model::limits;
+use crate::model::mesh::resource::Version;
+use crate::model::time::Timestamp;
+use crate::subscribers::streams::{REFUSALS_KEPT, RefusedResponse, ResourceRefusal};
+
+impl TypeState {
+    /// The client took the response that is under way.
+    pub(in crate::xds) fn acknowledge(&mut self) {
+        let Some(sent) = self.under_way.take() else { return };
+        self.is_news = true;
+        (self.delivered.under_way, self.delivered.refused) = (None, None);
+        self.forget_unasked(&sent);
+        if sent.is_whole {
+            self.lacks.clear();
+        }
+        for named in &sent.changed {
+            self.lacks.remove(&named.name);
+        }
+        if self.lacks.is_empty() {
+            self.delivered.has = self.given.clone();
+        } else {
+            self.take_over(sent.changed, &sent.removed);
+        }
+    }
+
+    /// The client refused the response that is under way, or parts of it: those that its message names, or any. All
+    /// others it has.
+    pub(in crate::xds) fn refuse(&mut self, message: &str, at: Timestamp) {
+        let Some(sent) = self.under_way.take() else { return };
+        self.is_news = true;
+        self.delivered.under_way = None;
+        self.forget_unasked(&sent);
+        let mut refused = self.refused_by_name(message, &sent);
+        if refused.is_empty() {
+            refused = sent.changed.iter().map(|named| (named.name.clone(), named.resource.version)).collect();
+            self.lacks.extend(refused.iter().map(|(name, _)| name.clone()));
+            self.take_over(Vec::new(), &sent.removed);
+        } else {
+            self.take_all_but(&refused, sent);
+        }
+        let message = first_bytes(message, limits::XDS_REFUSAL_BYTES_MAX).to_owned();
+        self.keep_refusal(&message, at, &refused);
+        self.delivered.refused = Some(RefusedResponse { message, at, resources: refused });
+    }
+
+    pub(in crate::xds) fn last_refusal(&self) -> Option<&ResourceRefusal> {
+        self.delivered.refusals.last().map(|refusal| &**refusal)
+    }
+
+    fn keep_refusal(&mut self, message: &str, at: Timestamp, refused: &[(Arc<str>, Version)]) {
+        let refusals = &mut self.delivered.refusals;
+        if refusals.len() >= REFUSALS_KEPT {
+            refusals.remove(0);
+        }
+        let given = refused.iter().filter_map(|(name, _)| self.given.get_key_value(name));
+        let resources = given.map(|(name, resource)| (name.clone(), resource.clone())).collect();
+        refusals.push(Arc::new(ResourceRefusal { message: message.to_owned(), at, resources }));
+    }
+
+    /// Forgets what was in a response and is asked for no more. What is asked for again goes out again.
+    fn forget_unasked(&mut self, sent: &InFlightResponse) {
+        if !sent.is_doubtful {
+            return;
+        }
+        for named in &sent.changed {
+            self.forget(&named.name);
+            if self.given.contains_key(&named.name) {
+                self.owed.insert(named.name.clone());
+            }
+        }
+    }
+
+    fn refused_by_name(&self, message: &str, sent: &InFlightResponse) -> Vec<(Arc<str>, Version)> {
+        let changed: BTreeMap<&str, &NamedResource> = sent.changed.iter().map(|named| (&*named.name, named)).collect();
+        let mut found: BTreeMap<Arc<str>, Version> = BTreeMap::new();
+        for word in named_in(message) {
+            if let Some(named) = changed.get(word) {
+                found.insert(named.name.clone(), named.resource.version);
+            } else if sent.is_whole
+                && let Some((name, resource)) = self.given.get_key_value(word)
+            {
+                found.insert(name.clone(), resource.version);
+            }
+        }
+        found.into_iter().collect()
+    }
+
+    fn take_all_but(&mut self, refused: &[(Arc<str>, Version)], sent: InFlightResponse) {
+        let refused: BTreeSet<&Arc<str>> = refused.iter().map(|(name, _)| name).collect();
+        if sent.is_whole {
+            let before = std::mem::replace(&mut self.delivered.has, self.given.clone());
+            for name in &refused {
+                match before.get(*name) {
+                    Some(resource) => drop(self.delivered.has.insert((*name).clone(), resource.clone())),
+                    None => drop(self.delivered.has.remove(*name)),
+                }
+            }
+            self.lacks.clear();
+        } else {
+            let taken: Vec<_> = sent.changed.into_iter().filter(|named| !refused.contains(&named.name)).collect();
+            for named in &taken {
+                self.lacks.remove(&named.name);
+            }
+            self.take_over(taken, &sent.removed);
+        }
+        self.lacks.extend(refused.into_iter().cloned());
+    }
+
+    fn take_over(&mut self, changed: Vec<NamedResource>, removed: &[Arc<str>]) {
+        for name in removed {
+            self.delivered.has.remove(name);
+        }
+        for NamedResource { name, resource } in changed {
+            // One that is asked for no more is forgotten.
+            if self.given.contains_key(&name) {
+                self.delivered.has.insert(name, resource);
+            }
+        }
+    }
+}
+
+/// Words of the text of a refusal that may be names: gRPC writes `resource index N: NAME: WHY`, Envoy
+/// `cluster(s) NAME: WHY, NAME: WHY`.
+fn named_in(message: &str) -> impl Iterator<Item = &str> {
+    let message = first_bytes(message, limits::XDS_REFUSAL_BYTES_READ);
+    message.match_indices(": ").filter_map(|(end, _)| message[..end].rsplit(char::is_whitespace).next())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_found_in_the_texts_of_refusals() {
+        let rows = [
+            (
+                "xDS response validation errors: [resource index 0: shop/pay: INVALID_ARGUMENT: errors validating \
+                 Cluster resource: [field:lb_policy error:not supported]; resource index 3: shop/cart: no]",
+                vec!["shop/pay", "shop/cart"],
+            ),
+            (
+                "Error adding/updating cluster(s) shop/a: no type, shop/a|0123456789ab: bad",
+                vec!["shop/a", "shop/a|0123456789ab"],
+            ),
+            ("Error adding/updating listener(s) outbound: bad address\ninbound: bad port", vec!["outbound", "inbound"]),
+            ("Only unique values for domains are permitted. Duplicate entry of domain a:80", vec![]),
+            ("", vec![]),
+        ];
+        let known = ["shop/pay", "shop/cart", "shop/a", "shop/a|0123456789ab", "outbound", "inbound", "a"];
+        for (message, names) in rows {
+            let found: Vec<_> = named_in(message).filter(|word| known.contains(word)).collect();
+            assert_eq!(found, names, "{message}");
+        }
+    }
+}

@@ -1,0 +1,264 @@
+//! Resources that are due: the differences between those given and those there are.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use imbl::ordmap::DiffItem;
+
+use super::super::View;
+use super::{NamedResource, TypeState};
+use crate::model::limits;
+use crate::model::mesh::resource::{Resource, ResourceType, Resources};
+
+/// Names that are looked up one by one whenever something changes.
+const NAMES_LOOKED_UP_MAX: usize = 64;
+
+/// Differences between what was given and what there is.
+#[derive(Default)]
+pub(in crate::xds) struct PendingDiff {
+    pub(in crate::xds) changed: BTreeMap<Arc<str>, Arc<Resource>>, // bound: request
+    /// Names that are not there, and that the client was not told about.
+    pub(in crate::xds) gone: BTreeSet<Arc<str>>, // bound: request
+    /// Resources that are gone, and that the client is to have for a while longer.
+    pub(in crate::xds) kept: Vec<NamedResource>,
+    /// Name behind which nothing was looked at: a response has no room for more.
+    pub(in crate::xds) cut_at: Option<Arc<str>>,
+    /// Not all was looked up that is owed.
+    pub(in crate::xds) is_short_of_owed: bool,
+    /// Bytes of what changed.
+    bytes: usize,
+    /// Equal bytes, made of other releases.
+    equal: Vec<NamedResource>,
+    /// All that a wildcard shows.
+    shown: Option<Resources>,
+    /// All there is, where many names are asked for.
+    all: Option<Resources>,
+}
+
+/// All there was at a look that found nothing due, for a stream that asks for many names.
+pub(super) struct Seen {
+    all: Resources,
+    /// Names asked for that were not among all.
+    outside: BTreeSet<Arc<str>>, // bound: request
+}
+
+impl TypeState {
+    /// Finds what is due.
+    pub(in crate::xds) fn look(&self, view: &dyn View) -> PendingDiff {
+        let mut look = PendingDiff::default();
+        let all = self.subscription.is_wildcard().then(|| view.all(self.kind));
+        if let Some(all) = &all {
+            self.compare_all(all, &mut look);
+        }
+        if all.is_none() && self.has_many_names() {
+            self.compare_many(view, &mut look);
+            self.add_owed(None, view, &mut look);
+            return look;
+        }
+        let mut shown = all.clone();
+        for name in self.subscription.names() {
+            if all.as_ref().is_some_and(|all| all.contains_key(name)) {
+                continue;
+            }
+            let found = view.get(self.kind, name);
+            if let (Some(shown), Some(resource)) = (&mut shown, &found) {
+                shown.insert(name.clone(), resource.clone());
+            }
+            self.compare_any(name, found, &mut look);
+        }
+        self.add_owed(all.as_ref(), view, &mut look);
+        look.shown = shown;
+        look
+    }
+
+    /// True if so many names are asked for that they are not looked up one by one.
+    fn has_many_names(&self) -> bool {
+        self.kind == ResourceType::Endpoints && self.subscription.names().len() > NAMES_LOOKED_UP_MAX
+    }
+
+    /// Compares names with all there is: since the last look only those that changed, and those that are not among all,
+    /// and no more of them than a response has room for.
+    fn compare_many(&self, view: &dyn View, look: &mut PendingDiff) {
+        let all = view.all(self.kind);
+        let find = |name: &Arc<str>| all.get(name).cloned().or_else(|| view.get(self.kind, name));
+        let is_left = |name: &&Arc<str>| self.compared_to.as_ref().is_none_or(|to| *name > to);
+        match &self.seen {
+            None => self.compare_each(self.subscription.names().iter().filter(is_left), &find, look),
+            Some(seen) => {
+                let changed = seen.all.diff(&all).map(|item| name_of(&item).clone());
+                let changed = changed.filter(|name| self.subscription.has(name));
+                let due: BTreeSet<_> = changed.chain(seen.outside.iter().cloned()).collect();
+                self.compare_each(due.iter().filter(is_left), &find, look);
+            }
+        }
+        look.all = Some(all);
+    }
+
+    fn compare_each<'a>(
+        &self,
+        names: impl Iterator<Item = &'a Arc<str>>,
+        find: &dyn Fn(&Arc<str>) -> Option<Arc<Resource>>,
+        look: &mut PendingDiff,
+    ) {
+        for name in names {
+            self.compare_any(name, find(name), look);
+            if look.bytes > limits::XDS_RESPONSE_BYTES_TARGET {
+                look.cut_at = Some(name.clone());
+                return;
+            }
+        }
+    }
+
+    fn compare_any(&self, name: &Arc<str>, found: Option<Arc<Resource>>, look: &mut PendingDiff) {
+        match found {
+            Some(resource) => self.compare(name, resource, look),
+            None if self.absent.contains(name) => {}
+            None => drop(look.gone.insert(name.clone())),
+        }
+    }
+
+    fn compare_all(&self, all: &Resources, look: &mut PendingDiff) {
+        if all.ptr_eq(&self.given) {
+            return;
+        }
+        for item in self.given.diff(all) {
+            match item {
+                DiffItem::Add(name, resource) => drop(look.changed.insert(name.clone(), resource.clone())),
+                DiffItem::Update { new: (name, resource), .. } => self.compare(name, resource.clone(), look),
+                // A name that is asked for besides is looked up by itself.
+                DiffItem::Remove(name, _) if self.subscription.has(name) => {}
+                DiffItem::Remove(name, _) => drop(look.gone.insert(name.clone())),
+            }
+        }
+    }
+
+    fn compare(&self, name: &Arc<str>, resource: Arc<Resource>, look: &mut PendingDiff) {
+        match self.given.get(name) {
+            Some(given) if Arc::ptr_eq(given, &resource) || *given == resource => {}
+            Some(given) if !resource.differs(given) => look.equal.push(NamedResource { name: name.clone(), resource }),
+            _ => {
+                look.bytes += resource.size() + name.len();
+                look.changed.insert(name.clone(), resource);
+            }
+        }
+    }
+
+    fn add_owed(&self, all: Option<&Resources>, view: &dyn View, look: &mut PendingDiff) {
+        for name in &self.owed {
+            if look.changed.contains_key(name) {
+                continue;
+            }
+            if look.bytes > limits::XDS_RESPONSE_BYTES_TARGET {
+                // The others stay owed.
+                look.is_short_of_owed = true;
+                return;
+            }
+            let of_all = all.and_then(|all| all.get(name).cloned());
+            let found = of_all.or_else(|| self.subscription.has(name).then(|| view.get(self.kind, name)).flatten());
+            match found {
+                Some(resource) => {
+                    look.bytes += resource.size() + name.len();
+                    look.changed.insert(name.clone(), resource);
+                }
+                None if all.is_some() || self.subscription.has(name) => drop(look.gone.insert(name.clone())),
+                None => {}
+            }
+        }
+    }
+
+    /// All resources that are asked for and there.
+    pub(in crate::xds) fn shown(&self, look: &mut PendingDiff, view: &dyn View) -> Resources {
+        let mut shown = look.shown.take().unwrap_or_else(|| {
+            let names = self.subscription.names().iter();
+            names.filter_map(|name| Some((name.clone(), view.get(self.kind, name)?))).collect()
+        });
+        shown.extend(look.kept.drain(..).map(|NamedResource { name, resource }| (name, resource)));
+        shown
+    }
+
+    /// Notes that nothing is due: what was given is what is shown, made of the newest releases.
+    pub(in crate::xds) fn settle(&mut self, look: PendingDiff) {
+        self.owed.clear();
+        self.compared_to = None;
+        if let Some(all) = look.all {
+            self.see(all);
+        }
+        let shown = look.shown.or_else(|| self.all_seen().cloned());
+        // A map of all has what is equal.
+        if shown.is_none() || !self.lacks.is_empty() {
+            self.refresh(look.equal);
+        }
+        let Some(shown) = shown else { return };
+        if shown.ptr_eq(&self.given) {
+            return;
+        }
+        self.given = shown;
+        self.is_news = true;
+        if self.lacks.is_empty() {
+            self.delivered.has = self.given.clone();
+        }
+    }
+
+    /// Returns all there is, if its names are just those of the subscription: such streams share one map.
+    fn all_seen(&self) -> Option<&Resources> {
+        let seen = self.seen.as_ref()?;
+        (seen.outside.is_empty() && seen.all.len() == self.subscription.names().len()).then_some(&seen.all)
+    }
+
+    /// Notes what the names asked for were compared with; nothing of it is due.
+    fn see(&mut self, all: Resources) {
+        let names = self.subscription.names();
+        let Some(seen) = &mut self.seen else {
+            let outside = names.iter().filter(|name| !all.contains_key(*name)).cloned().collect();
+            self.seen = Some(Seen { all, outside });
+            return;
+        };
+        for item in seen.all.diff(&all) {
+            let name = name_of(&item);
+            if matches!(item, DiffItem::Remove(..)) && names.contains(name) {
+                seen.outside.insert(name.clone());
+            } else {
+                seen.outside.remove(name);
+            }
+        }
+        seen.all = all;
+    }
+
+    /// Takes over resources whose bytes the client was given already.
+    pub(in crate::xds) fn refresh(&mut self, equal: Vec<NamedResource>) {
+        for NamedResource { name, resource } in equal {
+            if let Some(has) = self.delivered.has.get_mut(&name).filter(|has| !resource.differs(has)) {
+                *has = resource.clone();
+            }
+            self.given.insert(name, resource);
+            self.is_news = true;
+        }
+    }
+}
+
+impl PendingDiff {
+    pub(in crate::xds) fn is_nothing(&self) -> bool {
+        self.changed.is_empty() && self.gone.is_empty()
+    }
+
+    /// True if names were compared with all there is.
+    pub(in crate::xds) fn is_of_many(&self) -> bool {
+        self.all.is_some()
+    }
+
+    /// Takes what is equal out of it.
+    pub(in crate::xds) fn take_equal(&mut self) -> Vec<NamedResource> {
+        std::mem::take(&mut self.equal)
+    }
+
+    /// All that a wildcard shows.
+    pub(in crate::xds) fn take_shown(&mut self) -> Option<Resources> {
+        self.shown.take()
+    }
+}
+
+fn name_of<'a>(item: &DiffItem<'a, 'a, Arc<str>, Arc<Resource>>) -> &'a Arc<str> {
+    match item {
+        DiffItem::Add(name, _) | DiffItem::Update { new: (name, _), .. } | DiffItem::Remove(name, _) => name,
+    }
+}

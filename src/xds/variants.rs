@@ -1,0 +1,197 @@
+//! Things made for a client, by the answers that it gave while they were made.
+//!
+//! What was asked depends on the answers before alone, so the things of all clients are the leaves of one tree of
+//! questions.
+
+use std::collections::HashMap;
+
+use super::client_inputs::{ClientContext, ClientInput, InputRecorder, InputValue};
+
+/// Bytes of an answer on the way to a leaf, beside its texts.
+const ANSWER_BYTES: usize = 96;
+
+/// Things of one kind by the answers that they were made with.
+pub(crate) struct VariantTree<T> {
+    nodes: Vec<Node<T>>,
+    leaves: usize,
+    bytes: usize,
+}
+
+enum Node<T> {
+    Open,
+    /// Leads on by the answer.
+    Ask(ClientInput, HashMap<InputValue, usize>),
+    Leaf(Leaf<T>),
+}
+
+struct Leaf<T> {
+    thing: T,
+    bytes: usize,
+    /// Number of the use at which it was found last.
+    used: u64,
+}
+
+impl<T> Default for VariantTree<T> {
+    fn default() -> Self {
+        VariantTree { nodes: vec![Node::Open], leaves: 0, bytes: 0 }
+    }
+}
+
+impl<T> VariantTree<T> {
+    /// Number of things.
+    pub(crate) fn len(&self) -> usize {
+        self.leaves
+    }
+
+    /// Bytes that all of them take.
+    pub(crate) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// The thing for who is asked; `uses` numbers this use of it.
+    pub(crate) fn find(&mut self, context: &ClientContext<'_>, uses: u64) -> Option<&mut T> {
+        self.find_by(|question| Some(context.answer(question)), uses)
+    }
+
+    /// The same; the questions on the way are noted, also if they lead to nothing.
+    pub(crate) fn find_noting(&mut self, questions: &mut InputRecorder<'_>, uses: u64) -> Option<&mut T> {
+        self.find_by(|question| Some(questions.ask(question.clone())), uses)
+    }
+
+    /// The thing behind these answers.
+    pub(crate) fn find_asked(&mut self, asked: &[(ClientInput, InputValue)], uses: u64) -> Option<&mut T> {
+        let answer = |question: &ClientInput| asked.iter().find(|(known, _)| known == question);
+        self.find_by(|question| answer(question).map(|(_, answer)| answer.clone()), uses)
+    }
+
+    fn find_by(&mut self, mut answer: impl FnMut(&ClientInput) -> Option<InputValue>, uses: u64) -> Option<&mut T> {
+        let mut at = 0;
+        while let Node::Ask(question, answers) = &self.nodes[at] {
+            at = *answers.get(&answer(question)?)?;
+        }
+        match &mut self.nodes[at] {
+            Node::Leaf(leaf) => {
+                leaf.used = uses;
+                Some(&mut leaf.thing)
+            }
+            Node::Open | Node::Ask(..) => None,
+        }
+    }
+
+    /// Puts a thing behind its answers, in the place of the one that is there.
+    pub(crate) fn insert(&mut self, asked: &[(ClientInput, InputValue)], thing: T, bytes: usize, uses: u64) {
+        let mut at = 0;
+        for (question, answer) in asked {
+            let next = self.nodes.len();
+            match &mut self.nodes[at] {
+                Node::Ask(known, answers) if known == question => {
+                    at = *answers.entry(answer.clone()).or_insert(next);
+                }
+                // Questions that follow from no answer lead nowhere.
+                Node::Ask(..) => return,
+                Node::Open | Node::Leaf(_) => {
+                    self.open(at);
+                    self.nodes[at] = Node::Ask(question.clone(), HashMap::from([(answer.clone(), next)]));
+                    at = next;
+                }
+            }
+            if at == next {
+                self.nodes.push(Node::Open);
+            }
+        }
+        if let Node::Ask(..) = self.nodes[at] {
+            return;
+        }
+        self.open(at);
+        let of_answers: usize = asked.iter().map(|(_, answer)| ANSWER_BYTES + answer.bytes()).sum();
+        let bytes = bytes + of_answers;
+        self.leaves += 1;
+        self.bytes += bytes;
+        self.nodes[at] = Node::Leaf(Leaf { thing, bytes, used: uses });
+    }
+
+    /// Takes a leaf out.
+    fn open(&mut self, at: usize) {
+        if let Node::Leaf(leaf) = std::mem::replace(&mut self.nodes[at], Node::Open) {
+            self.leaves -= 1;
+            self.bytes -= leaf.bytes;
+        }
+    }
+
+    /// Keeps the things for which it holds, with the number of their last use.
+    pub(crate) fn retain(&mut self, mut is_kept: impl FnMut(&T, u64) -> bool) {
+        // What a question leads to stands behind it.
+        let mut is_alive = vec![false; self.nodes.len()];
+        for at in (0..self.nodes.len()).rev() {
+            is_alive[at] = match &mut self.nodes[at] {
+                Node::Open => false,
+                Node::Leaf(leaf) => is_kept(&leaf.thing, leaf.used),
+                Node::Ask(_, answers) => {
+                    answers.retain(|_, next| is_alive[*next]);
+                    !answers.is_empty()
+                }
+            };
+        }
+        let mut places = vec![0; self.nodes.len()];
+        let mut kept = Vec::new();
+        for (at, node) in std::mem::take(&mut self.nodes).into_iter().enumerate() {
+            if is_alive[at] {
+                places[at] = kept.len();
+                kept.push(node);
+            } else if let Node::Leaf(leaf) = node {
+                self.leaves -= 1;
+                self.bytes -= leaf.bytes;
+            }
+        }
+        for node in &mut kept {
+            if let Node::Ask(_, answers) = node {
+                answers.values_mut().for_each(|next| *next = places[*next]);
+            }
+        }
+        if kept.is_empty() {
+            kept.push(Node::Open);
+        }
+        self.nodes = kept;
+    }
+
+    pub(crate) fn clear(&mut self) {
+        *self = VariantTree::default();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn asked(answers: &[(&str, &str)]) -> Vec<(ClientInput, InputValue)> {
+        let pair = |(label, value): &(&str, &str)| {
+            (ClientInput::Label((*label).into()), InputValue::Text(Some((*value).into())))
+        };
+        answers.iter().map(pair).collect()
+    }
+
+    fn found(tree: &mut VariantTree<u32>, answers: &[(&str, &str)]) -> Option<u32> {
+        tree.find_asked(&asked(answers), 9).copied()
+    }
+
+    #[test]
+    fn things_are_found_by_answers_and_go_one_by_one() {
+        let mut tree = VariantTree::default();
+        tree.insert(&asked(&[("a", "1"), ("b", "1")]), 11, 100, 1);
+        tree.insert(&asked(&[("a", "1"), ("b", "2")]), 12, 100, 2);
+        tree.insert(&asked(&[("a", "2")]), 2, 100, 3);
+        tree.insert(&asked(&[("c", "2")]), 3, 100, 3);
+        assert_eq!((tree.len(), found(&mut tree, &[("a", "1"), ("b", "2")])), (3, Some(12)));
+        assert_eq!(found(&mut tree, &[("a", "1"), ("b", "3")]), None);
+        tree.retain(|thing, used| *thing == 2 || used == 9);
+        assert_eq!(tree.len(), 2);
+        assert_eq!(found(&mut tree, &[("a", "1"), ("b", "1")]), None);
+        assert_eq!(found(&mut tree, &[("a", "1"), ("b", "2")]), Some(12));
+        assert_eq!(found(&mut tree, &[("a", "2")]), Some(2));
+        // Another question behind an answer takes the place of the thing there.
+        tree.insert(&asked(&[("a", "2"), ("c", "1")]), 21, 50, 4);
+        assert_eq!((found(&mut tree, &[("a", "2")]), found(&mut tree, &[("a", "2"), ("c", "1")])), (None, Some(21)));
+        tree.retain(|_, _| false);
+        assert_eq!((tree.len(), tree.bytes(), tree.nodes.len()), (0, 0, 1));
+    }
+}
