@@ -1,4 +1,4 @@
-//! Answers to who has what: clients are judged by the catalog when somebody asks.
+//! Queries for the clients of a release. Clients are compared with the catalog when a query runs, not before.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -13,7 +13,7 @@ use crate::model::config_file::{ConfigKey, canonical_file};
 use crate::model::rule::Family;
 
 impl Subscribers {
-    /// Clients that have, or should have, a release of this by what the catalog says now.
+    /// Returns the clients that have a release of this thing, or should have one according to the catalog.
     pub fn of(&self, catalog: &Catalog, thing: &Thing) -> Vec<Subscription> {
         match thing {
             Thing::File(key) => self.of_file(catalog, key),
@@ -48,7 +48,7 @@ impl Subscribers {
     fn of_rule(&self, catalog: &Catalog, family: Family, id: &str) -> Vec<Subscription> {
         let active = catalog.rules.of(family).active();
         let of_xds = streaming::of_rule(&self.streams, active, id);
-        // Which services it is about has changed perhaps since a client was given it: all are looked at.
+        // The services that the rule applies to may have changed since it was delivered, so every entry is examined.
         let mut found = self.judged(None, id, |entry| {
             let DeliveredVersion::Rules(given) = &entry.given else { return None };
             let has = given.iter().find(|(known, _)| **known == *id).map(|(_, version)| *version);
@@ -75,7 +75,7 @@ impl Subscribers {
         found
     }
 
-    /// True if it is time again for [`Subscribers::shares`]; true for one caller only.
+    /// Reports whether [`COUNT_EVERY`] has passed since the last count. Returns true to only one of concurrent callers.
     pub fn is_to_be_counted(&self) -> bool {
         let (mut counted, now) = (self.counted.lock(), Instant::now());
         let is_due = counted.is_none_or(|counted| now - counted >= COUNT_EVERY);
@@ -85,8 +85,8 @@ impl Subscribers {
         is_due
     }
 
-    /// Of all clients that are there now, by kind of thing: `configfile`, or the word of a family of rules. Each that
-    /// waits for changes is counted by the node where it waits.
+    /// Counts the present clients per kind: `configfile`, or the name of a rule family. Clients known by their own
+    /// report alone are left out, because the node that serves them counts them.
     pub fn shares(&self, catalog: &Catalog) -> BTreeMap<&'static str, Share> {
         let kinds = Family::ALL.iter().map(|family| family.word()).chain([FILES]);
         let mut shares: BTreeMap<_, _> = kinds.map(|kind| (kind, Share::default())).collect();
@@ -104,7 +104,7 @@ impl Subscribers {
         shares
     }
 
-    /// Shows those that want this, or all, as far as they are there.
+    /// Calls `see` for every present client of the topic, or of all topics if there is none.
     pub(super) fn each_there(&self, topic: Option<u64>, mut see: impl FnMut(&Subscriber, Instant)) {
         let now = Instant::now();
         for shard in &self.shards {
@@ -119,7 +119,8 @@ impl Subscribers {
         }
     }
 
-    /// Those that want this, or all, as far as `judge` has something to say of them, with their word on `thing`.
+    /// Returns a row for each present client of the topic, or of all topics if there is none, for which `judge` returns
+    /// a version. The row has the client's report on `thing`.
     pub(super) fn judged(
         &self,
         topic: Option<u64>,

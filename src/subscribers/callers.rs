@@ -1,4 +1,4 @@
-//! Clients that hold lists of instances, of all services at once: who calls what, as far as this node has served it.
+//! Clients that hold a list of instances, for all services together, as far as this node served them.
 
 use std::collections::BTreeSet;
 
@@ -12,7 +12,7 @@ use crate::model::limits;
 use crate::model::mesh::resource::ResourceType;
 
 impl Subscribers {
-    /// Each client of each service once, and not more than [`limits::LIST_HOLDERS_TOLD_MAX`].
+    /// Returns each client once per service, at most [`limits::LIST_HOLDERS_TOLD_MAX`] rows.
     pub(super) fn list_holders(&self) -> Vec<ListHolder> {
         let mut found = BTreeSet::new();
         let now = Instant::now();

@@ -1,4 +1,4 @@
-//! One client, what it wants and what it was given.
+//! One client with the topic that it asks for and the version that it was sent.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -18,29 +18,30 @@ use crate::origin::Origin;
 
 pub(super) struct Subscriber {
     pub(super) wants: Topic,
-    /// Marks of the client and of its host, as all nodes know them.
+    /// Hashes of the client and of its host, equal on all nodes.
     pub(super) marks: [u64; 2],
     pub(super) address: Box<str>,
     pub(super) agent: Box<str>,
     pub(super) labels: Box<[(String, String)]>,
     pub(super) given: DeliveredVersion,
-    /// Its own words on what it was given, the newest last.
+    /// The client's reports on what it was sent, the newest last.
     pub(super) reports: Vec<Report>,
     pub(super) since: Timestamp,
     pub(super) heard: Instant,
-    /// Its release is known by its own report alone, and perhaps not by which labels it came by that.
+    /// Set if the release is known from the client's report alone. The labels may then differ from those it was served
+    /// with.
     pub(super) is_reported: bool,
-    /// For so long after that it is there.
+    /// Time after `heard` for which the client counts as present.
     pub(super) stays: Duration,
-    /// Origin whose share it counts towards, and the bytes that it takes of that.
+    /// Origin that pays for this entry, and the bytes it pays for.
     pub(super) origin: Origin,
     pub(super) bytes: usize,
 }
 
-/// Thing that a client asks for.
+/// Subject that a client asks for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Topic {
-    /// A file of a group by any of its spellings, in the first of these namespaces that has it.
+    /// A file of a group, in any spelling of its name, from the first of these namespaces that has it.
     File {
         group: Box<str>,
         file: Box<str>,
@@ -51,7 +52,7 @@ pub(super) enum Topic {
         namespace: Box<str>,
         service: Box<str>,
     },
-    /// A rule that it says it has, of whichever service.
+    /// A rule that the client reported to have; the service is unknown.
     ReportedRule {
         family: Family,
     },
@@ -66,23 +67,23 @@ pub(super) enum Topic {
 pub(super) enum DeliveredVersion {
     File {
         namespace: Box<str>,
-        /// As it is stored.
+        /// The name as stored.
         file: Box<str>,
         version: u64,
-        /// Hash of its release key.
+        /// Hash of the release key.
         key: u64,
     },
     Rules(RuleSet),
     List {
-        /// Hash of its revision.
+        /// Hash of the list's revision.
         revision: u64,
-        /// Log index that had been applied before it was read, the highest of which that is known.
+        /// Highest known log index that was applied before the list was read.
         index: u64,
     },
 }
 
 impl DeliveredVersion {
-    /// True if this version of the thing is what it was given: of a file by the namespace, of a rule by its id.
+    /// Reports whether the client was sent this version of `thing`: the namespace of a file, or the id of a rule.
     pub(super) fn is_of(&self, thing: &str, wanted: u64) -> bool {
         match self {
             DeliveredVersion::File { namespace, version, .. } => **namespace == *thing && *version == wanted,
@@ -92,7 +93,7 @@ impl DeliveredVersion {
     }
 }
 
-/// Bytes that the allocator takes for a text beside its own.
+/// Bytes of allocator overhead per string.
 const OF_ALLOCATION: usize = 16;
 
 impl Topic {
@@ -111,7 +112,7 @@ impl Topic {
 }
 
 impl Subscriber {
-    /// Bytes that it takes in memory, without rules that were given to other clients too.
+    /// Returns the bytes in memory, without rule sets that are shared with other clients.
     pub(super) fn size(&self) -> usize {
         let labels =
             self.labels.iter().map(|(key, value)| 2 * (size_of::<String>() + OF_ALLOCATION) + key.len() + value.len());
@@ -122,7 +123,7 @@ impl Subscriber {
         };
         let texts = self.address.len() + self.agent.len() + 3 * OF_ALLOCATION + labels.sum::<usize>();
         let reports = self.reports.iter().map(Report::bytes).sum::<usize>();
-        // With its place in the map: a key, and what stays empty.
+        // The entry's slot in the map is included: a key, and the unused capacity.
         2 * size_of::<u64>() + size_of::<Subscriber>() + self.wants.bytes() + texts + given + reports
     }
 
@@ -138,10 +139,11 @@ impl Subscriber {
         }
     }
 
-    /// True if it has what it should have by now; `None` where there is nothing to have, and of what is not released.
+    /// Reports whether the client has the release that it should have. Returns `None` if no release is due and it has
+    /// none, or if the topic has no releases.
     pub(super) fn is_current(&self, catalog: &Catalog) -> Option<bool> {
         match (&self.wants, &self.given) {
-            // Counted by the node that gave it what it has.
+            // The node that served the client counts it.
             _ if self.is_reported => None,
             (Topic::File { group, file, namespaces }, DeliveredVersion::File { namespace, version, .. }) => {
                 let due = self.due_file(catalog, namespaces, group, file)?;
@@ -178,7 +180,7 @@ impl Subscriber {
         }
     }
 
-    /// Its row among those that have a version of one thing, which [`DeliveredVersion::is_of`] knows.
+    /// Returns the row for guards of rollouts. `thing` has the meaning that it has in [`DeliveredVersion::is_of`].
     pub(super) fn holder(&self, thing: &str, version: u64, has: bool, now: Instant) -> HolderRow {
         let report = self.reports.iter().find(|report| report.is_of(thing, version));
         let [client, host] = self.marks;
@@ -196,7 +198,7 @@ impl Subscriber {
         u64::try_from((now - self.heard).as_millis()).unwrap_or(u64::MAX)
     }
 
-    /// Row of it where it is asked about one thing, which [`DeliveredVersion::is_of`] knows.
+    /// Returns the row for a query about one thing. `thing` has the meaning that it has in [`DeliveredVersion::is_of`].
     pub(super) fn told(&self, thing: &str, (version, is_current): (u64, bool), now: Instant) -> Subscription {
         let report = self.reports.iter().find(|report| report.is_of(thing, version));
         Subscription {

@@ -1,4 +1,4 @@
-//! Clients of xDS as nodes tell each other and callers: who is connected, and every resource of one of them.
+//! Clients of xDS as exchanged between nodes: the connected clients, and every resource of one client.
 
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, HashSet};
@@ -22,37 +22,36 @@ use crate::model::mesh::resource::{Resource, ResourceType, Resources};
 use crate::model::rule::release::RuleRelease;
 use crate::model::time::Timestamp;
 
-/// Question to a node about its clients of xDS.
+/// Query to a node about its clients.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ClientQuery {
-    /// Clients that are connected.
+    /// Connected clients of xDS.
     Clients,
-    /// Every resource of the clients with this identity, behind one by type and name.
+    /// Every resource of the clients with this identity. `after` continues after a type and name.
     Resources { node_id: String, after: Option<(String, String)> },
-    /// Clients of any kind that have the list of instances of a service, or which of them are there and were given one
-    /// without an instance.
+    /// Clients of any kind that have the list of instances of a service. With `without`, only those that are present,
+    /// current if their list lacks that instance.
     Lists { namespace: String, service: String, without: Option<Without> },
-    /// Clients that have the list of instances of any service. A node of a version that does not know the question
-    /// refuses it.
+    /// Clients that have the list of instances of any service. Nodes that do not know this query refuse it.
     Callers,
-    /// Every client that has a version of a thing, as a number, with its word on this version.
+    /// Every client that has any version of a thing, with its report on this version.
     Holders { thing: Thing, version: u64 },
 }
 
-/// Answer of a node; only what was asked for is in it.
+/// Answer of a node. Only the fields of the query are set.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct ClientQueryResult {
-    /// Clients in all.
+    /// Number of all matching clients.
     #[serde(default)]
     pub amount: u64,
-    /// Some or all of them: those that refused something first, then the oldest streams.
+    /// The clients, or a part of them: those that refused something first, then the oldest streams.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub clients: Vec<FleetClient>,
-    /// By type and name.
+    /// Resources in the order of type and name.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub resources: Vec<FleetResource>,
-    /// Number of resources behind these.
+    /// Number of further resources after these.
     #[serde(default)]
     pub left_out: u64,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -66,7 +65,7 @@ pub struct ClientQueryResult {
 /// One stream of a client.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FleetClient {
-    /// Counts the streams of its node.
+    /// Number of the stream on its node.
     pub number: u64,
     pub node_id: String,
     pub agent: String,
@@ -76,7 +75,7 @@ pub struct FleetClient {
     pub is_delta: bool,
     pub labels: Vec<(String, String)>,
     pub since: Timestamp,
-    /// Those that it subscribes to.
+    /// The subscribed types.
     pub types: Vec<FleetType>,
 }
 
@@ -85,13 +84,13 @@ pub struct FleetClient {
 pub struct FleetType {
     /// `cds`, `eds`, `lds` or `rds`.
     pub kind: String,
-    /// Number of resources that it was sent.
+    /// Number of resources sent.
     pub sent: u64,
-    /// Number of those that it acknowledged as they were sent last.
+    /// Number of resources acknowledged in their last sent version.
     pub acknowledged: u64,
-    /// The first names of what it was sent.
+    /// The first names of the resources sent.
     pub names: Vec<String>,
-    /// The first names of what it refused and lacks to this day.
+    /// The first names of the resources that the client refused and still lacks.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub refused: Vec<String>,
     /// Reason of the newest of these refusals, and its time.
@@ -99,18 +98,18 @@ pub struct FleetType {
     pub message: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub refused_at: Option<Timestamp>,
-    /// Time for which a response is unanswered.
+    /// Milliseconds since the response that is still unanswered was sent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub under_way_ms: Option<u64>,
 }
 
-/// A resource that a client was sent.
+/// A resource that was sent to a client.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FleetResource {
     pub kind: String,
     pub name: String,
     pub version: String,
-    /// Version that the client has instead.
+    /// Version that the client has instead, if it has one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub has_version: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -123,7 +122,7 @@ pub struct FleetResource {
     pub bytes: Vec<u8>,
 }
 
-/// A release of a rule that a resource was made from.
+/// Release of a rule that went into a resource.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FleetRelease {
     /// Kind of the rule.
@@ -148,7 +147,7 @@ pub(super) mod as_bytes {
 }
 
 impl FleetClient {
-    /// Its own word on all that it was sent.
+    /// Returns the client's report on everything it was sent: `None` while something is unanswered.
     pub fn applied(&self) -> Option<Applied> {
         if self.types.iter().any(|one| !one.refused.is_empty()) {
             return Some(Applied::Refused);
@@ -195,7 +194,7 @@ impl FleetType {
     }
 }
 
-/// Resources that a client was sent and does not have.
+/// Resources that were sent to a client that does not have them.
 #[derive(Default)]
 struct Lacking {
     amount: usize,
@@ -223,7 +222,8 @@ fn lacking(delivered: &Delivered) -> Lacking {
     lacking
 }
 
-/// Resources of `given` that `has` lacks or has otherwise. Costs what the two differ by.
+/// Returns the resources of `given` that are missing from `has` or differ there. The cost is proportional to the
+/// difference.
 fn differing<'a>(has: &'a Resources, given: &'a Resources) -> impl Iterator<Item = (&'a Arc<str>, &'a Arc<Resource>)> {
     let items = (!has.ptr_eq(given)).then(|| has.diff(given));
     items.into_iter().flatten().filter_map(|item| match item {
@@ -233,7 +233,7 @@ fn differing<'a>(has: &'a Resources, given: &'a Resources) -> impl Iterator<Item
 }
 
 impl Streams {
-    /// Answers a question of this or another node about streams alone.
+    /// Answers a query about streams. Other queries get an empty result.
     pub fn tell(&self, question: &ClientQuery) -> ClientQueryResult {
         match question {
             ClientQuery::Clients => self.clients(),
@@ -244,14 +244,14 @@ impl Streams {
         }
     }
 
-    /// Number of clients that refused something and lack it to this day.
+    /// Returns the number of clients that refused something and still lack it.
     pub fn refusing(&self) -> usize {
         let refuses = |entry: &&Arc<StreamEntry>| {
             ResourceType::ALL.into_iter().any(|kind| !lacking(&entry.delivered(kind)).refused.is_empty())
         };
         let all = self.all();
         let of = all.iter().filter(refuses).map(|entry| &entry.client);
-        // A gRPC client has a stream for each of its targets.
+        // A gRPC client opens one stream per target.
         of.map(|client| (client.address, &client.agent, &client.node_id)).collect::<HashSet<_>>().len()
     }
 
@@ -281,7 +281,7 @@ impl Streams {
         let mut room = limits::XDS_DUMP_PART_BYTES_MAX;
         let from = after.map_or(Bound::Unbounded, Bound::Excluded);
         for ((_, name), (resource, delivered)) in all.range((from, Bound::Unbounded)) {
-            // The first one always goes, so that who asks gets on.
+            // The first resource is always returned, so that paging makes progress.
             let fits = answer.left_out == 0 && (answer.resources.is_empty() || resource.size() <= room);
             if !fits {
                 answer.left_out += 1;
@@ -296,8 +296,8 @@ impl Streams {
 
 type HeldResources<'a> = BTreeMap<(ResourceType, Arc<str>), (&'a Arc<Resource>, &'a Delivered)>;
 
-/// Resources of the streams of one client. A gRPC client has a stream for each of its targets, which share clusters:
-/// one that was refused on any of them is told as such.
+/// Merges the resources of the streams of one client. A gRPC client opens one stream per target, and these share
+/// clusters; a resource that was refused on any of the streams counts as refused.
 fn resources_of(states: &[(ResourceType, Delivered)]) -> HeldResources<'_> {
     let mut all = HeldResources::new();
     for (kind, delivered) in states {

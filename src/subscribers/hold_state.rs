@@ -1,8 +1,8 @@
-//! State of a client with a release: its own word on it, and whether it has what it should have.
+//! State of a client with respect to a release: its report, and whether it has the release that it should have.
 
 use serde::{Deserialize, Serialize};
 
-/// A client's own word on what it was given.
+/// Report of a client on what it was sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Applied {
@@ -11,7 +11,7 @@ pub enum Applied {
 }
 
 impl Applied {
-    /// Word in answers.
+    /// Returns the name used in answers.
     pub fn word(self) -> &'static str {
         match self {
             Applied::Yes => "yes",
@@ -20,23 +20,23 @@ impl Applied {
     }
 }
 
-/// State of a client with the release that it should have, the most pressing first.
+/// State of a client with respect to the release that it should have, the most urgent first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum HoldState {
-    /// It said that it could not apply it.
+    /// The client reported that it could not apply the release.
     Refused,
-    /// It does not have it.
+    /// The client does not have the release.
     Behind,
-    /// It has it and said nothing.
+    /// The client has the release and reported nothing.
     Held,
-    /// It said that it has applied it.
+    /// The client reported that it applied the release.
     Applied,
 }
 
 impl HoldState {
     pub const ALL: [HoldState; 4] = [HoldState::Refused, HoldState::Behind, HoldState::Held, HoldState::Applied];
 
-    /// By the client's own word, and by whether it has what it should have.
+    /// Derives the state from the client's report and from whether it has the release that it should have.
     pub fn of(word: Option<Applied>, is_current: bool) -> HoldState {
         match word {
             Some(Applied::Refused) => HoldState::Refused,

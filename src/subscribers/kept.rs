@@ -1,8 +1,8 @@
-//! Parts of what a client says of itself that are kept: little, whatever it says.
+//! Limits on the texts of a client that are stored.
 
 use crate::model::limits;
 
-/// As much of a text as is kept.
+/// Returns the longest prefix of `text` with at most this many bytes that ends at a character boundary.
 pub(super) fn cut(text: &str, bytes_max: usize) -> &str {
     let mut end = text.len().min(bytes_max);
     while !text.is_char_boundary(end) {
@@ -11,7 +11,7 @@ pub(super) fn cut(text: &str, bytes_max: usize) -> &str {
     &text[..end]
 }
 
-/// The labels of a client that are kept: the first ones, each cut, as many as fit.
+/// Returns the labels to store: the first ones, each truncated, as many as fit.
 pub(super) fn kept(labels: &[(String, String)]) -> Box<[(String, String)]> {
     let mut room = limits::SUBSCRIPTION_LABELS_BYTES_MAX;
     let fitting = labels.iter().take(limits::SUBSCRIPTION_LABELS_MAX).map_while(|(key, value)| {

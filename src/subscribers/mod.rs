@@ -1,14 +1,14 @@
-//! Clients and their releases: which client was last given which release of a config file, or of which rules, as far as
-//! this node has served it.
+//! Register of clients: the release of each config file and rule that a client was last sent, as far as this node
+//! served it.
 //!
-//! A client is one address with one program. What it is given is written down when it is given; that it polls says
-//! that it still has it. Who waits for changes is forgotten [`GRACE`] after its wait, who only pulls after
-//! [`FORGET_AFTER`]. There are never more than [`limits::SUBSCRIPTIONS_MAX`], nor more bytes of them than
-//! [`limits::SUBSCRIPTIONS_BYTES_MAX`], and one [`Origin`] has at most a quarter of either, whatever addresses its
-//! clients say they have; what comes beyond is counted and not kept. Whether a client has what it should have is found
-//! out when somebody asks: nothing is done while nobody does.
+//! A client is one program at one address. The register is updated when the client is sent a release; later polls
+//! confirm that the client still has it. A client that waits for changes is removed [`GRACE`] after its wait has ended,
+//! one that only pulls after [`FORGET_AFTER`]. The register has at most [`limits::SUBSCRIPTIONS_MAX`] entries of
+//! [`limits::SUBSCRIPTIONS_BYTES_MAX`] bytes in total. One [`Origin`] may use a quarter of each, whatever addresses its
+//! clients claim; clients above the limits are counted and not registered. Registered clients are compared with the
+//! catalog only when a query runs.
 //!
-//! Knows nothing of HTTP and of other nodes, see `controllers::subscribers` for those.
+//! This module knows nothing of HTTP and of other nodes; see `controllers::subscribers` for those.
 
 mod asked;
 mod callers;
@@ -53,73 +53,75 @@ pub use hold_state::{Applied, HoldState};
 pub use reports::{FileReport, RuleWord, Word};
 pub use subscribed::{ClientMark, Subscribed};
 
-/// Clients that only pull come every five minutes, and may miss once.
+/// Time after which a client that only pulls is removed. Such clients pull every five minutes, so one pull may be
+/// missed.
 pub const FORGET_AFTER: Duration = Duration::from_secs(660);
-/// Between two looks at who is to be forgotten, which new clients set off.
+/// Minimum time between two sweeps of a shard. A sweep runs when a client is added or a query reads the shard.
 const SWEEP_EVERY: Duration = Duration::from_secs(60);
-/// Time within which a client that waits for changes comes back once its wait has ended; a client that has not is gone,
-/// or went to another node.
+/// Time after the end of its wait within which a client repeats its long poll. One that does not has ended or uses
+/// another node.
 pub const GRACE: Duration = Duration::from_secs(60);
-/// Between two counts of who is current.
+/// Minimum time between two counts of current clients.
 const COUNT_EVERY: Duration = Duration::from_secs(5);
 const SHARDS: usize = 16;
-/// The part of all places, and of all bytes, that one origin may have.
+/// Divisor of the limits on entries and bytes: one origin may use this part of each.
 const SHARE_OF_ORIGIN: usize = 4;
-/// The kind of what config clients have.
+/// Kind of clients of config files.
 const FILES: &str = "configfile";
-/// The kind of lists of instances.
+/// Kind of clients of lists of instances.
 const LISTS: &str = "instances";
 
 /// Client that makes a request.
 #[derive(Clone, Copy, Debug)]
 pub struct Client<'a> {
-    /// As gray releases see it.
+    /// Address as matched by gray releases.
     pub address: &'a str,
-    /// Its user agent, cut to [`limits::AGENT_BYTES_MAX`] where it is kept.
+    /// User agent, truncated to [`limits::AGENT_BYTES_MAX`] when it is stored.
     pub agent: &'a str,
-    /// Origin of its requests, whatever it says of itself: it pays for what is remembered.
+    /// Origin of the requests, independent of what the client claims. It pays for the entry.
     pub origin: Origin,
-    /// Maximum time that it waits for changes; zero where it asks for what is there now.
+    /// Maximum time that the client waits for changes; zero for a plain pull.
     pub hold: Duration,
 }
 
 impl Client<'_> {
-    /// Time that it is kept after it was heard of; a client that does not wait now stays for as long as `before`.
+    /// Returns the time for which the client counts as present after it was heard of. A plain pull does not change
+    /// `before`.
     fn stays(&self, before: Duration) -> Duration {
         if self.hold.is_zero() { before } else { self.hold + GRACE }
     }
 }
 
-/// A client that has something, as nodes tell each other and callers.
+/// A client that has something, as exchanged between nodes and returned to callers.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Subscription {
     pub address: String,
     pub agent: String,
     pub labels: Vec<(String, String)>,
-    /// Version that it was given last; 0 for none.
+    /// Version that was sent last; 0 for none.
     pub version: u64,
-    /// Time at which it was first given that.
+    /// Time at which this version was first sent.
     pub since: Timestamp,
-    /// Time since it was heard of last, in milliseconds before the answer.
+    /// Milliseconds between the last contact and the answer.
     pub heard_ms_ago: u64,
-    /// It has what it should have by now.
+    /// Set if the client has the release that it should have.
     pub is_current: bool,
-    /// It is a client of xDS.
+    /// Set for clients of xDS.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_xds: bool,
-    /// Identity that it gives itself; empty for none.
+    /// Identity that the client claims; empty for none.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub node_id: String,
-    /// Its own word on the release; none while it has said nothing.
+    /// The client's report on the release; none if it has not reported.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub applied: Option<Applied>,
-    /// Its reason for a refusal.
+    /// The client's reason for a refusal.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub message: String,
-    /// Time of that word; of a client of xDS that of its refusal.
+    /// Time of the report; for clients of xDS the time of the refusal.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub applied_at: Option<Timestamp>,
-    /// The node knows by its report alone what it has.
+    /// Set if the node knows the version from the client's report alone.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_reported: bool,
 }
@@ -130,23 +132,23 @@ impl Subscription {
     }
 }
 
-/// Number of clients of a kind of thing, and number of those that have what they should have by now.
+/// Number of present clients of a kind, and number of those that have the release that they should have.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Share {
     pub present: usize,
     pub current: usize,
 }
 
-/// Source of a node's knowledge of what a client has.
+/// Source of the node's knowledge about a client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Source {
-    /// The node gave it that.
+    /// The node sent it to the client.
     Given,
-    /// The client said so, and was given it elsewhere or before the node began.
+    /// The client reported it, and got it from another node or before this one started.
     Reported,
 }
 
-/// Every client that this node has heard of.
+/// Register of the clients that this node knows.
 pub struct Subscribers {
     began: Instant,
     hashing: RandomState,
@@ -162,7 +164,7 @@ pub struct Subscribers {
 
 struct Shard {
     swept: Instant,
-    /// By what they want, then by who they are.
+    /// Clients by the hash of their topic, then by the hash of their identity.
     topics: HashMap<u64, HashMap<u64, Subscriber>>, // bound: clients
 }
 
@@ -186,12 +188,12 @@ impl Default for Subscribers {
 }
 
 impl Subscribers {
-    /// Number of clients, with what they have, that are kept.
+    /// Returns the number of entries. A client has one entry per topic.
     pub fn len(&self) -> usize {
         self.places.taken()
     }
 
-    /// Bytes that they take in memory.
+    /// Returns the bytes of all entries in memory.
     pub fn bytes(&self) -> usize {
         self.bytes.taken()
     }
@@ -200,28 +202,28 @@ impl Subscribers {
         self.len() == 0
     }
 
-    /// Number of clients that were not kept, as there are too many, in all or of their origin.
+    /// Returns how often an entry was dropped or not added for lack of room, in total or for its origin.
     pub fn turned_away(&self) -> usize {
         self.turned_away.load(Ordering::Relaxed)
     }
 
-    /// Number of those that an origin pays for.
+    /// Returns the number of entries that an origin pays for.
     #[cfg(test)]
     pub fn places_of(&self, origin: Origin) -> usize {
         self.places.taken_by(origin)
     }
 
-    /// Streams of xDS that are open.
+    /// Returns the open streams of xDS.
     pub fn streams(&self) -> &Streams {
         &self.streams
     }
 
-    /// Refusals of clients that webhooks are to be told of.
+    /// Returns the refusals that await delivery to webhooks.
     pub fn refusals(&self) -> &Refusals {
         &self.refusals
     }
 
-    /// A client was given a released file, or has it already.
+    /// Records that a client was sent a released file, or already has it.
     pub fn pulled(
         &self,
         client: Client<'_>,
@@ -252,7 +254,7 @@ impl Subscribers {
         };
         self.note(source, topic, client, is_known, now, || {
             let (group, file) = (released.group.as_str().into(), canonical_file(file).into());
-            // Nothing is in a namespace that is longer than any.
+            // No namespace is longer than the limit, so longer names match nothing.
             let can_be = |namespace: &&String| namespace.len() <= limits::NAMESPACE_CHARS_MAX;
             let namespaces = namespaces.iter().filter(can_be).cloned().collect();
             let wants = Topic::File { group, file, namespaces };
@@ -263,7 +265,7 @@ impl Subscribers {
         });
     }
 
-    /// A client waits for changes of a file. False for one of which it is not known here what it was given.
+    /// Records that a client waits for changes of a file. Returns false if the register does not know what it was sent.
     pub fn polled(&self, client: Client<'_>, group: &str, file: &str) -> bool {
         let topic = self.topic_of_file(group, file);
         let who = self.who(client);
@@ -275,7 +277,7 @@ impl Subscribers {
         true
     }
 
-    /// A client was told which rules of a family a service has, or knows already.
+    /// Records that a client was sent the rules of a family for a service, or already has them.
     pub fn discovered(
         &self,
         client: Client<'_>,
@@ -360,8 +362,8 @@ impl Subscribers {
         shard.topics.entry(topic).or_default().insert(who, entry);
     }
 
-    /// Charges an entry to the origin of who speaks of it now. False where that has no room for it: then the one before
-    /// goes on paying, for no more bytes than it did.
+    /// Charges an entry to the origin of the current request. Returns false if that origin has no room; the previous
+    /// origin then continues to pay, for no more bytes than before.
     fn pass(&self, entry: &mut Subscriber, to: Origin) -> bool {
         if self.places.pass(entry.origin, to, 1).is_err() {
             return false;

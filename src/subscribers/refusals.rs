@@ -1,6 +1,6 @@
-//! Refusals of clients on their way to webhooks: that of one client of one version of a release once, as far as this
-//! node remembers, and those of one version that come until they are handed over together, as the first one with a
-//! number.
+//! Queue of refused releases for webhooks. A client's refusal of one version is queued once, as far as this node
+//! remembers. Refusals of the same version that arrive before delivery are merged into the first one, which counts
+//! them.
 
 use std::collections::{HashSet, VecDeque};
 use std::hash::{BuildHasher, RandomState};
@@ -9,12 +9,13 @@ use parking_lot::Mutex;
 
 use crate::catalog::client_refusals::ClientRefusal;
 
-/// Releases of which refusals wait; what comes beyond is not told, and stands in who-has-what all the same.
+/// Maximum number of releases in the queue. Further ones are not delivered; queries for the clients of a release still
+/// return them.
 const WAITING_MAX: usize = 100;
-/// Refusals that are remembered, so that none is told twice.
+/// Maximum number of refusals remembered to suppress duplicates.
 const REMEMBERED_MAX: usize = 8192;
 
-/// Refusals that wait to be told.
+/// Refusals that await delivery.
 #[derive(Default)]
 pub struct Refusals {
     hashing: RandomState,
@@ -25,12 +26,12 @@ pub struct Refusals {
 struct RefusalQueue {
     waiting: VecDeque<ClientRefusal>, // bound: refusals
     known: HashSet<u64>,              // bound: refusals
-    /// The same, from the oldest on.
+    /// The hashes in `known`, the oldest first.
     order: VecDeque<u64>, // bound: refusals
 }
 
 impl Refusals {
-    /// A client refused a release; `client` tells it apart from others.
+    /// Queues the refusal of a release. `client` identifies the client.
     pub fn note(&self, client: [&str; 3], refusal: ClientRefusal) {
         let mark = self.hashing.hash_one((client, &refusal.thing, refusal.version));
         let mut queue = self.queue.lock();
@@ -51,14 +52,14 @@ impl Refusals {
         }
     }
 
-    /// Hands over the oldest that wait, so many at most.
+    /// Removes and returns the oldest refusals, at most this many.
     pub fn hand_over(&self, most: usize) -> Vec<ClientRefusal> {
         let waiting = &mut self.queue.lock().waiting;
         let count = waiting.len().min(most);
         waiting.drain(..count).collect()
     }
 
-    /// Takes back those that could not be told yet.
+    /// Puts undelivered refusals back at the front of the queue.
     pub fn take_back(&self, refusals: Vec<ClientRefusal>) {
         let waiting = &mut self.queue.lock().waiting;
         for mut refusal in refusals.into_iter().rev() {
@@ -70,7 +71,7 @@ impl Refusals {
     }
 }
 
-/// True if both are of one version of a release.
+/// Reports whether both refer to the same version of a release.
 fn is_of_one(one: &ClientRefusal, other: &ClientRefusal) -> bool {
     one.version == other.version && one.thing == other.thing
 }

@@ -1,10 +1,9 @@
-//! Clients' own words on what they were given: that they have applied a release, or why they could not.
+//! Reports of clients on what they were sent: the release was applied, or could not be applied for a reason.
 //!
-//! A word is kept with what the client was given, and goes with it. A word on a release in force that this node did not
-//! give the client, as another one did or this one before it began, is kept as if it had been given here: it takes a
-//! place and bytes of the share of its origin like a pull, for as long. What one client has said takes
-//! [`limits::APPLIED_MESSAGE_BYTES_MAX`] of texts at most, of which the newest stay, and counts towards the share of
-//! its origin.
+//! A report is stored with the client's entry and removed with it. A client may report a release in force that this
+//! node did not send, because another node did or because this one restarted. Such a report creates an entry as if the
+//! release had been sent here, at the expense of the client's origin. The reasons stored for one entry have at most
+//! [`limits::APPLIED_MESSAGE_BYTES_MAX`] bytes; the newest are retained. They count towards the bytes of the origin.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -24,13 +23,13 @@ use crate::model::rule::release::RuleRelease;
 use crate::model::time::Timestamp;
 use crate::origin::Origin;
 
-/// Entry of a client that is there.
+/// Returns the entry of a present client.
 fn there(shard: &mut Shard, topic: u64, who: u64) -> Option<&mut Subscriber> {
     let known = shard.topics.get_mut(&topic)?.get_mut(&who)?;
     known.is_there(Instant::now()).then_some(known)
 }
 
-/// Word of a client at a time, its reason cut where it is kept.
+/// Report of a client; its reason is truncated when it is stored.
 #[derive(Clone, Copy, Debug)]
 pub struct Word<'a> {
     pub applied: Applied,
@@ -38,9 +37,9 @@ pub struct Word<'a> {
     pub at: Timestamp,
 }
 
-/// Word that is kept.
+/// Stored report.
 pub(super) struct Report {
-    /// Namespace of a file's release, id of a rule.
+    /// Namespace of a file's release, or id of a rule.
     thing: Box<str>,
     version: u64,
     pub(super) applied: Applied,
@@ -59,14 +58,14 @@ impl Report {
 }
 
 impl Subscriber {
-    /// Forgets words on what it does not have any more.
+    /// Removes reports on versions that the client no longer has.
     pub(super) fn forget_reports(&mut self) {
         let given = &self.given;
         self.reports.retain(|report| given.is_of(&report.thing, report.version));
         self.reports.shrink_to_fit();
     }
 
-    /// Takes a word in the place of an earlier one on the same.
+    /// Stores a report, in place of an earlier one on the same thing.
     fn take(&mut self, report: Report) {
         self.reports.retain(|known| known.thing != report.thing);
         self.reports.reserve_exact(1);
@@ -81,36 +80,36 @@ impl Subscriber {
     }
 }
 
-/// Word on the release of a file.
+/// Report on the release of a file.
 #[derive(Clone, Copy)]
 pub struct FileReport<'a> {
     pub group: &'a str,
-    /// As the client asks for it.
+    /// Name as the client spells it.
     pub file: &'a str,
-    /// Those that the client sees, in the order of its lookup.
+    /// Namespaces visible to the client, in the order of its lookup.
     pub namespaces: &'a [String],
     pub labels: &'a [(String, String)],
     pub release_key: &'a str,
-    /// The release of that key, if it is in force.
+    /// The release with this key, if it is in force.
     pub in_force: Option<&'a Released>,
     pub word: Word<'a>,
 }
 
-/// Word on the release of a rule.
+/// Report on the release of a rule.
 #[derive(Clone, Copy)]
 pub struct RuleWord<'a> {
     pub family: Family,
-    /// Ids of the rules that may be meant, and the version where one is named.
+    /// Ids of the rules that may be meant, with the version if the report names one.
     pub named: &'a [(String, Option<u64>)],
     pub labels: &'a [(String, String)],
-    /// The release that is meant where this node gave the client none of these, if it is in force.
+    /// Release to record if this node sent the client none of these; only set if it is in force.
     pub in_force: Option<&'a Arc<RuleRelease>>,
     pub word: Word<'a>,
 }
 
 impl Subscribers {
-    /// A client says what came of the release of a file that has this key. It counts if it was given that one here, in
-    /// a namespace that it sees, or if that one is in force.
+    /// Records a client's report on the release of a file with this key. The report counts if this node sent the client
+    /// that release in a visible namespace, or if the release is in force.
     pub fn applied_file(&self, client: Client<'_>, report: FileReport<'_>) {
         let FileReport { group, file, namespaces, release_key, word, .. } = report;
         let (topic, key, who) = (self.topic_of_file(group, file), self.mark_of_key(release_key), self.who(client));
@@ -130,16 +129,16 @@ impl Subscribers {
             there(&mut shard, topic, who).map(|entry| entry.labels.clone())
         };
         if let Some(released) = report.in_force {
-            // A report names no labels, as a rule: those that the client pulled with are still its own.
+            // Reports usually name no labels. The labels of the client's last pull still apply.
             let labels = labels.as_deref().filter(|_| report.labels.is_empty()).unwrap_or(report.labels);
             self.note_file(Source::Reported, client, labels, namespaces, (file, released), || word.at);
             keep(&mut self.shard(who).lock());
         }
     }
 
-    /// A client says what came of a release of a rule, or of the one that it was given. It counts for each service of
-    /// which it was given that one here, as far as it sees the service; if there is none, and the release is in force,
-    /// for the rule.
+    /// Records a client's report on a release of a rule, or on whichever release the client was sent. It counts for
+    /// every visible service for which this node sent the client that release. If there is none and the release is in
+    /// force, it counts for the rule alone.
     pub fn applied_rule(&self, client: Client<'_>, report: RuleWord<'_>, sees: impl Fn(&str, &str) -> bool) {
         let RuleWord { family, named, word, .. } = report;
         let who = self.who(client);
@@ -193,7 +192,7 @@ impl Subscribers {
         }
     }
 
-    /// Keeps a word on a thing and its version, for which the origin of who says it pays.
+    /// Stores a report on a version of a thing, at the expense of `origin`.
     fn keep(&self, entry: &mut Subscriber, origin: Origin, (thing, version): (Box<str>, u64), word: Word<'_>) {
         let message = match word.applied {
             Applied::Refused => cut(word.message, limits::APPLIED_MESSAGE_BYTES_MAX).into(),
@@ -209,7 +208,7 @@ impl Subscribers {
             return;
         }
         if grown > 0 {
-            // Its share is used up: the word is lost, and what it was given is kept.
+            // The origin's share is used up: the report is dropped, the version that was sent remains.
             entry.reports.pop();
         }
         entry.bytes = entry.size().min(before);
@@ -233,7 +232,7 @@ impl Subscribers {
         self.refusals.note(client, ClientRefusal { thing, version, address, agent, message, others: 0 });
     }
 
-    /// Number of clients that are there and said of something that they have that they could not apply it.
+    /// Returns the number of present clients that reported that they could not apply a release which they still have.
     pub(super) fn refusers(&self) -> usize {
         let now = Instant::now();
         let mut all = 0;
@@ -247,7 +246,7 @@ impl Subscribers {
         all
     }
 
-    /// Number of clients that refuse something, whichever way they came by it.
+    /// Returns the number of clients that refuse a release, by a report or on a stream.
     pub fn refusing(&self) -> usize {
         self.refusers() + self.streams.refusing()
     }

@@ -1,4 +1,4 @@
-//! Rules that clients were given: one list in memory for all clients that were given the same.
+//! Interned sets of rule versions. Clients that were sent the same rules share one list in memory.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
@@ -11,7 +11,7 @@ use crate::model::rule::release::RuleRelease;
 
 type RuleVersions = [(Box<str>, u64)];
 
-/// Ids of rules with the version of each.
+/// Ids of rules with their versions.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct RuleSet(Arc<RuleVersions>);
 
@@ -31,14 +31,14 @@ impl RuleSet {
         self.len() == releases.len() && self.iter().zip(releases).all(is_of)
     }
 
-    /// Its bytes where nobody else has it.
+    /// Returns the bytes of the set, or 0 if it is shared.
     pub(super) fn bytes_if_alone(&self) -> usize {
         let row = |(id, _): &(Box<str>, u64)| size_of::<(Box<str>, u64)>() + size_of::<[usize; 2]>() + id.len();
         if Arc::strong_count(&self.0) == 1 { self.iter().map(row).sum() } else { 0 }
     }
 }
 
-/// All lists that a client was given and still has.
+/// All sets that some client still has.
 #[derive(Default)]
 pub(super) struct RuleSets {
     hashing: RandomState,
@@ -58,7 +58,7 @@ impl RuleSets {
         })
     }
 
-    /// Forgets those that nobody has any more.
+    /// Removes sets that are no longer used.
     pub(super) fn sweep(&self) {
         self.known.lock().retain(|_, set| set.strong_count() > 0);
     }

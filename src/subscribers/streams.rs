@@ -1,4 +1,4 @@
-//! Streams of xDS that are open on this node: which client each is, and which resources it has taken or refused.
+//! Open streams of xDS on this node: the client of each, and the resources that it acknowledged or refused.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::net::IpAddr;
@@ -14,7 +14,7 @@ use crate::model::mesh::resource::{Resource, ResourceType, Resources, Version};
 use crate::model::percent::unescaped;
 use crate::model::time::Timestamp;
 
-/// All streams that are open.
+/// All open streams.
 #[derive(Default)]
 pub struct Streams {
     next: AtomicU64,
@@ -25,9 +25,9 @@ pub struct Streams {
 #[derive(Clone, Debug)]
 pub struct StreamClient {
     pub dialect: Dialect,
-    /// `node.id`; empty if it sends none.
+    /// `node.id`; empty if the client sends none.
     pub node_id: String,
-    /// User agent and its version.
+    /// User agent with its version.
     pub agent: String,
     pub address: Option<IpAddr>,
     pub labels: Arc<BTreeMap<String, String>>, // bound: xds-streams
@@ -37,7 +37,7 @@ pub struct StreamClient {
 
 /// An open stream.
 pub struct StreamEntry {
-    /// Counts the streams of this node.
+    /// Number of the stream on this node.
     pub number: u64,
     pub client: StreamClient,
     types: Mutex<[Delivered; 4]>,
@@ -46,44 +46,44 @@ pub struct StreamEntry {
 /// State of one resource type of a stream.
 #[derive(Clone, Debug, Default)]
 pub struct Delivered {
-    /// It asked for resources of this type.
+    /// Set if the client subscribed to this type.
     pub is_subscribed: bool,
-    /// Resources that it was sent last, also those that it refused.
+    /// Last version sent per resource, including versions that the client refused.
     pub given: Resources,
-    /// Resources that it has acknowledged.
+    /// Resources that the client acknowledged.
     pub has: Resources,
-    /// Time at which the response that is under way was sent.
+    /// Time at which the unanswered response was sent.
     pub under_way: Option<Instant>,
-    /// The last response that it refused, until it acknowledges a later one.
+    /// The last response that was refused, until a later one is acknowledged.
     pub refused: Option<RefusedResponse>,
-    /// Refusals of which it lacks a resource to this day, the oldest first; never more than [`REFUSALS_KEPT`].
+    /// Refusals with a resource that the client still lacks, the oldest first; at most [`REFUSALS_KEPT`].
     pub refusals: Vec<Arc<ResourceRefusal>>,
 }
 
-/// Refusals that are kept of one type of a stream.
+/// Maximum number of refusals stored per type of a stream.
 pub const REFUSALS_KEPT: usize = 8;
 
-/// A refusal with what was refused.
+/// A refusal with the refused resources.
 #[derive(Clone, Debug)]
 pub struct ResourceRefusal {
-    /// In the words of the client, cut to 4 KiB.
+    /// The client's message, truncated to 4 KiB.
     pub message: String,
     pub at: Timestamp,
-    /// By the names that the client knows them by.
+    /// Refused resources by the names that the client uses.
     pub resources: BTreeMap<Arc<str>, Arc<Resource>>, // bound: xds-streams
 }
 
 /// A response that a client refused.
 #[derive(Clone, Debug)]
 pub struct RefusedResponse {
-    /// In the words of the client, cut to 4 KiB.
+    /// The client's message, truncated to 4 KiB.
     pub message: String,
     pub at: Timestamp,
-    /// Resources that were new in the response, or those of them that the message names.
+    /// Resources that were new in the response, or only those of them that the message names.
     pub resources: Vec<(Arc<str>, Version)>,
 }
 
-/// A client's answer to a resource that it was sent.
+/// Answer of a client to a resource.
 #[derive(Clone, Debug)]
 pub enum Standing {
     Acknowledged,
@@ -92,7 +92,7 @@ pub enum Standing {
 }
 
 impl Delivered {
-    /// The client's answer to a version of a resource.
+    /// Returns the client's answer to a version of a resource.
     pub fn standing(&self, name: &str, version: Version) -> Standing {
         if self.has.get(name).is_some_and(|has| has.version.hash == version.hash) {
             return Standing::Acknowledged;
@@ -106,7 +106,7 @@ impl Delivered {
     }
 }
 
-/// Registration of a stream, until it is dropped.
+/// Registration of a stream, removed on drop.
 pub struct Registered {
     number: u64,
     entry: Arc<StreamEntry>,
@@ -121,7 +121,7 @@ impl Streams {
         Registered { number, entry, open: self.open.clone() }
     }
 
-    /// Namespaces of which some client was sent something.
+    /// Returns the namespaces of the resources that clients were sent.
     pub fn namespaces(&self) -> BTreeSet<String> {
         let mut found = BTreeSet::new();
         for entry in self.all() {
@@ -133,7 +133,7 @@ impl Streams {
         found
     }
 
-    /// All of them, the oldest first.
+    /// Returns all streams, the oldest first.
     pub fn all(&self) -> Vec<Arc<StreamEntry>> {
         let mut all: Vec<_> = self.open.lock().iter().map(|(number, entry)| (*number, entry.clone())).collect();
         all.sort_by_key(|(number, _)| *number);
@@ -141,7 +141,7 @@ impl Streams {
     }
 }
 
-/// Adds the namespaces in the names of resources. Names of one namespace follow each other, and are passed over.
+/// Adds the namespaces in the names of resources. After each name it seeks to the next namespace.
 fn add_namespaces(given: &Resources, found: &mut BTreeSet<String>) {
     let mut behind = Bound::Unbounded;
     while let Some((name, _)) = given.range::<_, str>((behind.as_ref().map(String::as_str), Bound::Unbounded)).next() {
@@ -151,7 +151,7 @@ fn add_namespaces(given: &Resources, found: &mut BTreeSet<String>) {
         };
         let namespace = unescaped(&name[start..end]);
         found.insert(namespace);
-        // The character after a slash.
+        // `0` is the character after `/`, so this bound skips the names that start with `NAMESPACE/`.
         behind = if end == name.len() {
             Bound::Excluded(name.to_string())
         } else {
@@ -160,7 +160,8 @@ fn add_namespaces(given: &Resources, found: &mut BTreeSet<String>) {
     }
 }
 
-/// Finds the namespace in `NAMESPACE/…`, also after `inbound/`, `outbound/` and `xdstp://AUTHORITY/TYPE/`.
+/// Returns the range of the namespace in `NAMESPACE/…`, also after `inbound/`, `outbound/` and
+/// `xdstp://AUTHORITY/TYPE/`.
 fn namespace_in(name: &str) -> Option<(usize, usize)> {
     let of_proxy = ["inbound/", "outbound/"].into_iter().find(|start| name.starts_with(start));
     let start = match name.strip_prefix("xdstp://") {
@@ -182,7 +183,7 @@ impl StreamEntry {
 impl Registered {
     /// Replaces the state of one resource type.
     pub fn replace(&self, kind: ResourceType, state: Delivered) {
-        // What was there is dropped without the lock: it may be large.
+        // The old state may be large, so it is dropped after the lock is released.
         let before = std::mem::replace(&mut self.entry.types.lock()[kind.index()], state);
         drop(before);
     }
@@ -207,7 +208,7 @@ pub(crate) mod testing {
     use super::*;
     use crate::model::mesh::resource::{Resource, Version};
 
-    /// A cluster of so many bytes.
+    /// Returns a cluster with a body of this many bytes.
     pub(crate) fn cluster(name: &str, hash: u64, size: usize) -> Arc<Resource> {
         Arc::new(Resource {
             kind: ResourceType::Cluster,
@@ -220,7 +221,7 @@ pub(crate) mod testing {
         })
     }
 
-    /// A stream of a gRPC client at 10.0.0.9.
+    /// Opens a stream of a gRPC client at 10.0.0.9.
     pub(crate) fn stream(streams: &Streams, node_id: &str) -> Registered {
         streams.begin(StreamClient {
             dialect: Dialect::Grpc,

@@ -1,4 +1,4 @@
-//! Answers of one node to who has something: all that fits, and a mark of each of the rest.
+//! Answer of one node to a query for clients: the rows that fit, and a compact mark for each of the rest.
 
 use serde::{Deserialize, Serialize};
 
@@ -6,39 +6,39 @@ use super::holders::client_mark;
 use super::{Applied, Subscription};
 use crate::model::limits;
 
-/// Bytes of the reasons of refusals that one node tells of one thing, before it shortens them.
+/// Total bytes of refusal reasons that a node returns for one thing before it truncates them.
 const MESSAGES_BYTES_MAX: usize = 1024 * 1024;
-/// Bytes of a reason that was shortened.
+/// Bytes of a truncated reason.
 const MESSAGE_BYTES_MIN: usize = 128;
 
-/// Clients that have a release of the object named in the call, as the node that serves them reports.
+/// Clients that have a release of the queried thing, as one node reports.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Subscribed {
-    /// Clients in all.
+    /// Number of all clients.
     pub amount: u64,
-    /// Those that have what they should have by now.
+    /// Number of clients that have the release that they should have.
     pub current: u64,
-    /// Some or all of them.
+    /// Some or all of the clients.
     pub clients: Vec<Subscription>,
-    /// Marks of the rest, one for each client.
+    /// Marks of the remaining clients.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub marks: Vec<ClientMark>,
-    /// Words of those, in the same order; none where nobody has said anything.
+    /// Reports of the remaining clients, in the same order; empty if none of them reported.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub words: Vec<Option<Applied>>,
 }
 
-/// Just enough of a client to count it once over all nodes: who it is, as a number, for how many milliseconds it was
-/// not heard of, and whether it has what it should have.
+/// Compact form of a client for counting it once over all nodes: its hash, the milliseconds since it was heard of, and
+/// whether it has the release that it should have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ClientMark(pub u64, pub u64, pub bool);
 
 impl Subscribed {
-    /// Sums up these clients.
+    /// Builds the answer of this node.
     pub fn of(mut clients: Vec<Subscription>) -> Subscribed {
         let amount = clients.len() as u64;
         let current = clients.iter().filter(|client| client.is_current).count() as u64;
-        // Who lags is who is looked for, and who says why.
+        // Clients that are not current come first, and among them those that refused: users look for these.
         clients.sort_by_key(|client| (client.is_current, client.applied != Some(Applied::Refused)));
         bound_messages(&mut clients);
         let rest = clients.split_off(clients.len().min(limits::SUBSCRIPTIONS_TOLD_MAX));
@@ -50,14 +50,14 @@ impl Subscribed {
 }
 
 impl ClientMark {
-    /// Mark that identifies a client, the same on all nodes.
+    /// Returns the mark of a client, equal on all nodes.
     pub fn of(client: &Subscription) -> ClientMark {
         let mark = client_mark([&client.address, &client.agent, &client.node_id]);
         ClientMark(mark, client.heard_ms_ago, client.is_current)
     }
 }
 
-/// Shortens the reasons of refusals where there are very many, as most of them are the same.
+/// Truncates refusal reasons once they exceed the total. With many clients most of the reasons are equal.
 fn bound_messages(clients: &mut [Subscription]) {
     let mut room = MESSAGES_BYTES_MAX;
     for client in clients {

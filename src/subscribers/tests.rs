@@ -93,7 +93,7 @@ async fn there_are_never_too_many() {
     assert!(subscribers.len() < limits::SUBSCRIPTIONS_MAX, "who is gone makes room");
 }
 
-/// A client that waits is there for as long as a poll may last; one that only pulls, until it is forgotten.
+/// A waiting client is present for the duration of its poll, one that only pulls until it is removed.
 #[tokio::test(start_paused = true)]
 async fn the_share_that_is_current_is_counted_of_who_is_there() {
     let (subscribers, mut bench) = (Subscribers::default(), Bench::founded());
@@ -124,7 +124,7 @@ async fn the_share_that_is_current_is_counted_of_who_is_there() {
     assert_eq!(share(&bench, FILES), (2, 1), "the one that went to another node is counted there");
     pull(&subscribers, "pulls", &second, 3);
     assert_eq!(share(&bench, FILES), (2, 2));
-    // Nothing is due of a file that was withdrawn.
+    // After a withdrawal no version of the file is due.
     let name = first_release(&bench);
     bench.codes(Command::ConfigReleases(ReleaseOp::Withdraw, vec![name]));
     assert_eq!(share(&bench, FILES), (0, 0));
@@ -176,7 +176,7 @@ async fn who_has_the_rules_of_a_service_as_they_are_is_current() {
     assert_eq!(share(&bench), Share { present: 1, current: 0 });
 }
 
-/// Whatever a stranger says of itself, what is kept of it is small.
+/// Stored texts are short, whatever a client sends.
 #[tokio::test(start_paused = true)]
 async fn a_client_is_kept_within_a_kilobyte() {
     let (subscribers, mut bench) = (Subscribers::default(), Bench::founded());
@@ -195,7 +195,7 @@ async fn a_client_is_kept_within_a_kilobyte() {
     assert!(bytes <= 1024 && of_labels > 0, "{bytes} bytes, {of_labels} of labels");
 }
 
-/// Entries of strangers are bounded in bytes too, and those of one origin by a quarter.
+/// Entries are also limited in bytes, and those of one origin to a quarter.
 #[tokio::test(start_paused = true)]
 async fn twenty_thousand_hostile_pulls_take_a_share() {
     let (subscribers, mut bench) = (Subscribers::default(), Bench::founded());
@@ -219,8 +219,8 @@ async fn twenty_thousand_hostile_pulls_take_a_share() {
     assert_eq!((subscribers.len(), subscribers.bytes()), (0, 0));
 }
 
-/// A fleet behind one address is remembered for the user of its token, and a stranger that speaks of its clients makes
-/// it pay for nothing.
+/// Clients at one address are charged to the user of their token. A stranger that claims to be one of them causes
+/// no costs for it.
 #[tokio::test(start_paused = true)]
 async fn who_speaks_of_a_client_pays_for_it() {
     let (subscribers, mut bench) = (Subscribers::default(), Bench::founded());
@@ -233,7 +233,7 @@ async fn who_speaks_of_a_client_pays_for_it() {
     let share = limits::SUBSCRIPTIONS_MAX / SHARE_OF_ORIGIN;
     (0..share + 7).for_each(|number| pull_from(&subscribers, of(fleet, &number.to_string()), &released, 1));
     assert_eq!((paid(), subscribers.turned_away()), ([0, share + 7], 0), "a user has half of all");
-    // The same client from then on without the token: by a pull, a poll and a word.
+    // The client continues without the token: by a pull, a poll and a report.
     pull_from(&subscribers, of(stranger, "1"), &released, 1);
     assert!(subscribers.polled(of(stranger, "2"), "app", "application"));
     let refuses = (Applied::Refused, "no such port");
@@ -241,7 +241,7 @@ async fn who_speaks_of_a_client_pays_for_it() {
     assert_eq!(paid(), [3, share + 4]);
     pull_from(&subscribers, of(fleet, "3"), &released, 1);
     assert_eq!(paid(), [2, share + 5]);
-    // Whose share is used up adds nothing to what others pay for.
+    // An origin without room adds nothing to what other origins pay for.
     (0..share - 2).for_each(|number| pull_from(&subscribers, of(stranger, &format!("s{number}")), &released, 1));
     let bytes = subscribers.bytes.taken_by(fleet);
     say_in(&subscribers, of(stranger, "4"), &released.release_key, refuses, None);
@@ -252,7 +252,7 @@ async fn who_speaks_of_a_client_pays_for_it() {
     assert_eq!((paid(), subscribers.bytes()), ([0, 0], 0));
 }
 
-/// Clients that were given the same rules share one list of them.
+/// Clients that were sent the same rules share one list.
 #[tokio::test(start_paused = true)]
 async fn the_rules_of_many_clients_are_one_list() {
     let (subscribers, mut bench) = (Subscribers::default(), Bench::founded());
@@ -287,7 +287,7 @@ fn say(subscribers: &Subscribers, address: &str, key: &str, applied: Applied, me
     say_in(subscribers, client(address, Duration::ZERO), key, (applied, message), None);
 }
 
-/// A word on a release that is in force, if one is given.
+/// Builds a report on a release, with the release if it is in force.
 fn say_in(
     subscribers: &Subscribers,
     client: Client<'_>,
@@ -300,7 +300,7 @@ fn say_in(
     subscribers.applied_file(client, FileReport { group, file, namespaces, labels, release_key, in_force, word });
 }
 
-/// Address, word, bytes of the reason, and the time of the word.
+/// Address, report, bytes of the reason, and time of the report.
 fn words(subscribers: &Subscribers, bench: &Bench) -> Vec<(String, Option<Applied>, usize, Option<u64>)> {
     let thing = Thing::File(ConfigKey::new("default", "app", "application"));
     let told = subscribers.of(&bench.catalog, &thing).into_iter();
@@ -329,7 +329,7 @@ async fn a_word_is_of_what_the_client_was_given_and_goes_with_it() {
     assert_eq!(words(&subscribers, &bench), said);
     assert_eq!((subscribers.len(), subscribers.refusing()), (3, 1));
     assert!(subscribers.bytes() > before);
-    // Whoever sees nothing there has said nothing.
+    // A report on an invisible service has no effect.
     let word = Word { applied: Applied::Refused, message: "", at: Timestamp(9) };
     let (group, file, release_key, in_force) = ("app", "application", &*first.release_key, None);
     let blind = FileReport { group, file, namespaces: &[], labels: &[], release_key, in_force, word };
@@ -345,7 +345,7 @@ async fn a_word_is_of_what_the_client_was_given_and_goes_with_it() {
     assert_eq!((words(&subscribers, &bench), subscribers.len(), subscribers.bytes()), (vec![], 0, 0));
 }
 
-/// Strangers say much, and little of it is kept.
+/// Long reports of strangers are truncated.
 #[tokio::test(start_paused = true)]
 async fn words_take_a_kilobyte_and_a_share() {
     let (subscribers, mut bench) = (Subscribers::default(), Bench::founded());

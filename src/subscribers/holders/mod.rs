@@ -1,8 +1,8 @@
-//! Clients that have a version of something, as the leader counts them for guards of rollouts: numbers alone, of every
-//! client, so that sums over the nodes are right however many clients there are.
+//! Clients that have a version of a thing, counted by the leader for guards of rollouts. Each node sends a fixed-size
+//! row for every client, so the sums over all nodes are exact up to [`limits::HOLDERS_TOLD_MAX`] rows a node.
 //!
-//! A client that several nodes know counts once: it has what the node says that it was heard by last, and its newest
-//! word on the version counts, whichever node it left that at.
+//! A client that several nodes know counts once. Its version is taken from the node that heard of it last; its newest
+//! report on the version counts, from whichever node.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -17,18 +17,19 @@ use crate::catalog::history::Thing;
 use crate::model::config_file::canonical_file;
 use crate::model::{limits, number_of};
 
-/// Bytes of one client in an answer: mark, mark of its host, milliseconds since it was heard, flags, time of its word.
+/// Bytes of one client in an answer: its hash, the hash of its host, milliseconds since it was heard of, flags, time of
+/// its report.
 const ROW_BYTES: usize = 8 + 8 + 4 + 1 + 8;
 const HAS: u8 = 1;
 const APPLIED: u8 = 2;
 const REFUSED: u8 = 4;
 
-/// Answer of one node: every client that it gave a version of the thing.
+/// Answer of one node: every client that it sent some version of the thing.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct HoldersAnswer {
-    /// Milliseconds since the node began to know clients.
+    /// Milliseconds since the node started its register.
     pub up_ms: u64,
-    /// False if there are more clients than are told.
+    /// False if rows were left out because there are too many clients.
     pub is_whole: bool,
     #[serde(with = "super::fleet::as_bytes")]
     rows: Vec<u8>,
@@ -40,10 +41,10 @@ pub(super) struct HolderRow {
     pub(super) client: u64,
     pub(super) host: u64,
     pub(super) heard_ms_ago: u64,
-    /// It has the version that was asked for, else another one.
+    /// Set if the client has the version of the query; otherwise it has another one.
     pub(super) has: bool,
     pub(super) word: Option<Applied>,
-    /// Time of the word.
+    /// Time of the report.
     pub(super) at: u64,
 }
 
@@ -89,7 +90,7 @@ impl HolderRow {
     }
 }
 
-/// Number that stands for a client, by its address, program and identity; the same on all nodes.
+/// Returns the hash that identifies a client by its address, program and identity, equal on all nodes.
 pub(super) fn client_mark([address, agent, node_id]: [&str; 3]) -> u64 {
     let mut digest = Sha256::new();
     digest.update((address.len() as u64).to_be_bytes());
@@ -102,7 +103,7 @@ pub(super) fn client_mark([address, agent, node_id]: [&str; 3]) -> u64 {
     number_of(&digest.finalize())
 }
 
-/// Number that stands for a host; the same on all nodes.
+/// Returns the hash that identifies a host, equal on all nodes.
 pub fn host_mark(host: &str) -> u64 {
     number_of(&Sha256::digest(host))
 }
@@ -121,23 +122,23 @@ impl HoldersAnswer {
     }
 }
 
-/// Clients with a version of something, and with another one, over several nodes.
+/// Clients that have a version of a thing or another version of it, merged over several nodes.
 #[derive(Debug, Default)]
 pub struct Holders {
     clients: HashMap<u64, HolderRow>, // bound: clients
 }
 
-/// State of a host by its clients.
+/// Versions on a host, over all its clients.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct HostState {
-    /// A client of it has the version.
+    /// A client on the host has the version.
     pub has: bool,
-    /// A client of it has another one.
+    /// A client on the host has another version.
     pub has_other: bool,
 }
 
 impl Holders {
-    /// Takes in what one node answers.
+    /// Merges the answer of one node.
     pub fn add(&mut self, answer: &HoldersAnswer) {
         for row in answer.rows() {
             match self.clients.entry(row.client) {
@@ -161,22 +162,22 @@ impl Holders {
         self.clients.values().filter(|client| client.has)
     }
 
-    /// Number of clients that have the version.
+    /// Returns the number of clients that have the version.
     pub fn amount(&self) -> usize {
         self.having().count()
     }
 
-    /// Number of those that said that they have applied it.
+    /// Returns the number of clients that have the version and reported that they applied it.
     pub fn applied(&self) -> usize {
         self.having().filter(|client| client.word == Some(Applied::Yes)).count()
     }
 
-    /// Number of those that said that they could not.
+    /// Returns the number of clients that have the version and reported that they could not apply it.
     pub fn refused(&self) -> usize {
         self.having().filter(|client| client.word == Some(Applied::Refused)).count()
     }
 
-    /// Hosts of all clients, by [`host_mark`].
+    /// Returns the hosts of all clients, keyed by [`host_mark`].
     pub fn hosts(&self) -> HashMap<u64, HostState> {
         let mut hosts: HashMap<u64, HostState> = HashMap::new();
         for client in self.clients.values() {
@@ -189,7 +190,7 @@ impl Holders {
 }
 
 impl Subscribers {
-    /// Every client that is there and was given a version of the thing.
+    /// Returns every present client that was sent some version of the thing.
     pub fn holders(&self, catalog: &Catalog, thing: &Thing, version: u64) -> HoldersAnswer {
         let mut rows = Vec::new();
         match thing {

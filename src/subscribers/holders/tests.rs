@@ -1,4 +1,4 @@
-//! Sums over several nodes, of clients that move and of words that are left anywhere.
+//! Sums over several nodes when clients move and send their reports to any node.
 
 use std::time::Duration;
 
@@ -18,12 +18,12 @@ fn thing() -> Thing {
     Thing::File(ConfigKey::new("default", "app", "Conf.json"))
 }
 
-/// The release that a client finds after this content was published.
+/// Returns the release that a client finds after this content was published.
 fn publish(bench: &mut Bench, content: &str) -> std::sync::Arc<Released> {
     bench.publish_content("Conf.json", content)
 }
 
-/// One of many hosts, of one of several origins, so that none has more than its share.
+/// Returns one of many hosts, spread over origins so that none exceeds its share.
 fn client(address: &str, number: usize) -> Client<'_> {
     let origin = Origin::of([192, 0, 2, (number % 8) as u8].into());
     Client { address, agent: "a client", origin, hold: Duration::ZERO }
@@ -62,8 +62,8 @@ fn numbers(all: &Holders) -> [usize; 3] {
     [all.amount(), all.applied(), all.refused()]
 }
 
-/// 100,000 clients pull the first version, 5,000 of them the second; all of those report, each at another node than it
-/// pulled from, 50 of them that they could not apply it, and half of them move on.
+/// 100,000 clients pull the first version and 5,000 of them the second. All of those report at a node that they did not
+/// pull from, 50 of them a refusal, and half of them move on.
 #[tokio::test(start_paused = true)]
 async fn the_sums_of_a_hundred_thousand_clients_of_three_nodes_are_right() {
     const CLIENTS: usize = 100_000;
@@ -127,7 +127,7 @@ async fn a_word_after_a_start_is_kept_with_its_release_and_no_other_is() {
     let rows = node[0].of(&bench.catalog, &thing());
     assert_eq!((rows.len(), rows[0].is_current, rows[0].is_reported), (1, true, true));
     assert!(node[0].shares(&bench.catalog)["configfile"].present == 0, "counted by the node that gave it that");
-    // The node gives it that by itself, and something else after.
+    // The node sends it that release itself, and another one later.
     pull(&node[0], 1, &first);
     let rows = node[0].of(&bench.catalog, &thing());
     assert_eq!((rows.len(), rows[0].is_reported, rows[0].applied), (1, false, Some(Applied::Refused)));
@@ -147,7 +147,7 @@ async fn a_word_after_a_start_is_kept_with_its_release_and_no_other_is() {
     assert_eq!(numbers(&sum(&node, &bench, 2)), [1, 0, 0], "of a release that is in force no more");
 }
 
-/// Reports that somebody makes up take places and bytes of the share of their origin, as pulls do.
+/// Invented reports are charged to the origin that sends them, as pulls are.
 #[tokio::test(start_paused = true)]
 async fn words_that_are_made_up_take_the_share_of_their_origin() {
     let mut bench = Bench::founded();

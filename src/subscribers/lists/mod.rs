@@ -1,5 +1,5 @@
-//! Answers to who has the list of instances of a service: clients that discovered it, and streams of xDS with its
-//! endpoints; and who was given a list that does without one instance.
+//! Queries for the clients that have the list of instances of a service: by discovery, or as endpoints on a stream of
+//! xDS. A drain also asks which of them have a list without one instance.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -22,23 +22,23 @@ use crate::proto::envoy::config::core::v3::address::Address;
 use crate::proto::envoy::config::core::v3::socket_address::PortSpecifier;
 use crate::proto::envoy::config::endpoint::v3 as endpoint;
 
-/// A client that discovers instances is there for so long after it asked; none is held for longer.
+/// Time for which a client that discovers instances counts as present. No long poll is held longer.
 pub const THERE_WITHIN: Duration = Duration::from_secs(60);
-/// Start of names under an authority.
+/// Prefix of resource names under an authority.
 const FEDERATED: &str = "xdstp://";
 
-/// Instance that clients are to do without.
+/// Instance that is being drained: clients should have a list without it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Without {
     pub host: String,
     pub port: u16,
-    /// A list that was read at this log index or later does without it.
+    /// Log index of the isolation. A list that was read at this index or later lacks the instance.
     pub since: u64,
 }
 
 impl Subscribers {
-    /// A client was given the list of instances of a service, which was read at this log index or later, or has it
-    /// already.
+    /// Records that a client was sent the list of instances of a service, or already has it. The list was read at this
+    /// log index or later.
     pub fn listed(
         &self,
         client: Client<'_>,
@@ -59,7 +59,7 @@ impl Subscribers {
         });
     }
 
-    /// Answers a question of this or another node by a catalog that has applied this log index at least.
+    /// Answers a query of any node. `applied` is a log index that the catalog includes.
     pub fn tell(&self, catalog: &Catalog, applied: u64, question: &ClientQuery) -> ClientQueryResult {
         let (namespace, service, without) = match question {
             ClientQuery::Lists { namespace, service, without } => (namespace, service, without),
@@ -79,7 +79,7 @@ impl Subscribers {
         ClientQueryResult { lists: Some(Subscribed::of(rows)), ..ClientQueryResult::default() }
     }
 
-    /// Clients that have the list of instances of a service, current where it is as the catalog has it.
+    /// Returns the clients that have the list of a service. They are current if their list equals that of the catalog.
     fn of_list(&self, catalog: &Catalog, namespace: &str, service: &str) -> Vec<Subscription> {
         let revision = self.mark_of_list(catalog, namespace, service);
         let mut found = self.of_discovery(namespace, service, |given, _| Some(given) == revision);
@@ -92,7 +92,7 @@ impl Subscribers {
         found
     }
 
-    /// Clients that are there and have such a list, current where they were given one that does without the instance.
+    /// Returns the present clients that have the list of a service. They are current if their list lacks the instance.
     fn of_drain(
         &self,
         catalog: &Catalog,
@@ -102,7 +102,7 @@ impl Subscribers {
     ) -> Vec<Subscription> {
         let revision = self.mark_of_list(catalog, namespace, service).filter(|_| applied >= without.since);
         let mut found = self.of_discovery(namespace, service, |given, index| {
-            // What is as the catalog has it now is as if it had been read now.
+            // A list equal to the catalog's is as recent as one read now.
             if Some(given) == revision {
                 *index = applied.max(*index);
             }
@@ -119,7 +119,8 @@ impl Subscribers {
         found
     }
 
-    /// Clients that discovered the list, judged by the mark of its revision and the index it was read at.
+    /// Returns the clients that discovered the list. `judge` gets the hash of its revision and the index it was read
+    /// at.
     fn of_discovery(&self, namespace: &str, service: &str, judge: impl Fn(u64, &mut u64) -> bool) -> Vec<Subscription> {
         self.judged(Some(self.topic_of_list(namespace, service)), "", |entry| {
             let Topic::Instances { namespace: of, service: wanted } = &entry.wants else { return None };
@@ -129,7 +130,7 @@ impl Subscribers {
         })
     }
 
-    /// Clients of xDS with endpoints of the service, judged by these resources of each of their streams.
+    /// Returns the clients of xDS with endpoints of the service. `judge` gets these resources of each stream.
     fn of_endpoints(
         &self,
         namespace: &str,
@@ -147,7 +148,8 @@ impl Subscribers {
             let is_current = judge(&delivered, &names);
             let row = told(&entry.client, standing(&entry, &delivered, &names, is_current));
             let who = [row.address.clone(), row.agent.clone(), row.node_id.clone()];
-            // A gRPC client has a stream for each of its targets: it has what all of them have.
+            // A gRPC client opens one stream per target. The client has what all of its streams have, so the worst row
+            // remains.
             if rows.get(&who).is_none_or(|known| (row.is_current, rank(&row)) < (known.is_current, rank(known))) {
                 rows.insert(who, row);
             }
@@ -189,7 +191,7 @@ fn standing(
     row
 }
 
-/// True if the endpoints hold the address of the instance.
+/// Reports whether the endpoints contain the address of the instance. Returns true if the resource cannot be decoded.
 fn has_endpoint(resource: &Resource, Without { host, port, .. }: &Without) -> bool {
     let Ok(assignment) = endpoint::ClusterLoadAssignment::decode(resource.bytes()) else { return true };
     let all = assignment.endpoints.iter().flat_map(|locality| &locality.lb_endpoints);
@@ -207,10 +209,10 @@ fn has_endpoint(resource: &Resource, Without { host, port, .. }: &Without) -> bo
     all.into_iter().any(is_meant)
 }
 
-/// Name of the endpoints of a service: alone, or with a set of labels behind `|` or a place behind `@`.
+/// Name of the endpoints of a service, alone or with a suffix: a subset after `|`, a locality after `@`.
 pub(crate) struct EndpointsName {
     plain: String,
-    /// The same as it stands under an authority.
+    /// The name as escaped under an authority.
     escaped: String,
 }
 
@@ -225,7 +227,7 @@ impl EndpointsName {
     pub(crate) fn is(&self, name: &str) -> bool {
         let is_end = |rest: &str| ["|", "%7C", "@"].iter().any(|mark| rest.starts_with(mark)) || rest.is_empty();
         match name.strip_prefix(FEDERATED) {
-            // An authority, a type, a name.
+            // The rest consists of an authority, a type and a name.
             Some(rest) => {
                 rest.splitn(3, '/').nth(2).and_then(|name| name.strip_prefix(&*self.escaped)).is_some_and(is_end)
             }
@@ -233,7 +235,7 @@ impl EndpointsName {
         }
     }
 
-    /// Resources of that name which a stream was given.
+    /// Returns the resources in `given` that have this name.
     fn among<'a>(&self, delivered: &'a Delivered) -> Vec<(&'a Arc<str>, &'a Arc<Resource>)> {
         let from = |start: &str| delivered.given.range(Arc::<str>::from(start)..);
         let plain = from(&self.plain).take_while(|(name, _)| name.starts_with(&*self.plain));
@@ -242,7 +244,7 @@ impl EndpointsName {
     }
 }
 
-/// The service that endpoints are of, by their name; the other way round than [`EndpointsName`].
+/// Returns the namespace and service of an endpoints resource: the inverse of [`EndpointsName`].
 pub(super) fn service_of(name: &str) -> Option<(String, String)> {
     let plain = match name.strip_prefix(FEDERATED) {
         Some(rest) => unescaped(rest.splitn(3, '/').nth(2)?),

@@ -1,4 +1,4 @@
-//! Lists of instances: who has one as it is, and who was given one without an instance.
+//! Lists of instances: clients with the current list, and clients whose list lacks an instance.
 
 use bytes::Bytes;
 use serde::de::DeserializeOwned;
@@ -41,7 +41,7 @@ fn without(host: &str, since: u64) -> Option<Without> {
     Some(Without { host: host.to_owned(), port: 80, since })
 }
 
-/// Address and judgement of each client, by address.
+/// Returns the address of each client and whether it is current, ordered by address.
 fn told(subscribers: &Subscribers, bench: &Bench, applied: u64, without: Option<Without>) -> Vec<(String, bool)> {
     let question = ClientQuery::Lists { namespace: "n".to_owned(), service: "s".to_owned(), without };
     let found = subscribers.tell(&bench.catalog, applied, &question).lists.expect("an answer");
@@ -69,7 +69,7 @@ async fn who_has_the_list_as_it_is_is_current() {
     assert_eq!((told(&subscribers, &bench, 6, None), subscribers.len()), (rows([]), 0), "they are forgotten");
 }
 
-/// A list does without an instance if it was read after that was isolated, or if it is as it is now.
+/// A list lacks an instance if it was read after the isolation, or if it equals the current list.
 #[tokio::test(start_paused = true)]
 async fn a_list_that_was_read_later_does_without_the_instance() {
     let (subscribers, mut bench) = (Subscribers::default(), bench());

@@ -1,5 +1,5 @@
-//! Answers to who has which release of a rule, of streams of xDS: a client has applied a release once it has
-//! acknowledged every resource that it was sent and that was made with it.
+//! Queries for the clients of a rule's release among the streams of xDS. A client has applied a release once it has
+//! acknowledged every resource that was sent to it and that the release went into.
 
 mod shares;
 
@@ -18,12 +18,12 @@ use crate::model::time::Timestamp;
 
 pub(super) use shares::add as add_shares;
 
-/// Label under which gray releases see the identity of a client.
+/// Label that gray releases match against the identity of a client.
 const NODE_ID_LABEL: &str = "NODE_ID";
-/// Maps of resources whose part of a rule is remembered while streams are looked at: most streams share few.
+/// Number of resource maps whose rule parts are cached during a query. Most streams share a few maps.
 const REMEMBERED_MAX: usize = 32;
 
-/// Clients of xDS that have, or were sent, something made with a release of the rule; one row for each client.
+/// Returns the clients of xDS that have, or were sent, a resource made with a release of the rule; one row per client.
 pub(super) fn of_rule(streams: &Streams, active: &Active, rule_id: &str) -> Vec<Subscription> {
     let mut parts = RuleParts { rule_id, remembered: Vec::new() };
     let mut rows: BTreeMap<[String; 3], Subscription> = BTreeMap::new();
@@ -34,7 +34,8 @@ pub(super) fn of_rule(streams: &Streams, active: &Active, rule_id: &str) -> Vec<
         let Some(found) = judge(&entry, due, &mut parts) else { continue };
         let row = told(&entry.client, found);
         let who = [row.address.clone(), row.agent.clone(), row.node_id.clone()];
-        // A gRPC client has a stream for each of its targets: it has applied what all of them have.
+        // A gRPC client opens one stream per target. It has applied what all of its streams have, so the worst row
+        // remains.
         let is_worse = rows.get(&who).is_none_or(|known| rank(&row) < rank(known));
         if is_worse {
             rows.insert(who, row);
@@ -52,7 +53,7 @@ pub(super) fn rank(row: &Subscription) -> (u8, bool) {
     (applied, row.is_current)
 }
 
-/// Judgement of one client and one rule, or one list of instances.
+/// State of one client with respect to one rule or one list of instances.
 #[derive(Debug, PartialEq)]
 pub(super) struct ReleaseStanding {
     pub(super) version: u64,
@@ -63,16 +64,16 @@ pub(super) struct ReleaseStanding {
     pub(super) is_current: bool,
 }
 
-/// A resource that was made with a release of the rule.
+/// A resource made with a release of the rule.
 #[derive(Clone)]
 struct RulePart {
     name: Arc<str>,
     resource: Version,
-    /// Version of the release, and the time since which it is in force.
+    /// Version of the release, and the time it came into force.
     release: (u64, Timestamp),
 }
 
-/// Cache of the parts of one rule, for each map of resources in which they were looked up.
+/// Cache of the parts of one rule per resource map.
 struct RuleParts<'a> {
     rule_id: &'a str,
     remembered: Vec<(Resources, Rc<[RulePart]>)>,
@@ -100,12 +101,12 @@ impl RuleParts<'_> {
     }
 }
 
-/// State of the parts of one rule in a stream, of all types together.
+/// State of the parts of one rule in a stream, summed over all types.
 #[derive(Default)]
 struct Sum {
-    /// Of what it was sent last.
+    /// Releases in the resources that were sent last.
     given: Vec<(u64, Timestamp)>,
-    /// Of what it still has and what was taken away or replaced since.
+    /// Releases in resources that the client still has although they were removed or replaced since.
     left_over: Vec<(u64, Timestamp)>,
     is_waited_for: bool,
     refusal: Option<Arc<ResourceRefusal>>,
@@ -168,7 +169,7 @@ impl Sum {
     }
 }
 
-/// Address, agent, identity and labels of a client, as far as they are told.
+/// Address, agent, identity and labels of a client, truncated for answers.
 pub(super) struct Who {
     pub(super) address: String,
     pub(super) agent: String,

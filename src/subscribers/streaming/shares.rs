@@ -1,5 +1,5 @@
-//! Shares of the clients of xDS that have what they should have, by kind of rule. A client counts for a kind once it
-//! was sent something that was made with a rule of it.
+//! Shares of current clients of xDS, by kind of rule. A client counts for a kind if it was sent a resource made with a
+//! rule of that kind.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::rc::Rc;
@@ -13,14 +13,14 @@ use crate::model::mesh::resource::{ResourceType, Resources};
 use crate::model::rule::Family;
 use crate::model::rule::release::RuleRelease;
 
-/// Family and id of a rule, and the version of its release.
+/// Family and id of a rule, and version of its release.
 type RuleVersion = (Family, String, u64);
 
-/// Adds clients of xDS to those that are counted.
+/// Adds the clients of xDS to `shares`.
 pub(in crate::subscribers) fn add(shares: &mut BTreeMap<&'static str, Share>, streams: &Streams, catalog: &Catalog) {
     let streams = streams.all();
     let mut made_with = ReleaseIndex::default();
-    // A gRPC client has a stream for each of its targets: it is current where all of them are.
+    // A gRPC client opens one stream per target. It is current if all of its streams are.
     let mut clients: HashMap<_, BTreeMap<&'static str, bool>> = HashMap::new();
     for entry in &streams {
         let client = &entry.client;
@@ -50,7 +50,7 @@ pub(in crate::subscribers) fn add(shares: &mut BTreeMap<&'static str, Share>, st
     }
 }
 
-/// Releases of which a part is not acknowledged, or was taken away and the client has it still.
+/// Returns the releases with a resource that is unacknowledged, or that was removed and the client still has.
 fn lacking(delivered: &Delivered) -> BTreeSet<RuleVersion> {
     let Delivered { given, has, .. } = delivered;
     if has.ptr_eq(given) {
@@ -66,7 +66,7 @@ fn versions(releases: &[Arc<RuleRelease>]) -> impl Iterator<Item = RuleVersion> 
     releases.iter().map(|release| (release.rule.family(), release.rule.id.clone(), release.version))
 }
 
-/// Releases that maps of resources were made with: most streams share few maps.
+/// Cache of the releases in each resource map. Most streams share a few maps.
 #[derive(Default)]
 struct ReleaseIndex(Vec<(Resources, Rc<BTreeSet<RuleVersion>>)>); // bound: request
 

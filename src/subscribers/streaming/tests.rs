@@ -1,4 +1,4 @@
-//! Judgement of what streams have taken and refused.
+//! Tests of acknowledged and refused resources of streams.
 
 use std::sync::Arc;
 
@@ -37,7 +37,7 @@ impl Setting {
         Setting { bench, streams: Streams::default(), rule_id: String::new(), hash: 0 }
     }
 
-    /// Publishes the rule: the release that clients see from now on.
+    /// Publishes the rule; clients see this release from now on.
     fn publish(&mut self, name: &str) -> Arc<RuleRelease> {
         let release = RuleReleaseDraft {
             rule_name: Some("x".into()),
@@ -81,7 +81,7 @@ impl Setting {
         })
     }
 
-    /// Rows in short: node, version, applied, message, current.
+    /// Returns compact rows: node, version, applied, message, current.
     fn told(&self) -> Vec<String> {
         let active = self.bench.catalog.rules.of(FAMILY).active();
         let rows = of_rule(&self.streams, active, &self.rule_id);
