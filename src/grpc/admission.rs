@@ -1,4 +1,4 @@
-//! Admission: who asks, and whether there is a place for it, before a service sees the request.
+//! Admission of requests: identifies the caller and reserves a stream before a service sees the request.
 
 use std::fmt;
 use std::net::IpAddr;
@@ -33,49 +33,49 @@ use crate::tasks;
 use crate::xds::Peer;
 
 const BEARER: &str = "Bearer";
-/// Services that show nothing of the state and are open to everybody, as `/readyz` and the reference of the API.
+/// Services without access to the replicated state. They need no credential, like `/readyz` and the API reference.
 const OPEN_SERVICES: [&str; 2] = ["/grpc.health.", "/grpc.reflection."];
-/// The call of a check of health: a question and an answer.
+/// Path of the unary health check.
 pub const HEALTH_CHECK: &str = "/grpc.health.v1.Health/Check";
-/// The service whose streams end by themselves when the node stops.
+/// Path prefix of the service whose streams end on their own when the node stops.
 const RESOURCES: &str = "/envoy.service.discovery.";
 
-/// Inputs of [`admit`].
+/// State of [`admit`].
 pub(super) struct Admission {
     pub(super) operations: Arc<Operations>,
     pub(super) places: Arc<OriginQuota>,
-    /// Places for checks of health that find none of those.
+    /// Extra places for health checks, used when no regular one is free.
     pub(super) checks: CheckPlaces,
     pub(super) settings: GrpcSettings,
 }
 
-/// Sender of a request: an extension of each request of a service that shows the state.
+/// Sender of a request, added as an extension to each request of a service that reads the state.
 #[derive(Clone, Debug)]
 pub struct Visitor {
     pub address: Option<IpAddr>,
-    /// The caller, where there is one, else the address.
+    /// Origin of the caller, or of the address if there is no caller.
     pub origin: Origin,
-    /// None for one without a token or certificate, where that is allowed.
+    /// Identified caller; none for an anonymous client where these are allowed.
     pub caller: Option<Caller>,
-    /// The certificate that the caller is known by, where it is not a token.
+    /// Certificate that identified the caller, if it was not a token.
     pub certificate: Option<LastingCertificate>,
-    /// A visitor without a caller, whose first message of a stream of resources may have a token.
+    /// Set for a stream of resources without a caller: its first message may contain a token.
     pub(super) unnamed: Option<Unnamed>,
 }
 
-/// Visitor of whom no credential is known before the first message.
+/// Client without a credential in the headers or the TLS handshake.
 #[derive(Clone, Debug)]
 pub(super) struct Unnamed {
     sender: Sender,
     request_id: String,
     user: StreamUser,
-    /// Streams are for who shows no credential as well.
+    /// Set if anonymous clients are allowed to open streams.
     pub(super) may_be_nobody: bool,
 }
 
 impl Unnamed {
-    /// Finds the caller by the token in the description of a node, and hands the place of the stream on to that user;
-    /// none where there is no token.
+    /// Identifies the caller by the token in the node's metadata and charges the stream to that user. Returns `None` if
+    /// there is no token.
     pub(super) async fn caller(&self, node: Option<&Node>, operations: &Operations) -> Result<Option<Caller>, Status> {
         let Some(token) = token_of(node)? else { return Ok(None) };
         let credential = Credential::Token(token_hash(token));
@@ -86,7 +86,7 @@ impl Unnamed {
     }
 }
 
-/// The token in the metadata of a node.
+/// Returns the token in the metadata of a node.
 fn token_of(node: Option<&Node>) -> Result<Option<&str>, Status> {
     let metadata = node.and_then(|node| node.metadata.as_ref());
     match metadata.and_then(|metadata| metadata.fields.get(TOKEN_KEY)).map(|value| &value.kind) {
@@ -100,26 +100,26 @@ fn token_of(node: Option<&Node>) -> Result<Option<&str>, Status> {
 }
 
 impl Visitor {
-    /// Takes it from the request.
+    /// Returns the visitor that [`admit`] added to the request.
     pub fn of(extensions: &Extensions) -> Result<Visitor, Status> {
         extensions.get::<Visitor>().cloned().ok_or_else(|| Status::unauthenticated("nobody was let in"))
     }
 
-    /// The client as xDS knows it. One who shows no credential sees every service, as config clients without one see
-    /// every file of an app without keys.
+    /// Returns the client in terms of xDS. An anonymous client sees every service, as anonymous config clients see
+    /// every file of an app without access keys.
     pub(super) fn peer(&self) -> Peer {
         let read_scope = self.caller.as_ref().map_or(ReadScope::Everything, Caller::client_sight);
         Peer { address: self.address, origin: self.origin, read_scope }
     }
 }
 
-/// Place of a stream, among those of its origin or among those of checks; free again when this is dropped.
+/// Reserved stream, counted for an origin or as a health check; released on drop.
 pub(super) enum StreamPlace {
     Counted(StreamUser),
     Check(#[expect(dead_code, reason = "the end of the check is that this is dropped")] DropGuard),
 }
 
-/// Origin that a stream is counted for, until it ends.
+/// Origin that a stream is counted for until the stream ends.
 #[derive(Clone)]
 pub(super) struct StreamUser {
     places: Arc<OriginQuota>,
@@ -127,12 +127,12 @@ pub(super) struct StreamUser {
 }
 
 impl StreamPlace {
-    /// A place that was taken.
+    /// Wraps a place that was already reserved.
     pub(super) fn new(places: Arc<OriginQuota>, origin: Origin) -> StreamPlace {
         StreamPlace::Counted(StreamUser { places, origin: Arc::new(Mutex::new(Some(origin))) })
     }
 
-    /// A place for a check of health, which is cut when another one takes it, or when it takes too long.
+    /// Reserves a place for a health check. The check is cut off if it takes too long or a newer check needs its place.
     fn of_check(place: BriefPlace, cut: StreamCut) -> StreamPlace {
         let ended = CancellationToken::new();
         let end = ended.clone();
@@ -153,7 +153,7 @@ impl StreamPlace {
 }
 
 impl StreamUser {
-    /// Hands it on to the user of a token, who is known by now.
+    /// Charges the stream to the user of a token once that is known.
     fn pass_to(&self, user: Origin) -> Result<(), Short> {
         let mut origin = self.origin.lock();
         if let Some(before) = *origin {
@@ -184,7 +184,7 @@ fn failed() -> Status {
     Status::internal("this node has failed at the request, which is a defect: its log says where")
 }
 
-/// Lets a request pass, or answers it with its status.
+/// Admits a request, or responds with the status of its refusal.
 pub(super) async fn admit(State(door): State<Arc<Admission>>, mut request: Request, next: Next) -> Response {
     let sender = sender(request.headers(), request.extensions(), &door.settings.trusted_proxies);
     let mut origin = Origin::of_any(sender.address);
@@ -213,7 +213,7 @@ pub(super) async fn admit(State(door): State<Arc<Admission>>, mut request: Reque
     }
     let counter = &door.operations.node().metrics().unread_streams;
     let cut = cut.map(|stream| Cut { stream, counter: counter.clone() });
-    // A stream of resources counts what it reads and sends, and ends by itself, behind its last response.
+    // Streams of resources account for what they read and send, and end on their own after the last response.
     if request.uri().path().starts_with(RESOURCES) {
         let Some(response) = tasks::caught(next.run(request)).await else { return failed().into_http() };
         return response.map(|body| Body::new(AnswerBody::new(body, place, cut)));
@@ -236,7 +236,7 @@ impl Admission {
         }
     }
 
-    /// `user` is there of a stream of resources, whose first message may have a token.
+    /// Identifies the sender. `user` is set for streams of resources, whose first message may contain a token.
     async fn visitor(
         &self,
         headers: &HeaderMap,
@@ -263,7 +263,7 @@ impl Admission {
                     let certificate = extensions.get::<LastingCertificate>().cloned();
                     return Ok(Visitor { certificate, ..visitor(Some(caller)) });
                 }
-                // It was signed for another purpose: it names nobody here.
+                // The certificate was issued for another purpose and identifies no caller here.
                 Err(Refusal { code: Code::TokenNotExisted, .. }) if may_be_nobody => {}
                 Err(refused) => return Err(refusal(refused)),
             }
@@ -273,12 +273,12 @@ impl Admission {
     }
 }
 
-/// The status of a stream of who shows no credential where one has to be.
+/// Returns the status for a stream without the required credential.
 pub(super) fn needed() -> Status {
     Status::unauthenticated("a token is needed")
 }
 
-/// The status of a stream for which there is no place.
+/// Returns the status for a stream that exceeds a limit.
 fn taken(origin: Origin, short: Short) -> Status {
     Status::resource_exhausted(match short {
         Short::Origin => format!("{origin} has as many streams as it may"),
@@ -286,7 +286,7 @@ fn taken(origin: Origin, short: Short) -> Status {
     })
 }
 
-/// The token as it was sent: raw, or as a bearer token.
+/// Returns the token of the `authorization` header, with or without `Bearer`.
 fn presented_token(headers: &HeaderMap) -> Result<Option<&str>, Status> {
     let mut values = headers.get_all(AUTHORIZATION).iter();
     let Some(value) = values.next() else { return Ok(None) };
@@ -301,7 +301,7 @@ fn presented_token(headers: &HeaderMap) -> Result<Option<&str>, Status> {
     if token.is_empty() { Err(Status::unauthenticated("the token is empty")) } else { Ok(Some(token)) }
 }
 
-/// The status of a refusal of the operations.
+/// Converts a refusal of the operations to a status.
 pub(super) fn refusal(refused: Refusal) -> Status {
     let text = refused.info();
     match refused.code.status() {

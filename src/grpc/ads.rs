@@ -1,4 +1,5 @@
-//! Streams of resources: messages to and from a [`Session`], and what ends a stream besides it.
+//! Streams of the aggregated discovery service: connects each to a [`Session`], and ends it when its conditions no
+//! longer hold.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -35,29 +36,29 @@ use crate::tasks;
 use crate::watch::{Wake, Watch};
 use crate::xds::{Session, Source, StreamEnd};
 
-/// Responses that are made and not taken yet: the next one is made of the newest state, when there is room for it.
+/// Number of responses built in advance. A response is built from the newest state, so only when there is room for it.
 const RESPONSES_READY_MAX: usize = 1;
-/// Longest wait of a stream for a node that has never been ready.
+/// Maximum time that a new stream waits for a node that was never ready.
 const READY_WITHIN: Duration = Duration::from_secs(5);
-/// Time limit for the first message of a client that has to name a token in it.
+/// Time limit for the first message of a client that must authenticate by a token in it.
 const TOKEN_WITHIN: Duration = Duration::from_secs(10);
-/// Pause between two looks whether this node may still vouch for the client.
+/// Interval at which an open stream re-checks its credential.
 const LOOK_PAUSE: Duration = Duration::from_secs(15);
-/// The same for a client that is known by its certificate, whose end nothing else tells.
+/// The same interval for clients with a certificate, whose expiry causes no notification.
 const CERTIFICATE_LOOK_PAUSE: Duration = Duration::from_secs(2);
 
-/// The aggregated discovery service. It reads and writes messages itself: what tonic reads and writes with keeps the
-/// largest of both for as long as a stream lasts.
+/// The aggregated discovery service. It encodes and decodes messages itself, because tonic's buffers retain the size of
+/// the largest message for the life of a stream.
 pub(super) struct Ads<S> {
     pub(super) session: Arc<Session<S>>,
     pub(super) vouching: Vouching,
     pub(super) health: HealthWatch,
     pub(super) budget: Budget,
-    /// Room for what open streams keep.
+    /// Memory budget for the state of open streams.
     pub(super) kept: Budget,
 }
 
-/// Parts of the node that know who may do what.
+/// Parts of the node that authenticate and authorize clients.
 #[derive(Clone)]
 pub(super) struct Vouching {
     pub(super) operations: Arc<Operations>,
@@ -65,7 +66,7 @@ pub(super) struct Vouching {
 }
 
 impl<S: Source> Ads<S> {
-    /// Both variants of the protocol.
+    /// Returns the routes of both protocol variants.
     pub(super) fn routes(self) -> Router {
         let service = <AggregatedDiscoveryServiceServer<()> as NamedService>::NAME;
         let (sotw, delta) = (Arc::new(self), format!("/{service}/DeltaAggregatedResources"));
@@ -134,7 +135,7 @@ impl<S: Source> Ads<S> {
 }
 
 impl Vouching {
-    /// Watches the credential before it is judged once more: nothing that becomes of it is missed.
+    /// Registers for changes of the credential, then re-checks it, so that no change is missed.
     fn vouch(&self, caller: Caller, visitor: &Visitor) -> Result<AuthorizedCaller, Status> {
         let guard = self.node.guard(&caller.credential);
         let watch = self.node.state().hub().watch(visitor.origin, vec![guard.key()], 0);
@@ -147,7 +148,8 @@ impl Vouching {
     }
 }
 
-/// The visitor with the caller whose token the first message has; who has none is let in where that is enough.
+/// Identifies the caller by the token in the first message. A client without a token is admitted if anonymous clients
+/// are allowed.
 async fn named<Q: XdsRequest>(
     visitor: Visitor,
     unnamed: &Unnamed,
@@ -166,13 +168,13 @@ async fn named<Q: XdsRequest>(
     }
 }
 
-/// A session that goes on. In a place of its own: what it is moved into has it once.
+/// A running session. It is boxed because each future that it is moved into would otherwise contain a copy of its size.
 type Serving = Pin<Box<dyn Future<Output = StreamEnd> + Send>>;
 
-/// A stream of which it is found out who asks for it.
+/// A stream whose client is being identified.
 type Opening = Pin<Box<dyn Future<Output = Result<(Serving, Option<AuthorizedCaller>), Status>> + Send>>;
 
-/// A caller whose credential is watched.
+/// A caller whose credential is watched for changes.
 struct AuthorizedCaller {
     caller: Caller,
     certificate: Option<LastingCertificate>,
@@ -182,7 +184,7 @@ struct AuthorizedCaller {
 }
 
 impl AuthorizedCaller {
-    /// Refuses a credential that counts no more, or for something else than when the stream began.
+    /// Returns an error if the credential has expired or its grants have changed since the stream began.
     fn check(&self) -> Result<(), Status> {
         if self.certificate.as_ref().is_some_and(|certificate| !certificate.is_good()) {
             return Err(Status::unauthenticated("the certificate of this client counts no more"));
@@ -194,21 +196,21 @@ impl AuthorizedCaller {
         Err(Status::unavailable("the rights of this client have changed: it begins anew"))
     }
 
-    /// Waits until the credential has to be looked at; false if the node stops.
+    /// Waits for a change of the credential. Returns false if the node stops.
     async fn changed(&self) -> bool {
         self.watch.changed().await == Wake::Changed
     }
 }
 
-/// Waits a moment for the first look that finds the node ready: it may be so since the last one.
+/// Waits up to [`READY_WITHIN`] for the node's first readiness, which is polled and may be noticed late.
 async fn await_readiness(health: &HealthWatch) {
     let mut health = health.clone();
     let is_known = health.wait_for(|seen| seen.was_ready || seen.out_of_service.is_some());
-    // Out of time, the stream is refused.
+    // After a timeout the stream is refused by [`check`].
     let _ = timeout(READY_WITHIN, is_known).await.is_ok();
 }
 
-/// Checks that the node serves streams.
+/// Returns an error if the node does not serve streams.
 fn check(health: &HealthWatch) -> Result<(), Status> {
     let health = health.borrow();
     match &health.out_of_service {
@@ -218,7 +220,7 @@ fn check(health: &HealthWatch) -> Result<(), Status> {
     }
 }
 
-/// Conditions under which a stream goes on.
+/// Conditions under which a stream continues.
 struct StreamMonitor {
     vouched: Option<AuthorizedCaller>,
     health: HealthWatch,
@@ -227,7 +229,7 @@ struct StreamMonitor {
 }
 
 impl StreamMonitor {
-    /// Serves a stream to its end. Its last response stands in the channel when its status is known.
+    /// Serves a stream to its end and returns its status. The last response is in the channel by then.
     async fn attend<R>(mut self, opening: Opening, responses: mpsc::Sender<R>) -> Result<(), Status> {
         let opened = tokio::select! {
             opened = opening => opened,
@@ -256,7 +258,7 @@ impl StreamMonitor {
         status
     }
 
-    /// Ready with the status of a stream that may not go on.
+    /// Returns the status once the stream may not continue; never returns otherwise.
     async fn conditions(&mut self) -> Result<(), Status> {
         let has_certificate = self.vouched.as_ref().is_some_and(|vouched| vouched.certificate.is_some());
         let pause = if has_certificate { CERTIFICATE_LOOK_PAUSE } else { LOOK_PAUSE };
@@ -285,7 +287,7 @@ async fn woken(vouched: Option<&AuthorizedCaller>) -> bool {
     }
 }
 
-/// Status at the end of a stream.
+/// Returns the status for the end of a session.
 fn status_of(end: StreamEnd) -> Result<(), Status> {
     match end {
         StreamEnd::Closed => Ok(()),

@@ -1,8 +1,8 @@
-//! Bodies of answers. Each keeps the place of its stream until its last byte, is within the budget of its client while
-//! it is sent, and ends when the node stops.
+//! Response bodies. Each holds the place of its stream until its last byte, is charged to the budget of its client
+//! while it is sent, and ends when the node stops.
 //!
-//! An answer is sent in pieces, and a piece is there until HTTP/2 has written it: so a client which takes none can be
-//! told from a slow one. The stream of the first is reset, and the others of its connection go on.
+//! A response is sent in pieces that exist until HTTP/2 has written them. This distinguishes a slow client from one
+//! that reads nothing: only the latter has its stream reset. The other streams of the connection continue.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -27,40 +27,40 @@ use crate::origin::Origin;
 use crate::tasks;
 
 const PIECE_BYTES: usize = 64 * 1024;
-/// A stream of which no piece is taken for so long is not read any more.
+/// Time without a written piece after which a stream counts as unread and is reset.
 const UNREAD_MAX: Duration = Duration::from_secs(60);
-/// Pause between two looks at what was taken.
+/// Interval between two checks for written pieces.
 const LOOK_PAUSE: Duration = Duration::from_secs(10);
 
-/// The body of an answer.
+/// Body of a response.
 pub(super) struct AnswerBody {
     body: Body,
     rest: Bytes,
     pieces: Arc<Pieces>,
     cut: Option<Cut>,
     watched: Option<UnreadWatch>,
-    /// None where the service counts what it sends.
+    /// Budget and origin to charge; none if the service accounts for what it sends.
     counting: Option<(Budget, Origin)>,
     ending: Option<Pin<Box<WaitForCancellationFutureOwned>>>,
     has_ended: bool,
     _place: StreamPlace,
 }
 
-/// Resets a stream that is not read, and counts it.
+/// Handle that resets an unread stream, and the counter of such resets.
 #[derive(Clone)]
 pub(super) struct Cut {
     pub(super) stream: StreamCut,
     pub(super) counter: IntCounter,
 }
 
-/// Pieces of a stream that were handed over, and those of them that are gone.
+/// Numbers of the pieces of a stream that were handed to HTTP/2 and that were written.
 #[derive(Default)]
 struct Pieces {
     handed: AtomicU64,
     gone: AtomicU64,
 }
 
-/// A piece until it was written.
+/// Piece that counts as written when it is dropped.
 struct Piece {
     bytes: Bytes,
     pieces: Arc<Pieces>,
@@ -78,7 +78,7 @@ impl Drop for Piece {
     }
 }
 
-/// A watch over a stream, until this is dropped.
+/// Task that watches a stream; aborted on drop.
 struct UnreadWatch(AbortHandle);
 
 impl Drop for UnreadWatch {
@@ -87,7 +87,7 @@ impl Drop for UnreadWatch {
     }
 }
 
-/// Resets a stream of which nothing is taken.
+/// Resets the stream if no piece is written for [`UNREAD_MAX`].
 async fn watch(cut: Cut, pieces: Arc<Pieces>) {
     let (mut seen, mut since) = (0, Instant::now());
     loop {
@@ -118,17 +118,17 @@ impl AnswerBody {
         }
     }
 
-    /// Ends with UNAVAILABLE when the node stops: of services that know nothing of that.
+    /// Ends the body with UNAVAILABLE when the node stops, for services that do not handle this.
     pub(super) fn ending_with(self, ending: CancellationToken) -> AnswerBody {
         AnswerBody { ending: Some(Box::pin(ending.cancelled_owned())), ..self }
     }
 
-    /// Counts what is sent: of services that do not.
+    /// Charges sent data to `origin`, for services that do not account for it.
     pub(super) fn counting(self, budget: Budget, origin: Origin) -> AnswerBody {
         AnswerBody { counting: Some((budget, origin)), ..self }
     }
 
-    /// The next piece of what the service has sent.
+    /// Returns the next piece of the data from the service.
     fn piece(&mut self) -> Frame<Bytes> {
         if let Some(cut) = self.cut.take() {
             self.watched = Some(UnreadWatch(tasks::errand(watch(cut, self.pieces.clone())).abort_handle()));
@@ -138,7 +138,7 @@ impl AnswerBody {
         Frame::data(Bytes::from_owner(Piece { bytes, pieces: self.pieces.clone() }))
     }
 
-    /// The next frame of the service itself.
+    /// Polls the service for its next frame.
     fn poll_service(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
         let frame = match ready!(Pin::new(&mut self.body).poll_frame(cx)) {
             Some(Ok(frame)) => frame,
@@ -198,15 +198,15 @@ impl HttpBody for AnswerBody {
     }
 }
 
-/// Status of what ends as the node stops.
+/// Returns the status of streams that end because the node stops.
 pub(super) fn stopping() -> Status {
     Status::unavailable("this node stops: another one serves")
 }
 
-/// The end of a stream with its status.
+/// Returns the trailers with a status.
 pub(super) fn ended_by(status: &Status) -> Frame<Bytes> {
     let mut headers = HeaderMap::new();
-    // It fails for a message that no header could hold: then the code alone is told.
+    // Encoding fails if the message does not fit into a header; only the code is sent then.
     if status.add_header(&mut headers).is_err() {
         let _ = Status::new(status.code(), "").add_header(&mut headers);
     }
@@ -229,7 +229,7 @@ mod tests {
         (places.clone(), StreamPlace::new(places, Origin::UNKNOWN))
     }
 
-    /// A service that sends this and goes on.
+    /// Returns a body that sends this data and stays open.
     fn body(sent: Vec<Bytes>) -> Body {
         let frames = sent.into_iter().map(|bytes| Ok::<_, axum::Error>(Frame::data(bytes)));
         Body::new(StreamBody::new(futures_util::StreamExt::chain(stream::iter(frames), stream::pending())))
@@ -271,7 +271,7 @@ mod tests {
         assert_eq!(trailers.get("grpc-status").and_then(|code| code.to_str().ok()), Some("8"));
     }
 
-    /// However small what it does not take is.
+    /// The size of the unread data does not matter.
     #[tokio::test(start_paused = true)]
     async fn who_takes_nothing_is_cut_and_who_is_slow_or_has_taken_all_is_not() {
         for size in [1, 5 * PIECE_BYTES] {

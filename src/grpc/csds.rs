@@ -1,5 +1,5 @@
-//! Client status discovery (CSDS): which clients of xDS are connected to this node, and what each has, for tools that
-//! show the state of a fleet. It shows everybody's, so it is for who may operate the cluster.
+//! Client status discovery (CSDS): the xDS clients connected to this node and the state of their resources, for tools
+//! that inspect a fleet. It returns all clients, so it requires the right to operate the cluster.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -30,7 +30,7 @@ use crate::proto::envoy::r#type::matcher::v3::string_matcher::MatchPattern;
 use crate::raft::node::Node;
 use crate::subscribers::streams::{Delivered, Standing, StreamEntry, Streams};
 
-/// The status of clients.
+/// The client status service.
 pub(super) struct Csds {
     pub(super) operations: Arc<Operations>,
     pub(super) node: Node,
@@ -54,7 +54,7 @@ impl ClientStatusDiscoveryService for Csds {
         let (operations, node) = (self.operations.clone(), self.node.clone());
         let answers = request.into_inner().then(move |question| {
             let answer = question.and_then(|question| {
-                // Rights may have changed since the stream began.
+                // Grants may have changed since the stream began.
                 let caller = caller.again(&operations).map_err(refusal)?;
                 caller.check_everywhere(Verb::Operate).map_err(denied)?;
                 told(node.subscribers().streams(), &question)
@@ -80,7 +80,7 @@ fn operator(extensions: &Extensions) -> Result<Caller, Status> {
     Ok(caller)
 }
 
-/// Status of a known caller that may not do this: another login does not help it.
+/// Returns the status for an identified caller without the required right. Another login would not help.
 fn denied(refused: Refusal) -> Status {
     Status::permission_denied(refused.info())
 }
@@ -99,7 +99,7 @@ fn told(streams: &Streams, question: &ClientStatusRequest) -> Result<ClientStatu
     Ok(response)
 }
 
-/// A condition on the identity of a client.
+/// Condition on the `node_id` of a client.
 struct Matcher<'a> {
     pattern: Option<&'a MatchPattern>,
     ignores_case: bool,
@@ -143,7 +143,7 @@ fn client(entry: &StreamEntry, room: &mut usize) -> ClientConfig {
     ClientConfig { node: Some(node), generic_xds_configs: configs }
 }
 
-/// A resource as its client has it; where it refused another version, with that.
+/// Returns a resource in the version that its client has, with the error if it refused a newer one.
 fn resource(
     kind: ResourceType,
     name: &str,
@@ -176,7 +176,7 @@ fn resource(
     }
 }
 
-/// The message itself, as long as there is room.
+/// Returns the encoded resource while there is room.
 fn content(kind: ResourceType, resource: &Resource, room: &mut usize) -> Option<Any> {
     *room = room.checked_sub(resource.size())?;
     (*room > 0).then(|| Any { type_url: kind.type_url().to_owned(), value: resource.bytes() })

@@ -1,5 +1,5 @@
-//! Responses as frames of gRPC. Bytes of a resource, which all streams share, are sent as they are; what is made for
-//! one response alone is made piece by piece, when the piece before was taken.
+//! gRPC frames of responses. The bytes of a resource are shared by all streams and sent without a copy. Bytes specific
+//! to one response are produced piece by piece, each when the previous one was taken.
 
 use std::mem;
 use std::sync::Arc;
@@ -13,14 +13,14 @@ use crate::budget::{Held, keeping};
 use crate::proto::Any;
 use crate::proto::envoy::service::discovery::v3::{DeltaDiscoveryResponse, DiscoveryResponse, Resource};
 
-/// Bytes that are made at a time.
+/// Size of the pieces that are produced.
 const PIECE_BYTES: usize = 16 * 1024;
-/// Bytes of a resource from which on they are not copied into such a piece.
+/// Minimum size of a resource that is sent as a piece of its own instead of being copied.
 const SHARED_BYTES_MIN: usize = 4 * 1024;
-/// Field of the resources, in both variants.
+/// Field number of the resources in both variants.
 const RESOURCES: u32 = 2;
 
-/// A response with resources.
+/// Response that contains resources.
 pub(super) trait Framed: Message + Default + Unpin + 'static {
     type Item: Send + Unpin;
 
@@ -28,7 +28,7 @@ pub(super) trait Framed: Message + Default + Unpin + 'static {
 
     fn shared(item: &Self::Item) -> usize;
 
-    /// Writes one item up to the bytes of its resource, which it ends with.
+    /// Writes one item except for the bytes of its resource, which it returns. The item ends with these.
     fn write(item: Self::Item, to: &mut Vec<u8>) -> Bytes;
 }
 
@@ -67,7 +67,7 @@ impl Framed for DeltaDiscoveryResponse {
     }
 }
 
-/// Writes a field that is an [`Any`], up to its value; the number of that is two as well.
+/// Writes an [`Any`] field up to its value. `value` has number 2 in it.
 fn write_any(number: u32, any: Any, to: &mut Vec<u8>) -> Bytes {
     write_length(number, any.encoded_len(), to);
     let Any { type_url, value } = any;
@@ -83,7 +83,7 @@ fn write_length(number: u32, length: usize, to: &mut Vec<u8>) {
     encode_varint(length as u64, to);
 }
 
-/// Bytes that a response takes for its stream alone, until it is sent.
+/// Returns the bytes that a response occupies for its stream alone until it is sent.
 pub(super) fn own_bytes<R: Framed>(response: &mut R) -> usize {
     let items = response.items();
     let (count, shared) = (items.len(), items.iter().map(R::shared).sum::<usize>());
@@ -91,12 +91,12 @@ pub(super) fn own_bytes<R: Framed>(response: &mut R) -> usize {
     whole - shared + count * size_of::<R::Item>() + shared.min(PIECE_BYTES)
 }
 
-/// A response that is being sent.
+/// Response that is being sent.
 pub(super) struct Frames<R: Framed> {
-    /// Bytes that were made and not taken: the header at first, and all but the resources.
+    /// Bytes that were produced and not taken; at first the header and every field except the resources.
     head: Vec<u8>,
     items: std::vec::IntoIter<R::Item>,
-    /// Rest of a resource whose beginning was taken.
+    /// Remaining bytes of the current resource.
     shared: Bytes,
     held: Arc<Held>,
 }
@@ -112,7 +112,7 @@ impl<R: Framed> Frames<R> {
         Frames { head, items, shared: Bytes::new(), held: Arc::new(held) }
     }
 
-    /// The next piece; none behind the last one.
+    /// Returns the next piece, or `None` after the last one.
     pub(super) fn next(&mut self) -> Option<Bytes> {
         if !self.shared.is_empty() {
             return Some(keeping(mem::take(&mut self.shared), self.held.clone()));
@@ -185,7 +185,7 @@ mod tests {
         assert_eq!(sent(DiscoveryResponse::default()).concat(), [0; HEADER_BYTES]);
     }
 
-    /// One that all streams are sent is in memory once.
+    /// A resource that all streams are sent exists once in memory.
     #[test]
     fn large_resources_are_not_copied() {
         let resource = any(100_000);

@@ -1,4 +1,4 @@
-//! Readiness of the node, as `grpc.health.v1` tells it and as streams depend on it.
+//! Readiness of the node, reported by `grpc.health.v1` and watched by streams.
 
 use std::time::Duration;
 
@@ -11,23 +11,23 @@ use super::HealthWatch;
 use crate::proto::envoy::service::discovery::v3::aggregated_discovery_service_server::AggregatedDiscoveryServiceServer;
 use crate::raft::node::Node;
 
-/// Pauses between two looks at the readiness: before the node was ready for the first time, and later.
+/// Intervals between two readiness checks: until the node is ready for the first time, and later.
 const FIRST_LOOK_PAUSE: Duration = Duration::from_millis(50);
 const LOOK_PAUSE: Duration = Duration::from_millis(500);
-/// Name of the whole node.
+/// Service name that means the whole node.
 const WHOLE: &str = "";
 
-/// State of the node, for streams.
+/// State of the node as seen by streams.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct NodeHealth {
     pub is_ready: bool,
-    /// It was ready once.
+    /// Set once the node was ready for the first time.
     pub was_ready: bool,
-    /// Reason why it shows its state to nobody, for good.
+    /// Reason for which the node has stopped serving for good.
     pub out_of_service: Option<String>,
 }
 
-/// Follows the readiness of a node and tells it to balancers.
+/// Polls the readiness of a node and reports it to load balancers.
 pub struct Health {
     reporter: HealthReporter,
     seen: watch::Sender<NodeHealth>,
@@ -40,7 +40,7 @@ impl Default for Health {
 }
 
 impl Health {
-    /// Watches the state of the node.
+    /// Returns a receiver for changes of the state.
     pub fn seen(&self) -> HealthWatch {
         self.seen.subscribe()
     }
@@ -49,19 +49,19 @@ impl Health {
         tonic_health::pb::health_server::HealthServer::new(HealthService::from_health_reporter(self.reporter.clone()))
     }
 
-    /// Copy that [`Self::follow`] is called on.
+    /// Returns a copy for [`Self::follow`].
     pub fn follower(&self) -> Health {
         Health { reporter: self.reporter.clone(), seen: self.seen.clone() }
     }
 
-    /// Looks at the readiness for as long as it is polled.
+    /// Polls the readiness until the future is dropped.
     pub async fn follow(self, node: Node) {
         let mut told = None;
         loop {
             let is_ready = node.is_ready().await;
-            // First, so that whoever is told that it serves is served.
+            // Streams are notified first, so that a client that sees SERVING is served.
             self.note(is_ready, node.out_of_service());
-            // Whoever watches is sent whatever is set, also if it is the same.
+            // The reporter notifies its watchers of every set value, even if it is unchanged.
             if told.replace(is_ready) != Some(is_ready) {
                 self.tell(is_ready).await;
             }
@@ -70,7 +70,7 @@ impl Health {
         }
     }
 
-    /// Tells it to balancers.
+    /// Sets the serving status for load balancers.
     async fn tell(&self, is_ready: bool) {
         let status = if is_ready { ServingStatus::Serving } else { ServingStatus::NotServing };
         for name in [WHOLE, <AggregatedDiscoveryServiceServer<()> as NamedService>::NAME] {
@@ -78,7 +78,7 @@ impl Health {
         }
     }
 
-    /// Notes it for streams.
+    /// Notifies the streams.
     fn note(&self, is_ready: bool, out_of_service: Option<&str>) {
         self.seen.send_if_modified(|seen| {
             let was_ready = seen.was_ready || is_ready;

@@ -1,4 +1,4 @@
-//! Shape of a request before it is decoded: what it would take then is bounded first, by its bytes alone.
+//! Measures an encoded request, so that the memory it would occupy is limited before it is decoded.
 
 use prost::Message;
 use tonic::Status;
@@ -7,13 +7,13 @@ use crate::model::limits;
 use crate::proto::envoy::config::core::v3::Node;
 use crate::proto::envoy::service::discovery::v3::{DeltaDiscoveryRequest, DiscoveryRequest};
 
-/// Bytes that a name takes beside its own once it is decoded: a string in a list, and its allocation.
+/// Bytes of a decoded name in addition to its text: a string in a list, and its allocation.
 const OF_NAME: usize = 64;
-/// The same of a version: two strings in a map.
+/// Bytes of a decoded resource version in addition to its text: two strings in a map.
 const OF_VERSION: usize = 176;
-/// Bytes that a byte of an error takes at most: its details may be empty.
+/// Maximum decoded bytes per encoded byte of an error, reached by empty details.
 const PER_ERROR_BYTE: usize = 32;
-/// Field of a node with the name of its program.
+/// Field number of the client program's name in a node.
 const USER_AGENT_NAME: u64 = 6;
 const ENVOY: &[u8] = b"envoy";
 
@@ -21,14 +21,14 @@ const ENVOY: &[u8] = b"envoy";
 pub(super) trait XdsRequest: Message + Default + Unpin + 'static {
     const FIELDS: FieldNumbers;
 
-    /// Description of the client.
+    /// Returns the description of the client.
     fn node(&self) -> Option<&Node>;
 
-    /// Drops the description of the client, which only the first request of a stream is asked for.
+    /// Drops the description of the client, which is used from the first request of a stream only.
     fn forget_node(&mut self);
 }
 
-/// Numbers of the fields that a client decides the size of.
+/// Numbers of the fields with a size that the client controls.
 pub(super) struct FieldNumbers {
     node: u64,
     names: &'static [u64],
@@ -60,7 +60,7 @@ impl XdsRequest for DeltaDiscoveryRequest {
     }
 }
 
-/// Size of a request.
+/// Sizes of the parts of a request.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct RequestShape {
     bytes: usize,
@@ -71,7 +71,7 @@ pub(super) struct RequestShape {
 }
 
 impl RequestShape {
-    /// Reads it from a whole message; none where that is not one.
+    /// Measures a complete message. Returns `None` if it is malformed.
     pub(super) fn of<Q: XdsRequest>(message: &[u8]) -> Option<RequestShape> {
         let FieldNumbers { node, names, versions, error } = Q::FIELDS;
         let mut shape = RequestShape { bytes: message.len(), ..RequestShape::default() };
@@ -88,7 +88,7 @@ impl RequestShape {
         Some(shape)
     }
 
-    /// Refuses what nobody asks for.
+    /// Returns an error if the request exceeds a limit.
     pub(super) fn check(self, is_proxy: bool) -> Result<(), Status> {
         let entries_max = if is_proxy { limits::XDS_PROXY_ENTRIES_MAX } else { limits::XDS_NAMES_MAX };
         let rows = [
@@ -105,14 +105,14 @@ impl RequestShape {
         }
     }
 
-    /// Bytes that it takes when it is decoded, without its node, which is read at once and dropped.
+    /// Returns the bytes of the decoded request without its node, which is read at once and dropped.
     pub(super) fn decoded_bytes(self) -> usize {
         let RequestShape { bytes, names, versions, node, error } = self;
         bytes.saturating_sub(node) + names * OF_NAME + versions * OF_VERSION + error * PER_ERROR_BYTE
     }
 }
 
-/// True if the beginning of a message has a node in it that says it is Envoy.
+/// Reports whether the beginning of a message contains a node with Envoy as its program.
 pub(super) fn is_of_envoy<Q: XdsRequest>(beginning: &[u8]) -> bool {
     let node = Walk(beginning).map_while(|field| field).find(|field| field.number == Q::FIELDS.node);
     let Some(node) = node else { return false };
@@ -120,14 +120,14 @@ pub(super) fn is_of_envoy<Q: XdsRequest>(beginning: &[u8]) -> bool {
     agent.is_some_and(|agent| agent.content.get(..ENVOY.len()).is_some_and(|name| name.eq_ignore_ascii_case(ENVOY)))
 }
 
-/// A field of a message.
+/// Field of a message.
 struct Field<'a> {
     number: u64,
-    /// Empty for a number.
+    /// Content of a length-delimited field; empty for numbers.
     content: &'a [u8],
 }
 
-/// Fields of a message in their order; none in the place of one that is not whole or makes no sense, which is the last.
+/// Iterator over the fields of a message. It ends with `None` as an item at the first malformed or incomplete field.
 struct Walk<'a>(&'a [u8]);
 
 impl<'a> Iterator for Walk<'a> {
@@ -217,7 +217,7 @@ mod tests {
         let names = DiscoveryRequest { resource_names: vec![String::new(); 9], ..Default::default() };
         let shape = RequestShape::of::<DiscoveryRequest>(&names.encode_to_vec()).expect("a message");
         assert_eq!((shape.names, shape.bytes), (9, 18));
-        // No part of a message is taken for all of it.
+        // No prefix of a message is accepted as a complete one.
         for end in 1..bytes.len() {
             let whole = DeltaDiscoveryRequest::decode(&bytes[..end]).is_ok();
             assert_eq!(RequestShape::of::<DeltaDiscoveryRequest>(&bytes[..end]).is_some(), whole, "{end}");
@@ -245,7 +245,7 @@ mod tests {
         assert!(shape.check(true).is_err());
     }
 
-    /// Two million entries of a few bytes are what counts, and not the bytes.
+    /// Many entries of a few bytes each occupy far more memory than their encoding.
     #[test]
     fn small_entries_take_many_times_their_bytes() {
         let shape = RequestShape { bytes: 700, versions: 100, ..RequestShape::default() };

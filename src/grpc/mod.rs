@@ -1,15 +1,15 @@
-//! The door of gRPC: every service of the product on every address of `--grpc-addr`. It translates to and from
-//! [`crate::xds`] and decides nothing.
+//! gRPC services on the addresses of `--grpc-addr`. This module translates to and from [`crate::xds`] and makes no
+//! decisions.
 //!
 //! | service | for |
 //! |---|---|
 //! | `envoy.service.discovery.v3.AggregatedDiscoveryService` | Envoy and gRPC clients: both variants of xDS |
-//! | `envoy.service.status.v3.ClientStatusDiscoveryService` | operators: what each client has |
-//! | `grpc.health.v1.Health` | balancers: the readiness of this node |
-//! | `grpc.reflection.v1`, `v1alpha` | tools that ask what there is |
+//! | `envoy.service.status.v3.ClientStatusDiscoveryService` | operators: resources of each client |
+//! | `grpc.health.v1.Health` | load balancers: the readiness of this node |
+//! | `grpc.reflection.v1`, `v1alpha` | tools that list the services |
 //!
-//! Everything else is UNIMPLEMENTED, by word of tonic. Who asks is let in by [`admission`] before a service sees the
-//! request, and what it sends is counted by [`requests`] and [`request_body`] while it comes.
+//! Other paths get UNIMPLEMENTED from tonic. [`admission`] admits a request before a service sees it; [`requests`] and
+//! [`request_body`] limit and count what is received.
 
 mod admission;
 mod ads;
@@ -46,22 +46,22 @@ use csds::Csds;
 pub use admission::{HEALTH_CHECK, Visitor};
 pub use health::{Health, NodeHealth};
 
-/// Settings of the door.
+/// Settings of the gRPC port.
 pub struct GrpcSettings {
-    /// True if a client without a token or certificate is refused.
+    /// Set if clients without a token or certificate are refused.
     pub is_auth_required: bool,
-    /// Proxies that are believed about the address of a client.
+    /// Proxies trusted to report the address of a client.
     pub trusted_proxies: Vec<IpNet>,
-    /// Streams that one address may have.
+    /// Maximum number of streams per address.
     pub streams_per_address: usize,
     pub budget: Budget,
-    /// Room for what open streams keep.
+    /// Memory budget for the state of open streams.
     pub kept: Budget,
-    /// Ends all streams: the node stops.
+    /// Cancelled when the node stops; ends all streams.
     pub ending: CancellationToken,
 }
 
-/// The services of one node.
+/// The gRPC services of one node.
 pub struct Grpc<S> {
     pub operations: Arc<Operations>,
     pub node: Node,
@@ -71,7 +71,7 @@ pub struct Grpc<S> {
 }
 
 impl<S: Source> Grpc<S> {
-    /// All of them behind their admission.
+    /// Returns the router of all services, with admission in front.
     pub fn router(self) -> anyhow::Result<Router> {
         let Grpc { operations, node, session, health, settings } = self;
         let csds = Csds { operations: operations.clone(), node: node.clone() }.service();
@@ -100,5 +100,5 @@ fn descriptors() -> tonic_reflection::server::Builder<'static> {
         .register_encoded_file_descriptor_set(tonic_health::pb::FILE_DESCRIPTOR_SET)
 }
 
-/// Readiness of the node, as streams watch it.
+/// Receiver for changes of the node's readiness.
 pub type HealthWatch = watch::Receiver<NodeHealth>;

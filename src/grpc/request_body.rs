@@ -1,5 +1,5 @@
-//! Bodies of requests to services other than that of resources ([`super::requests`]): each message in its limit and
-//! its time, and within the budget of its client from its first byte until the service asks for the next one.
+//! Request bodies of all services except the discovery service ([`super::requests`]). Each message has a size and a
+//! time limit and is charged to the budget of its client from its first byte until the service asks for the next one.
 
 use std::time::Duration;
 
@@ -14,16 +14,16 @@ use crate::budget::{Budget, Held};
 use crate::model::limits;
 use crate::origin::{Origin, Short};
 
-/// Bytes before each message: whether it is compressed, and its length.
+/// Bytes before each message: a compression flag and the length.
 pub(super) const HEADER_BYTES: usize = 5;
 
-/// Time limit for a message of so many bytes, from its first one on.
+/// Returns the time limit for a message of this size, counted from its first byte.
 pub(super) fn message_within(bytes: usize) -> Duration {
     let more = bytes / limits::GRPC_REQUEST_BYTES_PER_SECOND;
     Duration::from_secs(limits::GRPC_REQUEST_SECONDS.saturating_add(more as u64))
 }
 
-/// The body, counted and limited.
+/// Wraps a body with accounting and limits.
 pub(super) fn counted(body: Body, budget: Budget, origin: Origin, limit: usize) -> Body {
     let counted =
         MeasuredBody { body, messages: Messages::new(limit), budget, origin, held: Vec::new(), ends_at: None };
@@ -36,14 +36,14 @@ struct MeasuredBody {
     budget: Budget,
     origin: Origin,
     held: Vec<Held>,
-    /// Time at which the message that was begun has to be whole.
+    /// Deadline of the current message.
     ends_at: Option<Instant>,
 }
 
 impl MeasuredBody {
     async fn next(mut self) -> Result<Option<(Frame<bytes::Bytes>, Self)>, Status> {
         let frame = if self.messages.is_between() {
-            // All that came before was read: more is asked for.
+            // The service has read every previous message and asks for more.
             self.held.clear();
             self.ends_at = None;
             self.body.frame().await
@@ -73,12 +73,12 @@ pub(super) fn too_much(short: Short) -> Status {
     Status::resource_exhausted(format!("requests {whose} take as much memory as they may"))
 }
 
-/// Place in a sequence of messages, each behind its header.
+/// Position in a sequence of messages, each of which follows its header.
 struct Messages {
     limit: usize,
     header: [u8; HEADER_BYTES],
     header_read: usize,
-    /// Bytes of the message that have not come yet.
+    /// Bytes of the current message that are still to come.
     missing: usize,
 }
 
@@ -91,7 +91,7 @@ impl Messages {
         self.header_read == 0 && self.missing == 0
     }
 
-    /// Goes on by what has come. Returns the bytes of the messages that begin in it.
+    /// Advances over received data. Returns the total size of the messages that begin in it.
     fn take(&mut self, mut data: &[u8]) -> Result<usize, Status> {
         let mut begun = 0_usize;
         while !data.is_empty() {
@@ -173,7 +173,7 @@ mod tests {
         assert_eq!((error.code(), came), (Code::DeadlineExceeded, 3));
     }
 
-    /// A message counts until the next one is asked for.
+    /// A message counts until the service requests the next one.
     #[tokio::test(start_paused = true)]
     async fn messages_count_while_they_are_looked_at() {
         let metrics = Arc::new(Metrics::new().expect("a table"));

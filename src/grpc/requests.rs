@@ -1,5 +1,5 @@
-//! Requests of a stream of resources: read from the bytes of HTTP/2, within the budget of their client by what they
-//! take in memory, from the first byte of each until the next one is asked for.
+//! Requests of a discovery stream, decoded from the bytes of HTTP/2. Each is charged to the budget of its client by the
+//! memory it occupies, from its first byte until the next one is requested.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -19,7 +19,7 @@ use crate::budget::{Budget, Held};
 use crate::model::limits;
 use crate::origin::Origin;
 
-/// Failure of a stream of requests, for its status.
+/// Error that ended a stream of requests, for the status of the stream.
 #[derive(Clone, Default)]
 pub(super) struct RequestFault(Arc<Mutex<Option<Status>>>);
 
@@ -29,11 +29,11 @@ impl RequestFault {
     }
 }
 
-/// Requests of a client, until one cannot be read.
+/// Stream of a client's requests; ends with the first one that cannot be read.
 pub(super) struct Requests<Q> {
     messages: Pin<Box<dyn Stream<Item = Result<Q, Status>> + Send>>,
     fault: RequestFault,
-    /// One that was looked at before it is taken.
+    /// Request that was peeked at and not yet taken.
     ahead: Option<Box<Q>>,
 }
 
@@ -43,7 +43,7 @@ impl<Q: XdsRequest> Requests<Q> {
         Requests { messages: Box::pin(stream::try_unfold(incoming, Incoming::next::<Q>)), fault, ahead: None }
     }
 
-    /// The next request, which stays where it is; none where there is none that can be read.
+    /// Returns the next request without removing it. Returns `None` at the end and on errors.
     pub(super) async fn peek(&mut self) -> Option<&Q> {
         if self.ahead.is_none() {
             self.ahead = Some(Box::new(self.next().await?.ok()?));
@@ -69,20 +69,20 @@ impl<Q: Unpin> Stream for Requests<Q> {
     }
 }
 
-/// Bytes of a client that come in.
+/// Incoming bytes of a client.
 struct Incoming {
     body: Body,
-    /// Bytes that have come and were not read.
+    /// Received bytes that were not read yet.
     rest: Bytes,
-    /// Its first request says that it is Envoy; none before that.
+    /// Set if the first request names Envoy; `None` before the first request.
     is_proxy: Option<bool>,
-    /// Room of the request that was read last, or is being read.
+    /// Budget held for the current or the last request.
     held: Held,
 }
 
 impl Incoming {
     async fn next<Q: XdsRequest>(mut self) -> Result<Option<(Q, Incoming)>, Status> {
-        // The one before was taken.
+        // The caller is done with the previous request.
         self.held.shrink_to(0);
         let Some(length) = self.header().await? else { return Ok(None) };
         let late = |_| Status::deadline_exceeded("a request was begun and not finished in time");
@@ -102,7 +102,7 @@ impl Incoming {
         Ok(Some((request, self)))
     }
 
-    /// Length of the next message, for whose first byte the client may take its time; none at the end.
+    /// Returns the length of the next message, or `None` at the end. There is no time limit for its first byte.
     async fn header(&mut self) -> Result<Option<usize>, Status> {
         if self.rest.is_empty() && !self.more().await? {
             return Ok(None);
@@ -129,7 +129,7 @@ impl Incoming {
         Ok(whole.into())
     }
 
-    /// A message, which takes room for what has come of it and no more.
+    /// Returns a message. Only the bytes that were received are charged.
     async fn message<Q: XdsRequest>(&mut self, length: usize) -> Result<Bytes, Status> {
         if self.rest.len() >= length {
             return Ok(self.rest.split_to(length));
@@ -141,13 +141,13 @@ impl Incoming {
             let come = whole.len() + taken;
             if come > whole.capacity() {
                 let capacity = (2 * whole.capacity()).clamp(come, length);
-                // Both are there while one is copied.
+                // The old and the new buffer exist at the same time during the copy.
                 self.hold(whole.capacity() + capacity).await?;
                 whole.reserve_exact(capacity - whole.len());
             }
             whole.extend_from_slice(&self.rest.split_to(taken));
             if come > limits::GRPC_REQUEST_BYTES_MAX && self.is_proxy.is_none() {
-                // Who it is, is said at the beginning.
+                // The program's name is at the beginning of the message.
                 if !is_of_envoy::<Q>(&whole) {
                     return Err(too_long(length, limits::GRPC_REQUEST_BYTES_MAX));
                 }
@@ -164,7 +164,7 @@ impl Incoming {
         Ok(())
     }
 
-    /// Waits for bytes; false at the end.
+    /// Waits for bytes. Returns false at the end.
     async fn more(&mut self) -> Result<bool, Status> {
         while let Some(frame) = self.body.frame().await {
             let frame = frame.map_err(|error| Status::from_error(error.into_inner()))?;
@@ -178,7 +178,7 @@ impl Incoming {
         Ok(false)
     }
 
-    /// Holds so much, if it is not little.
+    /// Holds this much of the budget, unless the amount is small enough to be free.
     async fn hold(&mut self, bytes: usize) -> Result<(), Status> {
         if bytes <= limits::BODY_BYTES_FREE {
             return Ok(());
@@ -284,7 +284,7 @@ mod tests {
         sender.send(framed(&DeltaDiscoveryRequest::default()));
         sender.next().await.expect("a request");
         assert_eq!(sender.held(), 0);
-        // As many as there may be of its kind, and one more.
+        // The maximum number of entries of each kind, and one more.
         for (agent, max) in [("gRPC", limits::XDS_NAMES_MAX), ("envoy", limits::XDS_PROXY_ENTRIES_MAX)] {
             let mut sender = Sender::new();
             sender.send(framed(&request(agent, max + 1, 0)));
@@ -307,7 +307,7 @@ mod tests {
         assert_eq!(sender.next().await, Err(Code::ResourceExhausted));
     }
 
-    /// An announced message that does not come takes no room, and has its time.
+    /// A message that was announced and does not arrive occupies no memory and is subject to its time limit.
     #[tokio::test(start_paused = true)]
     async fn a_trickle_holds_what_has_come_and_not_for_long() {
         let mut sender = Sender::new();

@@ -1,4 +1,4 @@
-//! Body of a stream of resources: responses, each with room while it is written, and the status of the stream.
+//! Body of a discovery stream: its responses, each held in the budget while it is written, and its status.
 
 use std::convert::Infallible;
 use std::pin::Pin;
@@ -19,10 +19,11 @@ use crate::budget::{Budget, Held};
 use crate::model::limits;
 use crate::origin::{Origin, Short};
 
-/// Time limit for a response that waits for room.
+/// Maximum time that a response waits for room in the budget.
 const ROOM_WITHIN: Duration = Duration::from_secs(60);
 
-/// Room for responses: what one takes for its stream alone is held before it is encoded, and until it was written.
+/// Budget for responses. The bytes that a response needs for its stream alone are held from before it is encoded until
+/// it was written.
 struct Room<R> {
     budget: Budget,
     origin: Origin,
@@ -32,9 +33,9 @@ struct Room<R> {
 type Waiting = Pin<Box<dyn Future<Output = Result<Held, Short>> + Send>>;
 
 impl<R: Framed> Room<R> {
-    /// The response, if there is room for it at once; else it waits.
+    /// Returns the response if there is room at once; otherwise it starts to wait.
     fn ask(&mut self, mut response: Box<R>) -> Option<Frames<R>> {
-        // No client has more, however large a response is.
+        // No client has a larger budget, so the charge is capped at it.
         let bytes = own_bytes(&mut *response).min(limits::UNDER_WAY_PER_ORIGIN_MIN);
         if let Ok(held) = self.budget.take(self.origin, bytes) {
             return Some(Frames::new(*response, held));
@@ -44,7 +45,7 @@ impl<R: Framed> Room<R> {
         None
     }
 
-    /// The response that was waiting, when there is room for it; none if there is none.
+    /// Polls for room for the waiting response. Returns `None` if no response waits.
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Frames<R>, Status>>> {
         let Some((_, waiting)) = self.waiting.as_mut() else { return Poll::Ready(None) };
         let held = ready!(waiting.as_mut().poll(cx));
@@ -64,19 +65,19 @@ async fn patiently(budget: &Budget, origin: Origin, bytes: usize) -> Result<Held
     }
 }
 
-/// Responses of a stream, and its status behind the last one.
+/// Responses of a stream, followed by its status.
 pub(super) struct Answers<R: Framed> {
     responses: mpsc::Receiver<Box<R>>,
     room: Room<R>,
     sending: Option<Frames<R>>,
-    /// True once a piece of a response was handed on.
+    /// Set once a piece of a response was handed to HTTP/2.
     has_answered: bool,
-    /// None once its status was told.
+    /// Task that produces the responses; `None` once its status was sent.
     ended: Option<JoinHandle<Result<(), Status>>>,
 }
 
 impl<R: Framed> Answers<R> {
-    /// Responses to be taken from `responses`, with the room of `origin`, and the status of the task that makes them.
+    /// Creates a body of the responses in `responses`, which are charged to `origin`. `ended` returns the status.
     pub(super) fn new(
         responses: mpsc::Receiver<Box<R>>,
         (budget, origin): (Budget, Origin),
@@ -88,8 +89,8 @@ impl<R: Framed> Answers<R> {
 
     fn end(&mut self, status: &Status) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
         self.ended = None;
-        // Clients come back by gRFC A57, whatever the status is. `@grpc/grpc-js-xds` fails calls to clusters that it
-        // waits for with any status but OK, as if it had never been answered.
+        // Clients reconnect on any status (gRFC A57). After a status other than OK, `@grpc/grpc-js-xds` fails calls to
+        // clusters it waits for as if the stream had never been answered.
         let is_taken_up_again = self.has_answered && status.code() == Code::Unavailable;
         let status = if is_taken_up_again { &Status::ok(status.message()) } else { status };
         Poll::Ready(Some(Ok(ended_by(status))))
@@ -111,7 +112,7 @@ impl<R: Framed> HttpBody for Answers<R> {
                     this.has_answered = true;
                     return Poll::Ready(Some(Ok(Frame::data(piece))));
                 }
-                // What it held is not kept until there is another one.
+                // The budget of the previous response is released before the next one arrives.
                 this.sending = None;
             }
             this.sending = match ready!(this.room.poll(cx)) {
