@@ -246,16 +246,16 @@ async fn tell_times(taker: u64, acknowledged: SystemTime, held: Vec<Clients>) {
         clients.process.wait().await.expect("it ends");
         let delay = |at: Duration| (SystemTime::UNIX_EPOCH + at).duration_since(acknowledged).unwrap_or_default();
         let mut delays: Vec<Duration> = times.into_iter().map(delay).collect();
-        of_nodes.push((clients.node, shown(&mut delays)));
+        of_nodes.push((clients.node, percentiles(&mut delays)));
         all.append(&mut delays);
     }
-    println!("publish through node {taker}, {} requests answered: {}", all.len(), shown(&mut all));
+    println!("publish through node {taker}, {} requests answered: {}", all.len(), percentiles(&mut all));
     for (node, times) in of_nodes {
         println!("    node {node}: {times}");
     }
 }
 
-fn shown(delays: &mut [Duration]) -> String {
+fn percentiles(delays: &mut [Duration]) -> String {
     format!("p50 {:?}, last {:?}", percentile(delays, 0.5), percentile(delays, 1.0))
 }
 

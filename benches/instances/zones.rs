@@ -19,7 +19,7 @@ const QUIET: Duration = Duration::from_secs(5);
 
 pub(crate) async fn die_and_return(cluster: &Cluster, surface: &Surface, zone: &Zone, count: usize) {
     let readers = read_while(surface, tokio::time::sleep(QUIET)).await;
-    println!("readers while nothing happens: {}", told(readers));
+    println!("readers while nothing happens: {}", summary(readers));
     for (is_silent, to) in [(true, "unhealthy"), (false, "healthy")] {
         let before = Seen::of(cluster, to).await;
         let started = Instant::now();
@@ -35,7 +35,7 @@ pub(crate) async fn die_and_return(cluster: &Cluster, surface: &Surface, zone: &
             let (groups, seconds) = (after.0 - before.0, after.1 - before.1);
             println!("    node {}: applied in {:.0} ms, {groups} groups", number + 1, seconds * 1000.0);
         }
-        println!("    readers meanwhile: {}", told(readers));
+        println!("    readers meanwhile: {}", summary(readers));
     }
     let path = format!("/naming/v1/instances?namespace={MORTAL}&healthy=true&limit=0");
     let leader = &cluster.api(cluster.leader().await);
@@ -120,7 +120,7 @@ async fn read_until(address: SocketAddr, request: Vec<u8>, over: CancellationTok
     taken
 }
 
-fn told(mut taken: Vec<Duration>) -> String {
+fn summary(mut taken: Vec<Duration>) -> String {
     let (count, median) = (taken.len(), percentile(&mut taken, 0.5));
     let (p99, max) = (percentile(&mut taken, 0.99), percentile(&mut taken, 1.0));
     format!("{count} reads, median {median:.1?}, p99 {p99:.1?}, longest {max:.1?}")

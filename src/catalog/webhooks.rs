@@ -253,7 +253,7 @@ impl Webhooks {
     }
 
     /// Records the results of deliveries, as the leader saw them; what was recorded before counts once.
-    fn told(&mut self, ctx: &Ctx, told: &WebhookTold, changes: &mut ChangeSet) -> Outcome {
+    fn record_deliveries(&mut self, ctx: &Ctx, told: &WebhookTold, changes: &mut ChangeSet) -> Outcome {
         let Some(hook) = self.all().find(|hook| hook.id == told.id).cloned() else {
             return Code::NotFoundResource.into();
         };
@@ -373,7 +373,7 @@ impl Catalog {
     }
 
     pub(super) fn note_told(&mut self, ctx: &Ctx, told: &WebhookTold, changes: &mut ChangeSet) -> Outcome {
-        self.webhooks.told(ctx, told, changes)
+        self.webhooks.record_deliveries(ctx, told, changes)
     }
 
     /// Remembers for the end of the entry that the health of an instance changed.

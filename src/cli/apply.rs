@@ -391,7 +391,7 @@ pub(super) async fn delete(args: DeleteArgs) -> anyhow::Result<()> {
         }
     }
     tasks.sort_by_key(|task| std::cmp::Reverse(task.kind.order()));
-    tasks.iter().for_each(|task| say(&task.shown()));
+    tasks.iter().for_each(|task| say(&task.summary()));
     let count = tasks.len();
     if count == 0 {
         return Ok(());

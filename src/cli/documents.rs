@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use anyhow::Context;
 use serde_json::{Map, Value, json};
 
-use super::kinds::{Key, Kind, Nature, read_key, shown};
+use super::kinds::{Key, Kind, Nature, display_name, read_key};
 use super::{Usage, yaml};
 
 const STANDARD_INPUT: &str = "-";
@@ -145,8 +145,8 @@ impl Document {
         document
     }
 
-    pub(super) fn shown(&self) -> String {
-        shown(self.kind, &self.key)
+    pub(super) fn display_name(&self) -> String {
+        display_name(self.kind, &self.key)
     }
 }
 
@@ -280,7 +280,7 @@ fn doubles(documents: &[Document]) -> Vec<String> {
     let mut faults = Vec::new();
     for document in documents {
         if let Some(first) = seen.insert((document.kind.one, &document.key), &document.place) {
-            faults.push(format!("{}: {} stands in {first} already", document.place, document.shown()));
+            faults.push(format!("{}: {} stands in {first} already", document.place, document.display_name()));
         }
     }
     faults

@@ -210,7 +210,7 @@ mod tests {
     fn read(words: &[&str]) -> Result<Vec<String>, Usage> {
         let words: Vec<_> = words.iter().map(|word| (*word).to_owned()).collect();
         let found = read_names(&words, "ns", None)?;
-        Ok(found.iter().map(|(kind, key)| super::super::kinds::shown(kind, key)).collect())
+        Ok(found.iter().map(|(kind, key)| super::super::kinds::display_name(kind, key)).collect())
     }
 
     #[test]

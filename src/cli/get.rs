@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use super::documents::{Document, status_of_row};
 use super::find::{InArgs, in_force, rows};
-use super::kinds::{KINDS, Key, Kind, KindFilter, Nature, read_key, shown};
+use super::kinds::{KINDS, Key, Kind, KindFilter, Nature, display_name, read_key};
 use super::remote::{Refused, Remote};
 use super::tables::{Output, lay_out, table};
 use super::{Usage, say, say_document, yaml};
@@ -123,7 +123,7 @@ async fn show(remote: &Remote, found: Vec<(&'static Kind, Vec<Value>)>, output: 
     for (index, (kind, mut rows)) in merged.into_iter().enumerate() {
         rows.sort_by_cached_key(|row| kind.key_of(row));
         match output {
-            Output::Name => rows.iter().for_each(|row| say(&shown(kind, &kind.key_of(row)))),
+            Output::Name => rows.iter().for_each(|row| say(&display_name(kind, &kind.key_of(row)))),
             Output::Yaml => {
                 for row in &rows {
                     say_document(yaml::write(&Document::of_row(kind, row).value())?.trim_end_matches('\n'));

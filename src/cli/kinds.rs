@@ -353,7 +353,7 @@ pub(super) struct KindFilter {
 }
 
 /// As people name a thing of a kind: a config file by its group as well.
-pub(super) fn shown(kind: &Kind, key: &Key) -> String {
+pub(super) fn display_name(kind: &Kind, key: &Key) -> String {
     match &key.group {
         Some(group) => format!("{}/{group}/{}", kind.one, key.name),
         None => format!("{}/{}", kind.one, key.name),
@@ -362,7 +362,11 @@ pub(super) fn shown(kind: &Kind, key: &Key) -> String {
 
 /// The same with its namespace, for lines about things of several.
 pub(super) fn placed(kind: &Kind, key: &Key) -> String {
-    if key.namespace.is_empty() { shown(kind, key) } else { format!("{} in {}", shown(kind, key), key.namespace) }
+    if key.namespace.is_empty() {
+        display_name(kind, key)
+    } else {
+        format!("{} in {}", display_name(kind, key), key.namespace)
+    }
 }
 
 /// A name as it was typed: that of a config file is GROUP/FILE.
@@ -414,7 +418,7 @@ mod tests {
         let kind = Kind::of_word("cf").expect("a kind");
         let key = read_key(kind, "ns", None, "g/deep/a.yaml").expect("a name");
         assert_eq!((key.group.as_deref(), key.name.as_str()), (Some("g"), "deep/a.yaml"));
-        assert_eq!(shown(kind, &key), "configfile/g/deep/a.yaml");
+        assert_eq!(display_name(kind, &key), "configfile/g/deep/a.yaml");
         assert_eq!(placed(kind, &key), "configfile/g/deep/a.yaml in ns");
         let slashed = read_key(kind, "ns", Some("g/h"), "a/b").expect("a name");
         assert_eq!((slashed.group.as_deref(), slashed.name.as_str()), (Some("g/h"), "a/b"));

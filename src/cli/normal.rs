@@ -138,7 +138,7 @@ where
 
 fn read_draft<T: DeserializeOwned>(text: &str) -> Result<T, Vec<String>> {
     let (draft, unknown) = parse_noting(PhantomData::<T>, &raw(text)?);
-    told(draft, unknown)
+    without_unknown(draft, unknown)
 }
 
 /// Its secret is sent and never compared.
@@ -197,7 +197,7 @@ fn of_refusal(refusal: Refusal) -> Vec<String> {
     vec![refusal.info()]
 }
 
-fn told<T>(read: Result<T, Refusal>, unknown: Vec<String>) -> Result<T, Vec<String>> {
+fn without_unknown<T>(read: Result<T, Refusal>, unknown: Vec<String>) -> Result<T, Vec<String>> {
     let read = read.map_err(of_refusal)?;
     if unknown.is_empty() {
         Ok(read)
@@ -209,7 +209,7 @@ fn told<T>(read: Result<T, Refusal>, unknown: Vec<String>) -> Result<T, Vec<Stri
 fn of_rule(family: Family, text: &str) -> Result<Map<String, Value>, Vec<String>> {
     let text = folded(family, text).unwrap_or_else(|| text.to_owned());
     let (draft, unknown) = parse_rule(family, &raw(&text)?);
-    let draft: RuleDraft = told(draft, unknown)?;
+    let draft: RuleDraft = without_unknown(draft, unknown)?;
     draft.check_new().map_err(of_refusal)?;
     let rule = draft.rule(String::new(), String::new(), Stamp::default()).map_err(|fault| of_refusal(fault.into()))?;
     let mut fields = json!({ "enable": rule.enable, PRIORITY: rule.priority });

@@ -55,7 +55,7 @@ pub(super) struct Task {
 }
 
 impl Task {
-    pub(super) fn shown(&self) -> String {
+    pub(super) fn summary(&self) -> String {
         format!("{:<8}  {}", self.step.word(), placed(self.kind, &self.key))
     }
 }
@@ -89,7 +89,8 @@ impl Plan {
                 Ok(Some(task)) => plan.tasks.push(task),
                 Ok(None) => plan.same += 1,
                 Err(faults) => {
-                    let told = faults.iter().map(|fault| format!("{}: {}: {fault}", document.place, document.shown()));
+                    let told =
+                        faults.iter().map(|fault| format!("{}: {}: {fault}", document.place, document.display_name()));
                     plan.faults.extend(told);
                 }
             }
@@ -187,7 +188,7 @@ impl Plan {
             return Ok(());
         }
         for task in &self.tasks {
-            say(&task.shown());
+            say(&task.summary());
             if !brief {
                 task.lines.iter().take(LINES_MAX).for_each(|line| say(&format!("    {line}")));
                 if task.lines.len() > LINES_MAX {
@@ -277,7 +278,7 @@ fn compared(document: &Document, there: Option<&Value>) -> Result<Option<Task>, 
     let revision = row["revision"].as_str().unwrap_or_default();
     let body = update(kind, key, &found, &wanted, spec, revision);
     let is_secret = sealed::is_sealed(row) || wanted.get("encrypted") == Some(&json!(true));
-    let lines = if is_secret { sealed::told(&found, &wanted) } else { differences(&found, &wanted) };
+    let lines = if is_secret { sealed::field_differences(&found, &wanted) } else { differences(&found, &wanted) };
     Ok(Some(task(Step::Change, body, lines)))
 }
 
@@ -332,8 +333,8 @@ mod tests {
             .collect()
     }
 
-    fn told(plan: &Plan) -> Vec<String> {
-        plan.tasks.iter().map(Task::shown).collect()
+    fn summaries(plan: &Plan) -> Vec<String> {
+        plan.tasks.iter().map(Task::summary).collect()
     }
 
     #[test]
@@ -351,7 +352,7 @@ mod tests {
             &[(kind("svc"), row("old")), (kind("rl"), row("old")), (kind("svc"), row("pay")), (kind("cg"), row("g"))],
         );
         assert_eq!(
-            told(&plan),
+            summaries(&plan),
             [
                 "create    service/pay in shop",
                 "create    configfile/g/a.txt in shop",
@@ -377,7 +378,7 @@ mod tests {
             document("svc", "b", json!({"comment": "y", "ports": "1"})),
         ];
         let plan = Plan::of(&documents, &there);
-        assert_eq!((plan.same, told(&plan)), (1, vec!["change    service/b in shop".to_owned()]));
+        assert_eq!((plan.same, summaries(&plan)), (1, vec!["change    service/b in shop".to_owned()]));
         assert_eq!(plan.tasks[0].body["revision"], "r2");
         let lines = ["- /comment: \"x\"", "+ /comment: \"y\"", "+ /ports: \"1\""];
         assert_eq!(plan.tasks[0].lines, lines);
@@ -385,10 +386,10 @@ mod tests {
             "step": "change", "kind": "service", "namespace": "shop", "name": "b",
             "document": "t.yaml, document 2 (line 7)",
         });
-        let told = |row: &Value| json!({ "tasks": [row], "same": 1, "notes": [], "faults": [] });
-        assert_eq!(plan.for_programs(true), told(&row));
+        let expected = |row: &Value| json!({ "tasks": [row], "same": 1, "notes": [], "faults": [] });
+        assert_eq!(plan.for_programs(true), expected(&row));
         row["differences"] = json!(lines);
-        assert_eq!(plan.for_programs(false), told(&row));
+        assert_eq!(plan.for_programs(false), expected(&row));
     }
 
     #[test]
@@ -411,7 +412,7 @@ mod tests {
         let mut plan = Plan::default();
         let there = rows(&[("rl", json!({"namespace": "shop", "name": "b", "revision": "r"}))]);
         plan.release(&documents, &there, &in_force);
-        assert_eq!(told(&plan), ["release   ratelimit/b in shop"]);
+        assert_eq!(summaries(&plan), ["release   ratelimit/b in shop"]);
         assert_eq!(
             plan.tasks[0].body,
             *json!({"rule_name": "b", "namespace": "shop", "revision": "r"}).as_object().expect("one")

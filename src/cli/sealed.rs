@@ -93,7 +93,7 @@ pub(super) fn align(document: &Document, row: &Value, wanted: &mut Map<String, V
 }
 
 /// Difference of two forms of an encrypted file, without their contents.
-pub(super) fn told(before: &Map<String, Value>, after: &Map<String, Value>) -> Vec<String> {
+pub(super) fn field_differences(before: &Map<String, Value>, after: &Map<String, Value>) -> Vec<String> {
     let without = |fields: &Map<String, Value>| {
         let mut fields = fields.clone();
         fields.remove(CONTENT);

@@ -66,7 +66,7 @@ pub(super) async fn poll<S: ConfigSource>(State(surface): State<Surface<S>>, ask
                     };
                     later(parking, answer).await
                 }
-                Ok(Some(news)) => told(&hold.query.request, &cluster, &news),
+                Ok(Some(news)) => poll_response(&hold.query.request, &cluster, &news),
                 Err(refusal) => refusal.for_poll(),
             }
         }
@@ -83,7 +83,7 @@ pub(super) async fn poll<S: ConfigSource>(State(surface): State<Surface<S>>, ask
 
 fn ended(request: &PollRequest, cluster: &str, end: HoldEnd<Vec<ConfigNews>>) -> Response {
     match end {
-        HoldEnd::News(news) => told(request, cluster, &news),
+        HoldEnd::News(news) => poll_response(request, cluster, &news),
         HoldEnd::Unchanged => not_modified(),
         HoldEnd::Shutdown => closing(not_modified()),
     }
@@ -143,7 +143,7 @@ fn read(ask: &ClientRequest, namespaces: Vec<String>) -> Result<(String, PollReq
     Ok((cluster.into_owned(), PollRequest { group: app.into_owned(), namespaces, files }))
 }
 
-fn told(request: &PollRequest, cluster: &str, news: &[ConfigNews]) -> Response {
+fn poll_response(request: &PollRequest, cluster: &str, news: &[ConfigNews]) -> Response {
     let changed = news.iter().map(|ConfigNews { name, id }| {
         let details = BTreeMap::from([(format!("{}+{cluster}+{name}", request.group), *id)]);
         ChangedFile { namespace_name: name, notification_id: *id, messages: ChangeMessages { details } }

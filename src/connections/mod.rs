@@ -214,7 +214,8 @@ async fn attend_secured(
         Some(Err(_)) => return Err("tls_slow"),
         Some(Ok(secured)) => secured?,
     };
-    caller.certificate = stream.get_ref().1.peer_certificates().and_then(|chain| tls.shown(chain)).map(Arc::new);
+    caller.certificate =
+        stream.get_ref().1.peer_certificates().and_then(|chain| tls.client_certificate(chain)).map(Arc::new);
     speak_protocol(stream, caller, room, closing).await
 }
 

@@ -42,13 +42,13 @@ pub(super) fn in_words(grants: &Grants) -> String {
 }
 
 pub(super) async fn show(State(console): State<Console>, visitor: SessionUser) -> Response {
-    match shown(&console, &visitor) {
+    match accounts_page(&console, &visitor) {
         Ok(accounts) => page(&accounts),
         Err(refusal) => failed(visitor.texts, &refusal),
     }
 }
 
-fn shown(console: &Console, visitor: &SessionUser) -> Result<AccountsPage, Refusal> {
+fn accounts_page(console: &Console, visitor: &SessionUser) -> Result<AccountsPage, Refusal> {
     visitor.caller.check_everywhere(Verb::Manage)?;
     let rows = &Rows::new(0, limits::PAGE_ROWS_MAX);
     let catalog = console.node().state().view();
@@ -97,7 +97,7 @@ pub(super) async fn change(State(console): State<Console>, form: Form) -> Respon
         Ok(()) => changed(&console, &visitor, &fields).await,
         Err(refusal) => Err(refusal),
     };
-    match (done, shown(&console, &visitor)) {
+    match (done, accounts_page(&console, &visitor)) {
         (Ok(()), _) => on_to("/ui/accounts", Flash::Changed),
         (Err(refusal), Ok(accounts)) => {
             page_refused(refusal.code, &AccountsPage { frame: accounts.frame.refused(&refusal), ..accounts })

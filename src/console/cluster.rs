@@ -31,16 +31,16 @@ impl ClusterPage {
 }
 
 pub(super) async fn show(State(console): State<Console>, visitor: SessionUser) -> Response {
-    match shown(&console, &visitor).await {
+    match cluster_page(&console, &visitor).await {
         Ok(cluster) => page(&cluster),
         Err(refusal) => failed(visitor.texts, &refusal),
     }
 }
 
-async fn shown(console: &Console, visitor: &SessionUser) -> Result<ClusterPage, Refusal> {
+async fn cluster_page(console: &Console, visitor: &SessionUser) -> Result<ClusterPage, Refusal> {
     visitor.caller.check_everywhere(Verb::Operate)?;
     let status = console.node().as_node().cluster_survey().await;
-    let settings = console.node().state().catalog().settings.shown();
+    let settings = console.node().state().catalog().settings.to_json();
     let settings = settings.into_iter().map(|(name, value)| {
         let value = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
         (name, value)
@@ -72,7 +72,7 @@ pub(super) async fn change(State(console): State<Console>, form: Form) -> Respon
     };
     match done {
         Ok(()) => on_to("/ui/cluster", Flash::Changed),
-        Err(refusal) => match shown(&console, &visitor).await {
+        Err(refusal) => match cluster_page(&console, &visitor).await {
             Ok(cluster) => {
                 page_refused(refusal.code, &ClusterPage { frame: cluster.frame.refused(&refusal), ..cluster })
             }

@@ -233,14 +233,14 @@ fn table_of(pairs: &Pairs) -> Value {
 }
 
 pub(super) async fn show(State(console): State<Console>, visitor: SessionUser, query: Fields) -> Response {
-    match shown(&console, &visitor, &key(&query)).await {
+    match file_page(&console, &visitor, &key(&query)).await {
         Ok(file) if query.get("as") == "table" => page(&file.tabled(None)),
         Ok(file) => page(&file),
         Err(refusal) => failed(visitor.texts, &refusal),
     }
 }
 
-async fn shown(console: &Console, visitor: &SessionUser, key: &ConfigKey) -> Result<FilePage, Refusal> {
+async fn file_page(console: &Console, visitor: &SessionUser, key: &ConfigKey) -> Result<FilePage, Refusal> {
     let frame = visitor.frame(Section::Config);
     let edits = visitor.may(Verb::Edit, &key.namespace, &key.group);
     let releases_them = visitor.may(Verb::Release, &key.namespace, &key.group);
@@ -307,7 +307,7 @@ pub(super) async fn save(State(console): State<Console>, form: Form) -> Response
     }
     let mut typed = None;
     let text = if fields.get("as") == "table" {
-        let page_as_saved = match shown(&console, &visitor, &key).await {
+        let page_as_saved = match file_page(&console, &visitor, &key).await {
             Ok(page) => page,
             Err(refusal) => return undone(visitor.texts, &refusal),
         };
@@ -338,7 +338,7 @@ pub(super) async fn save(State(console): State<Console>, form: Form) -> Response
     match one(saved.map(|(outcomes, _)| outcomes)) {
         Ok(_) => on_to(&link(&key), Flash::Drafted),
         Err(refusal) => {
-            let page = shown(&console, &visitor, &key).await.map(|page| match typed {
+            let page = file_page(&console, &visitor, &key).await.map(|page| match typed {
                 Some(value) => page.tabled(Some(value)),
                 None => FilePage { text, ..page },
             });
@@ -362,7 +362,7 @@ pub(super) async fn delete(State(console): State<Console>, form: Form) -> Respon
     let deleted = console.operations.config_files(&visitor.caller, Op::Delete, vec![Ok(named_file(&key))]).await;
     match one(deleted.map(|(outcomes, _)| outcomes)) {
         Ok(_) => on_to("/ui/config", Flash::Deleted),
-        Err(refusal) => refused(&visitor, shown(&console, &visitor, &key).await, &refusal),
+        Err(refusal) => refused(&visitor, file_page(&console, &visitor, &key).await, &refusal),
     }
 }
 
@@ -435,7 +435,7 @@ async fn done(
     match done {
         Ok(flash) => on_to(&link(key), flash),
         Err(refusal) => {
-            let page = shown(console, visitor, key).await.map(|page| FilePage { rollout, ..page });
+            let page = file_page(console, visitor, key).await.map(|page| FilePage { rollout, ..page });
             refused(visitor, page, &refusal)
         }
     }

@@ -61,7 +61,7 @@ impl Judgement {
         let rules = explanation.candidates.iter().map(|judged| JudgedRule {
             id: judged.rule_id.to_owned(),
             name: judged.rule_name.to_owned(),
-            release: judged.release.map(shown).unwrap_or_default(),
+            release: judged.release.map(release_label).unwrap_or_default(),
             verdict: judged.verdict,
             info: judged.info.clone(),
             parts: judged.rules.iter().map(part).collect(),
@@ -72,7 +72,7 @@ impl Judgement {
     }
 }
 
-fn shown(release: &ReleaseBrief) -> String {
+fn release_label(release: &ReleaseBrief) -> String {
     called(&release.release_name, release.version)
 }
 
@@ -80,7 +80,7 @@ fn gray(gray: &Gray<'_>) -> JudgedGray {
     JudgedGray {
         rule_id: gray.rule_id.to_owned(),
         rule_name: gray.rule_name.to_owned(),
-        release: shown(&gray.release),
+        release: release_label(&gray.release),
         state: gray.state,
         info: gray.info.clone(),
         conditions: gray.findings().map(|(matched, info)| (matched, info.to_owned())).collect(),

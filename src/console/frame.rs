@@ -59,7 +59,7 @@ impl Frame {
             is_behind: visitor.is_behind,
             manages: visitor.caller.grants.may_everywhere(Verb::Manage),
             operates: visitor.caller.grants.may_everywhere(Verb::Operate),
-            done: visitor.done.map(|flash| flash.told(visitor.texts)),
+            done: visitor.done.map(|flash| flash.text(visitor.texts)),
             fault: None,
             detail: None,
         }
@@ -85,7 +85,7 @@ impl Frame {
 
     /// With why it was not done.
     pub(super) fn refused(self, refusal: &Refusal) -> Frame {
-        Frame { fault: Some(told(refusal)), detail: Some(refusal.detail.clone()), ..self }
+        Frame { fault: Some(refusal_text(refusal)), detail: Some(refusal.detail.clone()), ..self }
     }
 
     pub(super) fn asset(&self, stem: &str, suffix: &str) -> String {
@@ -99,7 +99,7 @@ impl Frame {
 }
 
 /// A refusal in words, with the code under which the documentation has it.
-pub(super) fn told(refusal: &Refusal) -> String {
+pub(super) fn refusal_text(refusal: &Refusal) -> String {
     format!("{} ({})", refusal.info(), refusal.code.number())
 }
 
@@ -164,7 +164,7 @@ impl Flash {
         Flash::of_word(query.get(Flash::QUERY))
     }
 
-    fn told(self, t: &Texts) -> &'static str {
+    fn text(self, t: &Texts) -> &'static str {
         match self {
             Flash::Created => t.was_created,
             Flash::Drafted => t.was_saved,
@@ -210,7 +210,7 @@ fn failed_as(status: StatusCode, t: &'static Texts, refusal: &Refusal) -> Respon
         Code::NotAllowedAccess => t.not_allowed,
         _ => t.failed,
     };
-    page_as(status, &Failed { t, styles, icon, title, why: told(refusal) })
+    page_as(status, &Failed { t, styles, icon, title, why: refusal_text(refusal) })
 }
 
 /// Response where no page has this path.

@@ -64,13 +64,13 @@ impl RuleLink {
 }
 
 pub(super) async fn show(State(console): State<Console>, visitor: SessionUser, query: Fields) -> Response {
-    match shown(&console, &visitor, query).await {
+    match map_page(&console, &visitor, query).await {
         Ok(map) => page(&map),
         Err(refusal) => failed(visitor.texts, &refusal),
     }
 }
 
-async fn shown(console: &Console, visitor: &SessionUser, query: Fields) -> Result<MapPage, Refusal> {
+async fn map_page(console: &Console, visitor: &SessionUser, query: Fields) -> Result<MapPage, Refusal> {
     let (holders, silent) = fleet::callers(console.node().as_node()).await;
     let read_scope = visitor.caller.read_scope();
     let asked = query.clone();

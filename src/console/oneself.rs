@@ -42,13 +42,13 @@ struct OneselfPage {
 }
 
 pub(super) async fn show(State(console): State<Console>, visitor: SessionUser) -> Response {
-    match shown(&console, &visitor) {
+    match profile_page(&console, &visitor) {
         Ok(account) => page(&account),
         Err(refusal) => failed(visitor.texts, &refusal),
     }
 }
 
-fn shown(console: &Console, visitor: &SessionUser) -> Result<OneselfPage, Refusal> {
+fn profile_page(console: &Console, visitor: &SessionUser) -> Result<OneselfPage, Refusal> {
     let oneself = console.operations.oneself(&visitor.caller);
     let verbs: Vec<_> = oneself.verbs.iter().map(|verb| verb.word()).collect();
     let own = match &visitor.caller.credential {
@@ -87,7 +87,7 @@ pub(super) async fn change(State(console): State<Console>, form: Form) -> Respon
                 NotSignedIn::Later(wait, refusal) => (refusal, Some(wait.as_secs().max(1))),
                 NotSignedIn::Refused(refusal) => (refusal, None),
             };
-            let mut response = match shown(&console, &visitor) {
+            let mut response = match profile_page(&console, &visitor) {
                 Ok(account) => {
                     page_unproven(refusal.code, &OneselfPage { frame: account.frame.refused(&refusal), ..account })
                 }

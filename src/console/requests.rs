@@ -183,7 +183,7 @@ pub(super) async fn list(State(console): State<Console>, visitor: SessionUser, q
 }
 
 pub(super) async fn show(State(console): State<Console>, Path(id): Path<String>, visitor: SessionUser) -> Response {
-    match shown(&console, &visitor, &id).await {
+    match request_page(&console, &visitor, &id).await {
         Ok(found) => page(&found),
         Err(refusal) => failed(visitor.texts, &refusal),
     }
@@ -200,7 +200,7 @@ pub(super) async fn decide(State(console): State<Console>, Path(id): Path<String
     let draft = RequestDraft { id: id.clone(), comment: fields.given("comment"), parts };
     match one(console.operations.requests(&visitor.caller, op, vec![Ok(draft)]).await) {
         Ok(_) => on_to(&format!("{PATH}/{id}"), Flash::Changed),
-        Err(refusal) => match shown(&console, &visitor, &id).await {
+        Err(refusal) => match request_page(&console, &visitor, &id).await {
             Ok(found) => {
                 let frame = found.frame.refused(&refusal);
                 page_refused(refusal.code, &RequestPage { frame, ..found })
@@ -210,7 +210,7 @@ pub(super) async fn decide(State(console): State<Console>, Path(id): Path<String
     }
 }
 
-async fn shown(console: &Console, visitor: &SessionUser, id: &str) -> Result<RequestPage, Refusal> {
+async fn request_page(console: &Console, visitor: &SessionUser, id: &str) -> Result<RequestPage, Refusal> {
     let view = console.node().state().view();
     let found = view.approvals.get(id).cloned();
     let read_scope = visitor.caller.read_scope();

@@ -223,13 +223,13 @@ pub(super) async fn show(
     query: Fields,
 ) -> Response {
     let Some(family) = family_of(&kind) else { return nowhere(visitor.texts) };
-    match shown(&console, &visitor, family, &id, &query).await {
+    match rule_page(&console, &visitor, family, &id, &query).await {
         Ok(shown) => page(&shown),
         Err(refusal) => failed(visitor.texts, &refusal),
     }
 }
 
-async fn shown(
+async fn rule_page(
     console: &Console,
     visitor: &SessionUser,
     family: Family,
@@ -286,7 +286,7 @@ pub(super) async fn save(
     let (typed, is_done) = Typed::read(family, &fields);
     // Of what was changed meanwhile by somebody else saving tells, not a button on the way to it.
     let again = async |typed| {
-        let page = shown(&console, &visitor, family, &id, &fields).await;
+        let page = rule_page(&console, &visitor, family, &id, &fields).await;
         page.map(|page| RulePage { typed, revision: fields.get("revision").to_owned(), ..page })
     };
     if !is_done {
@@ -317,7 +317,7 @@ pub(super) async fn delete(
     if let Err(refusal) = check(&console, &form.visitor, Verb::Edit, family, &id) {
         return form.visitor.barred(&console, &refusal);
     }
-    let named = shown(&console, &form.visitor, family, &id, &Fields::default()).await;
+    let named = rule_page(&console, &form.visitor, family, &id, &Fields::default()).await;
     let deleted = match find(&console.node().state().view(), family, &id, &form.visitor.caller.read_scope()) {
         Ok(rule) => {
             let draft = read_rule(family, &serde_json::json!({ "id": rule.id }).to_string());
@@ -401,8 +401,9 @@ async fn done(
     match done {
         Ok(flash) => on_to(&link(family, id), flash),
         Err(refusal) => {
-            let page =
-                shown(console, visitor, family, id, &Fields::default()).await.map(|page| RulePage { rollout, ..page });
+            let page = rule_page(console, visitor, family, id, &Fields::default())
+                .await
+                .map(|page| RulePage { rollout, ..page });
             refused(visitor, page, &refusal)
         }
     }

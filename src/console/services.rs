@@ -150,13 +150,13 @@ struct ServicePage {
 }
 
 pub(super) async fn show(State(console): State<Console>, visitor: SessionUser, query: Fields) -> Response {
-    match shown(&console, &visitor, &query).await {
+    match service_page(&console, &visitor, &query).await {
         Ok(service) => page(&service),
         Err(refusal) => failed(visitor.texts, &refusal),
     }
 }
 
-async fn shown(console: &Console, visitor: &SessionUser, query: &Fields) -> Result<ServicePage, Refusal> {
+async fn service_page(console: &Console, visitor: &SessionUser, query: &Fields) -> Result<ServicePage, Refusal> {
     let frame = visitor.frame(Section::Services);
     let read_scope = visitor.caller.read_scope();
     let edits = visitor.may(Verb::Edit, query.get("namespace"), query.get("name"));
@@ -255,7 +255,7 @@ pub(super) async fn change_instance(State(console): State<Console>, form: Form) 
     };
     match one(done) {
         Ok(_) => on_to(&link(fields.get("namespace"), fields.get("name")), Flash::Changed),
-        Err(refusal) => match shown(&console, &visitor, &fields).await {
+        Err(refusal) => match service_page(&console, &visitor, &fields).await {
             Ok(service) => {
                 page_refused(refusal.code, &ServicePage { frame: service.frame.refused(&refusal), ..service })
             }

@@ -7,7 +7,7 @@ use axum::http::{HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Redirect, Response};
 
 use super::form::{Fields, Form, OpenForm};
-use super::frame::{page, page_unproven, told, undone};
+use super::frame::{page, page_unproven, refusal_text, undone};
 use super::session::{self, Stranger};
 use super::texts::{Language, Texts};
 use super::{Console, ROOT, assets};
@@ -89,7 +89,7 @@ pub(super) async fn sign_in(State(console): State<Console>, request: Request) ->
                 NotSignedIn::Later(wait, refusal) => (refusal, Some(wait.as_secs())),
                 NotSignedIn::Refused(refusal) => (refusal, None),
             };
-            page.fault = Some(told(&refusal));
+            page.fault = Some(refusal_text(&refusal));
             let mut response = page_unproven(refusal.code, &page);
             response.headers_mut().extend(wait.map(|seconds| (RETRY_AFTER, HeaderValue::from(seconds))));
             Ok(response)

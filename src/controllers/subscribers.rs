@@ -224,15 +224,15 @@ mod tests {
         }
     }
 
-    fn told(clients: Vec<Subscription>) -> Option<Subscribed> {
+    fn answer_of(clients: Vec<Subscription>) -> Option<Subscribed> {
         let current = clients.iter().filter(|client| client.is_current).count() as u64;
         Some(Subscribed { amount: clients.len() as u64, current, clients, ..Subscribed::default() })
     }
 
     #[test]
     fn a_client_is_where_it_was_heard_of_last_and_counts_once() {
-        let one = told(vec![client("b", 1, 900, false), client("a", 2, 10, true)]);
-        let two = told(vec![client("b", 2, 20, true), client("c", 1, 30, false)]);
+        let one = answer_of(vec![client("b", 1, 900, false), client("a", 2, 10, true)]);
+        let two = answer_of(vec![client("b", 2, 20, true), client("c", 1, 30, false)]);
         let ClusterSubscribers { amount, current, clients, silent, .. } = merged(vec![(1, one), (2, two), (3, None)]);
         let rows: Vec<_> = clients.iter().map(|(id, client)| (*id, client.address.as_str(), client.version)).collect();
         assert_eq!((amount, current, silent), (3, 2, vec![3]));
@@ -245,8 +245,8 @@ mod tests {
             let client = client("a", 1, 0, is_current);
             Subscription { is_xds: true, node_id: node_id.to_owned(), ..client }
         };
-        let one = told(vec![named("n1", true), named("n2", true)]);
-        let two = told(vec![named("n2", false), client("a", 1, 0, true)]);
+        let one = answer_of(vec![named("n1", true), named("n2", true)]);
+        let two = answer_of(vec![named("n2", false), client("a", 1, 0, true)]);
         let ClusterSubscribers { amount, current, clients, .. } = merged(vec![(1, one), (2, two)]);
         let rows: Vec<_> = clients.iter().map(|(id, client)| (*id, client.node_id.as_str())).collect();
         assert_eq!((amount, current), (3, 2));
@@ -263,9 +263,9 @@ mod tests {
         };
         // `b` was told of by the first node and went to the second; `c` the other way round; `d` is a mark of both.
         let one = [client("c", 2, 10, true), client("d", 2, 10, true)];
-        let one = marked(&one, told(vec![client("a", 1, 5, false), client("b", 1, 900, false)]));
+        let one = marked(&one, answer_of(vec![client("a", 1, 5, false), client("b", 1, 900, false)]));
         let two = [client("b", 2, 20, true), client("d", 1, 500, false)];
-        let two = marked(&two, told(vec![client("c", 1, 800, false)]));
+        let two = marked(&two, answer_of(vec![client("c", 1, 800, false)]));
         let ClusterSubscribers { amount, current, clients, .. } = merged(vec![(1, one), (2, two)]);
         let rows: Vec<_> = clients.iter().map(|(id, client)| (*id, client.address.as_str())).collect();
         assert_eq!((amount, current), (4, 3));
@@ -285,12 +285,12 @@ mod tests {
         };
         // `a` was heard of last by the second node, and left its word at the first; `b` left a newer one at the second,
         // `c` spoke of another version.
-        let one = told(vec![
+        let one = answer_of(vec![
             said(client("a", 2, 900, true), Applied::Refused, 5),
             said(client("b", 2, 10, true), Applied::Refused, 5),
             said(client("c", 1, 900, false), Applied::Yes, 5),
         ]);
-        let two = told(vec![
+        let two = answer_of(vec![
             client("a", 2, 20, true),
             said(client("b", 2, 20, true), Applied::Yes, 6),
             client("c", 2, 20, true),
@@ -309,11 +309,11 @@ mod tests {
             Subscription { is_reported: true, applied, applied_at, ..client("a", version, 5, false) }
         };
         for answers in [[given.clone(), reported(2)], [reported(2), given.clone()]] {
-            let [one, two] = answers.map(|client| told(vec![client]));
+            let [one, two] = answers.map(|client| answer_of(vec![client]));
             let ClusterSubscribers { amount, current, refused, clients, .. } = merged(vec![(1, one), (2, two)]);
             assert_eq!((amount, current, refused, clients[0].1.is_reported), (1, 1, 1, false));
         }
-        let newer = merged(vec![(1, told(vec![given])), (2, told(vec![reported(3)]))]);
+        let newer = merged(vec![(1, answer_of(vec![given])), (2, answer_of(vec![reported(3)]))]);
         assert_eq!((newer.amount, newer.clients[0].1.version), (1, 3), "it has got on");
     }
 

@@ -57,7 +57,7 @@ impl ClientStatusDiscoveryService for Csds {
                 // Grants may have changed since the stream began.
                 let caller = caller.again(&operations).map_err(refusal)?;
                 caller.check_everywhere(Verb::Operate).map_err(denied)?;
-                told(node.subscribers().streams(), &question)
+                status_response(node.subscribers().streams(), &question)
             });
             std::future::ready(answer)
         });
@@ -69,7 +69,7 @@ impl ClientStatusDiscoveryService for Csds {
         request: Request<ClientStatusRequest>,
     ) -> Result<Response<ClientStatusResponse>, Status> {
         operator(request.extensions())?;
-        told(self.node.subscribers().streams(), request.get_ref()).map(Response::new)
+        status_response(self.node.subscribers().streams(), request.get_ref()).map(Response::new)
     }
 }
 
@@ -85,7 +85,7 @@ fn denied(refused: Refusal) -> Status {
     Status::permission_denied(refused.info())
 }
 
-fn told(streams: &Streams, question: &ClientStatusRequest) -> Result<ClientStatusResponse, Status> {
+fn status_response(streams: &Streams, question: &ClientStatusRequest) -> Result<ClientStatusResponse, Status> {
     let matchers = question.node_matchers.iter().map(Matcher::of).collect::<Result<Vec<_>, _>>()?;
     let mut room = if question.exclude_resource_contents { 0 } else { limits::XDS_RESPONSE_BYTES_TARGET };
     let is_meant =
@@ -229,7 +229,7 @@ mod tests {
             resources: [("refuses".into(), bad)].into(),
         };
         one.update(CDS, |state| state.refusals.push(Arc::new(refusal)));
-        let told = told(&streams, &asked(None, false)).expect("told");
+        let told = status_response(&streams, &asked(None, false)).expect("told");
         let [client] = &told.config[..] else { panic!("one client") };
         assert_eq!(client.node.as_ref().map(|node| node.id.as_str()), Some("n1"));
         let rows: Vec<_> =
@@ -251,7 +251,7 @@ mod tests {
         let streams = Streams::default();
         let _open = [stream(&streams, "cart-1"), stream(&streams, "cart-2"), stream(&streams, "pay-1")];
         let found = |pattern, ignore_case| {
-            let told = told(&streams, &asked(Some(pattern), ignore_case)).map_err(|status| status.code())?;
+            let told = status_response(&streams, &asked(Some(pattern), ignore_case)).map_err(|status| status.code())?;
             Ok(told.config.len())
         };
         assert_eq!(found(MatchPattern::Exact("cart-1".into()), false), Ok(1));
@@ -262,7 +262,7 @@ mod tests {
         assert_eq!(found(MatchPattern::Contains("ay".into()), false), Ok(1));
         let regex = MatchPattern::SafeRegex(RegexMatcher { regex: ".*".into() });
         assert_eq!(found(regex, false), Err(tonic::Code::InvalidArgument));
-        assert_eq!(told(&streams, &asked(None, false)).map(|told| told.config.len()).ok(), Some(3));
+        assert_eq!(status_response(&streams, &asked(None, false)).map(|told| told.config.len()).ok(), Some(3));
     }
 
     #[test]
@@ -274,7 +274,7 @@ mod tests {
             send(&one, &cluster(&format!("r{number}"), number, part), true);
         }
         let contents = |question: &ClientStatusRequest| {
-            let told = told(&streams, question).expect("told");
+            let told = status_response(&streams, question).expect("told");
             let configs = &told.config[0].generic_xds_configs;
             (configs.len(), configs.iter().filter(|one| one.xds_config.is_some()).count())
         };
@@ -283,6 +283,9 @@ mod tests {
         assert_eq!(contents(&lean), (4, 0));
         let long = "x".repeat(limits::XDS_RESPONSE_BYTES_MAX);
         send(&one, &cluster(&long, 9, 1), true);
-        assert_eq!(told(&streams, &lean).map_err(|status| status.code()), Err(tonic::Code::ResourceExhausted));
+        assert_eq!(
+            status_response(&streams, &lean).map_err(|status| status.code()),
+            Err(tonic::Code::ResourceExhausted)
+        );
     }
 }

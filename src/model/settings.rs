@@ -57,7 +57,7 @@ macro_rules! settings {
             }, )+ ];
 
             /// As a caller is shown them.
-            pub fn shown(&self) -> Map<String, Value> {
+            pub fn to_json(&self) -> Map<String, Value> {
                 let all = [ $( self.$name, )+ ];
                 Self::TABLE.iter().zip(all).map(|(row, value)| (row.name.to_owned(), row.show(value))).collect()
             }
@@ -284,7 +284,7 @@ mod tests {
     fn the_table_is_what_the_settings_hold() {
         let kept = serde_json::to_value(Settings::default()).expect("an object");
         let mut names: Vec<_> = kept.as_object().expect("an object").keys().cloned().collect();
-        let shown = Settings::default().shown();
+        let shown = Settings::default().to_json();
         assert_eq!(shown.len(), names.len());
         assert_eq!(shown["rule_scope"], "ends");
         let mut table: Vec<_> = Settings::TABLE.iter().map(|setting| setting.name).collect();

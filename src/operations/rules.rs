@@ -78,7 +78,7 @@ impl Operations {
                 due.are_due(&view, now, namespaces.chain([&*rule.namespace]))
             };
             let advice = |rule: &Option<Arc<Rule>>| {
-                rule.as_deref().filter(are_due).map(|rule| told(&view, rule)).unwrap_or_default()
+                rule.as_deref().filter(are_due).map(|rule| warning_texts(&view, rule)).unwrap_or_default()
             };
             rules.iter().map(advice).collect()
         };
@@ -99,7 +99,7 @@ fn instances_beside(catalog: &Catalog, rule: &Rule) -> usize {
     count.sum::<usize>() * INSTANCE_BYTES
 }
 
-fn told(catalog: &Catalog, rule: &Rule) -> Vec<String> {
+fn warning_texts(catalog: &Catalog, rule: &Rule) -> Vec<String> {
     let crowded = beside::crowded(rule, &|service| instances_of(catalog, service));
     let mut all: Vec<Warning> = warnings(rule).into_iter().chain(crowded).chain(of_probes(catalog, rule)).collect();
     all.sort_by_key(|warning| warning.number);
@@ -158,7 +158,7 @@ mod tests {
     }
 
     fn numbers(bench: &Bench, rule: &Rule, number: &str) -> Vec<String> {
-        told(&bench.catalog, rule).into_iter().filter(|text| text.starts_with(number)).collect()
+        warning_texts(&bench.catalog, rule).into_iter().filter(|text| text.starts_with(number)).collect()
     }
 
     #[test]

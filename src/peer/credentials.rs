@@ -70,7 +70,7 @@ impl Credentials {
         socket.connect(to).await
     }
 
-    pub(super) fn shown(&self) -> &Secret {
+    pub(super) fn presented(&self) -> &Secret {
         &self.shown
     }
 

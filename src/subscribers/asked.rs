@@ -134,7 +134,8 @@ impl Subscribers {
             self.sweep_if_due(&mut shard, now);
             let mut tell = |clients: &mut HashMap<u64, Subscriber>| {
                 let there = clients.values_mut().filter(|entry| entry.is_there(now));
-                let told = there.filter_map(|entry| judge(entry).map(|judged| entry.told(thing, judged, now)));
+                let told =
+                    there.filter_map(|entry| judge(entry).map(|judged| entry.to_subscription(thing, judged, now)));
                 found.extend(told);
             };
             match topic {

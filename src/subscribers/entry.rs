@@ -199,7 +199,12 @@ impl Subscriber {
     }
 
     /// Returns the row for a query about one thing. `thing` has the meaning that it has in [`DeliveredVersion::is_of`].
-    pub(super) fn told(&self, thing: &str, (version, is_current): (u64, bool), now: Instant) -> Subscription {
+    pub(super) fn to_subscription(
+        &self,
+        thing: &str,
+        (version, is_current): (u64, bool),
+        now: Instant,
+    ) -> Subscription {
         let report = self.reports.iter().find(|report| report.is_of(thing, version));
         Subscription {
             address: self.address.to_string(),

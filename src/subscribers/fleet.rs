@@ -288,7 +288,7 @@ impl Streams {
                 continue;
             }
             room = room.saturating_sub(resource.size());
-            answer.resources.push(told(name, resource, delivered));
+            answer.resources.push(fleet_resource(name, resource, delivered));
         }
         answer
     }
@@ -313,7 +313,7 @@ fn resources_of(states: &[(ResourceType, Delivered)]) -> HeldResources<'_> {
     all
 }
 
-fn told(name: &str, resource: &Resource, delivered: &Delivered) -> FleetResource {
+fn fleet_resource(name: &str, resource: &Resource, delivered: &Delivered) -> FleetResource {
     let (applied, message) = match delivered.standing(name, resource.version) {
         Standing::Acknowledged => (Some(Applied::Yes), String::new()),
         Standing::Refused(refusal) => (Some(Applied::Refused), refusal.message.clone()),

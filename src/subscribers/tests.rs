@@ -32,7 +32,7 @@ fn pull_from(subscribers: &Subscribers, client: Client<'_>, released: &Released,
     subscribers.pulled(client, &[], &namespaces, "application", released, || Timestamp(at));
 }
 
-fn told(subscribers: &Subscribers, bench: &Bench) -> Vec<(String, u64, u64, bool)> {
+fn rows_of(subscribers: &Subscribers, bench: &Bench) -> Vec<(String, u64, u64, bool)> {
     let thing = Thing::File(ConfigKey::new("default", "app", "application"));
     let mut told: Vec<_> = subscribers
         .of(&bench.catalog, &thing)
@@ -51,24 +51,24 @@ async fn who_has_pulled_has_what_it_was_given_until_it_is_not_heard_of() {
     pull(&subscribers, "10.0.0.2", &first, 2);
     pull(&subscribers, "10.0.0.1", &first, 3);
     let row = |address: &str, version, since, is_current| (address.to_owned(), version, since, is_current);
-    assert_eq!(told(&subscribers, &bench), [row("10.0.0.1", 1, 1, true), row("10.0.0.2", 1, 2, true)]);
+    assert_eq!(rows_of(&subscribers, &bench), [row("10.0.0.1", 1, 1, true), row("10.0.0.2", 1, 2, true)]);
     let second = publish(&mut bench, "a=2");
     pull(&subscribers, "10.0.0.2", &second, 4);
-    assert_eq!(told(&subscribers, &bench), [row("10.0.0.1", 1, 1, false), row("10.0.0.2", 2, 4, true)]);
+    assert_eq!(rows_of(&subscribers, &bench), [row("10.0.0.1", 1, 1, false), row("10.0.0.2", 2, 4, true)]);
     tokio::time::advance(FORGET_AFTER - SWEEP_EVERY).await;
     assert!(subscribers.polled(client("10.0.0.2", HOLD), "app", "application.properties"));
     assert!(!subscribers.polled(client("10.0.0.9", HOLD), "app", "application"), "it is not known");
     tokio::time::advance(SWEEP_EVERY).await;
-    assert_eq!(told(&subscribers, &bench), [row("10.0.0.2", 2, 4, true)], "who polls still has it");
+    assert_eq!(rows_of(&subscribers, &bench), [row("10.0.0.2", 2, 4, true)], "who polls still has it");
     assert_eq!(subscribers.len(), 1);
     tokio::time::advance(HOLD + GRACE).await;
-    assert_eq!(told(&subscribers, &bench), [], "its wait has ended a minute ago");
+    assert_eq!(rows_of(&subscribers, &bench), [], "its wait has ended a minute ago");
     assert!(!subscribers.polled(client("10.0.0.2", HOLD), "app", "application"), "and what it has now is not known");
     tokio::time::advance(SWEEP_EVERY).await;
     pull(&subscribers, "10.0.0.1", &second, 5);
     pull(&subscribers, "10.0.0.3", &second, 5);
     tokio::time::advance(FORGET_AFTER).await;
-    assert_eq!((told(&subscribers, &bench), subscribers.len(), subscribers.bytes()), (vec![], 0, 0));
+    assert_eq!((rows_of(&subscribers, &bench), subscribers.len(), subscribers.bytes()), (vec![], 0, 0));
 }
 
 #[tokio::test(start_paused = true)]
@@ -215,7 +215,7 @@ async fn twenty_thousand_hostile_pulls_take_a_share() {
     pull(2, 20_000);
     assert_eq!(subscribers.len(), kept + 1, "another one is remembered");
     tokio::time::advance(FORGET_AFTER).await;
-    told(&subscribers, &bench);
+    rows_of(&subscribers, &bench);
     assert_eq!((subscribers.len(), subscribers.bytes()), (0, 0));
 }
 
@@ -248,7 +248,7 @@ async fn who_speaks_of_a_client_pays_for_it() {
     pull_from(&subscribers, of(stranger, "4"), &released, 1);
     assert_eq!((paid(), subscribers.bytes.taken_by(fleet)), ([share, share + 5], bytes));
     tokio::time::advance(FORGET_AFTER).await;
-    told(&subscribers, &bench);
+    rows_of(&subscribers, &bench);
     assert_eq!((paid(), subscribers.bytes()), ([0, 0], 0));
 }
 
@@ -367,7 +367,7 @@ async fn words_take_a_kilobyte_and_a_share() {
     let said = words(&subscribers, &bench).iter().filter(|row| row.1.is_some()).count();
     assert!(said > 10_000 && said < clients, "{said} words");
     tokio::time::advance(FORGET_AFTER).await;
-    told(&subscribers, &bench);
+    rows_of(&subscribers, &bench);
     assert_eq!((subscribers.len(), subscribers.bytes()), (0, 0));
 }
 
@@ -400,7 +400,7 @@ async fn a_word_on_a_rule_counts_where_the_client_was_given_it() {
         let report = RuleWord { family, named, labels, in_force, word };
         subscribers.applied_rule(who, report, |_, service| service == seen);
     };
-    let told = |rule: &str| {
+    let lengths = |rule: &str| {
         let mut all = subscribers.of(&bench.catalog, &Thing::Rule(family, rule.to_owned()));
         all.retain(|one| one.applied.is_some());
         all.into_iter().map(|one| one.message.len()).collect::<Vec<_>>()
@@ -408,14 +408,14 @@ async fn a_word_on_a_rule_counts_where_the_client_was_given_it() {
     say(&x, Some(2), "s", "another version");
     say("no such rule", None, "s", "none");
     say(&x, None, "nothing", "not seen");
-    assert_eq!(told(&x), Vec::<usize>::new());
+    assert_eq!(lengths(&x), Vec::<usize>::new());
     say(&x, None, "s", "one");
     say(&y, Some(1), "s", &"y".repeat(1000));
-    assert_eq!((told(&x), told(&y)), (vec![3], vec![1000]));
+    assert_eq!((lengths(&x), lengths(&y)), (vec![3], vec![1000]));
     say(&y, Some(1), "t", "other");
-    assert_eq!((told(&x).len(), told(&y).len(), subscribers.refusing()), (1, 2, 1), "one client");
+    assert_eq!((lengths(&x).len(), lengths(&y).len(), subscribers.refusing()), (1, 2, 1), "one client");
     say(&y, Some(1), "s", &"y".repeat(2000));
-    assert_eq!(told(&x), [0], "the newest reasons stay");
+    assert_eq!(lengths(&x), [0], "the newest reasons stay");
     subscribers.discovered(who, Vec::new, family, ("a", "s"), &releases[1..], || Timestamp(2));
-    assert_eq!((told(&x).len(), told(&y).len()), (0, 2), "what it has no more is forgotten");
+    assert_eq!((lengths(&x).len(), lengths(&y).len()), (0, 2), "what it has no more is forgotten");
 }

@@ -87,7 +87,7 @@ impl Listening {
 
     /// Certificate that a client has shown in its handshake; `None` where it names nobody. The client's own certificate
     /// is the first of the chain.
-    pub fn shown(self: &Arc<Self>, chain: &[CertificateDer<'_>]) -> Option<Shown> {
+    pub fn client_certificate(self: &Arc<Self>, chain: &[CertificateDer<'_>]) -> Option<Shown> {
         let common_name = common_name(chain.first()?)?;
         let not_after = not_after(chain.first()?)?;
         let chain = chain.iter().map(|certificate| certificate.clone().into_owned()).collect();
@@ -278,7 +278,7 @@ mod tests {
         let listening = Listening::open(files).expect("a pair");
         let show = |dir: &TempDir| {
             let shown = CertificateDer::from_pem_file(dir.path().join("ann.pem")).expect("a certificate");
-            listening.shown(&[shown]).expect("it names somebody")
+            listening.client_certificate(&[shown]).expect("it names somebody")
         };
         let (ann, stranger) = (show(&dir), show(&other));
         let now = UnixTime::now();

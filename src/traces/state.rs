@@ -62,7 +62,7 @@ mod tests {
     use super::*;
 
     /// As it is told to the collector.
-    fn told(texts: &[&str]) -> String {
+    fn header_of(texts: &[&str]) -> String {
         let values = texts.iter().map(|text| (HEADER, HeaderValue::from_bytes(text.as_bytes()).expect("a value")));
         of(&HeaderMap::from_iter(values)).header()
     }
@@ -85,7 +85,7 @@ mod tests {
             &format!("k={}", "v".repeat(256)),
             &list(32, 10),
         ] {
-            assert_eq!(told(&[text]), text);
+            assert_eq!(header_of(&[text]), text);
         }
         for (texts, expected) in [
             (&["a=1 \t,\t b=2 ,c= 3"][..], "a=1,b=2,c= 3"),
@@ -95,7 +95,7 @@ mod tests {
             (&[""], ""),
             (&[], ""),
         ] {
-            assert_eq!(told(texts), expected, "{texts:?}");
+            assert_eq!(header_of(texts), expected, "{texts:?}");
         }
     }
 
@@ -121,21 +121,21 @@ mod tests {
             &list(33, 10),
             &"x".repeat(40_000),
         ] {
-            assert_eq!(told(&[text]), "", "{text:?}");
-            assert_eq!(told(&["good=1", text]), "", "{text:?} spoils what stands before it");
+            assert_eq!(header_of(&[text]), "", "{text:?}");
+            assert_eq!(header_of(&["good=1", text]), "", "{text:?} spoils what stands before it");
         }
     }
 
     #[test]
     fn of_a_long_list_entries_are_left_out_as_a_whole() {
-        assert_eq!(told(&[&list(10, 50)]), list(10, 50), "509 characters");
-        assert_eq!(told(&[&list(12, 50)]), list(10, 50), "the last ones");
+        assert_eq!(header_of(&[&list(10, 50)]), list(10, 50), "509 characters");
+        assert_eq!(header_of(&[&list(12, 50)]), list(10, 50), "the last ones");
         let long = |name: &str| format!("{name}={}", "v".repeat(150));
         let (first, last) = (long("first"), long("last"));
-        assert_eq!(told(&[&format!("{first},{},{last}", list(5, 50))]), format!("{first},{}", list(5, 50)));
-        assert_eq!(told(&[&format!("{first},{last},{}", list(9, 50))]), list(9, 50), "the long ones first");
+        assert_eq!(header_of(&[&format!("{first},{},{last}", list(5, 50))]), format!("{first},{}", list(5, 50)));
+        assert_eq!(header_of(&[&format!("{first},{last},{}", list(9, 50))]), list(9, 50), "the long ones first");
         let whole = format!("{},{}", list(9, 50), format_args!("x={}", "v".repeat(51)));
-        assert_eq!((whole.len(), told(&[&whole])), (512, whole.clone()));
-        assert_eq!(told(&[&format!("{whole}v")]), list(9, 50));
+        assert_eq!((whole.len(), header_of(&[&whole])), (512, whole.clone()));
+        assert_eq!(header_of(&[&format!("{whole}v")]), list(9, 50));
     }
 }

@@ -173,7 +173,7 @@ impl Delta {
         let absent = portion.gone.iter().filter(|name| ledger.subscription.has(name));
         let response = DeltaDiscoveryResponse {
             system_version_info: view.applied_index().to_string(),
-            resources: portion.changed.iter().map(told).collect(),
+            resources: portion.changed.iter().map(to_resource).collect(),
             type_url: kind.type_url().to_owned(),
             nonce: nonce.to_string(),
             removed_resources: portion.gone.iter().map(|name| name.to_string()).collect(),
@@ -192,7 +192,7 @@ impl Delta {
     }
 }
 
-fn told(named: &NamedResource) -> Resource {
+fn to_resource(named: &NamedResource) -> Resource {
     Resource {
         version: named.resource.version.to_string(),
         resource: Some(packed(&named.resource)),

@@ -165,7 +165,7 @@ impl Sotw {
         moment: Moment,
     ) -> Option<DiscoveryResponse> {
         let ledger = self.books.ledger(kind);
-        let shown = ledger.shown(&mut portion.look, view);
+        let shown = ledger.resulting_set(&mut portion.look, view);
         let absent = ledger.subscription.names().iter().filter(|name| !shown.contains_key(*name));
         let newest = shown.values().map(|resource| resource.version.index).max().unwrap_or_default();
         let version = Version { index: ledger.index.max(newest), hash: hash_of(shown.values()) };

@@ -183,7 +183,7 @@ mod tests {
         text.split_whitespace().map(str::to_owned).collect()
     }
 
-    fn told(subscription: &Subscription) -> String {
+    fn names_of(subscription: &Subscription) -> String {
         let mut told: Vec<&str> = subscription.is_wildcard().then_some("ALL").into_iter().collect();
         told.extend(subscription.names().iter().map(|name| &**name));
         told.join(" ")
@@ -206,7 +206,7 @@ mod tests {
             let mut subscription = Subscription::default();
             for (list, after) in lists {
                 subscription.replace(kind, &strings(list), |_| None);
-                assert_eq!(told(&subscription), *after, "{kind:?} {lists:?}");
+                assert_eq!(names_of(&subscription), *after, "{kind:?} {lists:?}");
                 let bytes = subscription.names().iter().map(|name| name.len()).sum::<usize>();
                 assert_eq!(subscription.bytes(), bytes);
             }
@@ -242,7 +242,7 @@ mod tests {
             let mut subscription = Subscription::default();
             for (number, (subscribe, unsubscribe, after)) in requests.iter().enumerate() {
                 subscription.change(kind, number == 0, &strings(subscribe), &strings(unsubscribe), |_| None);
-                assert_eq!(told(&subscription), *after, "{kind:?} {requests:?}");
+                assert_eq!(names_of(&subscription), *after, "{kind:?} {requests:?}");
                 let bytes = subscription.names().iter().map(|name| name.len()).sum::<usize>();
                 assert_eq!(subscription.bytes(), bytes);
             }

@@ -319,7 +319,7 @@ async fn is_let_in_by_its_key(kind: Kind) {
 
     set(&api, "old", "off").await;
     everywhere(&cluster, Some(&old), 401).await;
-    right.told();
+    right.reports();
     publish("for the new one").await;
     moved.holds(CLIENT_LIMIT, "v", "for the new one").await;
     eventually(CLIENT_LIMIT, "clients were refused", || async {
@@ -331,12 +331,12 @@ async fn is_let_in_by_its_key(kind: Kind) {
     })
     .await;
     for (title, client) in [("a gone key", &mut right), ("a wrong key", &mut wrong), ("no key", &mut unsigned)] {
-        let told = client.told();
+        let told = client.reports();
         let has_seen = told.iter().any(|held| held.values.get("v").is_some_and(|value| value == "for the new one"));
         assert!(!has_seen, "{title}: {told:?}");
     }
     for client in [&mut wrong, &mut unsigned] {
-        assert!(client.told().iter().all(|held| held.values.is_empty()));
+        assert!(client.reports().iter().all(|held| held.values.is_empty()));
     }
 }
 

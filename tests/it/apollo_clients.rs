@@ -147,7 +147,7 @@ impl Follower {
             if answered(&self.balancer) > before { Ok(()) } else { Err(format!("{:?}", self.balancer.answers())) }
         })
         .await;
-        let told = self.client.told();
+        let told = self.client.reports();
         let invented = told.iter().filter_map(|held| held.values.get("number")).find(|held| *held != value);
         assert_eq!(invented, None, "{:?}: {told:?}", self.built);
     }
@@ -253,7 +253,7 @@ async fn apollos_clients_sign_with_an_access_key() {
                     if answers.contains_key(&401) { Ok(()) } else { Err(format!("{answers:?}")) }
                 })
                 .await;
-                let told = client.told();
+                let told = client.reports();
                 let has_it = told.iter().any(|held| held.values.get("number").is_some_and(|value| !value.is_empty()));
                 assert!(!has_it, "{built:?}: {told:?} {:?}", balancer.answers());
             }

@@ -22,7 +22,7 @@ async fn await_row(api: &Api, query: &str) -> Value {
     .await
 }
 
-fn shown(row: &Value) -> Value {
+fn fields_of(row: &Value) -> Value {
     let keys = ["user", "address", "action", "kind", "namespace", "name", "code"];
     Value::from_iter(keys.map(|key| row[key].clone()))
 }
@@ -58,7 +58,7 @@ async fn every_node_tells_who_did_what() {
     ];
     for id in cluster.ids() {
         for (query, row) in &expected {
-            assert_eq!(shown(&await_row(&cluster.api(id), query).await), *row, "node {id}, {query}");
+            assert_eq!(fields_of(&await_row(&cluster.api(id), query).await), *row, "node {id}, {query}");
         }
     }
     let all = json!(rows(&api, "").await).to_string();
@@ -71,7 +71,7 @@ async fn every_node_tells_who_did_what() {
     cluster.kill(leader).await;
     cluster.restart(leader).await;
     let query = "kind=member";
-    assert_eq!(shown(&await_row(&cluster.api(leader), query).await), expected[3].1);
+    assert_eq!(fields_of(&await_row(&cluster.api(leader), query).await), expected[3].1);
     cluster.expect_equal_state().await;
 }
 

@@ -172,7 +172,7 @@ async fn a_bad_release_is_stopped_at_a_twentieth_and_all_fall_back() {
     // Those alone that were in the share ever had it, and it is gone on every node, for good.
     assert_eq!(holders.ever(BAD), inside);
     for one in published.iter_mut().filter(|one| !one.is_inside()) {
-        let told = one.client.told();
+        let told = one.client.reports();
         let had_it = told.iter().any(|held| held.values.get(KEY).is_some_and(|value| value == BAD));
         assert!(!had_it, "{:?} at {}: {told:?}", one.kind, one.address);
     }

@@ -101,7 +101,7 @@ impl Walker {
         .await;
         cluster.expect_equal_state().await;
         assert_eq!(self.pulled(cluster, BYSTANDER).await.as_deref(), Ok("gray"), "{:?}: for all now", self.kind);
-        let told = self.client.told();
+        let told = self.client.reports();
         let stepped_back = told.iter().any(|held| held.values.get(KEY).is_none_or(|value| value != "gray"));
         assert!(!stepped_back, "{:?} stepped back: {told:?}", self.kind);
 
@@ -113,7 +113,7 @@ impl Walker {
             if self.answered(404) > missing { Ok(()) } else { Err(format!("{:?}", self.balancer.answers())) }
         })
         .await;
-        let told = self.client.told();
+        let told = self.client.reports();
         let invented = told.iter().filter_map(|held| held.values.get(KEY)).find(|value| *value != "gray");
         assert_eq!(invented, None, "{:?}: {told:?}", self.kind);
 
@@ -205,5 +205,5 @@ async fn is_idle(cluster: &Cluster, kind: Kind, minute: Duration) {
     if minute > Duration::ZERO {
         report(format!("{kind:?} client, idle for {minute:?}: {asked} answers, {ended} of them to polls"));
     }
-    assert!(client.told().iter().all(|held| held.values.get(KEY).is_some_and(|value| value == "first")), "{kind:?}");
+    assert!(client.reports().iter().all(|held| held.values.get(KEY).is_some_and(|value| value == "first")), "{kind:?}");
 }

@@ -20,16 +20,16 @@ const OF_FILE: [&str; 2] = ["releases", "release/versions"];
 async fn of_file(api: &Api, route: &str) -> Value {
     let path = format!("/config/v1/configfiles/{route}?namespace=prod&group=shop&file_name=app.yml");
     let answer = api.get(&path).await.expect_code(200_000);
-    shown(&answer.body, "configFileReleases")
+    versions_of(&answer.body, "configFileReleases")
 }
 
 async fn of_rule(api: &Api, kind: &str) -> Value {
     let answer = api.get(&format!("/naming/v1/{kind}/releases?rule_name=kept")).await.expect_code(200_000);
-    shown(&answer.body, "data")
+    versions_of(&answer.body, "data")
 }
 
 /// Versions that are active and inactive, and up to which they were removed.
-fn shown(body: &Value, element: &str) -> Value {
+fn versions_of(body: &Value, element: &str) -> Value {
     let rows = body[element].as_array().unwrap_or_else(|| panic!("no {element} in {body}"));
     let versions = |active: bool| {
         let rows = rows.iter().filter(|row| row["active"] == active);

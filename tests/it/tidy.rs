@@ -5,13 +5,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
+mod words;
+
 const FILE_LINES_MAX: usize = 450;
 const LINE_CHARS_MAX: usize = 120;
 /// Names of types that three files or more declare, at most. The number goes down only.
 const NAMES_DECLARED_THRICE_MAX: usize = 3;
-
-/// Words of a clause. No doc comment and no heading opens with one: a noun phrase or a verb says what it is about.
-const CLAUSE_WORDS: [&str; 10] = ["What", "Who", "Whom", "Whose", "How", "Whether", "Where", "Why", "Which", "When"];
 
 /// The rooms of the house, from the ground up: a room names those before it and none after it. Map and order are the
 /// same as in `src/lib.rs`.
@@ -320,39 +319,6 @@ fn lines_stay_within_their_columns() {
         }
     }
     assert!(broken.is_empty(), "{}", broken.join("\n"));
-}
-
-/// True if a text opens with a word of a clause.
-fn opens_with_a_clause(text: &str) -> bool {
-    let first = text.split(|c: char| !c.is_alphabetic()).next().unwrap_or_default();
-    CLAUSE_WORDS.contains(&first)
-}
-
-/// The text of a line of a doc comment.
-fn doc_comment(line: &str) -> Option<&str> {
-    let line = line.trim_start();
-    line.strip_prefix("///").or_else(|| line.strip_prefix("//!")).map(str::trim_start)
-}
-
-#[test]
-fn comments_and_headings_open_with_their_subject() {
-    let mut broken = Vec::new();
-    for (path, text) in ["src", "tests", "benches"].into_iter().flat_map(sources) {
-        let mut is_inside = false;
-        for (number, line) in text.lines().enumerate() {
-            let comment = doc_comment(line);
-            if let Some(text) = comment.filter(|text| !is_inside && opens_with_a_clause(text)) {
-                broken.push(format!("{}:{}: {text}", path.display(), number + 1));
-            }
-            is_inside = comment.is_some();
-        }
-    }
-    for (path, text) in files_below("docs", "md") {
-        let headings = text.lines().filter(|line| line.starts_with('#'));
-        let open = headings.filter(|line| opens_with_a_clause(line.trim_start_matches(['#', ' '])));
-        broken.extend(open.map(|line| format!("{}: {line}", path.display())));
-    }
-    assert!(broken.is_empty(), "opened with a clause:\n{}", broken.join("\n"));
 }
 
 /// The name of the type that a line declares.

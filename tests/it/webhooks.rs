@@ -21,14 +21,14 @@ async fn create(api: &Api, name: &str, more: Value) -> String {
     hook["secret"].as_str().unwrap_or_else(|| panic!("no secret in {created}")).to_owned()
 }
 
-async fn shown(api: &Api, name: &str) -> Value {
+async fn webhook(api: &Api, name: &str) -> Value {
     let listed = api.get(&format!("{HOOKS}?name={name}")).await.expect_code(200_000);
     listed.body["data"][0].clone()
 }
 
 async fn wait_until(api: &Api, name: &str, what: &str, is_so: impl Fn(&Value) -> bool) -> Value {
     eventually(TOLD_WITHIN, what, || async {
-        let hook = shown(api, name).await;
+        let hook = webhook(api, name).await;
         if is_so(&hook) { Ok(hook) } else { Err(hook.to_string()) }
     })
     .await
@@ -166,7 +166,7 @@ async fn failures_are_shown_and_tried_again() {
         (&json!(0), &json!(""), &json!("answered 500"))
     );
     api.put(HOOKS, &json!([{"name": "near", "disabled": true}])).await.expect_code(200_000);
-    let hook = shown(&api, "near").await;
+    let hook = webhook(&api, "near").await;
     assert_eq!((&hook["pending"], &hook["dropped"]), (&json!(0), &json!(5)), "what is off waits for nothing");
 }
 
@@ -248,7 +248,7 @@ async fn a_restored_cluster_tells_nobody_until_it_is_told_to() {
     cluster.restart_all().await;
     cluster.log_in_again().await;
     cluster.api(1).publish("hooked", "g", "f", "k=2").await;
-    let hook = shown(&cluster.api(1), "ops").await;
+    let hook = webhook(&cluster.api(1), "ops").await;
     assert_eq!((&hook["disabled"], &hook["pending"], &hook["delivered"]), (&json!(true), &json!(0), &json!(0)));
     cluster.api(1).put(HOOKS, &json!([{"name": "ops", "disabled": false}])).await.expect_code(200_000);
     cluster.api(1).publish("hooked", "g", "f", "k=3").await;

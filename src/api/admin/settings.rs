@@ -57,7 +57,7 @@ pub(crate) async fn change(
 
 fn answer(app: &App, code: Code) -> Response {
     let settings = app.node().state().catalog().settings.clone();
-    let mut shown = settings.shown();
+    let mut shown = settings.to_json();
     // Empty of settings that were changed last before there were revisions.
     shown.insert(REVISION.to_owned(), Value::from(settings.revision));
     envelope::single_as(code, ELEMENT, &shown)

@@ -233,7 +233,7 @@ fn resource_view<'a>(reader: &MessageReader, one: &'a MemberResource) -> Resourc
         message: given(message),
         has_version: has_version.as_deref(),
         releases: releases.iter().map(release).collect(),
-        resource: shown(reader, kind, bytes),
+        resource: message_json(reader, kind, bytes),
     }
 }
 
@@ -242,7 +242,7 @@ fn given(text: &str) -> Option<&str> {
 }
 
 /// The message, or why it cannot be shown: a node of another version may send fields that this one does not know.
-fn shown(reader: &MessageReader, kind: &str, bytes: &[u8]) -> Value {
+fn message_json(reader: &MessageReader, kind: &str, bytes: &[u8]) -> Value {
     let kind = ResourceType::ALL.into_iter().find(|one| one.label() == kind);
     let read = kind.map(|kind| reader.read(kind.type_url(), bytes));
     match read {

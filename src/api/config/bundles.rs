@@ -338,7 +338,7 @@ async fn save_all(app: &App, caller: &Caller, (drafts, left_out): ReadFiles, con
         }
     }
     became.extend(saving.save(part).await);
-    Ok(told(keys, became, warnings, left_out))
+    Ok(import_response(keys, became, warnings, left_out))
 }
 
 struct Saving<'a> {
@@ -388,7 +388,7 @@ impl Saving<'_> {
     }
 }
 
-fn told(
+fn import_response(
     keys: Vec<ConfigKey>,
     became: Vec<(Became, Outcome)>,
     warnings: Vec<Vec<String>>,

@@ -180,7 +180,7 @@ where
     let text = without_nulls(raw.get());
     let mut json = serde_json::Deserializer::from_str(text.as_deref().unwrap_or(raw.get()));
     let mut note = |path: Path<'_>| {
-        let field = shown(&path);
+        let field = field_path(&path);
         // A body of nothing else could name a hundred thousand.
         if fields.len() < limits::UNKNOWN_FIELDS_TOLD_MAX && !known.iter().any(|known| is_same_name(known, &field)) {
             fields.insert(field);
@@ -192,18 +192,18 @@ where
 }
 
 /// As refusals name fields: `rules[0].amounts`.
-fn shown(path: &Path<'_>) -> String {
+fn field_path(path: &Path<'_>) -> String {
     match path {
         Path::Root => String::new(),
-        Path::Map { parent, key } => match shown(parent) {
+        Path::Map { parent, key } => match field_path(parent) {
             parent if parent.is_empty() => key.clone(),
             parent => format!("{parent}.{key}"),
         },
         Path::Seq { parent, index } => {
-            let mut text = shown(parent);
+            let mut text = field_path(parent);
             let _ = write!(text, "[{index}]");
             text
         }
-        Path::Some { parent } | Path::NewtypeStruct { parent } | Path::NewtypeVariant { parent } => shown(parent),
+        Path::Some { parent } | Path::NewtypeStruct { parent } | Path::NewtypeVariant { parent } => field_path(parent),
     }
 }

@@ -132,7 +132,7 @@ impl Catalog {
                         Some(refused) => refused.into(),
                         None => {
                             let outcome = apply(self, item, changes);
-                            self.shown(outcome, &holder.grants)
+                            self.redact(outcome, &holder.grants)
                         }
                     },
                 },
@@ -149,7 +149,7 @@ impl Catalog {
     }
 
     /// An outcome without what its caller may not see: the thing that has the name already, say.
-    fn shown(&self, outcome: Outcome, grants: &Grants) -> Outcome {
+    fn redact(&self, outcome: Outcome, grants: &Grants) -> Outcome {
         let is_seen = match &outcome.entity {
             // Seen by the ends of a rule as well.
             Entity::Request(request) => request.is_seen_by(&ReadScope::new(grants, SEEING)),

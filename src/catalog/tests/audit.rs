@@ -78,7 +78,7 @@ fn note(time: u64) -> AuditNote {
     AuditNote { time: Timestamp(time), action: "login".into(), code: 401001, count: 3, ..AuditNote::default() }
 }
 
-fn shown(event: &AuditEvent) -> (&str, &str, &str, &str, &str, u32) {
+fn fields_of(event: &AuditEvent) -> (&str, &str, &str, &str, &str, u32) {
     (&event.user, &event.action, &event.kind, &event.namespace, &event.name, event.code)
 }
 
@@ -95,7 +95,7 @@ fn what_was_asked_for_is_written_down_item_by_item() {
     let applied = bench.apply(Command::Authorized(Box::new(ask)));
     assert_eq!(applied.audit.len(), 1, "one stored row an entry");
     let trail = bench.trail();
-    let rows: Vec<_> = trail.iter().map(shown).collect();
+    let rows: Vec<_> = trail.iter().map(fields_of).collect();
     assert_eq!(
         rows,
         [
@@ -113,7 +113,7 @@ fn what_was_asked_for_is_written_down_item_by_item() {
     assert_eq!((row.address, row.request.as_str(), row.token.as_str()), (address, "r-1", token_of("eva").id()));
     assert_eq!((row.time, row.count), (bench.catalog.clock(), 1));
     assert_eq!(bench.by("nobody", Command::Services(Op::Update, vec![service("prod", "a")])), [401004]);
-    assert_eq!(shown(&bench.trail()[0]), ("tester", "update", "service", "prod", "a", 401004));
+    assert_eq!(fields_of(&bench.trail()[0]), ("tester", "update", "service", "prod", "a", 401004));
     assert_eq!(bench.reloaded(), bench.catalog);
 }
 

@@ -213,7 +213,7 @@ fn a_contract_takes_edit_on_everything_that_it_covers() {
 }
 
 /// The trail of a batch, as code and count of each row.
-fn told(bench: &mut Bench, by: &str, command: Command) -> Vec<(u32, u32)> {
+fn codes_and_counts(bench: &mut Bench, by: &str, command: Command) -> Vec<(u32, u32)> {
     let audit = bench.apply(asked(by, command)).audit;
     audit.iter().flat_map(|row| row.events().map(|event| (event.code, event.count)).collect::<Vec<_>>()).collect()
 }
@@ -223,11 +223,14 @@ fn refusals_of_a_batch_are_one_row_and_a_delete_of_nothing_is_none() {
     let mut bench = bench();
     let many =
         |op, namespace: &str| Command::Services(op, (0..50).map(|n| service(namespace, &format!("s{n}"))).collect());
-    assert_eq!(told(&mut bench, "eva", many(Op::Delete, "dev")), []);
-    assert_eq!(told(&mut bench, "eva", many(Op::Create, "prod")), [(401001, 50)]);
+    assert_eq!(codes_and_counts(&mut bench, "eva", many(Op::Delete, "dev")), []);
+    assert_eq!(codes_and_counts(&mut bench, "eva", many(Op::Create, "prod")), [(401001, 50)]);
     let two = Command::Services(Op::Create, vec![service("dev", "a"), service("prod", "a"), service("prod", "b")]);
-    assert_eq!(told(&mut bench, "eva", two), [(401001, 2), (200000, 1)]);
-    assert_eq!(told(&mut bench, "eva", Command::Services(Op::Delete, vec![service("dev", "a")])), [(200000, 1)]);
+    assert_eq!(codes_and_counts(&mut bench, "eva", two), [(401001, 2), (200000, 1)]);
+    assert_eq!(
+        codes_and_counts(&mut bench, "eva", Command::Services(Op::Delete, vec![service("dev", "a")])),
+        [(200000, 1)]
+    );
 }
 
 #[test]

@@ -74,7 +74,7 @@ impl Bench {
         self.catalog.webhooks.get(name).expect("kept").progress.clone()
     }
 
-    fn told(&mut self, name: &str, through: u64, given_up: u64, failure: Option<&str>) -> u32 {
+    fn report(&mut self, name: &str, through: u64, given_up: u64, failure: Option<&str>) -> u32 {
         let id = self.catalog.webhooks.get(name).map(|hook| hook.id.clone()).unwrap_or_default();
         let told = WebhookTold { id, through, given_up, failure: failure.map(str::to_owned) };
         let code = self.codes(Command::WebhooksTold(vec![told]))[0];
@@ -142,16 +142,16 @@ fn releases_and_health_are_told_of_to_who_wants_them() {
     };
     bench.codes(Command::InstanceHealth(health(false)));
     bench.codes(Command::InstanceHealth(health(false)));
-    let told = |words: &[(HookEvent, &str, &str)]| -> Vec<_> {
+    let expected = |words: &[(HookEvent, &str, &str)]| -> Vec<_> {
         words.iter().map(|(event, kind, name)| (*event, (*kind).to_owned(), (*name).to_owned())).collect()
     };
     let (file, routing) = ((HookEvent::Publish, "configfile", "f.properties"), (HookEvent::Gray, "routing", "x"));
     let ill = (HookEvent::Health, "service", "s");
-    assert_eq!(bench.words("all"), told(&[file, (routing.0, Family::Routing.word(), "x"), ill]));
+    assert_eq!(bench.words("all"), expected(&[file, (routing.0, Family::Routing.word(), "x"), ill]));
     assert_eq!(bench.words("gray").len(), 1);
-    assert_eq!(bench.words("prod"), told(&[file]));
-    assert_eq!(bench.words("ill"), told(&[ill]));
-    assert_eq!(bench.words("off"), told(&[]));
+    assert_eq!(bench.words("prod"), expected(&[file]));
+    assert_eq!(bench.words("ill"), expected(&[ill]));
+    assert_eq!(bench.words("off"), expected(&[]));
     let event = bench.waiting("ill")[0].news.clone();
     let health = event.health.as_ref().expect("of health");
     assert_eq!((health.total, health.healthy, health.changed, health.instances.len()), (2, 0, 2, 2));
@@ -171,17 +171,17 @@ fn nothing_is_kept_that_nobody_waits_for() {
     bench.codes(create(vec![whole("one"), whole("two")]));
     bench.publish_some(3);
     let numbers: Vec<u64> = bench.waiting("one").iter().map(|event| event.number).collect();
-    assert_eq!(bench.told("one", numbers[1], 0, None), 200000);
+    assert_eq!(bench.report("one", numbers[1], 0, None), 200000);
     assert_eq!((bench.waiting("one").len(), bench.waiting("two").len()), (1, 3));
     assert_eq!(bench.catalog.webhooks.event_count(), 3, "the other one waits for them");
-    assert_eq!(bench.told("two", numbers[0], 0, None), 200000);
+    assert_eq!(bench.report("two", numbers[0], 0, None), 200000);
     assert_eq!(bench.catalog.webhooks.event_count(), 2);
     bench.codes(Command::Webhooks(Op::Delete, vec![hook("two")]));
     assert_eq!(bench.catalog.webhooks.event_count(), 1);
-    assert_eq!(bench.told("one", numbers[2], 0, None), 200000);
+    assert_eq!(bench.report("one", numbers[2], 0, None), 200000);
     assert_eq!((bench.catalog.webhooks.event_count(), bench.progress("one").delivered), (0, 3));
     assert!(!bench.rows.keys().any(|key| Table::of_key(key).expect("a table") == Table::WebhookEvent));
-    assert_eq!(bench.told("one", numbers[2], 0, None), 200002, "it was written down before");
+    assert_eq!(bench.report("one", numbers[2], 0, None), 200002, "it was written down before");
     assert_eq!(bench.progress("one").delivered, 3);
 }
 
@@ -191,8 +191,8 @@ fn who_fails_loses_the_oldest_and_takes_nothing_from_the_others() {
     bench.publish_some(limits::WEBHOOK_EVENTS_MAX);
     let oldest = bench.waiting("fails")[0].number;
     let last = bench.waiting("works").last().expect("waits").number;
-    bench.told("works", last, 0, None);
-    assert_eq!(bench.told("fails", 0, 0, Some("answered 500")), 200000);
+    bench.report("works", last, 0, None);
+    assert_eq!(bench.report("fails", 0, 0, Some("answered 500")), 200000);
     bench.publish_some(3);
     assert_eq!(bench.waiting("fails").len(), limits::WEBHOOK_EVENTS_MAX);
     assert!(bench.waiting("fails")[0].number > oldest);
@@ -237,7 +237,7 @@ fn refusals_of_clients_push_out_their_like_alone() {
     assert_eq!((bench.waiting("all")[0].clone(), bench.waiting("all").len()), (first, limits::WEBHOOK_EVENTS_MAX));
     bench.check();
     let through = bench.waiting("refusals")[9].number;
-    assert_eq!(bench.told("refusals", through, 0, None), 200_000);
+    assert_eq!(bench.report("refusals", through, 0, None), 200_000);
     assert_eq!((bench.waiting("refusals").len(), bench.progress("refusals").delivered), (most - 10, 10));
 }
 
@@ -271,15 +271,15 @@ fn what_is_told_is_written_down() {
     let mut bench = Bench::hooked(vec![whole("one")]);
     bench.publish_some(5);
     let numbers: Vec<u64> = bench.waiting("one").iter().map(|event| event.number).collect();
-    assert_eq!(bench.told("one", numbers[0], 0, Some(&"long ".repeat(100))), 200000);
+    assert_eq!(bench.report("one", numbers[0], 0, Some(&"long ".repeat(100))), 200000);
     let progress = bench.progress("one");
     assert_eq!((progress.delivered, progress.through), (1, numbers[0]));
     assert!(progress.failing_since.is_some() && progress.succeeded.is_some(), "one was told, the next one failed");
     assert_eq!(progress.failed.expect("kept").1.chars().count(), limits::WEBHOOK_FAILURE_CHARS_MAX);
-    bench.told("one", numbers[3], 2, None);
+    bench.report("one", numbers[3], 2, None);
     let progress = bench.progress("one");
     assert_eq!((progress.delivered, progress.dropped, progress.failing_since), (2, 2, None));
-    bench.told("one", numbers[4], 9, Some("gave up"));
+    bench.report("one", numbers[4], 9, Some("gave up"));
     let progress = bench.progress("one");
     assert_eq!((progress.delivered, progress.dropped), (2, 3), "no more than there were");
     assert!(progress.failing_since.is_some());
@@ -316,7 +316,7 @@ fn what_is_switched_off_is_told_of_nothing() {
     bench.publish_some(1);
     assert_eq!((bench.waiting("one").len(), bench.waiting("two").len()), (1, 4));
     let number = bench.waiting("one")[0].number;
-    bench.told("one", number, 0, None);
+    bench.report("one", number, 0, None);
     assert_eq!(revision(&bench), before, "what it was told is no change of what is asked of it");
 }
 
@@ -376,7 +376,7 @@ fn golden_bytes_of_webhooks() {
     let mut bench = Bench::hooked(vec![wanting("one", &[HookEvent::Publish], "prod")]);
     bench.publish_some(2);
     let number = bench.waiting("one")[0].number;
-    bench.told("one", number, 0, Some("f"));
+    bench.report("one", number, 0, Some("f"));
     let rows = bench.rows.iter().filter(|(key, _)| key[0] >= Table::Webhook as u8);
     let rows: Vec<String> = rows.map(|(key, value)| format!("{} {}", hex::encode(key), hex::encode(value))).collect();
     let written: Vec<String> = commands.iter().map(|command| hex::encode(pack::to_bytes(command))).collect();
@@ -423,7 +423,7 @@ proptest! {
                 Step::Write(op, draft) => drop(bench.apply(Command::Webhooks(op, vec![draft]))),
                 Step::Told(name, count, given_up, fails) => {
                     let through = bench.waiting(&name).get(count).map_or(0, |event| event.number);
-                    bench.told(&name, through, given_up, fails.then_some("f"));
+                    bench.report(&name, through, given_up, fails.then_some("f"));
                 }
             }
             prop_assert_eq!(bench.reloaded(), bench.catalog.clone());

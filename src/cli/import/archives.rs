@@ -218,10 +218,10 @@ impl ImportSource {
 mod tests {
     use super::*;
 
-    fn shown(source: &ImportSource) -> Vec<String> {
+    fn found_texts(source: &ImportSource) -> Vec<String> {
         let show = |found: &FoundFile| {
             let format = found.format.map_or("-", Format::word);
-            format!("{} {format} {:?} {}", found.shown(), found.content, found.comment)
+            format!("{} {format} {:?} {}", found.display_name(), found.content, found.comment)
         };
         source.files.iter().map(show).collect()
     }
@@ -244,7 +244,7 @@ mod tests {
         ]);
         let source = nacos(&archive, "prod").expect("read");
         assert_eq!(
-            shown(&source),
+            found_texts(&source),
             [
                 "prod/G/app.yaml yaml \"a: 1\" the app",
                 "prod/G/plain properties \"a=1\" ",
@@ -268,9 +268,12 @@ mod tests {
         ];
         assert!(apollo(&zip(&files), None).expect_err("several").to_string().contains("DEV, PRO"));
         let dev = apollo(&zip(&files), Some("DEV")).expect("read");
-        assert_eq!(shown(&dev), ["default/shop/application properties \"a = 1\" ", "blue/shop/app.yml yaml \"a: 1\" "]);
+        assert_eq!(
+            found_texts(&dev),
+            ["default/shop/application properties \"a = 1\" ", "blue/shop/app.yml yaml \"a: 1\" "]
+        );
         assert_eq!(dev.left_out, ["me/shop/shop.metadata: no namespace of an app"]);
-        assert_eq!(shown(&apollo(&zip(&files[..2]), None).expect("read")).len(), 2, "there is only one");
+        assert_eq!(found_texts(&apollo(&zip(&files[..2]), None).expect("read")).len(), 2, "there is only one");
     }
 
     #[test]
@@ -308,9 +311,9 @@ mod tests {
     #[test]
     fn archives_of_polaris_and_plain_ones() {
         let source = polaris(&zip(&[("g/a.yaml", "a: 1"), ("alone", "")]), "prod", None).expect("read");
-        assert_eq!(shown(&source), ["prod/g/a.yaml - \"a: 1\" "]);
+        assert_eq!(found_texts(&source), ["prod/g/a.yaml - \"a: 1\" "]);
         assert_eq!(source.left_out, ["alone: no group: name one with --group"]);
         let source = plain(&zip(&[("n/g/dir/a", "1"), ("g/a", "2")])).expect("read");
-        assert_eq!((shown(&source), source.left_out.len()), (vec!["n/g/dir/a - \"1\" ".to_owned()], 1));
+        assert_eq!((found_texts(&source), source.left_out.len()), (vec!["n/g/dir/a - \"1\" ".to_owned()], 1));
     }
 }

@@ -106,7 +106,7 @@ impl FoundFile {
         FoundFile { key, content, ..FoundFile::default() }
     }
 
-    fn shown(&self) -> String {
+    fn display_name(&self) -> String {
         format!("{}/{}/{}", self.key.namespace, self.key.group, self.key.file)
     }
 }
@@ -182,7 +182,7 @@ async fn bring_in(mut source: ImportSource, into: &IntoArgs) -> anyhow::Result<(
             ImportStep::Change => "change",
             ImportStep::Keep => "keep",
         };
-        say(&format!("{word:<8}  {}  {} bytes", found.shown(), found.content.len()));
+        say(&format!("{word:<8}  {}  {} bytes", found.display_name(), found.content.len()));
         steps.push((step, found));
     }
     let count = |step: ImportStep| steps.iter().filter(|(one, _)| *one == step).count();
@@ -298,10 +298,10 @@ async fn send(
             if !is_done(code) {
                 refused += 1;
                 let info = outcome["info"].as_str().unwrap_or("refused");
-                say_error(&format!("refused   {}: {info} ({code})", found.shown()));
+                say_error(&format!("refused   {}: {info} ({code})", found.display_name()));
             }
             for warning in outcome["warnings"].as_array().into_iter().flatten().filter_map(Value::as_str) {
-                say(&format!("warning   {}: {warning}", found.shown()));
+                say(&format!("warning   {}: {warning}", found.display_name()));
             }
         }
     }

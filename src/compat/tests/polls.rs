@@ -11,7 +11,7 @@ use crate::reads::repeat_limiter::FLOOR;
 const ACCURACY: Duration = Duration::from_millis(10);
 
 /// Names and ids of an answer, in the order of the names.
-fn told(got: &Got) -> Vec<(String, u64)> {
+fn names_and_ids(got: &Got) -> Vec<(String, u64)> {
     assert_eq!(got.status, StatusCode::OK, "{}", got.text());
     let body = got.json();
     let entries = body.as_array().expect("an array");
@@ -58,7 +58,7 @@ async fn everything_newer_is_told_in_one_answer() {
         (&[("C.PROPERTIES", 0), ("B.yml", 0)], &[("B.yml", 2), ("C.PROPERTIES", 3)]),
     ];
     for (wanted, expected) in table {
-        assert_eq!(told(&served.poll(&list(wanted)).await), news(expected), "{wanted:?}");
+        assert_eq!(names_and_ids(&served.poll(&list(wanted)).await), news(expected), "{wanted:?}");
     }
     let got = served.poll(&list(&[("C.PROPERTIES", 0)])).await.json();
     assert_eq!(got[0]["messages"]["details"], json!({"app+default+C.PROPERTIES": 3}));
@@ -75,7 +75,7 @@ async fn a_publish_answers_the_held_poll_with_what_changed() {
     sleep(Duration::from_secs(10)).await;
     let published = Instant::now();
     served.source.publish("default", "b", "v=2");
-    assert_eq!(told(&poll.await.expect("answered")), news(&[("b", 4)]));
+    assert_eq!(names_and_ids(&poll.await.expect("answered")), news(&[("b", 4)]));
     assert_eq!(published.elapsed(), Duration::ZERO);
     assert_eq!((served.source.hub().waiters(), served.metrics.polls_held.get()), (0, 0));
 }
@@ -85,11 +85,11 @@ async fn a_change_between_two_polls_is_told_by_the_second() {
     let served = Served::new();
     let poll = served.held(&list(&[("a", -1), ("b", -1)])).await;
     served.source.publish("default", "a", "");
-    let first = told(&poll.await.expect("answered"));
+    let first = names_and_ids(&poll.await.expect("answered"));
     assert_eq!(first, news(&[("a", 1)]));
     served.source.publish("default", "b", "");
     let asked = Instant::now();
-    assert_eq!(told(&served.poll(&list(&[("a", 1), ("b", -1)])).await), news(&[("b", 2)]));
+    assert_eq!(names_and_ids(&served.poll(&list(&[("a", 1), ("b", -1)])).await), news(&[("b", 2)]));
     assert_eq!(asked.elapsed(), Duration::ZERO);
 }
 
@@ -123,7 +123,7 @@ async fn unknown_apps_are_held_and_hear_of_their_first_release() {
     });
     let poll = served.held(&list(&[("first", -1)])).await;
     served.source.publish("default", "first.properties", "");
-    assert_eq!(told(&poll.await.expect("answered")), news(&[("first", 1)]));
+    assert_eq!(names_and_ids(&poll.await.expect("answered")), news(&[("first", 1)]));
     assert_eq!(got.await.expect("answered"), StatusCode::NOT_MODIFIED);
 }
 
@@ -161,10 +161,10 @@ async fn deletions_and_gray_releases_are_told_too() {
     for (known, change) in (1..).zip(changes) {
         let poll = served.held(&list(&[("application", known)])).await;
         change(&served.source);
-        assert_eq!(told(&poll.await.expect("answered")), news(&[("application", known as u64 + 1)]));
+        assert_eq!(names_and_ids(&poll.await.expect("answered")), news(&[("application", known as u64 + 1)]));
     }
     // After the deletion the id stays, for whoever comes late.
-    assert_eq!(told(&served.poll(&list(&[("application", 1)])).await), news(&[("application", 4)]));
+    assert_eq!(names_and_ids(&served.poll(&list(&[("application", 1)])).await), news(&[("application", 4)]));
 }
 
 #[tokio::test(start_paused = true)]
@@ -173,7 +173,7 @@ async fn a_gray_publish_wakes_all_and_changes_what_some_pull() {
     served.source.publish("default", "application", "who=all");
     let poll = served.held(&list(&[("application", 1)])).await;
     served.source.publish_gray("application", "who=gray", ("zone", "eu"));
-    told(&poll.await.expect("answered"));
+    names_and_ids(&poll.await.expect("answered"));
     let target = "/configs/app/default/application?releaseKey=default-app-application-1";
     assert_eq!(served.get(target).await.status, StatusCode::NOT_MODIFIED);
     let matched = served.get(&format!("{target}&label=zone%3Deu")).await;
@@ -184,7 +184,7 @@ async fn a_gray_publish_wakes_all_and_changes_what_some_pull() {
 async fn a_suffix_in_the_request_settles() {
     let served = Served::new();
     served.source.publish("default", "application", "");
-    let first = told(&served.poll(&list(&[("application.properties", -1)])).await);
+    let first = names_and_ids(&served.poll(&list(&[("application.properties", -1)])).await);
     assert_eq!(first, news(&[("application.properties", 1)]));
     let got = served.held(&list(&[("application.properties", 1)])).await.await.expect("answered");
     assert_eq!(got.status, StatusCode::NOT_MODIFIED);
@@ -203,7 +203,7 @@ async fn queries_are_taken_as_clients_write_them() {
         let got = served
             .get(&format!("/notifications/v2?&ip=1&appId=app&&cluster=default&notifications={notifications}"))
             .await;
-        assert_eq!(told(&got), news(&[("application", 1)]), "{notifications}");
+        assert_eq!(names_and_ids(&got), news(&[("application", 1)]), "{notifications}");
     }
 }
 
@@ -249,7 +249,7 @@ async fn an_empty_cluster_is_the_default() {
     assert_eq!(got.json()[0]["messages"]["details"], json!({"app+default+application": 1}), "{}", got.text());
     served.source.publish("east", "application", "");
     let target = poll_target(&list(&[("application", 1)]), "&cluster=&dataCenter=east");
-    assert_eq!(told(&served.get(&target).await), news(&[("application", 2)]));
+    assert_eq!(names_and_ids(&served.get(&target).await), news(&[("application", 2)]));
 }
 
 #[tokio::test(start_paused = true)]
@@ -261,7 +261,7 @@ async fn a_repeated_poll_meets_the_floor_and_news_do_not() {
     let asked = Instant::now();
     for repeat in 0..5 {
         let got = served.ask(Method::GET, &same, &[], peer).await;
-        assert_eq!(told(&got), news(&[("application", 1)]));
+        assert_eq!(names_and_ids(&got), news(&[("application", 1)]));
         assert!(asked.elapsed().abs_diff(FLOOR * repeat) < ACCURACY * 5, "repeat {repeat}");
     }
     // Another client, and another question of the same one, are no repeats.
@@ -276,7 +276,7 @@ async fn a_repeated_poll_meets_the_floor_and_news_do_not() {
     sleep(FLOOR / 4).await;
     assert!(!waiting.is_finished());
     served.source.publish("default", "application", "a=2");
-    assert_eq!(told(&waiting.await.expect("answered")), news(&[("application", 2)]));
+    assert_eq!(names_and_ids(&waiting.await.expect("answered")), news(&[("application", 2)]));
     assert_eq!(asked.elapsed().as_millis(), (FLOOR / 4).as_millis());
 }
 
@@ -286,11 +286,11 @@ async fn a_client_that_never_learns_is_told_after_each_wait_without_delay() {
     let stuck = list(&[("application", -1)]);
     let poll = served.held(&stuck).await;
     served.source.publish("default", "application", "");
-    told(&poll.await.expect("answered"));
+    names_and_ids(&poll.await.expect("answered"));
     // It asks the same again, at once: what it gets is no news, so the floor holds.
     let asked = Instant::now();
     let got = served.ask(Method::GET, &poll_target(&stuck, "&cluster=default"), &[], ([192, 0, 2, 1], 1).into()).await;
-    assert_eq!(told(&got), news(&[("application", 1)]));
+    assert_eq!(names_and_ids(&got), news(&[("application", 1)]));
     assert!(asked.elapsed().abs_diff(FLOOR) < ACCURACY);
 }
 
@@ -356,7 +356,7 @@ async fn a_new_state_is_read_by_all_polls() {
     // A snapshot brings a change that was never announced by its key.
     served.source.0.ids.lock().insert(key("default", "app", "application"), 7);
     served.source.hub().wake_all();
-    assert_eq!(told(&poll.await.expect("answered")), news(&[("application", 7)]));
+    assert_eq!(names_and_ids(&poll.await.expect("answered")), news(&[("application", 7)]));
 }
 
 #[tokio::test(start_paused = true)]
@@ -390,7 +390,7 @@ async fn ten_thousand_polls_of_one_file_are_all_told() {
     let published = Instant::now();
     served.source.publish("default", "application", "a=2");
     for poll in polls {
-        assert_eq!(told(&poll.await.expect("answered")), news(&[("application", 2)]));
+        assert_eq!(names_and_ids(&poll.await.expect("answered")), news(&[("application", 2)]));
     }
     assert_eq!(published.elapsed(), Duration::ZERO, "nobody waited for a floor or a timer");
     assert_eq!((served.source.hub().waiters(), served.ended("changed")), (0, CLIENTS as u64));

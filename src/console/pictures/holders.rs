@@ -120,7 +120,7 @@ impl Holders {
     }
 
     /// The picture in words.
-    pub(in crate::console) fn told(&self, t: &Texts) -> String {
+    pub(in crate::console) fn caption(&self, t: &Texts) -> String {
         let told: Vec<_> =
             self.legend().into_iter().map(|(state, number)| format!("{number} {}", word(t, &state))).collect();
         told.join(", ")
@@ -160,7 +160,7 @@ mod tests {
             parts.iter().map(|part| (class(&part.state), part.from.as_str(), part.width.as_str())).collect();
         assert_eq!(rows, [("fault", "0.00%", "20.00%"), ("warn", "20.00%", "30.00%"), ("good", "50.00%", "50.00%")]);
         let t = crate::console::texts::Language::English.texts();
-        assert_eq!(holders.told(t), "2 refused, 3 behind, 5 applied");
+        assert_eq!(holders.caption(t), "2 refused, 3 behind, 5 applied");
         assert_eq!(Holders::default().parts(), []);
     }
 }

@@ -24,7 +24,7 @@ pub(super) fn tell(story: &mut Story, rule: &Rule) {
     let caller = End::of(&source.namespace, &source.service, &rule.namespace);
     let calls = calls(language, caller.as_ref(), &[callee]);
     let blocks = body.blocks();
-    story.say_each(&blocks, |block| told(language, block, body.level, &calls));
+    story.say_each(&blocks, |block| breaker_sentence(language, block, body.level, &calls));
     if blocks.len() > 1 {
         story.say(|| language.each_block());
     }
@@ -52,7 +52,7 @@ fn tell_of_cut_off(story: &mut Story, body: &CircuitBreaker) {
     }
 }
 
-fn told(language: Language, block: &Block<'_>, level: BreakLevel, calls: &str) -> String {
+fn breaker_sentence(language: Language, block: &Block<'_>, level: BreakLevel, calls: &str) -> String {
     let calls = calls_with(language, calls.to_owned(), &all_of(language, of_interface(language, block, level)));
     let errors = block.error_conditions.iter().map(|error| of_error(language, error));
     let errors = joined(language, errors, |first, second| language.either(first, second));

@@ -11,7 +11,7 @@ const VALUE_CHARS_MAX: usize = 80;
 pub(super) const ITEMS_MAX: usize = 6;
 
 /// A value that a person typed. In quotes if it would be overlooked, or its blanks would.
-pub(super) fn shown(value: &str) -> String {
+pub(super) fn quoted(value: &str) -> String {
     let text: String = cut(value, VALUE_CHARS_MAX).chars().map(visible).collect();
     let is_plain = !text.is_empty() && text.trim() == text;
     if is_plain { text } else { format!("“{text}”") }
@@ -50,7 +50,7 @@ pub(super) fn all_of(language: Language, conditions: impl IntoIterator<Item = St
 /// A condition on a part of a call.
 pub(super) fn condition(language: Language, part: &str, asked: Option<&MatchString>) -> String {
     let Some(asked) = asked.filter(|asked| !asked.is_open()) else { return language.any_value(part) };
-    let value = shown(&asked.value);
+    let value = quoted(&asked.value);
     match (asked.value_type, asked.kind) {
         (ValueType::Parameter, _) if asked.value.is_empty() => language.any_value(part),
         (ValueType::Parameter, _) => language.parameter(part, value),
@@ -72,12 +72,12 @@ fn values(language: Language, list: &str) -> String {
 }
 
 pub(super) fn listed<'a>(language: Language, values: impl IntoIterator<Item = &'a str>) -> String {
-    joined(language, values.into_iter().map(shown), |first, second| language.comma(first, second))
+    joined(language, values.into_iter().map(quoted), |first, second| language.comma(first, second))
 }
 
 /// The part of a call that a condition is about.
 pub(super) fn part(language: Language, kind: ArgumentType, key: &str) -> String {
-    let name = shown(key);
+    let name = quoted(key);
     match kind {
         ArgumentType::Custom => language.part_custom(name),
         ArgumentType::Method => language.part_method(),
@@ -102,7 +102,7 @@ where
 
 /// The conditions of an interface; none for every one.
 pub(super) fn interface(language: Language, api: &Api) -> Vec<String> {
-    let named = |part: String, name: &str| (!name.is_empty() && name != ALL).then(|| language.is(part, shown(name)));
+    let named = |part: String, name: &str| (!name.is_empty() && name != ALL).then(|| language.is(part, quoted(name)));
     let path = api.path.as_ref().filter(|path| !path.is_open());
     let path = path.map(|path| condition(language, &language.part_path(), Some(path)));
     let names = [named(language.part_protocol(), &api.protocol), named(language.part_method(), &api.method)];
@@ -112,9 +112,9 @@ pub(super) fn interface(language: Language, api: &Api) -> Vec<String> {
 pub(super) fn named(language: Language, end: &End) -> String {
     match (end.namespace.as_str(), end.service.as_str()) {
         (ALL, ALL) => language.every_service(),
-        (namespace, ALL) => language.every_service_of(shown(namespace)),
-        (ALL, service) => language.of_every_namespace(shown(service)),
-        (namespace, service) => format!("{}/{}", shown(namespace), shown(service)),
+        (namespace, ALL) => language.every_service_of(quoted(namespace)),
+        (ALL, service) => language.of_every_namespace(quoted(service)),
+        (namespace, service) => format!("{}/{}", quoted(namespace), quoted(service)),
     }
 }
 
@@ -141,9 +141,9 @@ pub(super) fn answer<'a>(
     headers: impl Iterator<Item = (&'a str, &'a str)>,
     body: &str,
 ) -> String {
-    let code = (!code.is_empty()).then(|| language.code(shown(code)));
-    let body = (!body.is_empty()).then(|| language.body(shown(body)));
-    let headers = headers.map(|(name, value)| language.header(shown(name), shown(value)));
+    let code = (!code.is_empty()).then(|| language.code(quoted(code)));
+    let body = (!body.is_empty()).then(|| language.body(quoted(body)));
+    let headers = headers.map(|(name, value)| language.header(quoted(name), quoted(value)));
     let parts = code.into_iter().chain(body).chain(headers);
     joined(language, parts, |first, second| language.and(first, second))
 }

@@ -1,7 +1,7 @@
 //! Fault detection in sentences: each probe, how often it is sent, and when it has failed.
 
 use super::Story;
-use super::conditions::{all_of, condition, interface, joined, listed, named, shown};
+use super::conditions::{all_of, condition, interface, joined, listed, named, quoted};
 use crate::console::texts::Language;
 use crate::model::rule::fault_detect::{
     DestinationService, DetectProtocol, FaultDetectSubRule, HttpProtocolConfig, SocketProtocolConfig,
@@ -22,7 +22,7 @@ pub(super) fn tell(story: &mut Story, rule: &Rule) {
     let services =
         joined(language, ends.iter().map(|end| named(language, end)), |first, second| language.and(first, second));
     story.say_each(&body.rules, |probe| {
-        let told = told(language, probe, &services);
+        let told = probe_sentence(language, probe, &services);
         if probe.disable { language.part_off(told) } else { told }
     });
     let conditions = body.target_service.as_ref().map(|target| of_interface(language, target)).unwrap_or_default();
@@ -41,7 +41,7 @@ fn of_interface(language: Language, target: &DestinationService) -> Vec<String> 
     conditions
 }
 
-fn told(language: Language, probe: &FaultDetectSubRule, services: &str) -> String {
+fn probe_sentence(language: Language, probe: &FaultDetectSubRule, services: &str) -> String {
     let (way, good) = match probe.protocol {
         DetectProtocol::Unknown => return language.passed_over_probe(services),
         DetectProtocol::Http => {
@@ -68,10 +68,10 @@ fn told(language: Language, probe: &FaultDetectSubRule, services: &str) -> Strin
 
 /// `GET /` where nothing is said.
 fn request(language: Language, config: &HttpProtocolConfig) -> String {
-    let or = |given: &str, default: &str| shown(if given.is_empty() { default } else { given });
+    let or = |given: &str, default: &str| quoted(if given.is_empty() { default } else { given });
     let line = format!("{} {}", or(&config.method, "GET"), or(&config.url, "/"));
-    let body = (!config.body.is_empty()).then(|| language.body(shown(&config.body)));
-    let headers = config.headers.iter().map(|header| language.sent_header(shown(&header.key), shown(&header.value)));
+    let body = (!config.body.is_empty()).then(|| language.body(quoted(&config.body)));
+    let headers = config.headers.iter().map(|header| language.sent_header(quoted(&header.key), quoted(&header.value)));
     let parts = joined(language, body.into_iter().chain(headers), |first, second| language.and(first, second));
     if parts.is_empty() { line } else { language.with_headers(line, parts) }
 }
@@ -79,7 +79,7 @@ fn request(language: Language, config: &HttpProtocolConfig) -> String {
 /// The bytes that are sent, and the answers that are good; empty where each is.
 fn socket(language: Language, way: String, config: Option<&SocketProtocolConfig>) -> (String, String) {
     let Some(config) = config else { return (way, String::new()) };
-    let way = if config.send.is_empty() { way } else { language.sending(way, shown(&config.send)) };
+    let way = if config.send.is_empty() { way } else { language.sending(way, quoted(&config.send)) };
     let answers: Vec<&str> = config.receive.iter().map(String::as_str).filter(|text| !text.is_empty()).collect();
     let good = if answers.is_empty() { String::new() } else { language.good_answers(listed(language, answers)) };
     (way, good)

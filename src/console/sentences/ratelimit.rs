@@ -1,7 +1,7 @@
 //! Rate limits in sentences: each quota with the calls that count, its amounts, and what becomes of excess.
 
 use super::Story;
-use super::conditions::{all_of, answer, argument, calls, calls_with, interface, joined, named, part, shown};
+use super::conditions::{all_of, answer, argument, calls, calls_with, interface, joined, named, part, quoted};
 use crate::console::texts::Language;
 use crate::model::rule::matching::{MatchString, MatchType, ValueType};
 use crate::model::rule::rate_limit::{
@@ -21,7 +21,7 @@ pub(super) fn tell(story: &mut Story, rule: &Rule) {
     }
     let calls = calls(language, None, &rule.ends());
     story.say_each(&body.rules, |trigger| {
-        let told = told(language, trigger, body.kind, &calls);
+        let told = limit_sentence(language, trigger, body.kind, &calls);
         if trigger.disable { language.part_off(told) } else { told }
     });
     let counting = counting(language, rule, body);
@@ -31,7 +31,7 @@ pub(super) fn tell(story: &mut Story, rule: &Rule) {
     story.say(|| language.limits_all());
 }
 
-fn told(language: Language, trigger: &LimitTrigger, kind: LimitType, calls: &str) -> String {
+fn limit_sentence(language: Language, trigger: &LimitTrigger, kind: LimitType, calls: &str) -> String {
     let calls = calls_with(language, calls.to_owned(), &all_of(language, conditions(language, trigger)));
     let amounts = amounts(language, trigger);
     if amounts.is_empty() {
@@ -47,7 +47,7 @@ fn told(language: Language, trigger: &LimitTrigger, kind: LimitType, calls: &str
         true => language.counted_together(),
         false => language.counted_apart(joined(language, parts, |first, second| language.and(first, second))),
     });
-    let action = shown(&trigger.action);
+    let action = quoted(&trigger.action);
     let rejects = trigger.action.is_empty() || trigger.action.eq_ignore_ascii_case(REJECTS);
     told.push(match (rejects, trigger.max_queue_delay.0) {
         (true, 0) => language.refused(),

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::Story;
 use super::conditions::{
-    ITEMS_MAX, all_of, argument, bounded, calls, calls_with, condition, joined, named, percent, shown,
+    ITEMS_MAX, all_of, argument, bounded, calls, calls_with, condition, joined, named, percent, quoted,
 };
 use crate::console::texts::Language;
 use crate::model::explain::{Share, Weights, is_parameter, rank};
@@ -34,7 +34,7 @@ pub(super) fn tell(story: &mut Story, rule: &Rule) {
 
 fn by_metadata(language: Language, calls: String, config: &RoutingConfig) -> String {
     let pairs = |labels: &BTreeMap<String, String>| {
-        all_of(language, labels.iter().map(|(key, value)| language.label(shown(key), shown(value))))
+        all_of(language, labels.iter().map(|(key, value)| language.label(quoted(key), quoted(value))))
     };
     let labels = config.labels.as_ref().map(pairs).unwrap_or_default();
     if labels.is_empty() {
@@ -86,7 +86,7 @@ fn tell_custom(story: &mut Story, rule: &Rule, config: &RoutingConfig) {
     if routes.len() > 1 {
         story.say(|| language.first_wins());
     }
-    story.say_each(routes, |route| teller.told(route));
+    story.say_each(routes, |route| teller.route_sentence(route));
     story.say(|| language.rest());
     story.say(|| language.priority_custom(rule.priority));
 }
@@ -101,7 +101,7 @@ struct RouteTeller<'a> {
 
 impl RouteTeller<'_> {
     /// A sub-rule of a rule without a callee is for calls of each service that a destination names.
-    fn told(&self, route: &CustomRouteRule) -> String {
+    fn route_sentence(&self, route: &CustomRouteRule) -> String {
         let language = self.language;
         let mut callees: Vec<End> = match &self.callee {
             Some(callee) => vec![callee.clone()],
@@ -134,13 +134,13 @@ impl RouteTeller<'_> {
         let mut idle = Vec::new();
         for group in route.destinations.iter().filter(|group| self.reaches(group, callee)) {
             let mut takes_over = group.labels.values().filter(|label| label.value_type == ValueType::Parameter);
-            let shown = || self.group(group, callee);
+            let values = || self.group(group, callee);
             if group.isolate {
-                idle.push(language.is_isolated(shown()));
+                idle.push(language.is_isolated(values()));
             } else if takes_over.any(|label| !is_carried(route, &label.value)) {
-                idle.push(language.has_no_value(shown()));
+                idle.push(language.has_no_value(values()));
             } else if weights.weight(group) == 0 {
-                idle.push(language.has_no_weight(shown()));
+                idle.push(language.has_no_weight(values()));
             } else {
                 ranks.entry(rank(group)).or_default().push(group);
             }
@@ -219,7 +219,7 @@ fn resolved(target: End, callee: &End) -> End {
 }
 
 fn label(language: Language, key: &str, wanted: &MatchString) -> String {
-    let (key, value) = (shown(key), shown(&wanted.value));
+    let (key, value) = (quoted(key), quoted(&wanted.value));
     match (wanted.value_type, wanted.kind) {
         (ValueType::Parameter, _) => language.takes_over(key, value),
         (ValueType::Text, MatchType::Exact) => language.label(key, value),

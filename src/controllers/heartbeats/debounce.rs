@@ -39,7 +39,7 @@ mod tests {
     use super::*;
 
     /// Findings of each half second, and the rounds in which they are told.
-    fn told(found: &[usize]) -> Vec<usize> {
+    fn reported_rounds(found: &[usize]) -> Vec<usize> {
         let (start, mut flood, mut held) = (Instant::now(), Debounce::default(), 0);
         let mut told = Vec::new();
         for (round, more) in (0_u32..).zip(found) {
@@ -54,10 +54,10 @@ mod tests {
 
     #[test]
     fn a_flood_is_told_once_and_a_few_at_once() {
-        assert_eq!(told(&[1, 0, 99, 5]), [1, 0, 99, 5], "a few");
-        assert_eq!(told(&[500, 400, 300, 20, 7]), [1220, 7], "a zone that falls silent");
-        assert_eq!(told(&[100, 0, 100, 0]), [100, 100]);
-        assert_eq!(told(&[6000, 3999, 1, 0]), [10_000, 0], "one command is full");
-        assert_eq!(told(&[200; 26]), [200 * 13, 200 * 13], "nobody waits for longer than six seconds");
+        assert_eq!(reported_rounds(&[1, 0, 99, 5]), [1, 0, 99, 5], "a few");
+        assert_eq!(reported_rounds(&[500, 400, 300, 20, 7]), [1220, 7], "a zone that falls silent");
+        assert_eq!(reported_rounds(&[100, 0, 100, 0]), [100, 100]);
+        assert_eq!(reported_rounds(&[6000, 3999, 1, 0]), [10_000, 0], "one command is full");
+        assert_eq!(reported_rounds(&[200; 26]), [200 * 13, 200 * 13], "nobody waits for longer than six seconds");
     }
 }

@@ -39,7 +39,7 @@ impl<'a> Finding<'a> {
             (Some(value), None) => format!("{part} is {value}, and it is enough that it is there"),
             (Some(value), Some(condition)) => {
                 let verdict = if matched { "meets" } else { "does not meet" };
-                format!("{part} is {value}: {verdict} {}", condition.shown())
+                format!("{part} is {value}: {verdict} {}", condition.summary())
             }
         };
         Finding { kind, key, condition, value, matched, info }

@@ -140,7 +140,7 @@ fn of_label<'a>(label: &'a ClientLabel, sketch: &'a Sketch) -> LabelFinding<'a> 
         None => lacking(key),
         Some(value) => {
             let verdict = if matched { "meets" } else { "does not meet" };
-            format!("client label {key} is {value}: {verdict} {}", condition.shown())
+            format!("client label {key} is {value}: {verdict} {}", condition.summary())
         }
     };
     LabelFinding { key, condition, value, matched, info }

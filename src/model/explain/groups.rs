@@ -65,7 +65,7 @@ pub(in crate::model) fn groups<'a>(
         .map(|group| {
             let labels = labels(group, arguments);
             let state = state(group, &labels, &weights, reaches(&group.namespace, &group.service));
-            shown(group, labels, state)
+            group_of(group, labels, state)
         })
         .collect();
     let able = || groups.iter().zip(configured).filter(|(group, _)| group.state == GroupState::InUse);
@@ -162,7 +162,7 @@ pub(crate) fn is_parameter(kind: ArgumentType, key: &str, condition: Option<&Mat
     is_given || (!part.is_empty() && name.strip_prefix(part) == Some(key))
 }
 
-fn shown<'a>(group: &'a DestinationGroup, labels: BTreeMap<&'a str, Label<'a>>, state: GroupState) -> Group<'a> {
+fn group_of<'a>(group: &'a DestinationGroup, labels: BTreeMap<&'a str, Label<'a>>, state: GroupState) -> Group<'a> {
     Group {
         name: &group.name,
         service: &group.service,

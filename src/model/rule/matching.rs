@@ -109,7 +109,7 @@ impl MatchString {
     }
 
     /// `EXACT GET`, as a person would say it.
-    pub fn shown(&self) -> String {
+    pub fn summary(&self) -> String {
         match self.value_type {
             ValueType::Text => format!("{} {}", self.kind.word(), self.value),
             ValueType::Parameter => format!("any value, as {}", self.value),

@@ -48,7 +48,7 @@ fn item<T: DeserializeOwned>(json: Value) -> Items<T> {
 }
 
 /// Code, path, line and message of an outcome.
-fn told(outcome: &Outcome) -> (u32, String) {
+fn code_and_text(outcome: &Outcome) -> (u32, String) {
     let text = match &outcome.entity {
         Entity::Broken(broken) => format!("{} {:?} {}", broken.path, broken.line, broken.message),
         _ => String::new(),
@@ -85,7 +85,7 @@ async fn a_file_that_breaks_its_contract_is_saved_and_not_published() {
     let refused = (400107, "/timeout Some(2) 70 is greater than the maximum of 60".to_owned());
     for force in [false, true] {
         let (outcomes, _) = operations.publish_files(&caller, item(release("r")), force).await.expect("a batch");
-        assert_eq!(told(&outcomes[0]), refused, "force {force}");
+        assert_eq!(code_and_text(&outcomes[0]), refused, "force {force}");
     }
     for more in [
         json!({ "release_type": "gray", "client_percent": { "percent": 5, "by": "CLIENT_IP" } }),
@@ -95,7 +95,7 @@ async fn a_file_that_breaks_its_contract_is_saved_and_not_published() {
         let mut draft = release("r");
         draft.as_object_mut().expect("fields").extend(more.as_object().expect("fields").clone());
         let outcomes = operations.publish_files(&caller, item(draft), false).await;
-        assert_eq!(outcomes.map(|(outcomes, _)| told(&outcomes[0])), Ok(refused.clone()), "{more}");
+        assert_eq!(outcomes.map(|(outcomes, _)| code_and_text(&outcomes[0])), Ok(refused.clone()), "{more}");
     }
     let both = ConfigPublish {
         file: serde_json::from_value(file(content)).expect("a file"),
@@ -104,11 +104,11 @@ async fn a_file_that_breaks_its_contract_is_saved_and_not_published() {
     };
     let (outcomes, _) =
         operations.create_and_publish_files(&caller, vec![Ok(both.clone())], false).await.expect("a batch");
-    assert_eq!(told(&outcomes[0]), refused);
+    assert_eq!(code_and_text(&outcomes[0]), refused);
     let mut kept = both;
     kept.file.content = Some("{\"timeout\": 60}".into());
     let (outcomes, _) = operations.create_and_publish_files(&caller, vec![Ok(kept)], false).await.expect("a batch");
-    assert_eq!(told(&outcomes[0]), (200000, String::new()));
+    assert_eq!(code_and_text(&outcomes[0]), (200000, String::new()));
 }
 
 #[tokio::test(start_paused = true)]
@@ -138,7 +138,7 @@ async fn a_gray_release_from_before_the_contract_is_not_promoted() {
     assert_eq!(contract(&operations, &caller, timeout("refuse")).await, 200000);
     let promoted = operations.change_config_releases(&caller, ReleaseOp::Promote, item(release("g"))).await;
     let expected = (400107, "/timeout Some(1) 70 is greater than the maximum of 60".to_owned());
-    assert_eq!(told(&promoted.expect("a batch")[0]), expected);
+    assert_eq!(code_and_text(&promoted.expect("a batch")[0]), expected);
 }
 
 #[tokio::test(start_paused = true)]
@@ -167,14 +167,14 @@ async fn rules_keep_their_contracts_by_what_is_in_force() {
             .count(),
         0
     );
-    assert_eq!(told(&publish("one").await.expect("a batch")[0]).0, 200000);
+    assert_eq!(code_and_text(&publish("one").await.expect("a batch")[0]).0, 200000);
     let saved = save(Op::Update, 5).await.expect("a batch");
     let advice = operations.advice(&caller, &saved, XdsWarnings::WhereSeen).await;
     assert!(advice[0].broken.contains(&"contract priorities: /: never less important".to_owned()), "{advice:?}");
     let refused = publish("two").await.expect("a batch");
-    assert_eq!(told(&refused[0]), (400107, "/ None never less important".to_owned()));
+    assert_eq!(code_and_text(&refused[0]), (400107, "/ None never less important".to_owned()));
     save(Op::Update, 2).await.expect("a batch");
-    assert_eq!(told(&publish("two").await.expect("a batch")[0]).0, 200000);
+    assert_eq!(code_and_text(&publish("two").await.expect("a batch")[0]).0, 200000);
 }
 
 #[tokio::test(start_paused = true)]

@@ -194,7 +194,7 @@ pub(super) async fn introduce_with(
     let greeting = connection.expect().await?;
     check_greeting(&greeting)?;
     let transcript = Transcript { binding, preamble, greeting, client_nonce: rand::random(), hello };
-    let secret = credentials.shown();
+    let secret = credentials.presented();
     let mac = transcript.client_mac(secret).finalize().into_bytes();
     connection.send(&[&mac[..], &transcript.client_nonce, &transcript.hello].concat()).await?;
     let answer = connection.expect().await?;

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use super::entry::{DeliveredVersion, Subscriber, Topic};
 use super::fleet::{ClientQuery, ClientQueryResult};
 use super::kept::kept;
-use super::streaming::{ReleaseStanding, rank, told};
+use super::streaming::{ReleaseStanding, rank, to_subscription};
 use super::streams::{Delivered, Standing, StreamEntry};
 use super::{Applied, Client, Source, Subscribed, Subscribers, Subscription};
 use crate::catalog::Catalog;
@@ -146,7 +146,7 @@ impl Subscribers {
                 continue;
             }
             let is_current = judge(&delivered, &names);
-            let row = told(&entry.client, standing(&entry, &delivered, &names, is_current));
+            let row = to_subscription(&entry.client, standing(&entry, &delivered, &names, is_current));
             let who = [row.address.clone(), row.agent.clone(), row.node_id.clone()];
             // A gRPC client opens one stream per target. The client has what all of its streams have, so the worst row
             // remains.

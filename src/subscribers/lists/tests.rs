@@ -42,7 +42,7 @@ fn without(host: &str, since: u64) -> Option<Without> {
 }
 
 /// Returns the address of each client and whether it is current, ordered by address.
-fn told(subscribers: &Subscribers, bench: &Bench, applied: u64, without: Option<Without>) -> Vec<(String, bool)> {
+fn rows_of(subscribers: &Subscribers, bench: &Bench, applied: u64, without: Option<Without>) -> Vec<(String, bool)> {
     let question = ClientQuery::Lists { namespace: "n".to_owned(), service: "s".to_owned(), without };
     let found = subscribers.tell(&bench.catalog, applied, &question).lists.expect("an answer");
     let mut rows: Vec<_> = found.clients.into_iter().map(|one| (one.address, one.is_current)).collect();
@@ -60,13 +60,13 @@ async fn who_has_the_list_as_it_is_is_current() {
     let (subscribers, mut bench) = (Subscribers::default(), bench());
     give(&subscribers, &bench, "1", 5);
     give(&subscribers, &bench, "2", 5);
-    assert_eq!(told(&subscribers, &bench, 5, None), rows([("1", true), ("2", true)]));
+    assert_eq!(rows_of(&subscribers, &bench, 5, None), rows([("1", true), ("2", true)]));
     register(&mut bench, "10.0.0.2");
     give(&subscribers, &bench, "2", 6);
-    assert_eq!(told(&subscribers, &bench, 6, None), rows([("1", false), ("2", true)]));
+    assert_eq!(rows_of(&subscribers, &bench, 6, None), rows([("1", false), ("2", true)]));
     assert!(subscribers.shares(&bench.catalog).values().all(|share| share.present == 0), "no release is had");
     tokio::time::advance(HOLD + crate::subscribers::GRACE).await;
-    assert_eq!((told(&subscribers, &bench, 6, None), subscribers.len()), (rows([]), 0), "they are forgotten");
+    assert_eq!((rows_of(&subscribers, &bench, 6, None), subscribers.len()), (rows([]), 0), "they are forgotten");
 }
 
 /// A list lacks an instance if it was read after the isolation, or if it equals the current list.
@@ -78,21 +78,21 @@ async fn a_list_that_was_read_later_does_without_the_instance() {
     register(&mut bench, "10.0.0.2");
     give(&subscribers, &bench, "2", 7);
     let at = |since| without("10.0.0.1", since);
-    assert_eq!(told(&subscribers, &bench, 8, at(8)), rows([("1", false), ("2", true)]), "as it is now");
-    assert_eq!(told(&subscribers, &bench, 8, at(9)), rows([("1", false), ("2", false)]), "this node is behind");
+    assert_eq!(rows_of(&subscribers, &bench, 8, at(8)), rows([("1", false), ("2", true)]), "as it is now");
+    assert_eq!(rows_of(&subscribers, &bench, 8, at(9)), rows([("1", false), ("2", false)]), "this node is behind");
     register(&mut bench, "10.0.0.3");
-    assert_eq!(told(&subscribers, &bench, 9, at(8)), rows([("1", false), ("2", true)]), "it was as it was then");
+    assert_eq!(rows_of(&subscribers, &bench, 9, at(8)), rows([("1", false), ("2", true)]), "it was as it was then");
     give(&subscribers, &bench, "1", 9);
-    assert_eq!(told(&subscribers, &bench, 9, at(8)), rows([("1", true), ("2", true)]));
+    assert_eq!(rows_of(&subscribers, &bench, 9, at(8)), rows([("1", true), ("2", true)]));
     tokio::time::advance(THERE_WITHIN - Duration::from_secs(1)).await;
     give(&subscribers, &bench, "2", 9);
     tokio::time::advance(Duration::from_secs(1)).await;
     assert_eq!(
-        told(&subscribers, &bench, 9, at(8)),
+        rows_of(&subscribers, &bench, 9, at(8)),
         rows([("2", true)]),
         "who has not asked for a minute is not there"
     );
-    assert_eq!(told(&subscribers, &bench, 9, None).len(), 2, "and is known all the same");
+    assert_eq!(rows_of(&subscribers, &bench, 9, None).len(), 2, "and is known all the same");
 }
 
 fn endpoints(name: &str, index: u64, hosts: &[&str]) -> Arc<Resource> {
@@ -143,11 +143,11 @@ async fn clients_of_xds_have_heard_once_they_acknowledged_endpoints_without_it()
     send(&one, &endpoints("n/other", 1, &both), true);
     send(&other, &endpoints("n/other", 1, &both), true);
     let row = |is| rows([("10.0.0.9", is)]);
-    assert_eq!(told(&subscribers, &bench, 9, None), row(true), "the other one has another service");
-    let drained = || told(&subscribers, &bench, 9, without("10.0.0.1", 8));
+    assert_eq!(rows_of(&subscribers, &bench, 9, None), row(true), "the other one has another service");
+    let drained = || rows_of(&subscribers, &bench, 9, without("10.0.0.1", 8));
     assert_eq!(drained(), row(false));
     send(&one, &endpoints("n/s", 2, &both[1..]), false);
-    assert_eq!((drained(), told(&subscribers, &bench, 9, None)), (row(false), row(false)), "it is on its way");
+    assert_eq!((drained(), rows_of(&subscribers, &bench, 9, None)), (row(false), row(false)), "it is on its way");
     send(&one, &endpoints("n/s", 2, &both[1..]), true);
     assert_eq!(drained(), row(false), "another cluster of the service has it still");
     let refused = endpoints("n/s|000102abcdef", 2, &both[1..]);
@@ -165,7 +165,7 @@ async fn clients_of_xds_have_heard_once_they_acknowledged_endpoints_without_it()
     assert_eq!(drained(), row(false), "who refuses has not heard");
     send(&one, &endpoints("n/s|000102abcdef", 3, &both[1..]), true);
     assert_eq!(drained(), row(true));
-    assert_eq!(told(&subscribers, &bench, 9, without("10.0.0.2", 8)), row(false));
+    assert_eq!(rows_of(&subscribers, &bench, 9, without("10.0.0.2", 8)), row(false));
 }
 
 #[test]

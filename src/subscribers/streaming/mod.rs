@@ -32,7 +32,7 @@ pub(super) fn of_rule(streams: &Streams, active: &Active, rule_id: &str) -> Vec<
         let due =
             active.release_for(rule_id, label).filter(|release| release.rule.enable).map(|release| release.version);
         let Some(found) = judge(&entry, due, &mut parts) else { continue };
-        let row = told(&entry.client, found);
+        let row = to_subscription(&entry.client, found);
         let who = [row.address.clone(), row.agent.clone(), row.node_id.clone()];
         // A gRPC client opens one stream per target. It has applied what all of its streams have, so the worst row
         // remains.
@@ -195,7 +195,7 @@ impl Who {
     }
 }
 
-pub(super) fn told(client: &StreamClient, found: ReleaseStanding) -> Subscription {
+pub(super) fn to_subscription(client: &StreamClient, found: ReleaseStanding) -> Subscription {
     let Who { address, agent, node_id, labels } = Who::of(client);
     Subscription {
         address,

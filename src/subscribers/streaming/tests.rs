@@ -82,7 +82,7 @@ impl Setting {
     }
 
     /// Returns compact rows: node, version, applied, message, current.
-    fn told(&self) -> Vec<String> {
+    fn rows(&self) -> Vec<String> {
         let active = self.bench.catalog.rules.of(FAMILY).active();
         let rows = of_rule(&self.streams, active, &self.rule_id);
         let row = |row: &Subscription| {
@@ -120,21 +120,21 @@ fn a_release_is_applied_once_all_that_was_made_with_it_is_acknowledged() {
     let plain = setting.made(CLUSTERS, "a/other", None);
     give(&stream, &plain);
     let first = setting.publish("first");
-    assert_eq!(setting.told(), [] as [&str; 0], "nothing of it was sent");
+    assert_eq!(setting.rows(), [] as [&str; 0], "nothing of it was sent");
     let (routes, cluster) = (setting.made(ROUTES, "a/s", Some(&first)), setting.made(CLUSTERS, "a/s", Some(&first)));
     give(&stream, &cluster);
     send(&stream, &routes);
-    assert_eq!(setting.told(), ["n1 v1 under way"]);
+    assert_eq!(setting.rows(), ["n1 v1 under way"]);
     give(&stream, &routes);
-    assert_eq!(setting.told(), ["n1 v1 yes current"]);
+    assert_eq!(setting.rows(), ["n1 v1 yes current"]);
     let second = setting.publish("second");
-    assert_eq!(setting.told(), ["n1 v1 yes"], "it has the first one, and should have another");
+    assert_eq!(setting.rows(), ["n1 v1 yes"], "it has the first one, and should have another");
     let routes = setting.made(ROUTES, "a/s", Some(&second));
     give(&stream, &routes);
-    assert_eq!(setting.told(), ["n1 v2 under way"], "the cluster is still made with the first one");
+    assert_eq!(setting.rows(), ["n1 v2 under way"], "the cluster is still made with the first one");
     let cluster = setting.made(CLUSTERS, "a/s", Some(&second));
     give(&stream, &cluster);
-    assert_eq!(setting.told(), ["n1 v2 yes current"]);
+    assert_eq!(setting.rows(), ["n1 v2 yes current"]);
 }
 
 #[test]
@@ -147,15 +147,15 @@ fn a_refusal_stands_beside_the_release_that_it_is_of() {
     let second = setting.publish("second");
     let bad = setting.made(ROUTES, "a/s", Some(&second));
     refuse(&stream, &bad, "no such thing", 9);
-    assert_eq!(setting.told(), ["n1 v2 refused: no such thing"]);
+    assert_eq!(setting.rows(), ["n1 v2 refused: no such thing"]);
     let other = setting.made(ROUTES, "a/t", None);
     give(&stream, &other);
-    assert_eq!(setting.told(), ["n1 v2 refused: no such thing"], "another acknowledgement says nothing of it");
+    assert_eq!(setting.rows(), ["n1 v2 refused: no such thing"], "another acknowledgement says nothing of it");
     let mended = setting.made(ROUTES, "a/s", Some(&second));
     send(&stream, &mended);
-    assert_eq!(setting.told(), ["n1 v2 under way"]);
+    assert_eq!(setting.rows(), ["n1 v2 under way"]);
     give(&stream, &mended);
-    assert_eq!(setting.told(), ["n1 v2 yes current"]);
+    assert_eq!(setting.rows(), ["n1 v2 yes current"]);
 }
 
 #[test]
@@ -166,7 +166,7 @@ fn of_several_refusals_the_newest_is_told() {
     let (routes, cluster) = (setting.made(ROUTES, "a/s", Some(&first)), setting.made(CLUSTERS, "a/s", Some(&first)));
     refuse(&stream, &cluster, "later", 9);
     refuse(&stream, &routes, "earlier", 8);
-    assert_eq!(setting.told(), ["n1 v1 refused: later"]);
+    assert_eq!(setting.rows(), ["n1 v1 refused: later"]);
 }
 
 #[test]
@@ -178,11 +178,11 @@ fn what_was_taken_away_is_had_until_that_is_acknowledged() {
     give(&stream, &routes);
     let without = setting.made(ROUTES, "a/s", None);
     send(&stream, &without);
-    assert_eq!(setting.told(), ["n1 v1 under way"]);
+    assert_eq!(setting.rows(), ["n1 v1 under way"]);
     refuse(&stream, &without, "never", 9);
-    assert_eq!(setting.told(), ["n1 v1 refused: never"]);
+    assert_eq!(setting.rows(), ["n1 v1 refused: never"]);
     give(&stream, &without);
-    assert_eq!(setting.told(), [] as [&str; 0]);
+    assert_eq!(setting.rows(), [] as [&str; 0]);
 }
 
 #[test]
@@ -192,12 +192,12 @@ fn a_client_is_one_row_however_many_streams_it_has() {
     let first = setting.publish("first");
     let routes = setting.made(ROUTES, "a/s", Some(&first));
     streams.iter().for_each(|stream| give(stream, &routes));
-    assert_eq!(setting.told(), ["n1 v1 yes current", "n2 v1 yes current"]);
+    assert_eq!(setting.rows(), ["n1 v1 yes current", "n2 v1 yes current"]);
     let other = setting.made(ROUTES, "a/s2", Some(&first));
     refuse(&streams[0], &other, "no", 9);
-    assert_eq!(setting.told(), ["n1 v1 refused: no", "n2 v1 yes current"], "it has not applied it as a whole");
+    assert_eq!(setting.rows(), ["n1 v1 refused: no", "n2 v1 yes current"], "it has not applied it as a whole");
     drop(streams);
-    assert_eq!(setting.told(), [] as [&str; 0], "who is gone is not told of");
+    assert_eq!(setting.rows(), [] as [&str; 0], "who is gone is not told of");
 }
 
 #[test]

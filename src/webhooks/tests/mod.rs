@@ -264,12 +264,12 @@ impl Bench {
         }
     }
 
-    fn shown(&self, name: &str) -> Arc<Webhook> {
+    fn webhook(&self, name: &str) -> Arc<Webhook> {
         self.node.state().catalog().webhooks.get(name).expect("kept").clone()
     }
 
     async fn wait_until(&self, name: &str, is_so: impl Fn(&Webhook) -> bool) {
-        eventually(|| is_so(&self.shown(name)), || format!("{:?}", self.shown(name))).await;
+        eventually(|| is_so(&self.webhook(name)), || format!("{:?}", self.webhook(name))).await;
     }
 
     /// Of the last entry, whose changes can be seen a moment before its index is told.
@@ -328,13 +328,13 @@ async fn a_failure_is_shown_and_tried_again_and_few_entries_write_that_down() {
     bench.hook("ops", &receiver).await;
     bench.publish(30).await;
     bench.wait_until("ops", |hook| hook.progress.failing_since.is_some()).await;
-    assert_eq!(bench.shown("ops").progress.failed.as_ref().expect("told").1, "answered 503");
+    assert_eq!(bench.webhook("ops").progress.failed.as_ref().expect("told").1, "answered 503");
     receiver.answer(Manner::Status(200));
     let before = bench.node.state().applied().index;
     bench.wait_until("ops", |hook| hook.progress.delivered == 30).await;
     let entries = bench.node.state().applied().index - before;
     assert!(entries <= 10, "{entries} entries for 30 deliveries");
-    let progress = bench.shown("ops").progress.clone();
+    let progress = bench.webhook("ops").progress.clone();
     assert_eq!((progress.dropped, progress.failing_since), (0, None));
     let mut seen = ids(&receiver);
     seen.dedup();

@@ -2,7 +2,7 @@ use proptest::prelude::*;
 
 use super::*;
 
-fn told(format: Format, text: &str) -> String {
+fn fault_text(format: Format, text: &str) -> String {
     check(format, text).map_or_else(|fault| fault.to_string(), |()| String::new())
 }
 
@@ -27,7 +27,7 @@ fn what_is_well_formed_passes() {
         (Format::Xml, "<a xmlns:n=\"u\"><n:b n:c=\"1\" c=\"2\"/></a>"),
     ];
     for (format, text) in rows {
-        assert_eq!(told(format, text), "", "{format:?} {text}");
+        assert_eq!(fault_text(format, text), "", "{format:?} {text}");
     }
 }
 
@@ -59,7 +59,7 @@ fn faults_are_told_with_line_and_column() {
         (Format::Xml, "<a>\n&nbsp;</a>", "line 2, column 1: the entity &nbsp; is not declared"),
     ];
     for (format, text, begin) in rows {
-        let told = told(format, text);
+        let told = fault_text(format, text);
         assert!(told.starts_with(begin), "{format:?} {text}: {told:?}");
     }
 }
@@ -108,7 +108,7 @@ fn xml_that_no_parser_reads_is_refused_with_its_line() {
         "<a\n  b = '1'\n  c='>'\n></a >",
         "<ä·1 ö='ü'/>",
     ] {
-        assert_eq!(told(Format::Xml, text), "", "{text}");
+        assert_eq!(fault_text(Format::Xml, text), "", "{text}");
     }
 }
 
@@ -124,7 +124,7 @@ fn brackets_of_yaml_may_have_lines_at_the_margin() {
         "a:\r\n- b: [\r\n1,\r\n2\r\n]\r\n- c: [\r\n]\r\n",
         "a: ['x\ny']\nb: {\"k\":\n\"v\n w\"\n}\n",
     ] {
-        assert_eq!(told(Format::Yaml, text), "", "{text}");
+        assert_eq!(fault_text(Format::Yaml, text), "", "{text}");
     }
     for (text, begin) in [
         ("a: [1, 2\nb: 3\n", "line "),
@@ -135,13 +135,13 @@ fn brackets_of_yaml_may_have_lines_at_the_margin() {
         ("a: {x: 1,\nx: 2}\n", "line 2, column 1: the key"),
         ("a:\n b: [\n1]\n  c: 2\n", "line 4"),
     ] {
-        let told = told(Format::Yaml, text);
+        let told = fault_text(Format::Yaml, text);
         assert!(told.starts_with(begin), "{text}: {told:?}");
     }
     let many = "a:\n- [1,\n2]\n".to_owned() + &"- [1,\n2]\n".repeat(20_000);
-    assert!(told(Format::Yaml, &many).starts_with("line "), "it is parsed so many times and not more");
+    assert!(fault_text(Format::Yaml, &many).starts_with("line "), "it is parsed so many times and not more");
     let directive = format!("%TAG !a! tag:{}\n---\n!a!b c\n", "x".repeat(2000));
-    assert!(told(Format::Yaml, &directive).contains("a directive of more than"));
+    assert!(fault_text(Format::Yaml, &directive).contains("a directive of more than"));
 }
 
 /// Input that is small to send and large to read costs no more than its length.
@@ -163,7 +163,7 @@ fn bombs_are_refused_at_their_length() {
         (Format::Xml, format!("{entities}<a>{}</a>", "&b;".repeat(100_000)), ""),
     ];
     for (format, text, part) in rows {
-        let told = told(format, &text);
+        let told = fault_text(format, &text);
         assert!(told.contains(part) && told.is_empty() == part.is_empty(), "{format:?} {text:.60}: {told}");
         assert!(told.len() < 400, "{told:.500}");
     }

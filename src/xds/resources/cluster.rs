@@ -65,7 +65,7 @@ impl Common {
 
     fn cluster(&self, ctx: &mut BuildContext<'_>, name: &ClusterName, set: Option<&Subset>, dialect: Dialect) -> Draft {
         let mut message = by_endpoints(ctx, name, &ClusterName { place: self.place.clone(), ..name.clone() });
-        message.metadata = set.map(shown);
+        message.metadata = set.map(subset_metadata);
         message.circuit_breakers = Some(inbound::unlimited());
         let detected = breakers::detection(&self.breakers, set.is_some(), |caller| ctx.questions.meets(caller));
         message.outlier_detection = detected.and_then(|detected| outlier::detection(&detected, dialect));
@@ -96,8 +96,8 @@ pub(super) fn of_service(ctx: &mut BuildContext<'_>, key: &UnitKey) -> Vec<Draft
 }
 
 /// The conditions of a set, for people who look at a proxy.
-fn shown(set: &Subset) -> Metadata {
-    let text = Value { kind: Some(Kind::StringValue(set.shown())) };
+fn subset_metadata(set: &Subset) -> Metadata {
+    let text = Value { kind: Some(Kind::StringValue(set.describe())) };
     let fields = Struct { fields: [("labels".to_owned(), text)].into() };
     Metadata { filter_metadata: [("thuban".to_owned(), fields)].into() }
 }

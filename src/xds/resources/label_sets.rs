@@ -128,9 +128,9 @@ impl Subset {
     }
 
     /// The conditions as a person would write them.
-    pub(crate) fn shown(&self) -> String {
+    pub(crate) fn describe(&self) -> String {
         let shown = |choice: &Choice| {
-            let labels: Vec<_> = choice.labels.iter().map(|(label, is)| format!("{label} {}", is.shown())).collect();
+            let labels: Vec<_> = choice.labels.iter().map(|(label, is)| format!("{label} {}", is.summary())).collect();
             let labels = if labels.is_empty() { "all".to_owned() } else { labels.join(" and ") };
             format!("{}: {labels}", choice.service())
         };

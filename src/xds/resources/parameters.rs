@@ -272,7 +272,7 @@ mod tests {
     }
 
     /// Values of each assignment, with a dash for all others.
-    fn told(groups: &[PlannedGroup<'_>], instances: &[Arc<Instance>]) -> Vec<String> {
+    fn assignment_texts(groups: &[PlannedGroup<'_>], instances: &[Arc<Instance>]) -> Vec<String> {
         let found = assignments(groups, &mut |_| instances.iter().collect());
         let text = |one: &Assignment<'_>| {
             let values: Vec<_> = one.values.iter().map(|(_, value)| value.as_deref().unwrap_or("-")).collect();
@@ -310,7 +310,7 @@ mod tests {
             (vec![group(&of, &[("a", "p"), ("b", "p")])], &["-"]),
         ];
         for (groups, expected) in rows {
-            assert_eq!(told(&groups, &all), expected, "{groups:?}");
+            assert_eq!(assignment_texts(&groups, &all), expected, "{groups:?}");
         }
     }
 
@@ -320,11 +320,11 @@ mod tests {
         let labels = (0..5_000).map(|number| vec![("a", format!("{number:05}")), ("b", format!("{:05}", 7 * number))]);
         let all = instances(labels);
         for parameters in [&[("a", "p")][..], &[("a", "p"), ("b", "q")]] {
-            let found = told(&[group(&of, parameters)], &all);
+            let found = assignment_texts(&[group(&of, parameters)], &all);
             assert_eq!(found.len(), PARAMETER_VALUES_MAX + 1);
             assert!(found[63].starts_with("00063") && found[64].starts_with('-'), "{found:?}");
         }
         let of_two = [group(&of, &[("a", "p")]), group(&of, &[("b", "q")])];
-        assert_eq!(told(&of_two, &all)[1], "00000 00007");
+        assert_eq!(assignment_texts(&of_two, &all)[1], "00000 00007");
     }
 }

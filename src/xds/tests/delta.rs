@@ -72,8 +72,8 @@ impl Script {
         self.responses()
     }
 
-    fn told(&self, kind: ResourceType) -> String {
-        told(self.machine.books(), kind)
+    fn delivered_text(&self, kind: ResourceType) -> String {
+        delivered_text(self.machine.books(), kind)
     }
 }
 
@@ -109,7 +109,7 @@ fn what_changed_is_sent_and_what_is_gone_removed() {
     });
     assert_eq!(sent, ["cds s/a=2 -s/b"]);
     script.answer(CDS, ACK);
-    assert_eq!(script.told(CDS), "s/a=2");
+    assert_eq!(script.delivered_text(CDS), "s/a=2");
 }
 
 /// Trap 2.
@@ -164,7 +164,7 @@ fn a_name_dropped_beside_all_is_told_once_more() {
     script.answer(CDS, ACK);
     assert_eq!(script.ask(CDS, "", "s/a hidden/c"), ["cds s/a=1 -hidden/c"]);
     script.answer(CDS, ACK);
-    assert_eq!(script.told(CDS), "s/a=1 s/b=1");
+    assert_eq!(script.delivered_text(CDS), "s/a=1 s/b=1");
 }
 
 /// Trap 23.
@@ -181,7 +181,7 @@ fn who_comes_back_is_sent_what_differs() {
     assert_eq!(script.come_back(CDS, "", &versions(&before, CDS)), ["cds s/a=2 s/c=1 -s/b"]);
     assert_eq!(script.come_back(EDS, "s/a s/b", &versions(&before, EDS)), ["eds s/a=2 -s/b ?s/b"]);
     assert_eq!(script.come_back(RDS, "s/a s/b", &versions(&before, RDS)), NOTHING);
-    assert_eq!(script.told(RDS), "s/a=1 s/b=1");
+    assert_eq!(script.delivered_text(RDS), "s/a=1 s/b=1");
 }
 
 /// Trap 23, and 43: another node that came to the same state another way.
@@ -196,7 +196,7 @@ fn who_comes_back_to_an_equal_node_costs_nothing() {
     }
     for kind in [EDS, RDS] {
         assert_eq!(script.come_back(kind, &names(&before, kind), &versions(&before, kind)), NOTHING);
-        assert_eq!(script.told(kind), "s/a=1 s/b=1");
+        assert_eq!(script.delivered_text(kind), "s/a=1 s/b=1");
     }
 }
 
@@ -239,7 +239,7 @@ fn a_name_asked_for_again_is_sent_again() {
     assert_eq!(script.ask(EDS, "s/a", ""), ["eds s/a=1"]);
     script.answer(EDS, ACK);
     assert_eq!(script.ask(EDS, "", "s/a"), NOTHING);
-    assert_eq!(script.told(EDS), "");
+    assert_eq!(script.delivered_text(EDS), "");
     assert_eq!(script.change(|world| world.put(EDS, "s/a", "2")), NOTHING);
     assert_eq!(script.ask(EDS, "s/a", ""), ["eds s/a=2"]);
 }
@@ -257,7 +257,7 @@ fn answers_in_any_order_are_booked_to_their_responses() {
     let sent = script.change(|world| ResourceType::ALL.into_iter().for_each(|kind| world.put(kind, "s/a", "2")));
     assert_eq!(sent, ["cds s/a=2", "lds s/a=2"], "the others are under way");
     assert_eq!(script.answer(RDS, Some("bad")), ["rds s/a=2"], "the next change");
-    assert_eq!(script.told(RDS), " refused s/a");
+    assert_eq!(script.delivered_text(RDS), " refused s/a");
     script.answer(LDS, ACK);
     assert_eq!(script.answer(EDS, ACK), ["eds s/a=2"]);
     let nonce = script.last[CDS.index()].nonce.clone();
@@ -266,7 +266,7 @@ fn answers_in_any_order_are_booked_to_their_responses() {
     script.answer(EDS, ACK);
     script.answer(RDS, ACK);
     for kind in ResourceType::ALL {
-        assert_eq!(script.told(kind), "s/a=2");
+        assert_eq!(script.delivered_text(kind), "s/a=2");
         assert!(!script.machine.books().ledger(kind).is_under_way());
     }
 }
@@ -276,13 +276,13 @@ fn what_was_refused_is_not_sent_again_by_itself() {
     let mut script = Script::of(two_services());
     script.ask(CDS, "", "");
     assert_eq!(script.answer(CDS, Some("Error adding/updating cluster(s) s/a: bad")), NOTHING);
-    assert_eq!(script.told(CDS), "s/b=1 refused s/a");
+    assert_eq!(script.delivered_text(CDS), "s/b=1 refused s/a");
     assert_eq!(script.change(|world| world.put(CDS, "s/b", "2")), ["cds s/b=2"]);
     script.answer(CDS, ACK);
-    assert_eq!(script.told(CDS), "s/b=2", "the other one is still lacking");
+    assert_eq!(script.delivered_text(CDS), "s/b=2", "the other one is still lacking");
     assert_eq!(script.change(|world| world.put(CDS, "s/a", "2")), ["cds s/a=2"]);
     script.answer(CDS, ACK);
-    assert_eq!(script.told(CDS), "s/a=2 s/b=2");
+    assert_eq!(script.delivered_text(CDS), "s/a=2 s/b=2");
 }
 
 /// Trap 27, and names that were never there.

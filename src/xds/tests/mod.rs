@@ -58,20 +58,20 @@ fn in_short(type_url: &str, resources: &[&Any], removed: &[String], errors: &[Re
 }
 
 /// Resources that a client has of a type, and those it refused, as the register tells it.
-fn told(books: &StreamState, kind: ResourceType) -> String {
+fn delivered_text(books: &StreamState, kind: ResourceType) -> String {
     let delivered = books.ledger(kind).delivered();
     let text = |words: &mut dyn Iterator<Item = String>| words.collect::<Vec<_>>().join(" ");
     let has = text(&mut delivered.has.values().map(|found| String::from_utf8_lossy(&found.bytes()).into_owned()));
     match &delivered.refused {
         None => has,
         Some(refused) => {
-            let refused = text(&mut refused.resources.iter().map(|(name, _): &(_, _)| shown(name)));
+            let refused = text(&mut refused.resources.iter().map(|(name, _): &(_, _)| text_of(name)));
             format!("{has} refused {refused}")
         }
     }
 }
 
-fn shown(text: &impl Display) -> String {
+fn text_of(text: &impl Display) -> String {
     text.to_string()
 }
 

@@ -80,8 +80,8 @@ impl Script {
         self.responses()
     }
 
-    fn told(&self, kind: ResourceType) -> String {
-        told(self.machine.books(), kind)
+    fn delivered_text(&self, kind: ResourceType) -> String {
+        delivered_text(self.machine.books(), kind)
     }
 }
 
@@ -154,19 +154,19 @@ fn a_refusal_is_booked_to_what_it_names() {
     let mut script = Script::envoy();
     script.begin(CDS, "");
     script.answer(CDS, "", ACK);
-    assert_eq!(script.told(CDS), "s/a=1 s/b=1");
+    assert_eq!(script.delivered_text(CDS), "s/a=1 s/b=1");
     script.change(|world| {
         world.put(CDS, "s/a", "2");
         world.put(CDS, "s/b", "2");
     });
     assert_eq!(script.answer(CDS, "", Some("Error adding/updating cluster(s) s/a: bad")), NOTHING);
-    assert_eq!(script.told(CDS), "s/a=1 s/b=2 refused s/a");
+    assert_eq!(script.delivered_text(CDS), "s/a=1 s/b=2 refused s/a");
     script.change(|world| world.put(CDS, "s/b", "3"));
     script.answer(CDS, "", Some("Error adding/updating cluster(s) s/a: bad"));
-    assert_eq!(script.told(CDS), "s/a=1 s/b=3 refused s/a", "the refused one is among all that were sent");
+    assert_eq!(script.delivered_text(CDS), "s/a=1 s/b=3 refused s/a", "the refused one is among all that were sent");
     script.change(|world| world.put(CDS, "s/a", "3"));
     script.answer(CDS, "", ACK);
-    assert_eq!(script.told(CDS), "s/a=3 s/b=3");
+    assert_eq!(script.delivered_text(CDS), "s/a=3 s/b=3");
 }
 
 #[test]
@@ -176,10 +176,10 @@ fn a_refusal_without_names_is_one_of_all_that_changed() {
     script.answer(RDS, "s/a s/b", ACK);
     script.change(|world| world.put(RDS, "s/a", "2"));
     script.answer(RDS, "s/a s/b", Some("Only unique values for domains are permitted"));
-    assert_eq!(script.told(RDS), "s/a=1 s/b=1 refused s/a");
+    assert_eq!(script.delivered_text(RDS), "s/a=1 s/b=1 refused s/a");
     script.change(|world| world.put(RDS, "s/b", "2"));
     script.answer(RDS, "s/a s/b", ACK);
-    assert_eq!(script.told(RDS), "s/a=1 s/b=2", "what was refused is not had by another acknowledgement");
+    assert_eq!(script.delivered_text(RDS), "s/a=1 s/b=2", "what was refused is not had by another acknowledgement");
     assert!(script.machine.books_mut().take_events().contains(&Event::Refused(RDS)));
 }
 
@@ -208,9 +208,9 @@ fn an_old_nonce_changes_nothing() {
     assert_eq!(script.request(EDS, "s/a s/b", &old, ACK), NOTHING);
     assert_eq!(script.request(EDS, "s/a s/b", "", ACK), NOTHING);
     assert_eq!(script.request(EDS, "s/a", &old, Some("no")), NOTHING);
-    assert_eq!(script.told(EDS), "s/a=1", "nothing was answered");
+    assert_eq!(script.delivered_text(EDS), "s/a=1", "nothing was answered");
     assert_eq!(script.answer(EDS, "s/a", ACK), NOTHING);
-    assert_eq!(script.told(EDS), "s/a=2");
+    assert_eq!(script.delivered_text(EDS), "s/a=2");
     assert_eq!(script.change(|world| world.put(EDS, "s/b", "2")), NOTHING, "never asked for");
 }
 
@@ -247,7 +247,7 @@ fn an_empty_list_ends_a_subscription() {
         assert_eq!(script.answer(kind, "", ACK), NOTHING);
         assert_eq!(script.answer(kind, "", ACK), NOTHING);
         assert_eq!(script.change(|world| world.put(kind, "s/a", "2")), NOTHING);
-        assert_eq!(script.told(kind), "");
+        assert_eq!(script.delivered_text(kind), "");
         assert!(script.machine.books().ledger(kind).given().is_empty());
         assert_eq!(script.answer(kind, "s/a", ACK), [format!("{} s/a=2", kind.label())]);
     }

@@ -167,7 +167,7 @@ impl TypeState {
     }
 
     /// All resources that are asked for and there.
-    pub(in crate::xds) fn shown(&self, look: &mut PendingDiff, view: &dyn View) -> Resources {
+    pub(in crate::xds) fn resulting_set(&self, look: &mut PendingDiff, view: &dyn View) -> Resources {
         let mut shown = look.shown.take().unwrap_or_else(|| {
             let names = self.subscription.names().iter();
             names.filter_map(|name| Some((name.clone(), view.get(self.kind, name)?))).collect()

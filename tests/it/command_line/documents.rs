@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{Desk, shown};
+use super::{Desk, path_text};
 use crate::harness::binary;
 
 #[tokio::test(flavor = "multi_thread")]
@@ -13,7 +13,7 @@ async fn what_is_refused_is_told_by_file_and_document() {
         "kind: service\nname: good\n---\nkind: ratelimit\nname: typo\nspec: {rules: [{amount: 1}]}\n---\n\
          kind: ratelimit\nname: range\nspec: {priority: -1}\n",
     );
-    let told = desk.line(&format!("apply -f {}", shown(&tree))).await;
+    let told = desk.line(&format!("apply -f {}", path_text(&tree))).await;
     assert_eq!(told.code, 3, "{}{}", told.out, told.error);
     for words in [
         "a.yaml, document 2 (line 4): ratelimit/typo: rules[0].amount is not known",
@@ -29,7 +29,7 @@ async fn what_is_refused_is_told_by_file_and_document() {
     // What only the node knows is told by it; the others are done.
     let tree = desk
         .write("tree/a.yaml", "kind: service\nname: good\n---\nkind: alias\nname: other\nspec: {service: nobody}\n");
-    let told = desk.line(&format!("apply -f {}", shown(&tree))).await;
+    let told = desk.line(&format!("apply -f {}", path_text(&tree))).await;
     assert_eq!(told.code, 3, "{}{}", told.out, told.error);
     let words = "a.yaml, document 2 (line 4): alias/other in default: ";
     assert!(told.error.contains(words) && told.out.contains("1 done, 1 refused"), "{}{}", told.out, told.error);
@@ -44,13 +44,13 @@ async fn what_is_refused_is_told_by_file_and_document() {
         ("", "no document"),
     ] {
         desk.write("tree/a.yaml", text);
-        let told = desk.line(&format!("diff -f {}", shown(&tree))).await.expect(2);
+        let told = desk.line(&format!("diff -f {}", path_text(&tree))).await.expect(2);
         assert!(told.contains(words), "{text}: {told}");
     }
     let missing = desk.line("apply -f nowhere").await.expect(2);
     assert!(missing.contains("nowhere"), "{missing}");
     desk.line("apply").await.expect(2);
-    let wide = desk.line(&format!("apply -f {} --prune", shown(&tree))).await.expect(2);
+    let wide = desk.line(&format!("apply -f {} --prune", path_text(&tree))).await.expect(2);
     assert!(wide.contains("--prune-namespaces"), "{wide}");
 }
 
@@ -132,9 +132,9 @@ async fn what_is_edited_is_kept_where_it_is_refused() {
     let behind = desk.write("behind.yaml", other);
     let script = desk.write(
         "editor",
-        &format!("#!/bin/sh\n{program} apply -f {} >/dev/null\nsed -i s/two/four/ \"$1\"\n", shown(&behind)),
+        &format!("#!/bin/sh\n{program} apply -f {} >/dev/null\nsed -i s/two/four/ \"$1\"\n", path_text(&behind)),
     );
-    let editor = format!("sh {}", shown(&script));
+    let editor = format!("sh {}", path_text(&script));
     let told = desk.run(&["edit", "service/s", "--editor", &editor], "").await;
     assert!(told.code == 3 && told.error.contains("409000"), "{}{}", told.out, told.error);
     assert!(desk.line("get svc/s").await.expect(0).contains("three"));

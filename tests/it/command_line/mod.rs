@@ -47,6 +47,6 @@ impl Desk {
     }
 }
 
-fn shown(path: &Path) -> &str {
+fn path_text(path: &Path) -> &str {
     path.to_str().expect("a path is text")
 }

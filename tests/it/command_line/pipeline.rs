@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use serde_json::{Value, json};
 
-use super::{Desk, shown};
+use super::{Desk, path_text};
 use crate::harness::{report, setting};
 
 const NAMESPACES: [&str; 2] = ["shop", "bank"];
@@ -89,7 +89,7 @@ async fn a_tree_is_applied_changed_pruned_and_applied_again() {
     let documents: Vec<_> = (0..count).map(|number| document(number, false)).collect();
     write(&desk, &documents);
     let tree = desk.cluster.file("tree");
-    let tree = shown(&tree);
+    let tree = path_text(&tree);
 
     let all = format!("{count} to create, 0 to change, 0 the same already");
     expect(&desk, &format!("apply -f {tree} --dry-run"), 1, &all).await;
@@ -136,10 +136,10 @@ async fn a_tree_is_applied_changed_pruned_and_applied_again() {
 
     // What is written out is found equal, and makes the same on another cluster.
     let export = desk.cluster.file("export");
-    expect(&desk, &format!("export -A --dir {}", shown(&export)), 0, "documents in").await;
-    let told = expect(&desk, &format!("diff -f {}", shown(&export)), 0, "0 to create, 0 to change").await;
+    expect(&desk, &format!("export -A --dir {}", path_text(&export)), 0, "documents in").await;
+    let told = expect(&desk, &format!("diff -f {}", path_text(&export)), 0, "0 to create, 0 to change").await;
     let other = Desk::start(1).await;
-    expect(&other, &format!("apply -f {} --brief", shown(&export)), 0, "0 refused").await;
+    expect(&other, &format!("apply -f {} --brief", path_text(&export)), 0, "0 refused").await;
     expect(&other, &format!("diff -f {tree}"), 0, &same).await;
 
     let begun = Instant::now();

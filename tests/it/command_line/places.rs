@@ -3,7 +3,7 @@
 use std::os::unix::fs::PermissionsExt;
 use std::process::Stdio;
 
-use super::{Desk, shown};
+use super::{Desk, path_text};
 use crate::harness::{ADMIN_PASSWORD, Done, Ports, binary, run, thuban};
 
 /// A command with these contexts, and with nothing else to know a cluster by.
@@ -25,7 +25,7 @@ async fn a_context_holds_where_and_who() {
 
     let set = format!("context set desk --server {} --namespace shop", desk.endpoints);
     bare(&contexts, &set).await.expect(0);
-    let told = bare(&contexts, &format!("login --save --password-file {}", shown(&password))).await.expect(0);
+    let told = bare(&contexts, &format!("login --save --password-file {}", path_text(&password))).await.expect(0);
     assert!(told.contains("kept in the context desk"), "{told}");
     let mode = std::fs::metadata(&contexts).expect("there").permissions().mode();
     assert_eq!(mode & 0o777, 0o600);

@@ -112,7 +112,7 @@ impl RealClient {
     }
 
     /// Reports of the client since it was asked last.
-    pub(crate) fn told(&mut self) -> Vec<Held> {
+    pub(crate) fn reports(&mut self) -> Vec<Held> {
         std::iter::from_fn(|| self.held.try_recv().ok()).collect()
     }
 

@@ -137,13 +137,13 @@ impl Watched {
         Watched { nodes: cluster.ids().into_iter().map(|id| cluster.api(id)).collect(), path, place }
     }
 
-    async fn shown(&self, api: &Api) -> Result<Value, String> {
+    async fn value(&self, api: &Api) -> Result<Value, String> {
         let answer = api.try_send(Method::GET, &self.path, None).await.map_err(|error| error.to_string())?;
         answer.body.pointer(self.place).cloned().ok_or_else(|| answer.to_string())
     }
 
     pub(crate) async fn state(&self) -> String {
-        let shown = self.shown(&self.nodes[0]).await.expect("it is shown");
+        let shown = self.value(&self.nodes[0]).await.expect("it is shown");
         shown["state"].as_str().expect("a state").to_owned()
     }
 
@@ -154,7 +154,7 @@ impl Watched {
             pace.tick().await;
             for api in &self.nodes {
                 // A node that is behind shows none yet.
-                let Ok(shown) = self.shown(api).await else { continue };
+                let Ok(shown) = self.value(api).await else { continue };
                 greatest = greatest.max(shown["percent"].as_u64().expect("a percentage"));
                 if shown["state"] != "running" {
                     return greatest;
@@ -166,7 +166,7 @@ impl Watched {
     /// Waits until it is stopped; returns the reason.
     pub(crate) async fn stops(&self, limit: Duration) -> String {
         let reason = eventually(limit, "the guard stops it", || async {
-            let shown = self.shown(&self.nodes[0]).await?;
+            let shown = self.value(&self.nodes[0]).await?;
             if shown["state"] == "stopped" { Ok(shown["reason"].clone()) } else { Err(shown.to_string()) }
         })
         .await;

@@ -45,14 +45,14 @@ pub(super) fn rate_limit() -> Vec<Edge> {
         Edge::refused("limit", percent, json!(0), INVALID),
         Edge::refused("limit", percent, json!(101), INVALID),
         Edge::kept("limit", period, json!("1s")),
-        Edge::shown("limit", period, json!("60.0s"), json!("60s")),
-        Edge::shown("limit", period, json!("1.5s"), json!("1.500s")),
+        Edge::returned_as("limit", period, json!("60.0s"), json!("60s")),
+        Edge::returned_as("limit", period, json!("1.5s"), json!("1.500s")),
         Edge::kept("limit", period, json!("86400s")),
         Edge::refused("limit", period, json!("0s"), INVALID),
         Edge::refused("limit", period, json!("0.999s"), INVALID),
         Edge::refused("limit", period, json!("0.999999999s"), INVALID),
-        Edge::shown("limit", "/report/interval", json!(1500), json!("1.500s")),
-        Edge::shown("limit", "/report/interval", json!(0), json!("0s")),
+        Edge::returned_as("limit", "/report/interval", json!(1500), json!("1.500s")),
+        Edge::returned_as("limit", "/report/interval", json!(0), json!("0s")),
     ];
     // Where nothing runs at a time, the amount is one of a period; the sample counts what runs at a time.
     let amount = |resource: &str, amount: Value| json!([{"resource": resource, "amounts": [amount]}]);
@@ -151,10 +151,10 @@ pub(super) fn circuit_breaker() -> Vec<Edge> {
 
 impl Edge {
     fn kept(sample: &'static str, at: &'static str, value: Value) -> Edge {
-        Edge::shown(sample, at, value.clone(), value)
+        Edge::returned_as(sample, at, value.clone(), value)
     }
 
-    fn shown(sample: &'static str, at: &'static str, value: Value, shown: Value) -> Edge {
+    fn returned_as(sample: &'static str, at: &'static str, value: Value, shown: Value) -> Edge {
         Edge { sample, at, value, verdict: Verdict::Shown(shown) }
     }
 
@@ -167,8 +167,8 @@ impl Edge {
 pub(super) fn whole_numbers(sample: &'static str, at: &'static str) -> Vec<Edge> {
     let mut edges = vec![
         Edge::kept(sample, at, json!(u32::MAX)),
-        Edge::shown(sample, at, json!("4294967295"), json!(u32::MAX)),
-        Edge::shown(sample, at, json!("17"), json!(17)),
+        Edge::returned_as(sample, at, json!("4294967295"), json!(u32::MAX)),
+        Edge::returned_as(sample, at, json!("17"), json!(17)),
     ];
     let beyond = [json!(1_u64 << 32), json!("4294967296"), json!(u64::MAX), json!(1e19), json!(-1), json!("-1")];
     let none = [json!(1.5), json!("x"), json!(""), json!("1e3"), json!([1])];

@@ -19,7 +19,7 @@ pub(super) async fn run(suite: &Suite) {
 }
 
 /// A sample as it is shown: all of them are off.
-pub(super) fn shown(sample: &Value) -> Value {
+pub(super) fn as_returned(sample: &Value) -> Value {
     merged(sample, &json!({"enable": false, "disable": true}))
 }
 
@@ -30,7 +30,9 @@ pub(super) fn sample(family: &Family, title: &str) -> Value {
 
 async fn samples_come_back_whole(suite: &Suite) {
     let samples = (suite.family.samples)().into_iter();
-    suite.expect_taken(samples.map(|(title, sample)| Good::new(title, sample.clone(), shown(&sample))).collect()).await;
+    suite
+        .expect_taken(samples.map(|(title, sample)| Good::new(title, sample.clone(), as_returned(&sample))).collect())
+        .await;
     for (_, sample) in (suite.family.samples)() {
         let created = suite.create(&merged(&sample, &json!({"name": suite.fresh("whole")}))).await;
         let id = text(&created["id"]);
@@ -103,8 +105,9 @@ async fn keys_are_read_in_both_spellings(suite: &Suite) {
         let mut names = Vec::new();
         long_names(&sample, "", &mut names);
         assert!(!names.is_empty(), "{title} has no long names");
-        let twins =
-            names.iter().map(|at| Good::new(format!("{title}, twin of {at}"), respelt(&sample, at), shown(&sample)));
+        let twins = names
+            .iter()
+            .map(|at| Good::new(format!("{title}, twin of {at}"), respelt(&sample, at), as_returned(&sample)));
         goods.extend(twins);
     }
     suite.expect_taken(goods).await;
@@ -115,7 +118,7 @@ async fn words_are_read_by_name_and_number(suite: &Suite) {
     for (title, at, words) in suite.family.words {
         let sample = sample(suite.family, title);
         for (number, word) in words.iter().enumerate() {
-            let expected = with(&shown(&sample), at, json!(word));
+            let expected = with(&as_returned(&sample), at, json!(word));
             for sent in [json!(word), json!(number), json!(number.to_string())] {
                 goods.push(Good::new(format!("{at} = {sent}"), with(&sample, at, sent), expected.clone()));
             }
@@ -138,7 +141,7 @@ async fn words_are_read_by_name_and_number(suite: &Suite) {
 async fn policies_are_read_by_number(suite: &Suite) {
     let samples = (suite.family.samples)().into_iter().enumerate();
     let numbered = |(number, (title, sample)): (usize, (&'static str, Value))| {
-        Good::new(title, with(&sample, "/route_policy", json!(number)), shown(&sample))
+        Good::new(title, with(&sample, "/route_policy", json!(number)), as_returned(&sample))
     };
     suite.expect_taken(samples.map(numbered).collect()).await;
 }

@@ -3,7 +3,7 @@
 use serde_json::{Map, Value, json};
 
 use super::edges::{Verdict, whole_numbers};
-use super::fields::{sample, shown};
+use super::fields::{as_returned, sample};
 use super::suite::{BAD_METADATA, BAD_NAMESPACE, Bad, Good, INVALID, Suite, WRONG_TYPE, merged, place, with, without};
 
 pub(super) async fn run(suite: &Suite) {
@@ -22,7 +22,7 @@ async fn limits_hold_from_both_sides(suite: &Suite) {
         let title = format!("{}, {} = {:.60}", edge.sample, edge.at, edge.value.to_string());
         let item = with(&sample, edge.at, edge.value);
         match edge.verdict {
-            Verdict::Shown(value) => goods.push(Good::new(title, item, with(&shown(&sample), edge.at, value))),
+            Verdict::Shown(value) => goods.push(Good::new(title, item, with(&as_returned(&sample), edge.at, value))),
             Verdict::Refused(code, inner) => {
                 bads.push(Bad::new(title, item, code, place(&format!("{}{inner}", edge.at))));
             }
@@ -92,7 +92,7 @@ async fn heads_are_judged(suite: &Suite) {
     ];
     let goods = taken.map(|(field, value)| {
         let item = at(field, &value);
-        Good::new(format!("{field} at its limit"), item.clone(), shown(&item))
+        Good::new(format!("{field} at its limit"), item.clone(), as_returned(&item))
     });
     suite.expect_taken(goods.into()).await;
     for name in ["名 with blanks, \"quotes\" & <b>".to_owned(), "n".to_owned(), "é".repeat(128)] {

@@ -150,7 +150,7 @@ pub(super) fn listed(place: Place) -> Law {
     Law::Read { verbs: &[Read], place, missing: 200_000 }
 }
 
-pub(super) fn shown(missing: u64) -> Law {
+pub(super) fn readable(missing: u64) -> Law {
     Law::Read { verbs: &[Read], place: Place::Thing, missing }
 }
 

@@ -6,7 +6,7 @@ use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 
 use super::law::{
-    Ask, Law, Row, body, change, create, discovered, into, listed, nothing, of_namespace, query, shown, with_code,
+    Ask, Law, Row, body, change, create, discovered, into, listed, nothing, of_namespace, query, readable, with_code,
 };
 use super::rule_rows::of_rules;
 use super::things::{HOME, Need, Thing, file_release, kinds};
@@ -237,7 +237,7 @@ fn of_instances() -> Vec<Row> {
         Row::new("GET", instances, listed(Place::Thing), of_service),
         Row::new("GET", instances, listed(Place::Thing), |_| query("host=10.0.0.1".into())).case("by host"),
         Row::new("GET", "/naming/v1/instances/count", listed(Place::Thing), nothing).counts(),
-        Row::new("GET", "/naming/v1/instances/labels", shown(400_301), of_service),
+        Row::new("GET", "/naming/v1/instances/labels", readable(400_301), of_service),
         Row::new("POST", instances, create(&[Edit]), move |thing| body(json!([new(thing)]))),
         Row::new("PUT", instances, change(&[Edit], 400_303), |thing| {
             body(json!([{ "id": thing.instance_id, "weight": 7 }]))
@@ -257,7 +257,7 @@ fn of_instances() -> Vec<Row> {
             body(json!([item]))
         })
         .needs(Need::Instance),
-        Row::new("GET", "/naming/v1/instances/subscribers", shown(400_202), of_service).nameless(),
+        Row::new("GET", "/naming/v1/instances/subscribers", readable(400_202), of_service).nameless(),
         Row::new("POST", "/naming/v1/instances/drain", change(&[Edit], 400_202), |thing| body(address(thing)))
             .needs(Need::Instance),
         Row::new("POST", "/v1/RegisterInstance", create(&[Register]), move |thing| body(new(thing))),
@@ -338,7 +338,7 @@ fn of_files() -> Vec<Row> {
     let of_file = |thing: &Thing| query(format!("namespace={HOME}&group={}&name=app.properties", thing.tag));
     let of_group = |thing: &Thing| query(format!("namespace={HOME}&group={}&brief=false", thing.tag));
     let mut rows = vec![
-        Row::new("GET", files, shown(400_202), of_file),
+        Row::new("GET", files, readable(400_202), of_file),
         Row::new("GET", "/config/v1/configfiles/search", listed(Place::Thing), of_group),
         Row::new("GET", "/config/v1/configfiles/search", listed(Place::Thing), |_| {
             query("name=app*&brief=false".into())
@@ -348,7 +348,7 @@ fn of_files() -> Vec<Row> {
             query("content=sealed&brief=false".into())
         })
         .case("by content"),
-        Row::new("POST", "/config/v1/configfiles/export", shown(400_202), |thing| {
+        Row::new("POST", "/config/v1/configfiles/export", readable(400_202), |thing| {
             body(json!({ "namespace": HOME, "groups": [thing.tag] }))
         }),
         Row::new("POST", "/config/v1/configfiles/import", create(&[Edit]), |thing| {
@@ -400,8 +400,8 @@ fn of_file_releases() -> Vec<Row> {
             body(json!({ "namespace": HOME, "group": thing.tag, "file_name": "app.properties", "content": content }))
         }),
         Row::new("POST", format!("{base}/release"), change(400_202), release("third", false)).needs(Need::FileReleases),
-        Row::new("GET", format!("{base}/release"), shown(400_202), of_file("")),
-        Row::new("GET", format!("{base}/release"), shown(400_202), of_file("&name=gray")).case("by its name"),
+        Row::new("GET", format!("{base}/release"), readable(400_202), of_file("")),
+        Row::new("GET", format!("{base}/release"), readable(400_202), of_file("&name=gray")).case("by its name"),
         Row::new("GET", format!("{base}/releases"), listed(Place::Thing), of_file("")),
         Row::new("GET", format!("{base}/releases"), listed(Place::Thing), |_| query(String::new())).case("all"),
         Row::new("GET", format!("{base}/release/versions"), listed(Place::Thing), of_file("")),
@@ -414,9 +414,9 @@ fn of_file_releases() -> Vec<Row> {
     ];
     let history = Row::new("GET", format!("{base}/releasehistory"), listed(Place::Thing), of_file(""));
     rows.push(history.counts().needs(Need::FileReleases));
-    let diff = Row::new("GET", format!("{base}/release/diff"), shown(400_202), of_file("&from=first"));
+    let diff = Row::new("GET", format!("{base}/release/diff"), readable(400_202), of_file("&from=first"));
     rows.push(diff.counts().needs(Need::FileReleases));
-    let holders = Row::new("GET", format!("{base}/subscribers"), shown(400_202), of_file(""));
+    let holders = Row::new("GET", format!("{base}/subscribers"), readable(400_202), of_file(""));
     rows.push(holders.nameless().needs(Need::FileReleases));
     let promote = Row::new("PUT", format!("{base}/releases/promote"), change(400_202), release("gray", true));
     rows.push(promote.needs(Need::FileGray));

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::law::{Row, acting, body, change, create, into, listed, query, shown};
+use super::law::{Row, acting, body, change, create, into, listed, query, readable};
 use super::rows::ABROAD;
 use super::things::{HOME, Need, Thing, gray_labels, rule, rule_about};
 use super::{OTHER_NAMESPACE, Place};
@@ -111,11 +111,13 @@ pub(super) fn of_rules(kind: &'static str) -> Vec<Row> {
             .needs(Need::RuleGray(kind)),
         Row::new("PUT", path("/releases/withdraw"), change(released, 400_202), release("second"))
             .needs(Need::RuleReleases(kind)),
-        Row::new("GET", path("/releases/history"), shown(400_202), of_rule(""))
+        Row::new("GET", path("/releases/history"), readable(400_202), of_rule(""))
             .counts()
             .needs(Need::RuleReleases(kind)),
-        Row::new("GET", path("/subscribers"), shown(400_202), of_rule("")).nameless().needs(Need::RuleReleases(kind)),
-        Row::new("GET", path("/releases/diff"), shown(400_202), of_rule("&from=first"))
+        Row::new("GET", path("/subscribers"), readable(400_202), of_rule(""))
+            .nameless()
+            .needs(Need::RuleReleases(kind)),
+        Row::new("GET", path("/releases/diff"), readable(400_202), of_rule("&from=first"))
             .counts()
             .needs(Need::RuleReleases(kind)),
         Row::new("POST", path("/releases/delete"), change(released, 200_000), release("first"))

@@ -96,7 +96,7 @@ impl Releasable for ConfigRelease {
         catalog.configs.remove_release(self, changes);
     }
 
-    fn shown(&self, catalog: &mut Catalog, changes: &mut ChangeSet) {
+    fn on_visible_change(&self, catalog: &mut Catalog, changes: &mut ChangeSet) {
         catalog.configs.mark(&self.key, changes);
         self.retain(catalog, changes);
     }

@@ -113,7 +113,7 @@ pub(in crate::catalog) trait Releasable: Archived + Clone + Sized {
     fn keep(self, catalog: &mut Catalog, changes: &mut ChangeSet) -> Arc<Self>;
     fn discard(&self, catalog: &mut Catalog, changes: &mut ChangeSet);
     /// Clients see something else from now on, and there may be one inactive release more.
-    fn shown(&self, catalog: &mut Catalog, changes: &mut ChangeSet);
+    fn on_visible_change(&self, catalog: &mut Catalog, changes: &mut ChangeSet);
     /// There may be one inactive release more.
     fn retain(&self, catalog: &mut Catalog, changes: &mut ChangeSet);
 
@@ -241,7 +241,7 @@ impl Catalog {
         }
         besides(self, changes);
         let release = release.keep(self, changes);
-        release.shown(self, changes);
+        release.on_visible_change(self, changes);
         release
     }
 
@@ -310,7 +310,7 @@ impl Catalog {
     ) -> Outcome {
         let from = target.in_force(self);
         let release = target.standing(ctx, Standing::Inactive).keep(self, changes);
-        release.shown(self, changes);
+        release.on_visible_change(self, changes);
         self.remember(ctx, &*release, action, from.as_deref(), comment, changes);
         Outcome::done(R::into_entity(release))
     }

@@ -289,7 +289,7 @@ impl Catalog {
         let grows = action == Action::RolloutStep;
         let release = release.rolled(ctx, rollout).keep(self, changes);
         if grows {
-            release.shown(self, changes);
+            release.on_visible_change(self, changes);
         }
         self.remember(ctx, &*release, action, from.as_deref(), comment, changes);
         Outcome::done(R::into_entity(release))

@@ -99,7 +99,7 @@ impl Releasable for RuleRelease {
     }
 
     /// Watchers of the rule are notified where the release is kept.
-    fn shown(&self, catalog: &mut Catalog, changes: &mut ChangeSet) {
+    fn on_visible_change(&self, catalog: &mut Catalog, changes: &mut ChangeSet) {
         self.retain(catalog, changes);
     }
 

@@ -22,13 +22,13 @@ fn rule(family: Family, fields: &Value) -> Rule {
     draft.rule("1".into(), String::new(), stamp).expect("a rule")
 }
 
-fn told(family: Family, fields: &Value) -> Vec<String> {
+fn sentences_of(family: Family, fields: &Value) -> Vec<String> {
     sentences(Language::English.texts(), &rule(family, fields))
 }
 
 /// The sentence of the only sub-rule.
 fn told_first(family: Family, fields: &Value) -> String {
-    told(family, fields).swap_remove(0)
+    sentences_of(family, fields).swap_remove(0)
 }
 
 fn key(service: &str) -> Value {
@@ -104,7 +104,7 @@ fn a_limit_tells_its_amounts_and_the_fate_of_excess() {
     });
     let matched = "header x in which the expression . is found";
     assert_eq!(
-        told(Family::RateLimit, &limit),
+        sentences_of(Family::RateLimit, &limit),
         [
             format!(
                 "1. Calls to shop/pay with one of the interfaces [protocol = http and method = GET; path = /pay] and \
@@ -151,9 +151,9 @@ fn a_limit_without_much_tells_its_defaults() {
     ];
     for (kind, trigger, expected, next) in rows {
         let limit = json!({ "type": kind, "rules": [trigger] });
-        assert_eq!(told(Family::RateLimit, &limit)[..2], [expected, next]);
+        assert_eq!(sentences_of(Family::RateLimit, &limit)[..2], [expected, next]);
     }
-    assert_eq!(told(Family::RateLimit, &json!({})), ["The rule has no sub-rules: it does nothing."]);
+    assert_eq!(sentences_of(Family::RateLimit, &json!({})), ["The rule has no sub-rules: it does nothing."]);
 }
 
 #[test]
@@ -174,7 +174,7 @@ fn a_detector_tells_each_probe() {
     let by_default = "as often as clients choose (proxies: every 5 s). The time after which one has failed, clients \
                       choose (proxies: 1 s).";
     assert_eq!(
-        told(Family::FaultDetect, &detector),
+        sentences_of(Family::FaultDetect, &detector),
         [
             "1. Instances of shop/pay are probed by the HTTP request POST /health with the body b and the header h: v \
              at port 80, every 30 s. One without a good answer within 1 s has failed. Proxies take the statuses 200 to \
@@ -198,10 +198,13 @@ fn a_detector_tells_each_probe() {
         ]
     );
     assert_eq!(
-        told(Family::FaultDetect, &json!({ "interval": 1 })),
+        sentences_of(Family::FaultDetect, &json!({ "interval": 1 })),
         ["The rule names no service: it is for no calls."]
     );
-    assert_eq!(told(Family::FaultDetect, &json!({ "service": "a" })), ["The rule has no sub-rules: it does nothing."]);
+    assert_eq!(
+        sentences_of(Family::FaultDetect, &json!({ "service": "a" })),
+        ["The rule has no sub-rules: it does nothing."]
+    );
 }
 
 /// Circuit breaker of calls to `shop/pay` on a level.
@@ -241,7 +244,7 @@ fn a_breaker_tells_errors_triggers_and_the_way_back() {
     });
     let calls = "Calls from every service of front to shop/pay";
     assert_eq!(
-        told(Family::CircuitBreaker, &breaker("METHOD", fields)),
+        sentences_of(Family::CircuitBreaker, &breaker("METHOD", fields)),
         [
             format!(
                 "1. {calls}: an error is one with return code that is a whole number from 500 to 599 or a delay of 300 \
@@ -284,7 +287,7 @@ fn a_breaker_cuts_off_what_its_level_says() {
     ];
     for (level, cut_off, between) in rows {
         let triggers = json!([{ "trigger_type": "CONSECUTIVE_ERROR", "error_count": 5 }]);
-        let told = told(Family::CircuitBreaker, &breaker(level, json!({ "trigger_condition": triggers })));
+        let told = sentences_of(Family::CircuitBreaker, &breaker(level, json!({ "trigger_condition": triggers })));
         let first = format!(
             "Calls to shop/pay: an error is what clients themselves take for one. After 5 errors in a row {cut_off}"
         );
@@ -293,15 +296,15 @@ fn a_breaker_cuts_off_what_its_level_says() {
         assert_eq!(told[told.len() - 1], WATCHES_ALONE);
     }
     assert_eq!(
-        told(Family::CircuitBreaker, &breaker("UNKNOWN", json!({}))),
+        sentences_of(Family::CircuitBreaker, &breaker("UNKNOWN", json!({}))),
         ["The rule says on no level what is cut off: clients pass it over."]
     );
-    assert_eq!(told(Family::CircuitBreaker, &json!({})), ["The rule names no service: it is for no calls."]);
+    assert_eq!(sentences_of(Family::CircuitBreaker, &json!({})), ["The rule names no service: it is for no calls."]);
 }
 
 #[test]
 fn a_rule_of_many_sub_rules_is_told_up_to_a_bound() {
-    let told = told(Family::Routing, &route(vec![json!({ "destinations": [{}] }); 100].into()));
+    let told = sentences_of(Family::Routing, &route(vec![json!({ "destinations": [{}] }); 100].into()));
     assert_eq!(told.len(), SENTENCES_MAX + 1);
     assert_eq!(told[SENTENCES_MAX - 1], "39. Calls to shop/pay go to any instance.");
     assert_eq!(told[SENTENCES_MAX], "And 63 more.");

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{Family, key, route, told, told_first, version};
+use super::{Family, key, route, sentences_of, told_first, version};
 
 #[test]
 fn a_route_is_told_in_the_order_in_which_it_is_judged() {
@@ -21,7 +21,7 @@ fn a_route_is_told_in_the_order_in_which_it_is_judged() {
     ]));
     (config["enable"], config["priority"]) = (json!(false), json!(7));
     assert_eq!(
-        told(Family::Routing, &config),
+        sentences_of(Family::Routing, &config),
         [
             "This rule is switched off: it does nothing now. Switched on, it does what follows.",
             "The first sub-rule that matches a call, and has a destination that takes calls, decides.",
@@ -36,7 +36,7 @@ fn a_route_is_told_in_the_order_in_which_it_is_judged() {
              by their ids.",
         ]
     );
-    assert_eq!(told(Family::Routing, &json!({})), ["The rule has no sub-rules: it does nothing."]);
+    assert_eq!(sentences_of(Family::Routing, &json!({})), ["The rule has no sub-rules: it does nothing."]);
 }
 
 /// Destinations of one sub-rule.
@@ -156,7 +156,7 @@ fn policies_tell_the_instances_that_they_prefer() {
         assert_eq!(told_first(Family::Routing, &fields), expected);
     }
     assert_eq!(
-        told(Family::Routing, &nearby("ZONE", "ALL", false))[1..],
+        sentences_of(Family::Routing, &nearby("ZONE", "ALL", false))[1..],
         ["Its priority is 0: of the rules of this policy for a service, the one with the lowest number decides alone."]
     );
 }

@@ -258,7 +258,7 @@ fn of_errors(block: &Block<'_>, place: BlockPlace, found: &mut Vec<Warning>) {
     let is_left_out = |dialect| reading(block, dialect) == Reading::Nothing;
     for (index, error) in block.error_conditions.iter().enumerate() {
         let place = place.of("error_conditions", "error_conditions", index);
-        let shown = format!("{} {}", error.input_type.word(), error.condition.shown());
+        let shown = format!("{} {}", error.input_type.word(), error.condition.summary());
         let text = format!("{place}: xDS knows errors as a whole: condition {shown} is not carried");
         for (dialect, dialects) in [(Dialect::Envoy, ENVOY), (Dialect::Grpc, GRPC)] {
             if reading_of(error, dialect) != Reading::Exactly {

@@ -38,7 +38,7 @@ fn planned(rules: &[Rule], dialect: Dialect) -> Vec<Breaker> {
 /// Numbers of a plan, as a row of a table has them.
 type Shown = (Option<u32>, Option<u32>, u32, Option<u32>);
 
-fn shown(rules: &[Rule], dialect: Dialect) -> Option<Shown> {
+fn numbers_of(rules: &[Rule], dialect: Dialect) -> Option<Shown> {
     let found = detection(&planned(rules, dialect), false, |_| true)?;
     Some((
         found.consecutive_errors,
@@ -90,8 +90,8 @@ fn triggers_become_detections() {
     ];
     for (fields, by_envoy, by_grpc) in rows {
         let rules = [rule(fields.clone())];
-        assert_eq!(shown(&rules, Dialect::Envoy), by_envoy, "Envoy: {fields}");
-        assert_eq!(shown(&rules, Dialect::Grpc), by_grpc, "gRPC: {fields}");
+        assert_eq!(numbers_of(&rules, Dialect::Envoy), by_envoy, "Envoy: {fields}");
+        assert_eq!(numbers_of(&rules, Dialect::Grpc), by_grpc, "gRPC: {fields}");
     }
 }
 
@@ -138,7 +138,7 @@ fn rules_for_calls_of_others_are_none() {
 #[test]
 fn an_empty_rule_keeps_later_ones_of_its_level_away() {
     let rules = [rule(json!({})), rule(json!({ "trigger_condition": [errors(3)] }))];
-    assert_eq!(shown(&rules, Dialect::Envoy), None);
+    assert_eq!(numbers_of(&rules, Dialect::Envoy), None);
 }
 
 #[test]

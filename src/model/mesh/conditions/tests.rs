@@ -33,7 +33,7 @@ fn text(value: &TextMatch) -> String {
     }
 }
 
-fn shown(condition: &Condition<'_>) -> String {
+fn text_of(condition: &Condition<'_>) -> String {
     match condition {
         Condition::Path(value) => format!("path {}", text(value)),
         Condition::Header(part) => format!("{} {}", part.name, text(&part.value)),
@@ -55,7 +55,7 @@ fn ways(json: &Value, is_path_taken: bool, to: Abilities) -> String {
         Ok(found) => {
             let way = |way: &Vec<Condition<'_>>| match way.as_slice() {
                 [] => "always".to_owned(),
-                all => all.iter().map(shown).collect::<Vec<_>>().join(" & "),
+                all => all.iter().map(text_of).collect::<Vec<_>>().join(" & "),
             };
             let mut words: Vec<String> = vec![found.any_of.iter().map(way).collect::<Vec<_>>().join(" | ")];
             if found.any_of.is_empty() {

@@ -41,12 +41,12 @@ fn planned(rule: &Rule) -> LimitPlan {
     plan(&[rule], SIDECAR)
 }
 
-fn told(rule: &Rule) -> Vec<String> {
+fn warning_texts(rule: &Rule) -> Vec<String> {
     let shown = |warning: &Warning| format!("{warning}{}", if warning.is_left_out { " (left out)" } else { "" });
     warnings(rule, SIDECAR).iter().filter(|warning| warning.number != 16).map(shown).collect()
 }
 
-fn shown(part: &PartMatch) -> String {
+fn text_of(part: &PartMatch) -> String {
     match &part.value {
         TextMatch::Present => format!("{} there", part.name),
         TextMatch::Exact(text) => format!("{}={text}", part.name),
@@ -61,7 +61,7 @@ fn shown(part: &PartMatch) -> String {
 fn conditions(rule: &Rule) -> Option<String> {
     let plan = planned(rule);
     let limit = plan.limits.first()?;
-    let all = |parts: &[PartMatch]| parts.iter().map(shown).collect::<Vec<_>>().join("&");
+    let all = |parts: &[PartMatch]| parts.iter().map(text_of).collect::<Vec<_>>().join("&");
     let way = |way: &Way| format!("{}{}", all(&way.headers), if way.is_path_counted { " each path" } else { "" });
     let ways: Vec<String> = limit.ways.iter().map(way).collect();
     let queries: Vec<String> = limit.queries.iter().map(|query| all(query)).collect();
@@ -122,7 +122,7 @@ fn interfaces_are_ways_in_their_order() {
     }
     let text = "W15: rules[0].apis[0]: protocol dubbo is not carried by xDS (left out)";
     let dubbo = apis(json!([{ "protocol": "dubbo" }]));
-    assert_eq!((conditions(&dubbo), told(&dubbo)), (None, vec![text.to_owned()]));
+    assert_eq!((conditions(&dubbo), warning_texts(&dubbo)), (None, vec![text.to_owned()]));
 }
 
 /// Rules of which nothing, or not everything, is carried, and what is said.
@@ -188,7 +188,7 @@ fn what_is_not_carried_is_told() {
     ];
     for (rule, is_carried, text) in rows {
         assert_eq!(planned(&rule).limits.len(), usize::from(is_carried), "{text}");
-        assert_eq!(told(&rule), if text.is_empty() { vec![] } else { vec![text] });
+        assert_eq!(warning_texts(&rule), if text.is_empty() { vec![] } else { vec![text] });
     }
     let w16 = Warning::left_out(16, GRPC, "rate limits do not reach gRPC clients without a proxy");
     let gateway = Warning::approximate(16, &[], "a gateway counts no limits: proxies beside the instances do");
@@ -201,7 +201,7 @@ fn too_many_ways_are_left_out() {
     let many = limit(json!({ "apis": apis }));
     assert_eq!(planned(&many).limits, []);
     let text = "W7: rules[0].apis[32]: more than 32 ways to meet the conditions: not carried (left out)";
-    assert_eq!(told(&many), [text]);
+    assert_eq!(warning_texts(&many), [text]);
     let few = limit(json!({ "apis": apis[..32] }));
     assert_eq!(planned(&few).limits[0].ways.len(), 32);
 }
@@ -232,7 +232,7 @@ fn what_runs_at_a_time_is_limited_without_conditions() {
     for (rule, expected, warnings) in rows {
         let concurrency = planned(&rule).concurrency;
         assert_eq!(concurrency.first().map(|amount| (amount.total, amount.is_shared)), expected);
-        assert_eq!(told(&rule), warnings);
+        assert_eq!(warning_texts(&rule), warnings);
     }
     assert!(planned(&running("GLOBAL", json!({ "concurrency_amount": amount }))).concurrency[0].is_shared);
 }
@@ -279,7 +279,7 @@ fn answers_are_those_that_proxies_give() {
         let answer = planned(&rule).answer;
         let names: Vec<&str> = answer.headers.iter().map(|(name, _)| name.as_str()).collect();
         assert_eq!((answer.status, names), (status, headers), "{response}");
-        assert_eq!(told(&rule), warnings, "{response}");
+        assert_eq!(warning_texts(&rule), warnings, "{response}");
     }
 }
 
@@ -290,7 +290,7 @@ fn the_first_answer_is_that_of_all() {
     let rule = rule("LOCAL", json!([{ "amounts": amounts }, trigger("503"), trigger("503"), trigger("403")]));
     assert_eq!(planned(&rule).answer.status, 503);
     let text = "W14: rules[3]: Envoy has one answer for all limits of a service, that of the first";
-    assert_eq!(told(&rule), [text]);
+    assert_eq!(warning_texts(&rule), [text]);
 }
 
 #[test]

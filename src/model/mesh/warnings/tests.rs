@@ -6,7 +6,7 @@ use super::*;
 use crate::model::mesh::testing;
 use crate::model::rule::Family;
 
-fn told(family: Family, fields: Value) -> Vec<String> {
+fn warning_texts(family: Family, fields: Value) -> Vec<String> {
     let mut json = json!({ "name": "r", "namespace": "shop" });
     json.as_object_mut().expect("an object").extend(fields.as_object().expect("an object").clone());
     warnings(&testing::rule(family, &json)).iter().map(Warning::to_string).collect()
@@ -70,14 +70,14 @@ fn a_rule_tells_of_itself_what_is_not_carried() {
         ),
     ];
     for (fields, expected) in rows {
-        assert_eq!(told(Family::Routing, fields.clone()), expected, "{fields}");
+        assert_eq!(warning_texts(Family::Routing, fields.clone()), expected, "{fields}");
     }
     let nearby = json!({ "route_policy": "NearbyPolicy", "routing_config": { "service": "order" } });
-    assert_eq!(told(Family::Routing, nearby), [] as [&str; 0]);
+    assert_eq!(warning_texts(Family::Routing, nearby), [] as [&str; 0]);
 }
 
 #[test]
 fn rate_limits_do_not_reach_grpc() {
-    let told = told(Family::RateLimit, json!({ "service": "order" }));
+    let told = warning_texts(Family::RateLimit, json!({ "service": "order" }));
     assert!(told.contains(&"W16: rate limits do not reach gRPC clients without a proxy".to_owned()), "{told:?}");
 }

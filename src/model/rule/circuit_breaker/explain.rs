@@ -87,7 +87,7 @@ fn part<'a>(
     let info = refusal(verdict, objection).unwrap_or_else(|| match verdict {
         Verdict::Empty => "matches, but has no trigger condition that could open it".into(),
         Verdict::Shadowed => format!("matches, but a rule before it watches the level {level}"),
-        _ => shown(body.level, &block),
+        _ => summary(body.level, &block),
     });
     let effect = SubRuleEffect::Breaker(Breaker {
         level: body.level,
@@ -124,13 +124,13 @@ fn interface<'a>(method: &'a MatchString, sketch: &'a Sketch) -> Finding<'a> {
     let matched = is_met(Some(method), value);
     let verdict = if matched { "meets" } else { "does not meet" };
     let info = match value {
-        Some(value) => format!("the interface is {value}: {verdict} {}", method.shown()),
-        None => format!("the request is for no interface: {verdict} {}", method.shown()),
+        Some(value) => format!("the interface is {value}: {verdict} {}", method.summary()),
+        None => format!("the request is for no interface: {verdict} {}", method.summary()),
     };
     Finding { kind: ArgumentType::Method, key: "", condition: Some(method), value, matched, info }
 }
 
-fn shown(level: BreakLevel, block: &Block<'_>) -> String {
+fn summary(level: BreakLevel, block: &Block<'_>) -> String {
     let cut_off = match level {
         BreakLevel::Unknown => "nothing",
         BreakLevel::Service => "the service",

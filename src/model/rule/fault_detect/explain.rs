@@ -37,7 +37,7 @@ fn part<'a>(
     let apis: Vec<ApiFinding> = api_of(body).map(|api| ApiFinding::of(api, sketch)).into_iter().collect();
     let verdict = Verdict::of(rule_is_on && !probe.disable, is_watched(body, &apis, sketch), true);
     let objection = "the probe is for another interface of the service";
-    let info = refusal(verdict, Some(objection.into())).unwrap_or_else(|| shown(&probe));
+    let info = refusal(verdict, Some(objection.into())).unwrap_or_else(|| summary(&probe));
     let share = if verdict == Verdict::Applies { Share::ALL } else { Share::NONE };
     let effect = SubRuleEffect::Probe(Box::new(probe));
     Part { index, name: "", verdict, share, info, apis, arguments: Vec::new(), effect }
@@ -55,7 +55,7 @@ fn is_watched(body: &FaultDetect, apis: &[ApiFinding<'_>], sketch: &Sketch) -> b
     is_whole || (apis.iter().all(|api| api.matched) && is_met(method, sketch.method.as_deref()))
 }
 
-fn shown(probe: &FaultDetectSubRule) -> String {
+fn summary(probe: &FaultDetectSubRule) -> String {
     use crate::model::wire::Words;
     let port = match probe.port.0 {
         0 => "the port of each instance".to_owned(),

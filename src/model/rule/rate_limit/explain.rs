@@ -80,7 +80,7 @@ fn part<'a>(
     let has_amount = !trigger.amounts.is_empty() || trigger.concurrency_amount.is_some();
     let verdict = Verdict::of(rule_is_on && !trigger.disable, objection.is_none(), has_amount);
     let counter = counter(trigger, &apis, &arguments, sketch);
-    let info = refusal(verdict, objection).unwrap_or_else(|| shown(verdict, &counter));
+    let info = refusal(verdict, objection).unwrap_or_else(|| summary(verdict, &counter));
     let quota = Quota {
         kind,
         resource: trigger.resource,
@@ -125,7 +125,7 @@ fn admits_many(condition: Option<&MatchString>) -> bool {
     })
 }
 
-fn shown(verdict: Verdict, counter: &[Counted<'_>]) -> String {
+fn summary(verdict: Verdict, counter: &[Counted<'_>]) -> String {
     if verdict == Verdict::Empty {
         return "matches, but has no amount to count against".into();
     }

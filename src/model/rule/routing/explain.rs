@@ -103,8 +103,8 @@ fn whole<'a>(rule: &Rule, policy: RoutePolicy, effect: SubRuleEffect<'a>, taken:
     let (verdict, share) = settle(Verdict::of(rule.enable, true, true), policy, Share::ALL, taken);
     let info = refusal(verdict, None).unwrap_or_else(|| match (verdict, &effect) {
         (Verdict::Shadowed, _) => format!("a rule of {} before it decides", policy.word()),
-        (_, SubRuleEffect::Nearby(nearness)) => nearness.shown(),
-        (_, SubRuleEffect::Metadata(labels)) => labels.shown(),
+        (_, SubRuleEffect::Nearby(nearness)) => nearness.summary(),
+        (_, SubRuleEffect::Metadata(labels)) => labels.summary(),
         _ => String::new(),
     });
     Part { index: 0, name: "", verdict, share, info, apis: Vec::new(), arguments: Vec::new(), effect }
@@ -120,7 +120,7 @@ fn settle(verdict: Verdict, policy: RoutePolicy, wanted: Share, taken: &mut Take
 }
 
 impl Nearness {
-    fn shown(&self) -> String {
+    fn summary(&self) -> String {
         let strict = if self.strict_nearby { ", never further" } else { "" };
         let (from, to) = (self.match_level.word(), self.max_match_level.word());
         format!("prefers instances of the caller's {from}, then as far as {to}{strict}")
@@ -128,7 +128,7 @@ impl Nearness {
 }
 
 impl Labels<'_> {
-    fn shown(&self) -> String {
+    fn summary(&self) -> String {
         let pairs = |labels: &BTreeMap<String, String>| {
             let pairs: Vec<String> = labels.iter().map(|(key, value)| format!("{key}={value}")).collect();
             if pairs.is_empty() { "any labels".into() } else { pairs.join(", ") }

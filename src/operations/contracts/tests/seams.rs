@@ -75,7 +75,7 @@ async fn what_was_compared_with_is_in_force_still_when_it_is_published() {
     memory.overtaken_by(publish_5());
     let (outcomes, _) =
         operations.create_and_publish_files(&caller, both(r#"{"v":3}"#, "three"), false).await.expect("a batch");
-    assert_eq!(told(&outcomes[0]), (400107, "/ Some(1) v does not fall".to_owned()));
+    assert_eq!(code_and_text(&outcomes[0]), (400107, "/ Some(1) v does not fall".to_owned()));
 }
 
 /// A gray release that is exchanged between its judgement and its promotion is judged anew.

@@ -49,7 +49,7 @@ fn made_up_places_share_the_endpoints_of_those_that_make_a_difference() {
     }
     assert_eq!(made(&stage) - before, 3, "far from all, near to one, and which places count");
     let near_to_one: ClusterLoadAssignment = stage.decoded(&grpc(), ResourceType::Endpoints, "shop/pay@eu/z1/9");
-    assert!(shown(&near_to_one)[0].starts_with("0 eu/z1/c"), "{:?}", shown(&near_to_one));
+    assert!(endpoint_texts(&near_to_one)[0].starts_with("0 eu/z1/c"), "{:?}", endpoint_texts(&near_to_one));
 }
 
 #[test]

@@ -41,7 +41,7 @@ fn envoy() -> Client {
 }
 
 /// Priority, locality, weight of the locality, and addresses with health and weight.
-fn shown(message: &ClusterLoadAssignment) -> Vec<String> {
+fn endpoint_texts(message: &ClusterLoadAssignment) -> Vec<String> {
     let localities = message.endpoints.iter().map(|of| {
         let locality = of.locality.clone().unwrap_or_default();
         let endpoints = of.lb_endpoints.iter().map(|one| {
@@ -95,7 +95,7 @@ fn endpoints_are_grouped_by_place_and_weight() {
     stage.instances(Op::Create, "shop", "pay", instances);
     let endpoints: ClusterLoadAssignment = stage.decoded(&envoy(), ResourceType::Endpoints, "shop/pay");
     let expected = ["0 //;w=7 7 ::1:1:7", "0 eu/eu-1/c1;w=100 100 ", "0 eu/eu-1/c1;w=300 300 10.0.0.3:1:300"];
-    let shown = shown(&endpoints);
+    let shown = endpoint_texts(&endpoints);
     assert_eq!(shown.len(), 3, "{shown:?}");
     assert!(shown.iter().zip(expected).all(|(line, start)| line.starts_with(start)), "{shown:?}");
     assert!(shown[1].contains("10.0.0.1:1:100") && shown[1].contains("10.0.0.2:2:100"), "{shown:?}");
@@ -138,19 +138,19 @@ fn domains_belong_to_the_name_that_was_there_first() {
     stage.apply(Command::Aliases(Op::Create, drafts(alias)));
     let mut proxy = envoy();
     proxy.caller = Some(ServiceKey { namespace: "shop".into(), service: "web".into() });
-    let shown = |stage: &Stage| {
+    let domains = |stage: &Stage| {
         let routes: RouteConfiguration = stage.decoded(&proxy, ResourceType::Route, "outbound");
         let hosts = routes.virtual_hosts.into_iter().map(|host| format!("{}: {}", host.name, host.domains.join(" ")));
         hosts.collect::<Vec<_>>()
     };
     let dotted = "shop/a.b.c: a.b.c.shop a.b.c.shop:*";
     let expected = ["c/a.b: a.b.c a.b.c:*", dotted, "shop/pay: pay.shop pay.shop:* pay"];
-    assert_eq!(shown(&stage), expected);
-    assert_eq!(shown(&Stage::over(stage.bench.clone())), expected, "the same of a catalog that was read");
+    assert_eq!(domains(&stage), expected);
+    assert_eq!(domains(&Stage::over(stage.bench.clone())), expected, "the same of a catalog that was read");
     let of_namespace: RouteConfiguration = stage.decoded(&envoy(), ResourceType::Route, "outbound/b.c");
     assert_eq!(of_namespace.virtual_hosts[0].domains, ["a.b.c", "a.b.c:*"]);
     stage.services(Op::Delete, &[("shop", "pay")]);
-    assert_eq!(shown(&stage)[1], "shop/Pay: Pay.shop Pay.shop:* Pay", "free, it is of the next");
+    assert_eq!(domains(&stage)[1], "shop/Pay: Pay.shop Pay.shop:* Pay", "free, it is of the next");
 }
 
 #[test]
@@ -263,7 +263,7 @@ fn gray_releases_are_for_their_clients_alone() {
     for (routes, host) in [(&gray, "10.0.0.2"), (&normal, "10.0.0.1")] {
         let name = routes.clusters.iter().find(|name| name.contains('|')).expect("a set of labels");
         let endpoints: ClusterLoadAssignment = stage.decoded(&us, ResourceType::Endpoints, name);
-        assert!(shown(&endpoints)[0].contains(host), "{:?}", shown(&endpoints));
+        assert!(endpoint_texts(&endpoints)[0].contains(host), "{:?}", endpoint_texts(&endpoints));
     }
     let hosts = |zone: &str| {
         stage.get(&client(Dialect::Envoy, &[("zone", zone)]), ResourceType::Route, "outbound").expect("there")
@@ -297,7 +297,7 @@ fn endpoints_are_near_the_caller() {
         let name = endpoints_of(&caller(zone));
         assert_eq!(name, format!("shop/pay@eu/{zone}/"));
         // Whoever asks by the name gets what it means.
-        let found = shown(&stage.decoded(&grpc(), ResourceType::Endpoints, &name));
+        let found = endpoint_texts(&stage.decoded(&grpc(), ResourceType::Endpoints, &name));
         assert!(found.iter().zip(expected).all(|(line, start)| line.starts_with(start)), "{found:?}");
     }
     assert_eq!(endpoints_of(&envoy()), "shop/pay", "its place is not known");
@@ -343,7 +343,7 @@ fn groups_share_and_stand_by() {
     let sets: Vec<_> = routes.clusters.iter().filter(|name| name.contains('|')).collect();
     assert_eq!(sets.len(), 2);
     let all: Vec<Vec<String>> =
-        sets.iter().map(|name| shown(&stage.decoded(&grpc(), ResourceType::Endpoints, name))).collect();
+        sets.iter().map(|name| endpoint_texts(&stage.decoded(&grpc(), ResourceType::Endpoints, name))).collect();
     let hosts = |lines: &[String]| -> Vec<(u32, String)> {
         let line = |line: &String| {
             let (priority, rest) = line.split_once(' ').expect("a priority");
