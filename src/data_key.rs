@@ -19,16 +19,14 @@ use hmac::{Hmac, Mac};
 use sha2::Sha256;
 use zeroize::{Zeroize, Zeroizing};
 
+use crate::format::sealed::{ID_BYTES, ID_END, key_of};
+
 const KEY_BYTES: usize = 32;
 const NONCE_BYTES: usize = 24;
 /// First byte of a sealed text: the scheme.
 const SCHEME: u8 = 1;
 /// First byte in place of `SCHEME` if the nonce was made of the text.
 const SCHEME_ALIKE: u8 = 2;
-/// Bytes of the name of a key.
-const ID_BYTES: usize = 8;
-/// Separator between the name of the key and what is sealed under it.
-const ID_END: char = '.';
 
 /// The key, ready for use; wiped from memory when it goes.
 #[derive(Clone)]
@@ -103,12 +101,6 @@ impl DataKey {
         let payload = Payload { msg: text, aad: &bound_to(place) };
         self.cipher_alike.decrypt(XNonce::from_slice(nonce), payload).ok().map(Zeroizing::new)
     }
-}
-
-/// The name of the key under which a text was sealed alike; empty for any other text.
-pub fn key_of(sealed: &str) -> &str {
-    let is_name = |id: &&str| id.len() == 2 * ID_BYTES && id.bytes().all(|byte| byte.is_ascii_hexdigit());
-    sealed.split_once(ID_END).map(|(id, _)| id).filter(is_name).unwrap_or_default()
 }
 
 fn mac(key: &[u8]) -> Hmac<Sha256> {

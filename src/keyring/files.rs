@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use super::Keyring;
 use crate::catalog::Catalog;
-use crate::data_key::{DataKey, key_of};
+use crate::data_key::DataKey;
+use crate::format::sealed::key_of;
 use crate::model::code::{Code, Refusal};
 use crate::model::config_file::{ConfigFile, ConfigFileDraft, ConfigKey};
 use crate::model::config_lookup::Released;
@@ -103,6 +104,8 @@ impl Keyring {
 
 #[cfg(test)]
 mod tests {
+    mod apply;
+
     use super::*;
 
     fn keyring(digit: &str) -> Keyring {

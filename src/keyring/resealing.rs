@@ -3,7 +3,7 @@
 
 use super::{KIND, Keyring, WEBHOOK};
 use crate::catalog::Catalog;
-use crate::data_key::key_of;
+use crate::format::sealed::key_of;
 use crate::model::access_key::{AccessKey, AccessKeyDraft, SealedSecret};
 use crate::model::config_file::{ConfigFile, ConfigFileDraft};
 use crate::model::sealing::Sealing;

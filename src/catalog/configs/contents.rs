@@ -17,7 +17,7 @@ use serde::{Deserialize, Serialize};
 use crate::catalog::Corrupt;
 use crate::catalog::change::ChangeSet;
 use crate::catalog::row::{Row, RowKey, Table};
-use crate::data_key::key_of;
+use crate::format::sealed::key_of;
 use crate::model::content::{Content, ContentDigest};
 
 /// The row of a content.

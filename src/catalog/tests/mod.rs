@@ -22,7 +22,7 @@ mod rollouts;
 mod room;
 mod rule_updates;
 mod rules;
-mod sealed;
+mod templates;
 mod time;
 mod time_walks;
 mod trust;

@@ -1,29 +1,57 @@
-//! Config files that are kept encrypted, as apply sees them: sealed texts of which it knows no more than whether they
-//! are the same; and templates of files.
+//! Config files that are encrypted, from the node that seals them to apply, which knows no more of a sealed text than
+//! its key and whether it equals another one.
 
 use super::*;
-use crate::data_key::DataKey;
+use crate::catalog::page::Page;
+use crate::catalog::testing::Bench;
+use crate::catalog::{Command, Op};
 use crate::format::pack;
-use crate::keyring::Keyring;
-use crate::model::config_file::{ConfigRelease, Format, Judged};
-use crate::model::config_template::ConfigTemplateDraft;
+use crate::model::config_file::{ConfigPublish, ConfigRelease, ConfigReleaseDraft, Format, Judged};
+use crate::model::config_lookup::ClientLabels;
 use crate::model::release::ReleaseOp;
+use crate::model::text::NameFilter;
 
 const SECRET: &str = "password=correct horse";
 
-fn keyring(digit: &str) -> Keyring {
-    Keyring::new(DataKey::of_hex(&digit.repeat(64)))
-}
-
 fn key(name: &str) -> ConfigKey {
     ConfigKey::new("prod", "shop", name)
+}
+
+fn file(name: &str, content: &str) -> ConfigFileDraft {
+    ConfigFileDraft {
+        namespace: "prod".into(),
+        group: "shop".into(),
+        name: name.into(),
+        content: Some(content.into()),
+        ..ConfigFileDraft::default()
+    }
+}
+
+fn release(file: &str, name: &str) -> ConfigReleaseDraft {
+    ConfigReleaseDraft {
+        name: (!name.is_empty()).then(|| name.into()),
+        namespace: "prod".into(),
+        group: "shop".into(),
+        file_name: file.into(),
+        ..ConfigReleaseDraft::default()
+    }
 }
 
 fn wanted(name: &str, content: Option<&str>, encrypted: Option<bool>) -> ConfigFileDraft {
     ConfigFileDraft { content: content.map(str::to_owned), encrypted, ..file(name, "") }
 }
 
-impl Bench {
+/// Commands about sealed files as a node proposes them.
+trait SealedFiles {
+    fn sealed(&self, draft: ConfigFileDraft) -> ConfigFileDraft;
+    fn write(&mut self, op: Op, draft: ConfigFileDraft) -> u32;
+    fn publish(&mut self, name: &str, release_name: &str, judged_as: Format) -> u32;
+    fn file_of(&self, name: &str) -> &ConfigFile;
+    fn release_of(&self, name: &str, release: &str) -> &ConfigRelease;
+    fn expect_no_secret(&self);
+}
+
+impl SealedFiles for Bench {
     /// Content that a node makes of a draft that it takes now.
     fn sealed(&self, draft: ConfigFileDraft) -> ConfigFileDraft {
         let there = self.catalog.configs.file(&draft.key()).cloned();
@@ -41,7 +69,7 @@ impl Bench {
         self.codes(Command::ConfigPublish(vec![ConfigReleaseDraft { judged, ..release(name, release_name) }]))[0]
     }
 
-    fn file_of(&self, name: &str) -> &crate::model::config_file::ConfigFile {
+    fn file_of(&self, name: &str) -> &ConfigFile {
         self.catalog.configs.file(&key(name)).expect("kept")
     }
 
@@ -198,39 +226,4 @@ fn what_nodes_say_of_a_sealing_is_theirs_alone_and_of_a_level() {
     assert_eq!(pack::from_bytes::<Command>(&pack::to_bytes(&command)).expect("a command"), command);
     let read: ConfigFileDraft = serde_json::from_str(&serde_json::to_string(&draft).expect("JSON")).expect("a draft");
     assert!(draft.sealing.is_some() && read.sealing.is_none(), "a caller says nothing of it");
-}
-
-#[test]
-fn templates_are_made_changed_listed_and_deleted() {
-    let mut bench = Bench::founded();
-    let draft = |name: &str, content: &str| ConfigTemplateDraft {
-        name: name.into(),
-        content: Some(content.into()),
-        ..ConfigTemplateDraft::default()
-    };
-    let write =
-        |bench: &mut Bench, op, draft: ConfigTemplateDraft| bench.codes(Command::ConfigTemplates(op, vec![draft]))[0];
-    assert_eq!(write(&mut bench, Op::Update, draft("t", "x")), 400202);
-    assert_eq!(write(&mut bench, Op::Create, draft("t", "x")), 200000);
-    assert_eq!(write(&mut bench, Op::Create, draft("t", "y")), 400201);
-    let kept = bench.catalog.templates.get("t").expect("kept").clone();
-    assert_eq!((kept.content.as_str(), kept.format), ("x", Format::Text));
-    assert_eq!(write(&mut bench, Op::Update, draft("t", "x")), 200002);
-    let yaml =
-        ConfigTemplateDraft { format: Some("yml".into()), revision: Some(kept.revision.clone()), ..draft("t", "a: 1") };
-    assert_eq!(write(&mut bench, Op::Update, yaml.clone()), 200000);
-    assert_eq!(write(&mut bench, Op::Update, yaml), 409000, "that was read before");
-    assert_eq!(bench.catalog.templates.get("t").expect("kept").format, Format::Yaml);
-    assert_eq!(bench.reloaded(), bench.catalog);
-    assert_eq!(bench.catalog.view().templates, bench.catalog.templates);
-    for number in 1..limits::CONFIG_TEMPLATES_MAX {
-        assert_eq!(write(&mut bench, Op::Create, draft(&format!("t{number}"), "")), 200000);
-    }
-    assert_eq!(write(&mut bench, Op::Create, draft("one-more", "")), 507002);
-    let listed = bench.catalog.templates.list(&Some(NameFilter::Exact("t".into())), &Page::new(0, 10));
-    assert_eq!((listed.amount, bench.catalog.templates.len()), (1, limits::CONFIG_TEMPLATES_MAX));
-    for _ in 0..2 {
-        assert_eq!(write(&mut bench, Op::Delete, draft("t", "")), 200000, "also of one that is not there");
-    }
-    assert_eq!(bench.reloaded(), bench.catalog);
 }
