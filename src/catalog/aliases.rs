@@ -311,9 +311,7 @@ impl Catalog {
             self.check_source(&namespace, service)?;
             (alias.service, alias.namespace) = (service.clone(), namespace);
         }
-        crate::model::replace(&mut alias.owners, &draft.owners);
-        crate::model::replace(&mut alias.comment, &draft.comment);
-        crate::model::replace(&mut alias.service_token, &draft.service_token);
+        draft.lay_over(&mut alias);
         if alias == **old {
             return Ok(Outcome::unchanged(Entity::Alias(old.clone())));
         }

@@ -365,11 +365,11 @@ impl Catalog {
         if is_stale(&draft.revision, &old.revision) {
             return Outcome::stale(Entity::Service(old.clone()));
         }
-        if !draft.changes(old) {
-            return Outcome::unchanged(Entity::Service(old.clone()));
-        }
         let mut service = Service::clone(old);
         draft.lay_over(&mut service);
+        if service == **old {
+            return Outcome::unchanged(Entity::Service(old.clone()));
+        }
         service.mtime = ctx.time;
         service.revision = ctx.draw_id();
         Outcome::done(Entity::Service(self.services.insert(service, changes)))

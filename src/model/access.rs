@@ -6,6 +6,7 @@ use std::net::IpAddr;
 use serde::{Deserialize, Serialize};
 
 use super::code::{Code, Refusal};
+use super::draft::{lay_over, sparse};
 use super::grant::{Grant, Grants, Role};
 use super::time::Timestamp;
 use super::{limits, name};
@@ -81,21 +82,18 @@ impl User {
     }
 }
 
-/// Fields of a user that a caller gives; an absent field stays as it is. The password itself never gets here.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default)]
-pub struct UserDraft {
-    pub name: String,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub password_hash: Option<PasswordHash>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub comment: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub disabled: Option<bool>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub grants: Option<Grants>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub revision: Option<String>,
+sparse! {
+    /// Fields of a user that a caller gives; an absent field stays as it is. The password itself never gets here.
+    #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+    #[serde(default)]
+    pub struct UserDraft {
+        pub name: String,
+        pub password_hash: Option<PasswordHash>,
+        pub comment: Option<String>,
+        pub disabled: Option<bool>,
+        pub grants: Option<Grants>,
+        pub revision: Option<String>,
+    }
 }
 
 impl UserDraft {
@@ -108,10 +106,7 @@ impl UserDraft {
     }
 
     pub fn lay_over(&self, user: &mut User) {
-        super::replace(&mut user.password_hash, &self.password_hash);
-        super::replace(&mut user.comment, &self.comment);
-        super::replace(&mut user.disabled, &self.disabled);
-        super::replace(&mut user.grants, &self.grants);
+        lay_over!(self => user: password_hash, comment, disabled, grants);
     }
 }
 

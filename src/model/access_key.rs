@@ -13,6 +13,7 @@ use zeroize::Zeroizing;
 
 use super::code::{Code, Refusal};
 use super::config_file::Stamp;
+use super::draft::{lay_over, sparse};
 use super::wire::wire_enum;
 use super::{grant, limits, name};
 
@@ -171,30 +172,24 @@ impl AccessKeyRequest {
     }
 }
 
-/// One item of a command on keys.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct AccessKeyDraft {
-    pub app_id: String,
-    pub name: String,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub mode: Option<AccessMode>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub comment: Option<String>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub secret: Option<SealedSecret>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub namespaces: Option<Vec<String>>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub revision: Option<String>,
+sparse! {
+    /// One item of a command on keys.
+    #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+    pub struct AccessKeyDraft {
+        pub app_id: String,
+        pub name: String,
+        pub mode: Option<AccessMode>,
+        pub comment: Option<String>,
+        pub secret: Option<SealedSecret>,
+        pub namespaces: Option<Vec<String>>,
+        pub revision: Option<String>,
+    }
 }
 
 impl AccessKeyDraft {
     /// Lays the given fields over `key`; absent ones stay. App id and name identify and never change.
     pub fn lay_over(&self, key: &mut AccessKey) {
-        super::replace(&mut key.mode, &self.mode);
-        super::replace(&mut key.comment, &self.comment);
-        super::replace(&mut key.secret, &self.secret);
-        super::replace(&mut key.namespaces, &self.namespaces);
+        lay_over!(self => key: mode, comment, secret, namespaces);
     }
 }
 

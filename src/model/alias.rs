@@ -4,6 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::code::{Code, Refusal};
+use super::draft::{lay_over, sparse};
 use super::time::Timestamp;
 use super::wire::wire_enum;
 use super::{limits, name};
@@ -40,41 +41,36 @@ pub struct ServiceAlias {
     pub revision: String,
 }
 
-/// Request for an alias; an absent field stays as it is.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(default)]
-pub struct AliasDraft {
-    /// Printable ASCII of at most 128 characters; drawn where absent.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub id: Option<String>,
-    /// Letters, digits and `- . / : _`, at most 128 characters; absent for `CL5SID`, which generates it, and where it
-    /// is the name of the service in another namespace.
-    #[schemars(regex(pattern = name::IDENTIFIER_PATTERN))]
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub alias: Option<String>,
-    /// Absent, it is the namespace of the service.
-    #[serde(alias = "aliasNamespace", skip_serializing_if = "Option::is_none")]
-    pub alias_namespace: Option<String>,
-    /// The service that it stands for; absent in a new one, it has the name of the alias, in its own namespace.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub service: Option<String>,
-    /// The namespace of that service.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub namespace: Option<String>,
-    #[serde(rename = "type", skip_serializing_if = "Option::is_none")]
-    pub kind: Option<AliasType>,
-    /// At most 1024 characters.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub owners: Option<String>,
-    /// At most 1024 characters.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub comment: Option<String>,
-    /// At most 2048 characters; kept and given back to who writes, never shown in lists.
-    #[serde(alias = "serviceToken", skip_serializing_if = "Option::is_none")]
-    pub service_token: Option<String>,
-    /// An update or delete is refused with 409000 if this is not the current one.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub revision: Option<String>,
+sparse! {
+    /// Request for an alias; an absent field stays as it is.
+    #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+    #[serde(default)]
+    pub struct AliasDraft {
+        /// Printable ASCII of at most 128 characters; drawn where absent.
+        pub id: Option<String>,
+        /// Letters, digits and `- . / : _`, at most 128 characters; absent for `CL5SID`, which generates it, and where
+        /// it is the name of the service in another namespace.
+        #[schemars(regex(pattern = name::IDENTIFIER_PATTERN))]
+        pub alias: Option<String>,
+        /// Absent, it is the namespace of the service.
+        #[serde(alias = "aliasNamespace")]
+        pub alias_namespace: Option<String>,
+        /// The service that it stands for; absent in a new one, it has the name of the alias, in its own namespace.
+        pub service: Option<String>,
+        /// The namespace of that service.
+        pub namespace: Option<String>,
+        #[serde(rename = "type")]
+        pub kind: Option<AliasType>,
+        /// At most 1024 characters.
+        pub owners: Option<String>,
+        /// At most 1024 characters.
+        pub comment: Option<String>,
+        /// At most 2048 characters; kept and given back to who writes, never shown in lists.
+        #[serde(alias = "serviceToken")]
+        pub service_token: Option<String>,
+        /// An update or delete is refused with 409000 if this is not the current one.
+        pub revision: Option<String>,
+    }
 }
 
 impl AliasDraft {
@@ -90,6 +86,11 @@ impl AliasDraft {
             AliasType::Default | AliasType::Cl5Sid => {}
         }
         self
+    }
+
+    /// Lays the given texts over `alias`; absent ones stay. The service is for the catalog to judge.
+    pub fn lay_over(&self, alias: &mut ServiceAlias) {
+        lay_over!(self => alias: owners, comment, service_token);
     }
 
     pub fn given_id(&self) -> Option<&str> {

@@ -12,6 +12,7 @@ pub use super::config_format::{Format, Judged};
 pub use super::config_group::{ConfigGroup, ConfigGroupDraft};
 pub use super::config_name::{PROPERTIES_SUFFIX, canonical_file, file_of_namespace, toggle_suffix};
 use super::content::Content;
+use super::draft::{lay_over, replace, sparse};
 use super::release::{GivenTime, Pin, Plan, ReleaseOp, ReleaseState, ReleaseType};
 use super::rollout::{RolloutAction, RolloutPlan, StagedRollout};
 use super::sealing::{self, Sealing};
@@ -134,60 +135,43 @@ impl ConfigRelease {
     }
 }
 
-/// Request for a file.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(default)]
-pub struct ConfigFileDraft {
-    /// Letters, digits and `- . / : _`, at most 64 characters.
-    #[schemars(regex(pattern = name::IDENTIFIER_PATTERN))]
-    pub namespace: String,
-    /// Letters, digits and `- . / : _`, at most 128 characters.
-    #[schemars(regex(pattern = name::IDENTIFIER_PATTERN))]
-    pub group: String,
-    /// 1 to 128 printable characters; slashes are allowed, `.` and `..` segments are not.
-    #[serde(alias = "file_name", alias = "fileName")]
-    pub name: String,
-    /// At most 1048576 characters, unless the operator set another limit.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub content: Option<String>,
-    /// Encryption of the content from here on; releases from before stay as they are.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub encrypted: Option<bool>,
-    /// `XChaCha20-Poly1305`, also where absent or empty; there is no other.
-    #[serde(rename = "encryptAlgo", alias = "encrypt_algo", skip_serializing_if = "Option::is_none")]
-    pub encrypt_algo: Option<String>,
-    /// Of a create: the name of the template that gives content and format where they are absent.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub template: Option<String>,
-    /// `text`, `yaml`, `xml`, `json`, `html`, `properties` or `toml`; else what the suffix of the name says.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub format: Option<String>,
-    /// At most 1024 characters.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub comment: Option<String>,
-    /// At most 64; keys of at most 128, values of at most 4096 characters.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub tags: Option<Vec<Tag>>,
-    /// An update or delete is refused with 409000 if this is not the current one.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub revision: Option<String>,
-    /// Asks others for their approval with this comment, where a policy gates the act; else it is done at once.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub request: Option<String>,
-    /// With `request`: a word of at most 64 characters. Acts of one person with the same one become one request, which
-    /// is decided as a whole.
-    #[serde(skip_serializing_if = "crate::model::is_unsaid")]
-    pub request_set: Option<String>,
-    /// With `request`: what is approved waits until it is run.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub hold: Option<bool>,
-    /// Reason, of 8 characters or more, to do without approval or in a freeze what a policy gates.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub emergency: Option<String>,
-    /// Treatment of the content by the node that took the request. Never a caller's.
-    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "of_no_caller")]
-    #[schemars(skip)]
-    pub sealing: Option<Sealing>,
+sparse! {
+    /// Request for a file.
+    #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+    #[serde(default)]
+    pub struct ConfigFileDraft {
+        /// Letters, digits and `- . / : _`, at most 64 characters.
+        #[schemars(regex(pattern = name::IDENTIFIER_PATTERN))]
+        pub namespace: String,
+        /// Letters, digits and `- . / : _`, at most 128 characters.
+        #[schemars(regex(pattern = name::IDENTIFIER_PATTERN))]
+        pub group: String,
+        /// 1 to 128 printable characters; slashes are allowed, `.` and `..` segments are not.
+        #[serde(alias = "file_name", alias = "fileName")]
+        pub name: String,
+        /// At most 1048576 characters, unless the operator set another limit.
+        pub content: Option<String>,
+        /// Encryption of the content from here on; releases from before stay as they are.
+        pub encrypted: Option<bool>,
+        /// `XChaCha20-Poly1305`, also where absent or empty; there is no other.
+        #[serde(rename = "encryptAlgo", alias = "encrypt_algo")]
+        pub encrypt_algo: Option<String>,
+        /// Of a create: the name of the template that gives content and format where they are absent.
+        pub template: Option<String>,
+        /// `text`, `yaml`, `xml`, `json`, `html`, `properties` or `toml`; else what the suffix of the name says.
+        pub format: Option<String>,
+        /// At most 1024 characters.
+        pub comment: Option<String>,
+        /// At most 64; keys of at most 128, values of at most 4096 characters.
+        pub tags: Option<Vec<Tag>>,
+        /// An update or delete is refused with 409000 if this is not the current one.
+        pub revision: Option<String>,
+        ..approval_options,
+        /// Treatment of the content by the node that took the request. Never a caller's.
+        #[serde(deserialize_with = "of_no_caller")]
+        #[schemars(skip)]
+        pub sealing: Option<Sealing>,
+    }
 }
 
 impl ConfigFileDraft {
@@ -228,10 +212,8 @@ impl ConfigFileDraft {
         {
             file.content = content.as_str().into();
         }
-        super::replace(&mut file.encrypted, &self.encrypted);
-        super::replace(&mut file.format, &self.given_format());
-        super::replace(&mut file.comment, &self.comment);
-        super::replace(&mut file.tags, &self.tags);
+        replace(&mut file.format, &self.given_format());
+        lay_over!(self => file: encrypted, comment, tags);
     }
 }
 
@@ -251,90 +233,69 @@ fn check_tags(tags: &[Tag]) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// Names a release, or asks for one to be made.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(default)]
-pub struct ConfigReleaseDraft {
-    /// Names the release where `name` does not.
-    #[serde(deserialize_with = "optional_number", skip_serializing_if = "Option::is_none")]
-    pub id: Option<u64>,
-    /// The release's name; generated on publish where absent.
-    #[serde(alias = "release_name", alias = "releaseName", skip_serializing_if = "Option::is_none")]
-    pub name: Option<String>,
-    /// Letters, digits and `- . / : _`, at most 64 characters.
-    #[schemars(regex(pattern = name::IDENTIFIER_PATTERN))]
-    pub namespace: String,
-    /// Letters, digits and `- . / : _`, at most 128 characters.
-    #[schemars(regex(pattern = name::IDENTIFIER_PATTERN))]
-    pub group: String,
-    /// 1 to 128 printable characters; slashes are allowed, `.` and `..` segments are not.
-    #[serde(alias = "fileName")]
-    pub file_name: String,
-    /// At most 1024 characters.
-    #[serde(alias = "releaseDescription", skip_serializing_if = "Option::is_none")]
-    pub release_description: Option<String>,
-    /// `normal`, also where absent, or `gray`.
-    #[serde(alias = "releaseType", skip_serializing_if = "Option::is_none")]
-    pub release_type: Option<String>,
-    /// All of them have to match; a gray release needs at least one, or `client_percent`.
-    #[serde(
-        rename = "betaLabels",
-        alias = "beta_labels",
-        alias = "client_labels",
-        skip_serializing_if = "Option::is_none"
-    )]
-    pub beta_labels: Option<Vec<ClientLabel>>,
-    /// The share of the clients that a gray release is for, beside or instead of labels.
-    #[serde(alias = "clientPercent", skip_serializing_if = "Option::is_none")]
-    pub client_percent: Option<ClientPercent>,
-    /// Publishes what stands now at that time: RFC 3339, or `YYYY-MM-DD HH:MM:SS` in UTC. What has passed is now.
-    #[serde(alias = "publishAt", skip_serializing_if = "Option::is_none")]
-    pub publish_at: Option<GivenTime>,
-    /// On promote: the name of the normal release; generated where absent.
-    #[serde(alias = "newReleaseName", skip_serializing_if = "Option::is_none")]
-    pub new_release_name: Option<String>,
-    /// On withdraw: the normal release before takes its place; without it clients see none.
-    #[serde(alias = "toPrevious", skip_serializing_if = "Option::is_none")]
-    pub to_previous: Option<bool>,
-    /// Of the content that is published now; with another the item is refused with 409000. For a publish alone.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub md5: Option<String>,
-    /// Asks others for their approval with this comment, where a policy gates the act; else it is done at once.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub request: Option<String>,
-    /// With `request`: a word of at most 64 characters. Acts of one person with the same one become one request, which
-    /// is decided as a whole.
-    #[serde(skip_serializing_if = "crate::model::is_unsaid")]
-    pub request_set: Option<String>,
-    /// With `request`: what is approved waits until it is run.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub hold: Option<bool>,
-    /// Reason, of 8 characters or more, to do without approval or in a freeze what a policy gates.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub emergency: Option<String>,
-    /// On a gray publish: the steps by which its share grows, in place of `client_percent`.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub plan: Option<RolloutPlan>,
-    /// On rollout: what it does.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub action: Option<RolloutAction>,
-    /// On signal: `false` stops the rollout.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub ok: Option<bool>,
-    /// On signal: at most 1024 characters.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub reason: Option<String>,
-    /// On rollout: at most 1024 characters.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub comment: Option<String>,
-    /// Content that the node that took the request found well-formed; only that is published. Never a caller's.
-    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "of_no_caller")]
-    #[schemars(skip)]
-    pub judged: Option<Judged>,
-    /// State by which contracts were judged. Never a caller's.
-    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "of_no_caller")]
-    #[schemars(skip)]
-    pub pin: Option<Pin>,
+sparse! {
+    /// Names a release, or asks for one to be made.
+    #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+    #[serde(default)]
+    pub struct ConfigReleaseDraft {
+        /// Names the release where `name` does not.
+        #[serde(deserialize_with = "optional_number")]
+        pub id: Option<u64>,
+        /// The release's name; generated on publish where absent.
+        #[serde(alias = "release_name", alias = "releaseName")]
+        pub name: Option<String>,
+        /// Letters, digits and `- . / : _`, at most 64 characters.
+        #[schemars(regex(pattern = name::IDENTIFIER_PATTERN))]
+        pub namespace: String,
+        /// Letters, digits and `- . / : _`, at most 128 characters.
+        #[schemars(regex(pattern = name::IDENTIFIER_PATTERN))]
+        pub group: String,
+        /// 1 to 128 printable characters; slashes are allowed, `.` and `..` segments are not.
+        #[serde(alias = "fileName")]
+        pub file_name: String,
+        /// At most 1024 characters.
+        #[serde(alias = "releaseDescription")]
+        pub release_description: Option<String>,
+        /// `normal`, also where absent, or `gray`.
+        #[serde(alias = "releaseType")]
+        pub release_type: Option<String>,
+        /// All of them have to match; a gray release needs at least one, or `client_percent`.
+        #[serde(rename = "betaLabels", alias = "beta_labels", alias = "client_labels")]
+        pub beta_labels: Option<Vec<ClientLabel>>,
+        /// The share of the clients that a gray release is for, beside or instead of labels.
+        #[serde(alias = "clientPercent")]
+        pub client_percent: Option<ClientPercent>,
+        /// Publishes what stands now at that time: RFC 3339, or `YYYY-MM-DD HH:MM:SS` in UTC. What has passed is now.
+        #[serde(alias = "publishAt")]
+        pub publish_at: Option<GivenTime>,
+        /// On promote: the name of the normal release; generated where absent.
+        #[serde(alias = "newReleaseName")]
+        pub new_release_name: Option<String>,
+        /// On withdraw: the normal release before takes its place; without it clients see none.
+        #[serde(alias = "toPrevious")]
+        pub to_previous: Option<bool>,
+        /// Of the content that is published now; with another the item is refused with 409000. For a publish alone.
+        pub md5: Option<String>,
+        ..approval_options,
+        /// On a gray publish: the steps by which its share grows, in place of `client_percent`.
+        pub plan: Option<RolloutPlan>,
+        /// On rollout: what it does.
+        pub action: Option<RolloutAction>,
+        /// On signal: `false` stops the rollout.
+        pub ok: Option<bool>,
+        /// On signal: at most 1024 characters.
+        pub reason: Option<String>,
+        /// On rollout: at most 1024 characters.
+        pub comment: Option<String>,
+        /// Content that the node that took the request found well-formed; only that is published. Never a caller's.
+        #[serde(deserialize_with = "of_no_caller")]
+        #[schemars(skip)]
+        pub judged: Option<Judged>,
+        /// State by which contracts were judged. Never a caller's.
+        #[serde(deserialize_with = "of_no_caller")]
+        #[schemars(skip)]
+        pub pin: Option<Pin>,
+    }
 }
 
 impl ConfigReleaseDraft {

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::code::{Code, Refusal};
 use super::config_file::Stamp;
+use super::draft::{lay_over, sparse};
 use super::{limits, name};
 
 /// A group of config files: the app id of a config client.
@@ -27,35 +28,32 @@ pub struct ConfigGroup {
     pub revision: String,
 }
 
-/// Request for a group.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(default)]
-pub struct ConfigGroupDraft {
-    /// Letters, digits and `- . / : _`, at most 64 characters.
-    #[schemars(regex(pattern = name::IDENTIFIER_PATTERN))]
-    pub namespace: String,
-    /// Letters, digits and `- . / : _`, at most 128 characters.
-    #[schemars(regex(pattern = name::IDENTIFIER_PATTERN))]
-    #[serde(alias = "group")]
-    pub name: String,
-    /// At most 1024 characters.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub comment: Option<String>,
-    /// At most 1024 characters.
-    #[serde(alias = "owners", skip_serializing_if = "Option::is_none")]
-    pub owner: Option<String>,
-    /// At most 128 characters.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub business: Option<String>,
-    /// At most 1024 characters.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub department: Option<String>,
-    /// At most 64 entries; keys of at most 128, values of at most 4096 characters.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub metadata: Option<BTreeMap<String, String>>,
-    /// An update or delete is refused with 409000 if this is not the current one.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub revision: Option<String>,
+sparse! {
+    /// Request for a group.
+    #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+    #[serde(default)]
+    pub struct ConfigGroupDraft {
+        /// Letters, digits and `- . / : _`, at most 64 characters.
+        #[schemars(regex(pattern = name::IDENTIFIER_PATTERN))]
+        pub namespace: String,
+        /// Letters, digits and `- . / : _`, at most 128 characters.
+        #[schemars(regex(pattern = name::IDENTIFIER_PATTERN))]
+        #[serde(alias = "group")]
+        pub name: String,
+        /// At most 1024 characters.
+        pub comment: Option<String>,
+        /// At most 1024 characters.
+        #[serde(alias = "owners")]
+        pub owner: Option<String>,
+        /// At most 128 characters.
+        pub business: Option<String>,
+        /// At most 1024 characters.
+        pub department: Option<String>,
+        /// At most 64 entries; keys of at most 128, values of at most 4096 characters.
+        pub metadata: Option<BTreeMap<String, String>>,
+        /// An update or delete is refused with 409000 if this is not the current one.
+        pub revision: Option<String>,
+    }
 }
 
 impl ConfigGroupDraft {
@@ -75,10 +73,6 @@ impl ConfigGroupDraft {
     }
 
     pub fn lay_over(&self, group: &mut ConfigGroup) {
-        super::replace(&mut group.comment, &self.comment);
-        super::replace(&mut group.owner, &self.owner);
-        super::replace(&mut group.business, &self.business);
-        super::replace(&mut group.department, &self.department);
-        super::replace(&mut group.metadata, &self.metadata);
+        lay_over!(self => group: comment, owner, business, department, metadata);
     }
 }

@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use super::code::{Code, Refusal};
 use super::config_file::{Format, Stamp};
+use super::draft::{lay_over, replace, sparse};
 use super::{limits, name};
 
 /// A template as it is kept. Its identity is its name.
@@ -20,26 +21,24 @@ pub struct ConfigTemplate {
     pub revision: String,
 }
 
-/// Request for a template; an absent field stays as it is.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[schemars(rename = "ConfigFileTemplateDraft")]
-#[serde(default)]
-pub struct ConfigTemplateDraft {
-    /// Letters, digits and `- . / : _`, at most 128 characters.
-    #[schemars(regex(pattern = name::IDENTIFIER_PATTERN))]
-    pub name: String,
-    /// At most 65536 characters.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub content: Option<String>,
-    /// `text`, `yaml`, `xml`, `json`, `html`, `properties` or `toml`; `text` of a create that does not say.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub format: Option<String>,
-    /// At most 1024 characters.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub comment: Option<String>,
-    /// An update or delete is refused with 409000 if this is not the current one.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub revision: Option<String>,
+sparse! {
+    /// Request for a template; an absent field stays as it is.
+    #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+    #[schemars(rename = "ConfigFileTemplateDraft")]
+    #[serde(default)]
+    pub struct ConfigTemplateDraft {
+        /// Letters, digits and `- . / : _`, at most 128 characters.
+        #[schemars(regex(pattern = name::IDENTIFIER_PATTERN))]
+        pub name: String,
+        /// At most 65536 characters.
+        pub content: Option<String>,
+        /// `text`, `yaml`, `xml`, `json`, `html`, `properties` or `toml`; `text` of a create that does not say.
+        pub format: Option<String>,
+        /// At most 1024 characters.
+        pub comment: Option<String>,
+        /// An update or delete is refused with 409000 if this is not the current one.
+        pub revision: Option<String>,
+    }
 }
 
 impl ConfigTemplateDraft {
@@ -64,8 +63,7 @@ impl ConfigTemplateDraft {
 
     /// Lays the given fields over `template`; absent ones stay.
     pub fn lay_over(&self, template: &mut ConfigTemplate) {
-        super::replace(&mut template.content, &self.content);
-        super::replace(&mut template.format, &self.given_format());
-        super::replace(&mut template.comment, &self.comment);
+        lay_over!(self => template: content, comment);
+        replace(&mut template.format, &self.given_format());
     }
 }

@@ -10,6 +10,7 @@ use serde_json::Value;
 
 use super::code::{Code, Refusal};
 use super::config_file::Stamp;
+use super::draft::{lay_over, sparse};
 use super::grant::check_pattern;
 use super::policy::{Place, PolicyKind, check_names, groups_of, is_about};
 use super::wire::wire_enum;
@@ -85,39 +86,33 @@ impl Contract {
     }
 }
 
-/// Request for a contract; an absent field stays as it is.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(default)]
-pub struct ContractDraft {
-    /// Letters, digits and `- . / : _`, at most 128 characters.
-    #[schemars(regex(pattern = name::IDENTIFIER_PATTERN))]
-    pub name: String,
-    /// A namespace, a beginning of one followed by `*`, or `*` for all, as where absent.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub namespace: Option<String>,
-    /// Names of rules, or `group/file` of config files; patterns as that of the namespace. One without a slash names
-    /// the files of the groups that it covers; `group//file` is for groups and files that hold slashes. A file is bound
-    /// under each name that serves the same clients. All where absent.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub names: Option<Vec<String>>,
-    /// All where absent.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub kinds: Option<Vec<PolicyKind>>,
-    /// `warn` where absent.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub mode: Option<ContractMode>,
-    /// JSON Schema 2020-12 of the content, at most 64 KiB. In place of `rules`.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub schema: Option<Value>,
-    /// Expressions that have to be true, 1 to 64. In place of `schema`.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub rules: Option<Vec<ContractRule>>,
-    /// At most 1024 characters.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub comment: Option<String>,
-    /// An update or delete is refused with 409000 if this is not the current one.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub revision: Option<String>,
+sparse! {
+    /// Request for a contract; an absent field stays as it is.
+    #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+    #[serde(default)]
+    pub struct ContractDraft {
+        /// Letters, digits and `- . / : _`, at most 128 characters.
+        #[schemars(regex(pattern = name::IDENTIFIER_PATTERN))]
+        pub name: String,
+        /// A namespace, a beginning of one followed by `*`, or `*` for all, as where absent.
+        pub namespace: Option<String>,
+        /// Names of rules, or `group/file` of config files; patterns as that of the namespace. One without a slash
+        /// names the files of the groups that it covers; `group//file` is for groups and files that hold slashes. A
+        /// file is bound under each name that serves the same clients. All where absent.
+        pub names: Option<Vec<String>>,
+        /// All where absent.
+        pub kinds: Option<Vec<PolicyKind>>,
+        /// `warn` where absent.
+        pub mode: Option<ContractMode>,
+        /// JSON Schema 2020-12 of the content, at most 64 KiB. In place of `rules`.
+        pub schema: Option<Value>,
+        /// Expressions that have to be true, 1 to 64. In place of `schema`.
+        pub rules: Option<Vec<ContractRule>>,
+        /// At most 1024 characters.
+        pub comment: Option<String>,
+        /// An update or delete is refused with 409000 if this is not the current one.
+        pub revision: Option<String>,
+    }
 }
 
 impl ContractDraft {
@@ -156,11 +151,7 @@ impl ContractDraft {
 
     /// Lays the given fields over `contract`; absent ones stay. The name identifies and never changes.
     pub fn lay_over(&self, contract: &mut Contract) {
-        super::replace(&mut contract.namespace, &self.namespace);
-        super::replace(&mut contract.names, &self.names);
-        super::replace(&mut contract.kinds, &self.kinds);
-        super::replace(&mut contract.mode, &self.mode);
-        super::replace(&mut contract.comment, &self.comment);
+        lay_over!(self => contract: namespace, names, kinds, mode, comment);
         if let Some(schema) = &self.schema {
             contract.schema = schema.to_string();
             contract.rules = Vec::new();

@@ -20,6 +20,7 @@ pub mod config_template;
 pub mod content;
 pub mod contract;
 pub mod diff;
+mod draft;
 pub mod explain;
 pub mod grant;
 pub mod host;
@@ -76,16 +77,4 @@ pub(crate) fn is_zero(number: &u64) -> bool {
 /// The same of a flag.
 pub(crate) fn is_false(flag: &bool) -> bool {
     !flag
-}
-
-/// One rule of every update: an absent field stays, a present one replaces the old value whole.
-pub(crate) fn replace<T: Clone>(old: &mut T, new: &Option<T>) {
-    if let Some(new) = new {
-        old.clone_from(new);
-    }
-}
-
-/// True if [`replace`] changes `old`.
-pub(crate) fn differs<T: PartialEq>(old: &T, new: &Option<T>) -> bool {
-    new.as_ref().is_some_and(|new| new != old)
 }

@@ -6,6 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::code::{Code, Refusal};
+use super::draft::{lay_over, sparse};
 use super::time::Timestamp;
 use super::{limits, name};
 
@@ -22,29 +23,27 @@ pub struct Namespace {
     pub revision: String,
 }
 
-/// Request for a namespace; an absent field stays as it is.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(default)]
-pub struct NamespaceDraft {
-    /// Letters, digits and `- . / : _`, at most 64 characters.
-    #[schemars(regex(pattern = name::IDENTIFIER_PATTERN))]
-    pub name: String,
-    /// At most 1024 characters.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub comment: Option<String>,
-    /// At most 1024 characters.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub owners: Option<String>,
-    /// At most 64 entries; keys of at most 128, values of at most 4096 characters.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub metadata: Option<BTreeMap<String, String>>,
-    /// Namespaces that its services are meant for, or `*`; at most 64. Kept and shown: who may see them, grants say
-    /// alone.
-    #[serde(alias = "serviceExportTo", skip_serializing_if = "Option::is_none")]
-    pub service_export_to: Option<Vec<String>>,
-    /// An update or delete is refused with 409000 if this is not the current one.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub revision: Option<String>,
+sparse! {
+    /// Request for a namespace; an absent field stays as it is.
+    #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+    #[serde(default)]
+    pub struct NamespaceDraft {
+        /// Letters, digits and `- . / : _`, at most 64 characters.
+        #[schemars(regex(pattern = name::IDENTIFIER_PATTERN))]
+        pub name: String,
+        /// At most 1024 characters.
+        pub comment: Option<String>,
+        /// At most 1024 characters.
+        pub owners: Option<String>,
+        /// At most 64 entries; keys of at most 128, values of at most 4096 characters.
+        pub metadata: Option<BTreeMap<String, String>>,
+        /// Namespaces that its services are meant for, or `*`; at most 64. Kept and shown: who may see them, grants say
+        /// alone.
+        #[serde(alias = "serviceExportTo")]
+        pub service_export_to: Option<Vec<String>>,
+        /// An update or delete is refused with 409000 if this is not the current one.
+        pub revision: Option<String>,
+    }
 }
 
 impl NamespaceDraft {
@@ -60,10 +59,7 @@ impl NamespaceDraft {
 
     /// Lays the given fields over `namespace`; absent ones stay.
     pub fn lay_over(&self, namespace: &mut Namespace) {
-        super::replace(&mut namespace.comment, &self.comment);
-        super::replace(&mut namespace.owners, &self.owners);
-        super::replace(&mut namespace.metadata, &self.metadata);
-        super::replace(&mut namespace.service_export_to, &self.service_export_to);
+        lay_over!(self => namespace: comment, owners, metadata, service_export_to);
     }
 }
 

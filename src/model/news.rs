@@ -2,34 +2,31 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::draft::sparse;
 use super::rollout::RolloutState;
 use super::time::Timestamp;
 use super::webhook::HookEvent;
 
-/// Event as webhooks receive it.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct News {
-    pub event: HookEvent,
-    pub time: Timestamp,
-    /// As the audit trail calls it.
-    pub kind: String,
-    pub namespace: String,
-    /// Of a config file.
-    #[serde(default, skip_serializing_if = "String::is_empty")]
-    pub group: String,
-    pub name: String,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub release: Option<ReleaseNews>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub health: Option<HealthNews>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub request: Option<RequestNews>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub emergency: Option<EmergencyNews>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub rollout: Option<RolloutNews>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub client: Option<ClientNews>,
+sparse! {
+    /// Event as webhooks receive it.
+    #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+    pub struct News {
+        pub event: HookEvent,
+        pub time: Timestamp,
+        /// As the audit trail calls it.
+        pub kind: String,
+        pub namespace: String,
+        /// Of a config file.
+        #[serde(default, skip_serializing_if = "String::is_empty")]
+        pub group: String,
+        pub name: String,
+        pub release: Option<ReleaseNews>,
+        pub health: Option<HealthNews>,
+        pub request: Option<RequestNews>,
+        pub emergency: Option<EmergencyNews>,
+        pub rollout: Option<RolloutNews>,
+        pub client: Option<ClientNews>,
+    }
 }
 
 /// First of the clients that could not apply a release since the last time that it was told.

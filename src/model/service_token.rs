@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use super::access::{TokenHash, check_account_name};
 use super::code::{Code, Refusal};
 use super::config_file::Stamp;
+use super::draft::{lay_over, replace, sparse};
 use super::grant::{GivenGrant, Grants};
 use super::time::Timestamp;
 use super::{limits, name};
@@ -127,26 +128,21 @@ pub struct ServiceTokenDraft {
 
 impl ServiceTokenDraft {}
 
-/// A service token to be changed; what is absent stays.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default)]
-pub struct ServiceTokenChange {
-    pub name: String,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub grants: Option<Grants>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub networks: Option<Vec<IpNet>>,
-    /// From when it is changed; 0 is never.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub expires_in_s: Option<u64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub comment: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub disabled: Option<bool>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub rotation: Option<Rotation>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub revision: Option<String>,
+sparse! {
+    /// A service token to be changed; what is absent stays.
+    #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+    #[serde(default)]
+    pub struct ServiceTokenChange {
+        pub name: String,
+        pub grants: Option<Grants>,
+        pub networks: Option<Vec<IpNet>>,
+        /// From when it is changed; 0 is never.
+        pub expires_in_s: Option<u64>,
+        pub comment: Option<String>,
+        pub disabled: Option<bool>,
+        pub rotation: Option<Rotation>,
+        pub revision: Option<String>,
+    }
 }
 
 /// Another secret for a token.
@@ -160,11 +156,8 @@ pub struct Rotation {
 impl ServiceTokenChange {
     /// Lays what is given over the token, at this time; another secret is told to `person`.
     pub fn lay_over(&self, token: &mut ServiceToken, now: Timestamp, person: &str) {
-        super::replace(&mut token.grants, &self.grants);
-        super::replace(&mut token.networks, &self.networks);
-        super::replace(&mut token.comment, &self.comment);
-        super::replace(&mut token.disabled, &self.disabled);
-        super::replace(&mut token.expires, &self.expires_in_s.map(|after_s| ends(now, after_s)));
+        lay_over!(self => token: grants, networks, comment, disabled);
+        replace(&mut token.expires, &self.expires_in_s.map(|after_s| ends(now, after_s)));
         if let Some(Rotation { hash, overlap_s }) = &self.rotation {
             let hash = std::mem::replace(&mut token.hash, hash.clone());
             let person = std::mem::replace(&mut token.person, person.to_owned());

@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
 use super::code::{Code, Refusal};
+use super::draft::lay_over;
 use super::limits;
 use super::spelling::is_same_name;
 
@@ -76,7 +77,7 @@ macro_rules! settings {
 
         impl SettingsChange {
             pub fn lay_over(&self, settings: &mut Settings) {
-                $( super::replace(&mut settings.$name, &self.$name); )+
+                lay_over!(self => settings: $($name),+);
             }
 
             fn set(&mut self, name: &str, value: u64) {

@@ -13,6 +13,7 @@ use url::{Host, Url};
 use super::access_key::{ClearSecret, SealedSecret};
 use super::code::{Code, Refusal};
 use super::config_file::Stamp;
+use super::draft::{lay_over, sparse};
 pub use super::news::{
     ClientNews, EmergencyNews, HealthNews, InstanceNews, News, ReleaseNews, RequestNews, RolloutNews,
 };
@@ -286,42 +287,28 @@ pub fn refused_address(address: IpAddr, allows_private: bool) -> String {
     }
 }
 
-/// One item of a command on webhooks.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default)]
-pub struct WebhookDraft {
-    pub name: String,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub url: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub secret: Option<SealedSecret>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub events: Option<Vec<HookEvent>>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub namespace: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub format: Option<MessageFormat>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub allow_private: Option<bool>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub disabled: Option<bool>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub comment: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub revision: Option<String>,
+sparse! {
+    /// One item of a command on webhooks.
+    #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+    #[serde(default)]
+    pub struct WebhookDraft {
+        pub name: String,
+        pub url: Option<String>,
+        pub secret: Option<SealedSecret>,
+        pub events: Option<Vec<HookEvent>>,
+        pub namespace: Option<String>,
+        pub format: Option<MessageFormat>,
+        pub allow_private: Option<bool>,
+        pub disabled: Option<bool>,
+        pub comment: Option<String>,
+        pub revision: Option<String>,
+    }
 }
 
 impl WebhookDraft {
     /// Lays the given fields over `hook`; absent ones stay. The name identifies and never changes.
     pub fn lay_over(&self, hook: &mut Webhook) {
-        super::replace(&mut hook.url, &self.url);
-        super::replace(&mut hook.secret, &self.secret);
-        super::replace(&mut hook.events, &self.events);
-        super::replace(&mut hook.namespace, &self.namespace);
-        super::replace(&mut hook.format, &self.format);
-        super::replace(&mut hook.allow_private, &self.allow_private);
-        super::replace(&mut hook.disabled, &self.disabled);
-        super::replace(&mut hook.comment, &self.comment);
+        lay_over!(self => hook: url, secret, events, namespace, format, allow_private, disabled, comment);
     }
 }
 

@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use sha1::{Digest, Sha1};
 
 use super::code::{Code, Refusal};
+use super::draft::{lay_over, replace, sparse};
 use super::time::Timestamp;
 use super::wire::{Int64, Uint32, wire_enum};
 use super::{limits, name};
@@ -126,61 +127,49 @@ impl HealthCheckDraft {
     }
 }
 
-/// Request for an instance; an absent field stays as it is. It names the instance by id,
-/// or by what the id is made of.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(default)]
-pub struct InstanceDraft {
-    /// Made of service, host and port where absent; one of 40 hex digits has to be what they make.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub id: Option<String>,
-    /// Letters, digits and `- . / : _`, at most 64 characters.
-    #[schemars(regex(pattern = name::IDENTIFIER_PATTERN))]
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub namespace: Option<String>,
-    /// Letters, digits and `- . / : _`, at most 128 characters.
-    #[schemars(regex(pattern = name::IDENTIFIER_PATTERN))]
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub service: Option<String>,
-    #[serde(alias = "vpcId", skip_serializing_if = "Option::is_none")]
-    pub vpc_id: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub host: Option<String>,
-    /// At most 65535.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub port: Option<Uint32>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub protocol: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub version: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub priority: Option<Uint32>,
-    /// 100 where absent.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub weight: Option<Uint32>,
-    /// Absent, it is on where a health check is given.
-    #[serde(rename = "enableHealthCheck", alias = "enable_health_check", skip_serializing_if = "Option::is_none")]
-    pub enable_health_check: Option<bool>,
-    #[serde(rename = "healthCheck", alias = "health_check", skip_serializing_if = "Option::is_none")]
-    pub health_check: Option<HealthCheckDraft>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub healthy: Option<bool>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub isolate: Option<bool>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub location: Option<Location>,
-    /// At most 64 entries; keys of at most 128, values of at most 4096 characters.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub metadata: Option<BTreeMap<String, String>>,
-    #[serde(alias = "logicSet", skip_serializing_if = "Option::is_none")]
-    pub logic_set: Option<String>,
-    /// Seconds after which it is removed if no heartbeat of it comes: 0 for never, -1 for what its service says, else
-    /// the setting `dead_instances_removed_after_s`. Absent in a registration it is -1.
-    #[serde(alias = "deadRemovedAfterS", skip_serializing_if = "Option::is_none")]
-    pub dead_removed_after_s: Option<RemovedAfter>,
-    /// An update or delete is refused with 409000 if this is not the current one.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub revision: Option<String>,
+sparse! {
+    /// Request for an instance; an absent field stays as it is. It names the instance by id,
+    /// or by what the id is made of.
+    #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+    #[serde(default)]
+    pub struct InstanceDraft {
+        /// Made of service, host and port where absent; one of 40 hex digits has to be what they make.
+        pub id: Option<String>,
+        /// Letters, digits and `- . / : _`, at most 64 characters.
+        #[schemars(regex(pattern = name::IDENTIFIER_PATTERN))]
+        pub namespace: Option<String>,
+        /// Letters, digits and `- . / : _`, at most 128 characters.
+        #[schemars(regex(pattern = name::IDENTIFIER_PATTERN))]
+        pub service: Option<String>,
+        #[serde(alias = "vpcId")]
+        pub vpc_id: Option<String>,
+        pub host: Option<String>,
+        /// At most 65535.
+        pub port: Option<Uint32>,
+        pub protocol: Option<String>,
+        pub version: Option<String>,
+        pub priority: Option<Uint32>,
+        /// 100 where absent.
+        pub weight: Option<Uint32>,
+        /// Absent, it is on where a health check is given.
+        #[serde(rename = "enableHealthCheck", alias = "enable_health_check")]
+        pub enable_health_check: Option<bool>,
+        #[serde(rename = "healthCheck", alias = "health_check")]
+        pub health_check: Option<HealthCheckDraft>,
+        pub healthy: Option<bool>,
+        pub isolate: Option<bool>,
+        pub location: Option<Location>,
+        /// At most 64 entries; keys of at most 128, values of at most 4096 characters.
+        pub metadata: Option<BTreeMap<String, String>>,
+        #[serde(alias = "logicSet")]
+        pub logic_set: Option<String>,
+        /// Seconds after which it is removed if no heartbeat of it comes: 0 for never, -1 for what its service says,
+        /// else the setting `dead_instances_removed_after_s`. Absent in a registration it is -1.
+        #[serde(alias = "deadRemovedAfterS")]
+        pub dead_removed_after_s: Option<RemovedAfter>,
+        /// An update or delete is refused with 409000 if this is not the current one.
+        pub revision: Option<String>,
+    }
 }
 
 impl InstanceDraft {
@@ -319,16 +308,11 @@ impl InstanceDraft {
 
     /// Lays the given fields over `instance`; absent ones stay. What identifies is never changed.
     pub fn lay_over(&self, instance: &mut Instance) {
-        super::replace(&mut instance.protocol, &self.protocol);
-        super::replace(&mut instance.version, &self.version);
-        super::replace(&mut instance.priority, &self.priority.map(|priority| priority.0));
-        super::replace(&mut instance.weight, &self.weight.map(|weight| weight.0));
-        super::replace(&mut instance.healthy, &self.healthy);
-        super::replace(&mut instance.isolate, &self.isolate);
-        super::replace(&mut instance.location, &self.location);
-        super::replace(&mut instance.metadata, &self.metadata);
-        super::replace(&mut instance.logic_set, &self.logic_set);
-        super::replace(&mut instance.dead_removed_after_s, &self.dead_removed_after_s);
+        replace(&mut instance.priority, &self.priority.map(|priority| priority.0));
+        replace(&mut instance.weight, &self.weight.map(|weight| weight.0));
+        lay_over!(self => instance:
+            protocol, version, healthy, isolate, location, metadata, logic_set, dead_removed_after_s
+        );
         instance.heartbeat_ttl = self.heartbeat_ttl(instance.heartbeat_ttl);
     }
 

@@ -18,6 +18,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::code::{Code, Refusal};
 use super::config_file::Stamp;
+use super::draft::{lay_over, sparse};
 use super::grant::check_pattern;
 use super::rule::Family;
 use super::wire::wire_enum;
@@ -153,39 +154,33 @@ impl Policy {
     }
 }
 
-/// Request for a policy; an absent field stays as it is.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(default)]
-pub struct PolicyDraft {
-    /// Letters, digits and `- . / : _`, at most 128 characters.
-    #[schemars(regex(pattern = name::IDENTIFIER_PATTERN))]
-    pub name: String,
-    /// A namespace, a beginning of one followed by `*`, or `*` for all, as where absent.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub namespace: Option<String>,
-    /// Names of rules and of services that rules act on, or `group/file` of config files; patterns as that of the
-    /// namespace. One without a slash names the files of the groups that it covers; `group//file` is for groups and
-    /// files that hold slashes. A file is covered under each name that serves the same clients. All where absent.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub names: Option<Vec<String>>,
-    /// All where absent.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub kinds: Option<Vec<PolicyKind>>,
-    /// Number of others who have to approve: 0 to 5, 1 where absent.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub approvals: Option<u8>,
-    /// Acts that it is about; `publish`, `gray`, `promote`, `withdraw` and `delete` where absent.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub gates: Option<Vec<Gate>>,
-    /// Times at which those acts may not be done.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub freezes: Option<Vec<Freeze>>,
-    /// At most 1024 characters.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub comment: Option<String>,
-    /// An update or delete is refused with 409000 if this is not the current one.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub revision: Option<String>,
+sparse! {
+    /// Request for a policy; an absent field stays as it is.
+    #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+    #[serde(default)]
+    pub struct PolicyDraft {
+        /// Letters, digits and `- . / : _`, at most 128 characters.
+        #[schemars(regex(pattern = name::IDENTIFIER_PATTERN))]
+        pub name: String,
+        /// A namespace, a beginning of one followed by `*`, or `*` for all, as where absent.
+        pub namespace: Option<String>,
+        /// Names of rules and of services that rules act on, or `group/file` of config files; patterns as that of the
+        /// namespace. One without a slash names the files of the groups that it covers; `group//file` is for groups and
+        /// files that hold slashes. A file is covered under each name that serves the same clients. All where absent.
+        pub names: Option<Vec<String>>,
+        /// All where absent.
+        pub kinds: Option<Vec<PolicyKind>>,
+        /// Number of others who have to approve: 0 to 5, 1 where absent.
+        pub approvals: Option<u8>,
+        /// Acts that it is about; `publish`, `gray`, `promote`, `withdraw` and `delete` where absent.
+        pub gates: Option<Vec<Gate>>,
+        /// Times at which those acts may not be done.
+        pub freezes: Option<Vec<Freeze>>,
+        /// At most 1024 characters.
+        pub comment: Option<String>,
+        /// An update or delete is refused with 409000 if this is not the current one.
+        pub revision: Option<String>,
+    }
 }
 
 impl PolicyDraft {
@@ -215,13 +210,7 @@ impl PolicyDraft {
 
     /// Lays the given fields over `policy`; absent ones stay. The name identifies and never changes.
     pub fn lay_over(&self, policy: &mut Policy) {
-        super::replace(&mut policy.namespace, &self.namespace);
-        super::replace(&mut policy.names, &self.names);
-        super::replace(&mut policy.kinds, &self.kinds);
-        super::replace(&mut policy.approvals, &self.approvals);
-        super::replace(&mut policy.gates, &self.gates);
-        super::replace(&mut policy.freezes, &self.freezes);
-        super::replace(&mut policy.comment, &self.comment);
+        lay_over!(self => policy: namespace, names, kinds, approvals, gates, freezes, comment);
     }
 }
 

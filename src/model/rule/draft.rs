@@ -10,8 +10,9 @@ use super::{BodyPatch, Rule};
 use crate::model::act_words::SentFor;
 use crate::model::code::{Code, Refusal};
 use crate::model::config_file::Stamp;
+use crate::model::draft::{lay_over, replace, sparse};
 use crate::model::wire::Uint32;
-use crate::model::{limits, name, replace};
+use crate::model::{limits, name};
 
 /// Fields of a rule that a caller gives; an absent field stays as it is. The draft names the rule by id, without
 /// one by namespace and name.
@@ -21,52 +22,33 @@ pub struct RuleDraft {
     pub body: BodyPatch,
 }
 
-/// The fields that rules of all families have.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(default)]
-pub struct RuleHead {
-    /// Printable ASCII of at most 128 characters; drawn where absent.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub id: Option<String>,
-    /// 1 to 128 characters, none of them a control character.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub name: Option<String>,
-    /// Letters, digits and `- . / : _`, at most 64 characters.
-    #[schemars(regex(pattern = name::IDENTIFIER_PATTERN))]
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub namespace: Option<String>,
-    /// On, if neither this nor `disable` says otherwise.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub enable: Option<bool>,
-    /// The opposite of `enable`. An update may change one of the two and send the other as it was read, if it sends
-    /// the `revision` that it was read with.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub disable: Option<bool>,
-    /// At most 1024 characters.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub description: Option<String>,
-    /// 0 is the highest.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub priority: Option<Uint32>,
-    /// At most 64 entries; keys of at most 128, values of at most 4096 characters.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub metadata: Option<BTreeMap<String, String>>,
-    /// On update: only if this is the current one, else 409000.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub revision: Option<String>,
-    /// Asks others for their approval with this comment, where a policy gates the act; else it is done at once.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub request: Option<String>,
-    /// With `request`: a word of at most 64 characters. Acts of one person with the same one become one request, which
-    /// is decided as a whole.
-    #[serde(skip_serializing_if = "crate::model::is_unsaid")]
-    pub request_set: Option<String>,
-    /// With `request`: what is approved waits until it is run.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub hold: Option<bool>,
-    /// Reason, of 8 characters or more, to do without approval or in a freeze what a policy gates.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub emergency: Option<String>,
+sparse! {
+    /// The fields that rules of all families have.
+    #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+    #[serde(default)]
+    pub struct RuleHead {
+        /// Printable ASCII of at most 128 characters; drawn where absent.
+        pub id: Option<String>,
+        /// 1 to 128 characters, none of them a control character.
+        pub name: Option<String>,
+        /// Letters, digits and `- . / : _`, at most 64 characters.
+        #[schemars(regex(pattern = name::IDENTIFIER_PATTERN))]
+        pub namespace: Option<String>,
+        /// On, if neither this nor `disable` says otherwise.
+        pub enable: Option<bool>,
+        /// The opposite of `enable`. An update may change one of the two and send the other as it was read, if it sends
+        /// the `revision` that it was read with.
+        pub disable: Option<bool>,
+        /// At most 1024 characters.
+        pub description: Option<String>,
+        /// 0 is the highest.
+        pub priority: Option<Uint32>,
+        /// At most 64 entries; keys of at most 128, values of at most 4096 characters.
+        pub metadata: Option<BTreeMap<String, String>>,
+        /// On update: only if this is the current one, else 409000.
+        pub revision: Option<String>,
+        ..approval_options,
+    }
 }
 
 impl RuleHead {
@@ -176,12 +158,9 @@ impl RuleDraft {
 
     /// Lays the given fields over `rule`; absent ones stay.
     pub fn lay_over(&self, rule: &mut Rule) -> Result<(), Fault> {
-        replace(&mut rule.name, &self.head.name);
-        replace(&mut rule.namespace, &self.head.namespace);
+        lay_over!(self.head => rule: name, namespace, description, metadata);
         rule.enable = self.head.switch(rule.enable);
-        replace(&mut rule.description, &self.head.description);
         replace(&mut rule.priority, &self.head.priority.map(|priority| priority.0));
-        replace(&mut rule.metadata, &self.head.metadata);
         self.body.lay_over(&mut rule.body);
         let shape = rule.body.shape_mut();
         shape.drop_empty();

@@ -10,6 +10,7 @@ use crate::model::act_words::{SentFor, check_narrowed, check_type};
 use crate::model::audience::{Audience, ClientLabel, ClientPercent};
 use crate::model::code::{Code, Refusal};
 use crate::model::config_file::Stamp;
+use crate::model::draft::sparse;
 use crate::model::release::{GivenTime, Pin, Plan, ReleaseOp, ReleaseState, ReleaseType};
 use crate::model::rollout::{RolloutAction, RolloutPlan, StagedRollout};
 use crate::model::time::Timestamp;
@@ -56,84 +57,65 @@ impl RuleRelease {
     }
 }
 
-/// Names a release, or asks for one to be published.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(default)]
-pub struct RuleReleaseDraft {
-    /// The release's id. On publish without `rule_id` and `rule_name` it is the RULE's.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub id: Option<String>,
-    #[serde(alias = "ruleId", skip_serializing_if = "Option::is_none")]
-    pub rule_id: Option<String>,
-    #[serde(alias = "ruleName", skip_serializing_if = "Option::is_none")]
-    pub rule_name: Option<String>,
-    /// Of the rule, where its name alone says too little.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub namespace: Option<String>,
-    /// Generated on publish where absent.
-    #[serde(alias = "releaseName", skip_serializing_if = "Option::is_none")]
-    pub release_name: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub description: Option<String>,
-    /// `normal` (also `ReleaseTypeNormal` or nothing) or `gray` (also `beta`, `ReleaseTypeGray`).
-    #[serde(alias = "releaseType", skip_serializing_if = "Option::is_none")]
-    pub release_type: Option<String>,
-    /// All of them have to match; a gray release needs at least one, or `client_percent`.
-    #[serde(alias = "clientLabels", skip_serializing_if = "Option::is_none")]
-    pub client_labels: Option<Vec<ClientLabel>>,
-    /// The share of the clients that a gray release is for, beside or instead of labels.
-    #[serde(alias = "clientPercent", skip_serializing_if = "Option::is_none")]
-    pub client_percent: Option<ClientPercent>,
-    /// Publishes what stands now at that time: RFC 3339, or `YYYY-MM-DD HH:MM:SS` in UTC. What has passed is now.
-    #[serde(alias = "publishAt", skip_serializing_if = "Option::is_none")]
-    pub publish_at: Option<GivenTime>,
-    /// On publish: only if this is the current one of the rule, else 409000.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub revision: Option<String>,
-    /// On promote: the name of the normal release; generated where absent.
-    #[serde(alias = "newReleaseName", skip_serializing_if = "Option::is_none")]
-    pub new_release_name: Option<String>,
-    /// On withdraw: the normal release before takes its place; without it clients see none.
-    #[serde(alias = "toPrevious", skip_serializing_if = "Option::is_none")]
-    pub to_previous: Option<bool>,
-    /// Asks others for their approval with this comment, where a policy gates the act; else it is done at once.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub request: Option<String>,
-    /// With `request`: a word of at most 64 characters. Acts of one person with the same one become one request, which
-    /// is decided as a whole.
-    #[serde(skip_serializing_if = "crate::model::is_unsaid")]
-    pub request_set: Option<String>,
-    /// With `request`: what is approved waits until it is run.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub hold: Option<bool>,
-    /// Reason, of 8 characters or more, to do without approval or in a freeze what a policy gates.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub emergency: Option<String>,
-    /// On a gray publish: the steps by which its share grows, in place of `client_percent`.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub plan: Option<RolloutPlan>,
-    /// On rollout: what it does.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub action: Option<RolloutAction>,
-    /// On signal: `false` stops the rollout.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub ok: Option<bool>,
-    /// On signal: at most 1024 characters.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub reason: Option<String>,
-    /// On rollout: at most 1024 characters.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub comment: Option<String>,
-    /// State by which contracts were judged. Never a caller's.
-    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "of_no_caller")]
-    #[schemars(skip)]
-    pub pin: Option<Pin>,
-    /// Given by the server; read so that a wrong type is refused, and not kept.
-    #[serde(skip_serializing)]
-    pub version: Option<Uint64>,
-    /// The path says it; a contradiction is 400103.
-    #[serde(skip_serializing)]
-    pub resource: Option<RuleType>,
+sparse! {
+    /// Names a release, or asks for one to be published.
+    #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+    #[serde(default)]
+    pub struct RuleReleaseDraft {
+        /// The release's id. On publish without `rule_id` and `rule_name` it is the RULE's.
+        pub id: Option<String>,
+        #[serde(alias = "ruleId")]
+        pub rule_id: Option<String>,
+        #[serde(alias = "ruleName")]
+        pub rule_name: Option<String>,
+        /// Of the rule, where its name alone says too little.
+        pub namespace: Option<String>,
+        /// Generated on publish where absent.
+        #[serde(alias = "releaseName")]
+        pub release_name: Option<String>,
+        pub description: Option<String>,
+        /// `normal` (also `ReleaseTypeNormal` or nothing) or `gray` (also `beta`, `ReleaseTypeGray`).
+        #[serde(alias = "releaseType")]
+        pub release_type: Option<String>,
+        /// All of them have to match; a gray release needs at least one, or `client_percent`.
+        #[serde(alias = "clientLabels")]
+        pub client_labels: Option<Vec<ClientLabel>>,
+        /// The share of the clients that a gray release is for, beside or instead of labels.
+        #[serde(alias = "clientPercent")]
+        pub client_percent: Option<ClientPercent>,
+        /// Publishes what stands now at that time: RFC 3339, or `YYYY-MM-DD HH:MM:SS` in UTC. What has passed is now.
+        #[serde(alias = "publishAt")]
+        pub publish_at: Option<GivenTime>,
+        /// On publish: only if this is the current one of the rule, else 409000.
+        pub revision: Option<String>,
+        /// On promote: the name of the normal release; generated where absent.
+        #[serde(alias = "newReleaseName")]
+        pub new_release_name: Option<String>,
+        /// On withdraw: the normal release before takes its place; without it clients see none.
+        #[serde(alias = "toPrevious")]
+        pub to_previous: Option<bool>,
+        ..approval_options,
+        /// On a gray publish: the steps by which its share grows, in place of `client_percent`.
+        pub plan: Option<RolloutPlan>,
+        /// On rollout: what it does.
+        pub action: Option<RolloutAction>,
+        /// On signal: `false` stops the rollout.
+        pub ok: Option<bool>,
+        /// On signal: at most 1024 characters.
+        pub reason: Option<String>,
+        /// On rollout: at most 1024 characters.
+        pub comment: Option<String>,
+        /// State by which contracts were judged. Never a caller's.
+        #[serde(deserialize_with = "of_no_caller")]
+        #[schemars(skip)]
+        pub pin: Option<Pin>,
+        /// Given by the server; read so that a wrong type is refused, and not kept.
+        #[serde(skip_serializing)]
+        pub version: Option<Uint64>,
+        /// The path says it; a contradiction is 400103.
+        #[serde(skip_serializing)]
+        pub resource: Option<RuleType>,
+    }
 }
 
 fn given(text: &Option<String>) -> Option<&str> {

@@ -157,7 +157,7 @@ macro_rules! shape {
         impl $patch {
             /// Lays the given fields over `shape`; absent ones stay.
             pub(super) fn lay_over(&self, shape: &mut $shape) {
-                $( $crate::model::replace(&mut shape.$written, &self.$written); )*
+                $crate::model::draft::lay_over!(self => shape: $($written),*);
                 $( if self.$optional.is_some() { shape.$optional.clone_from(&self.$optional); } )*
                 $(
                     if self.$newer.is_some() $( && self.$older.is_none() )* {

@@ -11,6 +11,7 @@ use super::fault::{Fault, each, within_range};
 use super::matching::MatchString;
 use super::shape::{EndRole, Shape, drop_default, shape};
 use super::traffic::{Argument, ArgumentType, ServiceKey};
+use crate::model::draft::sparse;
 use crate::model::wire::{Uint32, Words, wire_enum};
 
 pub use explain::{Labels, Nearness, Route};
@@ -58,44 +59,39 @@ shape! {
     }
 }
 
-/// The configuration of all three policies: which of the fields may be there, the policy says. Those of its own that
-/// are absent get their defaults, those of another policy are refused.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(default)]
-pub struct RoutingConfig {
-    /// The name of the message in protobuf's JSON, kept as sent.
-    #[serde(rename = "@type", skip_serializing_if = "Option::is_none")]
-    pub type_url: Option<String>,
-    /// RulePolicy; deprecated, kept for old servers.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub caller: Option<ServiceKey>,
-    /// RulePolicy; deprecated, kept for old servers.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub callee: Option<ServiceKey>,
-    /// RulePolicy: the first whose arguments match applies.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub rules: Option<Vec<CustomRouteRule>>,
-    /// MetadataPolicy and NearbyPolicy: the callee; `*` for all.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub service: Option<String>,
-    /// MetadataPolicy and NearbyPolicy.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub namespace: Option<String>,
-    /// MetadataPolicy.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub labels: Option<BTreeMap<String, String>>,
-    /// MetadataPolicy: applies when the labels find no instance.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub failover: Option<MetadataFailover>,
-    /// NearbyPolicy: the level to start at.
-    #[serde(alias = "matchLevel", skip_serializing_if = "Option::is_none")]
-    pub match_level: Option<LocationLevel>,
-    /// NearbyPolicy: the level to end at.
-    #[serde(alias = "maxMatchLevel", skip_serializing_if = "Option::is_none")]
-    pub max_match_level: Option<LocationLevel>,
-    /// NearbyPolicy: never leave the nearest level.
-    #[serde(alias = "strictNearby", skip_serializing_if = "Option::is_none")]
-    pub strict_nearby: Option<bool>,
+sparse! {
+    /// The configuration of all three policies: which of the fields may be there, the policy says. Those of its own
+    /// that are absent get their defaults, those of another policy are refused.
+    #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+    #[serde(default)]
+    pub struct RoutingConfig {
+        /// The name of the message in protobuf's JSON, kept as sent.
+        #[serde(rename = "@type")]
+        pub type_url: Option<String>,
+        /// RulePolicy; deprecated, kept for old servers.
+        pub caller: Option<ServiceKey>,
+        /// RulePolicy; deprecated, kept for old servers.
+        pub callee: Option<ServiceKey>,
+        /// RulePolicy: the first whose arguments match applies.
+        pub rules: Option<Vec<CustomRouteRule>>,
+        /// MetadataPolicy and NearbyPolicy: the callee; `*` for all.
+        pub service: Option<String>,
+        /// MetadataPolicy and NearbyPolicy.
+        pub namespace: Option<String>,
+        /// MetadataPolicy.
+        pub labels: Option<BTreeMap<String, String>>,
+        /// MetadataPolicy: applies when the labels find no instance.
+        pub failover: Option<MetadataFailover>,
+        /// NearbyPolicy: the level to start at.
+        #[serde(alias = "matchLevel")]
+        pub match_level: Option<LocationLevel>,
+        /// NearbyPolicy: the level to end at.
+        #[serde(alias = "maxMatchLevel")]
+        pub max_match_level: Option<LocationLevel>,
+        /// NearbyPolicy: never leave the nearest level.
+        #[serde(alias = "strictNearby")]
+        pub strict_nearby: Option<bool>,
+    }
 }
 
 /// One sub-rule of a custom route.

@@ -1,0 +1,56 @@
+//! Means of drafts, in which every field may be absent: their declaration, and the update of what is kept by them.
+
+/// Declares a struct. A field that is an `Option` is left out where it is written and absent. `..approval_options,`
+/// stands for the fields of [`super::approval::ApprovalOptions`].
+macro_rules! sparse {
+    ($(#[$meta:meta])* pub struct $name:ident { $($fields:tt)* }) => {
+        $crate::model::draft::sparse!(@field [$(#[$meta])* pub struct $name] {} $($fields)*);
+    };
+    (@field [$($head:tt)*] {$($done:tt)*}) => { $($head)* { $($done)* } };
+    (@field $head:tt {$($done:tt)*} ..approval_options, $($rest:tt)*) => {
+        $crate::model::draft::sparse!(@field $head {
+            $($done)*
+            /// Asks others for their approval with this comment, where a policy gates the act; else it is done at once.
+            #[serde(skip_serializing_if = "Option::is_none")]
+            pub request: Option<String>,
+            /// With `request`: a word of at most 64 characters. Acts of one person with the same one become one
+            /// request, which is decided as a whole.
+            #[serde(skip_serializing_if = "crate::model::is_unsaid")]
+            pub request_set: Option<String>,
+            /// With `request`: what is approved waits until it is run.
+            #[serde(skip_serializing_if = "Option::is_none")]
+            pub hold: Option<bool>,
+            /// Reason, of 8 characters or more, to do without approval or in a freeze what a policy gates.
+            #[serde(skip_serializing_if = "Option::is_none")]
+            pub emergency: Option<String>,
+        } $($rest)*);
+    };
+    (@field $head:tt {$($done:tt)*} $(#[$meta:meta])* pub $field:ident: Option<$type:ty>, $($rest:tt)*) => {
+        $crate::model::draft::sparse!(@field $head {
+            $($done)*
+            $(#[$meta])*
+            #[serde(skip_serializing_if = "Option::is_none")]
+            pub $field: Option<$type>,
+        } $($rest)*);
+    };
+    (@field $head:tt {$($done:tt)*} $(#[$meta:meta])* pub $field:ident: $type:ty, $($rest:tt)*) => {
+        $crate::model::draft::sparse!(@field $head { $($done)* $(#[$meta])* pub $field: $type, } $($rest)*);
+    };
+}
+pub(crate) use sparse;
+
+/// Lays fields of a draft over those of the same names: an absent one stays, a present one replaces the old value
+/// whole.
+macro_rules! lay_over {
+    ($draft:expr => $kept:ident: $($field:ident),*) => {
+        $( $crate::model::draft::replace(&mut $kept.$field, &$draft.$field); )*
+    };
+}
+pub(crate) use lay_over;
+
+/// Replaces the old value where a new one is given.
+pub(crate) fn replace<T: Clone>(old: &mut T, new: &Option<T>) {
+    if let Some(new) = new {
+        old.clone_from(new);
+    }
+}
