@@ -1,8 +1,8 @@
-//! Alarms: what is wrong with the cluster or with a node and needs an operator, in one list for all doors.
+//! Alarms: conditions of the cluster or of a node that need an operator.
 //!
 //! `thuban cluster status`, `GET /admin/v1/cluster`, `/readyz?verbose`, the first page of the console, the log and
-//! `thuban_alarm` show what [`Node::alarms`] returns. A further alarm is an [`AlarmKind`] and a line in
-//! [`Node::alarms`]; where only a room above knows of it, a source that is given to [`Node::add_alarms`].
+//! `thuban_alarm` show what [`Node::alarms`] returns. A new alarm is an [`AlarmKind`] and a line in [`Node::alarms`];
+//! if only a room above can find it, a source registered by [`Node::add_alarms`].
 
 use std::collections::BTreeMap;
 use std::mem;
@@ -20,9 +20,9 @@ use crate::format::types::NodeId;
 use crate::model::limits::WEBHOOK_EVENTS_MAX;
 use crate::peer::MemberAlarm;
 
-/// Between two looks at what is to be logged.
+/// Pause between two collections of alarms.
 const PAUSE: Duration = Duration::from_secs(1);
-/// Alarms that a member reports to the others, and the bytes of each text.
+/// Maximum number of alarms that a member reports to the others, and of bytes of each text.
 const REPORTED_MAX: usize = 16;
 const REPORTED_BYTES_MAX: usize = 512;
 
@@ -31,17 +31,17 @@ const REPORTED_BYTES_MAX: usize = 512;
 pub enum AlarmKind {
     /// Members hold different states.
     State,
-    /// The store of a node takes no writes.
+    /// The store of a node accepts no writes.
     Store,
-    /// The disk of a member is short.
+    /// The disk of a member is running out of space.
     Disk,
-    /// The memory of a member is short.
+    /// The memory of a member is running out.
     Memory,
     /// The state is larger than its quota.
     Quota,
     /// No snapshot can be written.
     Snapshot,
-    /// A peer answers and accepts no entries.
+    /// A peer answers but accepts no entries.
     Peer,
     /// Access keys cannot be read by this node.
     AccessKeys,
@@ -49,11 +49,11 @@ pub enum AlarmKind {
     EncryptedFiles,
     /// Events for a webhook are dropped.
     Webhook,
-    /// A certificate file of this node ends, has ended or cannot be used.
+    /// A certificate file of this node expires soon, has expired or cannot be used.
     Certificate,
     /// This node was removed from its cluster.
     Removed,
-    /// The time of the cluster is in doubt, or most members' clocks show another one.
+    /// The time of the cluster is in doubt, or most members' clocks differ from it.
     Clock,
 }
 
@@ -92,8 +92,8 @@ impl AlarmKind {
         }
     }
 
-    /// True if only the node that it is about can find it. Each member judges disks and memory by what the others
-    /// report, and states by their hashes.
+    /// Reports whether only the node itself can find the alarm. Alarms of disk and memory are found by each member from
+    /// the figures of the others, those of states from their hashes.
     fn is_reported(self) -> bool {
         matches!(
             self,
@@ -110,15 +110,15 @@ impl AlarmKind {
     }
 }
 
-/// One alarm. Kind, node and subject say which one it is; the text may change while it lasts.
+/// One alarm. Kind, node and subject identify it; the text may change while it lasts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Alarm {
     pub kind: AlarmKind,
-    /// The member that it is about; `None` where it is about the cluster.
+    /// The affected member; `None` if it affects the cluster.
     pub node: Option<NodeId>,
-    /// Name of the thing that it is about, where one node can have several of a kind.
+    /// Name of the affected object, where one node can have several alarms of a kind.
     pub subject: String,
-    /// The whole of it in words: what is wrong, what follows, what to do.
+    /// The message: condition, consequence and remedy.
     pub text: String,
 }
 
@@ -141,14 +141,14 @@ impl Alarm {
 }
 
 type AlarmId = (AlarmKind, Option<NodeId>, String);
-/// Finds alarms of a room above. It is called each second and by each door, so it must not wait.
+/// Source of alarms of a room above. It is called every second and by each request for alarms, so it must not block.
 type AlarmSource = Box<dyn Fn() -> Vec<Alarm> + Send + Sync>;
 
-/// Alarms of this node between two looks.
+/// Alarms of this node since the last collection.
 #[derive(Default)]
 pub(super) struct Alarms {
     sources: Mutex<Vec<AlarmSource>>,
-    /// Result of the last look.
+    /// Result of the last collection.
     noted: Mutex<Vec<Alarm>>,
     /// Reason why the last snapshot could not be written.
     snapshot_failure: Mutex<Option<String>>,
@@ -161,13 +161,13 @@ impl Alarms {
 }
 
 impl Node {
-    /// Adds alarms that a room above finds.
+    /// Registers a source of alarms of a room above.
     pub fn add_alarms(&self, source: impl Fn() -> Vec<Alarm> + Send + Sync + 'static) {
         self.inner().alarms.sources.lock().push(Box::new(source));
     }
 
-    /// All alarms as this node sees them now. Looks at every access key; [`Node::noted_alarms`] is for callers that
-    /// are not known.
+    /// Returns all alarms as this node sees them now. Checks every access key; unauthenticated callers get
+    /// [`Node::noted_alarms`] instead.
     pub fn alarms(&self) -> Vec<Alarm> {
         let view = self.state().view();
         let mut alarms = self.divergence_alarms();
@@ -185,18 +185,18 @@ impl Node {
         alarms
     }
 
-    /// The alarms of the last second about this node, for the members that cannot find them.
+    /// Returns this node's alarms of the last collection that other members cannot find.
     pub(super) fn alarms_to_report(&self) -> Vec<MemberAlarm> {
         to_report(self.id(), &self.noted_alarms())
     }
 
-    /// Alarms of other members as they reported them last.
+    /// Returns the alarms that other members reported last.
     fn reported_alarms(&self) -> Vec<Alarm> {
         let reports = self.inner().poll.said().into_iter().filter(|(id, _)| *id != self.id());
         reports.flat_map(|(id, progress)| reported_by(id, progress.alarms)).collect()
     }
 
-    /// The alarms of the last second.
+    /// Returns the alarms of the last collection, at most a second old.
     pub fn noted_alarms(&self) -> Vec<Alarm> {
         self.inner().alarms.noted.lock().clone()
     }
@@ -238,7 +238,7 @@ fn to_report(node_id: NodeId, alarms: &[Alarm]) -> Vec<MemberAlarm> {
     own.take(REPORTED_MAX).map(report).collect()
 }
 
-/// Reads a report. A kind that this version does not know is left out.
+/// Decodes a report. Leaves out kinds that this version does not know.
 fn reported_by(node_id: NodeId, report: Vec<MemberAlarm>) -> impl Iterator<Item = Alarm> {
     report.into_iter().filter_map(move |MemberAlarm { kind, subject, text }| {
         let kind = AlarmKind::of_name(&kind).filter(|kind| kind.is_reported())?;
@@ -246,7 +246,7 @@ fn reported_by(node_id: NodeId, report: Vec<MemberAlarm>) -> impl Iterator<Item 
     })
 }
 
-/// Webhooks whose queue is full, so that the next event drops the oldest one that waits.
+/// Returns alarms of webhooks whose queue is full, so that the next event drops the oldest pending one.
 fn webhook_alarms(catalog: &Catalog) -> Vec<Alarm> {
     let full = catalog.webhooks.all().filter(|hook| catalog.webhooks.pending(&hook.name) >= WEBHOOK_EVENTS_MAX);
     let tell = |name: &str| {
@@ -259,7 +259,7 @@ fn webhook_alarms(catalog: &Catalog) -> Vec<Alarm> {
     full.map(|hook| tell(&hook.name)).collect()
 }
 
-/// Logs the rise and the end of every alarm, for as long as the node runs.
+/// Logs when an alarm is raised and when it ends, for as long as the node runs.
 pub(super) async fn watch(node: Node) {
     let mut known = KnownAlarms::default();
     loop {
@@ -281,12 +281,12 @@ pub(super) async fn watch(node: Node) {
     }
 }
 
-/// Alarms that were found by the last look, with their first text.
+/// Alarms of the last collection, with their first text.
 #[derive(Default)]
 struct KnownAlarms(BTreeMap<AlarmId, Alarm>);
 
 impl KnownAlarms {
-    /// Takes over what is found; returns what is new of it, and what is there no more.
+    /// Replaces the known alarms by `found`. Returns the alarms that are new and those that ended.
     fn take(&mut self, found: &[Alarm]) -> (Vec<Alarm>, Vec<Alarm>) {
         let mut before = mem::take(&mut self.0);
         let mut raised = Vec::new();

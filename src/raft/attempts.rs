@@ -1,10 +1,10 @@
-//! For how long a command is sent again.
+//! Time limits of the repeated attempts to propose a command.
 
 use tokio::time::Instant;
 
 use super::node::{LEADER_PATIENCE, PROPOSE_WITHIN};
 
-/// The limits of repeated attempts.
+/// Limits of the attempts of one command.
 pub(super) struct Attempts {
     pub(super) deadline: Instant,
     patience: Instant,
@@ -17,8 +17,8 @@ impl Attempts {
         Attempts { deadline: now + PROPOSE_WITHIN, patience: now + LEADER_PATIENCE, may_have_happened: false }
     }
 
-    /// Once something may have happened, only a result counts, up to the deadline; before that a
-    /// caller is better served with a quick "no leader".
+    /// Reports whether to try again. Once an attempt may have succeeded, only a result helps the caller, until the
+    /// deadline; before that a quick "no leader" serves it better.
     pub(super) fn go_on(&self) -> bool {
         let limit = if self.may_have_happened { self.deadline } else { self.patience };
         Instant::now() < limit

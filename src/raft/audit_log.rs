@@ -1,8 +1,8 @@
-//! Log lines of audit rows, on the node that took the request and under a log target of their own.
+//! Log lines of audit rows, written by the node that got the request, under a log target of their own.
 
 use crate::catalog::audit::{AuditEvent, AuditRow};
 
-/// Logs each item, where the log wants to know.
+/// Logs each item if the log target is enabled.
 pub(crate) fn log_row(row: &AuditRow) {
     if tracing::enabled!(target: "thuban::audit", tracing::Level::INFO) {
         row.events().for_each(|event| log_event(&event));

@@ -32,7 +32,7 @@ pub(super) fn start(node: &Node, tracker: &TaskTracker, shutdown: &CancellationT
     run("removal", removal::watch(node.clone()), tracker, shutdown);
 }
 
-/// Runs a background task that the node needs until the node goes down.
+/// Runs a background task that the node needs, until the node shuts down.
 pub(crate) fn run(
     name: &'static str,
     task: impl Future<Output = ()> + Send + 'static,
@@ -43,7 +43,7 @@ pub(crate) fn run(
     tasks::needed_in(tracker, name, async move { until.run_until_cancelled(task).await });
 }
 
-/// Keeps a link to every member, under the address that the membership has for it now.
+/// Maintains a link to every member, at the address that the membership has for it.
 async fn follow_members(node: Node) {
     let mut server = node.inner().raft.server_metrics();
     loop {

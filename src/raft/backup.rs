@@ -1,9 +1,9 @@
-//! The state of this node for somebody to keep elsewhere, while writes go on.
+//! Backup of this node's state while writes go on.
 //!
-//! A backup is a snapshot file that is never a file here: the rows of one RocksDB view go through a
-//! bounded channel into the answer, as fast as its reader takes them. It costs the node a thread, and
-//! the view holds on to what compactions would remove meanwhile; so there are few at a time, and one
-//! whose reader takes nothing, or takes too long over all of it, is ended.
+//! A backup is a snapshot file that is never stored here: the rows of one RocksDB view pass through a bounded channel
+//! into the response, as fast as its reader accepts them. It occupies a thread, and the view retains data that
+//! compactions would remove. So the number of concurrent backups is limited, and a backup ends if its reader stalls or
+//! takes too long.
 
 use std::io::{self, Write};
 use std::sync::atomic::Ordering;
@@ -28,20 +28,20 @@ use crate::store::View;
 use crate::tasks;
 
 const CHUNK_BYTES: usize = 256 * 1024;
-/// Chunks between the thread that reads the view and the connection that sends them.
+/// Chunks queued between the thread that reads the view and the connection that sends them.
 const CHUNKS_QUEUED_MAX: usize = 8;
-/// Between two looks whether the reader has taken something.
+/// Pause between two attempts to queue a chunk.
 const FULL_PAUSE: Duration = Duration::from_millis(2);
 
-/// A backup on its way.
+/// A running backup.
 pub struct Backup<S> {
     pub header: StateHeader,
-    /// The file, in order; ends in an error where the backup did.
+    /// Contents of the file, in order; the last item is an error if the backup failed.
     pub chunks: S,
 }
 
 impl Node {
-    /// Begins a backup of what this node has applied.
+    /// Starts a backup of what this node has applied.
     pub async fn backup(&self) -> Result<Backup<impl Stream<Item = io::Result<Bytes>> + Send + use<>>, Refusal> {
         let Ok(permit) = self.inner().backups.clone().try_acquire_owned() else {
             let why = format!("{BACKUPS_AT_ONCE} backups are being taken from this node");
@@ -55,12 +55,12 @@ impl Node {
             let is_stopping = || node.inner().stopping.load(Ordering::Relaxed);
             let patience = Duration::from_secs(BACKUP_STALL_SECONDS);
             let sink = Chunks { chunks, patience, whole: Duration::from_secs(BACKUP_SECONDS_MAX), since, is_stopping };
-            // Nobody hears of the end where the reader is gone.
+            // The receiver is gone if the reader is.
             let _ = ended.send(node.write_backup(begun, sink, permit));
         });
         let header = match header.await {
             Ok(Ok(header)) => header,
-            // Rows are read once all are written.
+            // Reading rows requires that all pending ones are written.
             Ok(Err(error)) if error.kind() == io::ErrorKind::StorageFull => {
                 let why = format!("{error}, and a backup waits for what has to be written: take it from another node");
                 return Err(Refusal::new(Code::NoRoom, why));
@@ -105,7 +105,7 @@ impl Node {
         let (header, view) = match read {
             Ok(read) => read,
             Err(error) => {
-                // The caller is told of the kind, and the log of the rest.
+                // The caller gets the kind of the error, the log the whole.
                 let _ = begun.send(Err(io::Error::new(error.kind(), error.to_string())));
                 return Err(error);
             }
@@ -116,7 +116,7 @@ impl Node {
     }
 }
 
-/// Header of a file of the rows of `view`.
+/// Returns the header of a file with the rows of `view`.
 pub(super) fn header_of(view: &View<'_>, created: Timestamp) -> io::Result<StateHeader> {
     let progress = Progress::read(view.get_row(PROGRESS_KEY)?)?;
     let cluster = view.get_row(&[Cluster::TABLE as u8])?;
@@ -134,19 +134,20 @@ pub(super) fn header_of(view: &View<'_>, created: Timestamp) -> io::Result<State
     })
 }
 
-/// Cuts what is written into pieces and hands them on, with patience.
+/// Writer that cuts its input into chunks and sends them, within time limits.
 struct Chunks<F> {
     chunks: mpsc::Sender<Bytes>,
-    /// For one piece,
+    /// Limit for one chunk.
     patience: Duration,
-    /// and for all of them.
+    /// Limit for all chunks.
     whole: Duration,
     since: Instant,
     is_stopping: F,
 }
 
 impl<F> Chunks<F> {
-    /// Error that ends the wait for a reader that has not taken a piece since `began`; `None` while the wait goes on.
+    /// Returns the error that ends the wait for a reader that has not taken a chunk since `began`; `None` if it may go
+    /// on.
     fn impatience(&self, began: Instant) -> Option<io::Error> {
         let why = if began.elapsed() > self.patience {
             format!("its reader took nothing for {:?}", self.patience)
@@ -212,7 +213,7 @@ mod tests {
         assert!(reader.join().expect("no panic") == written);
     }
 
-    /// One that takes a piece now and then would hold its view, and a place, for days.
+    /// A reader that takes a chunk now and then would hold its view and its permit for days.
     #[test]
     fn a_reader_that_never_comes_to_the_end_ends_it() {
         let (mut slow, mut taken) = chunks(Duration::from_secs(20), false);

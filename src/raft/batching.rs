@@ -1,16 +1,16 @@
-//! Proposals gathered into batches on the leader.
+//! Batching of proposals on the leader.
 //!
-//! Only so many batches are on their way at a time, and beside others one goes only if it is as large as they are
-//! together; what comes meanwhile waits for the next one. So a lone write goes out at once, and under load a batch
-//! grows to what arrived during a round trip: one message to openraft, one append, one fsync and one frame to each
-//! peer for all of it. Without the second rule callers that wait for their answers fall into many small batches and
-//! few large ones, and a small one costs three nodes as much work as a dozen writes more in a large one.
+//! The number of batches in flight is limited, and while others are in flight a batch is sent only if it is as large as
+//! they are together; proposals that arrive meanwhile wait for the next one. So a lone write is sent at once, and under
+//! load a batch grows to what arrived during a round trip: one message to openraft, one append, one fsync and one frame
+//! to each peer. Without the second rule, callers that wait for their answers end up in many small batches and few
+//! large ones, and a small batch costs three nodes as much work as a dozen more writes in a large one.
 //!
-//! Where the majority is far, a round trip is long and what waits for it would take two: there the next batch goes when
-//! the last one has been on its way for a while, however many are.
+//! If the majority is far away, a round trip is long, and a waiting proposal would need two of them. Then the next
+//! batch is sent once the last one has been in flight for a while, however many there are.
 //!
-//! Without a majority a batch that was appended stands still, for ever perhaps. What waits behind it is
-//! turned away as soon as the lease of this node has run out: it is in no log yet.
+//! Without a majority a batch that was appended may never end. The proposals that wait for it are rejected as soon as
+//! the lease of this node has expired: they are in no log yet.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -28,27 +28,28 @@ use super::node::{ClusterRaft, Node};
 use crate::format::types::Proposal;
 use crate::tasks;
 
-/// Batches on their way: with two, one is on the disks while the next one is being applied.
+/// Batches in flight: with two, one is written to the disks while the other is applied.
 const BATCHES_MAX: usize = 2;
-/// The next batch goes so long after the last one, whatever has come back. Over a distance a round trip is longer than
-/// this; where all are near only a large entry or a disk that stalls is, and small batches would cost processor alone.
+/// Time after which the next batch is sent although others are in flight. To a far majority a round trip takes longer
+/// than this. To a near one only a large entry or a stalled disk does, and small batches would only cost processor
+/// time.
 const OVERTAKE_AFTER_FAR: Duration = Duration::from_millis(10);
 const OVERTAKE_AFTER_NEAR: Duration = Duration::from_millis(50);
-/// The round trip to a majority from which on it is far.
+/// Round trip to a majority from which on it counts as far.
 const FAR_ROUND_TRIP: Duration = Duration::from_millis(5);
-/// Batches on their way at most, with those that did not wait.
+/// Maximum number of batches in flight, including those that did not wait for others.
 const BATCHES_OVERTAKING_MAX: usize = 64;
-/// Proposals of one batch, and their bytes, but for the first one: the append of a batch is one frame to a
-/// peer, or a few.
+/// Maximum number of proposals of a batch, and of their bytes unless it is a single proposal: a batch becomes one frame
+/// to each peer, or a few.
 const BATCH_PROPOSALS_MAX: usize = 1024;
 const BATCH_BYTES_MAX: usize = 8 * 1024 * 1024;
 
-/// Proposals that may wait for a batch, and their bytes.
+/// Maximum number of proposals that wait for a batch, and of their bytes.
 const WAITING_MAX: usize = 65_536;
 const WAITING_BYTES_MAX: usize = 128 * 1024 * 1024;
-/// Between two searches of a full queue for callers that have given up.
+/// Minimum time between two scans of a full queue for callers that have given up.
 const SWEEP_PAUSE: Duration = Duration::from_millis(100);
-/// Between two looks at the lease while a batch is on its way.
+/// Pause between two checks of the lease while a batch is in flight.
 const LEASE_LOOK: Duration = Duration::from_millis(100);
 
 #[derive(Clone, Default)]
@@ -59,10 +60,10 @@ struct ProposalQueue {
     waiting: VecDeque<PendingProposal>,
     waiting_bytes: usize,
     batches: usize,
-    /// Proposals of these batches.
+    /// Number of proposals in these batches.
     under_way: usize,
     swept: Option<Instant>,
-    /// The moment at which the last batch was sent.
+    /// Time at which the last batch was sent.
     sent: Option<Instant>,
 }
 
@@ -78,7 +79,7 @@ impl PendingProposal {
 }
 
 impl Batcher {
-    /// Appends a proposal with others that come at the same time; returns how that ended.
+    /// Appends a proposal, batched with others that arrive at the same time; returns its outcome.
     pub(super) async fn append(&self, node: &Node, proposal: Proposal) -> ProposeOutcome {
         let (answer, outcome) = oneshot::channel();
         let batch = {
@@ -89,13 +90,13 @@ impl Batcher {
             queue.next_batch(Instant::now(), overtake_after(node))
         };
         if let Some(batch) = batch {
-            // On a task of its own: a caller that goes away must not take the others along.
+            // On its own task: a caller that goes away must not cancel the others.
             tasks::needed("batches", self.clone().send(node.clone(), batch));
         }
         outcome.await.unwrap_or_else(|_| ProposeOutcome::Unknown("the node is stopping".to_owned()))
     }
 
-    /// Sends a batch, and then whatever has gathered, until nothing has.
+    /// Sends a batch, and then what was queued meanwhile, until the queue is empty.
     fn send(self, node: Node, mut batch: Vec<PendingProposal>) -> BoxFuture<'static, ()> {
         Box::pin(async move {
             loop {
@@ -138,7 +139,7 @@ fn overtake_after(node: &Node) -> Duration {
 }
 
 impl ProposalQueue {
-    /// False if there is no room.
+    /// Queues a proposal; returns false if there is no room.
     fn take_in(&mut self, one: PendingProposal, now: Instant) -> bool {
         if !self.has_room(one.bytes()) {
             let is_due = self.swept.is_none_or(|swept| now - swept >= SWEEP_PAUSE);
@@ -160,7 +161,7 @@ impl ProposalQueue {
         self.waiting.len() < WAITING_MAX && self.waiting_bytes + bytes <= WAITING_BYTES_MAX
     }
 
-    /// Callers that waited too long make room: nothing of theirs is in a log.
+    /// Removes the proposals of callers that have given up; none of them is in a log.
     fn forget_who_gave_up(&mut self) {
         self.waiting.retain(|one| !one.answer.is_closed());
         self.waiting_bytes = self.waiting.iter().map(PendingProposal::bytes).sum();
@@ -171,8 +172,8 @@ impl ProposalQueue {
         std::mem::take(&mut self.waiting)
     }
 
-    /// Returns the batch that goes after one of `count` proposals has ended. Proposals that are still too few for that
-    /// go after the other one.
+    /// Ends a batch of `count` proposals and returns the next one. If too few proposals wait, they are sent when
+    /// another batch ends.
     fn end_batch(&mut self, count: usize, now: Instant, overtake_after: Duration) -> Option<Vec<PendingProposal>> {
         self.batches -= 1;
         self.under_way -= count;
@@ -220,7 +221,7 @@ async fn send_batch(raft: &ClusterRaft, batch: Vec<PendingProposal>) {
             Ok(Err(error)) => write_error(RaftError::APIError(error)),
             Err(fatal) => ProposeOutcome::Unknown(fatal.to_string()),
         };
-        // Who does not wait any more has given up on its request.
+        // A receiver that is gone has given up on its request.
         drop(answer.send(outcome));
     }
 }
@@ -240,7 +241,7 @@ mod tests {
         (0..count).map(one).unzip()
     }
 
-    /// A leader whose batches all stand still, with these waiting behind them.
+    /// Returns the queue of a leader whose batches do not end, with these proposals waiting.
     fn stuck(all: Vec<PendingProposal>, now: Instant) -> ProposalQueue {
         let mut queue = ProposalQueue { batches: BATCHES_MAX, ..ProposalQueue::default() };
         for one in all {
@@ -254,7 +255,7 @@ mod tests {
         queue.take_in(one.remove(0), now)
     }
 
-    /// The sizes of the batches that go as these come.
+    /// Returns the sizes of the batches that are sent as these proposals arrive.
     fn coming(queue: &mut ProposalQueue, all: Vec<PendingProposal>) -> Vec<usize> {
         let now = queue.sent.unwrap_or_else(Instant::now);
         let sent = all.into_iter().filter_map(|one| {

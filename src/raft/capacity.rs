@@ -1,9 +1,9 @@
 //! Capacity admission: disk and memory of the members, and the quota of the cluster.
 //!
-//! Each node looks at its own disk and memory and judges them, and tells the others when they ask ([`super::poll`]). A
-//! proposal that adds is refused while any voter in reach is short, as what the leader takes all of them have to keep.
-//! A learner that is short raises the alarm as well, and stops nobody: no write needs it. Nothing needs to be told or
-//! switched back: who has room again says so when asked next.
+//! Each node checks its own disk and memory, and reports them when it is polled ([`super::poll`]). A proposal that adds
+//! to the state is refused while any reachable voter is short, because every voter has to store what the leader
+//! accepts. A short learner raises the alarm only: no write needs it. No state has to be reset: a node with enough room
+//! again reports it in its next answer.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -21,47 +21,48 @@ use crate::peer::{DiskRoom, MemoryRoom, Shortage};
 use crate::store::DiskSpace;
 use crate::tasks;
 
-/// Between two looks, and while room is short.
+/// Pause between two checks, and while room is short.
 const LOOK_PAUSE: Duration = Duration::from_secs(1);
 const LOOK_PAUSE_WHILE_SHORT: Duration = Duration::from_millis(250);
-/// Part of what was free at the last look that may be appended before the next one, and its bounds: others may fill a
-/// disk within a second, and what the log has allocated ahead is a few times the upper bound.
+/// Divisor of the free space at the last check that gives the bytes that may be appended before the next one, and the
+/// bounds of these bytes. Other programs may fill a disk within a second, and the space that the log has preallocated
+/// is a few times the upper bound.
 const LOOK_DIVISOR: u64 = 256;
 const LOOK_BYTES_MIN: u64 = 64 * 1024;
 const LOOK_BYTES_MAX: u64 = 4 * 1024 * 1024;
-/// Below this part of the reserve nothing is proposed at all.
+/// Divisor of the reserve; with less free space than that nothing is proposed at all.
 pub(super) const LAST_PART: u64 = 10;
-/// A limit that was passed counts as kept again only this part of it beyond, so that a disk at the
-/// limit does not change its mind with every write.
+/// Divisor of a limit that gives its hysteresis, so that a disk at the limit does not change its state with every
+/// write.
 const SLACK_DIVISOR: u64 = 32;
 
-/// End of the words about a member that no write waits for.
+/// End of the text about a member that no write waits for.
 const NO_VOTER: &str = "it does not vote, so nothing is refused for it";
 
-/// Limits of the room that may be used.
+/// Limits of disk, state and memory.
 #[derive(Clone, Copy, Debug)]
 pub struct RoomBounds {
-    /// `None` for the share of the filesystem that is the default, 0 for no reserve.
+    /// Reserve; `None` for the default share of the filesystem, 0 for no reserve.
     pub disk_reserve_bytes: Option<u64>,
-    /// 0 for none.
+    /// Maximum size of the state; 0 for no limit.
     pub quota_bytes: u64,
-    /// `None` where nothing is known of a limit.
+    /// Memory limit of the process; `None` if unknown.
     pub memory_limit_bytes: Option<u64>,
 }
 
-/// Room that is left, as far as this node knows it.
+/// Free capacity, as far as this node knows it.
 pub(super) struct Capacity {
     node_id: NodeId,
     bounds: RoomBounds,
     members: RwLock<Members>,
-    /// True while the disk or the memory of any voter is short; kept so that a proposal need not ask.
+    /// True while the disk or the memory of any voter is short, so that a proposal needs no lock.
     stops: AtomicBool,
     alarms: Alarms,
-    /// Bytes of proposals since the last look.
+    /// Bytes of proposals since the last check.
     unlooked_bytes: AtomicU64,
 }
 
-/// Resources that are short, of any member.
+/// Resources that are short on any member.
 #[derive(Default)]
 struct Alarms {
     disk: AtomicBool,
@@ -75,7 +76,7 @@ impl Alarms {
     }
 }
 
-/// The disks and the memory of members, as far as they are known.
+/// Disks and memory of members, as far as they are known.
 #[derive(Clone, Debug, Default)]
 struct Members {
     disks: BTreeMap<NodeId, DiskRoom>,
@@ -84,12 +85,12 @@ struct Members {
 }
 
 impl Members {
-    /// The voters' disks with a shortage beyond `bearable`.
+    /// Returns the voters' disks with a shortage greater than `bearable`.
     fn disks_that_stop(&self, bearable: Shortage) -> impl Iterator<Item = (&NodeId, &DiskRoom)> {
         self.disks.iter().filter(move |(id, disk)| self.voters.contains(id) && disk.shortage > bearable)
     }
 
-    /// Alarms about these members, and about the quota if that is passed.
+    /// Returns the alarms about these members, and about the quota if it is exceeded.
     fn alarms(&self, quota: Option<String>) -> Vec<Alarm> {
         let disks =
             self.disks.iter().filter(|(_, disk)| disk.shortage > Shortage::None).map(|(id, disk)| {
@@ -101,7 +102,7 @@ impl Members {
         disks.chain(memories).chain(quota.map(|text| Alarm::of_cluster(AlarmKind::Quota, text))).collect()
     }
 
-    /// The voters whose memory is short.
+    /// Returns the voters whose memory is short.
     fn memories_that_stop(&self) -> impl Iterator<Item = (&NodeId, &MemoryRoom)> {
         self.memories.iter().filter(|(id, memory)| self.voters.contains(id) && memory.is_short)
     }
@@ -113,22 +114,22 @@ impl Capacity {
         Capacity { node_id, bounds, members, stops, alarms, unlooked_bytes }
     }
 
-    /// This node's disk, if it was looked at.
+    /// Returns the state of this node's disk, if it was checked.
     pub(super) fn own(&self) -> Option<DiskRoom> {
         self.members.read().disks.get(&self.node_id).copied()
     }
 
-    /// This node's memory, if it was looked at and has a limit.
+    /// Returns the state of this node's memory, if it was checked and has a limit.
     pub(super) fn own_memory(&self) -> Option<MemoryRoom> {
         self.members.read().memories.get(&self.node_id).copied()
     }
 
-    /// True if this node's own disk is short.
+    /// Reports whether this node's own disk is short.
     pub(super) fn is_own_short(&self) -> bool {
         self.own().is_some_and(|disk| disk.shortage > Shortage::None)
     }
 
-    /// Counts a proposal; true if the disk has to be looked at before it.
+    /// Counts a proposal; reports whether the disk has to be checked before it.
     fn is_look_due(&self, bytes: usize) -> bool {
         let free = self.own().map_or(0, |disk| disk.free_bytes);
         let limit = (free / LOOK_DIVISOR).clamp(LOOK_BYTES_MIN, LOOK_BYTES_MAX);
@@ -139,7 +140,7 @@ impl Capacity {
         is_due
     }
 
-    /// Checks whether a proposal may be made, with a state of `state_bytes`.
+    /// Checks whether a proposal is admitted while the state has `state_bytes`.
     pub(super) fn admit(&self, proposal: Growth, state_bytes: u64) -> Result<(), Refusal> {
         if self.stops.load(Ordering::Relaxed) {
             self.admit_to_members(proposal)?;
@@ -166,7 +167,7 @@ impl Capacity {
         }
     }
 
-    /// Judges this node's disk as it is found now.
+    /// Returns the state of this node's disk for the given space.
     fn judge(&self, space: DiskSpace) -> DiskRoom {
         let share = (space.total_bytes / limits::DISK_RESERVE_DIVISOR).min(limits::DISK_RESERVE_BYTES_MAX);
         let reserve_bytes = self.bounds.disk_reserve_bytes.unwrap_or(share);
@@ -175,7 +176,7 @@ impl Capacity {
         DiskRoom { free_bytes: space.free_bytes, reserve_bytes, shortage }
     }
 
-    /// Judges this node's memory, of which it has so much now.
+    /// Returns the state of this node's memory for the given use; `None` without a limit or if the use is unknown.
     fn judge_memory(&self, used_bytes: Option<u64>) -> Option<MemoryRoom> {
         let (used_bytes, limit_bytes) = (used_bytes?, self.bounds.memory_limit_bytes?);
         let was_short = self.own_memory().is_some_and(|memory| memory.is_short);
@@ -184,7 +185,7 @@ impl Capacity {
         Some(MemoryRoom { used_bytes, limit_bytes, is_short })
     }
 
-    /// Takes over what was found.
+    /// Records the result of a check.
     fn note(&self, members: Members, state_bytes: u64) {
         let is_disk_short = members.disks.values().any(|disk| disk.shortage > Shortage::None);
         let is_memory_short = members.memories.values().any(|memory| memory.is_short);
@@ -208,7 +209,7 @@ fn admit_to_memories(members: &Members, proposal: Growth) -> Result<(), Refusal>
     }
 }
 
-/// Says what a short disk does, to the caller who is refused and to the operator.
+/// Returns the text about a short disk, for the refused caller and for the operator.
 fn words_of_disk(node_id: NodeId, disk: &DiskRoom, is_voter: bool) -> String {
     let DiskRoom { free_bytes, reserve_bytes, shortage } = disk;
     let what = match shortage {
@@ -237,7 +238,7 @@ fn words_of_quota(state_bytes: u64, quota: u64) -> String {
     format!("the state has {state_bytes} bytes, the quota is {quota} (--quota-bytes); delete something first")
 }
 
-/// Alarms about room: of this node by its last look, of the others as they answered last.
+/// Returns the alarms about capacity: of this node by its last check, of the others by their last answers.
 pub(super) fn alarms(node: &Node) -> Vec<Alarm> {
     let capacity = &node.inner().capacity;
     let mut members = other_members(node);
@@ -250,12 +251,12 @@ pub(super) fn alarms(node: &Node) -> Vec<Alarm> {
     members.alarms(quota.then(|| words_of_quota(state_bytes, capacity.bounds.quota_bytes)))
 }
 
-/// Effect of a proposal on the state, as far as room is concerned.
+/// Effect of a proposal on the size of the state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Growth {
     Adds,
     Keeps,
-    /// It comes once in the life of a cluster, and nothing goes on without it.
+    /// Proposed once in the life of a cluster, which cannot work without it.
     Founds,
 }
 
@@ -273,7 +274,7 @@ fn judge(free: u64, reserve: u64, before: Shortage) -> Shortage {
     }
 }
 
-/// Looks again and again, for as long as the node runs.
+/// Checks capacity periodically, for as long as the node runs.
 pub(super) async fn watch(node: Node) {
     loop {
         look(&node).await;
@@ -283,7 +284,7 @@ pub(super) async fn watch(node: Node) {
     }
 }
 
-/// Looks at the room before a proposal of this size, if that is due.
+/// Checks capacity before a proposal of this size, if a check is due.
 pub(super) async fn look_before(node: &Node, bytes: usize) {
     if node.inner().capacity.is_look_due(bytes) {
         look(node).await;
@@ -296,7 +297,7 @@ async fn look(node: &Node) {
     let is_full = node.store().waits_for_room();
     let (space, used_bytes) = match tasks::blocking(move || (store.disk_space(), memory::used())).await {
         (Ok(space), used_bytes) => (space, used_bytes),
-        // What cannot be asked is not known to be short; a disk that fails shows itself elsewhere.
+        // An unknown amount does not count as short; a failing disk is found elsewhere.
         (Err(error), _) => return tracing::debug!(%error, "the free space of the disk could not be read"),
     };
     let (mut own, own_memory) = (capacity.judge(space), capacity.judge_memory(used_bytes));
@@ -315,7 +316,7 @@ async fn look(node: &Node) {
     measure(node, own);
 }
 
-/// Allocates the ballast again where it was given up and there is room.
+/// Allocates the ballast again if it was released and there is room for it.
 async fn restore_ballast(node: &Node, reserve_bytes: u64) {
     let store = node.store().clone();
     if let Err(error) = tasks::blocking(move || store.restore_ballast(reserve_bytes, LAST_PART)).await {
@@ -323,7 +324,7 @@ async fn restore_ballast(node: &Node, reserve_bytes: u64) {
     }
 }
 
-/// Disks and memory of the other members that are in reach, as they report them.
+/// Returns disks and memory of the other reachable members, as they report them.
 fn other_members(node: &Node) -> Members {
     let mut members = Members::default();
     for (id, progress) in node.inner().poll.said().into_iter().filter(|(id, _)| node.is_reachable(*id)) {

@@ -1,9 +1,9 @@
-//! State hashes at fixed indexes, and what the members' hashes say when they are laid side by side.
+//! State hashes at fixed indexes, and the comparison of the members' hashes.
 //!
-//! The hash of a node is a chain over everything that its applies changed: two nodes with the same hash at
-//! an index applied the same there and before, and two that differ once differ from then on. So it is
-//! enough to compare now and then. A node keeps its hash at multiples of an interval, at multiples of 16
-//! intervals, and of 256: nodes that are millions of entries apart still have an index in common.
+//! The hash of a node is a chain over everything that its applies changed. Two nodes with the same hash at an index
+//! applied the same up to there, and two that differ once differ from then on, so it is enough to compare now and then.
+//! A node keeps its hash at multiples of an interval, of 16 intervals and of 256: nodes that are millions of entries
+//! apart still have an index in common.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -12,10 +12,10 @@ use crate::peer::Checkpoint;
 
 /// Intervals between two checkpoints of each row.
 const STRIDES: [u64; 3] = [1, 16, 256];
-/// Checkpoints kept of each row.
+/// Number of checkpoints of each row.
 const KEPT: usize = 16;
 
-/// Checkpoints that one node keeps; lost with the process, as the chain itself goes on.
+/// Checkpoints of one node. They are lost with the process; the chain itself goes on.
 #[derive(Debug)]
 pub(super) struct Checkpoints {
     every: u64,
@@ -23,12 +23,12 @@ pub(super) struct Checkpoints {
 }
 
 impl Checkpoints {
-    /// One each `every` entries.
+    /// Creates an empty set with one checkpoint per `every` entries.
     pub(super) fn new(every: u64) -> Self {
         Checkpoints { every: every.max(1), rows: Default::default() }
     }
 
-    /// True if the hash at `index` is to be noted.
+    /// Reports whether the hash at `index` is to be recorded.
     pub(super) fn is_due(&self, index: u64) -> bool {
         index > 0 && index.is_multiple_of(self.every)
     }
@@ -38,7 +38,7 @@ impl Checkpoints {
             if !checkpoint.index.is_multiple_of(self.every.saturating_mul(stride)) {
                 continue;
             }
-            // A node that was restarted applies the end of its log again.
+            // A restarted node applies the end of its log again.
             row.retain(|kept| kept.index < checkpoint.index);
             if row.len() == KEPT {
                 row.pop_front();
@@ -47,7 +47,7 @@ impl Checkpoints {
         }
     }
 
-    /// The state was replaced: what was noted is another's.
+    /// Removes all checkpoints after the state was replaced: they belong to another state.
     pub(super) fn clear(&mut self) {
         self.rows = Default::default();
     }
@@ -58,22 +58,22 @@ impl Checkpoints {
     }
 }
 
-/// Members differ.
+/// A difference between the states of members.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Difference {
     pub(super) index: u64,
-    /// Members whose state is wrong; empty while that cannot be told.
+    /// Members whose state is wrong; empty while that cannot be decided.
     pub(super) odd: BTreeSet<NodeId>,
-    /// Everybody that was compared.
+    /// All members that were compared.
     pub(super) compared: BTreeSet<NodeId>,
 }
 
-/// The newest index at which the members differ and it is clear who is wrong, else the newest at which they
+/// Returns the newest index at which the members differ and it is clear who is wrong, else the newest at which they
 /// differ at all.
 ///
-/// Right is what a majority of all voters has. Where every voter has been heard and none has a majority,
-/// two of two most of all, right is the leader: the others would get its state in the end. While voters
-/// are away that may still decide, nobody is called wrong.
+/// The hash of a majority of all voters is right. If all voters were compared and no hash has a majority, typically
+/// with two voters, the leader's is right: the others would get its state in the end. While voters that could decide
+/// are away, no member counts as wrong.
 pub(super) fn difference(
     voters: &BTreeSet<NodeId>,
     leader: Option<NodeId>,
@@ -119,7 +119,7 @@ mod tests {
         Checkpoint { index, hash: [hash; 32] }
     }
 
-    /// Each row: voters, leader, what each node has (node, index, hash), and the expected index and odd ones.
+    /// Each row: name, voters, leader, hashes (node, index, hash), and the expected index and wrong members.
     #[test]
     fn who_is_wrong() {
         type Said<'a> = &'a [(NodeId, u64, u8)];

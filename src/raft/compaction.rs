@@ -1,12 +1,11 @@
-//! Snapshotting and log compaction: a node writes snapshots, purges the log behind them, and gives the space back.
+//! Snapshots and log compaction: a node writes snapshots, purges the log up to them, and frees the disk space.
 //!
-//! A snapshot is written here and openraft is told of it when it is there: one that cannot be written,
-//! for want of space mostly, is an alarm and is tried again, where openraft would end consensus, and on
-//! all nodes at about the same time. Nodes do not write at the same moment either: each has a threshold
-//! of its own, the leader's being the highest.
+//! A snapshot is written here, and openraft learns of it when it is finished. If it cannot be written, mostly for lack
+//! of space, that is an alarm and a retry; openraft would end consensus, and on all nodes at about the same time. Nodes
+//! do not write at the same moment either: each has its own threshold, and the leader's is the highest.
 //!
-//! The log is purged up to the newest snapshot, but for what is kept for peers that are a little behind;
-//! not while a snapshot travels to one of them, nor shortly after: it will ask for the entries behind it.
+//! The log is purged up to the newest snapshot, except for a part that is retained for peers that lag a little. It is
+//! not purged while a snapshot is sent to a peer, nor shortly after: the peer will need the entries that follow it.
 
 use std::io;
 use std::time::Duration;
@@ -20,72 +19,72 @@ use crate::format::types::NodeId;
 use crate::model::code::{Code, Refusal};
 use crate::store::blocking;
 
-/// Between two looks at what is to be done.
+/// Pause between two rounds.
 const ROUND: Duration = Duration::from_millis(200);
-/// After a snapshot that could not be written; doubles up to the other.
+/// Pause after a snapshot that could not be written; doubled each time up to the maximum.
 const RETRY_PAUSE: Duration = Duration::from_secs(30);
 const RETRY_PAUSE_MAX: Duration = Duration::from_secs(600);
-/// Between two snapshots, or two compactions, that are made only because the disk is short: so long,
-/// and so many times what the last one took.
+/// Pause between two snapshots, or two compactions, that are done only because the disk is short: the sum of this and
+/// of a multiple of the duration of the last one.
 const URGENT_PAUSE: Duration = Duration::from_secs(10);
 const URGENT_PAUSE_TIMES: u32 = 10;
-/// Time limit for openraft to take over a snapshot; it is offered again otherwise.
+/// Time limit for openraft to accept a snapshot; after it, the snapshot is offered again.
 const OFFER_WITHIN: Duration = Duration::from_secs(2);
 
-/// The log stays this long after the end of a transfer, in which the peer catches up with it,
+/// Time for which the log is retained after a snapshot was sent, while the peer catches up.
 const TRANSFER_AFTERMATH: Duration = Duration::from_secs(60);
-/// but not beyond so many times what it is bounded to.
+/// Multiple of the log's bounds above which it is purged all the same.
 const HELD_BACK_TIMES_MAX: u64 = 4;
-/// While the disk is short, this part of what is kept otherwise is kept of the log.
+/// Divisor of the retained log while the disk is short.
 const URGENT_KEPT_DIVISOR: u64 = 16;
 
-/// Steps of the thresholds of the nodes, in hundredths of the interval.
+/// Parameters of the nodes' different thresholds, in hundredths of the interval.
 const STAGGER_STEP: u64 = 8;
 const STAGGER_PERCENT: u64 = 25;
 
-/// Between two looks at whether the files of the log are larger than the log,
+/// Pause between two checks whether the log's files are larger than the log.
 const COMPACT_PAUSE: Duration = Duration::from_secs(10);
-/// and how much larger they may be before those go that hold nothing of it any more,
+/// Excess of the files above which those without live entries are dropped.
 const DROP_SLACK_BYTES: u64 = 16 * 1024 * 1024;
-/// and before others are written anew.
+/// Excess above which the log is compacted, normally and while the disk is short.
 const COMPACT_SLACK_BYTES: u64 = 128 * 1024 * 1024;
 const COMPACT_SLACK_BYTES_URGENT: u64 = 4 * 1024 * 1024;
 
-/// Bytes of a row in a snapshot beside its key and value.
+/// Bytes of a row in a snapshot in addition to its key and value.
 const ROW_OVERHEAD_BYTES: u64 = 8;
 
-/// Amount of log that makes a snapshot due, and amount that is kept behind one.
+/// Amount of log that makes a snapshot due, and amount that is retained before one.
 #[derive(Clone, Copy, Debug)]
 pub struct LogBounds {
     pub snapshot_entries: u64,
     pub snapshot_bytes: u64,
-    /// So that a peer that was away shortly needs no snapshot; of the two the smaller counts.
+    /// Retained log, so that a peer that was away briefly needs no snapshot; the smaller of the two applies.
     pub entries_kept: u64,
     pub bytes_kept: u64,
 }
 
 impl LogBounds {
-    /// True if so much log since the last snapshot makes another one due on this node.
+    /// Reports whether this much log since the last snapshot makes another one due on this node.
     fn are_passed(&self, entries: u64, bytes: u64, node_id: NodeId, leads: bool) -> bool {
         let percent = if leads { 100 } else { 100 - node_id.wrapping_mul(STAGGER_STEP) % STAGGER_PERCENT };
         let share = |whole: u64| whole / 100 * percent + whole % 100 * percent / 100;
         entries >= share(self.snapshot_entries).max(1) || bytes >= share(self.snapshot_bytes).max(1)
     }
 
-    /// Bounds while the disk is short: they keep less of the log.
+    /// Returns the bounds while the disk is short: they retain less of the log.
     fn urgent(&self) -> LogBounds {
         let kept = |kept: u64| kept / URGENT_KEPT_DIVISOR;
         LogBounds { entries_kept: kept(self.entries_kept), bytes_kept: kept(self.bytes_kept), ..*self }
     }
 }
 
-/// State kept from one round to the next; held while a snapshot is written, so that two are never written at once.
+/// State of snapshots and purges. It is locked while a snapshot is written, so that two are never written at once.
 pub(super) struct Compaction {
     bounds: LogBounds,
-    /// Not before this, after a failure, and how long the pause was.
+    /// Earliest time of the next attempt after a failure, and the length of the pause.
     retry: Option<(Instant, Duration)>,
     urgent: Urgency,
-    /// That the log outgrew what a transfer may hold back was said.
+    /// True if it was logged that the log outgrew what a transfer may hold back.
     is_overgrown: bool,
 }
 
@@ -94,10 +93,10 @@ impl Compaction {
         Compaction { bounds, retry: None, urgent: Urgency::default(), is_overgrown: false }
     }
 
-    /// One look: a snapshot where one is due, and what follows from it.
+    /// Writes a snapshot if one is due, and follows up on it.
     async fn go_round(&mut self, node: &Node) {
         if self.is_snapshot_due(node) {
-            // Said, counted and tried again later.
+            // The failure was logged and counted, and the write is retried later.
             let _ = self.write(node).await;
         }
         self.follow_up(node).await;
@@ -166,7 +165,7 @@ impl Compaction {
         }
     }
 
-    /// Tells openraft of the newest snapshot and purges behind it.
+    /// Offers the newest snapshot to openraft and purges the log up to it.
     async fn follow_up(&mut self, node: &Node) {
         offer(node).await;
         let Some(through) = self.purge_through(node) else { return };
@@ -178,12 +177,12 @@ impl Compaction {
         }
     }
 
-    /// The log is not larger than this, but for what comes between two looks.
+    /// Returns the maximum size of the log, not counting what is appended between two rounds.
     fn log_bytes_max(&self) -> u64 {
         self.bounds.snapshot_bytes.saturating_add(self.bounds.bytes_kept).saturating_mul(HELD_BACK_TIMES_MAX)
     }
 
-    /// The index through which the log can go now, if anything can.
+    /// Returns the index through which the log can be purged now, if any.
     fn purge_through(&mut self, node: &Node) -> Option<u64> {
         let metrics = node.raft_metrics();
         let snapshot = metrics.snapshot?.index;
@@ -215,9 +214,9 @@ impl Compaction {
     }
 }
 
-/// Ends the append sessions of the peers that are behind the purge: openraft puts it off while entries of before it are
-/// on their way, which those of a peer that is slower than the writes always are. With its session ended, the peer gets
-/// a snapshot instead.
+/// Ends the append sessions of peers that lack entries to be purged. openraft defers a purge while such entries are in
+/// flight, which is always the case for a peer that is slower than the writes. Without its session the peer gets a
+/// snapshot instead.
 fn cut_who_holds(node: &Node, through: u64) {
     let replication = node.raft_metrics().replication.unwrap_or_default();
     for (peer, matched) in replication {
@@ -234,7 +233,7 @@ fn cut_who_holds(node: &Node, through: u64) {
     }
 }
 
-/// Pause between two runs of the work that is done only because the disk is short: it is not done all the time.
+/// Pause between two runs of work that is done only because the disk is short.
 #[derive(Default)]
 struct Urgency {
     not_before: Option<Instant>,
@@ -250,18 +249,18 @@ impl Urgency {
     }
 }
 
-/// The index that the newest finished snapshot covers.
+/// Returns the index that the newest finished snapshot covers.
 fn covered(node: &Node) -> u64 {
-    // One that cannot be read is none; the store has verified it before.
+    // A snapshot that cannot be read counts as none; the store verified it before.
     node.inner().machine.snapshot_index().ok().flatten().unwrap_or_default()
 }
 
-/// The part of the reserve that nothing that could wait may use.
+/// Returns the part of the reserve that deferrable work may not use.
 fn last_part(node: &Node) -> u64 {
     node.inner().capacity.own().map_or(0, |disk| disk.reserve_bytes / LAST_PART)
 }
 
-/// Lets openraft take over the newest finished snapshot, if it does not know it.
+/// Offers the newest finished snapshot to openraft, if it does not know it.
 async fn offer(node: &Node) {
     let newest = covered(node);
     let known = |node: &Node| node.raft_metrics().snapshot.map_or(0, |id| id.index);
@@ -273,11 +272,11 @@ async fn offer(node: &Node) {
     }
     let mut metrics = node.inner().raft.metrics();
     let taken = async { while known(node) < newest && metrics.changed().await.is_ok() {} };
-    // Else the next round says it again.
+    // Otherwise the next round offers it again.
     let _ = timeout(OFFER_WITHIN, taken).await;
 }
 
-/// Writes a snapshot because somebody wants it, however long ago the last one was.
+/// Writes a snapshot on request, however recent the last one is.
 pub(super) async fn write_now(node: Node) -> Result<(), Refusal> {
     let mut compaction = node.inner().compaction.lock().await;
     compaction.write(&node).await?;
@@ -285,7 +284,7 @@ pub(super) async fn write_now(node: Node) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// Keeps what is kept within its bounds, for as long as the node runs.
+/// Runs snapshots, purges and compactions, for as long as the node runs.
 pub(super) async fn keep(node: Node) {
     let mut compactor = Compactor::default();
     loop {
@@ -295,7 +294,7 @@ pub(super) async fn keep(node: Node) {
     }
 }
 
-/// Gives space back to the disk.
+/// Compaction of the store's files, which frees disk space.
 #[derive(Default)]
 struct Compactor {
     looked_at: Option<Instant>,

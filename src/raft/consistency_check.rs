@@ -1,10 +1,10 @@
 //! Consistency check: every few seconds each member compares its state hashes at fixed indexes
 //! ([`super::checkpoint_hashes`]) with those of the others.
 //!
-//! A node that finds itself wrong stops serving and does not start again: what it would answer is not what
-//! the cluster decided, and nobody knows since when or in how much. It goes on taking part in consensus,
-//! since its log is whole; but it gives the lead away and sends no snapshot, which would carry its state
-//! to others. That it is wrong is kept in its data directory. The way back is a new directory.
+//! A node that finds itself wrong stops serving and does not start serving again: its answers are not what the cluster
+//! decided, and it is unknown since when and in how much they differ. It goes on taking part in consensus, since its
+//! log is intact, but it gives up leadership and sends no snapshot, which would carry its state to others. The finding
+//! is stored in its data directory. The remedy is a new directory.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -21,47 +21,47 @@ use crate::format::types::NodeId;
 use crate::peer::PeerProgress;
 use crate::tasks;
 
-/// Between two comparisons.
+/// Pause between two comparisons.
 const COMPARE_PAUSE: Duration = Duration::from_secs(2);
-/// Comparisons in a row that have to call this node wrong before it stops: where there are two voters the
-/// leader counts as right, and for a moment two nodes may disagree on who that is.
+/// Consecutive comparisons that have to find this node wrong before it stops: with two voters the leader counts as
+/// right, and for a moment two nodes may disagree on which of them leads.
 const ROUNDS_MIN: u32 = 2;
 
 /// Findings of this node about the members' states.
 #[derive(Default)]
 pub(super) struct Divergence {
     found: Mutex<CorruptMembers>,
-    /// Reason why this node serves no requests any more.
+    /// Reason why this node no longer serves requests.
     retired: OnceLock<String>,
 }
 
 #[derive(Default)]
 struct CorruptMembers {
     difference: Option<Difference>,
-    /// Comparisons in a row that have called this node wrong.
+    /// Consecutive comparisons that found this node wrong.
     rounds: u32,
 }
 
 impl Node {
-    /// Reason why this node serves no requests any more: its state is not that of the others, or it was removed. `None`
-    /// while it serves.
+    /// Returns the reason why this node no longer serves requests: its state differs from the others', or it was
+    /// removed. `None` while it serves.
     pub fn out_of_service(&self) -> Option<&str> {
         let removed = || self.removed().map(|removed| removed.0.as_str());
         self.diverged().or_else(removed)
     }
 
-    /// Reason why the state of this node counts for nothing.
+    /// Returns the reason why this node's state was found wrong, if it was.
     pub(super) fn diverged(&self) -> Option<&str> {
         self.inner().divergence.retired.get().map(String::as_str)
     }
 
-    /// True if a member was found to hold another state than the majority.
+    /// Reports whether the state of a member was found wrong.
     pub fn is_odd(&self, node_id: NodeId) -> bool {
         let found = self.inner().divergence.found.lock();
         found.difference.as_ref().is_some_and(|difference| difference.odd.contains(&node_id))
     }
 
-    /// Alarms about states that differ.
+    /// Returns alarms about differing states.
     pub(super) fn divergence_alarms(&self) -> Vec<Alarm> {
         let own = self.diverged().map(|why| Alarm::of_node(AlarmKind::State, self.id(), why));
         let found = self.inner().divergence.found.lock();
@@ -70,7 +70,7 @@ impl Node {
     }
 }
 
-/// Alarm about a difference, for all nodes but an odd node itself.
+/// Returns the alarm about a difference, for all nodes but a wrong node itself.
 fn describe(difference: &Difference, own_id: NodeId) -> Option<String> {
     let index = difference.index;
     if difference.odd.is_empty() {
@@ -91,7 +91,7 @@ fn names<'a>(ids: impl Iterator<Item = &'a NodeId>) -> String {
     ids.map(|id| format!("node {id}")).collect::<Vec<_>>().join(", ")
 }
 
-/// Reads what an earlier run of this node found out about itself.
+/// Restores what an earlier run of this node found about itself.
 pub(super) fn recall(node: &Node) -> io::Result<()> {
     if let Some(why) = node.store().retired()? {
         tracing::error!(why, "this node's state differs from the others': it serves no requests");
@@ -104,7 +104,7 @@ fn stand_aside(node: &Node, why: String) {
     node.metrics().state_diverged.set(1);
     // The first reason is as good as any later one.
     let _ = node.inner().divergence.retired.set(why);
-    // Held polls are let go, and their clients find another node.
+    // Held long polls are answered, and their clients turn to another node.
     node.state().hub().close();
 }
 
@@ -122,7 +122,7 @@ async fn compare(node: &Node) {
     let metrics = node.raft_metrics();
     let membership = metrics.membership_config.membership();
     let members: BTreeSet<NodeId> = membership.nodes().map(|(id, _)| *id).collect();
-    // One that is no member compares itself with nobody.
+    // A node that is no member compares itself with no one.
     if !members.contains(&node.id()) {
         return;
     }
@@ -135,7 +135,7 @@ async fn compare(node: &Node) {
     }
 }
 
-/// Makes a finding known; returns why this node has to stop, if it has.
+/// Publishes a finding; returns the reason why this node has to stop, if it has to.
 fn take_in(node: &Node, difference: Option<Difference>) -> Option<String> {
     let is_retired = node.diverged().is_some();
     node.metrics().state_diverged.set(i64::from(difference.is_some() || is_retired));

@@ -1,5 +1,5 @@
-//! The texts of contents that are on disk alone, read from their rows: for releases that come into force again, for the
-//! answers of writes, and for who asks for one.
+//! Texts of contents that are on disk only, read from their rows: for releases that come into force again, for answers
+//! of writes, and for callers that request one.
 
 use std::io;
 use std::sync::Arc;
@@ -11,14 +11,14 @@ use crate::model::config_file::ConfigRelease;
 use crate::model::content::Content;
 use crate::store::Store;
 
-/// Sources of texts: rows that are about to be written, else the store.
+/// Sources of texts: first the rows that are about to be written, then the store.
 pub(super) struct ContentTexts<'a> {
     pub(super) edits: &'a [Edit],
     pub(super) store: &'a Store,
 }
 
 impl ContentTexts<'_> {
-    /// `None` where no row has it. Blocks.
+    /// Returns the text, or `None` if no row has it. Blocks.
     fn of(&self, content: &Content) -> io::Result<Option<Arc<str>>> {
         let key = row_key(content.digest());
         let is_of_key = |edit: &&Edit| edit.key == key && edit.value.is_some();
@@ -30,7 +30,7 @@ impl ContentTexts<'_> {
         row.map(|row| text_of_row(&row).map_err(io::Error::other)).transpose()
     }
 
-    /// Brings their texts to contents that are needed in memory from now on. Blocks.
+    /// Loads the texts of contents that are needed in memory from now on. Blocks.
     pub(super) fn give(&self, contents: &[Content]) -> io::Result<()> {
         for content in contents {
             let missing =
@@ -40,7 +40,7 @@ impl ContentTexts<'_> {
         Ok(())
     }
 
-    /// Gives the releases in an answer the contents that it shows of them. Blocks.
+    /// Adds the contents to the releases in an answer that lack them. Blocks.
     pub(super) fn complete(&self, outcomes: &mut [Outcome]) -> io::Result<()> {
         for outcome in outcomes {
             if let Entity::ConfigRelease(release) = &mut outcome.entity
@@ -54,19 +54,19 @@ impl ContentTexts<'_> {
     }
 }
 
-/// True if an answer would show more of the release than is in memory. Sealed content is not shown.
+/// Reports whether an answer would contain more of the release than is in memory. Sealed content is not returned.
 pub(super) fn lacks_text(release: &ConfigRelease) -> bool {
     !release.encrypted && release.content.text().is_none()
 }
 
-/// True if [`lacks_text`] holds for a release among the outcomes.
+/// Reports whether [`lacks_text`] holds for a release among the outcomes.
 pub(super) fn any_lacks_text(outcomes: &[Outcome]) -> bool {
     outcomes.iter().any(|outcome| matches!(&outcome.entity, Entity::ConfigRelease(release) if lacks_text(release)))
 }
 
 impl Node {
-    /// A content with its text, which is read where it is on disk alone; `None` where nobody has the content any more.
-    /// Blocks in that case.
+    /// Returns a content with its text, reading the text from its row if it is not in memory, which blocks. `None` if
+    /// no row has the content any more.
     pub fn whole(&self, content: &Content) -> io::Result<Option<Content>> {
         if content.text().is_some() {
             return Ok(Some(content.clone()));

@@ -1,12 +1,11 @@
-//! The cost of an entry, the one measure of what apply does at once: it says which entries are a group, which of them
-//! are applied beside what readers see, and what takes so long that it is done where nobody waits.
+//! Cost of an entry: the measure by which apply forms groups, applies large ones to a copy, and moves long ones off the
+//! async threads.
 //!
-//! A cost is bytes, for what is decoded, copied and hashed, and items, for what is judged, kept and indexed. Neither
-//! tells everything, as a small entry may change much (all instances of a host); so a group ends by the clock as well,
-//! see [`HELD_MAX`].
+//! A cost has bytes, for decoding, copying and hashing, and items, for checking, storing and indexing. Neither is
+//! exact, as a small entry may change much (all instances of a host), so a group also ends by time, see [`HELD_MAX`].
 //!
-//! An entry is opened before its group is made, which is how its items are known, and why nothing is decoded while the
-//! catalog is locked. What bounds the bytes of a message or of a read of the log is no cost: `raft::batching`, `store`.
+//! An entry is decoded before it joins a group. So its items are known, and nothing is decoded while the catalog is
+//! locked. The bytes of a message or of a read of the log are bounded elsewhere: `raft::batching`, `store`.
 
 use std::collections::VecDeque;
 use std::io;
@@ -22,23 +21,24 @@ use crate::catalog::{Command, Ctx};
 use crate::format::codec;
 use crate::format::types::{Entry, LogId, Membership};
 
-/// The most that a group has, but for its first entry.
+/// Maximum cost of a group of more than one entry.
 const GROUP_MAX: Cost = Cost { bytes: 256 * 1024, items: 256 };
 
-/// From here on a single entry is applied beside what readers see, and shown at once: ten thousand changes of health
-/// are one, and neither a reader nor a heartbeat must wait for them. It costs a copy of all that changes, which many
-/// small entries would pay for dearly.
+/// Cost from which on a single entry is applied to a copy of the catalog, which then replaces it: ten thousand changes
+/// of health are one entry, and neither a reader nor a heartbeat must wait for them. The copy of everything that
+/// changes would be too expensive for many small entries.
 const LARGE: Cost = Cost { bytes: 64 * 1024, items: 64 };
 
-/// From here on a group of small entries is applied where no other task waits for it. Below, the change of threads
-/// costs more than the wait: a group of 256 writes of 200 bytes has some 120 KiB and takes a millisecond or two.
+/// Bytes from which on a group of small entries is applied where no other task waits for it. Below, the change of
+/// threads costs more than the wait: a group of 256 writes of 200 bytes has some 120 KiB and takes a millisecond or
+/// two.
 const LONG_BYTES: usize = 192 * 1024;
 
-/// A group gives the catalog back after this time, and goes on after those who wait: a fifth of what a
-/// reader has to bear, since one more entry may come to its end, on a processor that others use as well.
+/// Time after which a group unlocks the catalog and goes on after the waiting readers: a fifth of the delay that a
+/// reader tolerates, since one more entry may have to finish, on a processor that is shared.
 pub(super) const HELD_MAX: Duration = Duration::from_millis(10);
 
-/// See the module.
+/// Cost of an entry or of a group, see the module.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Cost {
     bytes: usize,
@@ -46,7 +46,7 @@ pub(super) struct Cost {
 }
 
 impl Cost {
-    /// Cost of an entry that was not opened, as far as it is known.
+    /// Returns the cost of an entry that is not decoded, as far as it is known.
     fn of_bytes(entry: &Entry) -> Cost {
         Cost { bytes: codec::entry_payload_bytes(entry), items: 1 }
     }
@@ -68,7 +68,7 @@ impl Add for Cost {
     }
 }
 
-/// An entry that is ready to be applied.
+/// An entry that is decoded and ready to be applied.
 pub(super) struct Opened {
     pub(super) log_id: LogId,
     pub(super) payload: Payload,
@@ -82,7 +82,7 @@ pub(super) enum Payload {
 }
 
 impl Opened {
-    /// An entry that cannot be read is damage.
+    /// Decodes an entry. Fails if it cannot be decoded, which means that the log is damaged.
     pub(super) fn open(entry: &Entry) -> io::Result<Opened> {
         let (log_id, cost) = (entry.log_id, Cost::of_bytes(entry));
         let (payload, items) = match &entry.payload {
@@ -114,7 +114,7 @@ impl From<Opened> for ApplyBatch {
 }
 
 impl ApplyBatch {
-    /// True if the entry that follows belongs here: there is room for it, and it is large if the others are.
+    /// Reports whether the next entry belongs to this group: it fits, and it is large if the others are.
     fn admits(&self, next: &Opened) -> bool {
         next.cost.is_large() == self.is_beside && (self.cost + next.cost).fits()
     }
@@ -124,7 +124,7 @@ impl ApplyBatch {
         self.entries.push_back(next);
     }
 
-    /// The next one to be applied; it does not lie in the group any more.
+    /// Removes and returns the next entry to apply.
     pub(super) fn pop(&mut self) -> Option<Opened> {
         self.entries.pop_front()
     }
@@ -133,21 +133,21 @@ impl ApplyBatch {
         self.entries.is_empty()
     }
 
-    /// True if it is applied to a copy, see [`LARGE`].
+    /// Reports whether the group is applied to a copy, see [`LARGE`].
     pub(super) fn is_beside(&self) -> bool {
         self.is_beside
     }
 
-    /// True if other tasks must not wait for it.
+    /// Reports whether other tasks must not wait for the group.
     pub(super) fn is_long(&self) -> bool {
         self.is_beside || self.cost.bytes >= LONG_BYTES
     }
 }
 
-/// Cuts the entries that are to be applied into groups, each with who waits for its entries.
+/// Stream of groups of entries, each with the responders of its entries.
 pub(super) struct Groups<S, R> {
     entries: S,
-    /// It had no room in the group before.
+    /// Entry that did not fit into the last group.
     next: Option<(Opened, R)>,
 }
 
@@ -159,7 +159,7 @@ where
         Groups { entries, next: None }
     }
 
-    /// Nothing at the end. Of the entries it holds one more than those that it gives out.
+    /// Returns the next group, or `None` at the end. Reads one entry ahead.
     pub(super) async fn next(&mut self) -> io::Result<Option<(ApplyBatch, VecDeque<R>)>> {
         let first = match self.next.take() {
             Some(first) => Some(first),
@@ -178,7 +178,7 @@ where
         Ok(Some((group, responders)))
     }
 
-    /// True if another group follows the one that was given out last.
+    /// Reports whether another group follows the last one.
     pub(super) fn has_more(&self) -> bool {
         self.next.is_some()
     }
@@ -217,7 +217,7 @@ mod tests {
         EntryPayload::Normal(proposal::stamp(Timestamp(1), 0, [0; 16], &draft))
     }
 
-    /// Number of entries of each group, and whether it is applied beside.
+    /// Returns the number of entries of each group, and whether it is applied to a copy.
     fn groups(costs: &[(usize, usize)]) -> Vec<(usize, bool)> {
         let mut groups: Vec<ApplyBatch> = Vec::new();
         for (bytes, items) in costs {

@@ -1,9 +1,8 @@
-//! Credentials that the held requests of this node were let in by. The holder of each is looked at again and again:
-//! where its token has ended, or may do something else now, its requests are woken, and judge their caller anew as
-//! after every wake.
+//! Re-authorizes held requests.
 //!
-//! One look serves all held requests, and there is none while nothing is held. That this node has not heard of a leader
-//! for too long ends no held request: its callers have lost nothing.
+//! Every 400 ms the credential of each held request is looked up. If its token has expired or its rights have changed,
+//! the request is woken and checks its caller again, as after every wake. One task serves all held requests and ends
+//! with the last one. Losing contact with the leader ends no held request.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -17,7 +16,7 @@ use crate::model::time::Timestamp;
 use crate::tasks;
 use crate::watch::WatchKey;
 
-/// Between two looks: within a second of its end a token has no held request.
+/// Pause between two lookups: a token has no held request a second after it expired.
 const LOOK_EVERY: Duration = Duration::from_millis(400);
 
 #[derive(Default)]
@@ -26,16 +25,16 @@ pub(super) struct CredentialWatcher(Mutex<HeldCredentials>);
 #[derive(Default)]
 struct HeldCredentials {
     by_key: HashMap<WatchKey, WatchedCredential>,
-    /// A task looks after them.
+    /// True while the task runs.
     is_kept: bool,
 }
 
-/// A credential that requests are held by.
+/// A credential of held requests.
 struct WatchedCredential {
     credential: Credential,
     requests: usize,
     holder: Option<Holder>,
-    /// Time at which it ends by itself, if it does.
+    /// Time at which the credential expires, if it does.
     ends: Option<Timestamp>,
 }
 
@@ -46,10 +45,10 @@ impl WatchedCredential {
         guarded
     }
 
-    /// Looks who stands behind it now; true for somebody else than before.
+    /// Looks up the holder; reports whether the holder or its rights have changed.
     fn is_other(&mut self, access: &Access, now: Timestamp) -> bool {
         let holder = access.holder_of(&self.credential, now);
-        // Nothing ends twice.
+        // A credential without a holder has expired already.
         self.ends = holder.as_ref().and_then(|_| access.end_of_credential(&self.credential));
         let is_other = holder != self.holder;
         self.holder = holder;
@@ -57,14 +56,14 @@ impl WatchedCredential {
     }
 }
 
-/// One held request; it is looked after until this is dropped.
+/// Registration of one held request, which is watched until this is dropped.
 pub struct Guard {
     node: Node,
     key: WatchKey,
 }
 
 impl Guard {
-    /// Key to wait for: it wakes when the credential is not what it was.
+    /// Returns the watch key that is woken when the credential has changed.
     pub fn key(&self) -> WatchKey {
         self.key
     }
@@ -83,7 +82,7 @@ impl Drop for Guard {
 }
 
 impl Node {
-    /// For a request that is to be held: who asks has to be judged once more after this, and after every wake.
+    /// Registers a request that is to be held. Its caller has to be checked once more after this, and after every wake.
     pub fn guard(&self, credential: &Credential) -> Guard {
         let key = WatchKey::credential(credential);
         let mut kept = self.inner().watcher.0.lock();
@@ -96,7 +95,7 @@ impl Node {
     }
 }
 
-/// Looks until nothing is held any more.
+/// Looks credentials up until no request is held.
 async fn keep(node: Node) {
     let mut seen = None;
     loop {
@@ -106,7 +105,7 @@ async fn keep(node: Node) {
     }
 }
 
-/// The keys of those that are not what they were; nothing once there is none to look at.
+/// Returns the keys of the credentials that have changed; `None` once there are none.
 fn look(node: &Node, seen: &mut Option<Access>) -> Option<Vec<WatchKey>> {
     let mut kept = node.inner().watcher.0.lock();
     if kept.by_key.is_empty() {

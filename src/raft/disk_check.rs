@@ -1,7 +1,7 @@
-//! Disk check: tries whether the disk takes a durable write, for any caller, but once a second and by one at a time.
+//! Disk check: tests whether the disk accepts a durable write, at most once a second and one at a time.
 //!
-//! Balancers ask several times a second, and anybody may: without this each question would be an fsync
-//! beside those that writes wait for.
+//! Load balancers probe several times a second, and any client may. Without the limit each probe would be another fsync
+//! that competes with those of writes.
 
 use std::time::Duration;
 
@@ -12,12 +12,12 @@ use crate::tasks;
 
 use super::node::Node;
 
-/// A slower write counts as none.
+/// Time after which a write counts as failed.
 const WITHIN: Duration = Duration::from_secs(2);
-/// For how long an answer is given again.
+/// Time for which a result is reused.
 const FRESH_FOR: Duration = Duration::from_secs(1);
 
-/// Result of the last try.
+/// Result of the last check.
 #[derive(Default)]
 pub(super) struct DiskCheck {
     last: Mutex<Option<Tried>>,
@@ -37,13 +37,13 @@ impl DiskCheck {
 }
 
 impl Node {
-    /// Reason why nothing can be written; `None` if the disk takes writes.
+    /// Returns the reason why nothing can be written; `None` if the disk accepts writes.
     pub(super) async fn disk_failure(&self) -> Option<String> {
         if let Some(tried) = self.inner().disk_check.fresh() {
             return tried.failure;
         }
         let node = self.clone();
-        // On a task of its own: whoever hangs up must not make the next one try again.
+        // On its own task: a caller that disconnects must not make the next one repeat the write.
         let tried = tasks::errand(async move { node.try_disk().await }).await;
         tried.unwrap_or_else(|error| Some(error.to_string()))
     }

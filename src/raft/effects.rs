@@ -1,4 +1,4 @@
-//! Effects of applied entries, and the keys that they wake.
+//! Effects of applied entries, and the watch keys that they wake.
 
 use super::machine::Progress;
 use super::state::{Applied, CommandReply};
@@ -9,35 +9,35 @@ use crate::peer::Checkpoint;
 use crate::watch::WatchKey;
 use crate::watch::feed::Feed;
 
-/// The effects of one group.
+/// Effects of one group of entries.
 #[derive(Default)]
 pub(super) struct Effects {
-    /// Progress with the entries of this group.
+    /// Progress including the entries of this group.
     pub(super) progress: Progress,
-    /// Entries that were applied.
+    /// Number of entries applied.
     pub(super) entries: usize,
-    /// Hashes at the indexes where they are noted, once the rows are written.
+    /// State hashes at checkpoint indexes, recorded once the rows are written.
     pub(super) checkpoints: Vec<Checkpoint>,
     pub(super) applied: Applied,
-    /// The newest stamp with what is known of it, and whether one of these entries brought it.
+    /// Newest stamp and its certainty, and whether one of these entries set it.
     pub(super) time: TimeMark,
     pub(super) is_stamped: bool,
-    /// Each with the index of its entry.
+    /// Changes, each with the index of its entry.
     pub(super) changes: Vec<(u64, Change)>,
-    /// Contents that are needed in memory, and are on disk alone.
+    /// Contents that are needed in memory and are on disk only.
     pub(super) unread: Vec<Content>,
     pub(super) replies: Vec<(RequestId, CommandReply)>,
 }
 
 impl Effects {
-    /// Tells the feed of what was applied. Called while the catalog is held for writing: a reader of the catalog finds
-    /// in the feed what it sees.
+    /// Pushes the changes to the feed. Called while the catalog is locked for writing, so that the feed has every
+    /// change that a reader of the catalog sees.
     pub(super) fn feed(&self, feed: &Feed<Change>) {
         feed.push(self.changes.iter().filter(|(_, change)| is_of_services(change)).cloned());
     }
 }
 
-/// True for a change that says something of services, and so to clients of xDS.
+/// Reports whether the change concerns services, and so clients of xDS.
 fn is_of_services(change: &Change) -> bool {
     matches!(change, Change::Service { .. } | Change::Rules { .. } | Change::Instances { .. })
 }

@@ -1,12 +1,11 @@
-//! Elections: the silence after which a leader counts as gone, and the candidature that follows.
+//! Elections: the silence after which a leader counts as failed, and the election that follows.
 //!
-//! openraft knows one election time-out for all distances, fixed when it starts. Here it follows the round trip to the
-//! peers as their pings have it, so that a cluster on one site has a new leader in less than a second and one over
-//! continents does not lose its leader to the length of the way. openraft's own timer is off and its lease so long that
-//! it never decides (`start::config`): this task sends the leader's heartbeats, ends the lease of a leader that has
-//! fallen silent, and has this node stand for election.
+//! openraft has one election timeout for all distances, fixed at start. Here it follows the round trip to the peers as
+//! measured by pings, so that a cluster on one site has a new leader in less than a second and one across continents
+//! does not lose its leader to the distance. openraft's own timer is off and its lease is so long that it never decides
+//! (`start::config`). This task sends the leader's heartbeats, ends the lease of a silent leader, and starts elections.
 //!
-//! Any byte of an append counts as a sign of life: behind a thin link an entry takes longer than any time-out.
+//! Any byte of an append counts as a sign of life: over a slow link an entry takes longer than any timeout.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -22,31 +21,32 @@ use super::node::Node;
 use crate::format::types::{NodeId, Vote};
 use crate::uptime;
 
-/// The election time-out where all are near.
+/// Minimum election timeout.
 const TIMEOUT_MIN: Duration = Duration::from_millis(400);
-/// However long a round trip takes, or seems to.
+/// Maximum election timeout, whatever the round trip.
 const TIMEOUT_MAX: Duration = Duration::from_secs(8);
-/// Round trips in an election time-out, beside a pause between heartbeats: the last one that was acknowledged is one
-/// old when that is heard, the next is heard one later, and a vote takes another.
+/// Round trips in an election timeout, in addition to a pause between heartbeats: the last acknowledged heartbeat is
+/// one round trip old when the acknowledgement arrives, the next one arrives a round trip later, and a vote takes
+/// another.
 const ROUND_TRIPS: u32 = 4;
-/// Heartbeats in an election time-out, and the longest pause between two.
+/// Heartbeats in an election timeout, and the maximum pause between two.
 const BEATS: u32 = 4;
 const BEAT_PAUSE_MAX: Duration = Duration::from_millis(100);
-/// Part of the election time-out, drawn anew each time, between the end of the lease and the candidature.
+/// Part of the election timeout, drawn at random each time, between the end of the lease and the election.
 const STAND_AFTER: std::ops::Range<f64> = 0.625..1.0;
-/// Between two looks of a node that neither leads nor may stand.
+/// Pause between two checks of a node that neither leads nor may start an election.
 const IDLE_PAUSE: Duration = Duration::from_secs(1);
-/// Between two candidatures of a node that needs no other's vote.
+/// Pause between two elections of a node that needs no other vote.
 const ALONE_PAUSE: Duration = Duration::from_millis(50);
-/// From this round trip on a peer is far, which is said once.
+/// Round trip from which on a peer counts as far, which is logged once.
 const FAR: Duration = Duration::from_millis(50);
 
-/// The election time-out in force.
+/// The current election timeout.
 pub(super) struct Elections {
-    /// The operator's, instead of a measured one.
+    /// Timeout set by the operator, instead of a measured one.
     fixed: Option<Duration>,
     now_us: AtomicU64,
-    /// See [`decisive`].
+    /// Decisive round trip, see [`decisive`].
     round_trip_us: AtomicU64,
 }
 
@@ -57,12 +57,12 @@ impl Elections {
         elections
     }
 
-    /// A leader may be silent for so long, and a majority may acknowledge nothing.
+    /// Returns the time for which a leader may be silent, and for which a majority may acknowledge nothing.
     pub(super) fn timeout(&self) -> Duration {
         Duration::from_micros(self.now_us.load(Ordering::Relaxed))
     }
 
-    /// The round trip after which a majority has answered, as the last pings had it.
+    /// Returns the round trip within which a majority has answered, as measured by the last pings.
     pub(super) fn round_trip(&self) -> Duration {
         Duration::from_micros(self.round_trip_us.load(Ordering::Relaxed))
     }
@@ -76,17 +76,17 @@ impl Elections {
     }
 }
 
-/// The round trip after which a majority has answered a node that has these to the other voters, `None` where none is
-/// known; and to the leader.
+/// Returns the round trip within which a majority of the voters and the leader answer this node, given its round trips
+/// to the other voters and to the leader. Unknown ones are `None`.
 fn decisive(others: &mut [Option<Duration>], leader: Option<Duration>) -> Duration {
     others.sort_by_key(|round_trip| round_trip.unwrap_or(Duration::MAX));
-    // Of so many voters, this one among them, a majority beside it.
+    // Number of other voters that form a majority together with this one.
     let needed = others.len().div_ceil(2);
     let majority = needed.checked_sub(1).and_then(|last| others[last]);
     majority.unwrap_or_default().max(leader.unwrap_or_default())
 }
 
-/// Sends heartbeats while this node leads, and stands for election when its leader has fallen silent.
+/// Sends heartbeats while this node leads, and starts an election when its leader has fallen silent.
 pub(super) async fn hold(node: Node) {
     let mut server = node.inner().raft.server_metrics();
     let (mut watch, mut told) = (Watch::default(), BTreeSet::new());
@@ -133,10 +133,10 @@ fn measure(node: &Node, voters: &BTreeSet<NodeId>, leader: Option<NodeId>, told:
     }
 }
 
-/// Says that this node leads; returns when to say it again.
+/// Sends a heartbeat; returns the pause until the next one.
 async fn beat(node: &Node) -> Duration {
     let freshness = &node.inner().freshness;
-    // When it leads no more, silence begins.
+    // Silence is counted from the moment at which it stops leading.
     freshness.hear();
     if lease::has_committed(node) && node.leading_term().is_some() {
         freshness.reach(uptime::now());
@@ -147,20 +147,20 @@ async fn beat(node: &Node) -> Duration {
     (node.inner().elections.timeout() / BEATS).min(BEAT_PAUSE_MAX)
 }
 
-/// A voter's memory of the silence of its leader.
+/// Observation of the leader's silence by a voter.
 #[derive(Default)]
 struct Watch {
-    /// The silence at the last look, and the vote.
+    /// Silence at the last check, and the vote.
     silence: Duration,
     vote: Option<Vote>,
-    /// The leader's lease has been ended.
+    /// True once the leader's lease was ended.
     has_ended: bool,
-    /// At which silence this node stands.
+    /// Silence at which this node starts an election.
     stands_at: Option<Duration>,
 }
 
 impl Watch {
-    /// Returns when to look again.
+    /// Checks the silence and acts on it; returns the pause until the next check.
     async fn look(&mut self, node: &Node, vote: Vote, is_alone: bool) -> Duration {
         if is_alone {
             self.stand(node, false).await;
@@ -168,13 +168,13 @@ impl Watch {
         }
         let (silence, was_heard) = node.inner().freshness.silence();
         let election_timeout = node.inner().elections.timeout();
-        // Where none was heard since the start nobody has promised anything to one.
+        // If no leader was heard since the start, there is no lease to wait for.
         let lease = if was_heard { election_timeout } else { Duration::ZERO };
         let wait = || election_timeout.mul_f64(rand::random_range(STAND_AFTER));
         if silence < self.silence || self.stands_at.is_none() {
             (self.has_ended, self.stands_at) = (false, Some(lease + wait()));
         } else if self.vote != Some(vote) {
-            // Whoever got the vote has time to win with it.
+            // The candidate that got the vote has time to win with it.
             self.stands_at = Some(silence.max(lease) + wait());
         }
         (self.silence, self.vote) = (silence, Some(vote));
@@ -199,7 +199,7 @@ impl Watch {
     }
 }
 
-/// The message of a leader that gives the lead to somebody else does no more than end its lease, on all but that node.
+/// Ends the leader's lease by the message of a leadership transfer to a node that does not exist.
 async fn end_lease(node: &Node, vote: Vote) -> bool {
     let nobody = !node.id();
     node.inner().raft.handle_transfer_leader(TransferLeaderRequest::new(vote, nobody, None)).await.is_ok()
@@ -212,7 +212,7 @@ mod tests {
     #[test]
     fn the_majority_decides_which_round_trip_counts() {
         let ms = |ms: u64| Some(Duration::from_millis(ms));
-        // To the other voters, to the leader, and the one that counts.
+        // Round trips to the other voters and to the leader, and the decisive one.
         type Row<'a> = (&'a [Option<Duration>], Option<Duration>, u64);
         let rows: &[Row<'_>] = &[
             (&[], None, 0),

@@ -1,15 +1,14 @@
 //! Cluster formation: a node without data that is named in the initial list becomes part of a cluster.
 //!
-//! It asks its peers before it does anything. One that knows its id under another data directory turns
-//! it away: this directory was wiped, it may have voted and acknowledged under that id and would now do
-//! so again. One that has a log belongs to a cluster that exists, and this node waits to hear of it. With one
-//! that was started with another list it forms nothing: both say so, and wait ([`super::initial_cluster`]).
-//! Only where EVERY peer of the list has welcomed it is there nothing yet, and the nodes form a cluster:
-//! all of them write the same first entry, so the order of starts does not matter.
+//! It first asks its peers. A peer that knows its id under another data directory refuses it: the directory was wiped,
+//! and the node may have voted and acknowledged entries under that id. A peer that has a log belongs to an existing
+//! cluster, and this node waits until that cluster contacts it. If a peer was started with another list, both report it
+//! and wait ([`super::initial_cluster`]). Only if EVERY peer of the list has welcomed the node does no cluster exist
+//! yet, and the nodes form one: all of them write the same first entry, so the order of starts does not matter.
 //!
-//! A majority would not do: two of three nodes that lost their disks while the third is away would found
-//! a new, empty cluster, and the one that has all the data would be refused. `--form-with-majority` is
-//! how an operator vouches for it that a peer that does not answer never had any data.
+//! A majority would not suffice: two of three nodes that lost their disks while the third is away would form a new,
+//! empty cluster, and the node that has all the data would be refused. With `--form-with-majority` the operator vouches
+//! that a peer that does not answer never had any data.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -25,7 +24,7 @@ use crate::format::types::{Member, NodeId};
 use crate::log_once::LogOnce;
 use crate::peer::{IntroduceError, Refusal, RefusalReason, Welcome};
 
-/// Between two rounds of asking the peers, and between two lines about who is missing.
+/// Pause between two rounds of asking the peers, and between two log lines about missing peers.
 const MEET_PAUSE: Duration = Duration::from_millis(200);
 const MEET_LOG_PAUSE: Duration = Duration::from_secs(5);
 
@@ -34,26 +33,26 @@ pub(super) struct Formation {
     pub(super) node: Node,
     pub(super) known_peers: Arc<KnownPeers>,
     pub(super) initial_cluster: BTreeMap<NodeId, String>,
-    /// A majority of the list is enough.
+    /// True if a majority of the list suffices.
     pub(super) with_majority: bool,
 }
 
 /// Peers of the list that have answered this node since it started, and the reasons why the others have not.
 #[derive(Default)]
 struct Met {
-    /// By peer, whether it has a log already.
+    /// Per peer, true if it has a log already.
     welcomes: BTreeMap<NodeId, bool>,
     missing: BTreeMap<NodeId, String>,
-    /// Those with another list, whatever they have answered.
+    /// Peers with another list, whatever they have answered.
     differing: BTreeSet<NodeId>,
-    /// Those at whose address a node with another list answered last.
+    /// Peers at whose address a node with another list answered last.
     displaced: BTreeSet<NodeId>,
 }
 
 /// Reason why a peer of the list has not welcomed this node.
 #[derive(Debug)]
 enum Absence {
-    /// It cannot be reached, or another node is at its address.
+    /// Unreachable, or another node is at its address.
     Missing(String),
     /// The node at its address was started with another list.
     OtherList,
@@ -62,11 +61,11 @@ enum Absence {
 /// Conclusion from the answers so far.
 #[derive(Debug, PartialEq, Eq)]
 enum Finding {
-    /// Some peer belongs to a cluster.
+    /// A peer belongs to a cluster.
     Exists,
-    /// Nobody does, and enough have answered.
+    /// No peer belongs to a cluster, and enough have answered.
     Nothing,
-    /// Somebody is missing who may know better, or has another list.
+    /// A peer that may know of a cluster is missing, or one has another list.
     Unclear,
 }
 
@@ -82,21 +81,21 @@ impl Met {
                 self.missing.remove(&peer);
                 self.displaced.insert(peer);
             }
-            // One that was there and went away is not missing: it had nothing to say against it.
+            // A peer that answered before is not missing: it did not object.
             Err(Absence::Missing(_)) if self.welcomes.contains_key(&peer) => {}
             Err(Absence::Missing(why)) => drop(self.missing.insert(peer, why)),
         }
     }
 
-    /// `differing` nodes of the list were started with another one: what they have answered does not count.
+    /// Sets the peers of the list that were started with another one. Their answers do not count.
     fn note_differing(&mut self, differing: BTreeSet<NodeId>) {
         self.welcomes.retain(|peer, _| !differing.contains(peer));
         self.missing.retain(|peer, _| !differing.contains(peer));
         self.differing = differing;
     }
 
-    /// `listed` nodes are in the list, this one among them. While one of them has another list nothing is formed: by
-    /// its list a majority may be there as well.
+    /// Draws the conclusion for a list of `listed` nodes, this one included. While one of them has another list nothing
+    /// is formed, because by that list there may be a majority as well.
     fn finding(&self, listed: usize, with_majority: bool) -> Finding {
         let needed = if with_majority { listed / 2 + 1 } else { listed };
         match self.welcomes.values().any(|has_log| *has_log) {
@@ -109,7 +108,7 @@ impl Met {
 }
 
 impl Formation {
-    /// Returns when this node has a cluster or hears of one; an error is that it may not take part.
+    /// Returns once this node has a cluster or has found that one exists. Fails if the node may not take part.
     pub(super) async fn form_or_join(&self) -> anyhow::Result<()> {
         let finding = self.meet_peers().await?;
         self.node.set_awaited(None);
@@ -119,7 +118,7 @@ impl Formation {
         Ok(())
     }
 
-    /// Waits for the peers, for as long as it takes.
+    /// Waits for the peers without a limit.
     async fn meet_peers(&self) -> anyhow::Result<Finding> {
         let mut met = Met::default();
         let log = LogOnce::every(MEET_LOG_PAUSE);
@@ -146,8 +145,8 @@ impl Formation {
         }
     }
 
-    /// Asks one peer. Inside: why it is absent; outside: why this node may not take part. Another node at the address
-    /// of a peer says nothing against this one.
+    /// Asks one peer. The inner error is the reason of its absence, the outer one the reason why this node may not take
+    /// part. Another node at the address of a peer is no reason against this node.
     async fn meet(&self, peer: NodeId, address: &str) -> (NodeId, anyhow::Result<Result<Welcome, Absence>>) {
         let answer = match self.node.inner().peers.meet(peer, address).await {
             Ok(welcome) => Ok(Ok(welcome)),
@@ -224,7 +223,7 @@ mod tests {
         for peer in [2, 3, 4, 5] {
             met.note(peer, welcome(peer, false));
         }
-        // Of five a majority has the same list, and so it may be by the list of the fifth.
+        // Three of five nodes have the same list; by the list of the fifth, there may be a majority as well.
         met.note_differing([5].into());
         assert_eq!((met.finding(5, false), met.finding(5, true)), (Finding::Unclear, Finding::Unclear));
         met.note_differing(BTreeSet::new());
@@ -236,7 +235,7 @@ mod tests {
         assert_eq!(met.finding(5, false), Finding::Exists, "a cluster that is there is joined, not formed");
     }
 
-    /// A majority may be there by the list of that node as well.
+    /// By the list of that node there may be a majority as well.
     #[test]
     fn nothing_is_formed_while_a_node_with_another_list_is_at_the_address_of_a_peer() {
         let mut met = Met::default();

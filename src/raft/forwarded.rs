@@ -1,4 +1,4 @@
-//! Requests that a node forwards to the leader, one hop.
+//! Requests that a node forwards to the leader, at most one hop.
 
 use std::io;
 
@@ -12,14 +12,14 @@ use crate::format::types::NodeId;
 const PROPOSE: u8 = 0;
 const MEMBERSHIP: u8 = 1;
 
-/// A change of who belongs to the cluster, or of who leads it.
+/// Change of the membership or of the leader.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum MembershipChange {
-    /// A new node receives the log, without a vote.
+    /// Adds a node as a learner, which receives the log and has no vote.
     Add { node_id: NodeId, peer: String },
-    /// A learner that has caught up gets a vote.
+    /// Makes a learner that has caught up a voter.
     Promote { node_id: NodeId },
-    /// A member leaves for good; its id is spent.
+    /// Removes a member for good; its id is not used again.
     Remove { node_id: NodeId },
     /// Transfers leadership to another voter.
     Transfer { node_id: NodeId },

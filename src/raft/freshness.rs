@@ -1,14 +1,14 @@
-//! Freshness of this node, by one measure: `as_of`, the latest moment of which it knows that everything committed by
+//! Freshness of this node, measured by `as_of`: the latest moment of which this node knows that everything committed by
 //! then is applied here.
 //!
-//! This node asks its leader several times a second how far everything is committed ([`super::poll`]). Once it has
-//! applied as far, it is as fresh as the moment at which it asked: whatever the answer names was read later than that.
-//! Appends name a committed index too, but date nothing: over a thin link they arrive long after they were made, and
-//! the clocks of two nodes cannot be compared. An answer of a leader that no majority acknowledges, or that has
-//! committed nothing in its own term yet, does not count: others may have committed more.
+//! This node asks its leader several times a second for its commit index ([`super::poll`]). Once it has applied that
+//! index, it is as fresh as the moment at which it asked, because the leader read the index later than that. Appends
+//! name a commit index too, but give no date: over a slow link they arrive long after they were sent, and the clocks of
+//! two nodes cannot be compared. The answer of a leader that no majority acknowledges, or that has committed nothing in
+//! its own term yet, does not count: other nodes may have committed more.
 //!
-//! Trust in tokens, readiness, the age of local reads and the judgement that nobody knows what this node does not are
-//! comparisons of this one moment with a limit.
+//! Trust in tokens, readiness, the age of local reads, and the conclusion that an id unknown here is unknown
+//! everywhere, all compare this moment with a limit.
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -19,26 +19,26 @@ use parking_lot::Mutex;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
-/// Answers whose committed index is not applied yet; more of them count as the newest one.
+/// Maximum number of answers whose commit index is not applied yet; a further one replaces the newest.
 const PENDING_MAX: usize = 64;
 
-/// The last sign of life of the leader, its word on itself, and the freshness that follows.
-/// Moments are those of [`crate::uptime`], but for silence, which passes only while this node runs.
+/// The last sign of life of the leader, whether it is acknowledged, and the resulting freshness. Moments are those of
+/// [`crate::uptime`], except for silence, which passes only while this node runs.
 pub(super) struct Freshness {
     started: Instant,
-    /// Microseconds after `started`; 0 before the first time.
+    /// Microseconds after `started`; 0 before the first sign of life.
     heard: AtomicU64,
     known: Mutex<Known>,
-    /// Wakes who waits for `as_of` to be known for the first time.
+    /// Notified when `as_of` may have changed.
     changed: Notify,
 }
 
 #[derive(Default)]
 struct Known {
     as_of: Option<Duration>,
-    /// The moment of a question, and the committed index that its answer brought.
+    /// Times of polls, and the commit indexes in their answers.
     pending: VecDeque<(Duration, u64)>,
-    /// The term of a leader that has no majority by its own word.
+    /// Term of a leader that reported that it has no majority.
     doubted: Option<u64>,
 }
 
@@ -71,19 +71,20 @@ impl Freshness {
         Freshness { started: Instant::now(), heard: AtomicU64::new(0), known: Mutex::default(), changed: Notify::new() }
     }
 
-    /// The leader is alive.
+    /// Records a sign of life of the leader.
     pub(super) fn hear(&self) {
         let micros = u64::try_from(self.started.elapsed().as_micros()).unwrap_or(u64::MAX);
         self.heard.store(micros.max(1), Ordering::Relaxed);
     }
 
-    /// A leader that a majority acknowledges was asked at `asked`, and had committed as far as `committed`.
+    /// Records that a leader acknowledged by a majority, asked at `asked`, had committed up to `committed`.
     pub(super) fn hear_committed(&self, asked: Duration, committed: u64, applied: u64) {
         self.known.lock().hear(asked, committed, applied);
         self.changed.notify_waiters();
     }
 
-    /// Everything that was committed at that moment is applied here: this node leads with a majority, or has asked.
+    /// Records that everything committed at that moment is applied here: this node leads with a majority, or passed a
+    /// read barrier.
     pub(super) fn reach(&self, at: Duration) {
         let mut known = self.known.lock();
         let was_unknown = known.as_of.is_none();
@@ -94,7 +95,7 @@ impl Freshness {
         }
     }
 
-    /// The leader of this term says whether a majority acknowledges it.
+    /// Records whether the leader of this term reports that a majority acknowledges it.
     pub(super) fn take_word(&self, term: u64, is_acknowledged: bool) {
         let mut known = self.known.lock();
         known.doubted = (!is_acknowledged).then_some(term);
@@ -111,19 +112,19 @@ impl Freshness {
         self.known.lock().doubted == Some(term)
     }
 
-    /// [`Freshness::as_of`] as it was when it was last asked for or moved: never later than it is.
+    /// Returns [`Freshness::as_of`] as of its last call or change, which is never too late.
     pub(super) fn known_as_of(&self) -> Option<Duration> {
         self.known.lock().as_of
     }
 
-    /// With so much applied here.
+    /// Returns `as_of`, given the applied index.
     pub(super) fn as_of(&self, applied: u64) -> Option<Duration> {
         let mut known = self.known.lock();
         known.catch_up(applied);
         known.as_of
     }
 
-    /// For how long no leader was heard, and whether one was heard since this node started.
+    /// Returns the time since the last sign of life of a leader, and whether there was one since this node started.
     pub(super) fn silence(&self) -> (Duration, bool) {
         let heard = self.heard.load(Ordering::Relaxed);
         (self.started.elapsed().saturating_sub(Duration::from_micros(heard)), heard != 0)
@@ -134,13 +135,13 @@ impl Freshness {
         was_heard && silence < limit
     }
 
-    /// True where no leader was heard since the start, which is so long ago.
+    /// Reports whether no leader was heard since the start, and the start lies within the range `ago`.
     pub(super) fn is_unmet_for(&self, ago: Range<Duration>) -> bool {
         let (since_start, was_heard) = self.silence();
         !was_heard && ago.contains(&since_start)
     }
 
-    /// Returns when something was heard that may change `as_of`.
+    /// Waits until something was recorded that may change `as_of`.
     pub(super) async fn changed(&self) {
         self.changed.notified().await;
     }
@@ -179,7 +180,7 @@ mod tests {
         assert_eq!(freshness.as_of(u64::MAX), Some(at(10 * PENDING_MAX as u64 - 1)), "the newest is kept");
     }
 
-    /// It is heard all the while, and by its own word it has no majority.
+    /// The leader is heard all the time, and reports that it has no majority.
     #[test]
     fn a_leader_without_a_majority_makes_nobody_fresh() {
         let freshness = Freshness::new();

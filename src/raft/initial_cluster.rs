@@ -1,11 +1,11 @@
-//! The list that a cluster is formed from, and which nodes were started with another one.
+//! The list that a cluster is formed from, and the nodes that were started with another one.
 //!
-//! Every node of a new cluster writes the first entry by itself, from its own list, and Raft takes two entries of the
-//! same term and index for one. Two nodes with different lists would form two clusters that share nodes and do not
-//! know of each other. So a node without a cluster says its list whenever it meets another one, and whose list
-//! differs is none that a cluster is formed with ([`super::formation`]).
+//! Every node of a new cluster writes the first entry itself, from its own list, and Raft treats two entries of the
+//! same term and index as one. Two nodes with different lists would form two clusters that share nodes without knowing
+//! of each other. So a node without a cluster sends its list with each handshake, and no cluster is formed while a node
+//! has another list ([`super::formation`]).
 //!
-//! The digest is what is compared; the text is for people.
+//! Lists are compared by digest; the text is for messages.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -17,12 +17,12 @@ use tokio::time::Instant;
 use crate::format::types::NodeId;
 use crate::peer::ListDigest;
 
-/// A longer text is cut, so that it fits a frame of a handshake; the digest is of the whole list all the same.
+/// Maximum bytes of the text, so that it fits a frame of a handshake. The digest always covers the whole list.
 const TEXT_BYTES_MAX: usize = 4096;
-/// Of a difference that stays as it is a line is logged this often.
+/// Minimum time between two log lines about an unchanged difference.
 const LINE_PAUSE: Duration = Duration::from_secs(60);
 
-/// The list of this node, and the other lists that it has heard.
+/// The list of this node, and the differing lists of other nodes.
 pub(super) struct Lists {
     node_id: NodeId,
     /// Absent on a node that was started without a list.
@@ -30,10 +30,10 @@ pub(super) struct Lists {
     differing: Mutex<BTreeMap<NodeId, Differing>>,
 }
 
-/// The list of a node that differs from the one of this node.
+/// A list of another node that differs from the list of this node.
 struct Differing {
     list: ListDigest,
-    /// Time of the log line about it, if one was written.
+    /// Time of the last log line about it, if any.
     logged: Option<Instant>,
 }
 
@@ -48,8 +48,8 @@ impl Lists {
         self.own.as_ref()
     }
 
-    /// True if the list of `peer` is that of this node; a node that sends none has none that could differ. A difference
-    /// is kept until `peer` says otherwise: its silence changes nothing.
+    /// Reports whether the list of `peer` is the same as this node's. A node that sends no list agrees. A difference is
+    /// recorded until `peer` sends another list, or none.
     pub(super) fn agrees(&self, peer: NodeId, theirs: Option<&ListDigest>) -> bool {
         let mut differing = self.differing.lock();
         let (Some(own), Some(theirs)) = (&self.own, theirs) else {
@@ -71,12 +71,12 @@ impl Lists {
         false
     }
 
-    /// Peers that were started with another list.
+    /// Returns the peers that were started with another list.
     pub(super) fn differing(&self) -> BTreeSet<NodeId> {
         self.differing.lock().keys().copied().collect()
     }
 
-    /// A line for each of them: its id, its list, and the one of this node.
+    /// Returns a line for each of them with its id, its list and the list of this node.
     pub(super) fn lines(&self) -> Vec<String> {
         let Some(own) = &self.own else { return Vec::new() };
         self.differing.lock().iter().map(|(peer, known)| line(*peer, &known.list, self.node_id, own)).collect()
@@ -87,7 +87,7 @@ fn line(peer: NodeId, theirs: &ListDigest, own_id: NodeId, own: &ListDigest) -> 
     format!("node {peer} was started with another initial cluster; node {peer}: {theirs}; node {own_id}: {own}")
 }
 
-/// The list by its id, as `id=host:port,…`.
+/// Digests a list, as `id=host:port,…` in the order of ids.
 fn said(initial_cluster: &BTreeMap<NodeId, String>) -> ListDigest {
     let mut text = initial_cluster.iter().map(|(id, peer)| format!("{id}={peer}")).collect::<Vec<_>>().join(",");
     let digest = hex::encode(&Sha256::digest(&text)[..16]);
@@ -110,7 +110,7 @@ mod tests {
         Lists::new(node_id, &members.iter().map(|(id, peer)| (*id, (*peer).to_owned())).collect())
     }
 
-    /// One meets the other: each of the two hears the list of the other.
+    /// Exchanges the lists of two nodes.
     fn meet(one: &Lists, other: &Lists) -> (bool, bool) {
         (one.agrees(other.node_id, other.own()), other.agrees(one.node_id, one.own()))
     }
@@ -155,7 +155,7 @@ mod tests {
         assert!(one.differing().is_empty() && one.lines().is_empty());
     }
 
-    /// Beside the proof of 32 bytes, the random value of 32, and at most two bytes more.
+    /// The frame also has the proof of 32 bytes, the random value of 32, and at most two bytes more.
     #[test]
     fn an_introduction_with_the_longest_list_fits_a_frame() {
         let address = |id: NodeId| format!("{}.{id}:8190", "host-".repeat(40));

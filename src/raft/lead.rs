@@ -1,4 +1,4 @@
-//! Leadership as the leader's own duties need it: a proof that this node leads in a term, and proposals made in that
+//! Leadership as a capability of the leader's controllers: proof that this node leads in a term, and proposals in that
 //! term.
 
 use std::time::Duration;
@@ -11,17 +11,17 @@ use super::node::Node;
 use crate::catalog::{Catalog, Command};
 use crate::model::code::Refusal;
 
-/// Time limit of a leader's own proposal before it is left to the next look.
+/// Time limit of the leader's own proposals; the controller retries at its next run.
 const COMMIT_WITHIN: Duration = Duration::from_secs(5);
 
-/// Proof that this node led in a term. Another node may lead by now; then nothing of this one is appended any more.
+/// Proof that this node led in a term. If another node leads by now, proposals through it are not appended.
 #[derive(Clone)]
 pub struct Lead {
     node: Node,
     term: u64,
 }
 
-/// Reason why a proposal is not known to be committed; it is logged already.
+/// Reason why a proposal is not known to be committed. It has been logged.
 #[derive(Debug)]
 pub enum NotCommitted {
     Refused(Refusal),
@@ -29,7 +29,7 @@ pub enum NotCommitted {
 }
 
 impl Node {
-    /// The lead of this node; `None` if another node may lead.
+    /// Returns the lead of this node; `None` if another node may lead.
     pub fn lead(&self) -> Option<Lead> {
         self.leading_term().map(|term| Lead { node: self.clone(), term })
     }
@@ -44,7 +44,7 @@ impl Lead {
         self.term
     }
 
-    /// True if no other node can lead at this moment.
+    /// Reports whether no other node can lead at this moment.
     pub fn holds(&self) -> bool {
         self.node.leading_term() == Some(self.term)
     }
@@ -53,13 +53,13 @@ impl Lead {
         self.node.state().catalog()
     }
 
-    /// Proposes in this term, or not at all. `subject` names the change in the log.
+    /// Proposes in this term or not at all. `subject` names the change in log lines.
     pub async fn propose(&self, subject: &str, command: Command) -> Result<(), NotCommitted> {
         match timeout(COMMIT_WITHIN, leading::propose_in_term(&self.node, self.term, command)).await {
             Ok(ProposeOutcome::Done { .. }) => return Ok(()),
-            // Left to the next leader.
+            // The next leader does it.
             Ok(ProposeOutcome::NotLeader) => {}
-            // For want of room: that is logged elsewhere, and this would be logged again and again.
+            // For lack of room, which is logged elsewhere; here it would be logged repeatedly.
             Ok(ProposeOutcome::Refused(refusal)) => {
                 tracing::debug!(subject, ?refusal, "a proposal of the leader is refused");
                 return Err(NotCommitted::Refused(refusal));

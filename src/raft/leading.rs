@@ -1,5 +1,5 @@
-//! Work of the leader alone: it stamps and appends proposals, and confirms reads. It does so for this node's own
-//! requests and for those that peers forward; either way it never forwards again.
+//! Work of the leader alone: stamps and appends proposals, and confirms reads, for requests of this node and for those
+//! that peers forward. It never forwards them again.
 
 use std::sync::Arc;
 
@@ -27,29 +27,29 @@ use crate::traces;
 
 pub(super) type WriteError = RaftError<TypeConfig, ClientWriteError<TypeConfig>>;
 
-/// Outcome of a request that is carried out here; `NotLeader` if this node does not lead.
+/// Outcome of a request that is handled here; `NotLeader` if this node does not lead.
 #[derive(Debug)]
 pub(super) enum ProposeOutcome {
     Done {
         log_index: u64,
     },
     NotLeader,
-    /// Not appended: too much waits already.
+    /// Not appended, because too many proposals wait already.
     Busy,
     Unknown(String),
-    /// Refused with a reason that a person can act on.
+    /// Refused with a reason that the operator can act on.
     Refused(Refusal),
 }
 
 pub(super) async fn carry_out(node: &Node, request: ForwardedRequest) -> ProposeOutcome {
     match request {
         ForwardedRequest::Propose(draft) => append(node, &draft).await,
-        // Boxed: it is rare, and its size would be that of every proposal otherwise.
+        // Boxed: it is rare, and would make the future of every proposal as large otherwise.
         ForwardedRequest::Membership(change) => Box::pin(members::change(node, change)).await,
     }
 }
 
-/// Proposes what this node found out as the leader of `term`: appended in that term, or not at all.
+/// Proposes a finding of this node as the leader of `term`. It is appended in that term or not at all.
 pub(super) async fn propose_in_term(node: &Node, term: u64, command: Command) -> ProposeOutcome {
     let draft = Draft::new(RequestId(rand::random()), "cluster", &command);
     capacity::look_before(node, draft.bytes.len()).await;
@@ -69,11 +69,11 @@ pub(super) async fn propose_in_term(node: &Node, term: u64, command: Command) ->
     }
 }
 
-/// Checks whether a draft may be proposed as things stand. Called where a request comes in, to answer at once, and on
-/// the leader, which knows best.
+/// Checks whether a draft may be proposed now. Called by the node that gets the request, to refuse at once, and by the
+/// leader, whose check is the most recent.
 pub(super) fn admit(node: &Node, draft: &Draft) -> Result<(), Refusal> {
     let level = node.state().level();
-    // The first command of all and the one that raises the level bring their own.
+    // The first command of a cluster and the one that raises the level set the level themselves.
     if draft.level > level && !draft.sets_level {
         let text = format!("this needs level {}, the cluster is at {level}", draft.level);
         return Err(Refusal::new(Code::LevelNotReached, text));
@@ -90,8 +90,8 @@ pub(super) fn admit(node: &Node, draft: &Draft) -> Result<(), Refusal> {
     node.inner().capacity.admit(growth, node.inner().machine.weight().counted())
 }
 
-/// Only while the lease holds: what a leader appends that is cut off stays in its log, and its caller
-/// without a clear answer.
+/// Appends a draft, only while the lease holds: an entry appended by a leader that is cut off stays in its log, and its
+/// caller gets no clear outcome.
 async fn append(node: &Node, draft: &Draft) -> ProposeOutcome {
     let Some(term) = node.leading_term() else { return ProposeOutcome::NotLeader };
     capacity::look_before(node, draft.bytes.len()).await;
@@ -102,8 +102,8 @@ async fn append(node: &Node, draft: &Draft) -> ProposeOutcome {
     node.inner().batcher.append(node, proposal).await
 }
 
-/// Stamps never run backwards on one leader; over leaders the catalog sees to it. Before the first one of a term the
-/// others are asked what time it is.
+/// Stamps a draft. Stamps of one leader never run backwards; across leaders the catalog ensures it. Before the first
+/// stamp of a term the leader asks the other members for their time.
 async fn stamped(node: &Node, term: u64, draft: &Draft) -> Proposal {
     let clock = &node.state().clock;
     let (time, epoch) = match clock.stamp(term) {
@@ -116,7 +116,7 @@ async fn stamped(node: &Node, term: u64, draft: &Draft) -> Proposal {
     proposal::stamp(time, epoch, rand::random(), draft)
 }
 
-/// Refusal of an operator's request that cannot be carried out, or not now.
+/// Returns the refusal of an operator's request that cannot be carried out at all, or not now.
 pub(super) fn refused(text: impl Into<String>) -> ProposeOutcome {
     ProposeOutcome::Refused(Refusal::new(Code::BadRequest, text))
 }

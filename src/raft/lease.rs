@@ -1,12 +1,12 @@
-//! Leader lease: the node that can lead at this moment, as far as this node can tell.
+//! Leader lease: which node can lead at this moment, as far as this node can know.
 //!
-//! Raft goes on naming the last leader until another one is elected, and a leader that was cut off goes
-//! on believing in itself. What can be known: a leader is one for as long as a majority has acknowledged
-//! it within its lease, which nobody else's election can undercut; and a follower hears its leader many
-//! times a second. Whoever would wait for more than that, waits for somebody who may never answer.
+//! Raft names the last leader until another one is elected, and a leader that was cut off still believes that it leads.
+//! What can be known: a leader is valid while a majority has acknowledged it within its lease, during which no other
+//! node can be elected, and a follower hears from its leader many times a second. Waiting for more than that may mean
+//! waiting for a node that never answers.
 //!
-//! A leader that has lost its majority is still heard by the learners beside it, and by a minority of the
-//! voters. So whoever follows asks, twice a second, and takes a leader that says so for none.
+//! A leader that has lost its majority may still reach learners and a minority of the voters. So followers poll it
+//! several times a second, and do not trust a leader that reports that it is not acknowledged.
 
 use std::time::Duration;
 
@@ -19,31 +19,32 @@ use super::node::{Node, NodeError};
 use crate::format::types::{NodeId, TypeConfig};
 use crate::uptime;
 
-/// A leader that was not heard for this long, or an election time-out, is asked for nothing: by then its followers
-/// elect another.
+/// Silence after which no request is sent to a leader, unless the election timeout is longer: by then its followers
+/// elect another one.
 const SILENCE_MAX: Duration = Duration::from_secs(1);
-/// Readiness of a follower bears more than an election: a balancer must not take all nodes out for that.
+/// Silence that readiness of a follower tolerates: longer than an election, during which a load balancer must not
+/// remove all nodes.
 const LED_WITHIN: Duration = Duration::from_secs(2);
-/// A leader that had applied all it had committed so lately is up to date.
+/// Time within which a leader that had applied everything it had committed counts as up to date.
 const APPLIED_WITHIN: Duration = Duration::from_secs(1);
-/// A node that has met no leader for so long since its start is alone.
+/// Time since the start after which a node that has met no leader counts as alone.
 const ALONE_AFTER: Duration = Duration::from_millis(1500);
-/// Between two looks at whether there is a leader that can lead, and how long there is none before that is told.
+/// Pause between two checks for a leader, and time without one after which that is logged.
 const LOOK: Duration = Duration::from_millis(500);
 const TOLD_AFTER: Duration = Duration::from_secs(1);
 
-/// True if this node leads and a majority has acknowledged that within `limit`.
+/// Reports whether this node leads and a majority has acknowledged that within `limit`.
 fn is_acknowledged(metrics: &RaftMetrics<TypeConfig>, limit: Duration) -> bool {
     metrics.state == ServerState::Leader
         && (metrics.last_quorum_acked.is_some_and(|acknowledged| acknowledged.elapsed() < limit) || is_alone(metrics))
 }
 
-/// Its own vote is a majority.
+/// Reports whether this node is the only voter.
 fn is_alone(metrics: &RaftMetrics<TypeConfig>) -> bool {
     metrics.membership_config.membership().voter_ids().all(|voter| voter == metrics.id)
 }
 
-/// True where this node has applied all that it knows to be committed, an entry of its own term among it.
+/// Reports whether this node has applied everything that it knows to be committed, including an entry of its own term.
 pub(super) fn has_committed(node: &Node) -> bool {
     let metrics = node.inner().raft.metrics();
     let metrics = metrics.borrow_watched();
@@ -52,50 +53,50 @@ pub(super) fn has_committed(node: &Node) -> bool {
 }
 
 impl Node {
-    /// The lease of a leader: a follower grants its vote to nobody for this long after it has heard it, so as long as
-    /// the last acknowledgement of a majority is younger there is no other leader.
+    /// Returns the lease of a leader. A follower grants no vote for this long after it has heard from its leader, so
+    /// while the last acknowledgement of a majority is younger there is no other leader.
     fn lease(&self) -> Duration {
         self.inner().elections.timeout()
     }
 
-    /// The term in which this node leads, while its lease holds.
+    /// Returns the term in which this node leads, while its lease holds.
     pub(super) fn leading_term(&self) -> Option<u64> {
         let metrics = self.inner().raft.metrics();
         let metrics = metrics.borrow_watched();
         is_acknowledged(&metrics, self.lease()).then_some(metrics.current_term)
     }
 
-    /// Leads as far as it knows, but not for sure: its lease has run out.
+    /// Reports whether this node leads as far as it knows, but its lease has expired.
     pub(crate) fn leads_unsurely(&self) -> bool {
         let metrics = self.inner().raft.metrics();
         let metrics = metrics.borrow_watched();
         metrics.state == ServerState::Leader && !is_acknowledged(&metrics, self.lease())
     }
 
-    /// The leader, if there is a point in asking it for anything.
+    /// Returns the leader if requests to it are likely to be answered.
     pub(crate) fn leader_in_touch(&self) -> Option<NodeId> {
         self.leader_heard_within(SILENCE_MAX)
     }
 
-    /// True while there is a leader that can lead: for balancers and for people. A leader says so of itself by the
-    /// predicate that admits its writes.
+    /// Reports whether there is a leader that can lead, for load balancers and operators. On the leader it is the
+    /// condition under which its writes are admitted.
     pub(super) fn is_led(&self) -> bool {
         self.leader_heard_within(LED_WITHIN).is_some()
     }
 
-    /// True if the lead of this node is acknowledged, as it tells its followers; `None` if it does not lead.
+    /// Reports whether this leader is acknowledged, as it reports it to its followers; `None` if it does not lead.
     pub(super) fn is_acknowledged_leader(&self) -> Option<bool> {
         let metrics = self.inner().raft.metrics();
         let metrics = metrics.borrow_watched();
         (metrics.state == ServerState::Leader).then(|| is_acknowledged(&metrics, self.lease().max(LED_WITHIN)))
     }
 
-    /// The index up to which everything is committed, by a leader that has committed an entry of its own term.
+    /// Returns the commit index of this leader, if it has committed an entry of its own term.
     pub(super) fn committed_as_leader(&self) -> Option<u64> {
         let metrics = self.inner().raft.metrics();
         let metrics = metrics.borrow_watched();
         let own = metrics.cluster_committed.filter(|id| id.committed_leader_id().term == metrics.current_term);
-        // What is applied may have been acknowledged before the metrics show that it is committed.
+        // An applied entry may have been acknowledged before the metrics have its commit.
         let committed = own?.index.max(self.state().applied().index);
         (metrics.state == ServerState::Leader).then_some(committed)
     }
@@ -114,32 +115,32 @@ impl Node {
         can_lead.then_some(leader)
     }
 
-    /// For how long something may have been committed that is not applied here; `None` if this node has not been in
-    /// touch since it started.
+    /// Returns the time during which entries may have been committed that are not applied here; `None` if this node has
+    /// had no contact since it started.
     pub fn age(&self) -> Option<Duration> {
         let as_of = self.inner().freshness.as_of(self.state().applied().index);
         let age = as_of.map(|as_of| uptime::now().saturating_sub(as_of));
-        // Between commit and apply of each write it lags for a moment, which is none of its age.
+        // Between commit and apply of each write it lags for a moment, which does not count.
         let leads_fresh = has_committed(self) || age.is_some_and(|age| age < APPLIED_WITHIN);
         if self.leading_term().is_some() && leads_fresh { Some(Duration::ZERO) } else { age }
     }
 
-    /// True where everything is applied here that was committed so long ago.
+    /// Reports whether everything that was committed `limit` ago is applied here.
     pub fn is_fresh_within(&self, limit: Duration) -> bool {
-        // Every request asks. What is known without a look at consensus suffices nearly always.
+        // Called for every request: the known age nearly always suffices, without a look at consensus.
         let known_age = self.inner().freshness.known_as_of().map(|as_of| uptime::now().saturating_sub(as_of));
         known_age.is_some_and(|age| age < limit) || self.age().is_some_and(|age| age < limit)
     }
 
-    /// Tokens are believed while this node is that fresh. One that has met no leader since its start, for
-    /// longer than that takes where there is one, believes what it kept for as long, so that a node that is left alone
-    /// can be looked at.
+    /// Reports whether tokens are accepted: while this node is at most `limit` old. A node that has met no leader also
+    /// accepts its stored tokens from `ALONE_AFTER` until `limit` after its start, so that an operator can inspect a
+    /// node that is left alone.
     pub fn trusts_tokens(&self, limit: Duration) -> bool {
         self.is_fresh_within(limit) || self.inner().freshness.is_unmet_for(ALONE_AFTER..limit)
     }
 
-    /// [`Node::await_linearizable`] for who may have what this node does not know of; a node that is alone is not asked
-    /// to wait.
+    /// Like [`Node::await_linearizable`], for a caller that this node may not know yet; fails at once on a node that is
+    /// alone.
     pub async fn await_news(&self) -> Result<(), NodeError> {
         let alone = async {
             let (since_start, _) = self.inner().freshness.silence();
@@ -155,19 +156,19 @@ impl Node {
         }
     }
 
-    /// Returns when somebody else than `leader` leads.
+    /// Waits until another node than `leader` leads.
     pub(super) async fn leader_other_than(&self, leader: NodeId) {
         let mut server = self.inner().raft.server_metrics();
         while server.borrow_watched().current_leader.is_none_or(|now| now == leader) {
             if server.changed().await.is_err() {
-                // Consensus has ended: nobody will ever lead here.
+                // Consensus has ended: no other leader will be known here.
                 std::future::pending::<()>().await;
             }
         }
     }
 }
 
-/// One line when no leader is in reach, and one when there is one again.
+/// Logs when no leader is in reach, and when there is one again.
 pub(super) async fn tell_of_leaders(node: Node) {
     let (mut ticks, mut leaderless) = (interval(LOOK), Leaderless::default());
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -191,7 +192,7 @@ enum LeaderChange {
     Back(Duration),
 }
 
-/// Since when there is no leader, and whether that was told.
+/// Time since when there is no leader, and whether that was logged.
 #[derive(Default)]
 struct Leaderless(Option<(Instant, bool)>);
 

@@ -1,17 +1,21 @@
 //! openraft's state machine over the catalog and the rows of the store.
 //!
-//! One group of committed entries ([`super::cost`]) goes: open each entry; lock the catalog, apply as many of them as
-//! readers can wait for, unlock, or where they are large, do so to a copy that shares what does not change, and put it
-//! in place; hand all changed rows to the store, with the applied index, the membership and the state hash, all of
-//! which it writes in ONE batch; then tell who waits: readers that need this index, watchers of the changed keys, and
-//! those who wait for the answers. Groups go one after the other, so rows and their progress are written in the order
-//! of the log.
+//! A group of committed entries ([`super::cost`]) is applied in these steps:
 //!
-//! The disk is waited for by nobody here, but where the text of a release that comes into force again is read from its
-//! row ([`super::contents`]), after the catalog was unlocked: an answer means that a majority has the entry in its log
-//! and that this node shows it, and the rows follow. A node that ends before they are written applies those entries
-//! again. Who reads rows has those that wait written first, so a snapshot or a backup, which is made of rows, holds all
-//! that was ever acknowledged here, and the log is purged behind a snapshot only.
+//! * Decode each entry.
+//! * Lock the catalog, apply as many entries as readers can wait for, and unlock it. Large entries are applied to a
+//!   copy that shares what does not change, which then replaces the catalog.
+//! * Hand all changed rows to the store with the applied index, the membership and the state hash; it writes them in
+//!   ONE batch.
+//! * Notify readers that wait for this index, watchers of the changed keys, and callers that wait for their reply.
+//!
+//! Groups are applied one after the other, so rows and progress are written in the order of the log.
+//!
+//! Apply does not wait for the disk, except to read the text of a release that comes into force again from its row
+//! ([`super::contents`]), after the catalog was unlocked. A reply means that a majority has the entry in its log and
+//! that this node serves it; the rows are written later. A node that ends before that applies those entries again.
+//! Reading rows first writes the pending ones, so a snapshot or a backup, which consists of rows, holds everything that
+//! was ever acknowledged here, and the log is purged only up to a snapshot.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -46,19 +50,19 @@ use crate::peer::Checkpoint;
 use crate::store::{SnapshotFile, Store, blocking};
 use crate::watch::Hub;
 
-/// The row of the Raft adapter; table 0 is not the catalog's.
+/// Key of the Raft adapter's row; table 0 is not one of the catalog's.
 pub(crate) const PROGRESS_KEY: &[u8] = &[0];
 
-/// Entries between two notes of the state hash, unless told otherwise.
+/// Default number of entries between two checkpoints of the state hash.
 const CHECKPOINT_ENTRIES: u64 = 1024;
 
-/// State kept beside the catalog's rows, and always written in the batch that made it true.
+/// State stored in addition to the catalog's rows, always written in the same batch as the rows that it describes.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Progress {
     pub last_applied: Option<LogId>,
     pub membership: StoredMembership,
-    /// Hash over the edits of all commands, in order: equal on two nodes that applied the same
-    /// index exactly if apply did the same on both.
+    /// Hash chain over the edits of all commands, in order: equal on two nodes at the same index exactly if apply did
+    /// the same on both.
     #[serde(with = "hash_bytes")]
     pub hash: [u8; 32],
 }
@@ -72,7 +76,7 @@ impl Progress {
         self.last_applied.map_or(0, |id| id.index)
     }
 
-    /// An entry that was left out would make this state differ from that of all others, and nobody would know.
+    /// Checks that no entry is left out: this state would silently differ from that of all others.
     fn check_follows(&self, log_id: &LogId) -> io::Result<()> {
         match &self.last_applied {
             Some(last) if last.index + 1 != log_id.index => {
@@ -97,9 +101,9 @@ impl Progress {
         self.hash = hash.finalize().into();
     }
 
-    /// Returns the value that the members compare at this index: the hash of the state, the voters and the learners
-    /// known here. Two nodes that disagree on these have two majorities, whatever their states are. Addresses are left
-    /// out: nodes may have them written in different ways.
+    /// Returns the value that the members compare at this index: a hash of the state hash, the voters and the learners
+    /// known here. Two nodes that disagree on the members have two majorities, whatever their states are. Addresses are
+    /// left out, because nodes may write them in different ways.
     fn compared(&self) -> [u8; 32] {
         let (membership, mut hash) = (self.membership.membership(), Sha256::new());
         hash.update(self.hash);
@@ -113,7 +117,7 @@ impl Progress {
     }
 }
 
-/// The state machine; cheap to clone, all clones are one.
+/// The state machine; all clones share their state.
 #[derive(Clone)]
 pub struct Machine {
     store: Store,
@@ -139,7 +143,7 @@ impl Machine {
         Ok(Machine { store, state, progress, weight, checkpoints, metrics, listener: None })
     }
 
-    /// Notes the state hash each `entries` entries.
+    /// Sets the number of entries between two checkpoints of the state hash.
     pub fn with_checkpoints_every(self, entries: u64) -> Machine {
         *self.checkpoints.lock() = Checkpoints::new(entries);
         self
@@ -153,20 +157,20 @@ impl Machine {
         &self.state
     }
 
-    /// Applied index, membership and state hash of one moment.
+    /// Returns applied index, membership and state hash of one moment.
     pub fn progress(&self) -> Progress {
         self.progress.lock().clone()
     }
 
-    /// The bytes of the state's rows.
+    /// Returns the counted bytes of the state's rows.
     pub(super) fn weight(&self) -> &Weight {
         &self.weight
     }
 
-    /// Writes the present state to a snapshot file, which is the newest one then. Blocks.
+    /// Writes the current state to a snapshot file, which becomes the newest one. Blocks.
     ///
-    /// Rows and header come from one view of the store, so the snapshot is of one moment although
-    /// entries are applied while it is written.
+    /// Rows and header come from one view of the store, so the snapshot is consistent although entries are applied
+    /// while it is written.
     pub(super) fn write_snapshot(&self) -> io::Result<SnapshotFile> {
         let now = self.state.clock.wall_time();
         let file = self.store.build_snapshot(|view| Ok(codec::to_bytes(&header_of(view, now)?)))?;
@@ -175,18 +179,18 @@ impl Machine {
         Ok(file)
     }
 
-    /// The index that the newest finished snapshot covers.
+    /// Returns the index that the newest finished snapshot covers.
     pub(super) fn snapshot_index(&self) -> io::Result<Option<u64>> {
         let Some(file) = self.store.current_snapshot() else { return Ok(None) };
         Ok(described(&file)?.last_log_id.map(|id| id.index))
     }
 
-    /// The state hash at fixed indexes, for a comparison with other nodes.
+    /// Returns the state hashes at checkpoint indexes, for the comparison with other nodes.
     pub(super) fn checkpoints(&self) -> Vec<Checkpoint> {
         self.checkpoints.lock().all()
     }
 
-    /// Applies the next entries of a group, as many as go at once, and says what has to be told afterwards.
+    /// Applies the next entries of a group, as many as fit into one step, and returns their effects.
     fn apply_group(&self, group: &mut ApplyBatch) -> io::Result<Effects> {
         let started = Instant::now();
         let mut effects = Effects { progress: self.progress(), ..Effects::default() };
@@ -200,7 +204,7 @@ impl Machine {
         Ok(effects)
     }
 
-    /// Reads what the entries need in memory from now on, and what is shown to who waits for an answer here.
+    /// Reads the texts that the entries need in memory from now on, and those of the replies that are awaited here.
     fn read_contents(&self, edits: &[Edit], effects: &mut Effects) -> io::Result<()> {
         let texts = ContentTexts { edits, store: &self.store };
         texts.give(&mem::take(&mut effects.unread))?;
@@ -212,7 +216,7 @@ impl Machine {
         Ok(())
     }
 
-    /// Applies entries in memory, and returns the rows that this changes.
+    /// Applies entries in memory, and returns the rows that they change.
     fn change_catalog(&self, group: &mut ApplyBatch, effects: &mut Effects) -> io::Result<Vec<Edit>> {
         let mut edits = if group.is_beside() {
             let mut next = self.holding_catalog(Catalog::fork);
@@ -237,7 +241,7 @@ impl Machine {
         Ok(edits)
     }
 
-    /// Readers wait as long as `work` takes.
+    /// Runs `work` while the catalog is locked for writing. Readers wait until it returns.
     fn holding_catalog<T>(&self, work: impl FnOnce(&mut Catalog) -> T) -> T {
         let mut catalog = self.state.catalog.write();
         let since = Instant::now();
@@ -247,7 +251,7 @@ impl Machine {
         done
     }
 
-    /// Applies one entry at least, and goes on until all of the group are, or `is_enough` since the first.
+    /// Applies at least one entry, until the group is empty or `is_enough` holds for the time of the start.
     fn apply_to(
         &self,
         catalog: &mut Catalog,
@@ -294,7 +298,7 @@ impl Machine {
         Ok(edits)
     }
 
-    /// Applies entries while no node runs: nobody waits, nobody is told.
+    /// Applies entries while no node runs: there is no one to notify.
     pub(crate) fn replay(&self, entries: &[Entry]) -> io::Result<()> {
         entries.iter().try_for_each(|entry| self.apply_group(&mut ApplyBatch::from(Opened::open(entry)?)).map(drop))
     }
@@ -309,13 +313,13 @@ impl Machine {
         if effects.changes.iter().any(|(_, change)| *change == Change::Webhooks) {
             self.state.webhooks.send_replace(());
         }
-        // Before the herd: who wrote does not wait until a hundred thousand were told.
+        // Before the watchers: a writer must not wait until a hundred thousand of them are woken.
         self.state.replies.answer(effects.replies);
         self.state.hub().wake(effects.changes.iter().flat_map(|(_, change)| watch_keys(change)));
     }
 
-    /// Puts the state of an installed snapshot in place of the present one. Every watcher wakes:
-    /// anything may have changed. Reads all rows, so not for async threads.
+    /// Replaces the current state by that of an installed snapshot, and wakes every watcher. Reads all rows, so it must
+    /// not run on an async thread.
     fn reload(&self) -> io::Result<()> {
         let (catalog, progress) = load(&self.store, &self.weight)?;
         let applied = Applied::of(progress.index(), &catalog);
@@ -330,7 +334,7 @@ impl Machine {
         self.state.applied.send_replace(applied);
         self.state.webhooks.send_replace(());
         self.state.hub().wake_all();
-        // Here, where nobody waits: giving back a large state takes as long as making it.
+        // Dropped here, where no one waits: freeing a large state takes as long as building it.
         drop(old);
         Ok(())
     }
@@ -381,7 +385,7 @@ impl RaftStateMachine<TypeConfig> for Machine {
                 self.tell(effects);
                 responders.drain(..applied).flatten().for_each(|responder| responder.send(()));
                 if !group.is_empty() || groups.has_more() {
-                    // There may be one thread for all of consensus, and a heartbeat waits for it.
+                    // All of consensus may share one thread, and a heartbeat waits for it.
                     yield_now().await;
                 }
             }
@@ -389,9 +393,9 @@ impl RaftStateMachine<TypeConfig> for Machine {
         Ok(())
     }
 
-    /// Snapshots are written by [`super::compaction`] and only told of here: one that cannot be written
-    /// would end consensus otherwise. `force` is the start of a node that purged its log and has lost
-    /// its snapshot, for which there is no other way.
+    /// Returns a builder that reports the newest snapshot, which [`super::compaction`] wrote: a failure to write one
+    /// here would end consensus. `force` is set at the start of a node that purged its log and lost its snapshot; only
+    /// then the builder writes one.
     async fn try_create_snapshot_builder(&mut self, force: bool) -> Option<Builder> {
         let is_there = self.store.current_snapshot().is_some();
         (force || is_there).then(|| Builder { machine: self.clone(), writes: force })
@@ -420,7 +424,7 @@ impl RaftStateMachine<TypeConfig> for Machine {
 /// Snapshot builder that openraft calls.
 pub struct Builder {
     machine: Machine,
-    /// Else the newest finished one is what it gets.
+    /// True if it writes a snapshot, false if it returns the newest finished one.
     writes: bool,
 }
 

@@ -1,7 +1,7 @@
 //! Consensus over openraft.
 //!
-//! [`node::Node`] is the handle that the rooms above hold, [`Lead`] what a duty of the leader proposes with, and
-//! [`start::Extension`] what stands above consensus on a node.
+//! [`node::Node`] is the handle that the rooms above hold. [`Lead`] is what a controller of the leader proposes
+//! through. [`start::Extension`] is what the rooms above add to a node.
 //!
 //! | part | modules |
 //! |---|---|
@@ -11,7 +11,8 @@
 //! | members' progress | [`poll`], [`contact`] |
 //! | membership | [`start`], [`formation`], [`members`], [`peer_admission`], [`initial_cluster`], [`removal`] |
 //! | alarms | [`alarms`] |
-//! | keeping | [`compaction`], [`capacity`], [`backup`], [`transfer`], [`consistency_check`], [`checkpoint_hashes`] |
+//! | maintenance | [`compaction`], [`capacity`], [`backup`], [`transfer`], [`consistency_check`], [`checkpoint_hashes`]
+//! |
 //! | runtime | [`background`], [`threads`], [`status`], [`replication_stall`], [`disk_check`], [`audit_log`] |
 //! | credentials | [`credential_watch`] |
 

@@ -1,8 +1,8 @@
-//! This process's handle on the cluster: `propose` a command, get ready to `read`.
+//! This process's handle on the cluster: proposes commands and prepares linearizable reads.
 //!
-//! The surfaces know nothing else of Raft. Whoever leads, a command is proposed the same way: the
-//! leader appends it, any other node forwards the draft to the leader, one hop; either way the
-//! answer comes from this node's own apply, so that a caller who was answered sees its write here.
+//! The surfaces know nothing else of Raft. A command is proposed the same way on every node: the leader appends it, any
+//! other node forwards the draft to the leader, one hop. Either way the reply comes from this node's own apply, so a
+//! caller that got its reply sees its write here.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -52,14 +52,14 @@ use crate::tls::Certificates;
 use crate::traces;
 use crate::uptime;
 
-/// Time limit of a command before its outcome is called unknown. It is below the request time-out, so that the caller
-/// still gets the answer.
+/// Time limit of a command, after which its outcome is reported as unknown. It is below the request timeout, so that
+/// the caller still gets the answer.
 pub(super) const PROPOSE_WITHIN: Duration = Duration::from_secs(8);
-/// Time limit for a request to wait for a leader where none is in touch: longer than an election, and short enough for
-/// a caller on a node that is cut off, which is answered within three seconds.
+/// Time for which a request waits for a leader: longer than an election, and short enough that a caller of a node that
+/// is cut off is answered within three seconds.
 pub(crate) const LEADER_PATIENCE: Duration = Duration::from_millis(2500);
-/// Between two attempts while the leader changes, and half of it more or less: callers that were turned
-/// away together do not come back together.
+/// Mean pause between two attempts while the leader changes. It is randomized by half, so that callers that were
+/// rejected together do not retry together.
 const RETRY_PAUSE: Duration = Duration::from_millis(20);
 
 /// Waits before the next attempt.
@@ -69,13 +69,13 @@ pub(crate) async fn pause_before_retry() {
 
 pub type ClusterRaft = Raft<TypeConfig, Machine>;
 
-/// Reason why a command got no answer from the catalog.
+/// Reason why a command got no reply from the catalog.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NodeError {
-    /// Certainly nothing was changed.
+    /// Nothing was changed.
     #[error("no leader is known")]
     NoLeader,
-    /// It may have been carried out, or may still be.
+    /// The command may have been applied, or still may be.
     #[error("the outcome is unknown")]
     OutcomeUnknown,
     /// Nothing was changed, for a reason that holds on every node.
@@ -93,7 +93,7 @@ impl From<NodeError> for Refusal {
     }
 }
 
-/// A handle; cheap to clone.
+/// Handle on the node; cheap to clone.
 #[derive(Clone)]
 pub struct Node(Arc<Inner>);
 
@@ -105,28 +105,28 @@ pub(super) struct Inner {
     pub(super) peers: Peers,
     pub(super) metrics: Arc<Metrics>,
     pub(super) stopping: AtomicBool,
-    /// All that the leader had committed when it was met first is applied.
+    /// Set once this node has applied everything that the leader had committed at first contact. Never cleared.
     pub(super) caught_up: AtomicBool,
-    /// Wakes the background tasks that waited for it.
+    /// Wakes the background tasks that wait for `caught_up`.
     pub(super) caught_up_now: Notify,
     pub(super) batcher: Batcher,
     pub(super) freshness: Freshness,
     pub(super) elections: Elections,
     pub(super) poll: Poll,
     pub(super) standstills: StallDetector,
-    /// 0 for never.
+    /// Maximum staleness of a ready node; 0 for no limit.
     pub(super) ready_behind: Duration,
     pub(super) certificates: Arc<Certificates>,
-    /// Held while this node finds out what time it is.
+    /// Held while this node determines the time.
     pub(super) settling: tokio::sync::Mutex<()>,
     pub(super) disk_check: DiskCheck,
-    /// Room for so many backups at a time.
+    /// Permits for concurrent backups.
     pub(super) backups: Arc<Semaphore>,
     pub(super) capacity: Capacity,
     pub(super) alarms: Alarms,
     pub(super) compaction: tokio::sync::Mutex<Compaction>,
     pub(super) keyring: Keyring,
-    /// Held by the change of the membership that is being carried out here.
+    /// Held by the membership change in progress on this node.
     pub(super) membership_turn: tokio::sync::Mutex<()>,
     /// Description of what a node without a cluster waits for; `None` while it waits for nothing.
     pub(super) awaited: Mutex<Option<String>>,
@@ -135,19 +135,19 @@ pub(super) struct Inner {
     pub(super) watcher: CredentialWatcher,
     pub(super) read_indexes: ReadIndexes,
     pub(super) removal: Removal,
-    /// Declared last: what runs there ends when nobody holds the node any more.
+    /// Declared last: the tasks that run there end when the last handle on the node is dropped.
     pub(super) threads: Threads,
 }
 
 /// Outcome of one attempt to hand a command to the leader.
 pub(super) enum Attempt {
-    /// Committed; the answer comes with the apply.
+    /// Committed; the reply comes from apply.
     Done,
-    /// Certainly not appended.
+    /// Not appended.
     NotAppended,
-    /// Appended perhaps.
+    /// Possibly appended.
     Unknown,
-    /// Not appended, and not to be tried again.
+    /// Not appended; a retry would not help.
     Refused(Refusal),
 }
 
@@ -168,16 +168,16 @@ impl Node {
         self.0.machine.state()
     }
 
-    /// Clients and the releases that they have, as far as this node has served them.
+    /// Returns the register of clients and their releases, as far as this node has served them.
     pub fn subscribers(&self) -> &Arc<Subscribers> {
         &self.0.subscribers
     }
 
-    /// Answers a question about the clients of this node.
+    /// Answers a query about the clients of this node.
     pub async fn own_fleet(&self, question: ClientQuery) -> ClientQueryResult {
         let asked = self.clone();
         let tell = move || {
-            // Read before the catalog, which is at least as new.
+            // Read before the catalog, which is then at least as new.
             let applied = asked.state().applied().index;
             asked.subscribers().tell(&asked.state().view(), applied, &question)
         };
@@ -188,7 +188,7 @@ impl Node {
         &self.0.store
     }
 
-    /// Links to the other members.
+    /// Returns the links to the other members.
     pub(crate) fn peers(&self) -> &Peers {
         &self.0.peers
     }
@@ -197,12 +197,12 @@ impl Node {
         &self.0.metrics
     }
 
-    /// Keyring that reads and seals access keys here.
+    /// Returns the keyring that opens and seals access keys here.
     pub fn keyring(&self) -> &Keyring {
         &self.0.keyring
     }
 
-    /// Description of what this node waits for before it forms a cluster; `None` while it waits for nothing.
+    /// Returns a description of what this node waits for before it forms a cluster; `None` while it waits for nothing.
     pub(super) fn awaited(&self) -> Option<String> {
         self.0.awaited.lock().clone()
     }
@@ -211,7 +211,7 @@ impl Node {
         *self.0.awaited.lock() = what;
     }
 
-    /// A peer that answered lately; this node always.
+    /// Reports whether a peer has answered recently; always true for this node.
     pub fn is_reachable(&self, node_id: NodeId) -> bool {
         node_id == self.0.id || self.0.peers.reachable(node_id)
     }
@@ -220,22 +220,22 @@ impl Node {
         self.0.raft.metrics().borrow_watched().clone()
     }
 
-    /// Current time of the cluster, see [`super::clock`].
+    /// Returns the current time of the cluster, see [`super::clock`].
     pub fn now(&self) -> Timestamp {
         self.state().clock.now()
     }
 
-    /// Returns the time of the cluster without all that is in doubt, see [`crate::catalog::time`].
+    /// Returns the time of the cluster without its doubted part, see [`crate::catalog::time`].
     pub fn sure_now(&self) -> Timestamp {
         self.state().clock.sure()
     }
 
-    /// The leader that Raft names; it may be gone, see [`super::lease`].
+    /// Returns the leader according to Raft. It may have failed, see [`super::lease`].
     pub fn leader(&self) -> Option<NodeId> {
         self.0.raft.metrics().borrow_watched().current_leader
     }
 
-    /// Waits until this node sees a leader that `is_wanted`; false if `limit` passes first.
+    /// Waits until the leader known here satisfies `is_wanted`; returns false if `limit` passes first.
     pub(super) async fn await_leader(&self, limit: Duration, is_wanted: impl Fn(Option<NodeId>) -> bool) -> bool {
         let mut metrics = self.0.raft.metrics();
         let seen = async {
@@ -249,11 +249,10 @@ impl Node {
         tokio::time::timeout(limit, seen).await.unwrap_or(false)
     }
 
-    /// Carries a command through the log. Returns one outcome per item once this node has applied
-    /// the entry and others can see it here.
+    /// Proposes a command. Returns one outcome per item once this node has applied the entry and serves its changes.
     ///
-    /// An attempt that may have happened is repeated under the same request id, which the catalog
-    /// recognises; a command is applied once however often it is sent.
+    /// An attempt that may have succeeded is repeated under the same request id, which the catalog recognises: a
+    /// command is applied once however often it is sent.
     pub async fn propose(&self, by: &str, command: Command) -> Result<Vec<Outcome>, NodeError> {
         let metrics = &self.0.metrics;
         let _pending = OneMore::of(&metrics.proposals_pending);
@@ -276,12 +275,12 @@ impl Node {
         result
     }
 
-    /// Proposes the command of a caller, whose rights are checked for each item when it is applied.
+    /// Proposes a caller's command, whose rights are checked for each item on apply.
     pub async fn ask(&self, by: &str, asked: AuthorizedCommand) -> Result<Vec<Outcome>, NodeError> {
         self.propose(by, Command::Authorized(Box::new(asked))).await
     }
 
-    /// [`Node::propose`] under an id of the caller's: what is proposed again under it is applied once.
+    /// Proposes like [`Node::propose`], under the given id. Proposals under the same id are applied once.
     pub(crate) async fn propose_draft(
         &self,
         request: RequestId,
@@ -296,7 +295,7 @@ impl Node {
         tokio::select! {
             biased;
             reply = reply => reply.map_err(|_| NodeError::OutcomeUnknown).map(|reply| {
-                // Here, where a slow reader of the log holds up nobody else.
+                // Here, where a slow reader of the log delays no one else.
                 reply.audit.iter().for_each(log_row);
                 reply.outcomes
             }),
@@ -304,8 +303,8 @@ impl Node {
         }
     }
 
-    /// Sends until the entry is committed, then waits for the reply, which ends this future from
-    /// outside. Returns only when patience is at its end.
+    /// Sends until the entry is committed, then waits for the reply, on which the caller drops this future. Returns
+    /// only when the limits of the attempts are reached.
     async fn send_until_applied(&self, forwarded: ForwardedRequest, attempts: &mut Attempts) -> NodeError {
         while attempts.go_on() {
             match timeout_at(attempts.deadline, self.attempt(&forwarded)).await {
@@ -318,7 +317,7 @@ impl Node {
                     attempts.may_have_happened = true;
                     pause_before_retry().await;
                 }
-                // An earlier attempt may have been carried out all the same.
+                // An earlier attempt may have succeeded all the same.
                 Ok(Attempt::Refused(_)) if attempts.may_have_happened => pause_before_retry().await,
                 Ok(Attempt::Refused(refusal)) => return NodeError::Refused(refusal),
                 Err(_) => attempts.may_have_happened = true,
@@ -337,17 +336,17 @@ impl Node {
                     Err(CallError::NotSent(_)) => Attempt::NotAppended,
                     Err(CallError::Unknown(_)) => Attempt::Unknown,
                 },
-                // The old leader may have the request, and never answer; the new one can be asked at once.
+                // The old leader may have received the request and never answer; the new one can answer at once.
                 () = self.leader_other_than(leader) => Attempt::Unknown,
             },
         }
     }
 
-    /// Returns when this node has applied everything that was acknowledged anywhere before the
-    /// call: a read after it is linearizable.
+    /// Waits until this node has applied everything that was acknowledged anywhere before the call: a read after it is
+    /// linearizable.
     ///
-    /// The leader confirms with a quorum that it still leads (ReadIndex: no assumption on clocks),
-    /// and this node waits until it has applied as far.
+    /// The leader confirms with a quorum that it still leads (ReadIndex: no assumption on clocks), and this node waits
+    /// until it has applied that index.
     pub async fn await_linearizable(&self) -> Result<(), NodeError> {
         self.await_linearizable_within(LEADER_PATIENCE).await
     }
@@ -377,7 +376,7 @@ impl Node {
 
     async fn read_index(&self) -> Option<u64> {
         let leader = self.leader_in_touch()?;
-        // The leader's own readers share questions too: each is a message to the threads of consensus.
+        // Readers on the leader share a request too: each is a message to the threads of consensus.
         let ask = || async move {
             match leader == self.0.id {
                 true => leading::read_index(self).await.ok(),
@@ -398,7 +397,7 @@ impl Node {
     }
 }
 
-/// A refusal as another node put it; a code that only a later version knows is a bad request to this one.
+/// Converts a refusal from another node. A code that only a later version knows becomes a bad request.
 fn refusal(code: u32, text: String) -> Refusal {
     Refusal::new(Code::of_number(code).unwrap_or(Code::BadRequest), text)
 }

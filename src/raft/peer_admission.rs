@@ -14,32 +14,32 @@ use crate::format::types::NodeId;
 use crate::peer::{Build, Hello, Introductions, ListDigest, Refusal, RefusalReason, Welcome};
 use crate::store::Store;
 
-/// A node that is refused and knocks again for the same reason is told this often: one that was removed,
-/// and runs on, knocks many times a second.
+/// Minimum time between two log lines about a node that is refused for the same reason: a removed node that still runs
+/// retries many times a second.
 const REFUSED_LINE_PAUSE: Duration = Duration::from_secs(60);
 
-/// Peers as this node knows them: announced data directories from the catalog, and before the first announcements those
-/// that it met itself.
+/// Peers known to this node: those whose data directories the catalog has, and before they are announced, those that
+/// connected to it.
 pub(super) struct KnownPeers {
     node_id: NodeId,
     store: Store,
     state: Arc<State>,
     met: Mutex<BTreeMap<NodeId, Met>>,
-    /// This node had no vote, log or state when it was started.
+    /// True if this node had no vote, log or state when it started.
     was_fresh: bool,
     lists: Lists,
     /// Last refusal of each node that was logged: its reason and its time.
     refused: Mutex<BTreeMap<NodeId, (RefusalReason, Instant)>>,
-    /// Reason why this node cannot be part of the cluster that it met; `None` while none is known.
+    /// Reason why this node cannot be part of the cluster that it contacted; `None` while none is known.
     unfit: watch::Sender<Option<String>>,
-    /// Reason by which a peer refused this node as removed; `None` while none has.
+    /// Reason given by a peer that refused this node as removed; `None` while none has.
     removed: watch::Sender<Option<String>>,
 }
 
-/// A data directory that came under a node id which nobody has announced yet.
+/// A data directory that connected under a node id which is not announced yet.
 struct Met {
     instance: String,
-    /// It said the id of this node's cluster.
+    /// True if it named the id of this node's cluster.
     is_of_cluster: bool,
 }
 
@@ -55,7 +55,7 @@ impl KnownPeers {
         KnownPeers { node_id, store, state, met, was_fresh, lists, refused, unfit, removed }
     }
 
-    /// The list that this node was started with, and the others that it has heard.
+    /// Returns the list that this node was started with, and those of its peers.
     pub(super) fn lists(&self) -> &Lists {
         &self.lists
     }
@@ -74,14 +74,14 @@ impl KnownPeers {
         }
     }
 
-    /// Returns when this node has met a cluster whose level it cannot read.
+    /// Waits until this node has contacted a cluster whose level it cannot read; returns the error.
     pub(super) async fn unfit(&self) -> anyhow::Error {
         let mut unfit = self.unfit.subscribe();
         let why = unfit.wait_for(Option::is_some).await.ok().and_then(|why| why.clone());
         anyhow::anyhow!(why.unwrap_or_default())
     }
 
-    /// Returns when a peer has refused this node as one that was removed.
+    /// Waits until a peer has refused this node as removed; returns the reason.
     pub(super) async fn removed(&self) -> String {
         let mut removed = self.removed.subscribe();
         removed.wait_for(Option::is_some).await.ok().and_then(|why| why.clone()).unwrap_or_default()
@@ -89,12 +89,12 @@ impl KnownPeers {
 
     fn build(&self) -> Build {
         let levels = self.store.levels();
-        // Without a cluster it speaks whatever it can.
+        // Without a cluster it uses its lowest level.
         let level = self.cluster_id().map_or(levels.min, |_| self.state.catalog().level());
         Build::own(levels, level)
     }
 
-    /// Each of the two has to read what the cluster of the other speaks.
+    /// Checks that each of the two nodes can read the level of the other's cluster.
     fn judge_levels(&self, theirs: &Build, node_id: NodeId) -> Result<(), Refusal> {
         let own = self.build();
         let refuse = |text: String| Err(Refusal { reason: RefusalReason::Level, text });
@@ -122,8 +122,7 @@ impl KnownPeers {
         Ok(())
     }
 
-    /// Two nodes without a cluster that do not have the same list form none with each other. One that belongs to a
-    /// cluster has no list any more.
+    /// Refuses to form a cluster with a node of another list. A node that belongs to a cluster has no list.
     fn judge_list(&self, node_id: NodeId, theirs: Option<&ListDigest>) -> Result<(), Refusal> {
         if self.cluster_id().is_some() || self.lists.agrees(node_id, theirs) {
             return Ok(());
@@ -132,14 +131,14 @@ impl KnownPeers {
         Err(Refusal { reason: RefusalReason::OtherList, text })
     }
 
-    /// List of this node while it has no cluster.
+    /// Returns the list of this node while it has no cluster.
     fn own_list(&self) -> Option<ListDigest> {
         if self.cluster_id().is_some() { None } else { self.lists.own().cloned() }
     }
 
-    /// A node id stands for one data directory, for ever. Until it is announced, one that belongs to the cluster takes
-    /// the place of one that came without any: somebody may have started a node on an empty directory before it was
-    /// made from a backup.
+    /// Checks that the node comes with the data directory that belongs to its id. Until the directory is announced, one
+    /// that belongs to the cluster replaces one that belongs to none: the node may have been started on an empty
+    /// directory before that was created from a backup.
     fn judge_instance(&self, node_id: NodeId, instance: &str, cluster_id: Option<&str>) -> Result<(), Refusal> {
         let announced = self.state.catalog().nodes.get(node_id).map(|node| (node.instance.clone(), node.removed));
         if let Some((_, true)) = announced {
@@ -161,7 +160,7 @@ impl KnownPeers {
         Err(Refusal { reason: RefusalReason::OtherInstance, text })
     }
 
-    /// True if this is the directory that was met first under the id, or is from now on.
+    /// Reports whether this is the first directory that connected under the id, recording it if there was none.
     fn is_met(&self, node_id: NodeId, instance: &str, cluster_id: Option<&str>) -> bool {
         let is_of_cluster = cluster_id.is_some() && self.cluster_id().as_deref() == cluster_id;
         let comes = || Met { instance: instance.to_owned(), is_of_cluster };
@@ -182,8 +181,8 @@ impl Introductions for KnownPeers {
     }
 
     fn judge(&self, hello: &Hello) -> Result<Welcome, Refusal> {
-        // One with another list is not met, but told the list of this node, also where that list has another node at
-        // this address: it hangs up by itself.
+        // A node with another list is not recorded but gets this node's list, even if that list has another node at
+        // this address; it then closes the connection.
         let has_same_list = self.judge_list(hello.node_id, hello.list.as_ref()).is_ok();
         if hello.target != self.node_id && has_same_list {
             let text = format!("this is node {}, not node {}", self.node_id, hello.target);
@@ -243,12 +242,12 @@ mod tests {
     use crate::store::testing::metrics;
     use crate::watch::Hub;
 
-    /// A node on a directory of its own, tied to a cluster or to none.
+    /// Creates a node on its own directory, tied to a cluster or to none.
     fn node(node_id: NodeId, cluster_id: Option<&str>) -> (TempDir, KnownPeers) {
         node_of(node_id, cluster_id, BTreeMap::new())
     }
 
-    /// The same, started with a list.
+    /// Creates the same node, started with a list.
     fn node_of(
         node_id: NodeId,
         cluster_id: Option<&str>,
@@ -263,7 +262,7 @@ mod tests {
         (dir, KnownPeers::new((node_id, &initial_cluster), (store, true), state))
     }
 
-    /// Result of a dial from `from` to `to`, and of the same the other way round.
+    /// Returns the results of a dial from `from` to `to` and of one in the opposite direction.
     fn meet(from: &KnownPeers, to: &KnownPeers) -> [Option<RefusalReason>; 2] {
         [(from, to), (to, from)].map(|(from, to)| {
             let met = to.judge(&from.hello(to.node_id)).and_then(|welcome| from.accept(&welcome));
@@ -271,7 +270,7 @@ mod tests {
         })
     }
 
-    /// Two builds without a release between them may have different formats of one level.
+    /// Two builds without a release between them may have different formats of the same level.
     #[test]
     fn a_build_with_other_formats_is_refused() {
         let ((_one, one), (_two, two)) = (node(1, Some("c")), node(2, Some("c")));
@@ -287,7 +286,7 @@ mod tests {
 
     const LET_IN: [Option<RefusalReason>; 2] = [None, None];
 
-    /// Both were made of one backup.
+    /// Both clusters were created from one backup.
     #[test]
     fn a_node_of_another_cluster_is_refused_and_takes_no_id() {
         let (_one, one) = node(1, Some("second"));
@@ -301,7 +300,7 @@ mod tests {
         assert_eq!(meet(&two, &one), LET_IN);
     }
 
-    /// Started by mistake on an empty directory, and then on the one that was made from the backup.
+    /// The node was started by mistake on an empty directory, and then on the one created from the backup.
     #[test]
     fn a_directory_without_a_cluster_does_not_take_the_id_of_one_that_has_it() {
         let (_one, one) = node(1, Some("second"));
@@ -315,8 +314,8 @@ mod tests {
         assert_eq!(meet(&two, &one), LET_IN);
     }
 
-    /// Node 4 is started where the list of node 1 has node 3: each of the two learns the list of the other, whoever
-    /// dials, and node 4 takes no id.
+    /// Node 4 runs at the address that the list of node 1 has for node 3. Each of the two learns the other's list,
+    /// whichever dials, and node 4 takes no id.
     #[test]
     fn a_node_with_another_list_at_the_address_of_a_listed_one_says_its_list() {
         let listed = |ids: &[NodeId]| ids.iter().map(|id| (*id, format!("host-{}:1", id.min(&3)))).collect();
@@ -334,7 +333,7 @@ mod tests {
         assert_eq!(met.map_err(|refusal| refusal.reason), Err(RefusalReason::OtherNode), "only its number is wrong");
     }
 
-    /// Nobody can tell which of them the first entry was acknowledged by.
+    /// It is unknown which of the two directories acknowledged the first entry.
     #[test]
     fn before_there_is_a_cluster_the_first_directory_keeps_the_id() {
         let ((_one, one), (_two, two), (_other, other)) = (node(1, None), node(2, None), node(2, None));

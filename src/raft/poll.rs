@@ -1,10 +1,9 @@
-//! The one question that members ask each other again and again: how far they are, what time it is, how much room they
-//! have. What each said last is kept with its time, and whoever wants to know reads that.
+//! Periodic poll of the other members for their progress, time and free resources.
 //!
-//! A leader that has lost its majority is still heard by the learners beside it, and by a minority of the voters. So
-//! whoever follows takes a leader that says so for none; and it takes the time from one that can lead. The leader is
-//! asked by itself, so that no other member's silence delays the next question: its answers date the state of this node
-//! ([`super::freshness`]).
+//! The last answer of each member is stored with its arrival time. A leader without a majority may still reach the
+//! learners and a minority of the voters, so a follower does not trust a leader that reports that it lost its majority,
+//! and takes the time only from a leader that is acknowledged. The leader is polled separately, so that a silent member
+//! does not delay the next poll: the leader's answers date the state of this node ([`super::freshness`]).
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -22,17 +21,17 @@ use crate::model::time::Timestamp;
 use crate::peer::PeerProgress;
 use crate::uptime;
 
-/// Between two rounds.
+/// Pause between two rounds.
 const PAUSE: Duration = Duration::from_millis(500);
-/// Between two questions to the leader, and while it is in doubt: one that was elected this moment is not acknowledged
-/// yet, and one that was cut off may be back at once.
+/// Pause between two polls of the leader; shorter while it is in doubt, because a leader that was elected just now is
+/// not acknowledged yet, and one that was cut off may be back at once.
 const LEADER_PAUSE: Duration = Duration::from_millis(250);
 const LEADER_PAUSE_IN_DOUBT: Duration = Duration::from_millis(100);
-/// A member that does not answer in this time is asked again in the next round.
+/// Timeout of a poll of a member, which is polled again in the next round.
 const ANSWER_WITHIN: Duration = Duration::from_secs(1);
-/// The leader has more time: over a thin link its answer waits behind others.
+/// Timeout of a poll of the leader. It is longer because over a slow link its answer waits for other ones.
 const LEADER_ANSWER_WITHIN: Duration = Duration::from_secs(10);
-/// An answer of a member counts for so long.
+/// Time for which a member's answer counts.
 const KEPT_FOR: Duration = Duration::from_secs(5);
 
 /// The members' last answers.
@@ -49,12 +48,12 @@ impl Poll {
         self.0.lock().insert(node_id, Said { at: Instant::now(), progress: progress.clone() });
     }
 
-    /// The answers of a moment ago.
+    /// Returns the answers that still count.
     pub(super) fn said(&self) -> BTreeMap<NodeId, PeerProgress> {
         recent(&self.0.lock()).map(|(id, said)| (id, said.progress.clone())).collect()
     }
 
-    /// Returns the members' wall clocks as they show now, by what each said a moment ago.
+    /// Returns the members' wall clocks as of now, extrapolated from their last answers.
     pub(super) fn clocks(&self) -> BTreeMap<NodeId, Timestamp> {
         let shown = |said: &Said| {
             let since_ms = u64::try_from(said.at.elapsed().as_millis()).unwrap_or(u64::MAX);
@@ -68,13 +67,13 @@ impl Poll {
     }
 }
 
-/// Answers that count still.
+/// Returns the answers that still count.
 fn recent(said: &BTreeMap<NodeId, Said>) -> impl Iterator<Item = (NodeId, &Said)> {
     said.iter().filter(|(_, said)| said.at.elapsed() < KEPT_FOR).map(|(id, said)| (*id, said))
 }
 
 impl Node {
-    /// Asks a member now.
+    /// Polls a member now.
     pub(super) async fn ask_progress(&self, node_id: NodeId, within: Duration) -> Option<PeerProgress> {
         let progress = self.inner().peers.progress(node_id, within).await.ok()?;
         self.inner().poll.keep(node_id, &progress);
@@ -82,7 +81,7 @@ impl Node {
     }
 }
 
-/// Asks all members but the leader round after round, for as long as the node runs.
+/// Polls all members but the leader in rounds, for as long as the node runs.
 pub(super) async fn keep_asking(node: Node) {
     loop {
         let (members, leader) = (other_members(&node), node.leader());
@@ -100,7 +99,7 @@ async fn ask_one(node: &Node, node_id: NodeId) {
     }
 }
 
-/// Asks the leader again and again, and a new one at once, for as long as the node runs.
+/// Polls the leader, and a new one at once, for as long as the node runs.
 pub(super) async fn keep_asking_leader(node: Node) {
     let mut server = node.inner().raft.server_metrics();
     loop {
@@ -126,13 +125,13 @@ async fn ask_leader(node: &Node, term: u64, leader: NodeId) {
     let (asked, begun) = (uptime::now(), Instant::now());
     let Some(progress) = node.ask_progress(leader, LEADER_ANSWER_WITHIN).await else { return };
     let (round_trip, freshness) = (begun.elapsed(), &node.inner().freshness);
-    // One that leads no more does not say.
+    // A node that no longer leads does not report it.
     let is_acknowledged = progress.is_acknowledged.unwrap_or(true);
     freshness.take_word(term, is_acknowledged);
     if !is_acknowledged {
         return;
     }
-    // The log of a leader ends behind everything that is committed, where it does not say how far that is.
+    // If a leader does not report its commit index, the end of its log is an upper bound of it.
     let committed = progress.committed.or(progress.is_acknowledged.map(|_| progress.last_log));
     if let Some(committed) = committed {
         freshness.hear_committed(asked, committed, node.state().applied().index);

@@ -1,15 +1,15 @@
 //! The byte form of a proposal.
 //!
 //! ```text
-//! draft    = request:16 by_length:u8 by command             made by the node that takes the request
+//! draft    = request:16 by_length:u8 by command             made by the node that gets the request
 //! proposal = level:u8 epoch:u16 time_ms:u48 seed:16 draft   stamped by the leader
 //! ```
 //!
-//! A follower forwards the draft. The leader reads it, so that nothing reaches the log that a member
-//! cannot read, and puts its stamps in front. Time, epoch and seed are the only things in an entry that a
-//! leader decides, and apply knows no others. The epoch is the number of times that the time was set, as far as the
-//! leader had applied it; it is 0 in most clusters, and time is a number of 64 bits then. The level is the command's:
-//! who keeps an entry knows what it takes to read it without decoding it.
+//! A follower forwards the draft. The leader decodes it, so that nothing reaches the log that a member cannot read, and
+//! prepends the stamps. Time, epoch and seed are all that the leader decides about an entry. The epoch counts how often
+//! the time of the cluster was set, as far as the leader had applied it; it is 0 in most clusters, and the time is then
+//! a plain 64-bit number. The level is the command's: a reader of the log knows which level an entry needs without
+//! decoding it.
 
 use bytes::{BufMut, Bytes, BytesMut};
 
@@ -20,21 +20,21 @@ use crate::format::types::Proposal;
 use crate::model::time::Timestamp;
 
 const STAMP_BYTES: usize = 1 + 8 + 16;
-/// Bits of the time: enough for nine thousand years.
+/// Bits of the time in milliseconds: enough for nine thousand years.
 const TIME_BITS: u32 = 48;
 const TIME_MAX: u64 = (1 << TIME_BITS) - 1;
 const REQUEST_BYTES: usize = 16;
-/// Room for most drafts.
+/// Capacity that most drafts fit into.
 const DRAFT_BYTES_USUAL: usize = 1024;
 
-/// A command that has not been stamped yet, and what its reader has to know of it.
+/// A command that has not been stamped yet, and the properties that admission checks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Draft {
     pub bytes: Bytes,
     pub level: Level,
-    /// It makes its level the cluster's, where any other waits until that is done.
+    /// True if it sets the level of the cluster. Any other command that needs a higher level is refused until then.
     pub sets_level: bool,
-    /// The state may grow by it, see [`Command::adds`].
+    /// True if it may add to the state, see [`Command::adds`].
     pub adds: bool,
 }
 
@@ -49,13 +49,13 @@ impl Draft {
         Draft::of(out.into(), command)
     }
 
-    /// Reads what a peer sends; what cannot be read here must not reach the log.
+    /// Decodes a draft from a peer. A draft that cannot be decoded here must not reach the log.
     pub fn read(bytes: Bytes) -> Result<Draft, String> {
         let command = parts(&bytes)?.command;
         Ok(Draft::of(bytes, &command))
     }
 
-    /// The id of the HTTP request that asked for it, if one did. Reads all of it.
+    /// Returns the id of the HTTP request that the draft belongs to, if any. Decodes the whole draft.
     pub fn asked_by(&self) -> Option<String> {
         match parts(&self.bytes).ok()?.command {
             Command::Authorized(asked) => Some(asked.request),
@@ -63,7 +63,7 @@ impl Draft {
         }
     }
 
-    /// The id that it has of its own, the same however often it is sent.
+    /// Returns the draft's own id, which is the same however often it is sent.
     pub fn id(&self) -> u128 {
         u128::from_be_bytes(*self.bytes.first_chunk().expect("a draft begins with its id"))
     }
@@ -74,13 +74,13 @@ impl Draft {
     }
 }
 
-/// The whole characters of `text` that fit into `bytes_max` bytes.
+/// Returns the longest prefix of whole characters of `text` that fits into `bytes_max` bytes.
 pub(super) fn cut_to_bytes(text: &str, bytes_max: usize) -> &str {
     let end = (0..=bytes_max.min(text.len())).rev().find(|end| text.is_char_boundary(*end));
     &text[..end.unwrap_or_default()]
 }
 
-/// Puts the leader's stamps on a draft.
+/// Prepends the leader's stamps to a draft.
 pub fn stamp(time: Timestamp, epoch: u16, seed: [u8; 16], draft: &Draft) -> Proposal {
     let mut out = BytesMut::with_capacity(STAMP_BYTES + draft.bytes.len());
     out.put_u8(draft.level.0);
@@ -90,7 +90,7 @@ pub fn stamp(time: Timestamp, epoch: u16, seed: [u8; 16], draft: &Draft) -> Prop
     Proposal(out.freeze())
 }
 
-/// Opens the proposal of the entry at `index`.
+/// Decodes the proposal of the entry at `index`.
 pub fn open(index: u64, proposal: &Proposal) -> Result<(Ctx, Command), String> {
     let bytes = &proposal.0[..];
     let (stamps, draft) = bytes.split_at_checked(STAMP_BYTES).ok_or("shorter than its stamps")?;
@@ -162,7 +162,7 @@ mod tests {
         assert!(Draft::read(foreign.freeze()).is_err());
     }
 
-    /// On a thread with the stack that those have which serve peers.
+    /// Runs on a thread with the stack size of the threads that serve peers.
     #[test]
     fn commands_within_commands_are_not_followed_to_the_end_of_the_stack() {
         let asked = |command| AuthorizedCommand {

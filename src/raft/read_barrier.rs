@@ -1,25 +1,25 @@
-//! Read barrier for ids that this node does not know. A client may name an id, a version or a log index that another
-//! node gave out, or another cluster, or this one before it was restored.
+//! Read barrier for ids that this node does not know. A client may name an id, a version or a log index that came from
+//! another node, from another cluster, or from this one before it was restored.
 //!
-//! The question is that of a linearizable read. Once this node has applied all that the leader had when
-//! it was asked, what it does not know, no node of the cluster has ever shown to anyone.
+//! The barrier is a linearizable read. Once this node has applied everything that the leader had at the time of the
+//! call, an id that it does not know was never returned by any node of the cluster.
 
 use std::time::Duration;
 
 use super::node::Node;
 
-/// For how long a node that has applied all that there was tells of what is far above it.
+/// Time for which a node that passed the barrier may reject far higher ids without another one.
 const FRESH_FOR: Duration = Duration::from_secs(1);
 
 impl Node {
-    /// Waits until this node has applied everything that any node had before the call; false where
-    /// that cannot be said within the limit.
+    /// Waits until this node has applied everything that any node had before the call; returns false if that is not
+    /// confirmed within the limit.
     pub async fn await_horizon(&self, limit: Duration) -> bool {
         self.await_linearizable_within(limit).await.is_ok()
     }
 
-    /// True if this node was at that horizon a moment ago: what is further away than a cluster can count in that time
-    /// is then known to be from elsewhere without another request.
+    /// Reports whether this node passed the barrier a moment ago. Ids further ahead than a cluster can count in that
+    /// time are then known to be foreign without another request.
     pub fn was_at_horizon_lately(&self) -> bool {
         self.is_fresh_within(FRESH_FOR)
     }

@@ -1,19 +1,19 @@
 //! Read indexes shared by reads that arrive together.
 //!
-//! A read may use any read index that was asked for after the read arrived. So while one question
-//! is on its way, all readers that come gather for the next one, which serves them all: a follower
-//! under thousands of reads asks the leader one question at a time.
+//! A read may use any read index that was requested after the read arrived. So while one request is in flight, all
+//! reads that arrive wait for the next one, which serves them all: under thousands of reads a follower sends the leader
+//! one request at a time.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use tokio::sync::Mutex;
 
-/// The last answer and when its question was asked, counted in rounds.
+/// The last answer and the round of its request.
 #[derive(Default)]
 pub(super) struct ReadIndexes {
-    /// Rounds begun so far.
+    /// Number of rounds begun.
     begun: AtomicU64,
-    /// Held by the reader whose question is on its way.
+    /// Held by the reader whose request is in flight.
     asking: Mutex<Option<Answered>>,
 }
 
@@ -24,11 +24,11 @@ struct Answered {
 }
 
 impl ReadIndexes {
-    /// An index asked for after this call began: by `ask`, or by another reader meanwhile.
+    /// Returns an index that was requested after this call began, by `ask` or by another reader.
     pub(super) async fn get<F: Future<Output = Option<u64>>>(&self, ask: impl FnOnce() -> F) -> Option<u64> {
         let arrived = self.begun.load(Ordering::SeqCst);
         let mut asking = self.asking.lock().await;
-        // A round that began after this reader arrived has answered it too.
+        // A round that began after this reader arrived serves it too.
         if let Some(answered) = *asking
             && answered.round > arrived
         {
@@ -50,7 +50,7 @@ mod tests {
 
     use super::*;
 
-    /// Reader 1 asks; 2 and 3 arrive meanwhile and share one further question.
+    /// Reader 1 asks; 2 and 3 arrive meanwhile and share a second request.
     #[tokio::test]
     async fn readers_share_a_question_that_began_after_they_came() {
         let indexes = Arc::new(ReadIndexes::default());
@@ -81,7 +81,7 @@ mod tests {
         assert_eq!(questions.load(Ordering::SeqCst), 2);
     }
 
-    /// A future that can be polled once, to let it arrive, before it is awaited.
+    /// A future that can be polled once, so that it arrives, before it is awaited.
     struct Poked<F>(std::pin::Pin<Box<F>>);
 
     fn tokio_test_poll<F: Future>(future: F) -> Poked<F> {

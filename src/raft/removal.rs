@@ -1,9 +1,10 @@
-//! End of this node's membership: it hears that it was removed, says so to its clients and its operator, and ends.
+//! Removal of this node from the cluster: detecting it, reporting it to clients and the operator, and ending.
 //!
-//! Whoever leads stops sending to a member that it removes, often before that one has the entry which says so. So there
-//! are two ways to hear of it: the membership that this node has applied, and its peers, which refuse a removed node by
-//! that reason, and close what it has open to them. A peer says so of an entry that it has applied, so one peer
-//! suffices. A node that is cut off from all of them cannot hear it, and goes on as any node that is cut off.
+//! The leader stops sending to a member that it removes, often before that member has the entry of the change. So a
+//! node learns of its removal in one of two ways: from the membership that it has applied, or from a peer, which
+//! refuses a removed node with that reason and closes the connections that it has open to it. A peer refuses only after
+//! it has applied the entry, so one peer suffices. A node that is cut off from all peers cannot learn of its removal
+//! and runs on.
 
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -15,7 +16,7 @@ use super::node::Node;
 use super::peer_admission::KnownPeers;
 use crate::model::limits;
 
-/// Between two looks at the membership.
+/// Pause between two checks of the membership.
 const LOOK_PAUSE: Duration = Duration::from_secs(1);
 
 /// Reason why this node has left its cluster for good.
@@ -23,7 +24,7 @@ const LOOK_PAUSE: Duration = Duration::from_secs(1);
 #[error("{0}")]
 pub struct Removed(pub String);
 
-/// Knowledge of this node about its own removal.
+/// Record of this node's own removal.
 #[derive(Default)]
 pub(super) struct Removal {
     why: OnceLock<Removed>,
@@ -31,12 +32,12 @@ pub(super) struct Removal {
 }
 
 impl Node {
-    /// Reason why this node is no member any more, once it has heard of it.
+    /// Returns the reason why this node is no longer a member, once it has learned of it.
     pub fn removed(&self) -> Option<&Removed> {
         self.inner().removal.why.get()
     }
 
-    /// Stops serving: requests are refused from now on, and those that are held are answered.
+    /// Stops serving: requests are refused from now on, and held requests are answered.
     pub(super) fn hear_removed(&self, why: String) {
         if self.inner().removal.why.set(Removed(why.clone())).is_err() {
             return;
@@ -47,7 +48,8 @@ impl Node {
         self.inner().removal.heard.notify_waiters();
     }
 
-    /// Returns so long after this node has heard of its removal that balancers, clients and operators have, too.
+    /// Waits until this node was removed, and then for [`limits::REMOVED_SECONDS`] more, in which load balancers,
+    /// clients and operators notice it.
     pub async fn outlived(&self) -> Removed {
         loop {
             let heard = self.inner().removal.heard.notified();
@@ -59,8 +61,8 @@ impl Node {
         }
     }
 
-    /// True where the membership that is applied here does not have this node, which was a member before: it has
-    /// announced itself, which only members do.
+    /// Reports whether the membership applied here lacks this node although it was a member: only members announce
+    /// themselves.
     fn has_applied_removal(&self) -> bool {
         let (id, metrics) = (self.id(), self.raft_metrics());
         let membership = &metrics.membership_config;
@@ -71,7 +73,7 @@ impl Node {
     }
 }
 
-/// Looks again and again at the membership that is applied here, for as long as the node runs.
+/// Checks the membership that is applied here, for as long as the node runs.
 pub(super) async fn watch(node: Node) {
     loop {
         if node.has_applied_removal() {
@@ -84,7 +86,7 @@ pub(super) async fn watch(node: Node) {
     }
 }
 
-/// Takes the word of the first peer that refuses this node as removed.
+/// Ends the membership once any peer refuses this node as removed.
 pub(super) async fn listen(node: Node, known_peers: Arc<KnownPeers>) {
     let why = known_peers.removed().await;
     node.hear_removed(why);

@@ -1,4 +1,4 @@
-//! Peers that are there and do not move: they acknowledge heartbeats, and of the entries that they lack none arrives.
+//! Detection of stalled replication: peers that acknowledge heartbeats, but get none of the entries that they lack.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -11,24 +11,25 @@ use super::alarms::{Alarm, AlarmKind};
 use super::node::Node;
 use crate::format::types::NodeId;
 
-/// Between two looks.
+/// Pause between two checks.
 const PAUSE: Duration = Duration::from_secs(1);
-/// For how long a peer may move by nothing.
+/// Time without progress after which a peer counts as stuck.
 const STUCK_AFTER: Duration = Duration::from_secs(10);
 
-/// The peers of a leader, and since when each is no further.
+/// The peers of a leader, with their progress and the start of their standstill.
 #[derive(Default)]
 pub(super) struct StallDetector(Mutex<BTreeMap<NodeId, Standstill>>);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Standstill {
     matched: u64,
-    /// The first look at which entries were outstanding beyond that.
+    /// Time of the first check that found entries outstanding after `matched`.
     since: Option<Instant>,
 }
 
 impl StallDetector {
-    /// Takes over how far each peer is, of so many entries; `None` of one that gets a snapshot or is away.
+    /// Records the progress of each peer in a log that ends at `last_log`; `None` for a peer that gets a snapshot or is
+    /// away.
     fn look(&self, last_log: u64, matched: BTreeMap<NodeId, Option<u64>>, now: Instant) {
         let mut known = self.0.lock();
         known.retain(|peer, _| matched.contains_key(peer));
@@ -43,7 +44,7 @@ impl StallDetector {
         }
     }
 
-    /// The peers that stand still, at which entry and for how long.
+    /// Returns the stuck peers, each with its last entry and the duration.
     fn stuck(&self, now: Instant) -> Vec<(NodeId, u64, Duration)> {
         let known = self.0.lock();
         let stuck = known.iter().filter_map(|(peer, standstill)| {
@@ -55,7 +56,7 @@ impl StallDetector {
 }
 
 impl Node {
-    /// Alarms about peers that this node, as their leader, sees standing still.
+    /// Returns alarms about peers that this node, as their leader, finds stuck.
     pub(super) fn stuck_peers(&self) -> Vec<Alarm> {
         let stuck = self.inner().standstills.stuck(Instant::now());
         let tell = |(peer, matched, stood): (NodeId, u64, Duration)| {
@@ -70,7 +71,7 @@ impl Node {
     }
 }
 
-/// Looks again and again, for as long as the node runs.
+/// Checks the peers periodically, for as long as the node runs.
 pub(super) async fn watch(node: Node) {
     loop {
         look(&node);

@@ -1,6 +1,5 @@
-//! The applied state of this node, as everyone else in the process sees it: the catalog to read,
-//! how far it is applied, who waits for changes, and who waits for the answer of a command. Beside it
-//! what is known of the time, which is never replicated.
+//! Applied state of this node: the catalog, the applied index, the watchers of changes, and the callers that wait for
+//! the reply of a command. Also the clock, which is not replicated.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU8, Ordering};
@@ -32,17 +31,17 @@ impl Applied {
     }
 }
 
-/// Shared by the state machine, which writes it, and by the surfaces, which read it.
+/// State that is written by the state machine and read by the surfaces.
 pub struct State {
     pub(super) catalog: RwLock<Catalog>,
     pub(super) applied: watch::Sender<Applied>,
     pub(super) replies: Replies,
     pub(super) clock: Clock,
-    /// A webhook changed, or something waits for one.
+    /// Notified when a webhook changes or an event waits for one.
     pub(crate) webhooks: watch::Sender<()>,
-    /// The catalog's, beside it: every proposal asks, and must not wait for an apply.
+    /// Copy of the catalog's level: every proposal reads it and must not wait for an apply.
     level: AtomicU8,
-    /// The same of who may ask: every request is looked up.
+    /// Copy of the catalog's access rights: every request reads it.
     access: RwLock<Access>,
     hub: Hub,
     feed: Feed<Change>,
@@ -67,28 +66,28 @@ impl State {
         }
     }
 
-    /// The catalog as it stands. Hold it shortly: apply waits for it, and readers behind apply. Who
-    /// has a long way to walk takes a [`State::view`].
+    /// Locks the current catalog for reading. Hold the lock briefly: apply waits for it, and other readers wait for
+    /// apply. Use [`State::view`] to iterate over much of it.
     pub fn catalog(&self) -> RwLockReadGuard<'_, Catalog> {
         self.catalog.read()
     }
 
-    /// The catalog as it stands now, whatever is applied while it is read.
+    /// Returns a copy of the current catalog that later applies do not change.
     pub fn view(&self) -> Catalog {
         self.catalog.read().view()
     }
 
-    /// The level in force, see [`Catalog::level`].
+    /// Returns the level in force, see [`Catalog::level`].
     pub fn level(&self) -> Level {
         Level(self.level.load(Ordering::Relaxed))
     }
 
-    /// Access rights of all callers: those of the catalog, and as recent.
+    /// Locks the access rights of all callers for reading. They are as recent as the catalog's.
     pub fn access(&self) -> RwLockReadGuard<'_, Access> {
         self.access.read()
     }
 
-    /// Puts another catalog in the place of this one.
+    /// Replaces the catalog.
     #[cfg(any(test, feature = "fuzzing"))]
     pub(crate) fn replace(&self, catalog: Catalog) {
         let mut present = self.catalog.write();
@@ -96,7 +95,7 @@ impl State {
         *present = catalog;
     }
 
-    /// Puts the catalog of a further entry in the place of this one, and tells of it as the state machine does.
+    /// Replaces the catalog by that of a further entry, and notifies as the state machine does.
     #[cfg(test)]
     pub(crate) fn apply(&self, index: u64, catalog: Catalog, changes: Vec<Change>) {
         let applied = Applied::of(index, &catalog);
@@ -105,7 +104,7 @@ impl State {
         self.applied.send_replace(applied);
     }
 
-    /// To be called by who has changed the catalog, while it is still locked.
+    /// Updates the copies of level and access rights. Call it after changing the catalog, while it is still locked.
     pub(super) fn note(&self, catalog: &Catalog) {
         self.level.store(catalog.level().0, Ordering::Relaxed);
         if !self.access.read().is_shared_with(&catalog.access) {
@@ -117,7 +116,7 @@ impl State {
         &self.hub
     }
 
-    /// Changes of services, of their instances and of the rules about them.
+    /// Returns the feed of changes of services, of their instances and of the rules about them.
     pub fn feed(&self) -> &Feed<Change> {
         &self.feed
     }
@@ -126,7 +125,7 @@ impl State {
         *self.applied.borrow()
     }
 
-    /// Waits until `is_reached` holds for what is applied; false if `limit` passes first.
+    /// Waits until `is_reached` holds for what is applied; returns false if `limit` passes first.
     pub async fn wait_applied(&self, limit: Duration, is_reached: impl FnMut(&Applied) -> bool) -> bool {
         let deadline = Instant::now() + limit;
         let mut applied = self.applied.subscribe();
@@ -138,19 +137,19 @@ impl State {
 #[derive(Debug)]
 pub struct CommandReply {
     pub outcomes: Vec<Outcome>,
-    /// Audit rows that were written about it.
+    /// Audit rows of the command.
     pub audit: Vec<AuditRow>,
 }
 
-/// Callers that wait for an answer, by request. Every node applies every entry, so the node that took a request gets
-/// its answer from its own apply, whichever node proposed the entry.
+/// Callers that wait for a reply, by request. Every node applies every entry, so a request gets its reply from the
+/// apply of the node that received it, whichever node proposed the entry.
 #[derive(Default)]
 pub(super) struct Replies {
     waiting: Mutex<HashMap<RequestId, oneshot::Sender<CommandReply>>>,
 }
 
 impl Replies {
-    /// Registers before anything is sent: the answer may come before the sending returns.
+    /// Registers a request. Call it before sending: the reply may arrive before the call that sends returns.
     pub(super) fn register(&self, request: RequestId) -> (PendingReply<'_>, oneshot::Receiver<CommandReply>) {
         let (sender, receiver) = oneshot::channel();
         self.waiting.lock().insert(request, sender);
@@ -170,13 +169,13 @@ impl Replies {
         let answered: Vec<_> = replies.into_iter().filter_map(answer).collect();
         drop(waiting);
         for (sender, reply) in answered {
-            // The waiter may have gone just now; its request is applied all the same.
+            // The caller may have gone; its request is applied all the same.
             let _ = sender.send(reply);
         }
     }
 }
 
-/// Keeps a request registered; dropped, it is forgotten.
+/// Registration of a request, removed on drop.
 pub(super) struct PendingReply<'a> {
     replies: &'a Replies,
     request: RequestId,

@@ -1,11 +1,11 @@
-//! State size: the exact bytes of the rows of the state, kept without asking the database.
+//! State size: the exact number of bytes of the state's rows, counted without the database.
 //!
-//! A change of a row has to know how large it was before. For each row its size is kept under a hash
-//! of its key: two keys of one hash among ten million rows are a matter of one in three hundred
-//! thousand, and would make the sum wrong by one row.
+//! A change of a row has to know the row's size before it. The size of each row is stored under a hash of its key. A
+//! collision among ten million rows has a probability of one in three hundred thousand, and would make the sum wrong by
+//! one row.
 //!
-//! The rows of the audit trail and the remembered ids of requests are very many, come with a higher number than
-//! those before and go with the oldest: for them the sizes alone are kept, in order.
+//! Rows of the audit trail and of the idempotency table are very many. They are added with ascending numbers and
+//! removed oldest first, so only their sizes are stored, in order.
 
 use std::collections::{HashMap, VecDeque};
 use std::hash::{BuildHasher, RandomState};
@@ -15,7 +15,7 @@ use parking_lot::Mutex;
 
 use crate::catalog::{Edit, Table, row};
 
-/// The sum over all rows; see the module.
+/// Running totals over all rows.
 #[derive(Default)]
 pub(super) struct Weight {
     sizes: Mutex<Sizes>,
@@ -33,10 +33,10 @@ struct Sizes {
     requests: Queue,
 }
 
-/// Numbers of one queue that have no row, one after the other, at most: each takes the room of a row.
+/// Maximum number of consecutive numbers without a row in a queue: each occupies the space of a size.
 const GAP_MAX: u64 = 64;
 
-/// Sizes by number, from `first` on; 0 where there is none.
+/// Sizes by number, starting at `first`; 0 where there is no row.
 #[derive(Default)]
 struct Queue {
     first: u64,
@@ -46,7 +46,7 @@ struct Queue {
 }
 
 impl Queue {
-    /// False for a row that does not follow those that are there.
+    /// Appends a row; returns false if its number does not follow the existing ones.
     fn put(&mut self, number: u64, size: u32) -> bool {
         if self.sizes.is_empty() {
             self.first = number;
@@ -62,7 +62,7 @@ impl Queue {
         true
     }
 
-    /// False for a row that is not the oldest.
+    /// Removes the oldest row; returns false if it has another number.
     fn remove(&mut self, number: u64) -> bool {
         if number != self.first {
             return false;
@@ -96,7 +96,7 @@ impl Sizes {
         self.bytes -= u64::from(self.by_key.remove(&self.keys.hash_one(key)).unwrap_or_default());
     }
 
-    /// The queue that a row belongs to, and its number there.
+    /// Returns the queue that a row belongs to, and its number there.
     fn queue_of(&mut self, key: &[u8]) -> Option<(&mut Queue, u64)> {
         let (table, number) = row::numbered(key)?;
         match table {
@@ -108,7 +108,7 @@ impl Sizes {
 }
 
 impl Weight {
-    /// The rows that `edits` write and remove.
+    /// Counts the rows that `edits` write and remove.
     pub(super) fn record(&self, edits: &[Edit]) {
         let mut sizes = self.sizes.lock();
         for edit in edits {
@@ -120,7 +120,7 @@ impl Weight {
         self.publish(&sizes);
     }
 
-    /// Begins anew, with the rows of another state.
+    /// Replaces all counts by those of another state's rows.
     pub(super) fn replace<E>(&self, read: impl FnOnce(&mut dyn FnMut(&[u8], &[u8])) -> Result<(), E>) -> Result<(), E> {
         let mut sizes = Sizes::default();
         read(&mut |key, value| sizes.put(key, value))?;
@@ -137,17 +137,17 @@ impl Weight {
         self.trail_bytes.store(sizes.trail.bytes, Ordering::Relaxed);
     }
 
-    /// Those of the audit trail: it has bounds of its own, and what is deleted to make room adds to it.
+    /// Returns the bytes of the audit trail. It has its own limit, and even deletions to free space add to it.
     pub(super) fn trail_bytes(&self) -> u64 {
         self.trail_bytes.load(Ordering::Relaxed)
     }
 
-    /// Bytes that count for the quota: all but the trail.
+    /// Returns the bytes that count for the quota: all rows except the audit trail.
     pub(super) fn counted(&self) -> u64 {
         self.bytes().saturating_sub(self.trail_bytes())
     }
 
-    /// Keys and values of all rows.
+    /// Returns the bytes of the keys and values of all rows.
     pub(super) fn bytes(&self) -> u64 {
         self.bytes.load(Ordering::Relaxed)
     }

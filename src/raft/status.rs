@@ -1,4 +1,4 @@
-//! Status that a node reports of itself and the cluster, and the way in which the node leaves.
+//! Status that a node reports about itself and the cluster, and its shutdown.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
@@ -23,7 +23,7 @@ use crate::tasks;
 
 /// Time limit of a change of the membership.
 const MEMBERSHIP_WITHIN: Duration = Duration::from_secs(8);
-/// Longest wait for a snapshot that was ordered.
+/// Time limit of a wait for a requested snapshot.
 const SNAPSHOT_WITHIN: Duration = Duration::from_secs(5);
 const SURVEY_WITHIN: Duration = Duration::from_millis(500);
 
@@ -38,7 +38,7 @@ pub struct ClusterStatus {
     pub members: Vec<MemberStatus>,
     pub hash: [u8; 32],
     pub hash_index: u64,
-    /// Level that the cluster speaks, see [`crate::format::level`].
+    /// Format level of the cluster, see [`crate::format::level`].
     pub level: Level,
     pub alarms: Vec<Alarm>,
 }
@@ -50,25 +50,25 @@ pub struct MemberStatus {
     pub voter: bool,
     pub api: String,
     pub compat: String,
-    /// Empty where gRPC is off, or was never heard of.
+    /// gRPC address; empty if gRPC is off or the address is unknown.
     pub grpc: String,
     pub peer: String,
-    /// Indexes of its last log entry and of the last one applied; unknown of one that does not answer.
+    /// Index of its last log entry, and `applied` that of the last one applied; `None` if it does not answer.
     pub last_log: Option<u64>,
     pub applied: Option<u64>,
     pub reachable: bool,
-    /// For how long something may have been committed that it has not applied; unknown of one that does not answer.
+    /// Age of its state: entries committed within this time may not be applied there. `None` if it does not answer.
     pub fresh_ms: Option<u64>,
-    /// From this node to it and back, as pings have it.
+    /// Round trip from this node to it, as measured by pings.
     pub round_trip: Option<Duration>,
-    /// Of its binary: said on the connection that is open, else what it announced last.
+    /// Version of its binary, from the open connection if there is one, otherwise as it announced it last.
     pub version: Option<String>,
     pub levels: Option<LevelRange>,
-    /// Reason why it is not reached, or does not reach this node, in words.
+    /// Reason why it is out of contact with this node, in either direction.
     pub problem: Option<String>,
 }
 
-/// Reason why an operator's call was not carried out.
+/// Reason why an operator's request was not carried out.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ChangeError {
     #[error(transparent)]
@@ -90,9 +90,9 @@ impl From<ChangeError> for Refusal {
 #[derive(Clone, Debug)]
 pub struct Check {
     pub name: &'static str,
-    /// Reason why it fails; `None` if it passes.
+    /// Reason for the failure; `None` if the check passes.
     pub failure: Option<String>,
-    /// Something that is worth a look and fails nothing.
+    /// Remark that does not fail the check.
     pub note: Option<String>,
 }
 
@@ -112,7 +112,7 @@ impl Node {
         let catalog = self.state().catalog();
         let replication = metrics.replication.clone().unwrap_or_default();
         let voters: Vec<NodeId> = membership.voter_ids().collect();
-        // Raft alone goes on naming the last leader for as long as nobody else is elected.
+        // Raft names the last leader until another one is elected.
         let leader = metrics.current_leader.filter(|_| self.is_led());
         let members = membership.nodes().map(|(id, member)| {
             let record = catalog.nodes.get(*id);
@@ -156,9 +156,9 @@ impl Node {
         }
     }
 
-    /// [`Node::cluster_status`] with how far the other members say they are; they are asked at the
-    /// same time, and one that does not answer at once stays unknown. One whose connection is gone as well is away:
-    /// that it answered a moment ago says nothing any more.
+    /// Returns [`Node::cluster_status`] with the progress of the other members. They are asked in parallel; the
+    /// progress of a member that does not answer in time stays unknown, and it counts as unreachable if its connection
+    /// is gone as well.
     pub async fn cluster_survey(&self) -> ClusterStatus {
         let mut status = self.cluster_status();
         let others = status.members.iter_mut().filter(|member| member.id != self.id() && member.reachable);
@@ -175,10 +175,9 @@ impl Node {
         status
     }
 
-    /// Carries a change of the membership to the leader, one hop. The id of a removed member is
-    /// spent for ever after.
+    /// Has the leader change the membership, one hop. The id of a removed member cannot be used again.
     ///
-    /// On a task of its own: what was begun is finished, also for a caller that hangs up.
+    /// Runs on its own task: a change that has begun is finished, even if the caller disconnects.
     pub async fn change_membership(&self, change: MembershipChange) -> Result<(), ChangeError> {
         let node = self.clone();
         let outcome = tasks::errand(async move { node.carry_change(change).await }).await;
@@ -195,8 +194,8 @@ impl Node {
         Ok(())
     }
 
-    /// Waits for a leader as a write does. What a leader may have is given to nobody else: nothing recognises an
-    /// order that comes a second time, when others may have been carried out after it.
+    /// Waits for a leader as a write does. A request that a leader may have received is not sent again: a repeated one
+    /// would not be recognised, and other changes may have been made in between.
     async fn lead_change(&self, change: MembershipChange) -> Result<(), ChangeError> {
         let (forwarded, now) = (ForwardedRequest::Membership(change), Instant::now());
         let (patience, deadline) = (now + LEADER_PATIENCE, now + MEMBERSHIP_WITHIN);
@@ -211,8 +210,8 @@ impl Node {
         Err(NodeError::NoLeader.into())
     }
 
-    /// Not given up when somebody else leads: that may be what the order brings about, and what came of it only the
-    /// one that has it can tell.
+    /// Sends the change once. Does not give up when the leader changes: the change itself may be the cause, and only
+    /// the node that received it knows the outcome.
     async fn attempt_change(&self, forwarded: &ForwardedRequest) -> Attempt {
         match self.leader_in_touch() {
             None => Attempt::NotAppended,
@@ -228,8 +227,8 @@ impl Node {
         }
     }
 
-    /// Writes a snapshot of this node's state and purges the log behind it. Where that takes longer
-    /// than a request may, it goes on by itself.
+    /// Writes a snapshot of this node's state and purges the log up to it. If that takes longer than a request may, it
+    /// continues in the background.
     pub async fn snapshot(&self) -> Result<(), NodeError> {
         let work = tasks::errand(compaction::write_now(self.clone()));
         match timeout(SNAPSHOT_WITHIN, work).await {
@@ -239,12 +238,12 @@ impl Node {
         }
     }
 
-    /// True if this node may get traffic.
+    /// Reports whether this node may get traffic.
     pub async fn is_ready(&self) -> bool {
         self.readiness().await.iter().all(|check| check.failure.is_none())
     }
 
-    /// Readiness for a load balancer, check by check.
+    /// Returns the readiness checks for load balancers.
     pub async fn readiness(&self) -> Vec<Check> {
         let metrics = self.raft_metrics();
         let is_stopping = self.is_stopping();
@@ -266,8 +265,8 @@ impl Node {
         ]
     }
 
-    /// Reason why this node is not part of a cluster yet; `None` if it is. It is part of one when the cluster has heard
-    /// of it: from then on a wiped directory under its id is told apart from it.
+    /// Returns the reason why this node is not part of a cluster yet; `None` if it is. It is part of one once its
+    /// announcement is applied: from then on a wiped directory under its id is distinguished from it.
     fn unfounded(&self) -> Option<String> {
         if let Some(missing) = self.awaited() {
             return Some(format!("the cluster is not formed yet, {missing}"));
@@ -280,7 +279,7 @@ impl Node {
         }
     }
 
-    /// Brings the gauges of consensus and of the store up to date; called when metrics are read.
+    /// Updates the gauges of consensus and of the store; called when metrics are read.
     pub fn record_metrics(&self) {
         let raft = self.raft_metrics();
         let metrics = self.metrics();
@@ -312,7 +311,7 @@ impl Node {
         self.store().record_sizes();
     }
 
-    /// All that the leader had committed when this node met it is applied.
+    /// Reports whether this node has applied everything that the leader had committed at first contact.
     pub(crate) fn has_caught_up(&self) -> bool {
         self.inner().caught_up.load(Ordering::Relaxed)
     }
@@ -322,13 +321,12 @@ impl Node {
         self.inner().caught_up_now.notify_one();
     }
 
-    /// Returns at the moment at which this node has caught up, if it had not before.
+    /// Waits until this node has caught up.
     pub(crate) async fn caught_up(&self) {
         self.inner().caught_up_now.notified().await;
     }
 
-    /// The reason why this node is not up to date enough to serve, if it is not. Without a leader nobody is, and that
-    /// is told as such.
+    /// Returns the reason why this node is too stale to serve, if it is. A missing leader is reported by another check.
     fn not_caught_up(&self) -> Option<String> {
         if !self.has_caught_up() {
             return Some("what was committed before this node started is still on its way to it".to_owned());
@@ -342,10 +340,10 @@ impl Node {
         ))
     }
 
-    /// Returns when consensus has ended by itself: a disk that failed, or damage found in the log.
+    /// Waits until consensus has ended by itself, after a disk failure or damage found in the log; returns the error.
     pub async fn fatal(&self) -> anyhow::Error {
-        // Both go with consensus. These change with the leader and the members; the others change many times with
-        // every write, and would wake this task each time.
+        // All metrics end with consensus. The server metrics change only with the leader and the members; the others
+        // change several times per write, and would wake this task each time.
         let mut server = self.inner().raft.server_metrics();
         while server.changed().await.is_ok() {}
         match &self.inner().raft.metrics().borrow_watched().running_state {
@@ -354,19 +352,19 @@ impl Node {
         }
     }
 
-    /// True once this node stops.
+    /// Reports whether this node is shutting down.
     pub fn is_stopping(&self) -> bool {
         self.inner().stopping.load(Ordering::Relaxed)
     }
 
-    /// From now on `/readyz` fails, so that balancers stop sending.
+    /// Makes `/readyz` fail from now on, so that load balancers stop sending requests.
     pub fn begin_stop(&self) {
         self.inner().stopping.store(true, Ordering::Relaxed);
         self.store().stop_waiting();
     }
 
-    /// Hands the lead to the reachable voter that is furthest, if this node leads and there is one whose state is not
-    /// known to be wrong: the others then need no election.
+    /// Transfers leadership, if this node leads, to the reachable voter that has most of the log and whose state was
+    /// not found wrong, so that no election is needed.
     pub async fn hand_over(&self) {
         let metrics = self.raft_metrics();
         if metrics.state != ServerState::Leader {
@@ -388,7 +386,7 @@ impl Node {
         tracing::info!(raft.leader = self.leader(), "lead handed over");
     }
 
-    /// Ends consensus on this node and makes its state durable.
+    /// Stops consensus on this node and makes its state durable.
     pub async fn stop(&self) {
         if let Err(error) = self.inner().raft.shutdown().await {
             tracing::warn!(%error, "consensus did not end cleanly");
@@ -399,8 +397,8 @@ impl Node {
         }
     }
 
-    /// Ends the threads of consensus, when all that should end by itself has: nothing touches the
-    /// database any more when the process goes.
+    /// Ends the threads of consensus, after everything that ends by itself: nothing accesses the database when the
+    /// process exits.
     pub async fn end_threads(&self, limit: Duration) {
         let node = self.clone();
         tasks::blocking(move || node.inner().threads.end(limit)).await;

@@ -1,10 +1,9 @@
-//! Threads of consensus: its tasks, the links to peers and the peer listener run on a runtime of their
-//! own, and the surfaces on another.
+//! Threads of consensus: its tasks, the links to peers and the peer listener run on their own runtime, and the surfaces
+//! on another.
 //!
-//! Consensus writes to the disk where it stands, in the order of the log. A disk that holds it up must
-//! not hold up who only reads: whatever these threads wait for, polls, pulls and health checks are
-//! served by others. And a surface under load takes its share of the processors, but no turn of a
-//! heartbeat's.
+//! Consensus writes to the disk inline, in the order of the log. A stalled disk must not delay readers: while these
+//! threads wait, other threads serve polls, pulls and health checks. And a surface under load competes for the
+//! processors but does not delay a heartbeat in the queue of a runtime.
 
 use std::io;
 use std::thread;
@@ -15,28 +14,27 @@ use tokio::net::TcpListener;
 use tokio::runtime::{Builder, Handle, Runtime, RuntimeFlavor};
 use tokio::task::block_in_place;
 
-/// One for consensus itself, one for what is applied or comes from a peer meanwhile. More would only
-/// wait for each other.
+/// Maximum number of threads: one for consensus itself, one for apply and calls of peers. More would only wait for each
+/// other.
 const THREADS_MAX: usize = 2;
 
-/// Number of threads of consensus: one where there are two processors. A second thread would hand over to the first at
-/// every step of an entry, and take the processor from those that serve clients.
+/// Returns the number of threads of consensus: one for two processors. A second thread would hand over to the first at
+/// every step of an entry, and take a processor from the threads that serve clients.
 fn count(processors: usize) -> usize {
     processors.div_ceil(2).clamp(1, THREADS_MAX)
 }
 
-/// Does work that takes long on the thread of the caller, whose other tasks go on elsewhere meanwhile.
+/// Runs long work on the caller's thread, while its other tasks move to other threads.
 pub(crate) fn at_length<T>(work: impl FnOnce() -> T) -> T {
     let has_others = Handle::try_current().is_ok_and(|here| here.runtime_flavor() == RuntimeFlavor::MultiThread);
     if has_others { block_in_place(work) } else { work() }
 }
 
-/// The runtime, until it is ended. Dropped before, it ends what still runs there, and waits for none of
-/// it.
+/// The runtime, until it is shut down. Dropping it ends the tasks that still run there without waiting.
 pub(crate) struct Threads(Mutex<Option<Runtime>>);
 
 impl Threads {
-    /// With the handle by which the first task gets there.
+    /// Starts the runtime; returns it with the handle for spawning the first task there.
     pub(crate) fn start() -> io::Result<(Self, Handle)> {
         let mut runtime = Builder::new_multi_thread();
         runtime.worker_threads(count(thread::available_parallelism()?.get())).thread_name("consensus").enable_all();
@@ -45,8 +43,8 @@ impl Threads {
         Ok((Threads(Mutex::new(Some(runtime))), handle))
     }
 
-    /// Ends what still runs there and waits for the threads, but no longer than `limit`: one may be in the
-    /// middle of a write. Not for async threads.
+    /// Ends the tasks that still run there and waits for the threads at most `limit`: one may be in the middle of a
+    /// write. Must not be called on an async thread.
     pub(super) fn end(&self, limit: Duration) {
         let runtime = self.0.lock().take();
         if let Some(runtime) = runtime {
@@ -56,7 +54,7 @@ impl Threads {
 }
 
 impl Drop for Threads {
-    /// Never blocks: the last handle on a node may go on any thread, also on one of these.
+    /// Never blocks: the last handle on a node may be dropped on any thread, also on one of these.
     fn drop(&mut self) {
         if let Some(runtime) = self.0.get_mut().take() {
             runtime.shutdown_background();
@@ -64,7 +62,7 @@ impl Drop for Threads {
     }
 }
 
-/// The listener on the runtime of the caller, whichever it was made on.
+/// Moves a listener to the runtime of the caller.
 pub(super) fn settle(listener: TcpListener) -> io::Result<TcpListener> {
     TcpListener::from_std(listener.into_std()?)
 }
@@ -81,7 +79,7 @@ mod tests {
         }
     }
 
-    /// As a heartbeat is to be sent while a zone dies.
+    /// A heartbeat has to be sent while a zone fails.
     #[test]
     fn what_takes_long_holds_up_no_other_task() {
         let runtime = Builder::new_multi_thread().worker_threads(1).enable_all().build().expect("a runtime");

@@ -1,4 +1,4 @@
-//! Snapshots between the store and the wire.
+//! Transfer of snapshots between the store and the peer wire.
 
 use std::io;
 
@@ -10,11 +10,11 @@ use crate::peer::SnapshotPort;
 use crate::store::{IncomingSnapshot, SnapshotFile, Store};
 use crate::tasks;
 
-/// Room that a snapshot takes where it arrives, in times of its size: the file, and its rows beside those that they
-/// replace.
+/// Disk space that an incoming snapshot needs, in multiples of its size: the file, and its rows while those that they
+/// replace still exist.
 const ROOM_TIMES: u64 = 2;
 
-/// The store as the wire sees it.
+/// The store as seen by the peer wire.
 #[derive(Clone)]
 pub(super) struct Port {
     store: Store,
@@ -31,7 +31,7 @@ impl SnapshotPort for Port {
     type Source = File;
     type Sink = Sink;
 
-    /// A state that is known to be wrong is given to nobody.
+    /// Opens a snapshot for sending. Fails if this node's state was found wrong.
     async fn open(&self, data: &SnapshotFile) -> io::Result<(File, u64)> {
         if let Some(why) = self.store.retired()? {
             return Err(io::Error::other(why));
@@ -39,8 +39,8 @@ impl SnapshotPort for Port {
         Ok((File::from_std(data.open()?), data.bytes()))
     }
 
-    /// Refused before the first byte where it could not be installed either: a disk that runs full in the
-    /// middle of that ends the node.
+    /// Creates the file of an incoming snapshot. Fails if there is too little space to install it: a disk that fills up
+    /// during the installation would end the node.
     async fn create(&self, bytes: u64) -> io::Result<Sink> {
         let store = self.store.clone();
         let space = tasks::blocking(move || store.disk_space()).await?;
@@ -65,7 +65,7 @@ impl SnapshotPort for Port {
     }
 }
 
-/// A snapshot on its way in; dropped unsealed, its file goes.
+/// An incoming snapshot. Its file is deleted if it is dropped before it is sealed.
 pub(super) struct Sink {
     incoming: IncomingSnapshot,
     file: File,

@@ -1,4 +1,4 @@
-//! Disks, memories and quotas judged.
+//! Tests of disks, memory and quotas.
 
 use super::*;
 
@@ -87,7 +87,7 @@ fn one_short_member_stops_what_adds_and_an_exhausted_one_everything() {
     }
 }
 
-/// Its shortage is an alarm; a write needs no learner, and a delete would make capacity.
+/// Its shortage is an alarm; a write needs no learner, and a delete would free space.
 #[test]
 fn a_short_learner_stops_nobody_and_is_told() {
     let capacity = capacity(None, 0);

@@ -1,4 +1,4 @@
-//! A new leader asks the others what time it is before it stamps for the first time.
+//! Query of the other members' time by a new leader before its first stamp.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -14,22 +14,22 @@ use crate::peer::PeerProgress;
 use crate::raft::members::other_members;
 use crate::raft::node::Node;
 
-/// Time limits: for all that are in reach, and for the others once a majority has answered: the leader before this one
-/// may be among them, and stand still.
+/// Time limits of the query: for all members in reach, and for the rest once a majority has answered, because the rest
+/// may include the previous leader, which may have stopped.
 const ALL_WITHIN: Duration = Duration::from_millis(1500);
 const OTHERS_WITHIN: Duration = Duration::from_millis(50);
 
-/// Answers of the others.
+/// Answers of the other members.
 #[derive(Default)]
 struct Told {
-    /// The latest time of those that know it, as its member counts it: an entry that sets the time may be applied here
-    /// before all have answered.
+    /// Latest time among the members that know it, in that member's count: an entry that sets the time may be applied
+    /// here before all have answered.
     latest: Option<ToldTime>,
-    /// The wall clocks of the others.
+    /// Wall clocks of the members that do not know the time.
     walls: Vec<Timestamp>,
 }
 
-/// Finds out what time it is before the leader of `term` stamps for the first time.
+/// Determines the time before the leader of `term` stamps for the first time.
 pub(crate) async fn settle(node: &Node, term: u64) {
     let _one_at_a_time = node.inner().settling.lock().await;
     let clock = &node.state().clock;
@@ -83,7 +83,8 @@ async fn ask(node: &Node) -> Told {
     }
 }
 
-/// The middle one, of two the lower: what is too low catches up, what is too high stays in the log.
+/// Returns the median, the lower one of an even number: a time that is too low catches up, one that is too high stays
+/// in the log.
 pub(crate) fn middle(mut clocks: Vec<Timestamp>) -> Timestamp {
     clocks.sort_unstable();
     clocks[(clocks.len() - 1) / 2]

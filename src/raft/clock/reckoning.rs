@@ -1,36 +1,36 @@
-//! Bookkeeping of a [`Clock`](super::Clock), which gives it what the clocks show.
+//! Calculation of the cluster's time from given clock values, for [`Clock`](super::Clock).
 
 use std::time::Duration;
 
 use super::ToldTime;
 use crate::catalog::time::{STEP_MAX_MS, TimeMark};
 
-/// Time is slowed down or sped up by one part in so many, at most.
+/// Divisor of the elapsed time that gives the maximum correction of it.
 const SLEW_DIVISOR: u32 = 100;
-/// The leader's time is as exact as the way is short, and no better than this.
+/// Minimum difference from which on a follower sets its time to the leader's; the round trip, if that is longer.
 const FOLLOWED_WITHIN: Duration = Duration::from_millis(50);
 const STEP_MAX: Duration = Duration::from_millis(STEP_MAX_MS);
 
-/// Reckoning of one node. Times are since the epoch.
+/// Time calculation of one node. Times are since the Unix epoch.
 pub(super) struct Reckoning {
-    /// The newest stamp that is known.
+    /// Newest known stamp.
     newest: Duration,
-    /// The newest stamp that was applied, and the moment of that by the uptime.
+    /// Newest applied stamp, and the uptime at which it was applied.
     applied: Anchor,
     /// Doubted part of the time.
     ahead: Duration,
     pub(super) epoch: u16,
-    /// Milliseconds by which the time was set, all of them together.
+    /// Sum in milliseconds of all settings of the time.
     pub(super) shift_ms: i64,
     pub(super) anchor: Option<Anchor>,
-    /// The last term that this node leads, knowing what the others know.
+    /// Last term that this node began to lead after asking the other members.
     pub(super) begun: Option<u64>,
 }
 
 #[derive(Clone, Copy)]
 pub(super) struct Anchor {
     time: Duration,
-    /// Moment of that time by the uptime.
+    /// Uptime at that time.
     at: Duration,
 }
 
@@ -51,8 +51,8 @@ impl Reckoning {
         moved(Duration::from_millis(told.time.0), self.shift_ms.saturating_sub(told.shift_ms))
     }
 
-    /// Returns the sure time. A time that is further from the newest stamp than a step may be, and than this node has
-    /// seen pass, would be doubted as the stamp of the next entry.
+    /// Returns the sure time. A time further from the newest applied stamp than an undoubted step, and than the uptime
+    /// since, would be in doubt as the next stamp, so it counts only up to that uptime.
     pub(super) fn sure(&mut self, now: Duration, wall: Duration) -> Duration {
         let (time, Anchor { time: applied, at }) = (self.read(now, wall), self.applied);
         let time = match time.saturating_sub(applied) <= STEP_MAX {
@@ -62,7 +62,7 @@ impl Reckoning {
         time.saturating_sub(self.ahead)
     }
 
-    /// Takes over what was applied, but for the anchor where the time was not set meanwhile.
+    /// Records what was applied; moves the anchor only if the time was set meanwhile.
     pub(super) fn take(&mut self, mark: TimeMark, now: Duration) {
         let newest = Duration::from_millis(mark.newest.0);
         self.ahead = Duration::from_millis(mark.ahead_ms);
@@ -83,7 +83,7 @@ impl Reckoning {
         self.advance(now, wall).unwrap_or(wall).max(self.newest)
     }
 
-    /// Moves the anchor on to `now`.
+    /// Moves the anchor to `now` and returns the time; `None` without an anchor.
     fn advance(&mut self, now: Duration, wall: Duration) -> Option<Duration> {
         let anchor = self.anchor.as_mut()?;
         let passed = now.saturating_sub(anchor.at);
@@ -97,13 +97,15 @@ impl Reckoning {
             return None;
         }
         let time = self.advance(now, wall)?.max(self.newest);
-        // If the log is ahead, time goes on from its newest stamp, as it would stop otherwise until that is reached.
+        // If the log is ahead, time continues from its newest stamp; otherwise it would stand still until it gets
+        // there.
         self.anchor = Some(Anchor { time, at: now });
         self.newest = time;
         Some(time)
     }
 
-    /// Takes over an applied stamp. One before the present time says nothing: its entry may have come late.
+    /// Records an applied stamp. A stamp before the current time does not move the anchor: its entry may have been
+    /// late.
     pub(super) fn observe(&mut self, mark: TimeMark, now: Duration) {
         let stamp = Duration::from_millis(mark.newest.0);
         self.take(mark, now);
@@ -115,7 +117,7 @@ impl Reckoning {
     }
 
     pub(super) fn follow(&mut self, time: Duration, round_trip: Duration, now: Duration, wall: Duration) {
-        // Half of the way it took to come here, or a little more or less.
+        // The way back took about half of the round trip.
         let told = time + round_trip / 2;
         let own = self.advance(now, wall);
         if own.is_none_or(|own| own.abs_diff(told) > FOLLOWED_WITHIN.max(round_trip)) {
@@ -152,22 +154,22 @@ mod tests {
     const SECOND: u64 = 1000;
     const HOUR: u64 = 3600 * SECOND;
     const DAY: u64 = 24 * HOUR;
-    /// Beginning of the stories.
+    /// Start of all scenarios.
     const ZERO: u64 = 1_800_000_000_000;
 
     enum Step {
-        /// Real time goes on, in milliseconds.
+        /// Lets real time pass, in milliseconds.
         Pass(u64),
-        /// From here on the wall clock is ahead of real time, or behind.
+        /// Sets the error of the wall clock, in milliseconds.
         Wrong(i64),
-        /// An entry, stamped so long after the beginning.
+        /// Applies an entry with a stamp in milliseconds after the start.
         Applied(i64),
         Told(i64),
-        /// The leader says so, in an answer that took some milliseconds.
+        /// Gets the leader's time in an answer with a round trip in milliseconds.
         Follows(i64, u64),
-        /// This node leads the term, and the latest time that others know is this.
+        /// Begins a term with the latest time that other members know.
         Begins(u64, i64),
-        /// This node stamps in this term, so long after the beginning.
+        /// Stamps in a term; the expected stamp in milliseconds after the start.
         Stamps(u64, i64),
         CannotStamp,
         Reads(i64),
@@ -178,7 +180,7 @@ mod tests {
         ZERO.checked_add_signed(ms).expect("far from the ends")
     }
 
-    /// Walks through the steps with a node whose log ends at the beginning.
+    /// Runs the steps on a node whose log ends at the start.
     fn walk(title: &str, steps: &[Step]) {
         let (start, mut passed, mut wrong) = (Duration::from_secs(1000), 0, 0);
         let mark = |ms| TimeMark { newest: Timestamp(ms), ..TimeMark::default() };
@@ -260,7 +262,7 @@ mod tests {
         );
     }
 
-    /// A node was away for ten minutes, in the first second of which something was written.
+    /// A node was away for ten minutes, and an entry was written in the first second of them.
     #[test]
     fn an_entry_that_is_applied_late_turns_no_clock_back() {
         walk("it reads on", &[Told(0), Pass(600_000), Applied(1_000), Reads(600_000), Stamps(2, 600_000)]);
@@ -319,7 +321,7 @@ mod tests {
         Duration::from_millis(ms)
     }
 
-    /// A node that counts from a time that is 400 days ahead, and the mark of the entry that sets the time back.
+    /// Returns a node whose time is 400 days ahead, and the mark of the entry that sets the time back.
     fn ahead() -> (Reckoning, TimeMark) {
         let mark = TimeMark { newest: Timestamp(ZERO + BACK), ..TimeMark::default() };
         let mut reckoning = Reckoning::new(mark, at(0));
@@ -333,7 +335,7 @@ mod tests {
         for late in [0, 5, HOUR, 30 * DAY] {
             let (mut reckoning, set) = ahead();
             let wall = at(ZERO + late);
-            // Its clock is right again, and pulls by a hundredth.
+            // The wall clock is right again and corrects by a hundredth.
             let read = to_timestamp(reckoning.read(at(late), wall)).0 - BACK;
             reckoning.observe(set, at(late));
             assert_eq!(to_timestamp(reckoning.read(at(late), wall)).0, read, "late by {late}");
@@ -354,12 +356,12 @@ mod tests {
         let of = |time, shift_ms| ToldTime { time: Timestamp(time), shift_ms };
         let (mut reckoning, set) = ahead();
         let after = of(ZERO + 50, set.shift_ms);
-        // One of after, before it was applied here.
+        // The leader has applied the setting, this node has not.
         let wall = at(ZERO + BACK + 50);
         reckoning.follow(reckoning.own(after), at(0), at(50), wall);
         assert_eq!(to_timestamp(reckoning.read(at(50), wall)).0, ZERO + BACK + 50);
         reckoning.observe(set, at(60));
-        // One of before, from a leader that has not applied it.
+        // This node has applied the setting, the leader has not.
         reckoning.follow(reckoning.own(of(ZERO + BACK + 9_000, 0)), at(0), at(70), at(ZERO + 70));
         assert_eq!(to_timestamp(reckoning.read(at(70), at(ZERO + 9_000))).0, ZERO + 9_000);
         let mut new = Reckoning::new(set, at(0));
@@ -377,7 +379,7 @@ mod tests {
         assert_eq!(sure(&mut started, 5_000, ZERO + 100 * DAY), 5_000);
         started.adopt(at(ZERO + 100 * DAY), at(6_000));
         assert_eq!(sure(&mut started, 6_000, ZERO + 100 * DAY), 6_000);
-        // A stamp of its own is not applied yet.
+        // Its own stamp is not applied yet.
         started.begin(1, None, at(6_000), at(ZERO + 100 * DAY));
         started.stamp(1, at(6_000), at(ZERO + 100 * DAY)).expect("it leads");
         assert_eq!(sure(&mut started, 6_000, ZERO + 100 * DAY), 6_000);
@@ -385,7 +387,7 @@ mod tests {
         assert_eq!(sure(&mut started, 6_100, ZERO + 100 * DAY + 100), 110);
         started.observe(mark(ZERO + 100 * DAY + 50, 0), at(6_150));
         assert_eq!(sure(&mut started, 6_150, ZERO + 100 * DAY + 150), 100 * DAY + 150, "it was confirmed");
-        // A node that is cut off has seen the time pass since the newest stamp.
+        // A node that is cut off has counted the time since the newest stamp.
         assert_eq!(sure(&mut started, 6_150 + DAY, ZERO + 101 * DAY + 150), 101 * DAY + 50);
     }
 }

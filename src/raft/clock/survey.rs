@@ -1,4 +1,4 @@
-//! Comparison of the cluster's time with the clocks of its members, as one node sees both.
+//! Comparison of the cluster's time with the clocks of its members, as one node sees them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -13,19 +13,19 @@ use crate::raft::alarms::{Alarm, AlarmKind};
 use crate::raft::members::other_members;
 use crate::raft::node::Node;
 
-/// Largest difference of two clocks that agree; half of what a signed pull may be off.
+/// Maximum difference of two clocks that agree; half of the tolerance of signed pulls.
 pub const AGREE_WITHIN: Duration = Duration::from_secs(30);
-/// Time limit of a member that is asked for its clock.
+/// Time limit of a query for a member's clock.
 const CLOCKS_WITHIN: Duration = Duration::from_secs(1);
 
-/// Statement of the members' clocks on the cluster's time.
+/// Verdict of the members' clocks on the cluster's time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ClockVerdict {
-    /// Most voters' clocks show it.
+    /// Most voters' clocks agree with the time.
     Agree,
-    /// Most voters' clocks agree with one another, and show this time in place of it.
+    /// Most voters' clocks agree with each other on this other time.
     Elsewhere(Timestamp),
-    /// Too few are known, or they differ from one another.
+    /// Too few clocks are known, or they differ from each other.
     Unclear,
 }
 
@@ -34,7 +34,7 @@ pub enum ClockVerdict {
 pub struct ClockSurvey {
     pub time: Timestamp,
     pub sure: Timestamp,
-    /// Clocks of all members; `None` of one that does not answer.
+    /// Clocks of all members; `None` for a member that does not answer.
     pub clocks: BTreeMap<NodeId, Option<Timestamp>>,
     pub verdict: ClockVerdict,
 }
@@ -45,7 +45,7 @@ pub fn ahead_ms(clock: Timestamp, of: Timestamp) -> i64 {
     if clock < of { -apart } else { apart }
 }
 
-/// Judges a time by the clocks of the voters, of which `voters` is the number.
+/// Compares a time with the known clocks of the voters, of which there are `voters`.
 pub fn judge(time: Timestamp, clocks: &[Timestamp], voters: usize) -> ClockVerdict {
     let agree_with = |time: Timestamp| {
         let limit = u64::try_from(AGREE_WITHIN.as_millis()).unwrap_or(u64::MAX);
@@ -64,14 +64,13 @@ pub fn judge(time: Timestamp, clocks: &[Timestamp], voters: usize) -> ClockVerdi
 }
 
 impl Node {
-    /// Compares the cluster's time with the clocks that the members showed a moment ago, which may be up to five
-    /// seconds.
+    /// Compares the cluster's time with the clocks that the members reported at most five seconds ago.
     pub fn survey_clocks(&self) -> ClockSurvey {
         self.survey_clocks_of(|_| true)
     }
 
-    /// Asks all members what their clocks show now, and compares the cluster's time with those that answer within a
-    /// second. A clock that was put right a moment ago is not taken for what it was.
+    /// Asks all members for their clocks, and compares the cluster's time with those that answer within a second. A
+    /// clock that was corrected just now counts with its new time.
     pub async fn ask_clocks(&self) -> ClockSurvey {
         let asked = other_members(self).into_iter().map(|id| async move {
             let answer = self.ask_progress(id, CLOCKS_WITHIN).await;
@@ -81,7 +80,7 @@ impl Node {
         self.survey_clocks_of(|id| answered.contains(&id))
     }
 
-    /// Compares with the clocks of these other members and its own.
+    /// Compares the time with this node's clock and with those of the other members for which `counts` holds.
     fn survey_clocks_of(&self, counts: impl Fn(NodeId) -> bool) -> ClockSurvey {
         let clock = &self.state().clock;
         let (time, sure, said) = (clock.now(), clock.sure(), self.inner().poll.clocks());
@@ -94,8 +93,8 @@ impl Node {
         ClockSurvey { time, sure, clocks, verdict: judge(time, &known, voters.len()) }
     }
 
-    /// Returns the milliseconds that have passed since a stamp. While this node does not know the time: the difference
-    /// between the stamp and its own clock, which may be behind.
+    /// Returns the milliseconds since a stamp. While this node does not know the time, returns the difference between
+    /// the stamp and its own clock, in either direction.
     pub fn since_stamp_ms(&self, stamp: Timestamp) -> u64 {
         let clock = &self.state().clock;
         match clock.known() {
@@ -104,7 +103,8 @@ impl Node {
         }
     }
 
-    /// Returns the seconds by which this node's clock is ahead of the cluster's time; 0 while it does not know that.
+    /// Returns the seconds by which this node's clock is ahead of the cluster's time; 0 while it does not know that
+    /// time.
     pub(in crate::raft) fn clock_difference(&self) -> f64 {
         let clock = &self.state().clock;
         clock.known().map_or(0.0, |told| ahead_ms(clock.wall_time(), told.time) as f64 / 1000.0)
@@ -117,7 +117,7 @@ impl Node {
     }
 }
 
-/// Says what is wrong with the time; `None` where nothing is.
+/// Returns the text of the alarm about the time; `None` if there is nothing to report.
 fn alarm_text(survey: &ClockSurvey, doubt: Option<&Doubt>) -> Option<String> {
     let apart = |shown: Timestamp| {
         let word = if shown < survey.time { "ahead of" } else { "behind" };
@@ -159,7 +159,7 @@ fn alarm_text(survey: &ClockSurvey, doubt: Option<&Doubt>) -> Option<String> {
     }
 }
 
-/// Words a length of time in its two largest units.
+/// Formats a length of time in its two largest units.
 pub fn length(ms: u64) -> String {
     let (days, hours, minutes, seconds) = (ms / 86_400_000, ms / 3_600_000 % 24, ms / 60_000 % 60, ms / 1000 % 60);
     match (days, hours, minutes) {

@@ -1,13 +1,12 @@
-//! Cluster membership, and the changes of it that an operator asks for. They are decided on the leader, one at a time,
-//! each on what the one before left.
+//! Cluster membership, and changes of it that an operator requests. The leader makes them one at a time, each based on
+//! the result of the previous one.
 //!
-//! What would stop the cluster is refused in words instead: a vote for a node that does not answer, an
-//! address at which somebody else lives, a removal after which too few of the voters that answer are left.
-//! Every call may be repeated after an unknown outcome; what is done already is done.
+//! A change that would stop the cluster is refused with a reason: a vote for a node that does not answer, an address at
+//! which another node answers, a removal that leaves too few voters that answer. Every request may be repeated after an
+//! unknown outcome; what is already done succeeds.
 //!
-//! A learner may be added before its node has been started: it has no vote, so it can cost nobody the
-//! majority, and an address that turns out wrong is changed by adding it again. Until it answers it only
-//! holds the cluster's level where it is.
+//! A learner may be added before its node is started: it has no vote, so it cannot cost the cluster its majority, and a
+//! wrong address is corrected by adding it again. Until it answers it only prevents a higher level of the cluster.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -26,22 +25,23 @@ use crate::tasks;
 
 /// Time limit for a successor to win its election.
 pub(super) const TRANSFER_WITHIN: Duration = Duration::from_secs(3);
-/// Time limit for a member to show that it is there.
+/// Time limit for a member to answer.
 const ANSWER_WITHIN: Duration = Duration::from_secs(2);
-/// Time limit for a change to wait until this node shows the membership that it made.
+/// Time limit of a change for this node's metrics to have the new membership.
 const SHOWN_WITHIN: Duration = Duration::from_secs(1);
-/// Entries that a learner may still be behind when it gets its vote.
+/// Maximum number of entries that a learner may lack when it gets its vote.
 const PROMOTE_LAG_MAX: u64 = 1000;
 
-/// Carries out a change if this node leads. On a task of its own: a change of voters takes two steps, and
-/// a caller that gives up in between must not leave the cluster between them.
+/// Makes a change if this node leads. Runs on its own task: a change of voters takes two steps, and a caller that gives
+/// up in between must not leave the cluster between them.
 pub(super) async fn change(node: &Node, change: MembershipChange) -> ProposeOutcome {
     let node = node.clone();
     let outcome = tasks::errand(async move { change_in_turn(&node, change).await }).await;
     outcome.unwrap_or_else(|error| ProposeOutcome::Unknown(error.to_string()))
 }
 
-/// Only while the lease holds, as for a write: what a leader appends that is cut off has no clear outcome.
+/// Makes a change only while the lease holds, as for a write: an entry of a leader that is cut off has no clear
+/// outcome.
 async fn change_in_turn(node: &Node, change: MembershipChange) -> ProposeOutcome {
     let _turn = node.inner().membership_turn.lock().await;
     if node.leading_term().is_none() {
@@ -55,29 +55,29 @@ async fn change_in_turn(node: &Node, change: MembershipChange) -> ProposeOutcome
     }
 }
 
-/// All members with their peer addresses.
+/// Returns all members with their peer addresses.
 pub(super) fn addresses(membership: &Membership<NodeId, Member>) -> BTreeMap<NodeId, String> {
     membership.nodes().map(|(id, member)| (*id, member.peer.clone())).collect()
 }
 
-/// All members but this node.
+/// Returns all members but this node.
 pub(super) fn other_members(node: &Node) -> Vec<NodeId> {
     node.member_ids().into_iter().filter(|id| *id != node.id()).collect()
 }
 
 impl Node {
-    /// Ids of all members.
+    /// Returns the ids of all members.
     pub(crate) fn member_ids(&self) -> Vec<NodeId> {
         self.raft_metrics().membership_config.membership().nodes().map(|(id, _)| *id).collect()
     }
 
-    /// Finishes a change of voters whose leader was lost between its two steps: until then every commit takes
-    /// a majority of the old voters and one of the new ones.
+    /// Finishes a change of voters whose leader was lost between its two steps: until then every commit takes a
+    /// majority of the old voters and one of the new ones.
     pub(crate) async fn finish_membership_change(&self) {
         if !Present::of(self).is_joint {
             return;
         }
-        // One that is being carried out finishes by itself.
+        // A change that this node makes at the moment finishes by itself.
         let Ok(_turn) = self.inner().membership_turn.try_lock() else { return };
         match write(self, ChangeMembers::AddVoterIds(BTreeSet::new()), false).await {
             ProposeOutcome::Done { .. } => {
@@ -87,7 +87,7 @@ impl Node {
         }
     }
 
-    /// Build that a member announces: this node, or one that is connected.
+    /// Returns the build of this node or of a connected member.
     pub(super) fn build_of(&self, node_id: NodeId) -> Option<Build> {
         if node_id == self.id() {
             return Some(Build::own(self.store().levels(), self.state().catalog().level()));
@@ -95,7 +95,7 @@ impl Node {
         self.inner().peers.build(node_id)
     }
 
-    /// The highest level that every member reads, learners included; `None` unless all are in reach.
+    /// Returns the highest level that every member reads, learners included; `None` unless all are in reach.
     pub(crate) fn common_level(&self) -> Option<Level> {
         self.member_ids()
             .into_iter()
@@ -107,7 +107,7 @@ impl Node {
 struct Present {
     addresses: BTreeMap<NodeId, String>,
     voters: BTreeSet<NodeId>,
-    /// Two sets of voters at once: a change of them has not been finished.
+    /// True if there are two sets of voters: a change of them is unfinished.
     is_joint: bool,
     last_log: u64,
 }
@@ -133,7 +133,7 @@ async fn write(node: &Node, change: ChangeMembers<NodeId, Member>, retain: bool)
     let is_of_voters = matches!(&change, ChangeMembers::AddVoterIds(_) | ChangeMembers::RemoveVoters(_));
     match node.inner().raft.change_membership(change, retain).await {
         Ok(written) => {
-            // The next change is judged by what is shown; that it is shown late changes nothing about this one.
+            // The next change reads the membership from the metrics; a delay does not affect this change.
             let is_shown = |metrics: &RaftMetrics<TypeConfig>| {
                 metrics.membership_config.log_id().as_ref() >= Some(&written.log_id)
             };
@@ -144,8 +144,8 @@ async fn write(node: &Node, change: ChangeMembers<NodeId, Member>, retain: bool)
     }
 }
 
-/// A change of voters takes two steps, and the error does not say of which it is: of a leader that leads no more the
-/// first may have been taken, and the next leader takes the second.
+/// Classifies the error of a change. A change of voters takes two steps, and the error does not name the step: if the
+/// leader lost its leadership, the first may have been made, and the next leader makes the second.
 fn unwritten(error: WriteError, is_of_voters: bool) -> ProposeOutcome {
     match write_error(error) {
         ProposeOutcome::NotLeader if is_of_voters => ProposeOutcome::Unknown("the lead was lost on the way".to_owned()),
@@ -153,7 +153,7 @@ fn unwritten(error: WriteError, is_of_voters: bool) -> ProposeOutcome {
     }
 }
 
-/// A new node receives the log; a known one is reached at `peer` from now on and keeps its vote.
+/// Adds a new node as a learner, or changes the address of a known one, which keeps its vote.
 async fn add(node: &Node, node_id: NodeId, peer: String) -> ProposeOutcome {
     if node.state().catalog().nodes.get(node_id).is_some_and(|known| known.removed) {
         return refused(format!("node id {node_id} was removed before and is spent, take another"));
@@ -171,7 +171,7 @@ async fn add(node: &Node, node_id: NodeId, peer: String) -> ProposeOutcome {
         (Err(IntroduceError::Unreachable(why)), Some(known)) if node.is_reachable(node_id) => {
             return refused(format!("node {node_id} answers at {known}, and at {peer} nobody does: {why}"));
         }
-        // Caught up in the background, whenever it comes: a large state takes longer than a request may.
+        // The node catches up in the background once it answers: a large state takes longer than a request may.
         (Err(IntroduceError::Unreachable(why)), _) => {
             tracing::warn!(member = node_id, address = peer, why, "nobody answers at the new address of a member");
         }
@@ -180,7 +180,7 @@ async fn add(node: &Node, node_id: NodeId, peer: String) -> ProposeOutcome {
     write(node, ChangeMembers::SetNodes(BTreeMap::from([(node_id, Member { peer })])), true).await
 }
 
-/// A voter that is away, or far behind, would make every commit wait for the other ones.
+/// Makes a learner a voter. Refused if it is away or lags far: every commit would depend on the other voters.
 async fn promote(node: &Node, node_id: NodeId) -> ProposeOutcome {
     let present = Present::of(node);
     let Some(address) = present.addresses.get(&node_id) else {
@@ -189,7 +189,7 @@ async fn promote(node: &Node, node_id: NodeId) -> ProposeOutcome {
     if present.voters.contains(&node_id) && !present.is_joint {
         return present.unchanged();
     }
-    // One that was elected this moment has not heard of the others yet.
+    // A leader elected just now has no acknowledgements yet.
     let is_heard = |metrics: &RaftMetrics<TypeConfig>| has_caught_up(metrics, node_id).is_ok();
     let _ = node.inner().raft.wait(Some(ANSWER_WITHIN)).metrics(is_heard, "the member has caught up").await;
     if let Err(why) = has_caught_up(&node.raft_metrics(), node_id) {
@@ -211,7 +211,7 @@ async fn promote(node: &Node, node_id: NodeId) -> ProposeOutcome {
     write(node, ChangeMembers::AddVoterIds(BTreeSet::from([node_id])), false).await
 }
 
-/// Checks, by the leader's own account, that the log reaches a member and has arrived there.
+/// Checks that the log reaches a member and has arrived there, by the leader's own metrics.
 fn has_caught_up(metrics: &RaftMetrics<TypeConfig>, node_id: NodeId) -> Result<(), String> {
     if node_id == metrics.id {
         return Ok(());
@@ -230,11 +230,11 @@ fn has_caught_up(metrics: &RaftMetrics<TypeConfig>, node_id: NodeId) -> Result<(
     }
 }
 
-/// The voters go on without the node, which is then no member at all.
+/// Removes a member. Refused if the remaining voters could not commit without it.
 async fn remove(node: &Node, node_id: NodeId) -> ProposeOutcome {
     let present = Present::of(node);
     if !present.addresses.contains_key(&node_id) {
-        // It was one once: an earlier call has got as far as this, and its caller spends the id.
+        // It was a member once: an earlier request got this far, and its caller marks the id as removed.
         return match node.state().catalog().nodes.get(node_id) {
             Some(_) => present.unchanged(),
             None => refused(format!("node {node_id} is not a member and was never heard of")),
@@ -264,7 +264,8 @@ async fn remove(node: &Node, node_id: NodeId) -> ProposeOutcome {
     write(node, ChangeMembers::RemoveVoters(BTreeSet::from([node_id])), false).await
 }
 
-/// Nodes of `members` that answer now. They are asked, because the last pong of one that has just died is still fresh.
+/// Returns the members that answer now. They are asked, because the last pong of a node that has just failed still
+/// counts as recent.
 async fn answering(node: &Node, members: &BTreeSet<NodeId>) -> BTreeSet<NodeId> {
     let asked = members.iter().map(|id| async move {
         let answers = *id == node.id() || node.ask_progress(*id, ANSWER_WITHIN).await.is_some();

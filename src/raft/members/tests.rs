@@ -7,13 +7,13 @@ use crate::controllers::testing::TestNode;
 use crate::model::code::Code;
 use crate::raft::status::ChangeError;
 
-/// Nobody listens there.
+/// Address at which no process listens.
 const NOWHERE: &str = "127.0.0.1:1";
 
 #[test]
 fn a_majority_of_those_that_would_vote_has_to_answer() {
     let set = |ids: &[NodeId]| ids.iter().copied().collect::<BTreeSet<_>>();
-    // Voters, those that answer, and who is named as silent where that is too few.
+    // Voters, those that answer, and the silent ones that the error names if too few answer.
     type Row<'a> = (&'a [NodeId], &'a [NodeId], Option<&'a str>);
     let rows: &[Row<'_>] = &[
         (&[1], &[1], None),
@@ -44,7 +44,7 @@ fn only_what_takes_one_step_is_certainly_not_done_where_the_lead_is_lost() {
     assert!(matches!(unwritten(lost(), true), ProposeOutcome::Unknown(_)));
 }
 
-/// The text of a refusal.
+/// Returns the text of a refusal.
 fn refusal(result: Result<(), ChangeError>) -> String {
     match result {
         Err(ChangeError::Refused(refusal)) if refusal.code == Code::BadRequest => refusal.detail,
@@ -52,7 +52,7 @@ fn refusal(result: Result<(), ChangeError>) -> String {
     }
 }
 
-/// The other half of a two-node cluster would be one that is not there.
+/// The other half of a two-node cluster would be a node that does not exist.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_learner_that_is_not_there_gets_no_vote_and_its_address_can_be_changed() {
     let dir = tempfile::tempdir().expect("a temporary directory");
@@ -74,7 +74,7 @@ async fn a_learner_that_is_not_there_gets_no_vote_and_its_address_can_be_changed
     alone.stop().await;
 }
 
-/// The leader took the node out, and its answer, or the caller, was lost before the id was spent.
+/// The leader removed the node, and its answer or the caller was lost before the id was marked as removed.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_removal_of_unknown_outcome_is_completed_by_the_next() {
     let dir = tempfile::tempdir().expect("a temporary directory");

@@ -1,7 +1,7 @@
-//! Start of consensus: load, form or join a cluster, take part.
+//! Start of consensus: loads the state, forms or joins a cluster, and takes part in it.
 //!
-//! None of it has a deadline. A node whose peers are away, or that waits to be added, serves what it has
-//! for as long as it takes; that it is not ready is for `/readyz` to say.
+//! No step has a deadline. A node whose peers are away, or that waits to be added, serves what it has; `/readyz`
+//! reports that it is not ready.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -54,72 +54,71 @@ use crate::tasks;
 use crate::tls::Certificates;
 use crate::watch::Hub;
 
-/// openraft's own times, longer than those that [`super::election`] decides by: a heartbeat is given up after the
-/// first, a vote after the second, and the third is a lease that is ended before by whoever misses its leader.
+/// openraft's own timeouts, longer than those of [`super::election`], which decides: the timeout of a heartbeat, that
+/// of a vote, and a lease that a follower ends earlier when it misses its leader.
 const HEARTBEAT_GIVEN_UP_MS: u64 = 4_000;
 const VOTE_GIVEN_UP_MS: u64 = 6_000;
 const LEASE_MS_MIN: u64 = 10_000;
-/// A follower that has acknowledged something so lately is sent no heartbeat.
+/// A follower that acknowledged an append within this time is sent no heartbeat.
 const HEARTBEAT_SPARED_MS: u64 = 50;
-/// Entries of one append: a follower one round trip behind gets all it missed at once.
+/// Maximum number of entries of one append: a follower that is one round trip late gets everything it missed at once.
 const APPEND_ENTRIES_MAX: u64 = 4096;
 const SNAPSHOT_INSTALL_MS_MAX: u64 = 600_000;
-/// At the latest after so long it is looked again whether this node has caught up.
+/// Maximum time between two checks whether this node has caught up.
 const CAUGHT_UP_LOOK: Duration = Duration::from_millis(100);
 
-/// The cluster secret, two while one is exchanged for the other.
+/// The cluster secret; two while it is rotated.
 pub struct Secrets {
     pub shown: Vec<u8>,
-    /// Taken from others, and not shown.
+    /// Secret that is accepted from peers but not used.
     pub other: Option<Vec<u8>>,
 }
 
-/// The part of a node above consensus.
+/// Part of a node above consensus.
 pub trait Extension: Send + Sync + 'static {
-    /// Hears of what was applied, once for each group of entries; apply waits for it.
+    /// Handles the replies of a group of applied entries; apply waits for it.
     fn applied(&self, replies: &[(RequestId, CommandReply)]);
 
-    /// Takes heartbeats that the clients of a peer sent.
+    /// Records heartbeats that clients sent to a peer.
     fn heartbeats(&self, node: &Node, ids: &[String]) -> BeatsAnswer;
 
-    /// Clients of this node that have a release of `thing`.
+    /// Returns the clients of this node that have a release of `thing`.
     fn subscribers<'a>(&self, node: &'a Node, thing: Thing) -> BoxFuture<'a, Subscribed>;
 
-    /// Starts its background tasks. Called once, when the node takes part in a cluster.
+    /// Starts the background tasks. Called once, when the node takes part in a cluster.
     fn start(self: Arc<Self>, node: &Node, tasks: &TaskTracker, shutdown: &CancellationToken);
 }
 
-/// Parameters that a node is started with.
+/// Start parameters of a node.
 pub struct Setup {
     pub extension: Arc<dyn Extension>,
     pub node_id: NodeId,
     /// The list that forms the cluster; empty for a node that waits to be added.
     pub initial_cluster: BTreeMap<NodeId, String>,
-    /// A majority of the list may form it, see [`super::formation`].
+    /// True if a majority of the list may form the cluster, see [`super::formation`].
     pub form_with_majority: bool,
     pub secrets: Option<Secrets>,
     pub peer_listener: Option<TcpListener>,
-    /// Local address of connections to peers; without one the system chooses.
+    /// Local address of connections to peers; `None` leaves the choice to the system.
     pub dials_from: Option<IpAddr>,
     pub log_bounds: LogBounds,
     pub room_bounds: RoomBounds,
     /// Entries between two indexes at which the members compare their state hashes.
     pub hash_check_entries: u64,
-    /// Of all nodes the same; without it there are no access keys.
+    /// Data keys, the same on all nodes; without any there are no access keys.
     pub data_keys: Vec<DataKey>,
-    /// Instead of one that follows the measured round trip.
+    /// Fixed timeout, instead of one that follows the measured round trip.
     pub election_timeout: Option<Duration>,
-    /// A node that is further behind its leader is not ready; 0 for any distance.
+    /// Maximum staleness of a ready node; 0 for no limit.
     pub ready_behind: Duration,
     /// Certificate files of this node, for its alarms.
     pub certificates: Arc<Certificates>,
 }
 
-/// Starts consensus on threads of its own, and its background tasks on `tasks`, all of which end with
-/// `shutdown`.
+/// Starts consensus on its own threads and its background tasks on `tracker`; all end with `shutdown`.
 ///
-/// Returns at once with the node, which is not ready yet, and with a receiver that hears why if the
-/// node cannot take part.
+/// Returns at once with the node, which is not ready yet, and with a receiver of the error if the node cannot take
+/// part.
 pub async fn start(
     setup: Setup,
     store: Store,
@@ -130,7 +129,7 @@ pub async fn start(
 ) -> anyhow::Result<(Node, oneshot::Receiver<anyhow::Error>)> {
     let (threads, handle) = Threads::start().context("the threads of consensus could not start")?;
     let (tracker, shutdown) = (tracker.clone(), shutdown.clone());
-    // Whatever is spawned from there on runs there.
+    // Tasks that are spawned from there run on the same threads.
     let started = async move { start_on(threads, setup, store, hub, metrics, &tracker, &shutdown).await };
     tasks::errand_on(&handle, started).await.context("consensus could not start")?
 }
@@ -154,7 +153,7 @@ pub(crate) async fn start_on(
         (store.clone(), is_fresh),
         machine.state().clone(),
     ));
-    // Without a secret nobody can be met; a random one keeps the types simple and the door shut.
+    // Without a secret no peer can connect; a random one keeps the types simple.
     let secrets = setup.secrets.unwrap_or_else(|| Secrets { shown: rand::random::<[u8; 32]>().to_vec(), other: None });
     let credentials = Credentials::new(&secrets.shown, secrets.other.as_deref())?.dialling_from(setup.dials_from);
     let peers = Peers::new(setup.node_id, credentials.clone(), known_peers.clone(), metrics.clone());
@@ -241,14 +240,15 @@ pub(crate) async fn start_on(
             }
         };
         if let Some(error) = until.run_until_cancelled(end).await {
-            // Nobody listens any more where the node is going down already.
+            // The receiver is gone if the node shuts down already.
             drop(failed.send(error));
         }
     });
     Ok((node, failure))
 }
 
-/// `thuban recover` gives the directory its new cluster first, and the state last.
+/// Refuses a directory whose recovery was interrupted: `thuban recover` writes the new cluster id first and the state
+/// last.
 fn refuse_half_recovered(store: &Store, machine: &Machine) -> anyhow::Result<()> {
     let (tied, catalog) = (store.identity().cluster_id, machine.state().catalog());
     match (&tied, catalog.nodes.cluster_id()) {
@@ -261,8 +261,8 @@ fn refuse_half_recovered(store: &Store, machine: &Machine) -> anyhow::Result<()>
     }
 }
 
-/// Returns when this node has applied all that its leader had committed when they met. Without a leader that is never,
-/// and nothing but readiness waits for it.
+/// Waits until this node has applied everything that its leader had committed at first contact. Without a leader it
+/// never returns; only readiness depends on it.
 async fn await_caught_up(node: &Node) {
     let mut applied = node.state().applied.subscribe();
     while node.age().is_none() {
@@ -274,12 +274,13 @@ async fn await_caught_up(node: &Node) {
     }
 }
 
-/// * `enable_leader_restore` off: a leader that restarts must be elected anew. Restored in its old
-///   term after a power loss it could give a lost entry's place to another one.
-/// * snapshots and log retention are driven by [`super::compaction`], which knows bytes, disks and peers:
-///   openraft's own are off. Its `replication_lag_threshold` means nothing here: it is only asked for by
-///   an addition of a learner that waits, which ours do not.
-/// * its ticks are off: [`super::election`] sends heartbeats and has nodes stand for election.
+/// Returns the configuration of openraft.
+///
+/// * `enable_leader_restore` is off: a leader that restarts has to be elected anew. Restored in its old term after a
+///   power loss, it could put another entry in the place of a lost one.
+/// * Snapshots and log retention of openraft are off: [`super::compaction`] decides by bytes, disks and peers.
+///   `replication_lag_threshold` has no effect: only a blocking addition of a learner uses it, and ours do not block.
+/// * Ticks are off: [`super::election`] sends heartbeats and starts elections.
 fn config(election_timeout: Option<Duration>) -> anyhow::Result<Config> {
     let twice =
         election_timeout.map_or(0, |fixed| u64::try_from(fixed.as_millis()).unwrap_or(u64::MAX).saturating_mul(2));

@@ -13,9 +13,9 @@ use crate::format::types::Member;
 use crate::model::namespace::NamespaceDraft;
 use crate::raft::alarms::{Alarm, AlarmKind};
 
-/// Far beyond any deadline that somebody may think of; the clock of these tests jumps.
+/// Longer than any plausible deadline; the clock of these tests is paused.
 const LONG: Duration = Duration::from_secs(600);
-/// Nobody listens there.
+/// Address at which no process listens.
 const NOWHERE: &str = "127.0.0.1:1";
 
 async fn expect_alive_and_not_ready(started: &mut TestNode) {
@@ -57,7 +57,7 @@ async fn a_member_whose_peers_stay_away_lives_for_ever() {
     again.stop().await;
 }
 
-/// A node that found itself wrong knows it again after a restart.
+/// A node that was found wrong remembers it after a restart.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_node_that_was_found_to_be_wrong_does_not_serve_again() {
     let dir = tempfile::tempdir().expect("a temporary directory");
@@ -85,7 +85,7 @@ impl Wake for Wakes {
     }
 }
 
-/// It would wake a thread of its own several times with each.
+/// Each wake-up would cost several switches of threads.
 #[tokio::test]
 async fn who_waits_for_the_end_of_consensus_is_not_woken_by_writes() {
     const WRITES: usize = 20;

@@ -1,4 +1,4 @@
-//! Wall clocks that are wrong, on nodes that take the lead.
+//! Wrong wall clocks on nodes that become leader.
 
 use std::time::Duration;
 
@@ -25,8 +25,7 @@ async fn stamp(node: &Node, name: &str) -> Timestamp {
     node.state().catalog().namespaces.get(name).expect("written").ctime
 }
 
-/// The lead goes from node to node, each with a clock of its own: the stamps follow the time that has
-/// really passed.
+/// Leadership moves between nodes with different clocks: the stamps follow the time that has really passed.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn stamps_do_not_jump_when_a_node_with_a_wrong_clock_leads() {
     let trio = Trio::start([0, 0, 0]).await;
@@ -45,12 +44,12 @@ async fn stamps_do_not_jump_when_a_node_with_a_wrong_clock_leads() {
         let latest = stamp(next, &format!("led-{round}")).await;
         let passed = u64::try_from(began.elapsed().as_millis()).expect("seconds");
         let shown = latest.0 - first.0;
-        // A follower knows the time to within 50 ms or a round trip, and the next leader goes on from there.
+        // A follower knows the time to within 50 ms or a round trip, and the next leader continues from there.
         assert!(
             shown <= passed + passed / 50 + 1000,
             "{shown} ms on the stamps, {passed} ms passed, wrong by {wrong_by}"
         );
-        // A stamp that is handed on loses the time from the leader to the apply.
+        // At a change of leader, the time from stamp to apply is lost.
         assert!(shown + 2000 >= asked, "{shown} ms on the stamps, {asked} ms passed, wrong by {wrong_by}");
         for node in &trio.nodes {
             let (now, passed) = (node.now().0, u64::try_from(began.elapsed().as_millis()).expect("seconds"));
@@ -59,7 +58,7 @@ async fn stamps_do_not_jump_when_a_node_with_a_wrong_clock_leads() {
     }
 }
 
-/// All nodes are new and know no time: two clocks that agree decide, and not the third.
+/// All nodes are new and do not know the time: the two clocks that agree win over the third.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn one_wrong_clock_of_three_does_not_date_a_new_cluster() {
     let trio = Trio::start([0, MONTH_MS, 0]).await;
@@ -69,8 +68,8 @@ async fn one_wrong_clock_of_three_does_not_date_a_new_cluster() {
     assert!(apart < Duration::from_secs(60), "the new cluster is dated {apart:?} apart");
 }
 
-/// Three clocks that are 400 days ahead found a cluster, are put right, and the time is set back: on every node, also
-/// one that was no leader, under any leader.
+/// A cluster is formed with three clocks that are 400 days ahead; the clocks are corrected and the time is set back, on
+/// every node, also on one that never led, under any leader.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_time_that_was_set_back_stays_back_whoever_leads() {
     const BACK_MS: i64 = 400 * 24 * 3600 * 1000;

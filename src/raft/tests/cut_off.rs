@@ -1,4 +1,4 @@
-//! A leader that nobody hears: it takes nothing that it could not keep, and says so soon.
+//! A leader that is cut off accepts nothing that it could not keep, and reports that soon.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use crate::peer::BeatsAnswer;
 use crate::raft::leading::{self, ProposeOutcome};
 use crate::raft::node::{Node, NodeError};
 
-/// The promised three seconds with an allowance for the slowest machine; a call that waits for a majority never ends.
+/// The promised three seconds plus an allowance for the slowest machine; a call that waits for a majority never ends.
 const ANSWER_LIMIT: Duration = Duration::from_secs(20);
 
 fn namespace(name: &str) -> Command {
@@ -26,14 +26,14 @@ async fn propose(node: &Node, name: String) -> (Duration, Result<(), NodeError>)
     (begun.elapsed(), outcome.map(drop))
 }
 
-/// Writes before, during and after: what was appended before the lease ran out has an unclear answer,
-/// whatever comes later a clear one, and nothing that was refused is ever carried out.
+/// Writes before, during and after the cut: entries appended before the lease expired have an unknown outcome, later
+/// writes a definite one, and no refused write is ever applied.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_leader_that_is_cut_off_refuses_within_three_seconds() {
     let trio = Trio::start([0; 3]).await;
     let leader = trio.leader().await;
     trio.cut(leader.id());
-    // More than the batches on their way, so that some wait behind them.
+    // More than the batches in flight, so that some wait for them.
     let early: Vec<_> = (0..200).map(|number| propose(leader, format!("early-{number}"))).collect();
     let late = async {
         eventually("its lease runs out", || leader.leading_term().is_none().then_some(())).await;
@@ -70,7 +70,7 @@ async fn a_leader_that_is_cut_off_refuses_within_three_seconds() {
     }
 }
 
-/// A follower that hears its leader no more does not ask it either.
+/// A follower that no longer hears its leader sends it no requests either.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_follower_that_is_cut_off_refuses_within_three_seconds() {
     let trio = Trio::start([0; 3]).await;
@@ -96,8 +96,8 @@ async fn propose_until_done(node: &Node, name: &str) {
     }
 }
 
-/// An instance that beats in time, at whichever node takes its heartbeat, stays healthy although the
-/// leader is cut off.
+/// An instance that sends heartbeats in time, to whichever node accepts them, stays healthy although the leader is cut
+/// off.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn no_acknowledged_heartbeat_is_forgotten_when_the_leader_is_cut_off() {
     let trio = Trio::start([0; 3]).await;
@@ -113,7 +113,7 @@ async fn no_acknowledged_heartbeat_is_forgotten_when_the_leader_is_cut_off() {
     })
     .await;
     assert!(leader.is_reachable(trio.others(leader)[0].id()), "by its pongs it would not know yet");
-    // Past the window that the next leader grants.
+    // Longer than the window that the next leader grants.
     while cut.elapsed() < Duration::from_secs(8) {
         beat(&trio, &mut nodes, &id).await;
         for node in trio.others(leader) {
@@ -136,7 +136,7 @@ async fn register(node: &Node) -> String {
     "i1".to_owned()
 }
 
-/// As a client does: the next node, when one does not take it.
+/// Tries one node after the other, as a client does.
 async fn beat(trio: &Trio, nodes: &mut [&Node], id: &str) {
     let deadline = Instant::now() + LIMIT;
     while trio.heartbeats(nodes[0]).beat(nodes[0], [id.to_owned()]).await.is_err() {
@@ -145,7 +145,7 @@ async fn beat(trio: &Trio, nodes: &mut [&Node], id: &str) {
     }
 }
 
-/// A verdict counts in the term in which it was found.
+/// A verdict counts only in the term in which it was found.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_verdict_of_another_term_is_not_appended() {
     let trio = Trio::start([0; 3]).await;

@@ -1,4 +1,4 @@
-//! Groups of entries: however they are cut, apply does the same, and holds the catalog for a part of them at a time.
+//! Groups of entries: apply gives the same result however they are cut, and locks the catalog for one part at a time.
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ use crate::store::Store;
 use crate::store::testing::{fresh, log_id, metrics, rows as rows_of};
 use crate::watch::Hub;
 
-/// An entry that makes so many namespaces, each with a comment of so many bytes.
+/// Returns an entry that creates `count` namespaces, each with a comment of the given size.
 fn making(index: u64, count: usize, comment_bytes: usize) -> Entry {
     let draft = |number| NamespaceDraft {
         name: format!("n{index}-{number}"),
@@ -79,7 +79,7 @@ async fn the_catalog_is_given_back_between_parts_of_what_comes_at_once() {
     }
 }
 
-/// An entry beside others takes the lock to begin and to show what it made, never between.
+/// An entry applied to a copy locks the catalog at the start and when the copy replaces it, never in between.
 #[tokio::test]
 async fn what_is_large_is_applied_beside_what_readers_see() {
     let (_dir, _store, machine, metrics) = machine();

@@ -1,5 +1,5 @@
-//! The membership in what members compare: two nodes that disagree on who votes are found out, also where their
-//! states are the same; and nobody is who agrees.
+//! Membership in the checkpoint hash: nodes that disagree on the voters are found even if their states are the same,
+//! and nodes that agree are not.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -42,7 +42,7 @@ fn founded() -> Payload {
     command(1, &Command::Bootstrap { cluster_id: "c".into(), admin, level: Level::FIRST })
 }
 
-/// The log of a cluster whose first entry is `first`.
+/// Returns the log of a cluster whose first entry is `first`.
 fn history(first: Payload) -> Vec<Entry> {
     let payloads = [first, EntryPayload::Blank, founded()].into_iter().chain((2..8).map(write));
     (0..).zip(payloads).map(|(index, payload)| Entry { log_id: log_id(1, index), payload }).collect()
@@ -52,7 +52,7 @@ fn machine(store: &Store) -> Machine {
     Machine::load(store.clone(), Hub::new(0), metrics()).expect("a state").with_checkpoints_every(1)
 }
 
-/// Expected state of a node that applies these entries.
+/// Returns the expected state of a node that applies these entries.
 fn checkpoints(entries: &[Entry]) -> Vec<Checkpoint> {
     let (_dir, store) = fresh();
     let machine = machine(&store);
@@ -60,7 +60,7 @@ fn checkpoints(entries: &[Entry]) -> Vec<Checkpoint> {
     machine.checkpoints()
 }
 
-/// The indexes at which the two differ.
+/// Returns the indexes at which the two differ.
 fn apart(one: &[Entry], other: &[Entry]) -> Vec<u64> {
     let (one, other) = (checkpoints(one), checkpoints(other));
     assert_eq!(one.len(), other.len());
@@ -83,7 +83,7 @@ fn two_memberships_at_one_index_differ() {
     }
 }
 
-/// Nor is anybody wrong who was restarted, or got the state by a snapshot: the membership comes with it.
+/// A node that restarted, or got the state by a snapshot, is not found wrong either: the membership is part of it.
 #[test]
 fn who_loads_the_state_goes_on_with_the_same_hashes() {
     let entries = history(members(&[1, 2, 3], &[4], "n"));
@@ -98,7 +98,7 @@ fn who_loads_the_state_goes_on_with_the_same_hashes() {
     }
 }
 
-/// Two clusters that share nodes: each calls the others wrong, and none itself.
+/// Two clusters that share nodes: each finds the other's nodes wrong, and none of its own.
 #[test]
 fn each_of_two_majorities_sees_the_other() {
     let (one, other) = (members(&[1, 2, 3], &[], "n"), members(&[1, 2, 3, 4, 5], &[], "n"));

@@ -1,5 +1,4 @@
-//! Orders to the members while no leader is in touch: they wait for one as long as writes do, and nothing is ordered
-//! twice.
+//! Membership changes without a reachable leader: they wait for one as long as writes do, and are never made twice.
 
 use std::time::Duration;
 
@@ -14,9 +13,9 @@ use crate::raft::MembershipChange;
 use crate::raft::node::{LEADER_PATIENCE, Node, NodeError};
 use crate::raft::status::ChangeError;
 
-/// Allowance for a busy machine on top of the patience.
+/// Allowance for a busy machine, added to the time for which a request waits for a leader.
 const SLACK: Duration = Duration::from_secs(4);
-/// Nobody has this id.
+/// Id of no node.
 const STRANGER: NodeId = 9;
 
 fn add_a_stranger() -> MembershipChange {
@@ -27,7 +26,7 @@ fn members(node: &Node) -> Vec<NodeId> {
     node.cluster_status().members.iter().map(|member| member.id).collect()
 }
 
-/// Writes through a node until that is done: from then on it knows what the others have decided.
+/// Retries a write through a node until it succeeds: then the node knows what the others have decided.
 async fn write(node: &Node, name: &str) {
     let draft = serde_json::from_value(json!({ "name": name })).expect("a draft");
     let (command, deadline) = (Command::Namespaces(Op::Create, vec![draft]), Instant::now() + LIMIT);
@@ -36,7 +35,7 @@ async fn write(node: &Node, name: &str) {
     }
 }
 
-/// The leader of a moment ago, and a follower, each alone.
+/// The former leader and a follower, each cut off.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn without_a_leader_orders_are_refused_when_writes_are_and_none_is_carried_out_later() {
     let trio = Trio::start([0; 3]).await;
@@ -69,7 +68,7 @@ async fn without_a_leader_orders_are_refused_when_writes_are_and_none_is_carried
     }
 }
 
-/// It may have reached the leader, which nobody hears any more: only who gave the order may give it again.
+/// The request may have reached the leader, which is cut off now: only the operator may repeat it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_order_of_unknown_outcome_is_not_given_to_the_next_leader() {
     let trio = Trio::start([0; 3]).await;
@@ -83,7 +82,7 @@ async fn an_order_of_unknown_outcome_is_not_given_to_the_next_leader() {
     assert_eq!(answer, Err(ChangeError::Node(NodeError::OutcomeUnknown)));
     write(asked, "under-the-next-leader").await;
     assert_eq!((members(asked), members(other)), (vec![1, 2, 3], vec![1, 2, 3]));
-    // What waited on the wire comes to a leader of the past.
+    // What waited on the wire reaches a former leader.
     trio.mend();
     write(leader, "afterwards").await;
     assert_eq!(members(leader), [1, 2, 3]);

@@ -1,4 +1,4 @@
-//! A database that takes no writes for a while: who reads does not wait for it.
+//! A database that accepts no writes for a while: readers do not wait for it.
 
 use std::sync::Arc;
 use std::sync::mpsc::{self, RecvTimeoutError};
@@ -25,7 +25,7 @@ use crate::store::Store;
 use crate::store::testing::{Held, fresh, log_id, metrics, rows as rows_of};
 use crate::watch::Hub;
 
-/// Much longer than anything takes that does not wait for the writes.
+/// Much longer than anything that does not wait for the writes.
 const HELD_AT_MOST: Duration = Duration::from_secs(20);
 
 fn make(namespace: &str) -> Command {
@@ -38,7 +38,7 @@ fn entry(index: u64, request: RequestId) -> Entry {
     Entry { log_id: log_id(1, index), payload: EntryPayload::Normal(proposal) }
 }
 
-/// An applied entry can be read, and is answered, before its rows are written.
+/// An applied entry can be read, and its caller gets the reply, before its rows are written.
 #[test]
 fn nobody_waits_for_the_rows_of_what_is_applied() {
     let (_dir, store) = fresh();
@@ -53,7 +53,7 @@ fn nobody_waits_for_the_rows_of_what_is_applied() {
     drop(catalog);
     assert_eq!((state.applied().index, machine.progress().last_applied), (1, Some(log_id(1, 1))));
     assert_eq!(reply.try_recv().expect("the answer").outcomes.len(), 1);
-    // Who wants the rows does wait.
+    // A reader of rows does wait.
     let (sender, rows) = mpsc::channel();
     let reader = thread::spawn({
         let store = store.clone();
@@ -74,8 +74,8 @@ async fn lone_node(store: &Store, shutdown: &CancellationToken) -> Node {
     node
 }
 
-/// This test has one thread for all that a surface does, and consensus waits for the disk: on threads
-/// of its own, or nothing here would go on.
+/// All surfaces share one thread in this test, while consensus waits for the disk on its own threads; otherwise nothing
+/// here would proceed.
 #[tokio::test]
 async fn a_disk_that_hangs_holds_up_consensus_alone() {
     let (_dir, store) = fresh();

@@ -1,4 +1,4 @@
-//! Three nodes in one process, and a wire in front of each that a test can cut.
+//! Three nodes in one process, each with a wire in front of it that a test can cut.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
@@ -29,13 +29,13 @@ use crate::watch::Hub;
 pub(super) const LIMIT: Duration = Duration::from_secs(20);
 const PROBE_PAUSE: Duration = Duration::from_millis(5);
 
-/// Origin of the connections of a node: what it says on them nobody between can read.
+/// Returns the address from which the node dials: its own one, by which the wires identify the node.
 fn address_of(id: NodeId) -> IpAddr {
     let last = u8::try_from(id).expect("a small id");
     IpAddr::from([127, 0, 0, 10 + last])
 }
 
-/// Waits for a fact, and says which one did not come true.
+/// Waits for a condition; panics with its description if it does not become true in time.
 pub(super) async fn eventually<T>(fact: &str, mut holds: impl FnMut() -> Option<T>) -> T {
     let deadline = Instant::now() + LIMIT;
     loop {
@@ -49,7 +49,7 @@ pub(super) async fn eventually<T>(fact: &str, mut holds: impl FnMut() -> Option<
 
 pub(super) struct Trio {
     pub(super) nodes: Vec<Node>,
-    /// In the order of the nodes.
+    /// Controllers of each node, in the order of `nodes`.
     controllers: Vec<Arc<Controllers>>,
     wires: Wires,
     shutdown: CancellationToken,
@@ -57,8 +57,7 @@ pub(super) struct Trio {
 }
 
 impl Trio {
-    /// Founds a cluster, with the wall clocks of the nodes wrong by so much; returns when it is founded and
-    /// every node is announced.
+    /// Forms a cluster whose nodes have wall clocks with these errors; returns once every node is announced.
     pub(super) async fn start(wrong_by_ms: [i64; 3]) -> Trio {
         let (wires, shutdown) = (Wires::default(), CancellationToken::new());
         let (mut listeners, mut addresses) = (Vec::new(), BTreeMap::new());
@@ -122,7 +121,7 @@ impl Trio {
         &self.controllers[place.expect("one of three")].heartbeats
     }
 
-    /// The node that leads for sure.
+    /// Returns the node whose leadership is certain.
     pub(super) async fn leader(&self) -> &Node {
         eventually("a node leads", || self.nodes.iter().find(|node| node.leading_term().is_some())).await
     }
@@ -131,7 +130,7 @@ impl Trio {
         self.nodes.iter().filter(|node| node.id() != than.id()).collect()
     }
 
-    /// From here on nothing passes between this node and any other; what is under way waits.
+    /// Cuts this node off from all others; messages in flight wait.
     pub(super) fn cut(&self, id: NodeId) {
         self.wires.cut.lock().insert(id);
     }
@@ -149,12 +148,12 @@ impl Drop for Trio {
 
 #[derive(Clone, Default)]
 struct Wires {
-    /// Nodes that hear nobody and that nobody hears.
+    /// Nodes that are cut off from all others.
     cut: Arc<Mutex<BTreeSet<NodeId>>>,
 }
 
 impl Wires {
-    /// Passes on to the node `to` what comes to the address that is returned.
+    /// Forwards connections to the node `to`, which listens at `address`; returns the address to dial.
     async fn lay(&self, to: NodeId, address: String) -> String {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
         let front = listener.local_addr().expect("bound").to_string();
@@ -167,7 +166,7 @@ impl Wires {
                     let Ok(server) = TcpStream::connect(address).await else { return };
                     let ((dialler_reads, dialler_writes), (server_reads, server_writes)) =
                         (dialler.into_split(), server.into_split());
-                    // Either end of a connection ends the other one, as a proxy does.
+                    // Either end of a connection ends the other one, as with a proxy.
                     tokio::select! {
                         () = wires.pass(dialler_reads, server_writes, to, from) => {}
                         () = wires.pass(server_reads, dialler_writes, to, from) => {}
