@@ -8,10 +8,10 @@ use crate::proto::envoy::service::discovery::v3::{ResourceError, ResourceName};
 use crate::proto::google::rpc::Status;
 
 const NOT_FOUND: i32 = 5;
-/// Bytes of a name in a text.
+/// Maximum bytes of a name in an error text.
 pub(super) const NAME_BYTES_TOLD: usize = 256;
 
-/// Says of names that nothing is there.
+/// Returns one NOT_FOUND error per name.
 pub(super) fn not_found<'a>(kind: ResourceType, names: impl Iterator<Item = &'a Arc<str>>) -> Vec<ResourceError> {
     let error = |name: &Arc<str>| ResourceError {
         resource_name: Some(ResourceName { name: name.to_string() }),

@@ -1,4 +1,4 @@
-//! Identity of a client, by the first request of its stream and by its connection.
+//! Identity of a client, from the first request of its stream and from its connection.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -27,7 +27,7 @@ const NAMESPACES: &str = "namespaces";
 const ROLE: &str = "role";
 const RE2: &str = "re2";
 const CALLER_SERVICE_HEADER: &str = "caller_service_header";
-/// Keys of metadata that decide what a client is sent: they have a place before all others.
+/// Metadata keys that affect what a client is sent. They are stored before all others.
 const KNOWN_KEYS: [&str; 9] = [
     SERVICE,
     NAMESPACE,
@@ -40,10 +40,10 @@ const KNOWN_KEYS: [&str; 9] = [
     CALLER_SERVICE_HEADER,
 ];
 
-/// Bytes that a label takes beside its own: two strings in a map, and their allocations.
+/// Bytes of a label in addition to its text: two strings in a map, and their allocations.
 const OF_LABEL: usize = 128;
 
-/// Place of a caller.
+/// Locality of a caller.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Place {
     pub region: String,
@@ -51,39 +51,39 @@ pub struct Place {
     pub campus: String,
 }
 
-/// Facts about a client that its connection tells.
+/// Properties of a client that are known from its connection.
 #[derive(Clone, Debug)]
 pub struct Peer {
     pub address: Option<IpAddr>,
-    /// Origin that limits count it by.
+    /// Origin that limits are counted by.
     pub origin: Origin,
-    /// Scope of what it sees; what it does not see does not exist.
+    /// Resources that the client may see. All others do not exist for it.
     pub read_scope: ReadScope,
 }
 
-/// A client of xDS: one stream.
+/// Client of one stream.
 #[derive(Clone, Debug)]
 pub struct Client {
     pub dialect: Dialect,
-    /// Library, of a client without a proxy.
+    /// Client library; only meaningful without a proxy.
     pub library: Library,
-    /// `node.id`; empty if it sends none.
+    /// `node.id`; empty if the client sends none.
     pub node_id: String,
-    /// User agent and its version.
+    /// User agent with its version.
     pub agent: String,
     pub address: Option<IpAddr>,
-    /// Labels that gray releases and shares look at, `CLIENT_IP` and `NODE_ID` among them.
+    /// Labels that gray releases and shares match, including `CLIENT_IP` and `NODE_ID`.
     pub labels: Arc<BTreeMap<String, String>>, // bound: xds-names
-    /// The calling service; none for a gateway or an unnamed client.
+    /// Calling service; none for a gateway or an unnamed client.
     pub caller: Option<ServiceKey>,
     pub place: Place,
-    /// Namespaces whose services a wildcard means; none for all that it may see.
+    /// Namespaces that a wildcard subscription covers; none for all visible ones.
     pub namespaces: Option<Arc<[String]>>,
     pub read_scope: ReadScope,
     pub holds: Holds,
 }
 
-/// Parts of what all streams share that one uses: they are kept for as long as it does.
+/// Shared cache entries that a stream uses. The cache retains them until the stream drops them.
 #[derive(Clone, Debug, Default)]
 pub struct Holds(Arc<Mutex<Vec<ScopeHold>>>); // bound: xds-names
 
@@ -94,23 +94,23 @@ struct ScopeHold {
     map: Option<Arc<MapShare>>,
 }
 
-/// Bytes of a map of the answers of some clients, without what it shares with all others; held by the streams that use
-/// it, and by the map itself.
+/// Bytes of a resource map that some clients share, without the resources shared by all. Referenced by the streams that
+/// use the map, and by the map itself.
 #[derive(Debug)]
 pub(super) struct MapShare(pub(super) usize);
 
 impl MapShare {
-    /// The part of one of the streams that use it.
+    /// Returns the share of one of the streams that use the map.
     fn of_one(self: &Arc<Self>) -> usize {
         self.0 / (Arc::strong_count(self) - 1).max(1)
     }
 }
 
-/// Scopes that one stream holds: those that it used last.
+/// Maximum number of scopes that a stream retains, the most recently used ones.
 const HOLDS_MAX: usize = 8;
 
 impl Holds {
-    /// Holds a scope, and a map of it if one is given.
+    /// Retains a scope, and its map if one is given.
     pub(super) fn hold(&self, key: &WildcardKey, scope: Arc<()>, map: Option<Arc<MapShare>>) {
         let mut holds = self.0.lock();
         let known = holds.iter().position(|hold| hold.scope == *key).map(|at| holds.remove(at));
@@ -121,27 +121,27 @@ impl Holds {
         holds.push(ScopeHold { scope: key.clone(), _scope: scope, map });
     }
 
-    /// Bytes of maps that are there for this stream and those that answer as it does.
+    /// Returns this stream's share of the bytes of its maps.
     fn bytes(&self) -> usize {
         self.0.lock().iter().filter_map(|hold| hold.map.as_ref()).map(MapShare::of_one).sum()
     }
 }
 
-/// A client as its first request describes it.
+/// A client as described by its first request.
 #[derive(Clone, Debug)]
 pub struct Identity {
     pub client: Client,
-    /// Number of labels and namespaces that were left out or made shorter.
+    /// Number of labels and namespaces that were dropped or truncated.
     pub cut: usize,
 }
 
 impl Client {
-    /// Reads who a client is; what is too much of it is left out.
+    /// Reads the identity of a client. Parts that exceed a limit are dropped.
     pub fn of(node: Option<&Node>, peer: &Peer) -> Client {
         Identity::read(node, peer).client
     }
 
-    /// Abilities that a plan of rules asks for.
+    /// Returns the abilities that the planning of rules depends on.
     pub fn abilities(&self) -> Abilities {
         Abilities {
             dialect: self.dialect,
@@ -153,7 +153,7 @@ impl Client {
         }
     }
 
-    /// A client that says nothing about itself.
+    /// Returns a client without any properties of its own.
     pub(super) fn unknown(dialect: Dialect, namespaces: Option<Arc<[String]>>, read_scope: ReadScope) -> Client {
         Client {
             dialect,
@@ -170,24 +170,25 @@ impl Client {
         }
     }
 
-    /// The namespace whose services it calls by their short names.
+    /// Returns the namespace in which the client's short service names are resolved.
     pub(super) fn own_namespace(&self) -> Option<&str> {
         let of_caller = self.caller.as_ref().map(|caller| caller.namespace.as_str());
         of_caller.or_else(|| self.labels.get(NAMESPACE).map(String::as_str))
     }
 
-    /// True for a front proxy, which has no caller of its own.
+    /// Reports whether the client is a front proxy, which has no calling service of its own.
     pub fn is_gateway(&self) -> bool {
         self.has_label(ROLE, "gateway")
     }
 
-    /// The header in which requests to this gateway name the service that calls, as `NAMESPACE/SERVICE`; in lower case.
+    /// Returns the header, in lower case, in which requests to this gateway name the calling service as
+    /// `NAMESPACE/SERVICE`.
     pub fn caller_header(&self) -> Option<String> {
         let named = self.labels.get(CALLER_SERVICE_HEADER).filter(|name| self.is_gateway() && is_header_name(name));
         named.map(|name| name.to_ascii_lowercase())
     }
 
-    /// Bytes that its description takes, and what is made for its answers alone.
+    /// Returns the bytes of the client's description and its share of the maps that it uses.
     pub(super) fn kept_bytes(&self) -> usize {
         let of_labels: usize = self.labels.iter().map(|(key, value)| key.len() + value.len() + OF_LABEL).sum();
         let namespaces = self.namespaces.iter().flat_map(|names| names.iter());
@@ -201,7 +202,7 @@ impl Client {
 }
 
 impl Identity {
-    /// Reads who a client is.
+    /// Reads the identity of a client.
     pub fn read(node: Option<&Node>, peer: &Peer) -> Identity {
         let unnamed = Node::default();
         let node = node.unwrap_or(&unnamed);
@@ -232,12 +233,12 @@ impl Identity {
     }
 }
 
-/// Texts, numbers and booleans of a node's metadata.
+/// Metadata of a node: texts, numbers and booleans.
 #[derive(Clone, Copy)]
 struct Metadata<'a>(&'a Node);
 
 impl<'a> Metadata<'a> {
-    /// A value as a text; none for a list, a map and nothing.
+    /// Returns a value as text, or `None` if it is missing, a list or a map.
     fn text(self, key: &str) -> Option<String> {
         scalar(self.0.metadata.as_ref()?.fields.get(key)?.kind.as_ref()?)
     }
@@ -251,7 +252,7 @@ impl<'a> Metadata<'a> {
 fn scalar(kind: &Kind) -> Option<String> {
     match kind {
         Kind::StringValue(text) => Some(text.clone()),
-        // All numbers are floating there: whole ones are written without a point, and zero without a sign.
+        // All numbers are floating point: integers are formatted without a point, and negative zero without its sign.
         Kind::NumberValue(number) => Some((number + 0.0).to_string()),
         Kind::BoolValue(is_true) => Some(is_true.to_string()),
         Kind::NullValue(_) | Kind::ListValue(_) | Kind::StructValue(_) => None,
@@ -267,7 +268,7 @@ struct Labels {
 }
 
 impl Labels {
-    /// Adds a label, unless there is one of this key.
+    /// Adds a label unless its key exists.
     fn add(&mut self, key: &str, value: &str) {
         let short_key = first_chars(key, limits::XDS_LABEL_KEY_CHARS_MAX);
         let short = first_chars(value, limits::XDS_LABEL_VALUE_CHARS_MAX);
@@ -305,7 +306,7 @@ fn gather(labels: &mut Labels, metadata: Metadata<'_>, place: &Place, peer: &Pee
             None => {}
         }
     }
-    // The address is never what a client says it is, and a token is a secret.
+    // The address comes from the connection alone, and the token is a secret.
     for (key, value) in metadata.all().filter(|(key, _)| !key.is_empty() && *key != CLIENT_IP && *key != TOKEN_KEY) {
         labels.add(key, &value);
     }
@@ -317,7 +318,7 @@ fn place_of(node: &Node) -> Place {
     Place { region: short(locality.region), zone: short(locality.zone), campus: short(locality.sub_zone) }
 }
 
-/// Namespace and service that a client says are its own.
+/// Namespace and service that a client declares as its own.
 #[derive(Default)]
 struct OwnNames {
     namespace: Option<String>,
@@ -331,9 +332,9 @@ impl OwnNames {
     }
 }
 
-/// By metadata, else by the node's cluster, `namespace/service`.
+/// Reads both from the metadata, else from the node's cluster, `namespace/service`.
 fn own_names(metadata: Metadata<'_>) -> OwnNames {
-    // Nothing has a longer name.
+    // No existing name is longer.
     let is_name = |text: &str, chars_max| !text.is_empty() && text.chars().count() <= chars_max;
     let given = |key| metadata.text(key).filter(|text| is_name(text, limits::NAME_CHARS_MAX));
     let of_cluster = metadata.0.cluster.split_once('/').filter(|(namespace, service)| {
@@ -346,7 +347,7 @@ fn own_names(metadata: Metadata<'_>) -> OwnNames {
     }
 }
 
-/// Namespaces of a list with commas; none for all.
+/// Parses a comma-separated list of namespaces. Returns `None` for all namespaces.
 fn listed(list: &str, cut: &mut usize) -> Option<Arc<[String]>> {
     let mut names: Vec<&str> = list.split(',').map(str::trim).filter(|name| !name.is_empty()).collect();
     if names.contains(&"*") {
@@ -356,7 +357,7 @@ fn listed(list: &str, cut: &mut usize) -> Option<Arc<[String]>> {
     names.dedup();
     *cut += names.len().saturating_sub(limits::XDS_NAMESPACES_MAX);
     names.truncate(limits::XDS_NAMESPACES_MAX);
-    // No namespace has a longer name.
+    // No existing namespace is longer.
     names.retain(|name| name.chars().count() <= limits::NAMESPACE_CHARS_MAX);
     Some(names.into_iter().map(str::to_owned).collect())
 }
@@ -374,12 +375,12 @@ fn agent_of(node: &Node) -> String {
     first_bytes(agent.trim(), limits::AGENT_BYTES_MAX).to_owned()
 }
 
-/// The beginning of a text.
+/// Returns the first characters of a text.
 fn first_chars(text: &str, chars_max: usize) -> &str {
     text.char_indices().nth(chars_max).map_or(text, |(end, _)| &text[..end])
 }
 
-/// The beginning of a text, without a part of a character.
+/// Returns the longest prefix of at most this many bytes that ends at a character boundary.
 pub(super) fn first_bytes(text: &str, bytes_max: usize) -> &str {
     let end = (0..=bytes_max.min(text.len())).rev().find(|end| text.is_char_boundary(*end));
     &text[..end.unwrap_or_default()]

@@ -1,7 +1,8 @@
-//! Questions about a client while resources are made, and their answers: who gives the same answers shares the bytes.
+//! Client-dependent inputs of resource building.
 //!
-//! All that depends on the client is asked here. The resources of all clients are the leaves of a tree of questions
-//! ([`VariantTree`](super::variants::Answered)), which goes as soon as something changes that they were made from.
+//! A builder reads a property of the client only through an [`InputRecorder`], which records it. Clients whose recorded
+//! inputs are equal share the built bytes. The variants of a resource form a tree
+//! ([`VariantTree`](super::variants::VariantTree)), which is dropped when any dependency of the resource changes.
 
 use std::cell::RefCell;
 use std::collections::{HashMap, HashSet};
@@ -21,30 +22,30 @@ use crate::model::rule::matching::MatchString;
 use crate::model::rule::traffic::ServiceKey;
 use crate::model::rule::{End, Family};
 
-/// A question about a client.
+/// Property of a client that a builder reads.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum ClientInput {
-    /// The release of a rule that is in force for it.
+    /// Release of a rule that is in force for the client.
     Release(u8, Arc<str>),
-    /// It sees a service.
+    /// Visibility of a service.
     Sees(ServiceName),
-    /// It meets a condition on the caller.
+    /// Result of a condition on the caller.
     Meets(CallerQuestion),
-    /// It is a gateway; it takes expressions of any size.
+    /// Role of a gateway.
     IsGateway,
-    /// Header in which its requests name their caller.
+    /// Header in which requests name their caller.
     CallerHeader,
     TakesLargeExpressions,
-    /// Library of a client without a proxy.
+    /// Client library; only meaningful without a proxy.
     Library,
     Address,
     CallingService,
     Label(Arc<str>),
-    /// Its place from a level on, the narrowest of which is 0.
+    /// Locality from a level on; 0 is the narrowest.
     Place(u32),
 }
 
-/// A condition on the caller, kept.
+/// Owned form of a condition on the caller.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum CallerQuestion {
     Is(End, bool),
@@ -83,7 +84,7 @@ impl CallerQuestion {
     }
 }
 
-/// By the texts: two that differ in more are rare.
+/// Hashes the texts only; conditions that differ elsewhere are rare.
 impl Hash for CallerQuestion {
     fn hash<H: Hasher>(&self, state: &mut H) {
         let (key, condition) = match self {
@@ -97,7 +98,7 @@ impl Hash for CallerQuestion {
     }
 }
 
-/// An answer to a question.
+/// Value of an input.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum InputValue {
     Is(bool),
@@ -119,7 +120,7 @@ impl InputValue {
         }
     }
 
-    /// Bytes of its texts.
+    /// Returns the bytes of the texts.
     pub(crate) fn bytes(&self) -> usize {
         match self {
             InputValue::Is(_) | InputValue::Library(_) => 0,
@@ -129,7 +130,7 @@ impl InputValue {
     }
 }
 
-/// A client that is asked about one scene; no question is answered twice.
+/// A client together with a snapshot of the catalog. Each input is computed once.
 pub(crate) struct ClientContext<'a> {
     client: &'a Client,
     snapshot: Arc<CatalogSnapshot>,
@@ -142,7 +143,7 @@ impl<'a> ClientContext<'a> {
     }
 
     pub(crate) fn answer(&self, question: &ClientInput) -> InputValue {
-        // There are as many of these as services, and they are quick to answer.
+        // These are as numerous as the services and cheap to compute, so they are not stored.
         if let ClientInput::Sees(_) = question {
             return self.judge(question);
         }
@@ -201,7 +202,7 @@ impl CallerFacts for Client {
     }
 }
 
-/// Questions that were asked while one thing was made, with the answers, in order.
+/// Recorder of the inputs read while one item is built, in order.
 pub(crate) struct InputRecorder<'a> {
     context: &'a ClientContext<'a>,
     asked: Vec<(ClientInput, InputValue)>,
@@ -214,7 +215,7 @@ impl<'a> InputRecorder<'a> {
         InputRecorder { context, asked: Vec::new(), seen: HashSet::new(), is_of_scope: false }
     }
 
-    /// Questions about what is in one scope: all of its clients see the same services, which is not noted.
+    /// Creates a recorder for items of one scope. Its clients see the same services, so visibility is not recorded.
     pub(crate) fn of_scope(context: &'a ClientContext<'a>) -> Self {
         InputRecorder { is_of_scope: true, ..InputRecorder::new(context) }
     }
@@ -229,7 +230,7 @@ impl<'a> InputRecorder<'a> {
         answer
     }
 
-    /// Remembers a question that another thing was made by, which this one is made of.
+    /// Records an input of another item that this item is built from.
     pub(crate) fn note(&mut self, question: &ClientInput, answer: &InputValue) {
         let is_known = self.is_of_scope && matches!(question, ClientInput::Sees(_));
         if !is_known && self.seen.insert(question.clone()) {
@@ -280,7 +281,7 @@ impl<'a> InputRecorder<'a> {
         self.ask(ClientInput::Address).text()
     }
 
-    /// Name of the calling service.
+    /// Returns the name of the calling service.
     pub(crate) fn caller(&mut self) -> Option<Arc<str>> {
         self.ask(ClientInput::CallingService).text()
     }
@@ -289,7 +290,7 @@ impl<'a> InputRecorder<'a> {
         self.ask(ClientInput::Label(key.into())).text()
     }
 
-    /// The place from a level on.
+    /// Returns the locality from a level on.
     pub(crate) fn place(&mut self, first: u32) -> Place {
         match self.ask(ClientInput::Place(first)) {
             InputValue::Place(place) => place,

@@ -1,4 +1,4 @@
-//! Delta: requests change what is asked for, and responses have what changed and what is gone.
+//! Delta variant: requests change the subscription, and responses contain changed and removed resources.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -17,8 +17,8 @@ use crate::proto::envoy::service::discovery::v3::{DeltaDiscoveryRequest, DeltaDi
 /// A delta stream.
 pub(super) struct Delta {
     books: StreamState,
-    /// Clusters that were sent before the first question for endpoints: who comes back has these, and is to get them
-    /// behind their clusters all the same.
+    /// Clusters sent before the first request for endpoints. A reconnecting client has these endpoints already and must
+    /// be sent them again after the clusters.
     early: Vec<NamedResource>,
 }
 
@@ -56,7 +56,7 @@ impl ProtocolVariant for Delta {
         request.node = None;
     }
 
-    /// The names stay: what of them is not here is removed.
+    /// The names are retained, so that missing resources are reported as removed.
     fn forget_versions(request: &mut DeltaDiscoveryRequest) {
         request.initial_resource_versions.values_mut().for_each(String::clear);
     }
@@ -64,7 +64,7 @@ impl ProtocolVariant for Delta {
     fn take(&mut self, request: DeltaDiscoveryRequest, view: &dyn View, moment: Moment) -> Result<(), StreamFault> {
         let Some(kind) = self.books.kind_of(&request.type_url)? else { return Ok(()) };
         let ledger = self.books.ledger(kind);
-        // Another nonce is that of a response which was answered already; the lists count in any case.
+        // Any other nonce belongs to a response that was answered before. Its lists are applied nevertheless.
         if ledger.is_under_way() && request.response_nonce == ledger.last_nonce.to_string() {
             self.books.answer(kind, request.error_detail.as_ref(), moment);
         }
@@ -114,8 +114,9 @@ impl Delta {
         changed
     }
 
-    /// Owes an answer for every name that is asked for, also where it was asked for before, and for all at once even an
-    /// empty one. A name that is dropped beside all is told once more, as its client forgets it.
+    /// Schedules every name of the request to be sent, even if it was subscribed before. A new wildcard subscription is
+    /// answered even if it matches nothing. A name removed from a wildcard subscription is sent once more, because the
+    /// client deletes it from its cache.
     fn owe(&mut self, kind: ResourceType, changed: Changed) {
         let ledger = self.books.ledger_mut(kind);
         ledger.is_answer_owed |= changed.is_all_added;
@@ -125,7 +126,7 @@ impl Delta {
         }
     }
 
-    /// Owes the endpoints of clusters that changed, which a proxy waits for and does not ask for.
+    /// Schedules the endpoints of changed clusters: proxies wait for them without a request.
     fn owe_endpoints(&mut self, clusters: &[NamedResource]) {
         if self.books.ledger(ResourceType::Endpoints).is_begun {
             let behind = self.books.endpoints_of(clusters);
@@ -135,7 +136,8 @@ impl Delta {
         }
     }
 
-    /// Takes over what a client has from another stream: what is equal is not sent, what is gone is removed.
+    /// Resumes from the versions that a client has from another stream. Equal resources are not sent, missing ones are
+    /// removed.
     fn adopt(&mut self, kind: ResourceType, versions: BTreeMap<String, String>, view: &dyn View) {
         let ledger = self.books.ledger_mut(kind);
         let all = ledger.subscription.is_wildcard().then(|| view.all(kind));
@@ -150,7 +152,7 @@ impl Delta {
             let Some(key) = own.or_else(|| of_all.map(|(name, _)| name.clone())) else {
                 strange += 1;
                 strange_bytes += name.len();
-                // Nobody has so much of what is not there any more.
+                // No legitimate client has this many resources that no longer exist.
                 let is_bearable = strange <= limits::XDS_NAMES_MAX && strange_bytes <= limits::XDS_NAMES_BYTES_MAX;
                 if all.is_some() && is_bearable {
                     ledger.adopt(&name.as_str().into(), version.parse().ok(), None);

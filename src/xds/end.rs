@@ -1,26 +1,26 @@
-//! Reasons why streams end.
+//! Reasons for the end of a stream.
 
-/// Reason why a stream ended.
+/// Reason for the end of a stream.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum StreamEnd {
-    /// The client is gone.
+    /// The client closed the stream.
     Closed,
-    /// It is as old as a stream may get: the client comes back, to any node.
+    /// The stream reached its maximum age. The client reconnects, to any node.
     Aged,
     /// This node stops.
     Shutdown,
-    /// The client has seen a state that this node does not have yet.
+    /// The client has seen a log index that this node has not applied in time.
     Behind,
-    /// This node was not ready yet, ever.
+    /// This node was never ready.
     NotReady,
-    /// The client asks for more than it may, in words for it.
+    /// The client exceeds a limit; the text is sent to it.
     TooMany(String),
-    /// A request makes no sense, in words for the client.
+    /// A request is invalid; the text is sent to the client.
     Invalid(String),
 }
 
 impl StreamEnd {
-    /// The word for it in metrics.
+    /// Returns the label value used in metrics.
     pub fn reason(&self) -> &'static str {
         match self {
             StreamEnd::Closed => "closed",

@@ -1,4 +1,4 @@
-//! Resources as people read them: JSON with the names of fields that Envoy's documentation has.
+//! Readable form of resources: JSON with the field names of Envoy's documentation.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -12,17 +12,17 @@ const DURATION: &str = "google.protobuf.Duration";
 const STRUCT: &str = "google.protobuf.Struct";
 const VALUE: &str = "google.protobuf.Value";
 const LIST: &str = "google.protobuf.ListValue";
-/// Messages of one field, which are written as what they hold.
+/// Package of the wrapper messages, which are rendered as their only field.
 const WRAPPERS: &str = "google.protobuf.";
-/// Messages within messages that are shown.
+/// Maximum nesting depth.
 const DEPTH_MAX: usize = 64;
 
-/// Reader of protobuf messages by their types, into JSON.
+/// Converter of protobuf messages to JSON by their types.
 pub struct MessageReader {
     pool: DescriptorPool,
 }
 
-/// A message that cannot be shown.
+/// Reason why a message cannot be rendered.
 #[derive(Debug, thiserror::Error)]
 pub enum UnreadableMessage {
     #[error("the type {0} is not known")]
@@ -40,7 +40,7 @@ impl Default for MessageReader {
 }
 
 impl MessageReader {
-    /// A message of a type, `@type` among its fields. Fields without a value are left out.
+    /// Renders a message of this type, with `@type` as its first field. Unset fields are omitted.
     pub fn read(&self, type_url: &str, bytes: &[u8]) -> Result<Value, UnreadableMessage> {
         self.typed(type_url, bytes, 0)
     }
@@ -73,7 +73,7 @@ impl MessageReader {
         Ok(fields.into())
     }
 
-    /// Messages that JSON has a form of its own for.
+    /// Renders messages for which JSON has a form of its own.
     fn well_known(&self, message: &DynamicMessage, depth: usize) -> Result<Option<Value>, UnreadableMessage> {
         let kind = message.descriptor();
         Ok(Some(match kind.full_name() {
@@ -119,7 +119,7 @@ impl MessageReader {
             Of::Bool(value) => json!(value),
             Of::I32(value) => json!(value),
             Of::U32(value) => json!(value),
-            // Numbers of 64 bits are texts: many readers of JSON would round them.
+            // 64-bit integers are rendered as strings, because many JSON parsers would round them.
             Of::I64(value) => json!(value.to_string()),
             Of::U64(value) => json!(value.to_string()),
             Of::F32(value) => json!(value),
@@ -167,7 +167,7 @@ fn key_text(key: &MapKey) -> String {
     }
 }
 
-/// Seconds with as many decimals as there are: `5s`, `0.250s`.
+/// Formats a duration in seconds with the necessary decimals: `5s`, `0.250s`.
 fn duration(message: &DynamicMessage) -> String {
     let seconds = message.get_field_by_name("seconds").and_then(|seconds| seconds.as_i64()).unwrap_or_default();
     let nanos = message.get_field_by_name("nanos").and_then(|nanos| nanos.as_i32()).unwrap_or_default();

@@ -1,13 +1,14 @@
-//! xDS below its door: what proxies and gRPC clients are sent of this node's own applied state.
+//! xDS without its transport: the resources that proxies and gRPC clients are sent, built from the state that this node
+//! has applied.
 //!
-//! Resources are made from the catalog once for all clients that get the same bytes, and shared ([`View`]). A stream
-//! compares what it sent with what there is.
+//! Resources are built from the catalog once and shared by all clients that get the same bytes ([`View`]). A stream
+//! compares the resources that it sent with the current ones.
 //!
-//! A stream is a [`Client`] and a state machine for its variant of the protocol, SotW or delta: requests go in,
-//! responses come out, and neither knows time nor tasks. [`Session`] drives them, and ends a stream by a [`StreamEnd`]
-//! that the door translates.
+//! A stream consists of a [`Client`] and a state machine for its protocol variant, SotW or delta, which maps requests
+//! to responses without access to clocks or tasks. [`Session`] drives it and ends the stream with a [`StreamEnd`],
+//! which the transport translates to a status.
 //!
-//! Knows messages of protocol buffers and neither HTTP nor tonic.
+//! This module knows protocol buffers, but neither HTTP nor tonic.
 
 mod absent;
 mod cache;
@@ -49,44 +50,44 @@ pub use view::CacheView;
 
 /// Resources for one client at one moment.
 pub trait View: Send {
-    /// Log index that the node had applied when the view was taken.
+    /// Returns the log index that the node had applied when the view was created.
     fn applied_index(&self) -> u64;
 
-    /// All resources of a wildcard subscription.
+    /// Returns all resources of a wildcard subscription.
     fn all(&self, kind: ResourceType) -> Resources;
 
-    /// A resource by name; none for one that is not there and for one that the client may not see.
+    /// Returns a resource by name, or `None` if it does not exist or the client may not see it.
     fn get(&self, kind: ResourceType, name: &str) -> Option<Arc<Resource>>;
 
-    /// The newest routes of a name, among those of before, for which `is_it` holds.
+    /// Returns the newest earlier version of the routes with this name for which `is_it` returns true.
     fn routes_before(&self, name: &str, is_it: &dyn Fn(&Resource) -> bool) -> Option<Arc<Resource>>;
 
-    /// A copy of a name, if the resource of that name has one: nothing is made for it.
+    /// Returns a shared copy of a name if its resource has one. Builds nothing.
     fn shared_name(&self, kind: ResourceType, name: &str) -> Option<Arc<str>>;
 }
 
-/// Source of the resources of this node.
+/// Source of the resources on this node.
 pub trait Source: Send + Sync + 'static {
     type View<'a>: View
     where
         Self: 'a;
 
-    /// False until the node was ready for the first time.
+    /// Returns false until the node was ready for the first time.
     fn is_ready(&self) -> bool;
 
-    /// Takes the resources for a client as they are now.
+    /// Returns a view of the current resources for a client.
     fn view<'a>(&'a self, client: &'a Client) -> Self::View<'a>;
 
-    /// Numbers changes: another number says that a view may show something else.
+    /// Returns a receiver for the change number. A new number means that views may differ.
     fn changes(&self) -> watch::Receiver<u64>;
 
-    /// The changes behind one of a number; none if they are not known any more, so anything may have changed.
+    /// Returns the changes after a number, or `None` if they are no longer known and anything may have changed.
     fn touched_since(&self, number: u64) -> Option<Vec<Arc<Touched>>>;
 
-    /// Takes in what this node has applied, without the pause that gathers changes: what was written on this node
-    /// before a client came is there for it.
+    /// Includes everything that this node has applied, without the usual delay for batching changes. A client therefore
+    /// sees what was written on this node before it connected.
     fn catch_up(&self);
 
-    /// Waits until the index is applied here, for 2 s at most, or is known to be of another cluster.
+    /// Waits up to 2 s until the index is applied here or is known to belong to another cluster.
     fn reach(&self, index: u64) -> impl Future<Output = Reached> + Send;
 }

@@ -3,14 +3,14 @@
 //! | name | resource |
 //! |---|---|
 //! | `NAMESPACE/SERVICE` | listener and routes of a service for gRPC, its cluster and endpoints |
-//! | `NAMESPACE/SERVICE\|HEX12` | cluster and endpoints of a set of labels |
-//! | `…@REGION/ZONE/CAMPUS` | endpoints as callers of that place prefer them |
+//! | `NAMESPACE/SERVICE\|HEX12` | cluster and endpoints of a subset |
+//! | `…@REGION/ZONE/CAMPUS` | endpoints as callers of that locality prefer them |
 //! | `outbound`, `outbound/NAMESPACE` | routes to all services, or to those of a namespace, for proxies |
-//! | `server/IP:PORT` | listener of a server of gRPC |
-//! | `inbound/NAMESPACE/SERVICE` | routes and cluster of the service beside a proxy |
+//! | `server/IP:PORT` | listener of a gRPC server |
+//! | `inbound/NAMESPACE/SERVICE` | routes and cluster of the service next to a proxy |
 //!
-//! A namespace ends at the first `/`; one in a namespace is written `%2F`. Behind `xdstp://AUTHORITY/TYPE/` stands a
-//! name with everything escaped that a URI has no room for.
+//! A namespace ends at the first `/`; a slash inside of it is written `%2F`. `xdstp://AUTHORITY/TYPE/` is followed by a
+//! name in which every character that a URI does not permit is escaped.
 
 use std::fmt::{self, Write};
 use std::net::SocketAddr;
@@ -26,7 +26,7 @@ use crate::model::rule::traffic::ServiceKey;
 pub(crate) const OUTBOUND: &str = "outbound";
 pub(crate) const INBOUND: &str = "inbound";
 
-/// A service by namespace and name, or an alias of one; cheap to clone.
+/// Namespace and name of a service, or of an alias; cheap to clone.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct ServiceName {
     pub(crate) namespace: Arc<str>,
@@ -38,12 +38,12 @@ impl ServiceName {
         ServiceName { namespace: namespace.into(), service: service.into() }
     }
 
-    /// The same as rules have it.
+    /// Returns the key that rules use.
     pub(crate) fn key(&self) -> ServiceKey {
         ServiceKey { namespace: self.namespace.to_string(), service: self.service.to_string() }
     }
 
-    /// True of a service that this names, where `*` stands for every one.
+    /// Reports whether this pattern matches a service. `*` matches every namespace or name.
     pub(crate) fn covers(&self, name: &ServiceName) -> bool {
         let is = |pattern: &str, text: &str| pattern == ALL || pattern == text;
         is(&self.namespace, &name.namespace) && is(&self.service, &name.service)
@@ -69,7 +69,7 @@ impl fmt::Display for ServiceName {
     }
 }
 
-/// Digits that tell one set of labels from others of a service.
+/// Hash that distinguishes the subsets of a service.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct SubsetHash(pub [u8; 6]);
 
@@ -87,13 +87,13 @@ impl fmt::Display for SubsetHash {
     }
 }
 
-/// Name of a cluster, or of its endpoints.
+/// Name of a cluster or of its endpoints.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct ClusterName {
     pub(crate) service: ServiceName,
-    /// None for all instances of the service.
+    /// Subset; none for all instances of the service.
     pub(crate) set: Option<SubsetHash>,
-    /// Place of the callers, in names of endpoints alone.
+    /// Locality of the callers; only in names of endpoints.
     pub(crate) place: Option<Place>,
 }
 
@@ -129,7 +129,7 @@ impl fmt::Display for ClusterName {
 /// Name of routes for proxies.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum ProxyRoutes {
-    /// To the services of all namespaces, or of one.
+    /// Routes to the services of one namespace, or of all.
     Outbound(Option<Arc<str>>),
     Inbound(ServiceName),
 }
@@ -148,7 +148,7 @@ impl ProxyRoutes {
     }
 }
 
-/// Name of the routes to the services of a namespace, or to all, for proxies.
+/// Returns the name of the routes for proxies to the services of a namespace, or of all.
 pub(crate) fn outbound(namespace: Option<&str>) -> String {
     let mut name = OUTBOUND.to_owned();
     if let Some(namespace) = namespace {
@@ -158,27 +158,27 @@ pub(crate) fn outbound(namespace: Option<&str>) -> String {
     name
 }
 
-/// Name of the routes, and of the cluster, of the service beside a proxy.
+/// Returns the name of the routes and the cluster of the service next to a proxy.
 pub(crate) fn inbound(service: &ServiceName) -> String {
     format!("{INBOUND}/{service}")
 }
 
-/// Address and port of a server of gRPC, by the name of the listener that it asks for: `server/IP:PORT`.
+/// Returns the address in the name of a gRPC server's listener: `server/IP:PORT`.
 pub(crate) fn listening_server(name: &str) -> Option<SocketAddr> {
     name.strip_prefix(SERVER_LISTENERS)?.parse().ok()
 }
 
-/// A name under an authority.
+/// Name under an authority.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Federated<'a> {
     pub(crate) authority: &'a str,
     pub(crate) kind: ResourceType,
-    /// The name below it, escaped, and without context parameters.
+    /// Escaped name after the type, without context parameters.
     pub(crate) escaped: &'a str,
 }
 
 impl<'a> Federated<'a> {
-    /// None for a name that is under no authority, or not well made.
+    /// Parses a name. Returns `None` if it has no authority or is malformed.
     pub(crate) fn parse(text: &'a str) -> Option<Federated<'a>> {
         let (authority, rest) = text.strip_prefix("xdstp://")?.split_once('/')?;
         let (kind, rest) = rest.split_once('/')?;
@@ -192,7 +192,7 @@ impl<'a> Federated<'a> {
     }
 }
 
-/// A name under an authority, as a resource says it.
+/// Returns a name under an authority in the form used in resources.
 pub(crate) fn federated(authority: &str, kind: ResourceType, name: &str) -> String {
     let mut text = format!("xdstp://{authority}/{}/", short_type(kind));
     text.push_str(&escaped(name, is_in_uri));
@@ -217,7 +217,7 @@ fn is_in_place(byte: u8) -> bool {
     byte.is_ascii_graphic() && !matches!(byte, b'/' | b'%' | b'@' | b'|')
 }
 
-/// Characters of a path of a URI.
+/// Reports whether a byte may occur in the path of a URI.
 fn is_in_uri(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || b"-._~!$&'()*+,;=:@/".contains(&byte)
 }
@@ -251,7 +251,7 @@ mod tests {
         for (text, name) in rows {
             assert_eq!(name.to_string(), text);
             assert_eq!(ClusterName::parse(text).as_ref(), Some(&name), "{text}");
-            // The register of clients knows them by the same words.
+            // The register of clients must recognize the same names.
             let known = EndpointsName::of(&name.service.namespace, &name.service.service);
             let federated = federated("thuban.example", ResourceType::Endpoints, text);
             assert!(known.is(text) && known.is(&federated), "{text} {federated}");

@@ -1,5 +1,5 @@
-//! A variant of xDS as a state machine: requests go in, responses come out, one of a type at a time. Pure: it waits for
-//! nothing and asks no clock.
+//! Protocol variant of xDS as a state machine that maps requests to responses. It is pure: it never waits and reads no
+//! clock. Each type has at most one response in flight.
 
 use std::sync::Arc;
 
@@ -20,21 +20,21 @@ pub(super) trait ProtocolVariant: Send {
 
     fn books_mut(&mut self) -> &mut StreamState;
 
-    /// The client, as its first request describes it.
+    /// Returns the description of the client in its first request.
     fn node(request: &Self::Request) -> Option<&Node>;
 
-    /// Log index that a client has seen elsewhere, if the request names one.
+    /// Returns the log index that the client has seen elsewhere, if the request contains one.
     fn named_index(&self, request: &Self::Request) -> Option<u64>;
 
-    /// Drops the description of the client, which was read.
+    /// Drops the description of the client after it was read.
     fn forget_node(request: &mut Self::Request);
 
-    /// Makes a request name no version any more: those that it names are of another cluster.
+    /// Removes the versions from a request, because they belong to another cluster.
     fn forget_versions(request: &mut Self::Request);
 
-    /// Takes a request.
+    /// Processes a request.
     fn take(&mut self, request: Self::Request, view: &dyn View, moment: Moment) -> Result<(), StreamFault>;
 
-    /// The next response; none if nothing is due, or all of it is under way or waits.
+    /// Returns the next response, or `None` if nothing is due, or everything due is in flight or waits.
     fn next(&mut self, view: &dyn View, moment: Moment) -> Option<Self::Response>;
 }

@@ -1,6 +1,7 @@
-//! Drives a stream: requests, changes of this node's state, time and shutdown on one side, responses on the other.
+//! Session of a stream: feeds it with requests, state changes, time and shutdown, and sends its responses.
 //!
-//! A response is made when there is room for it: who reads slowly gets the newest state and skips what was between.
+//! A response is built only when there is room for it, so a slow client gets the newest state and skips the states
+//! before.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -35,9 +36,9 @@ use crate::reads::catch_up::Reached;
 use crate::subscribers::Subscribers;
 use crate::subscribers::streams::{Registered, StreamClient};
 
-/// Pause between two lines of log about refusals of one client.
+/// Minimum time between two log lines about the same client.
 const LOG_PAUSE: Duration = Duration::from_secs(60);
-/// Percent by which ages of streams differ, so that clients do not come back all at once.
+/// Random variation of stream ages in percent, so that clients do not reconnect all at once.
 const AGE_SPREAD_PERCENT: u32 = 10;
 const LOGGED_ID_BYTES: usize = 128;
 
@@ -45,12 +46,12 @@ const LOGGED_ID_BYTES: usize = 128;
 pub struct Context {
     pub subscribers: Arc<Subscribers>,
     pub metrics: Arc<Metrics>,
-    /// Id of this node, told to clients.
+    /// Id of this node, sent to clients.
     pub node: String,
-    /// Age at which streams end, a tenth more or less; none for never.
+    /// Age at which streams end, varied by [`AGE_SPREAD_PERCENT`]; none for unlimited.
     pub max_age: Option<Duration>,
     pub shutdown: CancellationToken,
-    /// Tells the time of the cluster.
+    /// Clock of the cluster.
     pub clock: Arc<dyn Fn() -> Timestamp + Send + Sync>,
 }
 
@@ -62,7 +63,7 @@ pub struct Session<S> {
     refusals: LogOnce<(ResourceType, String)>,
     too_large: LogOnce<(ResourceType, String)>,
     too_many: LogOnce<(bool, String)>,
-    /// Turns of streams that look at what there is: what they miss is made by as many at a time.
+    /// Permits for processing a stream, which limit how many build resources at the same time.
     turns: Semaphore,
 }
 
@@ -74,7 +75,7 @@ impl<S: Source> Session<S> {
         Session { source, context, control_plane, refusals, too_large, too_many, turns: Semaphore::new(turns()) }
     }
 
-    /// Serves a stream of SotW until it ends. `room` is for what it keeps.
+    /// Serves a SotW stream until it ends. `room` is charged with the memory of its state.
     pub async fn serve_sotw<E>(
         &self,
         peer: Peer,
@@ -85,7 +86,7 @@ impl<S: Source> Session<S> {
         self.serve::<Sotw, E>(peer, room, requests, responses).await
     }
 
-    /// Serves a delta stream until it ends. `room` is for what it keeps.
+    /// Serves a delta stream until it ends. `room` is charged with the memory of its state.
     pub async fn serve_delta<E>(
         &self,
         peer: Peer,
@@ -114,9 +115,9 @@ impl<S: Source> Session<S> {
             first = requests.next() => first,
         };
         let Some(Ok(mut first)) = first else { return StreamEnd::Closed };
-        // In a place of its own: what is built here is moved into it once.
+        // Boxed, so that it is moved only once.
         let mut running = Box::new(self.begin::<M>(&first, &peer, room));
-        // It is read, and large at times.
+        // The description was read and may be large.
         M::forget_node(&mut first);
         tokio::select! {
             end = &mut ending => end,
@@ -124,7 +125,7 @@ impl<S: Source> Session<S> {
         }
     }
 
-    /// Waits until a stream is old or this node stops.
+    /// Waits until a stream reaches its maximum age or this node stops.
     async fn ending(&self) -> StreamEnd {
         let aged = async {
             match self.context.max_age {
@@ -157,22 +158,22 @@ impl<S: Source> Session<S> {
     }
 }
 
-/// A stream that is served.
+/// A running stream.
 struct Running<'a, S: Source, M: ProtocolVariant> {
     session: &'a Session<S>,
     changes: watch::Receiver<u64>,
-    /// Number of the change up to which it was looked at.
+    /// Number of the last change that was taken into account.
     looked_at: u64,
     client: Client,
     machine: M,
     registered: Registered,
-    /// Room for what it keeps.
+    /// Memory budget held for the stream's state.
     room: Held,
-    /// Types that the metrics count this stream under.
+    /// Types for which the metrics count this stream.
     is_counted: [bool; 4],
 }
 
-/// Reason why no more responses are made now.
+/// Reason why no more responses are built for now.
 #[derive(PartialEq, Eq)]
 enum SendOutcome {
     NothingDue,
@@ -180,7 +181,7 @@ enum SendOutcome {
 }
 
 impl<S: Source, M: ProtocolVariant> Running<'_, S, M> {
-    /// Serves until the stream ends.
+    /// Serves the stream until it ends.
     async fn run<E>(
         &mut self,
         first: M::Request,
@@ -213,7 +214,8 @@ impl<S: Source, M: ProtocolVariant> Running<'_, S, M> {
         }
     }
 
-    /// True if something has changed that the stream asks for. Otherwise it goes on as if it had looked.
+    /// Reports whether a resource that the stream subscribes to may have changed. If not, the change counts as
+    /// processed.
     fn is_concerned(&mut self) -> bool {
         let number = *self.changes.borrow_and_update();
         let touched = self.session.source.touched_since(self.looked_at);
@@ -247,7 +249,7 @@ impl<S: Source, M: ProtocolVariant> Running<'_, S, M> {
         })
     }
 
-    /// Takes room for what the stream keeps from here on.
+    /// Adjusts the budget to the current size of the stream's state.
     fn keep(&mut self) -> Result<(), StreamEnd> {
         let bytes = self.client.kept_bytes() + self.machine.books().kept_bytes();
         let bytes = limits::XDS_STREAM_BYTES + bytes.saturating_sub(limits::XDS_STREAM_NAMES_BYTES);
@@ -265,8 +267,8 @@ impl<S: Source, M: ProtocolVariant> Running<'_, S, M> {
         first_bytes(&self.client.node_id, LOGGED_ID_BYTES)
     }
 
-    /// Waits until this node has what the client has seen elsewhere. An index that no node of this cluster has is of
-    /// another one, and its client is served as if it had named none.
+    /// Waits until this node has applied what the client has seen elsewhere. An index that no node of this cluster
+    /// knows belongs to another cluster; the client's versions are then ignored.
     async fn reach(&self, request: &mut M::Request) -> Result<(), StreamEnd> {
         let Some(index) = self.machine.named_index(request) else { return Ok(()) };
         let Session { source, context, .. } = self.session;
@@ -284,7 +286,7 @@ impl<S: Source, M: ProtocolVariant> Running<'_, S, M> {
         Ok(())
     }
 
-    /// Makes responses while there is room, at its turn.
+    /// Acquires a permit and sends responses while there is room.
     async fn pump(&mut self, responses: &mpsc::Sender<Box<M::Response>>) -> Result<SendOutcome, StreamEnd> {
         let _turn = self.session.turns.acquire().await;
         match self.machine.books().is_large() {
@@ -296,7 +298,7 @@ impl<S: Source, M: ProtocolVariant> Running<'_, S, M> {
     fn pump_now(&mut self, responses: &mpsc::Sender<Box<M::Response>>) -> Result<SendOutcome, StreamEnd> {
         let moment = self.moment();
         let source = &self.session.source;
-        // What changes from here on wakes again.
+        // Later changes wake the stream again.
         let number = *self.changes.borrow_and_update();
         if number != self.looked_at {
             self.looked_at = number;
@@ -323,7 +325,7 @@ impl<S: Source, M: ProtocolVariant> Running<'_, S, M> {
         Moment { now: Instant::now(), time: (self.session.context.clock)() }
     }
 
-    /// Tells registers, metrics and the log what happened.
+    /// Reports state changes to the register of clients, the metrics and the log.
     fn tell(&mut self) {
         for event in self.machine.books_mut().take_events() {
             self.tell_event(event);
@@ -342,7 +344,7 @@ impl<S: Source, M: ProtocolVariant> Running<'_, S, M> {
         }
     }
 
-    /// Has webhooks told of the releases of rules that a refused response was made of.
+    /// Queues a webhook event for each rule release that the refused response was built from.
     fn tell_refusal(&self, kind: ResourceType) {
         let Some(refusal) = self.machine.books().ledger(kind).last_refusal() else { return };
         let (address, agent) = (self.client.address.map(|one| one.to_string()).unwrap_or_default(), &self.client.agent);
@@ -410,12 +412,12 @@ impl<S: Source, M: ProtocolVariant> Drop for Running<'_, S, M> {
     }
 }
 
-/// Streams that look at what there is at a time: as many as there are processors, and two at least.
+/// Returns the number of streams that are processed at the same time: one per processor, and at least two.
 fn turns() -> usize {
     std::thread::available_parallelism().map_or(2, |count| count.get().max(2))
 }
 
-/// An age that is a tenth more or less than this one.
+/// Returns an age varied by [`AGE_SPREAD_PERCENT`].
 fn spread(age: Duration) -> Duration {
     let percent = rand::random_range(100 - AGE_SPREAD_PERCENT..=100 + AGE_SPREAD_PERCENT);
     age.saturating_mul(percent) / 100

@@ -1,5 +1,5 @@
-//! State of the world: each request of a type has all names that are asked for, and each response for listeners and
-//! clusters all there is of them.
+//! State-of-the-world variant: each request contains the whole subscription of a type, and each response with listeners
+//! or clusters contains all of them.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use crate::proto::envoy::service::discovery::v3::{DiscoveryRequest, DiscoveryRes
 /// A SotW stream.
 pub(super) struct Sotw {
     books: StreamState,
-    /// Endpoints of clusters that changed: a proxy asks for them by repeating its last request.
+    /// Endpoints of changed clusters. A proxy requests them by repeating its last request.
     behind: Vec<Arc<str>>,
 }
 
@@ -120,9 +120,9 @@ impl Sotw {
         changed
     }
 
-    /// Passes over a request that was sent before the last response came: its names come again. What does not come
-    /// again is made up for: a proxy's question for the endpoints of changed clusters, and that names were dropped for
-    /// a moment, whose resources the client has not kept.
+    /// Ignores a request that was sent before the client saw the last response; the client repeats its subscription.
+    /// Two effects would be lost and are applied here: the request for endpoints of changed clusters, and names that
+    /// were dropped for a moment, whose resources the client has deleted.
     fn pass_over(&mut self, kind: ResourceType, names: &[String]) {
         let listed: BTreeSet<&str> = names.iter().map(String::as_str).collect();
         let subscription = &self.books.ledger(kind).subscription;
@@ -131,7 +131,7 @@ impl Sotw {
         let is_all_dropped = subscription.is_wildcard() && !listed.is_empty() && !listed.contains(WILDCARD);
         match kind {
             ResourceType::Endpoints => dropped.append(&mut self.behind),
-            // Clusters that were dropped are new to the client when they come again.
+            // The client treats dropped clusters as new when it subscribes to them again.
             ResourceType::Cluster if is_all_dropped || !dropped.is_empty() => self.all_behind(),
             _ => {}
         }
@@ -156,7 +156,7 @@ impl Sotw {
         }
     }
 
-    /// Sends all that is asked for, of a type in which what is absent is deleted.
+    /// Builds a response with the whole subscription, for types in which a missing resource is deleted.
     fn send_whole(
         &mut self,
         kind: ResourceType,
@@ -195,7 +195,7 @@ impl Sotw {
         self.finish(kind, response, portion, None, moment)
     }
 
-    /// Writes down a response, unless its client cannot take it.
+    /// Completes a response and records it. Returns `None` if it is too large for its client.
     fn finish(
         &mut self,
         kind: ResourceType,
@@ -228,7 +228,7 @@ impl Sotw {
     }
 }
 
-/// Nonce of a response; empty for none.
+/// Formats the nonce of a response; empty if there is none.
 fn nonce_text(nonce: u64) -> String {
     if nonce == 0 { String::new() } else { nonce.to_string() }
 }

@@ -1,9 +1,9 @@
-//! Routes in two steps, for clients that pick clusters by new routes before they have balancers for them, so that calls
-//! fail in between. The first step has the routes of the client, and names the new clusters at their end, where no
-//! request arrives. The second has the new routes.
+//! Two-step updates of routes. Some clients use new routes before they have load balancers for the new clusters, so
+//! calls fail in between. The first step contains the client's current routes and names the new clusters in routes at
+//! the end that no request matches. The second step contains the new routes.
 //!
-//! A client that comes back on another stream has routes that this stream did not send. It names its clusters and their
-//! endpoints at once: what it has are the newest routes that name no others, and the first step begins with those.
+//! A reconnecting client has routes that this stream did not send. It subscribes to its clusters and endpoints at once.
+//! Its routes are therefore the newest ones that name no other clusters, and the first step starts from those.
 
 use std::sync::Arc;
 
@@ -22,23 +22,23 @@ use crate::model::mesh::resource::{Resource, ResourceType, Version};
 use crate::model::number_of;
 use crate::proto::envoy::config::route::v3 as route;
 
-/// Time that a client has at most to name its clusters.
+/// Maximum time that a reconnecting client has to subscribe to its clusters.
 const NAMES_WAIT: Duration = Duration::from_millis(limits::XDS_NAMES_WAIT_MS);
 
-/// Progress of a client that comes back.
+/// Progress of a reconnecting client.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Returning {
-    /// It has nothing, or it is known what it has.
+    /// The client has no routes, or they are known.
     #[default]
     No,
-    /// It has named the version of its routes.
+    /// The client sent the version of its routes.
     Begun,
-    /// It has not named its clusters and endpoints since then.
+    /// Time since which the client was expected to subscribe to its clusters and endpoints.
     Since(Instant),
 }
 
 impl Returning {
-    /// Moment at which nothing more is waited for.
+    /// Returns the time at which waiting for subscriptions ends.
     pub(super) fn deadline(self) -> Option<Instant> {
         let Returning::Since(since) = self else { return None };
         Some(since + NAMES_WAIT)
@@ -46,15 +46,15 @@ impl Returning {
 }
 
 impl StreamState {
-    /// Notes that the client has routes from another stream.
+    /// Records that the client has routes from another stream.
     pub(super) fn come_back(&mut self) {
         if self.has_steps {
             self.returning = Returning::Begun;
         }
     }
 
-    /// True of routes to a client that comes back and has not named its clusters yet. Once it has, the routes that it
-    /// has count as given.
+    /// Reports whether routes have to wait until a reconnecting client has subscribed to its clusters. After that, its
+    /// presumed routes count as sent.
     pub(super) fn awaits_names(&mut self, kind: ResourceType, view: &dyn View, now: Instant) -> bool {
         if kind != ResourceType::Route || self.returning == Returning::No {
             return false;
@@ -78,24 +78,24 @@ impl StreamState {
         false
     }
 
-    /// True if a client asks for a cluster and for its endpoints.
+    /// Reports whether the client subscribes to a cluster and to its endpoints.
     fn asks_for(&self, cluster: &str) -> bool {
         let has_endpoints = self.endpoints_asked(cluster).next().is_some();
         self.ledger(ResourceType::Cluster).subscription.has(cluster) && has_endpoints
     }
 
-    /// The names of endpoints of a cluster that are asked for.
+    /// Returns the subscribed names of a cluster's endpoints.
     fn endpoints_asked(&self, cluster: &str) -> impl Iterator<Item = &Arc<str>> {
         let names = self.ledger(ResourceType::Endpoints).subscription.names().iter();
         names.filter(move |one| bare(one).split('@').next() == Some(bare(cluster)))
     }
 
-    /// Follows what the client says of itself.
+    /// Configures the steps for a client.
     pub(super) fn follow(&mut self, client: &Client) {
         self.has_steps = client.dialect == Dialect::Grpc && client.library.traits().needs_two_steps;
     }
 
-    /// Puts the first step to routes in their place, where there is one.
+    /// Replaces changed routes by their first step where one is needed.
     pub(super) fn step(&self, kind: ResourceType, look: &mut PendingDiff) {
         if !self.has_steps || kind != ResourceType::Route {
             return;
@@ -107,7 +107,8 @@ impl StreamState {
         }
     }
 
-    /// True of routes for which the client knows the names of all clusters, and lacks a cluster or its endpoints.
+    /// Reports whether the client was sent the names of all clusters in these routes, but has not answered for one of
+    /// them or for its endpoints.
     pub(super) fn is_between_steps(&self, name: &str, routes: &Resource) -> bool {
         let given = self.ledger(ResourceType::Route).given_as(name).filter(|_| self.has_steps);
         let Some(given) = given.filter(|_| routes.kind == ResourceType::Route) else { return false };
@@ -115,7 +116,7 @@ impl StreamState {
             && !routes.clusters.iter().all(|cluster| self.has_cluster(cluster))
     }
 
-    /// True if a client has answered for a cluster and for its endpoints.
+    /// Reports whether the client has answered for a cluster and for all its endpoints.
     fn has_cluster(&self, name: &str) -> bool {
         let endpoints = self.ledger(ResourceType::Endpoints);
         let mut own = self.endpoints_asked(name).peekable();
@@ -124,11 +125,11 @@ impl StreamState {
     }
 }
 
-/// The first step from routes that a client has to others; none if it knows all of their clusters.
+/// Returns the first step between two versions of routes, or `None` if the client knows all clusters of the next one.
 pub(super) fn first_step(has: &Resource, next: &Resource) -> Option<Resource> {
     let is_new = |name: &&Arc<str>| has.clusters.binary_search(name).is_err();
     let new: Vec<_> = next.clusters.iter().filter(is_new).cloned().collect();
-    // Nothing is known of routes that another node sent.
+    // The content of routes that another node sent is unknown.
     let mut message = route::RouteConfiguration::decode(has.bytes()).ok().filter(|_| !has.body.is_empty())?;
     let host = message.virtual_hosts.first_mut().filter(|_| !new.is_empty())?;
     host.routes.extend(new.iter().map(|name| named_alone(name)));
@@ -139,7 +140,7 @@ pub(super) fn first_step(has: &Resource, next: &Resource) -> Option<Resource> {
     Some(Resource { version, head: Bytes::new(), body: bytes.into(), clusters, ..has.clone() })
 }
 
-/// A route that no call meets: it follows the one for every call, and no path is empty.
+/// Returns a route that matches no request: it follows the catch-all route, and no path is empty.
 fn named_alone(cluster: &str) -> route::Route {
     let path_specifier = Some(route::route_match::PathSpecifier::Path(String::new()));
     let cluster_specifier = Some(route::route_action::ClusterSpecifier::Cluster(cluster.to_owned()));

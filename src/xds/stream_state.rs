@@ -1,5 +1,5 @@
-//! Books of a stream, one ledger for each type, and the rules that both variants of xDS share: what waits for what,
-//! what is too large, what is too much.
+//! State of a stream, with one [`TypeState`] per resource type. It has the rules that both protocol variants share: the
+//! order of types, and limits on sizes and numbers.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -21,19 +21,19 @@ use crate::proto::envoy::config::core::v3::ControlPlane;
 use crate::proto::google::rpc::Status;
 
 const ORDER_WAIT: Duration = Duration::from_millis(limits::XDS_ORDER_WAIT_MS);
-/// Bytes of a resource in a response beside its name and its message.
+/// Bytes of a resource in a response in addition to its name and its content.
 const RESOURCE_OVERHEAD: usize = 128;
-/// Names of one type that are looked at on the side.
+/// Number of names of one type above which a stream is processed on a blocking thread.
 const NAMES_MANY: usize = 256;
 
-/// Reason to end a stream: what its client asks for.
+/// Reason for ending a stream because of its client's requests.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum StreamFault {
     TooMany(String),
     Invalid(String),
 }
 
-/// Event of a stream, for metrics and the log.
+/// Event of a stream for metrics and the log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Event {
     Sent {
@@ -41,37 +41,37 @@ pub(super) enum Event {
         bytes: usize,
     },
     Refused(ResourceType),
-    /// So many names are asked for: nearly as many as may be.
+    /// The number of subscribed names is close to the limit.
     ManyNames(usize),
-    /// A response was not sent, or left a resource out.
+    /// A response was not sent, or a resource was omitted from it.
     TooLarge {
         kind: ResourceType,
         bytes: usize,
     },
 }
 
-/// Books of one stream.
+/// State of one stream.
 pub(super) struct StreamState {
     dialect: Dialect,
-    /// Routes that name clusters new to the client come in two steps.
+    /// Set if routes with clusters new to the client are sent in two steps.
     pub(super) has_steps: bool,
-    /// Routes of another stream, which its client may have.
+    /// State of routes that the client may have from another stream.
     pub(super) returning: Returning,
     control_plane: Arc<str>,
     ledgers: [TypeState; 4],
     nonce: u64,
-    /// Types asked for that are not served, and of them those that are not answered yet.
+    /// Requested types that are not served. `unanswered` has those without a response so far.
     unknown: BTreeSet<String>, // bound: xds-names
     unanswered: Vec<String>,
     events: Vec<Event>,
     has_many_names: bool,
 }
 
-/// Content that may be sent now.
+/// Content of a response that may be sent now.
 pub(super) struct ReadyBatch {
     pub(super) changed: Vec<NamedResource>,
     pub(super) gone: Vec<Arc<str>>,
-    /// Nothing stays due.
+    /// Set if nothing remains due after it.
     pub(super) is_complete: bool,
     pub(super) look: PendingDiff,
 }
@@ -121,7 +121,7 @@ impl StreamState {
         Some(ControlPlane { identifier: self.control_plane.to_string() })
     }
 
-    /// The type that a request is of; none for one that is not served.
+    /// Returns the type of a request, or `None` if the type is not served.
     pub(super) fn kind_of(&mut self, type_url: &str) -> Result<Option<ResourceType>, StreamFault> {
         if type_url.is_empty() {
             return Err(StreamFault::Invalid("a request names no type_url".to_owned()));
@@ -137,12 +137,12 @@ impl StreamState {
         Ok(kind)
     }
 
-    /// A type that is not served and was not answered yet: it gets an empty answer once.
+    /// Returns the next unserved type without a response. Each gets one empty response.
     pub(super) fn next_unknown(&mut self) -> Option<String> {
         self.unanswered.pop()
     }
 
-    /// Takes the answer of a client to the response that is under way.
+    /// Processes the client's answer to the response in flight.
     pub(super) fn answer(&mut self, kind: ResourceType, refusal: Option<&Status>, moment: Moment) {
         let ledger = self.ledger_mut(kind);
         if !ledger.is_under_way() {
@@ -157,13 +157,13 @@ impl StreamState {
         }
     }
 
-    /// Bytes that the stream keeps for what it asks for.
+    /// Returns the bytes of the subscriptions and their state.
     pub(super) fn kept_bytes(&self) -> usize {
         self.ledgers.iter().map(TypeState::kept_bytes).sum()
     }
 
-    /// Refuses a stream that asks for too many names. Endpoints of the clusters of a wildcard do not count: a proxy has
-    /// to ask for them, and they are no more than it was sent.
+    /// Returns an error if the stream subscribes to too many names. Endpoints of clusters from a wildcard do not count:
+    /// a proxy must request them, and they are limited by what it was sent.
     pub(super) fn check_names(&mut self, view: &dyn View) -> Result<(), StreamFault> {
         self.check_places()?;
         let names: usize = self.ledgers.iter().map(|ledger| ledger.subscription.names().len()).sum();
@@ -186,7 +186,8 @@ impl StreamState {
         Ok(())
     }
 
-    /// Number and bytes of the names of endpoints that belong to the clusters of a wildcard, one for each of those.
+    /// Returns the number and bytes of the endpoint names that belong to clusters from a wildcard, one name per
+    /// cluster.
     fn own_endpoints(&self, view: &dyn View) -> (usize, usize) {
         if !self.ledger(ResourceType::Cluster).subscription.is_wildcard() {
             return (0, 0);
@@ -201,7 +202,7 @@ impl StreamState {
         own.fold((0, 0), |(names, bytes), name| (names + 1, bytes + name.len()))
     }
 
-    /// Finds what of one type is sent now. Where nothing is, its books are brought up to date.
+    /// Returns the content of one type to send now. If there is none, the type is marked as up to date.
     pub(super) fn portion(
         &mut self,
         kind: ResourceType,
@@ -226,7 +227,7 @@ impl StreamState {
         let equal = look.take_equal();
         self.step(kind, &mut look);
         let waiting = self.waiting(kind, &look, view, moment.now);
-        // A first answer without them would say that they are not there.
+        // A first answer without them would mean that they do not exist.
         if !waiting.is_empty() && (!is_divisible || is_answer_owed) {
             return None;
         }
@@ -249,7 +250,8 @@ impl StreamState {
         is_something.then_some(ReadyBatch { changed, gone, is_complete, look })
     }
 
-    /// Takes back removals of what routes name that a proxy has: first come the routes, for as long as they may take.
+    /// Postpones removals of clusters and endpoints that a proxy's routes still name, for [`ORDER_WAIT`] at most: the
+    /// new routes are sent first.
     fn keep_named(&mut self, kind: ResourceType, look: &mut PendingDiff, now: Instant) {
         let is_ordered = matches!(kind, ResourceType::Cluster | ResourceType::Endpoints);
         let (routes, ledger) = (self.ledger(ResourceType::Route), self.ledger(kind));
@@ -271,23 +273,23 @@ impl StreamState {
         look.kept = all_named(kept);
     }
 
-    /// True if something that was touched may change what the client is to have.
+    /// Reports whether a change may affect the resources of the client.
     pub(super) fn is_concerned(&self, touched: &Touched, client: &Client) -> bool {
         let namespaces = client.namespaces.as_deref();
         self.ledgers.iter().any(|ledger| ledger.is_concerned(touched, namespaces))
     }
 
-    /// True of a stream that asks for so many names that to look at them takes a while.
+    /// Reports whether the stream has so many names that comparing them takes long.
     pub(super) fn is_large(&self) -> bool {
         self.ledgers.iter().any(|ledger| ledger.subscription.names().len() > NAMES_MANY)
     }
 
-    /// Notes that what there is may have changed.
+    /// Records that any resource may have changed.
     pub(super) fn begin_anew(&mut self) {
         self.ledgers.iter_mut().for_each(TypeState::begin_anew);
     }
 
-    /// Refuses a stream that asks for endpoints as callers of many places prefer them.
+    /// Returns an error if the stream subscribes to endpoints for too many localities.
     fn check_places(&self) -> Result<(), StreamFault> {
         let names = self.ledger(ResourceType::Endpoints).subscription.names().iter();
         let places: BTreeSet<&str> = names.filter_map(|name| Some(bare(name).split_once('@')?.1)).collect();
@@ -298,7 +300,8 @@ impl StreamState {
         Ok(())
     }
 
-    /// Names whose resources wait until a client has the clusters that they name, and for how long they may.
+    /// Returns the names of resources that wait until the client has the clusters named in them, for [`ORDER_WAIT`] at
+    /// most.
     fn waiting(&mut self, kind: ResourceType, look: &PendingDiff, view: &dyn View, now: Instant) -> Vec<Arc<str>> {
         let is_ordered = matches!(kind, ResourceType::Listener | ResourceType::Route);
         if !is_ordered || !self.ledger(ResourceType::Cluster).is_begun {
@@ -323,7 +326,7 @@ impl StreamState {
         Vec::new()
     }
 
-    /// True for a cluster that is there and that the client has not answered for yet.
+    /// Reports whether a cluster exists that the client has not answered for yet.
     fn is_coming(&self, name: &str, view: &dyn View) -> bool {
         let clusters = self.ledger(ResourceType::Cluster);
         let is_named = || clusters.subscription.has(name) && view.get(ResourceType::Cluster, name).is_some();
@@ -331,7 +334,7 @@ impl StreamState {
         !clusters.is_answered(name) && (is_named() || is_of_all())
     }
 
-    /// Moment at which something is sent though nothing happens.
+    /// Returns the time of the next timeout.
     pub(super) fn deadline(&self) -> Option<Instant> {
         let open = self.ledgers.iter().filter(|ledger| ledger.is_open());
         let since = open.flat_map(|ledger| [ledger.held_since, ledger.kept_since]).flatten();
@@ -339,8 +342,8 @@ impl StreamState {
         waits.min()
     }
 
-    /// The first of the resources, as many as a response has room for; at least one. One that the client cannot take is
-    /// left out for good.
+    /// Returns as many resources as fit into a response, and at least one. Resources that are too large for the client
+    /// are skipped permanently.
     fn up_to_size(
         &mut self,
         kind: ResourceType,
@@ -366,18 +369,17 @@ impl StreamState {
         taken
     }
 
-    /// True for a message that a client of this kind cannot take.
+    /// Reports whether a message is too large for a client of this dialect.
     pub(super) fn is_too_large(&self, bytes: usize) -> bool {
         self.dialect == Dialect::Grpc && bytes > limits::XDS_RESPONSE_BYTES_MAX
     }
 
-    /// Endpoints that go out behind clusters which changed, though they did not change themselves: a proxy waits for
-    /// them.
+    /// Returns the endpoints of changed clusters. A proxy waits for them even if they did not change.
     pub(super) fn endpoints_of(&self, clusters: &[NamedResource]) -> Vec<Arc<str>> {
         let changed: BTreeSet<&str> = clusters.iter().map(|named| bare(&named.name)).collect();
         let names = self.ledger(ResourceType::Endpoints).subscription.names().iter();
         let is_of_changed = |name: &str| {
-            // Of one cluster there are endpoints for each place of callers, NAME@PLACE.
+            // A cluster has endpoints for each locality of callers, NAME@PLACE.
             let ends = bare(name).match_indices('@').map(|(at, _)| &bare(name)[..at]);
             changed.contains(bare(name)) || ends.into_iter().any(|cluster| changed.contains(cluster))
         };
@@ -386,7 +388,7 @@ impl StreamState {
 }
 
 impl OutgoingResponse {
-    /// A part of what there is, without a nonce.
+    /// Creates a partial response without a nonce.
     fn of_changed(changed: Vec<NamedResource>) -> OutgoingResponse {
         OutgoingResponse { nonce: 0, changed, gone: Vec::new(), given: None, is_whole: false }
     }
@@ -396,30 +398,30 @@ fn all_named(changed: impl IntoIterator<Item = (Arc<str>, Arc<Resource>)>) -> Ve
     changed.into_iter().map(|(name, resource)| NamedResource { name, resource }).collect()
 }
 
-/// Name without the authority and type of an `xdstp:` name.
+/// Returns a name without the authority and type of an `xdstp:` name.
 pub(super) fn bare(name: &str) -> &str {
     let path = name.strip_prefix("xdstp://").and_then(|rest| rest.splitn(3, '/').nth(2));
     path.map_or(name, |path| path.split('?').next().unwrap_or(path))
 }
 
-/// A resource in a response.
+/// Returns a resource in the form used in responses.
 pub(super) fn packed(resource: &Resource) -> Any {
     Any { type_url: resource.kind.type_url().to_owned(), value: resource.bytes() }
 }
 
-/// Bytes of a response.
+/// Returns the bytes of a response.
 pub(super) fn size_of(response: &impl Message) -> usize {
     response.encoded_len()
 }
 
-/// Hash over the resources of a response in their order.
+/// Returns a hash of the resources of a response in their order.
 pub(super) fn hash_of<'a>(resources: impl Iterator<Item = &'a Arc<Resource>>) -> u64 {
     const PRIME: u64 = 0x0100_0000_01b3;
     let start = 0xcbf2_9ce4_8422_2325;
     resources.fold(start, |hash: u64, resource| (hash ^ resource.version.hash).rotate_left(29).wrapping_mul(PRIME))
 }
 
-/// All resources of a map in their order.
+/// Returns all resources of a map in their order.
 pub(super) fn in_order(resources: &Resources) -> Vec<Any> {
     resources.values().map(|resource| packed(resource)).collect()
 }

@@ -1,4 +1,4 @@
-//! Names that a stream asks for, of one type, and the rules by which requests change them.
+//! Subscription of a stream to one type, and the rules for changing it.
 
 use std::collections::BTreeSet;
 use std::ops::Bound;
@@ -7,42 +7,42 @@ use std::sync::Arc;
 use super::names::{INBOUND, OUTBOUND};
 use crate::model::mesh::resource::ResourceType;
 
-/// Name that means all resources.
+/// Name that subscribes to all resources.
 pub(super) const WILDCARD: &str = "*";
 
-/// Names that a stream asks for, of one type.
+/// Subscription of a stream to one type.
 #[derive(Debug, Default)]
 pub(super) struct Subscription {
     is_wildcard: bool,
-    /// Names were given once: from then on a list without any means nothing, and not all.
+    /// Set once names were given. From then on an empty list means nothing instead of everything.
     has_named: bool,
     names: BTreeSet<Arc<str>>, // bound: xds-names
     bytes: usize,
-    /// Number of names of another form than `NAMESPACE/SERVICE`, with or without a set of labels and a place.
+    /// Number of names that do not have the form `NAMESPACE/SERVICE` with an optional subset and locality.
     others: usize,
 }
 
-/// True of `NAMESPACE/SERVICE` with or without what follows, written in its shortest way.
+/// Reports whether a name has the form `NAMESPACE/SERVICE` with an optional suffix, without escapes.
 fn is_of_service(name: &str) -> bool {
     let first = name.split_once('/').map(|(first, _)| first);
     first.is_some_and(|first| first != OUTBOUND && first != INBOUND && first != "xdstp:") && !name.contains('%')
 }
 
-/// Difference that a request makes to a subscription.
+/// Change of a subscription by a request.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Changed {
-    /// Names that are new, or that are asked for again.
+    /// Names that are new or were repeated.
     pub(super) added: Vec<Arc<str>>,
-    /// Names that are asked for no more.
+    /// Names that were removed.
     pub(super) dropped: Vec<Arc<str>>,
-    /// All are asked for, and were not before.
+    /// Set if the wildcard was added.
     pub(super) is_all_added: bool,
-    /// All were asked for, and are not any more.
+    /// Set if the wildcard was removed.
     pub(super) is_all_dropped: bool,
 }
 
 impl Changed {
-    /// True if more is asked for.
+    /// Reports whether the subscription was extended.
     pub(super) fn is_wider(&self) -> bool {
         !self.added.is_empty() || self.is_all_added
     }
@@ -61,7 +61,7 @@ impl Subscription {
         !self.is_wildcard && self.names.is_empty()
     }
 
-    /// Names that are asked for beside all, or alone.
+    /// Returns the subscribed names, without the wildcard.
     pub(super) fn names(&self) -> &BTreeSet<Arc<str>> {
         &self.names
     }
@@ -70,12 +70,12 @@ impl Subscription {
         self.names.contains(name)
     }
 
-    /// True if all names are those of services, so that [`Subscription::has_service`] answers for each of them.
+    /// Reports whether [`Subscription::has_service`] covers all names.
     pub(super) fn is_of_services(&self) -> bool {
         self.others == 0
     }
 
-    /// True if a name is of this service: all of it, a set of its labels, or its endpoints for a place.
+    /// Reports whether a name belongs to this service: the service itself, a subset, or its endpoints for a locality.
     pub(super) fn has_service(&self, service: &str) -> bool {
         let begins = |after: char| {
             let beginning = format!("{service}{after}");
@@ -85,12 +85,13 @@ impl Subscription {
         !self.names.is_empty() && (self.names.contains(service) || begins('|') || begins('@'))
     }
 
-    /// Bytes of all names.
+    /// Returns the bytes of all names.
     pub(super) fn bytes(&self) -> usize {
         self.bytes
     }
 
-    /// Takes the list of a SotW request, which has all names that are asked for. `shared` finds a copy of a name.
+    /// Applies the list of a SotW request, which contains the whole subscription. `shared` returns a shared copy of a
+    /// name.
     pub(super) fn replace(
         &mut self,
         kind: ResourceType,
@@ -125,7 +126,7 @@ impl Subscription {
         changed
     }
 
-    /// Takes the two lists of a delta request, which add and remove.
+    /// Applies the two lists of a delta request, which add and remove names.
     pub(super) fn change(
         &mut self,
         kind: ResourceType,
@@ -189,7 +190,7 @@ mod tests {
         told.join(" ")
     }
 
-    /// Lists of a SotW stream one after the other, and what is asked for after each.
+    /// Lists of consecutive SotW requests, with the subscription after each.
     #[test]
     fn a_list_of_sotw_has_all_names() {
         let rows: [(ResourceType, &[(&str, &str)]); 8] = [
@@ -225,7 +226,7 @@ mod tests {
         assert_eq!((changed.added, changed.dropped), (vec!["c".into()], vec!["a".into()]));
     }
 
-    /// Requests of a delta stream one after the other, and what is asked for after each.
+    /// Consecutive delta requests, with the subscription after each.
     #[test]
     fn lists_of_delta_add_and_remove() {
         type Row<'a> = (ResourceType, &'a [(&'a str, &'a str, &'a str)]);

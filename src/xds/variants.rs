@@ -1,16 +1,15 @@
-//! Things made for a client, by the answers that it gave while they were made.
+//! Variants of an item, by the client inputs that were read while it was built.
 //!
-//! What was asked depends on the answers before alone, so the things of all clients are the leaves of one tree of
-//! questions.
+//! Which input is read next depends only on the values read before, so the variants of all clients form a tree.
 
 use std::collections::HashMap;
 
 use super::client_inputs::{ClientContext, ClientInput, InputRecorder, InputValue};
 
-/// Bytes of an answer on the way to a leaf, beside its texts.
+/// Bytes per input value on the path to a leaf, in addition to its texts.
 const ANSWER_BYTES: usize = 96;
 
-/// Things of one kind by the answers that they were made with.
+/// Variants of one item by their inputs.
 pub(crate) struct VariantTree<T> {
     nodes: Vec<Node<T>>,
     leaves: usize,
@@ -19,7 +18,7 @@ pub(crate) struct VariantTree<T> {
 
 enum Node<T> {
     Open,
-    /// Leads on by the answer.
+    /// An input, and the next node for each of its values.
     Ask(ClientInput, HashMap<InputValue, usize>),
     Leaf(Leaf<T>),
 }
@@ -27,7 +26,7 @@ enum Node<T> {
 struct Leaf<T> {
     thing: T,
     bytes: usize,
-    /// Number of the use at which it was found last.
+    /// Number of the last use.
     used: u64,
 }
 
@@ -38,27 +37,27 @@ impl<T> Default for VariantTree<T> {
 }
 
 impl<T> VariantTree<T> {
-    /// Number of things.
+    /// Returns the number of variants.
     pub(crate) fn len(&self) -> usize {
         self.leaves
     }
 
-    /// Bytes that all of them take.
+    /// Returns the bytes of all variants.
     pub(crate) fn bytes(&self) -> usize {
         self.bytes
     }
 
-    /// The thing for who is asked; `uses` numbers this use of it.
+    /// Returns the variant for a client. `uses` is the number of this use.
     pub(crate) fn find(&mut self, context: &ClientContext<'_>, uses: u64) -> Option<&mut T> {
         self.find_by(|question| Some(context.answer(question)), uses)
     }
 
-    /// The same; the questions on the way are noted, also if they lead to nothing.
+    /// Returns the variant for a client and records the inputs that were read, even if no variant exists.
     pub(crate) fn find_noting(&mut self, questions: &mut InputRecorder<'_>, uses: u64) -> Option<&mut T> {
         self.find_by(|question| Some(questions.ask(question.clone())), uses)
     }
 
-    /// The thing behind these answers.
+    /// Returns the variant for these inputs.
     pub(crate) fn find_asked(&mut self, asked: &[(ClientInput, InputValue)], uses: u64) -> Option<&mut T> {
         let answer = |question: &ClientInput| asked.iter().find(|(known, _)| known == question);
         self.find_by(|question| answer(question).map(|(_, answer)| answer.clone()), uses)
@@ -78,7 +77,7 @@ impl<T> VariantTree<T> {
         }
     }
 
-    /// Puts a thing behind its answers, in the place of the one that is there.
+    /// Inserts or replaces the variant for these inputs.
     pub(crate) fn insert(&mut self, asked: &[(ClientInput, InputValue)], thing: T, bytes: usize, uses: u64) {
         let mut at = 0;
         for (question, answer) in asked {
@@ -87,7 +86,7 @@ impl<T> VariantTree<T> {
                 Node::Ask(known, answers) if known == question => {
                     at = *answers.entry(answer.clone()).or_insert(next);
                 }
-                // Questions that follow from no answer lead nowhere.
+                // The inputs contradict the tree, so this variant could never be found.
                 Node::Ask(..) => return,
                 Node::Open | Node::Leaf(_) => {
                     self.open(at);
@@ -110,7 +109,7 @@ impl<T> VariantTree<T> {
         self.nodes[at] = Node::Leaf(Leaf { thing, bytes, used: uses });
     }
 
-    /// Takes a leaf out.
+    /// Empties a leaf.
     fn open(&mut self, at: usize) {
         if let Node::Leaf(leaf) = std::mem::replace(&mut self.nodes[at], Node::Open) {
             self.leaves -= 1;
@@ -118,9 +117,9 @@ impl<T> VariantTree<T> {
         }
     }
 
-    /// Keeps the things for which it holds, with the number of their last use.
+    /// Removes the variants for which `is_kept` returns false. It gets the variant and the number of its last use.
     pub(crate) fn retain(&mut self, mut is_kept: impl FnMut(&T, u64) -> bool) {
-        // What a question leads to stands behind it.
+        // Child nodes follow their parents.
         let mut is_alive = vec![false; self.nodes.len()];
         for at in (0..self.nodes.len()).rev() {
             is_alive[at] = match &mut self.nodes[at] {
@@ -188,7 +187,7 @@ mod tests {
         assert_eq!(found(&mut tree, &[("a", "1"), ("b", "1")]), None);
         assert_eq!(found(&mut tree, &[("a", "1"), ("b", "2")]), Some(12));
         assert_eq!(found(&mut tree, &[("a", "2")]), Some(2));
-        // Another question behind an answer takes the place of the thing there.
+        // A further input after a value replaces the variant stored there.
         tree.insert(&asked(&[("a", "2"), ("c", "1")]), 21, 50, 4);
         assert_eq!((found(&mut tree, &[("a", "2")]), found(&mut tree, &[("a", "2"), ("c", "1")])), (None, Some(21)));
         tree.retain(|_, _| false);

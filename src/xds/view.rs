@@ -1,4 +1,4 @@
-//! View of the world for one client.
+//! View of the resource cache for one client.
 
 use std::sync::Arc;
 
@@ -10,10 +10,10 @@ use super::resources::{self, Draft, UnitKey, UnitKind};
 use crate::model::mesh::Dialect;
 use crate::model::mesh::resource::{Resource, ResourceType, Resources};
 
-/// Dialect of endpoints, which are the same in both.
+/// Dialect in which endpoints are built; they are equal in both.
 const OF_EVERYBODY: Dialect = Dialect::Grpc;
 
-/// Resources for one client. A change between two questions shows in the second one.
+/// Resources for one client. Changes between two calls are visible in the second one.
 pub struct CacheView<'a> {
     world: &'a ResourceCache,
     client: &'a Client,
@@ -37,7 +37,7 @@ impl<'a> CacheView<'a> {
         self.world.unit_for(self.client, &key).named(asked).cloned()
     }
 
-    /// All resources of a kind of the services that a wildcard means.
+    /// Returns all resources of a kind, of the services that the client's wildcard covers.
     fn gathered(&self, kind: UnitKind, dialect: Dialect) -> Resources {
         self.world.all(self.client, kind, dialect).resources
     }
@@ -58,7 +58,7 @@ impl<'a> CacheView<'a> {
             self.world.unit_for(self.client, &key)
         };
         let Some(place) = &name.place else { return unit(UnitKind::Endpoints(None)).named(asked).cloned() };
-        // Whatever place is named, it is one of few that make a difference.
+        // Any locality is mapped to one of the few that make a difference.
         let nearest = unit(UnitKind::Places).places.as_ref().map(|places| places.nearest(place));
         let unit = unit(UnitKind::Endpoints(nearest.clone()));
         name.place = nearest;
@@ -67,7 +67,7 @@ impl<'a> CacheView<'a> {
         unit.named(&name).map(|found| under(found, asked))
     }
 
-    /// A resource for proxies alone.
+    /// Returns a resource that exists for proxies only.
     fn of_proxy(&self, kind: ResourceType, asked: &str) -> Option<Arc<Resource>> {
         if kind == ResourceType::Listener {
             return self.proxy_listeners().remove(asked);
@@ -85,7 +85,7 @@ impl<'a> CacheView<'a> {
         self.world.outbound(self.client, namespace)
     }
 
-    /// The service beside this proxy, if it has one that it may see.
+    /// Returns the service next to this proxy, if it has one and may see it.
     fn own_service(&self) -> Option<ServiceName> {
         let caller = self.client.caller.as_ref()?;
         self.client.read_scope.sees(&caller.namespace, &caller.service).then(|| ServiceName::from(caller))
@@ -135,7 +135,7 @@ impl<'a> CacheView<'a> {
         [Some(self.outbound(None)), own].into_iter().flatten().map(|routes| (routes.name.clone(), routes)).collect()
     }
 
-    /// A resource by the name that it has, and by what that is below an authority.
+    /// Returns a resource by its full name; `plain` is the name without authority and type.
     fn named(
         &self,
         kind: ResourceType,
@@ -214,13 +214,13 @@ impl View for CacheView<'_> {
     }
 }
 
-/// The listener of any server of gRPC: nothing has to be registered for it.
+/// Returns the listener of any gRPC server. No service needs to be registered for it.
 fn server_listener(asked: &str, plain: &str) -> Option<Arc<Resource>> {
     let server = names::listening_server(plain)?;
     Some(Arc::new(resources::server_listener(asked, &server.ip().to_string(), server.port()).finish(0)))
 }
 
-/// The resource under the name by which it was asked for.
+/// Returns the resource under the name that was requested.
 fn under(found: &Arc<Resource>, name: &str) -> Arc<Resource> {
     if *found.name == *name { found.clone() } else { Arc::new(resources::renamed(found, name)) }
 }
