@@ -23,7 +23,7 @@ use crate::proto::google::rpc::Status;
 const ORDER_WAIT: Duration = Duration::from_millis(limits::XDS_ORDER_WAIT_MS);
 /// Bytes of a resource in a response in addition to its name and its content.
 const RESOURCE_OVERHEAD: usize = 128;
-/// Number of names of one type above which a stream is processed on a blocking thread.
+/// Number of names of one type above which processing a stream counts as blocking work.
 const NAMES_MANY: usize = 256;
 
 /// Reason for ending a stream because of its client's requests.

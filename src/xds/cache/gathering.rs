@@ -1,4 +1,4 @@
-//! The map of a scope: of a client that says nothing about itself, and of the others by their answers.
+//! Resource map of a scope: one for a client without properties, and variants for other clients by their inputs.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -12,53 +12,53 @@ use crate::xds::names::ServiceName;
 use crate::xds::resources::Unit;
 use crate::xds::variants::VariantTree;
 
-/// Changes after which a map that nobody asked for meanwhile is made anew.
+/// Number of changes after which a map that was not requested in between is rebuilt.
 const ROUNDS_MAX: usize = 64;
-/// Services of one change that are remembered so.
+/// Maximum number of services in a change that is remembered.
 const ROUND_NAMES_MAX: usize = 256;
-/// Maps that are kept though no stream uses them.
+/// Number of unused maps that are retained.
 const SPARE_MAPS: usize = 8;
-/// Services that stop asking before what they asked is forgotten.
+/// Number of services whose units stop reading inputs before the inputs of the maps are dropped.
 const STOPPED_MAX: usize = 64;
 
 #[derive(Default)]
 pub(super) struct Gathering {
-    /// Resources of a client that says nothing about itself.
+    /// Resources of a client without properties.
     plain: WildcardSet,
-    /// Services whose units asked something, with those of that client.
+    /// Services whose units read client inputs, with their units for a client without properties.
     asking: BTreeMap<ServiceName, Arc<Unit>>, // bound: xds-made
     maps: VariantTree<Map>,
     maps_swept: usize,
-    /// Services that asked something and do not any more, since the maps began.
+    /// Number of services that stopped reading inputs since the maps were created.
     stopped: usize,
-    /// Counts the changes.
+    /// Number of the current change.
     round: u64,
-    /// The last changes, each with its services.
+    /// Recent changes with the affected services.
     rounds: VecDeque<(u64, BTreeSet<ServiceName>)>, // bound: xds-made
-    /// Number of times that the scope was touched before.
+    /// Number of earlier changes of the scope.
     touches: u64,
 }
 
-/// The map of those clients that give the same answers.
+/// Map of the clients with equal inputs.
 struct Map {
     gathered: WildcardSet,
     round: u64,
-    /// Held by the streams that use it.
+    /// Referenced by the streams that use the map.
     holder: Arc<MapShare>,
 }
 
-/// All that a client sees of a scope.
+/// Everything in a scope that is visible to a client.
 pub(super) struct Seen {
     pub(super) gathered: WildcardSet,
-    /// None for the map of a client that says nothing about itself.
+    /// None for the map of a client without properties.
     pub(super) holder: Option<Arc<MapShare>>,
     pub(super) touches: u64,
-    /// Questions that it depends on.
+    /// Inputs that the map depends on.
     pub(super) asked: Vec<(ClientInput, InputValue)>,
 }
 
 impl Gathering {
-    /// Takes in what is pending.
+    /// Applies pending changes.
     pub(super) fn refresh(
         &mut self,
         cache: &ResourceCache,
@@ -100,7 +100,7 @@ impl Gathering {
         }
     }
 
-    /// All that the client sees who is asked.
+    /// Returns everything that is visible to the client of `questions`.
     pub(super) fn seen(
         &mut self,
         cache: &ResourceCache,
@@ -154,7 +154,7 @@ impl Gathering {
         seen
     }
 
-    /// True if all changes since one are known.
+    /// Reports whether all changes after `round` are remembered.
     fn remembers(&self, round: u64) -> bool {
         round == self.round || self.rounds.front().is_some_and(|(first, _)| *first <= round + 1)
     }
@@ -173,7 +173,7 @@ impl Gathering {
     }
 }
 
-/// The services of a scope, and aliases if units of the kind have them.
+/// Returns the services of a scope, and the aliases if units of its kind have them.
 fn names_in(stand: &Stand, key: &WildcardKey) -> BTreeSet<ServiceName> {
     let mut names = BTreeSet::new();
     let mut add = |namespace: Option<&str>| {

@@ -1,5 +1,5 @@
-//! Work on what is missing: units, maps and routes are made outside of the lock that all streams need, and not on the
-//! threads that serve everybody.
+//! Building of missing units, maps and routes. It happens without the lock that all streams share, and as blocking
+//! work, so that the threads of the runtime can serve others.
 
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ use crate::xds::names::{ClusterName, ServiceName};
 use crate::xds::resources::{self, BuildContext, Dependencies, Unit, UnitKey, UnitKind};
 
 impl ResourceCache {
-    /// The unit for a client.
+    /// Returns the unit for a client and builds it if necessary.
     pub(in crate::xds) fn unit_for(&self, client: &Client, key: &UnitKey) -> Arc<Unit> {
         let mut cells = self.cells.lock();
         let context = ClientContext::new(cells.stand.snapshot.clone(), client);
@@ -31,14 +31,14 @@ impl ResourceCache {
         self.make(&stand, key, &mut InputRecorder::new(&context)).0
     }
 
-    /// The unit for a client, if it was made.
+    /// Returns the unit for a client if it is cached.
     pub(in crate::xds) fn unit_known(&self, client: &Client, key: &UnitKey) -> Option<Arc<Unit>> {
         let mut cells = self.cells.lock();
         let context = ClientContext::new(cells.stand.snapshot.clone(), client);
         cells.find(key, &context)
     }
 
-    /// The unit for who is asked; the questions that it depends on are noted.
+    /// Returns the unit for the client of `questions` and records the inputs that it depends on.
     pub(super) fn unit(&self, stand: &Stand, key: &UnitKey, questions: &mut InputRecorder<'_>) -> Arc<Unit> {
         if let Some(found) = self.cells.lock().find_noting(key, questions) {
             return found;
@@ -46,7 +46,7 @@ impl ResourceCache {
         self.make(stand, key, questions).0
     }
 
-    /// The same, with the subjects that it was made from.
+    /// Does the same as [`Self::unit`], and also returns the subjects that the unit was built from.
     fn unit_and_reads(
         &self,
         stand: &Stand,
@@ -84,7 +84,7 @@ impl ResourceCache {
         (unit, reads)
     }
 
-    /// The endpoints of a service for callers of a place, under the names that their clusters have for them.
+    /// Returns the endpoints of a service for callers in a locality, under the names that the clusters refer to.
     fn at_place<'a>(
         &self,
         stand: &Stand,
@@ -120,14 +120,14 @@ impl ResourceCache {
         (unit, questions, reads)
     }
 
-    /// All that a client sees in a scope, by kind.
+    /// Returns all resources of a kind that are visible to a client in its scope.
     pub(in crate::xds) fn all(&self, client: &Client, kind: UnitKind, dialect: Dialect) -> WildcardSet {
         let stand = self.cells.lock().stand.clone();
         let key = stand.scope(client, (kind, dialect), client.namespaces.as_ref());
         self.seen(client, &key).0.gathered
     }
 
-    /// All that a client sees in a scope, and the state that it is of.
+    /// Returns everything in a scope that is visible to a client, with the state it was built from.
     fn seen(&self, client: &Client, key: &WildcardKey) -> (Seen, Stand) {
         loop {
             let (gathering, holder) = self.cells.lock().wilds.open(key);
@@ -140,7 +140,7 @@ impl ResourceCache {
             if pending.is_new || !pending.names.is_empty() {
                 at_length(|| held.refresh(self, &stand, key, pending));
             }
-            // Of the state that the map is of, and not of an earlier one.
+            // The inputs must come from the state of the map, not from an earlier one.
             let context = ClientContext::new(stand.snapshot.clone(), client);
             let seen = held.seen(self, &stand, key, InputRecorder::of_scope(&context));
             let mut cells = self.cells.lock();
@@ -152,7 +152,8 @@ impl ResourceCache {
         }
     }
 
-    /// The routes for proxies to all that a client sees in a scope, under the name of the namespace if one is given.
+    /// Returns the routes for proxies to everything visible to a client: in one namespace if one is given, else in its
+    /// scope.
     pub(in crate::xds) fn outbound(&self, client: &Client, namespace: Option<&str>) -> Arc<Resource> {
         let stand = self.cells.lock().stand.clone();
         let named: Option<Arc<[String]>> = namespace.map(|namespace| [namespace.to_owned()].into());
@@ -191,7 +192,7 @@ impl ResourceCache {
 }
 
 impl Stand {
-    /// Existing namespaces among those that a client names.
+    /// Returns the scope of a client: those of its namespaces that exist.
     fn scope(
         &self,
         client: &Client,
@@ -199,7 +200,7 @@ impl Stand {
         namespaces: Option<&Arc<[String]>>,
     ) -> WildcardKey {
         let is_there = |namespace: &String| {
-            // One that was emptied counts: that it is empty is news.
+            // An emptied namespace counts, because its emptiness is a change.
             self.snapshot.has_namespace(namespace)
                 || self.newest.has(ChangeMask::MEMBERS, &ServiceName::new(namespace, ALL))
         };
@@ -210,7 +211,7 @@ impl Stand {
         WildcardKey { kind, dialect, namespaces, read_scope: client.read_scope.clone() }
     }
 
-    /// Index at which a service of the scope came or went last.
+    /// Returns the log index at which a service was last added to or removed from the scope.
     fn newest_member(&self, key: &WildcardKey) -> u64 {
         let newest = |namespace: &str| self.newest.of(&ServiceName::new(namespace, ALL), ChangeMask::MEMBERS);
         match &key.namespaces {

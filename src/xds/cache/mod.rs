@@ -1,11 +1,11 @@
-//! World of a running node: the resources of its own applied state, made when they are asked for and kept until
-//! something changes that they were made from.
+//! Resource cache of a node: resources of the state that the node has applied. They are built on demand and cached
+//! until a dependency changes.
 //!
-//! One task follows the feed of changes. A change costs what it changed: the units that read one of its subjects go,
-//! and of what is kept for wildcards the services that they belong to are made anew when somebody asks.
+//! One task follows the feed of changes. A change invalidates the units that read one of its subjects. In cached maps
+//! of wildcards, only the services of those units are rebuilt, at the next request.
 //!
-//! Streams look up what is kept under one lock, which nobody holds for longer than that. Whoever misses something makes
-//! it of an unchanging state ([`Stand`]) without the lock, and puts it there for all others.
+//! Streams look up cached items under one lock, which is held for the lookup only. A stream that misses an item builds
+//! it without the lock from an immutable state and stores it for all others.
 
 mod gathering;
 mod making;
@@ -50,36 +50,37 @@ pub(crate) use snapshot::{CatalogSnapshot, ChangeMask, LastModified};
 pub use touched::Touched;
 pub(super) use wildcard::WildcardKey;
 
-/// Time without a change after which changes are taken in, and the most that they wait for one.
+/// Quiet period after which changes are applied, and the maximum time that they wait for it.
 const QUIET: Duration = Duration::from_millis(5);
 const WAIT_MAX: Duration = Duration::from_millis(60);
 
-/// Changes that are remembered for streams that have not looked at them.
+/// Number of changes remembered for streams that have not processed them.
 const WAVES_MAX: usize = 64;
-/// Time after which a scope is forgotten that no stream uses.
+/// Time after which an unused scope is dropped.
 const IDLE: Duration = Duration::from_secs(60);
 
-/// The resources of one node.
+/// Cache of the resources of one node.
 pub struct ResourceCache {
     state: Arc<State>,
     is_ready: Box<dyn Fn() -> bool + Send + Sync>,
     was_ready: AtomicBool,
-    /// Asks whether this node has all that any node of the cluster had a moment ago.
+    /// Reports whether this node has applied everything that was committed in the cluster when the call began.
     horizon: Box<dyn Fn() -> BoxFuture<'static, bool> + Send + Sync>,
-    /// Authority whose names are answered as well.
+    /// Authority whose names are resolved in addition to plain names.
     authority: Option<Arc<str>>,
     cells: Mutex<UnitCache>,
     past: Mutex<Past>,
-    /// Held while changes are taken in, by one after the other.
+    /// Serializes the application of changes.
     taking: Mutex<()>,
-    /// The last changes, each with its number.
+    /// Recent changes with their numbers.
     waves: Mutex<VecDeque<(u64, Arc<Touched>)>>,
-    /// Number of the last one.
+    /// Number of the last change.
     changes: watch::Sender<u64>,
 }
 
 impl ResourceCache {
-    /// A world of a node's state; `is_ready` is asked until it says yes, and `horizon` for an index that is not here.
+    /// Creates a cache over a node's state. `is_ready` is called until it returns true, `horizon` for an index that is
+    /// not applied here.
     pub fn new(
         state: Arc<State>,
         authority: Option<String>,
@@ -103,7 +104,7 @@ impl ResourceCache {
         }
     }
 
-    /// Follows the changes of the node; to be run once, for as long as the node runs.
+    /// Follows the changes of the node. Must be called once; runs as long as the node.
     pub async fn follow(self: Arc<Self>) {
         let mut idle = interval_at(Instant::now() + IDLE, IDLE);
         loop {
@@ -133,7 +134,7 @@ impl ResourceCache {
         }
     }
 
-    /// Takes in what has changed so far.
+    /// Applies all changes so far.
     pub(super) fn take_changes(&self) {
         self.take_changes_at(Instant::now());
     }
@@ -141,7 +142,7 @@ impl ResourceCache {
     fn take_changes_at(&self, now: Instant) {
         let _taking = self.taking.lock();
         let before = self.cells.lock().stand.clone();
-        // Both at one moment: what the scene shows has been told.
+        // The feed and the snapshot are read under one lock, so the feed covers everything in the snapshot.
         let catalog = self.state.catalog();
         let (news, applied, mut snapshot) =
             (self.state.feed().take(), self.state.applied().index, CatalogSnapshot::of(&catalog));
@@ -183,7 +184,7 @@ impl ResourceCache {
         self.tell(touched);
     }
 
-    /// Goes on to a state of which it is not known how it differs. Sets of labels linger all the same.
+    /// Advances to a state with unknown differences from the previous one. Subsets are retired nevertheless.
     fn begin_anew(&self, before: &Stand, mut snapshot: CatalogSnapshot, index: u64, now: Instant) {
         snapshot.matchers = before.snapshot.matchers.clone();
         let mut retired = RetiredSubsets::clone(&before.retired);
@@ -194,13 +195,13 @@ impl ResourceCache {
         let stand = Stand { retired: Arc::new(retired), number: before.number + 1, ..Stand::first(snapshot, index) };
         let old = std::mem::replace(&mut *self.cells.lock(), UnitCache::new(stand));
         drop(old);
-        // It may be another state as a whole, of which nothing is to stay.
+        // The new state may be unrelated to the previous one, so no earlier state is retained.
         let past = std::mem::take(&mut *self.past.lock());
         drop(past);
         self.tell(Arc::new(Touched::everything()));
     }
 
-    /// Services whose sets of labels may be others now.
+    /// Returns the services whose subsets may have changed.
     fn may_linger(
         &self,
         before: &CatalogSnapshot,
@@ -214,7 +215,7 @@ impl ResourceCache {
             }
             if !is_pattern(name) {
                 services.insert(name.clone());
-                // Values of labels may be those of instances of another service.
+                // Label values may come from the instances of another service.
                 services.extend(self.cells.lock().read_for_clusters(name).cloned());
             } else if facets.has_any(by_rules) {
                 let namespace = (*name.namespace != *ALL).then_some(&*name.namespace);
@@ -224,7 +225,7 @@ impl ResourceCache {
         services
     }
 
-    /// Wakes the streams, and tells them what it is about.
+    /// Wakes the streams and records the change for them.
     fn tell(&self, touched: Arc<Touched>) {
         let mut waves = self.waves.lock();
         let number = waves.back().map_or(0, |(number, _)| *number) + 1;
@@ -235,7 +236,7 @@ impl ResourceCache {
         self.changes.send_replace(number);
     }
 
-    /// Index up to which what is made has taken in the log.
+    /// Returns the log index that the cache includes.
     pub(super) fn known_index(&self) -> u64 {
         self.cells.lock().stand.applied_index
     }

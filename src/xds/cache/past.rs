@@ -1,4 +1,4 @@
-//! Stands that have gone by: a client that comes back may have routes that were made of one of them.
+//! Recent states: a reconnecting client may have routes that were built from one of them.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -16,21 +16,21 @@ use crate::xds::client::Client;
 use crate::xds::client_inputs::{ClientContext, InputRecorder};
 use crate::xds::resources::{self, BuildContext, Unit, UnitKey};
 
-/// Time for which they are remembered: a client comes back from a node that died within seconds.
+/// Time for which states are retained. A client of a failed node reconnects within seconds.
 const REMEMBERED: Duration = Duration::from_secs(60);
-/// Stands that are remembered at most.
+/// Maximum number of states.
 const STANDS_MAX: usize = 64;
-/// Units that are made of them for one question.
+/// Maximum number of units built per lookup.
 const MADE_MAX: usize = 16;
 
-/// Stands that have gone by, the newest at the end, each with the time at which it is forgotten.
+/// Recent states, the newest last, each with the time at which it is dropped.
 #[derive(Default)]
 pub(super) struct Past {
     stands: VecDeque<(Instant, Stand)>, // bound: state
 }
 
 impl Past {
-    /// Remembers a stand, if other routes follow it.
+    /// Retains a state if the next one has different routes.
     pub(super) fn follow(&mut self, stand: &Stand, touched: &Touched, now: Instant) {
         self.forget(now);
         let of_routes = routes_facets();
@@ -44,7 +44,7 @@ impl Past {
         self.stands.push_back((now + REMEMBERED, Stand { snapshot, ..stand.clone() }));
     }
 
-    /// Forgets what is too old.
+    /// Drops expired states.
     pub(super) fn forget(&mut self, now: Instant) {
         while self.stands.front().is_some_and(|(until, _)| *until <= now) {
             self.stands.pop_front();
@@ -52,13 +52,13 @@ impl Past {
     }
 }
 
-/// Aspects of a service that its routes are made from, but for values of labels of its instances.
+/// Aspects of a service that its routes are built from, except for the label values of its instances.
 fn routes_facets() -> ChangeMask {
     ChangeMask::rules(Family::Routing).with(ChangeMask::SERVICE)
 }
 
 impl ResourceCache {
-    /// The newest unit of a stand that has gone by for which this is true.
+    /// Returns the newest unit of an earlier state for which `is_it` returns true.
     pub(in crate::xds) fn unit_before(
         &self,
         client: &Client,
@@ -67,7 +67,7 @@ impl ResourceCache {
     ) -> Option<Unit> {
         let mut stands: Vec<Stand> = Vec::new();
         stands.extend(self.past.lock().stands.iter().rev().map(|(_, stand)| stand.clone()));
-        // Those between two changes of the routes are alike.
+        // States between two changes of the routes have equal routes.
         stands.dedup_by_key(|stand| stand.newest.of(&key.name, routes_facets()));
         let made = |stand: &Stand| {
             let context = ClientContext::new(stand.snapshot.clone(), client);

@@ -1,5 +1,5 @@
-//! Sets of labels that no release names any more: their clusters stay for a while, as a client that comes back still
-//! has the routes that name them.
+//! Subsets that no release names any more. Their clusters remain for a while, because reconnecting clients still have
+//! routes that name them.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -11,12 +11,12 @@ use super::snapshot::CatalogSnapshot;
 use crate::xds::names::{ServiceName, SubsetHash};
 use crate::xds::resources::{Subset, sets_of};
 
-/// Time for which they stay.
+/// Time for which a retired subset remains.
 const LINGERING: Duration = Duration::from_secs(60);
-/// Sets of one service that stay at most.
+/// Maximum number of retired subsets per service.
 const LINGERING_MAX: usize = 1_000;
 
-/// Sets that stay, by service.
+/// Retired subsets by service.
 #[derive(Clone, Default)]
 pub(crate) struct RetiredSubsets {
     of_service: HashMap<ServiceName, BTreeMap<SubsetHash, Retired>>, // bound: state
@@ -29,12 +29,12 @@ struct Retired {
 }
 
 impl RetiredSubsets {
-    /// The sets of a service that stay.
+    /// Returns the retired subsets of a service.
     pub(crate) fn of(&self, service: &ServiceName) -> impl Iterator<Item = (&SubsetHash, &Arc<Subset>)> {
         self.of_service.get(service).into_iter().flatten().map(|(digits, staying)| (digits, &staying.set))
     }
 
-    /// Keeps the sets of a service that the scene before named and the one after does not.
+    /// Retires the subsets of a service that are named in `before` and not in `after`.
     pub(super) fn compare(
         &mut self,
         service: &ServiceName,
@@ -61,7 +61,7 @@ impl RetiredSubsets {
         }
     }
 
-    /// Ends the stay of those whose time is up; the services that they are of.
+    /// Removes expired subsets and returns their services.
     pub(super) fn end(&mut self, now: Instant) -> Vec<ServiceName> {
         let mut ended = Vec::new();
         self.of_service.retain(|service, staying| {
@@ -75,7 +75,7 @@ impl RetiredSubsets {
         ended
     }
 
-    /// Time at which the next one has to go.
+    /// Returns the time at which the next subset expires.
     pub(super) fn next_end(&self) -> Option<Instant> {
         self.of_service.values().flat_map(BTreeMap::values).map(|staying| staying.until).min()
     }

@@ -1,4 +1,4 @@
-//! Scene of one moment: what resources are made from, and when each part of it changed last.
+//! Snapshot of the catalog that resources are built from, and the log index at which each part of it last changed.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
@@ -17,16 +17,16 @@ use crate::model::rule::matching::ALL;
 use crate::xds::names::ServiceName;
 use crate::xds::resources::Sets;
 
-/// Parts of the catalog that resources are made from, as they stood at one moment.
+/// Parts of the catalog that resources are built from, at one moment.
 #[derive(Default)]
 pub(crate) struct CatalogSnapshot {
     pub(crate) services: Services,
     pub(crate) aliases: Aliases,
     pub(crate) instances: Instances,
     pub(crate) rules: Rules,
-    /// Compiled expressions of conditions on callers, which one scene hands on to the next.
+    /// Compiled expressions of conditions on callers, passed on from snapshot to snapshot.
     pub(crate) matchers: Arc<Matchers>,
-    /// Sets of labels that rules about a service name, once they were asked for.
+    /// Subsets of the services, computed on first use.
     sets: Mutex<HashMap<ServiceName, Arc<Sets>>>, // bound: state
 }
 
@@ -41,7 +41,7 @@ impl CatalogSnapshot {
         }
     }
 
-    /// A scene that has gone by, without what was made of it.
+    /// Returns a copy of an earlier snapshot without derived data.
     pub(super) fn gone_by(snapshot: &CatalogSnapshot) -> CatalogSnapshot {
         CatalogSnapshot {
             services: snapshot.services.clone(),
@@ -53,7 +53,7 @@ impl CatalogSnapshot {
         }
     }
 
-    /// Takes over what was made of the scene before and still holds. Returns the services for which it does not.
+    /// Inherits derived data that is still valid from the previous snapshot. Returns the services for which it is not.
     pub(super) fn inherit(
         &mut self,
         before: &CatalogSnapshot,
@@ -79,7 +79,7 @@ impl CatalogSnapshot {
         gone
     }
 
-    /// The sets of labels of a service; made once for the scene.
+    /// Returns the subsets of a service, computed once per snapshot.
     pub(crate) fn sets(&self, service: &ServiceName, make: impl FnOnce() -> Sets) -> Arc<Sets> {
         if let Some(known) = self.sets.lock().get(service) {
             return known.clone();
@@ -91,7 +91,7 @@ impl CatalogSnapshot {
         made
     }
 
-    /// True if a service or an alias is in the namespace.
+    /// Reports whether the namespace contains a service or an alias.
     pub(crate) fn has_namespace(&self, namespace: &str) -> bool {
         self.services.count_in(namespace) > 0 || self.aliases.all_in(Some(namespace)).next().is_some()
     }
@@ -104,33 +104,33 @@ impl CatalogSnapshot {
         self.aliases.get(&name.namespace, &name.service)
     }
 
-    /// The services of a namespace, or of all.
+    /// Returns the services of a namespace, or of all namespaces.
     pub(crate) fn services_in(&self, namespace: Option<&str>) -> impl Iterator<Item = ServiceName> {
         self.services.all_in(namespace).map(|service| ServiceName::new(&service.namespace, &service.name))
     }
 
-    /// The aliases of a namespace, or of all.
+    /// Returns the aliases of a namespace, or of all namespaces.
     pub(crate) fn aliases_in(&self, namespace: Option<&str>) -> impl Iterator<Item = ServiceName> {
         self.aliases.all_in(namespace).map(|alias| ServiceName::new(&alias.alias_namespace, &alias.alias))
     }
 }
 
-/// Aspects of a service that change on their own.
+/// Set of the aspects of a service that change independently.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct ChangeMask(u8);
 
 impl ChangeMask {
-    /// That it is there, or what it is an alias of.
+    /// The existence of the service, or the target of the alias.
     pub(crate) const SERVICE: ChangeMask = ChangeMask(1);
     pub(crate) const INSTANCES: ChangeMask = ChangeMask(2);
-    /// The services of a namespace, or of all: of a name that ends in `*`.
+    /// The set of services in a namespace or in all. The name of such a subject ends in `*`.
     pub(crate) const MEMBERS: ChangeMask = ChangeMask(4);
 
     const RULES: u8 = 8;
     const ALL: [ChangeMask; 7] =
         [ChangeMask(1), ChangeMask(2), ChangeMask(4), ChangeMask(8), ChangeMask(16), ChangeMask(32), ChangeMask(64)];
 
-    /// The rules of a family about it.
+    /// Returns the mask of the rules of a family about the service.
     pub(crate) fn rules(family: Family) -> ChangeMask {
         ChangeMask(ChangeMask::RULES << family as u8)
     }
@@ -152,18 +152,18 @@ impl ChangeMask {
     }
 }
 
-/// True of a name that stands for many services.
+/// Reports whether a name matches several services.
 pub(super) fn is_pattern(name: &ServiceName) -> bool {
     *name.namespace == *ALL || *name.service == *ALL
 }
 
-/// Changed subjects that are remembered at most.
+/// Maximum number of subjects with an index of their own.
 const SUBJECTS_MAX: usize = 1_000_000;
 
-/// Log index of the newest change of each subject: an aspect of a service. Cheap to clone.
+/// Log index of the last change per subject, an aspect of a service. Cheap to clone.
 #[derive(Clone)]
 pub(crate) struct LastModified {
-    /// Index of all that did not change since.
+    /// Index of all subjects without an entry.
     base: u64,
     of: imbl::HashMap<(ChangeMask, ServiceName), u64>, // bound: state
     every: Arc<str>,
@@ -174,7 +174,7 @@ impl LastModified {
         LastModified { base, of: imbl::HashMap::new(), every: ALL.into() }
     }
 
-    /// Notes changes of one entry.
+    /// Records a change of a subject.
     pub(crate) fn note(&mut self, index: u64, facet: ChangeMask, name: ServiceName) {
         if self.of.len() >= SUBJECTS_MAX {
             *self = LastModified::since(self.of.values().copied().fold(self.base, u64::max));
@@ -183,12 +183,12 @@ impl LastModified {
         *newest = index.max(*newest);
     }
 
-    /// True if an aspect has changed since the base.
+    /// Reports whether an aspect has changed since the base.
     pub(crate) fn has(&self, facet: ChangeMask, name: &ServiceName) -> bool {
         self.of.contains_key(&(facet, name.clone()))
     }
 
-    /// Index of the newest change of any of these aspects.
+    /// Returns the index of the last change of any of these aspects.
     pub(crate) fn of(&self, name: &ServiceName, facets: ChangeMask) -> u64 {
         let one = |facet: ChangeMask, name: ServiceName| self.of.get(&(facet, name)).copied().unwrap_or_default();
         let of_facet = |facet: ChangeMask| {
@@ -207,7 +207,7 @@ impl LastModified {
     }
 }
 
-/// The subjects that a change is about.
+/// Returns the subjects of a change.
 pub(crate) fn subjects(change: &Change) -> Vec<(ChangeMask, ServiceName)> {
     match change {
         Change::Service { namespace, name } => vec![

@@ -1,4 +1,4 @@
-//! A world over a catalog in memory, to which commands are applied at once.
+//! Resource cache over a catalog in memory. Commands are applied immediately.
 
 use std::sync::Arc;
 
@@ -21,7 +21,7 @@ use crate::watch::Hub;
 use crate::xds::client::{Client, Place};
 use crate::xds::{Source, View};
 
-/// A catalog with its world.
+/// Catalog with its resource cache.
 pub(crate) struct Stage {
     pub(crate) bench: Bench,
     pub(crate) state: Arc<State>,
@@ -37,7 +37,7 @@ impl Stage {
         Stage::over(Bench::founded())
     }
 
-    /// A world that begins with this catalog.
+    /// Creates a cache over this catalog.
     pub(crate) fn over(bench: Bench) -> Stage {
         let state = Arc::new(State::new(bench.catalog.view(), bench.index, Hub::new(10)));
         let world =
@@ -66,7 +66,7 @@ impl Stage {
         self.apply(Command::Services(op, drafts(items.collect())));
     }
 
-    /// Registers instances; each is an object with at least `host`.
+    /// Registers instances. Each is an object with at least `host`.
     pub(crate) fn instances(&mut self, op: Op, namespace: &str, service: &str, items: Value) {
         let mut items = items;
         for item in items.as_array_mut().expect("a list") {
@@ -80,7 +80,7 @@ impl Stage {
         self.apply(Command::Instances(op, drafts(items)));
     }
 
-    /// Saves a rule of the namespace `shop` as this body says, or saves it anew.
+    /// Creates or updates a rule with this body in the namespace `shop`.
     pub(crate) fn save(&mut self, family: Family, name: &str, body: Value) {
         let command = self.saving(family, name, body);
         self.apply(command);
@@ -106,7 +106,7 @@ impl Stage {
         self.try_apply(publishing(Family::Routing, name, &release, zone));
     }
 
-    /// Does something with the newest active release of a routing rule of that type, if there is one.
+    /// Applies an operation to the newest active release of the matching type, if there is one.
     pub(crate) fn try_release(&mut self, op: ReleaseOp, name: &str) {
         let book = self.bench.catalog.rules.of(Family::Routing);
         let Some(rule) = book.named("shop", name) else { return };
@@ -119,18 +119,18 @@ impl Stage {
         self.try_apply(Command::RuleReleases(Family::Routing, op, drafts(json!([draft]))));
     }
 
-    /// Lets sets of labels go that nothing names any more.
+    /// Removes the retired subsets.
     pub(crate) fn forget_lingering(&self) {
         let later = tokio::time::Instant::now() + std::time::Duration::from_secs(3_600);
         self.world.take_changes_at(later);
     }
 
-    /// Publishes a rule as it is saved: for all, or for clients whose label `zone` is one of these.
+    /// Publishes the saved rule for all clients, or as a gray release for those with this label `zone`.
     pub(crate) fn publish(&mut self, family: Family, name: &str, release: &str, zone: Option<&str>) {
         self.apply(publishing(family, name, release, zone));
     }
 
-    /// Does something with a release of a rule.
+    /// Applies an operation to a release of a rule.
     pub(crate) fn release(&mut self, family: Family, op: ReleaseOp, name: &str, release: &str) {
         let draft = json!({"rule_name": name, "release_name": release});
         self.apply(Command::RuleReleases(family, op, drafts(json!([draft]))));
@@ -144,7 +144,7 @@ impl Stage {
         self.publish(Family::Routing, name, &release, None);
     }
 
-    /// Name of the newest release of a rule.
+    /// Returns the name of the newest release of a rule.
     pub(crate) fn newest_release(&self, name: &str) -> String {
         let book = self.bench.catalog.rules.of(Family::Routing);
         let rule = book.named("shop", name).expect("there");
@@ -156,7 +156,7 @@ impl Stage {
         self.world.view(client).get(kind, name)
     }
 
-    /// A resource that is there, decoded.
+    /// Returns an existing resource, decoded.
     pub(crate) fn decoded<M: Message + Default>(&self, client: &Client, kind: ResourceType, name: &str) -> M {
         let resource = self.get(client, kind, name).unwrap_or_else(|| panic!("no {name}"));
         assert_eq!((resource.kind, &*resource.name), (kind, name));
@@ -177,7 +177,7 @@ fn publishing(family: Family, name: &str, release: &str, zone: Option<&str>) -> 
     Command::PublishRules(family, drafts(json!([draft])))
 }
 
-/// A client of this dialect with these labels that sees everything.
+/// Returns a client with this dialect and these labels that sees everything.
 pub(crate) fn client(dialect: Dialect, labels: &[(&str, &str)]) -> Client {
     Client {
         dialect,

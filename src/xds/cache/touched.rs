@@ -1,4 +1,4 @@
-//! Names that a change is about: of what was made, and for the streams that have it.
+//! Names affected by a change, for invalidating units and for waking streams.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
@@ -8,20 +8,20 @@ use crate::catalog::Change;
 use crate::xds::names::ServiceName;
 use crate::xds::resources::{Dependencies, UnitKind};
 
-/// Subjects of changes that were taken in together, and the names whose resources may differ since.
+/// Subjects of a batch of changes, and the names whose resources may differ since.
 #[derive(Clone, Debug, Default)]
 pub struct Touched {
     pub(super) subjects: BTreeMap<ServiceName, ChangeMask>, // bound: state
-    /// Names of units that read one of them.
+    /// Names of units that read one of the subjects.
     pub(super) names: BTreeSet<ServiceName>, // bound: state
-    /// Anything may differ.
+    /// Set if anything may differ.
     is_everything: bool,
-    /// All of them as resources are named.
+    /// All names, as they occur in resource names.
     texts: BTreeSet<String>, // bound: state
 }
 
 impl Touched {
-    /// Subjects of changes, without those that say which services there are.
+    /// Collects the subjects of changes, except for the sets of services.
     pub(super) fn of(changes: &[(u64, Change)]) -> Touched {
         let mut touched = Touched::default();
         for (facet, name) in changes.iter().flat_map(|(_, change)| subjects(change)) {
@@ -32,12 +32,12 @@ impl Touched {
         touched
     }
 
-    /// A change of which nothing is known.
+    /// Returns a change with unknown effects.
     pub(super) fn everything() -> Touched {
         Touched { is_everything: true, ..Touched::default() }
     }
 
-    /// A change of which only the name of a unit is known.
+    /// Returns a change of the unit with this name.
     pub(super) fn of_name(name: &ServiceName) -> Touched {
         Touched { names: [name.clone()].into(), ..Touched::default() }
     }
@@ -51,14 +51,14 @@ impl Touched {
         self.subjects.is_empty() && self.names.is_empty() && !self.is_everything
     }
 
-    /// The same, ready to be compared with the names of resources.
+    /// Prepares the change for comparisons with resource names.
     pub(super) fn ready(mut self) -> Touched {
         let names = self.names.iter().chain(self.subjects.keys()).filter(|name| !is_pattern(name));
         self.texts = names.map(ServiceName::to_string).collect();
         self
     }
 
-    /// True if something of these has changed.
+    /// Reports whether one of these dependencies has changed.
     pub(super) fn is_read_by(&self, reads: &Dependencies) -> bool {
         let is_read = |(name, facets): (&ServiceName, &ChangeMask)| match is_pattern(name) {
             true => reads.iter().any(|(read, of)| of.has_any(*facets) && name.covers(read)),
@@ -67,7 +67,7 @@ impl Touched {
         self.is_everything || self.subjects.iter().any(is_read)
     }
 
-    /// True if resources of a service, or of an alias, may differ: by its name as resources say it.
+    /// Reports whether the resources of a service or an alias may differ. `name` has the form used in resource names.
     pub(in crate::xds) fn has(&self, name: &str) -> bool {
         let patterns = || self.subjects.keys().filter(|subject| is_pattern(subject));
         let is_covered = |name: ServiceName| patterns().any(|pattern| pattern.covers(&name));
@@ -76,13 +76,14 @@ impl Touched {
             || (patterns().next().is_some() && ServiceName::parse(name).is_none_or(is_covered))
     }
 
-    /// All services whose resources may differ, by their names as resources say them; None where they cannot be listed.
+    /// Returns the services with possibly changed resources, in the form used in resource names. Returns `None` if they
+    /// cannot be enumerated.
     pub(in crate::xds) fn services(&self) -> Option<&BTreeSet<String>> {
         let is_listed = !self.is_everything && !self.subjects.keys().any(is_pattern);
         is_listed.then_some(&self.texts)
     }
 
-    /// True if resources of something in one of these namespaces may differ.
+    /// Reports whether any resource in one of these namespaces may differ.
     pub(in crate::xds) fn has_within(&self, namespaces: Option<&[String]>) -> bool {
         let Some(namespaces) = namespaces else { return true };
         let is_within =
@@ -91,11 +92,11 @@ impl Touched {
     }
 }
 
-/// Names of units that are to be made anew, by their kind and their namespace.
+/// Names of units to rebuild, by kind and namespace.
 #[derive(Default)]
 pub(super) struct Stale {
     of_kind: HashMap<UnitKind, ByNamespace>, // bound: state
-    /// Services and aliases that came or went: of every kind.
+    /// Services and aliases that were added or removed; they affect every kind.
     services: ByNamespace,
 }
 
@@ -111,7 +112,7 @@ impl Stale {
         self.services.entry(name.namespace.clone()).or_default().insert(name.clone());
     }
 
-    /// Those of a kind in some namespaces, or in all.
+    /// Returns the names of a kind in these namespaces, or in all.
     pub(super) fn within(&self, kind: &UnitKind, namespaces: Option<&[String]>) -> Vec<&ServiceName> {
         let mut names = Vec::new();
         for by_namespace in self.of_kind.get(kind).into_iter().chain([&self.services]) {

@@ -1,4 +1,4 @@
-//! Units that were made, by what they are of, and who reads what.
+//! Cache of built units by key, with their dependencies.
 
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::sync::Arc;
@@ -13,22 +13,22 @@ use crate::xds::names::ServiceName;
 use crate::xds::resources::{Dependencies, Unit, UnitKey, UnitKind};
 use crate::xds::variants::VariantTree;
 
-/// Changes that are remembered for who makes something of a scene that has gone by.
+/// Number of changes remembered to validate units that were built from an earlier state.
 const RECENT_MAX: usize = 64;
 
-/// The state of the node at one moment, and what follows from it alone. Never changed: a later one takes its place.
+/// State of the node at one moment, and data derived from it. Immutable; a change replaces it.
 #[derive(Clone)]
 pub(crate) struct Stand {
     pub(crate) snapshot: Arc<CatalogSnapshot>,
     pub(crate) newest: Arc<LastModified>,
     pub(crate) retired: Arc<RetiredSubsets>,
     pub(crate) applied_index: u64,
-    /// Counts the stands.
+    /// Number of the state.
     pub(crate) number: u64,
 }
 
 impl Stand {
-    /// The stand of a node that knows of no change.
+    /// Returns the first state, without known changes.
     pub(super) fn first(snapshot: CatalogSnapshot, index: u64) -> Stand {
         Stand {
             snapshot: Arc::new(snapshot),
@@ -40,37 +40,37 @@ impl Stand {
     }
 }
 
-/// All that was made and is kept. Nothing is made here: whoever misses something makes it outside of the lock.
+/// All cached items. Nothing is built under its lock; a caller that misses an item builds it without the lock.
 pub(crate) struct UnitCache {
     pub(super) stand: Stand,
     pub(super) wilds: WildcardCache,
     cells: HashMap<UnitKey, CacheEntry>, // bound: xds-made
-    /// Units that read something of a service.
+    /// Units that depend on each service.
     readers: HashMap<ServiceName, HashSet<UnitKey>>, // bound: xds-made
-    /// The last changes, each with the number of the stand that it led to.
+    /// Recent changes with the number of the state that resulted.
     recent: VecDeque<(u64, Arc<Touched>)>, // bound: state
     bytes: usize,
-    /// Bytes at which the next sweep is due.
+    /// Size in bytes at which the next sweep is due.
     sweep_at: usize,
     uses: u64,
-    /// Uses at the last sweep.
+    /// Value of `uses` at the last sweep.
     swept: u64,
-    /// Number of units made.
+    /// Number of units built.
     #[cfg(test)]
     pub(crate) made: usize,
 }
 
-/// A unit for each of the answers that clients give.
+/// Variants of a unit by the inputs of clients.
 #[derive(Default)]
 struct CacheEntry {
     units: VariantTree<Arc<Unit>>,
     reads: Dependencies,
 }
 
-/// A unit that was made, as it is kept.
+/// Result of storing a unit.
 pub(super) struct Kept {
     pub(super) unit: Arc<Unit>,
-    /// Something that it was made from has changed meanwhile.
+    /// Set if a dependency has changed since the unit was built.
     pub(super) is_outdated: bool,
     pub(super) garbage: Vec<WildcardEntry>,
 }
@@ -92,24 +92,24 @@ impl UnitCache {
         }
     }
 
-    /// The unit for who is asked, if it was made.
+    /// Returns the unit for a client if it is cached.
     pub(super) fn find(&mut self, key: &UnitKey, context: &ClientContext<'_>) -> Option<Arc<Unit>> {
         self.uses += 1;
         self.cells.get_mut(key)?.units.find(context, self.uses).cloned()
     }
 
-    /// The same; the questions that it depends on are noted.
+    /// Does the same and records the inputs that the unit depends on.
     pub(super) fn find_noting(&mut self, key: &UnitKey, questions: &mut InputRecorder<'_>) -> Option<Arc<Unit>> {
         self.uses += 1;
         self.cells.get_mut(key)?.units.find_noting(questions, self.uses).cloned()
     }
 
-    /// Subjects that units of a key were made from.
+    /// Returns the subjects that the units of a key were built from.
     pub(super) fn reads(&self, key: &UnitKey) -> Dependencies {
         self.cells.get(key).map(|cell| cell.reads.clone()).unwrap_or_default()
     }
 
-    /// Keeps a unit that was made of a stand, unless that has gone by for it.
+    /// Stores a unit that was built from the state with this number, unless a dependency has changed since.
     pub(super) fn keep(
         &mut self,
         number: u64,
@@ -141,7 +141,7 @@ impl UnitCache {
             *known = known.with(*facets);
         }
         if let Some(quicker) = cell.units.find_asked(asked, self.uses) {
-            // Whoever was quicker is shared.
+            // Another stream stored the unit first; that one is shared.
             kept.unit = quicker.clone();
             return kept;
         }
@@ -152,14 +152,14 @@ impl UnitCache {
         kept
     }
 
-    /// A name that a client makes up is made anew each time.
+    /// Reports whether a unit may be cached. Names invented by clients are not, so each request builds them again.
     fn is_kept(&self, key: &UnitKey) -> bool {
         let is_inbound = matches!(key.kind, UnitKind::Inbound | UnitKind::InboundCluster(_));
         let snapshot = &self.stand.snapshot;
         is_inbound || snapshot.has_service(&key.name) || snapshot.alias(&key.name).is_some()
     }
 
-    /// True if nothing of these has changed since a stand.
+    /// Reports whether none of these dependencies has changed since the state with this number.
     fn is_current(&self, number: u64, reads: &Dependencies) -> bool {
         if number == self.stand.number {
             return true;
@@ -169,13 +169,14 @@ impl UnitCache {
         is_remembered && !since.into_iter().any(|(_, touched)| touched.is_read_by(reads))
     }
 
-    /// Drops what nobody holds, if there is too much of it. Returns what is large, to be given back without the lock.
+    /// Evicts unused items if the cache is too large. Returns large items, so that the caller drops them without the
+    /// lock.
     pub(super) fn make_room(&mut self) -> Vec<WildcardEntry> {
         if self.bytes + self.wilds.bytes() <= self.sweep_at {
             return Vec::new();
         }
         let garbage = self.wilds.sweep(limits::XDS_KEPT_BYTES_MAX / 2);
-        // What was not used since the last sweep goes first.
+        // Units that were not used since the last sweep are evicted first.
         for since in [self.swept, u64::MAX] {
             if self.bytes > limits::XDS_KEPT_BYTES_MAX / 2 {
                 self.sweep(since);
@@ -192,7 +193,7 @@ impl UnitCache {
         for (key, cell) in &mut self.cells {
             cell.units.retain(|unit, used| used > since || unit.is_held());
             bytes += cell.units.bytes();
-            // Of what is there it stays known who reads it: its streams are told of changes.
+            // Entries of existing services remain, because their dependencies are needed to notify streams.
             if cell.units.len() == 0 && !self.stand.snapshot.has_service(&key.name) {
                 gone.push(key.clone());
             }
@@ -201,13 +202,13 @@ impl UnitCache {
         gone.iter().for_each(|key| self.drop_cell(key));
     }
 
-    /// Services whose clusters read something of a service.
+    /// Returns the services whose clusters depend on a service.
     pub(super) fn read_for_clusters(&self, name: &ServiceName) -> impl Iterator<Item = &ServiceName> {
         let readers = self.readers.get(name).into_iter().flatten();
         readers.filter(|key| key.kind == UnitKind::Clusters).map(|key| &key.name)
     }
 
-    /// Goes on to another stand, and drops what was made from something that has changed.
+    /// Advances to another state and drops the units with changed dependencies.
     pub(super) fn advance(&mut self, stand: Stand, mut touched: Touched) -> Arc<Touched> {
         self.stand = stand;
         let mut stale = Stale::default();
@@ -260,7 +261,7 @@ impl UnitCache {
         }
     }
 
-    /// Bytes of what is kept.
+    /// Returns the bytes of the cache.
     #[cfg(test)]
     pub(super) fn kept_bytes(&self) -> usize {
         self.bytes + self.wilds.bytes()

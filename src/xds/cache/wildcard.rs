@@ -1,10 +1,10 @@
-//! Wildcards: all resources of one kind of some namespaces.
+//! Wildcard subscriptions: all resources of one kind in some namespaces.
 //!
-//! For each scope there is one map, of a client that says nothing about itself, which changes by what has changed. Of
-//! other clients only the services are looked at whose units asked something, and whoever gives the same answers shares
-//! the map. All maps share what they have in common.
+//! Each scope has one map for a client without properties, to which changes are applied. For other clients only the
+//! services whose units read client inputs are evaluated, and clients with equal inputs share a map. Maps share their
+//! common parts.
 //!
-//! A scope is what is there of the namespaces that a client names, so what it makes up costs nothing.
+//! A scope consists of those of the client's namespaces that exist, so invented names occupy no memory.
 
 use std::collections::{BTreeSet, HashMap};
 use std::hash::{Hash, Hasher};
@@ -25,49 +25,49 @@ use crate::xds::names::ServiceName;
 use crate::xds::resources::{Unit, UnitKey, UnitKind};
 use crate::xds::variants::VariantTree;
 
-/// Bytes of a scope, and of routes, beside what is in them.
+/// Bytes of a scope, and of routes, in addition to their content.
 const SCOPE_BYTES: usize = 1024;
 const ROUTES_BYTES: usize = 512;
-/// Bytes of a name in a map.
+/// Bytes of a map entry.
 pub(super) const ENTRY_BYTES: usize = 96;
 
-/// A scope, and the kind of what is in it.
+/// A scope, and the kind of its resources.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct WildcardKey {
     pub(crate) kind: UnitKind,
     pub(crate) dialect: Dialect,
-    /// None for all.
+    /// None for all namespaces.
     pub(crate) namespaces: Option<Arc<[String]>>,
     pub(crate) read_scope: ReadScope,
 }
 
 impl Eq for WildcardKey {}
 
-/// Without the rights, which few differ in.
+/// Hashes without the read scope, in which few keys differ.
 impl Hash for WildcardKey {
     fn hash<H: Hasher>(&self, state: &mut H) {
         (&self.kind, self.dialect, &self.namespaces).hash(state);
     }
 }
 
-/// All that units of one kind consist of.
+/// All resources of the units of one kind.
 #[derive(Clone, Default)]
 pub(crate) struct WildcardSet {
     pub(crate) resources: Resources,
-    /// Units that have a virtual host.
+    /// Units with a virtual host.
     pub(crate) hosts: OrdMap<ServiceName, Arc<Unit>>, // bound: xds-made
 }
 
-/// Kind of the routes for proxies that a scope has.
+/// Variant of the routes for proxies in a scope.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct RoutesKind {
-    /// Under the name of the namespace, and not of the scope as a whole.
+    /// Set for routes named after the namespace, unset for those of the whole scope.
     pub(super) is_of_namespace: bool,
     /// Namespace whose services have short names.
     pub(super) own_namespace: Option<Arc<str>>,
 }
 
-/// Scopes that are kept.
+/// Cached scopes.
 #[derive(Default)]
 pub(super) struct WildcardCache {
     kept: HashMap<WildcardKey, WildcardEntry>, // bound: xds-made
@@ -75,27 +75,27 @@ pub(super) struct WildcardCache {
     bytes: usize,
 }
 
-/// A scope. Its map is behind a lock of its own, as what is new in it is made under that.
+/// A scope. Its map has a lock of its own, which is held while new parts are built.
 pub(super) struct WildcardEntry {
     gathering: Arc<Mutex<Gathering>>,
-    /// Services that are to be looked at again.
+    /// Services to evaluate again.
     pending: BTreeSet<ServiceName>, // bound: xds-made
-    /// Number of times that something became pending.
+    /// Number of changes of the scope.
     touches: u64,
-    /// Nothing was looked at yet.
+    /// Set while nothing was evaluated yet.
     is_new: bool,
-    /// The virtual hosts put together; none that something is pending for.
+    /// Combined virtual hosts; dropped when something is pending.
     routes: HashMap<RoutesKind, VariantTree<Arc<Resource>>>, // bound: xds-made
-    /// Held by the streams that use the scope.
+    /// Referenced by the streams that use the scope.
     holder: Arc<()>,
     used: u64,
     was_used: bool,
-    /// Bytes of its map, and of its routes.
+    /// Bytes of the map, and of the routes.
     map_bytes: usize,
     routes_bytes: usize,
 }
 
-/// Services that are to be looked at, taken out of a scope.
+/// Services to evaluate, removed from a scope.
 pub(super) struct PendingServices {
     pub(super) names: BTreeSet<ServiceName>, // bound: xds-made
     pub(super) is_new: bool,
@@ -107,19 +107,19 @@ impl WildcardKey {
         UnitKey { kind: self.kind.clone(), dialect: self.dialect, name: name.clone(), authority: None }
     }
 
-    /// True for units that aliases have as well.
+    /// Reports whether aliases have units of this kind.
     pub(super) fn has_aliases(&self) -> bool {
         matches!(self.kind, UnitKind::Host | UnitKind::Listener)
     }
 
-    /// A client that says nothing about itself.
+    /// Returns a client without properties.
     pub(super) fn plain_client(&self) -> Client {
         Client::unknown(self.dialect, self.namespaces.clone(), self.read_scope.clone())
     }
 }
 
 impl WildcardSet {
-    /// Puts a unit in the place of the one of that name.
+    /// Replaces the unit of this name.
     pub(super) fn put(&mut self, name: &ServiceName, unit: &Arc<Unit>) {
         self.remove_resources(&name.to_string());
         for resource in &unit.resources {
@@ -131,7 +131,7 @@ impl WildcardSet {
         }
     }
 
-    /// Those of this name, those of sets of labels, and those for a place.
+    /// Removes the resources of this name, of its subsets, and of its localities.
     fn remove_resources(&mut self, name: &str) {
         self.resources.remove(name);
         for mark in ['@', '|'] {
@@ -145,7 +145,7 @@ impl WildcardSet {
         }
     }
 
-    /// Bytes of the map, without what is in it.
+    /// Returns the bytes of the map without the shared content.
     pub(super) fn bytes(&self) -> usize {
         ENTRY_BYTES * (self.resources.len() + self.hosts.len())
     }
@@ -156,7 +156,7 @@ impl WildcardCache {
         self.bytes
     }
 
-    /// The map of a scope, and what says that it is used.
+    /// Returns the map of a scope, and the reference that marks the scope as used.
     pub(super) fn open(&mut self, key: &WildcardKey) -> (Arc<Mutex<Gathering>>, Arc<()>) {
         self.uses += 1;
         let uses = self.uses;
@@ -169,14 +169,14 @@ impl WildcardCache {
         (wild.gathering.clone(), wild.holder.clone())
     }
 
-    /// Takes what is pending out of a scope; none if the scope has begun anew.
+    /// Takes the pending services of a scope. Returns `None` if the scope was replaced.
     pub(super) fn take(&mut self, key: &WildcardKey, gathering: &Arc<Mutex<Gathering>>) -> Option<PendingServices> {
         let wild = self.kept.get_mut(key).filter(|wild| Arc::ptr_eq(&wild.gathering, gathering))?;
         let names = std::mem::take(&mut wild.pending);
         Some(PendingServices { names, is_new: std::mem::take(&mut wild.is_new), touches: wild.touches })
     }
 
-    /// Notes how much the map of a scope takes.
+    /// Records the size of a scope's map.
     pub(super) fn weigh(&mut self, key: &WildcardKey, bytes: usize) {
         if let Some(wild) = self.kept.get_mut(key) {
             self.bytes = self.bytes + bytes - wild.map_bytes;
@@ -184,7 +184,7 @@ impl WildcardCache {
         }
     }
 
-    /// Names become pending, and routes that are made of them go.
+    /// Marks names as pending and drops the routes that depend on them.
     pub(super) fn touch(&mut self, stale: &Stale) {
         for (key, wild) in &mut self.kept {
             let names = stale.within(&key.kind, key.namespaces.as_deref());
@@ -197,7 +197,7 @@ impl WildcardCache {
         }
     }
 
-    /// The routes of a scope for a client, if they were made, and what says that the scope is used.
+    /// Returns the cached routes of a scope for a client, and the reference that marks the scope as used.
     pub(super) fn routes(
         &mut self,
         key: &WildcardKey,
@@ -211,7 +211,7 @@ impl WildcardCache {
         Some((found, wild.holder.clone()))
     }
 
-    /// Keeps routes that were made when the scope had been touched so many times, unless it was since.
+    /// Stores routes that were built when the scope had `touches` changes, unless it has changed since.
     pub(super) fn keep_routes(
         &mut self,
         key: &WildcardKey,
@@ -233,8 +233,8 @@ impl WildcardCache {
         routes.clone()
     }
 
-    /// Drops scopes that no stream uses, those first that were not used for longest, until so many bytes are left, and
-    /// all routes that nobody has. Returns them, to be given back without the lock.
+    /// Drops unused routes, and unused scopes in the order of their last use until at most `bytes` remain. Returns the
+    /// scopes, so that the caller drops them without the lock.
     pub(super) fn sweep(&mut self, bytes: usize) -> Vec<WildcardEntry> {
         self.drop_routes();
         let unused = self.kept.iter().filter(|(_, wild)| !wild.is_held());
@@ -250,7 +250,7 @@ impl WildcardCache {
         gone
     }
 
-    /// Drops scopes that no stream uses, and that were not used since the last time.
+    /// Drops scopes that no stream uses and that were not used since the previous call.
     pub(super) fn forget_idle(&mut self) -> Vec<WildcardEntry> {
         self.drop_routes();
         let idle = self.kept.iter_mut().filter_map(|(key, wild)| {

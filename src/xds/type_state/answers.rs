@@ -1,4 +1,4 @@
-//! Answers of a client to what it was sent.
+//! Answers of a client to responses: ACK and NACK.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use crate::model::time::Timestamp;
 use crate::subscribers::streams::{REFUSALS_KEPT, RefusedResponse, ResourceRefusal};
 
 impl TypeState {
-    /// The client took the response that is under way.
+    /// Processes the ACK of the response in flight.
     pub(in crate::xds) fn acknowledge(&mut self) {
         let Some(sent) = self.under_way.take() else { return };
         self.is_news = true;
@@ -30,8 +30,8 @@ impl TypeState {
         }
     }
 
-    /// The client refused the response that is under way, or parts of it: those that its message names, or any. All
-    /// others it has.
+    /// Processes the NACK of the response in flight. The resources named in the message count as refused, or all if it
+    /// names none; the client has the others.
     pub(in crate::xds) fn refuse(&mut self, message: &str, at: Timestamp) {
         let Some(sent) = self.under_way.take() else { return };
         self.is_news = true;
@@ -64,7 +64,8 @@ impl TypeState {
         refusals.push(Arc::new(ResourceRefusal { message: message.to_owned(), at, resources }));
     }
 
-    /// Forgets what was in a response and is asked for no more. What is asked for again goes out again.
+    /// Drops resources of a response whose names were unsubscribed in between. Those that are subscribed again are
+    /// scheduled to be sent.
     fn forget_unasked(&mut self, sent: &InFlightResponse) {
         if !sent.is_doubtful {
             return;
@@ -118,7 +119,7 @@ impl TypeState {
             self.delivered.has.remove(name);
         }
         for NamedResource { name, resource } in changed {
-            // One that is asked for no more is forgotten.
+            // A resource without a subscription is dropped.
             if self.given.contains_key(&name) {
                 self.delivered.has.insert(name, resource);
             }
@@ -126,8 +127,8 @@ impl TypeState {
     }
 }
 
-/// Words of the text of a refusal that may be names: gRPC writes `resource index N: NAME: WHY`, Envoy
-/// `cluster(s) NAME: WHY, NAME: WHY`.
+/// Returns words of a refusal that may be names. gRPC writes `resource index N: NAME: WHY`, Envoy `cluster(s) NAME:
+/// WHY, NAME: WHY`.
 fn named_in(message: &str) -> impl Iterator<Item = &str> {
     let message = first_bytes(message, limits::XDS_REFUSAL_BYTES_READ);
     message.match_indices(": ").filter_map(|(end, _)| message[..end].rsplit(char::is_whitespace).next())

@@ -1,8 +1,8 @@
-//! One type of a stream: what its client was sent, what it has, and what is due.
+//! State of one resource type of a stream: resources sent, resources acknowledged, and what is due.
 //!
-//! `given` is what was sent last under each name, also where it was refused, so nothing refused is sent again by
-//! itself. What the client has is told to who asks for it ([`Delivered`]). Both are clones of what the view shows
-//! wherever they are equal to it: then they take no memory of their own, and to look for changes costs nothing.
+//! `given` has the last version sent per name, including versions that the client refused: those are not sent again
+//! until the resource changes. The register of clients gets a copy ([`Delivered`]). Both maps are clones of the view's
+//! map as long as they are equal to it; they then need no memory of their own, and comparing them costs nothing.
 
 mod answers;
 mod pending_diff;
@@ -23,11 +23,11 @@ use crate::subscribers::streams::{Delivered, ResourceRefusal};
 pub(super) use pending_diff::PendingDiff;
 use pending_diff::Seen;
 
-/// Bytes that a name takes beside its own: its allocation, its place in what is asked for, and that in what is given or
-/// in what is not there.
+/// Bytes of a subscribed name in addition to its text: its allocation, and its entries in the subscription and in
+/// `given` or `absent`.
 const OF_NAME: usize = 144;
 
-/// The present, as a step of a stream sees it.
+/// Current time for a step of a stream.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Moment {
     pub(super) now: Instant,
@@ -35,62 +35,62 @@ pub(super) struct Moment {
     pub(super) time: Timestamp,
 }
 
-/// One type of a stream.
+/// State of one type.
 pub(super) struct TypeState {
     pub(super) kind: ResourceType,
-    /// There was a request of this type.
+    /// Set by the first request of this type.
     pub(super) is_begun: bool,
     pub(super) subscription: Subscription,
-    /// An answer is due, also an empty one.
+    /// Set if a response is due even if it is empty.
     pub(super) is_answer_owed: bool,
-    /// Time since which something waits for clusters.
+    /// Time since which resources wait for clusters.
     pub(super) held_since: Option<Instant>,
-    /// Time since which removals wait for routes that name them no more.
+    /// Time since which removals wait for routes without these names.
     pub(super) kept_since: Option<Instant>,
-    /// Highest index that was sent, or that the client named.
+    /// Highest log index that was sent, or that the client named.
     pub(super) index: u64,
     /// Nonce of the last response; 0 before the first.
     pub(super) last_nonce: u64,
     given: Resources,
-    /// Names of which the client does not have what was given: refused, or too large.
+    /// Names for which the client lacks the version in `given`, because it refused it or because it is too large.
     lacks: BTreeSet<Arc<str>>, // bound: xds-names
-    /// Names asked for that the client was told are not there.
+    /// Subscribed names that were reported as missing.
     absent: BTreeSet<Arc<str>>, // bound: xds-names
-    /// Names that are sent though nothing changed.
+    /// Names to send even if nothing has changed.
     owed: BTreeSet<Arc<str>>, // bound: xds-names
     under_way: Option<InFlightResponse>,
     delivered: Delivered,
     is_news: bool,
     seen: Option<Seen>,
-    /// Name up to which all is compared, where what is due is more than one response has room for.
+    /// Name up to which everything was compared, if more is due than fits into one response.
     compared_to: Option<Arc<str>>,
 }
 
-/// Content of a response that is not answered yet.
+/// Content of a response without an answer so far.
 struct InFlightResponse {
     changed: Vec<NamedResource>,
     removed: Vec<Arc<str>>,
-    /// It has all that the client is to have.
+    /// Set if the response contains the whole subscription.
     is_whole: bool,
-    /// The client may have passed over a part of it: that was not asked for in between.
+    /// Set if names were unsubscribed since, so that the client may have ignored a part of the response.
     is_doubtful: bool,
 }
 
-/// A resource under the name that the client knows it by.
+/// A resource under the name that the client uses.
 #[derive(Clone, Debug)]
 pub(super) struct NamedResource {
     pub(super) name: Arc<str>,
     pub(super) resource: Arc<Resource>,
 }
 
-/// Content of a response that is sent now.
+/// Content of a response to send.
 pub(super) struct OutgoingResponse {
     pub(super) nonce: u64,
     pub(super) changed: Vec<NamedResource>,
     pub(super) gone: Vec<Arc<str>>,
-    /// All that the client is given, if the response leaves nothing due.
+    /// Resources that the client has been sent after it, if nothing remains due.
     pub(super) given: Option<Resources>,
-    /// It has all that the client is to have: what is absent from it is deleted.
+    /// Set if the response contains the whole subscription: the client deletes resources that are missing from it.
     pub(super) is_whole: bool,
 }
 
@@ -121,12 +121,12 @@ impl TypeState {
         self.under_way.is_some()
     }
 
-    /// True if something may be sent: asked for, and nothing is under way.
+    /// Reports whether a response may be sent: something is subscribed or due, and no response is in flight.
     pub(super) fn is_open(&self) -> bool {
         self.under_way.is_none() && (self.is_answer_owed || !self.subscription.is_empty() || !self.owed.is_empty())
     }
 
-    /// State for who asks which client has what, if it changed since the last call.
+    /// Returns the state for the register of clients if it has changed since the last call.
     pub(super) fn news(&mut self) -> Option<&Delivered> {
         if !std::mem::take(&mut self.is_news) {
             return None;
@@ -139,22 +139,22 @@ impl TypeState {
         Some(&self.delivered)
     }
 
-    /// Bytes that it keeps for the names asked for.
+    /// Returns the bytes of the subscribed names.
     pub(super) fn kept_bytes(&self) -> usize {
         self.subscription.bytes() + self.subscription.names().len() * OF_NAME
     }
 
-    /// Notes that names are sent next, whether or not they changed.
+    /// Schedules names to be sent, even if they have not changed.
     pub(super) fn owe(&mut self, names: impl IntoIterator<Item = Arc<str>>) {
         self.owed.extend(names);
     }
 
-    /// Notes that all names asked for are sent next.
+    /// Schedules all subscribed names to be sent.
     pub(super) fn owe_all(&mut self) {
         self.owed.extend(self.subscription.names().iter().cloned());
     }
 
-    /// Follows a change of the subscription: what is asked for no more is forgotten.
+    /// Applies a change of the subscription and drops the state of unsubscribed names.
     pub(super) fn follow(&mut self, changed: &Changed) {
         self.is_news |= !changed.is_nothing() || !self.is_begun;
         if !changed.is_nothing() {
@@ -180,7 +180,7 @@ impl TypeState {
         }
     }
 
-    /// Forgets a name that is not asked for, unless it is in a response that the client may still take.
+    /// Drops the state of an unsubscribed name, unless it is in a response that the client may still accept.
     fn forget(&mut self, name: &Arc<str>) {
         if self.subscription.is_wildcard() || self.subscription.has(name) {
             return;
@@ -197,8 +197,8 @@ impl TypeState {
         self.under_way.as_ref().is_some_and(|sent| sent.changed.iter().any(|named| named.name == *name))
     }
 
-    /// Takes the word of a client that it has a version of a resource, of which there is another one now, or none. What
-    /// it has otherwise is not known, but that it is to be replaced or removed.
+    /// Records that the client has a version of a resource, of which `now` is the current one. If they differ, the
+    /// content of that version is unknown, and it will be replaced or removed.
     pub(super) fn adopt(&mut self, name: &Arc<str>, version: Option<Version>, now: Option<Arc<Resource>>) {
         (self.seen, self.compared_to) = (None, None);
         self.is_news = true;
@@ -215,14 +215,14 @@ impl TypeState {
         self.given.insert(name.clone(), Arc::new(unknown));
     }
 
-    /// Takes a resource for given that the client has from another stream.
+    /// Records a resource as sent that the client has from another stream.
     pub(super) fn recall(&mut self, name: Arc<str>, had: Arc<Resource>) {
         (self.seen, self.compared_to) = (None, None);
         self.is_news = true;
         self.given.insert(name, had);
     }
 
-    /// Notes that a response was sent.
+    /// Records that a response was sent.
     pub(super) fn sent(&mut self, sending: OutgoingResponse, now: Instant) {
         self.give(&sending);
         self.last_nonce = sending.nonce;
@@ -233,7 +233,7 @@ impl TypeState {
         self.is_news = true;
     }
 
-    /// Notes that a client cannot be sent what is due: it is not tried again before something changes.
+    /// Records resources that cannot be sent to this client. They are not tried again until they change.
     pub(super) fn skip(&mut self, sending: &OutgoingResponse) {
         self.give(sending);
         self.is_news = true;
@@ -262,17 +262,17 @@ impl TypeState {
         }
     }
 
-    /// Notes that what there is may have changed.
+    /// Records that any resource may have changed.
     pub(super) fn begin_anew(&mut self) {
         self.compared_to = None;
     }
 
-    /// Notes how far what was due is sent.
+    /// Records the name up to which due resources were sent.
     pub(super) fn note_compared(&mut self, to: Option<Arc<str>>) {
         self.compared_to = to;
     }
 
-    /// Clusters that are named by what the client has.
+    /// Reports whether a resource that the client has names this cluster.
     pub(super) fn names_cluster(&self, name: &str) -> bool {
         let names = |resource: &Arc<Resource>| resource.clusters.binary_search_by(|known| (**known).cmp(name)).is_ok();
         self.delivered.has.values().any(names)
@@ -282,10 +282,10 @@ impl TypeState {
         self.given.get(name)
     }
 
-    /// True if something that was touched may be among what is asked for.
+    /// Reports whether a change may affect the subscription.
     pub(super) fn is_concerned(&self, touched: &Touched, namespaces: Option<&[String]>) -> bool {
         let is_of = |name: &str| {
-            // A name that is not written in its shortest way is looked up.
+            // Escaped names are not compared; they always count as affected.
             if name.contains('%') || name.starts_with("xdstp:") {
                 return true;
             }
@@ -304,7 +304,7 @@ impl TypeState {
         (self.subscription.is_wildcard() && touched.has_within(namespaces)) || of_names()
     }
 
-    /// True if a client has been told of a resource, and has answered if it was new to it.
+    /// Reports whether the client was sent a resource and, if it was new, has answered.
     pub(super) fn is_answered(&self, name: &str) -> bool {
         let is_new = |sent: &InFlightResponse| sent.changed.iter().any(|named| *named.name == *name);
         self.given.contains_key(name)

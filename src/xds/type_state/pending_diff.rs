@@ -1,4 +1,4 @@
-//! Resources that are due: the differences between those given and those there are.
+//! Differences between the resources that were sent and the current ones.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -10,40 +10,40 @@ use super::{NamedResource, TypeState};
 use crate::model::limits;
 use crate::model::mesh::resource::{Resource, ResourceType, Resources};
 
-/// Names that are looked up one by one whenever something changes.
+/// Maximum number of names that are looked up individually after every change.
 const NAMES_LOOKED_UP_MAX: usize = 64;
 
-/// Differences between what was given and what there is.
+/// Differences between the resources that were sent and the current ones.
 #[derive(Default)]
 pub(in crate::xds) struct PendingDiff {
     pub(in crate::xds) changed: BTreeMap<Arc<str>, Arc<Resource>>, // bound: request
-    /// Names that are not there, and that the client was not told about.
+    /// Names that do not exist and were not reported as missing.
     pub(in crate::xds) gone: BTreeSet<Arc<str>>, // bound: request
-    /// Resources that are gone, and that the client is to have for a while longer.
+    /// Resources that no longer exist and that the client should retain for a while.
     pub(in crate::xds) kept: Vec<NamedResource>,
-    /// Name behind which nothing was looked at: a response has no room for more.
+    /// Name at which the comparison stopped, because a response has no room for more.
     pub(in crate::xds) cut_at: Option<Arc<str>>,
-    /// Not all was looked up that is owed.
+    /// Set if some of the scheduled names were not looked up.
     pub(in crate::xds) is_short_of_owed: bool,
-    /// Bytes of what changed.
+    /// Bytes of the changed resources.
     bytes: usize,
-    /// Equal bytes, made of other releases.
+    /// Resources with unchanged bytes that were built from other releases.
     equal: Vec<NamedResource>,
-    /// All that a wildcard shows.
+    /// Resources of a wildcard subscription.
     shown: Option<Resources>,
-    /// All there is, where many names are asked for.
+    /// All resources of the type, for subscriptions to many names.
     all: Option<Resources>,
 }
 
-/// All there was at a look that found nothing due, for a stream that asks for many names.
+/// Resources at the last comparison without differences, for subscriptions to many names.
 pub(super) struct Seen {
     all: Resources,
-    /// Names asked for that were not among all.
+    /// Subscribed names that did not exist in `all`.
     outside: BTreeSet<Arc<str>>, // bound: request
 }
 
 impl TypeState {
-    /// Finds what is due.
+    /// Computes the differences.
     pub(in crate::xds) fn look(&self, view: &dyn View) -> PendingDiff {
         let mut look = PendingDiff::default();
         let all = self.subscription.is_wildcard().then(|| view.all(self.kind));
@@ -71,13 +71,13 @@ impl TypeState {
         look
     }
 
-    /// True if so many names are asked for that they are not looked up one by one.
+    /// Reports whether there are too many names for individual lookups.
     fn has_many_names(&self) -> bool {
         self.kind == ResourceType::Endpoints && self.subscription.names().len() > NAMES_LOOKED_UP_MAX
     }
 
-    /// Compares names with all there is: since the last look only those that changed, and those that are not among all,
-    /// and no more of them than a response has room for.
+    /// Compares the subscribed names with all resources. After the first time, only changed names and those outside of
+    /// `all` are compared. Stops when a response is full.
     fn compare_many(&self, view: &dyn View, look: &mut PendingDiff) {
         let all = view.all(self.kind);
         let find = |name: &Arc<str>| all.get(name).cloned().or_else(|| view.get(self.kind, name));
@@ -125,7 +125,7 @@ impl TypeState {
             match item {
                 DiffItem::Add(name, resource) => drop(look.changed.insert(name.clone(), resource.clone())),
                 DiffItem::Update { new: (name, resource), .. } => self.compare(name, resource.clone(), look),
-                // A name that is asked for besides is looked up by itself.
+                // A name that is also subscribed individually is looked up separately.
                 DiffItem::Remove(name, _) if self.subscription.has(name) => {}
                 DiffItem::Remove(name, _) => drop(look.gone.insert(name.clone())),
             }
@@ -149,7 +149,7 @@ impl TypeState {
                 continue;
             }
             if look.bytes > limits::XDS_RESPONSE_BYTES_TARGET {
-                // The others stay owed.
+                // The remaining names stay scheduled.
                 look.is_short_of_owed = true;
                 return;
             }
@@ -166,7 +166,7 @@ impl TypeState {
         }
     }
 
-    /// All resources that are asked for and there.
+    /// Returns all subscribed resources that exist.
     pub(in crate::xds) fn resulting_set(&self, look: &mut PendingDiff, view: &dyn View) -> Resources {
         let mut shown = look.shown.take().unwrap_or_else(|| {
             let names = self.subscription.names().iter();
@@ -176,7 +176,8 @@ impl TypeState {
         shown
     }
 
-    /// Notes that nothing is due: what was given is what is shown, made of the newest releases.
+    /// Records that nothing is due: the resources that were sent equal the current ones, possibly built from newer
+    /// releases.
     pub(in crate::xds) fn settle(&mut self, look: PendingDiff) {
         self.owed.clear();
         self.compared_to = None;
@@ -184,7 +185,7 @@ impl TypeState {
             self.see(all);
         }
         let shown = look.shown.or_else(|| self.all_seen().cloned());
-        // A map of all has what is equal.
+        // The map of a wildcard already contains the equal resources.
         if shown.is_none() || !self.lacks.is_empty() {
             self.refresh(look.equal);
         }
@@ -199,13 +200,13 @@ impl TypeState {
         }
     }
 
-    /// Returns all there is, if its names are just those of the subscription: such streams share one map.
+    /// Returns all resources if the subscription consists of exactly their names, so that such streams share one map.
     fn all_seen(&self) -> Option<&Resources> {
         let seen = self.seen.as_ref()?;
         (seen.outside.is_empty() && seen.all.len() == self.subscription.names().len()).then_some(&seen.all)
     }
 
-    /// Notes what the names asked for were compared with; nothing of it is due.
+    /// Records the resources that the subscribed names were compared with, without differences.
     fn see(&mut self, all: Resources) {
         let names = self.subscription.names();
         let Some(seen) = &mut self.seen else {
@@ -224,7 +225,7 @@ impl TypeState {
         seen.all = all;
     }
 
-    /// Takes over resources whose bytes the client was given already.
+    /// Replaces resources by newer ones with equal bytes.
     pub(in crate::xds) fn refresh(&mut self, equal: Vec<NamedResource>) {
         for NamedResource { name, resource } in equal {
             if let Some(has) = self.delivered.has.get_mut(&name).filter(|has| !resource.differs(has)) {
@@ -241,17 +242,17 @@ impl PendingDiff {
         self.changed.is_empty() && self.gone.is_empty()
     }
 
-    /// True if names were compared with all there is.
+    /// Reports whether the names were compared with all resources.
     pub(in crate::xds) fn is_of_many(&self) -> bool {
         self.all.is_some()
     }
 
-    /// Takes what is equal out of it.
+    /// Takes the resources with equal bytes.
     pub(in crate::xds) fn take_equal(&mut self) -> Vec<NamedResource> {
         std::mem::take(&mut self.equal)
     }
 
-    /// All that a wildcard shows.
+    /// Takes the resources of a wildcard subscription.
     pub(in crate::xds) fn take_shown(&mut self) -> Option<Resources> {
         self.shown.take()
     }
