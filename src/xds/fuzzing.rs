@@ -1,4 +1,4 @@
-//! For [`crate::fuzzing`]: what a client of xDS may send on a stream.
+//! Fuzzing of what a client of xDS may send on a stream; used by [`crate::fuzzing`].
 
 use bytes::Bytes;
 use prost::Message;
@@ -17,11 +17,11 @@ use crate::model::time::Timestamp;
 use crate::origin::Origin;
 
 const NAMES: [&str; 3] = ["s/a", "s/b", "hidden/c"];
-/// Types of four, and as many that are not served.
+/// Maximum number of responses to a request: four served types, and the unknown ones.
 const RESPONSES_MAX: usize = 4 + limits::XDS_UNKNOWN_TYPES_MAX;
 
-/// A letter for the variant, and requests, each behind its length. Something changes before each of them. True if all
-/// were read and served, and one was answered.
+/// Serves a stream. The input has a letter for the variant and length-delimited requests; a resource changes before
+/// each. Returns true if all requests were decoded and served, and one was answered.
 pub(crate) fn serve_stream(input: &[u8]) -> bool {
     match input.split_first() {
         Some((b's', requests)) => serve::<Sotw>(requests),
@@ -63,7 +63,7 @@ fn begin<M: ProtocolVariant>(first: &M::Request) -> M {
     M::new(client.dialect, "thuban fuzz".into())
 }
 
-/// Something changes, by the number of the request alone.
+/// Changes a resource that depends only on the number of the request.
 fn change(world: &mut World, number: usize) {
     let (name, kind) = (NAMES[number % 3], ResourceType::ALL[number / 2 % 4]);
     match number % 7 {

@@ -1,4 +1,4 @@
-//! A node's resources made up for tests: a view that changes by hand, and a source over it.
+//! Invented resources for tests: a view that is changed by the test, and a source for it.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -12,7 +12,7 @@ use super::{Client, Source, Touched, View};
 use crate::model::mesh::resource::{Resource, ResourceType, Resources, Version};
 use crate::reads::catch_up::{Reached, reach};
 
-/// Resources whose names begin so are found by name alone.
+/// Prefix of resources that are found by name only.
 pub(crate) const HIDDEN: &str = "hidden/";
 const REACH: Duration = Duration::from_secs(2);
 
@@ -25,12 +25,12 @@ pub(crate) struct World {
 }
 
 impl World {
-    /// Puts a resource there: a change of the log.
+    /// Adds or replaces a resource and increments the log index.
     pub(crate) fn put(&mut self, kind: ResourceType, name: &str, content: &str) {
         self.put_naming(kind, name, content, &[]);
     }
 
-    /// Puts a resource there that names clusters.
+    /// Adds or replaces a resource that names clusters.
     pub(crate) fn put_naming(&mut self, kind: ResourceType, name: &str, content: &str, clusters: &[&str]) {
         self.index += 1;
         let bytes = Bytes::from(format!("{name}={content}"));
@@ -54,7 +54,7 @@ impl World {
         self.map(kind, name).remove(name);
     }
 
-    /// Sets the index of all resources: another node on the way to the same state.
+    /// Returns a copy with resources of its own, like another node in the same state.
     pub(crate) fn rebuilt(&self) -> World {
         let mut again = World { index: self.index, ..World::default() };
         for (kind, maps) in ResourceType::ALL.into_iter().zip(self.shown.iter().zip(&self.hidden)) {
@@ -86,7 +86,7 @@ impl View for World {
         maps[kind.index()].get(name).cloned()
     }
 
-    /// None: such a world has no past.
+    /// Returns `None`: this view has no past.
     fn routes_before(&self, _name: &str, _is_it: &dyn Fn(&Resource) -> bool) -> Option<Arc<Resource>> {
         None
     }
@@ -96,12 +96,12 @@ impl View for World {
     }
 }
 
-/// A node whose resources are a [`World`].
+/// A node with the resources of a [`World`].
 pub(crate) struct FakeSource {
     world: Mutex<World>,
     changes: watch::Sender<u64>,
     is_ready: AtomicBool,
-    /// It has what any node of its cluster has.
+    /// Set if the node has applied everything that was committed in its cluster.
     is_at_horizon: AtomicBool,
 }
 
@@ -148,7 +148,7 @@ impl Source for FakeSource {
         None
     }
 
-    /// A change is there at once.
+    /// Changes are visible at once.
     fn catch_up(&self) {}
 
     async fn reach(&self, index: u64) -> Reached {
@@ -156,7 +156,7 @@ impl Source for FakeSource {
         let is_here = || self.world.lock().index >= index;
         let arrived = async { while !is_here() && changes.changed().await.is_ok() {} };
         let arrival = async {
-            // Out of time says the same as not there.
+            // A timeout counts as not applied.
             let _ = tokio::time::timeout(REACH, arrived).await;
             is_here()
         };

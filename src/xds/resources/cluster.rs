@@ -1,4 +1,4 @@
-//! Clusters: of all instances of a service, and of its sets of labels.
+//! Clusters of all instances of a service, and of its subsets.
 
 use std::sync::Arc;
 
@@ -28,14 +28,14 @@ use crate::xds::names::{self, ClusterName, ServiceName};
 const HTTP_OPTIONS: &str = "envoy.extensions.upstreams.http.v3.HttpProtocolOptions";
 const LOOPBACK: &str = "127.0.0.1";
 
-/// Parts that all clusters of a service have in common.
+/// Parts common to all clusters of a service.
 struct Common {
     is_http2: bool,
-    /// Place by which callers ask for endpoints, where nearness counts.
+    /// Locality for which endpoints are requested, if nearness counts.
     place: Option<Place>,
     breakers: Vec<Breaker>,
     probes: probe::ProbePlan,
-    /// Name that probes are sent to.
+    /// Host name for probes.
     host: String,
     releases: Vec<Arc<RuleRelease>>,
 }
@@ -82,7 +82,7 @@ pub(super) fn rules_of<'a>(releases: &[&'a Arc<RuleRelease>]) -> Vec<&'a Rule> {
     releases.iter().map(|release| &*release.rule).collect()
 }
 
-/// The clusters of a service.
+/// Builds the clusters of a service.
 pub(super) fn of_service(ctx: &mut BuildContext<'_>, key: &UnitKey) -> Vec<Draft> {
     let Some(service) = ctx.service(&key.name) else { return Vec::new() };
     let common = Common::of(ctx, &service, key.dialect);
@@ -95,14 +95,14 @@ pub(super) fn of_service(ctx: &mut BuildContext<'_>, key: &UnitKey) -> Vec<Draft
     made
 }
 
-/// The conditions of a set, for people who look at a proxy.
+/// Returns the conditions of a subset as metadata, for people who inspect a proxy.
 fn subset_metadata(set: &Subset) -> Metadata {
     let text = Value { kind: Some(Kind::StringValue(set.describe())) };
     let fields = Struct { fields: [("labels".to_owned(), text)].into() };
     Metadata { filter_metadata: [("thuban".to_owned(), fields)].into() }
 }
 
-/// A cluster whose endpoints come under a name of their own.
+/// Returns a cluster whose endpoints are requested under `endpoints`.
 fn by_endpoints(ctx: &BuildContext<'_>, name: &ClusterName, endpoints: &ClusterName) -> cluster::Cluster {
     let eds = cluster::cluster::EdsClusterConfig {
         eds_config: Some(over_the_stream()),
@@ -120,7 +120,7 @@ fn by_endpoints(ctx: &BuildContext<'_>, name: &ClusterName, endpoints: &ClusterN
 }
 
 fn for_proxies(message: &mut cluster::Cluster, is_http2: bool) {
-    // Without it, half of the instances being unhealthy sends traffic to all of them.
+    // Otherwise a proxy sends traffic to all instances once half of them are unhealthy.
     let never = cluster::cluster::CommonLbConfig {
         healthy_panic_threshold: Some(Percent { value: 0.0 }),
         ..Default::default()
@@ -140,13 +140,13 @@ fn http2_options() -> Any {
     Any::pack(&upstream::HttpProtocolOptions { upstream_protocol_options: Some(explicit) })
 }
 
-/// True if most instances speak HTTP/2.
+/// Reports whether most instances speak HTTP/2.
 fn speaks_http2(instances: &[&Arc<Instance>]) -> bool {
     let speaking = instances.iter().filter(|instance| is_http2(&instance.protocol)).count();
     2 * speaking > instances.len()
 }
 
-/// The cluster of the service beside a proxy, at a port of its own machine. It is there before the service is.
+/// Builds the cluster of the service next to a proxy, at a port of its machine. It exists even before the service does.
 pub(super) fn inbound(ctx: &mut BuildContext<'_>, key: &UnitKey, port: u16) -> Vec<Draft> {
     let service = &key.name;
     if !ctx.questions.sees(service) {
@@ -175,7 +175,7 @@ pub(super) fn inbound(ctx: &mut BuildContext<'_>, key: &UnitKey, port: u16) -> V
     vec![Draft { releases: limited.releases, ..Draft::of(ResourceType::Cluster, &name, &message) }]
 }
 
-/// Limits of a service, as the proxy beside one of its instances carries them out.
+/// Limits of a service, enforced by the proxy next to each of its instances.
 pub(super) struct Limited {
     pub(super) plan: limits::LimitPlan,
     pub(super) sharers: u32,

@@ -1,4 +1,4 @@
-//! Site on which one unit is made: it hands out what is read of the scene, and notes that and what was asked.
+//! Context in which one unit is built. It gives access to the snapshot, and records dependencies and client inputs.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -14,10 +14,10 @@ use crate::xds::cache::{CatalogSnapshot, ChangeMask, LastModified, RetiredSubset
 use crate::xds::client_inputs::InputRecorder;
 use crate::xds::names::{ServiceName, SubsetHash, federated};
 
-/// Subjects that something was made from.
+/// Subjects that an item was built from.
 pub(crate) type Dependencies = BTreeMap<ServiceName, ChangeMask>;
 
-/// Place at which a unit is made.
+/// Context in which one unit is built.
 pub(crate) struct BuildContext<'a> {
     pub(crate) snapshot: &'a CatalogSnapshot,
     pub(crate) questions: InputRecorder<'a>,
@@ -39,17 +39,17 @@ impl<'a> BuildContext<'a> {
         BuildContext { snapshot, questions, newest, retired, authority, reads: Dependencies::new(), index: 0 }
     }
 
-    /// Newest index among the subjects that were read so far.
+    /// Returns the newest log index of the subjects read so far.
     pub(crate) fn index(&self) -> u64 {
         self.index
     }
 
-    /// Ends the work: the questions that were asked, and the subjects that were read.
+    /// Returns the recorded client inputs and dependencies.
     pub(crate) fn finish(self) -> (InputRecorder<'a>, Dependencies) {
         (self.questions, self.reads)
     }
 
-    /// Name of a resource as clients of this unit say it.
+    /// Returns the name of a resource in the form used by the clients of this unit.
     pub(crate) fn name(&self, kind: ResourceType, name: &str) -> String {
         match &self.authority {
             Some(authority) => federated(authority, kind, name),
@@ -57,7 +57,7 @@ impl<'a> BuildContext<'a> {
         }
     }
 
-    /// The service of this name, or that the alias of this name stands for, if it is there and seen.
+    /// Returns the service with this name or alias, if it exists and is visible.
     pub(crate) fn resolve(&mut self, name: &ServiceName) -> Option<ServiceName> {
         self.read(name, ChangeMask::SERVICE);
         let service = match self.snapshot.alias(name) {
@@ -67,27 +67,27 @@ impl<'a> BuildContext<'a> {
         self.service(&service)
     }
 
-    /// Creation of the service or the alias of this name.
+    /// Returns the creation time of the service or alias with this name.
     pub(crate) fn since(&mut self, name: &ServiceName) -> Timestamp {
         self.read(name, ChangeMask::SERVICE);
         let of_service = || self.snapshot.services.get(&name.namespace, &name.service).map(|service| service.ctime);
         self.snapshot.alias(name).map(|alias| alias.ctime).or_else(of_service).unwrap_or_default()
     }
 
-    /// The service of this name, if it is there and seen.
+    /// Returns the service with this name, if it exists and is visible.
     pub(crate) fn service(&mut self, name: &ServiceName) -> Option<ServiceName> {
         self.read(name, ChangeMask::SERVICE);
         (self.snapshot.has_service(name) && self.questions.sees(name)).then(|| name.clone())
     }
 
-    /// The instances of a service, by id.
+    /// Returns the instances of a service in the order of their ids.
     pub(crate) fn instances(&mut self, name: &ServiceName) -> Vec<&'a Arc<Instance>> {
         self.read(name, ChangeMask::INSTANCES);
         self.snapshot.instances.all_of(&name.namespace, &name.service).collect()
     }
 
-    /// The releases of rules about a service that are in force for the client: by priority, then by id of the rule. Of
-    /// the client only is asked what decides which of those are in force that are wanted.
+    /// Returns the releases of rules about a service that are in force for the client, by priority, then by id of the
+    /// rule. Client inputs are read only where they decide between wanted releases.
     pub(crate) fn releases(
         &mut self,
         family: Family,
@@ -113,17 +113,17 @@ impl<'a> BuildContext<'a> {
         chosen
     }
 
-    /// The releases of rules of a family about a service that are in force for the client.
+    /// Returns all releases of a family about a service that are in force for the client.
     pub(super) fn all_releases(&mut self, family: Family, name: &ServiceName) -> Vec<&'a Arc<RuleRelease>> {
         self.releases(family, name, |_| true)
     }
 
-    /// The rules that change which instances of a service a client calls.
+    /// Returns the rules that change which instances of a service a client calls.
     pub(super) fn policies(&mut self, name: &ServiceName) -> Policies<'a> {
         Policies::of(&self.releases(Family::Routing, name, is_of_instances))
     }
 
-    /// The sets of labels that rules about a service name, for any client, and those that stay for a while.
+    /// Returns the subsets that rules about a service name for any client, and the retired ones.
     pub(crate) fn sets(&mut self, name: &ServiceName) -> BTreeMap<SubsetHash, Arc<Subset>> {
         self.read(name, ChangeMask::rules(Family::Routing));
         let known = sets_of(self.snapshot, name);
@@ -146,7 +146,7 @@ impl<'a> BuildContext<'a> {
     }
 }
 
-/// All releases of rules about a service that are in force for any client.
+/// Returns all releases of rules about a service that are in force for any client.
 pub(crate) fn all_releases<'a>(
     snapshot: &'a CatalogSnapshot,
     family: Family,

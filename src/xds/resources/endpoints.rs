@@ -1,4 +1,4 @@
-//! Endpoints: instances by place and weight, ranked.
+//! Endpoints: instances by locality and weight, with priorities.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
@@ -18,26 +18,27 @@ use crate::xds::client::Place;
 use crate::xds::names::{ClusterName, ServiceName};
 use crate::xds::resources::listener::address_of;
 
-/// In percent: a priority is used whole while anything in it is healthy.
+/// Overprovisioning factor in percent. It is so high that a priority gets all traffic while any of its endpoints is
+/// healthy.
 const OVERPROVISIONING: u32 = 10_000;
 
-/// Sum of weights that all clients take: some refuse more than 32 bits, and Java reads 32 bits as negative.
+/// Largest sum of weights that all clients accept: some refuse more than 32 bits, and Java reads 32 bits as negative.
 const WEIGHT_MAX: u64 = i32::MAX as u64;
 
-/// An instance at a priority; numbers may have gaps.
+/// An instance with its rank. The ranks need not be consecutive.
 #[derive(Clone, Copy)]
 struct Ranked<'a> {
     rank: u32,
     instance: &'a Arc<Instance>,
 }
 
-/// The place by which a client asks for the endpoints of a service.
+/// Returns the locality for which a client requests the endpoints of a service.
 pub(crate) fn place_of_client(ctx: &mut BuildContext<'_>, service: &ServiceName) -> Option<Place> {
     let service = ctx.service(service)?;
     ctx.policies(&service).place_of_client(&mut ctx.questions)
 }
 
-/// The endpoints of all clusters of a service.
+/// Builds the endpoints of all clusters of a service.
 pub(super) fn of_service<'a>(ctx: &mut BuildContext<'a>, key: &UnitKey, place: Option<&Place>) -> Vec<Draft> {
     let Some(service) = ctx.service(&key.name) else { return Vec::new() };
     let policies = ctx.policies(&service);
@@ -56,7 +57,7 @@ pub(super) fn of_service<'a>(ctx: &mut BuildContext<'a>, key: &UnitKey, place: O
     for (digits, set) in ctx.sets(&service) {
         let mut of_set = Vec::new();
         for choice in &set.choices {
-            // The instances of a service that is not seen are not there.
+            // Instances of an invisible service are left out.
             let Some(service) = ctx.service(&choice.service()) else { continue };
             of_set.extend(ranked(choice.rank, choice.among(ctx.instances(&service))));
         }
@@ -78,7 +79,7 @@ fn draft(
     Draft::of(ResourceType::Endpoints, &name, &assignment(&name, ranked, probed))
 }
 
-/// Identity of a locality.
+/// Properties that distinguish localities.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
 struct Class<'a> {
     rank: u32,
@@ -88,7 +89,7 @@ struct Class<'a> {
     weight: u32,
 }
 
-/// An assignment of the instances that take traffic, each address at its first place only.
+/// Returns an assignment of the instances that accept traffic. An address occurs once, at its best rank.
 fn assignment(
     name: &str,
     mut ranked: Vec<Ranked<'_>>,
@@ -125,8 +126,8 @@ fn endpoint_of(address: IpAddr, instance: &Instance, probed: Option<HealthCheckC
     }
 }
 
-/// Localities by priorities without gaps. A client that goes by the weight of localities spreads it over what is well
-/// in them, so the others count nothing.
+/// Returns the localities with consecutive priorities. The weight of a locality counts its healthy endpoints only,
+/// because clients that use this weight distribute it over these.
 fn localities(classes: BTreeMap<Class<'_>, Vec<endpoint::LbEndpoint>>) -> Vec<endpoint::LocalityLbEndpoints> {
     let weight_of = |class: &Class<'_>, endpoints: &Vec<endpoint::LbEndpoint>| {
         let unhealthy = i32::from(core::HealthStatus::Unhealthy);
@@ -134,10 +135,10 @@ fn localities(classes: BTreeMap<Class<'_>, Vec<endpoint::LbEndpoint>>) -> Vec<en
         u64::from(class.weight).saturating_mul(well as u64)
     };
     let total = classes.iter().map(|(class, endpoints)| weight_of(class, endpoints)).fold(0, u64::saturating_add);
-    // The sum of a priority has to fit, with the one that each locality weighs at least.
+    // The weights of a priority must fit into the sum, including the minimum of one per locality.
     let room = WEIGHT_MAX.saturating_sub(classes.len() as u64).max(1);
     let divisor = total.div_ceil(room).max(1);
-    // So has what the instances of a locality weigh together.
+    // The weights of the instances in a locality must fit as well.
     let widest = classes.iter().map(|(class, endpoints)| u64::from(class.weight) * endpoints.len() as u64).max();
     let narrowing = u32::try_from(widest.unwrap_or_default().div_ceil(WEIGHT_MAX)).unwrap_or(u32::MAX).max(1);
     let ranks: BTreeSet<u32> = classes.keys().map(|class| class.rank).collect();
@@ -162,8 +163,8 @@ fn localities(classes: BTreeMap<Class<'_>, Vec<endpoint::LbEndpoint>>) -> Vec<en
     classes.into_iter().map(locality).collect()
 }
 
-/// Name of a locality that no other one of the assignment has: some clients know localities by their names alone,
-/// whatever their priorities.
+/// Returns a name that is unique within the assignment. Some clients identify localities by name alone, across
+/// priorities.
 fn sub_zone(class: &Class<'_>, priority: u32) -> String {
     let Class { campus, weight, .. } = class;
     if priority == 0 { format!("{campus};w={weight}") } else { format!("{campus};w={weight};p={priority}") }

@@ -1,7 +1,7 @@
-//! Sets of labels: the instances that a destination group of a rule means, and those that stand by for them.
+//! Subsets: the instances that a destination group of a rule selects, and those that serve as fallback.
 //!
-//! The server evaluates the conditions over the instances, so all comparisons work for all clients. A set is named by
-//! its conditions: routes of several rules that mean the same share a cluster.
+//! The server evaluates the conditions on the instances, so all comparisons work for all clients. A subset is named by
+//! its conditions, so routes of several rules with the same conditions share a cluster.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -22,7 +22,7 @@ use crate::model::rule::matching::{MatchString, ValueType};
 use crate::xds::cache::CatalogSnapshot;
 use crate::xds::names::{ClusterName, ServiceName, SubsetHash};
 
-/// Kinds of clients whose routes name sets: what others are sent is a part of that.
+/// Kinds of clients whose routes name subsets. The routes of any other client name a part of these.
 const GRPC: Abilities = Abilities { dialect: Dialect::Grpc, takes_large_expressions: false, ..PROXY };
 const PROXY: Abilities = Abilities {
     dialect: Dialect::Envoy,
@@ -34,7 +34,7 @@ const PROXY: Abilities = Abilities {
 };
 const PROXY_TO_GRPC: Abilities = Abilities { is_callee_grpc: true, ..PROXY };
 
-/// Instances by choices: the first is meant, the others stand by.
+/// Selections of instances: the first is preferred, the others are fallbacks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Subset {
     pub(crate) choices: Vec<Choice>,
@@ -72,7 +72,7 @@ impl Choice {
         (&self.namespace, &self.service) == (&other.namespace, &other.service)
     }
 
-    /// The instances that are meant.
+    /// Returns the selected instances.
     pub(crate) fn among<'a>(&self, instances: Vec<&'a Arc<Instance>>) -> Vec<&'a Arc<Instance>> {
         let conditions: Vec<_> = self.labels.iter().map(|(label, condition)| (label, condition.matcher())).collect();
         let meets = |instance: &&Arc<Instance>| {
@@ -84,9 +84,9 @@ impl Choice {
 }
 
 impl Subset {
-    /// The set of one group of a route: its own instances, then those of the other groups of its rank, then those of
-    /// the ranks behind. It has no choice if every group takes over a value that is not there: its cluster is empty,
-    /// and requests that go there fail.
+    /// Returns the subset of one group of a route: its own instances, then those of the other groups of its rank, then
+    /// those of the further ranks. It has no selection if every group needs a value that does not exist; its cluster is
+    /// then empty, and requests to it fail.
     pub(crate) fn of(groups: &[PlannedGroup<'_>], own: usize, values: &Assignment<'_>) -> Subset {
         let first = std::iter::once((own, 0));
         let others = groups.iter().enumerate().filter(|(index, _)| *index != own);
@@ -94,14 +94,14 @@ impl Subset {
         let mut choices: Vec<Choice> = Vec::new();
         for (index, rank) in first.chain(others).filter(|(index, _)| values.serves(&groups[*index])) {
             let choice = Choice::of(&groups[index], rank, values);
-            // What is chosen before has all that this one could add.
+            // An earlier selection already contains everything that this one could add.
             let is_there =
                 |before: &Choice| before.is_of(&choice) && (before.labels.is_empty() || before.labels == choice.labels);
             if !choices.iter().any(is_there) {
                 choices.push(choice);
             }
         }
-        // Where the own one is not there, the next ones are the first.
+        // Without the group's own selection, the next ones become the first.
         let least = choices.first().map_or(0, |first| first.rank);
         choices.iter_mut().for_each(|choice| choice.rank -= least);
         Subset { choices }
@@ -115,8 +115,8 @@ impl Subset {
         SubsetHash(digits)
     }
 
-    /// The cluster of the set in the routes of a service. One of all instances of a service is that service's, as long
-    /// as a wildcard for the one has the other.
+    /// Returns the cluster of the subset in the routes of a service. If it selects all instances of a service in the
+    /// same namespace, it is that service's own cluster, which every wildcard subscription with the one includes.
     pub(crate) fn cluster(&self, called: &ServiceName) -> ClusterName {
         if let [choice] = &self.choices[..]
             && choice.labels.is_empty()
@@ -127,7 +127,7 @@ impl Subset {
         ClusterName { service: called.clone(), set: Some(self.digits()), place: None }
     }
 
-    /// The conditions as a person would write them.
+    /// Returns the conditions in readable form.
     pub(crate) fn describe(&self) -> String {
         let shown = |choice: &Choice| {
             let labels: Vec<_> = choice.labels.iter().map(|(label, is)| format!("{label} {}", is.summary())).collect();
@@ -139,11 +139,11 @@ impl Subset {
     }
 }
 
-/// Sets with a cluster of their own that rules about a service name.
+/// Subsets with clusters of their own that rules about a service name.
 #[derive(Debug, Default)]
 pub(crate) struct Sets {
     pub(crate) by_digits: BTreeMap<SubsetHash, Arc<Subset>>, // bound: state
-    /// Services whose instances decide which sets there are.
+    /// Services whose instances determine the subsets.
     pub(crate) of_values: BTreeSet<ServiceName>, // bound: state
 }
 
@@ -153,7 +153,7 @@ impl Sets {
     }
 }
 
-/// The sets that releases of rules about a service name, for any client.
+/// Returns the subsets that releases of rules about a service name, for any client.
 pub(crate) fn sets_of(snapshot: &CatalogSnapshot, service: &ServiceName) -> Arc<Sets> {
     snapshot.sets(service, || {
         let mut sets = Sets::default();

@@ -1,4 +1,4 @@
-//! Listeners: of a service for gRPC clients, of a server of gRPC, and the two that a proxy may ask for.
+//! Listeners: of a service for gRPC clients, of a gRPC server, and the two of a proxy.
 
 use super::{Draft, UnitKey, inbound};
 use crate::model::mesh::resource::ResourceType;
@@ -16,7 +16,7 @@ const CONNECTION_MANAGER: &str = "envoy.filters.network.http_connection_manager"
 const LOOPBACK: &str = "127.0.0.1";
 const EVERY_ADDRESS: &str = "0.0.0.0";
 
-/// The listener of a service, or of an alias of it, for gRPC: it leads to the routes of the service.
+/// Builds the listener of a service or alias for gRPC clients. It refers to the routes of the service.
 pub(super) fn of_service(ctx: &mut BuildContext<'_>, key: &UnitKey) -> Vec<Draft> {
     let Some(service) = ctx.resolve(&key.name) else { return Vec::new() };
     let routes = ctx.name(ResourceType::Route, &service.to_string());
@@ -31,18 +31,18 @@ pub(super) fn of_service(ctx: &mut BuildContext<'_>, key: &UnitKey) -> Vec<Draft
     vec![Draft::of(ResourceType::Listener, &name, &message)]
 }
 
-/// The listener that a proxy's service calls others through.
+/// Returns the listener through which a proxy's service calls others.
 pub(crate) fn outbound_listener(port: u16, is_gateway: bool) -> Draft {
     let address = if is_gateway { EVERY_ADDRESS } else { LOOPBACK };
     proxy_listener(OUTBOUND, address, port, OUTBOUND.to_owned(), vec![router()])
 }
 
-/// The listener that others call a proxy's service through.
+/// Returns the listener through which others call a proxy's service.
 pub(crate) fn inbound_listener(port: u16, routes: String) -> Draft {
     proxy_listener(INBOUND, EVERY_ADDRESS, port, routes, vec![inbound::inbound_filter(), router()])
 }
 
-/// The listener that a server of gRPC asks for, by its address: it serves at once, and limits nothing.
+/// Returns the listener of a gRPC server, requested by its address. The server serves at once, without limits.
 pub(crate) fn server_listener(name: &str, address: &str, port: u16) -> Draft {
     let action = Some(route::route::Action::NonForwardingAction(route::NonForwardingAction {}));
     let path_specifier = Some(route::route_match::PathSpecifier::Prefix(String::new()));
@@ -98,7 +98,7 @@ fn routes_named(name: String) -> hcm::http_connection_manager::RouteSpecifier {
     hcm::http_connection_manager::RouteSpecifier::Rds(rds)
 }
 
-/// The source of what a resource names: the stream that it came by.
+/// Returns the source of resources that another resource names: the same stream.
 pub(super) fn over_the_stream() -> core::ConfigSource {
     core::ConfigSource {
         resource_api_version: core::ApiVersion::V3.into(),

@@ -1,4 +1,4 @@
-//! Comparisons of headers and query parameters.
+//! Matchers of headers and query parameters.
 
 use crate::model::mesh::Dialect;
 use crate::model::mesh::library::Traits;
@@ -10,8 +10,8 @@ use crate::proto::envoy::r#type::matcher::v3::string_matcher::MatchPattern;
 use crate::proto::envoy::r#type::matcher::v3::{RegexMatcher, StringMatcher};
 use crate::proto::envoy::r#type::v3::Int64Range;
 
-/// The comparisons of headers. With each inverted one comes another, that the header is there: some clients take a
-/// request without it for one that differs.
+/// Returns the matchers of headers. An inverted matcher is accompanied by one that requires the header, because some
+/// clients accept a request without the header.
 pub(super) fn headers(parts: &[PartMatch], to: Abilities) -> Vec<HeaderMatcher> {
     let traits = (to.dialect == Dialect::Grpc).then_some(to.library.traits());
     let mut matchers: Vec<HeaderMatcher> = Vec::with_capacity(parts.len());
@@ -28,7 +28,7 @@ pub(super) fn headers(parts: &[PartMatch], to: Abilities) -> Vec<HeaderMatcher> 
     matchers
 }
 
-/// The comparison of a header, as a library of gRPC needs it; `None` for Envoy.
+/// Returns the matcher of a header, adapted to a gRPC library; `library` is `None` for Envoy.
 pub(super) fn header(part: &PartMatch, library: Option<&Traits>) -> HeaderMatcher {
     let has = |of: fn(&Traits) -> bool| library.is_some_and(of);
     let specifier = match &part.value {
@@ -49,7 +49,7 @@ pub(super) fn header(part: &PartMatch, library: Option<&Traits>) -> HeaderMatche
     HeaderMatcher { name: part.name.clone(), header_match_specifier: Some(specifier), invert_match }
 }
 
-/// The comparison of a query parameter; none for one that proxies have not.
+/// Returns the matcher of a query parameter, or `None` if proxies do not support the comparison.
 pub(super) fn query(part: &PartMatch) -> Option<QueryParameterMatcher> {
     let specifier = match &part.value {
         TextMatch::Present => QueryParameterMatchSpecifier::PresentMatch(true),

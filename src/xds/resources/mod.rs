@@ -1,7 +1,8 @@
-//! Resources made from a scene: the messages, what each of them was made from, and what was asked about the client.
+//! Builders of resources from a catalog snapshot. They return the messages, their dependencies, and the client inputs
+//! that they read.
 //!
-//! A *unit* is made at once: the resources of one kind that belong to one service. It is made anew as a whole when one
-//! of the subjects changes that it read.
+//! A *unit* consists of the resources of one kind that belong to one service. It is built as a whole, and rebuilt when
+//! one of its dependencies changes.
 
 mod cluster;
 mod context;
@@ -39,43 +40,43 @@ pub(crate) use listener::{inbound_listener, outbound_listener, server_listener};
 pub(crate) use places::{Places, place_from};
 pub(crate) use routes::{Host, outbound};
 
-/// Number of the field that has the name of a resource.
+/// Number of the field with the name of a resource.
 const NAME: u32 = 1;
 
 /// Kind of a unit.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum UnitKind {
-    /// The listener of a gRPC client.
+    /// Listener for gRPC clients.
     Listener,
-    /// The routes of a gRPC client.
+    /// Routes for gRPC clients.
     Routes,
-    /// The virtual host for proxies, which routes of a namespace are made of.
+    /// Virtual host for proxies, a part of the routes to a namespace.
     Host,
     Clusters,
-    /// For callers of a place of [`Places`], or for all.
+    /// Endpoints for callers in a locality of [`Places`], or for all.
     Endpoints(Option<Place>),
-    /// Those of the place of the client, as its clusters name them.
+    /// Endpoints for the locality of the client, under the names in its clusters.
     OwnEndpoints,
-    /// The places of callers that make a difference for the endpoints.
+    /// Caller localities that make a difference for the endpoints.
     Places,
-    /// The routes of the proxy beside the service.
+    /// Routes of the proxy next to the service.
     Inbound,
-    /// The cluster of that proxy, with the port of the service on its machine.
+    /// Cluster of that proxy, with the port of the service on its machine.
     InboundCluster(u16),
 }
 
-/// Identity of a unit.
+/// Key of a unit.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct UnitKey {
     pub(crate) kind: UnitKind,
     pub(crate) dialect: Dialect,
-    /// A service, or an alias of one.
+    /// Name of a service or an alias.
     pub(crate) name: ServiceName,
-    /// Authority that all names stand under.
+    /// Authority of all names in the unit.
     pub(crate) authority: Option<Arc<str>>,
 }
 
-/// Contents of one unit.
+/// Content of one unit.
 #[derive(Debug, Default)]
 pub(crate) struct Unit {
     pub(crate) resources: Vec<Arc<Resource>>,
@@ -83,24 +84,24 @@ pub(crate) struct Unit {
     pub(crate) places: Option<Places>,
 }
 
-/// Bytes of a unit and of a resource beside what their messages and names take.
+/// Bytes of a unit, and of a resource, in addition to messages and names.
 const UNIT_BYTES: usize = 256;
 const RESOURCE_BYTES: usize = 256;
 
 impl Unit {
-    /// A unit of resources alone.
+    /// Creates a unit that consists of resources only.
     pub(crate) fn of(resources: Vec<Arc<Resource>>) -> Unit {
         Unit { resources, ..Unit::default() }
     }
 
-    /// Bytes of memory that it takes, as near as it has to be known.
+    /// Returns the approximate bytes in memory.
     pub(crate) fn bytes(&self) -> usize {
         let of_resources = self.resources.iter().map(|one| RESOURCE_BYTES + 2 * one.name.len() + one.size());
         let of_host = self.host.as_ref().map_or(0, Host::bytes);
         UNIT_BYTES + of_resources.sum::<usize>() + of_host + self.places.as_ref().map_or(0, Places::bytes)
     }
 
-    /// True if somebody holds a part of it.
+    /// Reports whether a part of the unit is in use elsewhere.
     pub(crate) fn is_held(self: &Arc<Self>) -> bool {
         Arc::strong_count(self) > 1 || self.resources.iter().any(|resource| Arc::strong_count(resource) > 1)
     }
@@ -110,7 +111,7 @@ impl Unit {
     }
 }
 
-/// Makes a unit; an empty one for what is not there or not seen.
+/// Builds a unit. The result is empty if its service does not exist or is not visible.
 pub(crate) fn unit(ctx: &mut BuildContext<'_>, key: &UnitKey) -> Unit {
     let made = match &key.kind {
         UnitKind::Host => return Unit { host: routes::host(ctx, &key.name), ..Unit::default() },
@@ -119,7 +120,7 @@ pub(crate) fn unit(ctx: &mut BuildContext<'_>, key: &UnitKey) -> Unit {
         UnitKind::Routes => routes::of_service(ctx, key),
         UnitKind::Clusters => cluster::of_service(ctx, key),
         UnitKind::Endpoints(place) => endpoints::of_service(ctx, key, place.as_ref()),
-        // Made of the other ones, which the world knows.
+        // Built by the cache from other units.
         UnitKind::OwnEndpoints => Vec::new(),
         UnitKind::Inbound => routes::inbound(ctx, key),
         UnitKind::InboundCluster(port) => cluster::inbound(ctx, key, *port),
@@ -150,7 +151,8 @@ impl Draft {
     }
 }
 
-/// The same resource under another name, which is the first field of all types: all else is shared, whatever the name.
+/// Returns the resource under another name. The name is the first field of all types, so the rest of the bytes is
+/// shared.
 pub(crate) fn renamed(resource: &Resource, name: &str) -> Resource {
     let mut head = Vec::with_capacity(name.len() + 8);
     push_field(&mut head, NAME, name.as_bytes());
@@ -164,14 +166,14 @@ pub(crate) fn renamed(resource: &Resource, name: &str) -> Resource {
     Resource { name: name.into(), version, head: head.into(), body, ..resource.clone() }
 }
 
-/// Writes a field that has a length.
+/// Writes a length-delimited field.
 fn push_field(to: &mut Vec<u8>, number: u32, value: &[u8]) {
     encode_key(number, WireType::LengthDelimited, to);
     encode_varint(value.len() as u64, to);
     to.extend_from_slice(value);
 }
 
-/// The first 64 bits of the SHA-256.
+/// Returns the first 64 bits of the SHA-256.
 fn hash_of(bytes: &[u8]) -> u64 {
     number_of(&Sha256::digest(bytes))
 }

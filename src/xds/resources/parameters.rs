@@ -1,5 +1,5 @@
-//! Labels that take over a value of the request: one route for each value that occurs among the instances, and one for
-//! all others, in which groups with such a label have no instance.
+//! Labels whose value is taken from the request: one route for each value that occurs among the instances, and one for
+//! all other values, in which groups with such labels have no instances.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use crate::model::rule::traffic::ArgumentType;
 use crate::xds::client_inputs::InputRecorder;
 use crate::xds::names::ServiceName;
 
-/// A value for each part of the request that labels take over; none stands for all that no instance has.
+/// Value for each part of the request that labels refer to; none means all values that no instance has.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Assignment<'a> {
     values: Vec<(RequestPart<'a>, Option<String>)>,
@@ -23,23 +23,23 @@ impl<'a> Assignment<'a> {
         self.values.iter().find(|(known, _)| *known == part).and_then(|(_, value)| value.as_deref())
     }
 
-    /// True if some part may have any value that no instance has.
+    /// Reports whether some part covers all values that no instance has.
     pub(crate) fn is_of_others(&self) -> bool {
         self.values.iter().any(|(_, value)| value.is_none())
     }
 
-    /// True if every label that takes over a value has one.
+    /// Reports whether every label of a group that refers to the request has a value.
     pub(crate) fn serves(&self, group: &PlannedGroup<'_>) -> bool {
         group.parameters.iter().all(|parameter| self.value(parameter.part).is_some())
     }
 
-    /// The condition on a label of a group that takes over a value; none if the label takes over nothing.
+    /// Returns the condition on a label of a group, or `None` if the label does not refer to the request.
     pub(crate) fn condition(&self, group: &PlannedGroup<'_>, label: &str) -> Option<MatchString> {
         let parameter = group.parameters.iter().find(|parameter| parameter.label == label)?;
         Some(equal(self.value(parameter.part)?))
     }
 
-    /// True if what is known of the caller is as it has to be, where `all` are the values that there are.
+    /// Reports whether the known properties of the caller match. `all` are the existing assignments.
     pub(crate) fn fits(&self, all: &[Assignment<'a>], questions: &mut InputRecorder<'_>) -> bool {
         self.values.iter().all(|(part, value)| {
             let known = match part {
@@ -59,7 +59,7 @@ impl<'a> Assignment<'a> {
         })
     }
 
-    /// Narrows a route to requests that have these values; false if a client cannot carry that.
+    /// Restricts a route to requests with these values. Returns false if a client cannot express that.
     pub(crate) fn narrow(&self, route: &mut PlannedRoute<'a>, to: Abilities) -> bool {
         self.values.iter().all(|(part, value)| {
             let (Some((kind, key)), Some(value)) = (argument(*part), value) else { return true };
@@ -73,8 +73,8 @@ impl<'a> Assignment<'a> {
     }
 }
 
-/// Narrows a route to requests that none of the assignments is for, as a client that draws anew for each route may come
-/// here with their values. Those that give a value to one part of the request alone can be excluded.
+/// Restricts a route to requests that match none of the assignments, because a client that chooses anew for each route
+/// may try this one with their values. Only assignments of a single part of the request can be excluded.
 pub(crate) fn exclude<'a>(all: &[Assignment<'a>], route: &mut PlannedRoute<'a>, to: Abilities) {
     let mut by_part: Vec<(RequestPart<'a>, Vec<&str>)> = Vec::new();
     for values in all {
@@ -109,7 +109,7 @@ fn equal(value: &str) -> MatchString {
     MatchString { kind: MatchType::Exact, value: value.to_owned(), value_type: ValueType::Text }
 }
 
-/// The argument that names a part of the request; none for what the server knows of the caller.
+/// Returns the argument that names a part of the request, or `None` for properties of the caller known to the server.
 fn argument(part: RequestPart<'_>) -> Option<(ArgumentType, &str)> {
     match part {
         RequestPart::Header(key) => Some((ArgumentType::Header, key)),
@@ -121,8 +121,8 @@ fn argument(part: RequestPart<'_>) -> Option<(ArgumentType, &str)> {
     }
 }
 
-/// The values for which there are routes, those of the fewest requests first; one without a value where no label takes
-/// one over. One walk over the instances finds them all.
+/// Returns the assignments that get routes, the most specific first. Without labels that refer to the request there is
+/// one empty assignment. All are found in a single pass over the instances.
 pub(crate) fn assignments<'a, 'i>(
     groups: &[PlannedGroup<'a>],
     instances: &mut dyn FnMut(&ServiceName) -> Vec<&'i Arc<Instance>>,
@@ -141,7 +141,7 @@ pub(crate) fn assignments<'a, 'i>(
     for others in 0..parts.len() {
         taken.complete(&taken.values.iter().collect::<Vec<_>>(), &mut Vec::new(), others, &mut found);
     }
-    // What no instance with such a label has is what all others are.
+    // All other requests have values that no instance with such a label has.
     found.push(vec![None; parts.len()]);
     let assignment = |values: Vec<Option<&str>>| Assignment {
         values: parts.iter().zip(values).map(|(part, value)| (*part, value.map(str::to_owned))).collect(),
@@ -149,12 +149,12 @@ pub(crate) fn assignments<'a, 'i>(
     found.into_iter().map(assignment).collect()
 }
 
-/// A value for each part; none for all that no instance has, or for a part that does not matter.
+/// Value per part; none for all values that no instance has, or for a part that does not matter.
 type Values<'i> = Vec<Option<&'i str>>;
 
-/// Values that labels of instances have, of those that take a part of the request over.
+/// Label values of the instances, for labels that refer to the request.
 struct TakenValues<'i> {
-    /// Those of one instance together, without the parts that its group takes nothing from.
+    /// Combinations of one instance each, without the parts that its group does not refer to.
     values: BTreeSet<Values<'i>>, // bound: request
     of_part: Vec<BTreeSet<&'i str>>, // bound: request
 }
@@ -197,8 +197,8 @@ impl<'i> TakenValues<'i> {
         }
     }
 
-    /// Adds the values for all parts that go on from the chosen ones, in order: those that an instance takes, with
-    /// `others` parts left to all that no instance has. `fitting` have the chosen ones.
+    /// Adds, in order, all combinations that continue `chosen`: the values of some instance, with `others` parts left
+    /// to values that no instance has. `fitting` are the instances' values that match `chosen`.
     fn complete(&self, fitting: &[&Values<'i>], chosen: &mut Values<'i>, others: usize, found: &mut Vec<Values<'i>>) {
         let at = chosen.len();
         if found.len() >= PARAMETER_VALUES_MAX || !fitting.iter().any(|values| self.can_leave(values, at, others)) {
@@ -237,7 +237,7 @@ impl<'i> TakenValues<'i> {
         }
     }
 
-    /// True if so many of the parts from one on can be left to all that no instance has.
+    /// Reports whether this many of the parts after `from` can be left to values that no instance has.
     fn can_leave(&self, values: &Values<'i>, from: usize, others: usize) -> bool {
         let left = values.iter().zip(&self.of_part).skip(from).filter(|(value, _)| value.is_none());
         let (mut least, mut most) = (0, 0);
@@ -271,7 +271,7 @@ mod tests {
         }
     }
 
-    /// Values of each assignment, with a dash for all others.
+    /// Returns the values of each assignment, with a dash for all other values.
     fn assignment_texts(groups: &[PlannedGroup<'_>], instances: &[Arc<Instance>]) -> Vec<String> {
         let found = assignments(groups, &mut |_| instances.iter().collect());
         let text = |one: &Assignment<'_>| {

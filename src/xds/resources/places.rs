@@ -1,7 +1,7 @@
-//! Places of callers that make a difference: those that share something with a place of an instance.
+//! Caller localities that make a difference: those that share a level with the location of an instance.
 //!
-//! A client may name any place. All of those that no instance is in get the same endpoints, so there are no more of
-//! them than there are places of instances, whatever clients name.
+//! A client may name any locality. All localities without instances get the same endpoints, so the number of variants
+//! is bounded by the number of instance locations, whatever clients name.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -11,13 +11,13 @@ use crate::model::instance::{Instance, Location};
 use crate::xds::client::Place;
 use crate::xds::names::ServiceName;
 
-/// Bytes of a place that is known, beside its texts.
+/// Bytes of a known location in addition to its texts.
 const PLACE_BYTES: usize = 128;
 
-/// Places of the instances of a service, where nearness counts.
+/// Locations of the instances of a service, if nearness counts.
 #[derive(Debug, Default)]
 pub(crate) struct Places {
-    /// Level from which on a place counts.
+    /// Narrowest level that counts.
     first: u32,
     regions: BTreeSet<String>,       // bound: state
     zones: BTreeSet<[String; 2]>,    // bound: state
@@ -25,7 +25,7 @@ pub(crate) struct Places {
 }
 
 impl Places {
-    /// None if nearness does not count for the endpoints of the service.
+    /// Returns `None` if nearness does not count for the endpoints of the service.
     pub(super) fn of(ctx: &mut BuildContext<'_>, name: &ServiceName) -> Option<Places> {
         let service = ctx.service(name)?;
         let first = ctx.policies(&service).first_level()?;
@@ -52,7 +52,7 @@ impl Places {
         }
     }
 
-    /// As much of a place as makes a difference.
+    /// Returns the parts of a locality that make a difference.
     pub(crate) fn nearest(&self, place: &Place) -> Place {
         let Place { region, zone, campus } = place_from(self.first, place);
         let has_zone = !zone.is_empty() && self.zones.contains(&[region.clone(), zone.clone()]);
@@ -68,7 +68,7 @@ impl Places {
     }
 }
 
-/// The parts of a place from a level on, the narrowest of which is 0.
+/// Returns the parts of a locality from a level on; 0 is the narrowest.
 pub(crate) fn place_from(first: u32, place: &Place) -> Place {
     let kept = |level: u32, text: &str| if first <= level { text.to_owned() } else { String::new() };
     Place { campus: kept(0, &place.campus), zone: kept(1, &place.zone), region: kept(2, &place.region) }

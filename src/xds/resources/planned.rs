@@ -1,4 +1,4 @@
-//! Planned routes as messages.
+//! Conversion of planned routes to messages.
 
 use prost_types::Duration;
 
@@ -11,20 +11,20 @@ use crate::proto::envoy::r#type::matcher::v3::RegexMatcher;
 use crate::proto::envoy::r#type::v3 as kinds;
 use route::route_match::PathSpecifier;
 
-/// A cluster with its weight among those of a route.
+/// A cluster with its weight in a route.
 pub(super) struct Weighted {
     pub(super) cluster: String,
     pub(super) weight: u32,
 }
 
-/// A route of every request to a cluster.
+/// Returns a route of all requests to a cluster.
 pub(super) fn to_cluster(cluster: String, dialect: Dialect) -> route::Route {
     let action = action_of(vec![Weighted { cluster, weight: 1 }], dialect);
     let r#match = Some(route::RouteMatch { path_specifier: Some(every_path(dialect)), ..Default::default() });
     route::Route { r#match, action: Some(route::route::Action::Route(action)), ..Default::default() }
 }
 
-/// A planned route to clusters.
+/// Returns a planned route to clusters.
 pub(super) fn to_clusters(
     planned: &PlannedRoute<'_>,
     name: String,
@@ -48,7 +48,7 @@ fn action_of(mut clusters: Vec<Weighted>, dialect: Dialect) -> route::RouteActio
             ClusterSpecifier::WeightedClusters(route::WeightedCluster { clusters })
         }
     };
-    // Proxies would end every request after 15 s.
+    // Without it, proxies end every request after 15 s.
     let timeout = (dialect == Dialect::Envoy).then(Duration::default);
     route::RouteAction { cluster_specifier: Some(specifier), timeout, ..Default::default() }
 }

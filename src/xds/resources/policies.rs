@@ -1,7 +1,8 @@
-//! Routes by metadata and to the nearest: they change which instances a cluster has and at which priority, not routes.
+//! Routing by metadata and by nearness. These policies change the instances of a cluster and their priorities, not the
+//! routes.
 //!
-//! Of each policy the first rule decides, and the instances are narrowed by one after another. An instance of another
-//! metadata or of a farther place stands by, and takes traffic as soon as no better one is healthy.
+//! The first rule of each policy applies, and both policies combine. An instance with other metadata or farther away is
+//! a fallback that gets traffic once no better instance is healthy.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -15,12 +16,12 @@ use crate::model::rule::routing::{
 use crate::xds::client::Place;
 use crate::xds::client_inputs::InputRecorder;
 
-/// Ranks of one choice: by metadata, then by place.
+/// Number of ranks per selection: by metadata, then by locality.
 pub(super) const RANKS: u32 = 2 * LEVELS;
-/// Campus, zone, region, everywhere, and what is beyond the last level.
+/// Number of levels: campus, zone, region, everywhere, and beyond the last level.
 const LEVELS: u32 = 5;
 
-/// The rules by metadata and to the nearest that are in force.
+/// Rules by metadata and by nearness that are in force.
 #[derive(Default)]
 pub(super) struct Policies<'a> {
     metadata: Option<&'a RoutingConfig>,
@@ -35,13 +36,13 @@ struct Nearness {
     is_strict: bool,
 }
 
-/// True for a release that changes clusters.
+/// Reports whether a release changes clusters instead of routes.
 pub(super) fn is_of_instances(release: &RuleRelease) -> bool {
     matches!(&release.rule.body, Body::Routing(Routing { route_policy, .. }) if *route_policy != RoutePolicy::Rule)
 }
 
 impl<'a> Policies<'a> {
-    /// Of releases by the priority of their rules.
+    /// Selects the applicable rules. `releases` are ordered by the priority of their rules.
     pub(super) fn of(releases: &[&'a Arc<RuleRelease>]) -> Self {
         let mut policies = Policies::default();
         for release in releases {
@@ -64,18 +65,18 @@ impl<'a> Policies<'a> {
         policies
     }
 
-    /// As much of the place of the client as makes a difference; none if nearness does not count for it.
+    /// Returns the part of the client's locality that makes a difference, or `None` if nearness does not count for it.
     pub(super) fn place_of_client(&self, questions: &mut InputRecorder<'_>) -> Option<Place> {
         let place = questions.place(self.first_level()?);
         (place != Place::default()).then_some(place)
     }
 
-    /// Level from which on the place of a caller counts; none if nearness does not.
+    /// Returns the narrowest level of a caller's locality that counts, or `None` if nearness does not count.
     pub(super) fn first_level(&self) -> Option<u32> {
         self.nearness.as_ref().map(|nearness| nearness.first)
     }
 
-    /// Rank of an instance for callers of a place; none if it is left out.
+    /// Returns the rank of an instance for callers in a locality, or `None` if the instance is excluded.
     pub(super) fn rank(&self, instance: &Instance, place: Option<&Place>) -> Option<u32> {
         let by_metadata = match self.metadata {
             Some(config) => metadata_rank(config, instance)?,
@@ -104,7 +105,7 @@ fn metadata_rank(config: &RoutingConfig, instance: &Instance) -> Option<u32> {
     (is_in_range && labels.iter().all(has)).then_some(1)
 }
 
-/// Number of a level, the narrowest first.
+/// Returns the number of a level; the narrowest is 0.
 fn level_of(level: LocationLevel) -> u32 {
     match level {
         LocationLevel::Campus => 0,
@@ -115,7 +116,7 @@ fn level_of(level: LocationLevel) -> u32 {
 }
 
 impl Nearness {
-    /// A policy that says nothing begins with the zone and ends nowhere.
+    /// Reads the levels of a policy. By default the first is the zone and the last is everywhere.
     fn of(config: &RoutingConfig) -> Nearness {
         let first = level_of(config.match_level.unwrap_or_default());
         let last = match config.max_match_level.unwrap_or_default() {
@@ -135,7 +136,7 @@ impl Nearness {
     }
 }
 
-/// The narrowest level at which an instance is where the caller is.
+/// Returns the narrowest level that an instance and the caller have in common.
 fn shared_level(location: &Location, place: &Place) -> u32 {
     let is = |of_instance: &str, of_caller: &str| !of_caller.is_empty() && of_instance == of_caller;
     let region = is(&location.region, &place.region);

@@ -1,4 +1,4 @@
-//! Routes of services: for gRPC clients one configuration each, for proxies virtual hosts put together.
+//! Routes of services: a configuration per service for gRPC clients, combined virtual hosts for proxies.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -24,11 +24,11 @@ use crate::model::time::Timestamp;
 use crate::proto::envoy::config::route::v3 as route;
 use crate::xds::names::{self, ClusterName, ServiceName};
 
-/// Numbers of the fields that are written here: virtual hosts of a configuration, domains of a virtual host.
+/// Field numbers: virtual hosts in a configuration, domains in a virtual host.
 const VIRTUAL_HOSTS: u32 = 2;
 const DOMAINS: u32 = 2;
 
-/// The routes of one service with what they were made from.
+/// Routes of one service with their sources.
 #[derive(Default)]
 struct Routed {
     routes: Vec<route::Route>,
@@ -36,7 +36,7 @@ struct Routed {
     clusters: BTreeSet<String>, // bound: request
 }
 
-/// The routes to a service: those of the rules in force, and the one to all instances.
+/// Builds the routes to a service: those of the rules in force, then one to all instances.
 fn routed(ctx: &mut BuildContext<'_>, service: &ServiceName, dialect: Dialect) -> Routed {
     let mut routed = Routed::default();
     let releases = ctx.releases(Family::Routing, service, |release| !is_of_instances(release));
@@ -93,7 +93,7 @@ fn add_planned(
     }
 }
 
-/// The clusters of the groups in use, each once.
+/// Returns the clusters of the groups in use, each once.
 fn clusters_of(
     ctx: &BuildContext<'_>,
     service: &ServiceName,
@@ -112,7 +112,7 @@ fn clusters_of(
     clusters
 }
 
-/// The configuration of a service for gRPC.
+/// Builds the route configuration of a service for gRPC clients.
 pub(super) fn of_service(ctx: &mut BuildContext<'_>, key: &UnitKey) -> Vec<Draft> {
     let Some(service) = ctx.service(&key.name) else { return Vec::new() };
     let Routed { routes, releases, clusters } = routed(ctx, &service, key.dialect);
@@ -124,8 +124,8 @@ pub(super) fn of_service(ctx: &mut BuildContext<'_>, key: &UnitKey) -> Vec<Draft
     vec![Draft { releases, clusters, ..Draft::of(ResourceType::Route, &name, &message) }]
 }
 
-/// The configuration of the proxy beside a service: all that comes goes there, within its limits. It is there before
-/// the service is.
+/// Builds the route configuration of the proxy next to a service, which sends all requests to it, within its limits. It
+/// exists even before the service does.
 pub(super) fn inbound(ctx: &mut BuildContext<'_>, key: &UnitKey) -> Vec<Draft> {
     if !ctx.questions.sees(&key.name) {
         return Vec::new();
@@ -144,13 +144,13 @@ pub(super) fn inbound(ctx: &mut BuildContext<'_>, key: &UnitKey) -> Vec<Draft> {
     vec![Draft { releases, clusters, ..Draft::of(ResourceType::Route, &name, &message) }]
 }
 
-/// A virtual host for proxies, without its domains: they depend on the hosts beside it.
+/// Virtual host for proxies. Its domains are added later, because they depend on the other hosts.
 #[derive(Debug, PartialEq)]
 pub(crate) struct Host {
-    /// The service, or the alias, by which it is called.
+    /// Name of the service, or the alias, by which it is called.
     pub(crate) name: ServiceName,
     pub(crate) index: u64,
-    /// Creation of the name.
+    /// Creation time of the name.
     since: Timestamp,
     message: Vec<u8>,
     releases: Vec<Arc<RuleRelease>>,
@@ -162,13 +162,13 @@ impl Host {
         CalledName { since: self.since, namespace: &self.name.namespace, name: &self.name.service }
     }
 
-    /// Bytes of memory that it takes.
+    /// Returns the bytes in memory.
     pub(super) fn bytes(&self) -> usize {
         self.message.len() + self.clusters.iter().map(|name| 64 + name.len()).sum::<usize>()
     }
 }
 
-/// The virtual host of a service, or of an alias of one.
+/// Builds the virtual host of a service or alias.
 pub(super) fn host(ctx: &mut BuildContext<'_>, name: &ServiceName) -> Option<Host> {
     let service = ctx.resolve(name)?;
     let Routed { routes, releases, clusters } = routed(ctx, &service, Dialect::Envoy);
@@ -178,8 +178,8 @@ pub(super) fn host(ctx: &mut BuildContext<'_>, name: &ServiceName) -> Option<Hos
     Some(Host { name: name.clone(), index: ctx.index(), since, message, releases, clusters })
 }
 
-/// A configuration for proxies, of virtual hosts by name. A domain belongs to one of them, as a proxy refuses a
-/// configuration that names one twice.
+/// Builds a route configuration for proxies from virtual hosts in the order of their names. A domain is assigned to one
+/// host only, because a proxy refuses a configuration with a duplicate.
 pub(crate) fn outbound(namespace: Option<&str>, hosts: &[&Host], own_namespace: Option<&str>) -> Draft {
     let name = names::outbound(namespace);
     let mut bytes = route::RouteConfiguration { name: name.clone(), ..Default::default() }.encode_to_vec();

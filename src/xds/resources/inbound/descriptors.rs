@@ -1,8 +1,8 @@
-//! Descriptors: what is said of a request that a limit counts, and the buckets for what is said.
+//! Descriptors of rate limits: the entries that a request produces, and the buckets for them.
 //!
-//! A limit and a period have a key, by which their descriptors differ from all others. Behind it stands a word for each
-//! way in which a request can meet the conditions: the way itself, then that each way before it does not hold. So a
-//! request that meets several ways is counted once, and all ways fill the same bucket.
+//! Each period of a limit has a key that distinguishes its descriptors. It is followed by one entry for each way in
+//! which a request can meet the conditions: first that one way matches, then that each earlier way does not match. A
+//! request that matches several ways is therefore counted once, and all ways share a bucket.
 
 use std::collections::BTreeSet;
 
@@ -23,19 +23,19 @@ use crate::proto::envoy::extensions::rate_limit_descriptors::expr::v3::{Descript
 use crate::xds::resources::matchers;
 use action::ActionSpecifier;
 
-/// Value of entries that only have to be there.
+/// Value of entries whose presence alone counts.
 const HOLDS: &str = "1";
 const WAY: &str = "way";
 const QUERY: &str = "query";
-/// Key that proxies give to the address of a caller.
+/// Key that proxies use for the address of the caller.
 const REMOTE_ADDRESS: &str = "remote_address";
 const PATH: &str = "path";
 const EXPRESSION: &str = "envoy.rate_limit_descriptors.expr";
-/// The path without a query.
+/// Expression for the path without the query.
 const PATH_EXPRESSION: &str = "request.url_path";
 const NANOS_PER_SECOND: u64 = 1_000_000_000;
 
-/// Adds the buckets of one period of a limit, and what fills them.
+/// Adds the buckets for one period of a limit, and the actions that fill them.
 pub(super) fn add(message: &mut LocalRateLimit, limit: &Limit, index: usize, period: Period, sharers: u32) {
     let key = format!("{}/{index}", limit.key);
     let total = period.amount.share(sharers);
@@ -48,12 +48,12 @@ pub(super) fn add(message: &mut LocalRateLimit, limit: &Limit, index: usize, per
                 actions.push(act(ActionSpecifier::RemoteAddress(action::RemoteAddress {})));
             }
             actions.extend(values(limit, way.is_path_counted).map(value));
-            // There are no buckets of nothing: of one that has a single token, each request asks two.
+            // Empty buckets do not exist. Each request takes two tokens from a bucket that holds one.
             let hits_addend = (total == 0).then_some(HitsAddend { number: Some(2) });
             message.rate_limits.push(RateLimit { actions, hits_addend });
         }
     }
-    // A proxy refuses a configuration that has a bucket twice.
+    // A proxy refuses a configuration with duplicate buckets.
     let is_path_counted = |way: &Way| way.is_path_counted || limit.counted.contains(&Counted::Path);
     for is_path_counted in limit.ways.iter().map(is_path_counted).collect::<BTreeSet<bool>>() {
         message.descriptors.extend(buckets(&key, limit, is_path_counted, total.max(1), period.length));
@@ -72,7 +72,7 @@ fn buckets(
     entries.extend(words(&limit.queries).map(|()| entry(QUERY, HOLDS)));
     let addresses: Vec<Option<&str>> = match &limit.addresses {
         Addresses::Every => vec![None],
-        // An entry without a value stands for all values.
+        // An entry without a value matches all values.
         Addresses::EachApart => vec![Some("")],
         Addresses::Listed(listed) => listed.iter().map(|address| Some(address.as_str())).collect(),
     };
@@ -86,7 +86,7 @@ fn buckets(
     })
 }
 
-/// Parts whose values are counted apart, the path once.
+/// Returns the parts whose values are counted separately, with the path at most once.
 fn values(limit: &Limit, is_path_counted: bool) -> impl Iterator<Item = &Counted> {
     let by_way = is_path_counted && !limit.counted.contains(&Counted::Path);
     limit.counted.iter().chain(by_way.then_some(&Counted::Path))
@@ -100,7 +100,7 @@ fn key_of(part: &Counted) -> String {
     }
 }
 
-/// An action that says the value of a part, and keeps the whole descriptor back where there is none.
+/// Returns an action for the value of a part. It suppresses the descriptor if the part is missing.
 fn value(part: &Counted) -> Action {
     let descriptor_key = key_of(part);
     act(match part {
@@ -125,7 +125,7 @@ fn value(part: &Counted) -> Action {
     })
 }
 
-/// That a way holds and none before it, with as many words for each of the ways.
+/// Returns the entries for: this way matches, and no earlier one does. Their number is the same for every way.
 fn of_ways(ways: &[Way], position: usize) -> Vec<Action> {
     let before = ways[..position].iter().map(|way| headers(&way.headers, false));
     let after = ways[position + 1..].iter().map(|_| generic(WAY));
@@ -133,7 +133,7 @@ fn of_ways(ways: &[Way], position: usize) -> Vec<Action> {
     holds.into_iter().chain(before).chain(after).collect()
 }
 
-/// The same for conditions on query parameters.
+/// Returns the same for conditions on query parameters.
 fn of_queries(queries: &[Vec<PartMatch>], position: usize) -> Vec<Action> {
     if words(queries).next().is_none() {
         return Vec::new();
@@ -144,14 +144,14 @@ fn of_queries(queries: &[Vec<PartMatch>], position: usize) -> Vec<Action> {
     holds.into_iter().chain(before).chain(after).collect()
 }
 
-/// A word for each choice among conditions on query parameters; none if there are no conditions.
+/// Returns one item per alternative of the conditions on query parameters, or none if there are no conditions.
 fn words(queries: &[Vec<PartMatch>]) -> impl Iterator<Item = ()> {
     let has_conditions = queries.iter().any(|query| !query.is_empty());
     queries.iter().filter(move |_| has_conditions).map(|_| ())
 }
 
 fn headers(conditions: &[PartMatch], is_expected: bool) -> Action {
-    // Only the last way has no conditions, so that none has to exclude it.
+    // Only the last way has no conditions, so it is never excluded.
     if conditions.is_empty() {
         return generic(WAY);
     }
@@ -175,7 +175,7 @@ fn parameters(conditions: &[PartMatch], is_expected: bool) -> Action {
     }))
 }
 
-/// An action that says a word of every request.
+/// Returns an action that adds the same entry to every request.
 fn generic(key: &str) -> Action {
     let generic = action::GenericKey { descriptor_key: key.to_owned(), descriptor_value: HOLDS.to_owned() };
     act(ActionSpecifier::GenericKey(generic))

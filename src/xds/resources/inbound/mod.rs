@@ -1,11 +1,11 @@
-//! Limits in the proxy beside a service: the filter of its listener, the configuration of its virtual host, and the
-//! requests under way that its cluster takes.
+//! Rate limits in the proxy next to a service: the filter of its listener, the configuration of its virtual host, and
+//! the limit of concurrent requests in its cluster.
 //!
-//! The filter stands in the listener without a bucket, and everything else in the virtual host: a changed limit is a
-//! changed route configuration, which connections that are open obey at once.
+//! The listener's filter has no bucket; the whole configuration is in the virtual host. A changed limit is thus a
+//! changed route configuration, which applies to open connections at once.
 //!
-//! A changed route configuration fills every bucket again. So nothing of it follows the health of instances: a quota
-//! for all of them is divided by the number of those that are registered and not isolated ([`sharers`]).
+//! A changed route configuration refills every bucket, so it must not depend on the health of instances. A quota for
+//! all instances is divided by the number of registered instances that are not isolated ([`sharers`]).
 
 mod descriptors;
 
@@ -20,13 +20,13 @@ use crate::proto::envoy::extensions::filters::network::http_connection_manager::
 use crate::proto::envoy::r#type::v3::{FractionalPercent, HttpStatus, TokenBucket, fractional_percent};
 use prost_types::Duration;
 
-/// Name of the filter, in the listener and in what virtual hosts say for it.
+/// Name of the filter, in the listener and in the configuration of virtual hosts.
 pub(super) const LOCAL_RATE_LIMIT: &str = "envoy.filters.http.local_ratelimit";
 const STAT_PREFIX: &str = "inbound";
-/// Requests and connections without a limit.
+/// Value for unlimited requests and connections.
 const UNLIMITED: u32 = u32::MAX;
 
-/// The filter for the listener; before the router. It limits nothing by itself.
+/// Returns the filter for the listener, which precedes the router and limits nothing itself.
 pub(super) fn inbound_filter() -> HttpFilter {
     let message = LocalRateLimit { stat_prefix: STAT_PREFIX.to_owned(), ..Default::default() };
     HttpFilter {
@@ -36,13 +36,13 @@ pub(super) fn inbound_filter() -> HttpFilter {
     }
 }
 
-/// Number of instances among which a quota for all of them is divided. Health does not count.
+/// Returns the number of instances that share a quota, regardless of their health.
 pub(super) fn sharers<'a>(instances: impl IntoIterator<Item = &'a Instance>) -> u32 {
     let count = instances.into_iter().filter(|instance| !instance.isolate).count();
     u32::try_from(count).unwrap_or(u32::MAX)
 }
 
-/// Has the limits of a service kept in its virtual host.
+/// Adds the limits of a service to its virtual host.
 pub(super) fn apply(plan: &LimitPlan, sharers: u32, host: &mut VirtualHost) {
     if plan.limits.is_empty() {
         return;
@@ -51,13 +51,13 @@ pub(super) fn apply(plan: &LimitPlan, sharers: u32, host: &mut VirtualHost) {
     host.typed_per_filter_config.insert(LOCAL_RATE_LIMIT.to_owned(), Any::pack(&message));
 }
 
-/// Limits of the cluster that a proxy has for the service beside it: of requests under way.
+/// Returns the limit of concurrent requests for the cluster of the service next to a proxy.
 pub(super) fn circuit_breakers(plan: &LimitPlan, sharers: u32) -> CircuitBreakers {
     limited_to(plan.concurrency.iter().map(|amount| amount.share(sharers)).min())
 }
 
-/// Limits of a cluster of which no rule limits anything: clients take 1,024 by themselves. gRPC in Java before 1.70
-/// reads more than 31 bits as negative, and refuses all requests.
+/// Returns the limits of a cluster without rules; clients would otherwise apply 1,024. gRPC in Java before 1.70 reads
+/// more than 31 bits as negative and refuses all requests.
 pub(super) fn unlimited() -> CircuitBreakers {
     limited_to(Some(i32::MAX.unsigned_abs()))
 }
@@ -78,7 +78,7 @@ fn local_rate_limit(plan: &LimitPlan, sharers: u32) -> LocalRateLimit {
     let mut message = LocalRateLimit {
         stat_prefix: STAT_PREFIX.to_owned(),
         status: Some(HttpStatus { code: (*status).into() }),
-        // What no limit counts takes from here; a virtual host without this bucket is refused.
+        // Requests without a matching limit use this bucket. A virtual host without it is refused.
         token_bucket: Some(bucket(u32::MAX, Duration { seconds: 1, nanos: 0 })),
         filter_enabled: Some(always()),
         filter_enforced: Some(always()),
@@ -87,7 +87,7 @@ fn local_rate_limit(plan: &LimitPlan, sharers: u32) -> LocalRateLimit {
             .map(|(name, value)| super::probes::literal_header(name, value))
             .collect(),
         always_consume_default_token_bucket: Some(false),
-        // A caller without it would take the refusal for a failure, and try again.
+        // Without this status a caller would treat the refusal as a failure and retry.
         rate_limited_as_resource_exhausted: true,
         max_dynamic_descriptors: Some(COUNTERS_MAX),
         ..Default::default()

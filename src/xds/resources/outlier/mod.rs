@@ -6,14 +6,15 @@ use crate::model::mesh::Dialect;
 use crate::model::mesh::breakers::{Detection, ErrorRate};
 use crate::proto::envoy::config::cluster::v3::OutlierDetection;
 
-/// All of the instances that are found out are left out.
+/// Percentage of detected instances that are ejected.
 const ALWAYS: u32 = 100;
-/// gRPC needs more than the threshold, and has no more than all.
+/// Largest threshold for gRPC, which ejects only above it.
 const GRPC_PERCENT_MAX: u32 = 99;
-/// Seconds between two looks at who may come back, where no rate says it: a tenth of the time away, within bounds.
+/// Upper bound in seconds of the interval between checks, where no error rate defines it. The interval is a tenth of
+/// the ejection time.
 const INTERVAL_MAX_S: u32 = 10;
 
-/// The message for clients of a dialect; none if they carry nothing of it out. What was not asked for is switched off.
+/// Returns the message for clients of a dialect, or `None` if they support no part of it. Other detectors are disabled.
 pub(super) fn detection(asked: &Detection, dialect: Dialect) -> Option<OutlierDetection> {
     let consecutive = asked.consecutive_errors.filter(|_| dialect == Dialect::Envoy);
     if consecutive.is_none() && asked.error_rate.is_none() {
@@ -27,14 +28,15 @@ pub(super) fn detection(asked: &Detection, dialect: Dialect) -> Option<OutlierDe
         consecutive_5xx: consecutive,
         interval: seconds(interval),
         base_ejection_time: seconds(asked.sleep_s),
-        // Else the time grows with each time that an instance is left out.
+        // Otherwise the time would increase with each ejection of an instance.
         max_ejection_time: seconds(asked.sleep_s),
         max_ejection_percent: asked.max_ejection_percent,
         enforcing_consecutive_5xx: Some(if consecutive.is_some() { ALWAYS } else { 0 }),
         enforcing_success_rate: Some(0),
         enforcing_consecutive_gateway_failure: Some(0),
         enforcing_failure_percentage: Some(0),
-        // Else the next good probe ends the time away: one that failed calls may well answer probes.
+        // Otherwise the next successful probe would end the ejection, although an instance may pass probes and fail
+        // calls.
         successful_active_health_check_uneject_host: Some(false),
         ..Default::default()
     };

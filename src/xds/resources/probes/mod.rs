@@ -1,4 +1,4 @@
-//! Probes of the instances of a cluster, by proxies.
+//! Health checks of the instances of a cluster by proxies.
 
 use prost_types::Duration;
 
@@ -9,20 +9,20 @@ use crate::proto::envoy::config::core::v3::health_check::{HealthChecker, HttpHea
 use crate::proto::envoy::config::endpoint::v3::endpoint::HealthCheckConfig;
 use crate::proto::envoy::r#type::v3::{CodecClientType, Int64Range};
 
-/// Probes in a row that have to fail before an instance is left out.
+/// Number of consecutive failed probes after which an instance is unhealthy.
 const UNHEALTHY_AFTER: u32 = 3;
 const HEALTHY_AFTER: u32 = 1;
-/// Statuses of good answers, without the last.
+/// Range of successful statuses; the end is exclusive.
 const GOOD: Int64Range = Int64Range { start: 200, end: 400 };
 
-/// Has the instances of a cluster probed. `host` is the name that requests are sent to where a rule gives none.
+/// Adds health checks to a cluster. `host` is the host name of probes if the rule names none.
 pub(super) fn apply(plan: &ProbePlan, host: &str, is_http2: bool, cluster: &mut Cluster) {
     cluster.health_checks = plan.probe.iter().map(|probe| health_check(probe, host, is_http2)).collect();
-    // Else an instance that is gone stays until a probe of it fails.
+    // Otherwise a removed instance remains until a probe of it fails.
     cluster.ignore_health_on_host_removal = true;
 }
 
-/// The port of an endpoint that is probed; none for its own.
+/// Returns the port to probe on an endpoint, or `None` for the endpoint's own port.
 pub(super) fn endpoint_config(plan: &ProbePlan) -> Option<HealthCheckConfig> {
     let port = plan.probe.as_ref()?.port?;
     Some(HealthCheckConfig { port_value: port.into() })
@@ -40,7 +40,7 @@ fn health_check(probe: &Probe, host: &str, is_http2: bool) -> core::HealthCheck 
     core::HealthCheck {
         timeout: seconds(probe.timeout_s),
         interval,
-        // By default a cluster without traffic is probed once a minute, and one failure at first would last so long.
+        // By default a cluster without traffic is probed once a minute, so an initial failure would last that long.
         no_traffic_interval: interval,
         unhealthy_threshold: Some(UNHEALTHY_AFTER),
         healthy_threshold: Some(HEALTHY_AFTER),
@@ -62,7 +62,8 @@ fn http(check: &HttpCheck, host: &str, is_http2: bool) -> HttpHealthCheck {
     }
 }
 
-/// A header that takes the place of one of that name. The percent sign begins a command in proxies.
+/// Returns a header that replaces one of the same name. Percent signs are doubled, because they start a command in
+/// proxies.
 pub(super) fn literal_header(name: &str, value: &str) -> core::HeaderValueOption {
     core::HeaderValueOption {
         header: Some(core::HeaderValue { key: name.to_owned(), value: value.replace('%', "%%") }),
@@ -70,7 +71,7 @@ pub(super) fn literal_header(name: &str, value: &str) -> core::HeaderValueOption
     }
 }
 
-/// Bytes, which are written as digits; none for no bytes.
+/// Returns a payload in hexadecimal digits, or `None` if it is empty.
 fn payload(text: &str) -> Option<Payload> {
     let digits = text.bytes().map(|byte| format!("{byte:02x}")).collect();
     (!text.is_empty()).then_some(Payload { payload: Some(core::health_check::payload::Payload::Text(digits)) })
