@@ -1,7 +1,7 @@
-//! Budget of one judgement: time of a processor, and bytes that expressions make.
+//! Budget of one evaluation: processor time, and bytes that expressions create.
 //!
-//! Neither engine can be interrupted from outside, so each of their steps asks here whether it may go on. What counts
-//! is the time of this thread on a processor: a busy machine refuses nothing that an idle one would let through.
+//! Neither engine can be interrupted from outside, so each of their steps checks the budget here. The time is the
+//! processor time of this thread: a busy machine accepts the same contents as an idle one.
 
 use std::cell::Cell;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use rustix::time::{ClockId, clock_gettime};
 
 use crate::model::limits;
 
-/// Steps between two looks at the clock.
+/// Steps between two readings of the clock.
 const STEPS_BETWEEN_LOOKS: u64 = 256;
 
 #[derive(Debug, Default)]
@@ -29,7 +29,7 @@ impl Fuel {
         Fuel { ends, bytes_left: Cell::new(bytes), faults_left, ..Fuel::default() }
     }
 
-    /// Leaves the time of work out that is no part of the judgement; that time.
+    /// Runs work that does not count towards the time limit; returns its result and its time.
     pub(super) fn besides<A>(&mut self, work: impl FnOnce() -> A) -> (A, Duration) {
         let begun = thread_time();
         let made = work();
@@ -38,7 +38,7 @@ impl Fuel {
         (made, taken)
     }
 
-    /// Takes steps; false once the time is over.
+    /// Counts steps; false once the time is used up.
     pub(super) fn step(&self, steps: u64) -> bool {
         let Some(ends) = self.ends else { return true };
         match self.steps_to_look.get().checked_sub(steps) {
@@ -53,16 +53,16 @@ impl Fuel {
         !self.is_out.get()
     }
 
-    /// Takes bytes that are made; false once there are none left.
+    /// Counts bytes that are created; false once none are left.
     pub(super) fn make(&self, bytes: usize) -> bool {
         let bytes = bytes as u64;
         let left = self.bytes_left.get().checked_sub(bytes);
         self.bytes_left.set(left.unwrap_or_default());
-        // What is made is written byte by byte.
+        // Writing the bytes takes time too.
         left.is_some() && self.step(1 + bytes / 64)
     }
 
-    /// Takes a fault that an engine keeps for a while; false, and all is over, once there are none left.
+    /// Counts a fault that an engine holds in memory. Returns false, and ends the evaluation, once none are left.
     pub(super) fn fault(&self) -> bool {
         match self.faults_left.get().checked_sub(1) {
             Some(left) => self.faults_left.set(left),
@@ -77,7 +77,7 @@ impl Fuel {
     }
 }
 
-/// Time that this thread has been on a processor.
+/// Returns the processor time of this thread.
 fn thread_time() -> Duration {
     let time = clock_gettime(ClockId::ThreadCPUTime);
     let seconds = u64::try_from(time.tv_sec).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! For [`crate::fuzzing`]: any contract over any content comes to its end.
+//! For [`crate::fuzzing`]: every contract ends in time on every content.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -9,10 +9,11 @@ use crate::model::contract::{Contract, ContractDraft, ContractRule};
 use crate::model::limits;
 use crate::model::policy::PolicyKind;
 
-/// Time in which a contract is read and judged on whatever machine this is.
+/// Time limit for compiling a contract and for checking a content, on any machine.
 const LIMIT: Duration = Duration::from_secs(5);
 
-/// A letter for the format, a schema or an expression, a NUL, a content. True if the contract is taken.
+/// Input is a letter for the format, a schema or an expression, a NUL and a content. Returns true if the contract is
+/// valid.
 pub(crate) fn judge_input(input: &[u8]) -> bool {
     let Some((letter, rest)) = input.split_first() else { return false };
     let mut parts = rest.splitn(2, |byte| *byte == 0);

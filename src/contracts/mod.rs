@@ -1,12 +1,11 @@
-//! Engines of contracts: schemas and expressions over contents and over the bodies of rules.
+//! Engines of contracts: schemas and expressions that check contents and the bodies of rules.
 //!
-//! Called where a request is taken, as `well_formed` is, and never by apply: what another version of an engine says may
-//! differ, so nothing that is replicated depends on it.
+//! They run where a request is received, as `well_formed` does, and never during apply: another version of an engine
+//! may decide differently, so no replicated state depends on it.
 //!
-//! All contracts of a thing together have 50 ms of a processor. Nothing outlives them: both engines ask with every step
-//! whether they may go on ([`fuel`]), so no thread is left behind that works on for a contract which nobody waits for.
-//! The depth of their recursion is bounded where a contract is taken, and they run on a stack that is large enough for
-//! it ([`on_own_stack`]).
+//! All contracts of one object together have 50 ms of processor time. Both engines check at every step whether they may
+//! go on ([`fuel`]), so no thread continues after the limit. The depth of their recursion is checked when a contract is
+//! saved, and they run on a stack that is large enough for it ([`on_own_stack`]).
 
 mod cel;
 mod content;
@@ -33,60 +32,60 @@ use content::Located;
 use fuel::Fuel;
 use schema::Schema;
 
-/// Stack of a thread that judges: values of 64 levels by schemas of 32 parts in a row.
+/// Stack of a thread that evaluates contracts: values of 64 levels, each checked by up to 32 nested subschemas.
 const STACK_BYTES: usize = 32 * 1024 * 1024;
-/// Characters of what an engine says of a fault.
+/// Characters of an engine's description of a fault.
 const DETAIL_CHARS_MAX: usize = 300;
-/// Message of a contract that was not done in its time.
+/// Message of a contract that exceeded its time.
 const TOO_LONG: &str = "took too long";
-/// In place of what only editors may know.
+/// Message in place of faults that only editors may see.
 const HIDDEN: &str = "the fault is shown only to editors";
-/// JSON Pointer of the whole, as answers have it.
+/// JSON Pointer of the whole document, as answers write it.
 const WHOLE: &str = "/";
 
 /// A contract with its engine.
 pub struct Compiled {
     pub contract: Arc<Contract>,
     engine: Engine,
-    /// Bytes of memory that it takes, roughly.
+    /// Estimated bytes in memory.
     pub weight: usize,
 }
 
 enum Engine {
     Schema(Schema),
     Rules(Vec<cel::Program>),
-    /// An earlier version took it, and this one does not.
+    /// Accepted by another version, and not valid for this one.
     Unreadable(String),
 }
 
-/// Content or body that contracts judge.
+/// Content or body that contracts check.
 pub enum Material {
     File { format: Format, text: String, is_sealed: bool },
     Rule(Value),
 }
 
-/// A thing as it would be published.
+/// Object as it would be published.
 pub struct ValidationSubject {
     pub kind: PolicyKind,
     pub namespace: String,
-    /// Of a config file `group/file`.
+    /// Name; `group/file` for a config file.
     pub name: String,
-    /// Name of whoever asks.
+    /// Name of the caller.
     pub user: String,
     pub new: Material,
-    /// The same as it is in force for all clients; `None` for nothing.
+    /// The version that is in force for all clients; `None` if there is none.
     pub old: Option<Material>,
-    /// True if the caller may have the content of a file that is kept encrypted.
+    /// True if the caller may read the content of an encrypted file.
     pub may_see: bool,
 }
 
-/// Fault as an engine tells it, with its place.
+/// Fault that an engine reports, with its JSON Pointer.
 struct PlacedFault {
     path: String,
     message: String,
 }
 
-/// Compiles what a contract asks for; refused with the place of what is wrong with it.
+/// Compiles a contract; the refusal gives the place of the fault.
 pub fn compile(contract: Arc<Contract>) -> Result<Compiled, Refusal> {
     on_own_stack(|| compiled(contract))
 }
@@ -110,16 +109,16 @@ fn compiled(contract: Arc<Contract>) -> Result<Compiled, Refusal> {
     Ok(Compiled { engine: Engine::Rules(programs), weight, contract })
 }
 
-/// The same of a contract that is kept, on the stack of the judgement that asks for it: it binds also where this
-/// version cannot read it any more.
+/// Compiles a stored contract on the stack of the current evaluation. A contract that this version cannot read stays in
+/// force: it reports a fault for every content.
 pub fn compile_kept(contract: Arc<Contract>) -> Compiled {
     let unreadable = |refusal: Refusal| Engine::Unreadable(refusal.detail);
     let kept = contract.clone();
     compiled(contract).unwrap_or_else(|refusal| Compiled { engine: unreadable(refusal), weight: 0, contract: kept })
 }
 
-/// Places at which a thing breaks its contracts, in order of its lines. Each contract is compiled as its turn comes,
-/// so that no more of them are in memory than are kept compiled, and one that is being judged.
+/// Returns the places at which an object breaks its contracts, in order of their lines. Each contract is compiled when
+/// its turn comes, so that memory holds only the cached ones and the current one.
 pub fn judge(
     contracts: &[Arc<Contract>],
     compiled: &(impl Fn(&Arc<Contract>) -> Arc<Compiled> + Sync),
@@ -163,7 +162,7 @@ fn judged(
             all.extend(told);
         }
     }
-    // What refuses is told before warnings where not all are told.
+    // Faults that refuse the object take precedence over warnings if the list is cut.
     all.sort_by_key(|broken| broken.mode != ContractMode::Refuse);
     all.truncate(limits::CONTRACT_FAULTS_MAX);
     all.sort_by_key(|broken| broken.line);
@@ -175,7 +174,7 @@ fn broken_by(contract: &Contract, line: Option<usize>, judged: PlacedFault) -> B
     Broken { contract: contract.name.clone(), mode: contract.mode, path, line, message: judged.message }
 }
 
-/// A content or the body of a rule, as engines see it.
+/// Content or body of a rule, as the engines read it.
 struct Readable {
     value: Value,
     lines: Option<Located>,
@@ -250,12 +249,12 @@ impl Compiled {
     }
 }
 
-/// Does work on a thread of its own, whose stack is deep enough for all that is let in.
+/// Runs work on a thread of its own, whose stack is deep enough for every valid contract.
 fn on_own_stack<A: Send>(work: impl FnOnce() -> A + Send) -> A {
     tasks::on_thread("contract", STACK_BYTES, work)
 }
 
-/// A text of at most so many characters.
+/// Cuts a text after `chars_max` characters.
 fn shortened(text: &str, chars_max: usize) -> String {
     match text.char_indices().nth(chars_max) {
         Some((end, _)) => format!("{}…", &text[..end]),

@@ -15,7 +15,7 @@ fn compiled(fields: Value) -> Arc<Compiled> {
     Arc::new(compile(contract(fields)).unwrap_or_else(|refusal| panic!("{refusal:?}")))
 }
 
-/// Verdict of contracts that are compiled already.
+/// Evaluates compiled contracts.
 fn judge(contracts: &[Arc<Compiled>], subject: &ValidationSubject) -> Vec<Broken> {
     let named: Vec<_> = contracts.iter().map(|compiled| compiled.contract.clone()).collect();
     let of = |contract: &Arc<Contract>| {

@@ -1,4 +1,4 @@
-//! Names of an expression: each is one that it will find.
+//! Check of the names in an expression: each variable and function must exist.
 
 use cel::common::ast::{EntryExpr, Expr, LiteralValue, operators};
 use cel::parser::Expression;
@@ -8,7 +8,7 @@ use super::functions::{FUNCTIONS, METHODS};
 use super::names::NAMESPACE;
 use super::value::TYPES;
 
-/// Depth of the parsed form: a chain of operators is one inside the other.
+/// Highest depth of the parsed form. Each operator of a chain is one level.
 const NESTING_MAX: usize = 256;
 
 const OPERATORS: [&str; 18] = [
@@ -36,7 +36,7 @@ pub(super) fn check(expression: &Expression) -> Result<(), String> {
     NameCheck { locals: Vec::new() }.walk(expression, 0)
 }
 
-/// Names that parts of the expression bind, innermost last.
+/// Names bound by the enclosing macros, innermost last.
 struct NameCheck<'a> {
     locals: Vec<&'a str>,
 }

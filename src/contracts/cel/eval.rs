@@ -15,7 +15,8 @@ type Evaluated<'a> = Result<Val<'a>, Stop>;
 
 pub(super) struct Run<'a> {
     variables: &'a [Val<'a>; VARIABLES.len()],
-    /// Names that macros bind, innermost last. What a macro has gathered may be a failure, as long as the rest decides.
+    /// Names bound by macros, innermost last. The accumulator of a macro may hold an error, which a later step may
+    /// override.
     locals: Vec<(&'a str, Evaluated<'a>)>,
     pub(super) fuel: &'a Fuel,
     pub(super) patterns: Patterns,
@@ -145,7 +146,7 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// `&&` and `||`: either side decides alone, also where the other one fails.
+    /// Evaluates `&&` or `||`: a side that decides the result does so even if the other one fails.
     fn logical(&mut self, one: &'a Expression, other: &'a Expression, decides: bool) -> Evaluated<'a> {
         let one = self.eval(one);
         if matches!(one, Ok(Val::Bool(value)) if value == decides) || matches!(one, Err(Stop::Out)) {
@@ -161,7 +162,7 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Takes what a macro has gathered so far: its next step puts in its place what becomes of it.
+    /// Moves out the accumulator of a macro; its next step puts the new value in its place.
     fn take_gathered(&mut self, name: &str) -> Option<Evaluated<'a>> {
         let is_gathered = name.starts_with('@');
         let slot = self.locals.iter_mut().rev().find(|(local, _)| is_gathered && *local == name)?;
@@ -237,7 +238,7 @@ impl<'a> Run<'a> {
                         operators::GREATER => order == Ordering::Greater,
                         _ => order != Ordering::Less,
                     })),
-                    // With what is no number nothing compares.
+                    // A comparison with NaN is false.
                     None if is_number(one) && is_number(other) => Ok(Val::Bool(false)),
                     None => no_overload(operator, &[one, other]),
                 }
@@ -264,7 +265,7 @@ fn is_number(value: &Val<'_>) -> bool {
     matches!(value, Val::Int(_) | Val::Uint(_) | Val::Double(_))
 }
 
-/// A whole number, if there is one as large.
+/// Returns a whole number, or an error if it overflowed.
 pub(super) fn whole(value: Option<Val<'_>>) -> Evaluated<'_> {
     value.map_or_else(|| failed("the number is too large, or divided by zero"), Ok)
 }

@@ -10,7 +10,7 @@ use super::value::Val;
 use crate::contracts::fuel::Fuel;
 use crate::model::limits;
 
-/// Functions and how many arguments they take,
+/// Functions, with the number of their arguments.
 pub(super) const FUNCTIONS: [(&str, usize); 9] = [
     ("size", 1),
     ("int", 1),
@@ -22,14 +22,14 @@ pub(super) const FUNCTIONS: [(&str, usize); 9] = [
     ("dyn", 1),
     ("matches", 2),
 ];
-/// and those that are called on a value.
+/// Methods, with the number of their arguments.
 pub(super) const METHODS: [(&str, usize); 5] =
     [("size", 0), ("contains", 1), ("startsWith", 1), ("endsWith", 1), ("matches", 1)];
 
-/// Bytes of the compiled form of a pattern, and patterns of one evaluation.
+/// Bytes of the compiled form of a pattern; below, the patterns of one evaluation.
 const PATTERN_BYTES_MAX: usize = 64 * 1024;
 const PATTERNS_MAX: usize = 16;
-/// Bytes of the tables that are made while a pattern is matched.
+/// Bytes of the tables that are built while a pattern is matched.
 const PATTERN_TABLE_BYTES_MAX: usize = 128 * 1024;
 
 /// Patterns that an evaluation has compiled.
@@ -39,12 +39,12 @@ pub(super) struct Patterns(HashMap<String, Regex>); // bound: contract-work
 impl Patterns {
     fn get(&mut self, pattern: &str, fuel: &Fuel) -> Result<&Regex, Stop> {
         if !self.0.contains_key(pattern) {
-            // What is parsed takes far more memory than its text, before there is anything that could be bounded.
+            // Parsing takes far more memory than the text, before any limit of the library applies.
             let most = limits::CONTRACT_PATTERN_BYTES_MAX;
             if pattern.len() > most {
                 return failed(format!("a pattern of {} bytes, at most {most}", pattern.len()));
             }
-            // Each pattern is a look at the clock.
+            // Large enough for each pattern to check the clock.
             if !fuel.step(1 << 10) {
                 return Err(Stop::Out);
             }
@@ -87,7 +87,7 @@ impl<'a> Run<'a> {
             "endsWith" => text.ends_with(part),
             _ => {
                 let matches = self.patterns.get(part, self.fuel)?.is_match(text);
-                // To compile and to match takes more than other looks.
+                // Compiling and matching cost more than other steps.
                 if !self.fuel.step(256 + text.len() as u64) {
                     return Err(Stop::Out);
                 }

@@ -1,12 +1,12 @@
 //! CEL, the Common Expression Language: the parser is the crate's, the evaluation our own.
 //!
-//! The crate's evaluation cannot be interrupted, and twenty characters of an expression may double what it has in
-//! memory. Here each step, each byte that is made and each byte that is looked at is counted, so that an expression
-//! comes to its end in its time, whatever it says. What it means is compared with the crate's evaluation by the tests.
+//! The crate's evaluation cannot be interrupted, and each twenty characters of an expression may double the memory in
+//! use. This one counts each step, each byte created and each byte read, so that every expression ends in time. Tests
+//! compare its results with those of the crate.
 //!
-//! Of the standard library there are all macros and operators, `size`, `contains`, `startsWith`, `endsWith`, `matches`,
-//! `int`, `uint`, `double`, `string`, `bool`, `type` and `dyn`; no bytes, timestamps, durations and messages. Whole
-//! numbers of JSON are `int`.
+//! Supported are all macros and operators, and of the standard library `size`, `contains`, `startsWith`, `endsWith`,
+//! `matches`, `int`, `uint`, `double`, `string`, `bool`, `type` and `dyn`. There are no bytes, timestamps, durations
+//! and messages. Whole numbers of JSON are `int`.
 
 mod check;
 mod eval;
@@ -23,7 +23,7 @@ use super::fuel::Fuel;
 use eval::Run;
 use value::Val;
 
-/// Nesting of an expression, as its parser and its evaluation recurse, and the parts that it has.
+/// Nesting of an expression, since parser and evaluation recurse; below, the number of its nodes.
 const DEPTH_MAX: u16 = 64;
 const PARTS_MAX: usize = 4096;
 
@@ -36,7 +36,7 @@ pub(super) struct Program(Expression);
 #[derive(Clone, Copy)]
 pub(super) struct Facts<'a> {
     pub(super) new: &'a Value,
-    /// Null where nothing is in force.
+    /// Null if nothing is in force.
     pub(super) old: &'a Value,
     pub(super) kind: &'a str,
     pub(super) namespace: &'a str,
@@ -48,12 +48,12 @@ pub(super) struct Facts<'a> {
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Stop {
     Failed(String),
-    /// Time or memory are over.
+    /// Time or memory are used up.
     Out,
 }
 
 impl Program {
-    /// Reads an expression; `Err` with the place of what is wrong with it.
+    /// Parses an expression; `Err` gives line, column and fault.
     pub(super) fn compile(source: &str) -> Result<Program, String> {
         let parser = PrattParser::new().max_recursion_depth(DEPTH_MAX).max_expression_node_count(PARTS_MAX);
         let expression = parser.parse(&names::renamed(source)).map_err(|errors| match errors.errors.first() {
@@ -64,7 +64,7 @@ impl Program {
         Ok(Program(expression))
     }
 
-    /// True if the expression is `true`.
+    /// Reports whether the expression evaluates to `true`.
     pub(super) fn holds(&self, facts: &Facts<'_>, fuel: &Fuel) -> Result<bool, Stop> {
         let values = [
             Val::of(facts.new),

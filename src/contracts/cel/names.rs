@@ -1,11 +1,11 @@
-//! The variable `namespace`, whose name CEL keeps for itself: expressions are parsed with another one of its length, so
-//! that places stay what they are.
+//! The variable `namespace`, a reserved word of CEL. Expressions are parsed with another name of the same length, so
+//! that the positions in errors are right.
 
-/// Name of the variable while an expression is parsed. A person could write it too, and would mean the same.
+/// Name of the variable during parsing. An expression that uses it directly means the same variable.
 pub(super) const NAMESPACE: &str = "namespac_";
 const RESERVED: &str = "namespace";
 
-/// The expression with the variable under its other name. Members, texts and comments stay.
+/// Returns the expression with the variable renamed. Members, strings and comments are unchanged.
 pub(super) fn renamed(source: &str) -> String {
     let bytes = source.as_bytes();
     let mut out = String::with_capacity(source.len());
@@ -36,7 +36,7 @@ fn is_of_name(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || byte == b'_'
 }
 
-/// Behind the quotation marks that end the text which begins here.
+/// Returns the position after the quotation marks that end the string which begins at `at`.
 fn end_of_text(bytes: &[u8], at: usize, is_raw: bool) -> Option<usize> {
     let marks = if bytes[at..].starts_with(&[bytes[at]; 3]) { 3 } else { 1 };
     let quotes = vec![bytes[at]; marks];

@@ -28,7 +28,7 @@ fn run(source: &str, new: &Value) -> Result<bool, Stop> {
     program.holds(&facts, &Fuel::start(limits::CONTRACT_TIME, limits::CONTRACT_MADE_BYTES_MAX))
 }
 
-/// Expressions that hold, and by their negation those that do not.
+/// Expressions that are true; their negations are false.
 const HOLD: [&str; 46] = [
     "new.timeout == 30 && new.timeout <= 60",
     "new.timeout > old.timeout",
@@ -110,15 +110,15 @@ fn expressions_mean_what_the_specification_says() {
     assert!(matches!(run("new.name.matches('(')", &new()), Err(Stop::Failed(_))));
 }
 
-/// The evaluation of the crate makes the same of them.
+/// The evaluation of the crate gives the same results.
 #[test]
 fn expressions_mean_what_they_mean_elsewhere() {
     let new = new();
     let mut context = Context::default();
-    // The crate knows no whole numbers of JSON.
+    // The crate does not read whole numbers from JSON.
     let mut whole = new.clone();
     whole["whole"] = json!(2);
-    // Whole numbers are `int` where they are literals of the language, of which JSON is a part.
+    // Literals of CEL have whole numbers of type `int`, and JSON is a subset of them.
     for (name, value) in [("new", whole), ("old", json!({ "timeout": 20 }))] {
         let literal = cel::Program::compile(&value.to_string()).expect("a literal").execute(&Context::default());
         context.add_variable_from_value(name, literal.expect("a value"));
@@ -138,7 +138,7 @@ fn expressions_mean_what_they_mean_elsewhere() {
             unlike.push(format!("{source}: {own:?} here, {theirs:?} there"));
         }
     }
-    // The crate keeps the members of a map in no order.
+    // The crate does not preserve the order of members of a map.
     unlike.retain(|line| !line.contains("map(k, k)"));
     assert!(unlike.is_empty(), "{}", unlike.join("\n"));
 }
@@ -186,7 +186,7 @@ fn what_cannot_be_found_is_refused_where_it_is_taken() {
     }
 }
 
-/// Each of these would go on for longer than anybody waits, or take more memory than there is.
+/// Without limits each of these would run for ever or exhaust the memory.
 #[test]
 fn expressions_come_to_their_end() {
     let double = |seed: &str, step: &str| format!("[{seed}]{} == []", format!(".map(x, {step})").repeat(100));

@@ -1,4 +1,4 @@
-//! Values of expressions: those of JSON where they are, others made by the expression.
+//! Values of expressions: borrowed from the JSON input, or created by the expression.
 
 use std::cmp::Ordering;
 use std::rc::Rc;
@@ -10,7 +10,7 @@ use crate::contracts::fuel::Fuel;
 
 pub(super) const TYPES: [&str; 9] = ["bool", "int", "uint", "double", "string", "list", "map", "null_type", "type"];
 
-/// Whole numbers up to here are the same as `int` and as `double`.
+/// Largest whole number that `int` and `double` both represent exactly.
 const WHOLE_MAX: f64 = 9_007_199_254_740_992.0;
 
 #[derive(Clone, Debug)]
@@ -54,7 +54,7 @@ impl<'a> Val<'a> {
         }
     }
 
-    /// Word of its type, one of [`TYPES`].
+    /// Returns the name of its type, one of [`TYPES`].
     pub(super) fn kind(&self) -> &'static str {
         match self {
             Val::Null => "null_type",
@@ -69,7 +69,7 @@ impl<'a> Val<'a> {
         }
     }
 
-    /// Elements of a list, or keys of a map.
+    /// Returns the elements of a list or the keys of a map.
     pub(super) fn elements(&self) -> Option<Elements<'a>> {
         Some(match self {
             Val::List(list) => Elements::List(list.iter()),
@@ -80,7 +80,7 @@ impl<'a> Val<'a> {
         })
     }
 
-    /// Elements of a list, members of a map.
+    /// Returns the number of elements of a list or of members of a map.
     pub(super) fn len(&self) -> Option<usize> {
         match self {
             Val::List(list) => Some(list.len()),
@@ -91,7 +91,7 @@ impl<'a> Val<'a> {
         }
     }
 
-    /// The member of a map; `Err` if it is none.
+    /// Returns the member of a map; `Err` if the value is not a map.
     pub(super) fn member(&self, key: &Val<'a>, fuel: &Fuel) -> Result<Option<Val<'a>>, Stop> {
         match self {
             Val::Map(map) => Ok(key.text().and_then(|key| map.get(key)).map(Val::of)),
@@ -115,7 +115,7 @@ impl<'a> Val<'a> {
         }
     }
 
-    /// The element of a list, or the member of a map.
+    /// Returns an element of a list or a member of a map.
     pub(super) fn index(&self, key: &Val<'a>, fuel: &Fuel) -> Result<Val<'a>, Stop> {
         if !matches!(self, Val::List(_) | Val::MadeList(_)) {
             return self.member(key, fuel)?.ok_or_else(|| Stop::Failed("no such member".to_owned()));
@@ -155,7 +155,7 @@ impl<'a> Iterator for Elements<'a> {
     }
 }
 
-/// Equality of CEL: numbers by what they are worth, anything else with its like.
+/// Compares as CEL does: numbers of all types by value, other values only within their type.
 pub(super) fn equal(one: &Val<'_>, other: &Val<'_>, fuel: &Fuel) -> Result<bool, Stop> {
     if !fuel.step(1) {
         return Err(Stop::Out);
@@ -196,7 +196,7 @@ fn equal_maps<'a>(one: &Val<'a>, other: &Val<'a>, fuel: &Fuel) -> Result<bool, S
     Ok(true)
 }
 
-/// Order of two values; `None` where there is none.
+/// Returns the order of two values; `None` if they have none.
 pub(super) fn compare(one: &Val<'_>, other: &Val<'_>) -> Option<Ordering> {
     match (one, other) {
         (Val::Bool(one), Val::Bool(other)) => Some(one.cmp(other)),

@@ -1,4 +1,4 @@
-//! JSON that is known to be well-formed, walked for the lines of its values.
+//! Well-formed JSON, read together with the lines of its values.
 
 use serde_json::Value;
 
@@ -17,7 +17,7 @@ struct JsonWalk<'a> {
 }
 
 impl JsonWalk<'_> {
-    /// The next byte that is no white space.
+    /// Skips white space and returns the next byte.
     fn next(&mut self) -> Option<u8> {
         loop {
             let byte = *self.text.as_bytes().get(self.at)?;
@@ -66,7 +66,7 @@ impl JsonWalk<'_> {
         Ok(Located { line, node })
     }
 
-    /// True if another element begins here; passes the comma before it, or the bracket behind the last one.
+    /// Reports whether another element follows; consumes the comma before it, or the closing bracket.
     fn more(&mut self, close: u8) -> bool {
         if self.next() == Some(b',') {
             self.at += 1;
@@ -80,7 +80,7 @@ impl JsonWalk<'_> {
         }
     }
 
-    /// A string, a number or a word.
+    /// Reads a string, a number or a literal.
     fn scalar(&mut self) -> Result<Value, Fault> {
         let rest = &self.text[self.at..];
         let end = if rest.starts_with('"') {
@@ -96,7 +96,7 @@ impl JsonWalk<'_> {
     }
 }
 
-/// Behind the quotation mark that ends the string which begins here.
+/// Returns the position after the quotation mark that ends the string.
 fn end_of_string(text: &str) -> Option<usize> {
     let mut escaped = false;
     let is_end = |byte: &u8| {

@@ -1,8 +1,8 @@
-//! Contents as values, each with the line on which it stands.
+//! Contents as values, each with its line.
 //!
-//! A text that has no structure of its own (text, HTML, XML) is one value, a string. Values and their bytes are counted
-//! before they are made, those that YAML's aliases stand for with the others; what an alias stands for is shared until
-//! it is written out as JSON.
+//! A format without a structure of its own (text, HTML, XML) gives one string. Values and their bytes are counted
+//! before they are created, including those that aliases of YAML repeat. The target of an alias is shared until the
+//! value is written as JSON.
 
 mod json;
 mod toml;
@@ -16,12 +16,12 @@ use crate::model::config_file::Format;
 use crate::model::{limits, properties};
 use crate::well_formed::{self, Fault};
 
-/// Depth of nesting of a content that is judged.
+/// Highest nesting of a content that contracts check.
 pub(super) const DEPTH_MAX: usize = 64;
-/// Bytes that a value takes besides its text, as it is read and as JSON.
+/// Bytes of a value in addition to its text, both as it is read and as JSON.
 const VALUE_BYTES: usize = 256;
 
-/// A value and the line on which it begins; of a member, that of its key.
+/// Value and the line on which it begins; the line of a member is that of its key.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Located {
     /// Counted from 1.
@@ -29,12 +29,12 @@ pub(super) struct Located {
     node: LocatedNode,
 }
 
-/// Value without its line. A clone shares what is in it.
+/// Value without its line. A clone shares the elements.
 #[derive(Clone, Debug, PartialEq)]
 enum LocatedNode {
     Scalar(Rc<Value>),
     List(Rc<Vec<Located>>),
-    /// In order; of two members with one key the last one counts.
+    /// Members in order; the last one of equal keys counts.
     Map(Rc<Vec<(String, Located)>>),
 }
 
@@ -64,7 +64,7 @@ impl Located {
         }
     }
 
-    /// The line of what a JSON Pointer leads to, or of the last part of its way that is there.
+    /// Returns the line of the value at a JSON Pointer, or of its nearest parent that exists.
     pub(super) fn line_of(&self, pointer: &str) -> usize {
         let mut here = self;
         for part in pointer.split('/').skip(1) {
@@ -83,7 +83,7 @@ impl Located {
     }
 }
 
-/// Reads a content; `Err` with the place where it is not what its format asks for, or more than is judged.
+/// Reads a content; `Err` if it is malformed or exceeds a limit.
 pub(super) fn read(format: Format, text: &str) -> Result<Located, Fault> {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     if text.len() > limits::CONTRACT_CONTENT_BYTES_MAX {
@@ -123,7 +123,7 @@ fn read_properties(text: &str, mut count: ReadCount) -> Result<Located, Fault> {
     Ok(Located { line: 1, node: LocatedNode::map(members) })
 }
 
-/// Count of the values of a content, and of the bytes that they take.
+/// Number of the values of a content, and of their bytes.
 #[derive(Default)]
 struct ReadCount {
     values: usize,
@@ -131,7 +131,7 @@ struct ReadCount {
 }
 
 impl ReadCount {
-    /// A value with the bytes of its text, or of its key.
+    /// Counts a value with the bytes of its text or of its key.
     fn one(&mut self, line: usize, text_bytes: usize) -> Result<(), Fault> {
         self.many(1, text_bytes.saturating_add(VALUE_BYTES), line)
     }

@@ -74,7 +74,7 @@ fn anchors_stand_for_what_they_name_and_merge_beneath() {
     assert_eq!(read_as(Format::Yaml, "a: 1\n---\nb: 2\n").value(), json!([{ "a": 1 }, { "b": 2 }]));
 }
 
-/// Texts that are small to send and large to hold, counted before they are made.
+/// Aliases are counted before they are expanded.
 #[test]
 fn aliases_count_the_bytes_that_they_stand_for() {
     let of = |text: String| read(Format::Yaml, &text);

@@ -7,10 +7,11 @@ use toml::de::{DeTable, DeValue};
 use super::{DEPTH_MAX, Fault, Located, LocatedNode, ReadCount, fault, too_deep};
 use crate::model::limits;
 
-/// Signs of a text that may each begin a value, for each value that it may have: the parser makes all of it at once.
+/// Signs that may begin a value, per allowed value. The parser builds the whole document at once, so it is bounded by
+/// its text.
 const SIGNS_PER_VALUE: usize = 2;
 
-/// Refuses a text that would take much more memory to parse than to judge.
+/// Refuses a text that would take far more memory to parse than its values may have.
 pub(super) fn check_size(text: &str) -> Result<(), Fault> {
     let is_sign = |byte: &&u8| matches!(byte, b',' | b'=' | b'[' | b'{' | b'.');
     let signs = text.as_bytes().iter().filter(is_sign).count();
@@ -29,7 +30,7 @@ pub(super) fn read(text: &str, count: ReadCount) -> Result<Located, Fault> {
 }
 
 struct TomlReading {
-    /// Bytes at which lines end.
+    /// Offsets of the line breaks.
     ends: Vec<usize>,
     count: ReadCount,
 }

@@ -1,5 +1,5 @@
-//! YAML by the core schema of YAML 1.2, with the lines of its values. A key `<<` merges, as readers of configuration
-//! do; several documents are a list.
+//! YAML by the core schema of YAML 1.2, with the lines of its values. A key `<<` merges a mapping, as in most readers
+//! of configuration. Several documents become a list.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -11,7 +11,7 @@ use super::{DEPTH_MAX, Fault, Located, LocatedNode, ReadCount, VALUE_BYTES, faul
 
 const MERGE: &str = "<<";
 
-/// Values within a node, itself among them, and the bytes that they take.
+/// Values within a node, including itself, and their bytes.
 #[derive(Clone, Copy, Default)]
 struct Size {
     values: usize,
@@ -24,7 +24,7 @@ impl Size {
     }
 }
 
-/// Elements or members that there are so far.
+/// Elements or members read so far.
 enum Within {
     List(Vec<Located>),
     Map(Vec<(String, Located)>),
@@ -36,9 +36,9 @@ struct Open {
     anchor: usize,
     within: Within,
     size: Size,
-    /// A key, as long as its value is awaited; true if it merges.
+    /// Key whose value follows: text, line, and true for a merge key.
     key: Option<(String, usize, bool)>,
-    /// Members that others bring.
+    /// Members of merged mappings.
     merged: Vec<(String, Located)>,
 }
 
@@ -94,7 +94,7 @@ impl YamlReading {
         }
     }
 
-    /// A value and its text, as it is read and as JSON.
+    /// Counts a value and its text, both as it is read and as JSON.
     fn count_one(&mut self, line: usize, text_bytes: usize) -> Result<Size, Fault> {
         let bytes = text_bytes.saturating_mul(2);
         self.count.one(line, bytes)?;
@@ -115,7 +115,7 @@ impl YamlReading {
         let node = match within {
             Within::List(elements) => LocatedNode::list(elements),
             Within::Map(mut members) => {
-                // What stands there itself counts more than what is merged, and of that the first.
+                // The mapping's own members take precedence over merged ones, and earlier merges over later ones.
                 members.splice(0..0, merged.into_iter().rev());
                 LocatedNode::map(members)
             }
@@ -123,7 +123,7 @@ impl YamlReading {
         self.add(Located { line, node }, anchor, size, false)
     }
 
-    /// A value that is complete goes where it belongs.
+    /// Adds a complete value to the open collection, or to the documents.
     fn add(&mut self, value: Located, anchor: usize, size: Size, is_merge: bool) -> Result<(), Fault> {
         if anchor > 0 {
             self.anchored.insert(anchor, (value.clone(), size));
@@ -143,7 +143,7 @@ impl YamlReading {
     }
 }
 
-/// Merges the members of a mapping, or of each of a list. Their keys are copied and what they stand for is shared.
+/// Merges the members of a mapping, or of each mapping in a list. Keys are copied and values shared.
 fn merge(merged: &mut Vec<(String, Located)>, value: &Located, count: &mut ReadCount) -> Result<(), Fault> {
     match &value.node {
         LocatedNode::Map(members) => {
@@ -158,7 +158,7 @@ fn merge(merged: &mut Vec<(String, Located)>, value: &Located, count: &mut ReadC
     }
 }
 
-/// A key as JSON has it.
+/// Returns a key as JSON writes it.
 fn text_of(key: &Located) -> String {
     match key.value() {
         Value::String(text) => text,
@@ -175,7 +175,7 @@ fn scalar(text: Cow<'_, str>, is_plain: bool, tag: Option<&Tag>) -> Value {
     }
 }
 
-/// Meaning of a plain scalar besides a string. Infinities and what is no number, which JSON lacks, are strings.
+/// Resolves a plain scalar that is not a string. JSON has no infinities and NaN, so these remain strings.
 fn resolved(text: &str) -> Option<Value> {
     Some(match text {
         "" | "~" | "null" | "Null" | "NULL" => Value::Null,

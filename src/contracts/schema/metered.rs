@@ -1,4 +1,4 @@
-//! Values of JSON that count each look at them, and are null once the time is over.
+//! Values of JSON that count each access, and read as null once the time is used up.
 
 use std::borrow::Cow;
 
@@ -8,7 +8,7 @@ use serde_json::{Map, Number, Value};
 
 use crate::contracts::fuel::Fuel;
 
-/// The representation, as the crate of schemas calls it.
+/// Representation of JSON for the crate `jsonschema`.
 pub(super) struct MeteredJson;
 
 #[derive(Clone, Copy)]
@@ -17,7 +17,7 @@ pub(super) struct Metered<'a> {
     pub(super) fuel: &'a Fuel,
 }
 
-/// A name of a member while it is looked at; it is counted as part of its object.
+/// Name of a member during an access; its bytes are counted with its object.
 #[derive(Default)]
 pub(super) struct NameBuffer {
     name: Value,
@@ -41,7 +41,7 @@ impl Json for MeteredJson {
 }
 
 impl<'a> Metered<'a> {
-    /// The value, or null.
+    /// Returns the value, or null once the time is used up.
     fn seen(&self) -> &'a Value {
         const NULL: &Value = &Value::Null;
         if self.fuel.step(1) { self.value } else { NULL }
@@ -63,7 +63,7 @@ impl<'a> Node<'a, MeteredJson> for Metered<'a> {
 
     fn as_string(&self) -> Option<Cow<'a, str>> {
         let text = self.seen().as_str()?;
-        // Whoever asks for it reads it.
+        // The caller reads the whole text.
         self.fuel.step(text.len() as u64 / 16).then_some(Cow::Borrowed(text))
     }
 
@@ -88,7 +88,7 @@ impl<'a> Node<'a, MeteredJson> for Metered<'a> {
     }
 
     fn to_value(&self) -> Cow<'a, Value> {
-        // Faults ask for it, and some are kept until all of their kind are found.
+        // Faults hold a copy of the value, some until all faults of their kind are found.
         if self.fuel.fault() { Cow::Borrowed(self.seen()) } else { Cow::Owned(Value::Null) }
     }
 

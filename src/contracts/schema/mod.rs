@@ -1,10 +1,9 @@
-//! JSON Schema 2020-12, judged by the crate of that name over values that are counted.
+//! JSON Schema 2020-12, evaluated by the crate `jsonschema` over values that count accesses.
 //!
-//! A schema may ask for more work than anybody has: references that branch at each step of the way double it with each
-//! level. The crate cannot be interrupted, but it reads values through a trait, and those of [`metered`] are all null
-//! once the time is over, so that it comes to its end at once. What does not read a value is bounded by [`shape`],
-//! where a schema is taken. Patterns are regular expressions without look-around and back-references, which take time
-//! in proportion to the text.
+//! A schema may take exponential time: references that branch double the work with each level. The crate cannot be
+//! interrupted, but it reads values through a trait, and those of [`metered`] are null once the time is used up, so
+//! that it ends at once. Work that reads no value is bounded by [`shape`] when a schema is saved. Patterns are regular
+//! expressions without look-around and back-references, which take time in proportion to the text.
 
 mod metered;
 mod shape;
@@ -17,20 +16,20 @@ use super::{DETAIL_CHARS_MAX, PlacedFault, shortened};
 use crate::model::limits;
 use metered::{Metered, MeteredJson};
 
-/// Bytes of the compiled form of a pattern, and of the tables that are made while it is matched.
+/// Bytes of the compiled form of a pattern; below, of the tables that are built while it is matched.
 const PATTERN_BYTES_MAX: usize = 64 * 1024;
 const PATTERN_TABLE_BYTES_MAX: usize = 128 * 1024;
 
 pub(super) struct Schema(Validator<MeteredJson>);
 
-/// Bytes of memory that the compiled form of a schema may take, roughly.
+/// Estimates the bytes of the compiled form of a schema.
 pub(super) fn weight(schema: &Value, bytes: usize) -> usize {
     // A node of the compiled form is larger than its text.
     bytes * 16 + shape::patterns(schema) * (PATTERN_BYTES_MAX + PATTERN_TABLE_BYTES_MAX)
 }
 
 impl Schema {
-    /// Compiles a schema; `Err` with the place of what is wrong with it.
+    /// Compiles a schema; `Err` gives the place of the fault.
     pub(super) fn compile(schema: &Value) -> Result<Schema, String> {
         shape::check(schema)?;
         let patterns = PatternOptions::regex().size_limit(PATTERN_BYTES_MAX).dfa_size_limit(PATTERN_TABLE_BYTES_MAX);
@@ -41,7 +40,7 @@ impl Schema {
         })
     }
 
-    /// Faults of a value, in order of the schema. Where the value is a secret, no part of it is told.
+    /// Returns the faults of a value in the order of the schema. Faults of a secret value are masked.
     pub(super) fn judge(&self, value: &Value, is_secret: bool, fuel: &Fuel) -> Vec<PlacedFault> {
         let metered = Metered { value, fuel };
         if self.0.is_valid(metered) && !fuel.is_out() {

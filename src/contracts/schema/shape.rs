@@ -1,8 +1,8 @@
-//! Shape of a schema: the graph of its parts that are about one and the same value.
+//! Shape of a schema: the graph of its subschemas that apply to the same value.
 //!
-//! A schema that leads back to itself without going into the value would recurse without end, and one that branches
-//! again and again before it does would work without looking at anything. Both are refused where a schema is taken, and
-//! so is what lies outside of it: nothing is ever fetched.
+//! A schema that refers to itself without descending into the value would recurse without end, and one that branches
+//! many times before it descends would work without reading a value. Both are refused when a schema is saved.
+//! References to other documents are refused too: nothing is ever fetched.
 
 use std::collections::HashMap;
 
@@ -12,14 +12,14 @@ use crate::model::limits;
 
 /// Nesting of the JSON of a schema.
 const DEPTH_MAX: usize = 64;
-/// Parts that one part may lead to at the same value, counted each time that it does, and how many in a row.
+/// Subschemas reachable from one at the same value, counted once per path; below, the length of the longest path.
 const PARTS_MAX: u64 = 1000;
 const PARTS_IN_A_ROW_MAX: u64 = 32;
-/// Regular expressions of a schema, each of which takes memory as long as the schema does.
+/// Regular expressions of a schema. Each of them holds memory as long as the schema does.
 const PATTERNS_MAX: usize = 64;
 const DRAFT: &str = "https://json-schema.org/draft/2020-12/schema";
 
-/// Keywords by what stands behind them. Those of the first three are about the same value as what they are part of.
+/// Keywords by the form of their values. Those of the first three lists apply to the same value as their parent.
 const HERE_ONE: [&str; 4] = ["not", "if", "then", "else"];
 const HERE_MANY: [&str; 3] = ["allOf", "anyOf", "oneOf"];
 const HERE_NAMED: [&str; 2] = ["dependentSchemas", "dependencies"];
@@ -36,7 +36,7 @@ const WITHIN_ONE: [&str; 8] = [
 const WITHIN_MANY: [&str; 2] = ["prefixItems", "items"];
 const WITHIN_NAMED: [&str; 4] = ["properties", "patternProperties", "$defs", "definitions"];
 
-/// A JSON Pointer as people are told it.
+/// Formats a JSON Pointer for error messages.
 pub(super) fn place(pointer: &str) -> String {
     if pointer.is_empty() { "schema: /".to_owned() } else { format!("schema: {pointer}") }
 }
@@ -69,7 +69,7 @@ fn check_depth(value: &Value, depth: usize) -> Result<(), String> {
     }
 }
 
-/// Regular expressions, counted wherever they could be ones.
+/// Counts the regular expressions, including members that only look like one.
 pub(super) fn patterns(value: &Value) -> usize {
     match value {
         Value::Array(elements) => elements.iter().map(patterns).sum(),
@@ -110,7 +110,7 @@ fn check_patterns(value: &Value, pointer: &str) -> Result<(), String> {
     }
 }
 
-/// Work that a part asks for at one value.
+/// Work of a subschema at one value.
 #[derive(Clone, Copy)]
 enum Measure {
     UnderWay,
@@ -119,10 +119,10 @@ enum Measure {
 
 struct SchemaShape<'a> {
     root: &'a Value,
-    /// Places by the name of their anchor; a dynamic one may stand for several.
+    /// Places by name of their anchor; a dynamic anchor may have several.
     anchors: HashMap<&'a str, Vec<String>>, // bound: contract-work
     measured: HashMap<String, Measure>, // bound: contract-work
-    /// Places of parts that are about values within.
+    /// Places of subschemas that apply to nested values.
     waiting: Vec<String>,
 }
 
@@ -148,7 +148,7 @@ impl<'a> SchemaShape<'a> {
         }
     }
 
-    /// Parts that the one at a place leads to at the same value, itself among them, and the longest row of them.
+    /// Counts the subschemas reachable from a place at the same value, including itself, and the longest path of them.
     fn measure(&mut self, pointer: &str) -> Result<(u64, u64), String> {
         match self.measured.get(pointer) {
             Some(Measure::Done { parts, in_a_row }) => return Ok((*parts, *in_a_row)),
@@ -159,7 +159,7 @@ impl<'a> SchemaShape<'a> {
         }
         self.measured.insert(pointer.to_owned(), Measure::UnderWay);
         let (mut parts, mut in_a_row) = (1_u64, 0);
-        // What is there is no schema where the crate says so.
+        // A place without an object is not a schema for the crate either.
         if let Some(Value::Object(members)) = self.root.pointer(pointer) {
             let here = self.parts_here(members, pointer)?;
             for part in here {
@@ -177,7 +177,7 @@ impl<'a> SchemaShape<'a> {
         Ok((parts, in_a_row))
     }
 
-    /// Places of the parts that are about the same value; those of others are noted.
+    /// Returns the places of subschemas that apply to the same value, and queues those of nested values.
     fn parts_here(&mut self, members: &'a Map<String, Value>, pointer: &str) -> Result<Vec<String>, String> {
         self.check_identity(members, pointer)?;
         let mut here = Vec::new();
@@ -217,7 +217,7 @@ impl<'a> SchemaShape<'a> {
         Ok(())
     }
 
-    /// Places that a reference may lead to.
+    /// Returns the places to which a reference may resolve.
     fn resolve(&self, reference: &str, at: &str) -> Result<Vec<String>, String> {
         let id = self.root.get("$id").and_then(Value::as_str).unwrap_or_default().trim_end_matches('#');
         let fragment = reference.strip_prefix(id).filter(|_| !id.is_empty()).unwrap_or(reference);
@@ -250,7 +250,7 @@ fn children(value: &Value, pointer: &str) -> Vec<String> {
     }
 }
 
-/// A fragment without the escapes of addresses.
+/// Removes percent-encoding from a fragment.
 fn decoded(fragment: &str) -> String {
     percent_decoded(fragment.as_bytes()).unwrap_or_else(|| fragment.to_owned())
 }

@@ -100,7 +100,7 @@ fn schemas_that_go_round_or_branch_at_one_value_are_refused() {
     assert!(refused(&deep).contains("nested"));
 }
 
-/// Faults of the branches of `anyOf` are kept until none of them fits.
+/// The faults of all branches of `anyOf` are held until none of them matches.
 #[test]
 fn faults_that_are_kept_are_counted() {
     let branches: Vec<_> = (0..200).map(|number| json!({ "const": number })).collect();
@@ -110,7 +110,7 @@ fn faults_that_are_kept_are_counted() {
     assert!(fuel.is_out(), "it ends by its faults, not by its time");
 }
 
-/// Each level of the value doubles the work, without a limit it would take longer than the universe is old.
+/// The work doubles with each level of the value.
 #[test]
 fn work_without_end_comes_to_its_end() {
     let again = json!({ "$ref": "#" });
