@@ -1,10 +1,10 @@
-//! JSON as RFC 8259 has it: one value, no comments, no trailing commas.
+//! JSON as defined by RFC 8259: one value, no comments, no trailing commas.
 
 use serde::de::IgnoredAny;
 
 use super::{DEPTH_MAX, Fault};
 
-/// The parser has a limit of depth of its own, and tells of it where it stands.
+/// Checks a text, and its depth before anything else.
 pub(super) fn check(text: &str) -> Result<(), Fault> {
     if let Some(byte) = deeper_than(text, DEPTH_MAX) {
         return Err(Fault::too_deep(text, byte));
@@ -12,13 +12,14 @@ pub(super) fn check(text: &str) -> Result<(), Fault> {
     let Err(error) = serde_json::from_str::<IgnoredAny>(text) else { return Ok(()) };
     let told = error.to_string();
     let why = told.rsplit_once(" at line ").map_or(told.as_str(), |(why, _)| why);
-    // Its columns count bytes.
+    // The column of the parser counts bytes.
     let line = text.split('\n').nth(error.line().saturating_sub(1)).unwrap_or_default();
     let before = &line.as_bytes()[..error.column().saturating_sub(1).min(line.len())];
     Err(Fault { line: error.line().max(1), column: super::characters(before) + 1, why: why.to_owned() })
 }
 
-/// The byte of the first bracket that is nested too deep; brackets in strings do not count. The parsers would recurse.
+/// Returns the byte of the first bracket nested deeper than `depth_max`, because the parsers recurse. Brackets in
+/// strings do not count.
 pub(crate) fn deeper_than(text: &str, depth_max: usize) -> Option<usize> {
     let (mut depth, mut in_string, mut escaped) = (0_usize, false, false);
     for (at, byte) in text.bytes().enumerate() {

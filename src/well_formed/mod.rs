@@ -1,11 +1,12 @@
-//! Judgement of a text by the rules of its format: the parsers of others, called where a request is taken.
+//! Syntax checks of texts by format, with third-party parsers, when a request is received.
 //!
-//! A text is refused with line and column of its first fault. No client could read it then, so publishing it would
-//! only break them. What a newer parser says may differ, so nothing that is replicated depends on it: the catalog
-//! and its model never ask here. Properties are the exception, whose rules are our own (`model::properties`).
+//! The error gives line and column of the first fault. No client could read such a text, so publishing it would only
+//! break clients. A newer parser may decide differently, so no replicated state depends on the result: the catalog and
+//! its model never call this module. Properties are the exception, because their parser is our own
+//! (`model::properties`).
 //!
-//! The cost of a judgement is bounded by the length of the text, whatever it says: nesting is limited, what YAML's
-//! aliases and XML's entities stand for is counted or left alone, never written out.
+//! The cost of a check is bounded by the length of the text: nesting is limited, and the expansions of YAML's aliases
+//! and XML's entities are counted or ignored, never written out.
 
 mod json;
 mod xml;
@@ -19,10 +20,10 @@ use crate::model::properties;
 pub(crate) use json::deeper_than;
 pub(crate) use yaml::readable as readable_yaml;
 
-/// Depth of nesting of a text; clients read by recursion.
+/// Highest nesting of a text, since clients read it recursively.
 const DEPTH_MAX: usize = 128;
 
-/// Place where a text first is not what it should be, and why.
+/// Place and reason of the first fault of a text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fault {
     /// Counted from 1.
@@ -40,7 +41,7 @@ impl fmt::Display for Fault {
 }
 
 impl Fault {
-    /// At a byte of the text.
+    /// Creates a fault at a byte of the text.
     fn at(text: &str, byte: usize, why: impl Into<String>) -> Fault {
         let before = &text.as_bytes()[..byte.min(text.len())];
         let line_start = memchr::memrchr(b'\n', before).map_or(0, |end| end + 1);
@@ -53,18 +54,18 @@ impl Fault {
     }
 }
 
-/// The characters that begin within these bytes.
+/// Counts the characters that begin within these bytes.
 fn characters(bytes: &[u8]) -> usize {
     bytes.iter().filter(|byte| **byte & 0xc0 != 0x80).count()
 }
 
-/// True if there are rules by which a text of this format is judged.
+/// Reports whether texts of this format are checked.
 pub fn has_rules(format: Format) -> bool {
     !matches!(format, Format::Text | Format::Html)
 }
 
-/// The first fault of a text. Text and HTML have none; neither has a text that holds nothing but blanks, which
-/// stands for a file that is not written yet.
+/// Returns the first fault of a text. Text and HTML have none. A blank text has none either: it is the draft of a file
+/// that has no content yet.
 pub fn check(format: Format, text: &str) -> Result<(), Fault> {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     if text.trim().is_empty() {
@@ -83,7 +84,7 @@ pub fn check(format: Format, text: &str) -> Result<(), Fault> {
     }
 }
 
-/// The parser limits the depth itself.
+/// Checks TOML; the parser limits the depth itself.
 fn check_toml(text: &str) -> Result<(), Fault> {
     match toml::de::DeTable::parse(text) {
         Ok(_) => Ok(()),

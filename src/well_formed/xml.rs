@@ -1,9 +1,9 @@
-//! XML, read as events: no entity is replaced by what it stands for, no document type is fetched.
+//! XML, read as events: entities are not expanded, and document types are not fetched.
 //!
-//! What is judged is the form: one element that holds all others, tags that match, names and characters that XML has,
-//! attributes that are quoted and there once, references that are whole ([`tag`]). An entity that is not one of the
-//! five that XML has is let pass where the document has a document type, which may declare it. Prefixes of names are
-//! not judged: readers that know no namespaces take them all.
+//! The check covers the form: a single root element, matching tags, names and characters of XML, attributes that are
+//! quoted and unique, complete references ([`tag`]). Entities other than the five of XML are accepted in a document
+//! with a document type, which may declare them. Prefixes of names are not checked, because readers without support for
+//! namespaces accept any.
 
 mod tag;
 
@@ -50,7 +50,7 @@ fn check_form(text: &str) -> Result<(), Fault> {
                     }
                 }
             }
-            // That it closes the one that is open is what the reader checks.
+            // The reader checks that the tag matches the open element.
             Event::End(_) => depth = depth.saturating_sub(1),
             Event::Text(part) if depth == 0 && !part.trim().is_empty() => {
                 return refuse("text stands outside of the element that has to hold all");

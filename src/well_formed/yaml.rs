@@ -1,8 +1,8 @@
-//! YAML, read as events: an alias is counted with all that it stands for, and never written out.
+//! YAML, read as events: an alias counts as the nodes of its target, and is never expanded.
 //!
-//! Beside what the parser refuses: keys that a mapping has twice, which most readers refuse or silently overwrite,
-//! and aliases that stand for more than a reader would survive. Tags are not judged: what they mean is up to the
-//! reader. Brackets whose lines stand at the margin are let pass, as most readers do ([`margin`]).
+//! In addition to the parser's errors, it refuses duplicate keys of a mapping, which most readers refuse or silently
+//! overwrite, and aliases that would expand beyond a reader's memory. Tags are not checked, because their meaning
+//! depends on the reader. Brackets with lines at the margin are accepted, as by most readers ([`margin`]).
 
 mod margin;
 
@@ -13,22 +13,22 @@ use saphyr_parser::{Event, Marker, Parser, ScalarStyle};
 use super::{DEPTH_MAX, Fault};
 use margin::Moved;
 
-/// Nodes that all aliases of a text may stand for.
+/// Nodes to which all aliases of a text may expand.
 const ALIASED_NODES_MAX: u64 = 1_000_000;
-/// Bytes of a `%TAG` directive: each tag that names it copies its prefix.
+/// Bytes of a `%TAG` directive, whose prefix is copied for each tag that uses it.
 const TAG_DIRECTIVE_BYTES_MAX: usize = 1024;
-/// The one key that may be there several times: each merges another mapping.
+/// Key that a mapping may have several times; each merges another mapping.
 const MERGE: &str = "<<";
 
 /// A mapping or sequence that is open.
 struct Open {
     anchor: usize,
-    /// Nodes within, aliases with what they stand for.
+    /// Nodes within, with aliases expanded.
     nodes: u64,
     keys: Option<Keys>,
 }
 
-/// The plain keys of a mapping.
+/// Plain keys of a mapping.
 #[derive(Default)]
 struct Keys {
     seen: HashSet<String>,
@@ -38,14 +38,14 @@ struct Keys {
 struct Reading<'a> {
     place: CharCursor<'a>,
     open: Vec<Open>,
-    /// Nodes that each anchor stands for.
+    /// Nodes of the target of each anchor.
     anchored: HashMap<usize, u64>,
     aliased: u64,
     /// Byte of the outermost bracket that is open, and the number of collections outside of it.
     flow: Option<(usize, usize)>,
 }
 
-/// The byte of a character, found from the one before it.
+/// Cursor that converts the index of a character to that of its byte, starting from the last one.
 struct CharCursor<'a> {
     text: &'a str,
     character: usize,
@@ -72,7 +72,7 @@ fn fault(at: Marker, why: impl Into<String>) -> Fault {
     Fault { line: at.line(), column: at.col() + 1, why: why.into() }
 }
 
-/// The text as the parser takes it, on the same lines; `Err` with its first fault.
+/// Returns the text in a form that the parser accepts, with the same lines; `Err` with its first fault.
 pub(crate) fn readable(text: &str) -> Result<Moved<'_>, Fault> {
     check_directives(text)?;
     let mut moved = Moved::new(text);
@@ -99,10 +99,10 @@ fn check_directives(text: &str) -> Result<(), Fault> {
     Ok(())
 }
 
-/// A fault of the text as the parser was given it.
+/// Fault in the text that the parser read.
 struct YamlFault {
     fault: Fault,
-    /// If a line stands further left than the parser lets it: the byte behind which the outermost bracket opens.
+    /// Byte after which the outermost bracket opens, if a line is indented less than the parser requires.
     bracket: Option<usize>,
 }
 
@@ -174,7 +174,7 @@ impl<'a> Reading<'a> {
                     self.end_node(closed.anchor, closed.nodes.saturating_add(1));
                 }
             }
-            // An anchor is of one document.
+            // An anchor is valid within one document.
             Event::DocumentStart(_) => self.anchored.clear(),
             Event::Nothing | Event::StreamStart | Event::StreamEnd | Event::DocumentEnd => {}
         }
@@ -190,7 +190,7 @@ impl<'a> Reading<'a> {
         Ok(())
     }
 
-    /// A node where it begins; with its text where it is a scalar that may be a key.
+    /// Records the beginning of a node; `text` is given for scalars, which may be keys.
     fn begin_node(&mut self, at: Marker, text: Option<&str>) -> Result<(), Fault> {
         let Some(keys) = self.open.last_mut().and_then(|open| open.keys.as_mut()) else { return Ok(()) };
         let is_key = !keys.is_value_next;
@@ -213,7 +213,7 @@ impl<'a> Reading<'a> {
     }
 }
 
-/// A key as it is told of.
+/// Shortens a key for error messages.
 fn shortened(key: &str) -> &str {
     key.char_indices().nth(60).map_or(key, |(end, _)| &key[..end])
 }

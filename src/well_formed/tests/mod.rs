@@ -64,7 +64,7 @@ fn faults_are_told_with_line_and_column() {
     }
 }
 
-/// Texts that no reader of XML takes, by the lines that may be named.
+/// XML that no parser reads, with the lines that the error may name.
 #[test]
 fn xml_that_no_parser_reads_is_refused_with_its_line() {
     let rows: [(&str, &[usize]); 22] = [
@@ -112,7 +112,7 @@ fn xml_that_no_parser_reads_is_refused_with_its_line() {
     }
 }
 
-/// Readers of Java, Python and C take them.
+/// Readers of YAML in Java, Python and C accept them.
 #[test]
 fn brackets_of_yaml_may_have_lines_at_the_margin() {
     for text in [
@@ -144,7 +144,7 @@ fn brackets_of_yaml_may_have_lines_at_the_margin() {
     assert!(fault_text(Format::Yaml, &directive).contains("a directive of more than"));
 }
 
-/// Input that is small to send and large to read costs no more than its length.
+/// The cost of a check is bounded by the length of the text.
 #[test]
 fn bombs_are_refused_at_their_length() {
     let deep = 500_000;
@@ -169,7 +169,7 @@ fn bombs_are_refused_at_their_length() {
     }
 }
 
-/// Pieces that texts of all formats are made of.
+/// Fragments of texts in all formats.
 fn pieces() -> impl Strategy<Value = String> {
     let piece = prop_oneof![
         Just("\n"),
@@ -215,7 +215,7 @@ fn pieces() -> impl Strategy<Value = String> {
 proptest! {
     #![proptest_config(crate::test_seed::cases(256))]
 
-    /// Whatever the text, there is a verdict, and a fault lies within the text or right behind it.
+    /// Every text is accepted or refused, and a fault lies within the text or right after it.
     #[test]
     fn every_text_gets_a_verdict(text in pieces()) {
         for format in Format::ALL {

@@ -4,10 +4,10 @@ use std::collections::HashSet;
 
 const ENTITIES: [&str; 5] = ["lt", "gt", "amp", "apos", "quot"];
 
-/// The byte at which something is wrong, and what.
+/// Byte of a fault, and its description.
 type At = (usize, String);
 
-/// Judges a tag from its `<` on, without what closes it.
+/// Checks a tag from its `<` up to, but without, its closing `>` or `/>`.
 pub(super) fn check_tag(tag: &str, has_doctype: bool) -> Result<(), At> {
     let mut at = 1 + end_of_name(&tag[1..]);
     let rest = &tag[at..];
@@ -70,7 +70,7 @@ fn check_value(value: &str, has_doctype: bool) -> Result<(), At> {
     Ok(())
 }
 
-/// Judges what stands between `&` and `;`.
+/// Checks the text between `&` and `;`.
 pub(super) fn check_reference(name: &str, has_doctype: bool) -> Result<(), String> {
     let Some(number) = name.strip_prefix('#') else {
         let is_known = ENTITIES.contains(&name) || (has_doctype && !name.is_empty() && end_of_name(name) == name.len());
@@ -84,7 +84,7 @@ pub(super) fn check_reference(name: &str, has_doctype: bool) -> Result<(), Strin
     if is_character { Ok(()) } else { Err(format!("the reference &{name}; stands for no character of XML")) }
 }
 
-/// True for what XML may hold.
+/// Reports whether XML allows this character.
 pub(super) fn is_character(character: char) -> bool {
     match character {
         '\t' | '\n' | '\r' => true,
@@ -101,7 +101,7 @@ fn blanks(text: &str) -> usize {
     text.len() - text.trim_start_matches(is_blank).len()
 }
 
-/// Bytes of the name with which a text begins.
+/// Returns the length in bytes of the name at the start of a text; 0 if there is none.
 fn end_of_name(text: &str) -> usize {
     if text.starts_with(begins_name) { end_of_name_char(text) } else { 0 }
 }

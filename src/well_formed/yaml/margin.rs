@@ -1,23 +1,23 @@
-//! Brackets whose lines stand at the margin: `ports: [80,` and `443]` below it.
+//! Brackets with lines at the margin: `ports: [80,` and `443]` below it.
 //!
-//! The text of YAML asks for lines that are indented further than what the bracket belongs to, and readers of Java,
-//! Python and C do not. The parser takes them once the lines within the bracket are indented, which says the same.
+//! The YAML specification requires these lines to be indented further than the parent of the bracket; readers in Java,
+//! Python and C do not. The parser accepts them once they are indented, which does not change their meaning.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use crate::well_formed::Fault;
 
-/// Bytes that are parsed again and again, for each bracket whose lines had to be indented.
+/// Bytes that may be parsed in all: each bracket whose lines are indented causes another parse.
 const PARSED_BYTES_MAX: usize = 32 * 1024 * 1024;
-/// Times its size that a text may grow to.
+/// Factor by which a text may grow.
 const GROWTH_MAX: usize = 8;
 const GROWTH_FREE_BYTES: usize = 4096;
 
-/// A text, some of whose lines are indented further than they were.
+/// Text with some of its lines indented further.
 pub(crate) struct Moved<'a> {
     pub(crate) text: Cow<'a, str>,
-    /// By the number of a line, counted from 1: the blanks before it.
+    /// Blanks inserted, by line number counted from 1.
     blanks: BTreeMap<usize, usize>,
     parsed: usize,
     bytes_max: usize,
@@ -29,7 +29,8 @@ impl<'a> Moved<'a> {
         Moved { text: Cow::Borrowed(text), blanks: BTreeMap::new(), parsed: 0, bytes_max }
     }
 
-    /// Indents the lines within the first bracket from a byte on; false if there are none, or all of them are already.
+    /// Indents the lines within the first bracket after a byte; false if there are none, or all of them are indented
+    /// already.
     pub(super) fn move_lines(&mut self, from: usize) -> bool {
         self.parsed = self.parsed.saturating_add(self.text.len());
         let Some((open, close)) = brackets(self.text.as_bytes(), from) else { return false };
@@ -43,7 +44,7 @@ impl<'a> Moved<'a> {
         while start < self.text.len() {
             let end = end_of_line(self.text.as_bytes(), start);
             let is_within = start > open && start <= close;
-            // With blanks before it, what ends a document would be a text.
+            // An indented document marker would become part of a text.
             let is_mark = self.text[start..].starts_with("---") || self.text[start..].starts_with("...");
             if is_within && !is_mark && !self.blanks.contains_key(&line) {
                 if text.len() + more > self.bytes_max {
@@ -59,26 +60,26 @@ impl<'a> Moved<'a> {
         self.blanks.len() > moved_before
     }
 
-    /// A fault with its column in the text as it was given.
+    /// Maps the column of a fault to the original text.
     pub(super) fn as_it_was(&self, fault: Fault) -> Fault {
         let blanks = self.blanks.get(&fault.line).copied().unwrap_or_default();
         Fault { column: fault.column.saturating_sub(blanks).max(1), ..fault }
     }
 }
 
-/// Behind the break that ends the line of a byte.
+/// Returns the position after the line break that ends the line of a byte.
 fn end_of_line(bytes: &[u8], from: usize) -> usize {
     let Some(at) = memchr::memchr2(b'\n', b'\r', &bytes[from..]).map(|at| from + at) else { return bytes.len() };
     if bytes[at..].starts_with(b"\r\n") { at + 2 } else { at + 1 }
 }
 
-/// Column at which the content of a line begins, marks of sequences passed over.
+/// Returns the column at which the content of a line begins, after indicators of sequences and mappings.
 fn indentation_at(text: &str, byte: usize) -> usize {
     let start = text[..byte].rfind(['\n', '\r']).map_or(0, |end| end + 1);
     text[start..byte].bytes().take_while(|byte| matches!(byte, b' ' | b'-' | b'?' | b':' | b'\t')).count()
 }
 
-/// The first bracket from a byte on, and the one that closes it. Those in texts and comments do not count.
+/// Finds the first bracket after a byte and the one that closes it, ignoring brackets in strings and comments.
 fn brackets(bytes: &[u8], from: usize) -> Option<(usize, usize)> {
     let (mut at, mut before, mut depth, mut open) = (from, b' ', 0_usize, None);
     while let Some(byte) = bytes.get(at).copied() {
@@ -101,7 +102,7 @@ fn brackets(bytes: &[u8], from: usize) -> Option<(usize, usize)> {
     None
 }
 
-/// Behind the mark that ends the text which begins at a byte.
+/// Returns the position after the quotation mark that ends the string which begins at a byte.
 fn end_of_quotes(bytes: &[u8], from: usize) -> Option<usize> {
     let mark = bytes[from];
     let mut at = from + 1;
