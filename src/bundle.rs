@@ -1,16 +1,16 @@
-//! Zip archives of config files: read within limits, whoever made them, and written in Polaris' layout.
+//! Zip archives of config files: read within limits from any producer, and written in Polaris' layout.
 //!
-//! Nothing is unpacked to a disk: an entry is a path and a text. What an archive says of its own sizes is not
-//! believed; it is read up to a limit and refused beyond it, so one that is small to send cannot be large to hold.
+//! Nothing is unpacked to a disk: an entry is a path and a text. The sizes that an archive declares are not trusted: it
+//! is read up to a limit and refused beyond it, so that a small archive cannot expand into a large one.
 //!
 //! | in the archive | is |
 //! |---|---|
-//! | `group/file` | a file; without a group in front where one group was asked for by its files |
-//! | `META` | JSON: by the path of a file its `tags` (an object), `comment`, `format`; of a sealed text `sealed_for` |
+//! | `group/file` | a file; `file` alone if the request names one group for all files |
+//! | `META` | JSON: per path of a file `tags` (an object), `comment`, `format`; for a sealed text `sealed_for` |
 //!
-//! `format` is written from here on; `sealed_for` is the file that a text was sealed for. A slash of a group is `%2F`
-//! in a path, as no group holds a percent sign. A name that would be taken for something else in an archive stands in
-//! `META` as `group` and `name`, beside a path that was made for it.
+//! `format` and `sealed_for` are additions of this project; `sealed_for` is the file for which the text was sealed. A
+//! slash in the name of a group is written `%2F`, since no group contains a percent sign. A name that would mean
+//! something else as a path is stored in `META` as `group` and `name`, under a generated path.
 //!
 //! Files that systems add to archives by themselves ([`is_of_system`]) are left out.
 
@@ -34,22 +34,22 @@ pub struct Limits {
     pub entry_bytes: u64,
 }
 
-/// Times its own size that the texts of an archive may be; a content of one letter comes to a thousand.
+/// Highest ratio of the texts to the size of the archive. A text of one repeated letter reaches a thousand.
 const RATIO_MAX: u64 = 200;
-/// Bytes of texts that any archive may hold, however small it is.
+/// Bytes of texts that an archive of any size may hold.
 const BYTES_FREE: u64 = 4 * 1024 * 1024;
 
-/// A text of less is not compressed.
+/// Bytes from which a text is compressed.
 const PACKED_BYTES_MIN: usize = 128;
 
-/// A path of an archive, and the text below it.
+/// Entry of an archive: its path and its text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ArchivedFile {
     pub path: String,
     pub text: Result<String, Unreadable>,
 }
 
-/// Reason why an entry has no text: it alone is refused.
+/// Reason why an entry has no text; the other entries are still read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unreadable {
     TooLarge { bytes_max: u64 },
@@ -84,7 +84,7 @@ pub enum Refused {
     Meta(String),
 }
 
-/// The files of an archive, directories left out, in their order.
+/// Returns the files of an archive in their order, without directories.
 pub fn read(bytes: &[u8], limits: Limits) -> Result<Vec<ArchivedFile>, Refused> {
     let damaged = |error: zip::result::ZipError| Refused::Damaged(error.to_string());
     let mut archive = ZipArchive::new(Cursor::new(bytes)).map_err(damaged)?;
@@ -118,7 +118,7 @@ pub fn read(bytes: &[u8], limits: Limits) -> Result<Vec<ArchivedFile>, Refused> 
     Ok(entries)
 }
 
-/// The text of one entry; what is read of it counts, also where it is refused.
+/// Reads the text of one entry. The bytes read are taken from `room` even if the entry is refused.
 fn read_text(file: &mut impl Read, bytes_max: u64, room: &mut u64) -> Result<Result<String, Unreadable>, Refused> {
     let mut bytes = Vec::new();
     let (all, limit) = (*room, bytes_max.min(*room));
@@ -137,7 +137,7 @@ fn read_text(file: &mut impl Read, bytes_max: u64, room: &mut u64) -> Result<Res
     Ok(String::from_utf8(bytes).map_err(|_| Unreadable::NotText))
 }
 
-/// An archive with these files.
+/// Writes an archive of these paths and texts.
 pub fn write<'a>(files: impl Iterator<Item = (&'a str, &'a str)>) -> std::io::Result<Vec<u8>> {
     let mut writer = ZipWriter::new(Cursor::new(Vec::new()));
     for (path, text) in files {
@@ -149,19 +149,19 @@ pub fn write<'a>(files: impl Iterator<Item = (&'a str, &'a str)>) -> std::io::Re
     Ok(writer.finish()?.into_inner())
 }
 
-/// In Polaris' archives, what is said of the files.
+/// Path of the entry that describes the files in Polaris' archives.
 const META: &str = "META";
-/// Slash of a group in a path.
+/// Escape for a slash in the name of a group.
 const SLASH: &str = "%2F";
 const OF_MACS: &str = "__MACOSX";
 
-/// True for the path of a file that a Mac puts into archives by itself.
+/// True for paths that macOS adds to archives.
 fn is_of_system(path: &str) -> bool {
     let name = path.rsplit('/').next().unwrap_or(path);
     name == ".DS_Store" || name.starts_with("._") || path.split('/').next() == Some(OF_MACS)
 }
 
-/// Takes out what the system added that packed the archive: its paths.
+/// Removes the entries that the operating system added, and returns their paths.
 pub fn take_of_system(entries: &mut Vec<ArchivedFile>) -> Vec<String> {
     let (of_system, files): (Vec<_>, Vec<_>) = entries.drain(..).partition(|entry| is_of_system(&entry.path));
     *entries = files;
@@ -173,13 +173,13 @@ pub fn take_of_system(entries: &mut Vec<ArchivedFile>) -> Vec<String> {
 struct Meta {
     tags: Option<BTreeMap<String, String>>,
     comment: Option<String>,
-    /// Polaris neither writes nor reads it.
+    /// Additional to Polaris, which ignores it.
     #[serde(skip_serializing_if = "Option::is_none")]
     format: Option<Format>,
-    /// Nor this: the text is sealed, as the content of this file.
+    /// Additional to Polaris: the file for whose content the text is sealed.
     #[serde(skip_serializing_if = "Option::is_none")]
     sealed_for: Option<ConfigKey>,
-    /// In place of what the path says.
+    /// Group, if the path does not give it.
     #[serde(skip_serializing_if = "Option::is_none")]
     group: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -189,20 +189,20 @@ struct Meta {
 /// A file of an archive in Polaris' layout.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Bundled {
-    /// Empty where the archive names none.
+    /// Empty if the archive names none.
     pub group: String,
     pub name: String,
     pub text: Result<String, Unreadable>,
-    /// File that the text is sealed for, as its content; `None` if the text is not sealed.
+    /// File for whose content the text is sealed; `None` if the text is not sealed.
     pub sealed_for: Option<ConfigKey>,
     pub comment: Option<String>,
     pub tags: Option<Vec<Tag>>,
-    /// Absent where the name says it.
+    /// `None` if the name implies it.
     pub format: Option<Format>,
 }
 
 impl Bundled {
-    /// Path that says the group and the name; `None` if there is none.
+    /// Returns a path that gives group and name; `None` if no path can.
     fn path(&self) -> Option<String> {
         let path = match self.group.as_str() {
             "" => self.name.clone(),
@@ -213,10 +213,10 @@ impl Bundled {
     }
 }
 
-/// Files of an archive in Polaris' layout, and the paths of what the system added that packed it.
+/// Files of an archive in Polaris' layout, and the paths that the operating system added to it.
 pub type Unpacked = (Vec<Bundled>, Vec<String>);
 
-/// Reads Polaris' layout. All paths begin with a group, unless the caller names the group of all files.
+/// Reads Polaris' layout. Every path begins with a group, unless the caller names one group for all files.
 pub fn read_polaris(bytes: &[u8], group: Option<&str>, limits: Limits) -> Result<Unpacked, Refused> {
     let mut entries = read(bytes, limits)?;
     let of_system = take_of_system(&mut entries);
@@ -244,7 +244,7 @@ pub fn read_polaris(bytes: &[u8], group: Option<&str>, limits: Limits) -> Result
     Ok((bundled.collect(), of_system))
 }
 
-/// To Polaris a file is a text unless it says otherwise.
+/// Returns `Text` for names without a known suffix, which is Polaris' default; `None` if the name implies a format.
 fn format_of(name: &str) -> Option<Format> {
     let says_nothing = Format::of_suffix(name).is_none() && Format::of_new(name) == Format::Properties;
     says_nothing.then_some(Format::Text)

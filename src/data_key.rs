@@ -1,13 +1,13 @@
-//! The data key: encrypts secrets at rest, and is stored apart from the data. All nodes of a cluster have the same one;
-//! a backup without it shows no secret.
+//! The data key encrypts secrets at rest, and is stored apart from the data. All nodes of a cluster share one key; a
+//! backup does not reveal secrets without it.
 //!
-//! XChaCha20-Poly1305 with a random nonce. A sealed text is bound to the object it belongs to, its *place*: a text of
-//! another place, or a changed one, does not open. Knows nothing of the sealed objects.
+//! The cipher is XChaCha20-Poly1305 with a random nonce. A sealed text is bound to the object it belongs to, its
+//! *place*: a text from another place, or a modified one, does not open. This module does not know the sealed objects.
 //!
 //! Texts that are compared while sealed have a nonce that is the HMAC of place and text ([`DataKey::seal_alike`]).
-//! Equal texts of one place are then sealed equally: without the key one sees that two are the same, and nothing else,
-//! and cannot try texts. Texts of different places share nothing. Such a text begins with the name of its key, by
-//! which a node knows whether it can open it.
+//! Equal texts of one place are then sealed equally: without the key one sees that two are the same and nothing else,
+//! and cannot test guesses. Texts of different places share nothing. Such a text begins with the name of its key, so
+//! that a node knows whether it can open it.
 
 use std::fmt;
 
@@ -28,7 +28,7 @@ const SCHEME: u8 = 1;
 /// First byte in place of `SCHEME` if the nonce was made of the text.
 const SCHEME_ALIKE: u8 = 2;
 
-/// The key, ready for use; wiped from memory when it goes.
+/// The key, ready for use; wiped from memory when dropped.
 #[derive(Clone)]
 pub struct DataKey {
     cipher: XChaCha20Poly1305,
@@ -40,7 +40,7 @@ pub struct DataKey {
 }
 
 impl DataKey {
-    /// From 64 hex digits; anything else is no key.
+    /// Parses 64 hex digits; `None` for anything else.
     pub fn of_hex(text: &str) -> Option<Self> {
         let mut bytes = Zeroizing::new([0; KEY_BYTES]);
         hex::decode_to_slice(text, &mut *bytes).ok()?;
@@ -56,12 +56,12 @@ impl DataKey {
         })
     }
 
-    /// The name of the key; the key cannot be derived from it.
+    /// Returns the name of the key, from which the key cannot be derived.
     pub fn id(&self) -> &str {
         &self.id
     }
 
-    /// Encrypts `text` for `place`; the answer is hex.
+    /// Encrypts `text` for `place`, and returns hex.
     pub fn seal(&self, place: &[&str], text: &str) -> String {
         let nonce: [u8; NONCE_BYTES] = rand::random();
         let payload = Payload { msg: text.as_bytes(), aad: &bound_to(place) };
@@ -70,7 +70,7 @@ impl DataKey {
         hex::encode([&[SCHEME], nonce.as_slice(), &sealed].concat())
     }
 
-    /// The inverse; `None` if the text was sealed under another key or for another place, or is damaged.
+    /// Opens a sealed text; `None` if it was sealed under another key or for another place, or is damaged.
     pub fn open(&self, place: &[&str], sealed: &str) -> Option<Zeroizing<Vec<u8>>> {
         let sealed = hex::decode(sealed).ok()?;
         let (scheme, rest) = sealed.split_first()?;
@@ -79,7 +79,7 @@ impl DataKey {
         self.cipher.decrypt(XNonce::from_slice(nonce), payload).ok().map(Zeroizing::new)
     }
 
-    /// Encrypts `text` for `place`, the same text always to the same: the name of the key, a dot, and base64.
+    /// Encrypts `text` for `place` deterministically. Returns the name of the key, a dot, and base64.
     pub fn seal_alike(&self, place: &[&str], text: &str) -> String {
         let place = bound_to(place);
         let length = (place.len() as u64).to_be_bytes();
@@ -92,7 +92,7 @@ impl DataKey {
         format!("{}{ID_END}{}", self.id, STANDARD_NO_PAD.encode(sealed))
     }
 
-    /// The inverse, as [`DataKey::open`] is that of [`DataKey::seal`].
+    /// Opens a text of [`DataKey::seal_alike`]; `None` as for [`DataKey::open`].
     pub fn open_alike(&self, place: &[&str], sealed: &str) -> Option<Zeroizing<Vec<u8>>> {
         let (_, sealed) = sealed.split_once(ID_END).filter(|_| key_of(sealed) == self.id)?;
         let sealed = STANDARD_NO_PAD.decode(sealed).ok()?;
@@ -113,12 +113,12 @@ impl fmt::Debug for DataKey {
     }
 }
 
-/// The parts of a place one behind the other, each with its length, so that no two places are the same.
+/// Concatenates the parts of a place, each with its length, so that distinct places have distinct bytes.
 fn bound_to(place: &[&str]) -> Vec<u8> {
     place.iter().flat_map(|part| [&(part.len() as u64).to_be_bytes(), part.as_bytes()].concat()).collect()
 }
 
-/// A new secret: 32 hex digits of the system's randomness.
+/// Generates a secret: 32 hex digits of the system's randomness.
 pub fn generate_secret() -> Zeroizing<String> {
     let mut bytes: [u8; 16] = rand::random();
     let text = Zeroizing::new(hex::encode(bytes));
@@ -186,7 +186,7 @@ mod tests {
             key("b").seal_alike(&place, "password: x"),
         ];
         for other in &others {
-            // Name and scheme apart, nothing of one is found in another.
+            // Apart from name and scheme, the texts have nothing in common.
             assert_ne!(other[19..43], sealed[19..43], "the nonce is another one");
             assert_ne!(other[51..], sealed[51..]);
         }

@@ -1,14 +1,15 @@
 //! File descriptors: the limit of this process, and its shares for clients and for everything else.
 //!
-//! A client connection without a descriptor is refused and comes again. RocksDB fails for good without one for a new
-//! write-ahead log, and a peer without one costs the cluster a member. So a reserve is kept from client connections.
+//! A client whose connection is refused for lack of a descriptor connects again. RocksDB fails for good if it cannot
+//! open a new write-ahead log, and a peer without a connection costs the cluster a member. Client connections therefore
+//! leave a reserve.
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-/// Limit that is assumed if the system sets none, or one out of reach.
+/// Limit that is assumed if the system sets none, or a very high one.
 const DESCRIPTORS_MAX: u64 = 1024 * 1024;
-/// For peers, RocksDB, snapshots, listeners: a share of all, at least and at most so many; but never more
-/// than half, so that clients get in where there are hardly any.
+/// Reserve for peers, RocksDB, snapshots and listeners: a fifth of all within these bounds, but at most half, so that
+/// clients can connect under a low limit.
 const RESERVE_MIN: u64 = 256;
 const RESERVE_MAX: u64 = 1000;
 const RESERVE_DIVISOR: u64 = 5;
@@ -34,7 +35,7 @@ pub fn raise() -> u64 {
     present()
 }
 
-/// The shares of the current limit of this process.
+/// Returns the shares of the current limit of this process.
 pub fn shares() -> Shares {
     share(present())
 }

@@ -1,9 +1,8 @@
-//! `Host` names that a loopback listener accepts, against DNS rebinding: a foreign page in a browser on this machine,
-//! whose name its owner lets point to 127.0.0.1 once it is loaded.
+//! `Host` names that a loopback listener accepts, as a defence against DNS rebinding: a foreign page, loaded in a
+//! browser on this machine, whose owner then changes its DNS name to 127.0.0.1.
 //!
-//! Such a page can request whatever needs no token, such as the configuration for clients, but only under its own
-//! name. A listener that other machines reach is protected by its network and asked under any name, so nothing is
-//! checked there.
+//! Such a page can request anything that needs no token, such as the configuration of clients, but only under its own
+//! name. A listener that other machines reach is protected by its network and may have any name, so it checks nothing.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -13,24 +12,24 @@ use axum::http::{HeaderMap, Uri, Version, header};
 /// Admits every name.
 const ANY: &str = "*";
 
-/// The names of one listener.
+/// Names that one listener accepts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Hosts(Option<Vec<String>>);
 
 impl Hosts {
-    /// Of a listener at `bound`, with the names that the operator has given it.
+    /// Creates the names of a listener at `bound` from those that the operator configured.
     pub fn of(bound: SocketAddr, named: impl IntoIterator<Item = String>) -> Self {
         let named: Vec<_> = named.into_iter().map(|name| plain(host_of(&name)).to_owned()).collect();
         let is_checked = bound.ip().to_canonical().is_loopback() && !named.iter().any(|name| name == ANY);
         Hosts(is_checked.then_some(named))
     }
 
-    /// Of a listener that answers to every name.
+    /// Accepts every name.
     pub fn any() -> Self {
         Hosts(None)
     }
 
-    /// The name of a request, if it is none of these. A request without a name is not from a browser.
+    /// Returns the name in the request if it is not accepted. A request without a name is not from a browser.
     pub(crate) fn stranger(&self, uri: &Uri, headers: &HeaderMap) -> Option<String> {
         let named = self.0.as_ref()?;
         let of_uri = uri.authority().map(Authority::host);
@@ -39,7 +38,7 @@ impl Hosts {
     }
 }
 
-/// The reason why a request of HTTP/1.1 does not say whom it is for, if it does not.
+/// Returns the fault in the `Host` headers of a request of HTTP/1.1, if there is one.
 pub(crate) fn fault(version: Version, headers: &HeaderMap) -> Option<&'static str> {
     if version != Version::HTTP_11 {
         return None;
@@ -57,7 +56,7 @@ pub(crate) fn fault(version: Version, headers: &HeaderMap) -> Option<&'static st
 
 const LOCAL_SUFFIX: &str = ".localhost";
 
-/// The part of `HOST:PORT` that is the host; a text that is none stays as it is.
+/// Returns the host of `HOST:PORT`; any other text is returned unchanged.
 fn host_of(text: &str) -> &str {
     let host = match text.rsplit_once(':') {
         Some((host, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) => host,
@@ -67,14 +66,14 @@ fn host_of(text: &str) -> &str {
     if is_bare_ipv6 { text } else { host }
 }
 
-/// Normal form of a name, as a resolver compares it.
+/// Normalizes a name as a resolver does.
 fn plain(host: &str) -> &str {
     let host = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
     host.strip_suffix('.').unwrap_or(host)
 }
 
-/// True for a configured name, for an address, which cannot be made to point elsewhere, and for a name without a dot
-/// or below `localhost`, which nobody can own.
+/// Returns true for a configured name, for an address, which DNS cannot redirect, and for a name without a dot or below
+/// `localhost`, which cannot be registered.
 fn is_admitted(host: &str, named: &[String]) -> bool {
     let is_of_nobody = !host.contains('.') && !host.contains('?');
     let is_local = host.len().checked_sub(LOCAL_SUFFIX.len()).and_then(|at| host.get(at..));

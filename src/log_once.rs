@@ -1,4 +1,4 @@
-//! Log lines that would repeat: one for each key in a while, or one at all.
+//! Limits on repeated log lines: one per key in an interval, or one in all.
 
 use std::collections::HashSet;
 use std::hash::Hash;
@@ -7,13 +7,13 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
-/// Keys that are logged in one pause; of the others the metrics tell.
+/// Keys that are logged per interval; the metrics count the others.
 const KEYS_MAX: usize = 1000;
 
-/// Keys that the log has named already. By default each of them is named once and for all.
+/// Keys that were logged already. By default each of them is logged only once.
 #[derive(Debug, Default)]
 pub(crate) struct LogOnce<K = ()> {
-    /// Time after which all keys are news again.
+    /// Interval after which all keys may be logged again.
     pause: Option<Duration>,
     logged: Mutex<Logged<K>>,
 }
@@ -25,12 +25,12 @@ struct Logged<K> {
 }
 
 impl<K: Eq + Hash> LogOnce<K> {
-    /// Each key once in every `pause`, which begins with its first line.
+    /// Allows each key once per `pause`, which begins with its first line.
     pub(crate) fn every(pause: Duration) -> Self {
         LogOnce { pause: Some(pause), logged: Mutex::new(Logged { since: None, keys: HashSet::new() }) }
     }
 
-    /// True if a line about this key is to be written now.
+    /// Reports whether a line about this key is to be written now, and records it.
     pub(crate) fn is_due(&self, key: K) -> bool {
         let (mut logged, now) = (self.logged.lock(), Instant::now());
         if logged.since.is_none_or(|since| self.pause.is_some_and(|pause| now - since >= pause)) {

@@ -1,27 +1,27 @@
 //! Memory limit and memory use of this process.
 //!
-//! The limit is the smallest of its control group, the groups above it and the machine. The use is its anonymous
-//! memory: the kernel drops pages of files when others need memory, so they are not counted.
+//! The limit is the smallest one of its control group, the groups above it and the machine. The use is anonymous memory
+//! only, because the kernel drops pages of files when memory is short.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
 const KIBIBYTE: u64 = 1024;
-/// Smallest limit of a group that counts, in bytes; this process would not run within a lower one.
+/// Smallest limit of a group that is taken into account, in bytes; this process could not run within a lower one.
 const LIMIT_BYTES_MIN: u64 = 1024 * 1024;
 
-/// The limit, if the system says one.
+/// Returns the limit; `None` if the system sets none.
 pub fn limit() -> Option<u64> {
     limit_below(Path::new("/"))
 }
 
-/// Bytes of anonymous memory that this process has now.
+/// Returns the bytes of anonymous memory in use.
 pub fn used() -> Option<u64> {
     let status = fs::read_to_string("/proc/self/status").ok()?;
     ["RssAnon:", "RssShmem:"].into_iter().map(|name| kibibytes(&status, name)).sum()
 }
 
-/// The smallest limit that the files below `root` name.
+/// Returns the smallest limit in the files below `root`.
 fn limit_below(root: &Path) -> Option<u64> {
     let groups = fs::read_to_string(root.join("proc/self/cgroup")).unwrap_or_default();
     let of_groups = groups.lines().flat_map(|line| limits_of_group(root, line));
@@ -30,7 +30,8 @@ fn limit_below(root: &Path) -> Option<u64> {
     of_groups.chain(machine).filter(|bytes| *bytes >= LIMIT_BYTES_MIN).min()
 }
 
-/// The limits of a group and those above it, of a line `HIERARCHY:CONTROLLERS:PATH`. No controllers are version 2.
+/// Returns the limits of the group in a line `HIERARCHY:CONTROLLERS:PATH` and of the groups above it. A line without
+/// controllers is of version 2.
 fn limits_of_group(root: &Path, line: &str) -> Vec<u64> {
     let mut parts = line.splitn(3, ':').skip(1);
     let (Some(controllers), Some(path)) = (parts.next(), parts.next()) else { return Vec::new() };
@@ -42,13 +43,13 @@ fn limits_of_group(root: &Path, line: &str) -> Vec<u64> {
         _ => return Vec::new(),
     };
     let mount = root.join(mount);
-    // A container may see its own group as the topmost one, under a path that does not exist: then the topmost counts.
+    // In a container the path of the group may not exist below the mount; the limit of the mount itself applies then.
     let group: PathBuf = mount.join(path.trim_start_matches('/'));
     let folders = group.ancestors().take_while(|folder| folder.starts_with(&mount));
     folders.filter_map(|folder| fs::read_to_string(folder.join(file)).ok()?.trim().parse().ok()).collect()
 }
 
-/// The number of a line `NAME: NUMBER kB`, in bytes.
+/// Returns the number of a line `NAME: NUMBER kB`, in bytes.
 fn kibibytes(text: &str, name: &str) -> Option<u64> {
     let line = text.lines().find_map(|line| line.strip_prefix(name))?;
     line.split_whitespace().next()?.parse::<u64>().ok()?.checked_mul(KIBIBYTE)
@@ -97,7 +98,7 @@ mod tests {
 
     #[test]
     fn this_process_has_memory_and_grows_with_what_it_takes() {
-        // Tests beside this one return memory meanwhile, so one try of several has to show it.
+        // Parallel tests free memory meanwhile, so one of several attempts has to show the growth.
         let shows_growth = || {
             let before = used().expect("Linux says it");
             let taken = vec![1_u8; 256 << 20];

@@ -1,7 +1,8 @@
-//! Origins: the unit of limits per client. An origin is the user of a token, or the app whose access key signed a
-//! request, whatever addresses they come from: a fleet behind one address is not one stranger. For clients without
-//! either, and before it is known, it is an IPv4 address, or the /64 of an IPv6 address, because the holder of one
-//! address of a /64 has all of them. Also quotas: limits in total and per origin.
+//! Origins, the unit of limits per client, and quotas: limits in total and per origin.
+//!
+//! The origin of an authenticated client is the user of its token, or the app whose access key signed the request, at
+//! any address: a fleet that shares one address is not one client. Without either, and until then, the origin is an
+//! IPv4 address or the /64 of an IPv6 address, because the holder of one address of a /64 has all of them.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -11,30 +12,30 @@ use std::sync::LazyLock;
 
 use parking_lot::Mutex;
 
-/// Origin of a client, as limits see it.
+/// Origin of a client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Origin(Unit);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 enum Unit {
     Address(IpAddr),
-    /// User, by the hash of its name.
+    /// User, as the hash of its name.
     User(u64),
-    /// App of config clients, by the hash of its id.
+    /// App of config clients, as the hash of its id.
     App(u64),
 }
 
-/// Hashes of names that nobody can choose to be equal.
+/// Hasher for names, seeded at random so that collisions cannot be chosen.
 static NAMES: LazyLock<RandomState> = LazyLock::new(RandomState::new);
 
 impl Origin {
-    /// All clients whose address is not known.
+    /// Origin shared by all clients whose address is not known.
     pub const UNKNOWN: Origin = Origin(Unit::Address(IpAddr::V6(Ipv6Addr::UNSPECIFIED)));
 
     pub fn of(address: IpAddr) -> Self {
         match address.to_canonical() {
             IpAddr::V4(address) => Origin(Unit::Address(address.into())),
-            // A single one, and not one of many.
+            // Loopback is a single address without a /64.
             IpAddr::V6(address) if address.is_loopback() => Origin(Unit::Address(address.into())),
             IpAddr::V6(address) => {
                 let [a, b, c, d, ..] = address.segments();
@@ -47,17 +48,17 @@ impl Origin {
         address.map_or(Origin::UNKNOWN, Origin::of)
     }
 
-    /// The user, or service token, of this name.
+    /// Returns the origin of the user or service token with this name.
     pub fn of_user(name: &str) -> Self {
         Origin(Unit::User(NAMES.hash_one(name)))
     }
 
-    /// The app of this id, whose key has signed.
+    /// Returns the origin of the app whose key signed.
     pub fn of_app(app_id: &str) -> Self {
         Origin(Unit::App(NAMES.hash_one(app_id)))
     }
 
-    /// True if it has proved who it is.
+    /// Reports whether the client is authenticated.
     fn is_proved(self) -> bool {
         matches!(self.0, Unit::User(_) | Unit::App(_))
     }
@@ -66,14 +67,14 @@ impl Origin {
 /// Sender of a request.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Sender {
-    /// Of the client, as far as it is known.
+    /// Address of the client, if known.
     pub address: Option<IpAddr>,
-    /// Its connection comes from this very machine, and no proxy says for whom it asks.
+    /// True if the connection comes from this machine and no proxy names another client.
     pub is_local: bool,
 }
 
-/// Unit of the limits of failed logins: all of loopback is one, and a sender that is local by the word of a proxy is
-/// another one than a local sender.
+/// Unit of the limits on failed logins. All loopback addresses are one unit; a loopback address that a proxy reports is
+/// another unit than a local sender.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Guesser {
     pub origin: Origin,
@@ -101,7 +102,7 @@ impl fmt::Display for Origin {
     }
 }
 
-/// Limit of something for all clients together, and for each.
+/// Limit for all clients together, and for each origin.
 pub struct OriginQuota {
     total: usize,
     per_origin: usize,
@@ -115,7 +116,8 @@ struct Taken {
 }
 
 impl Taken {
-    /// Clients without an amount are removed, else every address ever seen would stay.
+    /// Subtracts an amount; an origin without a remainder is removed, so that the map does not grow with every address
+    /// seen.
     fn take_off(&mut self, origin: Origin, amount: usize) {
         match self.by_origin.get_mut(&origin) {
             Some(of_origin) if *of_origin > amount => *of_origin -= amount,
@@ -124,7 +126,7 @@ impl Taken {
     }
 }
 
-/// Quota that does not suffice.
+/// Limit that was reached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Short {
     Total,
@@ -154,12 +156,13 @@ impl OriginQuota {
         Ok(())
     }
 
-    /// Limit of one client. A user and an app have half of all, as a token or key is a fleet's mostly.
+    /// Returns the limit of one origin. A user or an app may have half of the total, because a token or key often
+    /// serves a fleet.
     fn limit_of(&self, origin: Origin) -> usize {
         if origin.is_proved() { self.per_origin.max(self.total / 2) } else { self.per_origin }
     }
 
-    /// Passes an amount of one client on to another, all of it or nothing.
+    /// Transfers an amount from one origin to another, all of it or nothing.
     pub fn pass(&self, from: Origin, to: Origin, amount: usize) -> Result<(), Short> {
         if from == to {
             return Ok(());
@@ -174,7 +177,7 @@ impl OriginQuota {
         Ok(())
     }
 
-    /// Takes an amount for a client, also beyond the limit.
+    /// Takes an amount for a client, even beyond the limit.
     pub fn charge(&self, origin: Origin, amount: usize) {
         let mut taken = self.taken.lock();
         taken.all = taken.all.saturating_add(amount);
@@ -189,7 +192,7 @@ impl OriginQuota {
         taken.take_off(origin, amount);
     }
 
-    /// Amount that is taken.
+    /// Returns the amount taken by all clients.
     pub fn taken(&self) -> usize {
         self.taken.lock().all
     }
@@ -202,13 +205,13 @@ impl OriginQuota {
         self.total
     }
 
-    /// Amount that one client has.
+    /// Returns the amount taken by one client.
     #[cfg(test)]
     pub fn taken_by(&self, origin: Origin) -> usize {
         self.taken.lock().by_origin.get(&origin).copied().unwrap_or_default()
     }
 
-    /// Number of clients that have something.
+    /// Returns the number of clients with an amount.
     #[cfg(test)]
     pub fn origins(&self) -> usize {
         self.taken.lock().by_origin.len()
@@ -235,7 +238,7 @@ mod tests {
         assert_eq!((shares.taken(), shares.origins()), (0, 0), "who is gone is forgotten");
     }
 
-    /// Behind one address, and from many.
+    /// One user at one address and at many counts as one client.
     #[test]
     fn a_user_and_an_app_are_one_client_each_and_have_half_of_all() {
         let shares = OriginQuota::new(10, 2);

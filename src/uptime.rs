@@ -1,10 +1,10 @@
-//! Time since the machine was started, sleep included, for everything that is judged by its age.
+//! Time since the machine was started, including time asleep, for measuring ages.
 
 use std::time::Duration;
 
 use rustix::time::{ClockId, clock_gettime};
 
-/// Uptime by `CLOCK_BOOTTIME`; the monotonic clock stands still while the machine is suspended.
+/// Returns the uptime by `CLOCK_BOOTTIME`; the monotonic clock stops while the machine is suspended.
 pub(crate) fn now() -> Duration {
     let now = clock_gettime(ClockId::Boottime);
     // Neither is negative, and the second is below a billion.

@@ -3,12 +3,12 @@
 //! ```text
 //! entry   = version:u8 kind:u8 term:u64 index:u64 payload      (integers big-endian)
 //! kind 0  = blank, no payload
-//! kind 1  = normal, payload is the proposal as it came
+//! kind 1  = normal, payload is the proposal, unchanged
 //! kind 2  = membership, payload is MessagePack with field names
 //! ```
 //!
-//! The layout is pinned by golden bytes in the tests below: tomorrow's binary has to read today's
-//! disk. A new layout takes a new version number, a level, and keeps the old reader.
+//! The layout is pinned by golden bytes in the tests below: a newer binary must read existing disks. A new layout gets
+//! a new version number and a level, and its binary still reads the old one.
 
 use std::io;
 
@@ -43,7 +43,7 @@ pub fn put_entry(out: &mut BytesMut, entry: &Entry) {
     out.put_slice(&payload);
 }
 
-/// The byte form of one entry.
+/// Returns the byte form of one entry.
 pub fn entry_to_bytes(entry: &Entry) -> Bytes {
     let mut out = BytesMut::new();
     put_entry(&mut out, entry);
@@ -72,7 +72,7 @@ pub fn entry_from_bytes(bytes: Bytes) -> io::Result<Entry> {
     Ok(Entry { log_id, payload })
 }
 
-/// The level that a reader of `entry` needs.
+/// Returns the level that a reader of `entry` needs.
 pub fn entry_level(entry: &Entry) -> Level {
     match &entry.payload {
         EntryPayload::Normal(proposal) => proposal.level(),
@@ -80,7 +80,7 @@ pub fn entry_level(entry: &Entry) -> Level {
     }
 }
 
-/// Bytes that the payload of `entry` takes, for limits on memory and messages.
+/// Returns the size of the payload in bytes, for limits on memory and messages.
 pub fn entry_payload_bytes(entry: &Entry) -> usize {
     match &entry.payload {
         EntryPayload::Normal(proposal) => proposal.0.len(),
@@ -91,7 +91,7 @@ pub fn entry_payload_bytes(entry: &Entry) -> usize {
 /// MessagePack with field names, see [`crate::format::pack`].
 pub use crate::format::pack::to_bytes;
 
-/// The inverse of [`to_bytes`], with damage as an I/O error, which is fatal to a node.
+/// Decodes [`to_bytes`]. Damage is an I/O error, which stops the node.
 pub fn from_bytes<T: DeserializeOwned>(bytes: &[u8]) -> io::Result<T> {
     crate::format::pack::from_bytes(bytes).map_err(|error| corrupt(&error.to_string()))
 }

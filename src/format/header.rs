@@ -7,28 +7,28 @@ use super::types::{LogId, StoredMembership};
 
 /// Header of the file, in MessagePack with field names.
 ///
-/// The first two are openraft's description of a snapshot, under the names that it gives them: whoever
-/// knows no more reads these and ignores the rest. A file of an earlier version has only these, so
-/// nobody depends on the others; what they say can be found among the rows.
+/// The first two fields are openraft's description of a snapshot under its own names, so a reader that knows only that
+/// ignores the rest. Files of an earlier version have only these two; nothing depends on the others, which repeat facts
+/// of the rows.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct StateHeader {
     pub last_log_id: Option<LogId>,
     pub last_membership: StoredMembership,
     #[serde(default)]
     pub cluster_id: Option<String>,
-    /// Level that the cluster spoke.
+    /// Level of the cluster.
     #[serde(default)]
     pub level: Level,
     /// Digest of the formats of that level, see [`Level::digest`].
     #[serde(default)]
     pub format: String,
-    /// In hex.
+    /// Hex digits.
     #[serde(default)]
     pub state_hash: String,
-    /// Version of the binary that wrote it.
+    /// Version of the binary that wrote the file.
     #[serde(default)]
     pub version: String,
-    /// Milliseconds since 1970; 0 where nobody looked at a clock.
+    /// Milliseconds since 1970; 0 if the writer had no clock.
     #[serde(default)]
     pub created_ms: u64,
 }
@@ -39,7 +39,7 @@ mod tests {
     use crate::format::codec;
     use crate::format::types::{CommittedLeaderId, SnapshotMeta};
 
-    /// A version that knows no more than openraft's description reads it, and the other way round.
+    /// A version that knows only openraft's description reads the header, and the other way round.
     #[test]
     fn it_is_read_as_the_description_of_a_snapshot() {
         let last_log_id = Some(LogId::new(CommittedLeaderId::new(3), 7));

@@ -1,4 +1,4 @@
-//! Levels: one number for everything that is stored or sent.
+//! Levels: one number for the version of everything that is stored or sent.
 //!
 //! Commands, rows, snapshots, frames between nodes and fields whose absence means something belong to the level that
 //! introduced them. A binary reads and writes a [`LevelRange`]; the level of the cluster is replicated, and nothing
@@ -19,7 +19,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// A level, as in the list above.
+/// Level of the stored and sent formats.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Level(pub u8);
@@ -27,7 +27,7 @@ pub struct Level(pub u8);
 impl Level {
     /// Level of the first release.
     pub const FIRST: Level = Level(1);
-    /// Level that exists in tests.
+    /// Level that exists only in tests.
     #[cfg(feature = "next-level")]
     pub const NEXT: Level = Level(2);
     /// Highest level that this binary can read and write.
@@ -38,13 +38,13 @@ impl Level {
         usize::from(self.0).checked_sub(1).and_then(|index| DIGESTS.get(index)).copied().unwrap_or_default()
     }
 
-    /// True of the first level, which fields leave out.
+    /// Reports whether this is the first level, which fields omit.
     pub fn is_first(&self) -> bool {
         *self == Level::FIRST
     }
 }
 
-/// Digests of the golden bytes of each level, from the first on: the beginning of a SHA-256 in hex.
+/// Digests of the golden bytes of each level, starting with the first: the beginning of a SHA-256 in hex.
 /// `catalog::tests::golden` computes them.
 pub const DIGESTS: &[&str] = &[
     "a1c62eaa63d7488b",
@@ -75,14 +75,14 @@ pub struct LevelRange {
 impl LevelRange {
     /// All levels that this binary can read and write.
     pub const OWN: LevelRange = LevelRange { min: Level::FIRST, max: Level::NEWEST };
-    /// Levels that a node takes part in unless `--level-max` names another end: those of releases.
+    /// Levels that a node supports unless `--level-max` is set: those of releases.
     pub const RELEASED: LevelRange = LevelRange { min: Level::FIRST, max: Level::FIRST };
 
     pub fn contains(self, level: Level) -> bool {
         (self.min..=self.max).contains(&level)
     }
 
-    /// Returns the same range, ending at `max` at the latest.
+    /// Returns the same range with an upper end of at most `max`.
     pub fn up_to(self, max: Level) -> LevelRange {
         LevelRange { max: self.max.min(max), ..self }
     }

@@ -1,9 +1,9 @@
-//! Formats of what is stored and sent, below all modules that store and send it: the types of the log ([`types`]),
-//! their bytes ([`codec`], [`pack`]), the [`header`] of a file of them, the [`level`] that each of them belongs to, and
-//! the text form of [`sealed`] secrets.
+//! Formats of stored and sent data, below all modules that store or send it: the types of the log ([`types`]), their
+//! bytes ([`codec`], [`pack`]), the [`header`] of a file of a whole state, the [`level`] of each format, and the text
+//! form of [`sealed`] secrets.
 //!
-//! `store` keeps these, `raft` exchanges them, `catalog` takes the packing, the levels and the names of keys. Nothing
-//! here knows a disk, a socket or what a command means.
+//! `store` stores them, `raft` exchanges them, `catalog` uses the packing, the levels and the names of keys. This
+//! module knows no disk, no socket and no meaning of a command.
 
 pub mod codec;
 pub mod header;

@@ -1,37 +1,36 @@
-//! MessagePack with field names: the form of everything that is kept or sent between nodes and is
-//! not a log entry. Names (not positions) let a later version add a field with a default.
+//! MessagePack with field names: the form of everything that is stored or sent between nodes, except log entries. Names
+//! instead of positions let a later version add a field with a default.
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-/// The bytes of `value`.
+/// Encodes `value`.
 pub fn to_bytes<T: Serialize + ?Sized>(value: &T) -> Vec<u8> {
     rmp_serde::to_vec_named(value).expect("our own types always serialize")
 }
 
-/// Appends the bytes of `value`.
+/// Appends the encoded `value` to `out`.
 pub fn put<T: Serialize + ?Sized>(value: &T, out: &mut Vec<u8>) {
     rmp_serde::encode::write_named(out, value).expect("our own types always serialize");
 }
 
-/// The same without the names of the fields, for what there is very much of: its layout changes with a version of its
-/// own.
+/// Appends `value` without field names, for data of large volume. Its layout has a version of its own.
 pub fn put_dense<T: Serialize + ?Sized>(value: &T, out: &mut Vec<u8>) {
     rmp_serde::encode::write(out, value).expect("our own types always serialize");
 }
 
-/// Lists and maps within each other. Nothing that is kept or sent comes near it, and each takes from the stack of
-/// the thread that reads: the default of 1024 is more than a thread has.
+/// Highest nesting of lists and maps. Valid data is far below it. Each level uses the reader's stack, which is too
+/// small for the library's default of 1024.
 const DEPTH_MAX: usize = 64;
 
-/// The inverse of [`to_bytes`], [`put`] and [`put_dense`]; what is nested deeper than [`DEPTH_MAX`] is an error.
+/// Decodes [`to_bytes`], [`put`] and [`put_dense`]; nesting beyond [`DEPTH_MAX`] is an error.
 pub fn from_bytes<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, rmp_serde::decode::Error> {
     let mut reader = rmp_serde::Deserializer::from_read_ref(bytes);
     reader.set_max_depth(DEPTH_MAX);
     T::deserialize(&mut reader)
 }
 
-/// A hash of 32 bytes as bytes, not as a list of numbers; for `#[serde(with)]`.
+/// Encodes a hash of 32 bytes as bytes instead of a list of numbers; for `#[serde(with)]`.
 pub mod hash_bytes {
     use serde::{Deserialize, Deserializer, Serializer};
 

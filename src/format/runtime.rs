@@ -1,5 +1,5 @@
-//! Runtime of openraft: that of tokio, whose tasks are all needed. One that panics would leave a node that looks well
-//! and replicates nothing.
+//! Runtime of openraft: tokio's, with tasks that are watched. A panic in one of them would otherwise leave a node that
+//! looks healthy and replicates nothing.
 
 use std::time::Duration;
 

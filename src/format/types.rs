@@ -1,5 +1,5 @@
-//! Types that openraft is given: the payload of an entry, the record of a member, and short names for the generic types
-//! that the rest of `raft` and `store` use.
+//! Types for openraft: the payload of an entry, the record of a member, and short names for the generic types that
+//! `raft` and `store` use.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -13,7 +13,7 @@ use super::level::Level;
 use super::runtime::WatchedRuntime;
 
 openraft::declare_raft_types!(
-    /// Standard Raft: one leader a term (`leader_id_std`), members with their addresses.
+    /// Standard Raft: at most one leader per term (`leader_id_std`), members with their addresses.
     pub TypeConfig:
         D = Proposal,
         R = (),
@@ -33,14 +33,13 @@ pub type SnapshotMeta = openraft::type_config::alias::SnapshotMetaOf<TypeConfig>
 
 /// Payload of one log entry: an encoded command with its stamps, opaque to Raft and to the log.
 ///
-/// It is encoded once, by the node that proposes, and copied as bytes from then on; only the state
-/// machine looks inside.
+/// The node that proposes it encodes it once; afterwards it is copied as bytes, and only the state machine decodes it.
 #[derive(Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(from = "Vec<u8>", into = "Vec<u8>")]
 pub struct Proposal(pub Bytes);
 
 impl Proposal {
-    /// The level at which its sender wrote it: the first byte, see `raft::proposal`.
+    /// Returns the level at which the sender encoded it: the first byte, see `raft::proposal`.
     pub fn level(&self) -> Level {
         self.0.first().map_or(Level::FIRST, |level| Level(*level))
     }
@@ -70,10 +69,10 @@ impl fmt::Display for Proposal {
     }
 }
 
-/// A member of the cluster as the Raft membership knows it: where its peers reach it.
+/// Member of the cluster in the Raft membership: its address for peers.
 ///
-/// The client-facing addresses are not here: they are announced by each node itself and live in
-/// the catalog, so that a changed load balancer needs no membership change.
+/// Addresses for clients are not included: each node announces its own, and they are stored in the catalog, so that a
+/// changed load balancer needs no membership change.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Member {
     /// `host:port` of the peer listener.
@@ -86,13 +85,13 @@ impl fmt::Display for Member {
     }
 }
 
-/// The membership in which all of `members` vote.
+/// Returns the membership in which all of `members` vote.
 pub fn all_vote(members: BTreeMap<NodeId, Member>) -> Result<Membership, MembershipError<NodeId>> {
     let voters: BTreeSet<NodeId> = members.keys().copied().collect();
     Membership::new(vec![voters], members)
 }
 
-/// The membership that comes with an entry, if one does.
+/// Returns the membership that an entry carries, if any.
 pub fn membership_of(entry: &Entry) -> Option<StoredMembership> {
     match &entry.payload {
         EntryPayload::Membership(membership) => Some(StoredMembership::new(Some(entry.log_id), membership.clone())),
