@@ -1,4 +1,4 @@
-//! The `thuban` binary: parse the command line, call the library.
+//! The `thuban` binary: parses the command line and calls the library.
 
 use std::process::ExitCode;
 

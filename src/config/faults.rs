@@ -1,4 +1,4 @@
-//! The checks of single settings, and the list of what is wrong.
+//! Checks of single settings, and the list of faults found.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -10,15 +10,15 @@ use super::{ClusterSecret, HOLD_MS_RANGE, Hidden, SECRET_CHARS_DIFFERENT_MIN, SE
 use crate::data_key::DataKey;
 use crate::model::{host, limits};
 
-/// Collects what is wrong, and how much of it may become right without a change of the settings.
+/// Collects faults, and counts those that may disappear without a change of the settings.
 #[derive(Default)]
 pub(super) struct Faults(pub(super) Vec<String>, usize);
 
-/// Faults of the settings of a node.
+/// Faults in the settings of a node.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SettingFaults {
     pub lines: Vec<String>,
-    /// All of them are of files that may become right by themselves.
+    /// True if every fault is in a file that another program writes, and may be gone at the next start.
     pub may_pass: bool,
 }
 
@@ -34,7 +34,7 @@ impl Faults {
         self.0.push(fault.into());
     }
 
-    /// Adds a fault of a file that others write, which may be right at the next start.
+    /// Adds a fault in a file that others write, which may be correct at the next start.
     pub(super) fn add_passing(&mut self, fault: impl Into<String>) {
         self.add(fault);
         self.1 += 1;
@@ -68,7 +68,7 @@ impl Faults {
         members
     }
 
-    /// From the flag or the file, not both; the line end of a file is not part of it.
+    /// Reads a secret from the flag or the file, not both; the final line end of a file is not part of it.
     pub(super) fn secret(
         &mut self,
         flag: &str,
@@ -80,7 +80,7 @@ impl Faults {
         self.judge_secret(flag, secret, chars_min)
     }
 
-    /// One, or in a file two: the first is shown, both are taken.
+    /// Reads one secret, or up to two from a file: the first is presented to peers, both are accepted.
     pub(super) fn cluster_secret(&mut self, given: Option<Hidden>, file: Option<PathBuf>) -> Option<ClusterSecret> {
         const FLAG: &str = "--cluster-secret";
         let may_hold_two = file.is_some();
@@ -97,7 +97,7 @@ impl Faults {
             let different: std::collections::BTreeSet<char> = secret.chars().collect();
             different.len() < SECRET_CHARS_DIFFERENT_MIN
         };
-        // One that is too short is told so.
+        // A short secret is reported as too short, below.
         if secrets.iter().any(|secret| secret.chars().count() >= SECRET_CHARS_MIN && is_weak(secret)) {
             self.add(format!(
                 "{FLAG} can be guessed: it has fewer than {SECRET_CHARS_DIFFERENT_MIN} different characters; draw \
@@ -105,7 +105,7 @@ impl Faults {
             ));
             return None;
         }
-        // A file that holds nothing names a secret without characters.
+        // An empty file is read as an empty secret, which is reported as too short.
         let mut secrets = secrets.into_iter();
         let shown = self.judge_secret(FLAG, secrets.next().unwrap_or_default(), SECRET_CHARS_MIN);
         let other = secrets.next().map(|other| self.judge_secret(FLAG, other, SECRET_CHARS_MIN));
@@ -147,7 +147,7 @@ impl Faults {
         Some(Hidden(secret))
     }
 
-    /// One, or two while one takes the place of the other: the first seals, both open.
+    /// Reads one key, or two during a rotation: the first seals, both open.
     pub(super) fn data_keys(&mut self, file: Option<&Path>) -> Vec<DataKey> {
         let Some(file) = file.filter(|file| !file.as_os_str().is_empty()) else { return Vec::new() };
         let text = match std::fs::read_to_string(file) {
@@ -192,7 +192,7 @@ impl Faults {
     }
 }
 
-/// `host:port` with a name that can be looked up, or an address, IPv6 in brackets.
+/// Reports whether `text` is `host:port` with a resolvable name or an address, IPv6 in brackets.
 pub fn is_host_and_port(text: &str) -> bool {
     let Some((host, port)) = text.rsplit_once(':') else { return false };
     let host = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);

@@ -1,4 +1,4 @@
-//! Settings of the door of gRPC, and of the clients of xDS behind it.
+//! Settings of the gRPC listeners and of the xDS clients that they serve.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -9,14 +9,14 @@ use super::faults::Faults;
 use crate::model::host;
 
 pub(super) const GRPC_PORT: u16 = 8091;
-/// Word in place of addresses: nothing listens.
+/// Value that disables the listeners.
 const OFF: &str = "off";
 const ADDRESSES_MAX: usize = 16;
 
 /// Settings of the listeners of gRPC.
 #[derive(Args, Clone, Debug)]
 pub struct GrpcArgs {
-    /// Addresses for gRPC, separated by commas, with xDS for Envoy and for gRPC clients without a proxy; `off` for none
+    /// Addresses for gRPC, separated by commas, with xDS for Envoy and for proxyless gRPC clients; `off` for none
     #[arg(long, env = "THUBAN_GRPC_ADDR", default_value = "0.0.0.0:8091,0.0.0.0:15010", value_name = "ADDRESSES")]
     pub grpc_addr: String,
 
@@ -28,18 +28,18 @@ pub struct GrpcArgs {
 /// Settings of xDS.
 #[derive(Args, Clone, Debug)]
 pub struct XdsArgs {
-    /// Milliseconds after which a stream of xDS ends, a tenth more or less, so that clients spread over the nodes
-    /// again; 0 for never
+    /// Maximum age of an xDS stream in milliseconds, varied by a tenth, so that clients rebalance over the nodes; 0 for
+    /// unlimited
     #[arg(long, env = "THUBAN_GRPC_STREAM_MAX_AGE_MS", default_value_t = 1_800_000)]
     pub grpc_stream_max_age_ms: u64,
 
-    /// Authority of xdstp:// names that are answered [default: none]
+    /// Authority of the xdstp:// names that are answered [default: none]
     #[arg(long, env = "THUBAN_XDS_AUTHORITY")]
     pub xds_authority: Option<String>,
 }
 
 impl GrpcArgs {
-    /// Addresses that are listened at; none for `off`.
+    /// Returns the addresses to listen on; none for `off`.
     pub(super) fn check(&self, others: &[Option<SocketAddr>], faults: &mut Faults) -> Vec<SocketAddr> {
         let text = self.grpc_addr.trim();
         if text.is_empty() || text == OFF {
@@ -70,12 +70,12 @@ impl XdsArgs {
         }
     }
 
-    /// Age at which a stream ends; none for never.
+    /// Returns the age at which a stream ends; none for never.
     pub fn stream_max_age(&self) -> Option<Duration> {
         (self.grpc_stream_max_age_ms > 0).then(|| Duration::from_millis(self.grpc_stream_max_age_ms))
     }
 
-    /// Authority of names; none where it is empty.
+    /// Returns the authority of xdstp:// names; none if the setting is empty.
     pub fn authority(&self) -> Option<&str> {
         self.xds_authority.as_deref().filter(|text| !text.is_empty())
     }

@@ -1,5 +1,5 @@
-//! Every setting of a node: its flag, its environment variable, its default, its unit, and the one
-//! check that lists all faults at once. Nobody else reads the environment.
+//! Every setting of a node: its flag, environment variable, default and unit, and the one check that lists all faults
+//! at once. No other module reads the environment.
 
 mod bounds;
 mod faults;
@@ -38,9 +38,9 @@ pub use secure::TlsArgs;
 
 const API_PORT: u16 = 8090;
 const COMPAT_PORT: u16 = 8890;
-/// Characters that a cluster secret and an administrator's password have at least.
+/// Minimum length of a cluster secret, in characters.
 const SECRET_CHARS_MIN: usize = 32;
-/// Different ones among them: whoever draws a secret has more, whoever holds a key down has one.
+/// Minimum number of different characters in a secret: a random secret has more, a repeated key has one.
 const SECRET_CHARS_DIFFERENT_MIN: usize = 6;
 const PASSWORD_CHARS_MIN: usize = 8;
 /// Limits of Apollo clients and proxies: the Java client gives up after 90 s.
@@ -65,20 +65,20 @@ pub struct ServeArgs {
     #[arg(long, env = "THUBAN_COMPAT_ADDR", default_value = "0.0.0.0:8890")]
     pub compat_addr: String,
 
-    /// Address for the other nodes, always with TLS; keep it on a private network all the same
+    /// Address for the other nodes, always with TLS; keep it on a private network nevertheless
     #[arg(long, env = "THUBAN_PEER_ADDR", default_value = "0.0.0.0:8190")]
     pub peer_addr: String,
 
     #[command(flatten)]
     pub grpc: GrpcArgs,
 
-    /// Separate address for /metrics, with /livez and /readyz, answered while the state is loaded too
-    /// [default: on the management API]
+    /// Separate address for /metrics, /livez and /readyz, which answers while the state is loaded too [default: on the
+    /// management API]
     #[arg(long, env = "THUBAN_METRICS_ADDR")]
     pub metrics_addr: Option<String>,
 
-    /// Milliseconds for which a node that is told to stop goes on serving while `/readyz` fails, so that balancers stop
-    /// sending to it before it closes its ports
+    /// Milliseconds for which a node that is shutting down goes on serving while `/readyz` fails, so that balancers
+    /// stop sending to it before it closes its ports
     #[arg(long, env = "THUBAN_DRAIN_MS", default_value_t = 3000)]
     #[arg(value_parser = clap::value_parser!(u64).range(..=60_000))]
     pub drain_ms: u64,
@@ -87,7 +87,7 @@ pub struct ServeArgs {
     #[arg(long, env = "THUBAN_ADVERTISE_API")]
     pub advertise_api: Option<String>,
 
-    /// HOST:PORT for config clients as they reach it [default: the bound address]
+    /// HOST:PORT for config clients as clients reach it [default: the bound address]
     #[arg(long, env = "THUBAN_ADVERTISE_COMPAT")]
     pub advertise_compat: Option<String>,
 
@@ -100,8 +100,8 @@ pub struct ServeArgs {
     #[arg(long, env = "THUBAN_INITIAL_CLUSTER", default_value = "")]
     pub initial_cluster: String,
 
-    /// Let a majority of --initial-cluster form the cluster at the very first start, where a peer cannot be
-    /// started at all. Only for nodes that never had data: a majority of wiped nodes would found a new cluster
+    /// Let a majority of --initial-cluster form the cluster at the very first start, if a peer cannot be started at
+    /// all. Only for nodes that never had data: a majority of wiped nodes would found a new cluster
     #[arg(long, env = "THUBAN_FORM_WITH_MAJORITY")]
     #[arg(value_parser = BoolishValueParser::new(), action = ArgAction::SetTrue)]
     pub form_with_majority: bool,
@@ -110,8 +110,8 @@ pub struct ServeArgs {
     #[arg(long, env = "THUBAN_CLUSTER_SECRET", hide_env_values = true)]
     pub cluster_secret: Option<Hidden>,
 
-    /// File with the secret; with two lines the first is presented to other nodes and both are accepted,
-    /// so that it can be exchanged node by node
+    /// File with the secret; with two lines the first is presented to other nodes and both are accepted, for a rotation
+    /// node by node
     #[arg(long, env = "THUBAN_CLUSTER_SECRET_FILE")]
     pub cluster_secret_file: Option<PathBuf>,
 
@@ -133,7 +133,7 @@ pub struct ServeArgs {
 /// Settings that a development node has too.
 #[derive(Args, Clone, Debug)]
 pub struct Tuning {
-    /// Hold of a config client's poll in milliseconds: below the 60 s at which proxies cut
+    /// Maximum hold of a config client's poll in milliseconds, below the 60 s at which proxies time out
     #[arg(long, env = "THUBAN_LONG_POLL_TIMEOUT_MS", default_value_t = 55_000)]
     pub long_poll_timeout_ms: u64,
 
@@ -141,32 +141,32 @@ pub struct Tuning {
     #[arg(long, env = "THUBAN_COMPAT_AUTH", value_enum, default_value_t = CompatAuth::Optional)]
     pub compat_auth: CompatAuth,
 
-    /// Maximum of characters of one config file
+    /// Maximum length of one config file, in characters
     #[arg(long, env = "THUBAN_CONFIG_CONTENT_MAX", default_value_t = limits::CONFIG_CONTENT_CHARS_MAX)]
     pub config_content_max: usize,
 
-    /// Networks of trusted proxies, separated by commas: their X-Forwarded-For is read from its right end.
-    /// A host in such a network can pretend to be any client
+    /// Networks of trusted proxies, separated by commas: their X-Forwarded-For is read from the right. A host in such a
+    /// network can pretend to be any client
     #[arg(long, env = "THUBAN_TRUSTED_PROXIES", value_delimiter = ',', default_value = "127.0.0.0/8,::1/128")]
     pub trusted_proxies: Vec<IpNet>,
 
-    /// Milliseconds for which a node that is not up to date with the leader goes on believing tokens; after that it
-    /// believes none, as it may not know of a revocation
+    /// Milliseconds for which a node that is not up to date with the leader still accepts tokens; after that it accepts
+    /// none, because it may have missed a revocation
     #[arg(long, env = "THUBAN_TOKEN_TRUST_MS", default_value_t = 30_000)]
     #[arg(value_parser = clap::value_parser!(u64).range(1000..))]
     pub token_trust_ms: u64,
 
-    /// Host names, separated by commas, that a loopback listener accepts besides addresses, names
-    /// without a dot and the advertised ones, for a proxy on this machine; `*` for all
+    /// Host names, separated by commas, that a loopback listener accepts in addition to addresses, names without a dot
+    /// and the advertised ones, for a proxy on this machine; `*` for all
     #[arg(long, env = "THUBAN_ALLOWED_HOSTS", value_delimiter = ',')]
     pub allowed_hosts: Vec<String>,
 
-    /// Milliseconds by which the applied state may lag behind the leader while this node is ready; 0 for no limit
+    /// Milliseconds by which the applied state of a ready node may lag behind the leader; 0 for no limit
     #[arg(long, env = "THUBAN_READY_BEHIND_MS", default_value_t = 30_000)]
     pub ready_behind_ms: u64,
 
-    /// Silence of the leader in milliseconds before a new election [default: four round trips to the
-    /// majority and 100 more, 400 to 8000]
+    /// Milliseconds without contact from the leader before a new election [default: four round trips to the majority
+    /// and 100 more, 400 to 8000]
     #[arg(long, env = "THUBAN_ELECTION_TIMEOUT_MS", value_parser = clap::value_parser!(u64).range(200..=60_000))]
     pub election_timeout_ms: Option<u64>,
 
@@ -177,14 +177,14 @@ pub struct Tuning {
     #[arg(long, env = "THUBAN_HASH_CHECK_ENTRIES", default_value_t = 1024)]
     pub hash_check_entries: u64,
 
-    /// Highest level of stored and sent formats that this node uses: while it is held at the cluster's
-    /// present level, the previous version can come back [default: the newest of a release]
+    /// Highest level of stored and sent formats that this node uses: while it equals the cluster's present level, a
+    /// downgrade to the previous version is possible [default: the newest of a release]
     #[arg(long, env = "THUBAN_LEVEL_MAX", value_parser = clap::value_parser!(u8).range(1..=i64::from(Level::NEWEST.0)))]
     pub level_max: Option<u8>,
 
     /// File with the data key of 64 hex digits that encrypts secrets of access keys and webhooks, and encrypted config
-    /// files; the same on every node, stored apart from the data. Without it none can be created. With a second
-    /// line, an earlier or a future key: the first seals, both open
+    /// files; the same on every node, stored apart from the data. Without it none can be created. A second line is an
+    /// earlier or a future key: the first seals, both open
     #[arg(long, env = "THUBAN_DATA_KEY_FILE")]
     pub data_key_file: Option<PathBuf>,
 
@@ -197,12 +197,12 @@ pub struct Tuning {
     #[arg(long, env = "THUBAN_WEBHOOK_CA_FILE", value_name = "FILE")]
     pub webhook_ca_file: Option<PathBuf>,
 
-    /// Private networks, separated by commas, that webhooks with `allow_private` may reach, loopback
-    /// (127.0.0.0/8) included; the same on every node [default: none]
+    /// Private networks, separated by commas, that webhooks with `allow_private` may reach, loopback (127.0.0.0/8)
+    /// included; the same on every node [default: none]
     #[arg(long, env = "THUBAN_WEBHOOK_PRIVATE_NETWORKS", value_delimiter = ',', value_name = "NETWORKS")]
     pub webhook_private_networks: Vec<IpNet>,
 
-    /// Prometheus that answers the queries of guards of rollouts: http://prometheus:9090. The leader asks, so the same
+    /// Prometheus that answers the queries of rollout guards: http://prometheus:9090. The leader queries it, so set it
     /// on every node [default: none, such rollouts pause]
     #[arg(long, env = "THUBAN_PROMETHEUS_URL", value_name = "URL", value_parser = prometheus_url)]
     pub prometheus_url: Option<Url>,
@@ -219,13 +219,13 @@ pub struct Tuning {
 }
 
 impl Tuning {
-    /// Levels that this node reads and writes.
+    /// Returns the levels that this node reads and writes.
     pub fn levels(&self) -> LevelRange {
         self.level_max.map_or(LevelRange::RELEASED, |max| LevelRange::OWN.up_to(Level(max)))
     }
 }
 
-/// Reads the address of a server that answers HTTP.
+/// Parses the address of an HTTP server.
 fn prometheus_url(text: &str) -> Result<Url, String> {
     let url = Url::parse(text).map_err(|error| error.to_string())?;
     let is_http = matches!(url.scheme(), "http" | "https") && url.has_host();
@@ -247,7 +247,7 @@ pub enum Switch {
     Off,
 }
 
-/// A secret from the command line or the environment; never shown.
+/// A secret from the command line or the environment; never displayed.
 #[derive(Clone)]
 pub struct Hidden(pub String);
 
@@ -263,15 +263,15 @@ impl fmt::Debug for Hidden {
     }
 }
 
-/// Credentials that a node presents to others, and those that it accepts.
+/// Cluster secret that a node presents to peers, and those that it accepts.
 #[derive(Clone, Debug)]
 pub struct ClusterSecret {
     pub shown: Hidden,
-    /// Taken as well, while one is exchanged for the other.
+    /// Second accepted secret, during a rotation.
     pub other: Option<Hidden>,
 }
 
-/// Settings that have been checked.
+/// Settings after the check.
 #[derive(Clone, Debug)]
 pub struct Config {
     pub node_id: u64,
@@ -280,7 +280,7 @@ pub struct Config {
     pub compat_addr: SocketAddr,
     /// `None` for metrics on the management API.
     pub metrics_addr: Option<SocketAddr>,
-    /// `None` for a node that has no peers and wants none.
+    /// `None` for a node that has no peers and accepts none.
     pub peer_addr: Option<SocketAddr>,
     /// Addresses of gRPC; empty for none.
     pub grpc_addrs: Vec<SocketAddr>,
@@ -291,12 +291,12 @@ pub struct Config {
     pub form_with_majority: bool,
     pub cluster_secret: Option<ClusterSecret>,
     pub admin_password: Option<Hidden>,
-    /// The TLS of both surfaces; none for plain HTTP.
+    /// TLS of both surfaces; `None` for plain HTTP.
     pub tls: Option<Arc<Listening>>,
-    /// Days before the end of a certificate from which it is an alarm.
+    /// Days before the expiry of a certificate from which an alarm is raised.
     pub certificate_warn_days: u16,
     pub data_keys: Vec<DataKey>,
-    /// `None` where nothing is traced.
+    /// `None` if tracing is off.
     pub traces: Option<TraceSettings>,
     pub hold: Duration,
     pub drain: Duration,
@@ -304,7 +304,7 @@ pub struct Config {
 }
 
 impl ServeArgs {
-    /// Everything that is wrong, not the first fault only.
+    /// Checks all settings and returns every fault, not only the first.
     pub fn check(self) -> Result<Config, SettingFaults> {
         let mut faults = Faults::default();
         if self.node_id == 0 {

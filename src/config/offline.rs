@@ -1,4 +1,4 @@
-//! The arguments of the commands that work while no node runs.
+//! Arguments of the commands that work while no node runs.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -13,15 +13,15 @@ use crate::offline::restore::Restore;
 /// Arguments of `thuban restore`.
 #[derive(Args, Clone, Debug)]
 pub struct RestoreArgs {
-    /// On the first node the backup; on the others the file that this has left there
+    /// On the first node, the backup; on the others, the file that the first restore left there
     #[arg(long, value_name = "FILE")]
     pub from: PathBuf,
 
-    /// Directory to make: empty, or not there yet
+    /// Directory to create; may exist if it is empty
     #[arg(long, env = "THUBAN_DATA_DIR", value_name = "DIR")]
     pub data_dir: PathBuf,
 
-    /// Member that the directory is for
+    /// Id of the member that will use the directory
     #[arg(long, env = "THUBAN_NODE_ID")]
     pub node_id: u64,
 
@@ -29,7 +29,7 @@ pub struct RestoreArgs {
     #[arg(long, env = "THUBAN_INITIAL_CLUSTER", value_name = "LIST")]
     pub initial_cluster: Option<String>,
 
-    /// File to make for the other nodes [default: FILE.reborn beside the backup]
+    /// File to write for the other nodes [default: FILE.reborn next to the backup]
     #[arg(long, value_name = "FILE")]
     pub reborn_out: Option<PathBuf>,
 }
@@ -57,19 +57,19 @@ pub struct RecoverArgs {
     #[arg(long, env = "THUBAN_DATA_DIR", value_name = "DIR")]
     pub data_dir: PathBuf,
 
-    /// Its id
+    /// Id of the stopped node
     #[arg(long, env = "THUBAN_NODE_ID")]
     pub node_id: u64,
 
-    /// Members of the new cluster, this node among them [default: it alone]
+    /// Members of the new cluster, including this node [default: this node alone]
     #[arg(long, value_name = "LIST")]
     pub initial_cluster: Option<String>,
 
-    /// File to make for the other members [default: DIR.reborn beside the directory]
+    /// File to write for the other members [default: DIR.reborn next to the directory]
     #[arg(long, value_name = "FILE")]
     pub reborn_out: Option<PathBuf>,
 
-    /// Do not ask
+    /// Do not ask for confirmation
     #[arg(long)]
     pub yes: bool,
 }
@@ -98,11 +98,11 @@ pub struct InspectArgs {
 /// Arguments of `thuban reset-password`.
 #[derive(Args, Clone, Debug)]
 pub struct ResetPasswordArgs {
-    /// Data directory of a stopped node, of any one of the cluster
+    /// Data directory of a stopped node, any member of the cluster
     #[arg(long, env = "THUBAN_DATA_DIR", value_name = "DIR")]
     pub data_dir: PathBuf,
 
-    /// User of the password
+    /// User whose password is reset
     #[arg(long, value_name = "USER", default_value = ADMIN)]
     pub name: String,
 

@@ -1,4 +1,4 @@
-//! Settings of traces: whom they are sent to, how many, and how that one is convinced.
+//! Settings of traces: the collector, the sampled share, and credentials for the collector.
 
 use std::path::PathBuf;
 
@@ -16,23 +16,23 @@ const TRACES_PATH: &str = "/v1/traces";
 /// Settings of traces.
 #[derive(Args, Clone, Debug)]
 pub struct OtlpArgs {
-    /// Collector of OpenTelemetry that traces are sent to, as OTLP by HTTP: http://collector:4318; /v1/traces is put
-    /// behind it [default: none, nothing is traced]
+    /// OpenTelemetry collector that receives traces as OTLP over HTTP: http://collector:4318; /v1/traces is appended
+    /// [default: none, nothing is traced]
     #[arg(long, env = "THUBAN_OTLP_ENDPOINT", value_name = "URL")]
     pub otlp_endpoint: Option<String>,
 
-    /// Share of the requests that are traced, 0 to 1, of those whose caller does not say by a traceparent whether it
-    /// wants them traced; decided by the id of the request
+    /// Share of the requests that are traced, 0 to 1, if the caller's traceparent does not decide; chosen by the
+    /// request id
     #[arg(long, env = "THUBAN_OTLP_SAMPLE", default_value_t = 1.0)]
     pub otlp_sample: f64,
 
-    /// File with the authorities that may vouch for an https:// collector (PEM), read again once a minute and after a
-    /// failure [default: those the system trusts]
+    /// File with the authorities trusted for an https:// collector (PEM), read again once a minute and after a failure
+    /// [default: those the system trusts]
     #[arg(long, env = "THUBAN_OTLP_CA_FILE", value_name = "FILE")]
     pub otlp_ca_file: Option<PathBuf>,
 
-    /// File with headers that the collector asks for, a token say: `name: value` a line, blank lines and those that
-    /// begin with # passed over. Read again as the authorities are; its values are never shown
+    /// File with headers for the collector, such as a token: one `name: value` per line; blank lines and lines that
+    /// begin with # are ignored. Read again like the authorities; its values are never displayed
     #[arg(long, env = "THUBAN_OTLP_HEADERS_FILE", value_name = "FILE")]
     pub otlp_headers_file: Option<PathBuf>,
 
@@ -41,7 +41,7 @@ pub struct OtlpArgs {
     pub otlp_compression: OtlpCompression,
 }
 
-/// In the words of OpenTelemetry's own settings.
+/// Compression of exported traces, in the words of OpenTelemetry's own settings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum OtlpCompression {
     None,
@@ -49,14 +49,14 @@ pub enum OtlpCompression {
 }
 
 impl OtlpArgs {
-    /// Reads the files where there is a collector, so that what is wrong with them is told before anything starts.
+    /// Reads the files if there is a collector, so that their faults are reported before anything starts.
     pub(super) fn check(&self, faults: &mut Faults) -> Option<TraceSettings> {
         let share = self.otlp_sample;
         if !(0.0..=1.0).contains(&share) {
             faults.add(format!("--otlp-sample has to be from 0 to 1, not {share}"));
         }
         let text = self.otlp_endpoint.as_deref().filter(|text| !text.is_empty())?;
-        // The text is not repeated: what is wrong with it may be that it holds a password.
+        // The text is not repeated, because it may contain a password.
         let url = endpoint(text).map_err(|why| faults.add(format!("--otlp-endpoint {why}"))).ok();
         self.check_files(url.as_ref(), faults);
         Some(TraceSettings {
@@ -85,7 +85,7 @@ impl OtlpArgs {
     }
 }
 
-/// URL of the traces for a collector at this address.
+/// Returns the URL for traces of the collector at this address.
 fn endpoint(text: &str) -> Result<Url, String> {
     let mut url = Url::parse(text).map_err(|error| format!("is no URL: {error}"))?;
     if !matches!(url.scheme(), "http" | "https") {
@@ -180,7 +180,7 @@ mod tests {
             ..args(endpoint)
         };
         assert_eq!(check(&given("")), (None, String::new()), "nobody is there to trust");
-        // All that is wrong, at once.
+        // All faults are reported at once.
         let (_, faults) = check(&given("collector:4318"));
         let flags = ["--otlp-endpoint ", "--otlp-ca-file ", "--otlp-headers-file "];
         assert!(faults.lines().zip(flags).all(|(fault, flag)| fault.starts_with(flag)), "{faults}");

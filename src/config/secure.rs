@@ -1,4 +1,4 @@
-//! Settings of TLS with clients. Between nodes it has none, see [`crate::peer`].
+//! Settings of TLS for clients. TLS between nodes has no settings, see [`crate::peer`].
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -10,14 +10,13 @@ use clap::{ArgAction, Args};
 use super::faults::Faults;
 use crate::tls::{Listening, TlsFiles};
 
-/// Days before the end of a certificate from which it is an alarm, where nothing else is set.
+/// Default days before the expiry of a certificate from which an alarm is raised.
 pub(super) const CERTIFICATE_WARN_DAYS: u16 = 30;
 
 /// Settings of TLS.
 #[derive(Args, Clone, Debug)]
 pub struct TlsArgs {
-    /// File with the certificate of both surfaces, and those that lead up to its authority (PEM); taken over
-    /// when it changes
+    /// File with the certificate of both surfaces and its chain (PEM); reloaded when it changes
     #[arg(long, env = "THUBAN_TLS_CERT", requires = "tls_key", value_name = "FILE")]
     pub tls_cert: Option<PathBuf>,
 
@@ -25,23 +24,23 @@ pub struct TlsArgs {
     #[arg(long, env = "THUBAN_TLS_KEY", requires = "tls_cert", value_name = "FILE")]
     pub tls_key: Option<PathBuf>,
 
-    /// File with authorities (PEM) by which clients may prove who they are: the common name of a certificate
-    /// that they have signed is the user. Without a certificate a client is served as before
+    /// File with authorities (PEM) for client certificates: the common name of a certificate that they signed is the
+    /// user. A client without a certificate is served as before
     #[arg(long, env = "THUBAN_TLS_CLIENT_CA", requires = "tls_cert", value_name = "FILE")]
     pub tls_client_ca: Option<PathBuf>,
 
-    /// Days before its end from which a certificate is an alarm and a line of the log a day; 0 for none before its end
+    /// Days before its expiry from which a certificate is an alarm and one log line a day; 0 for none before its expiry
     #[arg(long, env = "THUBAN_CERTIFICATE_WARN_DAYS", default_value_t = CERTIFICATE_WARN_DAYS, value_name = "DAYS")]
     pub certificate_warn_days: u16,
 
-    /// Serve the management API without TLS on an address that others reach: passwords and tokens can be read
-    /// on the way
+    /// Serve the management API without TLS on an address that others reach: passwords and tokens can be read on the
+    /// network
     #[arg(long, env = "THUBAN_INSECURE_HTTP", value_parser = BoolishValueParser::new(), action = ArgAction::SetTrue)]
     pub insecure_http: bool,
 }
 
 impl TlsArgs {
-    /// The TLS of both surfaces; none for plain HTTP. Reads the files.
+    /// Reads the files and returns the TLS settings of both surfaces; none for plain HTTP.
     pub(super) fn check(self, api_addr: Option<SocketAddr>, faults: &mut Faults) -> Option<Arc<Listening>> {
         let Some((cert, key)) = self.tls_cert.zip(self.tls_key) else {
             let open = api_addr.filter(|address| !address.ip().to_canonical().is_loopback());

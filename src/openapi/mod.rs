@@ -1,8 +1,8 @@
-//! OpenAPI 3.1 of both public surfaces, built when it is first asked for, and the page that shows it.
+//! OpenAPI 3.1 description of both public surfaces, built on first use, and the page that shows it.
 //!
-//! A surface describes each row of its table of routes as an [`Operation`]; what bodies look like is
-//! taken from the very types that are read and written (`schemars`, whose dialect is OpenAPI 3.1's).
-//! This module knows the format and neither of the surfaces.
+//! A surface describes each row of its table of routes as an [`Operation`]; the schemas of bodies come from the very
+//! types that are read and written (`schemars`, whose dialect is OpenAPI 3.1's). This module knows the format and
+//! neither of the surfaces.
 
 mod operation;
 
@@ -17,9 +17,9 @@ use serde_json::{Map, Value, json};
 
 pub(crate) use operation::{Operation, Param, Reply, SchemaOf, Security, schema_of};
 
-/// One file without anything from elsewhere; it reads `/openapi.json` of its own origin.
+/// Self-contained page; it reads `/openapi.json` of its own origin.
 pub(crate) const PAGE: &str = include_str!("page.html");
-/// Nothing but what is in the page itself, and the one request that it makes.
+/// Content security policy of the page: its own styles and script, and one request to its origin.
 pub(crate) const PAGE_POLICY: &str =
     "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; connect-src 'self'";
 
@@ -41,10 +41,10 @@ pub(crate) enum Port {
     Both,
 }
 
-/// The document as it is served, once somebody has asked for it.
+/// The serialized document, built on first use.
 pub type LazyDocument = LazyLock<Bytes, Box<dyn FnOnce() -> Bytes + Send>>;
 
-/// The document while the surfaces describe themselves.
+/// The document under construction.
 pub struct Document {
     schemas: SchemaGenerator,
     paths: Map<String, Value>,
@@ -53,7 +53,8 @@ pub struct Document {
 }
 
 impl Document {
-    /// Only the ports of the addresses are told: the host is the one that the reader reached, by `scheme`.
+    /// Creates a document for two ports. Only the ports of the addresses are used: the host is the one that the reader
+    /// reached, by `scheme`.
     pub fn new(scheme: &str, management: SocketAddr, clients: SocketAddr) -> Self {
         let settings = SchemaSettings::draft2020_12().with(|settings| {
             settings.definitions_path = "/components/schemas".into();
@@ -70,7 +71,7 @@ impl Document {
         Document { schemas, paths: Map::new(), tags: Vec::new(), servers }
     }
 
-    /// Generator that collects the schemas of named types.
+    /// Returns the generator that collects the schemas of named types.
     pub(crate) fn schemas(&mut self) -> &mut SchemaGenerator {
         &mut self.schemas
     }
@@ -130,13 +131,13 @@ impl Document {
         })
     }
 
-    /// The document as it is served.
+    /// Serializes the document.
     pub fn into_bytes(self) -> Bytes {
         self.into_value().to_string().into()
     }
 }
 
-/// An absent field says nothing; that its default is `null` or empty says no more.
+/// Removes a default of `null` or an empty text, which adds nothing to an optional field.
 fn drop_silent_default(schema: &mut schemars::Schema) {
     if schema.get("default").is_some_and(|default| *default == Value::Null || *default == "") {
         schema.remove("default");

@@ -1,4 +1,4 @@
-//! One operation: what a method of a path takes and what it answers.
+//! One operation: method, path, parameters, body and replies.
 
 use std::collections::BTreeMap;
 
@@ -6,10 +6,10 @@ use axum::http::Method;
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde_json::{Value, json};
 
-/// The schema of a type, asked for when the document is built: a constant can hold it.
+/// Function that returns the schema of a type when the document is built, so that constants can refer to it.
 pub(crate) type SchemaOf = fn(&mut SchemaGenerator) -> Schema;
 
-/// The schema of `T`, by reference where it has a name of its own.
+/// Returns the schema of `T`, by reference if it has a name of its own.
 pub(crate) const fn schema_of<T: JsonSchema>() -> SchemaOf {
     SchemaGenerator::subschema_for::<T>
 }
@@ -21,7 +21,7 @@ pub(crate) struct Param {
     about: &'static str,
     kind: ParamKind,
     is_required: bool,
-    /// Other names that are read where this one is absent.
+    /// Alternative names, read if `name` is absent.
     pub(crate) also: &'static [&'static str],
     example: Option<&'static str>,
 }
@@ -35,9 +35,9 @@ enum ParamKind {
     Number,
     Flag,
     Word(&'static [&'static str]),
-    /// Repeated, or one value with commas.
+    /// Parameter that is repeated, or has one value with commas.
     List,
-    /// The key alone, without a value.
+    /// Key without a value.
     Switch,
 }
 
@@ -50,12 +50,12 @@ impl Param {
         Param::new(name, about, ParamKind::Text)
     }
 
-    /// A whole number from 0 on.
+    /// Creates a parameter for a whole number from 0 on.
     pub(crate) const fn whole(name: &'static str, about: &'static str, default: usize) -> Self {
         Param::new(name, about, ParamKind::Whole { default })
     }
 
-    /// A whole number without a default.
+    /// Creates a parameter for a whole number without a default.
     pub(crate) const fn number(name: &'static str, about: &'static str) -> Self {
         Param::new(name, about, ParamKind::Number)
     }
@@ -64,7 +64,7 @@ impl Param {
         Param::new(name, about, ParamKind::Flag)
     }
 
-    /// One of a few words; the first is the default.
+    /// Creates a parameter with a fixed set of values; the first is the default.
     pub(crate) const fn word(name: &'static str, about: &'static str, words: &'static [&'static str]) -> Self {
         Param::new(name, about, ParamKind::Word(words))
     }
@@ -85,12 +85,12 @@ impl Param {
         Param { also, ..self }
     }
 
-    /// A value that leads somewhere.
+    /// Sets an example value that exists.
     pub(crate) const fn example(self, example: &'static str) -> Self {
         Param { example: Some(example), ..self }
     }
 
-    /// The name, then the others.
+    /// Returns the name, then the alternatives.
     pub(crate) fn names(&self) -> impl Iterator<Item = &'static str> {
         std::iter::once(self.name).chain(self.also.iter().copied())
     }
@@ -129,7 +129,7 @@ impl Param {
         value
     }
 
-    /// A value that it takes.
+    /// Returns a valid value.
     #[cfg(test)]
     pub(crate) fn sample(&self) -> &'static str {
         match self.kind {
@@ -142,19 +142,19 @@ impl Param {
     }
 }
 
-/// Callers that an operation accepts.
+/// Credentials that an operation requires.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Security {
     Open,
-    /// A token or a signature is judged where there is one.
+    /// Token or signature optional; checked if present.
     Reader,
     Token,
 }
 
-/// Answer under one status.
+/// Response for one status.
 pub(crate) struct Reply {
     about: String,
-    /// By media type; none for an answer without a body.
+    /// Schema by media type; empty for a response without a body.
     content: Vec<(&'static str, Value)>,
 }
 
@@ -167,7 +167,7 @@ impl Reply {
         Reply::empty(about).or(media_type, schema)
     }
 
-    /// The same answer in another form.
+    /// Adds the same response in another media type.
     pub(crate) fn or(mut self, media_type: &'static str, schema: impl Into<Value>) -> Self {
         self.content.push((media_type, schema.into()));
         self
@@ -185,14 +185,14 @@ impl Reply {
 /// Description of a row of a table of routes.
 pub(crate) struct Operation {
     pub(crate) method: Method,
-    /// In axum's form.
+    /// Path in axum's syntax.
     pub(crate) path: String,
     pub(crate) tag: &'static str,
     pub(crate) summary: &'static str,
     pub(crate) security: Security,
     pub(crate) path_params: Vec<Param>,
     pub(crate) query: Vec<Param>,
-    /// The schema of the body.
+    /// Schema of the body.
     pub(crate) body: Option<Value>,
     /// Media types in which a body is sent.
     pub(crate) body_types: &'static [&'static str],
@@ -200,7 +200,7 @@ pub(crate) struct Operation {
 }
 
 impl Operation {
-    /// The path as OpenAPI writes it, which has no word for "and all that follows".
+    /// Returns the path in OpenAPI's syntax, which has no form for a trailing wildcard.
     pub(super) fn path_template(&self) -> String {
         self.path.replace("{*", "{")
     }
@@ -209,7 +209,7 @@ impl Operation {
         self.method.as_str().to_ascii_lowercase()
     }
 
-    /// Method and path are unique, and so is what is made of them.
+    /// Returns an id made of method and path, unique as they are.
     fn id(&self) -> String {
         let words = self.path.split(|letter: char| !letter.is_ascii_alphanumeric()).filter(|word| !word.is_empty());
         let words: Vec<_> = words.collect();

@@ -1,4 +1,4 @@
-//! The door of gRPC on its listeners.
+//! The gRPC server on its listeners.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -24,7 +24,7 @@ use crate::raft::run_task;
 use crate::reads::catch_up::CATCH_UP_LIMIT;
 use crate::xds::{Context, ResourceCache, Session};
 
-/// Listeners of gRPC that are bound.
+/// Bound gRPC listeners.
 pub(super) struct GrpcListeners(Vec<TcpSocket>);
 
 impl GrpcListeners {
@@ -44,7 +44,7 @@ impl GrpcListeners {
         self.0.iter().map(|listener| Ok(listener.local_addr()?)).collect()
     }
 
-    /// The same services on each of them.
+    /// Returns one listener per address, all with the same services.
     pub(super) fn doors(self, config: &Config, router: &Router) -> anyhow::Result<Vec<Listener>> {
         let door = |socket| {
             Ok(Listener {
@@ -61,20 +61,20 @@ impl GrpcListeners {
     }
 }
 
-/// Parts of a node that its gRPC server is made of.
+/// Parts of a node that its gRPC server uses.
 pub(super) struct GrpcParts<'a> {
     pub(super) node: Node,
     pub(super) operations: Arc<Operations>,
     pub(super) budget: Budget,
-    /// Room for what open streams keep.
+    /// Memory budget for the state of open streams.
     pub(super) kept: Budget,
-    /// Ends all streams.
+    /// Token that ends all streams.
     pub(super) ending: CancellationToken,
     pub(super) tasks: &'a TaskTracker,
     pub(super) shutdown: &'a CancellationToken,
 }
 
-/// All services of gRPC, and the tasks that they need.
+/// Builds the router of all gRPC services and starts the tasks that they need.
 pub(super) fn router(config: &Config, parts: GrpcParts<'_>) -> anyhow::Result<Router> {
     let GrpcParts { node, operations, budget, kept, ending, tasks, shutdown } = parts;
     let health = Health::default();

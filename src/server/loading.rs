@@ -1,9 +1,9 @@
-//! Answers of the metrics listener while the store is opened and the state is loaded, which takes a while where there
-//! is much of it: that the process lives, and is not ready. Supervisors look there.
+//! Answers of the metrics listener while the store is opened and the state is loaded, which takes a while if the state
+//! is large: the process is alive, and not ready. Supervisors probe this listener.
 //!
-//! The ports of clients are bound by then, so that a port that is taken is found before anything is created. They
-//! listen only when the node can serve ([`await_ready`]): a refused connection goes to another node through any
-//! balancer, where an answer of 503 goes to the client through most.
+//! The ports of clients are bound by then, so that a conflict is found before anything is created. They start to listen
+//! only when the node can serve ([`await_ready`]): most balancers retry a refused connection on another node, but pass
+//! an answer of 503 to the client.
 
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -16,23 +16,23 @@ use tower::{ServiceExt, service_fn};
 use crate::api;
 use crate::raft::node::Node;
 
-/// Longest time from a loaded state to open ports of clients: as long as a request waits for a leader. A node that is
-/// not ready by then serves what it has.
+/// Longest time from a loaded state to open ports of clients, equal to the time that a request waits for a leader. A
+/// node that is not ready by then serves what it has.
 const OPEN_WITHIN: Duration = Duration::from_millis(2500);
 const READY_POLL: Duration = Duration::from_millis(10);
 
-/// The router that takes over once the state is loaded.
+/// Slot for the router that takes over once the state is loaded.
 #[derive(Clone, Default)]
 pub(super) struct Loaded(Arc<OnceLock<Router>>);
 
 impl Loaded {
     pub(super) fn set(&self, router: Router) {
-        // Nothing else sets it.
+        // This is the only setter, so it cannot fail.
         let _ = self.0.set(router);
     }
 
-    /// Answers for a node that loads its state, and by the router that was set from then on, on connections that are
-    /// open too.
+    /// Returns a router that answers for a loading node, and delegates to the loaded router once it is set, on open
+    /// connections too.
     pub(super) fn router(&self) -> Router {
         let (loaded, loading) = (self.0.clone(), api::loading_router());
         Router::new().fallback_service(service_fn(move |request: Request| {

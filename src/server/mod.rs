@@ -1,9 +1,9 @@
-//! The composition root: settings to a running node and back down again.
+//! The composition root: start-up from settings to a running node, and shutdown.
 //!
-//! Up: ports bound, the metrics listener, which says that the node lives (`loading`), data directory, consensus,
-//! surfaces, listeners of clients once the node is ready. Down: readiness off, the lead handed over, service for as
-//! long as balancers need to notice, listeners closed, held polls answered, connections drained, consensus ended, the
-//! log synced. Each step down has a limit of time.
+//! Start-up: ports bound, the metrics listener, which answers liveness probes (`loading`), data directory, consensus,
+//! surfaces, listeners of clients once the node is ready. Shutdown: readiness off, leadership transferred, service for
+//! as long as balancers need to notice, listeners closed, held polls answered, connections drained, consensus ended,
+//! the log synced. Each step of the shutdown has a time limit.
 
 mod grpc;
 mod loading;
@@ -47,12 +47,12 @@ use crate::webhooks::{WebhookController, WebhookSettings};
 use grpc::GrpcListeners;
 use loading::Loaded;
 
-/// Time limit at shutdown; what is still open after it is cut off.
+/// Time limit for connections at shutdown; those still open are then closed.
 const DRAIN_WITHIN: Duration = Duration::from_secs(8);
 const STOP_WITHIN: Duration = Duration::from_secs(10);
-/// Limit of the wait for background tasks, which end before consensus does.
+/// Time limit for background tasks, which end before consensus does.
 const SETTLE_WITHIN: Duration = Duration::from_secs(2);
-/// Connections that wait in the kernel to be accepted, for each listener.
+/// Length of the kernel's accept queue of each listener.
 const BACKLOG: u32 = 1024;
 
 /// Addresses at which a node listens.
@@ -69,19 +69,19 @@ pub struct Bound {
     pub grpc: Vec<SocketAddr>,
 }
 
-/// A node that runs; [`Server::run`] serves until it is told to stop.
+/// A running node; [`Server::run`] serves until it is asked to stop.
 pub struct Server {
     pub bound: Bound,
     pub node: Node,
-    /// The password of the administrator, where this start generated one.
+    /// Password of the administrator, if this start generated one.
     pub generated_password: Option<String>,
     doors: Vec<Listener>,
     certificates: Arc<Certificates>,
     places: Arc<ConnectionLimiter>,
     hub: Hub,
-    /// Ends all streams of gRPC.
+    /// Token that ends all gRPC streams.
     streams: CancellationToken,
-    /// Ends listeners and connections.
+    /// Tokens that end listeners and connections.
     ending: Ending,
     /// Tasks of the listeners.
     surfaces: TaskTracker,
@@ -92,7 +92,7 @@ pub struct Server {
 }
 
 impl Server {
-    /// Binds, opens and starts everything. Nothing is created where a listener cannot be bound.
+    /// Binds, opens and starts everything. Creates nothing if a listener cannot be bound.
     pub async fn start(config: Config) -> anyhow::Result<Server> {
         let api_socket = reserve("--api-addr", config.api_addr)?;
         let compat_socket = reserve("--compat-addr", config.compat_addr)?;
@@ -121,7 +121,7 @@ impl Server {
         let (tasks, shutdown) = (TaskTracker::new(), CancellationToken::new());
         let (surfaces, ending, loaded) = (TaskTracker::new(), Ending::default(), Loaded::default());
         if let Some(listener) = metrics_listener {
-            // No secret is told or asked for there.
+            // The metrics listener neither returns nor accepts a secret.
             let (router, tls, protocol, proxies) = (loaded.router(), None, Protocol::Http1, Arc::default());
             let checks = api::CHECKS;
             let door = Listener { name: "metrics", listener, router, checks, tls, protocol, proxies };
@@ -131,7 +131,7 @@ impl Server {
         let is_fresh = store.is_fresh()?;
         let (password, generated_password) = first_password(&config, &store)?;
         let hash = tasks::blocking(move || hash_password(&password)).await;
-        // A held request takes a connection, unless a trusted proxy has it: one number for both.
+        // A held request occupies a connection, unless it came through a trusted proxy: one number limits both.
         let hub = Hub::with_share(limits::POLL_WAITERS_MAX, config.tuning.bounds.connections_per_address);
         let memory_limit_bytes = config.tuning.bounds.memory_limit();
         let controllers = Controllers::new(FoundingSettings {
@@ -221,7 +221,7 @@ impl Server {
         let compat = compat_router(&config, &node, &app, bound.compat, metrics);
         loaded.set(api::metrics_router(app.clone()));
         let api = api::router(app).merge(console.unwrap_or_default());
-        // No client knows a node that starts for the first time.
+        // A node that starts for the first time has no clients yet.
         if !is_fresh {
             loading::await_ready(&node).await;
         }
@@ -247,12 +247,12 @@ impl Server {
         })
     }
 
-    /// Router of a surface, for connections from elsewhere than its listener.
+    /// Returns the router of a surface, for connections that do not come from its listener.
     pub fn surface(&self, name: &str) -> Option<Router> {
         self.doors.iter().find(|door| door.name == name).map(|door| door.router.clone())
     }
 
-    /// Serves until `stop` is ready or the node fails, then goes down in order.
+    /// Serves until `stop` is ready or the node fails, then shuts down in order.
     pub async fn run(self, stop: impl Future<Output = ()>) -> anyhow::Result<()> {
         let Server { node, doors, certificates, places, hub, streams, ending, .. } = self;
         let (surfaces, drain, tasks, shutdown, failed) =
@@ -263,7 +263,7 @@ impl Server {
         }
         surfaces.close();
         let failure = tokio::select! {
-            // The death of a task may be the reason why consensus has ended.
+            // The death of a task may be the reason why consensus has ended, so it is checked first.
             biased;
             () = stop => None,
             died = tasks::death() => Some(died.into()),
@@ -282,7 +282,8 @@ impl Server {
             ending.leaving.cancel();
             tokio::time::sleep(drain).await;
         }
-        // A client whose poll or stream ends below finds this node closed, and asks another one while this one works.
+        // A client whose poll or stream ends below reconnects; this node refuses it by then, so it goes to another
+        // node.
         ending.accepted.cancel();
         tokio::time::sleep(REST_WITHIN).await;
         hub.close();
@@ -291,8 +292,8 @@ impl Server {
         if tokio::time::timeout(DRAIN_WITHIN, surfaces.wait()).await.is_err() {
             tracing::warn!("connections were still open at the end of the drain time");
         }
-        // Before consensus: a peer or a controller that finds it ended takes that for a fault. What waits for a
-        // majority that is not there ends with consensus.
+        // Before consensus: a peer or a controller that finds it ended reports a fault. Proposals that wait for a
+        // majority end with consensus.
         shutdown.cancel();
         tasks.close();
         let _ = tokio::time::timeout(SETTLE_WITHIN, tasks.wait()).await;
@@ -312,7 +313,7 @@ fn http_door(name: &'static str, listener: TcpListener, router: Router, config: 
     Listener { name, listener, router, checks: api::CHECKS, tls, protocol, proxies }
 }
 
-/// Behind a balancer of TCP config clients are told apart, as those of gRPC are.
+/// Builds the listener of config clients. Behind a TCP balancer it identifies them as the gRPC listeners do.
 fn compat_door(listener: TcpListener, router: Router, config: &Config) -> Listener {
     let proxies = config.tuning.trusted_proxies.clone().into();
     Listener { proxies, checks: compat::CHECKS, ..http_door("compat", listener, router, config) }
@@ -322,13 +323,13 @@ fn scheme(config: &Config) -> &'static str {
     if config.tls.is_some() { "https" } else { "http" }
 }
 
-/// Address of a surface as others are given it: HOST:PORT, with `https://` in front where it speaks TLS.
+/// Returns the announced address of a surface: HOST:PORT, with `https://` in front if it speaks TLS.
 fn announced(config: &Config, advertised: Option<&str>, bound: SocketAddr) -> String {
     let address = advertised.map_or_else(|| bound.to_string(), str::to_owned);
     if config.tls.is_some() { format!("https://{address}") } else { address }
 }
 
-/// Whoever can see the network of such a node can log in as those who do.
+/// Warns if passwords and tokens can be read by anyone who can capture the node's traffic.
 fn warn_if_readable(config: &Config) {
     if config.tls.is_none() && !config.api_addr.ip().to_canonical().is_loopback() {
         tracing::warn!(api = %config.api_addr, "--insecure-http: passwords and tokens are readable on the wire");
@@ -339,10 +340,10 @@ async fn bind(flag: &str, address: SocketAddr) -> anyhow::Result<TcpListener> {
     TcpListener::bind(address).await.with_context(|| format!("{flag} {address} cannot be bound"))
 }
 
-/// Binds an address where connections are refused until [`listen`].
+/// Binds an address; connections are refused until [`listen`].
 fn reserve(flag: &str, address: SocketAddr) -> anyhow::Result<TcpSocket> {
     let bound = if address.is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() }.and_then(|socket| {
-        // As a listener has it: connections of the process before may linger there.
+        // Connections of the previous process may linger on the port.
         socket.set_reuseaddr(true)?;
         socket.bind(address)?;
         Ok(socket)
@@ -355,16 +356,16 @@ fn listen(flag: &str, socket: TcpSocket) -> anyhow::Result<TcpListener> {
     socket.listen(BACKLOG).with_context(|| format!("{flag} {address} cannot be bound"))
 }
 
-/// Connections end where the reserve of descriptors begins.
+/// Returns the connection limiter; its total leaves the reserve of file descriptors free.
 fn places(config: &Config, descriptors: u64, metrics: Arc<Metrics>) -> Arc<ConnectionLimiter> {
     let total = descriptors::shares().connections;
-    // However few there are, others find a place beside one address.
+    // Half of the total at most, so that one address never occupies all connections.
     let per_address = config.tuning.bounds.connections_per_address.min((total / 2).max(1));
     tracing::info!(descriptors, connections = total, per_address, "connection limits");
     ConnectionLimiter::new(total, per_address, metrics)
 }
 
-/// Certificate files of the listeners, and those with authorities of others.
+/// Loads certificate files of the listeners and the authorities for other servers.
 async fn certificates(config: &Config) -> Arc<Certificates> {
     let grpc = (!config.grpc_addrs.is_empty()).then_some("grpc");
     let listeners = ["api", "compat"].into_iter().chain(grpc).collect();
@@ -376,14 +377,14 @@ async fn certificates(config: &Config) -> Arc<Certificates> {
     tasks::blocking(made).await
 }
 
-/// Opening replays the write-ahead log: off the async threads.
+/// Opens the store on a blocking thread, because RocksDB replays its write-ahead log.
 async fn open_store(config: &Config, metrics: Arc<Metrics>) -> anyhow::Result<Store> {
     let (dir, node_id, levels) = (config.data_dir.clone(), config.node_id, config.tuning.levels());
     Ok(tasks::blocking(move || Store::open(&dir, node_id, levels, metrics)).await?)
 }
 
-/// The administrator's password if the cluster is founded now: the given one, else a generated one,
-/// which is worth printing only where there is no data yet.
+/// Returns the administrator's password for a new cluster: the configured one, else a generated one, which is worth
+/// printing only if there is no data yet.
 fn first_password(config: &Config, store: &Store) -> anyhow::Result<(String, Option<String>)> {
     if let Some(given) = &config.admin_password {
         return Ok((given.0.clone(), None));
@@ -393,13 +394,13 @@ fn first_password(config: &Config, store: &Store) -> anyhow::Result<(String, Opt
     Ok((generated.clone(), is_first.then_some(generated)))
 }
 
-/// The names under which a listener is asked.
+/// Returns the host names that a listener answers to.
 fn hosts(config: &Config, bound: SocketAddr) -> Hosts {
     let advertised = [&config.advertise_api, &config.advertise_compat].into_iter().flatten();
     Hosts::of(bound, config.tuning.allowed_hosts.iter().chain(advertised).cloned())
 }
 
-/// Document that describes both surfaces.
+/// Builds the description of both surfaces.
 fn document(scheme: &str, api: SocketAddr, compat: SocketAddr) -> Document {
     let mut document = Document::new(scheme, api, compat);
     api::describe(&mut document);

@@ -142,7 +142,7 @@ fn hosts_and_ports() {
     }
 }
 
-/// The first seals.
+/// The first key seals.
 #[test]
 fn a_file_may_hold_two_data_keys() {
     let dir = tempfile::TempDir::new().expect("a directory");
