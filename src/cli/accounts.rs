@@ -1,4 +1,4 @@
-//! `thuban user`, `thuban token` and `thuban role`: who may call a running cluster, and what they may do.
+//! `thuban user`, `thuban token` and `thuban role`: accounts of a running cluster and their grants.
 
 use std::path::PathBuf;
 
@@ -159,13 +159,13 @@ pub(super) struct ListArgs {
 
 #[derive(Args)]
 pub(super) struct GrantArgs {
-    /// Role and scope: editor,prod,pay* for names in prod that begin with pay, reader,prod for all of prod, admin,*
-    /// for everything; may be repeated
+    /// Role and scope: editor,prod,pay* for names in prod that begin with pay; reader,prod for all of prod; admin,* for
+    /// everything; may be repeated
     #[arg(long = "grant", value_name = "ROLE,NAMESPACE[,NAME]", value_parser = read_grant)]
     grants: Vec<Grant>,
 }
 
-/// A name may hold a comma, a namespace cannot. As in the API where it is for has to be said.
+/// Parses a grant. A name may contain a comma, a namespace cannot. The scope is required, as in the API.
 fn read_grant(text: &str) -> Result<Grant, String> {
     let mut parts = text.splitn(3, ',');
     let word = parts.next().unwrap_or_default();
@@ -285,7 +285,7 @@ pub(super) async fn role(command: RoleCommand) -> anyhow::Result<()> {
     show(args.output, rows_of(&answer), columns)
 }
 
-/// A secret that is told once.
+/// Prints a secret, which the server returns only once.
 fn tell_secret(answer: &Value, output: OutputFormat) -> anyhow::Result<()> {
     let made = &answer["responses"][0]["token"];
     match output {
@@ -295,7 +295,7 @@ fn tell_secret(answer: &Value, output: OutputFormat) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The current user and its grants.
+/// Prints the current user and its grants.
 pub(super) async fn whoami(ListArgs { call: to, output }: ListArgs) -> anyhow::Result<()> {
     let mut answer = call(&to, Method::GET, "/auth/v1/user", None).await?;
     let user = answer["user"].take();
@@ -326,7 +326,7 @@ pub(super) fn tell(answer: Value) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// As they are given on the command line.
+/// Formats grants as on the command line.
 fn grants(row: &Value) -> String {
     let grant =
         |grant: &Value| format!("{},{},{}", text(&grant["role"]), text(&grant["namespace"]), text(&grant["name"]));
@@ -338,7 +338,7 @@ fn rows_of(answer: &Value) -> Vec<Value> {
     answer["data"].as_array().cloned().unwrap_or_default()
 }
 
-/// All pages of a list.
+/// Prints all pages of a list.
 pub(super) async fn list(args: &ListArgs, path: &str, columns: &[Column]) -> anyhow::Result<()> {
     let page = |paging: &Paging| {
         let mut query = form_urlencoded::Serializer::new(String::new());

@@ -1,4 +1,4 @@
-//! `thuban apply`, `thuban diff` and `thuban delete`: a tree of documents, and the cluster as it says.
+//! `thuban apply`, `thuban diff` and `thuban delete`: changes that make the cluster equal to a tree of documents.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -20,7 +20,7 @@ use super::{Differences, Usage, approvals, confirm, releases, say, say_error, se
 use crate::config::OutputFormat;
 use crate::model::limits;
 
-/// Bytes of bodies that are sent at once, and with which a single one is sent by itself.
+/// Maximum bytes of bodies in one call; a larger body is sent alone.
 const SENT_BYTES_MAX: usize = 1024 * 1024;
 
 #[derive(Args)]
@@ -37,7 +37,7 @@ pub(super) struct TreeArgs {
     /// Kinds to prune, separated by commas
     #[arg(long = "prune-kinds", value_name = "KINDS", value_delimiter = ',', requires = "prune")]
     prune_kinds: Vec<String>,
-    /// Also release rules and config files whose release in force differs
+    /// Also release rules and config files whose active release differs
     #[arg(long)]
     release: bool,
     /// List the differing objects without the differences
@@ -60,14 +60,14 @@ pub(super) struct ApplyArgs {
     /// Do not ask before deleting
     #[arg(short, long)]
     yes: bool,
-    /// Ask others by one request for their approval of what a policy gates in the tree, with this comment
+    /// Request approval for all acts of the tree that a policy gates, as one request with this comment
     #[arg(long, value_name = "WHY")]
     request: Option<String>,
 }
 
 #[derive(Args)]
 pub(super) struct DiffArgs {
-    /// Rule or config file whose draft is compared with the release in force
+    /// Rule or config file whose draft is compared with the active release
     #[arg(value_name = "KIND/NAME", conflicts_with = "files")]
     what: Vec<String>,
     #[command(flatten)]
@@ -91,10 +91,10 @@ pub(super) struct DeleteArgs {
     /// Group of the config files
     #[arg(long)]
     group: Option<String>,
-    /// Objects of these documents
+    /// Objects named by these documents
     #[arg(short, long = "file", value_name = "PATH")]
     files: Vec<PathBuf>,
-    /// Do not ask
+    /// Do not ask for confirmation
     #[arg(short, long)]
     yes: bool,
 }
@@ -160,7 +160,8 @@ async fn made(remote: &Remote, tree: &TreeArgs, namespace: &str) -> anyhow::Resu
     Ok(plan)
 }
 
-/// Tells which documents break contracts. Another version, or who may not read the things, says nothing of it.
+/// Reports the documents that violate contracts. A node of another version, or one that refuses the caller, is only
+/// noted.
 async fn told_of_contracts(
     remote: &Remote,
     tree: &TreeArgs,
@@ -168,7 +169,7 @@ async fn told_of_contracts(
     output: OutputFormat,
 ) -> anyhow::Result<()> {
     let documents = read_all(&tree.files, namespace)?;
-    // What tools read on the standard output is the plan alone.
+    // With JSON output, stdout carries the plan alone, for tools.
     let tell = if output == OutputFormat::Json { say_error } else { say };
     if let Err(error) = super::contracts::try_documents(remote, &documents, tell).await {
         tell(&format!("note      contracts were not looked at: {error}"));
@@ -176,7 +177,7 @@ async fn told_of_contracts(
     Ok(())
 }
 
-/// Objects in the namespaces and of the kinds that the tree owns.
+/// Returns the objects in the namespaces and of the kinds that the tree owns.
 async fn owned(
     remote: &Remote,
     tree: &TreeArgs,
@@ -202,7 +203,7 @@ async fn owned(
         for kind in &kinds {
             let wanted = KindFilter { namespace: Some(namespace.clone()), ..KindFilter::default() };
             let found = rows(remote, kind, &wanted).await?;
-            // A namespace with a * in it would be all that fit.
+            // A `*` in a namespace is a pattern in a list, so other namespaces may match.
             all.extend(
                 found.into_iter().filter(|row| kind.key_of(row).namespace == *namespace).map(|row| (*kind, row)),
             );
@@ -238,11 +239,11 @@ async fn all_in_force(
     Ok(all)
 }
 
-/// Does it all, and says what was refused; how many were. Nothing is taken away where something was refused before.
+/// Carries out the tasks and reports refusals; returns their number. Deletes nothing once a task was refused.
 pub(super) async fn carry_out(remote: &Remote, tasks: Vec<Task>) -> anyhow::Result<usize> {
     let mut progress = ProgressBar::of(tasks.len());
     let mut refused = 0;
-    // What was written has other revisions now.
+    // Written objects have new revisions.
     let mut written: BTreeMap<(usize, Key), String> = BTreeMap::new();
     let mut failed: BTreeSet<(usize, Key)> = BTreeSet::new();
     let (mut told, mut asked) = (BTreeSet::new(), AskedActs::default());
@@ -259,7 +260,7 @@ pub(super) async fn carry_out(remote: &Remote, tasks: Vec<Task>) -> anyhow::Resu
             refused += keep_changed(remote, &mut part).await?;
         }
         if step == Step::Release {
-            // The draft is not what the document says.
+            // The draft differs from the document, so it is not released.
             let before = part.len();
             part.retain(|task| !failed.contains(&(kind.order(), task.key.clone())));
             refused += before - part.len();
@@ -272,7 +273,7 @@ pub(super) async fn carry_out(remote: &Remote, tasks: Vec<Task>) -> anyhow::Resu
         let answers = if part.is_empty() { Vec::new() } else { send(remote, step, kind, &part).await? };
         for (task, answer) in part.iter().zip(&answers) {
             progress.step();
-            // Saving and releasing tell the same.
+            // Saving and releasing return the same warnings.
             let warnings = answer["warnings"].as_array().into_iter().flatten();
             let warnings = warnings.map(|warning| format!("warning   {}: {}", placed(kind, &task.key), text(warning)));
             for warning in warnings {
@@ -291,7 +292,7 @@ pub(super) async fn carry_out(remote: &Remote, tasks: Vec<Task>) -> anyhow::Resu
                 }
                 None => {
                     asked.note(answer, &placed(kind, &task.key));
-                    // One that was drawn is told once, and only here.
+                    // A generated secret is returned only once, here.
                     if let (Some(drawn), false) =
                         (answer["webhook"]["secret"].as_str(), task.body.contains_key("secret"))
                     {
@@ -303,14 +304,14 @@ pub(super) async fn carry_out(remote: &Remote, tasks: Vec<Task>) -> anyhow::Resu
                 }
             }
         }
-        // A node that answers less than was asked would leave the rest untold.
+        // A node that answers fewer items than were sent leaves the rest undecided: they count as refused.
         refused += part.len().saturating_sub(answers.len());
     }
     progress.clear();
     Ok(refused)
 }
 
-/// As many of what comes next as go into one call.
+/// Removes and returns the next tasks that fit into one call.
 fn next_part(rest: &mut Vec<Task>) -> Vec<Task> {
     let Some(first) = rest.first().map(|task| (task.step, task.kind.nature)) else { return Vec::new() };
     let (mut count, mut bytes) = (0, 0);
@@ -341,7 +342,7 @@ async fn send(remote: &Remote, step: Step, kind: &Kind, part: &[Task]) -> anyhow
     remote.batch(method, &format!("{path}?unknown=refuse"), &json!(items)).await
 }
 
-/// Deletes after another look, as time has passed since the plan was shown: changed objects stay. Returns their number.
+/// Reads the objects again and keeps those that changed since the plan was shown. Returns their number.
 async fn keep_changed(remote: &Remote, part: &mut Vec<Task>) -> anyhow::Result<usize> {
     let before = part.len();
     let mut now: There = There::new();
@@ -370,7 +371,7 @@ async fn keep_changed(remote: &Remote, part: &mut Vec<Task>) -> anyhow::Result<u
     Ok(before - part.len())
 }
 
-/// The revision of the thing in the answer of a write.
+/// Returns the object's revision in the answer to a write.
 fn revision_in(answer: &Value) -> Option<&str> {
     answer.as_object()?.values().find_map(|member| member.get("revision")?.as_str())
 }

@@ -1,5 +1,4 @@
-//! `thuban requests`, `approve` and `refuse`: decisions that more than one person makes. `policy` and `contract` stand
-//! beside them.
+//! `thuban requests`, `approve` and `refuse`: approvals by several people. Includes `policy` and `contract`.
 
 use std::collections::BTreeMap;
 use std::io::IsTerminal;
@@ -23,22 +22,23 @@ const REQUESTS: &str = "/admin/v1/requests";
 /// Field that the acts of one request share.
 const SET: &str = "request_set";
 
-/// Words for the policies that may gate an act.
+/// Options for acts that a policy may gate.
 #[derive(Args, Clone)]
 pub(super) struct ApprovalArgs {
-    /// Ask others for their approval where a policy wants it, with this comment
+    /// Request approval, with this comment, if a policy requires it
     #[arg(long, value_name = "WHY", conflicts_with = "emergency")]
     request: Option<String>,
-    /// With --request: once approved it waits for `thuban requests --run ID`
+    /// With --request: once approved, wait for `thuban requests --run ID`
     #[arg(long, requires = "request")]
     hold: bool,
-    /// Do it without approval and in a freeze, for this reason of 8 characters or more: takes releaser and approver
+    /// Do it without approval and despite a freeze, for this reason of 8 characters or more; requires releaser and
+    /// approver
     #[arg(long, value_name = "WHY")]
     emergency: Option<String>,
 }
 
 impl ApprovalArgs {
-    /// Members of the body of an act.
+    /// Adds the options to the body of an act.
     pub(super) fn put_into(&self, item: &mut Map<String, Value>) {
         if let Some(request) = &self.request {
             item.insert("request".to_owned(), json!(request));
@@ -52,7 +52,7 @@ impl ApprovalArgs {
     }
 }
 
-/// Asks by one request for the approval of what is gated among these tasks.
+/// Marks the tasks so that all gated acts among them become one request for approval.
 pub(super) fn ask_for(tasks: &mut [Task], request: Option<&str>) {
     let Some(request) = request else { return };
     let set = format!("{:032x}", rand::random::<u128>());
@@ -63,7 +63,7 @@ pub(super) fn ask_for(tasks: &mut [Task], request: Option<&str>) {
     }
 }
 
-/// Acts that were asked for, by the id of the request that they are decided by.
+/// Number of acts that wait for approval, by the id of their request.
 #[derive(Default)]
 pub(super) struct AskedActs(BTreeMap<String, usize>);
 
@@ -77,7 +77,7 @@ impl AskedActs {
     }
 }
 
-/// However the tree ends, it is told how what was asked for is approved.
+/// Prints how to approve the requests, however the command ends.
 impl Drop for AskedActs {
     fn drop(&mut self) {
         for (id, count) in &self.0 {
@@ -87,7 +87,7 @@ impl Drop for AskedActs {
     }
 }
 
-/// The command that approves a request with so many further acts.
+/// Returns the command that approves a request with `parts` further acts.
 fn to_approve(id: &str, parts: u64) -> String {
     if parts == 0 { format!("thuban approve {id}") } else { format!("thuban approve {id} --parts {parts}") }
 }
@@ -96,14 +96,14 @@ fn to_approve(id: &str, parts: u64) -> String {
 pub(super) enum ApprovalCommand {
     /// List requests for approval, show, run or withdraw one
     Requests(Box<RequestsArgs>),
-    /// Approve a request of somebody else; with the last approval it is carried out
+    /// Approve another user's request; the last approval carries it out
     Approve(ApproveArgs),
-    /// Refuse a request of somebody else
+    /// Refuse another user's request
     Refuse(DecideArgs),
-    /// Manage policies: which acts need approval, and when none may be done
+    /// Manage policies: acts that need approval, and freezes
     #[command(subcommand)]
     Policy(PolicyCommand),
-    /// Manage contracts: what config files and rules have to be like
+    /// Manage contracts: schemas and expressions for config files and rules
     #[command(subcommand)]
     Contract(contracts::ContractCommand),
 }
@@ -122,23 +122,23 @@ pub(super) async fn run(command: ApprovalCommand) -> anyhow::Result<()> {
 pub(super) struct RequestsArgs {
     #[command(flatten)]
     call: CallArgs,
-    /// Those in this state alone: open, approved, refused, withdrawn, done, failed, stale or expired [default: open and
-    /// approved ones]
+    /// Only requests in this state: open, approved, refused, withdrawn, done, failed, stale or expired [default: open
+    /// and approved]
     #[arg(long)]
     state: Option<String>,
-    /// Namespace; * for any part
+    /// Namespace; * matches any part
     #[arg(short, long)]
     namespace: Option<String>,
-    /// User who asked
+    /// User who made the request
     #[arg(long)]
     user: Option<String>,
     /// Show one request, and what it would change
     #[arg(long, value_name = "ID")]
     id: Option<String>,
-    /// Carry out a request that is approved and waits
+    /// Carry out an approved request that is on hold
     #[arg(long, value_name = "ID", conflicts_with_all = ["id", "state", "namespace", "user"])]
     run: Option<String>,
-    /// Withdraw a request of one's own
+    /// Withdraw your own request
     #[arg(long, value_name = "ID", conflicts_with_all = ["run", "id", "state", "namespace", "user"])]
     withdraw: Option<String>,
     /// Output format
@@ -160,7 +160,7 @@ const REQUEST_COLUMNS: &[Column] = &[
     ("comment", |row| short(&text(&row["comment"]))),
 ];
 
-/// Fields of a request that say which release is meant, for which clients.
+/// Fields of a request that identify the release and its clients.
 const MEANT: &[&str] = &[
     "release_name",
     "release_version",
@@ -202,7 +202,7 @@ async fn requests(args: RequestsArgs) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// A request that was found, and the further acts that are decided with it.
+/// Adds the further acts that are decided with the request.
 async fn with_parts(remote: &Remote, id: &str, mut found: Vec<Value>) -> anyhow::Result<Vec<Value>> {
     let Some(first) = found.first() else { return Err(Refused::missing(&format!("request {id}")).into()) };
     if parts_of(first) > 0 {
@@ -215,7 +215,7 @@ fn parts_of(request: &Value) -> u64 {
     request["parts"].as_u64().unwrap_or_default()
 }
 
-/// Shows a request with its further acts, what each would change, and how that is approved.
+/// Prints a request, its further acts, what each would change, and the command that approves it.
 async fn show(remote: &Remote, all: &[Value]) -> anyhow::Result<()> {
     table(all, REQUEST_COLUMNS).iter().for_each(|line| say(line));
     let Some(first) = all.first() else { return Ok(()) };
@@ -240,7 +240,7 @@ async fn show(remote: &Remote, all: &[Value]) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// All requests that pass these filters.
+/// Returns all requests that match these filters.
 async fn listed(remote: &Remote, filters: &[(&str, Option<&str>)]) -> anyhow::Result<Vec<Value>> {
     let path = |paging: &super::remote::Paging| {
         let mut query = form_urlencoded::Serializer::new(String::new());
@@ -266,13 +266,13 @@ pub(super) struct DecideArgs {
 pub(super) struct ApproveArgs {
     #[command(flatten)]
     decision: DecideArgs,
-    /// Number of its further acts, as `thuban requests --id` has shown them: it is approved with no others [default: on
-    /// a terminal they are shown, and it is asked]
+    /// Number of its further acts, as shown by `thuban requests --id`: the approval fails if there are others [default:
+    /// on a terminal they are shown and confirmed]
     #[arg(long, value_name = "COUNT")]
     parts: Option<u64>,
 }
 
-/// Approves what its approver has seen: of a request of several acts that many as were shown.
+/// Approves a request with exactly as many further acts as the approver was shown.
 async fn approve(args: ApproveArgs) -> anyhow::Result<()> {
     let ApproveArgs { decision, parts } = args;
     let parts = match parts {
@@ -287,7 +287,7 @@ async fn approve(args: ApproveArgs) -> anyhow::Result<()> {
             parts
         }
     };
-    // One that was read to have no further acts is approved as one that has none.
+    // A request that was read without further acts is approved as such.
     decide(&decision, RequestOp::Approve, Some(parts)).await
 }
 

@@ -1,5 +1,4 @@
-//! `thuban backup`: fetches the state of a running cluster into a file, and believes it when it has
-//! read it from end to end.
+//! `thuban backup`: fetches the state of a running cluster into a file and reads it back from end to end.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -17,7 +16,7 @@ use crate::offline::inspect::{Inspection, inspect};
 use crate::tasks;
 
 const CONNECT_WITHIN: Duration = Duration::from_secs(15);
-/// A node that sends nothing for this long has ended the backup too.
+/// Longest time without a byte before the backup is given up; the node gives up at the same point.
 const SILENT_MAX: Duration = Duration::from_secs(75);
 
 #[derive(Args)]
@@ -57,7 +56,7 @@ async fn fetch(call: &CallArgs, part: &PartialFile) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Verifies what came and gives it its name.
+/// Verifies the file and moves it to its final name.
 fn keep(part: PartialFile, out: &Path) -> anyhow::Result<Inspection> {
     let mut inspection = inspect(part.path()).context("what came is no backup")?;
     part.keep()?;

@@ -1,4 +1,4 @@
-//! `thuban certs`: certificates for who has no certificate authority.
+//! `thuban certs`: certificates for clusters without a certificate authority.
 
 use std::path::PathBuf;
 
@@ -10,8 +10,8 @@ use crate::tls::Authority;
 
 #[derive(Args)]
 pub(super) struct CertsArgs {
-    /// Directory of ca.pem and ca-key.pem, which the first run makes; the holder of the key can pretend
-    /// to be any node
+    /// Directory of ca.pem and ca-key.pem, which the first run creates; the holder of the key can pretend to be any
+    /// node
     #[arg(long, value_name = "DIR")]
     dir: PathBuf,
 
@@ -19,7 +19,7 @@ pub(super) struct CertsArgs {
     #[arg(long, default_value_t = 825, value_parser = clap::value_parser!(u16).range(1..))]
     days: u16,
 
-    /// FILE=NAME,…: makes FILE.pem and FILE-key.pem for these names and addresses, unless they exist; for a node with
+    /// FILE=NAME,…: creates FILE.pem and FILE-key.pem for these names and addresses, unless they exist; for a node with
     /// --tls-client-ca the first name is the user
     #[arg(value_name = "FILE=NAME,NAME", required = true)]
     certs: Vec<String>,

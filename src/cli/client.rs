@@ -1,4 +1,4 @@
-//! Calls on a running cluster: login, the operator's commands, a health check for containers.
+//! Commands that call a running cluster: login, cluster operations, a health check for containers.
 
 use std::path::PathBuf;
 
@@ -38,11 +38,11 @@ pub(super) struct LoginArgs {
     save: bool,
 }
 
-/// A password: asked for where none is given, and not on the command line if it can be helped, where every user of
-/// the machine can read it.
+/// Password options. Without them the password is prompted for; on the command line every user of the machine can read
+/// it.
 #[derive(Args)]
 struct PasswordArgs {
-    /// Visible to all users of this machine while it runs: prefer the variable or a file
+    /// Visible to all users of this machine while the command runs: prefer the variable or a file
     #[arg(long, env = "THUBAN_ADMIN_PASSWORD", hide_env_values = true)]
     password: Option<String>,
 
@@ -52,7 +52,7 @@ struct PasswordArgs {
 }
 
 impl PasswordArgs {
-    /// The line end of a file is not part of it. Blocks on the file.
+    /// Reads the password, without the final line end of a file. Blocks on the file.
     fn read(self) -> anyhow::Result<String> {
         match (self.password_file, self.password) {
             (None, Some(password)) => Ok(password),
@@ -103,7 +103,7 @@ pub(super) enum ClusterCommand {
     Time(CallArgs),
     /// Confirm the time of the cluster, or set it to that of most members' clocks
     ConfirmTime(ConfirmTimeArgs),
-    /// Seal data of an earlier data key again, under the first key of --data-key-file
+    /// Reseal data of an earlier data key under the first key of --data-key-file
     Reseal(CallArgs),
     /// Show or change the replicated settings
     Settings {
@@ -162,7 +162,7 @@ async fn cluster(command: ClusterCommand) -> anyhow::Result<()> {
     }
 }
 
-/// Values go as they were typed: the node knows the table, and says what is wrong.
+/// Shows or changes the settings. Values are sent as typed: the node validates them.
 async fn settings(to: &CallArgs, changes: &[String]) -> anyhow::Result<()> {
     let mut body = Map::new();
     for change in changes {
@@ -178,7 +178,7 @@ async fn settings(to: &CallArgs, changes: &[String]) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Part by part, until nothing is left that can be done.
+/// Reseals part by part until nothing is left that can be resealed.
 async fn reseal(to: &CallArgs) -> anyhow::Result<()> {
     const DRAFTS: [(&str, &str); 3] =
         [("access_keys", "access keys"), ("webhooks", "webhooks"), ("config_files", "drafts of config files")];
@@ -212,8 +212,8 @@ async fn order(to: &CallArgs, verb: &str, body: Value) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The view of the first node with a leader, else that of the first node that answers. A node without a leader that
-/// does not know the token says at its health check why it has none.
+/// Returns the view of the first node with a leader, else that of the first node that answers. A node without a leader
+/// that does not know the token reports at its health check why it has none.
 async fn best_view(remote: &Remote) -> anyhow::Result<Value> {
     const PATH: &str = "/admin/v1/cluster";
     let (mut alone, mut refusal) = (None, None);

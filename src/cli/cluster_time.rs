@@ -14,16 +14,16 @@ const PATH: &str = "/admin/v1/cluster/time";
 pub(super) struct ConfirmTimeArgs {
     #[command(flatten)]
     call: CallArgs,
-    /// Time that is right
+    /// The correct time
     #[arg(long)]
     to: RightTime,
 }
 
 #[derive(Clone, Copy, ValueEnum)]
 enum RightTime {
-    /// The cluster's own, as it is
+    /// The cluster's present time
     Present,
-    /// The time of most members' clocks, to which the cluster's is set, also back
+    /// The time of most members' clocks: sets the cluster's time to it, also back
     Clocks,
 }
 

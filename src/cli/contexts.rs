@@ -1,4 +1,4 @@
-//! `thuban context`: clusters by name, with what is shown to them, in a file that its owner alone can read.
+//! `thuban context`: named clusters with their credentials, in a file that only its owner can read.
 
 use std::collections::BTreeMap;
 use std::fs::{self, OpenOptions};
@@ -17,10 +17,10 @@ const FOLDER_MODE: u32 = 0o700;
 const OTHERS: u32 = 0o077;
 /// Name of the context for a login without a named or current context.
 const FIRST: &str = "default";
-/// More than any such file has.
+/// Maximum size of the file, far above any real one.
 const FILE_BYTES_MAX: u64 = 1024 * 1024;
 
-/// A cluster, and how one speaks to it.
+/// A cluster's addresses and credentials.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub(super) struct Saved {
@@ -37,7 +37,7 @@ pub(super) struct Saved {
 #[derive(Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 struct Contexts {
-    /// The one in use.
+    /// Name of the current context.
     current: Option<String>,
     contexts: BTreeMap<String, Saved>,
 }
@@ -54,7 +54,7 @@ pub(super) struct ContextArgs {
 }
 
 impl ContextArgs {
-    /// The context that is meant; `None` where none is named and none is in use.
+    /// Returns the named context, else the current one; `None` if there is neither.
     pub(super) fn read(&self) -> anyhow::Result<Option<Saved>> {
         let mut all = self.open()?.1;
         let Some(name) = self.context.clone().or(all.current.take()) else { return Ok(None) };
@@ -62,7 +62,7 @@ impl ContextArgs {
         found.map(Some).ok_or_else(|| no_context(&name, &all).into())
     }
 
-    /// Keeps a token in the context that is meant, which is made where it is not there; says where.
+    /// Saves a token in the named, else the current context, and creates a missing one. Returns a line that says where.
     pub(super) fn keep_token(&self, endpoints: &[String], token: &str) -> anyhow::Result<String> {
         let (path, mut all) = self.open()?;
         let name = self.context.clone().or(all.current.clone()).unwrap_or_else(|| FIRST.to_owned());
@@ -87,7 +87,7 @@ impl ContextArgs {
     }
 }
 
-/// Folder of the user's settings for programs.
+/// Returns the folder for the user's configuration.
 fn usual_folder(variable: impl Fn(&str) -> Option<PathBuf>) -> Option<PathBuf> {
     let absolute = |name| variable(name).filter(|path| path.is_absolute());
     absolute("XDG_CONFIG_HOME").or_else(|| Some(absolute("HOME")?.join(".config")))
@@ -117,7 +117,7 @@ fn read(path: &Path) -> anyhow::Result<Contexts> {
     serde_json::from_str(&text).map_err(|error| Usage(format!("{shown} is no file of contexts: {error}")).into())
 }
 
-/// Whole or not at all, and never for others to read.
+/// Writes the file atomically, readable by its owner alone.
 fn write(path: &Path, all: &Contexts) -> anyhow::Result<()> {
     let Some(folder) = path.parent().filter(|_| path.file_name().is_some()) else {
         return Err(Usage("there is no place for contexts: set HOME, or give --contexts-file".to_owned()).into());
@@ -154,7 +154,7 @@ pub(super) enum ContextCommand {
         name: String,
         #[command(flatten)]
         at: ContextArgs,
-        /// Base URL of the management API of a node; may be repeated, tried in order
+        /// Base URL of a node's management API; may be repeated, tried in order
         #[arg(long = "server", value_name = "URL", value_delimiter = ',')]
         servers: Vec<String>,
         /// File with the trusted authorities of the servers (PEM)
@@ -195,7 +195,7 @@ pub(super) fn run(command: ContextCommand) -> anyhow::Result<()> {
                 {
                     return Err(Usage(format!("{wrong:?} is no URL: it begins with http:// or https://")).into());
                 }
-                // A token is for the servers that it was got from.
+                // A token is valid only for the servers that issued it.
                 if servers != saved.servers {
                     saved.token = None;
                 }
@@ -239,7 +239,7 @@ fn list(all: &Contexts) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Hint after making a context while another one is current.
+/// Returns a hint if another context than the new one is current.
 fn not_in_use(current: &str, name: &str) -> Option<String> {
     (current != name).then(|| format!("in use is still {current}; `thuban context use {name}` changes that"))
 }

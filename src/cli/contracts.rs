@@ -1,4 +1,4 @@
-//! `thuban contract`: what config files and rules have to be like, and a look at files before they are anywhere.
+//! `thuban contract`: schemas and expressions for config files and rules, and a check of local files against them.
 
 use std::path::{Path, PathBuf};
 
@@ -47,13 +47,13 @@ pub(super) struct ContractArgs {
     name: String,
     #[command(flatten)]
     subject: SubjectArgs,
-    /// warn or refuse [default of a new one: warn]
+    /// warn or refuse [default for a new contract: warn]
     #[arg(long)]
     mode: Option<String>,
     /// File with a JSON Schema 2020-12, as JSON or YAML
     #[arg(long, value_name = "FILE", conflicts_with_all = ["rules", "rules_file"])]
     schema: Option<PathBuf>,
-    /// Expression of CEL that has to be true; may be repeated
+    /// CEL expression that must be true; may be repeated
     #[arg(long = "rule", value_name = "EXPRESSION", conflicts_with = "rules_file")]
     rules: Vec<String>,
     /// File with [{"expression", "message"}], as JSON or YAML
@@ -67,7 +67,7 @@ pub(super) struct ContractArgs {
 pub(super) struct TestArgs {
     #[command(flatten)]
     at: InArgs,
-    /// Group of the files [default: the name of the folder that each is in]
+    /// Group of the files [default: the name of each file's folder]
     #[arg(long)]
     group: Option<String>,
     /// Format of the files: json, yaml, toml, properties, xml, html or text [default: by the suffix of each]
@@ -134,7 +134,7 @@ impl ContractArgs {
     }
 }
 
-/// The only document of a file.
+/// Reads a file with exactly one document.
 fn read(path: &Path) -> anyhow::Result<Value> {
     let shown = path.display().to_string();
     let found = std::fs::read_to_string(path).with_context(|| shown.clone())?;
@@ -169,7 +169,8 @@ async fn test(args: TestArgs) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Asks for what contracts say of these and tells it, `PLACE:LINE: MESSAGE`; the number of those that would be refused.
+/// Checks the items against the contracts and reports each finding as `PLACE:LINE: MESSAGE`; returns the number
+/// refused.
 async fn tried(remote: &Remote, items: &[(String, Value)], tell: fn(&str)) -> anyhow::Result<usize> {
     let mut refused = 0;
     for part in items.chunks(limits::BATCH_ITEMS_MAX / 10) {
@@ -197,7 +198,7 @@ async fn tried(remote: &Remote, items: &[(String, Value)], tell: fn(&str)) -> an
     Ok(refused)
 }
 
-/// Tells of the documents that break contracts, as they would be; the number of those that would not be released.
+/// Reports the documents that violate contracts; returns the number that could not be released.
 pub(super) async fn try_documents(remote: &Remote, documents: &[Document], tell: fn(&str)) -> anyhow::Result<usize> {
     let mut items = Vec::new();
     for document in documents {

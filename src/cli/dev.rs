@@ -1,4 +1,4 @@
-//! `thuban dev`: one node for a desk, with everything printed that a newcomer needs.
+//! `thuban dev`: one node on a developer's machine, which prints everything needed to begin.
 
 use std::io::{Error, ErrorKind};
 use std::path::Path;
@@ -16,8 +16,8 @@ use crate::raft::node::Node;
 use crate::server::{Bound, Server};
 use crate::tasks;
 
-/// On a desk the password may lie beside the data, readable by its owner alone, so that the printed
-/// commands still work tomorrow. A cluster member never writes it down.
+/// On a developer's machine the password is stored in the data directory, readable by its owner alone, so that the
+/// printed commands still work at the next start. A cluster member never stores it.
 const PASSWORD_FILE: &str = "dev-password";
 const READY_WITHIN: Duration = Duration::from_secs(30);
 const READY_POLL: Duration = Duration::from_millis(10);
@@ -43,7 +43,7 @@ pub(super) async fn run(mut config: Config) -> anyhow::Result<()> {
     result
 }
 
-/// Of a port that is taken, how to take another: the flags that the server itself names are those of `serve`.
+/// Adds to the error for a port in use which flag chooses another port: the server names the flags of `serve`.
 fn with_ports(error: anyhow::Error) -> anyhow::Error {
     match error.downcast_ref::<Error>() {
         Some(cause) if cause.kind() == ErrorKind::AddrInUse => error.context(
@@ -72,7 +72,7 @@ async fn wait_until_ready(node: &Node) {
 const HINT_NAMESPACE: &str = "default";
 const HINT_GROUP: &str = "demo";
 
-/// Name of that file: what the group has, as an Apollo client would find it.
+/// Returns the name of the printed file, in the spelling that an Apollo client of the group would find.
 fn file_of_hint(node: &Node) -> String {
     let catalog = node.state().catalog();
     let there = catalog.configs.files_in_group(HINT_NAMESPACE, HINT_GROUP).map(|file| file.key.file.as_str());
@@ -83,7 +83,7 @@ fn greet(bound: &Bound, file: &Path, config_file: &str) {
     let (api, compat) = (bound.api, bound.compat);
     let grpc: Vec<String> = bound.grpc.iter().map(ToString::to_string).collect();
     let grpc = grpc.join(" ");
-    // Of a directory that was restored, say, nobody here knows the password: it is asked for.
+    // For a restored directory, for example, the password is unknown here: it is prompted for.
     let (password, login) = match kept_password(file) {
         Some(Hidden(password)) => {
             let body = format!(r#"{{"name":"admin","password":"{password}"}}"#);

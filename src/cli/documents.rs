@@ -1,7 +1,7 @@
-//! Documents: `{"kind", "namespace", "name", "spec": {the API's body}}`, as they stand in files and as they are shown.
+//! Documents: `{"kind", "namespace", "name", "spec": {the API's body}}`, as read from files and as printed.
 //!
-//! A config file has its group in `spec.group`, or in its name as GROUP/FILE. What stands beside these members under
-//! `status` is what the server made of the thing: shown as JSON, and not read.
+//! A config file has its group in `spec.group`, or in its name as GROUP/FILE. The member `status` has the fields that
+//! the server sets: it is printed in JSON and ignored when read.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -15,14 +15,14 @@ use super::kinds::{Key, Kind, Nature, display_name, read_key};
 use super::{Usage, yaml};
 
 const STANDARD_INPUT: &str = "-";
-/// Bytes of one file, files of a tree, and documents of all of them.
+/// Limits: bytes of one file, files of a tree, and documents of all files.
 const FILE_BYTES_MAX: u64 = 16 * 1024 * 1024;
 const FILES_MAX: usize = 100_000;
 const DOCUMENTS_MAX: usize = 100_000;
 const FOLDERS_DEEP_MAX: usize = 64;
 const SUFFIXES: [&str; 3] = ["yaml", "yml", "json"];
 const MEMBERS: [&str; 5] = ["kind", "namespace", "name", "spec", "status"];
-/// Default fields of a row, and fields that stand elsewhere in a document.
+/// Fields of a row that the server sets, and fields that a document has outside of its spec.
 const MADE: [&str; 32] = [
     "id",
     "revision",
@@ -62,7 +62,7 @@ const MADE: [&str; 32] = [
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct DocumentPlace {
     pub(super) file: String,
-    /// Its place in the file, from 1, and the line on which it begins.
+    /// Position in the file, from 1, and the line on which the document begins.
     pub(super) number: usize,
     pub(super) line: usize,
 }
@@ -81,7 +81,7 @@ pub(super) struct Document {
 }
 
 impl Document {
-    /// `namespace` is that of who says none.
+    /// Parses a document; `namespace` is the default.
     pub(super) fn read(value: Value, namespace: &str, place: DocumentPlace) -> Result<Document, String> {
         let Value::Object(mut members) = value else { return Err("a document is an object".to_owned()) };
         if let Some(unknown) = members.keys().find(|member| !MEMBERS.contains(&member.as_str())) {
@@ -123,7 +123,7 @@ impl Document {
         Ok(Document { kind, key, spec, place })
     }
 
-    /// A row of a list; without what the server made of it, and without what says nothing.
+    /// Converts a row of a list; leaves out fields that the server sets and empty fields.
     pub(super) fn of_row(kind: &'static Kind, row: &Value) -> Document {
         let key = kind.key_of(row);
         let mut spec = spec_of_row(kind, row);
@@ -132,7 +132,7 @@ impl Document {
         Document { kind, key, spec, place }
     }
 
-    /// As it is shown and applied again.
+    /// Returns the document in the form that is printed and can be applied.
     pub(super) fn value(&self) -> Value {
         let mut spec = self.spec.clone();
         if let Some(group) = &self.key.group {
@@ -150,11 +150,11 @@ impl Document {
     }
 }
 
-/// The fields of a row that people set.
+/// Returns the fields of a row that users set.
 pub(super) fn spec_of_row(kind: &Kind, row: &Value) -> Map<String, Value> {
     let mut spec = row.as_object().cloned().unwrap_or_default();
     let named: Vec<String> = match kind.nature {
-        // `namespace` is that of the service it stands for; the name of a generated one is given like any other.
+        // `namespace` is that of the service that the alias points to; a generated name is set like any other.
         Nature::Alias => ["alias", "alias_namespace", "type"].map(str::to_owned).to_vec(),
         _ => kind.named(&Key::default()).keys().cloned().collect(),
     };
@@ -163,11 +163,11 @@ pub(super) fn spec_of_row(kind: &Kind, row: &Value) -> Map<String, Value> {
 }
 
 fn is_made(kind: &Kind, field: &str) -> bool {
-    // What an instance says of itself is not a count of releases.
+    // In a row of an instance these fields are its own, not counts of releases.
     kind.is_documented() && MADE.contains(&field)
 }
 
-/// A value that is as if the field were absent.
+/// Reports whether a value means the same as an absent field.
 pub(super) fn says_nothing(value: &Value) -> bool {
     match value {
         Value::Null => true,
@@ -178,14 +178,14 @@ pub(super) fn says_nothing(value: &Value) -> bool {
     }
 }
 
-/// Status of an object, set by the server: beside the document, for tools.
+/// Returns the fields that the server sets, for the member `status`.
 pub(super) fn status_of_row(row: &Value) -> Value {
     let mut status = row.as_object().cloned().unwrap_or_default();
     status.retain(|field, value| MADE.contains(&field.as_str()) && !value.is_null());
     status.into()
 }
 
-/// All documents of files, folders and standard input, in the order of their paths. All faults are told at once.
+/// Reads all documents of files, folders and standard input, in the order of their paths. Reports all faults at once.
 pub(super) fn read_all(paths: &[PathBuf], namespace: &str) -> anyhow::Result<Vec<Document>> {
     let mut files = Vec::new();
     for path in paths {
@@ -250,12 +250,12 @@ fn read_text(file: &Path) -> anyhow::Result<String> {
     Ok(text)
 }
 
-/// The documents of one text, and what is wrong with the others.
+/// Parses the documents of one text; returns the faults of the others.
 fn read_text_of(text: &str, file: &str, namespace: &str) -> anyhow::Result<(Vec<Document>, Vec<String>)> {
     let is_json = text.trim_start().starts_with(['{', '[']);
     let values = match is_json.then(|| serde_json::from_str::<Value>(text)) {
         Some(Ok(value)) => vec![(1, value)],
-        // What begins like JSON may be YAML all the same.
+        // Text that begins like JSON may still be YAML.
         _ => yaml::read(text)?,
     };
     let flat = values.into_iter().flat_map(|(line, value)| match value {
@@ -274,7 +274,7 @@ fn read_text_of(text: &str, file: &str, namespace: &str) -> anyhow::Result<(Vec<
     Ok((documents, faults))
 }
 
-/// Things of which two documents speak.
+/// Reports objects that two documents describe.
 fn doubles(documents: &[Document]) -> Vec<String> {
     let mut seen = BTreeMap::new();
     let mut faults = Vec::new();
@@ -325,7 +325,7 @@ mod tests {
         );
     }
 
-    /// The scope of its events may be one namespace, and the webhook itself is in none.
+    /// The scope of a webhook's events may be one namespace; the webhook itself is in none.
     #[test]
     fn a_webhook_is_in_no_namespace() {
         let read = |namespace: Value| {

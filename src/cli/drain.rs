@@ -1,4 +1,4 @@
-//! `thuban drain`: keeps traffic away from an instance, and waits until its clients know.
+//! `thuban drain`: isolates an instance and waits until its clients have a list without it.
 
 use std::time::{Duration, Instant};
 
@@ -13,7 +13,7 @@ use super::tables::text;
 use super::xds::fleet::printable;
 use super::{say, say_error};
 
-/// Between two calls where the node that was asked is gone.
+/// Pause between two calls after the connection to a node broke.
 const PAUSE: Duration = Duration::from_millis(500);
 
 #[derive(Subcommand)]
@@ -32,7 +32,7 @@ pub(super) struct InstanceArgs {
     service: String,
     #[command(flatten)]
     at: InArgs,
-    /// Longest wait for the clients, at most 60s
+    /// Maximum wait for the clients, at most 60s
     #[arg(long, value_name = "TIME", default_value = "30s", value_parser = read_time)]
     wait: Duration,
 }
@@ -44,7 +44,7 @@ fn read_address(text: &str) -> Result<(String, u16), String> {
     if host.is_empty() { Err("HOST:PORT is needed".to_owned()) } else { Ok((host.to_owned(), port)) }
 }
 
-/// `500ms`, `30s` or `1m`; a number alone counts seconds.
+/// Parses `500ms`, `30s` or `1m`; a number alone is in seconds.
 fn read_time(text: &str) -> Result<Duration, String> {
     let at = text.find(|char: char| !char.is_ascii_digit()).unwrap_or(text.len());
     let (number, unit) = text.split_at(at);
@@ -83,7 +83,7 @@ fn rows<'a>(answer: &'a Value, field: &str) -> &'a [Value] {
     answer[field].as_array().map(Vec::as_slice).unwrap_or_default()
 }
 
-/// Sentence on the clients that know; an error unless these are all of them.
+/// Returns a sentence on the clients that have the new list; an error unless all of them have it.
 fn ending(answer: &Value) -> anyhow::Result<String> {
     let (heard, unheard) = (text(&answer["heard"]), rows(answer, "unheard").len());
     let silent = match rows(answer, "silent_nodes").len() {
@@ -98,13 +98,13 @@ fn ending(answer: &Value) -> anyhow::Result<String> {
     }
 }
 
-/// A client that was not given a list without the instance.
+/// Describes a client that has not received a list without the instance.
 fn waits(client: &Value) -> String {
     let part = |field: &str| printable(&text(&client[field]));
     format!("{} {} has its list since {}", part("address"), part("agent"), part("since"))
 }
 
-/// Asks until there is an answer: it may be asked again of another node where one dies meanwhile.
+/// Repeats the request until it is answered: a drain may be requested again from another node if one dies.
 async fn drained(remote: &Remote, wait: Duration, ask: impl Fn(Duration) -> Value) -> anyhow::Result<Value> {
     let until = Instant::now() + wait;
     let client = remote.builder()?.connect_timeout(WITHIN).timeout(wait + WITHIN).build()?;

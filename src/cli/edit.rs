@@ -1,4 +1,4 @@
-//! `thuban edit`: one thing as a document in an editor, and back.
+//! `thuban edit`: opens one object as a document in an editor and applies the result.
 
 use std::io::Write;
 use std::os::unix::fs::OpenOptionsExt;
@@ -44,7 +44,7 @@ pub(super) async fn run(args: EditArgs) -> anyhow::Result<()> {
         say(&format!("{what}: nothing was changed"));
         return Ok(());
     }
-    // From here on the text is somebody's work: it goes with the change, and not before.
+    // From here on the text is the user's work: it is deleted only once the change was applied.
     let kept = |file: DraftFile| {
         let path = file.keep();
         super::say_error(&format!(
@@ -63,7 +63,7 @@ pub(super) async fn run(args: EditArgs) -> anyhow::Result<()> {
         kept(file);
         return Err(Usage(format!("it was {what} that is edited: another name is another thing")).into());
     }
-    // Against what was shown: what another has written meanwhile is refused by its revision.
+    // Compared with the version that was shown: a concurrent change is refused by its revision.
     let there: There = [((kind.order(), key.clone()), found)].into();
     let plan = Plan::of(&documents, &there);
     if !plan.faults.is_empty() {
@@ -91,7 +91,7 @@ pub(super) async fn run(args: EditArgs) -> anyhow::Result<()> {
     }
 }
 
-/// Runs as the shell would: an editor may come with arguments of its own.
+/// Runs the editor through the shell, because the setting may contain arguments.
 fn edit(editor: &str, file: &Path) -> anyhow::Result<()> {
     let line = format!("{editor} \"$1\"");
     let ended = std::process::Command::new("sh").args(["-c", &line, "sh"]).arg(file).status();
@@ -102,7 +102,7 @@ fn edit(editor: &str, file: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// A file for its owner alone; removed again unless it is kept.
+/// A file readable by its owner alone; deleted on drop unless it is kept.
 struct DraftFile(PathBuf);
 
 impl DraftFile {

@@ -1,6 +1,6 @@
-//! Errors as the command line prints them.
+//! Error messages of the command line.
 
-/// An error with its causes, each once: many errors say their cause in their own text.
+/// Formats an error with its causes, each once: many errors repeat their cause in their own text.
 pub(super) fn in_words(error: &anyhow::Error) -> String {
     error.chain().map(ToString::to_string).fold(String::new(), |text, cause| {
         if text.is_empty() {

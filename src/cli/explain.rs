@@ -28,7 +28,7 @@ pub(super) struct ExplainArgs {
     method: Option<String>,
     #[arg(long)]
     path: Option<String>,
-    /// Header of the request; may be repeated, as the following ones
+    /// Header of the request; may be repeated, like the following ones
     #[arg(long = "header", value_name = "NAME=VALUE", value_parser = read_pair)]
     headers: Vec<(String, String)>,
     /// Query parameter
@@ -48,7 +48,7 @@ pub(super) struct ExplainArgs {
     /// Label of the calling instance
     #[arg(long = "caller-label", value_name = "NAME=VALUE", value_parser = read_pair)]
     caller_labels: Vec<(String, String)>,
-    /// Label of the client that asks for rules: selects gray releases
+    /// Label of the client that requests rules: selects gray releases
     #[arg(long = "client-label", value_name = "NAME=VALUE", value_parser = read_pair)]
     client_labels: Vec<(String, String)>,
     /// Evaluate saved rules instead of released ones
@@ -67,7 +67,7 @@ fn read_pair(text: &str) -> Result<(String, String), String> {
     Ok((name.to_owned(), value.to_owned()))
 }
 
-/// The words for one rule of each family, `last` before the last of them.
+/// Returns the kinds of rules, with `last` before the last one.
 fn words_of_families(last: &str) -> String {
     let [first @ .., end] = Family::LISTED.map(Family::word);
     first.join(", ") + last + end
@@ -109,7 +109,7 @@ fn sketch(args: &ExplainArgs, namespace: &str) -> Value {
     sketch
 }
 
-/// From what comes of it down to each condition.
+/// Formats the explanation, from the result down to each condition.
 fn lines(explanation: &Value) -> Vec<String> {
     let which = if explanation["draft"] == true { "as they are saved" } else { "as they are released" };
     let mut lines = vec![
@@ -153,7 +153,7 @@ fn lines(explanation: &Value) -> Vec<String> {
     lines
 }
 
-/// Clients of xDS that do not carry a rule out as it reads, and the reasons; nothing if all do.
+/// Lists xDS clients that implement a rule differently from its text, with the reasons; empty if all follow it.
 fn carried(by: &Value) -> Vec<String> {
     let warnings = each(&by["warnings"]);
     if warnings.is_empty() {
@@ -174,7 +174,7 @@ fn each(list: &Value) -> Vec<Value> {
     list.as_array().cloned().unwrap_or_default()
 }
 
-/// A rule, with the release that it was taken from.
+/// Formats the name of a rule with its release.
 fn named(rule: &Value) -> String {
     let name = format!("{}/{}", text(&rule["namespace"]), text(&rule["rule_name"]));
     match rule.get("release").filter(|release| release.is_object()) {

@@ -1,4 +1,4 @@
-//! Objects of the cluster: pages of a list, one after the other, and selection among them.
+//! Objects of the cluster: paged lists and selection.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,13 +13,13 @@ use super::remote::{CallArgs, Paging, Remote};
 use super::sealed;
 use crate::model::limits;
 
-/// Files come with their contents, so fewer of them at a time.
+/// Rows per page of files, which include their contents.
 const PAGE_FILES: usize = 50;
-/// Things that are asked for one by one; of more than that all of their kind and namespace are listed.
+/// Maximum number of objects requested one by one; above it, the kind and namespace are listed.
 const ONE_BY_ONE_MAX: usize = 10;
 const FALLBACK_NAMESPACE: &str = "default";
 
-/// Client and namespace of a search.
+/// Connection and namespace of a search.
 #[derive(Args)]
 pub(super) struct InArgs {
     #[command(flatten)]
@@ -37,7 +37,7 @@ impl InArgs {
     }
 }
 
-/// One thing.
+/// Name of one object.
 #[derive(Args)]
 pub(super) struct OneArgs {
     /// KIND/NAME: ratelimits/NAME, configfile/GROUP/FILE
@@ -58,7 +58,7 @@ impl OneArgs {
     }
 }
 
-/// Names as they are typed: KIND/NAME, several of these, or KIND NAME NAME.
+/// Parses names: KIND/NAME, several of these, or KIND NAME NAME.
 pub(super) fn read_names(
     words: &[String],
     namespace: &str,
@@ -83,7 +83,7 @@ pub(super) fn read_names(
     names.iter().map(read).collect()
 }
 
-/// The same where one is meant.
+/// Parses exactly one name.
 pub(super) fn read_name(words: &[String], namespace: &str, group: Option<&str>) -> Result<(&'static Kind, Key), Usage> {
     match read_names(words, namespace, group)?.as_slice() {
         [one] => Ok((one.0, one.1.clone())),
@@ -102,19 +102,19 @@ impl KindFilter {
     }
 }
 
-/// All rows of a kind that are meant.
+/// Returns all rows of a kind that match the filter.
 pub(super) async fn rows(remote: &Remote, kind: &Kind, wanted: &KindFilter) -> anyhow::Result<Vec<Value>> {
     let limit = if kind.nature == Nature::File { PAGE_FILES } else { limits::PAGE_ROWS_MAX };
     Ok(remote.pages(kind.rows, (limit, usize::MAX), |paging| kind.page(wanted, paging)).await?.0)
 }
 
-/// The one row that has this very name.
+/// Returns the row with exactly this name.
 pub(super) async fn row(remote: &Remote, kind: &Kind, key: &Key) -> anyhow::Result<Option<Value>> {
     let found = rows(remote, kind, &KindFilter::of(key)).await?;
     Ok(found.into_iter().find(|row| kind.key_of(row) == *key))
 }
 
-/// Objects of these documents.
+/// Returns the objects that these documents describe.
 pub(super) async fn rows_of(remote: &Remote, documents: &[Document]) -> anyhow::Result<BTreeMap<(usize, Key), Value>> {
     let mut places: BTreeMap<(usize, &str, Option<&str>), Vec<&Document>> = BTreeMap::new();
     for document in documents {
@@ -146,14 +146,14 @@ pub(super) async fn rows_of(remote: &Remote, documents: &[Document]) -> anyhow::
     Ok(all)
 }
 
-/// The releases in force, by what they are of: the normal one, and whether gray ones are beside it.
+/// Active releases of an object: the normal one, and the names of gray ones.
 #[derive(Clone, Debug, Default)]
 pub(super) struct InForce {
     pub(super) normal: Option<Value>,
     pub(super) grays: Vec<String>,
 }
 
-/// Path of the releases of a kind.
+/// Returns the path of the releases of a kind.
 pub(super) fn releases_path(kind: &Kind) -> String {
     match kind.nature {
         Nature::File => "/config/v1/configfiles/releases".to_owned(),
@@ -161,7 +161,7 @@ pub(super) fn releases_path(kind: &Kind) -> String {
     }
 }
 
-/// Releases in force, of all things or of those that are named, with what was released.
+/// Returns the active releases of all objects or of the named ones, with their contents.
 pub(super) async fn in_force(
     remote: &Remote,
     kind: &Kind,

@@ -1,4 +1,4 @@
-//! `thuban get`, `thuban export` and `thuban watch`: what there is, as people, tools and `thuban apply` read it.
+//! `thuban get`, `thuban export` and `thuban watch`: output of objects for people, for tools and for `thuban apply`.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -15,7 +15,7 @@ use super::remote::{Refused, Remote};
 use super::tables::{Output, lay_out, table};
 use super::{Usage, say, say_document, yaml};
 
-/// Things of any kinds.
+/// Selection of objects of any kinds.
 #[derive(Args)]
 pub(super) struct MeantArgs {
     /// KIND, KIND/NAME, or KIND and names; kinds have short names (rl for ratelimits), and names may contain *
@@ -43,11 +43,11 @@ pub(super) struct GetArgs {
     output: Output,
 }
 
-/// Things of one kind that are meant.
+/// Selection of objects of one kind.
 struct Meant {
     kind: &'static Kind,
     wanted: KindFilter,
-    /// Named by its very name: that it is not there is a refusal.
+    /// True for an exact name: it is an error if the object does not exist.
     named: bool,
 }
 
@@ -102,7 +102,7 @@ fn meant(args: &MeantArgs, namespace: &str) -> anyhow::Result<Vec<Meant>> {
 }
 
 async fn show(remote: &Remote, found: Vec<(&'static Kind, Vec<Value>)>, output: Output) -> anyhow::Result<()> {
-    // Rows of one kind stand in one table.
+    // Rows of one kind form one table.
     let mut merged: Vec<(&'static Kind, Vec<Value>)> = Vec::new();
     for (kind, rows) in found {
         match merged.iter_mut().find(|(one, _)| one.nature == kind.nature) {
@@ -143,7 +143,7 @@ async fn show(remote: &Remote, found: Vec<(&'static Kind, Vec<Value>)>, output: 
     Ok(())
 }
 
-/// Lays beside each rule what its clients see.
+/// Adds to each row its active releases.
 async fn lay_in_force(remote: &Remote, kind: &Kind, rows: &mut [Value]) -> anyhow::Result<()> {
     let released = in_force(remote, kind, &KindFilter::default()).await?;
     for row in rows {
@@ -172,11 +172,11 @@ pub(super) struct ExportArgs {
     dir: Option<PathBuf>,
 }
 
-/// Documents of what there is, for a tree that `thuban apply` takes.
+/// Prints or writes all objects as documents that `thuban apply` reads.
 pub(super) async fn export(args: ExportArgs) -> anyhow::Result<()> {
     let (remote, namespace) = args.at.remote()?;
     let kinds: Vec<&'static Kind> = if args.kinds.is_empty() {
-        // What belongs to the cluster as a whole takes grants of its own, and is exported where it is named.
+        // Objects of the cluster as a whole require grants of their own, and are exported only if named.
         KINDS.iter().filter(|kind| kind.is_documented() && !kind.is_of_cluster()).collect()
     } else {
         args.kinds.iter().map(|word| Kind::of_word(word)).collect::<Result<_, _>>()?
@@ -222,7 +222,7 @@ pub(super) async fn export(args: ExportArgs) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// A namespace may hold a slash or be a dot; a folder's name is one part.
+/// Returns a file name for a namespace, which may contain a slash or be a dot.
 fn file_name(namespace: &str) -> String {
     let name = namespace.replace('/', "%2F");
     match name.strip_prefix('.') {
@@ -250,7 +250,7 @@ pub(super) struct WatchArgs {
     changes: Option<usize>,
 }
 
-/// A line for each thing that is there, and then for each that comes, changes or goes, until it is interrupted.
+/// Prints each object, then a line for each creation, change and deletion, until it is interrupted.
 pub(super) async fn watch(args: WatchArgs) -> anyhow::Result<()> {
     let WatchArgs { meant: args, every, changes } = args;
     let (remote, namespace) = args.at.remote()?;
@@ -280,7 +280,7 @@ pub(super) async fn watch(args: WatchArgs) -> anyhow::Result<()> {
 
 type SeenRows = BTreeMap<(usize, Key), Value>;
 
-/// Rows that are new, that differ, and that are gone.
+/// Returns the rows that were created, changed and deleted.
 fn changed<'a>(before: &'a SeenRows, now: &'a SeenRows) -> Vec<(&'static str, &'static Kind, &'a Value)> {
     let mut changes = Vec::new();
     for (name, row) in now {

@@ -1,4 +1,4 @@
-//! `thuban key`: what config clients of an app sign their requests with.
+//! `thuban key`: access keys with which the config clients of an app sign their requests.
 
 use std::path::PathBuf;
 
@@ -15,7 +15,7 @@ const KEYS: &str = "/auth/v1/accesskeys";
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
 pub(super) enum Mode {
-    /// Ignored
+    /// Signatures are ignored
     Off,
     /// Unsigned requests are accepted and counted
     Observe,
@@ -40,11 +40,11 @@ pub(super) struct GivenArgs {
     mode: Option<Mode>,
     #[arg(long)]
     comment: Option<String>,
-    /// Namespace whose files it is for, or a beginning of one with * behind it; may be given several times [default of
-    /// a new key: all]
+    /// Namespace of the files that the key can read; a trailing * matches any rest; may be repeated [default for a new
+    /// key: all]
     #[arg(long = "for-namespace", value_name = "NAMESPACE")]
     namespaces: Vec<String>,
-    /// File with the secret, `-` for standard input: a new key without it gets a generated secret; for an existing key
+    /// File with the secret, `-` for standard input: without it a new key gets a generated secret; for an existing key
     /// it replaces the old one at once
     #[arg(long, value_name = "FILE")]
     secret_file: Option<PathBuf>,
@@ -85,7 +85,7 @@ const COLUMNS: &[Column] = &[
     ("comment", |key| short(&text(&key["comment"]))),
 ];
 
-/// The body of a write, of what is given.
+/// Builds the body of a write from the given options.
 fn item(named: &NamedArgs, GivenArgs { mode, comment, namespaces, secret_file }: GivenArgs) -> anyhow::Result<Value> {
     let mut item = json!({ "app_id": named.app, "name": named.name });
     if let Some(mode) = mode.and_then(|mode| mode.to_possible_value()) {

@@ -1,5 +1,4 @@
-//! The kinds of things that commands name: one table, with the words for each, where it stands in the API, and what is
-//! shown of it.
+//! Kinds of objects that commands name: one table with the names, API paths and columns of each.
 
 use std::sync::LazyLock;
 
@@ -11,7 +10,7 @@ use super::remote::Paging;
 use super::tables::{Column, short, text};
 use crate::model::rule::Family;
 
-/// Properties of a kind.
+/// Type of objects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Nature {
     Namespace,
@@ -23,33 +22,33 @@ pub(super) enum Nature {
     Webhook,
     Policy,
     Contract,
-    /// They speak for themselves: shown, never applied.
+    /// Registered by themselves: listed, never applied.
     Instance,
 }
 
 pub(super) struct Kind {
     pub(super) nature: Nature,
-    /// The word of documents, and of one.
+    /// Name in documents, and singular.
     pub(super) one: &'static str,
-    /// The word for many.
+    /// Plural.
     pub(super) many: &'static str,
     pub(super) short: &'static str,
-    /// Path at which they are listed, and path at which they are created and changed.
+    /// Paths for listing, and for creating and changing.
     pub(super) list: &'static str,
     pub(super) write: &'static str,
-    /// The member of a list that holds the rows.
+    /// Member of a list's answer that has the rows.
     pub(super) rows: &'static str,
     pub(super) columns: &'static [Column],
     /// Extra columns of a wide table.
     pub(super) more: &'static [Column],
 }
 
-/// In the order in which they need each other.
+/// All kinds, in dependency order.
 pub(super) static KINDS: LazyLock<Vec<Kind>> = LazyLock::new(|| {
     let rules = Family::LISTED.map(of_rules);
     let all = KINDS_BEFORE_RULES.into_iter().chain(rules).chain(KINDS_AFTER_RULES);
     let mut all: Vec<Kind> = all.chain([super::kinds_of_approval::POLICY]).collect();
-    // A contract that lets more through comes before what it lets through; a policy gates what comes after all.
+    // A contract that permits more is applied before the files that need it; a policy gates acts, so it is last.
     let files = all.iter().position(|kind| kind.nature == Nature::File).unwrap_or_default();
     all.insert(files, super::kinds_of_approval::CONTRACT);
     all
@@ -225,7 +224,7 @@ fn of_rules(family: Family) -> Kind {
             ("modified", |row| text(&row["mtime"])),
         ],
         more: &[
-            // Laid beside each row by who fetched the releases.
+            // Added to each row by the code that fetched the releases.
             ("in force", |row| text(&row["in_force"])),
             ("description", |row| self::cut(&row["description"])),
             ("id", |row| text(&row["id"])),
@@ -237,15 +236,15 @@ fn of_rules(family: Family) -> Kind {
 /// Name of one object, or globs for several.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Key {
-    /// Empty for what is in none.
+    /// Empty for kinds without namespaces.
     pub(super) namespace: String,
-    /// Of a config file.
+    /// Group of a config file; `None` for other kinds.
     pub(super) group: Option<String>,
     pub(super) name: String,
 }
 
 impl Kind {
-    /// By any of its words, letter case aside.
+    /// Returns the kind with this singular, plural or short name; letter case is ignored.
     pub(super) fn of_word(word: &str) -> Result<&'static Kind, Usage> {
         let lower = word.to_ascii_lowercase();
         KINDS.iter().find(|kind| [kind.one, kind.many, kind.short].contains(&lower.as_str())).ok_or_else(|| {
@@ -254,12 +253,12 @@ impl Kind {
         })
     }
 
-    /// Its place in the order in which kinds need each other.
+    /// Returns the position in dependency order.
     pub(super) fn order(&self) -> usize {
         KINDS.iter().position(|kind| kind.nature == self.nature).unwrap_or(KINDS.len())
     }
 
-    /// Path at which they are deleted.
+    /// Returns the path for deletes.
     pub(super) fn delete(&self) -> String {
         let all = if self.nature == Nature::File { self.write } else { self.list };
         format!("{all}/delete")
@@ -269,17 +268,17 @@ impl Kind {
         self.nature != Nature::Instance
     }
 
-    /// True if each of them is in a namespace.
+    /// Reports whether objects of the kind are in a namespace.
     pub(super) fn is_placed(&self) -> bool {
         self.nature != Nature::Namespace && !self.is_of_cluster()
     }
 
-    /// True if they belong to the cluster as a whole: `namespace` in a spec is a pattern.
+    /// Reports whether objects belong to the cluster as a whole: `namespace` in their spec is a pattern.
     pub(super) fn is_of_cluster(&self) -> bool {
         matches!(self.nature, Nature::Webhook | Nature::Policy | Nature::Contract)
     }
 
-    /// True if it has releases.
+    /// Reports whether objects have releases.
     pub(super) fn is_released(&self) -> bool {
         matches!(self.nature, Nature::Rule(_) | Nature::File)
     }
@@ -289,7 +288,7 @@ impl Kind {
         self.columns.iter().chain(more).copied().collect()
     }
 
-    /// The name of a row.
+    /// Returns the name of a row's object.
     pub(super) fn key_of(&self, row: &Value) -> Key {
         let of = |member: &str| row[member].as_str().unwrap_or_default().to_owned();
         match self.nature {
@@ -301,7 +300,7 @@ impl Kind {
         }
     }
 
-    /// The members of a body that name the thing.
+    /// Returns the members of a body that name the object.
     pub(super) fn named(&self, key: &Key) -> Map<String, Value> {
         let body = match self.nature {
             _ if !self.is_placed() => json!({ "name": key.name }),
@@ -313,7 +312,7 @@ impl Kind {
         body.as_object().cloned().unwrap_or_default()
     }
 
-    /// Path of a page of them; an absent part of the name stands for all.
+    /// Returns the path of a page of objects; absent parts of the name match all.
     pub(super) fn page(&self, wanted: &KindFilter, paging: &Paging) -> String {
         let (namespace, name) = match self.nature {
             _ if !self.is_placed() => (None, "name"),
@@ -328,7 +327,7 @@ impl Kind {
                 query.append_pair(key, value);
             }
         };
-        // Of instances a list wants something to look for.
+        // The list of instances requires a filter.
         let any = (self.nature == Nature::Instance).then(|| "*".to_owned());
         add(namespace, &wanted.namespace.clone().or(any));
         add(Some(name), &wanted.name);
@@ -342,17 +341,17 @@ impl Kind {
     }
 }
 
-/// Selection of objects of a kind; absent fields stand for all.
+/// Selection of objects of a kind; absent fields match all.
 #[derive(Clone, Debug, Default)]
 pub(super) struct KindFilter {
     pub(super) namespace: Option<String>,
     pub(super) group: Option<String>,
     pub(super) name: Option<String>,
-    /// Service that they are about, for kinds about services.
+    /// Service, for kinds that belong to one.
     pub(super) service: Option<String>,
 }
 
-/// As people name a thing of a kind: a config file by its group as well.
+/// Formats a name for people, with the group of a config file.
 pub(super) fn display_name(kind: &Kind, key: &Key) -> String {
     match &key.group {
         Some(group) => format!("{}/{group}/{}", kind.one, key.name),
@@ -360,7 +359,7 @@ pub(super) fn display_name(kind: &Kind, key: &Key) -> String {
     }
 }
 
-/// The same with its namespace, for lines about things of several.
+/// Formats a name with its namespace, for output about several.
 pub(super) fn placed(kind: &Kind, key: &Key) -> String {
     if key.namespace.is_empty() {
         display_name(kind, key)
@@ -369,7 +368,7 @@ pub(super) fn placed(kind: &Kind, key: &Key) -> String {
     }
 }
 
-/// A name as it was typed: that of a config file is GROUP/FILE.
+/// Parses a name; that of a config file may be GROUP/FILE.
 pub(super) fn read_key(kind: &Kind, namespace: &str, group: Option<&str>, name: &str) -> Result<Key, Usage> {
     let namespace = if kind.is_placed() { namespace } else { "" };
     let (group, name) = match (kind.nature, group) {

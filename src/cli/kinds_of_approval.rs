@@ -1,4 +1,4 @@
-//! The kinds of what is decided for many things at once: policies and contracts.
+//! Kinds of the objects that govern many others: policies and contracts.
 
 use super::kinds::{Kind, MODIFIED, NAME, NAMESPACE, Nature, REVISION, cut};
 use super::tables::{text, words};

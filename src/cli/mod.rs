@@ -1,4 +1,4 @@
-//! The command line: nodes to run, calls on a running cluster, work on what stopped nodes left.
+//! The command line: commands that run nodes, call a running cluster, or work on data of stopped nodes.
 
 mod accounts;
 mod apply;
@@ -51,19 +51,19 @@ use crate::raft::removal::Removed;
 use crate::tasks::TaskDied;
 use telling::{confirm, say, say_document, say_error};
 
-/// There is something to do.
+/// There are changes to make.
 const EXIT_DIFFERENT: u8 = 1;
 /// Bad configuration.
 const EXIT_CONFIG: u8 = 2;
 const EXIT_REFUSED: u8 = 3;
 const EXIT_NO_ANSWER: u8 = 4;
-/// Certificate files cannot be used, and may be right a moment later: worth another start.
+/// Certificate files are unusable, perhaps only for a moment: a restart may succeed.
 const EXIT_CERTIFICATES: u8 = 5;
-/// The node was removed from its cluster: no start brings it back.
+/// The node was removed from its cluster: a restart does not bring it back.
 const EXIT_REMOVED: u8 = 6;
-/// A task that a node needs has died of a defect: `EX_SOFTWARE` of sysexits.
+/// A required task panicked: `EX_SOFTWARE` of sysexits.
 const EXIT_TASK_DIED: u8 = 70;
-/// Codes from here on say nothing of the request.
+/// Lowest code of a fault of the server; smaller ones describe the request.
 const SERVER_FAULTS: u64 = 500_000;
 
 /// A replicated registry of services and governance rules, and a configuration store for Apollo
@@ -81,15 +81,15 @@ enum Command {
     Dev(DevArgs),
     /// Run a member of a cluster
     Serve(Box<ServeArgs>),
-    /// Make the first data directory of a new cluster from a backup, and the file for its other nodes
+    /// Create the first data directory of a new cluster from a backup, and the file for its other nodes
     Restore(RestoreArgs),
-    /// Make a new cluster from one stopped node, when the others are lost for good
+    /// Create a new cluster from one stopped node, when the others are lost for good
     Recover(RecoverArgs),
     /// Reset a lost password: leave the new one in the data directory of a stopped node
     ResetPassword(ResetPasswordArgs),
     /// Describe the data directory of a stopped node, a backup or a snapshot
     Inspect(InspectArgs),
-    /// Make certificates, and a certificate authority
+    /// Create certificates, and a certificate authority
     Certs(certs::CertsArgs),
     /// Import config files from other systems, or show the changes first
     #[command(subcommand)]
@@ -110,16 +110,16 @@ enum Command {
     Watch(get::WatchArgs),
     /// Publish a rule or a config file: to all clients, to some, or later
     Release(releases::ReleaseArgs),
-    /// Put an earlier release in force again
+    /// Reactivate an earlier release
     Rollback(releases::RollbackArgs),
     /// Publish a gray release to all clients
     Promote(releases::PromoteArgs),
     /// Stop a gray release: its clients get the normal one again
     Stop(releases::GrayArgs),
-    /// Show and steer the rollout of a gray release by steps
+    /// Show and control the stepwise rollout of a gray release
     #[command(subcommand)]
     Rollout(rollouts::RolloutCommand),
-    /// Withdraw the release in force from all clients
+    /// Withdraw the active release from all clients
     Withdraw(releases::WithdrawArgs),
     /// Show the release history of a rule or a config file
     History(releases::HistoryArgs),
@@ -130,7 +130,7 @@ enum Command {
     /// Keep traffic away from an instance, and wait until its clients know
     #[command(subcommand)]
     Drain(drain::DrainCommand),
-    /// Set up and look at clients of xDS: proxies and gRPC clients
+    /// Set up and inspect xDS clients: proxies and gRPC clients
     #[command(subcommand)]
     Xds(xds::XdsCommand),
     #[command(flatten)]
@@ -162,7 +162,7 @@ enum Command {
     Client(ClientCommand),
 }
 
-/// A command was not called as it has to be.
+/// A command was used incorrectly.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 struct Usage(String);
@@ -186,15 +186,15 @@ impl Differences {
     }
 }
 
-/// Documents that no node would take.
+/// Documents that every node would refuse.
 #[derive(Debug, thiserror::Error)]
 #[error("{0} faults, nothing was changed: mend the documents")]
 struct NothingDone(usize);
 
-/// Runs the command; 2 for bad configuration, 5 for certificate files that may become right, 6 for a node that
-/// was removed, 1 for any other failure.
+/// Runs the command. Returns 2 for bad configuration, 5 for unusable certificate files, 6 for a removed node, 1 for any
+/// other failure.
 pub fn run(cli: Cli) -> ExitCode {
-    // Whatever is written from here on, data or backup, is for the user of this process alone.
+    // Every file written from here on, data or backup, is accessible to the user of this process alone.
     rustix::process::umask(rustix::fs::Mode::RWXG | rustix::fs::Mode::RWXO);
     if changes_nothing(&cli.command) {
         telling::end_with_reader();
@@ -247,7 +247,7 @@ pub fn run(cli: Cli) -> ExitCode {
         Command::History(args) => report_to_pipelines(block_on(releases::history(args))),
         Command::Explain(args) => report_to_pipelines(block_on(explain::run(*args))),
         Command::Who(args) => report_to_pipelines(block_on(who::run(args))),
-        // Who waits for it knows 0 and 1.
+        // Exit codes of `drain` are 0 and 1 only.
         Command::Drain(command) => report(block_on(drain::run(command))),
         Command::Xds(command) => report_by_kind(block_on(xds::run(command))),
         Command::Approval(command) => report_to_pipelines(block_on(approvals::run(command))),
@@ -256,7 +256,7 @@ pub fn run(cli: Cli) -> ExitCode {
         Command::Context(command) => report_to_pipelines(contexts::run(command)),
         Command::Completion(args) => report_to_pipelines(shell::completion(&args)),
         Command::Man(args) => report_to_pipelines(shell::man(&args)),
-        // Who asks for health knows 0 and 1.
+        // Exit codes of `health` and `backup` are 0 and 1 only.
         Command::Client(command @ (ClientCommand::Health(_) | ClientCommand::Backup(_))) => {
             report(block_on(client::run(command)))
         }
@@ -264,8 +264,8 @@ pub fn run(cli: Cli) -> ExitCode {
     }
 }
 
-/// True for a command whose output is all there is to it: without a reader there is nothing left to do. One that
-/// changes something comes to its end also then.
+/// Reports whether a command only prints: such a command may end when its reader has ended. One that changes something
+/// runs to its end.
 fn changes_nothing(command: &Command) -> bool {
     matches!(
         command,
@@ -299,8 +299,8 @@ fn report(result: anyhow::Result<()>) -> ExitCode {
     }
 }
 
-/// [`report`] for commands that run a node, with exit codes of their own for a defect, and for a node that has left its
-/// cluster for good and is not to be started again. All that the node said is written then, or given up.
+/// [`report`] for commands that run a node, with exit codes of their own for a panic, and for a node that was removed
+/// from its cluster and must not be restarted. Waits a limited time until the output is written.
 fn report_of_node(result: anyhow::Result<()>) -> ExitCode {
     let kind = result.as_ref().err().and_then(|error| match () {
         () if error.is::<TaskDied>() => Some(EXIT_TASK_DIED),
@@ -312,15 +312,15 @@ fn report_of_node(result: anyhow::Result<()>) -> ExitCode {
     kind.map_or(code, ExitCode::from)
 }
 
-/// [`report`] for commands that tell by their status what went wrong: 1 that there are differences, 2 how they were
-/// called, 3 what the node refused, 4 that no node could say.
+/// [`report`] with an exit code for the kind of failure: 1 for differences, 2 for wrong usage, 3 for a refusal by the
+/// node, 4 for no answer.
 fn report_by_kind(result: anyhow::Result<()>) -> ExitCode {
     let kind = result.as_ref().err().and_then(kind_of);
     let code = report(result);
     kind.map_or(code, ExitCode::from)
 }
 
-/// The same where a pipeline takes 1 for differences and for nothing else.
+/// [`report_by_kind`] for pipelines, in which 1 means differences and nothing else.
 fn report_to_pipelines(result: anyhow::Result<()>) -> ExitCode {
     let kind = result.as_ref().err().map(|error| kind_of(error).unwrap_or(EXIT_CONFIG));
     let code = report(result);

@@ -1,7 +1,8 @@
-//! Normal form of a body of the API: defaults filled in, other spellings folded, fields left out that are not compared.
+//! Normal form of an API body: defaults filled in, alternative spellings unified, fields that are not compared left
+//! out.
 //!
-//! Two bodies mean the same where they are normally the same. It is judged by what judges them on the node, so that
-//! most of what a node would refuse is told before anything is sent.
+//! Two bodies are equivalent if their normal forms are equal. The node's own checks are used, so that most errors are
+//! found before anything is sent.
 
 use std::marker::PhantomData;
 
@@ -23,16 +24,16 @@ use crate::model::rule::{Family, RuleDraft};
 use crate::model::service::ServiceDraft;
 use crate::model::webhook::WebhookRequest;
 
-/// Fields that identify a thing, and write-only fields: neither is compared.
+/// Identifying fields and write-only fields, which are not compared.
 const NOT_COMPARED: [&str; 5] = ["id", "revision", "token", "service_token", "type"];
-/// Of a fault detection, what is not its older form.
+/// Fields of a fault detection that are not part of its older form.
 const STAYS_WITH_RULES: [&str; 4] = ["description", "metadata", "target_service", "service"];
 const PRIORITY: &str = "priority";
 const ENCRYPTED: &str = "encrypted";
-/// Of a config file: a document that does not say them leaves them as they are.
+/// Fields of a config file that stay as they are if a document omits them.
 const ENCRYPTION: [&str; 2] = [ENCRYPTED, "encryptAlgo"];
 
-/// Normal form of a spec, or everything that is wrong with it.
+/// Returns the normal form of a spec, or all its faults.
 pub(super) fn normal(kind: &Kind, key: &Key, spec: &Map<String, Value>) -> Result<Map<String, Value>, Vec<String>> {
     let body = body(kind, key, spec);
     let text = Value::Object(body).to_string();
@@ -41,7 +42,7 @@ pub(super) fn normal(kind: &Kind, key: &Key, spec: &Map<String, Value>) -> Resul
         Nature::Service => read(&text, ServiceDraft::check_new)?,
         Nature::Group => read(&text, ConfigGroupDraft::check)?,
         Nature::Alias => read(&text, AliasDraft::check_new)?,
-        // How long a content may be is the operator's setting, which the node knows.
+        // The maximum length of a content is a setting of the node, unknown here.
         Nature::File => read(&text, |draft: &ConfigFileDraft| draft.check(usize::MAX))?,
         Nature::Rule(family) => return of_rule(family, &text),
         Nature::Webhook => of_webhook(&text)?,
@@ -54,7 +55,7 @@ pub(super) fn normal(kind: &Kind, key: &Key, spec: &Map<String, Value>) -> Resul
         let format = Format::of_suffix(&key.name).or(given);
         fields.insert("format".to_owned(), json!(format.unwrap_or(Format::Properties).word()));
         fields.entry("content").or_insert_with(|| json!(""));
-        // A file is not encrypted unless it says so; a document that says nothing leaves one as it is.
+        // `false` is the default; an omitted field leaves the file as it is.
         if fields.get(ENCRYPTED) == Some(&json!(false)) {
             fields.remove(ENCRYPTED);
         }
@@ -68,18 +69,18 @@ pub(super) fn normal(kind: &Kind, key: &Key, spec: &Map<String, Value>) -> Resul
     Ok(fields)
 }
 
-/// The body of a create.
+/// Returns the body of a create.
 pub(super) fn body(kind: &Kind, key: &Key, spec: &Map<String, Value>) -> Map<String, Value> {
     let mut body = spec.clone();
     body.extend(kind.named(key));
     if kind.nature == Nature::Alias {
-        // The service is in the same namespace, where the document does not say another.
+        // The service is in the same namespace unless the document names another.
         body.entry("namespace").or_insert_with(|| json!(key.namespace));
     }
     body
 }
 
-/// The body of an update that makes of what is there what is wanted, where nobody has changed it meanwhile.
+/// Returns the body of an update that turns the existing object into the wanted one, unless it changes meanwhile.
 pub(super) fn update(
     kind: &Kind,
     key: &Key,
@@ -89,15 +90,15 @@ pub(super) fn update(
     revision: &str,
 ) -> Map<String, Value> {
     let mut body = wanted.clone();
-    // An absent field stays as it is: what is not wanted any more is given as nothing. The older form of a fault
-    // detection goes by itself when `rules` come.
+    // An omitted field would stay as it is, so a field to remove is sent empty. The node drops the older form of a
+    // fault detection itself when `rules` are sent.
     let has_rules = wanted.get("rules").is_some_and(|rules| !says_nothing(rules));
     let goes_by_itself = |field: &str| {
         kind.nature == Nature::Rule(Family::FaultDetect) && has_rules && !STAYS_WITH_RULES.contains(&field)
     };
     let stays = |field: &str| match kind.nature {
         Nature::File => ENCRYPTION.contains(&field),
-        // One takes the place of the other.
+        // A contract has either a schema or rules; one replaces the other.
         Nature::Contract => ["schema", "rules"].contains(&field),
         _ => false,
     };
@@ -141,7 +142,7 @@ fn read_draft<T: DeserializeOwned>(text: &str) -> Result<T, Vec<String>> {
     without_unknown(draft, unknown)
 }
 
-/// Its secret is sent and never compared.
+/// Returns the normal form of a webhook. Its secret is sent and never compared.
 fn of_webhook(text: &str) -> Result<Map<String, Value>, Vec<String>> {
     let request: WebhookRequest = read_draft(text)?;
     request.check_new().map_err(of_refusal)?;
@@ -153,7 +154,7 @@ fn of_webhook(text: &str) -> Result<Map<String, Value>, Vec<String>> {
     Ok(fields)
 }
 
-/// With what a new one has where nothing is said.
+/// Returns the normal form of a policy, with the defaults of a new one.
 fn of_policy(text: &str) -> Result<Map<String, Value>, Vec<String>> {
     let draft: PolicyDraft = read_draft(text)?;
     draft.check().map_err(of_refusal)?;
@@ -166,7 +167,7 @@ fn of_policy(text: &str) -> Result<Map<String, Value>, Vec<String>> {
     }))
 }
 
-/// The same of a contract.
+/// Returns the normal form of a contract, with the defaults of a new one.
 fn of_contract(text: &str) -> Result<Map<String, Value>, Vec<String>> {
     let draft: ContractDraft = read_draft(text)?;
     draft.check_new().map_err(of_refusal)?;
@@ -224,7 +225,7 @@ fn of_rule(family: Family, text: &str) -> Result<Map<String, Value>, Vec<String>
         return Err(vec!["it cannot be written".to_owned()]);
     };
     for (field, value) in body {
-        // One that is there and says nothing is as one that is absent.
+        // An empty field is equivalent to an absent one.
         if !is_default(family, &field, &value) {
             add(&field, value);
         }
@@ -235,7 +236,7 @@ fn of_rule(family: Family, text: &str) -> Result<Map<String, Value>, Vec<String>
     }
 }
 
-/// True if a field of the family's body has the value that nothing given stands for.
+/// Reports whether a field of the family's body has its default value.
 fn is_default(family: Family, field: &str, value: &Value) -> bool {
     let Ok(raw) = raw(&json!({ field: nothing_like(value) }).to_string()) else { return false };
     let (draft, _) = parse_rule(family, &raw);
@@ -351,7 +352,7 @@ mod tests {
         let there = of("rl", json!({"cluster": {"service": "limiter"}})).expect("good");
         let body = update(kind("rl"), &key(), &there, &of("rl", json!({})).expect("good"), &Map::new(), "");
         assert_eq!(body["cluster"], json!({}));
-        // A secret cannot be compared: it goes along with what differs.
+        // A secret cannot be compared: it is sent with the fields that differ.
         let hook = |comment: &str| of("wh", json!({"url": "https://h/", "comment": comment})).expect("good");
         let spec = json!({"secret": "a-secret-of-some-length"}).as_object().expect("an object").clone();
         let body = update(kind("wh"), &key(), &hook("old"), &hook("new"), &spec, "");

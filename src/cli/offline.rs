@@ -1,5 +1,5 @@
-//! Commands that work while no node runs: `restore`, `recover`, `reset-password`, `inspect`. They ask, print and leave
-//! the work to [`crate::offline`].
+//! Commands that work while no node runs: `restore`, `recover`, `reset-password`, `inspect`. They prompt and print;
+//! [`crate::offline`] does the work.
 
 use std::path::Path;
 
@@ -37,7 +37,7 @@ fn tell_founded(founded: &Founded) {
     say(&format!("state hash    {state_hash}, equal on all of its nodes"));
 }
 
-/// The file from which the other members of the list are made, if there are any.
+/// Prints how the other members of the list are created from the file, if there are any.
 fn tell_others(founded: &Founded, own_id: u64, reborn: &Path) {
     let others: Vec<String> = founded.members.keys().filter(|id| **id != own_id).map(u64::to_string).collect();
     if others.is_empty() {

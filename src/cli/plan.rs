@@ -1,4 +1,4 @@
-//! Plan of the changes that make the cluster equal to documents: compared without asking anybody.
+//! Plan of the changes that make the cluster equal to documents. Makes no calls.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
@@ -14,9 +14,9 @@ use crate::config::OutputFormat;
 use crate::model::config_file::Format;
 use crate::model::diff;
 
-/// Limit of the search for the fewest lines that tell one text from another.
+/// Time limit for the search of a minimal line difference.
 const SEARCH_MAX: Duration = Duration::from_millis(500);
-/// Lines of one difference that are shown.
+/// Maximum lines shown of one difference.
 const LINES_MAX: usize = 200;
 const CONTENT: &str = "content";
 
@@ -39,7 +39,7 @@ impl Step {
     }
 }
 
-/// One thing that is to be done.
+/// One change to make.
 pub(super) struct Task {
     pub(super) step: Step,
     pub(super) kind: &'static Kind,
@@ -48,9 +48,9 @@ pub(super) struct Task {
     pub(super) body: Map<String, Value>,
     /// Differences, for people.
     pub(super) lines: Vec<String>,
-    /// The document that says so; none says that something is to go.
+    /// Document that causes the change; `None` for a delete.
     pub(super) place: Option<DocumentPlace>,
-    /// Of what is to go, as it was seen.
+    /// Revision of an object to delete, as listed.
     pub(super) revision: String,
 }
 
@@ -60,23 +60,23 @@ impl Task {
     }
 }
 
-/// Result of comparing.
+/// Result of a comparison.
 #[derive(Default)]
 pub(super) struct Plan {
     pub(super) tasks: Vec<Task>,
-    /// Documents that say what is there.
+    /// Number of documents that equal the cluster.
     pub(super) same: usize,
-    /// Documents that no node would take, and why.
+    /// Documents that every node would refuse, and why.
     pub(super) faults: Vec<String>,
     /// Objects that were not compared, with the reason.
     pub(super) notes: Vec<String>,
 }
 
-/// By kind and name.
+/// Rows of the cluster, by kind and name.
 pub(super) type There = BTreeMap<(usize, Key), Value>;
 
 impl Plan {
-    /// In the order in which kinds need each other.
+    /// Compares the documents with the rows. Tasks are in dependency order.
     pub(super) fn of(documents: &[Document], there: &There) -> Plan {
         let mut plan = Plan::default();
         for document in documents {
@@ -99,12 +99,12 @@ impl Plan {
         plan
     }
 
-    /// Deletes of these rows that have no document, dependants first.
+    /// Adds deletes of the rows that have no document, dependants first.
     pub(super) fn prune(&mut self, documents: &[Document], rows: &[(&'static Kind, Value)]) {
         let mut kept: BTreeSet<(usize, Key)> = BTreeSet::new();
         for document in documents {
             kept.insert((document.kind.order(), document.key.clone()));
-            // Its group was made with a file, and has no document of its own.
+            // The group was created with a file and has no document of its own.
             if let Some(group) = &document.key.group {
                 let namespace = document.key.namespace.clone();
                 let group = Key { namespace, group: None, name: group.clone() };
@@ -125,7 +125,7 @@ impl Plan {
         self.tasks.extend(gone);
     }
 
-    /// Further releases, of objects whose release in force differs.
+    /// Adds releases of the objects whose active release differs.
     pub(super) fn release(
         &mut self,
         documents: &[Document],
@@ -143,14 +143,14 @@ impl Plan {
             }
             let mut body = Map::new();
             if document.kind.nature == Nature::File {
-                // Written and published at once: what another has written meanwhile is not published in passing.
+                // Saved and published in one step: a concurrent change of the draft is not published by accident.
                 body.extend(wanted);
                 body.insert("file_name".to_owned(), json!(document.key.name));
                 if let Some(md5) = released.and_then(|released| released["md5"].as_str()) {
                     body.insert("md5".to_owned(), json!(md5));
                 }
                 body.insert("group".to_owned(), json!(document.key.group));
-                // What the document does not say is published as it is there.
+                // A content that the document omits is published as it is in the draft.
                 if row.is_some_and(sealed::is_sealed) && !document.spec.contains_key(CONTENT) {
                     body.remove(CONTENT);
                 }
@@ -158,7 +158,7 @@ impl Plan {
                 body.insert("rule_name".to_owned(), json!(document.key.name));
             }
             body.insert("namespace".to_owned(), json!(document.key.namespace));
-            // That of what was written just before takes its place.
+            // Replaced by the new revision if the draft was just written.
             if let Some(revision) = row.and_then(|row| row["revision"].as_str()).filter(|one| !one.is_empty()) {
                 body.insert("revision".to_owned(), json!(revision));
             }
@@ -180,7 +180,7 @@ impl Plan {
         self.tasks.iter().filter(|task| task.step == step).count()
     }
 
-    /// Shows what would be done, with the lines that differ unless it is to be brief.
+    /// Prints the plan, with the differing lines unless `brief`.
     pub(super) fn tell(&self, brief: bool, output: OutputFormat) -> anyhow::Result<()> {
         if output == OutputFormat::Json {
             self.faults.iter().for_each(|fault| say_error(&format!("refused   {fault}")));
@@ -202,7 +202,7 @@ impl Plan {
         Ok(())
     }
 
-    /// The plan for tools: what would be done, with the lines that differ unless it is to be brief.
+    /// Returns the plan as JSON, with the differing lines unless `brief`.
     fn for_programs(&self, brief: bool) -> Value {
         let task = |task: &Task| {
             let mut row = json!({
@@ -232,11 +232,11 @@ impl Plan {
     }
 }
 
-/// Body that deletes a row.
+/// Returns the task that deletes a row.
 pub(super) fn deletion(kind: &'static Kind, row: &Value) -> Task {
     let key = kind.key_of(row);
     let mut body = kind.named(&key);
-    // What another changes in the last moment stays.
+    // A concurrent change of the object makes the delete fail.
     body.extend(row.get("revision").filter(|one| **one != "").map(|one| ("revision".to_owned(), one.clone())));
     Task {
         step: Step::Delete,
@@ -249,7 +249,7 @@ pub(super) fn deletion(kind: &'static Kind, row: &Value) -> Task {
     }
 }
 
-/// None where the document says what is there.
+/// Returns the change that the document requires; `None` if the cluster has it already.
 fn compared(document: &Document, there: Option<&Value>) -> Result<Option<Task>, Vec<String>> {
     let Document { kind, key, spec, place } = document;
     let mut wanted = normal(kind, key, spec)?;
@@ -269,7 +269,7 @@ fn compared(document: &Document, there: Option<&Value>) -> Result<Option<Task>, 
         return Ok(Some(task(Step::Create, body(kind, key, spec), Vec::new())));
     };
     let found = spec_of_row(kind, row);
-    // What this program cannot read is another one's: it is written over as a whole.
+    // An object that this version cannot parse is from another one: it is overwritten as a whole.
     let mut found = normal(kind, key, &found).unwrap_or(found);
     sealed::align(document, row, &mut wanted, &mut found);
     if found == wanted {
@@ -293,7 +293,7 @@ fn is_released_as(document: &Document, wanted: &Map<String, Value>, row: Option<
     normal(document.kind, &document.key, &spec).is_ok_and(|released| released == *wanted)
 }
 
-/// Lines for people: fields by their pointer, a content by its lines.
+/// Formats differences for people: fields by JSON pointer, a content by its lines.
 pub(super) fn differences(before: &Map<String, Value>, after: &Map<String, Value>) -> Vec<String> {
     let mut lines = Vec::new();
     let without = |fields: &Map<String, Value>| {

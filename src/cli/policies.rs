@@ -1,4 +1,4 @@
-//! `thuban policy`: which acts need the approval of others, and when none may be done.
+//! `thuban policy`: acts that need approval by others, and freezes.
 
 use clap::{Args, Subcommand};
 use reqwest::Method;
@@ -25,23 +25,22 @@ pub(super) enum PolicyCommand {
     },
 }
 
-/// Things that a policy or a contract is about.
+/// Scope of a policy or a contract.
 #[derive(Args)]
 pub(super) struct SubjectArgs {
-    /// Namespaces that it is about, a beginning with * behind it for several [default of a new one: *]
+    /// Namespaces in its scope; a trailing * matches any rest [default for a new one: *]
     #[arg(long = "for-namespace", value_name = "NAMESPACE")]
     namespace: Option<String>,
-    /// Names of rules, or GROUP/FILE of config files, that it is about; may be repeated [default of a new one: *]
+    /// Names of rules, or GROUP/FILE of config files, in its scope; may be repeated [default for a new one: *]
     #[arg(long = "for-name", value_name = "NAME")]
     names: Vec<String>,
-    /// Kinds that it is about: configfile, routing, ratelimit, faultdetector, circuitbreaker [default of a new one:
-    /// all]
+    /// Kinds in its scope: configfile, routing, ratelimit, faultdetector, circuitbreaker [default for a new one: all]
     #[arg(long = "kind", value_name = "KIND")]
     kinds: Vec<String>,
 }
 
 impl SubjectArgs {
-    /// Members of the item that is written; what is not given is left out.
+    /// Adds the given members to the item to write.
     pub(super) fn put_into(&self, item: &mut Value) {
         for (member, given) in [("names", &self.names), ("kinds", &self.kinds)] {
             put_list(item, member, given);
@@ -66,10 +65,10 @@ pub(super) struct PolicyArgs {
     name: String,
     #[command(flatten)]
     subject: SubjectArgs,
-    /// Number of others who have to approve, 0 to 5 [default of a new one: 1]
+    /// Number of other users who have to approve, 0 to 5 [default for a new one: 1]
     #[arg(long)]
     approvals: Option<u8>,
-    /// Acts that it gates: publish, gray, promote, rollback, withdraw, stop, delete [default of a new one: publish,
+    /// Acts that it gates: publish, gray, promote, rollback, withdraw, stop, delete [default for a new one: publish,
     /// gray, promote, withdraw, delete]
     #[arg(long = "gate", value_name = "ACT")]
     gates: Vec<String>,
@@ -116,7 +115,7 @@ pub(super) async fn run(command: PolicyCommand) -> anyhow::Result<()> {
     }
 }
 
-/// A thing of this name is there.
+/// Code for an object that exists already.
 const EXISTS: u64 = 400_201;
 
 impl PolicyArgs {

@@ -1,8 +1,8 @@
-//! Progress of long work on a terminal; a log or a pipe sees nothing of it.
+//! Progress bar for long work on a terminal; hidden in a log or a pipe.
 
 use std::io::{IsTerminal, Write, stderr};
 
-/// Less than this is done before anybody looks.
+/// Minimum number of steps for which a bar is shown.
 const LONG: usize = 200;
 
 pub(super) struct ProgressBar {
@@ -24,7 +24,7 @@ impl ProgressBar {
         }
     }
 
-    /// Makes room for a line.
+    /// Clears the bar before a line is printed.
     pub(super) fn clear(&self) {
         if self.is_shown {
             let _ = write!(stderr(), "\r\u{1b}[K");

@@ -1,5 +1,5 @@
-//! `thuban release`, `rollback`, `promote`, `stop`, `withdraw`, `history` and `diff`: what becomes of the releases of a
-//! rule or of a config file.
+//! `thuban release`, `rollback`, `promote`, `stop`, `withdraw`, `history` and `diff`: releases of a rule or of a config
+//! file.
 
 use clap::Args;
 use reqwest::Method;
@@ -16,7 +16,7 @@ use super::{Differences, Usage, say};
 use crate::config::OutputFormat;
 use crate::model::limits;
 
-/// One thing of which there are releases.
+/// An object with releases.
 pub(super) struct One {
     pub(super) remote: Remote,
     pub(super) kind: &'static Kind,
@@ -29,7 +29,7 @@ pub(super) fn read(args: &OneArgs) -> anyhow::Result<One> {
     Ok(One { remote, kind, key })
 }
 
-/// Only of some kinds there are releases, and clients that have them.
+/// Checks that objects of the kind have releases.
 pub(super) fn check_released(kind: &Kind) -> Result<(), Usage> {
     if kind.is_released() {
         return Ok(());
@@ -38,7 +38,7 @@ pub(super) fn check_released(kind: &Kind) -> Result<(), Usage> {
 }
 
 impl One {
-    /// The members that name it in queries and bodies about releases.
+    /// Returns the members that name the object in queries and bodies about releases.
     pub(super) fn named(&self) -> Map<String, Value> {
         named(self.kind, &self.key)
     }
@@ -48,7 +48,7 @@ impl One {
         Ok(all.remove(&self.key).unwrap_or_default())
     }
 
-    /// The gray release that is meant: the named one, or the only one.
+    /// Returns the named gray release, or the only active one.
     pub(super) async fn gray(&self, named: Option<String>) -> anyhow::Result<String> {
         if let Some(name) = named {
             return Ok(name);
@@ -76,7 +76,7 @@ impl One {
         Ok(self.remote.pages(element, bounds, |paging| self.page(&path, paging)).await?.0)
     }
 
-    /// The normal release that was in force before: of those that are not, the one of the highest version.
+    /// Returns the previous normal release: the inactive one with the highest version.
     async fn previous(&self) -> anyhow::Result<String> {
         let rows = self.releases().await?;
         let found = rows.iter().filter(|row| self.is_before(row)).max_by_key(|row| row["version"].as_u64());
@@ -88,7 +88,7 @@ impl One {
         is_of_type(row, "normal") && row["state"] == "inactive" && row["namespace"] == self.key.namespace.as_str()
     }
 
-    /// Does something with a release, and says what came of it: true if it is done, false if it is asked for.
+    /// Performs an act on a release and prints the outcome: true if it is done, false if it awaits approval.
     async fn order(
         &self,
         verb: &str,
@@ -135,12 +135,12 @@ impl One {
     }
 }
 
-/// Rules and config files spell the member in two ways.
+/// Reports the type; rules and config files spell the member in two ways.
 fn is_of_type(release: &Value, word: &str) -> bool {
     [&release["release_type"], &release["releaseType"]].into_iter().any(|given| given == word)
 }
 
-/// Path of a page of releases of one object.
+/// Returns the path of a page of releases of one object.
 pub(super) fn page(path: &str, kind: &Kind, key: &Key, paging: &Paging) -> String {
     let mut query = query(kind, key);
     paging.ask(&mut query);
@@ -195,7 +195,7 @@ pub(super) struct ReleaseArgs {
     force: bool,
 }
 
-/// A condition on a label of clients.
+/// Parses a condition on a client label.
 fn read_label(text: &str) -> Result<Value, String> {
     let (at, kind, width) = [("!=", "NOT_EQUALS"), ("~", "REGEX"), ("=", "EXACT")]
         .into_iter()
@@ -261,7 +261,7 @@ pub(super) async fn roll_back(args: RollbackArgs) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// An active gray release, and words for the policies that gate an act on it.
+/// An active gray release, and options for acts on it that a policy may gate.
 #[derive(Args)]
 pub(super) struct GrayArgs {
     #[command(flatten)]
@@ -274,7 +274,7 @@ pub(super) struct GrayArgs {
 }
 
 impl GrayArgs {
-    /// Does something with it, and says what came of it.
+    /// Performs an act on the release and prints the outcome.
     pub(super) async fn order(self, verb: &str, more: Value) -> anyhow::Result<()> {
         let one = read(&self.one)?;
         let gray = one.gray(self.gray).await?;
@@ -306,7 +306,7 @@ pub(super) struct WithdrawArgs {
     one: OneArgs,
     #[command(flatten)]
     approval_options: ApprovalArgs,
-    /// Put the previous release in force again instead of none
+    /// Reactivate the previous release instead of none
     #[arg(long)]
     to_previous: bool,
 }
@@ -355,7 +355,7 @@ pub(super) struct SideArgs {
     /// Left side: draft, active, or the name of a release
     #[arg(long, value_name = "SIDE", default_value = "active", requires = "what")]
     from: String,
-    /// Right side, as --from
+    /// Right side, like --from
     #[arg(long, value_name = "SIDE", default_value = "draft", requires = "what")]
     to: String,
     /// Group of the config file
@@ -363,7 +363,7 @@ pub(super) struct SideArgs {
     group: Option<String>,
 }
 
-/// Difference between the draft and the release in force, or between two releases.
+/// Prints the difference between the draft and the active release, or between two releases.
 pub(super) async fn diff(
     remote: &Remote,
     what: &[String],
@@ -395,7 +395,7 @@ pub(super) async fn diff(
     Err(Differences::between(&sides.from, &sides.to).into())
 }
 
-/// Differences, place by place; of a text its lines.
+/// Returns the differences as JSON: by pointer, or by line for a text.
 fn for_programs(diff: &Value) -> Value {
     match diff["changes"].as_array() {
         Some(changes) => json!(changes),

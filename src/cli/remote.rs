@@ -1,4 +1,4 @@
-//! Calls on a running cluster: which nodes are asked, one after the other, and what their answers mean.
+//! Calls to a running cluster: the order in which nodes are tried, and the interpretation of their answers.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -14,16 +14,16 @@ use super::contexts::ContextArgs;
 use crate::outbound;
 
 pub(super) const WITHIN: Duration = Duration::from_secs(15);
-/// Shorter time-out for a silent node if there is another one to ask.
+/// Shorter connect time-out while there is another node to try.
 const CONNECT_WITHIN: Duration = Duration::from_secs(5);
 const DEFAULT_ENDPOINT: &str = "http://127.0.0.1:8090";
 const ADVICE: &str = "is the node running, and the address that of its management API? --endpoint or `thuban context` \
                       name another";
-/// A page of fewer rows is answered.
+/// Code for a page that exceeds the maximum size; a page of fewer rows fits.
 const TOO_LONG: u64 = 413_002;
-/// Approval is asked for.
+/// Code for an act that now awaits approval.
 const REQUEST_ACCEPTED: u64 = 202_000;
-/// No leader: nothing happened, and another node may have one.
+/// Code for a missing leader: nothing was changed, and another node may have one.
 pub(super) const NO_LEADER: u64 = 503_001;
 
 #[derive(Args)]
@@ -43,7 +43,7 @@ pub(super) struct EndpointArgs {
 }
 
 impl EndpointArgs {
-    /// The nodes that are meant, with nothing to show them.
+    /// Returns the selected nodes, without credentials.
     pub(super) fn remote(&self) -> anyhow::Result<Remote> {
         let context = self.context.read()?.unwrap_or_default();
         let is_context = self.endpoint.is_empty() || self.endpoint == context.servers;
@@ -52,7 +52,7 @@ impl EndpointArgs {
             (true, false) => context.servers,
             (true, true) => vec![DEFAULT_ENDPOINT.to_owned()],
         };
-        // What a context holds goes to its own servers and to nobody else.
+        // Values of a context are sent only to its own servers.
         let of_context = |value: Option<String>| value.filter(|_| is_context);
         Ok(Remote {
             endpoints: endpoints.iter().map(|one| one.trim().trim_end_matches('/').to_owned()).collect(),
@@ -69,13 +69,13 @@ impl EndpointArgs {
 pub(super) struct CallArgs {
     #[command(flatten)]
     pub(super) endpoint: EndpointArgs,
-    /// From `thuban login` [default: that of the context]
+    /// Token from `thuban login` [default: that of the context]
     #[arg(long, env = "THUBAN_TOKEN", hide_env_values = true)]
     token: Option<String>,
 }
 
 impl CallArgs {
-    /// The nodes that are meant, and what is shown to them.
+    /// Returns the selected nodes, with credentials.
     pub(super) fn remote(&self) -> anyhow::Result<Remote> {
         let mut remote = self.endpoint.remote()?;
         remote.token = self.token.clone().or(remote.token);
@@ -98,7 +98,7 @@ impl CallArgs {
     }
 }
 
-/// The same for a command that writes a file for somebody else, whose authorities are another flag.
+/// Connection options for a command that writes a file for another program, where --ca-file has another meaning.
 #[derive(Args)]
 pub(super) struct AsideArgs {
     /// Base URL of the management API of any node, as for other commands
@@ -109,7 +109,7 @@ pub(super) struct AsideArgs {
     endpoint_ca_file: Option<PathBuf>,
     #[command(flatten)]
     context: ContextArgs,
-    /// From `thuban login`, for the management API [default: that of the context]
+    /// Token from `thuban login`, for the management API [default: that of the context]
     #[arg(long, env = "THUBAN_TOKEN", hide_env_values = true, hide_short_help = true)]
     token: Option<String>,
 }
@@ -121,27 +121,27 @@ impl From<AsideArgs> for CallArgs {
     }
 }
 
-/// For requests to what is below these URLs, and to nothing else.
+/// Builds a client for requests to these URLs only.
 pub(super) fn http_client(urls: &[String], ca_file: Option<&Path>) -> anyhow::Result<ClientBuilder> {
     let is_secure = urls.iter().any(|url| url.starts_with("https://"));
     Ok(outbound::client(is_secure, ca_file)?)
 }
 
-/// The nodes of a cluster, as one command speaks to them.
+/// Nodes of a cluster, with the credentials of a command.
 #[derive(Clone)]
 pub(super) struct Remote {
     pub(super) endpoints: Vec<String>,
     ca_file: Option<PathBuf>,
     token: Option<String>,
-    /// The context has a token, for other servers than these.
+    /// True if the context has a token that belongs to other servers.
     is_withheld: bool,
-    /// That of the context.
+    /// Namespace of the context.
     pub(super) namespace: Option<String>,
     built: Option<Client>,
 }
 
 impl Remote {
-    /// For requests that need other limits of time.
+    /// Returns a client builder, for requests that need other time limits.
     pub(super) fn builder(&self) -> anyhow::Result<ClientBuilder> {
         http_client(&self.endpoints, self.ca_file.as_deref())
     }
@@ -153,13 +153,13 @@ impl Remote {
         }
     }
 
-    /// Its nodes, each by itself.
+    /// Returns each node by itself.
     pub(super) fn each(&self) -> impl Iterator<Item = Remote> {
         self.endpoints.iter().map(|endpoint| Remote { endpoints: vec![endpoint.clone()], ..self.clone() })
     }
 
-    /// Asks the first node that can be reached; the next one also where a node answers that there is no leader. What
-    /// may have happened is not asked for twice: past the connection only a read goes on to the next node.
+    /// Sends the request to the first node that can be reached, and to the next one if a node has no leader. A request
+    /// that may have taken effect is not repeated: once connected, only reads go on to the next node.
     pub(super) async fn ask(
         &self,
         client: &Client,
@@ -186,7 +186,7 @@ impl Remote {
         bail!("there is no address to ask: give --endpoint")
     }
 
-    /// The body of an answer, whatever it says.
+    /// Returns the body of an answer, whatever its code.
     async fn body(&self, method: Method, path: &str, body: Option<&Value>) -> anyhow::Result<Value> {
         let fill = |request: RequestBuilder| match body {
             Some(body) => request.json(body),
@@ -196,7 +196,7 @@ impl Remote {
         answer.json().await.context("the answer is not of a thuban node")
     }
 
-    /// One call, and the body of its answer; what was refused is an error.
+    /// Makes one call and returns the body; a refusal is an error.
     pub(super) async fn call(&self, method: Method, path: &str, body: Option<&Value>) -> anyhow::Result<Value> {
         judged(self.body(method, path, body).await?)
     }
@@ -205,7 +205,7 @@ impl Remote {
         self.call(Method::GET, path, None).await
     }
 
-    /// The rows of a list, page by page, as many as there are or as `most`; with what else the last page said.
+    /// Returns the rows of a list, page by page, up to `most`, and the other members of the last page.
     pub(super) async fn pages(
         &self,
         element: &str,
@@ -236,7 +236,7 @@ impl Remote {
         }
     }
 
-    /// One call with a batch, and what is answered of each item, also where some were refused.
+    /// Sends a batch and returns the outcome of each item, refusals included.
     pub(super) async fn batch(&self, method: Method, path: &str, items: &Value) -> anyhow::Result<Vec<Value>> {
         let answer = self.body(method, path, Some(items)).await?;
         match answer["responses"].as_array() {
@@ -246,11 +246,11 @@ impl Remote {
     }
 }
 
-/// A page of a list, by key: no row is lost or doubled by changes that others make meanwhile.
+/// Position in a list by key: concurrent changes neither skip nor repeat a row.
 pub(super) struct Paging {
     limit: usize,
     offset: usize,
-    /// The end of the page before. A node of an older version has no pages by key.
+    /// Key at the end of the previous page. A node of an older version pages by offset only.
     after: Option<String>,
 }
 
@@ -269,13 +269,13 @@ impl Paging {
     }
 }
 
-/// Of a page that would be too long, how much of it is answered.
+/// Returns the number of rows that fit, if the page would be too long.
 fn fitting_rows(answer: &Value, asked: usize) -> Option<usize> {
     let fitting = (answer["code"] == TOO_LONG).then(|| answer["limit"].as_u64())??;
     usize::try_from(fitting).ok().filter(|fitting| (1..asked).contains(fitting))
 }
 
-/// True if a code says that it was done, or had been.
+/// Reports whether a code means that the change is made, was made before, or awaits approval.
 pub(super) fn is_done(code: u64) -> bool {
     (200_000..201_000).contains(&code) || code == REQUEST_ACCEPTED
 }
@@ -284,7 +284,7 @@ pub(super) fn judged(body: Value) -> anyhow::Result<Value> {
     match body["code"].as_u64() {
         Some(code) if is_done(code) => Ok(body),
         Some(code) => {
-            // Of a batch of one the item says it better.
+            // For a batch of one, the item has the better message.
             let info = body["responses"][0]["info"].as_str().or(body["info"].as_str()).unwrap_or("refused");
             Err(Refused { code, info: info.to_owned() }.into())
         }
@@ -292,7 +292,7 @@ pub(super) fn judged(body: Value) -> anyhow::Result<Value> {
     }
 }
 
-/// Something else listens there.
+/// The answer does not come from a Thuban node.
 #[derive(Debug, thiserror::Error)]
 #[error("the answer is not of a thuban node: does --endpoint or the context name a management API?")]
 pub(super) struct Stranger;
@@ -306,17 +306,17 @@ pub(super) struct Refused {
 }
 
 impl Refused {
-    /// Of many, of which each was told.
+    /// Error for a batch in which some items were refused, each already reported.
     pub(super) fn some(count: usize) -> Self {
         Refused { code: 400_000, info: format!("{count} were refused, the others are done") }
     }
 
-    /// Something that was named and is not there.
+    /// Error for a named object that does not exist.
     pub(super) fn missing(what: &str) -> Self {
         Refused { code: 400_202, info: format!("there is no {what}") }
     }
 
-    /// Answer to one item of a batch.
+    /// Returns the refusal of one item of a batch, if it was refused.
     pub(super) fn of(item: &Value) -> Option<Self> {
         let code = item["code"].as_u64().unwrap_or_default();
         let info = item["info"].as_str().unwrap_or("refused").to_owned();
@@ -324,10 +324,10 @@ impl Refused {
     }
 }
 
-/// Hint for the next step.
+/// Returns a hint for the next step.
 fn advice(code: u64, info: &str) -> &'static str {
     match code {
-        // Who has mistyped a password lacks no grant.
+        // A wrong password is not a missing grant.
         401_001 if info.contains("password") => "",
         401_002 | 401_004 => ": log in, `thuban login --save` keeps the token in the context",
         401_001 => ": it takes a grant, `thuban role list` shows the roles",
@@ -335,7 +335,7 @@ fn advice(code: u64, info: &str) -> &'static str {
         409_000 => ": look at it as it is now (`thuban get`, `thuban diff`), and try again",
         409_001 => ": --request WHY asks for it, `thuban policy list` shows who asks for what",
         409_002 => ": try again after that, or --request WHY has it ready by then",
-        // The node has said where to look, and the members are what was asked for.
+        // The message already names /readyz, and the members were the subject of the call.
         NO_LEADER if info.contains("/readyz") => "",
         NO_LEADER => ": nothing happened; `thuban cluster status` shows the members, try again",
         503_003 => ": nothing happened; upgrade the member first",
@@ -345,13 +345,13 @@ fn advice(code: u64, info: &str) -> &'static str {
     }
 }
 
-/// One call with a batch, and the body of its answer, also where items were refused.
+/// Sends a batch and returns the body of the answer, even if items were refused.
 pub(super) async fn answer_of(to: &CallArgs, method: Method, path: &str, batch: &Value) -> anyhow::Result<Value> {
     let body = to.remote()?.body(method, path, Some(batch)).await?;
     if body["responses"].is_array() { Ok(body) } else { judged(body) }
 }
 
-/// One call with a token, and the body of its answer.
+/// Makes one call with a token and returns the body of the answer.
 pub(super) async fn call(to: &CallArgs, method: Method, path: &str, body: Option<&Value>) -> anyhow::Result<Value> {
     to.remote()?.call(method, path, body).await
 }

@@ -18,28 +18,29 @@ use crate::config::OutputFormat;
 use crate::model::rollout::typed::{self, Steps};
 use crate::model::rollout::{Guard, RolloutPlan};
 
-/// Between two looks of `rollout status --watch`.
+/// Interval at which `rollout status --watch` polls.
 const LOOK: Duration = Duration::from_secs(1);
-/// Characters of the bar.
+/// Width of the progress bar, in characters.
 const BAR_WIDTH: u64 = 20;
 
-/// Steps of a gray release, and its guards.
+/// Steps and guards of a gray release.
 #[derive(Args)]
 pub(super) struct PlanArgs {
     /// Steps of a gray release: shares, each with the time that it holds: 5%:10m,25%:30m,100%; the last one is 100%
     #[arg(long, value_name = "STEPS", value_parser = typed::read_steps, conflicts_with = "percent")]
     plan: Option<Steps>,
-    /// Guard that stops it; may be repeated: refused=1 (% of its clients that could not apply it), health=10 (points of
-    /// percent more unhealthy instances), signal (`thuban rollout signal`), prometheus=QUERY>VALUE or QUERY<VALUE
+    /// Guard that stops the rollout; may be repeated: refused=1 (% of its clients that could not apply it), health=10
+    /// (percentage points more unhealthy instances), signal (`thuban rollout signal`), prometheus=QUERY>VALUE or
+    /// QUERY<VALUE
     #[arg(long, value_name = "GUARD", value_parser = typed::read_guard, requires = "plan")]
     guard: Vec<Guard>,
-    /// Without guards [default: refused=1 and health=10, which pass while nobody can be measured]
+    /// Use no guards [default: refused=1 and health=10, which pass while there is nothing to measure]
     #[arg(long, requires = "plan", conflicts_with = "guard")]
     no_guards: bool,
 }
 
 impl PlanArgs {
-    /// The plan of a publish, if there is one.
+    /// Returns the plan for a publish, if the options have one.
     pub(super) fn plan(&self, by: &str) -> Option<Value> {
         let Steps(steps) = self.plan.clone()?;
         let guards = match self.guard.is_empty() && !self.no_guards {
@@ -55,15 +56,15 @@ impl PlanArgs {
 pub(super) enum RolloutCommand {
     /// Show the newest rollout of a rule or a config file
     Status(StatusArgs),
-    /// Keep the share as it is
+    /// Hold the share as it is
     Pause(SteerArgs),
-    /// Go on, with the whole hold of the step
+    /// Continue, with the whole hold of the step
     Resume(SteerArgs),
     /// Take the next step now; the last one promotes
     Advance(SteerArgs),
-    /// Stop it: its clients get the normal release again
+    /// Stop the rollout: its clients get the normal release again
     Stop(SteerArgs),
-    /// Tell a rollout with the guard `signal` how it goes
+    /// Report success or failure to a rollout with the guard `signal`
     Signal(SignalArgs),
 }
 
@@ -71,7 +72,7 @@ pub(super) enum RolloutCommand {
 pub(super) struct StatusArgs {
     #[command(flatten)]
     one: OneArgs,
-    /// Follow it to its end; exit code 1 if it is stopped
+    /// Follow the rollout to its end; exit code 1 if it is stopped
     #[arg(short, long)]
     watch: bool,
     /// Output format
@@ -95,7 +96,7 @@ pub(super) struct SignalArgs {
     /// Name of the gray release [default: the only active one]
     #[arg(long, value_name = "RELEASE")]
     gray: Option<String>,
-    /// It goes badly, and is stopped [default: it goes well]
+    /// Report failure, which stops the rollout [default: report success]
     #[arg(long)]
     failed: bool,
     /// Reason for the history
@@ -131,7 +132,7 @@ async fn signal(args: SignalArgs) -> anyhow::Result<()> {
     one.tell(&answer).map(drop)
 }
 
-/// The release with a plan that was published last.
+/// Returns the most recently published release with a plan.
 async fn newest(one: &One) -> anyhow::Result<Value> {
     let found = one
         .releases()
@@ -176,7 +177,7 @@ fn stopped(what: &str) -> Differences {
     Differences(format!("{what}: the rollout is stopped, its clients have the normal release"))
 }
 
-/// Bar, step and state of a rollout.
+/// Formats the bar, step and state of a rollout.
 fn course(rollout: &Value) -> String {
     let percent = rollout["percent"].as_u64().unwrap_or_default().min(100);
     let full = (percent * BAR_WIDTH / 100) as usize;

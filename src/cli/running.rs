@@ -1,4 +1,4 @@
-//! Commands that run a node: its log, its announcement, its traces and its end.
+//! Commands that run a node: logging, start-up line, traces and shutdown.
 
 use std::io::{IsTerminal, Write};
 use std::path::Path;
@@ -15,12 +15,11 @@ use crate::logging::Output;
 use crate::server::{Bound, Server};
 use crate::traces::Pipeline;
 
-/// Default of the log filter, without `RUST_LOG`. openraft warns of every call to a peer that fails:
-/// many a second while one is away, for days perhaps. That a peer is lost, or the leader, is told by
-/// lines of our own, once.
+/// Default log filter, if `RUST_LOG` is not set. openraft warns about every failed call to a peer: many a second while
+/// one is away, perhaps for days. Our own lines report the loss of a peer or of the leader once.
 const LOG_FILTER: &str = "info,openraft=error,thuban::audit=off";
 
-/// In the data directory: the generated password of the administrator, where no terminal shows it.
+/// File in the data directory for the administrator's generated password, if there is no terminal to print it on.
 const FIRST_PASSWORD_FILE: &str = "first-password";
 
 pub(super) async fn serve(config: Config) -> anyhow::Result<()> {
@@ -35,8 +34,8 @@ pub(super) async fn serve(config: Config) -> anyhow::Result<()> {
     log.run(server, stop).await
 }
 
-/// A password that was generated is shown to whoever sits before the terminal. Where nobody does, stdout is
-/// a log that others read too, and it goes to a file.
+/// Hands over a generated password: on a terminal it is printed; otherwise stdout is a log that others read too, and it
+/// goes to a file.
 fn hand_over(password: &str, file: &Path) -> anyhow::Result<()> {
     if std::io::stdout().is_terminal() {
         say("This node has no data yet. If it founds the cluster, the administrator is:");
@@ -49,7 +48,7 @@ fn hand_over(password: &str, file: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Writes a password down for the owner of the file alone.
+/// Writes a password to a file that only its owner can read.
 pub(super) fn keep_password(file: &Path, password: &str) -> std::io::Result<()> {
     use std::os::unix::fs::OpenOptionsExt;
     let mut options = std::fs::OpenOptions::new();
@@ -57,7 +56,7 @@ pub(super) fn keep_password(file: &Path, password: &str) -> std::io::Result<()> 
     writeln!(options.open(file)?, "{password}")
 }
 
-/// One line that programs read: where the node listens.
+/// Prints the addresses of the node, on one line for programs.
 pub(super) fn announce(bound: &Bound) {
     let addresses = serde_json::to_string(bound).expect("addresses are JSON");
     say(&format!("THUBAN READY {addresses}"));
@@ -70,7 +69,7 @@ pub(super) struct NodeOutput {
 }
 
 impl NodeOutput {
-    /// The log goes to stderr; `RUST_LOG` in the place of [`LOG_FILTER`].
+    /// Starts logging to stderr, filtered by `RUST_LOG`, else by [`LOG_FILTER`].
     pub(super) fn start(config: &Config) -> anyhow::Result<NodeOutput> {
         let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new(LOG_FILTER));
         let format = config.tuning.log_format;
@@ -99,7 +98,7 @@ impl NodeOutput {
         Ok(NodeOutput { output, traces: Some(traces) })
     }
 
-    /// Serves until `stop`; what was recorded last is sent when nothing is served any more.
+    /// Serves until `stop`; exports the remaining spans after the shutdown.
     pub(super) async fn run(self, server: Server, stop: impl Future<Output = ()>) -> anyhow::Result<()> {
         self.output.count_in(server.node.metrics());
         if let Some(traces) = &self.traces {

@@ -1,6 +1,6 @@
-//! Config files that are kept encrypted, as documents speak of them. No list has the content of one: it is asked for by
-//! itself, is shown to who may edit the file, and is not compared for anybody else. It is never printed as a
-//! difference, which may end up in the log of a pipeline.
+//! Encrypted config files in documents. Lists omit their content: it is fetched separately, returned to callers with
+//! the permission to edit the file, and not compared for others. It is never printed as a difference, which may end up
+//! in the log of a pipeline.
 
 use serde_json::{Map, Value, json};
 use url::form_urlencoded;
@@ -14,20 +14,20 @@ const CONTENT: &str = "content";
 const ENCRYPTED: &str = "encrypted";
 const ALGORITHM: &str = "encryptAlgo";
 const FILES: &str = "/config/v1/configfiles";
-/// The node cannot read it.
+/// Codes for a content that the node cannot read.
 const UNREADABLE: [u64; 2] = [503_005, 400_811];
 
 pub(super) fn is_sealed(row: &Value) -> bool {
     row[ENCRYPTED] == true
 }
 
-/// Lays beside the row of an encrypted file what it says, where the caller may have that.
+/// Adds the content to the row of an encrypted file, if the caller may read it.
 pub(super) async fn open(remote: &Remote, row: &mut Value) -> anyhow::Result<()> {
     let named = [("namespace", "namespace"), ("group", "group"), ("name", "name")];
     lay_content(remote, row, FILES, "configFile", &named).await
 }
 
-/// The same of a release.
+/// Adds the content to the row of a release.
 pub(super) async fn open_release(remote: &Remote, row: &mut Value) -> anyhow::Result<()> {
     let named = [("namespace", "namespace"), ("group", "group"), ("file_name", "fileName"), ("release_name", "name")];
     lay_content(remote, row, "/config/v1/configfiles/release", "configFileRelease", &named).await
@@ -61,25 +61,24 @@ async fn lay_content(
     }
 }
 
-/// True if the document sets the content of the file, and nobody can compare it.
+/// Reports whether the document sets the content of the file but it cannot be compared.
 pub(super) fn is_withheld(document: &Document, row: &Value) -> bool {
     is_sealed(row) && row.get(CONTENT).is_none() && document.spec.contains_key(CONTENT)
 }
 
-/// True if a new file is to be encrypted, and the document has no content for it: that of a file
-/// that was listed somewhere.
+/// Reports whether the document creates an encrypted file without a content, as in a listing of another cluster.
 pub(super) fn lacks_content(document: &Document) -> bool {
     let is_sealed = document.spec.get(ENCRYPTED) == Some(&json!(true));
     document.kind.nature == Nature::File && is_sealed && !document.spec.contains_key(CONTENT)
 }
 
-/// Leaves what can be compared of an encrypted file, and is to be as the document says. A document that does not say
-/// what is in the file, or whether it is encrypted, leaves it as it is.
+/// Reduces both forms of an encrypted file to the comparable fields that the document sets. A document that omits the
+/// content, or whether the file is encrypted, leaves it as it is.
 pub(super) fn align(document: &Document, row: &Value, wanted: &mut Map<String, Value>, found: &mut Map<String, Value>) {
     if !is_sealed(row) {
         return;
     }
-    // There is one alone.
+    // There is only one algorithm.
     wanted.remove(ALGORITHM);
     found.remove(ALGORITHM);
     match document.spec.get(ENCRYPTED) {
@@ -92,7 +91,7 @@ pub(super) fn align(document: &Document, row: &Value, wanted: &mut Map<String, V
     }
 }
 
-/// Difference of two forms of an encrypted file, without their contents.
+/// Returns the differences of two forms of an encrypted file, without their contents.
 pub(super) fn field_differences(before: &Map<String, Value>, after: &Map<String, Value>) -> Vec<String> {
     let without = |fields: &Map<String, Value>| {
         let mut fields = fields.clone();
@@ -106,7 +105,7 @@ pub(super) fn field_differences(before: &Map<String, Value>, after: &Map<String,
     lines
 }
 
-/// True if a release is as the document asks, as far as the caller may know; `row` is the file as it is edited.
+/// Reports whether a release equals the document as far as the caller may know; `row` is the draft.
 pub(super) fn is_released_as(
     document: &Document,
     wanted: &Map<String, Value>,
@@ -135,7 +134,7 @@ mod tests {
         Document::read(value, "n", DocumentPlace { file: "t".into(), number: 1, line: 1 }).expect("a document")
     }
 
-    /// As a list has it, and with what who may edit it is shown besides.
+    /// Row as a list has it, with the content that callers with edit permission get.
     fn row(content: Option<&str>) -> Value {
         let mut row = json!({"namespace": "n", "group": "g", "name": "f", "format": "properties", "encrypted": true,
             "encryptAlgo": "XChaCha20-Poly1305", "status": "normal", "revision": "r"});
@@ -151,7 +150,7 @@ mod tests {
         Plan::of(&[document], &there)
     }
 
-    /// Spec of the document, row in the cluster, change, and hints.
+    /// Cases: spec of the document, row in the cluster, change, hints.
     #[test]
     fn what_the_caller_may_see_is_compared_and_nothing_else() {
         let secret = "not to be printed";

@@ -1,5 +1,5 @@
-//! Passwords as people give them: a file, standard input, or a question on the terminal that shows nothing.
-//! Never an argument, which every process of the machine can read.
+//! Passwords from a file, standard input, or a prompt without echo. Never an argument, which every process of the
+//! machine can read.
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, IsTerminal, Read, Write};
@@ -16,12 +16,12 @@ use crate::model::access::check_password;
 use crate::tasks;
 
 const STANDARD_INPUT: &str = "-";
-/// More than any password has.
+/// Maximum size of a password file.
 const BYTES_MAX: u64 = 64 * 1024;
-/// Exit code that shells give a process that a signal ended, less the number of the signal.
+/// Base of the exit code of a process that a signal ended; the number of the signal is added.
 const EXIT_OF_SIGNALS: i32 = 128;
 
-/// A password that exists; `what` is what the terminal is asked for.
+/// Reads an existing password; `what` is the prompt.
 pub(super) fn read(file: Option<&Path>, what: &str) -> anyhow::Result<String> {
     match file {
         Some(file) => read_file(file),
@@ -29,7 +29,7 @@ pub(super) fn read(file: Option<&Path>, what: &str) -> anyhow::Result<String> {
     }
 }
 
-/// A new one: asked for twice, and judged before it is sent anywhere.
+/// Reads a new password: prompted for twice, and checked before it is sent.
 pub(super) fn read_new(file: Option<&Path>) -> anyhow::Result<String> {
     let password = read(file, "New password")?;
     if file.is_none() && ask("Again")? != password {
@@ -39,7 +39,7 @@ pub(super) fn read_new(file: Option<&Path>) -> anyhow::Result<String> {
     Ok(password)
 }
 
-/// The line end of a file is not part of it. Blocks on the file.
+/// Reads a file without its final line end. Blocks on the file.
 pub(super) fn read_file(file: &Path) -> anyhow::Result<String> {
     let (read, named) = match file.to_str() {
         Some(STANDARD_INPUT) => (read_all(io::stdin()), "standard input".to_owned()),
@@ -75,10 +75,10 @@ fn ask_on_terminal(what: &str) -> io::Result<String> {
     Ok(line.trim_end_matches(['\r', '\n']).to_owned())
 }
 
-/// The terminal that shows nothing now, and how it was before.
+/// Terminal whose echo is off, and its previous settings.
 static SILENT: Mutex<Option<(File, Termios)>> = Mutex::new(None);
 
-/// The terminal shows nothing of what is typed while this lives, but the end of the line.
+/// Guard that turns the echo of the terminal off; the end of the line is still shown.
 struct Silence;
 
 impl Silence {
@@ -110,8 +110,8 @@ fn show_again(silent: &mut Option<(File, Termios)>) {
     }
 }
 
-/// Whatever signal ends the process from now on, the terminal is left as it was. The thread lives as long as the
-/// process: a signal that is listened for has no other effect any more.
+/// Restores the terminal when a signal ends the process. The thread lives as long as the process: once it listens for a
+/// signal, that signal has no other effect.
 fn restore_at_signals() -> io::Result<()> {
     static STARTED: OnceLock<()> = OnceLock::new();
     if STARTED.set(()).is_err() {
@@ -131,7 +131,7 @@ fn restore_at_signals() -> io::Result<()> {
             })
         });
         let (kind, ..) = runtime.block_on(select_all(first));
-        // Held to the end, so that nothing is hidden anew.
+        // Held to the end, so that echo is not turned off again.
         let mut silent = lock();
         if let Some((terminal, _)) = silent.as_ref() {
             let _ = writeln!(&*terminal);

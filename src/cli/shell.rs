@@ -1,4 +1,4 @@
-//! Completions and manual pages, made from the commands themselves.
+//! Shell completions and manual pages, generated from the commands.
 
 use std::path::PathBuf;
 

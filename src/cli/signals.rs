@@ -1,7 +1,7 @@
-//! Signals of a node: what ends it in order, and what has no effect but a line of the log.
+//! Signals of a node: those that end it in order, and those that are only logged.
 //!
-//! Most signals end a process at once by default. A closed terminal or a rule for rotating logs does not order a node
-//! to leave its cluster, and no signal but SIGKILL is a reason to leave it without handing over the lead.
+//! Most signals end a process at once by default. A closed terminal or a log rotation is no order to leave the cluster,
+//! and no signal but SIGKILL ends the node before it has handed over leadership.
 
 use std::io;
 
@@ -11,7 +11,7 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 /// Signals that end a node in order.
 const ENDING: [(SignalKind, &str); 3] =
     [(SignalKind::terminate(), "SIGTERM"), (SignalKind::interrupt(), "SIGINT"), (SignalKind::quit(), "SIGQUIT")];
-/// Signals without an effect. The last is sent where a file is larger than a limit allows; the write fails too.
+/// Ignored signals. SIGXFSZ is sent when a file exceeds a limit; the write fails as well.
 const IGNORED: [(SignalKind, &str); 4] = [
     (SignalKind::user_defined1(), "SIGUSR1"),
     (SignalKind::user_defined2(), "SIGUSR2"),
@@ -25,12 +25,12 @@ const SIGXFSZ: i32 = 25;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Hangup {
     Ignored,
-    /// Ends a node that runs in a terminal, unless `nohup` started it.
+    /// SIGHUP ends a node that runs in a terminal, unless `nohup` started it.
     Ends,
 }
 
-/// Returns at the first signal that ends a node. Installed before anything is started, and for as long as the process
-/// lives.
+/// Returns a future that completes at the first signal that ends a node. Called before anything is started; the
+/// handlers stay for the life of the process.
 pub(super) fn stop(hangup: Hangup) -> io::Result<impl Future<Output = ()>> {
     let is_ended_by_hangup = hangup == Hangup::Ends && !is_hangup_ignored();
     let of_hangup = [(HANGUP, is_ended_by_hangup)];
@@ -60,7 +60,7 @@ pub(super) fn stop(hangup: Hangup) -> io::Result<impl Future<Output = ()>> {
     })
 }
 
-/// True if this process was started with SIGHUP ignored, as `nohup` does.
+/// Reports whether this process was started with SIGHUP ignored, as by `nohup`.
 fn is_hangup_ignored() -> bool {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     ignores(&status, HANGUP.0)

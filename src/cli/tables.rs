@@ -5,10 +5,10 @@ use std::time::Duration;
 use clap::ValueEnum;
 use serde_json::Value;
 
-/// Columns of a terminal that a cell of a table may take; the rest of it is in the other forms.
+/// Maximum width of a table cell, in characters; the other formats have the whole text.
 const CELL_CHARS_MAX: usize = 60;
 
-/// The forms that commands on things have.
+/// Output formats of commands on objects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(super) enum Output {
     /// Columns
@@ -23,7 +23,7 @@ pub(super) enum Output {
     Name,
 }
 
-/// Heading, and what stands below it.
+/// Heading, and the function that formats a cell.
 pub(super) type Column = (&'static str, fn(&Value) -> String);
 
 pub(super) fn text(value: &Value) -> String {
@@ -45,19 +45,19 @@ pub(super) fn words(value: &Value) -> String {
     if words.is_empty() { "-".to_owned() } else { words.join(" ") }
 }
 
-/// Returns the words of a list, `*` for none: where no kind is named, all are meant.
+/// Returns the words of a list, `*` for an empty list: no kind means all.
 pub(super) fn words_or_all(value: &Value) -> String {
     Some(words(value)).filter(|words| words != "-").unwrap_or_else(|| "*".to_owned())
 }
 
-/// Columns as wide as what stands in them.
+/// Lays out the rows; columns are as wide as their widest cell.
 pub(super) fn table(rows: &[Value], columns: &[Column]) -> Vec<String> {
     let heads: Vec<String> = columns.iter().map(|(head, _)| (*head).to_owned()).collect();
     let cells = rows.iter().map(|row| columns.iter().map(|(_, cell)| cell(row)).collect());
     lay_out(std::iter::once(heads).chain(cells).collect())
 }
 
-/// Lines of as many cells each.
+/// Lays out lines that have equally many cells.
 pub(super) fn lay_out(lines: Vec<Vec<String>>) -> Vec<String> {
     let columns = lines.first().map_or(0, Vec::len);
     let width = |column: usize| lines.iter().map(|line| line[column].chars().count()).max().unwrap_or_default();
@@ -69,7 +69,7 @@ pub(super) fn lay_out(lines: Vec<Vec<String>>) -> Vec<String> {
     lines.iter().map(padded).collect()
 }
 
-/// One line of a text, and no more of it than a table bears; what a terminal would take for an order is left out.
+/// Returns the first line of a text, shortened for a table and without control characters.
 pub(super) fn short(text: &str) -> String {
     let line: String = text.lines().next().unwrap_or_default().chars().filter(|char| !char.is_control()).collect();
     match line.char_indices().nth(CELL_CHARS_MAX) {
@@ -78,7 +78,7 @@ pub(super) fn short(text: &str) -> String {
     }
 }
 
-/// A duration, for people.
+/// Formats a duration for people.
 pub(super) fn took(time: Duration) -> String {
     format!("{:.1} s", time.as_secs_f64())
 }

@@ -1,7 +1,7 @@
-//! Lines that commands tell people, on the two streams, harmless to their terminals whoever wrote them.
+//! Lines that commands print on the two streams; text from other sources cannot harm the terminal.
 //!
-//! A command that runs a node speaks by the queues of its log, and waits for no reader. Any other command waits for the
-//! readers of its pipes, and ends in silence when that of stdout has ended, unless it changes something
+//! A command that runs a node prints through the queues of its log and waits for no reader. Any other command waits for
+//! the readers of its pipes, and ends silently when the reader of stdout has ended, unless it changes something
 //! ([`end_with_reader`]).
 
 use std::borrow::Cow;
@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use super::Usage;
 use crate::logging::Output;
 
-/// Exit code of a command whose reader has ended: the one that shells report for SIGPIPE.
+/// Exit code of a command whose reader has ended, as shells report it for SIGPIPE.
 const EXIT_NO_READER: i32 = 128 + 13;
 
 static OUTPUT: OnceLock<Output> = OnceLock::new();
@@ -21,28 +21,28 @@ static ENDS_WITH_READER: AtomicBool = AtomicBool::new(false);
 
 /// Sends all further lines to the queues of a node.
 pub(super) fn speak_by(output: &Output) {
-    // A process runs one node.
+    // A process runs one node, so this is set once.
     let _ = OUTPUT.set(output.clone());
 }
 
-/// Waits until what a node said is written, for a short time.
+/// Waits for a short time until the output of a node is written.
 pub(super) fn flush() {
     if let Some(output) = OUTPUT.get() {
         output.flush();
     }
 }
 
-/// Ends the process once its stdout has no reader any more: for a command that changes nothing.
+/// Makes the process end once its stdout has no reader: for a command that changes nothing.
 pub(super) fn end_with_reader() {
     ENDS_WITH_READER.store(true, Ordering::Relaxed);
 }
 
-/// A line for the person or program that started this one.
+/// Prints a line on stdout.
 pub(super) fn say(line: &str) {
     put(&harmless(line));
 }
 
-/// A document that is read again as it was written; a terminal gets it as any line.
+/// Prints a document unchanged, but escaped like any line on a terminal.
 pub(super) fn say_document(text: &str) {
     put(&if std::io::stdout().is_terminal() { harmless(text) } else { Cow::Borrowed(text) });
 }
@@ -53,7 +53,7 @@ fn put(text: &str) {
         return;
     }
     let mut stdout = std::io::stdout();
-    // In one write: a reader that takes its first line and ends has taken all of a short text.
+    // One write: a reader that takes the first line and ends has read all of a short text.
     let written = stdout.write_all(format!("{text}\n").as_bytes()).and_then(|()| stdout.flush());
     let has_no_reader = written.is_err_and(|error| error.kind() == ErrorKind::BrokenPipe);
     if has_no_reader && ENDS_WITH_READER.load(Ordering::Relaxed) {
@@ -61,8 +61,8 @@ fn put(text: &str) {
     }
 }
 
-/// A text as a terminal may have it: what strangers wrote moves no cursor, hides no line and turns none around. What
-/// would do so is shown as JSON escapes it.
+/// Makes a text safe for a terminal: characters that move the cursor, hide text or turn its direction are escaped as in
+/// JSON.
 fn harmless(text: &str) -> Cow<'_, str> {
     let is_order = |char: char| {
         let turns = matches!(char, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
@@ -82,7 +82,7 @@ fn harmless(text: &str) -> Cow<'_, str> {
     Cow::Owned(shown)
 }
 
-/// Asks on the terminal; where there is none, nobody can have meant it.
+/// Prompts for a confirmation; an error without a terminal.
 pub(super) fn confirm(question: &str) -> anyhow::Result<bool> {
     if !std::io::stdin().is_terminal() {
         return Err(Usage("this needs a confirmation: run it on a terminal, or with --yes".to_owned()).into());
@@ -99,7 +99,7 @@ pub(super) fn say_error(line: &str) {
     let line = harmless(line);
     match OUTPUT.get() {
         Some(output) => output.stderr.push(format!("{line}\n").as_bytes()),
-        // There is nowhere left to say that it cannot be said.
+        // A failed write to stderr cannot be reported anywhere.
         None => drop(writeln!(std::io::stderr(), "{line}")),
     }
 }

@@ -1,4 +1,4 @@
-//! `thuban audit`: who did what.
+//! `thuban audit`: the audit trail.
 
 use clap::Args;
 use url::form_urlencoded;
@@ -15,16 +15,16 @@ const SHOWN_DEFAULT: usize = 50;
 pub(super) struct AuditArgs {
     #[command(flatten)]
     call: CallArgs,
-    /// User; * for any part
+    /// User; * matches any part
     #[arg(long)]
     user: Option<String>,
     /// Kind of objects: service, rule, configfile, user, …
     #[arg(long)]
     kind: Option<String>,
-    /// Namespace; * for any part
+    /// Namespace; * matches any part
     #[arg(short, long)]
     namespace: Option<String>,
-    /// Name of objects; * for any part
+    /// Name of objects; * matches any part
     #[arg(long)]
     name: Option<String>,
     /// Result code, e.g. 401001
@@ -33,13 +33,13 @@ pub(super) struct AuditArgs {
     /// Start time: YYYY-MM-DD HH:MM:SS in UTC, or RFC 3339
     #[arg(long, value_name = "TIME")]
     since: Option<String>,
-    /// End time, excluded
+    /// End time, exclusive
     #[arg(long, value_name = "TIME")]
     until: Option<String>,
-    /// Maximum of rows, newest first
+    /// Maximum number of rows, newest first
     #[arg(long, default_value_t = SHOWN_DEFAULT)]
     limit: usize,
-    /// Show instead the drafts and releases of rules that their authors could not make now
+    /// Show instead the drafts and releases of rules that would be refused to their authors now
     #[arg(long, conflicts_with_all = ["user", "kind", "namespace", "name", "code", "since", "until"])]
     would_refuse: bool,
     /// Output format

@@ -1,4 +1,4 @@
-//! `thuban who`: which client has which release of a rule or of a config file.
+//! `thuban who`: the release of a rule or config file that each client has.
 
 use clap::Args;
 use serde_json::Value;
@@ -12,14 +12,14 @@ use super::{releases, say};
 use crate::config::OutputFormat;
 use crate::model::limits;
 
-/// Clients that are shown of more.
+/// Default of the maximum number of clients shown.
 const SHOWN_DEFAULT: usize = 100;
 
 #[derive(Args)]
 pub(super) struct WhoArgs {
     #[command(flatten)]
     one: OneArgs,
-    /// Maximum of clients
+    /// Maximum number of clients
     #[arg(long, default_value_t = SHOWN_DEFAULT)]
     limit: usize,
     /// Output format
@@ -47,7 +47,7 @@ fn labels(labels: &Value) -> String {
     if all.is_empty() { "-".to_owned() } else { all.join(",") }
 }
 
-/// A client that refused its release, and its words.
+/// Formats the reason of a client that refused its release.
 fn reason(row: &Value) -> Option<String> {
     let message = row["message"].as_str()?;
     let who = [&row["node_id"], &row["address"]].into_iter().map(text).find(|word| word != "-");
@@ -55,7 +55,7 @@ fn reason(row: &Value) -> Option<String> {
     Some(format!("{who} refused version {version}: {}", printable(message)))
 }
 
-/// A client whose library does not carry out all that it was given, and what.
+/// Formats the parts of its release that a client's library does not implement.
 fn misread(row: &Value) -> Option<String> {
     let parts: Vec<_> =
         row["misread"].as_array()?.iter().map(|part| printable(part.as_str().unwrap_or_default())).collect();
@@ -64,7 +64,7 @@ fn misread(row: &Value) -> Option<String> {
     Some(format!("{who} ({agent}) does not carry out all of it: {}", parts.join("; ")))
 }
 
-/// The clients' own words in numbers, where there are any.
+/// Formats the counts of clients that reported to have applied or refused the release, if there are any.
 fn words_of(answer: &Value) -> Option<String> {
     let count = |field: &str| answer[field].as_u64().unwrap_or_default();
     let (applied, refused) = (count("applied"), count("refused"));

@@ -1,4 +1,4 @@
-//! YAML as documents have it, to and from the values of JSON: what JSON cannot say is refused.
+//! YAML documents as JSON values: YAML that JSON cannot express is refused.
 
 use anyhow::{Context, bail};
 use saphyr::{LoadableYamlNode, Mapping, MarkedYaml, Scalar, Yaml, YamlData, YamlEmitter};
@@ -7,10 +7,10 @@ use serde_json::{Map, Number, Value};
 use super::Usage;
 use crate::well_formed;
 
-/// The documents of a text, each with the line on which it begins.
+/// Parses the documents of a text, each with the line on which it begins.
 pub(super) fn read(text: &str) -> anyhow::Result<Vec<(usize, Value)>> {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
-    // It bounds depth and aliases, and refuses what a reader would silently take one of.
+    // This check bounds depth and aliases, and refuses duplicates, of which the parser would silently drop one.
     let text = well_formed::readable_yaml(text).map_err(|fault| Usage(fault.to_string()))?.text;
     let documents = MarkedYaml::load_from_str(&text).map_err(|error| Usage(error.to_string()))?;
     documents.iter().map(|one| Ok((one.span.start.line(), value(one)?))).collect()
@@ -53,7 +53,7 @@ fn of_scalar(scalar: &Scalar<'_>) -> anyhow::Result<Value> {
     })
 }
 
-/// One document, with the line that begins it.
+/// Formats one document, with its separator line.
 pub(super) fn write(value: &Value) -> anyhow::Result<String> {
     let mut text = String::new();
     let mut emitter = YamlEmitter::new(&mut text);
@@ -145,7 +145,7 @@ mod tests {
     proptest! {
         #![proptest_config(crate::test_seed::cases(256))]
 
-        /// Output can be applied again as it is.
+        /// Output can be applied again unchanged.
         #[test]
         fn what_is_written_is_read_again(value in values(), next in values()) {
             let (value, next) = (json!({ "spec": value }), json!({ "spec": next }));

@@ -1,4 +1,4 @@
-//! Apollo: what a running config service gives its clients, or an archive of its portal.
+//! Apollo as a source: a running config service, as its clients see it, or an archive of its portal.
 
 use std::path::PathBuf;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -17,7 +17,7 @@ use crate::model::config_file::Format;
 use crate::model::properties::{self, Pairs};
 use crate::model::signature::{SigningKey, Target};
 
-/// Requests under way at a time.
+/// Maximum concurrent requests.
 const AT_ONCE: usize = 16;
 const FORM: &str = "content";
 
@@ -26,28 +26,28 @@ pub(crate) struct ApolloArgs {
     /// Base URL of a config service, http:// or https://
     #[arg(long, value_name = "URL", required_unless_present = "file", conflicts_with = "file")]
     config_service: Option<String>,
-    /// App whose namespaces are asked for
+    /// App whose namespaces are imported
     #[arg(long, requires = "config_service", required_unless_present = "file")]
     app_id: Option<String>,
-    /// Cluster that is asked for; may be given several times
+    /// Cluster to import; may be repeated
     #[arg(long = "cluster", value_name = "CLUSTER", default_value = "default")]
     clusters: Vec<String>,
-    /// Namespaces, with commas between them; may be given several times. A config service has no list of them
+    /// Namespaces, separated by commas; may be repeated. A config service cannot list them
     #[arg(long = "namespaces", value_name = "NAMES", value_delimiter = ',')]
     namespaces: Vec<String>,
-    /// File with a namespace a line
+    /// File with one namespace per line
     #[arg(long, value_name = "FILE")]
     namespaces_file: Option<PathBuf>,
-    /// File with the secret of an access key of the app, where it has one
+    /// File with the secret of an access key of the app, if it has one
     #[arg(long, value_name = "FILE")]
     secret_file: Option<PathBuf>,
-    /// File with the authorities that may vouch for an https:// config service (PEM) [default: those the system trusts]
+    /// File with the authorities trusted for an https:// config service (PEM) [default: those the system trusts]
     #[arg(long, value_name = "FILE")]
     config_service_ca_file: Option<PathBuf>,
     /// An archive of Apollo's portal instead of a config service
     #[arg(long, value_name = "FILE")]
     file: Option<PathBuf>,
-    /// Environment of the archive, where it has several
+    /// Environment of the archive, if it has several
     #[arg(long, requires = "file")]
     env: Option<String>,
     #[command(flatten)]
@@ -89,7 +89,7 @@ impl ApolloArgs {
         let mut source = ImportSource { is_by_namespace: true, ..ImportSource::default() };
         for pulled in pulled {
             match pulled {
-                // Two clusters may have it of a third.
+                // Two clusters may both fall back to a third one.
                 Ok(found) if source.files.iter().any(|other| other.key == found.key) => {}
                 Ok(found) => source.files.push(found),
                 Err(missing) => source.left_out.push(missing),
@@ -107,7 +107,7 @@ struct ConfigService {
 }
 
 impl ConfigService {
-    /// A namespace as clients get it; or that there is none.
+    /// Fetches a namespace as clients get it; the inner error means that it does not exist.
     async fn pull(&self, cluster: &str, namespace: &str) -> anyhow::Result<Result<super::FoundFile, String>> {
         let mut url = self.base.clone();
         let cannot = || Usage(format!("{} is not the address of a config service", self.base));
@@ -117,7 +117,7 @@ impl ConfigService {
             .extend(["configs", &self.app, cluster, namespace]);
         let mut request = self.http.get(url.clone());
         if let Some(key) = &self.key {
-            // Behind a proxy that takes a prefix off, what is signed is what comes out.
+            // The signature covers the path that arrives behind a proxy which strips a prefix.
             let path = url.path().strip_prefix(self.base.path().trim_end_matches('/')).unwrap_or(url.path());
             #[expect(
                 clippy::disallowed_methods,
@@ -150,7 +150,7 @@ impl ConfigService {
             Some(content) => content.clone(),
             None => properties::write(&pairs),
         };
-        // It may be that of the default cluster, for which it is read then.
+        // The answer may come from the default cluster, and is imported for that one.
         let cluster = answer["cluster"].as_str().unwrap_or(cluster);
         Ok(Ok(archives::of_apollo(cluster, &self.app, namespace, content)))
     }

@@ -1,13 +1,13 @@
 //! Archives of other systems, read into files.
 //!
-//! | of | in it |
+//! | source | contents |
 //! |---|---|
 //! | Nacos | `group/data id`, and `.metadata.yml` with type and description of each |
-//! | Nacos, older | the same with `.meta.yml`, which is left out |
-//! | Apollo's portal | `…/env/app id+cluster+namespace`, with `.properties` behind that of a properties namespace |
+//! | Nacos, older | the same with `.meta.yml`, which is ignored |
+//! | Apollo's portal | `…/env/app id+cluster+namespace`, with the suffix `.properties` for a properties namespace |
 //! | Polaris | `group/file`, and `META` |
 //!
-//! The content of a file of Apollo's is the text of the namespace, since Apollo 2.0 a JSON list of its items.
+//! The content of an Apollo file is the text of the namespace, or since Apollo 2.0 a JSON list of its items.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -19,12 +19,12 @@ use crate::bundle::{self, ArchivedFile, Bundled, Limits};
 use crate::model::config_file::{ConfigKey, Format, PROPERTIES_SUFFIX, Tag};
 use crate::model::properties::{self, Pairs};
 
-/// A file of this machine, which the caller chose.
+/// Limits for a local file, which the caller chose.
 const LIMITS: Limits = Limits { entries: 100_000, bytes: 1024 * 1024 * 1024, entry_bytes: 8 * 1024 * 1024 };
 const NACOS_METADATA: &str = ".metadata.yml";
 const NACOS_METADATA_BEFORE: &str = ".meta.yml";
 
-/// Description of a file by Nacos: its fields by their names.
+/// Nacos' metadata of a file, by field name.
 type ItemFields = BTreeMap<String, String>;
 
 pub(super) fn nacos(archive: &[u8], to_namespace: &str) -> anyhow::Result<ImportSource> {
@@ -53,7 +53,7 @@ pub(super) fn nacos(archive: &[u8], to_namespace: &str) -> anyhow::Result<Import
     Ok(source)
 }
 
-/// The fields of each file, by group and data id: the flat mappings of a list.
+/// Parses the metadata of each file, by group and data id: a list of flat mappings.
 fn metadata_of(entry: &ArchivedFile) -> Result<BTreeMap<(String, String), ItemFields>, String> {
     let refuse = |why: String| format!("{NACOS_METADATA}: {why}");
     let text = entry.text.as_ref().map_err(|why| refuse(why.to_string()))?;
@@ -77,7 +77,7 @@ fn metadata_of(entry: &ArchivedFile) -> Result<BTreeMap<(String, String), ItemFi
     Ok(all)
 }
 
-/// The way for what is sealed.
+/// Hint for encrypted files.
 const BY_NODES: &str = "send the archive to POST /config/v1/configfiles/import";
 
 pub(super) fn polaris(archive: &[u8], to_namespace: &str, group: Option<&str>) -> anyhow::Result<ImportSource> {
@@ -87,7 +87,7 @@ pub(super) fn polaris(archive: &[u8], to_namespace: &str, group: Option<&str>) -
     for Bundled { group, name, text, sealed_for, comment, tags, format } in files {
         match text {
             Err(why) => source.leave_out(&format!("{group}/{name}"), why.to_string()),
-            // Nodes can open it, who have the data key.
+            // Only nodes have the data key that opens it.
             Ok(_) if sealed_for.is_some() => {
                 source.leave_out(&format!("{group}/{name}"), format!("kept encrypted: {BY_NODES}"));
             }
@@ -118,7 +118,7 @@ pub(super) fn plain(archive: &[u8]) -> anyhow::Result<ImportSource> {
     Ok(source)
 }
 
-/// The files of one environment; which one has to be said where the archive has several.
+/// Reads the files of one environment; `env` is required if the archive has several.
 pub(super) fn apollo(archive: &[u8], env: Option<&str>) -> anyhow::Result<ImportSource> {
     let mut source = ImportSource { is_by_namespace: true, ..ImportSource::default() };
     let mut by_env = BTreeMap::<String, Vec<FoundFile>>::new();
@@ -151,15 +151,15 @@ pub(super) fn apollo(archive: &[u8], env: Option<&str>) -> anyhow::Result<Import
     Ok(source)
 }
 
-/// A namespace of Apollo's: one without a suffix that it knows is of properties.
+/// Converts an Apollo namespace: one without a known suffix is in properties format.
 pub(super) fn of_apollo(cluster: &str, app: &str, namespace: &str, content: String) -> FoundFile {
     let name = namespace.strip_suffix(PROPERTIES_SUFFIX).unwrap_or(namespace);
     let format = Format::of_suffix(name).unwrap_or(Format::Properties);
     FoundFile { format: Some(format), ..FoundFile::new(ConfigKey::new(cluster, app, name), content) }
 }
 
-/// A row of a namespace as the portal exports it; the fields without a default are in every row, and tell it from a
-/// content that is a list.
+/// Row of a namespace as the portal exports it; the required fields distinguish it from a content that happens to be a
+/// list.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct PortalItem {
@@ -174,8 +174,8 @@ struct PortalItem {
     comment: String,
 }
 
-/// The text of a namespace that is exported as its items; any other content as it is. A properties namespace has an
-/// item a key, and one without a key for a line of comment; others have one item with the whole text.
+/// Returns the text of a namespace that is exported as items; any other content unchanged. A properties namespace has
+/// one item per key, and items without a key for comment lines; others have one item with the whole text.
 fn text_of_items(format: Option<Format>, content: String) -> String {
     let Ok(mut items) = serde_json::from_str::<Vec<PortalItem>>(&content) else { return content };
     if format != Some(Format::Properties) {
@@ -196,7 +196,7 @@ fn text_of_items(format: Option<Format>, content: String) -> String {
 }
 
 impl ImportSource {
-    /// Files of an archive that somebody put there.
+    /// Reads the entries of an archive without those that an operating system added.
     fn entries(&mut self, archive: &[u8]) -> anyhow::Result<Vec<ArchivedFile>> {
         let mut entries = bundle::read(archive, LIMITS)?;
         self.leave_out_of_system(bundle::take_of_system(&mut entries));

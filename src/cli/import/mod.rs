@@ -1,8 +1,8 @@
-//! `thuban import`: config files of other systems, by the HTTP API like every command.
+//! `thuban import`: config files of other systems, imported through the HTTP API.
 //!
-//! A source gives files; what of them is new, another one or the same is found by asking the cluster, and only
-//! `--yes` changes anything. Done again it finds them the same and does nothing, so what was broken off is gone on
-//! with by the same command.
+//! A source yields files; the command asks the cluster which are new, changed or equal, and changes something only with
+//! `--yes`. A repeated run finds the files equal and does nothing, so an interrupted import is completed by the same
+//! command.
 
 mod apollo;
 mod archives;
@@ -22,9 +22,9 @@ use crate::model::config_file::{ConfigKey, Format, Tag, file_of_namespace};
 use crate::model::limits;
 
 const FILES: &str = "/config/v1/configfiles";
-/// Files with their contents that are asked for at once.
+/// Rows per page of files, which include their contents.
 const PAGE_ROWS: usize = 50;
-/// Bytes of contents that are sent at once, and with which a single one is sent by itself.
+/// Maximum bytes of contents in one call; a larger content is sent alone.
 const SENT_BYTES_MAX: usize = 1024 * 1024;
 
 #[derive(Subcommand)]
@@ -74,13 +74,13 @@ pub(super) struct ArchiveArgs {
 pub(super) struct IntoArgs {
     #[command(flatten)]
     call: CallArgs,
-    /// Import; without it only show the changes, with exit code 1 if there are any
+    /// Import; without it, only show the changes, with exit code 1 if there are any
     #[arg(long)]
     yes: bool,
-    /// Change nothing, also with --yes; exit code 1 if there are changes
+    /// Change nothing, even with --yes; exit code 1 if there are changes
     #[arg(long)]
     dry_run: bool,
-    /// Keep existing files with another content
+    /// Keep existing files with a different content
     #[arg(long)]
     keep: bool,
     /// Save drafts only, publish nothing
@@ -91,7 +91,7 @@ pub(super) struct IntoArgs {
     force: bool,
 }
 
-/// A file as another system has it.
+/// A file of another system.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct FoundFile {
     key: ConfigKey,
@@ -111,16 +111,16 @@ impl FoundFile {
     }
 }
 
-/// Files of a source, and those that cannot be taken.
+/// Files of a source, and those that cannot be imported.
 #[derive(Debug, Default)]
 struct ImportSource {
     files: Vec<FoundFile>,
-    /// Files are called as Apollo calls its namespaces, which clients find under several names.
+    /// True for Apollo: file names are namespace names, which its clients find under several spellings.
     is_by_namespace: bool,
     left_out: Vec<String>,
 }
 
-/// File that the cluster has under a name.
+/// Existing file of the cluster.
 struct Existing {
     content: String,
     format: String,
@@ -131,7 +131,7 @@ struct Existing {
 enum ImportStep {
     Create,
     Change,
-    /// It is another one and stays.
+    /// The file exists with another content and is kept.
     Keep,
 }
 
@@ -206,7 +206,7 @@ fn is_same(found: &FoundFile, there: &Existing) -> bool {
     found.content == there.content && found.format.is_none_or(|given| read_as(given) == read_as(format))
 }
 
-/// Calls a file as the cluster has it.
+/// Renames a file to the spelling that the cluster uses.
 fn respell(found: &mut FoundFile, names: &BTreeSet<ConfigKey>) {
     let ConfigKey { namespace, group, file } = &found.key;
     let start = ConfigKey::new(namespace.as_str(), group.as_str(), "");
@@ -214,12 +214,12 @@ fn respell(found: &mut FoundFile, names: &BTreeSet<ConfigKey>) {
     found.key.file = file_of_namespace(file, of_group.map(|key| key.file.as_str()));
 }
 
-/// Namespaces and groups of these files.
+/// Returns the namespaces and groups of these files.
 fn groups_of(files: &[FoundFile]) -> BTreeSet<(&String, &String)> {
     files.iter().map(|found| (&found.key.namespace, &found.key.group)).collect()
 }
 
-/// Names of all files that the cluster has in the groups of these, released or not.
+/// Returns the names of all files in the same groups of the cluster, released or not.
 async fn names_there(files: &[FoundFile], into: &IntoArgs) -> anyhow::Result<BTreeSet<ConfigKey>> {
     let remote = into.call.remote()?;
     let mut names = BTreeSet::new();
@@ -237,7 +237,7 @@ async fn names_there(files: &[FoundFile], into: &IntoArgs) -> anyhow::Result<BTr
     Ok(names)
 }
 
-/// Files that the cluster has in the groups of these: what is published, or the drafts.
+/// Returns the cluster's files in the same groups: the published ones, or the drafts.
 async fn there(files: &[FoundFile], into: &IntoArgs) -> anyhow::Result<BTreeMap<ConfigKey, Existing>> {
     let remote = into.call.remote()?;
     let mut all = BTreeMap::new();
@@ -265,7 +265,7 @@ async fn there(files: &[FoundFile], into: &IntoArgs) -> anyhow::Result<BTreeMap<
     Ok(all)
 }
 
-/// Sends what is to be done, some at a time; how many were refused.
+/// Sends the changes in batches; returns the number refused.
 async fn send(
     steps: &[(ImportStep, &FoundFile)],
     there: &BTreeMap<ConfigKey, Existing>,
@@ -278,7 +278,7 @@ async fn send(
         for (step, found) in rest {
             bytes += found.content.len();
             let is_full = count == limits::BATCH_ITEMS_MAX || (count > 0 && bytes > SENT_BYTES_MAX);
-            // A draft is created and changed by different calls.
+            // Drafts are created and changed by different calls.
             if is_full || (into.drafts && step != first) {
                 break;
             }
@@ -308,7 +308,7 @@ async fn send(
     Ok(refused)
 }
 
-/// A publish takes the place of what was seen alone.
+/// Returns the item to send. A publish replaces only the version that was compared.
 fn item(found: &FoundFile, there: Option<&Existing>, is_draft: bool) -> Value {
     let ConfigKey { namespace, group, file } = &found.key;
     let mut item = json!({ "namespace": namespace, "group": group, "content": found.content });

@@ -1,4 +1,4 @@
-//! `thuban xds clients` and `thuban xds dump`: who is connected over xDS, and what each was sent.
+//! `thuban xds clients` and `thuban xds dump`: connected xDS clients, and the resources sent to each.
 
 use clap::Args;
 use serde_json::Value;
@@ -10,14 +10,14 @@ use super::super::tables::{Column, short, table, text, words};
 use crate::config::OutputFormat;
 use crate::model::limits;
 
-/// Clients that are shown of more.
+/// Default of the maximum number of clients shown.
 const SHOWN_DEFAULT: usize = 100;
 
 #[derive(Args)]
 pub(in crate::cli) struct ClientsArgs {
     #[command(flatten)]
     call: CallArgs,
-    /// Maximum of clients
+    /// Maximum number of clients
     #[arg(long, default_value_t = SHOWN_DEFAULT)]
     limit: usize,
     /// Output format
@@ -31,7 +31,7 @@ pub(in crate::cli) struct DumpArgs {
     node_id: String,
     #[command(flatten)]
     call: CallArgs,
-    /// Output format: the messages themselves are in json
+    /// Output format: json includes the messages themselves
     #[arg(short, long, value_enum, default_value_t = OutputFormat::Json)]
     output: OutputFormat,
 }
@@ -55,12 +55,12 @@ const RESOURCES: &[Column] = &[
     ("applied", |row| applied(row)),
 ];
 
-/// A client's word on what it was given.
+/// Returns the client's own report on its release.
 pub(in crate::cli) fn applied(row: &Value) -> String {
     row["applied"].as_str().unwrap_or("-").to_owned()
 }
 
-/// `cds 3/4` where one of four is not acknowledged.
+/// Formats counts: `cds 3/4` if one of four is not acknowledged.
 fn counts(has: &Value) -> String {
     let count = |one: &Value| match one["acknowledged"] == one["sent"] {
         true => format!("{} {}", text(&one["type"]), text(&one["sent"])),
@@ -79,7 +79,7 @@ fn releases(releases: &Value) -> String {
     if names.is_empty() { "-".to_owned() } else { names.join(", ") }
 }
 
-/// Reasons of refusals, a line each.
+/// Formats the reasons of NACKs, one line each.
 fn reasons(row: &Value) -> Vec<String> {
     let refused = row["has"].as_array().into_iter().flatten().filter(|one| one["message"].is_string());
     let line = |one: &Value| {
@@ -89,7 +89,7 @@ fn reasons(row: &Value) -> Vec<String> {
     refused.map(line).collect()
 }
 
-/// A text of a stranger on one line, without what a terminal would take for an order.
+/// Returns a client's text on one line, without control characters.
 pub(in crate::cli) fn printable(text: &str) -> String {
     text.chars().map(|char| if char.is_control() { ' ' } else { char }).collect()
 }

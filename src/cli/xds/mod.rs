@@ -15,7 +15,7 @@ pub(super) enum XdsCommand {
     Bootstrap(Box<BootstrapCommand>),
     /// List the connected clients and what each has
     Clients(ClientsArgs),
-    /// Show every resource of a client, with the release that it was made from
+    /// Show every resource of a client, with the release that it was built from
     Dump(DumpArgs),
 }
 

@@ -1,4 +1,4 @@
-//! Bootstrap of an Envoy.
+//! Envoy's bootstrap.
 
 use std::path::Path;
 
@@ -6,11 +6,11 @@ use serde_json::{Value, json};
 
 use super::{Bootstrap, Host, NodeArgs, ServerAddress, Usage, file_name, node};
 
-/// Name of the cluster of this product in Envoy's bootstrap.
+/// Name of the Thuban cluster in Envoy's bootstrap.
 const CLUSTER: &str = "thuban";
-/// Size of a compiled expression that Envoy takes; its own default, 100, refuses a list of two dozen words.
+/// Maximum size of a compiled expression in Envoy; its default, 100, refuses a list of two dozen words.
 const EXPRESSION_SIZE_MAX: u32 = 10_000;
-/// Metadata that says so.
+/// Node metadata that reports this limit to the server.
 const LARGE_EXPRESSIONS: (&str, &str) = ("re2", "large");
 const HTTP_OPTIONS: &str = "envoy.extensions.upstreams.http.v3.HttpProtocolOptions";
 const TLS_CONTEXT: &str = "type.googleapis.com/envoy.extensions.transport_sockets.tls.v3.UpstreamTlsContext";
@@ -47,7 +47,7 @@ pub(super) fn bootstrap(args: &NodeArgs, token: Option<&str>, admin_port: u16) -
     Ok(Bootstrap { content, notes: Vec::new() })
 }
 
-/// The cluster of all nodes: when one dies, Envoy goes on to the next at once.
+/// Returns the cluster of all nodes: when one fails, Envoy switches to the next at once.
 fn own_cluster(args: &NodeArgs) -> Result<Value, Usage> {
     let is_named = args.server.iter().any(|server| matches!(server.host, Host::Name(_)));
     let endpoint = |server: &ServerAddress| {
@@ -76,7 +76,7 @@ fn own_cluster(args: &NodeArgs) -> Result<Value, Usage> {
     Ok(cluster)
 }
 
-/// TLS of Envoy to the nodes: the certificate has to be of one of their names.
+/// Returns the TLS settings for nodes: the certificate must have one of their names.
 fn tls(args: &NodeArgs, ca_file: &Path) -> Result<Value, Usage> {
     let subject = |server: &ServerAddress| match &server.host {
         Host::Ip(address) => json!({ "san_type": "IP_ADDRESS", "matcher": { "exact": address.to_string() } }),

@@ -1,4 +1,4 @@
-//! Bootstrap of a gRPC client: one form that all libraries take, and what single ones need.
+//! Bootstrap of a gRPC client: one form that all libraries accept, and what single libraries need.
 
 use std::net::IpAddr;
 
@@ -11,20 +11,20 @@ use crate::model::mesh::{SERVER_LISTENERS, TOKEN_KEY};
 /// Library that a bootstrap is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(in crate::cli) enum For {
-    /// C++, Python, Ruby, PHP: takes the addresses of several nodes
+    /// C++, Python, Ruby, PHP: accepts the addresses of several nodes
     Core,
     Go,
     Java,
     Node,
 }
 
-/// Points at which the file depends on who reads it.
+/// Options that depend on the client's library and targets.
 #[derive(Args)]
 pub(in crate::cli) struct Form {
-    /// Library of the client, for what only that one takes [default: a file that all of them take]
+    /// Library of the client, for settings that only one accepts [default: a file that all of them accept]
     #[arg(long = "for", value_name = "LIBRARY")]
     library: Option<For>,
-    /// Namespace of targets without one: xds:///pay is called as NAMESPACE/pay, and a certificate has to be for pay
+    /// Namespace of targets without one: xds:///pay resolves to NAMESPACE/pay, and its certificate must be for pay
     #[arg(long, value_name = "NAMESPACE")]
     default_namespace: Option<String>,
 }
@@ -34,7 +34,7 @@ const FEDERATION: &str = "--default-namespace: @grpc/grpc-js-xds before 1.14 nee
 
 pub(super) fn bootstrap(args: &NodeArgs, form: &Form, token: Option<&str>) -> anyhow::Result<Bootstrap> {
     let mut node = node(args)?;
-    // Node refuses a file without one.
+    // Node refuses a file without a locality.
     if node["locality"].is_null() {
         node["locality"] = json!({});
     }
@@ -75,7 +75,7 @@ fn channel(args: &NodeArgs) -> Result<Value, Usage> {
     Ok(json!({ "type": "tls", "config": config }))
 }
 
-/// Libraries that do not take a file with TLS, or otherwise than it reads.
+/// Returns notes on libraries that reject or misread a file with TLS.
 fn notes_on_tls(library: Option<For>) -> Vec<String> {
     let of = |one: For, text: &str| library.is_none_or(|library| library == one).then(|| text.to_owned());
     let java =
@@ -85,8 +85,8 @@ fn notes_on_tls(library: Option<For>) -> Vec<String> {
     [of(For::Java, java), of(For::Go, go), of(For::Node, node)].into_iter().flatten().collect()
 }
 
-/// One address, which all libraries take without a scheme; several for the only one that goes on to the next. Of
-/// several servers in the file a client asks the next one only while it has nothing from the first.
+/// Returns one address, which all libraries accept without a scheme; several for the only library that falls back to
+/// the next. With several servers in the file, a client contacts the next one only while it has nothing from the first.
 fn server_uri(servers: &[ServerAddress], library: Option<For>) -> Result<String, Usage> {
     if let [server] = servers {
         return Ok(server.to_string());

@@ -38,8 +38,8 @@ pub(in crate::cli) enum BootstrapCommand {
 
 #[derive(Args)]
 pub(in crate::cli) struct NodeArgs {
-    /// HOST:PORT of the gRPC listener of each node (--grpc-addr), separated by commas [default: what the members of
-    /// the cluster announce by --advertise-grpc; that takes a login]
+    /// HOST:PORT of the gRPC listener of each node (--grpc-addr), separated by commas [default: the addresses that
+    /// members announce by --advertise-grpc; requires a login]
     #[arg(long, value_name = "HOST:PORT", value_delimiter = ',')]
     server: Vec<ServerAddress>,
     /// Namespace of the client
@@ -48,19 +48,19 @@ pub(in crate::cli) struct NodeArgs {
     /// Service of the client: the caller in conditions of rules
     #[arg(long)]
     service: Option<String>,
-    /// Label of the client, for gray releases and conditions of rules; may be given several times
+    /// Label of the client, for gray releases and conditions of rules; may be repeated
     #[arg(long = "label", value_name = "KEY=VALUE")]
     labels: Vec<String>,
-    /// Identity of the client, its own in the best case [default: service or namespace, with the name of this machine]
+    /// Identity of the client, preferably unique [default: service or namespace, with the name of this machine]
     #[arg(long, value_name = "ID")]
     node_id: Option<String>,
-    /// Place of the client, for rules of nearness
+    /// Location of the client, for nearby routing
     #[arg(long, value_name = "REGION/ZONE/CAMPUS")]
     locality: Option<String>,
-    /// File with a token of the role client: it is written into the bootstrap, which is a secret then
+    /// File with a token of the role client: it is written into the bootstrap, which is then a secret
     #[arg(long, value_name = "FILE")]
     token_file: Option<PathBuf>,
-    /// File with the authorities that the client trusts (PEM), as it is named where the client runs: turns on TLS
+    /// File with the authorities that the client trusts (PEM), a path on the client's machine: turns on TLS
     #[arg(long, value_name = "FILE")]
     ca_file: Option<PathBuf>,
     /// File with the client's certificate (PEM)
@@ -79,7 +79,7 @@ pub(in crate::cli) struct Asked {
     cluster: AsideArgs,
 }
 
-/// An address of a gRPC listener.
+/// Address of a gRPC listener.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct ServerAddress {
     host: Host,
@@ -133,7 +133,7 @@ enum Audience {
     Envoy { admin_port: u16 },
 }
 
-/// A bootstrap, with what its user has to know.
+/// A bootstrap, with notes for its user.
 struct Bootstrap {
     content: Value,
     notes: Vec<String>,
@@ -161,7 +161,7 @@ pub(super) async fn run(command: BootstrapCommand) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Addresses of all members, as they announce them. One that leads nowhere from elsewhere is no address.
+/// Returns the addresses that all members announce. Addresses that other machines cannot reach are left out.
 fn announced(members: &Value, has_authorities: bool) -> Result<Vec<ServerAddress>, Usage> {
     let mut servers = Vec::new();
     for member in members.as_array().into_iter().flatten() {
@@ -179,7 +179,7 @@ fn announced(members: &Value, has_authorities: bool) -> Result<Vec<ServerAddress
             );
             return Err(Usage(why));
         }
-        // One name may lead to all of them.
+        // One DNS name may resolve to all of them.
         if !servers.contains(&server) {
             servers.push(server);
         }
@@ -198,12 +198,12 @@ fn read_token(file: &Path) -> anyhow::Result<String> {
     }
 }
 
-/// A path as the client reads it.
+/// Returns a path as text for the bootstrap; an error unless it is UTF-8.
 fn file_name(file: &Path) -> Result<&str, Usage> {
     file.to_str().ok_or_else(|| Usage(format!("{}: not a path in UTF-8", file.display())))
 }
 
-/// Identity of the client, the same for both kinds.
+/// Returns the identity of the client, the same for both kinds.
 fn node(args: &NodeArgs) -> anyhow::Result<Value> {
     let namespace = &args.namespace;
     if namespace.is_empty() || args.service.as_ref().is_some_and(String::is_empty) {
