@@ -1,5 +1,5 @@
-//! Address and program of a client, on either listener. Gray releases, repeated polls and limits of failed logins go
-//! by the address.
+//! Address and program of a client, for both listeners. Gray releases, repeated polls and the limits of failed logins
+//! use the address.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
@@ -12,19 +12,19 @@ use ipnet::IpNet;
 use crate::model::limits;
 use crate::origin::Sender;
 
-/// Mark of a connection whose peer is known by the word of a proxy: an extension of its requests.
+/// Marks a connection whose peer address was given by a proxy; an extension of its requests.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct NamedByProxy;
 
 const FORWARDED_FOR: &str = "x-forwarded-for";
 const FORWARDED_PROTO: &str = "x-forwarded-proto";
-/// Header by which a browser names the site of the page that made a request; a program sends none.
+/// Header in which a browser states the relation between the page's site and the target; other programs do not send it.
 pub(crate) const SITE: &str = "sec-fetch-site";
 
-/// The peer of the connection, or the client that trusted proxies name.
+/// Returns the peer of the connection, or the client that trusted proxies name.
 ///
-/// Each proxy appends the address of its client, so the header is read from its right end for as long as a trusted
-/// proxy stands there. Entries further left were written by the client that is found, and may be anything.
+/// Each proxy appends the address of its client, so the header is read from the right as long as the entries are
+/// trusted proxies. Entries further left were written by the client itself and may have any content.
 pub(crate) fn client_address(headers: &HeaderMap, extensions: &Extensions, trusted: &[IpNet]) -> Option<IpAddr> {
     let peer = peer(extensions)?;
     let mut client = peer;
@@ -32,32 +32,32 @@ pub(crate) fn client_address(headers: &HeaderMap, extensions: &Extensions, trust
     while is_trusted(client, trusted) {
         match hops.next() {
             Some(Some(address)) => client = address,
-            // No further entry, or an unreadable one.
+            // There is no further entry, or it is unreadable.
             Some(None) | None => break,
         }
     }
     Some(client)
 }
 
-/// The client, and whether it is on this machine by its own connection.
+/// Returns the client, and whether its own connection comes from this machine.
 pub(crate) fn sender(headers: &HeaderMap, extensions: &Extensions, trusted: &[IpNet]) -> Sender {
     let is_own_word = headers.get(FORWARDED_FOR).is_none() && extensions.get::<NamedByProxy>().is_none();
     let is_local = is_own_word && peer(extensions).is_some_and(|peer| peer.is_loopback());
     Sender { address: client_address(headers, extensions, trusted), is_local }
 }
 
-/// Program of the client by its own word: the beginning of `User-Agent`.
+/// Returns the program of the client: the beginning of its `User-Agent`.
 pub(crate) fn agent(headers: &HeaderMap) -> String {
     let agent = headers.get(USER_AGENT).and_then(|agent| agent.to_str().ok()).unwrap_or_default();
     agent.chars().take(limits::AGENT_BYTES_MAX).collect()
 }
 
-/// True if the peer of the connection is a trusted proxy, whose headers about the original request count.
+/// Reports whether the peer of the connection is a trusted proxy, whose headers about the original request count.
 pub(crate) fn peer_is_trusted(extensions: &Extensions, trusted: &[IpNet]) -> bool {
     peer(extensions).is_some_and(|peer| is_trusted(peer, trusted))
 }
 
-/// True if a trusted proxy says that the client came to it by TLS; of several entries the first is the client's.
+/// Reports whether a trusted proxy received the request over TLS. The first of several entries is the client's.
 pub(crate) fn came_by_tls(headers: &HeaderMap, extensions: &Extensions, trusted: &[IpNet]) -> bool {
     let said = headers.get(FORWARDED_PROTO).and_then(|value| value.to_str().ok()).unwrap_or_default();
     let first = said.split(',').next().unwrap_or_default().trim();
@@ -65,7 +65,7 @@ pub(crate) fn came_by_tls(headers: &HeaderMap, extensions: &Extensions, trusted:
 }
 
 fn peer(extensions: &Extensions) -> Option<IpAddr> {
-    // A dual-stack listener shows IPv4 peers as mapped IPv6 ones.
+    // A dual-stack listener reports IPv4 peers as mapped IPv6 addresses.
     extensions.get::<ConnectInfo<SocketAddr>>().map(|ConnectInfo(peer)| peer.ip().to_canonical())
 }
 
@@ -73,12 +73,12 @@ fn is_trusted(peer: IpAddr, trusted: &[IpNet]) -> bool {
     trusted.iter().any(|net| net.contains(&peer))
 }
 
-/// True for an address of one of the networks, in whatever form it comes.
+/// Reports whether an address, in any form, belongs to one of the networks.
 pub(crate) fn is_within(address: IpAddr, networks: &[IpNet]) -> bool {
     is_trusted(address.to_canonical(), networks)
 }
 
-/// The entries of the header, the last one first; several headers are one list.
+/// Returns the entries of the header, the last one first. Several headers form one list.
 fn hops(headers: &HeaderMap) -> impl Iterator<Item = Option<IpAddr>> {
     let lists = headers.get_all(FORWARDED_FOR).into_iter().rev();
     lists.flat_map(|list| list.to_str().unwrap_or("?").rsplit(',').map(read_hop))
@@ -92,7 +92,7 @@ fn read_hop(entry: &str) -> Option<IpAddr> {
         None => entry.parse::<IpAddr>().or_else(|_| entry.parse::<SocketAddr>().map(|address| address.ip())),
     };
     match parsed.ok()?.to_canonical() {
-        // Only the proxy's machine can tell loopback addresses apart: all of them count as one.
+        // Only the proxy's machine can distinguish loopback addresses, so all of them count as one.
         IpAddr::V4(address) if address.is_loopback() => Some(Ipv4Addr::LOCALHOST.into()),
         address => Some(address),
     }
@@ -137,13 +137,13 @@ mod tests {
             ("[::ffff:10.1.2.3]:1", &["198.51.100.1"], "198.51.100.1"),
             ("[::ffff:192.0.2.9]:1", &["198.51.100.1"], "192.0.2.9"),
             ("[::1]:1", &["2001:db8::1"], "2001:db8::1"),
-            // What a client wrote itself stands left of where its proxy found it.
+            // Entries written by the client are left of the one from its proxy.
             ("10.1.2.3:1", &["203.0.113.7, 198.51.100.1"], "198.51.100.1"),
             ("10.1.2.3:1", &["127.0.0.1, 10.0.0.1, 198.51.100.1, 10.9.9.9"], "198.51.100.1"),
             ("10.1.2.3:1", &["203.0.113.7", "198.51.100.1"], "198.51.100.1"),
             ("10.1.2.3:1", &["203.0.113.7, garbage, 10.9.9.9"], "10.9.9.9"),
             ("10.1.2.3:1", &["10.0.0.1, 10.9.9.9"], "10.0.0.1"),
-            // All of loopback is one client, by the word of a proxy.
+            // All loopback addresses named by a proxy count as one client.
             ("127.0.0.1:1", &["127.0.0.7"], "127.0.0.1"),
             ("127.0.0.9:1", &[], "127.0.0.9"),
         ];

@@ -1,8 +1,8 @@
-//! Places that are needed for moments. Their number is bounded, and one more pushes another one out.
+//! Places for short operations. Their number is limited, and a new operation displaces an older one.
 //!
-//! A handshake takes a few round trips, and a check of health one: a client that means it is done within milliseconds.
-//! A client that says nothing loses its place as soon as another one wants it, the oldest of the origin that has most
-//! of them first: silence keeps no others out.
+//! A handshake takes a few round trips and a health check one, so a legitimate client is done within milliseconds. A
+//! silent client is displaced as soon as another one needs its place, beginning with the oldest of the origin with the
+//! most places. Silent clients therefore cannot lock out others.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -14,15 +14,15 @@ use tokio_util::sync::CancellationToken;
 
 use crate::origin::{Origin, Sender};
 
-/// Places for checks of health that come from the machine of the node itself.
+/// Places for health checks from the node's own machine.
 const LOCAL_CHECKS_MAX: usize = 8;
-/// Places for checks of health from everywhere else, and of these for one origin.
+/// Places for health checks from elsewhere, in total and per origin.
 const CHECKS_MAX: usize = 16;
 const CHECKS_PER_ORIGIN: usize = 8;
-/// Time limit of a check, from its beginning to the end of its answer.
+/// Time limit of a check including its response.
 const CHECK_WITHIN: Duration = Duration::from_secs(10);
 
-/// A number of places, and how many of them one origin may have.
+/// Limited number of places, in total and per origin.
 pub struct BriefPlaces {
     total: usize,
     per_origin: usize,
@@ -35,7 +35,7 @@ struct Seated {
     leave: CancellationToken,
 }
 
-/// A place, free again when this is dropped.
+/// Place of one operation, released on drop.
 pub struct BriefPlace {
     places: Arc<BriefPlaces>,
     leave: CancellationToken,
@@ -46,20 +46,20 @@ impl BriefPlaces {
         Arc::new(BriefPlaces { total, per_origin, seated: Mutex::default() })
     }
 
-    /// A place for a client of `origin`; another client may lose its own.
+    /// Takes a place for a client of `origin`; another client may lose its own.
     pub fn enter(self: &Arc<Self>, origin: Origin) -> BriefPlace {
         let leave = CancellationToken::new();
         let mut seated = self.seated.lock();
         if let Some(leaves) = self.who_leaves(&seated, origin) {
             seated.remove(leaves).leave.cancel();
         }
-        // The oldest is the first.
+        // The first element is the oldest.
         seated.push(Seated { origin, leave: leave.clone() });
         drop(seated);
         BriefPlace { places: self.clone(), leave }
     }
 
-    /// Number of the client that makes room for one of `origin`, if one has to.
+    /// Returns the index of the client that makes room for one of `origin`, if that is necessary.
     fn who_leaves(&self, seated: &[Seated], origin: Origin) -> Option<usize> {
         let mut by_origin = BTreeMap::<Origin, usize>::new();
         seated.iter().for_each(|one| *by_origin.entry(one.origin).or_default() += 1);
@@ -80,7 +80,7 @@ impl BriefPlace {
         self.leave.cancelled().await;
     }
 
-    /// True once the place was given to another client.
+    /// Reports whether the place was given to another client.
     pub fn is_taken_away(&self) -> bool {
         self.leave.is_cancelled()
     }
@@ -88,14 +88,14 @@ impl BriefPlace {
 
 impl Drop for BriefPlace {
     fn drop(&mut self) {
-        // Of all handles of the token one is in the list, and is equal to no other one there.
+        // This token identifies the entry: exactly one entry in the list has a handle of it.
         self.leave.cancel();
         self.places.seated.lock().retain(|one| !one.leave.is_cancelled());
     }
 }
 
-/// Places for checks of health, and for reading metrics, that find all others taken. Those that come from the machine
-/// of the node itself have places of their own: a supervisor there ends a node that does not answer.
+/// Places for health checks and metrics when all regular connections are in use. Checks from the node's own machine
+/// have separate places, because a supervisor there kills a node that does not answer.
 pub struct CheckPlaces {
     local: Arc<BriefPlaces>,
     others: Arc<BriefPlaces>,
@@ -111,14 +111,14 @@ impl Default for CheckPlaces {
 }
 
 impl CheckPlaces {
-    /// A place for a check by this sender; another check may lose its own.
+    /// Takes a place for a check by this sender; another check may lose its own.
     pub fn enter(&self, sender: Sender) -> BriefPlace {
         let places = if sender.is_local { &self.local } else { &self.others };
         places.enter(Origin::of_any(sender.address))
     }
 }
 
-/// Waits for a check for as long as it has its place, and for ten seconds at most. None if it was not done by then.
+/// Runs a check while it has its place, for at most ten seconds. Returns `None` if it did not finish.
 pub async fn check<T>(place: &BriefPlace, check: impl Future<Output = T>) -> Option<T> {
     tokio::select! {
         done = timeout(CHECK_WITHIN, check) => done.ok(),

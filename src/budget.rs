@@ -1,10 +1,10 @@
-//! One budget in bytes for what clients have under way: bodies that come in, and large answers until they are sent.
-//! Another one for what open streams keep for as long as they last.
+//! Memory budget in bytes for the data of clients in transit: request bodies, and large responses until they are sent.
+//! A second one limits the state of open streams.
 //!
-//! A body counts from before its first byte is read until its request is answered, by its announced length, or by what
-//! has come of it. An answer counts until its last byte was taken by the connection, however slowly its client reads.
-//! Small ones are free: they are bounded by the places for connections. What config clients are sent of released files
-//! is not counted here either: all that ask for a file share one rendering of it.
+//! A body is charged from before its first byte is read until its request is answered, with its announced length or the
+//! bytes received. A response is charged until the connection has accepted its last byte, however slowly its client
+//! reads. Small ones are free, because the number of connections limits them. Released files sent to config clients are
+//! not charged, because all requests for a file share one rendering.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -22,12 +22,12 @@ use crate::metrics::Metrics;
 use crate::model::limits;
 use crate::origin::{Origin, OriginQuota, Short};
 
-/// Time limit for a body that waits for room.
+/// Maximum time that a body waits for room.
 const ROOM_WITHIN: Duration = Duration::from_secs(1);
-/// Pause between two looks for room.
+/// Interval between two checks for room.
 const LOOK_PAUSE: Duration = Duration::from_millis(50);
 
-/// Cheap to clone.
+/// Memory budget. Cheap to clone.
 #[derive(Clone)]
 pub struct Budget(Arc<BudgetState>);
 
@@ -37,7 +37,7 @@ struct BudgetState {
 }
 
 impl Budget {
-    /// Of a node that may have so much memory. One client always has room for the largest answer.
+    /// Creates the budget of a node with this memory limit. One client always has room for the largest response.
     pub fn new(memory_limit: Option<u64>, metrics: Arc<Metrics>) -> Budget {
         let limit = memory_limit.and_then(|limit| usize::try_from(limit).ok()).unwrap_or(usize::MAX);
         let total = (limit / limits::UNDER_WAY_MEMORY_DIVISOR).max(2 * limits::UNDER_WAY_PER_ORIGIN_MIN);
@@ -46,7 +46,7 @@ impl Budget {
         Budget::shared(OriginQuota::new(total, per_origin), &metrics.under_way)
     }
 
-    /// Budget of what streams keep, on a node that may have so much memory: a fleet behind one address has a third.
+    /// Creates the budget for the state of streams. Clients at one address may use a third of it.
     pub fn of_streams(memory_limit: Option<u64>, metrics: &Metrics) -> Budget {
         let limit = memory_limit.and_then(|limit| usize::try_from(limit).ok()).unwrap_or(usize::MAX);
         let total = (limit / limits::STREAMS_MEMORY_DIVISOR).max(2 * limits::UNDER_WAY_PER_ORIGIN_MIN);
@@ -58,24 +58,24 @@ impl Budget {
         Budget(Arc::new(BudgetState { shares, taken: taken.clone() }))
     }
 
-    /// So much for a client, given back when what is returned is dropped.
+    /// Charges bytes to a client until the returned value is dropped.
     pub fn take(&self, origin: Origin, bytes: usize) -> Result<Held, Short> {
         self.0.shares.take(origin, bytes)?;
         Ok(self.held(origin, bytes))
     }
 
-    /// Nothing, which may grow.
+    /// Returns a charge of zero bytes, which can grow.
     pub fn nothing(&self, origin: Origin) -> Held {
         Held { budget: self.clone(), origin, bytes: 0 }
     }
 
-    /// The same as [`take`](Self::take), but where there is no room as well: of what was done and has to be told.
+    /// Charges like [`take`](Self::take), but even without room: for work that is done and has to be reported.
     pub fn charge(&self, origin: Origin, bytes: usize) -> Held {
         self.0.shares.charge(origin, bytes);
         self.held(origin, bytes)
     }
 
-    /// [`take`](Self::take), with some patience.
+    /// Charges like [`take`](Self::take), but waits up to [`ROOM_WITHIN`] for room.
     pub async fn wait(&self, origin: Origin, bytes: usize) -> Result<Held, Short> {
         let until = Instant::now() + ROOM_WITHIN;
         loop {
@@ -100,7 +100,7 @@ fn number(bytes: usize) -> i64 {
     i64::try_from(bytes).unwrap_or(i64::MAX)
 }
 
-/// Part of the budget that is taken.
+/// Charged part of the budget.
 pub struct Held {
     budget: Budget,
     origin: Origin,
@@ -108,7 +108,7 @@ pub struct Held {
 }
 
 impl Held {
-    /// Takes what is missing to `bytes`.
+    /// Increases the charge to `bytes`.
     pub fn grow_to(&mut self, bytes: usize) -> Result<(), Short> {
         let missing = bytes.saturating_sub(self.bytes);
         self.budget.0.shares.take(self.origin, missing)?;
@@ -117,7 +117,7 @@ impl Held {
         Ok(())
     }
 
-    /// [`grow_to`](Self::grow_to), with some patience.
+    /// Increases the charge like [`grow_to`](Self::grow_to), but waits up to [`ROOM_WITHIN`] for room.
     pub async fn wait_to(&mut self, bytes: usize) -> Result<(), Short> {
         let until = Instant::now() + ROOM_WITHIN;
         loop {
@@ -128,7 +128,7 @@ impl Held {
         }
     }
 
-    /// Gives back what is more than `bytes`.
+    /// Reduces the charge to `bytes`.
     pub fn shrink_to(&mut self, bytes: usize) {
         let surplus = self.bytes.saturating_sub(bytes);
         if surplus > 0 {
@@ -145,22 +145,22 @@ impl Drop for Held {
     }
 }
 
-/// The length of an answer that counts.
+/// Returns the length of a response if it is to be charged.
 pub fn counted(response: &Response) -> Option<usize> {
     let length = response.body().size_hint().exact()?;
     usize::try_from(length).ok().filter(|length| *length > limits::ANSWER_BYTES_FREE)
 }
 
-/// The answer, which keeps `held` until all of it was taken.
+/// Returns the response with `held` attached until all of it was accepted by the connection.
 pub fn hold(response: Response, held: Held) -> Response {
     let (mut parts, body) = response.into_parts();
     let held = Arc::new(held);
-    // Who writes it in a way of its own keeps the extensions for as long as that takes.
+    // A server that writes the body in its own way retains the extensions until the end.
     parts.extensions.insert(held.clone());
     Response::from_parts(parts, Body::new(Holding { body, held }))
 }
 
-/// A body each of whose pieces keeps what is held: a piece is dropped when it was written.
+/// Body whose pieces retain the charge. A piece is dropped when it was written.
 struct Holding {
     body: Body,
     held: Arc<Held>,
@@ -171,7 +171,7 @@ struct Piece {
     _held: Arc<Held>,
 }
 
-/// Bytes that keep what is held until they are dropped.
+/// Returns bytes that retain the charge until they are dropped.
 pub fn keeping(bytes: Bytes, held: Arc<Held>) -> Bytes {
     Bytes::from_owner(Piece { bytes, _held: held })
 }
@@ -202,7 +202,7 @@ impl HttpBody for Holding {
     }
 }
 
-/// Reads all of a body of which no length is known, and takes for it as it comes.
+/// Reads a whole body of unknown length and increases the charge with the received bytes.
 pub async fn collect<B>(mut body: B, held: &mut Held) -> Result<Result<Bytes, Short>, B::Error>
 where
     B: HttpBody<Data = Bytes> + Unpin,
@@ -240,7 +240,7 @@ mod tests {
         for (limit, total, one) in [
             (8 << 30, 1 << 30, 256 << 20),
             (1 << 30, 128 << 20, 32 << 20),
-            // An answer has to have room, however small the machine is.
+            // There is room for a response on the smallest machine.
             (1 << 20, 2 * MIN, MIN),
         ] {
             let (budget, metrics) = budget(limit);

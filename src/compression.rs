@@ -1,7 +1,7 @@
-//! Compression of answers by gzip, for clients that accept it (RFC 9110, 12.5.3): nothing else is offered.
+//! Compression of responses with gzip, for clients that accept it (RFC 9110, 12.5.3). No other coding is offered.
 //!
-//! An answer that many clients get is compressed once. `reads::renderings` stores compressed renderings of config
-//! files; [`CompressedAnswers`] remembers the newest of other answers by their digests.
+//! A response that many clients get is compressed once. `reads::renderings` stores compressed renderings of config
+//! files; [`CompressedAnswers`] caches the most recent other responses by their digests.
 
 use std::io::Write;
 
@@ -17,17 +17,17 @@ use crate::model::limits;
 
 const GZIP: HeaderValue = HeaderValue::from_static("gzip");
 const VARIES_BY: HeaderValue = HeaderValue::from_static("accept-encoding");
-/// Names of the one coding, which are equal (RFC 9110, 8.4.1.3).
+/// Equivalent names of the coding (RFC 9110, 8.4.1.3).
 const GZIP_NAMES: [&str; 2] = ["gzip", "x-gzip"];
 const IDENTITY: &str = "identity";
 const ANY: &str = "*";
-/// Quality of what is accepted without a number, in thousandths.
+/// Default quality, in thousandths.
 const WHOLE: u16 = 1000;
 
-/// Coding of an answer.
+/// Coding of a response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Coding {
-    /// As it is.
+    /// Not compressed.
     Identity,
     Gzip,
 }
@@ -35,17 +35,17 @@ pub enum Coding {
 /// Codings that a client accepts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Accepted {
-    /// Its answers are not compressed.
+    /// Responses are not compressed.
     Identity,
-    /// They are where that is worth it.
+    /// Responses are compressed if they are large enough.
     Gzip,
-    /// They all are: it takes no other.
+    /// Every response is compressed, because the client accepts nothing else.
     GzipAlone,
 }
 
 impl Accepted {
-    /// Reads the header of a request. A quality that cannot be read accepts nothing, and so does a header that cannot;
-    /// of equals compression is taken.
+    /// Parses the headers of a request. A coding with an unreadable quality, and a whole header that is unreadable,
+    /// count as not accepted. At equal quality gzip is preferred.
     pub fn of(headers: &HeaderMap) -> Accepted {
         let [mut gzip, mut identity, mut any] = [None; 3];
         for value in headers.get_all(header::ACCEPT_ENCODING) {
@@ -77,7 +77,7 @@ impl Accepted {
         }
     }
 
-    /// True if the client gets an answer of so many bytes compressed.
+    /// Reports whether a response of this size is compressed.
     pub fn is_worth(self, bytes: usize) -> bool {
         match self {
             Accepted::Identity => false,
@@ -87,7 +87,7 @@ impl Accepted {
     }
 }
 
-/// Thousandths of `q=0.5`; `None` of anything that RFC 9110 (12.4.2) does not have.
+/// Parses a parameter like `q=0.5` into thousandths. Returns `None` if it is invalid by RFC 9110 (12.4.2).
 fn quality(parameter: &str) -> Option<u16> {
     let (name, value) = parameter.split_once('=')?;
     let (whole, rest) = value.split_once('.').unwrap_or((value, ""));
@@ -101,7 +101,7 @@ fn quality(parameter: &str) -> Option<u16> {
     }
 }
 
-/// Puts on an answer how it is coded, and that it depends on what the client accepts.
+/// Sets the headers for the coding of a response, and for its dependence on the request.
 pub fn mark(headers: &mut HeaderMap, coding: Coding) {
     headers.insert(header::VARY, VARIES_BY);
     if coding == Coding::Gzip {
@@ -109,14 +109,14 @@ pub fn mark(headers: &mut HeaderMap, coding: Coding) {
     }
 }
 
-/// Compresses at a level of zlib, 1 (fast) to 9 (small).
+/// Compresses at a zlib level from 1 (fast) to 9 (small).
 pub fn gzip(bytes: &[u8], level: u32) -> Bytes {
     let mut encoder = GzEncoder::new(Vec::with_capacity(bytes.len() / 3), Compression::new(level));
     encoder.write_all(bytes).expect("memory takes all");
     encoder.finish().expect("memory takes all").into_boxed_slice().into()
 }
 
-/// Digest of an answer: 16 bytes of SHA-256.
+/// Digest of a response: 16 bytes of SHA-256.
 type AnswerMark = [u8; 16];
 
 #[derive(Clone)]
@@ -128,8 +128,8 @@ impl Weighter<AnswerMark, Bytes> for Weight {
     }
 }
 
-/// Answers that were compressed, by the digest of what they were: thousands of clients that wait for one change are
-/// sent the same.
+/// Cache of compressed responses by the digest of their content. Thousands of clients that wait for the same change get
+/// equal responses.
 pub struct CompressedAnswers(Cache<AnswerMark, Bytes, Weight>); // bound: compressed
 
 impl Default for CompressedAnswers {
@@ -148,8 +148,8 @@ impl CompressedAnswers {
         CompressedAnswers(Cache::with_options(options, Weight, hashing, cycle))
     }
 
-    /// Compresses an answer, or returns the stored gzip of an equal one. An answer that is larger than the whole store
-    /// is compressed each time.
+    /// Returns a compressed response, from the cache if possible. A response larger than the whole cache is compressed
+    /// each time.
     pub fn gzip(&self, answer: &[u8]) -> Bytes {
         let mut mark = AnswerMark::default();
         mark.copy_from_slice(&Sha256::digest(answer)[..size_of::<AnswerMark>()]);

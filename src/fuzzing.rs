@@ -1,13 +1,13 @@
-//! Entries of the fuzzer: one for each decoder of bytes that come from outside, by the name of its target in
-//! `fuzz/`. Compiled for tests and with the feature `fuzzing` alone; no part of the library.
+//! Entries of the fuzzer, one per decoder of external bytes, by the names of the targets in `fuzz/`. Compiled for tests
+//! and with the feature `fuzzing`; not a part of the library's API.
 //!
-//! An entry takes any input and says whether it was *taken*: read to its end, and found to mean something. It panics
-//! where the library does, and where what was taken does not have the properties that it should have: what is
-//! written again is read as the same, what is applied is what the rows say, what has a limit is below it. Where a
-//! decoder is private, the entry stands in a module `fuzzing` beside it.
+//! An entry gets any input and reports whether it *accepted* it: decoded it completely and found it meaningful. It
+//! panics if the library does, and if accepted input violates an invariant: encoding and decoding again gives the same
+//! value, applied changes equal the rows, and sizes are within their limits. Entries for private decoders are in
+//! modules `fuzzing` next to them.
 //!
-//! `scripts/fuzz` runs them. The test below gives each entry its seeds, `fuzz/seeds/TARGET/*`: those whose names begin
-//! with `refused` are not taken, all others are, so they go on reaching what they were made for.
+//! `scripts/fuzz` runs them. The test below runs each entry with its seeds, `fuzz/seeds/TARGET/*`. Seeds named
+//! `refused*` must be refused and all others accepted, so that they continue to reach the code they were made for.
 
 use bytes::Bytes;
 
@@ -27,46 +27,46 @@ use crate::raft::proposal::{Draft, open, stamp};
 use crate::well_formed;
 use crate::xds::fuzzing::serve_stream;
 
-/// True if an input was taken.
+/// Function that returns true if an input was accepted.
 pub type FuzzEntry = Box<dyn Fn(&[u8]) -> bool>;
 
 /// One target.
 pub struct FuzzTarget {
-    /// That of `fuzz/targets/NAME.rs` and of `fuzz/seeds/NAME`.
+    /// Name of `fuzz/targets/NAME.rs` and `fuzz/seeds/NAME`.
     pub name: &'static str,
-    /// Makes it ready, once a process.
+    /// Constructor of the entry, called once per process.
     pub entry: fn() -> FuzzEntry,
-    /// Bytes that an input may take in memory at most, whatever is in it, for each of its own bytes, and besides.
+    /// Maximum memory for an input of any content: bytes per input byte, and constant bytes.
     pub memory: (usize, usize),
 }
 
 const MIB: usize = 1024 * 1024;
 
-/// Every target.
+/// All targets.
 pub const TARGETS: &[FuzzTarget] = &[
-    // Bodies of the management surface, queries, discovery; see `api::fuzzing`. A regular expression compiles to 1 MiB.
+    // Bodies of the management API, queries, discovery; see `api::fuzzing`. A regular expression compiles to 1 MiB.
     FuzzTarget { name: "bodies", entry: bodies, memory: (4096, 16 * MIB) },
-    // The same for rules and their releases, and explanations.
+    // Rules with their releases, and explanations.
     FuzzTarget { name: "rules", entry: bodies, memory: (4096, 64 * MIB) },
     // Requests of config clients.
     FuzzTarget { name: "clients", entry: clients, memory: (4096, 4 * MIB) },
     FuzzTarget { name: "properties", entry: || Box::new(read_properties), memory: (64, MIB) },
-    // Schemas and expressions, compiled and judged: patterns of 64 KiB, and 4 MiB that expressions make.
+    // Schemas and expressions, compiled and evaluated: patterns of 64 KiB, and 4 MiB of values from expressions.
     FuzzTarget { name: "contracts", entry: || Box::new(judge_input), memory: (65_536, 64 * MIB) },
     FuzzTarget { name: "signature", entry: || Box::new(read_signature), memory: (64, MIB) },
-    // What a peer sends. One that has proved the secret may announce a frame of 64 MiB.
+    // Messages of peers. An authenticated peer may announce a frame of 64 MiB.
     FuzzTarget { name: "frames", entry: || Box::new(read_frame), memory: (256, 66 * MIB) },
-    // What anybody sends to the peer port.
+    // Messages of unauthenticated clients at the peer port.
     FuzzTarget { name: "handshake", entry: handshake, memory: (64, MIB) },
-    // Commands as members forward them, and as the log has them.
+    // Commands as forwarded by members and as stored in the log.
     FuzzTarget { name: "commands", entry: commands, memory: (4096, 16 * MIB) },
     FuzzTarget { name: "rows", entry: || Box::new(read_row), memory: (256, MIB) },
-    // Requests of clients of xDS. A name that is not there is said to be so, in a sentence.
+    // Requests of xDS clients. Each missing name is reported in a sentence.
     FuzzTarget { name: "streams", entry: || Box::new(serve_stream), memory: (1024, 16 * MIB) },
     FuzzTarget { name: "archive", entry: || Box::new(read_archive), memory: (256, 2 * MIB) },
 ];
 
-/// The entry of a target, made ready.
+/// Returns the entry of a target, ready for use.
 pub fn entry(name: &str) -> Option<(FuzzEntry, &'static FuzzTarget)> {
     let target = TARGETS.iter().find(|target| target.name == name)?;
     Some(((target.entry)(), target))
@@ -87,8 +87,8 @@ fn handshake() -> FuzzEntry {
     Box::new(move |input| door.meet(input))
 }
 
-/// Written pairs are read as the same pairs, and so is every form in which clients get the file. As any
-/// other format the text gets a verdict.
+/// Checks that written pairs are read back as the same pairs, in every form that clients get. For every other format
+/// the text must be accepted or refused with a short error.
 fn read_properties(input: &[u8]) -> bool {
     let Ok(text) = str::from_utf8(input) else { return false };
     for format in Format::ALL {
@@ -110,8 +110,8 @@ fn read_properties(input: &[u8]) -> bool {
     read.is_ok()
 }
 
-/// Five lines: a secret, the two headers, path and query. What is read is what can be signed, and only who has
-/// signed is let in.
+/// Reads five lines: a secret, the two headers, path and query. A signature that is accepted can be produced by
+/// signing, and only the holder of the key is authorized.
 fn read_signature(input: &[u8]) -> bool {
     let Ok(text) = str::from_utf8(input) else { return false };
     let mut lines = text.splitn(5, '\n');
@@ -138,7 +138,7 @@ fn read_signature(input: &[u8]) -> bool {
     true
 }
 
-/// A draft: what a leader takes is read by all, and applied alike.
+/// Reads a draft. What the leader accepts must be readable and apply equally on every node.
 fn commands() -> FuzzEntry {
     let prepared = Desk::prepared().into_bench();
     Box::new(move |draft| {
@@ -153,7 +153,7 @@ fn commands() -> FuzzEntry {
         let again = Draft::new(ctx.request, &ctx.by, &command);
         let read_again = Draft::read(again.bytes.clone()).expect("just written");
         assert_eq!(read_again, again);
-        // What waits for a higher level waits on the leader, which appends nothing above that of the cluster.
+        // A draft for a higher level waits on the leader, which appends nothing above the level of the cluster.
         if draft.level > bench.catalog.level() && !draft.sets_level {
             return false;
         }
@@ -190,7 +190,7 @@ mod tests {
         assert_eq!(names_in(&folder("seeds")), known);
     }
 
-    /// Every seed reaches what it was made for.
+    /// Every seed must reach the code that it was made for.
     #[test]
     fn every_entry_takes_its_seeds() {
         let mut wrong = Vec::new();
@@ -201,7 +201,7 @@ mod tests {
             for seed in fs::read_dir(&folder).expect("a folder of seeds") {
                 let path = seed.expect("an entry").path();
                 let name = path.file_name().expect("a name").to_string_lossy().into_owned();
-                // Told where the entry panics.
+                // Printed for the case that the entry panics.
                 eprintln!("{}", path.display());
                 let is_taken = entry(&fs::read(&path).expect("a seed"));
                 if is_taken == name.starts_with("refused") {

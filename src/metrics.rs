@@ -1,9 +1,9 @@
-//! The table of every series on `/metrics`.
+//! Table of all series on `/metrics`.
 //!
-//! A row is a field, its Prometheus name, its labels and its help text; nothing else in the program
-//! spells a series name. The set is owned by the node (no globals), so that several nodes in one
-//! test process do not collide. Labels are route templates, method and code names, member ids and paths of settings,
-//! never text that a caller chose, except ids of apps with access keys and names of webhooks, which are few.
+//! A row has a field, its Prometheus name, its labels and its help text; series names occur nowhere else in the
+//! program. The set belongs to the node and is not global, so several nodes can run in one test process. Label values
+//! are route templates, methods, codes, member ids and paths of settings. They are never texts chosen by callers,
+//! except for ids of apps with access keys and names of webhooks, which are few.
 
 use std::sync::Arc;
 
@@ -16,23 +16,23 @@ use tokio::time::Instant;
 use crate::model::mesh::Dialect;
 use crate::model::mesh::resource::ResourceType;
 
-/// Seconds: from 100 µs, the fastest request, to the request time-out.
+/// Seconds, from 100 µs, the fastest request, to the request timeout.
 const LATENCY_BUCKETS: &[f64] =
     &[0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0];
-/// Seconds that a long poll was held, up to the longest hold that clients accept.
+/// Seconds for held long polls, up to the longest hold that clients accept.
 const HOLD_BUCKETS: &[f64] = &[0.01, 0.1, 0.5, 1.0, 5.0, 10.0, 20.0, 30.0, 45.0, 60.0, 90.0];
-/// Entries that one fsync or one apply covers.
+/// Entries per fsync or per apply.
 const BATCH_BUCKETS: &[f64] = &[1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0, 256.0, 512.0, 1024.0];
 
-/// Reasons to refuse a connection to the peer listener: by what it sends, or by who it is.
+/// Reasons for refusing a connection to the peer listener: invalid data, or an unknown peer.
 const PEER_REFUSALS: &[&str] = &[
     "gone", "slow", "crowded", "magic", "version", "purpose", "tls", "plain", "frame", "hello", "secret", "cluster",
     "target", "instance", "removed", "level", "other",
 ];
-/// Reasons for which streams of xDS end.
+/// Reasons for the end of xDS streams.
 const XDS_ENDS: &[&str] =
     &["closed", "aged", "shutdown", "behind", "not_ready", "too_many", "invalid", "request", "credential"];
-/// Reasons to refuse a client's connection.
+/// Reasons for refusing a client's connection.
 const CONNECTION_REFUSALS: &[&str] =
     &["total", "address", "descriptors", "tls", "tls_slow", "plain", "http1", "slow", "proxy"];
 
@@ -309,7 +309,7 @@ metrics! {
 }
 
 impl Metrics {
-    /// Creates the counters of failures with 0: an alert on an increase misses the first event of a new series.
+    /// Creates the counters of failures with 0, because an alert on an increase misses the first event of a new series.
     fn begin_at_zero(&self) {
         let known: [(&IntCounterVec, &[&str]); 12] = [
             (&self.polls_ended, &["changed", "unchanged", "dropped", "refused", "shutdown"]),
@@ -341,18 +341,18 @@ impl Metrics {
         }
     }
 
-    /// Removes the series of apps for which `is_kept` is false.
+    /// Removes the series of apps for which `is_kept` returns false.
     pub fn keep_apps(&self, is_kept: impl Fn(&str) -> bool) {
         for family in self.access_key_would_refuse.collect() {
             let apps = family.get_metric().iter().flat_map(|metric| metric.get_label());
             for app in apps.map(|label| label.value()).filter(|app| !is_kept(app)) {
-                // Removed by another thread meanwhile.
+                // Another thread may have removed it.
                 let _ = self.access_key_would_refuse.remove_label_values(&[app]);
             }
         }
     }
 
-    /// The whole table in Prometheus' text format 0.0.4.
+    /// Renders the table in Prometheus' text format 0.0.4.
     pub fn render(&self) -> Vec<u8> {
         let mut out = Vec::with_capacity(32 * 1024);
         if let Err(error) = TextEncoder::new().encode(&self.registry.gather(), &mut out) {
@@ -362,7 +362,7 @@ impl Metrics {
     }
 }
 
-/// Guard that counts one in a gauge while it lives, also if a future is dropped because its client hung up.
+/// Guard that counts one in a gauge until it is dropped, including when a client hangs up and its future is dropped.
 pub struct OneMore<'a>(&'a IntGauge);
 
 impl<'a> OneMore<'a> {
@@ -378,7 +378,7 @@ impl Drop for OneMore<'_> {
     }
 }
 
-/// Guard that counts a held poll; dropped without an outcome, its client has hung up.
+/// Guard that counts a held poll. A poll dropped without an outcome counts as hung up by its client.
 pub struct Held {
     metrics: Arc<Metrics>,
     began: Instant,

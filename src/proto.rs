@@ -1,14 +1,14 @@
 //! Messages and services of gRPC, generated from the folder `proto`.
 //!
-//! The files declare the messages and fields that are sent or read, with the packages and numbers of Envoy's own:
-//! what is not declared is neither decoded nor kept, and cannot be sent.
+//! The files declare only the messages and fields that are sent or read, with Envoy's packages and numbers. Undeclared
+//! fields are dropped when a message is decoded.
 
 use bytes::Bytes;
 
-/// Descriptors of all that is declared, for gRPC's reflection.
+/// Descriptors of all declared messages and services, for gRPC reflection.
 pub const DESCRIPTORS: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/descriptors.bin"));
 
-/// A message with its type, `google.protobuf.Any`; the bytes are shared.
+/// A message with its type, `google.protobuf.Any`. Cloning shares the bytes.
 #[derive(Clone, PartialEq, Eq, Hash, prost::Message)]
 pub struct Any {
     #[prost(string, tag = "1")]

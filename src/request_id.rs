@@ -1,5 +1,5 @@
-//! The id of a request: the caller's own, that of the caller's trace, or a new one. It is in the log, the audit trail
-//! and the answer, and is the id of the request's trace ([`crate::traces`]).
+//! Id of a request: from the caller, from the caller's trace, or new. It appears in the log, the audit trail and the
+//! response, and is the id of the request's trace ([`crate::traces`]).
 
 use axum::extract::Request;
 use axum::http::{Extensions, HeaderName, HeaderValue};
@@ -7,19 +7,20 @@ use axum::http::{Extensions, HeaderName, HeaderValue};
 use crate::traces::TraceParent;
 
 pub(crate) const HEADER: HeaderName = HeaderName::from_static("request-id");
-/// Bytes of an id; a longer one is replaced.
+/// Maximum bytes of an id; a longer one is replaced.
 const BYTES_MAX: usize = 128;
 
-/// Id of a request, attached to it as it comes in.
+/// Id of a request, added as an extension on arrival.
 #[derive(Clone, Debug)]
 pub(crate) struct RequestId(pub(crate) HeaderValue);
 
 impl RequestId {
-    /// The caller's id if it is a short text, else that of the caller's trace, else a new one.
+    /// Returns the caller's id if it is a short text, else the id of the caller's trace, else a new one.
     pub(crate) fn given_or_new(request: &Request) -> RequestId {
         let given = request.headers().get(HEADER);
         let usable = given.filter(|id| (1..=BYTES_MAX).contains(&id.len()) && id.to_str().is_ok());
-        // A copy: the header lies in the buffer of the whole request, which a held request must not keep.
+        // The header is copied, because it is a slice of the whole request's buffer, which a held request must not
+        // retain.
         let kept = usable.and_then(|id| HeaderValue::from_bytes(id.as_bytes()).ok());
         RequestId(kept.unwrap_or_else(|| {
             let trace = TraceParent::of(request.headers()).map(|caller| caller.trace_id.to_bytes());
@@ -34,7 +35,7 @@ impl RequestId {
     }
 }
 
-/// As text, made on demand: most requests need none.
+/// Returns the id as text. Created on demand, because most requests need none.
 pub(crate) fn of(extensions: &Extensions) -> String {
     extensions.get::<RequestId>().map(RequestId::text).unwrap_or_default().to_owned()
 }

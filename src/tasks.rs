@@ -1,16 +1,14 @@
-//! Tasks and threads: all of them begin here, so that none ends without a word.
+//! Tasks and threads. All of them are started here, so that no panic goes unnoticed.
 //!
-//! A panic is a line of the log and counted, wherever it happens (the hook of `logging`). What else it does follows one
-//! rule:
+//! Every panic is logged and counted (by the hook of `logging`). Its further effect depends on the kind of task:
 //!
-//! * [`needed`]: work that the node goes on needing when a request has ended, as a loop or the consumer of a queue. The
-//!   node goes down in order with an exit code of its own, for a supervisor to start it again.
-//! * [`errand`]: work for one request, call, connection or try, or work that is begun again by who needs it. Who waits
-//!   for it gets an error, and the node goes on.
-//! * [`blocking`]: a step of its caller on a thread that may block. The panic goes on in the caller, and does what it
-//!   does there.
+//! * [`needed`]: work that the node needs permanently, such as a loop or the consumer of a queue. The node shuts down
+//!   with an exit code of its own, so that a supervisor restarts it.
+//! * [`errand`]: work for one request, call, connection or attempt, or work that its owner restarts. A task that waits
+//!   for it gets an error, and the node continues.
+//! * [`blocking`]: a step of its caller on a thread that may block. The panic is propagated to the caller.
 //!
-//! A needed task that returns is no death: it says so in its code.
+//! A needed task may return; only a panic counts as its death.
 
 use std::any::Any;
 use std::future::pending;
@@ -24,7 +22,7 @@ use tokio::sync::watch;
 use tokio::task::{AbortHandle, JoinHandle, JoinSet};
 use tokio_util::task::TaskTracker;
 
-/// Name of the first needed task that died. One for the process: a thread of consensus does not know its node.
+/// Name of the first needed task that died. Global, because the threads of consensus do not know their node.
 static DEATH: LazyLock<Death> = LazyLock::new(Death::default);
 
 struct Death(watch::Sender<Option<&'static str>>);
@@ -44,7 +42,7 @@ impl Death {
         let mut noted = self.0.subscribe();
         match noted.wait_for(Option::is_some).await.map(|name| *name) {
             Ok(Some(name)) => name,
-            // The sender lives as long as this.
+            // The sender is never dropped before this.
             _ => pending().await,
         }
     }
@@ -57,22 +55,22 @@ impl Death {
     }
 }
 
-/// A task that the node needs has panicked: the node cannot be trusted to do its work any more.
+/// A needed task has panicked; the node can no longer do all of its work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the task {0:?} has panicked, see the line about it above; the process has to be started again")]
 pub struct TaskDied(pub &'static str);
 
-/// Returns when a needed task has died.
+/// Waits until a needed task has died.
 pub async fn death() -> TaskDied {
     TaskDied(DEATH.first().await)
 }
 
-/// Begins a task that the node needs.
+/// Starts a task that the node needs.
 pub fn needed<T: Send + 'static>(name: &'static str, task: impl Future<Output = T> + Send + 'static) -> JoinHandle<T> {
     tokio::spawn(watched(&DEATH, name, task))
 }
 
-/// The same, counted by `tracker`.
+/// Starts a needed task that `tracker` counts.
 pub fn needed_in<T: Send + 'static>(
     tracker: &TaskTracker,
     name: &'static str,
@@ -81,7 +79,7 @@ pub fn needed_in<T: Send + 'static>(
     tracker.spawn(watched(&DEATH, name, task))
 }
 
-/// The same for a runtime that begins tasks by itself.
+/// Wraps a needed task for a runtime that starts tasks itself.
 pub fn watched_as_needed<T>(name: &'static str, task: impl Future<Output = T>) -> impl Future<Output = T> {
     watched(&DEATH, name, task)
 }
@@ -90,12 +88,12 @@ async fn watched<T>(death: &Death, name: &'static str, task: impl Future<Output 
     death.end(name, AssertUnwindSafe(task).catch_unwind().await)
 }
 
-/// Begins work for one request, call, connection or try.
+/// Starts work for one request, call, connection or attempt.
 pub fn errand<T: Send + 'static>(work: impl Future<Output = T> + Send + 'static) -> JoinHandle<T> {
     tokio::spawn(work)
 }
 
-/// The same, counted by `tracker`.
+/// Starts an errand that `tracker` counts.
 pub fn errand_in<T: Send + 'static>(
     tracker: &TaskTracker,
     work: impl Future<Output = T> + Send + 'static,
@@ -103,12 +101,12 @@ pub fn errand_in<T: Send + 'static>(
     tracker.spawn(work)
 }
 
-/// The same on another runtime.
+/// Starts an errand on another runtime.
 pub fn errand_on<T: Send + 'static>(runtime: &Handle, work: impl Future<Output = T> + Send + 'static) -> JoinHandle<T> {
     runtime.spawn(work)
 }
 
-/// The same; `set` has the outcome, or that there is none.
+/// Starts an errand in `set`, which gets its result.
 pub fn errand_of<T: Send + 'static>(
     set: &mut JoinSet<T>,
     work: impl Future<Output = T> + Send + 'static,
@@ -116,35 +114,35 @@ pub fn errand_of<T: Send + 'static>(
     set.spawn(work)
 }
 
-/// Begins an errand on a thread that may block.
+/// Starts an errand on a thread that may block.
 pub fn blocking_errand<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> JoinHandle<T> {
     tokio::task::spawn_blocking(work)
 }
 
-/// Does a step on a thread that may block. It goes on when the caller does not wait any more.
+/// Runs a step on a thread that may block. The step continues if the caller stops waiting.
 pub async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
     match blocking_errand(work).await {
         Ok(value) => value,
         Err(error) => match error.try_into_panic() {
             Ok(panic) => resume_unwind(panic),
-            // The runtime goes down, and the caller with it.
+            // The runtime shuts down, and the caller with it.
             Err(_) => pending().await,
         },
     }
 }
 
-/// Does the work of a request; none if it has panicked, and its client is to hear of that in the form of its surface.
+/// Runs the work of a request. Returns `None` if it panicked; the caller then responds with an error in its own format.
 pub async fn caught<T>(work: impl Future<Output = T>) -> Option<T> {
     AssertUnwindSafe(work).catch_unwind().await.ok()
 }
 
-/// Begins a thread that the node needs.
+/// Starts a thread that the node needs.
 pub fn thread(name: &'static str, work: impl FnOnce() + Send + 'static) -> io::Result<thread::JoinHandle<()>> {
     let watched = move || DEATH.end(name, catch_unwind(AssertUnwindSafe(work)));
     thread::Builder::new().name(name.to_owned()).spawn(watched)
 }
 
-/// Does a step on a thread of its own with a stack of this size; a panic is the caller's.
+/// Runs a step on a thread with a stack of this size and propagates its panic.
 pub fn on_thread<T: Send>(name: &'static str, stack_bytes: usize, step: impl FnOnce() -> T + Send) -> T {
     thread::scope(|scope| {
         let thread = thread::Builder::new().name(name.to_owned()).stack_size(stack_bytes);
@@ -157,7 +155,7 @@ pub fn on_thread<T: Send>(name: &'static str, stack_bytes: usize, step: impl FnO
 mod tests {
     use super::*;
 
-    /// Silent: these panics are meant.
+    /// Panics without a message: these panics are intended.
     fn panics() {
         resume_unwind(Box::new("meant"))
     }

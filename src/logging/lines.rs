@@ -1,7 +1,7 @@
-//! Queue of lines for one stream, and the thread that writes it.
+//! Queue of lines for one stream, and the thread that writes them.
 //!
-//! `tracing_appender::non_blocking` is not used: it counts lines and not bytes, does not count the lines that its
-//! worker could not write, and prints where it cannot end.
+//! `tracing_appender::non_blocking` is not used: it limits lines and not bytes, does not count the lines that its
+//! worker could not write, and prints errors if its worker cannot be stopped.
 
 use std::io::{self, Write};
 use std::os::fd::{AsFd, BorrowedFd};
@@ -19,12 +19,12 @@ use super::{LogFormat, Tally};
 use crate::model::limits::LOG_QUEUE_BYTES_MAX;
 use crate::tasks;
 
-/// Between two tries of a stream that takes nothing, while there is a loss to report.
+/// Interval between attempts to report lost lines on a stream that accepts nothing.
 const RETRY: Duration = Duration::from_secs(1);
-/// Room that stays for the next lines when some were written.
+/// Capacity retained for the next lines after a write.
 const QUEUE_BYTES_KEPT: usize = 64 * 1024;
 
-/// The line that reports lost lines, as the log formats its other ones.
+/// Returns the line that reports lost lines, in the format of the log.
 fn report(format: LogFormat, lost: u64) -> String {
     let shown = format_description!("[year]-[month]-[day]T[hour]:[minute]:[second].[subsecond digits:6]Z");
     let now = OffsetDateTime::now_utc().format(shown).unwrap_or_default();
@@ -38,25 +38,25 @@ fn report(format: LogFormat, lost: u64) -> String {
     }
 }
 
-/// Lines on their way to a stream. A line that finds no room, or that the stream does not take, is lost and counted;
-/// the caller never waits.
+/// Queue of lines for a stream. A line that does not fit, or that the stream does not accept, is dropped and counted.
+/// The caller never waits.
 #[derive(Clone)]
 pub struct LineQueue(Arc<LineQueueState>);
 
 struct LineQueueState {
     waiting: Mutex<WaitingLines>,
-    /// Signal that there are lines to write.
+    /// Notified when there are lines to write.
     changed: Condvar,
-    /// Signal that all lines are written.
+    /// Notified when all lines are written.
     drained: Condvar,
     lost: Tally,
 }
 
 #[derive(Default)]
 struct WaitingLines {
-    /// Whole lines, [`LOG_QUEUE_BYTES_MAX`] at most.
+    /// Whole lines, at most [`LOG_QUEUE_BYTES_MAX`] bytes.
     bytes: Vec<u8>,
-    /// Number of later lines that found no room.
+    /// Number of later lines that did not fit.
     lost: u64,
     is_writing: bool,
 }
@@ -70,17 +70,17 @@ impl LineQueue {
         let (waiting, changed, drained, lost) = Default::default();
         let queue = LineQueue(Arc::new(LineQueueState { waiting, changed, drained, lost }));
         let writer = LineWriter { shared: queue.0.clone(), stream, reported_as, lost: 0, is_within_line: false };
-        // The process does not wait for this thread at its end: the stream may never take anything.
+        // The process does not join this thread at its end, because the stream may never accept anything.
         drop(tasks::thread(name, move || writer.run())?);
         Ok(queue)
     }
 
-    /// Lines that are lost.
+    /// Returns the count of dropped lines.
     pub(super) fn lost(&self) -> &Tally {
         &self.0.lost
     }
 
-    /// Has whole lines written.
+    /// Queues whole lines.
     pub fn push(&self, lines: &[u8]) {
         let mut waiting = self.0.waiting.lock();
         if waiting.bytes.len() + lines.len() > LOG_QUEUE_BYTES_MAX {
@@ -95,7 +95,7 @@ impl LineQueue {
         self.0.changed.notify_one();
     }
 
-    /// Waits until what was pushed is written or lost, `within` at most.
+    /// Waits until all queued lines are written or dropped, for at most `within`.
     pub(super) fn flush(&self, within: Duration) {
         let mut waiting = self.0.waiting.lock();
         let is_busy = |waiting: &mut WaitingLines| waiting.is_writing || !waiting.bytes.is_empty();
@@ -118,15 +118,15 @@ fn count_lines(bytes: &[u8]) -> u64 {
     bytes.iter().filter(|byte| **byte == b'\n').count() as u64
 }
 
-/// The thread's part.
+/// Writing half of a queue, owned by its thread.
 struct LineWriter<S> {
     shared: Arc<LineQueueState>,
     stream: S,
-    /// None where a loss is counted alone.
+    /// Format of the report of dropped lines; none if they are only counted.
     reported_as: Option<LogFormat>,
-    /// Lost lines that no line has reported yet.
+    /// Number of dropped lines not reported so far.
     lost: u64,
-    /// The stream took a part of a line, and not its end.
+    /// Set if the stream accepted only the beginning of a line.
     is_within_line: bool,
 }
 
@@ -143,7 +143,8 @@ impl<S: AsFd> LineWriter<S> {
         }
     }
 
-    /// Waits for lines, or for the time to report a loss, and takes them. Returns how many later lines found no room.
+    /// Waits for lines, or until a loss can be reported, and takes them. Returns the number of later lines that did not
+    /// fit.
     fn take(&self, lines: &mut Vec<u8>, is_taken: bool) -> u64 {
         let mut waiting = self.shared.waiting.lock();
         waiting.is_writing = false;
@@ -161,7 +162,8 @@ impl<S: AsFd> LineWriter<S> {
         std::mem::take(&mut waiting.lost)
     }
 
-    /// Writes the report of a loss, if there is one, then the lines. False if the stream does not take them.
+    /// Writes the report of dropped lines, if there are any, and then the lines. Returns false if the stream does not
+    /// accept them.
     fn put(&mut self, lines: &[u8]) -> bool {
         let report =
             self.reported_as.filter(|_| self.lost > 0).map(|format| report(format, self.lost)).unwrap_or_default();
@@ -177,7 +179,7 @@ impl<S: AsFd> LineWriter<S> {
         false
     }
 
-    /// Writes all bytes; `Err` is how many were taken before the stream failed.
+    /// Writes all bytes. The error is the number of bytes accepted before the stream failed.
     fn write(&mut self, bytes: &[u8]) -> Result<(), usize> {
         if self.is_within_line && !bytes.is_empty() {
             write_all(self.stream.as_fd(), b"\n").map_err(|_| 0usize)?;
@@ -189,7 +191,7 @@ impl<S: AsFd> LineWriter<S> {
     }
 }
 
-/// Not by `std::io::stderr`: its lock would be held while the reader does not read.
+/// Writes all bytes without `std::io::stderr`, whose lock would be held while the reader does not read.
 fn write_all(stream: BorrowedFd<'_>, bytes: &[u8]) -> Result<(), usize> {
     let mut written = 0;
     while written < bytes.len() {
@@ -197,7 +199,7 @@ fn write_all(stream: BorrowedFd<'_>, bytes: &[u8]) -> Result<(), usize> {
             Ok(0) => return Err(written),
             Ok(count) => written += count,
             Err(Errno::INTR) => {}
-            // Another process may have made the stream one that does not block.
+            // Another process may have made the stream non-blocking.
             Err(Errno::AGAIN) => {
                 let _ = poll(&mut [PollFd::from_borrowed_fd(stream, PollFlags::OUT)], None);
             }

@@ -1,8 +1,7 @@
-//! Output of a process that serves: lines for stdout and stderr, and the lines of panics.
+//! Output of a serving process: lines for stdout and stderr, and the reports of panics.
 //!
-//! A thread writes each stream ([`LineQueue`]), and a line waits for it in a bounded queue. So a reader that has ended,
-//! a reader that does not read and a full disk cost lines and nothing else: no task waits for the log, and none ends
-//! because of it.
+//! Each stream has a bounded queue and a thread that writes it ([`LineQueue`]). A reader that has ended or does not
+//! read, or a full disk, therefore costs lines only: no task waits for the log or fails because of it.
 
 mod lines;
 
@@ -21,9 +20,9 @@ use crate::metrics::Metrics;
 
 pub use lines::LineQueue;
 
-/// Limit of the wait for unwritten lines at the end of the process.
+/// Maximum time to wait for unwritten lines at the end of the process.
 const FLUSH_WITHIN: Duration = Duration::from_secs(1);
-/// Limit of the wait for the line of a panic, which may be the last one.
+/// Maximum time to wait for the line of a panic, which may be the last one.
 const PANIC_FLUSH_WITHIN: Duration = Duration::from_millis(200);
 
 /// Format of the log.
@@ -42,7 +41,7 @@ pub struct Output {
 }
 
 impl Output {
-    /// Starts the threads. From now on a panic is a line of the log, and counted.
+    /// Starts the threads. From now on panics are logged and counted.
     pub fn start(format: LogFormat) -> std::io::Result<Output> {
         let output = Output {
             stdout: LineQueue::start("stdout", rustix::stdio::stdout(), None)?,
@@ -63,13 +62,13 @@ impl Output {
         Ok(output)
     }
 
-    /// Counts lost lines and panics in `metrics`, those until now too.
+    /// Counts dropped lines and panics in `metrics`, including those so far.
     pub fn count_in(&self, metrics: &Metrics) {
         self.stderr.lost().count_in(&metrics.log_lines_dropped);
         self.panics.count_in(&metrics.panics);
     }
 
-    /// Waits until the lines are written, [`FLUSH_WITHIN`] at most.
+    /// Waits until the lines are written, for at most [`FLUSH_WITHIN`].
     pub fn flush(&self) {
         let began = Instant::now();
         self.stderr.flush(FLUSH_WITHIN);
@@ -77,13 +76,13 @@ impl Output {
     }
 }
 
-/// Text that a panic came with.
+/// Returns the message of a panic.
 pub fn text_of(payload: &(dyn Any + Send)) -> &str {
     let text = payload.downcast_ref::<String>().map(String::as_str);
     text.or_else(|| payload.downcast_ref::<&str>().copied()).unwrap_or("no text")
 }
 
-/// Count of events that begin before there is a counter for them.
+/// Count of events that may occur before its metric exists.
 #[derive(Clone, Default)]
 pub struct Tally(Arc<TallyState>);
 
@@ -102,9 +101,9 @@ impl Tally {
         self.move_early();
     }
 
-    /// Counts in `counter` from now on, with all until now.
+    /// Forwards the count to `counter` from now on, including the events so far.
     pub(crate) fn count_in(&self, counter: &IntCounter) {
-        // Set once, by the node of this process.
+        // The node of this process sets it once.
         let _ = self.0.counter.set(counter.clone());
         self.move_early();
     }

@@ -1,5 +1,5 @@
-//! Clients for HTTP to others: receivers of webhooks, the collector of traces, nodes that the command line asks, and
-//! Prometheus.
+//! HTTP clients for requests to others: webhook receivers, the trace collector, nodes that the command line talks to,
+//! and Prometheus.
 
 pub(crate) mod prometheus;
 
@@ -13,23 +13,23 @@ use crate::tls::{self, TlsError};
 
 const AGENT: &str = concat!("thuban/", env!("CARGO_PKG_VERSION"));
 
-/// Client that follows no redirect. Where it `is_secure`, the authorities in `ca_file` vouch for servers, or else those
-/// that the system trusts; where not, it speaks no TLS. Blocks on the disk.
+/// Returns a client that follows no redirects. If `is_secure`, servers are verified by the authorities in `ca_file`, or
+/// by those of the system; otherwise the client does not support TLS. Blocks on the disk.
 pub(crate) fn client(is_secure: bool, ca_file: Option<&Path>) -> Result<ClientBuilder, TlsError> {
     let tls = if is_secure { tls::trusting(ca_file)? } else { tls::trusting_nobody()? };
     #[expect(clippy::disallowed_methods, reason = "this is the place that gives it its TLS")]
     let builder = Client::builder();
-    // A redirection could send a password where nobody has vouched for anything.
+    // A redirect could send a password to an unverified server.
     Ok(builder.tls_backend_preconfigured(tls).redirect(Policy::none()))
 }
 
-/// The same for a node that posts to one server again and again, over one connection and past all proxies.
+/// Returns a client that repeatedly posts to one server, over one connection and without proxies.
 pub(crate) fn posting_client(is_secure: bool, ca_file: Option<&Path>) -> Result<ClientBuilder, String> {
     let builder = client(is_secure, ca_file).map_err(|error| format!("TLS cannot be set up: {error}"))?;
     Ok(builder.no_proxy().http1_only().user_agent(AGENT).pool_max_idle_per_host(1))
 }
 
-/// The innermost cause of an error: those around it repeat the URL, which may hold secrets.
+/// Returns the innermost cause of an error. The outer ones repeat the URL, which may contain secrets.
 pub(crate) fn in_words(error: &reqwest::Error) -> String {
     let mut cause: &dyn Error = error;
     while let Some(inner) = cause.source() {

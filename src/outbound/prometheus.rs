@@ -1,4 +1,4 @@
-//! Client of Prometheus: instant queries, for guards of rollouts.
+//! Prometheus client for the instant queries of rollout guards.
 
 use std::time::Duration;
 
@@ -9,13 +9,13 @@ use url::Url;
 
 use super::{in_words, posting_client};
 
-/// Time limit of one query, of a look once a second.
+/// Time limit of a query. Queries run once a second.
 const QUERY_WITHIN: Duration = Duration::from_millis(900);
 const ANSWER_BYTES_MAX: usize = 1024 * 1024;
-/// Characters of an error that are told.
+/// Maximum characters of an error message.
 const ERROR_CHARS_MAX: usize = 200;
 
-/// A server that answers queries, at the address that the operator gave.
+/// A Prometheus server at the address from the operator.
 pub struct Prometheus {
     client: Client,
     url: Url,
@@ -30,13 +30,13 @@ struct QueryAnswer {
     data: Option<Data>,
 }
 
-/// Result of an instant query, by its type.
+/// Result of an instant query by type.
 #[derive(Deserialize)]
 #[serde(tag = "resultType", content = "result", rename_all = "lowercase")]
 enum Data {
     Vector(Vec<Series>),
     Scalar((f64, String)),
-    /// Neither is a number at one moment.
+    /// A matrix or a string is not a number at one moment.
     Matrix(serde::de::IgnoredAny),
     String(serde::de::IgnoredAny),
 }
@@ -47,7 +47,7 @@ struct Series {
 }
 
 impl Prometheus {
-    /// Client of the server at this URL. Blocks on the disk.
+    /// Creates a client of the server at this URL. Blocks on the disk.
     pub fn new(url: &Url) -> Result<Prometheus, String> {
         let client = posting_client(url.scheme() == "https", None)?;
         let client = client.build().map_err(|error| in_words(&error))?;
@@ -57,7 +57,7 @@ impl Prometheus {
         Ok(Prometheus { client, url })
     }
 
-    /// Values of the series that a query has now; numbers that are none are left out.
+    /// Returns the current values of a query's series, without NaN.
     pub(crate) async fn query(&self, query: &str) -> Result<Vec<f64>, String> {
         let asked = timeout(QUERY_WITHIN, self.ask(query)).await;
         asked.unwrap_or_else(|_| Err(format!("no answer within {} ms", QUERY_WITHIN.as_millis())))
@@ -69,7 +69,7 @@ impl Prometheus {
         let answer = self.client.get(url).send().await.map_err(|error| in_words(&error))?;
         let status = answer.status();
         let samples = samples(&read(answer).await?)?;
-        // Prometheus explains what it refuses; a sample that comes with a fault is none.
+        // Prometheus explains refused queries. Samples in an error response are ignored.
         match status.is_success() {
             true => Ok(samples),
             false => Err(format!("the answer has the status {status}")),
@@ -107,7 +107,7 @@ fn samples(body: &[u8]) -> Result<Vec<f64>, String> {
 mod tests {
     use super::*;
 
-    /// Answers as a server of version 2.53 gave them.
+    /// Responses recorded from a server of version 2.53.
     #[test]
     fn answers_are_read_by_their_type() {
         let of = |json: &str| samples(json.as_bytes());

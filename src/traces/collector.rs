@@ -1,8 +1,8 @@
-//! One post to the collector: OTLP over HTTP, protobuf.
+//! Posts to the trace collector: OTLP over HTTP with protobuf.
 //!
-//! The authorities that the node trusts there and the headers that it sends are in files. It reads them into a
-//! [`CollectorRoute`] that lasts for [`ROUTE_LASTS`], and no longer than the collector accepts it. So authorities and
-//! tokens are exchanged while the node runs.
+//! The trusted authorities and the headers are read from files into a [`CollectorRoute`]. It is used for
+//! [`ROUTE_LASTS`], or until the collector rejects a request, so authorities and tokens can be replaced while the node
+//! runs.
 
 use std::io::Write;
 use std::time::Duration;
@@ -25,26 +25,26 @@ use super::{TraceSettings, headers};
 use crate::outbound::{self, in_words};
 use crate::tasks;
 
-/// For one try, with its answer.
+/// Time limit of one attempt including its response.
 const TRY_WITHIN: Duration = Duration::from_secs(5);
-/// Of an answer so much is read; what it is good for is a number and a sentence.
+/// Maximum bytes read of a response, of which only a number and a sentence are used.
 const ANSWER_BYTES_MAX: usize = 64 * 1024;
-/// A collector that asks for a longer pause than this gets this one.
+/// Longest pause between attempts that a collector can request.
 const PAUSE_MAX: Duration = Duration::from_secs(10);
-/// Time for which the files are believed, and the connection is used.
+/// Time for which the contents of the files and the connection are used.
 const ROUTE_LASTS: Duration = Duration::from_secs(60);
 
 const SERVICE: &str = "thuban";
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 
-/// Reason why a batch was not taken.
+/// Reason why a batch was not accepted.
 #[derive(Debug)]
 pub(super) struct Failure {
-    /// In few words, without the URL.
+    /// Short description without the URL.
     pub(super) why: String,
-    /// Another try may succeed.
+    /// Set if another attempt may succeed.
     pub(super) is_passing: bool,
-    /// Before that try, if the collector said so.
+    /// Pause requested by the collector before that attempt.
     pub(super) pause: Option<Duration>,
 }
 
@@ -60,7 +60,7 @@ pub(super) struct Collector {
     route: Option<CollectorRoute>,
 }
 
-/// Connection to the collector, by what the files held at one time.
+/// Connection to the collector, with the contents of the files at one time.
 struct CollectorRoute {
     client: Client,
     headers: HeaderMap,
@@ -68,7 +68,7 @@ struct CollectorRoute {
 }
 
 impl CollectorRoute {
-    /// Blocks on the disk, where there are files.
+    /// Reads the files and creates a client. Blocks on the disk.
     fn new(settings: &TraceSettings) -> Result<CollectorRoute, String> {
         let headers = settings.headers_file.as_deref().map(headers::read).transpose();
         let headers = headers.map_err(|error| format!("headers: {error}"))?.unwrap_or_default();
@@ -80,7 +80,7 @@ impl CollectorRoute {
 }
 
 impl Collector {
-    /// For spans of the node with this id.
+    /// Creates a collector for the spans of the node with this id.
     pub(super) fn new(settings: TraceSettings, node_id: u64) -> Collector {
         let resource = Resource::builder_empty().with_service_name(SERVICE).with_attributes([
             KeyValue::new("service.version", VERSION),
@@ -89,14 +89,14 @@ impl Collector {
         Collector { settings, resource: (&resource.build()).into(), route: None }
     }
 
-    /// The body of a post.
+    /// Returns the body of a post.
     pub(super) fn encode(&self, spans: Vec<SpanData>) -> Bytes {
         let resource_spans = group_spans_by_resource_and_scope(spans, &self.resource);
         let batch = ExportTraceServiceRequest { resource_spans }.encode_to_vec();
         if self.settings.is_compressed { compress(&batch).into() } else { batch.into() }
     }
 
-    /// Sends a batch once; returns how many spans of it the collector did not want. Takes [`TRY_WITHIN`] at most.
+    /// Sends a batch once, within [`TRY_WITHIN`]. Returns the number of its spans that the collector rejected.
     pub(super) async fn post(&mut self, body: Bytes) -> Result<u64, Failure> {
         let posted = timeout(TRY_WITHIN, self.post_without_limit(body)).await;
         posted.unwrap_or_else(|_| Err(Failure::passing(format!("no answer within {} s", TRY_WITHIN.as_secs()))))
@@ -123,7 +123,7 @@ impl Collector {
         })
     }
 
-    /// The one that there is, or a new one. Who took it puts it back once the collector is content with it.
+    /// Takes the current route, or creates one. The caller puts it back if the collector accepts the request.
     async fn take_route(&mut self) -> Result<CollectorRoute, String> {
         match self.route.take() {
             Some(route) if route.made.elapsed() < ROUTE_LASTS => Ok(route),
@@ -136,19 +136,19 @@ impl Collector {
     }
 }
 
-/// Batches are many and small: what more would be saved is not worth the time.
+/// Compresses a batch at the fastest level. Batches are many and small, so a better ratio is not worth the time.
 fn compress(batch: &[u8]) -> Vec<u8> {
     let mut compressed = GzEncoder::new(Vec::with_capacity(batch.len() / 4), Compression::fast());
     let written = compressed.write_all(batch).and_then(|()| compressed.finish());
     written.expect("memory takes what is written to it")
 }
 
-/// The statuses after which the specification of OTLP has a client try again.
+/// Reports whether a status is retryable according to the OTLP specification.
 fn is_passing(status: StatusCode) -> bool {
     matches!(status.as_u16(), 429 | 502 | 503 | 504)
 }
 
-/// Reads the body of an answer; empty if the body is cut or too long.
+/// Reads the body of a response; empty if it is incomplete or too long.
 async fn read(mut response: Response) -> Vec<u8> {
     let mut body = Vec::new();
     while let Ok(Some(chunk)) = response.chunk().await {
@@ -160,7 +160,7 @@ async fn read(mut response: Response) -> Vec<u8> {
     body
 }
 
-/// Number of spans that a collector rejected although it took the batch.
+/// Returns the number of spans that a collector rejected from an accepted batch.
 fn rejected(answer: &[u8]) -> u64 {
     let answer = ExportTraceServiceResponse::decode(answer).unwrap_or_default();
     answer.partial_success.map_or(0, |partial| u64::try_from(partial.rejected_spans).unwrap_or_default())
@@ -220,7 +220,7 @@ mod tests {
         assert_eq!(shown(&mut collector).await.as_deref(), Ok("one"));
         tokio::time::advance(Duration::from_secs(1)).await;
         assert_eq!(shown(&mut collector).await.as_deref(), Ok("two"));
-        // What follows goes over the network, whose time is another one.
+        // The following requests use the network, which does not share the paused clock.
         tokio::time::resume();
         put("three");
         let failed = collector.post(Bytes::new()).await.expect_err("nobody listens there");

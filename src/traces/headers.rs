@@ -1,7 +1,7 @@
-//! The file with the headers that are sent along with every post, for a collector that asks for a token.
+//! File with additional headers of every post, for a collector that requires a token.
 //!
-//! Each line is `name: value`; blank lines, and those that begin with `#`, are passed over. A fault is named by the
-//! number of its line: neither a value nor a name is repeated, since the one may stand where the other belongs.
+//! Each line is `name: value`; blank lines and those that begin with `#` are ignored. Errors name the number of the
+//! line and repeat neither name nor value, because a secret may be in the place of a name.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -13,9 +13,9 @@ use reqwest::header::{
 };
 use zeroize::Zeroizing;
 
-/// No file of headers is longer than what servers take as the head of a request.
+/// Maximum size of the file, equal to common limits for the head of a request.
 const FILE_BYTES_MAX: usize = 16 * 1024;
-/// Said by the node alone: what it sends, to whom, and how.
+/// Headers set by the node itself: content, destination and transfer.
 const OWN: [HeaderName; 12] = [
     ACCEPT_ENCODING,
     CONNECTION,
@@ -32,7 +32,7 @@ const OWN: [HeaderName; 12] = [
 ];
 const BLANKS: [char; 2] = [' ', '\t'];
 
-/// Reason why a file of headers is not taken.
+/// Reason why a file of headers is invalid.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum HeadersError {
     #[error("{0}: {1}")]
@@ -47,7 +47,7 @@ pub(crate) enum HeadersError {
     Lines(PathBuf, Vec<(usize, HeaderFault)>),
 }
 
-/// Fault of a line.
+/// Error in a line.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum HeaderFault {
     #[error("is not `name: value`")]
@@ -68,7 +68,7 @@ fn in_words(faults: &[(usize, HeaderFault)]) -> String {
     faults.iter().map(|(line, fault)| format!("line {line} {fault}")).collect::<Vec<_>>().join("; ")
 }
 
-/// The headers in the file, their values marked as secrets. Blocks on the disk.
+/// Reads the headers in a file and marks their values as sensitive. Blocks on the disk.
 pub(crate) fn read(file: &Path) -> Result<HeaderMap, HeadersError> {
     let bytes = read_bytes(file).map_err(|error| HeadersError::Read(file.to_owned(), error))?;
     if bytes.len() > FILE_BYTES_MAX {
@@ -79,7 +79,7 @@ pub(crate) fn read(file: &Path) -> Result<HeaderMap, HeadersError> {
     if headers.is_empty() { Err(HeadersError::Empty(file.to_owned())) } else { Ok(headers) }
 }
 
-/// A byte more than a file may have, at most.
+/// Reads a file up to one byte above the limit.
 fn read_bytes(file: &Path) -> io::Result<Zeroizing<Vec<u8>>> {
     let mut bytes = Zeroizing::new(Vec::with_capacity(FILE_BYTES_MAX + 1));
     let limit = u64::try_from(FILE_BYTES_MAX + 1).unwrap_or(u64::MAX);
@@ -87,7 +87,7 @@ fn read_bytes(file: &Path) -> io::Result<Zeroizing<Vec<u8>>> {
     Ok(bytes)
 }
 
-/// Every fault, not the first one only.
+/// Parses the lines. Returns all errors, not only the first one.
 fn parse(text: &str) -> Result<HeaderMap, Vec<(usize, HeaderFault)>> {
     let (mut headers, mut faults) = (HeaderMap::new(), Vec::new());
     for (number, line) in text.lines().enumerate() {
@@ -113,7 +113,7 @@ fn header(line: &str) -> Result<(HeaderName, HeaderValue), HeaderFault> {
     if value.is_empty() {
         return Err(HeaderFault::NoValue);
     }
-    // Other characters could be sent, and would be read in as many ways as there are servers.
+    // Servers interpret other characters differently.
     let ascii = Some(value).filter(|value| value.is_ascii()).ok_or(HeaderFault::Value)?;
     let mut value = HeaderValue::from_str(ascii).map_err(|_| HeaderFault::Value)?;
     value.set_sensitive(true);
@@ -126,7 +126,7 @@ mod tests {
 
     use super::*;
 
-    /// Stands wherever a secret could.
+    /// Value in every position where a secret could be.
     const TOKEN: &str = "b1946ac92492d234";
 
     fn faults(text: &str) -> Vec<(usize, HeaderFault)> {

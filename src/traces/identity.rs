@@ -1,4 +1,4 @@
-//! Trace that a request belongs to: by its id, and by what the caller says of a trace of its own.
+//! Trace of a request, derived from the request id or from the trace context of the caller.
 
 use axum::http::{HeaderMap, HeaderName};
 use opentelemetry::trace::{SpanContext, SpanId, TraceFlags, TraceId, TraceState};
@@ -7,22 +7,22 @@ use sha2::{Digest, Sha256};
 use super::state;
 
 const HEADER: HeaderName = HeaderName::from_static("traceparent");
-/// `00-<32 digits>-<16 digits>-<2 digits>`; versions to come may have more behind it.
+/// Length of `00-<32 digits>-<16 digits>-<2 digits>`. Future versions may append more.
 const BYTES: usize = 55;
-/// No version has it.
+/// Version number that is invalid.
 const VERSION_FORBIDDEN: u8 = 0xff;
 
-/// The header `traceparent` of the W3C: the trace and the span in which the caller asks.
+/// W3C header `traceparent`: the trace and the span of the caller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct TraceParent {
     pub(crate) trace_id: TraceId,
     span_id: SpanId,
-    /// The caller records its part.
+    /// Set if the caller records its span.
     pub(crate) is_sampled: bool,
 }
 
 impl TraceParent {
-    /// Parent that the caller sends; `None` where that is not what the standard asks for, or is sent twice.
+    /// Returns the parent sent by the caller, or `None` if it is malformed or sent twice.
     pub(crate) fn of(headers: &HeaderMap) -> Option<TraceParent> {
         let mut given = headers.get_all(HEADER).iter();
         match (given.next(), given.next()) {
@@ -47,20 +47,20 @@ impl TraceParent {
         is_valid.then_some(TraceParent { trace_id, span_id, is_sampled: TraceFlags::new(flags).is_sampled() })
     }
 
-    /// With what else the headers of the same request say of the trace.
+    /// Returns the context together with the `tracestate` of the same request.
     pub(super) fn context(&self, headers: &HeaderMap) -> SpanContext {
         remote(self.trace_id, self.span_id, self.is_sampled, state::of(headers))
     }
 }
 
-/// A span that somebody else has.
+/// Returns the context of a span outside of this node.
 pub(super) fn remote(trace_id: TraceId, span_id: SpanId, is_sampled: bool, state: TraceState) -> SpanContext {
     let flags = TraceFlags::default().with_sampled(is_sampled);
     SpanContext::new(trace_id, span_id, flags, true, state)
 }
 
-/// The trace of the request with this id: 32 lower-case hex digits as they are, of any other text the first 16 bytes of
-/// its SHA-256. So are 32 zeroes, which stand for no trace.
+/// Returns the trace of the request with this id: 32 lower-case hex digits are used as they are, any other text as the
+/// first 16 bytes of its SHA-256. Zeros denote no trace, so they are hashed as well.
 pub(super) fn trace_id(request_id: &str) -> TraceId {
     match digits(request_id.as_bytes()).map(TraceId::from_bytes) {
         Some(given) if given != TraceId::INVALID => given,
@@ -71,7 +71,7 @@ pub(super) fn trace_id(request_id: &str) -> TraceId {
     }
 }
 
-/// Exactly so many bytes in lower-case hex digits.
+/// Decodes exactly N bytes of lower-case hex digits.
 fn digits<const N: usize>(text: &[u8]) -> Option<[u8; N]> {
     let is_lower = text.iter().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
     let mut bytes = [0; N];
@@ -163,7 +163,7 @@ mod tests {
         {
             assert_eq!(trace_id(other).to_string(), hash(other), "{other:?}");
         }
-        // Made by another program, as a person would: printf order-17 | sha256sum | cut -c1-32
+        // Computed independently: printf order-17 | sha256sum | cut -c1-32
         assert_eq!(trace_id("order-17").to_string(), "72a90ea3da8b5dd01bde2f27314e02e2");
     }
 }

@@ -1,24 +1,22 @@
-//! Traces for a collector of OpenTelemetry, behind `--otlp-endpoint`: what became of a request, where it waited, and
+//! Traces for an OpenTelemetry collector, enabled by `--otlp-endpoint`: the result of a request, where it waited, and
 //! on which nodes.
 //!
-//! The id of a request ([`crate::request_id`]) is the id of its trace ([`identity`]), so that who has the one, from an
-//! answer, the log or the audit trail, finds the other. Spans are made by `tracing` under one [`TARGET`], which a layer
-//! of the subscriber takes and nothing else by default ([`spans`]); what they hold is known at build time but for the
-//! id of the request, what a caller says of its own trace ([`state`]), and numbers: no path, query, name, content or
-//! secret.
+//! The id of a request ([`crate::request_id`]) is the id of its trace ([`identity`]), so the id in a response, the log
+//! or the audit trail leads to the trace. Spans are created by `tracing` under one [`TARGET`], which only a layer of
+//! the subscriber receives ([`spans`]). Their content is fixed at build time, except for the request id, the caller's
+//! trace state ([`state`]) and numbers: there are no paths, queries, names, contents or secrets.
 //!
-//! Between nodes nothing is sent for it. A draft that a node forwards to the leader brings the id of its HTTP request,
-//! and an id of its own that is drawn by chance; for a traced request the id of the span that proposes it is a part of
-//! that ([`span_id`]). So the leader's span has its parent, and is recorded exactly if that is, whatever the settings
-//! say.
+//! Nodes exchange no additional data for traces. A draft that is forwarded to the leader contains the id of its HTTP
+//! request and a random id of its own; for a recorded request the latter includes the id of the proposing span
+//! ([`span_id`]). The leader's span thus has its parent, and is recorded exactly if the parent is, independent of the
+//! leader's settings.
 //!
-//! What has ended waits in a queue of bounded size and is sent in batches by one task ([`pipeline`], [`shipping`]).
-//! Whoever ends a span waits for nothing: where there is no room, it is dropped and counted. The authorities of an
-//! `https` collector, and what is shown to it ([`headers`]), stand in files that are read again as they may have
-//! changed ([`collector`]).
+//! Ended spans wait in a bounded queue, and one task sends them in batches ([`pipeline`], [`shipping`]). Ending a span
+//! never waits: without room it is dropped and counted. The authorities for an `https` collector and the headers sent
+//! to it ([`headers`]) are in files that are re-read periodically ([`collector`]).
 //!
-//! Without the flag there is no layer, so that each place where a span would begin costs one look at a flag in memory.
-//! Knows nothing of Raft, of the surfaces, or of what is stored.
+//! Without the flag there is no layer, and a place that would begin a span only reads a flag in memory. This module
+//! knows nothing of Raft, the APIs or stored data.
 
 mod collector;
 mod headers;
@@ -35,8 +33,7 @@ pub use pipeline::{Pipeline, TraceSettings};
 pub(crate) use span_id::draft_id;
 pub(crate) use spans::{RequestInfo, answered, appended, appending, arrived, failed, proposing, reading};
 
-/// The target of spans that are sent, and of nothing else: no module's name begins with it, as those do that are the
-/// targets of what the log is told.
+/// Target of exported spans. No module name begins with it, so it does not match the targets of log lines.
 const TARGET: &str = "thuban::otlp";
-/// The same of those that are sent only within another one, which is.
+/// Target of spans that are exported only within an exported span.
 const INNER_TARGET: &str = "thuban::otlp::inner";

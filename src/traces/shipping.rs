@@ -1,7 +1,7 @@
-//! From the queue of ended spans to the collector: batches, one at a time, each tried a few times and then given up.
+//! Delivery of ended spans to the collector: in batches, one at a time, each attempted a few times and then dropped.
 //!
-//! A collector that is away is told of in the log once, and once when it is back; where it comes and goes, no more
-//! often than [`LOG_PAUSE`]. What becomes of spans meanwhile is counted.
+//! An outage of the collector is logged once, and so is its end; if it flaps, at most every [`LOG_PAUSE`]. The results
+//! for all spans are counted.
 
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -15,18 +15,18 @@ use super::collector::{Collector, Failure};
 use crate::log_once::LogOnce;
 use crate::metrics::Metrics;
 
-/// Spans of one batch.
+/// Maximum number of spans in a batch.
 pub(super) const BATCH_SPANS_MAX: usize = 512;
 /// Time for which the first span of a batch waits for others.
 const GATHER: Duration = Duration::from_secs(1);
-/// Of one batch.
+/// Maximum number of attempts per batch.
 const TRIES_MAX: u32 = 3;
-/// Before the second try; doubled before the next one.
+/// Pause before the second attempt; doubled before the next one.
 const PAUSE_MIN: Duration = Duration::from_millis(500);
-/// Between two times at which the log says that the collector is away.
+/// Minimum time between two log lines about an outage.
 const LOG_PAUSE: Duration = Duration::from_secs(60);
 
-/// Counts what becomes of spans, from when the node has its metrics on.
+/// Counter of results for spans; active once the node has its metrics.
 #[derive(Clone, Default)]
 pub(super) struct Counts(Arc<OnceLock<Arc<Metrics>>>);
 
@@ -38,7 +38,7 @@ impl std::fmt::Debug for Counts {
 
 impl Counts {
     pub(super) fn begin(&self, metrics: Arc<Metrics>) {
-        // Set once, by the node of this process.
+        // The node of this process sets it once.
         let _ = self.0.set(metrics);
     }
 
@@ -57,7 +57,7 @@ pub(super) struct Shipping {
 }
 
 impl Shipping {
-    /// Ends when it is to close and everything that waits has been tried once more.
+    /// Runs until the pipeline closes and everything that waits was attempted once more.
     pub(super) async fn run(mut self) {
         let mut outage = Outage::new();
         loop {
@@ -85,7 +85,7 @@ impl Shipping {
         }
     }
 
-    /// The next batch; an empty one when there is none and this is to close.
+    /// Returns the next batch; empty if there is none and the pipeline closes.
     async fn gather(&mut self) -> Vec<SpanData> {
         let mut batch = Vec::with_capacity(BATCH_SPANS_MAX);
         let closing = self.closing.clone();
@@ -100,7 +100,7 @@ impl Shipping {
                 }
             }
         };
-        // Cancelled it has lost nothing: what it took is in the batch.
+        // Cancellation loses nothing: received spans are in the batch.
         if closing.run_until_cancelled(gathered).await.is_none() {
             while batch.len() < BATCH_SPANS_MAX
                 && let Ok(span) = self.spans.try_recv()
@@ -111,8 +111,8 @@ impl Shipping {
         batch
     }
 
-    /// Sends a batch until it is taken, or given up: at once where no further try would help. Says how many of its
-    /// spans the collector did not want.
+    /// Sends a batch until it is accepted or dropped. It is dropped at once if no further attempt would help. Returns
+    /// the number of rejected spans.
     async fn deliver(&mut self, batch: Vec<SpanData>) -> Result<u64, String> {
         let body = self.collector.encode(batch);
         let (mut tries, mut pause) = (1, PAUSE_MIN);
@@ -126,16 +126,16 @@ impl Shipping {
             if is_last {
                 return Err(why);
             }
-            // Ends early when this is to close: one more try, and no other.
+            // Ends early if the pipeline closes, and one last attempt follows.
             let _ = timeout(asked.unwrap_or(pause), self.closing.cancelled()).await;
             (tries, pause) = (tries + 1, pause * 2);
         }
     }
 }
 
-/// Log lines about a collector that is away.
+/// State of an outage, for the log.
 struct Outage {
-    /// Spans lost since it is.
+    /// Number of spans lost since it began.
     lost: u64,
     is_logged: bool,
     log: LogOnce,
@@ -146,7 +146,7 @@ impl Outage {
         Outage { lost: 0, is_logged: false, log: LogOnce::every(LOG_PAUSE) }
     }
 
-    /// True if the log is to say that the collector is away.
+    /// Records lost spans. Returns true if the outage is to be logged.
     fn failed(&mut self, spans: u64) -> bool {
         self.lost += spans;
         let is_due = !self.is_logged && self.log.is_due(());
@@ -154,7 +154,7 @@ impl Outage {
         is_due
     }
 
-    /// Number of spans that were lost, if the log is to say that the collector is back; else `None`.
+    /// Records a success. Returns the number of lost spans if the end of the outage is to be logged.
     fn taken(&mut self) -> Option<u64> {
         let lost = std::mem::take(&mut self.lost);
         std::mem::take(&mut self.is_logged).then_some(lost)

@@ -1,16 +1,16 @@
-//! Span id codec: the id of a draft carries the span that it was proposed in.
+//! Encoding of a span id in the id of a draft, to connect the leader's span with its parent.
 //!
-//! Every draft has an id of 16 bytes, drawn by chance on the node that takes the request; to the catalog it says only
-//! whether two drafts are the same one. That of a request that is recorded is drawn like this:
+//! Every draft has an id of 16 bytes, chosen randomly by the node that receives the request; the catalog only compares
+//! it with those of other drafts. For a recorded request the id has this form:
 //!
 //! ```text
-//! span:8 chance:4 seal:4      span    the id of the span that proposes it, itself drawn by chance
-//!                             seal    the first bytes of the SHA-256 of the name of this form and what stands before
+//! span:8 chance:4 seal:4      span    the id of the span that proposes it, itself random
+//!                             seal    the first bytes of the SHA-256 of the name of this form and the bytes before
 //! ```
 //!
-//! The seal is no protection. It tells such an id from one that is chance alone, as nodes draw it that trace nothing,
-//! this request or at all, nodes of other versions among them: one in four thousand million of those is taken for the
-//! id of a span that there is not.
+//! The seal is not a protection. It distinguishes these ids from the entirely random ones of requests that are not
+//! recorded, also on nodes without traces and of other versions. One in four billion of those is mistaken for the id of
+//! a span, which then does not exist.
 
 use opentelemetry::trace::{SpanId, TraceContextExt};
 use sha2::{Digest, Sha256};
@@ -19,10 +19,10 @@ use tracing_opentelemetry::OpenTelemetrySpanExt;
 
 const FORM: &[u8] = b"thuban draft of a span";
 const SPAN_BYTES: usize = 8;
-/// Position at which the seal begins.
+/// Offset of the seal.
 const SEALED_BYTES: usize = 12;
 
-/// The id for a draft that `span` proposes.
+/// Returns an id for a draft that `span` proposes.
 pub(crate) fn draft_id(span: &Span) -> u128 {
     let mut id: [u8; 16] = rand::random();
     if let Some(span) = recorded(span) {
@@ -33,7 +33,7 @@ pub(crate) fn draft_id(span: &Span) -> u128 {
     u128::from_be_bytes(id)
 }
 
-/// The span that proposes the draft with this id, if that is recorded.
+/// Returns the span that proposed the draft with this id, if it is recorded.
 pub(super) fn span_of(draft_id: u128) -> Option<SpanId> {
     let id = draft_id.to_be_bytes();
     let span = SpanId::from_bytes(*id.first_chunk().expect("it has 16 bytes"));

@@ -1,13 +1,13 @@
-//! The spans that are sent, each begun by one function here, under [`TARGET`].
+//! Exported spans. Each is begun by one function of this module, under [`TARGET`].
 //!
-//! | span | begins where | ends when |
+//! | span | begins when | ends when |
 //! |---|---|---|
-//! | `POST /naming/v1/services`, say | a request comes in ([`arrived`]) | its answer is made |
-//! | `raft propose` | it proposes a command ([`proposing`]) | this node has applied it |
-//! | `raft append` | the leader takes the draft of another node ([`appending`]) | a majority has it |
-//! | `raft read index` | a read has to be linearizable ([`reading`]) | this node has applied as far |
+//! | for example `POST /naming/v1/services` | a request arrives ([`arrived`]) | its response is built |
+//! | `raft propose` | the request proposes a command ([`proposing`]) | this node has applied it |
+//! | `raft append` | the leader receives the draft of another node ([`appending`]) | a majority has it |
+//! | `raft read index` | a read has to be linearizable ([`reading`]) | this node has applied far enough |
 //!
-//! The last three are recorded only within a request that is.
+//! The last three are recorded only within a recorded request.
 
 use axum::http::{HeaderMap, StatusCode};
 use opentelemetry::Context;
@@ -20,27 +20,27 @@ use super::identity::{remote, trace_id};
 use super::pipeline::{Recorded, with_trace};
 use super::{INNER_TARGET, TARGET, TraceParent, span_id};
 
-/// The word of the semantic conventions for a method that somebody invented.
+/// Name in the semantic conventions for unknown methods.
 const OTHER_METHOD: &str = "_OTHER";
 
-/// A request as it comes in.
+/// Properties of a request on arrival.
 pub(crate) struct RequestInfo<'a> {
     pub(crate) id: &'a str,
     pub(crate) headers: &'a HeaderMap,
-    /// One of those that there are.
+    /// Method, if it is a known one.
     pub(crate) method: Option<&'static str>,
-    /// The template of the route, for one that there is.
+    /// Template of the route, if one matches.
     pub(crate) route: Option<&'a str>,
-    /// It comes in such numbers, or so regularly, that it is traced only where its caller records a trace.
+    /// Set if requests to this route are so numerous that they are traced only when the caller records a trace.
     pub(crate) is_frequent: bool,
 }
 
-/// True if spans are taken: a look at what was decided when the process started.
+/// Reports whether spans are exported. The decision was made when the process started, so this is cheap.
 fn is_on() -> bool {
     tracing::span_enabled!(target: TARGET, Level::DEBUG)
 }
 
-/// The span of a request, whose parent is what its caller names; disabled where nothing is recorded of it.
+/// Begins the span of a request, as a child of the caller's span. Returns a disabled span if it is not recorded.
 pub(crate) fn arrived(arrival: &RequestInfo<'_>) -> Span {
     if !is_on() {
         return Span::none();
@@ -75,7 +75,7 @@ pub(crate) fn arrived(arrival: &RequestInfo<'_>) -> Span {
         Some(parent) => Context::new().with_remote_span_context(parent.context(arrival.headers)),
         None => Context::new(),
     };
-    // Refused where the log alone has asked for spans.
+    // Fails if only the log enabled the span.
     if span.set_parent(parent).is_ok() {
         if let Some(other) = other {
             span.add_link(other.context(arrival.headers));
@@ -85,7 +85,7 @@ pub(crate) fn arrived(arrival: &RequestInfo<'_>) -> Span {
     span
 }
 
-/// The answer to a request is made.
+/// Records the status of the response.
 pub(crate) fn answered(span: &Span, status: StatusCode) {
     if span.is_disabled() {
         return;
@@ -97,17 +97,18 @@ pub(crate) fn answered(span: &Span, status: StatusCode) {
     }
 }
 
-/// Marks a span: the operation that it is about could not be done.
+/// Marks a span as failed.
 pub(crate) fn failed(span: &Span) {
     span.record("otel.status_code", "error");
 }
 
-/// True if a span begun here would be within another: without one the subscriber would keep what no layer of it takes.
+/// Reports whether a span begun here would have a parent. Without one the subscriber would store a span that no layer
+/// uses.
 fn is_within() -> bool {
     is_on() && !Span::current().is_disabled()
 }
 
-/// A command on its way into the log, and until it is applied here.
+/// Begins the span of a command, from its proposal until it is applied on this node.
 pub(crate) fn proposing() -> Span {
     if !is_within() {
         return Span::none();
@@ -115,7 +116,7 @@ pub(crate) fn proposing() -> Span {
     tracing::debug_span!(target: INNER_TARGET, "raft propose", "otel.status_code" = Empty)
 }
 
-/// A read waits until this node has what was acknowledged before.
+/// Begins the span of a read that waits until this node has applied every acknowledged write.
 pub(crate) fn reading() -> Span {
     if !is_within() {
         return Span::none();
@@ -123,8 +124,7 @@ pub(crate) fn reading() -> Span {
     tracing::debug_span!(target: INNER_TARGET, "raft read index", "otel.status_code" = Empty)
 }
 
-/// The leader carries out the draft of another node, for the request that is named in it, which is asked for where
-/// that is recorded.
+/// Begins the leader's span for the draft of another node. `request_id` is called only if the request is recorded.
 pub(crate) fn appending(draft_id: u128, request_id: impl FnOnce() -> Option<String>) -> Span {
     let parent = is_on().then(|| span_id::span_of(draft_id)).flatten();
     let named = parent.and_then(|parent| Some((parent, request_id()?)));
@@ -139,12 +139,12 @@ pub(crate) fn appending(draft_id: u128, request_id: impl FnOnce() -> Option<Stri
     );
     let parent = remote(trace_id(&request_id), parent, true, TraceState::NONE);
     let parent = Context::new().with_remote_span_context(parent);
-    // Refused where the log alone has asked for spans.
+    // Fails if only the log enabled the span.
     let _ = span.set_parent(parent);
     span
 }
 
-/// The draft is in the log at this index.
+/// Records the log index of the draft.
 pub(crate) fn appended(span: &Span, log_index: u64) {
     span.record("raft.log_index", i64::try_from(log_index).unwrap_or(i64::MAX));
 }

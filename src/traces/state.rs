@@ -1,29 +1,28 @@
-//! Entries that the vendors of a caller's tracing want to find again in its trace: the header `tracestate` of the W3C.
+//! W3C header `tracestate`: entries of the caller's tracing vendors.
 //!
-//! It means nothing here. The span whose parent the caller names, those within it on this node, and a link to the
-//! caller's span carry it to the collector as it came, so far as it is what the recommendation asks for.
+//! The node does not interpret it. It is attached to the spans of the request on this node and to a link to the
+//! caller's span, as far as it is well-formed.
 
 use axum::http::{HeaderMap, HeaderName, HeaderValue};
 use opentelemetry::trace::TraceState;
 
 const HEADER: HeaderName = HeaderName::from_static("tracestate");
-/// Of one list.
+/// Maximum number of entries.
 const ENTRIES_MAX: usize = 32;
-/// Characters of a list that everybody passes on; of a longer one entries are left out.
+/// Characters that every participant must propagate. Entries are removed from longer lists.
 const CHARS_MAX: usize = 512;
-/// Longer entries are left out before others.
+/// Longest entry that is not removed before others.
 const SHORT_ENTRY_CHARS_MAX: usize = 128;
 const BLANKS: [char; 2] = [' ', '\t'];
 
-/// State that the caller sends; empty where that is not what the standard asks for. To be called once its `traceparent`
-/// was read.
+/// Returns the state sent by the caller; empty if it is malformed. Call it only if the `traceparent` is valid.
 pub(super) fn of(headers: &HeaderMap) -> TraceState {
     let texts: Result<Vec<&str>, _> = headers.get_all(HEADER).iter().map(HeaderValue::to_str).collect();
     let entries = texts.ok().and_then(|texts| read(&texts)).unwrap_or_default();
     TraceState::from_key_value(shortened(entries)).unwrap_or_default()
 }
 
-/// The entries of a list that may be spread over several headers.
+/// Parses the entries of a list, which may be spread over several headers.
 fn read<'a>(texts: &[&'a str]) -> Option<Vec<(&'a str, &'a str)>> {
     let members = texts.iter().flat_map(|text| text.split(',')).map(|member| member.trim_matches(BLANKS));
     let members = members.filter(|member| !member.is_empty()).take(ENTRIES_MAX + 1);
@@ -33,7 +32,7 @@ fn read<'a>(texts: &[&'a str]) -> Option<Vec<(&'a str, &'a str)>> {
     }
     let mut kept: Vec<(&str, &str)> = Vec::with_capacity(entries.len());
     for (key, value) in entries {
-        // Whoever changes an entry puts it first.
+        // A participant that changes an entry moves it to the front.
         if kept.iter().all(|(earlier, _)| *earlier != key) {
             kept.push((key, value));
         }
@@ -41,15 +40,15 @@ fn read<'a>(texts: &[&'a str]) -> Option<Vec<(&'a str, &'a str)>> {
     Some(kept)
 }
 
-/// Key and value of an entry. The rest of what the standard asks of them is judged by [`TraceState::from_key_value`].
+/// Splits an entry into key and value. [`TraceState::from_key_value`] validates the rest.
 fn entry(member: &str) -> Option<(&str, &str)> {
     member.split_once('=').filter(|(key, value)| !key.is_empty() && !value.is_empty() && !value.contains('\t'))
 }
 
-/// As many entries as there is room for: of those that are left out the long ones come first, and each time the last.
+/// Removes entries until the list fits: first those that are long, each time the last one.
 fn shortened<'a>(mut entries: Vec<(&'a str, &'a str)>) -> Vec<(&'a str, &'a str)> {
     let chars = |(key, value): &(&str, &str)| key.len() + 1 + value.len();
-    // Between two entries there is a comma.
+    // Entries are separated by commas.
     while entries.iter().map(|entry| chars(entry) + 1).sum::<usize>() > CHARS_MAX + 1 {
         let long = entries.iter().rposition(|entry| chars(entry) > SHORT_ENTRY_CHARS_MAX);
         entries.remove(long.unwrap_or(entries.len() - 1));
@@ -61,13 +60,13 @@ fn shortened<'a>(mut entries: Vec<(&'a str, &'a str)>) -> Vec<(&'a str, &'a str)
 mod tests {
     use super::*;
 
-    /// As it is told to the collector.
+    /// Returns the state as sent to the collector.
     fn header_of(texts: &[&str]) -> String {
         let values = texts.iter().map(|text| (HEADER, HeaderValue::from_bytes(text.as_bytes()).expect("a value")));
         of(&HeaderMap::from_iter(values)).header()
     }
 
-    /// A list of so many entries of so many characters each.
+    /// Returns a list of `count` entries with `chars` characters each.
     fn list(count: usize, chars: usize) -> String {
         let entry = |number: usize| format!("k{number:02}={}", "v".repeat(chars - 4));
         (0..count).map(entry).collect::<Vec<_>>().join(",")

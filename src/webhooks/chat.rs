@@ -1,4 +1,4 @@
-//! Messages for the robots of chats, in the bodies that their services document, and what their answers say.
+//! Messages in the formats of chat robots, and the interpretation of their responses.
 
 use std::fmt::Write;
 
@@ -8,7 +8,7 @@ use serde_json::json;
 use crate::model::webhook::{MessageFormat, News};
 use crate::model::wire::Words;
 
-/// Body of a message; `None` for receivers that are told in JSON.
+/// Returns the body of a message, or `None` for receivers of JSON.
 pub(super) fn body(format: MessageFormat, news: &News) -> Option<Vec<u8>> {
     let text = text(news);
     let body = match format {
@@ -20,7 +20,7 @@ pub(super) fn body(format: MessageFormat, news: &News) -> Option<Vec<u8>> {
     serde_json::to_vec(&body).ok()
 }
 
-/// One line for people. It begins with the word that robots with a keyword ask for.
+/// Returns a line of text. It begins with the keyword that some robots require.
 fn text(news: &News) -> String {
     let News { event, kind, namespace, group, name, release, health, request, emergency, rollout, client, .. } = news;
     let slash = if group.is_empty() { "" } else { "/" };
@@ -54,7 +54,7 @@ fn text(news: &News) -> String {
     text
 }
 
-/// Robots of some services answer 200 to what they refuse, and say so in the body.
+/// Response body of a robot. Some services return 200 for refused messages, with an error code in the body.
 #[derive(Deserialize)]
 struct RobotAnswer {
     #[serde(alias = "errcode", alias = "StatusCode")]
@@ -63,7 +63,7 @@ struct RobotAnswer {
     msg: String,
 }
 
-/// Judges the body of an answer with a status of success.
+/// Checks the body of a successful response for an error code.
 pub(super) fn judge(format: MessageFormat, answer: &[u8]) -> Result<(), String> {
     if matches!(format, MessageFormat::Json | MessageFormat::Slack) {
         return Ok(());

@@ -1,5 +1,5 @@
-//! Delivery worker: the task of one webhook. It sends events in their order, each until its receiver has it or it is
-//! given up.
+//! Delivery worker: the task of one webhook. It sends events in order, and each one until its receiver accepts it or it
+//! is given up.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,7 +15,7 @@ use crate::model::time::Timestamp;
 use crate::model::webhook::Webhook;
 use crate::raft::Lead;
 
-/// Between two looks at whether the lead is certain again.
+/// Interval between checks of the leader lease.
 const LEASE_PAUSE: Duration = Duration::from_millis(100);
 
 pub(super) struct DeliveryWorker {
@@ -23,9 +23,9 @@ pub(super) struct DeliveryWorker {
     hook: Arc<Webhook>,
     sender: HttpSender,
     progress: Arc<DeliveryProgress>,
-    /// The number of the last event that is behind it.
+    /// Number of the last event that was delivered or given up.
     through: u64,
-    /// In a row.
+    /// Number of consecutive failures.
     failures: u32,
 }
 
@@ -35,7 +35,7 @@ impl DeliveryWorker {
         DeliveryWorker { lead, hook, sender, progress, through, failures: 0 }
     }
 
-    /// Does not end by itself.
+    /// Delivers events until it is aborted.
     pub(super) async fn deliver(mut self) {
         let mut changed = self.lead.node().state().webhooks.subscribe();
         loop {
@@ -47,7 +47,7 @@ impl DeliveryWorker {
                 }
                 continue;
             };
-            // Who may not lead any more delivers nothing: another one may be further.
+            // A node without a valid lease delivers nothing, because a new leader may be further ahead.
             while !self.lead.holds() {
                 sleep(LEASE_PAUSE).await;
             }

@@ -1,8 +1,8 @@
-//! HTTP sender: posts one event to a URL that a user chose, by a connection to an address that was checked before.
+//! HTTP sender: posts one event to a URL chosen by a user, over a connection to a validated address.
 //!
-//! The name is resolved here, every address is judged ([`crate::model::remote::Reach`]), and the connection goes to
-//! one of those that passed: the client has no other way to turn the name into an address, follows no redirect and
-//! knows no proxy. Of the answer its status counts; of its body a little is read, and nothing is kept or told.
+//! The sender resolves the name itself and checks every address ([`crate::model::remote::Reach`]). It connects only to
+//! those that passed: the client does not resolve names on its own, follows no redirects and uses no proxy. The status
+//! of the response decides; a little of its body is read, and none of it is stored or shown.
 
 use std::future::ready;
 use std::io;
@@ -27,17 +27,17 @@ use crate::tasks;
 
 const TRY_WITHIN: Duration = Duration::from_millis(limits::WEBHOOK_TRY_MS_MAX);
 const RESOLVE_WITHIN: Duration = Duration::from_secs(5);
-/// Time limit for the rest of an answer once it has said what matters.
+/// Time limit for the rest of a response after its status.
 const BODY_WITHIN: Duration = Duration::from_secs(1);
-/// Time for which addresses are believed, and their connections used.
+/// Time for which resolved addresses and their connections are used.
 const ROUTE_LASTS: Duration = Duration::from_secs(60);
-/// Addresses of one name that are tried.
+/// Maximum number of addresses tried per name.
 const ADDRESSES_MAX: usize = 4;
 
-/// The addresses of a name and a port.
+/// Function that resolves a name and a port.
 pub(super) type Resolver = Arc<dyn Fn(String, u16) -> BoxFuture<'static, io::Result<Vec<SocketAddr>>> + Send + Sync>;
 
-/// As the system does.
+/// Returns the resolver of the system.
 fn by_system() -> Resolver {
     Arc::new(|name, port| Box::pin(async move { Ok(lookup_host((name, port)).await?.collect()) }))
 }
@@ -52,14 +52,14 @@ pub(super) struct HttpSender {
     route: Option<ReceiverRoute>,
 }
 
-/// A client that reaches addresses that were judged, and no other.
+/// Client that connects only to validated addresses.
 struct ReceiverRoute {
     client: Client,
     url: Url,
     made: Instant,
 }
 
-/// Resolver of the HTTP client: it returns the addresses that were judged, whatever name is asked for.
+/// Resolver for the HTTP client that returns the validated addresses for any name.
 struct JudgedAddresses(Vec<SocketAddr>);
 
 impl Resolve for JudgedAddresses {
@@ -86,13 +86,13 @@ impl HttpSender {
         HttpSender { limit, ..self }
     }
 
-    /// Sends once; an error says in few words why the receiver may not have it.
+    /// Sends a message once. The error briefly states why the receiver may not have it.
     pub(super) async fn post(&mut self, message: Message) -> Result<(), String> {
         let limit = self.limit;
         let posted = timeout(limit, self.post_without_limit(message)).await;
         let posted = posted.unwrap_or_else(|_| Err(format!("no answer within {} s", limit.as_secs_f32())));
         if posted.is_err() {
-            // The name may have moved, and the connection is not to be trusted.
+            // The name may resolve differently now, and the state of the connection is unknown.
             self.route = None;
         }
         posted
@@ -111,7 +111,7 @@ impl HttpSender {
             .body(body);
         let response = request.send().await.map_err(|error| in_words(&error))?;
         let status = response.status();
-        // What is left of it would be in the way of the next one.
+        // Unread bytes would block the connection for the next request.
         let read = timeout(BODY_WITHIN, read_little(response)).await.unwrap_or_default();
         if read.is_none() {
             self.route = None;
@@ -143,7 +143,7 @@ impl HttpSender {
         Ok(ReceiverRoute { client, url, made: Instant::now() })
     }
 
-    /// Addresses of the URL that a request may go to.
+    /// Returns the addresses of the URL that requests may be sent to.
     async fn addresses(&self, url: &Url) -> Result<Vec<SocketAddr>, String> {
         let port = url.port_or_known_default().ok_or("the url has no port")?;
         let found = match (literal(url), url.host()) {
@@ -167,7 +167,7 @@ impl HttpSender {
     }
 }
 
-/// The body, if it ended within the bytes that are read.
+/// Returns the body, or `None` if it exceeds the limit.
 async fn read_little(mut response: Response) -> Option<Vec<u8>> {
     let mut read = Vec::new();
     while let Ok(Some(chunk)) = response.chunk().await {

@@ -1,4 +1,4 @@
-//! Message to a receiver: the body of a post, its signature, and the headers besides.
+//! Message to a receiver: the body, its signature, and further headers.
 
 use bytes::Bytes;
 use hmac::{Hmac, Mac};
@@ -12,7 +12,7 @@ use crate::model::webhook::{
 };
 use crate::model::wire::Words;
 
-/// One event for one receiver, the same however often it is sent.
+/// One event for one receiver, identical in every attempt.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Message {
     pub(super) id: String,
@@ -117,7 +117,7 @@ impl Message {
     }
 }
 
-/// Signature that a receiver compares: `sha256=` and the HMAC-SHA256 of the body in hex.
+/// Returns the signature of the body: `sha256=` and its HMAC-SHA256 in hex.
 fn sign(secret: &[u8], body: &[u8]) -> String {
     let mac = Hmac::<Sha256>::new_from_slice(secret).expect("a key of any length will do");
     format!("sha256={}", hex::encode(mac.chain_update(body).finalize().into_bytes()))
@@ -145,7 +145,7 @@ mod tests {
         serde_json::from_slice(&message.body).expect("JSON")
     }
 
-    /// The second example of RFC 4231.
+    /// Second example of RFC 4231.
     #[test]
     fn it_is_signed_as_the_standard_says() {
         let signature = "sha256=5bdcc146bf60754e6a042426089575c75a003f089d2739839dec58b964ec3843";

@@ -1,15 +1,15 @@
-//! Telling webhooks what has happened: the leader posts the events that wait for them ([`crate::catalog::webhooks`]).
+//! Delivery of webhooks: the leader posts the pending events ([`crate::catalog::webhooks`]).
 //!
-//! One task for each webhook takes its events in their order, one at a time, so that none waits for another one's
-//! receiver. An event stays first until its receiver has answered with 2xx; after a failure the next try is a second
-//! later, then two, four and so on, at most [`PAUSE_MAX`], each up to half of it earlier. An event that happened
-//! [`crate::model::limits::WEBHOOK_EVENT_AGE_MS_MAX`] before a try that failed is given up, with all that are as old.
+//! Each webhook has a task that sends its events in order, one at a time, so no webhook waits for the receiver of
+//! another. An event remains the next one until its receiver responds with 2xx. After a failure the next attempt
+//! follows in 1 s, then 2 s, 4 s and so on, up to [`PAUSE_MAX`], each shortened randomly by up to half. When an attempt
+//! fails, all events older than [`crate::model::limits::WEBHOOK_EVENT_AGE_MS_MAX`] are given up.
 //!
-//! What was told is written down by one entry of the log for all webhooks, at most one a second; a leader that comes
-//! begins behind what is written down. So a receiver may be told again of the events of the last moments before the
-//! leader changed, under the same ids, and knows by them: they go up.
+//! The progress of all webhooks is recorded by one log entry, at most one a second, and a new leader continues from the
+//! recorded progress. After a change of the leader a receiver may therefore get the last events again, under the same
+//! ids; since ids increase, it can recognize them.
 //!
-//! Nothing is kept here but where each task is. While nothing waits, nobody works, and nothing is appended.
+//! The only state here is the position of each task. While no event is pending, nothing runs and nothing is proposed.
 
 mod chat;
 mod delivery_worker;
@@ -36,25 +36,25 @@ use crate::tasks;
 use delivery_worker::DeliveryWorker;
 use http_sender::HttpSender;
 
-/// Longest pause between two looks at the webhooks.
+/// Longest pause between two checks for changed webhooks.
 const ROUND: Duration = Duration::from_millis(500);
-/// Between two entries that write down what was told.
+/// Minimum time between two log entries that record progress.
 const WRITE_PAUSE: Duration = Duration::from_secs(1);
-/// Before the second try; doubled from then on,
+/// Pause before the second attempt; doubled for each further one.
 const PAUSE_MIN: Duration = Duration::from_secs(1);
-/// up to this.
+/// Longest pause between two attempts.
 const PAUSE_MAX: Duration = Duration::from_secs(300);
 
 /// Settings of webhook delivery.
 #[derive(Clone, Debug, Default)]
 pub struct WebhookSettings {
-    /// Authorities that may vouch for https receivers; none for those that the system trusts.
+    /// File of the authorities for https receivers; none for those of the system.
     pub ca_file: Option<PathBuf>,
-    /// Private networks that may be reached, by webhooks that allow it.
+    /// Private networks that webhooks may reach if they are allowed to.
     pub private_networks: Vec<IpNet>,
 }
 
-/// Progress of deliveries since it was written down last, by the ids of webhooks.
+/// Progress of deliveries since it was last recorded, by webhook id.
 #[derive(Default)]
 struct DeliveryProgress {
     told: Mutex<BTreeMap<String, WebhookTold>>, // bound: webhook-events
@@ -90,7 +90,7 @@ impl DeliveryProgress {
         std::mem::take(&mut *self.told.lock()).into_values().collect()
     }
 
-    /// Puts back progress that could not be written down, and that is older than what has come since.
+    /// Restores progress that could not be recorded. Newer progress takes precedence.
     fn put_back(&self, told: Vec<WebhookTold>) {
         for old in told {
             self.note(&old.id, |told| {
@@ -106,10 +106,10 @@ impl DeliveryProgress {
     }
 }
 
-/// Deliveries of this node as the leader of one term.
+/// Deliveries of this node during one term as leader.
 struct Deliveries {
     lead: Lead,
-    /// The task of each webhook, by the revision that it was asked for in.
+    /// Tasks by the revision of their webhook.
     workers: HashMap<String, AbortOnDropHandle<()>>, // bound: webhook-events
     progress: Arc<DeliveryProgress>,
 }
@@ -119,11 +119,11 @@ impl Deliveries {
         Deliveries { lead, workers: HashMap::new(), progress: Arc::default() }
     }
 
-    /// Has a task for every webhook that is on, and for no other.
+    /// Starts a task for every enabled webhook and aborts all others.
     fn follow(&mut self, settings: &WebhookSettings) {
         let hooks: Vec<Arc<Webhook>> =
             self.lead.catalog().webhooks.all().filter(|hook| !hook.disabled).cloned().collect();
-        // One that has panicked begins anew: its webhook must not bring down one leader after the other.
+        // A task that panicked is restarted: its webhook must not bring down one leader after the other.
         self.workers
             .retain(|revision, worker| !worker.is_finished() && hooks.iter().any(|hook| hook.revision == *revision));
         for hook in hooks {
@@ -145,7 +145,7 @@ impl Deliveries {
     }
 }
 
-/// The leader's work on webhooks.
+/// Controller that delivers webhooks on the leader.
 pub struct WebhookController {
     settings: WebhookSettings,
     changed: watch::Receiver<()>,
@@ -193,7 +193,7 @@ impl Controller for WebhookController {
     }
 }
 
-/// Time to wait after so many failures in a row; `chance` is from 0 to 1.
+/// Returns the pause after this many consecutive failures. `chance` is from 0 to 1.
 fn pause_after(failures: u32, chance: f64) -> Duration {
     let doubled = PAUSE_MIN.saturating_mul(1 << failures.saturating_sub(1).min(16));
     doubled.min(PAUSE_MAX).mul_f64(1.0 - chance / 2.0)

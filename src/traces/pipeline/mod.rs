@@ -1,9 +1,10 @@
-//! Pipeline from spans of `tracing` to the queue: made when the process starts, closed when it ends.
+//! Pipeline from spans of `tracing` to the export queue. It is created at the start of the process and closed at its
+//! end.
 //!
-//! `tracing_opentelemetry` makes OpenTelemetry's spans of those of `tracing`. Which trace a span without a parent
-//! belongs to is said by who begins it, for the moment in which it begins ([`with_trace`]). What is not recorded does
-//! not begin: whether a trace is, is looked up before its first span ([`Recorded`]), and the spans within it begin
-//! only there, so that nothing is recorded of work that no request asked for.
+//! `tracing_opentelemetry` converts the spans of `tracing` to those of OpenTelemetry. The code that begins a span
+//! without a parent sets its trace for that moment ([`with_trace`]). A span that is not recorded is never created: the
+//! decision for a trace is made before its first span ([`Recorded`]), and inner spans are created only within a
+//! recorded one. Work without a request is therefore not recorded.
 
 use std::cell::Cell;
 use std::path::PathBuf;
@@ -33,27 +34,27 @@ use super::{INNER_TARGET, TARGET};
 use crate::metrics::Metrics;
 use crate::tasks;
 
-/// Ended spans that may wait: some seconds of a busy node, and a few megabytes.
+/// Maximum number of ended spans that wait: some seconds of a busy node, and a few megabytes.
 const QUEUE_SPANS_MAX: usize = 8 * BATCH_SPANS_MAX;
-/// At the end of the process, for what still waits.
+/// Time limit for sending the remaining spans at the end of the process.
 const CLOSE_WITHIN: Duration = Duration::from_secs(3);
 
-/// Settings of traces: those that are sent, and the collector.
+/// Settings of traces: sampling, and the collector.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TraceSettings {
-    /// URL to which batches are posted.
+    /// URL that batches are posted to.
     pub url: Url,
-    /// The share of traces that are recorded where no caller says whether one is, 0 to 1.
+    /// Share of traces, 0 to 1, that are recorded if the caller made no decision.
     pub share: f64,
-    /// Authorities that may vouch for an `https` collector; none for those that the system trusts.
+    /// File of the authorities for an `https` collector; none for those of the system.
     pub ca_file: Option<PathBuf>,
-    /// Headers that are sent along, [`super::headers`].
+    /// File of additional headers, see [`super::headers`].
     pub headers_file: Option<PathBuf>,
-    /// True if batches are sent compressed, by gzip.
+    /// Set if batches are compressed with gzip.
     pub is_compressed: bool,
 }
 
-/// Pipeline that sends the spans of this process.
+/// Pipeline that exports the spans of this process.
 pub struct Pipeline {
     provider: SdkTracerProvider,
     recorded: Recorded,
@@ -63,8 +64,8 @@ pub struct Pipeline {
 }
 
 impl Pipeline {
-    /// Within a runtime. Never fails: what is wrong with the collector, or on the way to it, is told once there is
-    /// something to send.
+    /// Starts the pipeline; must be called within a runtime. Never fails: problems with the collector are logged once
+    /// there is something to send.
     pub fn start(settings: &TraceSettings, node_id: u64) -> Pipeline {
         let collector = Collector::new(settings.clone(), node_id);
         let (sender, spans) = mpsc::channel(QUEUE_SPANS_MAX); // bound: spans
@@ -75,7 +76,7 @@ impl Pipeline {
         Pipeline { provider, recorded, counts, closing, shipping: tasks::errand(shipping.run()) }
     }
 
-    /// Layer that the subscriber of the process needs.
+    /// Returns the layer for the subscriber of the process.
     pub fn layer<S>(&self) -> impl Layer<S> + use<S>
     where
         S: Subscriber + for<'span> LookupSpan<'span>,
@@ -83,12 +84,12 @@ impl Pipeline {
         layer(&self.provider, self.recorded)
     }
 
-    /// Counts the outcome of spans in `metrics` from now on.
+    /// Counts the results of exports in `metrics` from now on.
     pub fn count_in(&self, metrics: std::sync::Arc<Metrics>) {
         self.counts.begin(metrics);
     }
 
-    /// Sends what waits, within [`CLOSE_WITHIN`].
+    /// Sends the remaining spans within [`CLOSE_WITHIN`].
     pub async fn close(mut self) {
         self.closing.cancel();
         if tokio::time::timeout(CLOSE_WITHIN, &mut self.shipping).await.is_err() {
@@ -98,7 +99,7 @@ impl Pipeline {
     }
 }
 
-/// Everything is said here: the SDK would look into the environment for the rest.
+/// Creates the provider. All options are set, because the SDK reads missing ones from the environment.
 fn provider(processor: impl SpanProcessor + 'static) -> SdkTracerProvider {
     SdkTracerProvider::builder()
         .with_sampler(Sampler::ParentBased(Box::new(OfKnownTraces)))
@@ -124,18 +125,18 @@ where
         .with_filter(recorded)
 }
 
-/// Filter of the layer: it takes spans that are begun for it, and what begins within these.
+/// Filter of the layer. It enables spans of [`TARGET`], and inner spans within these.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Recorded {
     share: f64,
 }
 
 impl Recorded {
-    /// True if the first span of this trace is to begin here, as far as the subscriber in force says; true where that
-    /// sends none.
+    /// Reports whether the first span of this trace is to be created, according to the current subscriber. Returns true
+    /// if that exports nothing.
     pub(super) fn has(trace: TraceId) -> bool {
         let share = dispatcher::get_default(|all| all.downcast_ref::<Recorded>().map(|recorded| recorded.share));
-        // As the samplers of others decide it, for the same trace.
+        // Other samplers make the same decision for the same trace.
         let decide =
             |share| Sampler::TraceIdRatioBased(share).should_sample(None, trace, "", &SpanKind::Server, &[], &[]);
         share.is_none_or(|share| decide(share).decision == SamplingDecision::RecordAndSample)
@@ -168,18 +169,18 @@ where
 }
 
 thread_local! {
-    /// Trace whose span is being begun on this thread.
+    /// Trace of the span that is being created on this thread.
     static TRACE: Cell<TraceId> = const { Cell::new(TraceId::INVALID) };
 }
 
-/// Calls `begin`. A span that begins in it without a parent is of this trace.
+/// Calls `begin` with `trace` as the trace of spans without a parent.
 pub(super) fn with_trace(trace: TraceId, begin: impl FnOnce()) {
     TRACE.set(trace);
     begin();
     TRACE.set(TraceId::INVALID);
 }
 
-/// Spans by chance; traces as they are said.
+/// Generator of random span ids. Trace ids come from [`with_trace`].
 #[derive(Debug)]
 struct Ids(RandomIdGenerator);
 
@@ -193,7 +194,7 @@ impl IdGenerator for Ids {
     }
 }
 
-/// Of spans without a parent: those whose trace was said.
+/// Sampler for spans without a parent: records those with a trace.
 #[derive(Clone, Debug)]
 struct OfKnownTraces;
 
@@ -215,7 +216,7 @@ impl ShouldSample for OfKnownTraces {
     }
 }
 
-/// Takes what has ended, if there is room.
+/// Processor that queues ended spans while there is room.
 #[derive(Debug)]
 struct SpanQueue {
     sender: mpsc::Sender<SpanData>, // bound: spans
@@ -231,7 +232,7 @@ impl SpanProcessor for SpanQueue {
         }
     }
 
-    /// Does nothing: spans that wait are sent by [`Shipping`], which [`Pipeline::close`] ends.
+    /// Does nothing: waiting spans are sent by [`Shipping`], which [`Pipeline::close`] ends.
     fn force_flush(&self) -> OTelSdkResult {
         Ok(())
     }
