@@ -1,5 +1,5 @@
-//! Contents of config files between their two forms: clear where a caller gives or may have one and where a client
-//! pulls, sealed in everything that is proposed of a file that is kept encrypted.
+//! Sealing and opening of config file contents: clear towards callers and clients that may read them, sealed in every
+//! proposal about an encrypted file.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use crate::model::config_lookup::Released;
 use crate::model::content::Content;
 use crate::model::sealing::Sealing;
 
-/// The kind of secret, as the first part of its place.
+/// Kind of secret: the first part of the place that a content is sealed for.
 const KIND: &str = "config-file";
 
 fn place<'a>(namespace: &'a str, group: &'a str, file: &'a str) -> [&'a str; 4] {
@@ -21,9 +21,9 @@ fn place<'a>(namespace: &'a str, group: &'a str, file: &'a str) -> [&'a str; 4] 
 }
 
 impl Keyring {
-    /// Draft to be proposed for the file as it stands: its content is sealed if the file is to be encrypted. Where that
-    /// changes and the caller gives no content, the content is made of the present one; `may_see` is true if the caller
-    /// may have that in clear. A caller that may not is refused when the draft is applied.
+    /// Returns the draft to propose for the current file, with its content sealed if the file is to be encrypted. If
+    /// the encryption changes and the caller gives no content, the current content is converted; `may_see` is true if
+    /// the caller may read it in clear. Without that right nothing is converted, and the draft is refused on apply.
     pub fn seal_file(
         &self,
         mut draft: ConfigFileDraft,
@@ -56,12 +56,12 @@ impl Keyring {
         Ok(data_key.seal_alike(&place(&key.namespace, &key.group, &key.file), text))
     }
 
-    /// Text of the sealed content of a file.
+    /// Returns the text of a file's sealed content.
     pub fn open_content(&self, key: &ConfigKey, sealed: &Content) -> Result<Arc<str>, Refusal> {
         self.open_text(&place(&key.namespace, &key.group, &key.file), sealed).ok_or_else(|| self.refusal(sealed))
     }
 
-    /// Text of an encrypted file for clients; `None` if this node cannot read it, which the log then says.
+    /// Returns the text of an encrypted file for clients; `None` if this node cannot read it, which is logged.
     pub fn open_released(&self, released: &Released, content: &Content) -> Option<Arc<str>> {
         let Released { namespace, group, file, .. } = released;
         let opened = self.open_text(&place(namespace, group, file), content);
@@ -89,12 +89,12 @@ impl Keyring {
         Refusal::new(Code::DecryptConfigFileException, "it is damaged, or was sealed for another file")
     }
 
-    /// Number of drafts and releases that are sealed under another data key than those of this node.
+    /// Returns the number of drafts and releases that are sealed under other data keys than this node's.
     pub fn unreadable_files(&self, catalog: &Catalog) -> usize {
         catalog.configs.sealed_under_others(self.data_keys.iter().map(DataKey::id))
     }
 
-    /// Alarm for an operator if encrypted files cannot be read here; else `None`.
+    /// Returns the text of the alarm if encrypted files cannot be read here.
     pub fn alarm_of_files(&self, catalog: &Catalog) -> Option<String> {
         let count = self.unreadable_files(catalog);
         let why = self.remedy();
@@ -129,7 +129,8 @@ mod tests {
         ConfigFile { key, content: content.as_str().into(), encrypted, ..ConfigFile::default() }
     }
 
-    /// Stored content, request, and proposal: content, whether it changes, what was done to it.
+    /// Rows: stored file, content and encryption in the request, and the proposal: content, change of encryption,
+    /// sealing.
     #[test]
     fn a_draft_is_sealed_as_the_file_asks_for_it() {
         let (none, clear, sealed) = (None, Some(file("old", false)), Some(file("old", true)));

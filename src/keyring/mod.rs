@@ -1,12 +1,12 @@
-//! Access keys, and the secrets of webhooks, between their two forms: clear where a caller gives or gets one and
-//! where a request is judged or signed, sealed everywhere else.
+//! Sealing and opening of access keys and webhook secrets: clear where a caller gives or gets one and where a request
+//! is verified or signed, sealed everywhere else.
 //!
-//! Sealing needs the data key, and so does reading. A node without it, or with another one than the
-//! key was sealed under, takes a key that it cannot read for one that nobody has signed with: what is
-//! enforced stays shut. Contents of config files that are kept encrypted go through here too ([`Keyring::seal_file`]).
+//! Both sealing and opening need the data key. A node without it, or with another one, treats an access key that it
+//! cannot read as one that no request is signed with, so access that the key protects stays denied. Contents of
+//! encrypted config files are sealed here too ([`Keyring::seal_file`]).
 //!
-//! A node may have an earlier data key beside its own, while one takes the place of the other: it opens what is sealed
-//! under either ([`Keyring::resealed_key`] and the like).
+//! A node may have an earlier data key in addition to its own while the key is rotated: it opens what either of them
+//! sealed ([`Keyring::resealed_key`] and its like).
 
 mod files;
 mod resealing;
@@ -22,16 +22,16 @@ use crate::model::code::{Code, Refusal};
 use crate::model::signature::{AppKeys, SigningKey};
 use crate::model::webhook::{Webhook, WebhookDraft, WebhookRequest};
 
-/// The kind of secret, as the first part of its place.
+/// Kind of secret: the first part of the place that it is sealed for.
 const KIND: &str = "access-key";
 const WEBHOOK: &str = "webhook";
 
 /// Seals and opens with the data keys of this node, if it has any.
 #[derive(Debug, Default)]
 pub struct Keyring {
-    /// The first seals, each opens.
+    /// Data keys: the first seals, all of them open.
     data_keys: Vec<DataKey>,
-    /// The log says once that access keys cannot be read, and once that encrypted files cannot.
+    /// Log lines about unreadable access keys and encrypted files, each written once.
     logged: LogOnce<&'static str>,
 }
 
@@ -40,18 +40,18 @@ impl Keyring {
         Keyring { data_keys: data_keys.into_iter().collect(), ..Keyring::default() }
     }
 
-    /// The data key that everything is sealed with from here on.
+    /// Returns the data key that new secrets are sealed with.
     fn own(&self) -> Option<&DataKey> {
         self.data_keys.first()
     }
 
-    /// Draft to be proposed for a change to a key.
+    /// Returns the draft to propose for a change of a key.
     pub fn seal(&self, request: AccessKeyRequest) -> Result<AccessKeyDraft, Refusal> {
         let sealed = request.secret.as_ref().map(|secret| self.sealed(&request, secret)).transpose()?;
         Ok(request.into_draft(sealed))
     }
 
-    /// Draft to be proposed for a new key, and its secret, which is generated if none was given.
+    /// Returns the draft to propose for a new key, and its secret, which is generated if none was given.
     pub fn seal_new(&self, mut request: AccessKeyRequest) -> Result<(AccessKeyDraft, ClearSecret), Refusal> {
         let secret = request.secret.take().unwrap_or_else(|| ClearSecret::from(generate_secret()));
         let sealed = self.sealed(&request, &secret)?;
@@ -70,28 +70,28 @@ impl Keyring {
         Ok(SealedSecret(data_key.seal(place, secret.expose())))
     }
 
-    /// Draft to be proposed for a change to a webhook.
+    /// Returns the draft to propose for a change of a webhook.
     pub fn seal_webhook(&self, request: WebhookRequest) -> Result<WebhookDraft, Refusal> {
         let seal = |secret| self.sealed_for(&[WEBHOOK, &request.name], secret);
         let sealed = request.secret.as_ref().map(seal).transpose()?;
         Ok(request.into_draft(sealed))
     }
 
-    /// Draft to be proposed for a new webhook, and its secret, which is generated if none was given.
+    /// Returns the draft to propose for a new webhook, and its secret, which is generated if none was given.
     pub fn seal_new_webhook(&self, mut request: WebhookRequest) -> Result<(WebhookDraft, ClearSecret), Refusal> {
         let secret = request.secret.take().unwrap_or_else(|| ClearSecret::from(generate_secret()));
         let sealed = self.sealed_for(&[WEBHOOK, &request.name], &secret)?;
         Ok((request.into_draft(Some(sealed)), secret))
     }
 
-    /// The secret that a webhook is told with, or why this node cannot read it.
+    /// Returns the secret that signs the events of a webhook, or the reason why this node cannot read it.
     pub fn secret_of(&self, hook: &Webhook) -> Result<Zeroizing<Vec<u8>>, String> {
         let opened = self.opened(&[WEBHOOK, &hook.name], &hook.secret);
         opened.ok_or_else(|| format!("the leader cannot read the secret: {}", self.remedy()))
     }
 
-    /// The keys of an app that are on, in all or for the files of a namespace; `None` where there are none, and nothing
-    /// is to be judged.
+    /// Returns the enabled keys of an app, all or those that apply to files of a namespace; `None` if there are none,
+    /// and requests need no signature.
     pub fn of_app(&self, catalog: &Catalog, app_id: &str, namespace: Option<&str>) -> Option<AppKeys> {
         let is_meant = |key: &AccessKey| key.is_on() && namespace.is_none_or(|namespace| key.is_of(namespace));
         let mut of_app = catalog.access_keys.of_app(app_id).filter(|held| is_meant(&held.key)).peekable();
@@ -107,13 +107,13 @@ impl Keyring {
         Some(keys)
     }
 
-    /// Number of keys that are on and cannot be read here.
+    /// Returns the number of enabled keys that cannot be read here.
     pub fn unreadable(&self, catalog: &Catalog) -> usize {
         let on = catalog.access_keys.all().filter(|held| held.key.is_on());
         on.filter(|held| self.signing_key(held).is_none()).count()
     }
 
-    /// Alarm for an operator if keys cannot be read here; else `None`.
+    /// Returns the text of the alarm if keys cannot be read here.
     pub fn alarm(&self, catalog: &Catalog) -> Option<String> {
         let count = self.unreadable(catalog);
         (count > 0).then(|| format!("{count} access keys cannot be read by this node: {}", self.remedy()))

@@ -1,5 +1,5 @@
-//! A data key that takes the place of another: what is sealed under an earlier one is sealed again under the first, as
-//! an ordinary update. What this node cannot open is left as it is, and so are releases, which never change.
+//! Rotation of the data key: secrets sealed under an earlier key are sealed again under the first, as ordinary updates.
+//! Secrets that this node cannot open are left unchanged, and so are releases, which never change.
 
 use super::{KIND, Keyring, WEBHOOK};
 use crate::catalog::Catalog;
@@ -14,14 +14,14 @@ impl Keyring {
         self.own().is_some()
     }
 
-    /// The update that seals a key anew; none where that is not needed, or cannot be done.
+    /// Returns the update that reseals a key; `None` if that is not needed or not possible.
     pub fn resealed_key(&self, key: &AccessKey) -> Option<AccessKeyDraft> {
         let secret = self.resealed(&[KIND, &key.app_id, &key.name], &key.secret)?;
         let (app_id, name) = (key.app_id.clone(), key.name.clone());
         Some(AccessKeyDraft { app_id, name, secret: Some(secret), ..AccessKeyDraft::default() })
     }
 
-    /// The same of a webhook.
+    /// Returns the update that reseals a webhook's secret; `None` if that is not needed or not possible.
     pub fn resealed_webhook(&self, hook: &Webhook) -> Option<WebhookDraft> {
         let secret = self.resealed(&[WEBHOOK, &hook.name], &hook.secret)?;
         Some(WebhookDraft { name: hook.name.clone(), secret: Some(secret), ..WebhookDraft::default() })
@@ -33,7 +33,8 @@ impl Keyring {
         Some(SealedSecret(own.seal(place, str::from_utf8(&opened).ok()?)))
     }
 
-    /// The same of the draft of a config file. It is refused where the file has another content by then.
+    /// Returns the update that reseals the draft of a config file; `None` if that is not needed or not possible. It is
+    /// refused on apply if the content has changed since.
     pub fn resealed_file(&self, file: &ConfigFile) -> Option<ConfigFileDraft> {
         if !self.is_earlier(file) {
             return None;
@@ -50,12 +51,12 @@ impl Keyring {
         })
     }
 
-    /// True if its content is sealed, and not under the first data key.
+    /// Reports whether the content is sealed, but not under the first data key.
     pub fn is_earlier(&self, file: &ConfigFile) -> bool {
         file.encrypted && self.own().is_some_and(|own| own.id() != key_of(&file.content))
     }
 
-    /// Number of access keys and number of webhooks that are not sealed under the first data key.
+    /// Returns the numbers of access keys and of webhooks that are not sealed under the first data key.
     pub fn earlier_secrets(&self, catalog: &Catalog) -> (usize, usize) {
         let is_earlier =
             |place: &[&str], secret: &SealedSecret| self.own().is_some_and(|own| own.open(place, &secret.0).is_none());
@@ -65,7 +66,7 @@ impl Keyring {
         (keys, hooks)
     }
 
-    /// Number of drafts and releases of config files that are not sealed under the first data key.
+    /// Returns the number of drafts and releases of config files that are not sealed under the first data key.
     pub fn earlier_files(&self, catalog: &Catalog) -> usize {
         catalog.configs.sealed_under_others(self.own().into_iter().map(|own| own.id()))
     }
@@ -87,7 +88,7 @@ mod tests {
         Keyring::new(digits.iter().map(|digit| DataKey::of_hex(&digit.repeat(64)).expect("64 digits")))
     }
 
-    /// Everything that is sealed, once, by the given keys.
+    /// Returns a catalog with one sealed object of each kind.
     fn sealed_by(ring: &Keyring) -> Bench {
         let mut bench = Bench::founded();
         let secret = || Some(ClearSecret::from(SECRET.to_owned()));
@@ -114,7 +115,8 @@ mod tests {
         bench
     }
 
-    /// Report of the keys of a node on all that is sealed: whether each can be read, and what is to be sealed anew.
+    /// Returns which objects these keys can read, the commands that reseal them, and the counts of objects under
+    /// earlier keys.
     fn seen(ring: &Keyring, catalog: &Catalog) -> ([bool; 3], Vec<Command>, (usize, usize, usize)) {
         let key = catalog.access_keys.all().next().expect("there").key.clone();
         let hook = catalog.webhooks.get("h").expect("there").clone();
@@ -167,7 +169,8 @@ mod tests {
         assert_eq!(seen(&both, &catalog).2, (0, 0, 0));
     }
 
-    /// Nobody's work is written over: what was made of another content is not taken.
+    /// A change that was made meanwhile is not overwritten: the update applies only to the content that it was made
+    /// from.
     #[test]
     fn a_file_that_was_written_meanwhile_is_left_as_it_is() {
         let (both, mut bench) = (keyring(&["b", "a"]), sealed_by(&keyring(&["a"])));

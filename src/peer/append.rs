@@ -1,15 +1,14 @@
 //! The sending end of log replication: a dedicated connection on which append frames are pipelined.
 //!
-//! One [`Session`] is one call of openraft's `stream_append`. It is a stream that does all its work
-//! when polled (takes requests, writes frames, reads answers), so there is no task to leak and the
-//! back-pressure of the socket reaches the log reader by itself.
+//! One [`Session`] is one call of openraft's `stream_append`. It is a stream that does all its work when polled
+//! (accepts requests, writes frames, reads answers), so no task can leak, and the back-pressure of the socket reaches
+//! the log reader.
 //!
-//! A request that brings a commit index and no entries waits a moment while the peer has entries to answer:
-//! the next ones say the same and more, and under load they follow at once. So a batch is one frame and
-//! one answer, not two of each.
+//! A request with a commit index and no entries is held for a moment while answers are outstanding: the next request
+//! includes it, and under load follows at once. So a batch costs one frame and one answer instead of two of each.
 //!
-//! A session that ended with everything acknowledged parks its connection for the next one: probing
-//! a follower's log takes several sessions of one request each.
+//! A session that ends with everything acknowledged parks its connection for the next one: probing a follower's log
+//! takes several sessions of one request each.
 
 use std::collections::VecDeque;
 use std::io;
@@ -31,13 +30,13 @@ use super::messages::AppendParts;
 use crate::format::codec;
 use crate::format::types::{NodeId, TypeConfig};
 
-/// Between two looks at whether a peer that owes an answer is there.
+/// Pause between two checks whether a peer that owes an answer is alive.
 const LOOK_PAUSE: Duration = Duration::from_millis(500);
 
 type Request = AppendEntriesRequest<TypeConfig>;
 type Answer = Result<StreamAppendResult<TypeConfig>, RPCError<TypeConfig>>;
 
-/// Place for a connection without a session, until the next session takes it.
+/// Slot for a connection between two sessions.
 #[derive(Clone, Default)]
 pub(super) struct Parking(Arc<parking_lot::Mutex<Option<(Instant, Connection)>>>);
 
@@ -65,20 +64,20 @@ pub(super) struct Session<S> {
     input_ended: bool,
     connection: Connection,
     outbox: Outbox,
-    /// The bytes of each unanswered frame.
+    /// Bytes of each unanswered frame.
     outstanding: VecDeque<usize>,
     outstanding_bytes: usize,
-    /// A request without entries that waits for the next one, and until when.
+    /// Request without entries that waits for the next one, and its time limit.
     held: Option<(Request, Instant)>,
     held_max: Duration,
     last_wrote: Instant,
     patience: Duration,
     parking: Parking,
-    /// Changes when the session is to end, whatever is on its way.
+    /// Changes when the session has to end, whatever is in flight.
     cuts: Option<watch::Receiver<u64>>,
-    /// By the pongs on the control connection.
+    /// Reports whether the peer answers pings on the control connection.
     is_there: Box<dyn Fn() -> bool + Send + Sync>,
-    /// The next look at whether a peer that owes an answer is there.
+    /// Time of the next check whether a peer that owes an answer is alive.
     looks_at: Instant,
 }
 
@@ -86,7 +85,8 @@ impl<S> Session<S>
 where
     S: Stream<Item = Request> + Send + Unpin + 'static,
 {
-    /// `patience` is how long an answer may take after the last byte moved, beside the time that bytes take.
+    /// Creates a session. `patience` is the time in which an answer has to arrive after the last byte moved, in
+    /// addition to the transfer time of the bytes.
     pub(super) fn new(connection: Connection, input: S, patience: Duration, parking: Parking, route: Route) -> Self {
         Session {
             route,
@@ -107,23 +107,23 @@ where
         }
     }
 
-    /// Ends when `cuts` changes.
+    /// Makes the session end when `cuts` changes.
     pub(super) fn ended_by(self, cuts: watch::Receiver<u64>) -> Self {
         Session { cuts: Some(cuts), ..self }
     }
 
-    /// Waits for the time that bytes take only while `is_there` holds: a process that stands still takes none.
+    /// Grants the transfer time of bytes only while `is_there` holds: a stopped process receives none.
     pub(super) fn while_there(self, is_there: impl Fn() -> bool + Send + Sync + 'static) -> Self {
         Session { is_there: Box::new(is_there), ..self }
     }
 
-    /// With another limit for how long a commit index waits.
+    /// Replaces the limit for which a commit index is held.
     #[cfg(test)]
     pub(super) fn holding_for(self, held_max: Duration) -> Self {
         Session { held_max, ..self }
     }
 
-    /// The answers, in the order of the requests. After an error, or an answer that ends openraft's
+    /// Returns the answers in the order of the requests. After an error, or after an answer that ends openraft's
     /// session on the follower (a conflict, a higher vote), the connection is dropped.
     pub(super) fn answers(self) -> impl Stream<Item = Answer> + Send + 'static {
         futures_util::stream::unfold(Some(self), |session| async move {
@@ -140,7 +140,7 @@ where
         })
     }
 
-    /// Drives the connection until an answer arrives, or until all is said and answered.
+    /// Drives the connection until an answer arrives, or until everything is sent and answered.
     async fn next_answer(&mut self) -> Result<Option<StreamAppendResult<TypeConfig>>, RPCError<TypeConfig>> {
         loop {
             self.release_held()?;
@@ -167,14 +167,14 @@ where
                     self.last_wrote = Instant::now();
                 }
                 () = cut(&mut self.cuts) => return Err(lost(io::Error::other("ended, as the log it carries is to go"))),
-                // Released in the next turn.
+                // Released in the next iteration.
                 () = sleep_until(held_until.unwrap_or(alarm)), if held_until.is_some() => {}
                 () = sleep_until(alarm) => self.wake()?,
             }
         }
     }
 
-    /// Takes a request in place of a held one: a later request says everything that a held one says.
+    /// Accepts a request. It replaces a held one, as a later request includes everything in an earlier one.
     fn take(&mut self, request: Request) -> Result<(), RPCError<TypeConfig>> {
         self.held = None;
         if request.entries.is_empty() && !self.outstanding.is_empty() {
@@ -184,7 +184,7 @@ where
         self.encode(&request)
     }
 
-    /// Sends the held request once nothing is to be waited for.
+    /// Sends the held request once there is no reason to wait.
     fn release_held(&mut self) -> Result<(), RPCError<TypeConfig>> {
         let is_due = |until: Instant| self.outstanding.is_empty() || self.input_ended || until <= Instant::now();
         match self.held.take_if(|(_, until)| is_due(*until)) {
@@ -198,7 +198,7 @@ where
         while let Some((write, _)) = parts.next() {
             let before = self.outbox.len();
             if self.outstanding.is_empty() {
-                // The time to an answer begins with a question.
+                // The time to an answer starts with the request.
                 self.last_wrote = Instant::now();
             }
             self.outbox.put(write).map_err(lost)?;
@@ -209,7 +209,7 @@ where
         Ok(())
     }
 
-    /// Time at which waiting has to stop: when an answer is due, or else to keep the connection alive.
+    /// Returns the time at which to stop waiting: when an answer is due, or else when the connection needs a keepalive.
     fn alarm(&self) -> Instant {
         if self.outstanding.is_empty() {
             return self.last_wrote + APPEND_KEEPALIVE;
@@ -217,19 +217,19 @@ where
         self.answer_due().max(self.looks_at).min(self.answer_due_at_last())
     }
 
-    /// Of an answer to what is there already.
+    /// Returns the time at which an answer is due if all bytes have arrived.
     fn answer_due(&self) -> Instant {
         self.last_wrote.max(self.connection.reader.last_byte()) + self.patience
     }
 
-    /// Of an answer to what takes as long as the thinnest link does.
+    /// Returns the time at which an answer is due if the bytes pass the slowest supported link.
     fn answer_due_at_last(&self) -> Instant {
         self.answer_due() + transfer_time(self.outstanding_bytes)
     }
 
     fn wake(&mut self) -> Result<(), RPCError<TypeConfig>> {
         if Instant::now() < self.alarm() {
-            // Bytes came meanwhile, of an answer that is not whole yet.
+            // Bytes of an incomplete answer have arrived meanwhile.
             return Ok(());
         }
         if !self.outstanding.is_empty() && Instant::now() < self.answer_due_at_last() && (self.is_there)() {
@@ -254,7 +254,7 @@ async fn cut(cuts: &mut Option<watch::Receiver<u64>>) {
     std::future::pending().await
 }
 
-/// A connection that was there and failed: worth an immediate retry.
+/// Converts the failure of an open connection, after which an immediate retry makes sense.
 fn lost(error: io::Error) -> RPCError<TypeConfig> {
     NetworkError::new(&error).into()
 }

@@ -1,8 +1,7 @@
-//! Pauses between tries that keep failing: they double up to a limit, and end when the peer shows
-//! itself.
+//! Pauses between repeated failing attempts: they double up to a limit, and end when the peer connects.
 //!
-//! openraft has pauses of its own ([`openraft::network::Backoff`]), but takes them when a session asks
-//! for its first request. A session that cannot even be opened comes back at once, and is opened anew.
+//! openraft has its own pauses ([`openraft::network::Backoff`]), but applies them only when a session reads its first
+//! request. A session that cannot even be opened is retried at once.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -13,7 +12,7 @@ use tokio::time::sleep;
 
 use super::limits::{REDIAL_PAUSE_MAX, REDIAL_PAUSE_MIN};
 
-/// The failures in a row of one kind of work for one peer; clones share them.
+/// Consecutive failures of one kind of work for one peer; clones share them.
 #[derive(Clone, Default)]
 pub(super) struct SharedBackoff(Arc<AtomicU32>);
 
@@ -21,12 +20,12 @@ impl SharedBackoff {
     pub(super) fn note(&self, succeeded: bool) {
         match succeeded {
             true => self.0.store(0, Ordering::Relaxed),
-            // Ends long before it could wrap: a failure takes a pause.
+            // Cannot overflow in practice: each failure costs a pause.
             false => drop(self.0.fetch_add(1, Ordering::Relaxed)),
         }
     }
 
-    /// Waits as long as the failures say; an arrival of the peer ends that, and begins anew.
+    /// Waits for the pause after the failures so far; an arrival of the peer ends it and resets the count.
     pub(super) async fn wait(&self, arrivals: &mut watch::Receiver<u64>) {
         let pause = pause_after(self.0.load(Ordering::Relaxed));
         if pause.is_zero() {
@@ -39,7 +38,7 @@ impl SharedBackoff {
     }
 }
 
-/// The pauses of the links: a peer that is back is worth finding soon.
+/// Returns the pauses between dials, which are short, so that a peer that returns is found soon.
 pub(super) fn pauses() -> impl Iterator<Item = Duration> + Send {
     (1..).map(pause_after)
 }
@@ -47,7 +46,7 @@ pub(super) fn pauses() -> impl Iterator<Item = Duration> + Send {
 fn pause_after(failures: u32) -> Duration {
     match failures {
         0 => Duration::ZERO,
-        // Shifted by no more than it takes to reach the limit.
+        // The shift is limited to what reaches the maximum.
         some => (REDIAL_PAUSE_MIN * (1 << (some - 1).min(10))).min(REDIAL_PAUSE_MAX),
     }
 }

@@ -1,8 +1,7 @@
-//! Calls on a control connection, from being asked to being answered or lost.
+//! Calls on a control connection.
 //!
-//! What a caller without an answer must know is whether the peer may have acted: [`CallError`] keeps
-//! the two cases apart, and a [`Ticket`] decides the race between the task that writes a call and the
-//! caller that gives it up.
+//! A caller without an answer needs to know whether the peer may have acted: [`CallError`] distinguishes the two cases,
+//! and a [`Ticket`] decides the race between the task that writes a call and the caller that gives it up.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -20,7 +19,7 @@ use super::messages::{Kind, Status, put_call, read_call};
 /// Reason why a call has no answer.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CallError {
-    /// The peer has certainly not acted: the call never left, or was turned down. Safe to repeat.
+    /// The peer has not acted: the call was not sent, or was refused. Safe to repeat.
     #[error("not sent: {0}")]
     NotSent(String),
     /// The peer may have acted.
@@ -30,7 +29,7 @@ pub enum CallError {
 
 pub(super) type Reply = oneshot::Sender<Result<Bytes, CallError>>;
 
-/// Whoever takes it first wins: the link, to write the call, or the caller, to withdraw it.
+/// Token of a call. The first to take it wins: the link, to write the call, or the caller, to withdraw it.
 #[derive(Default)]
 pub(super) struct Ticket(AtomicBool);
 
@@ -50,17 +49,17 @@ pub(super) struct Call {
 impl Call {
     pub(super) fn refuse(self, text: &str) {
         if self.ticket.take() {
-            // A caller that is gone does not need the answer.
+            // The receiver is gone if the caller is.
             let _ = self.reply.send(Err(CallError::NotSent(text.into())));
         }
     }
 }
 
-/// The calls of one connection that were written and are not answered.
+/// Calls of one connection that were written and are not answered yet.
 pub(super) struct Outstanding {
     replies: HashMap<u64, Reply>,
     last_id: u64,
-    /// Id and time of the ping on its way.
+    /// Id and time of the unanswered ping.
     ping: Option<(u64, Instant)>,
 }
 
@@ -78,8 +77,8 @@ impl Outstanding {
         self.last_id
     }
 
-    /// Puts a call into the outbox, unless its caller has withdrawn it. From here on its outcome is
-    /// unknown until it is answered: part of the frame may reach the peer's kernel.
+    /// Puts a call into the outbox, unless its caller has withdrawn it. From then on its outcome is unknown until it is
+    /// answered: part of the frame may reach the peer's kernel.
     pub(super) fn write(&mut self, call: Call, outbox: &mut Outbox) {
         if call.reply.is_closed() || !call.ticket.take() {
             return;
@@ -91,10 +90,10 @@ impl Outstanding {
         }
     }
 
-    /// Sends a ping; finds out when the last one was never answered. Forgets the calls whose callers
-    /// have given up, since their answers may never come.
+    /// Sends a ping, or fails if the last one was not answered in time. Removes calls whose callers have given up,
+    /// since their answers may never arrive.
     ///
-    /// A peer that sends anything at all is there: a pong may stand behind a long answer.
+    /// A peer that sends any bytes is alive: a pong may have to wait for a long answer.
     pub(super) fn ping(&mut self, outbox: &mut Outbox, last_byte: Instant) -> Result<(), String> {
         self.replies.retain(|_, reply| !reply.is_closed());
         if let Some((_, sent)) = self.ping {
@@ -108,7 +107,7 @@ impl Outstanding {
         outbox.put(|out| put_call(out, Kind::Ping as u8, id, &[])).map_err(|error| error.to_string())
     }
 
-    /// Hands an answer to its caller; returns the round trip if it was a pong.
+    /// Passes an answer to its caller; returns the round trip if it was a pong.
     pub(super) fn settle(&mut self, frame: Bytes) -> Result<Option<Duration>, String> {
         let (status, id, body) = read_call(frame).map_err(|error| error.to_string())?;
         let status = Status::from_byte(status).ok_or("an answer with an unknown status")?;
@@ -118,7 +117,7 @@ impl Outstanding {
             self.ping = None;
             return Ok(Some(sent.elapsed()));
         }
-        // An answer after the caller's deadline finds nobody, which is no fault.
+        // An answer after the caller's deadline has no receiver, which is no error.
         if let Some(reply) = self.replies.remove(&id) {
             let text = || String::from_utf8_lossy(&body).into_owned();
             let _ = reply.send(match status {

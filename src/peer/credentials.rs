@@ -1,5 +1,5 @@
-//! Credentials of a node towards its peers: the cluster secret, two while one is exchanged for the other, and the TLS
-//! of this start.
+//! Credentials of a node towards its peers: the cluster secret, two of them during a rotation, and the TLS key of this
+//! process.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use tokio::net::{TcpSocket, TcpStream, lookup_host};
 
 use crate::tls::{Ephemeral, TlsError};
 
-/// The cluster secret. It has no `Debug` that shows it and no way out but into a MAC.
+/// The cluster secret. Its `Debug` does not reveal it, and its only use is in a MAC.
 #[derive(Clone)]
 pub(super) struct Secret(Hmac<Sha256>);
 
@@ -20,7 +20,7 @@ impl Secret {
         Secret(Hmac::new_from_slice(secret).expect("HMAC takes a key of any length"))
     }
 
-    /// The MAC of `parts`, each with its length in front: no two sequences of parts look alike.
+    /// Returns the MAC of `parts`, each prefixed by its length, so that no two sequences of parts are ambiguous.
     pub(super) fn over(&self, parts: &[&[u8]]) -> Hmac<Sha256> {
         let mut mac = self.0.clone();
         for part in parts {
@@ -37,7 +37,7 @@ impl fmt::Debug for Secret {
     }
 }
 
-/// Everything a node brings into a handshake. Cheap to clone.
+/// Credentials of a node in a handshake. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct Credentials {
     shown: Secret,
@@ -47,20 +47,20 @@ pub struct Credentials {
 }
 
 impl Credentials {
-    /// `shown` is what this node proves itself with when it dials; it takes callers that know it, or the
-    /// `other`. Makes a key pair and a certificate for this start.
+    /// Creates credentials with a key pair and a certificate for this process. The node proves itself with `shown` when
+    /// it dials, and accepts callers that know `shown` or `other`.
     pub fn new(shown: &[u8], other: Option<&[u8]>) -> Result<Self, TlsError> {
         let shown = Secret::new(shown);
         let taken = std::iter::once(shown.clone()).chain(other.map(Secret::new)).collect();
         Ok(Credentials { shown, taken, tls: Ephemeral::generate()?, dials_from: None })
     }
 
-    /// Sets the local address of connections to peers; without one the system chooses.
+    /// Sets the local address of connections to peers; `None` leaves the choice to the system.
     pub(crate) fn dialling_from(self, dials_from: Option<IpAddr>) -> Self {
         Credentials { dials_from, ..self }
     }
 
-    /// A connection to a peer, of which nothing is known yet.
+    /// Opens a connection to a peer, which is not authenticated yet.
     pub(super) async fn open(&self, address: &str) -> io::Result<TcpStream> {
         let Some(from) = self.dials_from else { return TcpStream::connect(address).await };
         let to = lookup_host(address).await?.find(|to| to.is_ipv4() == from.is_ipv4());

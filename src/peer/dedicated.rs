@@ -1,9 +1,8 @@
-//! A call with a large body, on a connection of its own: on a thin link it takes minutes, and nothing else is to wait
+//! Calls with a large body, each on its own connection: over a slow link it takes minutes, and nothing else has to wait
 //! for it.
 //!
-//! The connection is a control connection like that of a [`Link`], so its server need not know that there is another
-//! one. A caller that gives up does not take the call along: what is half sent would have to be sent again from its
-//! beginning.
+//! The connection is a control connection like that of a [`Link`], so the server does not distinguish the two. A caller
+//! that gives up does not cancel the call: a half-sent body would have to be sent again from the beginning.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,7 +21,7 @@ use super::link::Link;
 use super::messages::Kind;
 use super::peers::Local;
 
-/// The large calls of this node.
+/// Permits for the large calls of this node.
 #[derive(Clone)]
 pub(super) struct DedicatedConnection {
     places: Arc<Semaphore>,
@@ -35,8 +34,8 @@ impl Default for DedicatedConnection {
 }
 
 impl DedicatedConnection {
-    /// Forwards `body` and waits for the answer, `within` at most; the call itself goes on until it is answered, or for
-    /// `within` after its last byte has moved.
+    /// Forwards `body` and waits for the answer at most `within`. The call itself continues until it is answered, or
+    /// until `within` has passed after its last byte moved.
     pub(super) async fn call(
         &self,
         local: Arc<Local>,
@@ -54,7 +53,7 @@ impl DedicatedConnection {
             let dialled = dial_as(&*local.introductions, &local.credentials, &address, target, Purpose::Control).await;
             match dialled {
                 Ok((connection, _)) => converse(connection, body, reply, within).await,
-                // A caller that is gone does not need the answer.
+                // The receiver is gone if the caller is.
                 Err(error) => drop(reply.send(Err(CallError::NotSent(error.to_string())))),
             }
         });
@@ -93,7 +92,7 @@ async fn converse(
             () = sleep_until(due) => break Err(format!("no answer within {within:?} after the last byte")),
         }
     };
-    // A frame that has not left whole was read by nobody.
+    // The peer cannot have read a frame that was not sent completely.
     let failed = |text: String| if outbox.is_empty() { CallError::Unknown(text) } else { CallError::NotSent(text) };
     drop(reply.send(end.unwrap_or_else(|text| Err(failed(text)))));
 }

@@ -1,7 +1,7 @@
 //! Length-prefixed frames on a connection: `length:u32 (big-endian) body`.
 //!
-//! Knows nothing of what a frame means. Both directions are cancel-safe, so that one task can wait
-//! for input, output and its own events in one `select!`, and no connection needs a lock.
+//! Frames have no meaning here. Both directions are cancel-safe, so that one task can wait for input, output and its
+//! own events in one `select!`, and no connection needs a lock.
 
 use std::io;
 use std::pin::Pin;
@@ -17,27 +17,27 @@ use super::limits::{FRAME_BYTES_MAX, HANDSHAKE_FRAME_BYTES_MAX, WRITE_STALL_MAX}
 use super::wire::Wire;
 
 const LENGTH_BYTES: usize = 4;
-/// An outbox that has grown beyond this for one large frame gives its memory back once empty.
+/// Capacity above which an empty outbox releases its memory.
 const OUTBOX_KEPT_BYTES: usize = 256 * 1024;
 
-/// One connection, cut into its two directions.
+/// One connection, split into its two directions.
 pub(super) struct Connection {
     pub(super) reader: FrameReader,
     pub(super) writer: FrameWriter,
 }
 
-/// The outgoing direction, to be used through an [`Outbox`].
+/// The outgoing direction, used through an [`Outbox`].
 pub(super) type FrameWriter = WriteHalf<Wire>;
 
 impl Connection {
-    /// A connection whose other end is still a stranger: only small frames are read.
+    /// Creates a connection whose other end is not authenticated: only small frames are read.
     pub(super) fn new(wire: Wire) -> Self {
         let (reader, writer) = tokio::io::split(wire);
         let reader = Observed { half: reader, last_byte: Instant::now(), on_bytes: None };
         Connection { reader: FrameReader(FramedRead::new(reader, codec(HANDSHAKE_FRAME_BYTES_MAX))), writer }
     }
 
-    /// Lifts the size limit, once the other end has authenticated.
+    /// Raises the size limit of frames, once the other end has authenticated.
     pub(super) fn trust(&mut self) {
         self.reader.0.decoder_mut().set_max_frame_length(FRAME_BYTES_MAX);
     }
@@ -55,13 +55,13 @@ impl Connection {
         self.reader.0.into_inner().half.unsplit(self.writer)
     }
 
-    /// The next frame; its absence is an error.
+    /// Returns the next frame; the end of the stream is an error.
     pub(super) async fn expect(&mut self) -> io::Result<Bytes> {
         self.reader.next().await.ok_or(io::ErrorKind::UnexpectedEof)?
     }
 }
 
-/// Cuts what comes into frames; a longer one is an error.
+/// Returns a codec that fails on longer frames.
 pub(super) fn codec(frame_bytes_max: usize) -> LengthDelimitedCodec {
     LengthDelimitedCodec::builder().max_frame_length(frame_bytes_max).new_codec()
 }
@@ -69,7 +69,8 @@ pub(super) fn codec(frame_bytes_max: usize) -> LengthDelimitedCodec {
 /// The incoming direction.
 pub(super) struct FrameReader(FramedRead<Observed, LengthDelimitedCodec>);
 
-/// Bytes as they come, also those of a frame that is not whole yet: a peer behind a thin link is alive while they do.
+/// Byte stream that records arrivals, also of bytes of incomplete frames: a peer on a slow link is alive while they
+/// come.
 struct Observed {
     half: ReadHalf<Wire>,
     last_byte: Instant,
@@ -91,37 +92,37 @@ impl AsyncRead for Observed {
 }
 
 impl FrameReader {
-    /// The next frame, or `None` at a clean end. Cancel-safe.
+    /// Returns the next frame, or `None` at a clean end. Cancel-safe.
     pub(super) async fn next(&mut self) -> Option<io::Result<Bytes>> {
         self.0.next().await.map(|frame| frame.map(BytesMut::freeze))
     }
 
-    /// The moment at which the last byte came, or the connection was made.
+    /// Returns the time at which the last byte arrived, or the connection was made.
     pub(super) fn last_byte(&self) -> Instant {
         self.0.get_ref().last_byte
     }
 
-    /// Has `on_bytes` called whenever bytes come.
+    /// Sets a function that is called whenever bytes arrive.
     pub(super) fn on_bytes(&mut self, on_bytes: impl Fn() + Send + Sync + 'static) {
         self.0.get_mut().on_bytes = Some(Box::new(on_bytes));
     }
 
-    /// Reads and forgets what still comes, until the other end closes.
+    /// Reads and discards frames until the other end closes.
     pub(super) async fn drain(&mut self) {
         while let Some(Ok(_)) = self.next().await {}
     }
 }
 
-/// Frames waiting for the outgoing direction: many small ones leave in one system call.
+/// Frames queued for the outgoing direction: many small ones leave in one system call.
 #[derive(Default)]
 pub(super) struct Outbox {
     frames: BytesMut,
-    /// TLS may still keep some of what it took, encrypted and not handed to the socket.
+    /// True if TLS may hold encrypted bytes that are not handed to the socket yet.
     is_unflushed: bool,
 }
 
 impl Outbox {
-    /// Nothing waits any more, here or in TLS.
+    /// Reports whether no bytes are queued, here or in TLS.
     pub(super) fn is_empty(&self) -> bool {
         self.frames.is_empty() && !self.is_unflushed
     }
@@ -130,7 +131,7 @@ impl Outbox {
         self.frames.len()
     }
 
-    /// Adds the frame whose body `write` appends. A body above the limit is taken back.
+    /// Adds the frame whose body `write` appends. A body above the limit is removed again and is an error.
     pub(super) fn put(&mut self, write: impl FnOnce(&mut BytesMut)) -> io::Result<()> {
         let start = self.frames.len();
         self.frames.put_bytes(0, LENGTH_BYTES);
@@ -146,7 +147,7 @@ impl Outbox {
         Ok(())
     }
 
-    /// Hands some waiting bytes to the socket. Cancel-safe; call it only while not empty.
+    /// Writes some queued bytes to the socket. Cancel-safe; must not be called while empty.
     pub(super) async fn write_some(&mut self, writer: &mut FrameWriter) -> io::Result<()> {
         let late = |_| io::Error::from(io::ErrorKind::TimedOut);
         if !self.frames.is_empty() {
@@ -166,7 +167,7 @@ impl Outbox {
         Ok(())
     }
 
-    /// Hands all waiting bytes to the socket.
+    /// Writes all queued bytes to the socket.
     pub(super) async fn flush(&mut self, writer: &mut FrameWriter) -> io::Result<()> {
         while !self.is_empty() {
             self.write_some(writer).await?;

@@ -1,4 +1,4 @@
-//! For [`crate::fuzzing`]: what a peer, or who takes itself for one, may send.
+//! Entry points for [`crate::fuzzing`]: input that a peer, or an impostor, may send.
 
 use std::io;
 use std::net::SocketAddr;
@@ -34,7 +34,7 @@ use crate::raft::proposal;
 use crate::subscribers::Subscribed;
 use crate::subscribers::fleet::{ClientQuery, ClientQueryResult};
 
-/// A letter that says what the rest is, and the rest: whether it could be read.
+/// Decodes an input whose first letter selects the kind; reports whether it is valid.
 pub(crate) fn read_frame(input: &[u8]) -> bool {
     let Some((letter, rest)) = input.split_first() else { return false };
     match letter {
@@ -50,7 +50,7 @@ pub(crate) fn read_frame(input: &[u8]) -> bool {
     }
 }
 
-/// The frames of a stream; none if one of them is longer than it may be.
+/// Returns the frames of a stream; `None` if one of them is too long.
 fn cut(stream: &[u8], frame_bytes_max: usize) -> Option<Vec<Bytes>> {
     let (mut codec, mut stream, mut frames) = (frame::codec(frame_bytes_max), BytesMut::from(stream), Vec::new());
     while let Some(frame) = codec.decode(&mut stream).ok()? {
@@ -60,7 +60,7 @@ fn cut(stream: &[u8], frame_bytes_max: usize) -> Option<Vec<Bytes>> {
     Some(frames)
 }
 
-/// As `serving` reads it.
+/// Decodes a call as `serving` does.
 fn call(frame: Bytes) -> bool {
     let Ok((kind, id, body)) = read_call(frame.clone()) else { return false };
     let mut again = BytesMut::new();
@@ -81,7 +81,7 @@ fn call(frame: Bytes) -> bool {
     }
 }
 
-/// The answer to any call.
+/// Decodes the answer to any call.
 fn answer(frame: Bytes) -> bool {
     let Ok((status, _, body)) = read_call(frame) else { return false };
     Status::from_byte(status).is_some()
@@ -99,7 +99,7 @@ fn answer(frame: Bytes) -> bool {
         .fold(false, |known, read| read(&body) | known)
 }
 
-/// Sends on the request that was read, as it was. False for a frame that cannot be read.
+/// Decodes an append and encodes it again without a difference; returns false if it cannot be decoded.
 fn append(frame: Bytes) -> bool {
     let length = frame.len();
     let Ok(request) = read_append(frame) else { return false };
@@ -128,7 +128,7 @@ fn entry(bytes: Bytes) -> bool {
     true
 }
 
-/// Looks into a proposal as the machine does: one that cannot be read is an error.
+/// Decodes a proposal as the state machine does; one that cannot be decoded is an error.
 fn open(entry: &crate::format::types::Entry) {
     if let EntryPayload::Normal(proposal) = &entry.payload {
         let _ = proposal::open(entry.log_id.index, proposal);
@@ -144,10 +144,10 @@ fn round_trip<T: Serialize + DeserializeOwned>(bytes: &[u8]) -> bool {
 }
 
 const SECRET: &[u8] = b"a secret of 32 characters, or so";
-/// Far above what a handshake of two ends that answer at once takes.
+/// Far more than a handshake takes whose two ends answer at once.
 const WITHIN: Duration = Duration::from_secs(20);
 
-/// Two ends of a connection on this machine: a node, and who says what the input says.
+/// The two ends of a connection on this machine: a node, and one that sends the input.
 pub(crate) struct Door {
     runtime: Runtime,
     listener: TcpListener,
@@ -189,10 +189,10 @@ impl Door {
         Door { runtime, listener, address, credentials }
     }
 
-    /// A letter, and what one end says: whether the other let it in.
+    /// Runs a handshake with an input of a letter and the bytes of one end; reports whether the other end accepted it.
     ///
-    /// `r`: the raw bytes of a caller. Within TLS, `c`: all that a caller says; `C`: the hello of a caller that
-    /// knows the secret; `s`: all that the called one says; `S`: the verdict of one that knows the secret.
+    /// `r`: raw bytes of a caller. Within TLS, `c`: everything that a caller sends; `C`: the hello of a caller that
+    /// knows the secret; `s`: everything that the server sends; `S`: the verdict of a server that knows the secret.
     pub(crate) fn meet(&self, input: &[u8]) -> bool {
         let Some((letter, said)) = input.split_first() else { return false };
         self.runtime.block_on(async {
@@ -211,7 +211,7 @@ impl Door {
     async fn pair(&self) -> io::Result<(TcpStream, TcpStream)> {
         let (near, far) = tokio::join!(TcpStream::connect(self.address), self.listener.accept());
         let (near, (far, _)) = (near?, far?);
-        // Thousands a second: a port that lingers would be missing soon.
+        // At thousands of connections a second, lingering ports would run out soon.
         near.set_zero_linger()?;
         far.set_zero_linger()?;
         Ok((near, far))
@@ -251,7 +251,7 @@ impl Door {
             if is_proven {
                 return drop(handshake::receive_with(wire, &self.credentials, said).await);
             }
-            // A caller that has hung up is what this is about.
+            // The caller may have hung up, which is expected here.
             let _ = say_all(&mut wire, said).await;
         };
         let hello = Node.hello(1);
@@ -264,7 +264,7 @@ impl Door {
     }
 }
 
-/// Says everything and hears everything.
+/// Sends all the bytes, then reads to the end.
 async fn say_all(stream: &mut (impl AsyncRead + AsyncWrite + Unpin), said: &[u8]) -> io::Result<()> {
     stream.write_all(said).await?;
     stream.flush().await?;

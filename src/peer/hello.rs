@@ -1,39 +1,39 @@
-//! Hello messages: nodes introduce themselves after the handshake, and each decides whether to go on.
+//! Hello messages: nodes introduce themselves in the handshake, and each decides whether to continue.
 //!
-//! The wire proves that the other end holds the secret; whether it is the right node of the right
-//! cluster is decided by the node, through [`Introductions`].
+//! The wire proves that the other end holds the secret. [`Introductions`] decides whether it is the right node of the
+//! right cluster.
 
 use serde::{Deserialize, Serialize};
 
 use crate::format::level::{Level, LevelRange};
 use crate::format::types::NodeId;
 
-/// Description of a node's binary, by its own word.
+/// Description of a node's binary, as the node reports it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Build {
     /// Version of the program.
     pub version: String,
     /// Levels that it reads and writes.
     pub levels: LevelRange,
-    /// Level that its cluster speaks as far as it knows, see [`crate::format::level`].
+    /// Level of its cluster as far as it knows, see [`crate::format::level`].
     pub level: Level,
     /// Digest of the formats of that level, see [`Level::digest`].
     pub format: String,
 }
 
 impl Build {
-    /// Describes this binary on a node of these levels, whose cluster speaks `level`.
+    /// Describes this binary on a node with these levels in a cluster of `level`.
     pub fn own(levels: LevelRange, level: Level) -> Build {
         Build { version: env!("CARGO_PKG_VERSION").to_owned(), levels, level, format: level.digest().to_owned() }
     }
 }
 
-/// The list by which a node without a cluster would form one.
+/// The initial list of a node without a cluster.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ListDigest {
-    /// Equal for equal lists.
+    /// Digest, equal for equal lists.
     pub digest: String,
-    /// `id=host:port,…`, sorted by id; a long one is cut.
+    /// The list as `id=host:port,…`, sorted by id; cut if it is long.
     pub text: String,
 }
 
@@ -43,18 +43,18 @@ impl std::fmt::Display for ListDigest {
     }
 }
 
-/// Message of the dialling node about itself and the node that it expects.
+/// Message of the dialling node about itself and the expected node.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Hello {
-    /// Absent while the node belongs to no cluster yet.
+    /// Cluster of the node; absent while it belongs to none.
     pub cluster_id: Option<String>,
     pub node_id: NodeId,
-    /// The node that the caller means to have dialled.
+    /// Node that the caller intends to reach.
     pub target: NodeId,
     /// Random id of the caller's data directory: a wiped node keeps its node id but not this.
     pub instance: String,
     pub build: Build,
-    /// Said by a node that belongs to no cluster yet and has one.
+    /// Initial list of a node that belongs to no cluster yet, if it has one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub list: Option<ListDigest>,
 }
@@ -65,31 +65,31 @@ pub struct Welcome {
     pub cluster_id: Option<String>,
     pub node_id: NodeId,
     pub instance: String,
-    /// This node has a log: it belongs to a formed cluster.
+    /// True if the node has a log, so that it belongs to a formed cluster.
     pub initialized: bool,
-    /// The caller is a member of the cluster as this node knows it.
+    /// True if the caller is a member of the cluster as far as the node knows.
     pub knows_you: bool,
     pub build: Build,
-    /// As in [`Hello`].
+    /// Initial list, as in [`Hello`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub list: Option<ListDigest>,
 }
 
-/// Reason why an authenticated node is turned away.
+/// Reason why an authenticated node is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RefusalReason {
     /// The two belong to different clusters.
     OtherCluster,
-    /// The caller dialled another node than it meant to.
+    /// The caller reached another node than it intended.
     OtherNode,
-    /// The node id is known under another data directory: the node was wiped.
+    /// The node id is known with another data directory: the node was wiped.
     OtherInstance,
     /// The caller was removed from the cluster.
     Removed,
-    /// One of the two cannot read what the cluster of the other speaks.
+    /// One of the two cannot read the level of the other's cluster.
     Level,
-    /// Neither of the two has a cluster, and they were started with different lists.
+    /// Neither belongs to a cluster, and they were started with different lists.
     OtherList,
     /// A reason that this version does not know.
     #[serde(other)]
@@ -97,7 +97,7 @@ pub enum RefusalReason {
 }
 
 impl RefusalReason {
-    /// The label of the refusal in metrics.
+    /// Returns the label of the refusal in metrics.
     pub(super) fn label(self) -> &'static str {
         match self {
             RefusalReason::OtherCluster => "cluster",
@@ -105,13 +105,13 @@ impl RefusalReason {
             RefusalReason::OtherInstance => "instance",
             RefusalReason::Removed => "removed",
             RefusalReason::Level => "level",
-            // Said by who dials, to itself.
+            // Found by the dialling side only.
             RefusalReason::OtherList | RefusalReason::Unknown => "other",
         }
     }
 }
 
-/// A refusal as it travels: the reason for programs, the text for people.
+/// A refusal: the reason for programs, the text for people.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 #[error("{text}")]
 pub struct Refusal {
@@ -119,29 +119,29 @@ pub struct Refusal {
     pub text: String,
 }
 
-/// The node's side of every handshake.
+/// Decisions of a node in handshakes.
 ///
-/// Called on the async threads for each connection: answer from memory.
+/// Called on the async threads for each connection, so it must not block.
 pub trait Introductions: Send + Sync + 'static {
-    /// Introduction of this node to `target`, as of now.
+    /// Returns the current introduction of this node to `target`.
     fn hello(&self, target: NodeId) -> Hello;
 
-    /// Judges a node that dialled us. Called only after it proved that it holds the secret.
+    /// Decides on a node that dialled this one. Called only after it proved that it holds the secret.
     fn judge(&self, hello: &Hello) -> Result<Welcome, Refusal>;
 
-    /// Judges a node that we dialled, so that the dialling side too can refuse a peer that came back
-    /// under another data directory.
+    /// Decides on a node that this one dialled, so that the dialling side too can refuse a peer that came back with
+    /// another data directory.
     fn accept(&self, welcome: &Welcome) -> Result<(), Refusal>;
 
-    /// True if a node was removed from the cluster: what it has open ends.
+    /// Reports whether a node was removed from the cluster; its open connections then end.
     fn is_removed(&self, _node_id: NodeId) -> bool {
         false
     }
 
-    /// Hears that a node which holds the secret has turned this one away.
+    /// Handles the refusal of this node by a node that holds the secret.
     fn hear_refusal(&self, _refusal: &Refusal) {}
 
-    /// Tells people that a node was refused at the door.
+    /// Logs the refusal of a node.
     fn tell_refused(&self, node_id: NodeId, refusal: &Refusal) {
         tracing::warn!(peer = node_id, %refusal, "a node was refused");
     }

@@ -1,113 +1,110 @@
-//! Every limit of the peer wire, in one place.
+//! Limits of the peer wire.
 
 use std::time::Duration;
 
-/// Largest frame before the other end has proved that it knows the secret, in bytes.
+/// Maximum bytes of a frame before the other end has proved that it knows the secret.
 pub const HANDSHAKE_FRAME_BYTES_MAX: usize = 8 * 1024;
-/// Largest frame afterwards.
+/// Maximum bytes of a frame afterwards.
 pub const FRAME_BYTES_MAX: usize = 64 * 1024 * 1024;
-/// Longest text of a refusal, so that it fits into a handshake frame whatever else is in it.
+/// Maximum bytes of a refusal's text, so that it fits into a handshake frame with everything else.
 pub(super) const REFUSAL_TEXT_BYTES_MAX: usize = 512;
 
-/// From accepting a connection to its authenticated hello.
+/// Time limit from accepting a connection to its authenticated hello.
 pub(super) const HANDSHAKE_WITHIN: Duration = Duration::from_secs(5);
-/// From dialling to the verified welcome, on the side that dials.
+/// Time limit from dialling to the verified welcome, on the dialling side.
 pub(super) const DIAL_WITHIN: Duration = Duration::from_secs(4);
-/// Bytes read from a socket at once before TLS opens them: two records of the largest size.
+/// Bytes read from a socket at once before TLS decrypts them: two records of the largest size.
 pub(super) const TLS_READ_BYTES: usize = 32 * 1024;
-/// Connections that have not authenticated yet, in all and of one address; one more takes the place of
-/// another, see [`super::pending_handshakes`]: they cost strangers nothing and must not cost us memory.
+/// Maximum number of connections that are not authenticated yet, in total and per address. A further one replaces
+/// another, see [`super::pending_handshakes`]: they are free for strangers and must not cost this node memory.
 pub(super) const STRANGERS_MAX: usize = 64;
 pub(super) const STRANGERS_PER_ADDRESS: usize = 16;
-/// Places besides for addresses from which members have come before.
+/// Separate maximum for addresses from which members have connected before.
 pub(super) const ACQUAINTANCES_WAITING_MAX: usize = 64;
-/// Authenticated connections. A node needs three a peer; the rest is headroom for reconnects.
+/// Maximum number of authenticated connections. A node needs three per peer; the rest is for reconnects.
 pub(super) const CONNECTIONS_MAX: usize = 1024;
 
-/// A control connection is pinged this often, used or not.
+/// Interval between the pings on a control connection.
 pub(super) const PING_INTERVAL: Duration = Duration::from_secs(1);
-/// A peer counts as reachable for this long after its last pong; without one the connection is
-/// dialled anew.
+/// Time after its last pong for which a peer counts as reachable; after it the connection is dialled again.
 pub const REACHABLE_WITHIN: Duration = Duration::from_secs(5);
-/// A control connection without a frame (a ping at least) for this long is closed by its server.
+/// Time without a frame (at least a ping) after which the server closes a control connection.
 pub(super) const CONTROL_IDLE_MAX: Duration = Duration::from_secs(15);
-/// Pause before the first redial; it doubles up to [`REDIAL_PAUSE_MAX`] while nobody has a call
-/// waiting, and stays this short while somebody has.
+/// Pause before the first redial. It doubles up to [`REDIAL_PAUSE_MAX`], but a waiting call shortens it to this one.
 pub(super) const REDIAL_PAUSE_MIN: Duration = Duration::from_millis(50);
 pub(super) const REDIAL_PAUSE_MAX: Duration = Duration::from_secs(1);
-/// A control connection that held this long was a good one: the next redial is quick again.
+/// Age from which on a lost control connection is redialled after the shortest pause.
 pub(super) const SETTLED_AFTER: Duration = Duration::from_secs(5);
-/// A peer that is away and refuses for another reason than before is told this often at most.
+/// Minimum time between two log lines about different refusals by a peer that is away.
 pub(super) const REFUSAL_LINE_PAUSE: Duration = Duration::from_secs(60);
 
-/// Calls waiting for the connection of one peer.
+/// Maximum number of calls that wait for the connection of one peer.
 pub(super) const CALLS_QUEUED_MAX: usize = 4096;
-/// Calls written to one peer and not answered yet.
+/// Maximum number of unanswered calls to one peer.
 pub(super) const CALLS_OUTSTANDING_MAX: usize = 16_384;
-/// Forwards and read indexes served at once; more are answered with `Overloaded`.
+/// Maximum number of forwards and read indexes served at once; further ones are answered with `Overloaded`.
 pub(super) const WORK_IN_FLIGHT_MAX: usize = 16_384;
-/// Messages of Raft served at once. They have room of their own, so that a flood of forwards never
-/// costs an election.
+/// Maximum number of Raft messages served at once. It is separate, so that a flood of forwards cannot prevent an
+/// election.
 pub(super) const RAFT_IN_FLIGHT_MAX: usize = 256;
-/// Heartbeats of instances in one call; more are sent in several.
+/// Maximum number of instance heartbeats in one call; further ones are sent in other calls.
 pub const BEATS_PER_CALL_MAX: usize = 4096;
-/// Answers ready to be written on one control connection.
+/// Maximum number of answers queued on one control connection.
 pub(super) const ANSWERS_QUEUED_MAX: usize = 1024;
 
-/// Bytes waiting for one socket before nothing more is encoded for it. One frame may exceed it.
+/// Bytes queued for one socket from which on nothing more is encoded for it. A single frame may exceed them.
 pub(super) const OUTBOX_BYTES_MAX: usize = 1024 * 1024;
-/// The same of calls on a control connection that are not Raft's own: an election waits for no more than this.
+/// The same limit for calls other than Raft's own on a control connection: an election waits for no more than this.
 pub(super) const CALLS_BYTES_MAX: usize = 64 * 1024;
-/// A call with a larger body has a connection of its own, and so many of them at a time.
+/// Size of a body above which a call gets its own connection, and the maximum number of these.
 pub(super) const CALL_BYTES_SHARED_MAX: usize = 64 * 1024;
 pub(super) const CALLS_ALONE_MAX: usize = 16;
 
-/// The thinnest link that is waited for: whatever is on its way has this much time a byte, beside what an answer takes.
+/// Speed of the slowest supported link, which gives the transfer time of bytes in addition to the time of an answer.
 const LINK_BYTES_PER_SECOND_MIN: usize = 64 * 1024;
 
-/// The time that `bytes` take on the thinnest link.
+/// Returns the transfer time of `bytes` over the slowest supported link.
 pub(super) fn transfer_time(bytes: usize) -> Duration {
-    // A node never has so much in one outbox that this would lose anything that matters.
+    // An outbox never has enough bytes to overflow this.
     Duration::from_millis(bytes as u64 * 1000 / LINK_BYTES_PER_SECOND_MIN as u64)
 }
 
-/// The kernel tries so long to deliver while the other end acknowledges no byte. A proxy before a thin link
-/// takes megabytes at once and then nothing until half of them have passed, which are half a minute of 64 KiB a second.
+/// Time for which the kernel retries while the other end acknowledges no byte. A proxy in front of a slow link accepts
+/// megabytes at once and then nothing until half of them have passed, which takes half a minute at 64 KiB a second.
 pub(super) const UNACKNOWLEDGED_MAX: Duration = Duration::from_secs(120);
-/// A socket that takes no byte for this long is given up.
+/// Time after which a socket that accepts no byte is closed.
 pub(super) const WRITE_STALL_MAX: Duration = Duration::from_secs(120);
 
-/// Entries of one append frame; a larger request is cut into several, which keeps the memory of
-/// both ends and the time to the next acknowledgement within bounds.
+/// Target size of an append frame. A larger request is cut into several frames, which bounds the memory of both ends
+/// and the time to the next acknowledgement.
 pub(super) const APPEND_FRAME_BYTES_TARGET: usize = 256 * 1024;
-/// Append frames on the wire and not acknowledged.
+/// Maximum number of append frames that are sent and not acknowledged.
 pub(super) const APPENDS_OUTSTANDING_MAX: usize = 1024;
-/// A commit index waits this long for entries to go along with, while others are on the wire and not
-/// acknowledged.
+/// Time for which a commit index waits to be sent with entries, while others are not acknowledged.
 pub(super) const COMMIT_HELD_MAX: Duration = Duration::from_millis(2);
-/// Append frames decoded and waiting for Raft.
+/// Maximum number of append frames decoded and waiting for Raft.
 pub(super) const APPENDS_QUEUED_MAX: usize = 16;
-/// An append is answered within this time after the last byte moved in either direction, and the time that unanswered
-/// bytes take on the thinnest link. A busy disk may take long for one fsync: tearing the stream down then would send
-/// the same entries again to a disk that is already behind.
+/// Time limit for the answer to an append after the last byte moved in either direction, in addition to the transfer
+/// time of unanswered bytes. A busy disk may take long for one fsync: closing the stream would send the same entries
+/// again to a disk that is already slow.
 pub(super) const APPEND_ANSWERED_WITHIN: Duration = Duration::from_secs(5);
-/// An append connection with nothing to say sends an empty frame this often,
+/// Interval of the empty frames on an idle append connection.
 pub(super) const APPEND_KEEPALIVE: Duration = Duration::from_secs(5);
-/// and is closed by its server when no byte came for this long.
+/// Time without a byte after which the server closes an append connection.
 pub(super) const APPEND_SILENCE_MAX: Duration = Duration::from_secs(20);
-/// An idle append connection kept for the next session is not trusted after this long.
+/// Age after which an idle append connection is not reused.
 pub(super) const APPEND_PARKED_MAX: Duration = Duration::from_secs(10);
-/// After its last answer a server goes on reading for this long, so that closing with unread input
-/// does not reset the connection under that answer.
+/// Time for which a server continues to read after its last answer: closing with unread input could reset the
+/// connection before the answer is read.
 pub(super) const LINGER_MAX: Duration = Duration::from_secs(1);
 
-/// Size of the chunks of a snapshot.
+/// Bytes of a chunk of a snapshot.
 pub(super) const SNAPSHOT_CHUNK_BYTES: usize = 256 * 1024;
-/// A transfer in which nothing moves for this long is given up, by either end.
+/// Time without progress after which either end gives up a transfer.
 pub(super) const SNAPSHOT_STALL_MAX: Duration = Duration::from_secs(60);
-/// While it installs, the receiver says so this often.
+/// Interval of the receiver's progress messages while it installs.
 pub(super) const SNAPSHOT_WORKING_INTERVAL: Duration = Duration::from_secs(1);
-/// Installation of a received snapshot.
+/// Time limit for the installation of a received snapshot.
 pub(super) const SNAPSHOT_INSTALL_MAX: Duration = Duration::from_secs(600);
-/// Snapshots received at once.
+/// Maximum number of snapshots received at once.
 pub(super) const SNAPSHOTS_RECEIVED_MAX: usize = 2;

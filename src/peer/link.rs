@@ -1,7 +1,7 @@
-//! The control connection to one peer: dialled, kept alive and redialled by one task, and shared by
-//! everybody in this process who has something to ask that peer.
+//! The control connection to one peer: dialled, maintained and redialled by one task, and shared by all callers in this
+//! process.
 //!
-//! Calls are multiplexed: each has an id, and answers come in any order (see [`super::call`]).
+//! Calls are multiplexed: each has an id, and answers arrive in any order (see [`super::call`]).
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -24,13 +24,13 @@ use super::peers::Local;
 use crate::format::types::NodeId;
 use crate::tasks;
 
-/// The handle of a control connection; its task ends when the last handle is dropped.
+/// Handle on a control connection; its task ends when the last handle is dropped.
 pub(super) struct Link {
     pub(super) target: NodeId,
     address: watch::Sender<String>,
     calls: mpsc::Sender<Call>,
     urgent: mpsc::Sender<Call>,
-    /// Counts how often the appends to the peer were to begin anew.
+    /// Number of times that the append session to the peer was ended.
     cuts: watch::Sender<u64>,
     pulse: Arc<Liveness>,
     _stop: DropGuard,
@@ -49,12 +49,12 @@ impl Link {
         Link { target, address, calls, urgent, cuts: watch::Sender::new(0), pulse, _stop: stop.drop_guard() }
     }
 
-    /// Address at which the peer is dialled.
+    /// Returns the address at which the peer is dialled.
     pub(super) fn address(&self) -> String {
         self.address.borrow().clone()
     }
 
-    /// From now on the peer is to be found at `address`; a connection to another one is closed.
+    /// Sets the address of the peer; a connection to another one is closed.
     pub(super) fn move_to(&self, address: &str) {
         let moved = self.address.send_if_modified(|known| {
             let is_new = known != address;
@@ -68,7 +68,7 @@ impl Link {
         }
     }
 
-    /// Asks the peer and waits for its answer, `within` at most.
+    /// Calls the peer and waits for its answer at most `within`.
     pub(super) async fn call(&self, kind: Kind, body: Bytes, within: Duration) -> Result<Bytes, CallError> {
         let (reply, answer) = oneshot::channel();
         let ticket = Arc::new(Ticket::default());
@@ -86,7 +86,7 @@ impl Link {
         Err(if ticket.take() { CallError::NotSent(text) } else { CallError::Unknown(text) })
     }
 
-    /// Reason why the peer is not reached.
+    /// Returns the reason why the peer is not reached.
     pub(super) fn problem(&self) -> Option<String> {
         self.pulse.problem()
     }
@@ -95,12 +95,12 @@ impl Link {
         self.pulse.is_reachable()
     }
 
-    /// Build of the peer, as reported when the present connection was made; `None` while there is none.
+    /// Returns the build of the peer, as reported on the open connection; `None` while there is none.
     pub(super) fn build(&self) -> Option<Build> {
         self.pulse.build()
     }
 
-    /// Ends the append session to the peer, so that nothing is on its way to it; the next one begins at once.
+    /// Ends the append session to the peer, so that nothing is in flight to it; the next one starts at once.
     pub(super) fn cut_appends(&self) {
         self.cuts.send_modify(|count| *count += 1);
     }
@@ -117,21 +117,21 @@ impl Link {
         self.pulse.round_trip()
     }
 
-    /// Changes when the peer shows itself after it was not there.
+    /// Returns a receiver that changes when the peer arrives after it was away.
     pub(super) fn arrivals(&self) -> watch::Receiver<u64> {
         self.pulse.arrivals()
     }
 }
 
-/// The task behind a [`Link`].
+/// The task of a [`Link`].
 struct Task {
     local: Arc<Local>,
     target: NodeId,
     addresses: watch::Receiver<String>,
-    /// Raft's own calls, which wait for no other ones.
+    /// Raft's own calls, which do not wait for others.
     urgent: mpsc::Receiver<Call>,
     queue: mpsc::Receiver<Call>,
-    /// A call that cut a pause short; the first to be written on the next connection.
+    /// Call that ended a pause; it is the first to be written on the next connection.
     held: Option<Call>,
     pulse: Arc<Liveness>,
 }
@@ -179,7 +179,7 @@ impl Task {
         self.held.take().into_iter().chain(urgent).chain(others).for_each(|call| call.refuse(text));
     }
 
-    /// Waits before the next dial; a call, or another address, cuts it down to the shortest pause.
+    /// Waits before the next dial; a call or another address shortens the pause to the minimum.
     async fn pause(&mut self, pause: Duration) {
         tokio::time::sleep(REDIAL_PAUSE_MIN).await;
         let cut = async {
@@ -194,7 +194,7 @@ impl Task {
         }
     }
 
-    /// Serves one connection until it ends; says why it did.
+    /// Serves one connection until it ends; returns the reason.
     async fn converse(&mut self, connection: Connection) -> String {
         let mut conversation = Conversation { connection, outbox: Outbox::default(), calls: Outstanding::new() };
         let end = self.exchange(&mut conversation).await.expect_err("a conversation ends with a reason");
@@ -230,7 +230,7 @@ impl Task {
                 Ok(()) = self.addresses.changed() => return Err("the address of the peer has changed".to_owned()),
                 call = self.queue.recv(), if has_room => {
                     calls.write(call.ok_or("the link is closed")?, outbox);
-                    // What is queued already leaves in the same system call.
+                    // Queued calls leave in the same system call.
                     while outbox.len() < CALLS_BYTES_MAX && calls.has_room() && let Ok(call) = self.queue.try_recv() {
                         calls.write(call, outbox);
                     }

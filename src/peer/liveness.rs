@@ -1,7 +1,7 @@
 //! Liveness of a peer by its pongs, and the log lines about it.
 //!
-//! A peer that is lost is one line, and one more when it is back, however often it is dialled in
-//! between. Only a refusal is told besides, as that is for a person to mend.
+//! The loss of a peer is one log line, and its return another, however often it is dialled in between. Only a refusal
+//! is logged in addition, because an operator has to fix it.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -16,26 +16,26 @@ use super::limits::{REACHABLE_WITHIN, REFUSAL_LINE_PAUSE};
 use super::peers::Local;
 use crate::format::types::NodeId;
 
-/// Round trips that are remembered.
+/// Number of remembered round trips.
 const ROUND_TRIPS_KEPT: usize = 4;
 
-/// Characters of the reason why a peer is not reached.
+/// Maximum length of the reason why a peer is not reached.
 const PROBLEM_CHARS_MAX: usize = 512;
 
-/// State of a peer as its link knows it, for all callers.
+/// State of a peer, written by its link and read by all callers.
 pub(super) struct Liveness {
     target: NodeId,
     address: Mutex<String>,
     label: String,
     started: Instant,
-    /// Microseconds after `started`, or 0 before the first pong.
+    /// Microseconds after `started`; 0 before the first pong.
     last_pong: AtomicU64,
-    /// From ping to pong, the newest last.
+    /// Times from ping to pong, the most recent last.
     round_trips: Mutex<VecDeque<Duration>>,
     presence: Mutex<Presence>,
-    /// Reason why it is not reached; `None` once it answers.
+    /// Reason why the peer is not reached; `None` once it answers.
     problem: Mutex<Option<String>>,
-    /// Number of times that the peer has shown itself after it was not there.
+    /// Number of times that the peer arrived after it was away.
     arrivals: watch::Sender<u64>,
     build: Mutex<Option<Build>>,
 }
@@ -56,7 +56,7 @@ impl Liveness {
         }
     }
 
-    /// The peer is to be found at another address, where it has not shown itself yet.
+    /// Sets another address for the peer, at which it has not answered yet.
     pub(super) fn move_to(&self, address: &str) {
         address.clone_into(&mut *self.address.lock());
         self.last_pong.store(0, Ordering::Relaxed);
@@ -69,18 +69,18 @@ impl Liveness {
         last != 0 && self.started.elapsed().saturating_sub(Duration::from_micros(last)) <= REACHABLE_WITHIN
     }
 
-    /// The time from ping to pong, the shortest of the last few: one that came late because its node or a disk stood
-    /// still says nothing of the way.
+    /// Returns the shortest of the last few times from ping to pong: one that was delayed by a stalled node or disk is
+    /// no measure of the link.
     pub(super) fn round_trip(&self) -> Option<Duration> {
         self.round_trips.lock().iter().min().copied()
     }
 
-    /// Changes when the peer shows itself again.
+    /// Returns a receiver that changes when the peer arrives.
     pub(super) fn arrivals(&self) -> watch::Receiver<u64> {
         self.arrivals.subscribe()
     }
 
-    /// Reason why the peer is not reached; `None` while it answers, and before it was tried.
+    /// Returns the reason why the peer is not reached; `None` while it answers, and before the first attempt.
     pub(super) fn problem(&self) -> Option<String> {
         self.problem.lock().clone()
     }
@@ -117,7 +117,7 @@ impl Liveness {
         self.arrivals.send_modify(|count| *count += 1);
     }
 
-    /// The connection ended, or none could be made. `is_refusal` tells that the peer itself said no.
+    /// Records that the connection ended or could not be made; `is_refusal` if the peer itself refused it.
     pub(super) fn trouble(&self, reason: &str, is_refusal: bool) {
         *self.problem.lock() = Some(reason.chars().take(PROBLEM_CHARS_MAX).collect());
         let worth_a_line = self.presence.lock().trouble(reason, is_refusal, Instant::now());
@@ -129,7 +129,7 @@ impl Liveness {
         }
     }
 
-    /// Sets the gauge by the time that has passed: its reader must not depend on the task of the link.
+    /// Sets the gauge by the time since the last pong, so that it is right even if the task of the link is stuck.
     pub(super) fn publish(&self, local: &Local) {
         local.metrics.peer_reachable.with_label_values(&[&self.label]).set(self.is_reachable().into());
     }
@@ -137,12 +137,12 @@ impl Liveness {
 
 #[derive(Debug, PartialEq, Eq)]
 enum Presence {
-    /// Neither seen nor missed yet.
+    /// Neither connected nor lost yet.
     Unmet,
     There,
     Away {
         since: Instant,
-        /// The last refusal that was told, and when.
+        /// Last refusal that was logged, and its time.
         refusal: Option<(String, Instant)>,
     },
 }
@@ -150,7 +150,7 @@ enum Presence {
 #[derive(Debug, PartialEq, Eq)]
 enum Arrival {
     First,
-    /// After so long.
+    /// After the given time.
     Back(Duration),
 }
 
@@ -163,7 +163,8 @@ impl Presence {
         }
     }
 
-    /// True if the failure is worth a log line: the loss itself, and a refusal that was not logged lately.
+    /// Reports whether a failure is logged: the loss itself, and a refusal with a new reason if the last one is old
+    /// enough.
     fn trouble(&mut self, reason: &str, is_refusal: bool, now: Instant) -> bool {
         let told = is_refusal.then(|| (reason.to_owned(), now));
         match self {
@@ -190,7 +191,7 @@ mod tests {
 
     enum Step {
         Pong(Option<Arrival>),
-        /// A connection that cannot be made, and whether that is told.
+        /// A connection that cannot be made, and whether that is logged.
         Gone(&'static str, bool),
         Refused(&'static str, bool),
         Pause(Duration),

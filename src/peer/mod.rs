@@ -1,24 +1,22 @@
-//! The wire between nodes: TLS on a listener of its own.
+//! The wire between nodes: TLS on a separate listener.
 //!
-//! Start reading at [`handshake`]: every connection, whatever it is for, begins with it, and no
-//! byte of a message is parsed before both ends have proved that they hold the cluster secret.
-//! After it a connection serves one purpose:
+//! Start reading at [`handshake`]: every connection begins with it, and no byte of a message is parsed before both ends
+//! have proved that they hold the cluster secret. After it a connection serves one purpose:
 //!
 //! | purpose | connections | carries |
 //! |---|---|---|
 //! | control | one per peer ([`link`]) | multiplexed calls: votes, heartbeats, forwards, read indexes, pings |
 //! | control | one per call with a large body ([`dedicated`]) | that call |
-//! | append | one per peer of a leader ([`append`]) | a pipeline of log entries: bulk never delays a heartbeat |
+//! | append | one per peer of a leader ([`append`]) | a pipeline of log entries, which delays no heartbeat |
 //! | snapshot | one per transfer ([`snapshot`]) | one snapshot |
 //!
-//! Everything is a frame: `length:u32 body` ([`frame`]); the bodies are in [`messages`]. Every queue,
-//! wait and frame has a limit, all of them in [`limits`].
+//! Everything is a frame: `length:u32 body` ([`frame`]); the bodies are in [`messages`]. Every queue, wait and frame
+//! has a limit in [`limits`].
 //!
-//! The secret authenticates, TLS encrypts ([`wire`]); nobody has to set up certificates for it.
+//! The secret authenticates, TLS encrypts ([`wire`]); no certificates have to be set up.
 //!
-//! This module knows nothing of what a command means, of HTTP or of RocksDB: commands are bytes,
-//! the node behind the listener is a [`PeerService`], and snapshots are read and written through
-//! [`SnapshotPort`].
+//! This module does not know the meaning of commands, HTTP or RocksDB: commands are bytes, the node is a
+//! [`PeerService`], and snapshots are read and written through [`SnapshotPort`].
 
 mod append;
 mod backoff;

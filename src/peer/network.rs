@@ -1,7 +1,7 @@
 //! openraft's view of the wire: a factory of clients, one per target and use.
 //!
-//! Elections, leadership transfers and heartbeats are calls on the control connection, so no bulk
-//! ever delays them; log replication and snapshots dial connections of their own.
+//! Elections, leadership transfers and heartbeats are calls on the control connection, so that no bulk transfer delays
+//! them. Log replication and snapshots use separate connections.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -34,7 +34,7 @@ use super::snapshot::{self, SnapshotPort};
 use crate::format::codec;
 use crate::format::types::{Member, NodeId, TypeConfig, Vote};
 
-/// Makes openraft's clients.
+/// Factory of openraft's clients.
 pub struct PeerNetwork<P> {
     peers: Peers,
     port: P,
@@ -71,15 +71,15 @@ impl<P: SnapshotPort> RaftNetworkFactory<TypeConfig> for PeerNetwork<P> {
     }
 }
 
-/// One of openraft's clients of one peer.
+/// openraft's client of one peer, for one use.
 pub struct PeerClient<P> {
     link: Arc<Link>,
     peers: Peers,
     port: P,
-    /// Appends go through a connection of their own, else through the control connection.
+    /// True if appends use their own connection, false if they use the control connection.
     pipelined: bool,
     parking: Parking,
-    /// Sessions of appends that failed, and when the peer is worth the next one.
+    /// Failed append sessions, and the pause before the next one.
     backoff: SharedBackoff,
     arrivals: watch::Receiver<u64>,
 }
@@ -125,7 +125,7 @@ impl<P: SnapshotPort> PeerClient<P> {
         dialled.map(|(connection, _)| connection).map_err(|error| Unreachable::new(&error))
     }
 
-    /// After failures it waits first, as openraft asks again at once.
+    /// Opens a session. Waits first after failures, because openraft retries at once.
     async fn open_session<S>(&mut self, input: S) -> Result<Session<S>, RPCError<TypeConfig>>
     where
         S: Stream<Item = AppendEntriesRequest<TypeConfig>> + Send + Unpin + 'static,
@@ -143,7 +143,7 @@ impl<P: SnapshotPort> PeerClient<P> {
         Ok(session.ended_by(self.link.cuts()).while_there(move || link.is_reachable()))
     }
 
-    /// Keeps account of how appends to this peer end.
+    /// Returns the account in which results of appends to this peer are recorded.
     fn account(&self) -> AppendAccount {
         let failures = &self.peers.local.metrics.peer_append_failures;
         AppendAccount {
@@ -167,7 +167,7 @@ impl<P: SnapshotPort> RaftNetworkV2<TypeConfig> for PeerClient<P> {
         write(&mut body);
         let kind = (Kind::Append, RPCTypes::AppendEntries);
         let answer = self.ask_bytes(kind, body.freeze(), option.soft_ttl()).await?;
-        // What did not fit is asked for again by openraft.
+        // openraft sends the rest again.
         Ok(match answer {
             AppendEntriesResponse::Success if !parts.is_finished() => AppendEntriesResponse::PartialSuccess(covered),
             answer => answer,
@@ -226,8 +226,8 @@ impl<P: SnapshotPort> RaftNetworkV2<TypeConfig> for PeerClient<P> {
         _option: RPCOption,
     ) -> Result<SnapshotResponse<TypeConfig>, StreamingError<TypeConfig>> {
         let transfer = async {
-            // Already while it is dialled: a peer that has just started takes a moment to answer, in which
-            // the log behind this snapshot must not go.
+            // Registered before the dial: a peer that has just started takes a moment to answer, in which the log that
+            // follows this snapshot must not be purged.
             let mut under_way = self.peers.transfers.begin(self.link.target);
             let connection = self.dial(Purpose::Snapshot).await?;
             under_way.let_in();

@@ -1,8 +1,7 @@
-//! The peers of this node: one [`Link`] each, shared by consensus, by forwarding and by whoever asks
-//! whether a peer is reachable.
+//! The peers of this node: one [`Link`] each, shared by consensus, forwarding and queries.
 //!
-//! A link lives as long as somebody needs it: the membership ([`Peers::set_members`]) or a client
-//! that openraft holds, which knows of a new member before the membership is applied here.
+//! A link lives as long as it is referenced: by the membership ([`Peers::set_members`]) or by a client that openraft
+//! holds, which knows a new member before the membership is applied here.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Weak};
@@ -27,7 +26,7 @@ use crate::metrics::Metrics;
 use crate::subscribers::Subscribed;
 use crate::subscribers::fleet::{ClientQuery, ClientQueryResult};
 
-/// Properties of this node that every connection it dials needs.
+/// Properties of this node that every dialled connection needs.
 pub(super) struct Local {
     pub(super) node_id: NodeId,
     pub(super) credentials: Credentials,
@@ -46,9 +45,9 @@ pub struct Peers {
 
 #[derive(Default)]
 struct Links {
-    /// Kept because these are members.
+    /// Links of the members.
     members: BTreeMap<NodeId, Arc<Link>>,
-    /// All that are alive.
+    /// All live links.
     known: BTreeMap<NodeId, Weak<Link>>,
 }
 
@@ -63,15 +62,15 @@ impl Peers {
         Peers { local, transfers: Transfers::default(), alone: DedicatedConnection::default(), links: Arc::default() }
     }
 
-    /// Keeps a link to each of `members` but this node, and to no other; where an address has changed the
-    /// new one is dialled at once. Must be called within the async runtime.
+    /// Maintains a link to each of `members` except this node, and to no other. A changed address is dialled at once.
+    /// Must be called within the async runtime.
     pub fn set_members(&self, members: &BTreeMap<NodeId, String>) {
         let others = members.iter().filter(|(id, _)| **id != self.local.node_id);
         let wanted: BTreeMap<_, _> = others.map(|(id, address)| (*id, self.link(*id, address))).collect();
         let mut links = self.links.lock();
         for gone in links.members.keys().filter(|id| !wanted.contains_key(id)) {
             let label = [&*gone.to_string()];
-            // Fails only for a series that no ping has made yet.
+            // Fails only for a series that does not exist yet.
             let _ = self.local.metrics.peer_reachable.remove_label_values(&label);
             let _ = self.local.metrics.peer_round_trip.remove_label_values(&label);
             let _ = self.local.metrics.peer_append_failures.remove_label_values(&label);
@@ -80,13 +79,13 @@ impl Peers {
         links.known.retain(|_, link| link.strong_count() > 0);
     }
 
-    /// Brings the gauge of who answers up to date, for who reads it now.
+    /// Updates the gauge of reachable peers, before it is read.
     pub(crate) fn record_reachability(&self) {
         self.links.lock().members.values().for_each(|link| link.publish(&self.local));
     }
 
-    /// The link to `target`, started if there is none, and from now on at `address`: there is one link a
-    /// peer, so everybody who holds it follows.
+    /// Returns the link to `target`, which is started if necessary, and moves it to `address`. There is one link per
+    /// peer, so this affects all its users.
     pub(super) fn link(&self, target: NodeId, address: &str) -> Arc<Link> {
         let mut links = self.links.lock();
         if let Some(link) = links.known.get(&target).and_then(Weak::upgrade) {
@@ -103,86 +102,85 @@ impl Peers {
         link.ok_or_else(|| CallError::NotSent(format!("node {target} is not a member")))
     }
 
-    /// A pong came from `target` within [`super::REACHABLE_WITHIN`].
+    /// Reports whether a pong came from `target` within [`super::REACHABLE_WITHIN`].
     pub fn reachable(&self, target: NodeId) -> bool {
         self.find(target).is_ok_and(|link| link.is_reachable())
     }
 
-    /// Reason why `target` is not reached, in words; `None` while it answers.
+    /// Returns the reason why `target` is not reached; `None` while it answers.
     pub fn problem(&self, target: NodeId) -> Option<String> {
         self.find(target).ok()?.problem()
     }
 
-    /// Build of `target`, as reported on the connection that is open now.
+    /// Returns the build of `target`, as reported on the open connection.
     pub fn build(&self, target: NodeId) -> Option<Build> {
         self.find(target).ok()?.build()
     }
 
-    /// True if this node is sending a snapshot to a peer, or was within the last `period`.
+    /// Reports whether this node is sending a snapshot to a peer, or did within the last `period`.
     pub fn sent_snapshot_within(&self, period: Duration) -> bool {
         self.transfers.were_within(period)
     }
 
-    /// Hands `command` to `leader` to propose it. One attempt and one hop: the receiver proposes or
-    /// says who leads, and never forwards again. Repeating after [`CallError::Unknown`] or
-    /// [`ForwardAnswer::Unknown`] is for the caller to decide, who knows whether the command can be
-    /// recognised as a repetition.
+    /// Forwards `command` to `leader`, which proposes it. One attempt and one hop: the receiver proposes it or returns
+    /// the leader, and never forwards it again. After [`CallError::Unknown`] or [`ForwardAnswer::Unknown`] the caller
+    /// decides whether to repeat, since it knows whether a repetition is recognised.
     pub async fn forward(&self, leader: NodeId, command: Bytes, within: Duration) -> Result<ForwardAnswer, CallError> {
         let link = self.find(leader)?;
         self.local.metrics.forwards.inc();
         if command.len() <= CALL_BYTES_SHARED_MAX {
             return read(&link.call(Kind::Forward, command, within).await?);
         }
-        // Boxed: it is rare, and its size would be that of every forward otherwise.
+        // Boxed: it is rare, and would make the future of every forward as large otherwise.
         read(&Box::pin(self.alone.call(self.local.clone(), &link, command, within)).await?)
     }
 
-    /// The round trip to `target`, as its pings had it lately.
+    /// Returns the round trip to `target` by its last pings.
     pub fn round_trip(&self, target: NodeId) -> Option<Duration> {
         self.find(target).ok()?.round_trip()
     }
 
-    /// Ends what is on its way to `target` of the log.
+    /// Ends the append session to `target`.
     pub fn cut_appends(&self, target: NodeId) {
         if let Ok(link) = self.find(target) {
             link.cut_appends();
         }
     }
 
-    /// True while a snapshot is on its way to `target`.
+    /// Reports whether a snapshot is being sent to `target`.
     pub fn is_sent_snapshot(&self, target: NodeId) -> bool {
         self.transfers.is_under_way_to(target)
     }
 
-    /// Asks `leader` how far a linearizable read has to wait.
+    /// Asks `leader` for the index that a linearizable read has to wait for.
     pub async fn read_index(&self, leader: NodeId, within: Duration) -> Result<ReadIndexAnswer, CallError> {
         read(&self.find(leader)?.call(Kind::ReadIndex, Bytes::new(), within).await?)
     }
 
-    /// Meets `target` at `address` once and closes, each of the two judging the other by its rules.
+    /// Performs one handshake with `target` at `address` and closes; each of the two decides on the other by its rules.
     pub async fn meet(&self, target: NodeId, address: &str) -> Result<Welcome, IntroduceError> {
         let Local { introductions, credentials, .. } = &*self.local;
         let met = dial_as(&**introductions, credentials, address, target, Purpose::Control).await;
         met.map(|(_, welcome)| welcome)
     }
 
-    /// Asks `target` how far it is.
+    /// Asks `target` for its progress.
     pub async fn progress(&self, target: NodeId, within: Duration) -> Result<PeerProgress, CallError> {
         read(&self.find(target)?.call(Kind::Progress, Bytes::new(), within).await?)
     }
 
-    /// Asks `target` for the row of the level that exists in tests: true if it has one.
+    /// Asks `target` whether it has the row of the level that exists in tests.
     #[cfg(feature = "next-level")]
     pub async fn has_next_level(&self, target: NodeId, within: Duration) -> Result<bool, CallError> {
         read(&self.find(target)?.call(Kind::NextLevel, Bytes::new(), within).await?)
     }
 
-    /// Asks `target` which of its clients have a release of `thing`. A node of a version that does not know refuses.
+    /// Asks `target` for its clients that have a release of `thing`. Refused by nodes of versions without this call.
     pub async fn subscribers(&self, target: NodeId, thing: &Thing, within: Duration) -> Result<Subscribed, CallError> {
         read(&self.find(target)?.call(Kind::Subscribers, codec::to_bytes(thing).into(), within).await?)
     }
 
-    /// Asks `target` about its clients of xDS. A node of a version that does not know refuses.
+    /// Asks `target` about its xDS clients. Refused by nodes of versions without this call.
     pub async fn fleet(
         &self,
         target: NodeId,
@@ -192,8 +190,8 @@ impl Peers {
         read(&self.find(target)?.call(Kind::Fleet, codec::to_bytes(question).into(), within).await?)
     }
 
-    /// Hands heartbeats of the instances `ids`, at most [`super::BEATS_PER_CALL_MAX`], to `leader`.
-    /// Sending them twice does no harm.
+    /// Sends heartbeats of the instances `ids`, at most [`super::BEATS_PER_CALL_MAX`], to `leader`. Sending them twice
+    /// does no harm.
     pub async fn heartbeats(&self, leader: NodeId, ids: &[String], within: Duration) -> Result<BeatsAnswer, CallError> {
         read(&self.find(leader)?.call(Kind::Beats, codec::to_bytes(ids).into(), within).await?)
     }

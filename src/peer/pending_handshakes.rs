@@ -1,6 +1,6 @@
-//! Pending handshakes: connections that have not proved yet that they know the cluster secret, in [`BriefPlaces`].
-//! Origins from which a member has come before have places of their own, which strangers cannot take however many
-//! addresses they have.
+//! Pending handshakes: connections that have not proved yet that they know the cluster secret, limited by
+//! [`BriefPlaces`]. Origins from which members have connected before have separate places, which strangers cannot
+//! occupy however many addresses they have.
 
 use std::sync::Arc;
 
@@ -10,18 +10,18 @@ use super::limits::{ACQUAINTANCES_WAITING_MAX, STRANGERS_MAX, STRANGERS_PER_ADDR
 use crate::brief_places::{BriefPlace, BriefPlaces};
 use crate::origin::Origin;
 
-/// Origins that are remembered.
+/// Maximum number of remembered origins.
 const ORIGINS_MAX: usize = 64;
 
-/// All places.
+/// Places for pending handshakes.
 pub(super) struct PendingHandshakes {
     strangers: Arc<BriefPlaces>,
     acquaintances: Arc<BriefPlaces>,
-    /// Origins that members came from, the latest last.
+    /// Origins of members, the most recent last.
     origins: Mutex<Vec<Origin>>,
 }
 
-/// A place, free again when this is dropped.
+/// Place of one handshake, freed on drop.
 pub(super) struct Seat {
     pending: Arc<PendingHandshakes>,
     origin: Origin,
@@ -39,7 +39,7 @@ impl Default for PendingHandshakes {
 }
 
 impl PendingHandshakes {
-    /// A place for a connection from `origin`; another connection may lose its own.
+    /// Returns a place for a connection from `origin`; another connection may lose its own.
     pub(super) fn enter(self: &Arc<Self>, origin: Origin) -> Seat {
         let is_acquaintance = self.origins.lock().contains(&origin);
         let places = if is_acquaintance { &self.acquaintances } else { &self.strangers };
@@ -48,12 +48,12 @@ impl PendingHandshakes {
 }
 
 impl Seat {
-    /// Returns when the place is given to another connection.
+    /// Waits until the place is given to another connection.
     pub(super) async fn taken_away(&self) {
         self.place.taken_away().await;
     }
 
-    /// A member has come from here: its origin is no stranger's from now on.
+    /// Records that a member has connected from this origin.
     pub(super) fn recognise(&self) {
         let mut origins = self.pending.origins.lock();
         origins.retain(|origin| *origin != self.origin);

@@ -1,7 +1,7 @@
-//! The peer listener: who may come in, how many, and what each connection is then served with.
+//! The peer listener: admits connections within limits and serves them by their purpose.
 //!
-//! Whatever a stranger sends ends in a closed connection and a count in
-//! `thuban_peer_connections_refused_total`; nothing else changes.
+//! Whatever a stranger sends ends in a closed connection and a count in `thuban_peer_connections_refused_total`;
+//! nothing else changes.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -33,43 +33,43 @@ use crate::subscribers::Subscribed;
 use crate::subscribers::fleet::{ClientQuery, ClientQueryResult};
 use crate::tasks;
 
-/// After an accept that failed (out of file descriptors, mostly).
+/// Pause after a failed accept (mostly for lack of file descriptors).
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
-/// Services of a node for its peers besides consensus.
+/// Services of a node for its peers in addition to consensus.
 pub trait PeerService: Send + Sync + 'static {
-    /// Returns true if this node has the row of the level that exists in tests.
+    /// Reports whether this node has the row of the level that exists in tests.
     #[cfg(feature = "next-level")]
     fn has_next_level(&self) -> bool {
         false
     }
 
-    /// Proposes a command that a peer took from its client. Never forwards it again.
+    /// Proposes a command that a peer received from its client. Never forwards it again.
     fn forward(&self, command: Bytes) -> impl Future<Output = ForwardAnswer> + Send;
 
-    /// Confirms leadership and says how far a linearizable read has to wait.
+    /// Confirms leadership and returns the index that a linearizable read has to wait for.
     fn read_index(&self) -> impl Future<Output = ReadIndexAnswer> + Send;
 
-    /// Progress of this node, and what keeps it from reaching the peer that asks.
+    /// Returns the progress of this node, and the reason why it does not reach the peer that asks.
     fn progress(&self, asker: NodeId) -> PeerProgress;
 
-    /// This node took an append of its leader, be it an empty one.
+    /// Records that this node accepted an append of its leader, possibly an empty one.
     fn hear_leader(&self);
 
-    /// Bytes of an append came from this node, which may lead.
+    /// Records that bytes of an append arrived from this node, which may be the leader.
     fn hear_bytes_of(&self, node_id: NodeId);
 
-    /// Clients of this node that have a release of `thing`.
+    /// Returns the clients of this node that have a release of `thing`.
     fn subscribers(&self, thing: Thing) -> impl Future<Output = Subscribed> + Send;
 
-    /// Clients of xDS of this node.
+    /// Answers a query about the xDS clients of this node.
     fn fleet(&self, question: ClientQuery) -> impl Future<Output = ClientQueryResult> + Send;
 
-    /// Takes heartbeats of instances that a peer's clients sent, if this node leads.
+    /// Records heartbeats of instances that a peer's clients sent, if this node leads.
     fn heartbeats(&self, ids: &[String]) -> BeatsAnswer;
 }
 
-/// Everything a connection needs.
+/// Shared state of the connections.
 pub(super) struct ServerContext<SM, S, P>
 where
     SM: RaftStateMachine<TypeConfig>,
@@ -86,11 +86,11 @@ where
     snapshots: Semaphore,
     pub(super) work: Arc<Semaphore>,
     pub(super) raft_calls: Arc<Semaphore>,
-    /// Calls that are being carried out.
+    /// Calls in progress.
     pub(super) calls: TaskTracker,
 }
 
-/// The serving end of the peer wire.
+/// Server of the peer wire.
 pub struct PeerServer<SM, S, P>
 where
     SM: RaftStateMachine<TypeConfig>,
@@ -131,20 +131,20 @@ where
         PeerServer { context: Arc::new(context) }
     }
 
-    /// With another patience for strangers than [`HANDSHAKE_WITHIN`].
+    /// Sets another time limit for handshakes than [`HANDSHAKE_WITHIN`].
     #[cfg(test)]
     pub(super) fn with_handshake_within(mut self, limit: Duration) -> Self {
         Arc::get_mut(&mut self.context).expect("not serving yet").handshake_within = limit;
         self
     }
 
-    /// Calls of peers that are being carried out, also those whose connection is closed.
+    /// Returns the tracker of calls in progress, including those whose connection is closed.
     pub(crate) fn calls(&self) -> TaskTracker {
         self.context.calls.clone()
     }
 
-    /// Accepts until `shutdown`; returns when every connection is closed. A call that a peer made
-    /// before is then still carried out, but not answered.
+    /// Accepts connections until `shutdown`; returns when every connection is closed. Calls that peers made before are
+    /// still performed, but not answered.
     pub async fn serve(self, listener: TcpListener, shutdown: CancellationToken) {
         let connections = TaskTracker::new();
         while let Some(accepted) = shutdown.run_until_cancelled(listener.accept()).await {
@@ -172,7 +172,7 @@ where
     S: PeerService,
     P: SnapshotPort,
 {
-    /// One connection from its first byte to its last.
+    /// Serves one connection from its first byte to its last.
     async fn attend(self: Arc<Self>, stream: TcpStream, seat: Seat) {
         let handshake = timeout(self.handshake_within, receive(stream, &self.credentials, &*self.introductions));
         let met = tokio::select! {
@@ -196,7 +196,7 @@ where
                 tracing::warn!(peer = hello.node_id, ?purpose, %error, "a peer sent an unreadable frame");
                 self.refuse(Turned("frame"));
             } else {
-                // The peer is gone, or was: the link to it tells that, once.
+                // The link to the peer logs its loss, once.
                 tracing::debug!(peer = hello.node_id, ?purpose, %error, "a peer connection ended");
             }
         }

@@ -26,7 +26,7 @@ use crate::format::codec;
 use crate::format::types::{NodeId, TypeConfig};
 use crate::tasks;
 
-/// The body of an answer and how it is meant.
+/// Status and body of an answer.
 type Outcome = (Status, Bytes);
 
 struct Answer {
@@ -34,8 +34,8 @@ struct Answer {
     outcome: Outcome,
 }
 
-/// Serves calls until the peer closes or falls silent. Each call is a task of its own: a forward that
-/// takes its time delays neither a vote nor a pong.
+/// Serves calls until the peer closes the connection or falls silent. Each call runs on its own task: a slow forward
+/// delays neither a vote nor a pong.
 pub(super) async fn control<SM, S, P>(
     context: &Arc<ServerContext<SM, S, P>>,
     peer: NodeId,
@@ -61,7 +61,7 @@ where
             }
             answer = answered.recv(), if has_room => {
                 put_answer(&mut outbox, answer.expect("this function holds a sender"))?;
-                // What is ready already leaves in the same system call.
+                // Answers that are ready leave in the same system call.
                 while outbox.len() < OUTBOX_BYTES_MAX && let Ok(answer) = answered.try_recv() {
                     put_answer(&mut outbox, answer)?;
                 }
@@ -80,7 +80,7 @@ fn put_answer(outbox: &mut Outbox, Answer { id, outcome: (status, body) }: Answe
     outbox.put(|out| put_call(out, status as u8, id, &body))
 }
 
-/// Starts a call, or answers at once what needs no work.
+/// Starts a call, or returns the answer if it needs no work.
 fn take_call<SM, S, P>(
     context: &Arc<ServerContext<SM, S, P>>,
     peer: NodeId,
@@ -95,7 +95,7 @@ where
     let (kind, id, body) = read_call(frame)?;
     let room = match Kind::from_byte(kind) {
         None => Err(refused("this call is not known here")),
-        // It dials again, and is refused with the reason.
+        // The peer dials again and is refused with the reason.
         Some(Kind::Ping) if context.introductions.is_removed(peer) => {
             return Err(io::Error::new(io::ErrorKind::PermissionDenied, "the peer was removed from the cluster"));
         }
@@ -109,7 +109,7 @@ where
             tasks::errand_in(&context.calls.clone(), async move {
                 let outcome = perform(&context, peer, kind, body).await;
                 drop(permit);
-                // Fails when the connection is gone, and with it the caller's claim to an answer.
+                // Fails if the connection is closed, and the caller with it.
                 let _ = answers.send(Answer { id, outcome }).await;
             });
             Ok(None)
@@ -175,14 +175,14 @@ where
     P: SnapshotPort,
 {
     let answer = context.raft.append_entries(request).await?;
-    // One that was overtaken is no leader of this node.
+    // A node with an outdated vote is not the leader of this node.
     if !matches!(answer, AppendEntriesResponse::HigherVote(_)) {
         context.service.hear_leader();
     }
     Ok(answer)
 }
 
-/// Carries out a message of Raft. An error of openraft here is that its core has stopped.
+/// Performs a message of Raft. An error of openraft means that its core has stopped.
 async fn of_raft<Q, A, E, F>(request: io::Result<Q>, handle: impl FnOnce(Q) -> F) -> Outcome
 where
     A: Serialize,
@@ -206,7 +206,7 @@ fn refused(text: &str) -> Outcome {
     (Status::Refused, Bytes::copy_from_slice(text.as_bytes()))
 }
 
-/// Feeds appends to Raft and its answers back, in order, until either end stops.
+/// Feeds appends to Raft and returns its answers in order, until either end stops.
 pub(super) async fn append<SM, S, P>(
     context: &Arc<ServerContext<SM, S, P>>,
     peer: NodeId,
@@ -230,7 +230,7 @@ where
             frame = reader.next(), if parked.is_none() => {
                 let Some(frame) = frame else { return Ok(()) };
                 let frame = frame?;
-                // An empty frame says only that the leader is still there.
+                // An empty frame only shows that the leader is alive.
                 if !frame.is_empty() {
                     parked = Some(read_append(frame)?);
                 }
@@ -262,11 +262,11 @@ where
     Ok(())
 }
 
-/// Closes so that the last answer arrives: a socket that is closed with unread input is reset, and
-/// what the other end had not read yet is lost.
+/// Closes a connection so that the last answer arrives: closing a socket with unread input resets it, and the other end
+/// loses what it has not read yet.
 pub(super) async fn close(mut reader: FrameReader, mut writer: FrameWriter) {
     if writer.shutdown().await.is_ok() {
-        // The time limit is the point: either outcome is the end of the connection.
+        // The outcome does not matter: either way the connection ends.
         let _ = timeout(LINGER_MAX, reader.drain()).await;
     }
 }

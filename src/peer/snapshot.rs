@@ -1,14 +1,13 @@
-//! Shipping a snapshot: one connection per transfer.
+//! Transfer of snapshots: one connection per transfer.
 //!
 //! ```text
 //! sender   → header {vote, meta, bytes}, then chunks of up to 256 KiB
 //! receiver → 0:u8                  still working, at least once a second
 //!          | 1:u8 answer           installed
-//!          | 2:u8 text             given up
+//!          | 2:u8 text             failed
 //! ```
 //!
-//! Where a snapshot comes from, where it is received and whether it arrived whole is the business of
-//! [`SnapshotPort`]; this module only moves bytes.
+//! Storage and verification of snapshots are left to [`SnapshotPort`]; this module only moves bytes.
 
 use std::io;
 
@@ -24,24 +23,24 @@ use super::limits::{SNAPSHOT_CHUNK_BYTES, SNAPSHOT_INSTALL_MAX, SNAPSHOT_STALL_M
 use crate::format::codec;
 use crate::format::types::{SnapshotMeta, TypeConfig, Vote};
 
-/// The place where snapshots are: implemented by the store, used by both ends of a transfer.
+/// Storage of snapshots, implemented by the store and used by both ends of a transfer.
 pub trait SnapshotPort: Clone + Send + Sync + 'static {
-    /// Type that openraft knows as the data of a snapshot.
+    /// Type that openraft uses for the data of a snapshot.
     type Data: Send + 'static;
     type Source: AsyncRead + Send + Unpin;
-    /// A snapshot being received. Dropped without [`SnapshotPort::seal`], it leaves nothing behind.
+    /// A snapshot being received. If it is dropped without [`SnapshotPort::seal`], its data is deleted.
     type Sink: Send + Sync;
 
-    /// Opens a snapshot to be sent, and says how many bytes it has.
+    /// Opens a snapshot for sending, and returns its size in bytes.
     fn open(&self, data: &Self::Data) -> impl Future<Output = io::Result<(Self::Source, u64)>> + Send;
 
-    /// Makes room for a snapshot of `bytes`.
+    /// Creates an incoming snapshot of `bytes`.
     fn create(&self, bytes: u64) -> impl Future<Output = io::Result<Self::Sink>> + Send;
 
-    /// Adds the next bytes.
+    /// Appends the next bytes.
     fn write(&self, sink: &mut Self::Sink, chunk: Bytes) -> impl Future<Output = io::Result<()>> + Send;
 
-    /// Verifies what was received, which carries its own checksum, and makes it ready to be installed.
+    /// Verifies the received bytes by the checksum in them, and returns the snapshot ready for installation.
     fn seal(&self, sink: Self::Sink) -> impl Future<Output = io::Result<Self::Data>> + Send;
 }
 
@@ -66,7 +65,7 @@ pub(super) async fn send<P: SnapshotPort>(
     let Connection { mut reader, mut writer } = connection;
     let (source, bytes) = port.open(&snapshot.snapshot).await?;
     let header = codec::to_bytes(&Header { vote, meta: snapshot.meta, bytes });
-    // The receiver may give up in the middle (a full disk) and says so: both directions are watched.
+    // The receiver may fail in the middle (a full disk) and report it: both directions are watched.
     let pour = async {
         let mut outbox = Outbox::default();
         outbox.put(|out| out.put_slice(&header))?;
@@ -78,7 +77,7 @@ pub(super) async fn send<P: SnapshotPort>(
         answer = &mut answer => answer,
         poured = &mut pour => match poured {
             Ok(()) => answer.await,
-            // The reason, if the receiver gave one before it closed, says more than a broken pipe.
+            // A reason from the receiver is more informative than a broken pipe.
             Err(broken) => Err(answer.await.err().unwrap_or(broken)),
         },
     }
@@ -90,7 +89,7 @@ async fn pour(
     outbox: &mut Outbox,
     writer: &mut FrameWriter,
 ) -> io::Result<()> {
-    // One byte more than promised shows a file that is still growing.
+    // Reading one byte more than promised detects a file that still grows.
     let mut source = source.take(bytes.saturating_add(1));
     let mut sent = 0;
     let mut chunk = BytesMut::with_capacity(SNAPSHOT_CHUNK_BYTES);
@@ -106,7 +105,7 @@ async fn pour(
     Ok(())
 }
 
-/// Reads what the receiver says until it is a final word. The receiver limits how long that takes.
+/// Reads progress messages until the final one. The receiver limits the duration.
 async fn verdict(reader: &mut FrameReader) -> io::Result<SnapshotResponse<TypeConfig>> {
     loop {
         let frame = next(reader).await?;
@@ -119,7 +118,7 @@ async fn verdict(reader: &mut FrameReader) -> io::Result<SnapshotResponse<TypeCo
     }
 }
 
-/// Receives a snapshot, has it installed and reports; whatever goes wrong, the sender is told.
+/// Receives a snapshot, has it installed and reports the result or the error to the sender.
 pub(super) async fn receive<P, I, F>(connection: Connection, port: &P, install: I) -> io::Result<()>
 where
     P: SnapshotPort,

@@ -1,4 +1,4 @@
-//! Snapshots on their way to peers: the log after them has to stay until they have arrived.
+//! Snapshots in transfer to peers: the log that follows them has to be retained until they have arrived.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,7 +17,7 @@ struct TransferCounts {
     ended: Option<Instant>,
 }
 
-/// One transfer, from when the peer is dialled until it ended in one way or the other.
+/// One transfer, from the dial until it ends.
 pub(super) struct Transfer {
     transfers: Transfers,
     target: NodeId,
@@ -25,8 +25,8 @@ pub(super) struct Transfer {
 }
 
 impl Transfer {
-    /// From now on there will be an aftermath. Without it a peer that stays away would hold back the purge
-    /// of the log for good: between two dials it does not.
+    /// Marks the peer as connected, so that the log is retained for a while after the transfer. Without a connection it
+    /// is not: a peer that stays away would otherwise hold back the purge of the log for good.
     pub(super) fn let_in(&mut self) {
         self.was_let_in = true;
     }
@@ -42,7 +42,7 @@ impl Transfers {
         self.0.lock().under_way.contains(&target)
     }
 
-    /// True if a transfer is under way or ended within the last `period`.
+    /// Reports whether a transfer is in progress or ended within the last `period`.
     pub(super) fn were_within(&self, period: Duration) -> bool {
         let counted = self.0.lock();
         !counted.under_way.is_empty() || counted.ended.is_some_and(|ended| ended.elapsed() < period)

@@ -1,7 +1,6 @@
-//! The bytes of a connection on their way: TLS.
+//! TLS of the connections between nodes.
 //!
-//! Nothing here is authenticated yet; that is what [`super::handshake`] does with the value that
-//! [`Wire::binding`] gives.
+//! TLS authenticates nothing here: [`super::handshake`] does, with the value of [`Wire::binding`].
 
 use std::io::{self, IoSlice};
 use std::pin::Pin;
@@ -17,20 +16,20 @@ use crate::tls::{self, Ephemeral};
 
 /// Bytes of the value that binds the proof of the secret to one TLS connection.
 pub(super) const BINDING_BYTES: usize = 32;
-/// Its label (RFC 9266 has one for everybody; with one of our own no other protocol can be its other end).
+/// Label of that value. RFC 9266 defines a common one; with our own, no other protocol can be the other end.
 const BINDING_LABEL: &[u8] = b"EXPORTER-thuban-peer";
 
-/// One connection. It is read through a buffer, as rustls itself asks the socket for little at a time.
+/// One TLS connection. It is read through a buffer, because rustls reads little from the socket at a time.
 pub(super) struct Wire(Box<TlsStream<BufReader<TcpStream>>>);
 
 impl Wire {
-    /// The client's end. Any certificate will do.
+    /// Opens the client's end. Any certificate is accepted.
     pub(super) async fn secured(stream: TcpStream, tls: &Ephemeral) -> io::Result<Wire> {
         let secured = tls.connect(buffered(stream)).await?;
         Ok(Wire(Box::new(secured.into())))
     }
 
-    /// The server's end. A caller that begins with anything but TLS gets no byte, not even an alert.
+    /// Opens the server's end. A caller that does not start with TLS gets no byte, not even an alert.
     pub(super) async fn accepted(stream: TcpStream, tls: &Ephemeral) -> Result<Wire, Turned> {
         if !tls::begins_with_tls(&stream).await? {
             return Err(Turned("tls"));
@@ -42,7 +41,7 @@ impl Wire {
         }
     }
 
-    /// A value that only the two ends of this TLS connection can know.
+    /// Returns a value that only the two ends of this TLS connection can know.
     pub(super) fn binding(&self) -> io::Result<[u8; BINDING_BYTES]> {
         let zero = [0; BINDING_BYTES];
         let value = match &*self.0 {
@@ -60,8 +59,7 @@ fn buffered(stream: TcpStream) -> BufReader<TcpStream> {
 impl AsyncRead for Wire {
     fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         match ready!(Pin::new(&mut self.get_mut().0).poll_read(cx, buffer)) {
-            // A process that was killed did not say goodbye. Nothing can be cut off unseen: every frame
-            // says how long it is.
+            // A killed process sends no TLS close. Truncation cannot go unnoticed, since every frame has its length.
             Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Poll::Ready(Ok(())),
             read => Poll::Ready(read),
         }

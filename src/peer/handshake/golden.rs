@@ -1,4 +1,4 @@
-//! The bytes of a handshake, pinned.
+//! Golden bytes of a handshake.
 
 use super::*;
 use crate::format::level::{Level, LevelRange};

@@ -1,7 +1,7 @@
-//! Start of a connection: TLS, then versions, then proof of the secret by both ends, then names.
+//! Handshake of a connection: TLS, then versions, then proof of the secret by both ends, then introductions.
 //!
-//! TLS keeps what is said from strangers; it proves nothing, as any certificate is taken ([`crate::tls`]).
-//! Who the ends are is proved within it:
+//! TLS hides the exchange from strangers; it proves nothing, as any certificate is accepted ([`crate::tls`]). The ends
+//! authenticate within it:
 //!
 //! ```text
 //! client → "THUBAN" version:u16 purpose:u8                              (9 raw bytes)
@@ -12,14 +12,13 @@
 //!        | 1:u8 text                                                    wrong secret; closes
 //! ```
 //!
-//! Each `mac` is HMAC-SHA256 under the secret over a label of the side and everything said so far,
-//! both nonces included, so that neither a recorded nor a reflected handshake passes; and over a value
-//! that only the two ends of this TLS connection know (RFC 9266), so that nobody passes who ends one TLS
-//! connection and begins another. The server compares it in constant time and before it parses the
-//! hello; the client verifies the server's, so that a stranger behind a peer's address learns nothing and
-//! can answer nothing. `hello` and `verdict` are MessagePack with field names.
+//! Each `mac` is HMAC-SHA256 under the secret over a label of the side and all previous messages, including both
+//! nonces, so that neither a recorded nor a reflected handshake is valid, and over a value that only the two ends of
+//! this TLS connection know (RFC 9266), so that a relay that terminates TLS cannot forward the proof. The server
+//! compares it in constant time before it parses the hello. The client verifies the server's, so that a stranger at a
+//! peer's address neither learns nor can answer anything. `hello` and `verdict` are MessagePack with field names.
 //!
-//! A node may hold two secrets while they are exchanged: it shows the first when it dials, and takes both.
+//! During a rotation a node has two secrets: it uses the first when it dials, and accepts both.
 
 use std::time::Duration;
 
@@ -37,8 +36,8 @@ use crate::peer::hello::{Hello, Introductions, Refusal, RefusalReason, Welcome};
 use crate::peer::limits::{DIAL_WITHIN, REFUSAL_TEXT_BYTES_MAX, UNACKNOWLEDGED_MAX};
 use crate::peer::wire::{BINDING_BYTES, Wire};
 
-/// Version of everything in [`super`]. A message may gain a field without a new version; whatever
-/// an older binary would misread takes one.
+/// Version of everything in [`super`]. A message may gain a field without a new version; a change that an older binary
+/// would misread needs one.
 pub(super) const PROTOCOL_VERSION: u16 = 1;
 
 const MAGIC: &[u8; 6] = b"THUBAN";
@@ -65,7 +64,7 @@ impl Purpose {
     }
 }
 
-/// Everything both ends have said before the verdict, and where: what the MACs cover.
+/// Messages of both ends before the verdict, and the binding to the TLS connection: the input of the MACs.
 struct Transcript {
     binding: [u8; BINDING_BYTES],
     preamble: [u8; PREAMBLE_BYTES],
@@ -88,13 +87,13 @@ impl Transcript {
         secret.over(&[said, &[&self.binding[..]]].concat())
     }
 
-    /// Of the secrets that this node takes, the one under which the caller's proof is right.
+    /// Returns the accepted secret under which the caller's proof is valid.
     fn secret_behind<'a>(&self, mac: &[u8], credentials: &'a Credentials) -> Option<&'a Secret> {
         credentials.taken().iter().find(|secret| self.client_mac(secret).verify_slice(mac).is_ok())
     }
 }
 
-/// Reason why this node could not start a conversation with another.
+/// Reason why a handshake with another node failed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum IntroduceError {
     #[error("cannot be reached: {0}")]
@@ -107,8 +106,7 @@ pub enum IntroduceError {
     Version { theirs: u16, ours: u16 },
 }
 
-/// Meets `target` at `address`, for `purpose`, by the rules of the node: its verdict on the welcome counts
-/// too.
+/// Connects to `target` at `address` for `purpose`. The node's own decision on the welcome counts too.
 pub(super) async fn dial_as(
     introductions: &dyn Introductions,
     credentials: &Credentials,
@@ -145,7 +143,7 @@ impl From<std::io::Error> for IntroduceError {
     }
 }
 
-/// The client's half.
+/// Performs the client's half of a handshake.
 async fn connect(
     address: &str,
     purpose: Purpose,
@@ -161,15 +159,15 @@ async fn connect(
     introduce(wire, purpose, credentials, &hello).await
 }
 
-/// No byte waits for another one to travel with; and bytes that the other end's kernel does not acknowledge end the
-/// connection, where a time limit of ours would have to guess how thin the link is.
+/// Disables Nagle's algorithm, and limits the time in which the other end's kernel has to acknowledge bytes: a time
+/// limit of our own would have to guess the speed of the link.
 fn tune(stream: &TcpStream) -> std::io::Result<()> {
     stream.set_nodelay(true)?;
     let limit_ms = u32::try_from(UNACKNOWLEDGED_MAX.as_millis()).expect("seconds");
     Ok(rustix::net::sockopt::set_tcp_user_timeout(stream, limit_ms)?)
 }
 
-/// Says who calls.
+/// Introduces this node to the server.
 pub(super) async fn introduce(
     wire: Wire,
     purpose: Purpose,
@@ -179,7 +177,7 @@ pub(super) async fn introduce(
     introduce_with(wire, purpose, credentials, codec::to_bytes(hello).into()).await
 }
 
-/// [`introduce`] with the bytes of a hello.
+/// Introduces this node with the bytes of a hello.
 pub(super) async fn introduce_with(
     mut wire: Wire,
     purpose: Purpose,
@@ -229,12 +227,12 @@ fn read_verdict(transcript: &Transcript, secret: &Secret, answer: Bytes) -> Resu
         return Err(garbled());
     }
     let (mac, verdict) = (&answer[1..1 + MAC_BYTES], &answer[1 + MAC_BYTES..]);
-    // A server that cannot prove the secret is none of ours, whatever it says.
+    // A server that cannot prove the secret is not a peer, whatever it sends.
     transcript.server_mac(secret, verdict).verify_slice(mac).map_err(|_| IntroduceError::BadSecret)?;
     codec::from_bytes(verdict).map_err(|_| garbled())
 }
 
-/// Reason why a connection was turned away: the label for metrics.
+/// Reason why a connection was refused, as the label for metrics.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Turned(pub(super) &'static str);
 
@@ -247,7 +245,7 @@ impl From<std::io::Error> for Turned {
     }
 }
 
-/// The server's half. The caller puts the deadline around it.
+/// Performs the server's half of a handshake. The caller sets the time limit.
 pub(super) async fn receive(
     stream: TcpStream,
     credentials: &Credentials,
@@ -284,7 +282,7 @@ pub(super) async fn receive(
     }
 }
 
-/// The server's half of a node that says anything for its verdict, and proves it.
+/// Performs the server's half for a node that sends an arbitrary verdict with a valid proof.
 #[cfg(any(test, feature = "fuzzing"))]
 pub(super) async fn receive_with(
     mut wire: Wire,
@@ -314,14 +312,14 @@ fn check_preamble(preamble: &[u8; PREAMBLE_BYTES]) -> Result<Purpose, Turned> {
     Purpose::from_byte(rest[2]).ok_or(Turned("purpose"))
 }
 
-/// Tells one that speaks our protocol why it ends here; a stranger is told nothing.
+/// Sends the reason of the refusal to a caller that uses our protocol; a stranger gets nothing.
 async fn turn_away(connection: &mut Connection, turned: Turned) -> Turned {
     let text = match turned.0 {
         "version" => "this version of the peer protocol is not spoken here",
         "purpose" => "the purpose of the connection is not known here",
         _ => return turned,
     };
-    // The connection closes either way; that the caller did not get to read why changes nothing.
+    // The connection closes either way.
     let _ = connection.send(&greeting(REFUSED, text.as_bytes())).await;
     turned
 }
@@ -334,14 +332,14 @@ fn greeting(status: u8, rest: &[u8]) -> Bytes {
     bytes.freeze()
 }
 
-/// Part of the exchange that the server has before the hello.
+/// Messages that the server has before the hello.
 struct Said {
     binding: [u8; BINDING_BYTES],
     preamble: [u8; PREAMBLE_BYTES],
     greeting: Bytes,
 }
 
-/// Reads the hello frame and verifies its MAC, which tells the secret; the hello inside is still unparsed.
+/// Reads the hello frame and finds the secret that its MAC is valid under; the hello inside is still unparsed.
 async fn read_hello<'a>(
     connection: &mut Connection,
     credentials: &'a Credentials,
@@ -357,7 +355,7 @@ async fn read_hello<'a>(
     match transcript.secret_behind(&frame[..MAC_BYTES], credentials) {
         Some(secret) => Ok((transcript, secret)),
         None => {
-            // As in `turn_away`: telling is a courtesy.
+            // The connection closes either way.
             let _ = connection.send(&[&[REFUSED], &b"wrong cluster secret"[..]].concat()).await;
             Err(Turned("secret"))
         }

@@ -1,4 +1,4 @@
-//! The bytes of one message of each kind, pinned.
+//! Golden bytes of one message of each kind.
 
 use std::fmt::Debug;
 
@@ -47,7 +47,7 @@ fn frames_of(request: &AppendEntriesRequest<TypeConfig>) -> Vec<(Bytes, Option<L
     frames
 }
 
-/// A message is written as the first release wrote it, and what it wrote is read.
+/// Checks that a message is encoded as by the first release, and that those bytes are decoded.
 fn pinned<T: Serialize + DeserializeOwned + PartialEq + Debug>(message: T, golden: &str) {
     assert_eq!(hex::encode(codec::to_bytes(&message)), golden, "{message:?}");
     let read: T = codec::from_bytes(&hex::decode(golden).expect("hex")).expect("readable");
@@ -267,8 +267,7 @@ fn the_bytes_of_answers_of_the_node() {
     pinned(BeatsAnswer::Overloaded, "aa6f7665726c6f61646564");
 }
 
-/// Two entries of three quarters of a frame do not fit into one; the second part follows the
-/// first as a request of its own.
+/// Two entries of three quarters of a frame do not fit into one; the second part follows as a separate request.
 #[test]
 fn a_large_append_is_cut() {
     let payload: &'static [u8] = vec![0; APPEND_FRAME_BYTES_TARGET / 4 * 3].leak();
@@ -290,7 +289,7 @@ fn an_append_without_entries_is_one_frame() {
 fn damaged_frames_are_errors() {
     let [(frame, _)] = frames_of(&append(vec![entry(8, b"abc")])).try_into().expect("one frame");
     for end in 0..frame.len() {
-        // Cut between two parts it is a shorter append, which is well-formed.
+        // A cut between two parts gives a valid, shorter append.
         let cut = read_append(frame.slice(..end));
         assert!(cut.is_err() || cut.is_ok_and(|request| request.entries.is_empty()), "cut at {end}");
     }

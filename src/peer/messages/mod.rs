@@ -1,4 +1,4 @@
-//! The bodies of frames, and their bytes.
+//! Bodies of frames, and their encoding.
 //!
 //! ```text
 //! call    = kind:u8 id:u64 body          control connection, client → server
@@ -6,9 +6,9 @@
 //! append  = length:u32 header (length:u32 entry)*
 //! ```
 //!
-//! Bodies are MessagePack with field names, so that a later version may add a field. Two are not:
-//! a forward is the command as it is, and an append carries its entries in the byte form of the log
-//! ([`codec`]), which neither end encodes again.
+//! Bodies are MessagePack with field names, so that a later version may add a field. There are two exceptions: a
+//! forward is the unchanged command, and an append has its entries in the byte form of the log ([`codec`]), which
+//! neither end encodes again.
 
 use std::io;
 
@@ -21,7 +21,7 @@ use crate::format::pack::hash_bytes;
 use crate::format::types::{Entry, LogId, NodeId, TypeConfig, Vote};
 use crate::peer::limits::APPEND_FRAME_BYTES_TARGET;
 
-/// Request type of a call.
+/// Type of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(super) enum Kind {
@@ -62,7 +62,7 @@ impl Kind {
         Self::ALL.iter().copied().find(|kind| *kind as u8 == byte)
     }
 
-    /// Raft's own calls go first.
+    /// Reports whether the call is one of Raft's own, which are sent first.
     pub(super) fn is_urgent(self) -> bool {
         matches!(self, Kind::Vote | Kind::PreVote | Kind::Append | Kind::TransferLeader)
     }
@@ -74,9 +74,9 @@ impl Kind {
 pub(super) enum Status {
     /// The body is the answer.
     Answered = 128,
-    /// Certainly not carried out; the body is a text.
+    /// Not performed; the body is a text.
     Refused = 129,
-    /// Perhaps carried out; the body is a text.
+    /// Possibly performed; the body is a text.
     Failed = 130,
 }
 
@@ -93,7 +93,7 @@ pub(super) fn put_call(out: &mut BytesMut, first: u8, id: u64, body: &[u8]) {
     out.put_slice(body);
 }
 
-/// The inverse of [`put_call`].
+/// Decodes what [`put_call`] encodes.
 pub(super) fn read_call(mut frame: Bytes) -> io::Result<(u8, u64, Bytes)> {
     let first = frame.try_get_u8().map_err(short)?;
     let id = frame.try_get_u64().map_err(short)?;
@@ -106,14 +106,14 @@ pub(super) fn read_call(mut frame: Bytes) -> io::Result<(u8, u64, Bytes)> {
 pub enum ForwardAnswer {
     /// Committed as the entry with this index.
     Done { log_index: u64 },
-    /// Not appended: this node does not lead, and knows or does not know who does.
+    /// Not appended, because this node does not lead; the leader, if known.
     NotLeader { leader: Option<NodeId> },
-    /// Appended perhaps, committed perhaps.
+    /// Possibly appended, possibly committed.
     Unknown { text: String },
-    /// Not appended: too much work in flight.
+    /// Not appended, because too many calls are in flight.
     Overloaded,
-    /// Not done, and not to be tried again: the text says why, and the business code (absent from
-    /// nodes that send none) to whom.
+    /// Not appended, and a retry would not help. The text has the reason; the business code is absent from nodes that
+    /// send none.
     Refused {
         text: String,
         #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -121,37 +121,36 @@ pub enum ForwardAnswer {
     },
 }
 
-/// The leader's answer to the question how far a read has to be applied to be linearizable.
+/// The leader's answer with the index that a linearizable read has to wait for.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ReadIndexAnswer {
-    /// A reader that has applied this index sees everything acknowledged before it asked.
+    /// A reader that has applied this index sees everything acknowledged before its request.
     Ready {
         log_index: u64,
     },
     NotLeader {
         leader: Option<NodeId>,
     },
-    /// The node leads, or believes so, but could not confirm it.
+    /// The node leads as far as it knows, but could not confirm it.
     Unconfirmed {
         text: String,
     },
     Overloaded,
 }
 
-/// The leader's answer to the heartbeats that a peer took from its clients; the call is the list of
-/// the instances' ids.
+/// The leader's answer to heartbeats that a peer received from its clients; the call is the list of instance ids.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum BeatsAnswer {
     /// The instances count as alive from now on.
     Taken,
-    /// This node does not lead, or not for sure.
+    /// This node does not lead, or is not certain to lead.
     NotLeader,
     Overloaded,
 }
 
-/// The hash of a node's state at an index.
+/// Hash of a node's state at an index.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Checkpoint {
     pub index: u64,
@@ -159,7 +158,7 @@ pub struct Checkpoint {
     pub hash: [u8; 32],
 }
 
-/// Progress of a node, as the node itself reports.
+/// Progress of a node, as it reports itself.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PeerProgress {
     /// Index of its last log entry.
@@ -169,42 +168,42 @@ pub struct PeerProgress {
     /// Cluster time in milliseconds; `None` if the node does not know it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub time_ms: Option<u64>,
-    /// Milliseconds by which the time was set, as far as the node has applied it; nothing where it never was.
+    /// Milliseconds by which the time was set, as far as the node has applied it; `None` if it was never set.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub time_shift_ms: Option<i64>,
     /// Wall clock of the node.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub wall_ms: Option<u64>,
-    /// Its hashes at fixed indexes; none from a node of a version that does not compare them.
+    /// Its state hashes at checkpoint indexes; empty for versions that do not compare them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub checkpoints: Vec<Checkpoint>,
-    /// Its disk; unknown of the versions that do not say.
+    /// Its disk; `None` for versions that do not report it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub disk: Option<DiskRoom>,
-    /// Its memory; nothing of one whose system says no limit, and of the versions that do not say.
+    /// Its memory; `None` if it has no known limit, and for versions that do not report it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub memory: Option<MemoryRoom>,
     /// True if a majority acknowledges the node as leader; `None` for a node that does not lead, and for versions that
     /// do not report it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub is_acknowledged: Option<bool>,
-    /// On a leader: the index up to which everything is committed. Nothing before it has committed an entry of its own
-    /// term, as what the leader before it acknowledged may reach further.
+    /// Commit index of a leader. `None` before it has committed an entry of its own term, because the previous leader
+    /// may have acknowledged more.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub committed: Option<u64>,
-    /// Reason why it does not reach the node that asks; nothing where it does, and of the versions that do not say.
+    /// Reason why it does not reach the node that asks; `None` if it does, and for versions that do not report it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub asker_problem: Option<String>,
-    /// For how many milliseconds something may have been committed that it has not applied; nothing of one that has not
-    /// been in touch since its start, and of the versions that do not say.
+    /// Age of its state in milliseconds: entries committed within this time may not be applied there. `None` if it had
+    /// no contact since its start, and for versions that do not report it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fresh_ms: Option<u64>,
-    /// Its alarms that no other member can find by itself; none of the versions that do not say.
+    /// Its alarms that no other member can find; empty for versions that do not report them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub alarms: Vec<MemberAlarm>,
 }
 
-/// An alarm of the member that reports it, about itself.
+/// Alarm of the reporting member about itself.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MemberAlarm {
     pub kind: String,
@@ -212,7 +211,7 @@ pub struct MemberAlarm {
     pub text: String,
 }
 
-/// The room that a node has on its disk, by its own judgement.
+/// Free space on a node's disk, and the node's own assessment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DiskRoom {
     pub free_bytes: u64,
@@ -220,7 +219,7 @@ pub struct DiskRoom {
     pub shortage: Shortage,
 }
 
-/// The memory of a node, by its own judgement.
+/// Memory of a node, and the node's own assessment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MemoryRoom {
     pub used_bytes: u64,
@@ -228,19 +227,19 @@ pub struct MemoryRoom {
     pub is_short: bool,
 }
 
-/// Degree of shortage of room.
+/// Degree of shortage.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Shortage {
     #[default]
     None,
-    /// Below the reserve: nothing is added.
+    /// Below the reserve: nothing may be added.
     Short,
     /// Below the last part of the reserve: nothing is proposed at all.
     Exhausted,
 }
 
-/// Fields of an append request besides its entries.
+/// Fields of an append request except its entries.
 #[derive(Serialize, Deserialize)]
 struct AppendHeader {
     vote: Vote,
@@ -248,7 +247,7 @@ struct AppendHeader {
     leader_commit: Option<LogId>,
 }
 
-/// Appends the byte form of a request with the entries of `entries`, a part of its own.
+/// Appends the encoding of a request with only the given part of its entries.
 fn put_append(out: &mut BytesMut, request: &AppendEntriesRequest<TypeConfig>, prev: Option<LogId>, entries: &[Entry]) {
     let header = AppendHeader { vote: request.vote, prev_log_id: prev, leader_commit: request.leader_commit };
     put_with_length(out, |out| out.put_slice(&codec::to_bytes(&header)));
@@ -261,12 +260,12 @@ fn put_with_length(out: &mut BytesMut, write: impl FnOnce(&mut BytesMut)) {
     let start = out.len();
     out.put_u32(0);
     write(out);
-    // Above 4 GiB the number would wrap; the frame is refused for its size long before.
+    // The length would overflow above 4 GiB, but the frame is refused for its size long before.
     let length = (out.len() - start - 4) as u32;
     out[start..start + 4].copy_from_slice(&length.to_be_bytes());
 }
 
-/// A request cut into frames of bounded size, each a request of its own.
+/// A request cut into frames of bounded size, each of them a request.
 pub(super) struct AppendParts<'a> {
     request: &'a AppendEntriesRequest<TypeConfig>,
     taken: usize,
@@ -278,8 +277,8 @@ impl<'a> AppendParts<'a> {
         AppendParts { request, taken: 0, finished: false }
     }
 
-    /// The writer of the next part, and the last log id that it covers; `None` when all is said. A
-    /// request without entries is one part: a heartbeat or a commit index.
+    /// Returns the writer of the next part and the last log id that it covers; `None` at the end. A request without
+    /// entries is one part: a heartbeat or a commit index.
     pub(super) fn next(&mut self) -> Option<(impl FnOnce(&mut BytesMut) + use<'a>, Option<LogId>)> {
         if self.finished {
             return None;
@@ -297,13 +296,13 @@ impl<'a> AppendParts<'a> {
         Some((move |out: &mut BytesMut| put_append(out, request, prev, part), last))
     }
 
-    /// Nothing is left to say.
+    /// Reports whether no part is left.
     pub(super) fn is_finished(&self) -> bool {
         self.finished
     }
 }
 
-/// Number of `entries` that fit; at least one, as an entry cannot be cut.
+/// Returns the number of `entries` that fit into a frame; at least one, as an entry cannot be cut.
 fn entries_of_one_frame(entries: &[Entry]) -> usize {
     let mut bytes = 0;
     let fitting = entries.iter().take_while(|entry| {
@@ -313,7 +312,7 @@ fn entries_of_one_frame(entries: &[Entry]) -> usize {
     fitting.count().max(1)
 }
 
-/// Reads an append; the payloads share the memory of the frame.
+/// Decodes an append; the payloads share the memory of the frame.
 pub(super) fn read_append(mut frame: Bytes) -> io::Result<AppendEntriesRequest<TypeConfig>> {
     let header: AppendHeader = codec::from_bytes(&take_with_length(&mut frame)?)?;
     let mut entries = Vec::new();

@@ -1,5 +1,4 @@
-//! A peer that is not there, in each way that a peer can be: what the leader spends on it, and how
-//! soon it has caught up when it comes.
+//! A peer that is away in different ways: the cost for the leader, and how soon the peer catches up when it is back.
 
 use std::net::TcpListener;
 use std::time::Duration;
@@ -11,11 +10,11 @@ use super::harness::{LIMIT, Node, addresses, cluster, eventually, leader_of};
 use crate::format::types::{Member, NodeId, Proposal};
 
 const AWAY: NodeId = 9;
-/// Time for which the leader is watched; pauses grow to their limit within 1.6 s.
+/// Time for which the leader is observed; pauses reach their limit within 1.6 s.
 const WATCHED: Duration = Duration::from_secs(3);
 
-/// Writes at a steady pace while the leader replicates to a learner that is away; returns how many tries
-/// failed meanwhile.
+/// Writes at a steady pace while the leader replicates to a learner that is away; returns the number of failed
+/// attempts.
 async fn failures_while_away(leader: &Node, address: &str) -> u64 {
     let member = Member { peer: address.to_owned() };
     leader.raft.add_learner(AWAY, member, false).await.expect("a learner may be away");
@@ -37,12 +36,12 @@ async fn catches_up(leader: &Node, nodes: &[Node], listener: TcpListener) {
     eventually("the peer is reachable", || leader.peers.reachable(AWAY)).await;
 }
 
-/// Nobody listens: every try comes back at once.
+/// No process listens: every attempt fails at once.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_peer_that_refuses_is_tried_with_pauses() {
     let nodes = cluster().await;
     let leader = leader_of(&nodes);
-    // No other test listens at this address: the port stays free while nobody holds it.
+    // No other test listens at this address, so the port stays free.
     let listener = TcpListener::bind("127.0.0.9:0").expect("a free port");
     let address = listener.local_addr().expect("bound").to_string();
     drop(listener);
@@ -51,7 +50,7 @@ async fn a_peer_that_refuses_is_tried_with_pauses() {
     catches_up(leader, &nodes, TcpListener::bind(&address).expect("the port is still free")).await;
 }
 
-/// The kernel takes the connection, and then nobody says a word.
+/// The kernel accepts the connection, and no process sends anything.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_peer_that_is_silent_costs_little() {
     let nodes = cluster().await;
@@ -63,7 +62,7 @@ async fn a_peer_that_is_silent_costs_little() {
     catches_up(leader, &nodes, listener).await;
 }
 
-/// It takes every connection and hangs up.
+/// The peer accepts every connection and closes it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_peer_that_hangs_up_is_tried_with_pauses() {
     let nodes = cluster().await;

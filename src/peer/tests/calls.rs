@@ -1,4 +1,4 @@
-//! The control connection: many calls at once, and what is known of those that get no answer.
+//! The control connection: many calls at once, and what is known about those that get no answer.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -14,7 +14,7 @@ use crate::subscribers::fleet::ClientQuery;
 
 const DONE: Result<ForwardAnswer, CallError> = Ok(ForwardAnswer::Done { log_index: 0 });
 
-/// The peers of node 9, which nobody serves, with one member.
+/// Returns the peers of node 9, which is not served, with one member.
 fn caller(target: u64, address: &str) -> Peers {
     let metrics = Arc::new(Metrics::new().expect("metrics"));
     let peers = Peers::new(9, secret(), Names::of(9), metrics);
@@ -93,7 +93,7 @@ async fn a_call_to_nobody_was_not_sent() {
     assert_eq!(stranger, Err(CallError::NotSent("node 2 is not a member".into())));
 }
 
-/// The kernel accepts, nobody answers: the deadline of the call counts, and nothing was sent.
+/// The kernel accepts, but no process answers: the deadline of the call applies, and nothing was sent.
 #[tokio::test]
 async fn a_call_that_waits_for_its_connection_was_not_sent() {
     let mute = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
@@ -145,7 +145,7 @@ async fn a_member_is_reachable_until_it_is_none() {
     assert!(!text(&peers).contains("peer=\"1\""));
 }
 
-/// Also where the task of the link sets nothing any more.
+/// The gauge is right even if the task of the link no longer sets it.
 #[tokio::test]
 async fn the_gauge_of_a_peer_follows_the_truth_when_it_is_read() {
     let peers = caller(1, "127.0.0.1:1");
@@ -155,7 +155,7 @@ async fn the_gauge_of_a_peer_follows_the_truth_when_it_is_read() {
     assert_eq!(gauge.get(), 0);
 }
 
-/// A membership that names another address for a node gets a connection to that address.
+/// After a membership with another address for a node, that address is dialled.
 #[tokio::test]
 async fn a_changed_address_is_dialled() {
     let (old, new) = (Node::start(1).await, Node::start(1).await);

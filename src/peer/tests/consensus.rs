@@ -45,7 +45,7 @@ async fn a_thousand_writes_reach_everybody_and_survive_lost_connections() {
     }
 }
 
-/// A follower that was away catches up: its connections, all of them, come back by themselves.
+/// A follower that was away catches up: all its connections are re-established.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_follower_behind_a_closed_door_catches_up() {
     let nodes = cluster().await;
@@ -77,7 +77,7 @@ async fn leadership_moves_on_request_and_forwards_follow_it() {
     assert_eq!(old.metrics.forwards.get(), 2);
 }
 
-/// The default of openraft grants without asking; over the wire the peer is asked.
+/// openraft's default grants without a request; over the wire the peer decides.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_pre_vote_is_the_peers_own_answer() {
     let nodes = cluster().await;

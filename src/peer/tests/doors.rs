@@ -1,4 +1,4 @@
-//! Admission: the handshake, and everything that is not one.
+//! Admission: valid handshakes, and everything else.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,14 +19,14 @@ use crate::peer::{Build, CallError, Hello, IntroduceError, Introductions, Refusa
 /// First bytes of a node within TLS.
 const PREAMBLE: &[u8] = b"THUBAN\x00\x01\x01";
 
-/// Everything the server says until it closes; a reset counts as closed.
+/// Returns everything that the server sends until it closes; a reset counts as closed.
 async fn read_to_close(stream: &mut (impl AsyncRead + Unpin)) -> Vec<u8> {
     let mut said = Vec::new();
     let _ = timeout(LIMIT, stream.read_to_end(&mut said)).await.expect("the server closes");
     said
 }
 
-/// Everything the server says to `bytes`. It may close before it has read all of them.
+/// Returns everything that the server sends in response to `bytes`. It may close before it has read all of them.
 async fn say(stream: &mut (impl AsyncRead + AsyncWrite + Unpin), bytes: &[u8]) -> Vec<u8> {
     let _ = stream.write_all(bytes).await;
     let _ = stream.flush().await;
@@ -69,11 +69,11 @@ async fn a_refusal_carries_its_reason() {
     assert!(matches!(met, Err(IntroduceError::Refused(Refusal { reason: RefusalReason::OtherNode, .. }))), "{met:?}");
 }
 
-/// A stranger that does not begin with TLS gets no byte.
+/// A stranger that does not start with TLS gets no byte.
 #[tokio::test]
 async fn whatever_is_not_tls_is_closed_without_a_byte_and_counted() {
     let mut random: Vec<u8> = std::iter::repeat_with(rand::random).take(4096).collect();
-    // Not the byte with which TLS begins.
+    // Any byte but the first one of TLS.
     random[0] = 0x80;
     let rows: [&[u8]; 4] = [PREAMBLE, b"THU", b"GET / HTTP/1.1\r\nHost: thuban\r\n\r\n", &random];
     let node = Node::start(1).await;
@@ -82,7 +82,7 @@ async fn whatever_is_not_tls_is_closed_without_a_byte_and_counted() {
         assert_eq!(say(&mut node.connect().await, bytes).await, b"", "{bytes:.8?}");
         eventually("it is counted", || node.refused("tls") == before + 1).await;
     }
-    // It begins as TLS and is none: rustls answers it with an alert.
+    // It starts like TLS but is invalid: rustls answers with an alert.
     say(&mut node.connect().await, b"\x16\x03\x01\x00\x05hello").await;
     eventually("it is counted", || node.refused("tls") == rows.len() as u64 + 1).await;
     introduce(&node.address, &secret(), 1).await.expect("the node still serves");
@@ -146,7 +146,7 @@ async fn a_huge_or_garbled_frame_after_the_handshake_ends_the_connection() {
     assert!(node.metrics_now().running_state.is_ok());
 }
 
-/// A connection whose handshake is done; what is written to it is taken from a peer.
+/// Returns a connection whose handshake is done; bytes written to it count as a peer's.
 async fn authenticated(node: &Node, purpose: u8) -> Wire {
     use crate::peer::handshake::{Purpose, dial_as};
     let purpose = [Purpose::Control, Purpose::Append][usize::from(purpose) - 1];
@@ -158,7 +158,7 @@ async fn authenticated(node: &Node, purpose: u8) -> Wire {
 async fn a_slow_handshake_ends_at_its_deadline() {
     let node = Node::start(1).await;
     node.close_door().await;
-    // Far above what a handshake of TLS takes.
+    // Much longer than a TLS handshake takes.
     let limit = Duration::from_secs(1);
     node.open_with(node.server().with_handshake_within(limit));
     let started = tokio::time::Instant::now();
@@ -180,7 +180,7 @@ async fn silent_strangers_are_bounded_in_number_and_keep_nobody_out() {
         let mut stream = node.connect_secured().await;
         stream.write_all(PREAMBLE).await.expect("open");
         stream.flush().await.expect("open");
-        // Its greeting shows that it holds one of the places.
+        // The greeting shows that it occupies one of the places.
         stream.read_exact(&mut [0; 4]).await.expect("a greeting");
         waiting.push(stream);
         let sent_away = (number + 1).saturating_sub(STRANGERS_PER_ADDRESS as u64);
@@ -216,7 +216,7 @@ async fn a_server_of_another_version_is_told_apart() {
     assert_eq!(met, Err(IntroduceError::Version { theirs: 3, ours: PROTOCOL_VERSION }));
 }
 
-/// Greets with `version` and answers the hello with `answer`, whatever it says.
+/// Starts a server that greets with `version` and answers any hello with `answer`.
 async fn fake_server(answer: Vec<u8>, version: u16) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
     let address = listener.local_addr().expect("bound").to_string();
@@ -252,7 +252,7 @@ async fn a_recorded_handshake_cannot_be_played_again() {
     eventually("the replay is refused", || node.refused("tls") == 1).await;
 }
 
-/// Passes one connection on to `target`; gives back what the caller said.
+/// Forwards one connection to `target`; returns what the caller sent.
 pub(super) async fn recording_relay(target: String) -> (String, tokio::task::JoinHandle<Vec<u8>>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
     let address = listener.local_addr().expect("bound").to_string();
@@ -273,7 +273,7 @@ pub(super) async fn recording_relay(target: String) -> (String, tokio::task::Joi
     (address, recording)
 }
 
-/// A peer that came back under another data directory is refused by the side that dials, too.
+/// A peer that came back with another data directory is refused by the dialling side, too.
 #[tokio::test]
 async fn the_dialling_side_judges_as_well() {
     struct Suspicious(Arc<Names>);

@@ -1,4 +1,4 @@
-//! Nodes on loopback, with doors that tests can close.
+//! Nodes on loopback, with listeners that tests can close.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -40,7 +40,7 @@ pub(super) fn credentials(shown: &[u8], other: Option<&[u8]>) -> Credentials {
     Credentials::new(shown, other).expect("a certificate can be made")
 }
 
-/// Meets node `target` once, as node 9, and closes.
+/// Performs one handshake with node `target`, as node 9, and closes.
 pub(super) async fn introduce(
     address: &str,
     credentials: &Credentials,
@@ -50,7 +50,7 @@ pub(super) async fn introduce(
     met.map(|(_, welcome)| welcome)
 }
 
-/// Waits for a fact, and says which one did not come true.
+/// Waits for a condition; panics with its description if it does not become true in time.
 pub(super) async fn eventually(fact: &str, mut holds: impl FnMut() -> bool) {
     let deadline = tokio::time::Instant::now() + LIMIT;
     while !holds() {
@@ -59,7 +59,7 @@ pub(super) async fn eventually(fact: &str, mut holds: impl FnMut() -> bool) {
     }
 }
 
-/// Knows one cluster; can be told to refuse everybody.
+/// Introductions of one cluster, which can be set to refuse every node.
 pub(super) struct Names {
     pub(super) node_id: NodeId,
     pub(super) refusal: Mutex<Option<RefusalReason>>,
@@ -102,7 +102,7 @@ impl Introductions for Names {
     }
 }
 
-/// Proposes to openraft, as a node would; `hold` keeps its callers waiting, `release` lets them go.
+/// Proposes to openraft, as a node would; `hold` blocks its callers, `release` unblocks them.
 #[derive(Clone)]
 pub(super) struct Proposer {
     raft: TestRaft,
@@ -185,7 +185,7 @@ pub(super) struct Node {
 
 fn config() -> Arc<Config> {
     let config = Config {
-        // Wide, so that a busy machine elects nobody by itself; the first election needs no timeout.
+        // Long, so that no election starts on a busy machine; the first election needs no timeout.
         heartbeat_interval: 200,
         election_timeout_min: 3000,
         election_timeout_max: 6000,
@@ -203,7 +203,7 @@ impl Node {
         Node::start_on(id, std::net::TcpListener::bind("127.0.0.1:0").expect("a free port")).await
     }
 
-    /// Behind a door that others may have knocked at already.
+    /// Starts a node on a listener that may have pending connections.
     pub(super) async fn start_on(id: NodeId, listener: std::net::TcpListener) -> Node {
         listener.set_nonblocking(true).expect("a socket");
         let address = listener.local_addr().expect("bound").to_string();
@@ -241,8 +241,7 @@ impl Node {
         *self.open.lock() = Some((shutdown, task));
     }
 
-    /// Closes every connection that others have to this node. The port stays bound: who dials now
-    /// waits in the backlog.
+    /// Closes every connection from other nodes. The port stays bound: new connections wait in the backlog.
     pub(super) async fn close_door(&self) {
         let open = self.open.lock().take();
         if let Some((shutdown, task)) = open {
@@ -251,12 +250,12 @@ impl Node {
         }
     }
 
-    /// A connection of a stranger, before its first byte.
+    /// Opens a connection, and sends nothing.
     pub(super) async fn connect(&self) -> TcpStream {
         TcpStream::connect(&self.address).await.expect("listening")
     }
 
-    /// The same with TLS, which takes any certificate.
+    /// Opens a connection with TLS, accepting any certificate.
     pub(super) async fn connect_secured(&self) -> Wire {
         Wire::secured(self.connect().await, secret().tls()).await.expect("a server that shows a certificate")
     }
@@ -274,7 +273,7 @@ pub(super) fn addresses<'a>(nodes: impl IntoIterator<Item = &'a Node>) -> BTreeM
     nodes.into_iter().map(|node| (node.id, node.address.clone())).collect()
 }
 
-/// Three voters, connected to each other, with a leader that has a quorum.
+/// Starts three connected voters; returns once there is a leader with a quorum.
 pub(super) async fn cluster() -> Vec<Node> {
     let nodes = vec![Node::start(1).await, Node::start(2).await, Node::start(3).await];
     let members = addresses(&nodes);
@@ -290,7 +289,7 @@ pub(super) async fn cluster() -> Vec<Node> {
     nodes
 }
 
-/// Waits until `leader` has heard a quorum: before that it turns writes away.
+/// Waits until `leader` has a quorum: before that it refuses writes.
 pub(super) async fn leads(leader: &Node) {
     let deadline = tokio::time::Instant::now() + LIMIT;
     while let Err(error) = leader.raft.ensure_linearizable(ReadPolicy::ReadIndex).await {

@@ -1,4 +1,4 @@
-//! A log and a state machine in memory, just enough for a cluster: what is tested is the wire.
+//! A log and a state machine in memory, with just enough for a cluster: the wire is under test.
 
 use std::collections::BTreeMap;
 use std::fmt::Debug;
@@ -81,7 +81,7 @@ impl RaftLogStorage<TypeConfig> for MemoryLog {
     }
 }
 
-/// Its state is the list of the commands that were applied.
+/// State machine whose state is the list of applied commands.
 #[derive(Clone, Default)]
 pub(super) struct MemoryMachine(Arc<Mutex<Applied>>);
 

@@ -16,7 +16,7 @@ async fn listen() -> (TcpListener, String) {
     (listener, address)
 }
 
-/// Ends the TLS of whoever dials, opens its own to `target`, and passes on what it reads.
+/// Starts a relay that terminates the caller's TLS, opens its own TLS to `target`, and forwards what it reads.
 async fn relay_that_ends_tls(target: String) -> (String, tokio::task::JoinHandle<(u64, u64)>) {
     let (listener, address) = listen().await;
     let relay = tokio::spawn(async move {
@@ -25,7 +25,7 @@ async fn relay_that_ends_tls(target: String) -> (String, tokio::task::JoinHandle
         let mut caller = Wire::accepted(caller, own.tls()).await.expect("a caller that takes any certificate");
         let node = TcpStream::connect(target).await.expect("listening");
         let mut node = Wire::secured(node, own.tls()).await.expect("a server that shows a certificate");
-        // Ends with an error when either end hangs up; that both were served is what matters.
+        // Ends with an error when either end hangs up; both were served before.
         copy_bidirectional(&mut caller, &mut node).await.unwrap_or_default()
     });
     (address, relay)
@@ -41,7 +41,7 @@ async fn a_relay_that_ends_tls_at_both_sides_gets_nowhere() {
     passed.await.expect("the relay has passed everything on");
 }
 
-/// It takes TLS off, and passes on to the node what the caller says within it.
+/// The relay removes TLS, and forwards to the node what the caller sends within it.
 #[tokio::test]
 async fn a_relay_that_takes_tls_off_gets_nowhere() {
     let node = Node::start(1).await;
@@ -55,7 +55,7 @@ async fn a_relay_that_takes_tls_off_gets_nowhere() {
         caller.read_exact(&mut preamble).await.expect("a preamble");
         node.write_all(&preamble).await.expect("open");
         let mut heard = Vec::new();
-        // A reset is as good an end.
+        // A reset is as good as an end.
         let _ = node.read_to_end(&mut heard).await;
         heard
     });
@@ -65,7 +65,7 @@ async fn a_relay_that_takes_tls_off_gets_nowhere() {
     eventually("the node closes", || node.refused("tls") == 1).await;
 }
 
-/// A node that hangs up on TLS is not dialled once more without.
+/// A caller does not retry without TLS when the other end closes during TLS.
 #[tokio::test]
 async fn a_caller_whose_tls_is_broken_off_says_nothing_without_it() {
     let (listener, relay) = listen().await;
@@ -84,7 +84,7 @@ async fn a_caller_whose_tls_is_broken_off_says_nothing_without_it() {
         let met = introduce(&relay, &secret(), 1).await;
         assert!(matches!(&met, Err(IntroduceError::Unreachable(why)) if why.contains("no TLS")), "{met:?}");
     }
-    // Either of the two came from its own call.
+    // Each of the two came from a separate call.
     assert_eq!(first_bytes.await.expect("two callers"), [0x16, 0x16]);
 }
 
@@ -94,7 +94,7 @@ async fn of_two_secrets_the_first_is_shown_and_both_are_taken() {
     let [old, both_old, both_new, new]: [Credentials; 4] =
         [(SECRET, None), (SECRET, Some(NEXT)), (NEXT, Some(SECRET)), (NEXT, None)]
             .map(|(shown, other)| credentials(shown, other));
-    // By who serves: whether a caller with the old one, with both in either order, with the new one gets in.
+    // By server: whether it accepts a caller with the old secret, with both in either order, and with the new one.
     let rows = [
         ("old", &old, [true, true, false, false]),
         ("old, new", &both_old, [true; 4]),
@@ -112,7 +112,7 @@ async fn of_two_secrets_the_first_is_shown_and_both_are_taken() {
     }
 }
 
-/// The third step of an exchange: links that were made under the secret before live on.
+/// The third step of a rotation: links that were made under the previous secret stay open.
 #[tokio::test]
 async fn a_link_follows_a_node_that_is_restarted_with_another_order_of_secrets() {
     const NEXT: &[u8] = b"the next secret of the test, 36 chars";

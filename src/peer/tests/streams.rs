@@ -1,5 +1,5 @@
-//! The two bulk connections by themselves: what openraft is told when the other end conflicts,
-//! falls silent or gives up.
+//! The two bulk connections in isolation: what openraft gets when the other end reports a conflict, falls silent or
+//! fails.
 
 use std::io::{self, Cursor};
 use std::sync::Arc;
@@ -35,7 +35,7 @@ fn log_id(index: u64) -> LogId {
     LogId::new(CommittedLeaderId::new(5), index)
 }
 
-/// Leader 9 of term 5 appends one large entry after `prev`.
+/// Returns an append of leader 9 in term 5 with one large entry after `prev`.
 fn append(prev: Option<u64>) -> AppendEntriesRequest<TypeConfig> {
     let payload = EntryPayload::Normal(Proposal(Bytes::from(vec![7; 64 * 1024])));
     AppendEntriesRequest {
@@ -51,7 +51,7 @@ async fn client<P: SnapshotPort>(address: &str, port: P) -> PeerClient<P> {
     PeerNetwork::new(peers, port).new_client(1, &Member { peer: address.to_owned() }).await
 }
 
-/// One end of a connection whose other end is in the hands of the test.
+/// Returns both ends of a connection; the test drives the second one.
 async fn pair(purpose: Purpose) -> (Connection, Connection) {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
     let address = listener.local_addr().expect("bound").to_string();
@@ -70,7 +70,7 @@ where
     Session::new(connection, input, patience, Parking::default(), Route { from: 9, to: 1 })
 }
 
-/// The answer is there although much more was on its way than the follower would ever read.
+/// The answer arrives although much more was in flight than the follower would ever read.
 #[tokio::test]
 async fn a_conflict_in_a_full_pipeline_reaches_the_leader() {
     let node = Node::start(1).await;
@@ -81,7 +81,7 @@ async fn a_conflict_in_a_full_pipeline_reaches_the_leader() {
     assert!(matches!(answers[..], [Ok(Err(StreamAppendError::Conflict(_)))]), "{answers:?}");
 }
 
-/// The relay passes on one connection only: a second session that dialled would find nobody.
+/// The relay forwards only one connection: a second one would find no peer.
 #[tokio::test]
 async fn the_next_session_uses_the_same_connection() {
     let node = Node::start(1).await;
@@ -119,7 +119,7 @@ async fn an_append_whose_connection_is_lost_is_worth_a_retry() {
     assert!(matches!(answers[..], [Err(RPCError::Network(_))]), "{answers:?}");
 }
 
-/// Passes bytes on at a rate, in both directions, for one connection after the other; counts the connections.
+/// Forwards bytes in both directions at a limited rate, one connection after the other; counts the connections.
 async fn thin_relay(to: String, bytes_per_second: usize) -> (String, Arc<AtomicUsize>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
     let address = listener.local_addr().expect("bound").to_string();
@@ -147,7 +147,8 @@ async fn trickle(mut from: impl AsyncRead + Unpin, mut to: impl AsyncWrite + Unp
     }
 }
 
-/// One entry takes longer than any answer may: what is moved is waited for, and sent once.
+/// One entry takes longer than the time limit of an answer: the session waits while bytes move, and sends the entry
+/// once.
 #[tokio::test]
 async fn a_large_entry_passes_a_thin_link_on_one_connection() {
     let node = Node::start(1).await;
@@ -162,7 +163,7 @@ async fn a_large_entry_passes_a_thin_link_on_one_connection() {
     assert_eq!(connections.load(Ordering::Relaxed), 1);
 }
 
-/// The log that it carries is to go.
+/// The log that the session reads is to be purged.
 #[tokio::test]
 async fn a_session_ends_when_it_is_cut() {
     let (leader, _follower) = pair(Purpose::Append).await;
@@ -175,12 +176,12 @@ async fn a_session_ends_when_it_is_cut() {
     assert!(matches!(answers[..], [Err(RPCError::Network(_))]), "{answers:?}");
 }
 
-/// Brings a commit index and nothing else.
+/// Returns an append with a commit index and no entries.
 fn commit(prev: u64, committed: u64) -> AppendEntriesRequest<TypeConfig> {
     AppendEntriesRequest { entries: Vec::new(), leader_commit: Some(log_id(committed)), ..append(Some(prev)) }
 }
 
-/// The next request that the other end gets: the index of its last entry, if it has any, and its commit index.
+/// Returns the next request at the other end: the index of its last entry, if it has any, and its commit index.
 async fn next_seen(follower: &mut Connection) -> (Option<u64>, Option<u64>) {
     let frame = tokio::time::timeout(LIMIT, follower.expect()).await.expect("a frame in time").expect("a frame");
     let request = read_append(frame).expect("a request");
@@ -192,7 +193,8 @@ async fn acknowledge(follower: &mut Connection, index: u64) {
     follower.send(&codec::to_bytes(&answer)).await.expect("taken");
 }
 
-/// A session that is sent requests by the test, the other end of its connection, and what it is answered.
+/// Starts a session; returns the sender of its requests, the other end of its connection, and the task that counts its
+/// answers.
 async fn driven(
     held_max: Duration,
 ) -> (UnboundedSender<AppendEntriesRequest<TypeConfig>>, Connection, JoinHandle<usize>) {
@@ -245,7 +247,7 @@ fn shipment(bytes: usize) -> SnapshotOf<TypeConfig, Vec<u8>> {
     SnapshotOf::<TypeConfig, _> { meta, snapshot: vec![1; bytes] }
 }
 
-/// A place with no room.
+/// Snapshot storage without space.
 #[derive(Clone)]
 struct Full;
 
@@ -271,7 +273,7 @@ impl SnapshotPort for Full {
     }
 }
 
-/// Far more than the buffers of two sockets hold is still to come when the receiver gives up.
+/// Much more is left to send than the buffers of two sockets hold when the receiver fails.
 #[tokio::test]
 async fn a_receiver_that_gives_up_says_why() {
     let (sender, receiver) = pair(Purpose::Snapshot).await;
@@ -284,7 +286,7 @@ async fn a_receiver_that_gives_up_says_why() {
 
 #[tokio::test]
 async fn a_snapshot_that_is_cancelled_is_closed() {
-    // Accepts at the door, then nobody reads.
+    // Accepts the connection, but never reads.
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
     let address = listener.local_addr().expect("bound").to_string();
     let mut client = client(&address, MemoryPort).await;
