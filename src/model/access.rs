@@ -11,10 +11,10 @@ use super::grant::{Grant, Grants, Role};
 use super::time::Timestamp;
 use super::{limits, name};
 
-/// Stands for the cluster itself where something says who did it.
+/// Author of acts that the cluster performs by itself.
 pub const CLUSTER: &str = "cluster";
 
-/// The administrator that a cluster is founded with.
+/// Administrator that a new cluster is created with.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Founder {
     pub id: String,
@@ -25,7 +25,7 @@ pub struct Founder {
     pub ctime: Timestamp,
 }
 
-/// Name of the administrator that a cluster is founded with.
+/// Name of the administrator of a new cluster.
 pub const ADMIN: &str = "admin";
 
 impl Founder {
@@ -35,7 +35,7 @@ impl Founder {
     }
 }
 
-/// Somebody who logs in.
+/// Person who logs in.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct User {
     pub id: String,
@@ -43,12 +43,12 @@ pub struct User {
     /// argon2id in PHC text form.
     pub password_hash: PasswordHash,
     pub comment: String,
-    /// Nobody gets in under this name until it is enabled again.
+    /// True if the user may not log in, and its tokens are not accepted.
     pub disabled: bool,
     pub grants: Grants,
     pub ctime: Timestamp,
     pub mtime: Timestamp,
-    /// Changes with every write that changes something.
+    /// Identifier that every effective change replaces.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub revision: String,
 }
@@ -71,19 +71,20 @@ impl From<Founder> for User {
 }
 
 impl User {
-    /// The role that the answer of a login names: the mightiest that the user has, wherever that is.
+    /// Returns the role that the answer of a login names: the most powerful one that the user has anywhere.
     pub fn role_word(&self) -> &'static str {
         self.grants.roles().min().map_or("", Role::word)
     }
 
-    /// True for a user that can do everything, and so can undo what anybody did.
+    /// Reports whether the user is enabled and has every right everywhere.
     pub fn is_administrator(&self) -> bool {
         !self.disabled && self.grants.contains(&Grant::of(Role::Admin))
     }
 }
 
 sparse! {
-    /// Fields of a user that a caller gives; an absent field stays as it is. The password itself never gets here.
+    /// Fields of a user in a request; an absent field is not changed. It holds the hash of the password, never the
+    /// password.
     #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
     #[serde(default)]
     pub struct UserDraft {
@@ -97,7 +98,7 @@ sparse! {
 }
 
 impl UserDraft {
-    /// Checks all that can be judged without the state.
+    /// Checks everything that does not depend on the stored state.
     pub fn check(&self) -> Result<(), Refusal> {
         check_account_name(&self.name)?;
         let comment = self.comment.as_deref().unwrap_or_default();
@@ -110,8 +111,8 @@ impl UserDraft {
     }
 }
 
-/// Names of users and service tokens: `.` `_` `-` and `@` beside letters and digits, so that no name is
-/// one of the cluster's own or that of a token (`token:NAME`).
+/// Checks the name of a user or service token: letters, digits and `.` `_` `-` `@`. The names of the cluster itself and
+/// of token holders (`token:NAME`) are therefore never valid.
 pub fn check_account_name(value: &str) -> Result<(), Refusal> {
     let refuse = |why: String| Err(Refusal::new(Code::InvalidParameter, why));
     if value.is_empty() {
@@ -127,7 +128,7 @@ pub fn check_account_name(value: &str) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// A new password: 8 to 128 characters.
+/// Checks a new password: 8 to 128 characters.
 pub fn check_password(field: &str, password: &str) -> Result<(), Refusal> {
     let count = password.chars().count();
     if !(limits::PASSWORD_CHARS_MIN..=limits::CREDENTIAL_CHARS_MAX).contains(&count) {
@@ -137,7 +138,7 @@ pub fn check_password(field: &str, password: &str) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// A password hash, kept out of logs.
+/// A password hash, hidden in logs.
 #[derive(Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct PasswordHash(pub String);
@@ -154,38 +155,37 @@ impl fmt::Debug for PasswordHash {
     }
 }
 
-/// SHA-256 of a token, in hex: what is kept and replicated. The token itself is known to its
-/// holder alone.
+/// SHA-256 of a token, in hex. Only the hash is stored and replicated; only the holder knows the token.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct TokenHash(pub String);
 
 impl TokenHash {
-    /// Name of a token where it is shown: the beginning of its hash, of no use to a reader.
+    /// Returns the displayed name of a token: the beginning of its hash, which cannot be used to log in.
     pub fn id(&self) -> &str {
         self.0.get(..16).unwrap_or(&self.0)
     }
 }
 
-/// A live login.
+/// Token of a login.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Token {
     pub hash: TokenHash,
     pub user_id: String,
     pub ctime: Timestamp,
     pub expires: Timestamp,
-    /// Address and agent of its login.
+    /// Address and user agent of the login.
     #[serde(default, skip_serializing_if = "Whence::is_unknown")]
     pub from: Whence,
 }
 
-/// From where somebody logged in.
+/// Origin of a login.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Whence {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub address: Option<IpAddr>,
-    /// The program, by its own word.
+    /// User agent that the client sent.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub agent: String,
 }

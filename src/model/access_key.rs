@@ -1,9 +1,8 @@
-//! Access keys of config clients: a secret that the clients of an app sign their requests with, and
-//! what becomes of requests that are not signed with one.
+//! Access keys of config clients: the secret with which the clients of an app sign their requests, and the treatment of
+//! unsigned requests.
 //!
-//! A secret is known in clear to its holders only. What a caller gives is [`ClearSecret`], which
-//! cannot be written anywhere; what commands carry and rows keep is [`SealedSecret`], encrypted under
-//! the data key of the nodes before it is proposed.
+//! Only its holders know a secret in clear. A request carries a [`ClearSecret`], which cannot be serialized; commands
+//! and rows hold a [`SealedSecret`], encrypted under the data key of the nodes before it is proposed.
 
 use std::fmt;
 
@@ -20,16 +19,16 @@ use super::{grant, limits, name};
 wire_enum! {
     /// Effect of a key on the requests for its app.
     pub enum AccessMode {
-        /// Nothing: it is as if it were not there.
+        /// Ignored: requests are treated as if the key did not exist.
         Off = "off",
-        /// A request that no key of the app has signed is admitted, counted and logged.
+        /// Unsigned requests are admitted, counted and logged.
         Observe = "observe",
-        /// A request that no key of the app has signed is refused.
+        /// Unsigned requests are refused.
         Enforce = "enforce",
     }
 }
 
-/// A key as it is kept. Its identity is app id and name.
+/// An access key. Its identity is app id and name.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AccessKey {
     pub app_id: String,
@@ -39,10 +38,10 @@ pub struct AccessKey {
     pub comment: String,
     pub created: Stamp,
     pub modified: Stamp,
-    /// Of the namespaces that these cover, names or beginnings of names with `*` behind them; none given is all.
+    /// Namespaces that it covers: names, or prefixes followed by `*`; empty for all.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub namespaces: Vec<String>,
-    /// Changes with every write that changes something.
+    /// Identifier that every effective change replaces.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub revision: String,
 }
@@ -52,13 +51,13 @@ impl AccessKey {
         self.mode != AccessMode::Off
     }
 
-    /// True if requests for files of a namespace are judged by this key.
+    /// Reports whether the key covers files of a namespace.
     pub fn is_of(&self, namespace: &str) -> bool {
         self.namespaces.is_empty() || self.namespaces.iter().any(|pattern| grant::covers(pattern, namespace))
     }
 }
 
-/// An encrypted secret, in hex; without the data key it says nothing.
+/// An encrypted secret, in hex; useless without the data key.
 #[derive(Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct SealedSecret(pub String);
@@ -69,7 +68,7 @@ impl fmt::Debug for SealedSecret {
     }
 }
 
-/// A secret as its holders know it: not shown, and wiped from memory when it goes.
+/// A secret in clear: hidden in logs, and wiped from memory when dropped.
 #[derive(Clone, PartialEq, Eq, Deserialize)]
 #[serde(from = "String")]
 pub struct ClearSecret(Zeroizing<String>);
@@ -79,7 +78,7 @@ impl ClearSecret {
         &self.0
     }
 
-    /// Long enough not to be guessed, and fit for a header and a configuration file.
+    /// Checks the length, and that the characters fit into a header and a configuration file.
     pub(super) fn check(&self) -> Result<(), Refusal> {
         let chars = limits::ACCESS_KEY_SECRET_CHARS_MIN..=limits::ACCESS_KEY_SECRET_CHARS_MAX;
         if !chars.contains(&self.0.len()) || !self.0.bytes().all(|byte| byte.is_ascii_graphic()) {
@@ -109,35 +108,35 @@ impl fmt::Debug for ClearSecret {
     }
 }
 
-/// Request for a key; an absent field stays as it is. It cannot be serialised: its secret
-/// is sealed before it becomes part of a command.
+/// Request for a key; an absent field is not changed. It cannot be serialized: its secret is sealed before it becomes
+/// part of a command.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(default)]
 #[schemars(rename = "AccessKeyDraft")]
 pub struct AccessKeyRequest {
-    /// App id of the clients, which is the group of their files: letters, digits and `- . / : _`, at most
-    /// 128 characters.
+    /// App id of the clients, which is the group of their files: letters, digits and `- . / : _`, at most 128
+    /// characters.
     #[schemars(regex(pattern = name::IDENTIFIER_PATTERN))]
     #[serde(alias = "appId")]
     pub app_id: String,
     /// Letters, digits and `- . / : _`, at most 128 characters.
     #[schemars(regex(pattern = name::IDENTIFIER_PATTERN))]
     pub name: String,
-    /// `off` in a create that does not say.
+    /// Mode of the key; `off` if absent in a create request.
     pub mode: Option<AccessMode>,
     /// At most 1024 characters.
     pub comment: Option<String>,
-    /// 16 to 128 characters of printable ASCII without blanks; generated by a create that gives none.
+    /// Secret of 16 to 128 characters of printable ASCII without blanks; generated by a create request without one.
     #[schemars(with = "Option<String>")]
     pub secret: Option<ClearSecret>,
-    /// Namespaces whose files it is for: names, beginnings of names with `*` behind them, at most 100; `[]` for all.
+    /// Namespaces whose files it covers: names, or prefixes followed by `*`, at most 100; `[]` for all.
     pub namespaces: Option<Vec<String>>,
     /// An update or delete is refused with 409000 if this is not the current one.
     pub revision: Option<String>,
 }
 
 impl AccessKeyRequest {
-    /// Checks all that can be judged without the state, on create and update.
+    /// Checks everything that does not depend on the stored state, for create and update.
     pub fn check(&self) -> Result<(), Refusal> {
         self.check_named()?;
         name::check_length(
@@ -160,7 +159,7 @@ impl AccessKeyRequest {
         check("name", &self.name)
     }
 
-    /// Returns the draft that is proposed of it, with its secret sealed.
+    /// Returns the draft to propose, with the sealed secret.
     pub fn into_draft(self, secret: Option<SealedSecret>) -> AccessKeyDraft {
         let AccessKeyRequest { app_id, name, mode, comment, secret: _, namespaces, revision } = self;
         let namespaces = namespaces.map(|mut namespaces| {
@@ -187,7 +186,7 @@ sparse! {
 }
 
 impl AccessKeyDraft {
-    /// Lays the given fields over `key`; absent ones stay. App id and name identify and never change.
+    /// Overwrites `key` with the given fields; absent ones are not changed, nor are app id and name.
     pub fn lay_over(&self, key: &mut AccessKey) {
         lay_over!(self => key: mode, comment, secret, namespaces);
     }

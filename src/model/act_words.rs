@@ -1,6 +1,5 @@
-//! Words of acts: which fields of a draft say something of which act. Drafts of one type are for several acts, and a
-//! field that says nothing of the one that is asked for is refused. Passed over, it would let its writer believe that
-//! the act was narrowed, put off or held back by it.
+//! Fields that apply to an act. Drafts of one type serve several acts, and a field that does not apply to the requested
+//! act is refused: if it were ignored, its sender would believe that it narrows, delays or holds the act.
 
 use super::code::{Code, Refusal};
 use super::config_file::{ConfigFileDraft, ConfigReleaseDraft};
@@ -8,21 +7,21 @@ use super::release::{ReleaseOp, ReleaseType};
 use super::rule::RuleHead;
 use super::rule::release::RuleReleaseDraft;
 
-/// Purpose that a draft is sent for.
+/// Act for which a draft is sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SentFor {
-    /// A draft of a rule or of a config file is kept.
+    /// Saving the draft of a rule or of a config file.
     Save,
-    /// A rule or a config file goes, with its releases.
+    /// Deletion of a rule or of a config file with its releases.
     Deletion,
-    /// A release is made,
+    /// Publication of a release.
     Publication,
-    /// or something becomes of one.
+    /// Operation on an existing release.
     Change(ReleaseOp),
 }
 
 impl SentFor {
-    /// Word of refusals.
+    /// Returns the name of the act in refusals.
     fn word(self) -> &'static str {
         match self {
             SentFor::Save => "a draft that is saved",
@@ -38,7 +37,7 @@ impl SentFor {
         }
     }
 
-    /// True if a field of this name says something of it. Those that name the thing are not asked for.
+    /// Reports whether a field applies to the act. Fields that identify the object are not checked.
     pub fn takes(self, field: &str) -> bool {
         use ReleaseOp::{Promote, Rollout, Signal, Withdraw};
         use SentFor::{Change, Deletion, Publication, Save};
@@ -46,7 +45,7 @@ impl SentFor {
             "betaLabels" | "client_labels" | "client_percent" | "plan" | "publish_at" | "md5" => self == Publication,
             "release_type" => matches!(self, Publication | Change(_)),
             "release_description" => matches!(self, Publication | Change(_)),
-            // A rule may be deleted by sending it as it was read.
+            // The whole rule may be sent back to delete it.
             "description" => true,
             "enable" | "disable" | "priority" | "metadata" => matches!(self, Save | Deletion),
             "new_release_name" => self == Change(Promote),
@@ -57,12 +56,12 @@ impl SentFor {
             "revision" => matches!(self, Save | Deletion | Publication),
             "id" => matches!(self, Change(_)),
             "request" | "request_set" | "hold" | "emergency" => self != Save,
-            // What a file is like.
+            // Properties of a file.
             _ => self == Save,
         }
     }
 
-    /// Refuses a draft with a field that says nothing of this.
+    /// Refuses a draft with a field that does not apply to the act.
     pub fn check(self, draft: &impl SaysOfActs) -> Result<(), Refusal> {
         match draft.said().into_iter().find(|field| !self.takes(field)) {
             Some(field) => {
@@ -73,7 +72,7 @@ impl SentFor {
     }
 }
 
-/// Refuses a word for the type of a release that an operation is not about.
+/// Refuses a `release_type` that contradicts the operation.
 pub fn check_type(op: ReleaseOp, word: Option<&str>) -> Result<(), Refusal> {
     let Some(word) = word.filter(|word| !word.is_empty()) else { return Ok(()) };
     let given = ReleaseType::read(Some(word))?;
@@ -90,7 +89,7 @@ pub fn check_type(op: ReleaseOp, word: Option<&str>) -> Result<(), Refusal> {
     Err(Refusal::new(Code::InvalidParameter, why))
 }
 
-/// Refuses a publication for all clients that says for which of them it is.
+/// Refuses a publication for all clients with fields that select clients.
 pub fn check_narrowed(release_type: ReleaseType, draft: &impl SaysOfActs) -> Result<(), Refusal> {
     const NARROWS: [&str; 4] = ["betaLabels", "client_labels", "client_percent", "plan"];
     let narrows = draft.said().into_iter().find(|field| NARROWS.contains(field));
@@ -103,9 +102,9 @@ pub fn check_narrowed(release_type: ReleaseType, draft: &impl SaysOfActs) -> Res
     }
 }
 
-/// A draft with fields that are of some acts alone.
+/// A draft whose fields apply to some acts only.
 pub trait SaysOfActs {
-    /// Those that are given, by the names of the specification. An empty text and an empty list are none.
+    /// Returns the fields that are given, by their names in the specification. Empty texts and lists count as absent.
     fn said(&self) -> Vec<&'static str>;
 }
 
@@ -121,7 +120,7 @@ fn is_list<T>(list: &Option<Vec<T>>) -> bool {
     list.as_ref().is_some_and(|list| !list.is_empty())
 }
 
-/// Fields that drafts of releases of both kinds have.
+/// Lists the fields that drafts of rule and file releases share.
 macro_rules! said_of_releases {
     ($draft:expr, $labels:literal: $of_labels:ident, $description:literal: $of_description:ident, $($more:expr),+) => {
         given([

@@ -1,4 +1,4 @@
-//! Service aliases: further names of a service, as the specification's table "ServiceAlias" has them.
+//! Service aliases: further names of a service, as in the table "ServiceAlias" of the specification.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -12,20 +12,20 @@ use super::{limits, name};
 wire_enum! {
     /// Source of the name of an alias.
     pub enum AliasType {
-        /// The caller gives it.
+        /// Given by the caller.
         Default = "DEFAULT",
-        /// It is generated in the form of the Cl5 naming system, `<module>:<command>`.
+        /// Generated in the form of the Cl5 naming system, `<module>:<command>`.
         Cl5Sid = "CL5SID",
     }
 }
 
-/// An alias as it is kept. Its identity is alias namespace and alias.
+/// A service alias. Its identity is alias namespace and alias.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ServiceAlias {
     pub id: String,
     pub alias: String,
     pub alias_namespace: String,
-    /// The service that it stands for.
+    /// Service to which the alias refers.
     pub service: String,
     pub namespace: String,
     pub kind: AliasType,
@@ -33,31 +33,32 @@ pub struct ServiceAlias {
     pub comment: String,
     pub ctime: Timestamp,
     pub mtime: Timestamp,
-    /// Kept for who asks for it; nothing is judged by it.
+    /// Token stored for other systems; nothing here checks it.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub service_token: String,
-    /// Changes with every change.
+    /// Identifier that every change replaces.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub revision: String,
 }
 
 sparse! {
-    /// Request for an alias; an absent field stays as it is.
+    /// Request for an alias; an absent field is not changed.
     #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
     #[serde(default)]
     pub struct AliasDraft {
-        /// Printable ASCII of at most 128 characters; drawn where absent.
+        /// Printable ASCII of at most 128 characters; generated if absent.
         pub id: Option<String>,
-        /// Letters, digits and `- . / : _`, at most 128 characters; absent for `CL5SID`, which generates it, and where
-        /// it is the name of the service in another namespace.
+        /// Letters, digits and `- . / : _`, at most 128 characters. May be absent for `CL5SID`, which generates it, and
+        /// if it equals the name of the service in another namespace.
         #[schemars(regex(pattern = name::IDENTIFIER_PATTERN))]
         pub alias: Option<String>,
-        /// Absent, it is the namespace of the service.
+        /// Namespace of the alias; that of the service if absent.
         #[serde(alias = "aliasNamespace")]
         pub alias_namespace: Option<String>,
-        /// The service that it stands for; absent in a new one, it has the name of the alias, in its own namespace.
+        /// Service to which the alias refers; the name of the alias, in the service's namespace, if absent in a new
+        /// alias.
         pub service: Option<String>,
-        /// The namespace of that service.
+        /// Namespace of the service.
         pub namespace: Option<String>,
         #[serde(rename = "type")]
         pub kind: Option<AliasType>,
@@ -65,7 +66,7 @@ sparse! {
         pub owners: Option<String>,
         /// At most 1024 characters.
         pub comment: Option<String>,
-        /// At most 2048 characters; kept and given back to who writes, never shown in lists.
+        /// At most 2048 characters; returned to the writer, and not shown in lists.
         #[serde(alias = "serviceToken")]
         pub service_token: Option<String>,
         /// An update or delete is refused with 409000 if this is not the current one.
@@ -74,8 +75,8 @@ sparse! {
 }
 
 impl AliasDraft {
-    /// A new alias of which only one name is given has that of its service, in another namespace; an empty name is none
-    /// of these, and refused.
+    /// Completes a new alias of which only one name is given: the other one is the same, in another namespace. An empty
+    /// name is not completed, and is refused later.
     pub fn named_alike(mut self) -> Self {
         let is_absent = |name: &Option<String>| name.as_deref().is_none_or(str::is_empty);
         match self.kind.unwrap_or_default() {
@@ -110,7 +111,7 @@ impl AliasDraft {
         self.alias.as_deref().unwrap_or("")
     }
 
-    /// A new alias names a service, and itself unless its name is generated.
+    /// Checks a new alias: it needs a service, and its own name unless that is generated.
     pub fn check_new(&self) -> Result<(), Refusal> {
         name::check_namespace(self.namespace.as_deref().unwrap_or(""))?;
         name::check_service_in("service", self.service.as_deref().unwrap_or(""))?;
@@ -135,7 +136,7 @@ impl AliasDraft {
         self.check_texts()
     }
 
-    /// Named by alias and alias namespace, or by id alone.
+    /// Checks that the draft names an alias, by alias and namespace or by id alone.
     pub fn check_named(&self) -> Result<(), Refusal> {
         if self.alias.is_none() && self.given_id().is_some() {
             return Ok(());

@@ -1,4 +1,5 @@
-//! Requests for approval: an act on what clients see that waits for others, with an immutable copy of what it releases.
+//! Requests for approval: an act on the view of clients that waits for approvers, with an immutable copy of its
+//! content.
 
 mod payload;
 
@@ -18,16 +19,16 @@ use super::wire::wire_enum;
 use super::{limits, name};
 pub use payload::{ActBrief, FileCopy, MeantRelease, Payload, Snapshot};
 
-/// Words of a caller for a policy, in a draft of an act.
+/// Approval fields of a draft.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ApprovalOptions<'a> {
-    /// Asks others for their approval, with this comment.
+    /// Comment of the request for approval, if one is to be created.
     pub request: Option<&'a str>,
-    /// Word that is shared by the acts that are to be one request.
+    /// Name shared by the acts that form one request.
     pub set: Option<&'a str>,
-    /// Holds what is approved until it is run.
+    /// True if the approved act waits until it is run.
     pub hold: bool,
-    /// Does it without approval and in a freeze, for this reason.
+    /// Reason for performing the act at once, without approval and despite a freeze.
     pub emergency: Option<&'a str>,
 }
 
@@ -60,11 +61,11 @@ impl ApprovalOptions<'_> {
     }
 }
 
-/// Gives a draft its [`ApprovalOptions`], from the fields of the same names.
+/// Implements [`ApprovalOptions`] for drafts, from the fields of the same names.
 macro_rules! approval_options {
     ($($draft:ty),+) => {
         $( impl $draft {
-            /// Words for the policies that gate the act.
+            /// Returns the approval fields.
             pub fn approval_options(&self) -> ApprovalOptions<'_> {
                 ApprovalOptions {
                     request: self.request.as_deref().filter(|text| !text.is_empty()),
@@ -79,7 +80,7 @@ macro_rules! approval_options {
 
 approval_options!(RuleReleaseDraft, ConfigReleaseDraft, ConfigFileDraft, super::rule::RuleHead);
 
-/// One act on what clients see, of those that policies may gate.
+/// An act on the view of clients that policies may gate.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum GatedAction {
     PublishRule(Family, RuleReleaseDraft),
@@ -92,7 +93,7 @@ pub enum GatedAction {
 }
 
 impl GatedAction {
-    /// The gate that it goes through; `None` for one that no policy is about.
+    /// Returns the gate of the act; `None` if policies do not gate it.
     pub fn gate(&self) -> Option<Gate> {
         let published = |release_type: ReleaseType| match release_type {
             ReleaseType::Normal => Gate::Publish,
@@ -120,7 +121,7 @@ impl GatedAction {
         }
     }
 
-    /// Verbs that whoever does it needs.
+    /// Returns the verbs that the author needs.
     pub fn verbs(&self) -> &'static [Verb] {
         match self {
             GatedAction::WriteAndPublishFile(_) => &[Verb::Edit, Verb::Release],
@@ -132,7 +133,7 @@ impl GatedAction {
         }
     }
 
-    /// The time for which a publish is planned.
+    /// Returns the planned time of a publication.
     pub fn publish_at(&self) -> Option<Timestamp> {
         match self {
             GatedAction::PublishRule(_, draft) => draft.publish_at(),
@@ -145,7 +146,7 @@ impl GatedAction {
         }
     }
 
-    /// True for a publish that is rolled out by steps, of which the last one promotes.
+    /// Reports whether the act publishes with a rollout plan, whose last step promotes.
     pub fn has_plan(&self) -> bool {
         match self {
             GatedAction::PublishRule(_, draft) => draft.plan.is_some(),
@@ -170,8 +171,8 @@ impl GatedAction {
     }
 }
 
-/// The gate of an operation on a release. Deleting one that is not in force changes nothing for clients, nor does a
-/// pause. The last step of a rollout, which promotes, is known to the catalog alone.
+/// Returns the gate of an operation on a release. Deleting an inactive release changes nothing for clients, nor does a
+/// pause. Only the catalog knows whether a step of a rollout promotes.
 fn gate_of(op: ReleaseOp, to_previous: Option<bool>, action: Option<RolloutAction>) -> Option<Gate> {
     match op {
         ReleaseOp::Rollback => Some(Gate::Rollback),
@@ -192,55 +193,55 @@ wire_enum! {
     /// State of a request for approval.
     pub enum RequestState {
         Open = "open",
-        /// Approved by as many as it takes, and not carried out: it is held, or there was a freeze.
+        /// Approved often enough, but not performed: on hold, or delayed by a freeze.
         Approved = "approved",
         Refused = "refused",
         Withdrawn = "withdrawn",
         Done = "done",
         Failed = "failed",
-        /// Something else is in force by now than when it was asked for.
+        /// Outdated: the version in force is no longer the one at the time of the request.
         Stale = "stale",
         Expired = "expired",
     }
 }
 
 impl RequestState {
-    /// True while something may still come of it.
+    /// Reports whether the request may still be decided or performed.
     pub fn is_pending(self) -> bool {
         matches!(self, RequestState::Open | RequestState::Approved)
     }
 }
 
-/// An approval that somebody gave.
+/// An approval.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GivenApproval {
     pub user: String,
     pub time: Timestamp,
     pub comment: String,
-    /// Id of the user who gave it, by themselves or by a service token.
+    /// Id of the approver, who may have used a service token.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub person: String,
 }
 
-/// A request for approval as it is kept.
+/// A request for approval.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ApprovalRequest {
     pub id: String,
     pub state: RequestState,
     pub kind: PolicyKind,
     pub namespace: String,
-    /// Of a config file `group/file`.
+    /// Name; `group/file` for a config file.
     pub name: String,
     /// Group of a config file; both group and file may hold slashes.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub group: String,
-    /// Services on whose calls the rule acts.
+    /// Services whose calls the rule affects.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub ends: Vec<End>,
     pub act: Gate,
     pub comment: String,
     pub hash: String,
-    /// The version in force for all clients when it was asked for; 0 for none.
+    /// Version in force for all clients at the time of the request; 0 for none.
     pub base_version: u64,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub publish_at: Option<Timestamp>,
@@ -250,29 +251,29 @@ pub struct ApprovalRequest {
     pub approvals: Vec<GivenApproval>,
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub refused_by: String,
-    /// Of a refusal, or why nothing came of it.
+    /// Reason of the refusal, or of the failure.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub reason: String,
     pub created: Stamp,
-    /// Id of the user who asked, by themselves or by a service token.
+    /// Id of the requester, who may have used a service token.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub person: String,
     pub modified: Stamp,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub payload: Option<Box<Payload>>,
-    /// Word that its requester gives to all acts of one set; kept with the first of them, which is its head.
+    /// Name that the requester gives to all acts of a set; stored with the first of them, the head.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub set: String,
-    /// Number of further acts in the set that it is the head of.
+    /// Number of further acts in the set whose head this is.
     #[serde(default, skip_serializing_if = "super::is_zero")]
     pub parts: u64,
-    /// Id of the head of the set that it belongs to; empty for the head itself, and for a request of one act.
+    /// Id of the head of its set; empty for the head itself and for a request of one act.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub part_of: String,
 }
 
 impl ApprovalRequest {
-    /// The part of the name that grants are about: the group of a config file, the name of a rule.
+    /// Returns the name that grants cover: the group of a config file, the name of a rule.
     pub fn scope_name(&self) -> &str {
         match self.kind {
             PolicyKind::ConfigFile => &self.group,
@@ -280,7 +281,7 @@ impl ApprovalRequest {
         }
     }
 
-    /// Name of the thing within its group, if it has one.
+    /// Returns the name of the object within its group, if it has one.
     pub fn own_name(&self) -> &str {
         match self.kind {
             PolicyKind::ConfigFile => self.name.get(self.group.len() + 1..).unwrap_or_default(),
@@ -288,7 +289,7 @@ impl ApprovalRequest {
         }
     }
 
-    /// The thing as it was called when that was asked for.
+    /// Returns the object by its name at the time of the request.
     pub fn place(&self) -> Place {
         match self.kind {
             PolicyKind::ConfigFile => {
@@ -298,24 +299,24 @@ impl ApprovalRequest {
         }
     }
 
-    /// Seen by who sees the thing, or something on whose calls the rule acts.
+    /// Reports whether a reader may see the request: one who sees the object or a service that the rule affects.
     pub fn is_seen_by(&self, read_scope: &ReadScope) -> bool {
         read_scope.sees(&self.namespace, self.scope_name())
             || self.ends.iter().any(|end| read_scope.touches(&end.namespace, &end.service))
     }
 
-    /// The person that its place counts for, who asked.
+    /// Returns the requester, whose limit the request counts against.
     pub fn payer(&self) -> &str {
         if self.person.is_empty() { &self.created.by } else { &self.person }
     }
 
-    /// Id of the head of its set: its own, unless it is a part.
+    /// Returns the id of the head of its set; its own, unless it is a part.
     pub fn head_id(&self) -> &str {
         if self.part_of.is_empty() { &self.id } else { &self.part_of }
     }
 }
 
-/// Acts on requests.
+/// Operations on requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum RequestOp {
     Approve,
@@ -327,12 +328,12 @@ pub enum RequestOp {
 impl RequestOp {
     pub const ALL: [RequestOp; 4] = [RequestOp::Approve, RequestOp::Refuse, RequestOp::Withdraw, RequestOp::Run];
 
-    /// True if the state may grow by it.
+    /// Reports whether the operation may let the state grow.
     pub fn adds(self) -> bool {
         matches!(self, RequestOp::Approve | RequestOp::Run)
     }
 
-    /// Word of paths, commands and the audit trail.
+    /// Returns the name in paths, commands and the audit trail.
     pub fn word(self) -> &'static str {
         match self {
             RequestOp::Approve => "approve",
@@ -343,7 +344,7 @@ impl RequestOp {
     }
 }
 
-/// Names a request that something is to become of.
+/// Request for an operation on a request for approval.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct RequestDraft {
@@ -352,7 +353,8 @@ pub struct RequestDraft {
     /// At most 1024 characters.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub comment: Option<String>,
-    /// Of a request of several acts: number of its further acts, as it was read. It is approved with no others.
+    /// Number of further acts of a request with several, as the caller read it. An approval with another number is
+    /// refused.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub parts: Option<u64>,
 }

@@ -14,7 +14,7 @@ use super::rule::matching::{MatchString, OwnedMatcher};
 use super::wire::Uint32;
 use super::{limits, name, number_of};
 
-/// A condition on a label of a client. A client without the label does not meet it.
+/// A condition on a client label. A client without the label does not meet it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct ClientLabel {
@@ -22,9 +22,9 @@ pub struct ClientLabel {
     pub value: MatchString,
 }
 
-/// Refuses labels that no client could have, and conditions that cannot be judged: 400904; and expressions that take
-/// more memory together than those of one audience may: 400103. What they take is for the node that compiles them to
-/// say, and so nothing of it is judged where an entry is applied.
+/// Refuses labels that no client can have and invalid conditions with 400904, and expressions that together exceed the
+/// memory of one audience with 400103. The memory depends on the version that compiles them, so this is never checked
+/// during apply.
 pub fn check_labels(labels: &[ClientLabel]) -> Result<(), Refusal> {
     let refuse = |why: String| Err(Refusal::new(Code::InvalidMatchRule, why));
     if labels.len() > limits::CLIENT_LABELS_MAX {
@@ -59,24 +59,24 @@ pub fn check_labels(labels: &[ClientLabel]) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// A share of the clients of a gray release, always the same ones: as the share grows, those that were in it stay.
+/// A stable share of the clients of a gray release: a growing share keeps the clients that it had.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct ClientPercent {
-    /// Label that identifies a client: `CLIENT_IP`, or another key. A client without it is out.
+    /// Label that identifies a client: `CLIENT_IP`, or another key. A client without it is not selected.
     pub by: String,
     /// 1 to 100.
     pub percent: Uint32,
 }
 
 impl ClientPercent {
-    /// True if a client with this value is in: its number is below the share.
+    /// Reports whether a client with this value is selected: its number is below the percentage.
     pub fn has(&self, value: &str) -> bool {
         ClientPercent::number(value) < u64::from(self.percent.0)
     }
 
-    /// The first eight bytes of the SHA-256 of the value as a big-endian number modulo 100. The same for every
-    /// release, so that one client comes to see all that is rolled out together.
+    /// Returns the first eight bytes of the SHA-256 of the value, as a big-endian number modulo 100. It is the same for
+    /// every release, so that simultaneous rollouts select the same clients.
     pub fn number(value: &str) -> u64 {
         number_of(&Sha256::digest(value.as_bytes())) % 100
     }
@@ -102,7 +102,7 @@ pub struct Audience<'a> {
 }
 
 impl<'a> Audience<'a> {
-    /// The labels of a client that are looked at.
+    /// Returns the keys of the labels that it depends on.
     pub fn keys(self) -> impl Iterator<Item = &'a str> {
         let share = self.percent.map(|share| share.by.as_str());
         self.labels.iter().map(|label| label.key.as_str()).chain(share)
@@ -114,26 +114,26 @@ impl Audience<'_> {
         self.labels.is_empty() && self.percent.is_none()
     }
 
-    /// Refuses an audience that no client could be of, or that cannot be judged: 400904.
+    /// Refuses an audience that no client can belong to, or with invalid conditions: 400904.
     pub fn check(self) -> Result<(), Refusal> {
         check_labels(self.labels)?;
         self.percent.map_or(Ok(()), ClientPercent::check)
     }
 }
 
-/// The conditions of an audience, made ready by the first client that is judged and kept for all that follow. An
-/// expression takes up to a thousand times longer to compile than to match, and anybody may ask.
+/// Conditions of an audience, compiled for the first client and reused for all others. Compiling an expression takes up
+/// to a thousand times longer than matching it, and any client may ask.
 ///
-/// Kept beside the active release, not in it: what is active no more keeps nothing. All expressions together take
-/// [`limits::AUDIENCE_PROGRAM_BYTES_MAX`] at most and their working memory [`limits::AUDIENCE_IDLE_BYTES_MAX`], also
-/// where a release is from before there was a limit: what does not find room is compiled whenever it judges.
+/// It belongs to the active release, and is dropped when that becomes inactive. All expressions together take at most
+/// [`limits::AUDIENCE_PROGRAM_BYTES_MAX`] and their working memory [`limits::AUDIENCE_IDLE_BYTES_MAX`], even if the
+/// release is older than these limits: an expression that does not fit is compiled for each use.
 #[derive(Clone, Debug, Default)]
 pub struct Judge(OnceLock<Arc<Ready>>);
 
 #[derive(Debug)]
 struct Ready {
     conditions: Vec<OwnedMatcher>,
-    /// Bytes of working memory that nobody uses now.
+    /// Bytes of idle working memory.
     idle_bytes: AtomicUsize,
 }
 
@@ -146,7 +146,8 @@ impl Ready {
 }
 
 impl Judge {
-    /// True if a client is of the audience; `label` looks up what the client has. To be asked about one release only.
+    /// Reports whether a client belongs to the audience; `label` looks up its labels. All calls must be for one
+    /// release.
     pub fn admits<'a>(&self, audience: Audience<'_>, label: impl Fn(&str) -> Option<&'a str>) -> bool {
         let Audience { labels, percent } = audience;
         let ready = self.0.get_or_init(|| Arc::new(Ready::of(labels)));
@@ -158,7 +159,7 @@ impl Judge {
     }
 }
 
-/// It follows from the release.
+/// Two values are always equal, since they derive from the release.
 impl PartialEq for Judge {
     fn eq(&self, _: &Self) -> bool {
         true
@@ -218,7 +219,7 @@ mod tests {
         assert!(!refusal.detail.contains("client_labels[63]"), "the rest is not compiled: {refusal:?}");
     }
 
-    /// From before there was a limit.
+    /// A release from before there was a limit.
     #[test]
     fn what_does_not_find_room_judges_all_the_same() {
         let labels = expressions((0..8).map(|_| r"^\pL{3}$".to_owned()));
@@ -233,7 +234,7 @@ mod tests {
         assert!(ready.idle_bytes.load(Ordering::Relaxed) <= limits::AUDIENCE_IDLE_BYTES_MAX);
     }
 
-    /// Anybody can compute who is in: `printf 10.0.0.1 | sha256sum`.
+    /// Computed with `printf 10.0.0.1 | sha256sum`.
     #[test]
     fn a_share_has_the_same_clients_on_every_node_and_as_it_grows() {
         let numbers = [("10.0.0.1", 58), ("10.0.0.2", 74), ("10.0.0.3", 37), ("a", 50), ("pay-7", 3), ("", 52)];

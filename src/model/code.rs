@@ -1,7 +1,7 @@
-//! The table of business codes: every answer of the management surface carries one.
+//! Table of business codes: every answer of the management surface carries one.
 //!
-//! A code's first three digits are its HTTP status, so the status needs no column. Numbers and
-//! names follow the Polaris family where it has one; those from 503001 on are ours.
+//! The first three digits of a code are its HTTP status. Numbers and names follow the Polaris family if it has one;
+//! those from 503001 on are our own.
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
@@ -12,20 +12,20 @@ macro_rules! codes {
         pub enum Code { $( #[doc = $info] $name, )+ }
 
         impl Code {
-            /// The whole table, in order of number.
+            /// All codes in order of their numbers.
             pub const ALL: &'static [Code] = &[ $( Code::$name, )+ ];
 
-            /// The number on the wire.
+            /// Returns the number on the wire.
             pub fn number(self) -> u32 {
                 match self { $( Code::$name => $number, )+ }
             }
 
-            /// The text that `info` carries when there is no detail.
+            /// Returns the text of `info` without a detail.
             pub fn info(self) -> &'static str {
                 match self { $( Code::$name => $info, )+ }
             }
 
-            /// The code of a number, if the table has it.
+            /// Returns the code of a number, if it is in the table.
             pub fn of_number(number: u32) -> Option<Code> {
                 match number { $( $number => Some(Code::$name), )+ _ => None }
             }
@@ -121,18 +121,18 @@ codes! {
 }
 
 impl Code {
-    /// The HTTP status: the first three digits.
+    /// Returns the HTTP status: the first three digits.
     pub fn status(self) -> u16 {
         u16::try_from(self.number() / 1000).expect("codes have six digits")
     }
 
-    /// True for the 200xxx codes, and for a request that was accepted.
+    /// Reports whether the code is a 200xxx one or that of an accepted request.
     pub fn is_success(self) -> bool {
         matches!(self.status(), 200 | 202)
     }
 }
 
-/// Kept and sent between nodes by number, so that a renamed variant reads yesterday's data.
+/// Stored and sent between nodes as a number, so that renaming a variant does not affect existing data.
 impl Serialize for Code {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.serialize_u32(self.number())
@@ -146,12 +146,12 @@ impl<'de> Deserialize<'de> for Code {
     }
 }
 
-/// An expected "no": the code and what it is about. It is data, produced by `check` and by
-/// `apply`, and ends up in the answer of one batch item.
+/// An expected failure: the code and its detail. `check` and `apply` return it, and the answer of the batch item
+/// carries it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refusal {
     pub code: Code,
-    /// Detail of the refusal; empty when the text of the code says it all.
+    /// Detail; empty if the text of the code suffices.
     pub detail: String,
 }
 
@@ -160,7 +160,7 @@ impl Refusal {
         Refusal { code, detail: detail.into() }
     }
 
-    /// The `info` of the answer: the text of the code, then the detail.
+    /// Returns the `info` of the answer: the text of the code, then the detail.
     pub fn info(&self) -> String {
         info_of(self.code, &self.detail)
     }
@@ -172,7 +172,7 @@ impl From<Code> for Refusal {
     }
 }
 
-/// The text of `code`, then `detail` if there is one.
+/// Returns the text of `code`, then `detail` if there is one.
 pub fn info_of(code: Code, detail: &str) -> String {
     if detail.is_empty() { code.info().to_owned() } else { format!("{}: {detail}", code.info()) }
 }

@@ -1,4 +1,4 @@
-//! The configuration store: groups, files (drafts that nobody sees) and their releases.
+//! The configuration store: groups, files (drafts that clients do not see) and their releases.
 
 use std::fmt;
 
@@ -20,7 +20,7 @@ use super::time::Timestamp;
 use super::wire::{of_no_caller, optional_number};
 use super::{limits, name};
 
-/// The file that a release belongs to. Its text form is that of a release key without the version.
+/// Identity of a config file. Its text form is a release key without the version.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct ConfigKey {
     pub namespace: String,
@@ -39,8 +39,8 @@ impl ConfigKey {
         name::check_config_file(&self.file)
     }
 
-    /// The name under which the lookups of config clients find this file: they try it with and
-    /// without `.properties` and without regard to case.
+    /// Returns the key under which lookups of config clients find the file: they try the name with and without
+    /// `.properties` and ignore case.
     pub fn canonical(&self) -> ConfigKey {
         ConfigKey::new(self.namespace.as_str(), self.group.as_str(), canonical_file(&self.file))
     }
@@ -67,7 +67,7 @@ pub struct Tag {
     pub value: String,
 }
 
-/// A config file as it is edited; clients see releases only.
+/// A config file as it is edited; clients see only its releases.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ConfigFile {
     pub id: u64,
@@ -78,27 +78,27 @@ pub struct ConfigFile {
     pub tags: Vec<Tag>,
     pub created: Stamp,
     pub modified: Stamp,
-    /// The last publish of this file, if any.
+    /// Last publication of the file, if any.
     pub released: Option<Stamp>,
-    /// As that of a group; publishing is no change.
+    /// Identifier that every effective change replaces; publishing does not change it.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub revision: String,
-    /// The content is sealed, see [`super::sealing`].
+    /// True if the content is sealed, see [`super::sealing`].
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub encrypted: bool,
 }
 
-/// An immutable copy of a file as it stood when it was published; only `active`, `version` and
-/// `modified` change after that.
+/// An immutable copy of a published file. Only `active`, `version`, `modified` and the progress of a rollout change
+/// later.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ConfigRelease {
     pub id: u64,
     pub name: String,
     pub key: ConfigKey,
     pub content: Content,
-    /// Of the content as it is kept: of a sealed one it tells nothing to who has no key.
+    /// MD5 of the stored content. That of a sealed content reveals nothing without the key.
     pub md5: String,
-    /// As that of the file was.
+    /// True if the content is sealed.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub encrypted: bool,
     pub format: Format,
@@ -106,19 +106,19 @@ pub struct ConfigRelease {
     pub tags: Vec<Tag>,
     pub description: String,
     pub release_type: ReleaseType,
-    /// Of a gray release: whom it is for.
+    /// Labels of the clients of a gray release.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub labels: Vec<ClientLabel>,
-    /// The share of them that a gray release is for; all without it.
+    /// Share of the clients of a gray release; all of them if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub client_percent: Option<ClientPercent>,
-    /// Plan of a release that is not published yet, or could not be.
+    /// Schedule of a release that is not published yet, or whose publication failed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub plan: Option<Plan>,
-    /// Course of its rollout, of a gray release that was published with a plan.
+    /// Progress of a gray release that was published with a rollout plan.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rollout: Option<Box<StagedRollout>>,
-    /// Counts all releases of this file, also over its deletion; moved forward by a rollback.
+    /// Number of the release in one count per file, which continues after a deletion; a rollback assigns a new one.
     pub version: u64,
     pub active: bool,
     pub created: Stamp,
@@ -149,16 +149,17 @@ sparse! {
         /// 1 to 128 printable characters; slashes are allowed, `.` and `..` segments are not.
         #[serde(alias = "file_name", alias = "fileName")]
         pub name: String,
-        /// At most 1048576 characters, unless the operator set another limit.
+        /// At most 1048576 characters, unless the operator configured another limit.
         pub content: Option<String>,
-        /// Encryption of the content from here on; releases from before stay as they are.
+        /// True to encrypt the content from now on; existing releases are not changed.
         pub encrypted: Option<bool>,
-        /// `XChaCha20-Poly1305`, also where absent or empty; there is no other.
+        /// `XChaCha20-Poly1305`, the only algorithm, also if absent or empty.
         #[serde(rename = "encryptAlgo", alias = "encrypt_algo")]
         pub encrypt_algo: Option<String>,
-        /// Of a create: the name of the template that gives content and format where they are absent.
+        /// Name of the template that gives content and format if they are absent; only in a create request.
         pub template: Option<String>,
-        /// `text`, `yaml`, `xml`, `json`, `html`, `properties` or `toml`; else what the suffix of the name says.
+        /// `text`, `yaml`, `xml`, `json`, `html`, `properties` or `toml`; derived from the suffix of the name if
+        /// absent.
         pub format: Option<String>,
         /// At most 1024 characters.
         pub comment: Option<String>,
@@ -167,7 +168,7 @@ sparse! {
         /// An update or delete is refused with 409000 if this is not the current one.
         pub revision: Option<String>,
         ..approval_options,
-        /// Treatment of the content by the node that took the request. Never a caller's.
+        /// Sealing of the content by the node that received the request; ignored in requests of callers.
         #[serde(deserialize_with = "of_no_caller")]
         #[schemars(skip)]
         pub sealing: Option<Sealing>,
@@ -179,8 +180,8 @@ impl ConfigFileDraft {
         ConfigKey::new(self.namespace.as_str(), self.group.as_str(), self.name.as_str())
     }
 
-    /// `content_chars_max` is the operator's limit; it is judged here, by the node that takes the
-    /// request, and never in apply, where nodes with other settings would come to other answers.
+    /// Checks a draft. `content_chars_max` is a setting of the node that receives the request, so this is never checked
+    /// during apply, where nodes with other settings would decide differently.
     pub fn check(&self, content_chars_max: usize) -> Result<(), Refusal> {
         self.key().check()?;
         let content = self.content.as_deref().unwrap_or("");
@@ -196,12 +197,12 @@ impl ConfigFileDraft {
         check_tags(self.tags.as_deref().unwrap_or_default())
     }
 
-    /// For the deletion of a file.
+    /// Checks a request to delete a file.
     pub fn check_deletion(&self) -> Result<(), Refusal> {
         self.key().check().and_then(|()| self.approval_options().check()).and_then(|()| SentFor::Deletion.check(self))
     }
 
-    /// The format that the caller named.
+    /// Returns the format that the caller named.
     pub fn given_format(&self) -> Option<Format> {
         self.format.as_deref().and_then(|word| Format::of_word(word).ok())
     }
@@ -234,14 +235,14 @@ fn check_tags(tags: &[Tag]) -> Result<(), Refusal> {
 }
 
 sparse! {
-    /// Names a release, or asks for one to be made.
+    /// Request for a new release, or for an operation on an existing one.
     #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
     #[serde(default)]
     pub struct ConfigReleaseDraft {
-        /// Names the release where `name` does not.
+        /// Id of the release, if `name` is absent.
         #[serde(deserialize_with = "optional_number")]
         pub id: Option<u64>,
-        /// The release's name; generated on publish where absent.
+        /// Name of the release; generated on publish if absent.
         #[serde(alias = "release_name", alias = "releaseName")]
         pub name: Option<String>,
         /// Letters, digits and `- . / : _`, at most 64 characters.
@@ -256,30 +257,32 @@ sparse! {
         /// At most 1024 characters.
         #[serde(alias = "releaseDescription")]
         pub release_description: Option<String>,
-        /// `normal`, also where absent, or `gray`.
+        /// `normal`, also if absent, or `gray`.
         #[serde(alias = "releaseType")]
         pub release_type: Option<String>,
-        /// All of them have to match; a gray release needs at least one, or `client_percent`.
+        /// Conditions on client labels, all of which must match; a gray release needs at least one, or
+        /// `client_percent`.
         #[serde(rename = "betaLabels", alias = "beta_labels", alias = "client_labels")]
         pub beta_labels: Option<Vec<ClientLabel>>,
-        /// The share of the clients that a gray release is for, beside or instead of labels.
+        /// Share of the clients of a gray release, in addition to labels or instead of them.
         #[serde(alias = "clientPercent")]
         pub client_percent: Option<ClientPercent>,
-        /// Publishes what stands now at that time: RFC 3339, or `YYYY-MM-DD HH:MM:SS` in UTC. What has passed is now.
+        /// Time at which the current draft is published: RFC 3339, or `YYYY-MM-DD HH:MM:SS` in UTC. A time in the past
+        /// means now.
         #[serde(alias = "publishAt")]
         pub publish_at: Option<GivenTime>,
-        /// On promote: the name of the normal release; generated where absent.
+        /// On promote: name of the normal release; generated if absent.
         #[serde(alias = "newReleaseName")]
         pub new_release_name: Option<String>,
-        /// On withdraw: the normal release before takes its place; without it clients see none.
+        /// On withdraw: true if the previous normal release comes into force again; otherwise clients see none.
         #[serde(alias = "toPrevious")]
         pub to_previous: Option<bool>,
-        /// Of the content that is published now; with another the item is refused with 409000. For a publish alone.
+        /// On publish: expected MD5 of the published content; any other is refused with 409000.
         pub md5: Option<String>,
         ..approval_options,
-        /// On a gray publish: the steps by which its share grows, in place of `client_percent`.
+        /// On a gray publish: plan by which the share grows, instead of `client_percent`.
         pub plan: Option<RolloutPlan>,
-        /// On rollout: what it does.
+        /// On rollout: the action.
         pub action: Option<RolloutAction>,
         /// On signal: `false` stops the rollout.
         pub ok: Option<bool>,
@@ -287,11 +290,12 @@ sparse! {
         pub reason: Option<String>,
         /// On rollout: at most 1024 characters.
         pub comment: Option<String>,
-        /// Content that the node that took the request found well-formed; only that is published. Never a caller's.
+        /// Content that the receiving node found well-formed; no other content is published. Ignored in requests of
+        /// callers.
         #[serde(deserialize_with = "of_no_caller")]
         #[schemars(skip)]
         pub judged: Option<Judged>,
-        /// State by which contracts were judged. Never a caller's.
+        /// State for which contracts were checked. Ignored in requests of callers.
         #[serde(deserialize_with = "of_no_caller")]
         #[schemars(skip)]
         pub pin: Option<Pin>,
@@ -311,7 +315,7 @@ impl ConfigReleaseDraft {
         self.md5.as_deref().filter(|md5| !md5.is_empty())
     }
 
-    /// For publish.
+    /// Checks a publication.
     pub fn check(&self) -> Result<(), Refusal> {
         self.check_values()?;
         SentFor::Publication.check(self)?;
@@ -332,7 +336,7 @@ impl ConfigReleaseDraft {
         new_name.map_or(Ok(()), |name| name::check_title("new_release_name", name))
     }
 
-    /// An unknown word was refused before.
+    /// Returns the type; `check` has refused unknown ones.
     pub fn release_type(&self) -> ReleaseType {
         ReleaseType::read(self.release_type.as_deref()).unwrap_or_default()
     }
@@ -349,7 +353,7 @@ impl ConfigReleaseDraft {
         self.publish_at.map(|given| given.0)
     }
 
-    /// For everything but publish, which needs to be told which release.
+    /// Checks an operation other than publish, which must name the release.
     pub fn check_named(&self, op: ReleaseOp) -> Result<(), Refusal> {
         self.check_values()?;
         SentFor::Change(op).check(self)?;
@@ -362,8 +366,8 @@ impl ConfigReleaseDraft {
     }
 }
 
-/// `createandpub`: the file is written and published in one step; with `md5` (not empty) only if
-/// that is what the published content has now.
+/// Request of `createandpub`: writes and publishes a file in one step; with `md5` (not empty) only if the published
+/// content has that MD5.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ConfigPublish {
     pub file: ConfigFileDraft,

@@ -1,4 +1,4 @@
-//! Format of the content of a config file: the one that its suffix decides, and the one that it was given.
+//! Format of the content of a config file: derived from its suffix, or given.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -19,7 +19,7 @@ pub enum Format {
     Json,
     Html,
     Properties,
-    /// Once every member runs a version that knows it.
+    /// Accepted once every member runs a version that supports it.
     Toml,
 }
 
@@ -39,7 +39,7 @@ impl Format {
         }
     }
 
-    /// The format of a word, `yml` and `txt` included.
+    /// Returns the format of a name, including `yml` and `txt`.
     pub fn of_word(word: &str) -> Result<Format, Refusal> {
         match word {
             "yml" => Ok(Format::Yaml),
@@ -51,21 +51,22 @@ impl Format {
         }
     }
 
-    /// Format that the suffix of a file name decides, whatever else is said of the file; `None` if it decides none.
+    /// Returns the format that the suffix of a file determines, whatever its format field is; `None` if it determines
+    /// none.
     pub fn of_suffix(file: &str) -> Option<Format> {
         let (_, suffix) = file.rsplit_once('.')?;
-        // Files of that suffix were properties to their clients before there was the format.
+        // Clients read files of these suffixes as properties before these formats existed.
         let says_nothing = ["text", Format::Toml.word()].iter().any(|word| suffix.eq_ignore_ascii_case(word));
         Format::of_word(&suffix.to_ascii_lowercase()).ok().filter(|_| !says_nothing)
     }
 
-    /// Format of a file for its readers: its suffix counts before the format it was given.
+    /// Returns the format of a file for its readers: the suffix takes precedence over the given format.
     pub fn read_as(file: &str, format: Format) -> Format {
         Format::of_suffix(file).unwrap_or(format)
     }
 
-    /// The format of a new file that is given none. To config clients, which leave the suffix out, a name without
-    /// one is a properties file.
+    /// Returns the format of a new file without a given one. A name without a suffix is a properties file, because
+    /// config clients omit that suffix.
     pub fn of_new(file: &str) -> Format {
         let is_toml = file.rsplit_once('.').is_some_and(|(_, suffix)| suffix.eq_ignore_ascii_case("toml"));
         match Format::of_suffix(file) {
@@ -76,24 +77,24 @@ impl Format {
     }
 }
 
-/// A content that was judged before a publish was proposed, and what it was judged as.
+/// A content that was checked before its publication was proposed, and the format that it was checked for.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Judged {
-    /// Without its text.
+    /// Reference to the content, without its text.
     pub content: Content,
     pub format: Format,
-    /// If it is about another content by now, it is judged and proposed again.
+    /// True if the node checks and proposes again in case the content has changed meanwhile.
     #[serde(default, skip_serializing_if = "is_false")]
     pub comes_again: bool,
 }
 
 impl Judged {
-    /// Of a content that a file of this name is to have.
+    /// Creates the record of a content and the format of its file.
     pub fn new(content: &Content, format: Format) -> Self {
         Judged { content: content.reference(), format, comes_again: false }
     }
 
-    /// True if it is about the file as it stands.
+    /// Reports whether it matches the current draft of the file.
     pub fn is_of(&self, file: &ConfigFile) -> bool {
         self.content == file.content && self.format == Format::read_as(&file.key.file, file.format)
     }

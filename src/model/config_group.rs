@@ -1,4 +1,4 @@
-//! Groups of the configuration store, and what a caller says of one.
+//! Groups of the configuration store, and requests for them.
 
 use std::collections::BTreeMap;
 
@@ -23,7 +23,7 @@ pub struct ConfigGroup {
     pub metadata: BTreeMap<String, String>,
     pub created: Stamp,
     pub modified: Stamp,
-    /// Changes with every change.
+    /// Identifier that every change replaces.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub revision: String,
 }

@@ -1,7 +1,7 @@
 //! Lookup of a config client, and the release that answers it.
 //!
-//! A [`Lookup`] is one question in our own words (namespaces, group, file); a [`Released`] is what
-//! the catalog answers. Knows nothing of HTTP, and not how a catalog keeps or searches files.
+//! A [`Lookup`] is a request in our own terms (namespaces, group, file); a [`Released`] is the catalog's answer. This
+//! module does not know HTTP, nor how a catalog stores or searches files.
 
 use bytes::Bytes;
 use sha2::{Digest, Sha256};
@@ -10,27 +10,27 @@ use super::config_file::{Format, canonical_file};
 use super::content::Content;
 use super::properties::{self, Pairs, PropertiesError};
 
-/// The namespace that every lookup ends in.
+/// Namespace with which every lookup ends.
 pub const DEFAULT_NAMESPACE: &str = "default";
-/// The one key of a file that is not properties.
+/// Only key of a file that is not in properties format.
 pub const CONTENT_KEY: &str = "content";
-/// The label that holds the client's address.
+/// Label that holds the client's address.
 pub const CLIENT_ADDRESS_LABEL: &str = "CLIENT_IP";
 
-/// One question of one client: the first namespace that has the file answers.
+/// Lookup of a file: the first namespace that has it answers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Lookup {
     pub group: String,
-    /// In order: cluster (unless `default`), data centre (if given and different), `default`.
+    /// Namespaces in order: cluster (unless `default`), data center (if given and different), `default`.
     pub namespaces: Vec<String>,
     pub file: String,
     pub client: ClientLabels,
 }
 
-/// In a release key, before the mark of a cluster that was made of an earlier state.
+/// Separator in a release key before the mark of a cluster that was created from an earlier state.
 const BIRTH_MARK: char = '.';
 
-/// Address and labels of a client, against which gray releases are matched.
+/// Address and labels of a client, which select gray releases.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ClientLabels {
     pub address: String,
@@ -38,7 +38,7 @@ pub struct ClientLabels {
 }
 
 impl ClientLabels {
-    /// Value of a label of this client; the address is the label [`CLIENT_ADDRESS_LABEL`].
+    /// Returns the value of a label; the address is the label [`CLIENT_ADDRESS_LABEL`].
     pub fn get(&self, key: &str) -> Option<&str> {
         if key == CLIENT_ADDRESS_LABEL {
             return Some(&self.address);
@@ -47,7 +47,7 @@ impl ClientLabels {
     }
 }
 
-/// The namespaces to look in, in order, each once. An empty data centre is none.
+/// Returns the namespaces to search, in order and without repetitions. An empty data center counts as absent.
 pub fn chain(cluster: &str, data_center: Option<&str>) -> Vec<String> {
     let mut namespaces: Vec<&str> = [Some(cluster), data_center]
         .into_iter()
@@ -59,33 +59,33 @@ pub fn chain(cluster: &str, data_center: Option<&str>) -> Vec<String> {
     namespaces.into_iter().map(str::to_owned).collect()
 }
 
-/// One release as clients get it, without what is rendered of it: that is kept elsewhere, under [`Released::identity`].
+/// A release as clients get it. Its renderings are cached elsewhere, under [`Released::identity`].
 #[derive(Debug)]
 pub struct Released {
     pub namespace: String,
     pub group: String,
-    /// As stored, not as asked for.
+    /// Stored name, which may differ from the requested one.
     pub file: String,
     pub version: u64,
-    /// By the suffix of the file where that says something, whatever its format field says.
+    /// Format by the suffix of the file, otherwise by its format field.
     pub format: Format,
-    /// As it is kept: sealed, if the file is encrypted. Without its text for the moment in which a release comes into
-    /// force again.
+    /// Stored content; sealed if the file is encrypted. It lacks its text for a moment when a release comes into force
+    /// again.
     pub content: Content,
     pub encrypted: bool,
-    /// Names this release to clients, who compare it as a whole and never look inside.
+    /// Key of the release for clients, which compare it as an opaque text.
     pub release_key: String,
-    /// Equal for two of the same names, version and content, and else never.
+    /// Equal exactly for releases with the same names, version and content.
     pub identity: ReleasedId,
 }
 
-/// The first half of a SHA-256.
+/// First half of a SHA-256.
 pub type ReleasedId = [u8; 16];
 
 /// One form of a file, as clients read it.
 pub type Rendering = Result<Bytes, Unreadable>;
 
-/// Reason why there is nothing to read for clients.
+/// Reason why a release cannot be served.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Unreadable {
     #[error(transparent)]
@@ -111,24 +111,24 @@ impl Released {
         }
     }
 
-    /// The same, of a content that is sealed.
+    /// Marks the content as sealed.
     pub fn sealed(self) -> Self {
         Released { encrypted: true, ..self }
     }
 
-    /// The same in a cluster that was made of an earlier state: no other cluster that is made of it gives this key to
-    /// anything.
+    /// Returns the release with a key for a cluster that was created from an earlier state. No other cluster created
+    /// from that state uses this key.
     pub fn born(self, birth: &str) -> Self {
         Released { release_key: format!("{}{BIRTH_MARK}{birth}", self.release_key), ..self }
     }
 
-    /// The key-value pairs of what the file says as a JSON object.
+    /// Returns the key-value pairs as a JSON object.
     pub fn configurations(&self, text: &str) -> Rendering {
         let json = serde_json::to_vec(&self.pairs(text)?).expect("a map of strings is JSON");
         Ok(json.into_boxed_slice().into())
     }
 
-    /// The same as Java's properties text.
+    /// Returns the key-value pairs as Java's properties text.
     pub fn properties_text(&self, text: &str) -> Rendering {
         Ok(properties::write(&self.pairs(text)?).into_bytes().into_boxed_slice().into())
     }
@@ -155,7 +155,7 @@ fn identity(names: [&str; 3], version: u64, content: &Content) -> ReleasedId {
     first
 }
 
-/// The release that a client's release key names.
+/// Release that a client's release key names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct NamedRelease<'a> {
     pub namespace: &'a str,
@@ -164,8 +164,8 @@ pub struct NamedRelease<'a> {
 }
 
 impl Lookup {
-    /// Reads a release key as far as it concerns this lookup: hyphens may stand inside every part,
-    /// so it is read against the names that the lookup can resolve to.
+    /// Parses a release key for this lookup. Hyphens may occur in each part, so the key is compared with the names that
+    /// the lookup can resolve to.
     pub fn named_release<'a>(&'a self, release_key: &'a str) -> Option<NamedRelease<'a>> {
         let (names, version) = release_key.rsplit_once('-')?;
         let (version, _) = version.split_once(BIRTH_MARK).unwrap_or((version, ""));

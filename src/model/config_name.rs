@@ -1,9 +1,10 @@
-//! Names of config files, as lookups of config clients read them: with and without `.properties`, and in any letters.
+//! Names of config files, as lookups of config clients match them: with and without `.properties`, and without regard
+//! to case.
 
 use super::config_format::Format;
 
-/// Lower case, with one `.properties` cut off: equal for all names that one lookup may try. It is part of the key of a
-/// hashed row, so its letters are those of one version of Unicode within a level (`catalog::tests::words`).
+/// Returns the name in lower case, without one trailing `.properties`: equal for all names that one lookup may try. It
+/// is part of the key of a hashed row, so the version of Unicode is fixed within a level (`catalog::tests::words`).
 pub fn canonical_file(file: &str) -> String {
     let mut lower = file.to_lowercase();
     if lower.ends_with(PROPERTIES_SUFFIX) {
@@ -12,11 +13,11 @@ pub fn canonical_file(file: &str) -> String {
     lower
 }
 
-/// The suffix that a client may leave out.
+/// Suffix that a client may omit.
 pub const PROPERTIES_SUFFIX: &str = ".properties";
 
-/// The name of a file for what Apollo calls a namespace: of the names in its group the one that clients find by it,
-/// else the namespace itself, with the suffix where it is properties.
+/// Returns the file for an Apollo namespace: the existing name that clients find by it, otherwise the namespace itself,
+/// with the suffix if it is in properties format.
 pub fn file_of_namespace<'a>(namespace: &str, there: impl Iterator<Item = &'a str> + Clone) -> String {
     let toggled = toggle_suffix(namespace);
     let names = [namespace, toggled.as_str()];
@@ -36,7 +37,7 @@ pub fn file_of_namespace<'a>(namespace: &str, there: impl Iterator<Item = &'a st
     )
 }
 
-/// `a` to `a.properties` and back; the suffix is recognised in any letter case.
+/// Converts `a` to `a.properties` and back; the suffix is recognized in any case.
 pub fn toggle_suffix(file: &str) -> String {
     let cut = file.len().checked_sub(PROPERTIES_SUFFIX.len()).filter(|cut| file.is_char_boundary(*cut));
     match cut {

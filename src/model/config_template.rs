@@ -1,4 +1,4 @@
-//! Templates of config files: what a new file may begin with.
+//! Templates of config files: initial contents of new files.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -8,7 +8,7 @@ use super::config_file::{Format, Stamp};
 use super::draft::{lay_over, replace, sparse};
 use super::{limits, name};
 
-/// A template as it is kept. Its identity is its name.
+/// A template. Its identity is its name.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ConfigTemplate {
     pub id: u64,
@@ -22,7 +22,7 @@ pub struct ConfigTemplate {
 }
 
 sparse! {
-    /// Request for a template; an absent field stays as it is.
+    /// Request for a template; an absent field is not changed.
     #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
     #[schemars(rename = "ConfigFileTemplateDraft")]
     #[serde(default)]
@@ -32,7 +32,7 @@ sparse! {
         pub name: String,
         /// At most 65536 characters.
         pub content: Option<String>,
-        /// `text`, `yaml`, `xml`, `json`, `html`, `properties` or `toml`; `text` of a create that does not say.
+        /// `text`, `yaml`, `xml`, `json`, `html`, `properties` or `toml`; `text` if absent in a create request.
         pub format: Option<String>,
         /// At most 1024 characters.
         pub comment: Option<String>,
@@ -56,12 +56,12 @@ impl ConfigTemplateDraft {
         self.format.as_deref().filter(|word| !word.is_empty()).map_or(Ok(()), |word| Format::of_word(word).map(drop))
     }
 
-    /// The format that the caller named.
+    /// Returns the format that the caller named.
     pub fn given_format(&self) -> Option<Format> {
         self.format.as_deref().and_then(|word| Format::of_word(word).ok())
     }
 
-    /// Lays the given fields over `template`; absent ones stay.
+    /// Overwrites `template` with the given fields; absent ones are not changed.
     pub fn lay_over(&self, template: &mut ConfigTemplate) {
         lay_over!(self => template: content, comment);
         replace(&mut template.format, &self.given_format());

@@ -1,11 +1,11 @@
-//! The content of a config file: one text, shared by the draft, the releases and the form that
-//! clients read, and known by its digest.
+//! Content of a config file: one text, identified by its digest and shared by the draft, the releases and the form that
+//! clients read.
 //!
-//! The text is in memory where somebody needs it all the time, and else on disk alone: such a content is a
-//! *reference*. One that is needed from now on is [awaited](Content::awaited), and all who share it have the text
-//! once it was read and [given](Content::give) to one of them.
+//! The text is in memory while it is needed all the time, and otherwise only on disk: such a content is a *reference*.
+//! Making it [awaited](Content::awaited) reserves room for the text, and all clones have it once it was read and
+//! [given](Content::give) to one of them.
 //!
-//! Written out whole it is a string; a reference is written as its digest, and read back as one.
+//! A content with its text is serialized as a string, a reference as its digest.
 
 use std::fmt;
 use std::ops::Deref;
@@ -17,7 +17,7 @@ use sha2::{Digest, Sha256};
 
 const DIGEST_BYTES: usize = 32;
 
-/// SHA-256 of a content, which names it.
+/// SHA-256 of a content, which identifies it.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ContentDigest([u8; DIGEST_BYTES]);
 
@@ -37,11 +37,11 @@ impl fmt::Debug for ContentDigest {
     }
 }
 
-/// A text that is cheap to clone, and to compare with another.
+/// A text that is cheap to clone and to compare.
 #[derive(Clone)]
 pub struct Content {
     digest: ContentDigest,
-    /// Absent in a reference; empty until it was read.
+    /// `None` in a reference; not set until the text was read.
     text: Option<Arc<OnceLock<Arc<str>>>>,
 }
 
@@ -50,34 +50,34 @@ impl Content {
         &self.digest
     }
 
-    /// The text, shared, if it is in memory.
+    /// Returns the shared text, if it is in memory.
     pub fn text(&self) -> Option<&Arc<str>> {
         self.text.as_ref()?.get()
     }
 
-    /// This content without its text.
+    /// Returns this content without its text.
     pub fn reference(&self) -> Content {
         Content { digest: self.digest, text: None }
     }
 
-    /// This content, with room for its text, which is to be read.
+    /// Returns this content with room for its text, which is to be read.
     pub fn awaited(&self) -> Content {
         Content { digest: self.digest, text: Some(Arc::default()) }
     }
 
-    /// Brings the text to all who share this content and wait for it. A reference has nowhere to keep it.
+    /// Sets the text for all clones that wait for it. A reference ignores it.
     pub fn give(&self, text: Arc<str>) {
         if let Some(room) = &self.text {
             room.get_or_init(|| text);
         }
     }
 
-    /// True if there is no place to keep the text.
+    /// Reports whether the content has no room for its text.
     pub fn is_reference(&self) -> bool {
         self.text.is_none()
     }
 
-    /// This content with the text, for who needs it once.
+    /// Returns a copy of this content with the text, for a single use.
     pub fn with_text(&self, text: Arc<str>) -> Content {
         let content = self.awaited();
         content.give(text);
@@ -97,7 +97,7 @@ impl Default for Content {
     }
 }
 
-/// The text; empty where it is not in memory. That of a draft always is.
+/// Dereferences to the text, or to an empty one if it is not in memory. That of a draft always is.
 impl Deref for Content {
     type Target = str;
 
@@ -106,7 +106,7 @@ impl Deref for Content {
     }
 }
 
-/// Equal digests are equal texts.
+/// Compares digests.
 impl PartialEq for Content {
     fn eq(&self, other: &Self) -> bool {
         self.digest == other.digest

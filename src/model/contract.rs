@@ -1,8 +1,8 @@
-//! Contracts: what config files and rules have to be like, as a JSON Schema or as expressions of CEL.
+//! Contracts: constraints on config files and rules, as a JSON Schema or as CEL expressions.
 //!
-//! A contract names things by patterns, as a policy does. Where several hold for one thing, each of them holds. What it
-//! asks for is judged by the node that takes a request, never where commands are applied: the engines of schemas and
-//! expressions may change with every version.
+//! A contract selects objects by patterns, as a policy does. If several select one object, all of them apply. The node
+//! that receives a request checks contracts, never apply: the engines of schemas and expressions may change with every
+//! version.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -17,38 +17,38 @@ use super::wire::wire_enum;
 use super::{limits, name};
 
 wire_enum! {
-    /// Result of a broken contract.
+    /// Effect of a violation.
     pub enum ContractMode {
-        /// A warning.
+        /// Adds a warning.
         Warn = "warn",
-        /// A refusal of what would be published.
+        /// Refuses the publication.
         Refuse = "refuse",
     }
 }
 
-/// An expression, and the text for who breaks it.
+/// An expression, and the message for its violation.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct ContractRule {
-    /// CEL over `new`, `old` (in force, or null), `kind`, `namespace`, `name` and `user`; at most 4096 bytes. The
-    /// contract is kept where it is `true`.
+    /// CEL expression over `new`, `old` (the version in force, or null), `kind`, `namespace`, `name` and `user`; at
+    /// most 4096 bytes. It must evaluate to `true`.
     pub expression: String,
     /// At most 1024 characters.
     pub message: String,
 }
 
-/// A contract as it is kept. Its identity is its name.
+/// A contract. Its identity is its name.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Contract {
     pub name: String,
     /// Pattern of namespaces.
     pub namespace: String,
-    /// Patterns of names; one is enough.
+    /// Patterns of names, one of which must match.
     pub names: Vec<String>,
-    /// None for all.
+    /// Kinds of objects; empty for all.
     pub kinds: Vec<PolicyKind>,
     pub mode: ContractMode,
-    /// JSON Schema as compact JSON; either this or rules.
+    /// JSON Schema as compact JSON; empty if there are rules.
     pub schema: String,
     pub rules: Vec<ContractRule>,
     pub comment: String,
@@ -58,19 +58,19 @@ pub struct Contract {
 }
 
 impl Contract {
-    /// Contract of a draft that says nothing but a name.
+    /// Creates a contract with a name and defaults.
     pub fn new(name: &str) -> Contract {
         let all = || "*".to_owned();
         Contract { name: name.to_owned(), namespace: all(), names: vec![all()], ..Contract::default() }
     }
 
-    /// True if a thing has to keep this contract at a place.
+    /// Reports whether the contract applies to an object at a place.
     pub fn binds(&self, kind: PolicyKind, place: &Place) -> bool {
         let names = self.names.iter().map(String::as_str);
         is_about((&self.kinds, &self.namespace, names), kind, place)
     }
 
-    /// Patterns of the names by which grants judge all that it covers: those of groups, where it is about files.
+    /// Returns the patterns of the names that grants must cover; for files those of their groups.
     pub fn scopes(&self) -> Vec<&str> {
         let covers_kind = |kind: &dyn Fn(&PolicyKind) -> bool| self.kinds.is_empty() || self.kinds.iter().any(kind);
         let of_files = covers_kind(&|kind| *kind == PolicyKind::ConfigFile);
@@ -87,26 +87,26 @@ impl Contract {
 }
 
 sparse! {
-    /// Request for a contract; an absent field stays as it is.
+    /// Request for a contract; an absent field is not changed.
     #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
     #[serde(default)]
     pub struct ContractDraft {
         /// Letters, digits and `- . / : _`, at most 128 characters.
         #[schemars(regex(pattern = name::IDENTIFIER_PATTERN))]
         pub name: String,
-        /// A namespace, a beginning of one followed by `*`, or `*` for all, as where absent.
+        /// A namespace, a prefix followed by `*`, or `*` for all; `*` if absent.
         pub namespace: Option<String>,
-        /// Names of rules, or `group/file` of config files; patterns as that of the namespace. One without a slash
-        /// names the files of the groups that it covers; `group//file` is for groups and files that hold slashes. A
-        /// file is bound under each name that serves the same clients. All where absent.
+        /// Names of rules, or `group/file` of config files; patterns as for the namespace. A pattern without a slash
+        /// selects all files of the groups that it matches; `group//file` is for groups and files whose names contain
+        /// slashes. A file is selected under every name that serves the same clients. All if absent.
         pub names: Option<Vec<String>>,
-        /// All where absent.
+        /// Kinds of objects; all if absent.
         pub kinds: Option<Vec<PolicyKind>>,
-        /// `warn` where absent.
+        /// Effect of a violation; `warn` if absent.
         pub mode: Option<ContractMode>,
-        /// JSON Schema 2020-12 of the content, at most 64 KiB. In place of `rules`.
+        /// JSON Schema 2020-12 of the content, at most 64 KiB; excludes `rules`.
         pub schema: Option<Value>,
-        /// Expressions that have to be true, 1 to 64. In place of `schema`.
+        /// Expressions that must be true, 1 to 64; excludes `schema`.
         pub rules: Option<Vec<ContractRule>>,
         /// At most 1024 characters.
         pub comment: Option<String>,
@@ -120,7 +120,7 @@ impl ContractDraft {
         name::check_identifier("name", &self.name, limits::NAME_CHARS_MAX, Code::InvalidParameter)
     }
 
-    /// For a new one, which needs to say what it asks for.
+    /// Checks a new contract, which needs a schema or rules.
     pub fn check_new(&self) -> Result<(), Refusal> {
         self.check()?;
         if self.schema.is_none() && self.rules.is_none() {
@@ -149,7 +149,7 @@ impl ContractDraft {
         name::check_length("comment", comment, limits::COMMENT_CHARS_MAX, Code::InvalidParameter)
     }
 
-    /// Lays the given fields over `contract`; absent ones stay. The name identifies and never changes.
+    /// Overwrites `contract` with the given fields; absent ones are not changed, nor is the name.
     pub fn lay_over(&self, contract: &mut Contract) {
         lay_over!(self => contract: namespace, names, kinds, mode, comment);
         if let Some(schema) = &self.schema {
@@ -174,20 +174,20 @@ impl ContractRule {
     }
 }
 
-/// A place at which a contract is broken.
+/// A violation of a contract.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Broken {
     pub contract: String,
     pub mode: ContractMode,
-    /// JSON Pointer, `/` for the whole.
+    /// JSON Pointer; `/` for the whole document.
     pub path: String,
-    /// Of files, counted from 1.
+    /// Line in a file, counted from 1.
     pub line: Option<usize>,
     pub message: String,
 }
 
 impl Broken {
-    /// In one line, as refusals and warnings tell it.
+    /// Formats the violation in one line, for refusals and warnings.
     pub fn text(&self) -> String {
         let line = self.line.map(|line| format!("line {line}, ")).unwrap_or_default();
         format!("contract {}: {line}{}: {}", self.contract, self.path, self.message)

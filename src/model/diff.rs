@@ -10,24 +10,23 @@ use similar::{Algorithm, TextDiff};
 
 use super::properties::Pairs;
 
-/// Lines around a change that are shown with it.
+/// Unchanged lines shown around a change.
 const CONTEXT_LINES: usize = 3;
 
-/// A value that is another afterwards.
+/// A changed value.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Changed {
     /// JSON Pointer (RFC 6901) of a field, or the key of a property.
     pub path: String,
-    /// Absent where there was nothing.
+    /// Old value; absent if there was none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub before: Option<Value>,
-    /// Absent where there is nothing any more.
+    /// New value; absent if there is none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub after: Option<Value>,
 }
 
-/// The values that differ, each by the pointer of the field that has it. What stands in an array is compared by its
-/// place.
+/// Returns the values that differ, each with the pointer of its field. Elements of arrays are compared by position.
 pub fn of_values(before: &Value, after: &Value) -> Vec<Changed> {
     let mut changes = Vec::new();
     compare(String::new(), Some(before), Some(after), &mut changes);
@@ -53,7 +52,7 @@ fn compare(path: String, before: Option<&Value>, after: Option<&Value>, changes:
     }
 }
 
-/// The keys whose values differ, or that one of the two has not, in alphabetical order.
+/// Returns the keys that differ or exist on one side only, in alphabetical order.
 pub fn of_pairs(before: &Pairs, after: &Pairs) -> Vec<Changed> {
     let keys: BTreeSet<_> = before.keys().chain(after.keys()).collect();
     let differing = keys.into_iter().filter(|key| before.get(key) != after.get(key));
@@ -61,9 +60,8 @@ pub fn of_pairs(before: &Pairs, after: &Pairs) -> Vec<Changed> {
     differing.map(|key| Changed { path: key.clone(), before: value(before, key), after: value(after, key) }).collect()
 }
 
-/// The lines of a unified diff, without its two heads; none where the texts are equal. Two texts of a megabyte that
-/// have nothing in common would be searched for minutes; from `until` on what is found is right, and longer than it
-/// need be.
+/// Returns the lines of a unified diff without its header; none if the texts are equal. Two unrelated texts of a
+/// megabyte would take minutes to compare; from `until` on the result is correct but not minimal.
 pub fn of_texts(before: &str, after: &str, until: Instant) -> Vec<String> {
     let mut search = TextDiff::configure();
     let diff = search.algorithm(Algorithm::Myers).deadline(until).diff_lines(before, after);

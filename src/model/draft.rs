@@ -1,7 +1,7 @@
-//! Means of drafts, in which every field may be absent: their declaration, and the update of what is kept by them.
+//! Macros for drafts, whose fields may all be absent: their declaration, and the update of stored objects from them.
 
-/// Declares a struct. A field that is an `Option` is left out where it is written and absent. `..approval_options,`
-/// stands for the fields of [`super::approval::ApprovalOptions`].
+/// Declares a struct of which absent `Option` fields are not serialized. `..approval_options,` is replaced by the
+/// fields of [`super::approval::ApprovalOptions`].
 macro_rules! sparse {
     ($(#[$meta:meta])* pub struct $name:ident { $($fields:tt)* }) => {
         $crate::model::draft::sparse!(@field [$(#[$meta])* pub struct $name] {} $($fields)*);

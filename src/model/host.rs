@@ -1,10 +1,11 @@
-//! Limits of host names, which DNS has and programs find out late: no resolver looks up a longer name.
+//! Length limits of host names in DNS: a resolver cannot look up longer names, and programs notice that late.
 
-/// Characters of a name, without a dot at its end, and of each label of it.
+/// Characters of a name without a trailing dot; below, of each of its labels.
 const NAME_CHARS_MAX: usize = 253;
 const LABEL_CHARS_MAX: usize = 63;
 
-/// Reason why a host name cannot be looked up, whatever its characters are; an address is none of its business.
+/// Returns the reason why a host name is too long for DNS or has an empty label. Its characters are not checked, and
+/// addresses are accepted.
 pub fn fault(host: &str) -> Option<String> {
     let name = host.strip_suffix('.').unwrap_or(host);
     if host.contains(':') {

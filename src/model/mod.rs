@@ -1,8 +1,8 @@
-//! Domain model of the product: names, limits, codes and the things that the registry keeps.
+//! Domain model: names, limits, codes and the objects of the registry.
 //!
-//! Plain Rust and serde: no I/O, no clock, no randomness, no HTTP, no Raft. A type that is both
-//! sent by a caller and kept in a command (a *draft*) has the field names of the wire, which are
-//! stable by the specification; what is stored is versioned by its row table in `catalog::row`.
+//! Plain Rust and serde: no I/O, no clock, no randomness, no HTTP, no Raft. A type that is both sent by a caller and
+//! part of a command (a *draft*) has the field names of the wire, which the specification fixes; stored rows are
+//! versioned by the table in `catalog::row`.
 
 pub mod access;
 pub mod access_key;
@@ -49,32 +49,32 @@ pub mod time;
 pub mod webhook;
 pub mod wire;
 
-/// The first eight bytes of a digest, as a big-endian number.
+/// Returns the first eight bytes of a digest as a big-endian number.
 pub(crate) fn number_of(digest: &[u8]) -> u64 {
     digest.iter().take(8).fold(0, |number, byte| number << 8 | u64::from(*byte))
 }
 
-/// Compare-and-set: an update that names a revision is for that one alone. An empty one names none.
+/// Reports whether an update names a revision that is not the current one. An empty revision counts as absent.
 pub(crate) fn is_stale(given: &Option<String>, current: &str) -> bool {
     given.as_deref().is_some_and(|given| !given.is_empty() && given != current)
 }
 
-/// True if a text is given and not empty.
+/// Reports whether a text is given and not empty.
 pub(crate) fn is_said(given: &Option<String>) -> bool {
     given.as_deref().is_some_and(|given| !given.is_empty())
 }
 
-/// For fields of which an empty one is as none, and is kept as none.
+/// Reports whether a text is absent or empty, for fields that are then not serialized.
 pub(crate) fn is_unsaid(given: &Option<String>) -> bool {
     !is_said(given)
 }
 
-/// For fields that are left out while they say nothing.
+/// Reports whether a number is zero, for fields that are then not serialized.
 pub(crate) fn is_zero(number: &u64) -> bool {
     *number == 0
 }
 
-/// The same of a flag.
+/// Reports whether a flag is false, for fields that are then not serialized.
 pub(crate) fn is_false(flag: &bool) -> bool {
     !flag
 }

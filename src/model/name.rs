@@ -1,14 +1,14 @@
-//! Rules for names. All checks count characters and say which field and which limit.
+//! Rules for names. Lengths are in characters; errors name the field and the limit.
 
 use std::collections::BTreeMap;
 
 use super::code::{Code, Refusal};
 use super::limits;
 
-/// Pattern of the names that [`check_identifier`] lets pass, for descriptions.
+/// Pattern of the names that [`check_identifier`] accepts, for the API description.
 pub const IDENTIFIER_PATTERN: &str = "^[0-9A-Za-z./:_-]+$";
 
-/// [`IDENTIFIER_PATTERN`] within the limit: namespaces, services, aliases and config groups.
+/// Checks a name against [`IDENTIFIER_PATTERN`] and a limit: namespaces, services, aliases, config groups and the like.
 pub fn check_identifier(field: &str, value: &str, chars_max: usize, code: Code) -> Result<(), Refusal> {
     if value.is_empty() {
         return Err(Refusal::new(code, format!("{field} is required")));
@@ -28,7 +28,7 @@ pub fn check_service(value: &str) -> Result<(), Refusal> {
     check_service_in("name", value)
 }
 
-/// The name of a service in a field that is not called so.
+/// Checks the name of a service in the given field.
 pub fn check_service_in(field: &str, value: &str) -> Result<(), Refusal> {
     check_identifier(field, value, limits::NAME_CHARS_MAX, Code::InvalidServiceName)
 }
@@ -37,7 +37,7 @@ pub fn check_config_group(value: &str) -> Result<(), Refusal> {
     check_identifier("group", value, limits::NAME_CHARS_MAX, Code::InvalidConfigFileGroupName)
 }
 
-/// Free text without control characters: names of rules and releases.
+/// Checks free text without control characters: names of rules and releases.
 pub fn check_title(field: &str, value: &str) -> Result<(), Refusal> {
     if value.is_empty() {
         return Err(Refusal::new(Code::InvalidParameter, format!("{field} is required")));
@@ -49,7 +49,7 @@ pub fn check_title(field: &str, value: &str) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// A config file: printable, slashes allowed, no segment that walks a directory.
+/// Checks the name of a config file: printable, with slashes but without `.` and `..` segments.
 pub fn check_config_file(value: &str) -> Result<(), Refusal> {
     let refuse = |why: &str| Err(Refusal::new(Code::InvalidConfigFileName, why));
     if value.is_empty() {
@@ -65,7 +65,7 @@ pub fn check_config_file(value: &str) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// An id that the caller chose: printable ASCII without blanks.
+/// Checks an id that a caller gives: printable ASCII without blanks.
 pub fn check_id(value: &str) -> Result<(), Refusal> {
     check_length("id", value, limits::ID_CHARS_MAX, Code::InvalidParameter)?;
     if !value.bytes().all(|byte| byte.is_ascii_graphic()) {
@@ -75,7 +75,7 @@ pub fn check_id(value: &str) -> Result<(), Refusal> {
 }
 
 pub fn check_length(field: &str, value: &str, chars_max: usize, code: Code) -> Result<(), Refusal> {
-    // A string has at least as many bytes as characters: most values need no count.
+    // A string has at least as many bytes as characters, so most values need no count.
     if value.len() > chars_max && value.chars().count() > chars_max {
         return Err(Refusal::new(code, format!("{field} is longer than {chars_max} characters")));
     }

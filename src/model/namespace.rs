@@ -1,4 +1,4 @@
-//! Namespaces: the outermost name of everything in the registry.
+//! Namespaces: the outermost part of every name in the registry.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use super::draft::{lay_over, sparse};
 use super::time::Timestamp;
 use super::{limits, name};
 
-/// A namespace as it is kept; its id is its name.
+/// A namespace; its id is its name.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Namespace {
     pub name: String,
@@ -24,7 +24,7 @@ pub struct Namespace {
 }
 
 sparse! {
-    /// Request for a namespace; an absent field stays as it is.
+    /// Request for a namespace; an absent field is not changed.
     #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
     #[serde(default)]
     pub struct NamespaceDraft {
@@ -37,8 +37,8 @@ sparse! {
         pub owners: Option<String>,
         /// At most 64 entries; keys of at most 128, values of at most 4096 characters.
         pub metadata: Option<BTreeMap<String, String>>,
-        /// Namespaces that its services are meant for, or `*`; at most 64. Kept and shown: who may see them, grants say
-        /// alone.
+        /// Namespaces for which its services are intended, or `*`; at most 64. For information only: access is decided
+        /// by grants alone.
         #[serde(alias = "serviceExportTo")]
         pub service_export_to: Option<Vec<String>>,
         /// An update or delete is refused with 409000 if this is not the current one.
@@ -47,7 +47,7 @@ sparse! {
 }
 
 impl NamespaceDraft {
-    /// Checks all that can be judged without the state of the registry.
+    /// Checks everything that does not depend on the stored state.
     pub fn check(&self) -> Result<(), Refusal> {
         name::check_namespace(&self.name)?;
         let invalid = Code::InvalidParameter;
@@ -57,13 +57,13 @@ impl NamespaceDraft {
         check_export(self.service_export_to.as_deref())
     }
 
-    /// Lays the given fields over `namespace`; absent ones stay.
+    /// Overwrites `namespace` with the given fields; absent ones are not changed.
     pub fn lay_over(&self, namespace: &mut Namespace) {
         lay_over!(self => namespace: comment, owners, metadata, service_export_to);
     }
 }
 
-/// The namespaces to which something is exported: names, or `*` for all.
+/// Checks the namespaces to which an object is exported: names, or `*` for all.
 pub(super) fn check_export(export_to: Option<&[String]>) -> Result<(), Refusal> {
     let export_to = export_to.unwrap_or_default();
     if export_to.len() > limits::METADATA_ENTRIES_MAX {

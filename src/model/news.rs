@@ -1,4 +1,4 @@
-//! Events for webhooks: what happened, to what.
+//! Events for webhooks.
 
 use serde::{Deserialize, Serialize};
 
@@ -8,15 +8,15 @@ use super::time::Timestamp;
 use super::webhook::HookEvent;
 
 sparse! {
-    /// Event as webhooks receive it.
+    /// An event as webhooks receive it.
     #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
     pub struct News {
         pub event: HookEvent,
         pub time: Timestamp,
-        /// As the audit trail calls it.
+        /// Kind of the object, as in the audit trail.
         pub kind: String,
         pub namespace: String,
-        /// Of a config file.
+        /// Group of a config file.
         #[serde(default, skip_serializing_if = "String::is_empty")]
         pub group: String,
         pub name: String,
@@ -29,73 +29,73 @@ sparse! {
     }
 }
 
-/// First of the clients that could not apply a release since the last time that it was told.
+/// First of the clients that could not apply a release since the last report.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ClientNews {
     pub address: String,
     pub agent: String,
-    /// Its reason; only the beginning of a long one.
+    /// Reason given by the client; a long one is cut.
     pub message: String,
-    /// Number of these clients, as one node counted them.
+    /// Number of such clients, as one node counted them.
     #[serde(default)]
     pub count: u64,
 }
 
-/// Rollout by steps after one of them, or after its stop.
+/// State of a rollout after a step or a stop.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RolloutNews {
-    /// Counts from 1.
+    /// Step, counted from 1.
     pub step: u32,
-    /// Of the clients that it reaches.
+    /// Percentage of the clients that the rollout covers.
     pub percent: u32,
     pub state: RolloutState,
-    /// Of a stop; only the beginning of a long one.
+    /// Reason of a stop; a long one is cut.
     pub reason: String,
 }
 
-/// Request for approval, and what somebody said to it.
+/// A request for approval, and a decision on it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RequestNews {
     pub id: String,
     pub act: String,
-    /// Name of whoever asked.
+    /// Name of the requester.
     pub user: String,
-    /// Of the request, of the approval or of the refusal.
+    /// Comment of the request, of the approval or of the refusal.
     pub comment: String,
-    /// Name of whoever asked, approved or refused.
+    /// Author of this event: requester or approver.
     pub by: String,
 }
 
-/// An act that was done without approval.
+/// An act that was performed without approval.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EmergencyNews {
     pub user: String,
     pub reason: String,
 }
 
-/// Change of a release.
+/// A change of a release.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ReleaseNews {
     pub user: String,
     pub release_name: String,
-    /// Of the release, afterwards.
+    /// Version of the release after the change.
     pub version: u64,
-    /// Version that was in force for all clients before; 0 for none.
+    /// Version in force for all clients before the change; 0 for none.
     pub from_version: u64,
-    /// Comment on the change, or the reason why it failed; only the beginning of a long one.
+    /// Comment on the change, or the reason of its failure; a long one is cut.
     pub comment: String,
 }
 
-/// Health of the instances of a service after some of them changed.
+/// Health of the instances of a service after a change.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HealthNews {
     /// Instances of the service.
     pub total: u64,
-    /// Those that clients may call.
+    /// Instances that clients may call.
     pub healthy: u64,
-    /// Instances that changed now.
+    /// Instances that changed.
     pub changed: u64,
-    /// Some or all of those.
+    /// Some or all of the changed instances.
     pub instances: Vec<InstanceNews>,
 }
 

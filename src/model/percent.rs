@@ -1,8 +1,8 @@
-//! Escapes of addresses: `%2F` for `/`, byte by byte.
+//! Percent-encoding, byte by byte: `%2F` for `/`.
 
 use std::fmt::{self, Write};
 
-/// Writes a text. A character of which some byte is not kept is escaped as a whole.
+/// Writes a text. A character is escaped as a whole unless `is_kept` accepts all its bytes.
 pub fn write_escaped(to: &mut impl Write, text: &str, is_kept: impl Fn(u8) -> bool) -> fmt::Result {
     for character in text.chars() {
         let mut bytes = [0; 4];
@@ -22,7 +22,7 @@ pub fn escaped(text: &str, is_kept: impl Fn(u8) -> bool) -> String {
     made
 }
 
-/// Takes `%2F` for `/`; what is no such number stays.
+/// Decodes escapes; invalid ones are left unchanged.
 pub fn unescaped(text: &str) -> String {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();

@@ -1,7 +1,7 @@
-//! Releases: what is common to those of rules and of config files.
+//! Releases: common parts of those of rules and of config files.
 //!
-//! A release is an immutable copy of what it releases, as that stood when it was published. What may
-//! become of it is one table, the same for everything that is released:
+//! A release is an immutable copy of a published object. One table defines the operations on it, the same for every
+//! kind of object:
 //!
 //! | operation | missing | normal active | normal inactive | gray active | gray inactive | scheduled | failed |
 //! |---|---|---|---|---|---|---|---|
@@ -18,15 +18,15 @@
 //! | gray, with labels or a share | activate | activate |
 //! | gray, with neither | 400904 | 400904 |
 //!
-//! Activating a normal release makes the one active before it inactive; several grays with different
-//! names may be active beside it. Every activation takes a new version: the highest one ever given
-//! plus 1, one count over normal and gray. Of active grays a thing has at most
-//! [`limits::ACTIVE_GRAYS_MAX`](super::limits::ACTIVE_GRAYS_MAX); one more is 507002.
+//! Activating a normal release deactivates the previous one; several gray releases with different names may be active
+//! at the same time. Every activation takes a new version: the highest one ever given plus 1, in one count over normal
+//! and gray releases. An object has at most [`limits::ACTIVE_GRAYS_MAX`](super::limits::ACTIVE_GRAYS_MAX) active gray
+//! releases; one more is refused with 507002.
 //!
-//! To promote makes of a gray release, in one step, a normal one of the same content and a name of its own, so that
-//! its clients never step back. To withdraw leaves clients with nothing, or with the normal release that was in
-//! force before. What is to be published later is a copy of what stood when that was asked for, and takes a
-//! further version when its time has come; where it would be refused then, it has failed.
+//! Promote converts a gray release, in one step, into a normal one of the same content with a name of its own, so that
+//! its clients never fall back. Withdraw leaves clients with nothing, or with the normal release that was in force
+//! before. A scheduled release is a copy of the object at the time of the request. It takes a new version when it is
+//! published; if it is refused then, it has failed.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -41,7 +41,7 @@ use super::time::Timestamp;
 use super::wire::wire_enum;
 
 wire_enum! {
-    /// Type of a release: for all clients, or for those with the right labels.
+    /// Type of a release: for all clients, or for selected ones.
     pub enum ReleaseType {
         Normal = "normal",
         Gray = "gray",
@@ -49,7 +49,7 @@ wire_enum! {
 }
 
 impl ReleaseType {
-    /// The type of a word of the field; none stands for normal.
+    /// Parses a type; an absent one means normal.
     pub fn read(word: Option<&str>) -> Result<ReleaseType, Refusal> {
         match word.unwrap_or_default() {
             "" | "normal" | "full" | "ReleaseTypeNormal" => Ok(ReleaseType::Normal),
@@ -62,15 +62,15 @@ impl ReleaseType {
     }
 }
 
-/// Publication of a release that is planned, or that failed.
+/// Schedule of a release whose publication is pending or failed.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Plan {
     /// Time at which the release is published.
     pub at: Timestamp,
-    /// Reason why it was not published when its time had come; empty while it is scheduled.
+    /// Reason why the publication failed; empty while it is scheduled.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub failed: String,
-    /// It was approved as the policies asked for then, or planned in an emergency.
+    /// True if it was approved as the policies required when it was planned, or planned in an emergency.
     #[serde(default, skip_serializing_if = "super::is_false")]
     pub approved: bool,
 }
@@ -81,11 +81,11 @@ impl Plan {
     }
 }
 
-/// A time that a caller gives: RFC 3339, or `YYYY-MM-DD HH:MM:SS` in UTC.
+/// Time in a request: RFC 3339, or `YYYY-MM-DD HH:MM:SS` in UTC.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct GivenTime(pub Timestamp);
 
-/// In entries of the log, as a number of milliseconds.
+/// Serialized in log entries as a number of milliseconds.
 impl Serialize for GivenTime {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         self.0.serialize(serializer)
@@ -132,7 +132,7 @@ impl JsonSchema for GivenTime {
 }
 
 wire_enum! {
-    /// Change of a release, as its history names it.
+    /// Change of a release in its history.
     pub enum Action {
         Publish = "publish",
         Gray = "gray",
@@ -147,7 +147,7 @@ wire_enum! {
         RolloutStep = "rollout_step",
         RolloutPaused = "rollout_paused",
         RolloutResumed = "rollout_resumed",
-        /// Its clients fell back.
+        /// The rollout was stopped, and its clients fell back.
         RolloutStopped = "rollout_stopped",
     }
 }
@@ -159,15 +159,15 @@ pub struct Event {
     pub user: String,
     pub action: Action,
     pub release_name: String,
-    /// That of the release, afterwards.
+    /// Version of the release after the change.
     pub version: u64,
-    /// The version that was in force for all clients before; 0 for none.
+    /// Version in force for all clients before the change; 0 for none.
     pub from_version: u64,
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub comment: String,
 }
 
-/// Operation on a release that exists, or is believed to.
+/// Operation on an existing release.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ReleaseOp {
     Rollback,
@@ -177,13 +177,12 @@ pub enum ReleaseOp {
     Withdraw,
     /// Pauses, resumes, advances or stops a rollout.
     Rollout,
-    /// Tells a rollout how it goes.
+    /// Reports a signal to a rollout.
     Signal,
 }
 
 impl ReleaseOp {
-    /// Word for it in the hashed rows of the audit trail: another word belongs to another level
-    /// (`catalog::tests::words`).
+    /// Returns its name in the hashed rows of the audit trail, which is fixed within a level (`catalog::tests::words`).
     pub fn word(self) -> &'static str {
         match self {
             ReleaseOp::Rollback => "rollback",
@@ -196,7 +195,7 @@ impl ReleaseOp {
         }
     }
 
-    /// True if the state may grow by it. A rollout may promote, and is stopped by the same operation.
+    /// Reports whether the operation may let the state grow. A rollout may promote, but the same operation stops it.
     pub fn adds(self) -> bool {
         self == ReleaseOp::Promote
     }
@@ -209,9 +208,9 @@ pub enum ReleaseState {
     NormalInactive,
     GrayActive,
     GrayInactive,
-    /// To be published later.
+    /// Waits for its time of publication.
     Scheduled,
-    /// It was to be published, and could not be.
+    /// Was not published when its time had come.
     Failed,
 }
 
@@ -228,7 +227,7 @@ impl ReleaseState {
         }
     }
 
-    /// True if clients see it, or are to see it without a further operation.
+    /// Reports whether clients see the release, or will see it without a further operation.
     pub fn is_in_force_or_planned(self) -> bool {
         matches!(self, ReleaseState::NormalActive | ReleaseState::GrayActive | ReleaseState::Scheduled)
     }
@@ -240,18 +239,18 @@ pub enum Transition {
     Activate,
     Deactivate,
     Remove,
-    /// A normal release takes its place.
+    /// Makes a normal release of it.
     Promote,
-    /// Clients see none any more, or the one before.
+    /// Leaves clients with no release, or with the previous one.
     Withdraw,
-    /// Its rollout goes on, pauses or ends.
+    /// Continues, pauses or ends its rollout.
     Roll,
-    /// Nothing is to be done, and that is fine.
+    /// Nothing to do; the operation succeeds.
     Stay(Code),
     Refuse(Refusal),
 }
 
-/// The table of operations on a release, see the top of this file.
+/// Returns the outcome of an operation, by the table at the top of this file.
 pub fn transition(op: ReleaseOp, state: ReleaseState) -> Transition {
     use ReleaseOp::{Delete, Promote, Rollback, Rollout, Signal, StopGray, Withdraw};
     use ReleaseState::{Failed, GrayActive, GrayInactive, Missing, NormalActive, NormalInactive, Scheduled};
@@ -282,8 +281,8 @@ pub fn transition(op: ReleaseOp, state: ReleaseState) -> Transition {
     }
 }
 
-/// The table of publishing, see the top of this file. What it says of a planned release is stored and hashed: another
-/// wording belongs to another level (`catalog::tests::words`).
+/// Checks a publication by the table at the top of this file. The refusal of a scheduled release is stored and hashed,
+/// so its wording is fixed within a level (`catalog::tests::words`).
 pub fn publishable(release_type: ReleaseType, is_for_everybody: bool, is_gray_active: bool) -> Result<(), Refusal> {
     match release_type {
         ReleaseType::Normal if is_gray_active => {
@@ -297,21 +296,21 @@ pub fn publishable(release_type: ReleaseType, is_for_everybody: bool, is_gray_ac
     }
 }
 
-/// Versions by which an act on a release was judged before it was proposed: where any is another one by now, nothing is
-/// done, and it is judged again.
+/// Versions for which an act on a release was checked before it was proposed. If one of them has changed at apply, the
+/// act is not performed, and is checked again.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Pin {
-    /// Revision of the rule that is published.
+    /// Revision of the published rule.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub revision: Option<String>,
-    /// Version of the release that is promoted.
+    /// Version of the promoted release.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub version: Option<u64>,
-    /// Version of the normal release in force, 0 for none.
+    /// Version of the normal release in force; 0 for none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub in_force: Option<u64>,
-    /// Whoever asked asks again.
+    /// True if the proposer retries.
     #[serde(skip_serializing_if = "is_false")]
     pub comes_again: bool,
 }

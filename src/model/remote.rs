@@ -1,25 +1,25 @@
-//! Addresses to which a request may go whose URL somebody chose: an address that the node can reach and its callers
-//! cannot must not be reached through the node.
+//! Addresses to which the node may send requests with URLs from users: the node must not give access to addresses that
+//! it can reach and its callers cannot.
 //!
-//! An IPv6 address is taken only where it is a global unicast one that stands for no other address; one that is an
-//! IPv4 address in disguise is judged as that.
+//! An IPv6 address is accepted only if it is a global unicast one that embeds no other address; an IPv4-mapped address
+//! is treated as IPv4.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// Kind of place that an address is.
+/// Class of an address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reach {
     /// On the internet.
     Public,
-    /// Of this machine or of the networks around it: loopback, private and shared (RFC 1918, RFC 6598, unique
-    /// local), link-local.
+    /// On this machine or in the networks around it: loopback, private and shared (RFC 1918, RFC 6598, unique local),
+    /// link-local.
     Private,
-    /// Addresses to which nothing may be sent: the metadata services of clouds, addresses that stand for all or for
-    /// many, those that are reserved or for documents, and ways around IPv4.
+    /// Never contacted: metadata services of clouds, unspecified and multicast addresses, reserved and documentation
+    /// ranges, and tunnels for IPv4.
     Forbidden,
 }
 
-/// Addresses at which clouds give a machine its credentials.
+/// Addresses of the metadata services of clouds, which give a machine its credentials.
 const METADATA: [IpAddr; 8] = [
     IpAddr::V4(Ipv4Addr::new(169, 254, 169, 254)),
     // AWS: containers, and pods of Kubernetes.
@@ -48,7 +48,7 @@ impl Reach {
         }
     }
 
-    /// True if a request may go to such an address.
+    /// Reports whether requests may be sent to addresses of this class.
     pub fn is_allowed(self, allows_private: bool) -> bool {
         match self {
             Reach::Public => true,
@@ -62,7 +62,7 @@ fn of_v4(address: Ipv4Addr) -> Reach {
     let [one, two, three, _] = address.octets();
     match (one, two, three) {
         (10 | 127, ..) | (100, 64..=127, _) | (169, 254, _) | (172, 16..=31, _) | (192, 168, _) => Reach::Private,
-        // This network; protocol assignments, documents, relays to IPv6; benchmarks; multicast, reserved, broadcast.
+        // This network; protocol assignments, documentation, 6to4 relays; benchmarks; multicast, reserved, broadcast.
         (0, ..)
         | (192, 0, 0 | 2)
         | (192, 88, 99)
@@ -78,9 +78,9 @@ fn of_v6(address: Ipv6Addr) -> Reach {
     let segments = address.segments();
     match segments {
         [0, 0, 0, 0, 0, 0, 0, 1] => Reach::Private,
-        // Unique local, and link-local.
+        // Unique local and link-local.
         [0xfc00..=0xfdff, ..] | [0xfe80..=0xfebf, ..] => Reach::Private,
-        // Protocol assignments with Teredo among them, documents, 6to4.
+        // Protocol assignments including Teredo, documentation, 6to4.
         [0x2001, 0..=0x1ff, ..] | [0x2001, 0xdb8, ..] | [0x2002, ..] | [0x3fff, 0..=0xfff, ..] => Reach::Forbidden,
         [0x2000..=0x3fff, ..] => Reach::Public,
         _ => Reach::Forbidden,

@@ -1,30 +1,30 @@
-//! Config files whose content is kept encrypted: in the log, in rows, in snapshots and in backups it is sealed, and
-//! what is replicated never needs to know what it says.
+//! Config files with encrypted content: it is sealed in the log, in rows, in snapshots and in backups, and replicated
+//! code never needs the clear text.
 //!
-//! The node that takes a request seals the content under the data key before it proposes anything. Apply compares
-//! sealed contents as it compares any: equal ones of a file are sealed alike. What a node made of a content depends on
-//! whether the file was encrypted when it looked, and on what its content was, where the caller gave none: it says so
-//! ([`Sealing`]), and apply does not take what was made for another state of the file.
+//! The node that receives a request seals the content under the data key before it proposes it. Apply compares sealed
+//! contents like any others: equal contents of one file are sealed alike. The result depends on whether the file was
+//! encrypted at that moment and, if the caller gave no content, on the content that the node found. The node records
+//! both ([`Sealing`]), and apply refuses a draft that was prepared for another state of the file.
 
 use serde::{Deserialize, Serialize};
 
 use super::code::{Code, Refusal};
 use super::content::Content;
 
-/// Algorithm that encrypts contents, in the words of the field.
+/// Algorithm that encrypts contents, as named in requests.
 pub const ALGORITHM: &str = "XChaCha20-Poly1305";
 
-/// Change that a node made to the content of a draft.
+/// Conversion that a node applied to the content of a draft.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Sealing {
-    /// The content is sealed; else it was opened.
+    /// True if the content was sealed, false if it was opened.
     pub is_sealed: bool,
-    /// The content that the caller did not give and that it was made of, without its text.
+    /// Stored content that was converted because the caller gave none, without its text.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub made_of: Option<Content>,
 }
 
-/// A caller may name the algorithm, and is not given another one than it asks for.
+/// Refuses an algorithm other than the one that is implemented.
 pub(super) fn check_algorithm(named: Option<&str>) -> Result<(), Refusal> {
     match named.filter(|named| !named.is_empty() && !named.eq_ignore_ascii_case(ALGORITHM)) {
         Some(_) => Err(Refusal::new(Code::InvalidParameter, format!("encryptAlgo: there is {ALGORITHM} alone"))),

@@ -1,4 +1,4 @@
-//! Services, as the specification's table "Service" has them.
+//! Services, as in the table "Service" of the specification.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ use super::instance::RemovedAfter;
 use super::time::Timestamp;
 use super::{limits, name, namespace};
 
-/// A service as it is kept. Instance counts are not here: they are derived.
+/// A service. Its instance counts are derived and not stored.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Service {
     pub id: String,
@@ -31,18 +31,18 @@ pub struct Service {
     pub ctime: Timestamp,
     pub mtime: Timestamp,
     pub revision: String,
-    /// Of its instances that do not say it themselves.
+    /// Removal delay for instances that give none.
     #[serde(default, skip_serializing_if = "RemovedAfter::is_unsaid")]
     pub dead_instances_removed_after_s: RemovedAfter,
 }
 
 sparse! {
-    /// Request for a service; an absent field stays as it is. It names the service by
-    /// namespace and name, or by id alone.
+    /// Request for a service; an absent field is not changed. It names the service by namespace and name, or by id
+    /// alone.
     #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
     #[serde(default)]
     pub struct ServiceDraft {
-        /// Printable ASCII of at most 128 characters; drawn where absent.
+        /// Printable ASCII of at most 128 characters; generated if absent.
         pub id: Option<String>,
         /// Letters, digits and `- . / : _`, at most 128 characters.
         #[schemars(regex(pattern = name::IDENTIFIER_PATTERN))]
@@ -71,14 +71,14 @@ sparse! {
         pub comment: Option<String>,
         /// At most 1024 characters.
         pub owners: Option<String>,
-        /// At most 2048 characters; drawn where absent. Kept for who asks by it elsewhere: nothing is judged by it
-        /// here.
+        /// At most 2048 characters; generated if absent. Stored for other systems; nothing here checks it.
         pub token: Option<String>,
-        /// Namespaces that it is meant for, or `*`; at most 64. Kept and shown: who may see it, grants say alone.
+        /// Namespaces for which it is intended, or `*`; at most 64. For information only: access is decided by grants
+        /// alone.
         #[serde(alias = "exportTo")]
         pub export_to: Option<Vec<String>>,
-        /// Seconds after which an instance without heartbeats is removed, unless it says that itself: 0 for never, -1
-        /// for what the setting of this name says, which is how a service begins.
+        /// Seconds without heartbeats after which an instance is removed, unless it gives a value itself: 0 for never,
+        /// -1 for the setting of this name, which is the default.
         #[serde(alias = "deadInstancesRemovedAfterS")]
         pub dead_instances_removed_after_s: Option<RemovedAfter>,
         /// An update or delete is refused with 409000 if this is not the current one.
@@ -87,7 +87,7 @@ sparse! {
 }
 
 impl ServiceDraft {
-    /// Checks all that can be judged without the state of the registry, on create and update.
+    /// Checks everything that does not depend on the stored state, for create and update.
     pub fn check(&self) -> Result<(), Refusal> {
         self.check_name()?;
         let limits = [
@@ -109,7 +109,7 @@ impl ServiceDraft {
         namespace::check_export(self.export_to.as_deref())
     }
 
-    /// Create needs namespace and name; update and delete do with an id.
+    /// Checks the name. Create needs namespace and name; for update and delete an id suffices.
     pub fn check_name(&self) -> Result<(), Refusal> {
         if let Some(id) = self.given_id() {
             name::check_id(id)?;
@@ -121,20 +121,19 @@ impl ServiceDraft {
         name::check_service(self.name.as_deref().unwrap_or(""))
     }
 
-    /// [`ServiceDraft::check`] for a new service, which an id alone does not name.
+    /// Checks a new service, which an id alone does not name.
     pub fn check_new(&self) -> Result<(), Refusal> {
         name::check_namespace(self.namespace.as_deref().unwrap_or(""))?;
         name::check_service(self.name.as_deref().unwrap_or(""))?;
         self.check()
     }
 
-    /// The id, where the caller gave one; an empty one counts as none.
+    /// Returns the id if the caller gave one; an empty one counts as absent.
     pub fn given_id(&self) -> Option<&str> {
         self.id.as_deref().filter(|id| !id.is_empty())
     }
 
-    /// Lays the given fields over `service`; absent ones stay. Name, namespace and id identify and
-    /// are never changed.
+    /// Overwrites `service` with the given fields; absent ones are not changed, nor are name, namespace and id.
     pub fn lay_over(&self, service: &mut Service) {
         lay_over!(self => service:
             metadata, ports, business, department, cmdb_mod1, cmdb_mod2, cmdb_mod3, comment, owners, token,

@@ -1,4 +1,4 @@
-//! Tokens of programs: grants of their own, an end, and the networks from which they may be used.
+//! Tokens of programs: with their own grants, an expiry, and the networks from which they may be used.
 
 use std::net::IpAddr;
 
@@ -14,7 +14,7 @@ use super::grant::{GivenGrant, Grants};
 use super::time::Timestamp;
 use super::{limits, name};
 
-/// Stands before the name of a service token where something names its holder.
+/// Prefix of the name of a service token as a holder.
 pub const TOKEN_HOLDER: &str = "token:";
 
 /// A token with grants of its own, for a program.
@@ -23,49 +23,49 @@ pub struct ServiceToken {
     pub name: String,
     pub hash: TokenHash,
     pub grants: Grants,
-    /// Addresses from which it may be used; none given is any.
+    /// Networks from which it may be used; empty for all.
     pub networks: Vec<IpNet>,
     pub ctime: Timestamp,
     /// Creator of the token.
     pub by: String,
-    /// Id of the user who was given the secret: its creator or who rotated it last, or whoever is behind the token
-    /// that did so. Empty where that was nobody, and of a token from before persons were kept.
+    /// Id of the user who received the secret: its creator or last rotator, or the person who owns the token that was
+    /// used. Empty if there was none, and for tokens from before persons were recorded.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub person: String,
     pub expires: Option<Timestamp>,
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub comment: String,
-    /// Nobody gets in by it until it is enabled again.
+    /// True if the token is not accepted.
     #[serde(default, skip_serializing_if = "super::is_false")]
     pub disabled: bool,
-    /// Secret before the rotation, for as long as the rotation goes on.
+    /// Secret before a rotation, while both are accepted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub previous: Option<PreviousToken>,
-    /// The last change, if there was one.
+    /// Last change, if any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub modified: Option<Stamp>,
-    /// Changes with every write that changes something.
+    /// Identifier that every effective change replaces.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub revision: String,
 }
 
-/// A secret that another one has taken the place of.
+/// A secret that was replaced by a rotation.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PreviousToken {
     pub hash: TokenHash,
     pub until: Timestamp,
-    /// As [`ServiceToken::person`].
+    /// Id of the user who received it, see [`ServiceToken::person`].
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub person: String,
 }
 
 impl ServiceToken {
-    /// Holder that the token stands for.
+    /// Returns the holder's name for grants and the audit trail.
     pub fn holder(&self) -> String {
         format!("{TOKEN_HOLDER}{}", self.name)
     }
 
-    /// True if it was made or changed at this time, or later.
+    /// Reports whether the token was created or changed at this time or later.
     pub fn is_changed_since(&self, time: Timestamp) -> bool {
         self.modified.as_ref().is_some_and(|modified| modified.time >= time) || self.ctime >= time
     }
@@ -74,49 +74,49 @@ impl ServiceToken {
         self.expires.is_some_and(|expires| expires <= now)
     }
 
-    /// True if the token admits a caller that presents this hash.
+    /// Reports whether the token admits a caller with this hash.
     pub fn lets_in(&self, hash: &TokenHash, now: Timestamp) -> bool {
         let is_previous = |previous: &PreviousToken| previous.hash == *hash && now < previous.until;
         let is_it = self.hash == *hash || self.previous.as_ref().is_some_and(is_previous);
         is_it && self.is_in_use(now)
     }
 
-    /// True if anybody gets in by it.
+    /// Reports whether the token is enabled and has not expired.
     pub fn is_in_use(&self, now: Timestamp) -> bool {
         !self.disabled && !self.is_over(now)
     }
 
-    /// Id of the user who was given the secret of this hash.
+    /// Returns the id of the user who received the secret of this hash.
     pub fn person_of(&self, hash: &TokenHash) -> &str {
         let previous = self.previous.as_ref().filter(|previous| previous.hash == *hash);
         previous.map_or(&self.person, |previous| &previous.person)
     }
 
-    /// All that it is, or was, known by.
+    /// Returns the hashes of its current and previous secret.
     pub fn hashes(&self) -> impl Iterator<Item = &TokenHash> {
         [&self.hash].into_iter().chain(self.previous.as_ref().map(|previous| &previous.hash))
     }
 
-    /// True if it may be used from an address. An unknown address is in none of its networks.
+    /// Reports whether it may be used from an address. An unknown address is in no network.
     pub fn is_for(&self, address: Option<IpAddr>) -> bool {
         is_within(&self.networks, address)
     }
 }
 
-/// True if an address lies in one of these networks; an empty list stands for every address.
+/// Reports whether an address is in one of these networks; an empty list contains every address.
 pub fn is_within(networks: &[IpNet], address: Option<IpAddr>) -> bool {
     let address = address.map(|address| address.to_canonical());
     networks.is_empty() || address.is_some_and(|address| networks.iter().any(|network| network.contains(&address)))
 }
 
-/// A service token to be made, or, by its name, to be retired.
+/// A service token to create, or, by its name, to delete.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ServiceTokenDraft {
     pub name: String,
     pub hash: TokenHash,
     pub grants: Grants,
     pub networks: Vec<IpNet>,
-    /// From when it is made; 0 is never.
+    /// Seconds from its creation; 0 for never.
     pub expires_in_s: u64,
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub comment: String,
@@ -129,14 +129,14 @@ pub struct ServiceTokenDraft {
 impl ServiceTokenDraft {}
 
 sparse! {
-    /// A service token to be changed; what is absent stays.
+    /// Change of a service token; absent fields are not changed.
     #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
     #[serde(default)]
     pub struct ServiceTokenChange {
         pub name: String,
         pub grants: Option<Grants>,
         pub networks: Option<Vec<IpNet>>,
-        /// From when it is changed; 0 is never.
+        /// Seconds from the change; 0 for never.
         pub expires_in_s: Option<u64>,
         pub comment: Option<String>,
         pub disabled: Option<bool>,
@@ -145,16 +145,16 @@ sparse! {
     }
 }
 
-/// Another secret for a token.
+/// A new secret for a token.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Rotation {
     pub hash: TokenHash,
-    /// For so long the one before lets in as well.
+    /// Seconds for which the previous secret is still accepted.
     pub overlap_s: u64,
 }
 
 impl ServiceTokenChange {
-    /// Lays what is given over the token, at this time; another secret is told to `person`.
+    /// Applies the change to the token at this time; `person` receives a new secret.
     pub fn lay_over(&self, token: &mut ServiceToken, now: Timestamp, person: &str) {
         lay_over!(self => token: grants, networks, comment, disabled);
         replace(&mut token.expires, &self.expires_in_s.map(|after_s| ends(now, after_s)));
@@ -166,36 +166,36 @@ impl ServiceTokenChange {
     }
 }
 
-/// End of something that lasts for so many seconds from now on; `None` for 0, which is no length.
+/// Returns the time after `after_s` seconds; `None` for 0, which means no end.
 pub fn ends(now: Timestamp, after_s: u64) -> Option<Timestamp> {
     (after_s > 0).then(|| now.plus_ms(after_s * 1000))
 }
 
-/// Request for a service token; an absent field stays as it is.
+/// Request for a service token; an absent field is not changed.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(default)]
 #[schemars(rename = "ServiceTokenDraft")]
 pub struct ServiceTokenRequest {
     /// Letters, digits and `- . _ @`, at most 128 characters.
     pub name: String,
-    /// At most 100. Without one it may do nothing.
+    /// At most 100. A token without grants has no rights.
     #[serde(deserialize_with = "GivenGrant::read_all")]
     #[schemars(with = "Option<Vec<GivenGrant>>")]
     pub grants: Option<Grants>,
-    /// Seconds that it is valid from now on; 0 is for ever. At most ten years.
+    /// Seconds of validity from now on; 0 for no expiry. At most ten years.
     pub expires_in_s: Option<u64>,
-    /// Networks (`10.0.0.0/8`) or addresses from which it may be used; `[]` is any. At most 64.
+    /// Networks (`10.0.0.0/8`) or addresses from which it may be used; `[]` for all. At most 64.
     pub networks: Option<Vec<String>>,
     /// At most 1024 characters.
     pub comment: Option<String>,
-    /// Nobody gets in by it.
+    /// True if the token is not accepted.
     pub disabled: Option<bool>,
     /// An update or delete is refused with 409000 if this is not the current one.
     pub revision: Option<String>,
 }
 
 impl ServiceTokenRequest {
-    /// A token to be made, as far as it can be judged without the state; the token itself is drawn by whoever asks.
+    /// Checks a token to create, without the stored state, and converts it; the caller generates the secret.
     pub fn read(&self, hash: TokenHash) -> Result<ServiceTokenDraft, Refusal> {
         let ServiceTokenChange { name, grants, networks, expires_in_s, comment, disabled, .. } = self.change()?;
         Ok(ServiceTokenDraft {
@@ -210,7 +210,7 @@ impl ServiceTokenRequest {
         })
     }
 
-    /// A token to be changed.
+    /// Checks a change of a token, and converts it.
     pub fn change(&self) -> Result<ServiceTokenChange, Refusal> {
         let refuse = |why: String| Err(Refusal::new(Code::InvalidParameter, why));
         check_account_name(&self.name)?;
@@ -243,26 +243,26 @@ impl ServiceTokenRequest {
         })
     }
 
-    /// A token to be retired.
+    /// Checks the name of a token to delete.
     pub fn named(self) -> Result<ServiceTokenDraft, Refusal> {
         check_account_name(&self.name)?;
         Ok(ServiceTokenDraft { name: self.name, revision: self.revision, ..ServiceTokenDraft::default() })
     }
 }
 
-/// A service token that is to have another secret.
+/// Request for a new secret of a service token.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct RotationRequest {
     pub name: String,
-    /// Seconds for which the secret before lets in as well; 0, or absent, ends it at once. At most 30 days.
+    /// Seconds for which the previous secret is still accepted; 0, or absent, ends it at once. At most 30 days.
     pub overlap_s: u64,
     /// Refused with 409000 if this is not the current one.
     pub revision: Option<String>,
 }
 
 impl RotationRequest {
-    /// The secret itself is drawn by whoever asks.
+    /// Checks a rotation, and converts it; the caller generates the secret.
     pub fn read(self, hash: TokenHash) -> Result<ServiceTokenChange, Refusal> {
         check_account_name(&self.name)?;
         if self.overlap_s > limits::TOKEN_OVERLAP_SECONDS_MAX {

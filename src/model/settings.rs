@@ -1,6 +1,5 @@
-//! Replicated settings: what holds for the whole cluster and is changed while it runs, where flags
-//! are a node's own. One table; the change of a setting, what is shown of it and its description
-//! come from there.
+//! Replicated settings: values for the whole cluster that change at run time, while flags belong to a node. One table
+//! defines their changes, their display and their description.
 
 use std::collections::BTreeSet;
 
@@ -21,7 +20,7 @@ pub struct Setting {
     pub default: u64,
     pub min: u64,
     pub max: u64,
-    /// Words of its numbers, from 0 on, for settings that are words.
+    /// Names of the values from 0 on, for settings with named values.
     pub words: &'static [&'static str],
     pub about: &'static str,
 }
@@ -30,12 +29,12 @@ macro_rules! settings {
     ($( $(#[doc = $about:literal])+
         $name:ident: $unit:literal, $default:literal, $min:literal..=$max:expr
             $(, words $words:expr)?; )+) => {
-        /// All settings as they stand.
+        /// Current values of all settings.
         #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
         #[serde(default)]
         pub struct Settings {
             $( $(#[doc = $about])+ pub $name: u64, )+
-            /// Changes with every change.
+            /// Identifier that every change replaces.
             #[serde(skip_serializing_if = "String::is_empty")]
             pub revision: String,
         }
@@ -57,7 +56,7 @@ macro_rules! settings {
                 about: concat!($($about),+).trim_ascii(),
             }, )+ ];
 
-            /// As a caller is shown them.
+            /// Returns the settings as callers see them.
             pub fn to_json(&self) -> Map<String, Value> {
                 let all = [ $( self.$name, )+ ];
                 Self::TABLE.iter().zip(all).map(|(row, value)| (row.name.to_owned(), row.show(value))).collect()
@@ -65,12 +64,12 @@ macro_rules! settings {
 
         }
 
-        /// Settings to be changed; what is absent stays.
+        /// Change of settings; absent ones are not changed.
         #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
         #[serde(default)]
         pub struct SettingsChange {
             $( #[serde(skip_serializing_if = "Option::is_none")] pub $name: Option<u64>, )+
-            /// Refused with 409000 if this is not the current one.
+            /// Expected revision; any other than the current one is refused with 409000.
             #[serde(skip_serializing_if = "Option::is_none")]
             pub revision: Option<String>,
         }
@@ -106,27 +105,27 @@ settings! {
     rule_scope: "word", 0, 0..=1, words RULE_SCOPES;
 }
 
-/// Words of [`Settings::rule_scope`].
+/// Names of the values of [`Settings::rule_scope`].
 const RULE_SCOPES: &[&str] = &["ends", "name"];
 
 impl Settings {
-    /// True if rules are judged at the services that they act on.
+    /// Reports whether the rights on rules are checked at the services that they affect.
     pub fn judges_ends(&self) -> bool {
         self.rule_scope == 0
     }
 }
 
-/// Beside the settings, in their object.
+/// Key of the revision in the object of settings.
 pub const REVISION: &str = "revision";
 
 impl Setting {
-    /// The value as a caller says and reads it.
+    /// Returns the value as callers write and read it.
     fn show(&self, value: u64) -> Value {
         let word = usize::try_from(value).ok().and_then(|index| self.words.get(index));
         word.map_or(json!(value), |word| json!(word))
     }
 
-    /// The default as a caller reads it.
+    /// Returns the default as callers read it.
     pub fn shown_default(&self) -> String {
         match self.show(self.default) {
             Value::String(word) => word,
@@ -172,13 +171,14 @@ impl Setting {
 }
 
 impl SettingsChange {
-    /// True if it decides what is recorded of people, or how they are judged: that needs more than to operate.
+    /// Reports whether the change affects auditing or authorization, which needs more than the right to operate.
     pub fn is_of_judgement(&self) -> bool {
         let of_audit = [self.audit_kept_days, self.audit_kept_rows, self.audit_instances];
         of_audit.iter().any(Option::is_some) || self.rule_scope.is_some()
     }
 
-    /// Request of a caller: every key names a setting, every value is within its range. One that is null is absent.
+    /// Parses a request: every key must name a setting, and every value must be within its range. A null value counts
+    /// as absent.
     pub fn read(given: &Map<String, Value>) -> Result<SettingsChange, Refusal> {
         let (mut change, mut given_before) = (SettingsChange::default(), BTreeSet::new());
         for (name, value) in given.iter().filter(|(_, value)| !value.is_null()) {

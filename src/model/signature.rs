@@ -1,8 +1,8 @@
-//! The signature by which a client of Apollo's shows that it holds an access key of its app.
+//! Signature by which an Apollo client proves that it holds an access key of its app.
 //!
-//! `Authorization: Apollo <app id>:<signature>` beside `Timestamp: <milliseconds since 1970>`. The
-//! signature is the HMAC-SHA1, in base64, of the timestamp, a line feed, and the target of the request
-//! as it came in: not decoded, not put in another order, with its query unless that is empty.
+//! A request carries `Authorization: Apollo <app id>:<signature>` and `Timestamp: <milliseconds since 1970>`. The
+//! signature is the HMAC-SHA1, in base64, of the timestamp, a line feed, and the request target as received: neither
+//! decoded nor reordered, with its query unless that is empty.
 
 use std::fmt;
 
@@ -14,30 +14,30 @@ use sha1::Sha1;
 use super::limits;
 use super::time::Timestamp;
 
-/// First word of the header.
+/// Scheme in the `Authorization` header.
 pub const SCHEME: &str = "Apollo";
 
-/// Part of a request that is signed beside its time.
+/// Part of a request that is signed together with its time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Target<'a> {
-    /// As received.
+    /// Path as received.
     pub path: &'a str,
-    /// Without the question mark; empty where there is none.
+    /// Query without the question mark; empty if there is none.
     pub query: &'a str,
 }
 
-/// The two headers, read.
+/// Parsed headers of a signed request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Signature<'a> {
     pub app_id: &'a str,
-    /// As the client wrote it: it is signed.
+    /// Timestamp as sent, since its text is signed.
     timestamp: &'a str,
     time: Timestamp,
     code: Vec<u8>,
 }
 
 impl<'a> Signature<'a> {
-    /// `None` for what no client of Apollo's writes. App ids may hold colons, base64 does not.
+    /// Parses the headers; `None` if no Apollo client sends them so. App ids may contain colons, base64 does not.
     pub fn read(authorization: &'a str, timestamp: &'a str) -> Option<Self> {
         let (scheme, rest) = authorization.trim().split_once(' ')?;
         let (app_id, code) = rest.trim().rsplit_once(':')?;
@@ -47,21 +47,20 @@ impl<'a> Signature<'a> {
         Some(Signature { app_id, timestamp, time: Timestamp(time), code: STANDARD.decode(code).ok()? })
     }
 
-    /// True if the clocks of its client and of the cluster are less than a minute apart.
+    /// Reports whether the clocks of client and cluster differ by less than a minute.
     pub fn is_of_this_time(&self, now: Timestamp) -> bool {
         self.time.0.abs_diff(now.0) < limits::ACCESS_KEY_SKEW_MS
     }
 }
 
-/// A secret, ready to be compared with: what HMAC makes of it before it has seen any text. The secret
-/// itself cannot be had back from it.
+/// A secret ready for verification: the state of HMAC before any text. The secret cannot be recovered from it.
 #[derive(Clone)]
 pub struct SigningKey {
     state: Hmac<Sha1>,
     mark: KeyMark,
 }
 
-/// Tells one secret from another for as long as somebody is let in by it.
+/// Identifier of a secret, for re-authorizing a request that it has signed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct KeyMark([u8; 20]);
 
@@ -72,7 +71,7 @@ impl SigningKey {
         SigningKey { state, mark }
     }
 
-    /// In the same time whether it is or not.
+    /// Verifies a signature in constant time.
     pub fn has_signed(&self, target: Target<'_>, signature: &Signature<'_>) -> bool {
         self.over(target, signature.timestamp).verify_slice(&signature.code).is_ok()
     }
@@ -82,7 +81,7 @@ impl SigningKey {
         if target.query.is_empty() { text } else { text.chain_update("?").chain_update(target.query) }
     }
 
-    /// The value of the header, as a client of this app writes it.
+    /// Returns the value of the header, as a client of this app sends it.
     pub fn sign(&self, app_id: &str, target: Target<'_>, timestamp: &str) -> String {
         let code = self.over(target, timestamp).finalize().into_bytes();
         format!("{SCHEME} {app_id}:{}", STANDARD.encode(code))
@@ -95,14 +94,14 @@ impl fmt::Debug for SigningKey {
     }
 }
 
-/// The keys of an app that are on, as requests are judged by them.
+/// Active keys of an app for checking its requests.
 #[derive(Clone, Debug, Default)]
 pub struct AppKeys {
-    /// Any of them may have signed: while a secret is exchanged, an app has two.
+    /// Keys, any of which may have signed: an app has two during a rotation.
     pub keys: Vec<SigningKey>,
-    /// At least one of them is there to be enforced.
+    /// True if at least one key is enforced.
     pub is_enforced: bool,
-    /// There are more, which this node cannot read.
+    /// True if this node cannot read some of the keys.
     pub has_unreadable: bool,
 }
 
@@ -127,7 +126,7 @@ pub enum Flaw {
 }
 
 impl AppKeys {
-    /// Judges a request for `app_id`, and tells which key has signed it.
+    /// Checks a request for `app_id`, and returns the key that has signed it.
     pub fn judge(
         &self,
         app_id: &str,
@@ -146,7 +145,7 @@ impl AppKeys {
         signed.map(|key| key.mark).ok_or_else(|| self.no_such_key())
     }
 
-    /// Checks that a key that has signed is still there.
+    /// Checks that a key that has signed is still active.
     pub fn judge_again(&self, mark: KeyMark) -> Result<(), Flaw> {
         if self.keys.iter().any(|key| key.mark == mark) { Ok(()) } else { Err(self.no_such_key()) }
     }
@@ -165,7 +164,7 @@ mod tests {
     const TARGET: Target<'_> = Target { path: "/configs/100004458/default/application", query: "ip=10.0.0.1" };
     const HEADER: &str = "Apollo 100004458:EoKyziXvKqzHgwx+ijDJwgVTDgE=";
 
-    /// From the tests of Apollo's own client.
+    /// Test vector of Apollo's own client.
     #[test]
     fn apollos_own_vector() {
         let key = SigningKey::new(SECRET.as_bytes());

@@ -1,12 +1,12 @@
-//! The two spellings of a name of several words: snake_case and camelCase. Callers may write either, whichever of them
-//! a field or a key of a query is declared in.
+//! The two spellings of a name of several words: snake_case and camelCase. Callers may use either one for any field or
+//! query key.
 
-/// True if both are the same name: equal, or one in snake_case and the other in camelCase.
+/// Reports whether both are the same name: equal, or one in snake_case and the other in camelCase.
 pub fn is_same_name(one: &str, other: &str) -> bool {
     one == other || is_camel_of(one, other) || is_camel_of(other, one)
 }
 
-/// The name among `names` that `given` is another spelling of; `given` itself where there is none.
+/// Returns the name among `names` of which `given` is another spelling, or `given` itself.
 pub fn as_declared<'a>(given: &'a str, names: &[&'static str]) -> &'a str {
     let has_words = given.bytes().any(|byte| byte == b'_' || byte.is_ascii_uppercase());
     if !has_words || names.contains(&given) {

@@ -4,15 +4,14 @@ use memchr::memmem::Finder;
 
 use super::limits;
 
-/// A `name` filter: exact, or with `*` (anywhere, any number) a glob that ignores case.
+/// A `name` filter: exact, or with any number of `*` a glob that ignores case.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum NameFilter {
     Exact(String),
     Glob(Glob),
 }
 
-/// The lower-cased pieces between the stars, each ready to be searched for: a list tries every name
-/// there is.
+/// Lower-cased pieces between the stars, each prepared for searching, since a list matches every name.
 #[derive(Clone, Debug)]
 pub struct Glob {
     text: String,
@@ -29,7 +28,7 @@ impl NameFilter {
         }
     }
 
-    /// True if the filter matches the value. Without a filter every value passes.
+    /// Reports whether the filter matches the value. Without a filter every value passes.
     pub fn passes(filter: &Option<NameFilter>, value: &str) -> bool {
         filter.as_ref().is_none_or(|filter| filter.matches(value))
     }
@@ -42,13 +41,13 @@ impl NameFilter {
     }
 }
 
-/// True if the owner that a filter wants is one of `owners`, which stand between commas, semicolons or blanks.
+/// Reports whether the wanted owner is one of `owners`, which are separated by commas, semicolons or blanks.
 pub fn names_owner(owners: &str, wanted: &Option<String>) -> bool {
     let is_between = |letter: char| matches!(letter, ',' | ';') || letter.is_whitespace();
     wanted.as_ref().is_none_or(|wanted| owners.split(is_between).any(|owner| owner == wanted))
 }
 
-/// One of usual length is lowered without an allocation.
+/// Converts a value to lower case without an allocation, unless it is long or not ASCII.
 fn with_lower_case<T>(value: &str, read: impl FnOnce(&[u8]) -> T) -> T {
     let mut buffer = [0; limits::NAME_CHARS_MAX];
     match buffer.get_mut(..value.len()) {
@@ -73,31 +72,31 @@ impl Glob {
         }
     }
 
-    /// First and last piece are anchored; the ones between are taken greedily from the left, which is
-    /// complete for a pattern whose only wildcard is `*`, and linear.
+    /// Matches in linear time: first and last piece are anchored, those between are matched greedily from the left,
+    /// which is complete for patterns whose only wildcard is `*`.
     pub(super) fn matches(&self, lower: &[u8]) -> bool {
         (self.first.is_empty() || lower.starts_with(self.first.as_bytes()))
             && self.end(&self.middle, &lower[self.first.len()..])
     }
 
-    /// Piece that a matching text has somewhere, before all else that it must have; `None` if the glob has no such
-    /// piece.
+    /// Returns the piece that every match contains somewhere before all others; `None` if the glob begins with an
+    /// anchored piece or has no inner one.
     pub(super) fn lead(&self) -> Option<&Finder<'static>> {
         self.middle.first().filter(|_| self.first.is_empty())
     }
 
-    /// True if all texts match that have the lead.
+    /// Reports whether every text with the lead matches.
     pub(super) fn is_lead_alone(&self) -> bool {
         self.middle.len() == 1 && self.last.is_empty()
     }
 
-    /// True for what follows the first lead in a matching text.
+    /// Reports whether a text matches, given the part after the first lead.
     pub(super) fn goes_on(&self, rest: &[u8]) -> bool {
         self.end(&self.middle[1..], rest)
     }
 
-    /// An empty piece is compared with nothing: `memcmp` of no bytes at the address of an empty string, which
-    /// is none, takes a processor with masked loads a hundred nanoseconds, and a list asks for every name.
+    /// Skips the comparison with an empty piece: `memcmp` of no bytes at the dangling address of an empty string takes
+    /// a processor with masked loads a hundred nanoseconds, and a list compares every name.
     fn end(&self, pieces: &[Finder<'static>], mut rest: &[u8]) -> bool {
         for piece in pieces {
             let Some(at) = piece.find(rest) else { return false };
@@ -107,7 +106,7 @@ impl Glob {
     }
 }
 
-/// Equality of the texts: the other fields are made of them and need no comparing.
+/// Compares the texts, from which the other fields are derived.
 impl PartialEq for Glob {
     fn eq(&self, other: &Self) -> bool {
         self.text == other.text

@@ -1,27 +1,27 @@
-//! Texts that lie one behind the other, for filters that go over all of them as over one.
+//! Texts in one buffer, which filters search in a single pass.
 //!
-//! A list tries every name there is. Name by name that is a call each, with a few bytes to look at; here a
-//! search meets the names of many things in one piece of memory, and stops where it finds something.
+//! A list matches every name. A call per name would look at a few bytes each; here one search runs over the names of
+//! many objects in contiguous memory, and stops only at matches.
 
 use memchr::memchr2;
 use memchr::memmem::Finder;
 
 use super::text::{Glob, NameFilter};
 
-/// So many things at most share their [`Texts`].
+/// Objects that share one [`Texts`].
 pub const SLOTS_MAX: usize = u64::BITS as usize;
 
-/// Behind a text as it was given. UTF-8 has no such byte, nor the other.
+/// End of a text in its original form. Neither this byte nor the next one occurs in UTF-8.
 const AS_GIVEN: u8 = 0xFF;
-/// Behind the lower case of a text that has any other; the text as given follows.
+/// End of the lower-case form of a text that differs from it; the original form follows.
 const LOWERED: u8 = 0xFE;
 
-/// Some of the first [`SLOTS_MAX`] slots.
+/// A subset of the first [`SLOTS_MAX`] slots.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Slots(u64);
 
 impl Slots {
-    /// The first so many.
+    /// Returns the first `count` slots.
     pub fn first(count: usize) -> Self {
         Slots(!u64::MAX.checked_shl(count as u32).unwrap_or_default())
     }
@@ -63,7 +63,7 @@ impl Slots {
     }
 }
 
-/// The texts of up to [`SLOTS_MAX`] things: each thing has a slot, and any number of texts in it.
+/// Texts of up to [`SLOTS_MAX`] objects: each object has a slot with any number of texts.
 #[derive(Clone, Debug, Default)]
 pub struct Texts {
     bytes: Vec<u8>,
@@ -72,7 +72,7 @@ pub struct Texts {
 }
 
 impl Texts {
-    /// Puts a slot in before those from `slot` on, with the texts that `tell` tells.
+    /// Inserts a slot before the one at `slot`, with the texts that the closure passes to its argument.
     pub fn insert(&mut self, slot: usize, tell: impl FnOnce(&mut dyn FnMut(&str))) {
         let begin = self.begin(slot);
         let behind = self.bytes.len();
@@ -83,8 +83,8 @@ impl Texts {
         self.ends.insert(slot, (begin + added) as u32);
     }
 
-    /// Appends a text. One that is lower case as given has a single form, which every search looks at, whether case
-    /// counts or not.
+    /// Appends a text. A text that is equal to its lower case is stored once, and every search looks at it, whether it
+    /// ignores case or not.
     fn push(&mut self, text: &str) {
         if text.bytes().any(|byte| byte.is_ascii_uppercase() || !byte.is_ascii()) {
             let lower = text.to_lowercase();
@@ -97,7 +97,7 @@ impl Texts {
         self.bytes.push(AS_GIVEN);
     }
 
-    /// Puts some slots of others behind its own.
+    /// Appends the given slots of `others`.
     pub fn append(&mut self, others: &Texts, slots: Slots) {
         for slot in slots.ascending() {
             self.bytes.extend_from_slice(&others.bytes[others.begin(slot)..others.ends[slot] as usize]);
@@ -114,7 +114,7 @@ impl Texts {
         slot.checked_sub(1).map_or(0, |before| self.ends[before] as usize)
     }
 
-    /// End of the text that contains the byte `at`.
+    /// Returns the end of the text that contains the byte `at`.
     fn end_of_text(&self, at: usize) -> usize {
         memchr2(AS_GIVEN, LOWERED, &self.bytes[at..]).map_or(self.bytes.len(), |length| at + length)
     }
@@ -123,7 +123,8 @@ impl Texts {
         at == 0 || self.bytes[at - 1] >= LOWERED
     }
 
-    /// The slots with a text of which it counts from where to where the needle is first found in it.
+    /// Returns the slots with a text in which the first match of the needle, given by its start and end, satisfies
+    /// `counts`.
     fn with(&self, needle: &Finder<'_>, counts: impl Fn(usize, usize) -> bool) -> Slots {
         let (mut found, mut slot, mut from) = (Slots::default(), 0, 0);
         while let Some(distance) = needle.find(&self.bytes[from..]) {
@@ -141,7 +142,7 @@ impl Texts {
         found
     }
 
-    /// The slots with a text that matches.
+    /// Returns the slots with a text that matches.
     fn matching(&self, matches: impl Fn(&[u8]) -> bool) -> Slots {
         let (mut found, mut from) = (Slots::default(), 0);
         for (slot, end) in self.ends.iter().map(|end| *end as usize).enumerate() {
@@ -159,9 +160,9 @@ impl Texts {
     }
 }
 
-/// Search that a filter asks for, prepared once for all texts.
+/// Search for a filter, prepared once for all texts.
 pub enum Search<'a> {
-    /// A text with what is behind it.
+    /// A whole text with its end mark.
     Whole(Box<Finder<'static>>),
     Glob(&'a Glob),
 }
@@ -177,9 +178,9 @@ impl<'a> Search<'a> {
         }
     }
 
-    /// The slots that have a text which the filter passes.
+    /// Returns the slots with a text that the filter matches.
     ///
-    /// A glob tries both forms of a text; what it finds in the one as given it finds in lower case too.
+    /// A glob tries both forms of a text; its matches in the original form are matches in lower case too.
     pub fn among(&self, texts: &Texts) -> Slots {
         match self {
             Search::Whole(whole) => texts.with(whole, |at, _| texts.is_begin_of_text(at)),

@@ -1,4 +1,4 @@
-//! Points in time: milliseconds since the Unix epoch, stamped by the leader into the log.
+//! Points in time: milliseconds since the Unix epoch, which the leader stamps into the log.
 
 use serde::{Deserialize, Serialize};
 use time::format_description::well_known::Rfc3339;
@@ -12,12 +12,12 @@ const DAY_MS: u64 = 24 * 3600 * 1000;
 #[serde(transparent)]
 pub struct Timestamp(pub u64);
 
-/// Present time, in both of its forms.
+/// Current time in two forms.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Present {
-    /// Time of the cluster, by which things are dated.
+    /// Time of the cluster, by which objects are dated.
     pub stamped: Timestamp,
-    /// Time without all that is in doubt.
+    /// Time that is certain to have passed, see `catalog::time`.
     pub sure: Timestamp,
 }
 
@@ -28,7 +28,7 @@ impl From<Timestamp> for Present {
 }
 
 impl Timestamp {
-    /// `YYYY-MM-DD HH:MM:SS` in UTC, the form of every time on the management surface.
+    /// Formats as `YYYY-MM-DD HH:MM:SS` in UTC, the form of every time on the management surface.
     pub fn text(self) -> String {
         let format = format_description!("[year]-[month]-[day] [hour]:[minute]:[second]");
         i64::try_from(self.0 / 1000)
@@ -38,19 +38,19 @@ impl Timestamp {
             .unwrap_or_default()
     }
 
-    /// RFC 3339 in UTC, with seconds; a part of one counts as a whole, so that it is not before the moment.
+    /// Formats as RFC 3339 in UTC with seconds, rounded up so that it is not before the moment.
     pub fn rfc3339(self) -> String {
         let rounded = Timestamp(self.0.div_ceil(1000).saturating_mul(1000));
         rounded.text().replacen(' ', "T", 1) + "Z"
     }
 
-    /// Whole days since the Unix epoch.
+    /// Returns the whole days since the Unix epoch.
     pub fn day(self) -> u64 {
         self.0 / DAY_MS
     }
 
-    /// Parses a time that a caller gives: the form of [`Timestamp::text`], or RFC 3339 with any offset. `None` for
-    /// anything else, and for times before 1970.
+    /// Parses a time in a request: the form of [`Timestamp::text`], or RFC 3339 with any offset. `None` for anything
+    /// else, and for times before 1970.
     pub fn parse(text: &str) -> Option<Timestamp> {
         let plain = format_description!("[year]-[month]-[day] [hour]:[minute]:[second]");
         let moment = match PrimitiveDateTime::parse(text, &plain) {
@@ -60,7 +60,7 @@ impl Timestamp {
         u64::try_from(moment.unix_timestamp_nanos() / 1_000_000).ok().map(Timestamp)
     }
 
-    /// This time moved forward.
+    /// Returns this time moved forward by milliseconds.
     pub fn plus_ms(self, ms: u64) -> Timestamp {
         Timestamp(self.0.saturating_add(ms))
     }

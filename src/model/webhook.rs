@@ -1,7 +1,7 @@
-//! Webhooks: who wants to be told by HTTP of what happens, and what is told.
+//! Webhooks: receivers of events over HTTP, and the selection of their events.
 //!
-//! The secret that what is told is signed with is held as those of access keys are ([`super::access_key`]): sealed
-//! everywhere but with its holders.
+//! The secret that signs the messages is stored like those of access keys ([`super::access_key`]): only its holders
+//! know it in clear.
 
 use std::net::IpAddr;
 
@@ -24,7 +24,7 @@ use super::wire::{Words, wire_enum};
 use super::{host, limits, name};
 
 wire_enum! {
-    /// Events that webhooks receive: changes of releases, by the words of their history, and the health of instances.
+    /// Events for webhooks: changes of releases, named as in their history, and others.
     pub enum HookEvent {
         Publish = "publish",
         Gray = "gray",
@@ -37,17 +37,17 @@ wire_enum! {
         Delete = "delete",
         /// Instances of a service became healthy or unhealthy.
         Health = "health",
-        /// Approval was asked for.
+        /// An approval was requested.
         Requested = "requested",
         Approved = "approved",
         Refused = "refused",
-        /// Something that needs approval was done without it, or in a freeze.
+        /// A gated act was performed without approval, or in a freeze.
         Emergency = "emergency",
         /// The share of a rollout grew.
         RolloutStep = "rollout_step",
-        /// A rollout was stopped, by a guard or by somebody: its clients fell back.
+        /// A rollout was stopped by a guard or a person, and its clients fell back.
         RolloutStopped = "rollout_stopped",
-        /// A client said that it could not apply a release.
+        /// A client reported that it could not apply a release.
         ClientRefused = "client_refused",
     }
 }
@@ -70,7 +70,7 @@ impl MessageFormat {
 }
 
 impl HookEvent {
-    /// The event of a change of a release; `None` for one that nobody is told of.
+    /// Returns the event of a change of a release; `None` if the change is not an event.
     pub fn of(action: Action) -> Option<Self> {
         Some(match action {
             Action::Publish => HookEvent::Publish,
@@ -89,16 +89,16 @@ impl HookEvent {
     }
 }
 
-/// A webhook as it is kept. Its identity is its name, for as long as it has this id.
+/// A webhook. Its identity is its name, together with its id.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Webhook {
     pub id: String,
     pub name: String,
     pub url: String,
     pub secret: SealedSecret,
-    /// None for all.
+    /// Events that it receives; empty for all.
     pub events: Vec<HookEvent>,
-    /// Empty for all.
+    /// Namespace of the events; empty for all.
     pub namespace: String,
     #[serde(default, skip_serializing_if = "MessageFormat::is_json")]
     pub format: MessageFormat,
@@ -107,7 +107,7 @@ pub struct Webhook {
     pub comment: String,
     pub created: Stamp,
     pub modified: Stamp,
-    /// Changes with what is asked of it, not with what it was told.
+    /// Identifier that changes of the configuration replace; deliveries do not.
     pub revision: String,
     pub progress: Progress,
 }
@@ -115,17 +115,17 @@ pub struct Webhook {
 /// Progress of the deliveries to a webhook.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Progress {
-    /// The number of the last event that is behind it.
+    /// Number of the last event that was delivered or dropped.
     pub through: u64,
     pub delivered: u64,
-    /// Events that it was not told of, as too many waited or they waited for too long.
+    /// Events that were not delivered because too many waited, or for too long.
     pub dropped: u64,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub succeeded: Option<Timestamp>,
-    /// Since when nothing succeeds, if that is so.
+    /// Time since which all deliveries fail, if they do.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failing_since: Option<Timestamp>,
-    /// The last failure, and when it was written down.
+    /// Last failure, and the time at which it was recorded.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failed: Option<(Timestamp, String)>,
 }
@@ -138,8 +138,8 @@ impl Webhook {
     }
 }
 
-/// Request for a webhook; an absent field stays as it is. It cannot be serialised: its secret is sealed
-/// before it becomes part of a command.
+/// Request for a webhook; an absent field is not changed. It cannot be serialized: its secret is sealed before it
+/// becomes part of a command.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(default)]
 #[schemars(rename = "WebhookDraft")]
@@ -147,22 +147,22 @@ pub struct WebhookRequest {
     /// Letters, digits and `- . / : _`, at most 128 characters.
     #[schemars(regex(pattern = name::IDENTIFIER_PATTERN))]
     pub name: String,
-    /// URL that events are posted to: `http://` or `https://`, without user, password and fragment, at most 2048
-    /// characters. Required in a create.
+    /// URL to which events are posted: `http://` or `https://`, without user, password and fragment, at most 2048
+    /// characters. Required in a create request.
     pub url: Option<String>,
-    /// 16 to 128 characters of printable ASCII without blanks; generated by a create that gives none.
+    /// Secret of 16 to 128 characters of printable ASCII without blanks; generated by a create request without one.
     #[schemars(with = "Option<String>")]
     pub secret: Option<ClearSecret>,
-    /// Wanted events; none, or `[]`, for all.
+    /// Events to receive; all if absent or `[]`.
     pub events: Option<Vec<HookEvent>>,
-    /// Of which namespace; empty for all.
+    /// Namespace of the events; empty for all.
     pub namespace: Option<String>,
-    /// `json`, also where absent, or the messages of a chat's robot: `slack`, `feishu`, `dingtalk`, `wecom`.
+    /// `json`, also if absent, or the message format of a chat's bot: `slack`, `feishu`, `dingtalk`, `wecom`.
     pub format: Option<MessageFormat>,
-    /// True if addresses of this machine and of private networks may be posted to: loopback, private, shared and
-    /// link-local ones.
+    /// True if events may be posted to this machine and to private networks: loopback, private, shared and link-local
+    /// addresses.
     pub allow_private: Option<bool>,
-    /// Nothing is sent, nothing is kept for it, and what waited is dropped.
+    /// True if nothing is sent or queued; events that wait are dropped.
     pub disabled: Option<bool>,
     /// At most 1024 characters.
     pub comment: Option<String>,
@@ -182,7 +182,7 @@ impl WebhookRequest {
         self.check()
     }
 
-    /// Checks all that can be judged without the state, on create and update.
+    /// Checks everything that does not depend on the stored state, for create and update.
     pub fn check(&self) -> Result<(), Refusal> {
         self.check_named()?;
         if let Some(url) = &self.url {
@@ -202,7 +202,7 @@ impl WebhookRequest {
         name::check_identifier("name", &self.name, limits::NAME_CHARS_MAX, Code::InvalidParameter)
     }
 
-    /// Returns the draft that is proposed of it, with its secret sealed.
+    /// Returns the draft to propose, with the sealed secret.
     pub fn into_draft(self, secret: Option<SealedSecret>) -> WebhookDraft {
         let WebhookRequest {
             name,
@@ -229,7 +229,7 @@ fn invalid(why: impl Into<String>) -> Refusal {
     Refusal::new(Code::InvalidParameter, why)
 }
 
-/// Parses the URL of a webhook, and refuses one that may not be kept.
+/// Parses the URL of a webhook, and refuses one that may not be stored.
 pub fn read_url(text: &str) -> Result<Url, Refusal> {
     name::check_length("url", text, limits::WEBHOOK_URL_CHARS_MAX, Code::InvalidParameter)?;
     let url = Url::parse(text).map_err(|error| invalid(format!("url: {error}")))?;
@@ -248,7 +248,7 @@ pub fn read_url(text: &str) -> Result<Url, Refusal> {
     }
 }
 
-/// The address that a URL names itself, in whatever form.
+/// Returns the address that a URL contains literally, in any notation.
 pub fn literal(url: &Url) -> Option<IpAddr> {
     match url.host()? {
         Host::Domain(_) => None,
@@ -257,15 +257,15 @@ pub fn literal(url: &Url) -> Option<IpAddr> {
     }
 }
 
-/// True if a node sends to an address: to public ones, and to private ones if the webhook allows them and the
+/// Reports whether a node sends to an address: public ones, and private ones if the webhook allows them and the
 /// operator of the node has named their network.
 pub fn is_reached(address: IpAddr, allows_private: bool, networks: &[IpNet]) -> bool {
     let is_named = || networks.iter().any(|network| network.contains(&address.to_canonical()));
     Reach::of(address).is_allowed(allows_private && is_named())
 }
 
-/// Judges a webhook that asks for private addresses, or names one, by the private networks that the operator of the
-/// node lets be reached.
+/// Checks a webhook that allows or names private addresses against the private networks that the operator of the node
+/// permits.
 pub fn check_reach(url: &str, allows_private: bool, networks: &[IpNet]) -> Result<(), Refusal> {
     if allows_private && networks.is_empty() {
         return Err(invalid("allow_private: no private network may be reached, see --webhook-private-networks"));
@@ -276,7 +276,7 @@ pub fn check_reach(url: &str, allows_private: bool, networks: &[IpNet]) -> Resul
     }
 }
 
-/// Reason why nothing is sent to an address.
+/// Returns the reason why nothing is sent to an address.
 pub fn refused_address(address: IpAddr, allows_private: bool) -> String {
     match Reach::of(address) {
         Reach::Private if allows_private => {
@@ -306,23 +306,23 @@ sparse! {
 }
 
 impl WebhookDraft {
-    /// Lays the given fields over `hook`; absent ones stay. The name identifies and never changes.
+    /// Overwrites `hook` with the given fields; absent ones are not changed, nor is the name.
     pub fn lay_over(&self, hook: &mut Webhook) {
         lay_over!(self => hook: url, secret, events, namespace, format, allow_private, disabled, comment);
     }
 }
 
-/// Result of the deliveries to a webhook since the last result.
+/// Result of deliveries to a webhook since the last report.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WebhookTold {
-    /// Of the webhook.
+    /// Id of the webhook.
     pub id: String,
-    /// All events up to this number are behind it.
+    /// Number up to which all events were delivered or dropped.
     pub through: u64,
-    /// Those among them that were given up.
+    /// Number of events among them that were dropped.
     #[serde(default, skip_serializing_if = "super::is_zero")]
     pub given_up: u64,
-    /// Reason why the last try failed; `None` if it did not.
+    /// Reason why the last attempt failed; `None` if it succeeded.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failure: Option<String>,
 }

@@ -1,7 +1,7 @@
-//! Forms in which scalars of the specification's tables are read and written: enums by name or by number, whole
-//! numbers also as text, durations as protobuf's JSON has them.
+//! Forms in which scalars of the specification's tables are read and written: enums by name or number, whole numbers
+//! also as text, durations as in protobuf's JSON.
 //!
-//! A value that is read leniently is written in one form only: names, numbers, `"1.5s"`.
+//! Several forms are read, one is written: names, numbers, `"1.5s"`.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -11,7 +11,7 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::{self, IgnoredAny, Unexpected, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// A fieldless enum with its words, as people and programs write them, in order of their numbers.
+/// A fieldless enum with names for its values, in order of their numbers.
 pub trait Words: Copy + Sized + 'static {
     const ALL: &'static [(Self, &'static str)];
 
@@ -26,7 +26,7 @@ pub trait Words: Copy + Sized + 'static {
     }
 }
 
-/// Reads one of the words of an enum, or its number, also as text.
+/// Visitor that reads a value by name, or by number, also as text.
 pub(super) struct WordVisitor<T>(pub(super) PhantomData<T>);
 
 impl<T: Words> Visitor<'_> for WordVisitor<T> {
@@ -47,7 +47,7 @@ impl<T: Words> Visitor<'_> for WordVisitor<T> {
     }
 }
 
-/// By name, as it is written, or by number.
+/// Returns the schema of an enum: names, which are also written, or numbers.
 pub(super) fn words_schema<T: Words>() -> Schema {
     let words: Vec<_> = T::ALL.iter().map(|(_, word)| *word).collect();
     json_schema!({ "anyOf": [
@@ -56,7 +56,7 @@ pub(super) fn words_schema<T: Words>() -> Schema {
     ]})
 }
 
-/// Declares an enum whose values have a word each. A word that is equal to the variant's name is left out.
+/// Declares an enum with a name per value; the name may be omitted if it equals the variant's.
 macro_rules! word_enum {
     (
         $(#[$meta:meta])*
@@ -80,8 +80,8 @@ macro_rules! word_enum {
 }
 pub(crate) use word_enum;
 
-/// Declares an enum whose values have a word on the wire, read also by its number; the first is the default, numbers
-/// count from 0. A word that is equal to the variant's name is left out.
+/// Declares an enum with names on the wire, which is also read by number. The first variant is the default, and numbers
+/// count from 0. A name may be omitted if it equals the variant's.
 macro_rules! wire_enum {
     (
         $(#[$meta:meta])*
@@ -167,7 +167,7 @@ macro_rules! whole_number {
                 stringify!($name).into()
             }
 
-            /// As it is written.
+            /// Returns the schema of the form that is written.
             fn json_schema(generator: &mut SchemaGenerator) -> Schema {
                 <$inner>::json_schema(generator)
             }
@@ -190,18 +190,18 @@ whole_number! {
     Int64(i64), "-9223372036854775808 to 9223372036854775807"
 }
 
-/// For `deserialize_with`: a number that may also come as its text.
+/// Reads a number that may be written as text; for `deserialize_with`.
 pub fn optional_number<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<u64>, D::Error> {
     Ok(Option::<Uint64>::deserialize(deserializer)?.map(|number| number.0))
 }
 
 const NANOS_PER_SECOND: u64 = 1_000_000_000;
 const NANOS_PER_MS: u64 = 1_000_000;
-/// Longest duration in seconds, some 292 years: what counts nanoseconds in 63 bits.
+/// Longest duration in seconds, about 292 years: the nanoseconds fit into 63 bits.
 const SECONDS_MAX: u64 = 9_223_372_036;
 
-/// A span of time that is not negative. On the wire decimal seconds with an `s`, up to nine digits
-/// after the point: `"1s"`, `"0.500s"`.
+/// A nonnegative span of time. On the wire decimal seconds with an `s`, with up to nine digits after the point: `"1s"`,
+/// `"0.500s"`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Span {
     nanos: u64,
@@ -233,7 +233,7 @@ impl Span {
     }
 }
 
-/// With 0, 3, 6 or 9 digits after the point, as protobuf writes durations.
+/// Formats with 0, 3, 6 or 9 digits after the point, as protobuf does.
 impl fmt::Display for Span {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (seconds, nanos) = (self.nanos / NANOS_PER_SECOND, self.nanos % NANOS_PER_SECOND);
@@ -297,12 +297,12 @@ impl Visitor<'_> for SpanVisitor {
     }
 }
 
-/// For `deserialize_with`: a [`Span`], or a number of milliseconds.
+/// Reads a [`Span`], or a number of milliseconds; for `deserialize_with`.
 pub fn span_or_ms<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Span, D::Error> {
     deserializer.deserialize_any(SpanVisitor { takes_ms: true })
 }
 
-/// Reads a field that nodes write for each other, and no caller: sent by a caller, it is ignored as unknown.
+/// Reads a field that only nodes write; in a request of a caller it is ignored as unknown.
 pub fn of_no_caller<'de, T: Deserialize<'de>, D: Deserializer<'de>>(reader: D) -> Result<Option<T>, D::Error> {
     if reader.is_human_readable() { IgnoredAny::deserialize(reader).map(|_| None) } else { Option::deserialize(reader) }
 }

@@ -1,4 +1,4 @@
-//! Payload of a request: the act, and what it releases.
+//! Payload of a request for approval: the act, and the content that it releases.
 
 use std::sync::Arc;
 
@@ -14,15 +14,15 @@ use crate::model::rollout::RolloutPlan;
 use crate::model::rule::Rule;
 use crate::model::rule::release::RuleReleaseDraft;
 
-/// Copy of what a publish would release, as it stood when it was asked for.
+/// Copy of an object at the time of the request for its publication.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Snapshot {
     Rule(Arc<Rule>),
-    /// Its content is kept as that of a release.
+    /// Config file, whose content is stored like that of a release.
     File(Box<FileCopy>),
 }
 
-/// Copy of a config file, whose text is on disk alone.
+/// Copy of a config file, whose text is only on disk.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct FileCopy {
     pub file: ConfigFile,
@@ -48,33 +48,33 @@ impl Snapshot {
     }
 }
 
-/// An act that waits for approval, and what it releases; gone from memory and rows once nothing comes of it any more.
+/// A pending act with its content; removed from memory and rows once the request is closed.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Payload {
     pub act: GatedAction,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub snapshot: Option<Snapshot>,
-    /// True if the copy of a file was written by the act: to do it takes the right to edit.
+    /// True if the act wrote the copied file, so that it needs the right to edit.
     #[serde(default, skip_serializing_if = "crate::model::is_false")]
     pub writes: bool,
-    /// Releases that an act without a copy is about. It is done to these, or not at all.
+    /// Releases that an act without a copy affects. The act is performed on exactly these, or not at all.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub releases: Vec<MeantRelease>,
 }
 
-/// A release that an act is about, as it was when that was asked for.
+/// A release that an act affects, at the time of the request.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MeantRelease {
     pub id: String,
     pub name: String,
     pub version: u64,
-    /// SHA-256 of what it gives, and to which clients, in hex.
+    /// SHA-256 of its content and audience, in hex.
     pub digest: String,
-    /// Step of its rollout, for an act that takes the next one; else 0.
+    /// Rollout step for an act that advances it; otherwise 0.
     #[serde(default, skip_serializing_if = "is_no_step")]
     pub step: u32,
-    /// Revision of the rule in the release of a rule, which no other rule has. Callers may give ids of rules and of
-    /// releases, and give them again once the rule is gone, from whose deletion on versions count anew.
+    /// Revision of the released rule, which no other rule shares. Callers choose ids of rules and releases and may
+    /// reuse them after the rule was deleted, when versions count anew.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub revision: String,
 }
@@ -84,7 +84,8 @@ fn is_no_step(step: &u32) -> bool {
 }
 
 impl MeantRelease {
-    /// True if it is this release, and nothing has become of it. Its digest changes where a secret is sealed anew.
+    /// Reports whether it is this release, unchanged. The digest is not compared, because it changes when a secret is
+    /// resealed.
     pub fn is(&self, other: &MeantRelease) -> bool {
         let is_same = (self.version, self.step) == (other.version, other.step);
         is_same && (&self.id, &self.revision) == (&other.id, &other.revision)
@@ -92,7 +93,7 @@ impl MeantRelease {
 }
 
 impl Payload {
-    /// SHA-256 of what would be done, in hex.
+    /// Returns the SHA-256 of the act and its content, in hex.
     pub fn hash(&self) -> String {
         let mut bytes = Vec::new();
         pack::put(self, &mut bytes);
@@ -100,24 +101,24 @@ impl Payload {
     }
 }
 
-/// An act as those who approve it read it.
+/// Summary of an act for approvers.
 #[derive(Clone, Debug, Default)]
 pub struct ActBrief<'a> {
-    /// Release that is made, if it was named, or that the act is about.
+    /// Name of the release that is created, if given, or that the act affects.
     pub release_name: &'a str,
-    /// Version of the latter; 0 for one that is made.
+    /// Version of the affected release; 0 for a created one.
     pub release_version: u64,
-    /// Type of the release that a publish makes.
+    /// Type of the release that a publication creates.
     pub release_type: Option<ReleaseType>,
-    /// Clients that a gray publish is for,
+    /// Clients of a gray publication.
     pub client_labels: &'a [ClientLabel],
-    /// share of them,
+    /// Share of them.
     pub client_percent: Option<&'a ClientPercent>,
-    /// and the steps by which it reaches everybody.
+    /// Steps by which it reaches all clients.
     pub plan: Option<&'a RolloutPlan>,
-    /// Step of a rollout after which the next one is taken; 0 for none.
+    /// Rollout step before the one that is taken; 0 for none.
     pub step: u32,
-    /// Release that comes back by a withdrawal; empty for none.
+    /// Release that a withdrawal brings back into force; empty for none.
     pub previous_release: &'a str,
 }
 
