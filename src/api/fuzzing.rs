@@ -1,5 +1,5 @@
-//! For [`crate::fuzzing`]: the handlers of the management surface over a catalog in memory, without the layers around
-//! them: whoever asks is an administrator.
+//! Entry point for [`crate::fuzzing`]: the handlers of the management surface over a catalog in memory, without the
+//! layers around them. Every caller is an administrator.
 //!
 //! A request is the letter of a route, see [`ROUTES`], then its body.
 
@@ -47,21 +47,21 @@ use crate::operations::replica::Replica;
 use crate::operations::testing::InMemory;
 use crate::operations::{Bounds, Caller, Operations};
 
-/// Few characters of a config file, so that an input may have more.
+/// Small maximum length of a config file, so that an input can exceed it.
 const BOUNDS: Bounds =
     Bounds { config_content_chars_max: 1000, token_trust: Duration::from_secs(30), webhook_networks: Vec::new() };
 
-/// The surface before a catalog.
+/// The handlers over a catalog in memory.
 pub(crate) struct Desk {
     runtime: Runtime,
     router: Router,
     memory: Arc<InMemory>,
-    /// The catalog before each input.
+    /// Catalog restored before each input.
     prepared: Bench,
 }
 
 impl Desk {
-    /// Before a catalog with something of every kind in it.
+    /// Creates the handlers over a catalog that has an object of every kind.
     pub(crate) fn prepared() -> Desk {
         let runtime = Builder::new_current_thread().enable_time().start_paused(true).build().expect("a runtime");
         let memory = Arc::new(InMemory::new(founded(), keyring()));
@@ -88,7 +88,7 @@ impl Desk {
         self.prepared
     }
 
-    /// Requests with a NUL between them: whether the last of them was answered with success.
+    /// Serves requests separated by NUL; returns whether the last one succeeded.
     pub(crate) fn serve_all(&self, requests: &[u8]) -> bool {
         self.memory.restore(self.prepared.clone());
         let mut done = false;
@@ -99,13 +99,13 @@ impl Desk {
         done
     }
 
-    /// The requests by which it is prepared.
+    /// Returns the requests that fill the catalog.
     #[cfg(test)]
     pub(super) fn preparation() -> &'static [&'static str] {
         PREPARED
     }
 
-    /// Answers a request as the first one.
+    /// Serves one request over the restored catalog and returns the answer.
     #[cfg(test)]
     pub(super) fn answer(&self, request: &[u8]) -> Value {
         self.memory.restore(self.prepared.clone());
@@ -116,7 +116,7 @@ impl Desk {
         self.answered(request).is_some_and(is_success)
     }
 
-    /// `None` where there is no such route.
+    /// Serves one request; `None` if there is no such route.
     fn answered(&self, request: &[u8]) -> Option<Response> {
         let (letter, body) = request.split_first()?;
         let family = letter.checked_sub(b'0').and_then(|number| Family::ALL.get(usize::from(number)));
@@ -160,17 +160,17 @@ fn administrator() -> Caller {
     }
 }
 
-/// Method and path of a route, once what has to hold of the body was looked at.
+/// Returns method and path of a route, after checking the properties that its body must have.
 fn route_of(routes: &[Row], letter: u8, body: &[u8]) -> Option<(&'static str, &'static str)> {
     let (_, route, look) = routes.iter().find(|(known, ..)| *known == letter)?;
     look(body);
     route.split_once(' ')
 }
 
-/// Letter and route, and what else has to hold of its body.
+/// Letter, route, and a check of its body.
 type Row = (u8, &'static str, fn(&[u8]));
 
-/// Routes that take a body, those of rules aside.
+/// Routes with a body, except those of rules.
 #[rustfmt::skip] // one row a route
 const ROUTES: &[Row] = &[
     (b'A', "POST /naming/v1/namespaces", reads_again::<NamespaceDraft>),
@@ -214,7 +214,7 @@ const ROUTES: &[Row] = &[
     (b't', "POST /config/v1/configfiletemplates/delete", reads_again::<ConfigTemplateDraft>),
 ];
 
-/// Routes of rules, which come after the number of a family.
+/// Routes of rules, which follow the number of a family.
 const RULE_ROUTES: &[Row] = &[
     (b'c', "POST ", any),
     (b'u', "PUT ", any),
@@ -230,10 +230,10 @@ const RULE_ROUTES: &[Row] = &[
     (b'e', "POST /explain", any),
 ];
 
-/// Letter of a route, and how its body is read.
+/// Letter of a route, and the parser of its body.
 type ReadRow = (u8, fn(&[u8]) -> Result<(), ApiError>);
 
-/// Bodies of routes that need more than a catalog: they are read alone.
+/// Parsers of bodies whose handlers need more than a catalog.
 const READ_ONLY: &[ReadRow] = &[
     (b'O', |body| Ok(parse_object::<InstanceDraft>(body)?.check_named()?)),
     (b'h', |body| parse_object::<PasswordRequest>(body).map(drop)),
@@ -244,7 +244,7 @@ const READ_ONLY: &[ReadRow] = &[
     (b'm', |body| parse_object::<Nothing>(body).map(drop)),
 ];
 
-/// Requests that fill the catalog before the input comes.
+/// Requests that fill the catalog before the input.
 const PREPARED: &[&str] = &[
     r#"A[{"name":"n","comment":"c","owners":"o"},{"name":"empty"}]"#,
     r#"D[{"name":"s","namespace":"n","ports":"80","metadata":{"k":"v"}},{"name":"t","namespace":"n"}]"#,
@@ -310,7 +310,7 @@ const PREPARED: &[&str] = &[
 
 fn any(_: &[u8]) {}
 
-/// A part of a command is read from the JSON that it writes, through the same door.
+/// Checks that each part of a command serializes to JSON that parses to an equal value.
 fn reads_again<T: Serialize + DeserializeOwned + PartialEq + Debug>(body: &[u8]) {
     let Ok(batch) = Batch::<T>::parse(body) else { return };
     for item in batch.items.iter().flatten() {
@@ -323,8 +323,8 @@ fn keyring() -> Keyring {
     Keyring::new(DataKey::of_hex(&"a".repeat(64)))
 }
 
-/// Every answer is the envelope under its own status, within the limits of a page or of a batch, and none says that
-/// something broke.
+/// Checks that the answer is the envelope under its own status, within the limits of a page or batch, and no internal
+/// error.
 fn is_success(response: Response) -> bool {
     let status = response.status();
     let answer = read(response);

@@ -8,7 +8,7 @@ use super::admin::health;
 use super::http::ApiError;
 use crate::model::code::Code;
 
-/// Health by then, and a refusal of everything else.
+/// Returns a router that answers health checks and refuses all other requests.
 pub fn loading_router() -> Router {
     let not_ready = async || (StatusCode::SERVICE_UNAVAILABLE, "[-] loaded: the state is being loaded\nnot ready\n");
     let refused = async || ApiError::new(Code::NoLeader, "the state of this node is being loaded");

@@ -1,12 +1,12 @@
 //! The management surface: JSON over HTTP on port 8090, one envelope for every answer.
 //!
-//! [`mod@routes`] holds the table of contents; the last column of a row is its documentation. A handler
-//! extracts, calls the catalog through the node and answers; it decides nothing that depends on state,
-//! as another request may come between.
+//! [`mod@routes`] is the table of routes; the last column of a row is its documentation. A handler extracts, calls the
+//! catalog through the node and answers; it decides nothing that depends on state, because another request may come
+//! between.
 //!
-//! Handlers stand by their URLs in [`naming`], [`rules`], [`mod@config`], [`auth`], [`admin`] and [`discover`], which
-//! do not know each other. Below them is what carries them ([`http`]), how things are shown ([`view`]), and what
-//! releases of rules and of config files share ([`releases`]).
+//! Handlers are grouped by URL in [`naming`], [`rules`], [`mod@config`], [`auth`], [`admin`] and [`discover`], which do
+//! not use each other. They share the HTTP plumbing ([`http`]), the views of objects ([`view`]), and the common parts
+//! of releases of rules and of config files ([`releases`]).
 
 mod admin;
 mod approval;
@@ -37,7 +37,7 @@ use routes::{Route, routes};
 pub use http::layers::{Counting, Tracked, track};
 pub use http::{ApiSettings, App};
 pub use loading::loading_router;
-// What a body means, for who compares it before it is sent.
+// Parsers of bodies, for the command line, which compares bodies before it sends them.
 pub(crate) use admin::xds::dump_of;
 pub(crate) use http::parse_noting;
 pub(crate) use rules::documents;
@@ -53,22 +53,22 @@ pub fn describe(document: &mut Document) {
     }
 }
 
-/// The routes that another surface's port has too.
+/// Returns the routes that the config clients' port serves too.
 pub fn shared_routes(app: App) -> Router {
     let shared = routes().into_iter().filter(|route| route.port == Port::Both);
     shared.fold(Router::new(), |router, route| router.route(&route.path, route.handler)).with_state(app)
 }
 
-/// Paths of checks of health and of metrics, on the ports of both surfaces.
+/// Paths of health checks and of metrics, on the ports of both surfaces.
 pub const CHECKS: &[&str] = &[route::METRICS, route::LIVE, route::READY];
 
-/// Routes that are served where metrics have a listener of their own.
+/// Returns the routes of the separate metrics listener.
 pub fn metrics_router(app: App) -> Router {
     let served = routes().into_iter().filter(|route| CHECKS.contains(&route.path.as_str()));
     served.fold(Router::new(), |router, route| router.route(&route.path, route.handler)).with_state(app)
 }
 
-/// The surface, ready to be served.
+/// Builds the router of the surface.
 pub fn router(app: App) -> Router {
     let mut router = Router::new();
     for route in routes().into_iter().filter(|route| !app.settings.metrics_elsewhere || route.path != route::METRICS) {

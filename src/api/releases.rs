@@ -1,5 +1,5 @@
-//! Common parts of the releases of rules ([`super::rules`]) and of config files ([`super::config`]): their history, the
-//! two sides of a diff, and the clients that have one.
+//! Common parts of the releases of rules ([`super::rules`]) and of config files ([`super::config`]): history, diffs,
+//! and the clients that have a release.
 
 use std::collections::BTreeMap;
 
@@ -21,7 +21,7 @@ use crate::model::time::Timestamp;
 use crate::openapi::Param;
 use crate::subscribers::{Applied, Subscription};
 
-/// A page of what became of the releases of one thing, with the highest version that retention has removed.
+/// Answers with a page of the release history of an object, with the highest version that retention has removed.
 pub(crate) async fn answer_history(
     app: &App,
     find: impl FnOnce(&Catalog) -> Result<(Listed<Numbered>, Option<u64>), Refusal> + Send + 'static,
@@ -38,41 +38,41 @@ pub(crate) const SIDES: &[Param] = &[
     Param::text("from", "`draft`, `active` or the name of a release; `active` where absent."),
     Param::text("to", "The same; `draft` where absent."),
 ];
-/// Word for the draft: what is edited, and released as it stands then.
+/// Side of a diff: the editable copy.
 pub(crate) const DRAFT: &str = "draft";
-/// The normal release in force.
+/// Side of a diff: the active normal release.
 pub(crate) const ACTIVE: &str = "active";
 
-/// One of the two that are compared.
+/// One side of a diff.
 #[derive(Serialize, JsonSchema)]
 pub(crate) struct DiffSide {
-    /// Empty for the draft, and where nothing is in force.
+    /// Empty for the draft, and without an active release.
     pub(crate) release_name: String,
-    /// 0 for those.
+    /// 0 if `release_name` is empty.
     pub(crate) version: u64,
 }
 
-/// Differences between the two sides.
+/// Differences between two sides.
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "Diff")]
 pub(crate) struct Difference {
     pub(crate) from: DiffSide,
     pub(crate) to: DiffSide,
-    /// Of rules by field, of properties by key.
+    /// Differences of rules by field, of properties by key.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) changes: Option<Vec<Changed>>,
-    /// Of any other text: the lines of a unified diff.
+    /// Differences of any other text, as the lines of a unified diff.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) lines: Option<Vec<String>>,
 }
 
 impl DiffSide {
-    /// Words of a query for the two sides.
+    /// Returns the two sides that the query names.
     pub(crate) fn named(query: &Query) -> (String, String) {
         (query.text("from").unwrap_or_else(|| ACTIVE.into()), query.text("to").unwrap_or_else(|| DRAFT.into()))
     }
 
-    /// The draft, or nothing that is in force.
+    /// Returns the side for the draft, or for a missing active release.
     pub(crate) fn unreleased() -> Self {
         DiffSide { release_name: String::new(), version: 0 }
     }
@@ -82,40 +82,40 @@ pub(crate) fn no_release(name: &str) -> Refusal {
     Refusal::new(Code::NotFoundResource, format!("no release is called {name:?}"))
 }
 
-/// A client with what it has.
+/// A client with its release.
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "Subscriber")]
 struct SubscriberView {
-    /// As gray releases see it: what the client says of itself, else where it comes from.
+    /// Address as gray releases see it: the one that the client reports, else that of its connection.
     address: String,
     labels: Vec<LabelView>,
-    /// Its user agent.
+    /// User agent of the client.
     agent: String,
-    /// The release that it was given last; empty and 0 for nothing.
+    /// Name of the release that the client got last; empty and version 0 for none.
     release_name: String,
     version: u64,
-    /// `YYYY-MM-DD HH:MM:SS`, UTC: when it was first given that.
+    /// Time at which the client first got this release, `YYYY-MM-DD HH:MM:SS`, UTC.
     since: String,
-    /// The node that serves it.
+    /// Node that serves the client.
     node: NodeId,
-    /// It has what it should have by now.
+    /// True if the client has the release that it should have now.
     current: bool,
     /// `xds`, `discover` or `apollo`.
     protocol: &'static str,
-    /// Identity that a client of xDS gives itself.
+    /// Identity that an xDS client reports.
     #[serde(skip_serializing_if = "Option::is_none")]
     node_id: Option<String>,
-    /// The client's own word: `yes` or `refused`; absent while it has said nothing of what it was given last.
+    /// The client's report: `yes` or `refused`; absent until it reports on its last release.
     #[serde(skip_serializing_if = "Option::is_none")]
     applied: Option<&'static str>,
     /// Its reason for a refusal, at most 4 KiB.
     #[serde(skip_serializing_if = "Option::is_none")]
     message: Option<String>,
-    /// Time of that word, UTC; of clients of xDS that of a refusal.
+    /// Time of that report, UTC; for xDS clients the time of a refusal.
     #[serde(skip_serializing_if = "Option::is_none")]
     applied_at: Option<String>,
-    /// Parts of the rule that the library of a gRPC client, known by its user agent, does not carry out as they read:
-    /// `W27: …`; absent where it carries out all of it.
+    /// Parts of the rule that the client's gRPC library, known by its user agent, implements differently: `W27: …`;
+    /// absent if it implements the whole rule.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     misread: Vec<String>,
 }
@@ -133,34 +133,34 @@ impl LabelView {
     }
 }
 
-/// Clients that have a release of something.
+/// Clients that have a release of an object.
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "Subscribers")]
 pub(crate) struct Subscribers {
     code: u32,
     info: &'static str,
-    /// All clients.
+    /// Number of all clients.
     amount: u64,
-    /// Those of this page.
+    /// Number of clients on this page.
     size: usize,
-    /// Those of all that have what they should have by now.
+    /// Number of clients that have the release that they should have now.
     current: u64,
-    /// Those of all that said that they have applied what they have.
+    /// Number of clients that reported to have applied their release.
     applied: u64,
-    /// Those of all that said that they could not.
+    /// Number of clients that reported to have refused it.
     refused: u64,
-    /// Members that could not be asked: their clients are missing.
+    /// Members that did not answer; their clients are missing.
     silent_nodes: Vec<NodeId>,
-    /// On a full page by key (`order=key`): what the next one is asked for with.
+    /// Value of `after` for the next page, on a full page by key (`order=key`).
     #[serde(skip_serializing_if = "Option::is_none")]
     after: Option<String>,
-    /// Notes on what clients get: another file that they find by the same lookups.
+    /// Warnings about lookups by which clients get another file.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     warnings: Vec<String>,
     data: Vec<SubscriberView>,
 }
 
-/// A page of the clients of all nodes that have, or should have, a release of a thing, with warnings about it.
+/// Answers with a page of the clients of all nodes that have, or should have, a release of the object, with warnings.
 pub(crate) async fn answer_subscribers(app: &App, thing: Thing, page: Page, warnings: Vec<String>) -> ApiResult {
     let ClusterSubscribers { amount, current, applied, refused, clients, silent, .. } =
         gather(app.node().as_node(), &thing).await;
@@ -212,7 +212,7 @@ fn view_of(catalog: &Catalog, thing: &Thing, node: NodeId, client: Subscription)
     }
 }
 
-/// Warnings about a library and a version of a rule, which many clients have.
+/// Cached warnings, by version of the rule and user agent, which many clients share.
 type Readers = BTreeMap<(u64, String), Vec<String>>; // bound: request
 
 fn misread_by(catalog: &Catalog, thing: &Thing, client: &Subscription, readers: &mut Readers) -> Vec<String> {
@@ -229,7 +229,7 @@ pub(crate) fn given(text: String) -> Option<String> {
     (!text.is_empty()).then_some(text)
 }
 
-/// The surface by which a client is given things.
+/// Returns the protocol of a client.
 fn protocol_of(thing: &Thing, client: &Subscription) -> &'static str {
     match thing {
         _ if client.is_xds => "xds",

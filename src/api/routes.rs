@@ -1,4 +1,4 @@
-//! The table of contents of the management surface: method, path, handler, documentation.
+//! The table of routes of the management surface: method, path, handler, documentation.
 
 use axum::Extension;
 use axum::handler::Handler;
@@ -29,9 +29,9 @@ pub(super) struct Route {
     pub(super) terms: Terms,
     pub(super) port: Port,
     pub(super) handler: MethodRouter<App>,
-    /// Description of the route by the arguments of its handler.
+    /// Description derived from the arguments of the handler.
     pub(super) inputs: Inputs,
-    /// Documentation, which adds to that description.
+    /// Documentation that is not derived from the arguments.
     pub(super) doc: Doc,
 }
 
@@ -54,7 +54,7 @@ where
     admitting(Access::TokenHolder, open(method, path, handler, doc))
 }
 
-/// For who may do this on everything.
+/// Creates a route for holders of the verb on everything.
 fn whole<H, T>(verb: Verb, method: Method, path: impl Into<String>, handler: H, doc: Doc) -> Route
 where
     H: Handler<T, App>,
@@ -63,7 +63,7 @@ where
     admitting(Access::Everywhere(verb), open(method, path, handler, doc))
 }
 
-/// An open route that the config clients' port has too.
+/// Creates an open route that the config clients' port serves too.
 fn shared<H, T>(method: Method, path: impl Into<String>, handler: H, doc: Doc) -> Route
 where
     H: Handler<T, App>,
@@ -76,23 +76,23 @@ fn admitting(access: Access, route: Route) -> Route {
     Route { terms: Terms { access, ..route.terms }, ..route }
 }
 
-/// Served also by a node that serves nobody else: an operator needs it.
+/// Marks a route that operators need even on a node that is out of service.
 fn always(route: Route) -> Route {
     Route { terms: Terms { is_always: true, ..route.terms }, ..route }
 }
 
-/// Held on purpose, within limits of its own.
+/// Marks a route that holds requests, within limits of its own.
 fn held(route: Route) -> Route {
     Route { terms: Terms { is_held: true, ..route.terms }, ..route }
 }
 
-/// Every route of the surface.
+/// Returns every route of the surface.
 pub(super) fn routes() -> Vec<Route> {
     let rules = Family::ALL.iter().flat_map(|family| rule_routes(*family));
     fixed_routes().into_iter().chain(rules).collect()
 }
 
-/// The routes that every family of rules has; the handlers are told which family it is.
+/// Returns the routes of one family of rules; the family is an extension of the request.
 fn rule_routes(family: Family) -> Vec<Route> {
     let path = |rest: &str| format!("/naming/v1/{}{rest}", family.kind());
     let routes = vec![

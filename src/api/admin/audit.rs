@@ -1,4 +1,4 @@
-//! `/admin/v1/audit`: who did what.
+//! `/admin/v1/audit`: the audit trail.
 
 use axum::extract::State;
 use schemars::JsonSchema;
@@ -13,31 +13,31 @@ use crate::model::grant::Verb;
 use crate::model::time::Timestamp;
 use crate::openapi::Param;
 
-/// One thing that somebody asked for, and what came of it.
+/// One audited act and its outcome.
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "AuditRow")]
 struct AuditView<'a> {
-    /// `YYYY-MM-DD HH:MM:SS`, UTC, as all times.
+    /// Time, `YYYY-MM-DD HH:MM:SS`, UTC, as all times.
     time: String,
-    /// A user, `token:NAME` for a service token, `cluster` for the cluster itself; the name of a failed login.
+    /// User, `token:NAME` for a service token, or `cluster` for the cluster itself; for a failed login the given name.
     user: &'a str,
-    /// The id of the token, as lists of tokens show it; empty where there was none.
+    /// Id of the token, as in lists of tokens; empty without one.
     token: &'a str,
-    /// Of the client, as far as it is known.
+    /// Address of the client; empty if unknown.
     address: String,
     /// Action: `create`, `update`, `delete`, `publish`, `rollback`, `stopbeta`, `login`, …
     action: &'a str,
-    /// Of what kind the thing is; `route` for what was refused at the door, `app` for a config client.
+    /// Kind of the object; `route` for a request refused before its body was read, `app` for a config client.
     kind: &'a str,
     namespace: &'a str,
     name: &'a str,
     /// Code of the answer.
     code: u32,
     request_id: &'a str,
-    /// Revision, or version in force, before and after.
+    /// Revision, or active version, before and after.
     before: &'a str,
     after: &'a str,
-    /// Number of equal events that this row stands for.
+    /// Number of equal events in this row.
     count: u32,
 }
 
@@ -88,21 +88,21 @@ pub(crate) async fn list(State(app): State<App>, query: Query, _: Fresh) -> ApiR
     Ok(app.operations.audit(filter, page, |listed| envelope::list("data", &listed, AuditView::new)).await?)
 }
 
-/// A draft or a release that its author could not make now.
+/// A draft or a release that would be refused to its author now.
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "WouldRefuse")]
 struct WouldRefuseView<'a> {
-    /// As in the audit trail: `ratelimit`, `routing`, …
+    /// Kind, as in the audit trail: `ratelimit`, `routing`, …
     kind: &'a str,
     namespace: &'a str,
     name: &'a str,
-    /// Of a release that is in force or planned; empty for the draft.
+    /// Name of an active or planned release; empty for the draft.
     release_name: &'a str,
-    /// User that made it.
+    /// Author.
     user: &'a str,
-    /// The verb that is missing.
+    /// Missing verb.
     verb: Verb,
-    /// Place without it: `namespace/name`.
+    /// Place where it is missing: `namespace/name`.
     at: &'a str,
 }
 

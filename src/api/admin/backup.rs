@@ -1,4 +1,4 @@
-//! `GET /admin/v1/backup`: the whole state as one file, while writes go on.
+//! `GET /admin/v1/backup`: the whole state as one file, while writes continue.
 
 use axum::body::Body;
 use axum::extract::State;
@@ -15,7 +15,7 @@ pub(crate) const BACKUP: Doc = Doc::new("Cluster")
     .gives_raw(&[(200, OCTETS, "The file; it ends with its checksum, without which it is not whole.")])
     .codes(&[&[Code::TooManyWaiters, Code::StoreLayerException]]);
 
-/// Held for as long as its reader takes; one that stops taking is cut.
+/// Streams a backup for as long as the client reads it; a client that stops reading is disconnected.
 pub(crate) async fn backup(State(app): State<App>, caller: Caller, _: Fresh) -> ApiResult {
     let (name, chunks) = app.operations.backup(&caller).await?;
     let disposition = format!("attachment; filename=\"{name}\"");

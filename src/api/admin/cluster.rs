@@ -1,4 +1,4 @@
-//! `/admin/v1/cluster`: the cluster as this node sees it, and what an operator changes.
+//! `/admin/v1/cluster`: the cluster as this node sees it, and changes of its members.
 
 use axum::extract::State;
 use axum::response::Response;
@@ -10,7 +10,7 @@ use crate::model::code::Code;
 use crate::raft::MembershipChange;
 
 const DOC: Doc = Doc::new("Cluster");
-/// Codes that refuse a change of the membership, for a reason that `info` names.
+/// Codes that refuse a change of the membership; `info` has the reason.
 const REFUSED: &[Code] = &[Code::BadRequest, Code::InvalidParameter];
 
 #[derive(Serialize, JsonSchema)]
@@ -24,11 +24,11 @@ struct StatusBody {
     #[serde(rename = "self")]
     own_id: u64,
     state_hash: StateHash,
-    /// Level of everything stored and sent in the cluster; raised when every member reads the next one.
+    /// Level of all stored and sent formats in the cluster; raised once every member can read the next one.
     level: u8,
-    /// Alarms as this node sees them: what is wrong, what follows, what to do.
+    /// Alarms as this node sees them: fault, consequence, remedy.
     alarms: Vec<String>,
-    /// No leader is in reach: members, level and progress are what this node alone knew last.
+    /// True if no leader is in reach: members, level and progress are the last ones that this node knows.
     own_view: bool,
 }
 
@@ -39,30 +39,30 @@ struct MemberBody {
     voter: bool,
     api: String,
     compat: String,
-    /// Address of gRPC, for xDS; empty where it is off, and below level 8.
+    /// Address of gRPC, for xDS; empty if gRPC is off, and below level 8.
     grpc: String,
     peer: String,
     last_log: Option<u64>,
     applied: Option<u64>,
     reachable: bool,
-    /// Milliseconds for which something may have been committed that it has not applied: 0 on a leader with its lease,
-    /// absent where it does not answer.
+    /// Milliseconds for which commits may be missing from the member's applied state: 0 on a leader with its lease,
+    /// absent if it does not answer.
     #[serde(skip_serializing_if = "Option::is_none")]
     fresh_ms: Option<u64>,
-    /// Milliseconds from this node to it and back, as the last pings had it; absent of one that was not reached.
+    /// Round trip from this node to the member in milliseconds, from the last pings; absent if none was answered.
     #[serde(skip_serializing_if = "Option::is_none")]
     round_trip_ms: Option<f64>,
-    /// Version of its binary; null of one that was never heard to say.
+    /// Version of the member's binary; null if it has never reported one.
     version: Option<String>,
-    /// The levels that it reads and writes.
+    /// Levels that the member reads and writes.
     level_min: Option<u8>,
     level_max: Option<u8>,
-    /// Reason why this node does not reach it, or is not reached by it; absent where they reach each other.
+    /// Reason why this node and the member do not reach each other; absent if they do.
     #[serde(skip_serializing_if = "Option::is_none")]
     problem: Option<String>,
 }
 
-/// Equal on two nodes at the same index, or something is badly wrong.
+/// State hash: it must be equal on two nodes at the same index.
 #[derive(Serialize, JsonSchema)]
 struct StateHash {
     index: u64,
@@ -76,7 +76,7 @@ pub(crate) const STATUS: Doc = DOC
     )
     .gives(Shape::whole::<StatusBody>());
 
-/// Status as this node knows it, with the progress that the members report that answer at once.
+/// Answers with the status that this node knows, and the progress of members that answer at once.
 pub(crate) async fn status(State(app): State<App>, _: Caller) -> Response {
     let status = app.node().as_node().cluster_survey().await;
     let members = status.members.into_iter().map(|member| MemberBody {

@@ -15,7 +15,7 @@ const METRICS_TYPE: &str = "text/plain; version=0.0.4";
 
 pub(crate) const LIVE: Doc = DOC.says("Reports that the process works.").gives_raw(&[(200, "text/plain", "It works.")]);
 
-/// The process works.
+/// Answers that the process is alive.
 pub(crate) async fn live() -> &'static str {
     "ok\n"
 }
@@ -35,9 +35,9 @@ pub(crate) const READY: Doc = DOC
         (503, "text/plain", "It may not; failing checks are named."),
     ]);
 
-/// 200 if this node may get traffic, else 503; every failing check is named, with `?verbose` all checks are, and the
-/// alarms, which fail nothing. With `?drain` a node that shuts down gives 404: to HAProxy that means to send nothing
-/// new, and to cut nothing.
+/// Answers 200 if this node is ready for traffic, else 503. Names every failing check; with `?verbose` all checks, and
+/// the alarms, which fail no check. With `?drain` a node that shuts down answers 404: HAProxy then sends no new
+/// requests and keeps existing connections.
 pub(crate) async fn ready(State(app): State<App>, query: Query) -> Response {
     let (checks, verbose, drain) = (app.node().as_node().readiness().await, query.has("verbose"), query.has("drain"));
     let is_ready = checks.iter().all(|check| check.failure.is_none());
@@ -50,7 +50,7 @@ pub(crate) async fn ready(State(app): State<App>, query: Query) -> Response {
             _ => {}
         }
     }
-    // Peers are named with their check, and a state that is wrong fails one, as a removal does.
+    // These alarms are part of the lines of checks.
     let has_line = |kind| matches!(kind, AlarmKind::Peer | AlarmKind::State | AlarmKind::Removed);
     for alarm in app.node().as_node().noted_alarms().iter().filter(|alarm| verbose && !has_line(alarm.kind)) {
         text.push_str(&format!("[!] {}: {}\n", alarm.kind.name(), alarm.text));
@@ -70,7 +70,7 @@ pub(crate) const METRICS: Doc = DOC.says("All series of this node in Prometheus'
     "One sample a line.",
 )]);
 
-/// All series in Prometheus' text format.
+/// Answers with all metrics in Prometheus' text format.
 pub(crate) async fn metrics(State(app): State<App>) -> Response {
     gauges::record(app.node().as_node()).await;
     ([(CONTENT_TYPE, METRICS_TYPE)], app.node().metrics().render()).into_response()

@@ -1,4 +1,4 @@
-//! `/admin/v1`: cluster, settings, audit trail, webhooks, clients of xDS, backup, data keys; `/livez`, `/readyz` and
+//! `/admin/v1`: cluster, settings, audit trail, webhooks, xDS clients, backup, data keys; `/livez`, `/readyz` and
 //! `/metrics`.
 
 pub(crate) mod audit;

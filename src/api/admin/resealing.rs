@@ -1,4 +1,4 @@
-//! `POST /admin/v1/datakey/reseal`: a part of what an earlier data key sealed, sealed again under the first one.
+//! `POST /admin/v1/datakey/reseal`: reseals a part of the data of an earlier data key under the first key.
 
 use axum::extract::State;
 

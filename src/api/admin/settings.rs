@@ -1,4 +1,4 @@
-//! `/admin/v1/settings`: what holds for the whole cluster and changes while it runs.
+//! `/admin/v1/settings`: replicated settings, which change while the cluster runs.
 
 use axum::extract::State;
 use axum::response::Response;
@@ -13,7 +13,7 @@ use crate::model::settings::{REVISION, Settings, SettingsChange};
 const DOC: Doc = Doc::new("Settings").gives(Shape::single::<Settings>(ELEMENT));
 const ELEMENT: &str = "settings";
 
-/// The keys that a caller gives: read by the table of settings, which names what is wrong.
+/// Settings from the body; the table of settings parses them and reports faults.
 #[derive(Deserialize)]
 #[serde(transparent)]
 pub(crate) struct GivenSettings(Map<String, Value>);
@@ -58,7 +58,7 @@ pub(crate) async fn change(
 fn answer(app: &App, code: Code) -> Response {
     let settings = app.node().state().catalog().settings.clone();
     let mut shown = settings.to_json();
-    // Empty of settings that were changed last before there were revisions.
+    // Empty for settings that were last changed before revisions existed.
     shown.insert(REVISION.to_owned(), Value::from(settings.revision));
     envelope::single_as(code, ELEMENT, &shown)
 }

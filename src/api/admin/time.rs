@@ -19,41 +19,42 @@ const DOC: Doc = Doc::new("Cluster").gives(Shape::whole::<TimeBody>());
 struct TimeBody {
     code: u32,
     info: &'static str,
-    /// Time of the cluster, by which things are dated.
+    /// Time of the cluster, used for all dates.
     time: String,
     time_ms: u64,
-    /// The same without all that is in doubt: what cannot be undone is decided by it.
+    /// Time without unconfirmed steps; acts that cannot be undone depend on it.
     sure_time: String,
     sure_time_ms: u64,
-    /// Steps of the time that are not confirmed; null where there is nothing in doubt.
+    /// Unconfirmed steps of the time; null if there are none.
     doubt: Option<DoubtBody>,
-    /// Time that most members' clocks show, where it is another one; null where they agree, or do not say.
+    /// Time of most members' clocks, if it differs; null if they agree or do not answer.
     most_clocks: Option<String>,
-    /// Most members' clocks agree with the time.
+    /// True if most members' clocks agree with the time.
     clocks_agree: bool,
     members: Vec<ClockBody>,
-    /// Number of things that are due by the time, and wait for the end of the doubt.
+    /// Number of objects that are due by the time but wait for a confirmation.
     waits: WaitBody,
 }
 
 #[derive(Serialize, JsonSchema)]
 struct DoubtBody {
     reason: String,
-    /// The last stamp before, and the first one after.
+    /// Last stamp before the step, and first stamp after it.
     before: String,
     since: String,
-    /// Milliseconds by which the time went on without proof.
+    /// Milliseconds of the step that are unconfirmed.
     ahead_ms: u64,
-    /// It ends once most members' clocks have agreed with the time for ten minutes; else an administrator ends it.
+    /// True if the step is confirmed once most members' clocks have agreed with the time for ten minutes; else an
+    /// administrator has to confirm it.
     ends_by_itself: bool,
 }
 
 #[derive(Serialize, JsonSchema)]
 struct ClockBody {
     id: u64,
-    /// The member's own clock; null of one that does not answer.
+    /// Clock of the member; null if it does not answer.
     clock: Option<String>,
-    /// Milliseconds by which it is ahead of the cluster's time; negative behind it.
+    /// Milliseconds by which the clock is ahead of the cluster's time; negative if it is behind.
     difference_ms: Option<i64>,
 }
 
@@ -68,7 +69,7 @@ struct WaitBody {
 
 #[derive(Deserialize, JsonSchema)]
 pub(crate) struct Confirmation {
-    /// Time that is right: the cluster's own (`present`), or that of most members' clocks (`clocks`).
+    /// The correct time: the cluster's own (`present`), or that of most members' clocks (`clocks`).
     time: RightTime,
 }
 

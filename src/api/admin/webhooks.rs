@@ -1,6 +1,6 @@
-//! `/admin/v1/webhooks`: who is told by HTTP of what happens.
+//! `/admin/v1/webhooks`: receivers of events over HTTP.
 //!
-//! A secret is in the answer of the create that made it and nowhere else.
+//! A generated secret is only in the answer to its create.
 
 use axum::extract::State;
 

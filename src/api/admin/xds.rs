@@ -1,4 +1,4 @@
-//! `/admin/v1/xds`: the clients of xDS that are connected, and every resource of one of them.
+//! `/admin/v1/xds`: connected xDS clients, and the resources of one client.
 
 use std::sync::Arc;
 
@@ -25,37 +25,37 @@ use crate::xds::json::MessageReader;
 
 const DOC: Doc = Doc::new("xDS");
 
-/// A page of rows that all members were asked for.
+/// A page of rows collected from all members.
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "XdsPage")]
 struct PageBody<D> {
     code: u32,
     info: &'static str,
-    /// All rows.
+    /// Number of all rows.
     amount: u64,
     total: u64,
-    /// Those of this page.
+    /// Number of rows on this page.
     size: usize,
-    /// Members that could not be asked: their clients are missing.
+    /// Members that did not answer; their clients are missing.
     silent_nodes: Vec<NodeId>,
-    /// Of a dump, resources that do not fit into its 16 MiB.
+    /// Number of resources that exceed the 16 MiB of a dump.
     #[serde(skip_serializing_if = "Option::is_none")]
     left_out: Option<u64>,
-    /// On a full page by key (`order=key`): what the next one is asked for with.
+    /// Value of `after` for the next page, on a full page by key (`order=key`).
     #[serde(skip_serializing_if = "Option::is_none")]
     after: Option<String>,
     data: D,
 }
 
-/// A stream of a client of xDS.
+/// A stream of an xDS client.
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "XdsClient")]
 struct ClientView<'a> {
-    /// The node of the cluster that it is connected to.
+    /// Node of the cluster that the client is connected to.
     node: NodeId,
-    /// Identity that the client gives itself.
+    /// Identity that the client reports.
     node_id: &'a str,
-    /// Its user agent with the version.
+    /// User agent with version.
     agent: &'a str,
     address: &'a str,
     /// `envoy` or `grpc`.
@@ -63,13 +63,13 @@ struct ClientView<'a> {
     /// `delta` or `sotw`.
     variant: &'static str,
     labels: Vec<LabelView>,
-    /// `YYYY-MM-DD HH:MM:SS`, UTC: the begin of the stream.
+    /// Start of the stream, `YYYY-MM-DD HH:MM:SS`, UTC.
     since: String,
-    /// The types that it subscribes to.
+    /// Subscribed resource types.
     subscriptions: Vec<&'a str>,
-    /// State of each of them.
+    /// State of each type.
     has: Vec<TypeView<'a>>,
-    /// `yes` if it acknowledged all that it was sent, `refused` if it lacks something that it refused; else absent.
+    /// `yes` if the client acknowledged everything, `refused` if it refused and lacks something; absent otherwise.
     #[serde(skip_serializing_if = "Option::is_none")]
     applied: Option<&'static str>,
 }
@@ -81,52 +81,52 @@ struct TypeView<'a> {
     /// `cds`, `eds`, `lds` or `rds`.
     #[serde(rename = "type")]
     kind: &'a str,
-    /// Resources that it was sent.
+    /// Number of resources sent.
     sent: u64,
-    /// Those of them that it has as they were sent last.
+    /// Number of resources of which the client acknowledged the last version.
     acknowledged: u64,
-    /// The first names of them, at most ten.
+    /// Names of the first ten resources.
     names: &'a [String],
-    /// The first names of what it refused and lacks.
+    /// First names of the resources that the client refused and lacks.
     #[serde(skip_serializing_if = "Option::is_none")]
     refused: Option<&'a [String]>,
-    /// Its reason, at most 4 KiB.
+    /// Reason of the refusal, at most 4 KiB.
     #[serde(skip_serializing_if = "Option::is_none")]
     message: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     refused_at: Option<String>,
-    /// Milliseconds for which a response is unanswered. A proxy that waits for endpoints takes up to 15 s.
+    /// Milliseconds for which a response is unacknowledged. A proxy that waits for endpoints takes up to 15 s.
     #[serde(skip_serializing_if = "Option::is_none")]
     under_way_ms: Option<u64>,
 }
 
-/// A resource that a client was sent.
+/// A resource that was sent to a client.
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "XdsResource")]
 struct ResourceView<'a> {
-    /// The node of the cluster that sent it.
+    /// Node of the cluster that sent it.
     node: NodeId,
     /// `cds`, `eds`, `lds` or `rds`.
     #[serde(rename = "type")]
     kind: &'a str,
     name: &'a str,
-    /// `INDEX-HASH`: the log index of the newest change that it was made from, and a hash of its bytes.
+    /// `INDEX-HASH`: log index of the newest change in it, and a hash of its bytes.
     version: &'a str,
-    /// The client's own word: `yes` or `refused`; absent while it has said nothing.
+    /// The client's report: `yes` or `refused`; absent until it reports.
     #[serde(skip_serializing_if = "Option::is_none")]
     applied: Option<&'static str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     message: Option<&'a str>,
-    /// The version that the client has instead.
+    /// Version that the client has instead.
     #[serde(skip_serializing_if = "Option::is_none")]
     has_version: Option<&'a str>,
-    /// The releases of rules that it was made from.
+    /// Releases of rules from which it was built.
     releases: Vec<ReleaseView<'a>>,
-    /// The message, with Envoy's names of the fields.
+    /// Message in Envoy's field names.
     resource: Value,
 }
 
-/// A release of a rule.
+/// Release of a rule.
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "XdsRelease")]
 struct ReleaseView<'a> {
@@ -170,7 +170,7 @@ pub(crate) async fn dump(State(app): State<App>, query: Query, _: Caller) -> Api
     dump_of(app.node().as_node(), query.required("node_id")?, &query.page()?).await
 }
 
-/// A page of the resources of a client.
+/// Answers with a page of the resources of a client.
 pub(crate) async fn dump_of(node: &Node, node_id: &str, page: &Page) -> ApiResult {
     let found = fleet::resources(node, node_id).await;
     if found.amount == 0 {
@@ -241,7 +241,8 @@ fn given(text: &str) -> Option<&str> {
     (!text.is_empty()).then_some(text)
 }
 
-/// The message, or why it cannot be shown: a node of another version may send fields that this one does not know.
+/// Returns the message as JSON, or the reason why it cannot be shown: a node of another version may send unknown
+/// fields.
 fn message_json(reader: &MessageReader, kind: &str, bytes: &[u8]) -> Value {
     let kind = ResourceType::ALL.into_iter().find(|one| one.label() == kind);
     let read = kind.map(|kind| reader.read(kind.type_url(), bytes));

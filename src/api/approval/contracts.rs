@@ -1,4 +1,4 @@
-//! `/admin/v1/contracts`: what config files and rules have to be like before they are published.
+//! `/admin/v1/contracts`: schemas and expressions that config files and rules must satisfy before they are published.
 
 use axum::extract::State;
 use schemars::JsonSchema;
@@ -54,15 +54,15 @@ pub(crate) async fn update(app: State<App>, caller: Caller, Strict(batch): Stric
     Ok(answer::batch(&app, outcomes, Vec::new()))
 }
 
-/// A place at which a contract would be broken.
+/// A violation of a contract.
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "BrokenContract")]
 struct BrokenView<'a> {
     contract: &'a str,
     mode: ContractMode,
-    /// JSON Pointer, `/` for the whole.
+    /// JSON Pointer; `/` for the whole document.
     path: &'a str,
-    /// Of files, counted from 1.
+    /// Line in a config file, from 1.
     #[serde(skip_serializing_if = "Option::is_none")]
     line: Option<usize>,
     message: &'a str,

@@ -1,5 +1,5 @@
-//! `/admin/v1/policies`, `/admin/v1/requests` and `/admin/v1/contracts`: decisions that more than one person makes, and
-//! what has to be kept whoever decides.
+//! `/admin/v1/policies`, `/admin/v1/requests` and `/admin/v1/contracts`: approvals by several people, and checks of
+//! contents.
 
 pub(crate) mod contracts;
 pub(crate) mod policies;

@@ -1,4 +1,4 @@
-//! `/admin/v1/policies`: which acts on releases need the approval of others, and when none may be done.
+//! `/admin/v1/policies`: acts on releases that need approval, and freezes.
 
 use axum::extract::State;
 

@@ -1,4 +1,4 @@
-//! `/admin/v1/requests`: requests for approval, and what becomes of them.
+//! `/admin/v1/requests`: requests for approval, and decisions on them.
 
 use axum::extract::State;
 

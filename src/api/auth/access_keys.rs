@@ -1,6 +1,6 @@
-//! `/auth/v1/accesskeys`: what config clients sign their requests with.
+//! `/auth/v1/accesskeys`: keys with which config clients sign their requests.
 //!
-//! A secret is in the answer of the create that made it and nowhere else.
+//! A generated secret is only in the answer to its create.
 
 use axum::extract::State;
 

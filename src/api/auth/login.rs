@@ -1,4 +1,4 @@
-//! Login and logout: the one way to a token.
+//! Login and logout: tokens of users.
 
 use axum::extract::State;
 use axum::http::HeaderValue;
@@ -58,7 +58,7 @@ pub(crate) async fn log_in(
     }
 }
 
-/// Response to a password that was not looked at, or was not the right one.
+/// Returns the response to a login that was refused or postponed.
 pub(crate) fn refused(not: NotSignedIn) -> ApiResult {
     match not {
         NotSignedIn::Later(wait, refusal) => {

@@ -1,4 +1,4 @@
-//! `/auth/v1/user` and `/auth/v1/sessions`: who one is, and where one is logged in.
+//! `/auth/v1/user` and `/auth/v1/sessions`: the caller's account and logins.
 
 use axum::extract::State;
 use axum::response::Response;
@@ -16,14 +16,14 @@ use crate::operations::oneself::{Oneself, SessionRequest};
 
 const DOC: Doc = Doc::new("Oneself");
 
-/// A caller.
+/// The caller.
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "Oneself")]
 struct OneselfView<'a> {
-    /// Of the user, or `token:NAME`.
+    /// User name, or `token:NAME`.
     name: &'a str,
     grants: &'a Grants,
-    /// Verbs that these grants give, somewhere at least.
+    /// Verbs that these grants give in at least one place.
     verbs: Vec<Verb>,
     /// `login`, `token` or `certificate`.
     signed_in_by: &'a str,
@@ -40,18 +40,18 @@ pub(crate) async fn show(State(app): State<App>, caller: Caller, _: Fresh) -> Re
     envelope::single("user", &view)
 }
 
-/// A login.
+/// A login of the caller.
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "Session")]
 struct SessionView<'a> {
-    /// Name of its token in the audit trail.
+    /// Id of its token in the audit trail.
     id: &'a str,
-    /// `YYYY-MM-DD HH:MM:SS`, UTC, as all times.
+    /// Start of the login, `YYYY-MM-DD HH:MM:SS`, UTC, as all times.
     since: String,
     until: String,
-    /// From where it was begun; empty where that is not known.
+    /// Address from which the login was made; empty if unknown.
     address: String,
-    /// The program, by its own word.
+    /// User agent that made it.
     agent: &'a str,
 }
 

@@ -86,7 +86,7 @@ pub(crate) async fn change_password(
     Ok(envelope::done())
 }
 
-/// A role and what it lets do.
+/// A role and its verbs.
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "Role")]
 struct RoleView {

@@ -35,7 +35,7 @@ impl Input for ZipArchive {
     }
 }
 
-/// Name of the part of a form that Polaris' tools put the archive in; another one will do where it is the only one.
+/// Name of the form part in which Polaris' tools send the archive; a form with only one part may use another name.
 const PART: &str = "config";
 
 async fn part(body: Bytes, boundary: &str) -> Result<ZipArchive, ApiError> {

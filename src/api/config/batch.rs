@@ -1,4 +1,4 @@
-//! Bodies with contents of config files: their limit of bytes leaves room for the limit of characters.
+//! Bodies with contents of config files, whose byte limit follows from the limit of characters.
 
 use axum::extract::{FromRequest, Request};
 use bytes::Bytes;
@@ -11,7 +11,7 @@ use crate::model::limits;
 /// A batch of files.
 pub(crate) struct FileBatch<T>(pub(crate) Batch<T>);
 
-/// The same, and its items answer for the fields that are not known.
+/// A batch of files in which unknown fields lead to warnings or refusals per item.
 pub(crate) struct NotedFileBatch<T>(pub(crate) Batch<T>);
 
 impl<T: DeserializeOwned> FromRequest<App> for FileBatch<T> {
@@ -47,7 +47,7 @@ async fn read(request: Request, app: &App) -> Result<Bytes, ApiError> {
     read_body_within(request, bytes_max(app.operations.bounds().config_content_chars_max)).await
 }
 
-/// For one content of so many characters, and what is usual beside it.
+/// Returns the byte limit for one content of `content_chars_max` characters and the usual other fields.
 fn bytes_max(content_chars_max: usize) -> usize {
     limits::BODY_BYTES_MAX + content_chars_max * limits::BODY_BYTES_PER_CHARACTER
 }

@@ -1,7 +1,7 @@
-//! Many config files at once: out as a zip archive, in from one, and from one namespace to another.
+//! Bulk operations on config files: export as a zip archive, import, and copy to another namespace.
 //!
-//! What is written are drafts, each judged by itself where it is applied; clients see nothing of it until it is
-//! published. Each file has its result, also where a later one could not be done any more.
+//! Imports and copies write drafts, each authorized separately in apply; clients see nothing until they are published.
+//! Each file has its own result, even if a later one fails.
 
 use std::sync::Arc;
 
@@ -53,14 +53,14 @@ impl Conflict {
     }
 }
 
-/// The files of a namespace: all, those of some groups, or some of one group.
+/// Selection of the files of a namespace: all, those of some groups, or some of one group.
 #[derive(Default, Deserialize, JsonSchema)]
 #[serde(default)]
 pub(crate) struct Selection {
     namespace: String,
-    /// Absent or empty: all groups.
+    /// Groups; absent or empty for all.
     groups: Vec<String>,
-    /// Files of the one group that is given then; absent or empty: all.
+    /// Files of the only group in `groups`; absent or empty for all.
     names: Vec<String>,
 }
 
@@ -75,7 +75,7 @@ impl Selection {
         Ok(())
     }
 
-    /// Files that are selected and that the caller may see, by group and name.
+    /// Returns the selected files that the caller may see, by group and name.
     fn find(&self, catalog: &Catalog, read_scope: ReadScope) -> Result<Vec<Arc<ConfigFile>>, ApiError> {
         let exact = |text: &String| NameFilter::Exact(text.clone());
         let one_group = Some(&self.groups).filter(|groups| groups.len() == 1).and_then(|groups| groups.first());
@@ -123,7 +123,7 @@ pub(crate) async fn export(
         let bundled = |file: &Arc<ConfigFile>| Bundled {
             group: if selection.names.is_empty() { file.key.group.clone() } else { String::new() },
             name: file.key.file.clone(),
-            // As it is kept: what is encrypted stays so.
+            // Stored form: encrypted contents stay encrypted.
             text: Ok(file.content.to_string()),
             sealed_for: file.encrypted.then(|| file.key.clone()),
             comment: Some(file.comment.clone()),
@@ -141,7 +141,7 @@ pub(crate) async fn export(
     Ok(([(CONTENT_TYPE, ZIP), (CONTENT_DISPOSITION, &disposition)], archive).into_response())
 }
 
-/// Result of one file.
+/// Result for one file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 enum Became {
@@ -171,7 +171,7 @@ struct Saved {
     warnings: Vec<String>,
 }
 
-/// Results of all files, each once by itself and once in a list.
+/// Results for all files: one list per result, and one list of all.
 #[derive(Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 struct AllSaved {
@@ -184,7 +184,7 @@ struct AllSaved {
     overwrite_config_files: Vec<Named>,
     skip_config_files: Vec<Named>,
     failed_config_files: Vec<Named>,
-    /// Paths of what the system added that packed the archive.
+    /// Paths of entries that an operating system added to the archive.
     #[serde(rename = "left_out", skip_serializing_if = "Vec::is_empty")]
     left_out: Vec<String>,
 }
@@ -257,12 +257,12 @@ fn draft_of(
 #[serde(default)]
 pub(crate) struct CopyOrder {
     namespace: String,
-    /// Absent or empty: all groups.
+    /// Groups; absent or empty for all.
     groups: Vec<String>,
-    /// Files of the one group that is given then; absent or empty: all.
+    /// Files of the only group in `groups`; absent or empty for all.
     names: Vec<String>,
     to_namespace: String,
-    /// For one group; without it files stay in groups of the same name.
+    /// Target for a single group; without it files stay in groups of the same name.
     to_group: Option<String>,
     conflict_handling: Conflict,
 }
@@ -289,7 +289,7 @@ pub(crate) async fn copy(
     }
     let by = caller.clone();
     let find = move |catalog: &Catalog| match from.find(catalog, by.read_scope()) {
-        // Clients know of a file, not of its draft.
+        // Clients know that a file exists, but not its draft.
         Err(_) if from.find(catalog, by.client_sight()).is_ok() => {
             Err(ApiError::new(Code::NotAllowedAccess, "this needs read"))
         }
@@ -310,10 +310,10 @@ pub(crate) async fn copy(
     save_all(&app, &caller, (drafts.collect(), Vec::new()), conflict_handling).await
 }
 
-/// Drafts by their keys, each read or refused, and the names that were left out.
+/// Drafts by key, each parsed or refused, and the names that were left out.
 type ReadFiles = (Vec<(ConfigKey, Result<ConfigFileDraft, Refusal>)>, Vec<String>);
 
-/// Saves drafts, some at a time, and tells what became of each.
+/// Saves drafts in batches and answers with a result for each.
 async fn save_all(app: &App, caller: &Caller, (drafts, left_out): ReadFiles, conflict: Conflict) -> ApiResult {
     let (keys, items): (Vec<_>, Vec<_>) = drafts.into_iter().unzip();
     let (items, warnings) = app.operations.judged_files(caller, items).await?;
@@ -330,7 +330,7 @@ async fn save_all(app: &App, caller: &Caller, (drafts, left_out): ReadFiles, con
             }
             Err(refusal) => Some((Became::Failed, refusal.into())),
         };
-        // What was refused stands where it stood, so what is before it goes first.
+        // Results are in order, so the files before a refused one are saved first.
         if refusal.is_some() || part.len() == limits::BATCH_ITEMS_MAX || bytes >= limits::BODY_BYTES_MAX {
             bytes = 0;
             became.extend(saving.save(std::mem::take(&mut part)).await);
@@ -345,7 +345,7 @@ struct Saving<'a> {
     app: &'a App,
     caller: &'a Caller,
     conflict: Conflict,
-    /// Reason why nothing more is tried; `None` while every command is carried out.
+    /// Reason of the failed command; `None` while commands succeed.
     failed: Option<Refusal>,
 }
 
@@ -373,7 +373,7 @@ impl Saving<'_> {
         became
     }
 
-    /// Once a command is not carried out, those that follow are not tried.
+    /// Proposes one command. After a failed command the following ones are not proposed.
     async fn propose(&mut self, op: Op, drafts: Vec<ConfigFileDraft>) -> Vec<Outcome> {
         let count = drafts.len();
         if self.failed.is_none() && count > 0 {

@@ -1,5 +1,5 @@
-//! `GET /config/v1/configfiles/release/diff`: differences between two of the draft of a file, what is in force for all
-//! clients, and any release.
+//! `GET /config/v1/configfiles/release/diff`: differences between two of these: the draft of a file, its active normal
+//! release, any release.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -18,7 +18,7 @@ use crate::model::content::Content;
 use crate::model::{diff, properties};
 use crate::operations::FAR;
 
-/// Time limit of the search for the fewest lines that tell one text from another.
+/// Time limit for the search of a minimal line difference.
 const SEARCH_MAX: Duration = Duration::from_millis(500);
 
 pub(crate) const DIFF: Doc = Doc::new("Config releases")
@@ -81,7 +81,7 @@ fn text_of(catalog: &Catalog, key: &ConfigKey, word: &str) -> Result<FileText, R
 }
 
 impl FileText {
-    /// A file as it is or would be released; nothing where there is none.
+    /// Returns the side for a file as released or to be released; an empty one for `None`.
     pub(crate) fn of(key: &ConfigKey, released: Option<&ReleasedFile>) -> FileText {
         let format = |format: Format| Format::of_suffix(&key.file).unwrap_or(format);
         match released {
@@ -100,7 +100,7 @@ impl FileText {
         }
     }
 
-    /// Reads the content where it is on disk alone, and opens a sealed one for who may have it.
+    /// Reads a content that is only on disk, and opens an encrypted one for callers with the permission.
     pub(crate) fn read(&mut self, app: &App, caller: &Caller, key: &ConfigKey) -> Result<(), Refusal> {
         self.content = if self.encrypted {
             (&*app.operations.needed_content(caller, key, true, &self.content)?).into()
@@ -113,7 +113,7 @@ impl FileText {
     pub(crate) fn against(self, to: FileText) -> Difference {
         let is_properties = [self.format, to.format].iter().all(|format| *format == Format::Properties);
         let pairs = || Some((properties::parse(&self.content).ok()?, properties::parse(&to.content).ok()?));
-        // What cannot be parsed yet is text.
+        // Properties that cannot be parsed are compared as text.
         match pairs().filter(|_| is_properties) {
             Some((before, after)) => {
                 let changes = Some(diff::of_pairs(&before, &after));

@@ -1,4 +1,4 @@
-//! Config files that are kept encrypted, as the documentation tells of them.
+//! Encrypted config files in the documentation of routes.
 
 use axum::response::Response;
 

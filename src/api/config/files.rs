@@ -1,4 +1,4 @@
-//! `/config/v1/configfiles`: config files as they are edited. Clients see what was released of them.
+//! `/config/v1/configfiles`: drafts of config files. Clients see only their releases.
 
 use axum::extract::State;
 
@@ -39,7 +39,7 @@ const FILTERS: &[Param] = &[
         "A text that the content of the file holds; letter case counts. Encrypted contents are never searched.",
     ),
 ];
-/// Words for policies, as in the body of a deletion of several.
+/// Query keys for policies, as in the body of a bulk delete.
 const PLEA: &[Param] = &[
     Param::text("request", "Asks others for their approval with this comment, where a policy gates the deletion."),
     Param::text("request_set", "With `request`: a word that acts share which are one request.").also(&["requestSet"]),
@@ -53,7 +53,7 @@ const KEY: &[Param] = &[
     Param::text("name", "Name of the file.").also(&["file_name", "fileName"]).required(),
 ];
 
-/// The key that a query names; all three parts are needed.
+/// Returns the key that a query names; all three parts are required.
 fn key(query: &Query) -> Result<ConfigKey, ApiError> {
     let file = ["name", "file_name", "fileName"].iter().find_map(|key| query.get(key));
     let file = file.map_or_else(|| query.required("name"), Ok)?;
@@ -97,7 +97,7 @@ pub(crate) async fn list(State(app): State<App>, query: Query, _: Fresh, caller:
     let find = move |catalog: &Catalog| {
         catalog.configs.list_files(&filter, &page).map(|file| (FileStatus::of(&file, catalog), file))
     };
-    // Even few files may be megabytes of text.
+    // Even a few files may be megabytes of text.
     app.scan(FAR, find, move |listed| {
         envelope::list("configFiles", &listed, |(status, file)| {
             let view = ConfigFileView::new(file, *status);

@@ -1,4 +1,4 @@
-//! Publishing what is well-formed, over HTTP.
+//! `?force=true` of publishes over HTTP.
 
 use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
@@ -7,7 +7,7 @@ use crate::api::http::{ApiError, App, Input, Query, Sketch};
 use crate::model::code::Code;
 use crate::openapi::Param;
 
-/// `?force=true`: what is not well-formed is published all the same.
+/// Value of `?force=true`: publish malformed contents as well.
 pub(crate) struct Force(pub(crate) bool);
 
 impl Force {

@@ -1,5 +1,5 @@
-//! `/config/v1/configfilegroups`: groups of the configuration centre, through which config gets in.
-//! Paths, bodies and codes of the centre are the Polaris family's.
+//! `/config/v1/configfilegroups`: groups of the configuration centre. Paths, bodies and codes of the centre are the
+//! Polaris family's.
 
 use axum::extract::State;
 

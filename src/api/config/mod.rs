@@ -1,5 +1,5 @@
-//! `/config/v1`: groups, files, releases and templates of the configuration centre, through which config gets in.
-//! Paths, bodies and codes are the Polaris family's.
+//! `/config/v1`: groups, files, releases and templates of the configuration centre. Paths, bodies and codes are the
+//! Polaris family's.
 
 mod archive;
 mod batch;
@@ -15,6 +15,6 @@ pub(crate) mod templates;
 
 use crate::openapi::Param;
 
-/// Query key by which lists show what they leave out otherwise.
+/// Query key with which lists include contents.
 const CONTENTS: Param =
     Param::flag("brief", "`false` shows the contents, a page at a time; they are left out otherwise.");

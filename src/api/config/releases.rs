@@ -1,4 +1,4 @@
-//! `/config/v1/configfiles/release…`: publishing, what was published, and rolling back.
+//! `/config/v1/configfiles/release…`: publishing, lists of releases, and rollback.
 
 use std::sync::Arc;
 
@@ -40,7 +40,7 @@ const FILTERS: &[Param] = &[
     Param::text("release_name", "Exact, or with `*` a glob that ignores case.").also(&["name"]),
     Param::flag("only_active", "Only what clients see."),
 ];
-/// Codes that refuse the name of a release; a draft brings its labels along.
+/// Codes that refuse the name of a release, or the labels of the draft.
 const NAMED: &[Code] = &[
     Code::InvalidNamespaceName,
     Code::InvalidConfigFileGroupName,
@@ -56,7 +56,7 @@ pub(crate) const KEY: &[Param] = &[
 ];
 const RELEASE: Param = Param::text("release_name", "Name of the release.").also(&["name"]);
 
-/// Codes that refuse a publication.
+/// Codes that refuse a publish.
 const PUBLISHED: &[Code] =
     &[Code::ExistedResource, Code::DataConflict, Code::NotMatchContentToFormat, Code::ContractBroken, Code::TooMany];
 
@@ -78,17 +78,17 @@ pub(crate) async fn publish(
     Ok(answer::one_or_batch(&app, outcomes, joined(batch.warnings, told), batch.is_single))
 }
 
-/// Warnings of the items of a batch, with those of what they publish behind them.
+/// Appends to the warnings of each item those about its publish.
 pub(super) fn joined(warnings: Vec<Vec<String>>, told: Vec<Vec<String>>) -> Vec<Vec<String>> {
     let own = warnings.into_iter().chain(std::iter::repeat_with(Vec::new));
     own.zip(told).map(|(own, told)| [own, told].concat()).collect()
 }
 
-/// A config file, and how it is published.
+/// A config file and the options of its publish.
 #[derive(Default, Deserialize, JsonSchema)]
 #[serde(default)]
 pub(crate) struct PublishBody {
-    /// Free text of 1 to 128 characters; made of file and time where absent.
+    /// Name of the release, 1 to 128 characters; generated from file and time if absent.
     #[serde(alias = "releaseName")]
     release_name: Option<String>,
     #[schemars(regex(pattern = name::IDENTIFIER_PATTERN))]
@@ -97,47 +97,47 @@ pub(crate) struct PublishBody {
     group: String,
     #[serde(alias = "fileName", alias = "name")]
     file_name: String,
-    /// Absent, that of the file stays.
+    /// New content; if absent, the content is unchanged.
     content: Option<String>,
-    /// Encryption of the content from here on; absent, as the file is.
+    /// Encryption of the content from now on; if absent, unchanged.
     encrypted: Option<bool>,
-    /// `XChaCha20-Poly1305`, also where absent or empty; there is no other.
+    /// Algorithm: `XChaCha20-Poly1305`, the default and only one.
     #[serde(rename = "encryptAlgo", alias = "encrypt_algo")]
     encrypt_algo: Option<String>,
     /// At most 1024 characters.
     comment: Option<String>,
-    /// `text`, `yaml`, `xml`, `json`, `html`, `properties` or `toml`; else what the suffix of the name says.
+    /// `text`, `yaml`, `xml`, `json`, `html`, `properties` or `toml`; if absent, chosen by the suffix of the name.
     format: Option<String>,
     /// At most 1024 characters.
     #[serde(alias = "releaseDescription")]
     release_description: Option<String>,
-    /// `normal`, also where absent, or `gray`.
+    /// `normal` (default) or `gray`.
     #[serde(alias = "releaseType")]
     release_type: Option<String>,
-    /// Clients of a gray release: all labels have to match, and it needs one.
+    /// Labels of the clients of a gray release: all have to match, and there must be one or more.
     #[serde(rename = "betaLabels", alias = "beta_labels", alias = "client_labels")]
     beta_labels: Option<Vec<ClientLabel>>,
-    /// The share of the clients that a gray release is for, beside or instead of labels.
+    /// Share of the clients of a gray release, in addition to or instead of labels.
     #[serde(alias = "clientPercent")]
     client_percent: Option<ClientPercent>,
-    /// Of a gray release: the steps by which its share grows, in place of `client_percent`.
+    /// Steps by which the share of a gray release grows, instead of `client_percent`.
     plan: Option<RolloutPlan>,
-    /// Publishes what is written now at that time: RFC 3339, or `YYYY-MM-DD HH:MM:SS` in UTC.
+    /// Time of a planned publish of this content: RFC 3339, or `YYYY-MM-DD HH:MM:SS` in UTC.
     #[serde(alias = "publishAt")]
     publish_at: Option<GivenTime>,
     tags: Option<Vec<Tag>>,
-    /// Of the content that is published now; with another the item is refused with 409000.
+    /// Expected md5 of the active content; the item is refused with 409000 if it differs.
     md5: Option<String>,
-    /// Of the file as it is edited; with another the item is refused with 409000.
+    /// Expected revision of the draft; the item is refused with 409000 if it differs.
     revision: Option<String>,
-    /// Asks others for their approval with this comment, where a policy gates the act; nothing is written before.
+    /// Comment of a request for approval, made if a policy gates the act; nothing is written before the approval.
     request: Option<String>,
-    /// With `request`: a word of at most 64 characters. Acts of one person with the same one become one request, which
-    /// is decided as a whole.
+    /// Key of at most 64 characters, with `request`: acts of one person with the same key form one request, which is
+    /// decided as a whole.
     request_set: Option<String>,
-    /// With `request`: what is approved waits until it is run.
+    /// True to put the approved request on hold until it is run; with `request`.
     hold: Option<bool>,
-    /// Reason, of 8 characters or more, to do without approval or in a freeze what a policy gates.
+    /// Reason, of 8 characters or more, to perform a gated act without approval or during a freeze.
     emergency: Option<String>,
 }
 
@@ -289,7 +289,8 @@ pub(crate) async fn delete_one(app: State<App>, caller: Caller, query: Query, _:
     change(&app, &caller, ReleaseOp::Delete, batch).await
 }
 
-/// In queries about releases `name` is the release, so the file is `file_name` alone.
+/// Returns the file that a query names. In queries about releases `name` is the release, so the file is `file_name`
+/// only.
 pub(crate) fn key(query: &Query) -> Result<ConfigKey, ApiError> {
     let file = query.get("fileName").map_or_else(|| query.required("file_name"), Ok)?;
     let key = ConfigKey::new(query.required("namespace")?, query.required("group")?, file);
@@ -380,7 +381,7 @@ pub(crate) async fn versions(State(app): State<App>, query: Query, _: Fresh, cal
     answer_list(&app, with_content, find).await
 }
 
-/// Even few releases may be megabytes of text.
+/// Answers with a list of releases, computed off the async threads because even a few may be megabytes of text.
 async fn answer_list(
     app: &App,
     with_content: bool,
@@ -390,7 +391,7 @@ async fn answer_list(
     app.scan(FAR, find, move |(listed, removed_through)| {
         envelope::list_releases("configFileReleases", &listed, removed_through, |release| {
             let is_shown = with_content && !release.encrypted;
-            // One that was deleted meanwhile is shown without.
+            // A release that was deleted meanwhile has no content.
             let content = is_shown.then(|| reader.operations.whole(&release.content).ok()).flatten();
             ReleaseWithContent { release, content }
         })
@@ -398,7 +399,7 @@ async fn answer_list(
     .await
 }
 
-/// A release with a content that is read when it is its turn, and not kept for the next one.
+/// A release whose content is read while the answer is written, and not cached.
 struct ReleaseWithContent<'a> {
     release: &'a ConfigRelease,
     content: Option<Content>,

@@ -1,5 +1,5 @@
-//! `/config/v1/configfiletemplates`: what new config files may begin with. They are the cluster's; every holder of a
-//! token reads them.
+//! `/config/v1/configfiletemplates`: initial contents for new config files. Templates belong to the cluster; every
+//! token holder can read them.
 
 use axum::extract::State;
 

@@ -17,8 +17,8 @@ use crate::model::rule::traffic::ServiceKey;
 use crate::model::rule::{Family, Rule};
 use crate::reads::{DiscoveryKind, Findings, Found, Question};
 
-/// The answer to a discovering client: of the elements after `aliasFor` the one that was asked for,
-/// or none where the client has it already.
+/// Answer to a discovering client. Of the elements after `aliasFor` it has the requested one, or none if the client has
+/// that revision already.
 #[derive(JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(rename = "DiscoverAnswer")]
@@ -26,13 +26,13 @@ use crate::reads::{DiscoveryKind, Findings, Found, Question};
 pub(super) struct Described {
     code: u32,
     info: String,
-    /// Requested data, in words.
+    /// Requested type, in words.
     r#type: String,
     service: DiscoveredService<'static>,
-    /// Index that the node had applied: in the next request it keeps the client from stepping back.
+    /// Index that the node had applied: sent with the next request, it prevents older answers.
     #[serde(rename = "applied_index")]
     applied_index: u64,
-    /// The service that was meant, if an alias was asked for.
+    /// Service behind the alias, if an alias was requested.
     alias_for: Option<AliasTarget<'static>>,
     services: Option<Vec<ServiceView<'static>>>,
     namespaces: Option<Vec<NamespaceView<'static>>>,
@@ -43,7 +43,7 @@ pub(super) struct Described {
     of_families: RuleSets,
 }
 
-/// An element for each family of rules, under the name that the table of families gives it.
+/// One element per family of rules, named by the table of families.
 struct RuleSets;
 
 impl JsonSchema for RuleSets {
@@ -71,7 +71,7 @@ struct Rendered<'a> {
     measure: &'a Measure,
 }
 
-/// Answer for a client, in the words of what it asked for, compressed where `compressed` says so.
+/// Builds the answer for a client, with the element of the requested kind, compressed as `compressed` decides.
 pub(super) fn answer(kind: KindRow, question: &Question, found: &Found, compressed: &Compressing) -> Response {
     let code = match found.findings {
         Findings::Unchanged => Code::DataNoChange,
@@ -97,7 +97,7 @@ struct AliasTarget<'a> {
     name: &'a str,
 }
 
-/// Rules as the Polaris family wraps them.
+/// Rules in the wrapper of the Polaris family.
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "RuleSet")]
 struct RuleSet<'a, R = Vec<RuleView<'a>>> {
@@ -105,7 +105,7 @@ struct RuleSet<'a, R = Vec<RuleView<'a>>> {
     revision: &'a str,
 }
 
-/// A rule as clients see it, which may be another one than is kept.
+/// A rule as clients see it, which may differ from the stored one.
 struct ClientRule<'a>(Cow<'a, Rule>);
 
 impl Serialize for ClientRule<'_> {

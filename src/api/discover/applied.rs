@@ -1,4 +1,4 @@
-//! `POST /v1/Applied`: a client says that it has applied a release of a rule, or why it could not.
+//! `POST /v1/Applied`: reports of clients on applying a release of a rule.
 
 use axum::extract::State;
 use axum::http::StatusCode;
@@ -12,7 +12,7 @@ use crate::model::code::Code;
 use crate::model::wire::Uint64;
 use crate::reads::{ReportedRelease, RuleReport};
 
-/// A report is small: of its message one KiB is kept.
+/// Limit of a report, whose message is stored up to 1 KiB.
 const BODY_BYTES_MAX: usize = 64 * 1024;
 
 pub(crate) const APPLIED: Doc = Doc::new("Discovery")
@@ -32,26 +32,26 @@ pub(crate) const APPLIED: Doc = Doc::new("Discovery")
 pub(crate) struct AppliedRequest {
     /// Type of the rule, as it is discovered.
     r#type: Option<TypeName>,
-    /// Id of the rule; without it `namespace` and `name` say which it is.
+    /// Id of the rule; without it `namespace` and `name` identify it.
     id: String,
-    /// Namespace of the rule, as the client was given it.
+    /// Namespace of the rule, as the client received it.
     namespace: String,
-    /// Name of the rule, as the client was given it.
+    /// Name of the rule, as the client received it.
     name: String,
-    /// Release that the client speaks of; without it and without `version` the one that it was given.
+    /// Reported release; without it and without `version`, the last one that the client received.
     #[serde(alias = "releaseName")]
     release_name: String,
-    /// The same by its version.
+    /// Version of the reported release.
     version: Option<Uint64>,
-    /// False if the client could not apply it, and goes on with what it had.
+    /// False if the client could not apply it and continues with its previous release.
     ok: Option<bool>,
-    /// Reason why not, of which 1 KiB is kept.
+    /// Reason for the refusal, stored up to 1 KiB.
     message: String,
-    /// The client as it discovers: by its labels, among them `CLIENT_IP`.
+    /// Client as in its discoveries: by its labels, including `CLIENT_IP`.
     client: DiscoverCaller,
 }
 
-/// 204 also for a client or a release that is not known: nothing is told of others.
+/// Answers 204 even for an unknown client or release, so that nothing is revealed about others.
 pub(crate) async fn applied(
     State(app): State<App>,
     ClientAddress(address): ClientAddress,

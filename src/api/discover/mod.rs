@@ -1,5 +1,5 @@
-//! `POST /v1/Discover`: what clients see of services and of the rules in force. Answered from this
-//! node's memory; with `timeout_ms` it is held until the revision is another than the client's.
+//! `POST /v1/Discover`: services and active rules for clients. Answered from this node's memory; with `timeout_ms` the
+//! request is held until the revision differs from the client's.
 
 mod answer;
 pub(super) mod applied;
@@ -32,8 +32,8 @@ pub(super) const DISCOVER: Doc = Doc::new("Discovery")
         Code::NodeBehind,
     ]]);
 
-/// 200001 also after `timeout_ms` without a change; 503006 if this node is behind the `applied_index`
-/// that the client names. An index that no node has reached is of another cluster, and means nothing.
+/// Answers 200001 if nothing changed, after `timeout_ms` too; 503006 if this node is behind the client's
+/// `applied_index`. An index that no node has reached is of another cluster and is ignored.
 pub(super) async fn discover(
     State(app): State<App>,
     ClientAddress(address): ClientAddress,
@@ -67,13 +67,13 @@ pub(super) async fn discover(
     Ok(waiting.for_answer(waited).await)
 }
 
-/// The client should go on with another node, not with this connection.
+/// Makes the client reconnect, to another node.
 fn closing(mut response: Response) -> Response {
     response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
     response
 }
 
-/// Response of a catalog to a request at once, without a node around it.
+/// Returns the immediate response of a catalog to a request, without a node.
 #[cfg(any(test, feature = "fuzzing"))]
 pub(super) fn answer_of(
     catalog: &crate::catalog::Catalog,

@@ -25,15 +25,15 @@ pub(in crate::api) struct DiscoverRequest {
     service: DiscoverService,
     #[serde(alias = "Filter")]
     filter: DiscoverFilter,
-    /// Milliseconds to wait for another revision than the client's; 0 answers at once.
+    /// Milliseconds to wait for a revision that differs from the client's; 0 answers at once.
     #[serde(alias = "timeoutMs")]
     timeout_ms: Uint32,
-    /// From an earlier answer: this node answers nothing older.
+    /// Index from an earlier answer: this node answers with no older state.
     #[serde(alias = "appliedIndex")]
     applied_index: Uint64,
 }
 
-/// The service that is asked about, and the revision that the client has.
+/// The requested service, and the revision that the client has.
 #[derive(Default, Deserialize, JsonSchema)]
 #[serde(default)]
 struct DiscoverService {
@@ -41,7 +41,7 @@ struct DiscoverService {
     #[serde(alias = "service")]
     name: String,
     revision: String,
-    /// `SERVICES`: all pairs have to be there.
+    /// Metadata for `SERVICES`: all pairs have to match.
     metadata: BTreeMap<String, String>, // bound: request
 }
 
@@ -49,13 +49,12 @@ struct DiscoverService {
 #[serde(default)]
 struct DiscoverFilter {
     caller: DiscoverCaller,
-    /// `INSTANCE`: leaves out what is unhealthy or isolated.
+    /// True to leave out unhealthy and isolated instances, for `INSTANCE`.
     #[serde(alias = "OnlyHealthyInstance", alias = "onlyHealthyInstance")]
     only_healthy_instance: bool,
 }
 
-/// Client: the labels that choose gray releases. `CLIENT_IP` is the address of the client where
-/// it is not given.
+/// Client: the labels that select gray releases. `CLIENT_IP` defaults to the address of the client.
 #[derive(Default, Deserialize, JsonSchema)]
 #[serde(default)]
 pub(super) struct DiscoverCaller {
@@ -69,7 +68,7 @@ pub(super) enum TypeName {
     Word(String),
 }
 
-/// Word and number of a kind, and the element of the answer that has what is found.
+/// Name and number of a kind, and the element of the answer that has the result.
 #[derive(Clone, Copy)]
 pub(super) struct KindRow {
     pub(super) word: &'static str,
@@ -78,7 +77,7 @@ pub(super) struct KindRow {
     kind: DiscoveryKind,
 }
 
-/// One row for each type; the families bring their own.
+/// Returns one row per type, including those of the families of rules.
 fn kinds() -> impl Iterator<Item = KindRow> {
     let row = |(word, number, element), kind| KindRow { word, number, element, kind };
     let of_policy = |policy| DiscoveryKind::Rules(Family::Routing, Some(policy));
@@ -104,7 +103,7 @@ impl TypeName {
         kinds().find(is_meant).ok_or_else(unknown)
     }
 
-    /// Family of the rules that are named.
+    /// Returns the family of the named rules.
     pub(super) fn family(named: Option<&TypeName>) -> Result<Family, ApiError> {
         match TypeName::row(named)?.kind {
             DiscoveryKind::Rules(family, _) => Ok(family),
@@ -125,7 +124,7 @@ impl DiscoverRequest {
         self.applied_index.0
     }
 
-    /// The question of a client, held at most as long as a config client's poll may be.
+    /// Converts the request to a question, held at most as long as a config client's poll.
     pub(super) fn question(
         self,
         agent: String,

@@ -1,4 +1,4 @@
-//! `Authorization`, or the certificate of a connection, to a [`Caller`]; and the notes of those who were refused.
+//! Authentication by `Authorization` or client certificate, which yields a [`Caller`]; audit of refused requests.
 
 use axum::extract::{FromRequestParts, MatchedPath, Request};
 use axum::http::header::{AUTHORIZATION, CONTENT_TYPE};
@@ -22,21 +22,21 @@ use crate::operations::{Caller, token_hash};
 const POLARIS_TOKEN: &str = "x-polaris-token";
 const BEARER: &str = "Bearer";
 const JSON: &str = "application/json";
-/// Types that the route for archives takes besides: an archive itself, or in a form.
+/// Additional content types of the import route: an archive itself, or in a form.
 const ARCHIVES: [&str; 4] =
     ["application/zip", "application/x-zip-compressed", "application/octet-stream", "multipart/form-data"];
 
 impl FromRequestParts<App> for Caller {
     type Rejection = Response;
 
-    /// Put there by [`admit`]; a route that asks for a caller and is not guarded refuses.
+    /// Returns the caller that [`admit`] stored; refuses the request on a route without [`admit`].
     async fn from_request_parts(parts: &mut Parts, _: &App) -> Result<Self, Response> {
         let refuse = || ApiError::from(Code::EmptyAuthToken).into_response();
         parts.extensions.get::<Caller>().cloned().ok_or_else(refuse)
     }
 }
 
-/// Lets pass whom the row of the route lets, and tells the handler who it is.
+/// Admits the request if the row of the route allows its caller, and stores the caller for the handler.
 pub(crate) async fn admit(app: &App, terms: Terms, request: &mut Request) -> Result<(), ApiError> {
     let access = terms.access;
     if access == Access::Anyone {
@@ -44,7 +44,7 @@ pub(crate) async fn admit(app: &App, terms: Terms, request: &mut Request) -> Res
     }
     let identified = identify(app, request.headers(), request.extensions()).await;
     let caller = match identified {
-        // An operator needs it most of a node that is alone.
+        // Operators need these routes most on a node without a leader.
         Err(ApiError(Refusal { code: Code::NoLeader, .. })) if terms.is_always => {
             let credential = presented(request.headers(), request.extensions())?;
             let sender = sender(request.headers(), request.extensions(), &app.settings.trusted_proxies);
@@ -75,17 +75,17 @@ pub(crate) async fn identify(app: &App, headers: &HeaderMap, extensions: &Extens
     Ok(app.operations.identify(credential, sender, crate::request_id::of(extensions)).await?)
 }
 
-/// Looks the token of a request up again, in a state that is as fresh as the request asked for: a node
-/// that was behind may have let in somebody whose token was revoked, or whose grants were others.
+/// Looks up the caller's token again, in a state as fresh as the request demanded: a node that was behind may have
+/// admitted a token that was revoked or whose grants had changed.
 pub(crate) fn admit_again(app: &App, extensions: &mut Extensions) -> Result<(), ApiError> {
     let Some(caller) = extensions.get_mut::<Caller>() else { return Ok(()) };
     *caller = caller.again(&app.operations)?;
     Ok(())
 }
 
-/// Writes down who was refused before it was read what they wanted: a write without a token that is
-/// believed, and whatever is not for a known caller. What instances and other clients ask over and over is
-/// left out, unless the settings say otherwise.
+/// Records requests that were refused before their body was read: writes without a valid token, and requests of known
+/// callers without the verb. Repeated requests of instances and other clients are not recorded, unless the settings
+/// require it.
 pub(crate) fn note_refused(app: &App, request: &Request, code: Code) {
     let route = request.extensions().get::<MatchedPath>().map_or("", MatchedPath::as_str);
     let caller = request.extensions().get::<Caller>();
@@ -107,7 +107,7 @@ pub(crate) fn note_refused(app: &App, request: &Request, code: Code) {
     app.node().note(RateClass::Stranger, note);
 }
 
-/// A token, or without one the certificate with which the connection began.
+/// Returns the token, or without one the client certificate of the connection.
 fn presented(headers: &HeaderMap, extensions: &Extensions) -> Result<Credential, ApiError> {
     match (presented_token(headers), extensions.get::<PeerCertificate>()) {
         (Ok(token), _) => Ok(Credential::Token(token_hash(token))),
@@ -118,8 +118,9 @@ fn presented(headers: &HeaderMap, extensions: &Extensions) -> Result<Credential,
     }
 }
 
-/// A browser shows its certificate by itself, also with what a page of another site makes it send. Such a page can send
-/// no JSON that is called so, as the browser would ask this node first, and cannot say that it is one of this node.
+/// Refuses cross-site requests that are authenticated by the certificate alone, which a browser presents for pages of
+/// other sites too. Such a page cannot send the content type JSON without a preflight request, nor claim to be
+/// same-origin.
 fn check_certificate_alone(path: &str, headers: &HeaderMap) -> Result<(), ApiError> {
     let refuse = |why: &str| Err(ApiError::new(Code::OperationRoleForbidden, why));
     if headers.get_all(SITE).iter().any(|site| site != "none" && site != "same-origin") {
@@ -134,7 +135,7 @@ fn check_certificate_alone(path: &str, headers: &HeaderMap) -> Result<(), ApiErr
     }
 }
 
-/// The token as it was sent: raw, as a bearer token, or in Polaris' header.
+/// Returns the token: raw, as a bearer token, or in Polaris' header.
 fn presented_token(headers: &HeaderMap) -> Result<&str, ApiError> {
     let mut values = headers.get_all(AUTHORIZATION).iter();
     let header = match (values.next(), values.next()) {

@@ -1,4 +1,4 @@
-//! State that the handlers share.
+//! State shared by the handlers.
 
 use std::sync::Arc;
 
@@ -19,24 +19,24 @@ pub(crate) type ApiResult = Result<Response, ApiError>;
 
 /// Settings of the surface.
 pub struct ApiSettings {
-    /// Peers whose `X-Forwarded-For` is believed.
+    /// Networks of proxies whose `X-Forwarded-For` is trusted.
     pub trusted_proxies: Vec<IpNet>,
-    /// Of bodies and large answers under way; none where they are not counted.
+    /// Budget of bodies and large responses in flight; `None` if they are not counted.
     pub budget: Option<Budget>,
-    /// The names that the listener answers to.
+    /// Host names that the listener answers to.
     pub hosts: Hosts,
-    /// `/metrics` has a listener of its own, see [`crate::api::metrics_router`].
+    /// True if `/metrics` has its own listener, see [`crate::api::metrics_router`].
     pub metrics_elsewhere: bool,
     /// Response to `/openapi.json`.
     pub document: LazyDocument,
 }
 
-/// State that the handlers share; cheap to clone.
+/// State shared by the handlers; cheap to clone.
 #[derive(Clone)]
 pub struct App {
     pub(crate) operations: Arc<Operations>,
     pub(crate) settings: Arc<ApiSettings>,
-    /// Answers that were compressed, for the next who get the same.
+    /// Cache of compressed answers, shared by clients that get the same answer.
     pub(crate) compressed: Arc<CompressedAnswers>,
 }
 
@@ -49,7 +49,7 @@ impl App {
         self.operations.node()
     }
 
-    /// [`Operations::scan`], refused in this surface's form.
+    /// Calls [`Operations::scan`]; refusals have this surface's form.
     pub(crate) async fn scan<T, A: Send + 'static>(
         &self,
         reach: usize,

@@ -1,4 +1,4 @@
-//! Bodies of requests, read within limits of size, time and the budget of what is under way.
+//! Bodies of requests, read within limits of size, time and the budget of bytes in flight.
 
 use std::time::Duration;
 
@@ -15,13 +15,13 @@ use crate::model::code::Code;
 use crate::model::limits;
 use crate::tasks;
 
-/// A body that trickles in is given up.
+/// Time limit for a body.
 const BODY_WITHIN: Duration = Duration::from_secs(5);
 /// Time and bytes for which the rest of a refused body is still read.
 const REFUSED_WITHIN: Duration = Duration::from_secs(2);
 const REFUSED_BYTES_MAX: usize = 8 * limits::BODY_BYTES_MAX;
 
-/// The bytes of a body within [`limits::BODY_BYTES_MAX`]; one that announces more is refused at once.
+/// Reads a body within [`limits::BODY_BYTES_MAX`]; a larger announced length is refused at once.
 pub(crate) async fn read_body(request: Request) -> Result<Bytes, ApiError> {
     read_body_within(request, limits::BODY_BYTES_MAX).await
 }
@@ -36,7 +36,7 @@ pub(crate) async fn read_body_within(request: Request, bytes_max: usize) -> Resu
     }
     let announced = body.size_hint().lower();
     let is_announced = body.size_hint().exact().is_some();
-    // Small bodies take no share of the budget.
+    // Small bodies are not counted in the budget.
     let carried = carried.filter(|_| !is_announced || announced > limits::BODY_BYTES_FREE as u64);
     if announced > bytes_max as u64 {
         return Err(too_large(body, bytes_max));
@@ -74,8 +74,8 @@ fn too_large(body: Body, bytes_max: usize) -> ApiError {
     refused(body, ApiError::new(Code::RequestTooLarge, format!("at most {bytes_max} bytes")))
 }
 
-/// The rest is read and dropped while the answer is on its way: a client that is cut off while it
-/// sends sees a broken connection instead of the reason.
+/// Reads and drops the rest of the body while the answer is sent: a client whose connection is closed while it sends
+/// sees an error instead of the answer.
 fn refused(body: Body, error: ApiError) -> ApiError {
     tasks::errand(tokio::time::timeout(REFUSED_WITHIN, async move {
         let mut rest = Limited::new(body, REFUSED_BYTES_MAX);

@@ -1,6 +1,5 @@
-//! Answers that have a bound: an answer is written into a buffer that takes so many bytes and no more, row by row, and
-//! each row is looked up and rendered when it is its turn. So one that would be too long costs the bound at most, and
-//! who asked is told how many rows fit.
+//! Bounded answers: rows are looked up and rendered one by one into a buffer with a maximum size. An answer that would
+//! exceed it costs at most that much, and its refusal has the number of rows that fit.
 
 use std::cell::Cell;
 use std::io::{self, Write};
@@ -13,16 +12,16 @@ use super::json;
 use crate::model::code::{Code, info_of};
 use crate::model::limits;
 
-/// Bytes kept free for what a shorter page has besides: where the next one begins.
+/// Bytes reserved for the position of the next page.
 const AFTER_BYTES_MAX: usize = 16 * 1024;
-/// Room for most answers.
+/// Initial capacity, enough for most answers.
 const BODY_BYTES_USUAL: usize = 1024;
 
-/// The bound of an answer, and the bytes of it that are written.
+/// Maximum bytes of an answer, and the bytes written so far.
 pub(crate) struct Measure {
     bytes_max: usize,
     bytes: Cell<usize>,
-    /// Rows that fit, should so many be asked for.
+    /// Number of rows that fit.
     rows: Cell<usize>,
 }
 
@@ -42,10 +41,10 @@ impl Measure {
     }
 }
 
-/// Reason why there is no response.
+/// Reason why no answer was written.
 #[derive(Debug)]
 pub(crate) enum Unwritten {
-    /// It would be longer than it may be; so many of its rows fit.
+    /// The answer would exceed its maximum; `limit` rows fit.
     TooLong {
         limit: usize,
     },
@@ -58,7 +57,7 @@ struct Buffer<'a> {
 }
 
 impl Buffer<'_> {
-    /// Makes room for `length` bytes in all: doubled, but never beyond the bound.
+    /// Grows the buffer to at least `length` bytes: doubles it, up to the maximum.
     #[cold]
     fn grow(&mut self, length: usize) -> io::Result<()> {
         if length > self.measure.bytes_max {
@@ -75,7 +74,7 @@ impl Write for Buffer<'_> {
         self.write_all(part).map(|()| part.len())
     }
 
-    /// Called for every token of the JSON text.
+    /// Appends a part; called for every token of the JSON text.
     #[inline]
     fn write_all(&mut self, part: &[u8]) -> io::Result<()> {
         let length = self.bytes.len() + part.len();
@@ -92,7 +91,7 @@ impl Write for Buffer<'_> {
     }
 }
 
-/// The bytes of `body`, whose rows count themselves by `measure`.
+/// Serializes `body`, whose rows count themselves in `measure`.
 pub(crate) fn write(measure: &Measure, body: &impl Serialize) -> Result<Vec<u8>, Unwritten> {
     let mut buffer = Buffer { bytes: Vec::with_capacity(BODY_BYTES_USUAL), measure };
     match serde_json::to_writer(&mut buffer, body) {
@@ -104,7 +103,7 @@ pub(crate) fn write(measure: &Measure, body: &impl Serialize) -> Result<Vec<u8>,
     }
 }
 
-/// An answer with `body`, whose rows count themselves by `measure`, or the refusal of one that would be too long.
+/// Answers with `body`, whose rows count themselves in `measure`, or refuses an answer that would be too long.
 pub(crate) fn answer(code: Code, measure: &Measure, body: &impl Serialize) -> Response {
     write(measure, body).map_or_else(unwritten, |bytes| json::written(code, bytes))
 }
@@ -120,7 +119,7 @@ pub(crate) fn unwritten(why: Unwritten) -> Response {
     }
 }
 
-/// Refusal of a list that would be too long, with the largest `limit` that is answered.
+/// Refusal of a list that would be too long, with the largest `limit` that fits.
 #[derive(Serialize)]
 struct TooLong {
     code: Code,
@@ -128,7 +127,7 @@ struct TooLong {
     limit: usize,
 }
 
-/// Rows that become what is shown of them one after the other, as they are written.
+/// Rows that are rendered one by one while the answer is written.
 pub(crate) struct Rows<'a, 'm, T, F> {
     rows: &'a [T],
     view: F,
@@ -178,7 +177,7 @@ mod tests {
         (answer, shown.get())
     }
 
-    /// The limit that is told fits, one row more does not, and rows behind the bound are not rendered.
+    /// The reported limit fits, one row more does not, and rows beyond the limit are not rendered.
     #[test]
     fn an_answer_ends_at_its_bound_and_says_what_fits() {
         let rows = vec!["x".repeat(1000); 500];

@@ -1,5 +1,5 @@
-//! The share of a request in the budget for bodies and answers ([`crate::budget`]): an extension of requests that
-//! [`super::layers::track`] adds, and the refusal of a request that gets none.
+//! Share of a request in the budget of bodies and answers ([`crate::budget`]): an extension of requests that
+//! [`super::layers::track`] adds, and the refusal of requests without room.
 
 use std::sync::Arc;
 
@@ -14,17 +14,17 @@ use crate::model::limits;
 use crate::operations::Caller;
 use crate::origin::{Origin, Short};
 
-/// The origin of a request, and the bytes of its body that are held until it is answered.
+/// Origin of a request, and the bytes of its body, held until it is answered.
 #[derive(Clone)]
 pub(crate) struct Carried {
     budget: Budget,
-    /// Nothing is done, so nothing is left undone where there is no room for the answer.
+    /// True for reads: their answer may be refused for lack of room, because nothing was changed.
     is_read: bool,
     share: Arc<Mutex<Charge>>,
 }
 
 struct Charge {
-    /// The address, and once the caller is known the user of its token.
+    /// Origin by address, and by user once the caller is known.
     origin: Origin,
     body: Vec<Held>, // bound: bodies
 }
@@ -39,7 +39,7 @@ impl Carried {
         request.extensions().get::<Carried>().cloned()
     }
 
-    /// Counts for a caller from here on: to be called before anything is held.
+    /// Counts for the caller from here on; must be called before anything is held.
     pub(crate) fn count_for(&self, caller: &Caller) {
         self.share.lock().origin = caller.origin();
     }
@@ -48,7 +48,7 @@ impl Carried {
         self.share.lock().origin
     }
 
-    /// Room for a body of so many bytes; small ones need none.
+    /// Waits for room for a body of `bytes` bytes; small ones need none.
     pub(crate) async fn wait_for(&self, bytes: usize) -> Result<Held, ApiError> {
         if bytes <= limits::BODY_BYTES_FREE {
             return Ok(self.budget.nothing(self.origin()));
@@ -56,17 +56,17 @@ impl Carried {
         self.budget.wait(self.origin(), bytes).await.map_err(too_much)
     }
 
-    /// Keeps what a body takes until the request is answered.
+    /// Holds the room of a body until the request is answered.
     pub(crate) fn keep(&self, held: Held) {
         self.share.lock().body.push(held);
     }
 
-    /// Gives back what is held of the body: its request waits, and does not need it any more.
+    /// Releases the room of the body, for a waiting request that no longer needs it.
     pub(crate) fn let_go(&self) {
         self.share.lock().body.clear();
     }
 
-    /// The answer, which counts until it is sent where it is large; or a refusal, where there is no room for it.
+    /// Counts a large answer until it is sent; returns a refusal if a read finds no room.
     pub(crate) fn counted(&self, response: Response) -> Response {
         let Some(bytes) = budget::counted(&response) else { return response };
         if !self.is_read || !response.status().is_success() {

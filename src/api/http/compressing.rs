@@ -1,4 +1,4 @@
-//! Answers that are compressed for who accepts it: those of routes whose clients are many.
+//! Compression of answers, for routes with many clients.
 
 use std::sync::Arc;
 
@@ -10,20 +10,20 @@ use super::layers::Waiting;
 use crate::compression::{self, Accepted, Coding, CompressedAnswers};
 use crate::model::code::Code;
 
-/// Decision for the answers of one request.
+/// Compression of the answers to one request.
 pub(crate) struct Compressing {
     accepted: Accepted,
     answers: Option<Arc<CompressedAnswers>>,
 }
 
 impl Compressing {
-    /// Compresses nothing.
+    /// Returns a value that compresses nothing.
     #[cfg(any(test, feature = "fuzzing"))]
     pub(crate) fn none() -> Self {
         Compressing { accepted: Accepted::Identity, answers: None }
     }
 
-    /// An answer of JSON under the status of its code.
+    /// Returns JSON under the status of its code, compressed if that is worthwhile.
     pub(crate) fn written(&self, code: Code, bytes: Vec<u8>) -> Response {
         let compressed = self.answers.as_ref().filter(|_| self.accepted.is_worth(bytes.len()));
         let (coding, bytes) = match compressed {
@@ -37,7 +37,7 @@ impl Compressing {
 }
 
 impl App {
-    /// Compresses answers for who accepts it. One that warnings are added to is left as it is.
+    /// Returns the compression for a request. An answer to which warnings are added is not compressed.
     pub(crate) fn compressing(&self, waiting: &Waiting) -> Compressing {
         let answers = (!waiting.has_warnings()).then(|| self.compressed.clone());
         Compressing { accepted: waiting.accepted(), answers }

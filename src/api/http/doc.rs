@@ -1,9 +1,8 @@
-//! Documentation of the routes: beside each row of the table of routes stands a [`Doc`].
+//! Documentation of the routes: a [`Doc`] in each row of the table of routes.
 //!
-//! A constant above the handler says what the route does (`says`), which keys of the query it reads
-//! (`query`), what a success carries (`gives`) and with which codes it may refuse (`codes`).
-//! It does not repeat the handler's arguments: [`Input`], beside each extractor, says what it reads and how it
-//! refuses, so that body and consistency of a route are described by the handler's own types.
+//! A constant above the handler has the purpose of the route (`says`), the query keys that it reads (`query`), the body
+//! of a success (`gives`) and the codes with which it may refuse (`codes`). The handler's arguments are not repeated:
+//! [`Input`], implemented by each extractor, describes what the extractor reads and how it refuses.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -43,13 +42,13 @@ pub(crate) const PAGING_OF_ALL: &[Param] = &[
     PAGING[3],
 ];
 
-/// Of what is deleted by a query.
+/// Query key of deletes without a body.
 pub(crate) const REVISION: Param = Param::text("revision", "Refused with 409000 if this is not the current one.");
 
-/// Codes that the cluster may answer to a write, and to a read that needs its majority.
+/// Codes that the cluster may return for a write, and for a read that needs its majority.
 pub(crate) const PROPOSED: &[Code] = &[Code::NoLeader, Code::OutcomeUnknown, Code::NoRoom];
 
-/// The description of a route, without what its handler's arguments say.
+/// Description of a route, without the handler's arguments.
 #[derive(Clone, Copy)]
 pub(crate) struct Doc {
     tag: &'static str,
@@ -66,11 +65,11 @@ enum Success {
     Raw(&'static [Raw]),
 }
 
-/// An answer that is not in the envelope: status, media type (empty for one without a body), what it is.
+/// An answer outside of the envelope: status, media type (empty for one without a body), description.
 type Raw = (u16, &'static str, &'static str);
 
 impl Doc {
-    /// A route of the group `tag`, which answers `code` and `info` alone.
+    /// Creates the description of a route in the group `tag` that answers only `code` and `info`.
     pub(crate) const fn new(tag: &'static str) -> Self {
         Doc { tag, summary: "", query: &[], item: None, answer: Success::Json(Shape::Plain), codes: &[] }
     }
@@ -80,12 +79,12 @@ impl Doc {
         Doc { summary, ..self }
     }
 
-    /// The keys that the handler reads of the query.
+    /// Sets the query keys that the handler reads.
     pub(crate) const fn query(self, query: &'static [&'static [Param]]) -> Self {
         Doc { query, ..self }
     }
 
-    /// An item of the body, where the handler's arguments do not tell.
+    /// Sets the item of the body, if the handler's arguments do not describe it.
     pub(crate) const fn takes(self, item: SchemaOf) -> Self {
         Doc { item: Some(item), ..self }
     }
@@ -95,29 +94,29 @@ impl Doc {
         Doc { answer: Success::Json(shape), ..self }
     }
 
-    /// Answers outside of the envelope.
+    /// Sets answers outside of the envelope.
     pub(crate) const fn gives_raw(self, raw: &'static [Raw]) -> Self {
         Doc { answer: Success::Raw(raw), ..self }
     }
 
-    /// The codes that it may answer beside 200000, for the whole request or for an item.
+    /// Sets the codes, besides 200000, of the whole request or of an item.
     pub(crate) const fn codes(self, codes: &'static [&'static [Code]]) -> Self {
         Doc { codes, ..self }
     }
 
-    /// True if the handler reads this key of the query.
+    /// Reports whether the handler reads this query key.
     #[cfg(test)]
     pub(crate) fn reads(&self, key: &str) -> bool {
         self.query.iter().copied().flatten().any(|param| param.name == key)
     }
 
-    /// True if a success carries rows.
+    /// Reports whether a success has rows.
     #[cfg(test)]
     pub(crate) fn is_list(&self) -> bool {
         matches!(self.answer, Success::Json(Shape::List(_) | Shape::Releases(_)))
     }
 
-    /// The whole description of a row.
+    /// Builds the whole description of a row.
     pub(crate) fn operation(
         &self,
         method: &Method,
@@ -127,7 +126,7 @@ impl Doc {
         schemas: &mut SchemaGenerator,
     ) -> Operation {
         let codes = self.codes.iter().copied().flatten().copied();
-        // A defect, and the limits of time and memory, which meet any route.
+        // Codes of any route: an internal error, and limits of time and memory.
         let of_all = [Code::TooMuchUnderWay, Code::ExecuteException, Code::OutcomeUnknown, Code::ReadTimedOut];
         let codes = codes.chain(of_all).collect();
         let mut sketch =
@@ -138,7 +137,7 @@ impl Doc {
         }
         if terms.access != Access::Anyone {
             sketch.codes.insert(Code::NotAllowedAccess);
-            // A token that this node has not heard of is asked for, which needs a majority.
+            // An unknown token is looked up at the leader, which needs a majority.
             sketch.codes.extend([Code::EmptyAuthToken, Code::TokenNotExisted, Code::NoLeader]);
             if !is_read_of(method, path) {
                 sketch.codes.insert(Code::OperationRoleForbidden);
@@ -180,7 +179,7 @@ impl Doc {
                 (*status, Reply::new(*about, media_type, schema))
             })),
         }
-        // An item is judged by itself: it cannot parse, or it meets one of the codes of the route.
+        // Each item has its own code: a parse error, or one of the codes of the route.
         let items = self.codes.iter().copied().flatten().copied();
         let items: BTreeSet<_> =
             items.chain([Code::ExecuteSuccess, Code::ParseException, Code::NotAllowedAccess]).collect();
@@ -200,14 +199,14 @@ impl Doc {
         replies
     }
 
-    /// The keys of the query that are described.
+    /// Returns the described query keys.
     #[cfg(test)]
     pub(crate) fn query_params(&self) -> Vec<Param> {
         self.query.concat()
     }
 }
 
-/// A description while the arguments of the handler add to it.
+/// A description to which the arguments of a handler add their parts.
 pub(crate) struct Sketch<'a> {
     schemas: &'a mut SchemaGenerator,
     pub(crate) item: Option<SchemaOf>,
@@ -218,7 +217,7 @@ pub(crate) struct Sketch<'a> {
 }
 
 impl Sketch<'_> {
-    /// The body is a batch of these, and it is written.
+    /// Describes the body as a batch of `item`, which is written.
     pub(crate) fn batch(&mut self, item: SchemaOf) {
         let item = item(self.schemas);
         let many = json!({ "type": "array", "items": item, "minItems": 1, "maxItems": limits::BATCH_ITEMS_MAX });
@@ -227,7 +226,7 @@ impl Sketch<'_> {
         self.codes.extend(PROPOSED);
     }
 
-    /// The body is one object, and it is written.
+    /// Describes the body as one object, which is written.
     pub(crate) fn object<T: JsonSchema>(&mut self) {
         self.body = Some(self.schemas.subschema_for::<T>().to_value());
         self.codes.extend([Code::ParseException, Code::RequestTooLarge]);
@@ -235,20 +234,20 @@ impl Sketch<'_> {
     }
 }
 
-/// Description by the arguments of a handler, all together.
+/// Function that adds the descriptions of all arguments of a handler.
 pub(crate) type Inputs = fn(&mut Sketch<'_>);
 
-/// An argument of a handler: what it reads of the request, and how it refuses.
+/// An argument of a handler: describes the parts of the request that it reads, and its refusals.
 pub(crate) trait Input {
     fn describe(_: &mut Sketch<'_>) {}
 }
 
 impl<S> Input for State<S> {}
 impl Input for Extension<Family> {}
-/// Judged before the handler runs, see [`Access::TokenHolder`].
+/// The caller is checked before the handler runs, see [`Access::TokenHolder`].
 impl Input for Caller {}
 
-/// The arguments of a handler, as axum tells handlers apart: a marker, then one type for each.
+/// The arguments of a handler, as in axum's handler traits: a marker, then one type each.
 pub(crate) trait Arguments {
     fn describe(sketch: &mut Sketch<'_>);
 }

@@ -1,5 +1,4 @@
-//! The bodies of all answers: `code` and `info` always, then what the operation adds. Beside what
-//! writes them stands [`Shape`], which describes them.
+//! Bodies of all answers: `code` and `info`, then the members of the operation. [`Shape`] describes them.
 
 use axum::response::Response;
 use schemars::{JsonSchema, SchemaGenerator};
@@ -17,12 +16,12 @@ use crate::openapi::{SchemaOf, schema_of};
 
 pub(crate) use super::json::{answer, done};
 
-/// Success with one named element.
+/// Returns a success with one named element.
 pub(crate) fn single(name: &'static str, element: &impl Serialize) -> Response {
     single_as(Code::ExecuteSuccess, name, element)
 }
 
-/// The same under another code.
+/// Returns an answer with one named element under the given code.
 pub(crate) fn single_as(code: Code, name: &'static str, element: &impl Serialize) -> Response {
     answer(code, &Single { code, info: code.info(), name, element })
 }
@@ -44,13 +43,12 @@ impl<T: Serialize> Serialize for Single<'_, T> {
     }
 }
 
-/// The answer of one item of a write: code, info and, where there is one, the entity under the
-/// element name of its kind.
+/// Answer for one item of a write: code, info and, if there is one, the object under the element name of its kind.
 pub(crate) struct Item {
     outcome: Outcome,
     derived: Derived,
     with_secrets: bool,
-    /// Secret that is shown once and kept nowhere.
+    /// Secret that is returned once and not stored.
     secret: Option<String>,
     warnings: Vec<String>,
 }
@@ -85,8 +83,8 @@ impl Item {
         map.end()
     }
 
-    /// A secret of an entity (the token of a service) is shown to who wrote it, never to who only
-    /// ran into it.
+    /// Creates the answer of an item. The secret of an object, such as the token of a service, is shown to the caller
+    /// that wrote it, not to one whose write was refused.
     pub(crate) fn new(outcome: Outcome, catalog: &Catalog) -> Self {
         let with_secrets = outcome.code.is_success();
         Item {
@@ -98,12 +96,12 @@ impl Item {
         }
     }
 
-    /// With what was drawn for it, if it was made.
+    /// Adds the secret that was generated for the item, if the write succeeded.
     pub(crate) fn with_secret(self, secret: Option<String>) -> Self {
         Item { secret: secret.filter(|_| self.with_secrets), ..self }
     }
 
-    /// With what its caller should know besides.
+    /// Adds warnings for the caller.
     pub(crate) fn with_warnings(self, warnings: Vec<String>) -> Self {
         Item { warnings, ..self }
     }
@@ -118,8 +116,8 @@ struct BatchBody<'a, T> {
     responses: &'a [T],
 }
 
-/// The answer of a batch: its code is the highest of its items. One that would be too long tells of each item what came
-/// of it, without the things themselves: done is done.
+/// Returns the answer of a batch: its code is the highest of its items. If it would be too long, the items have their
+/// codes without the objects, because the writes are done.
 pub(crate) fn batch(responses: &[Item]) -> Response {
     let code = responses.iter().map(|item| item.outcome.code).max();
     batch_within(Measure::of_answer(), code, responses)
@@ -144,7 +142,7 @@ impl<'a, T> BatchBody<'a, T> {
     }
 }
 
-/// An item without its thing, but where that has a secret, which is told once.
+/// An item without its object, unless the object has a secret, which is returned only once.
 struct Bare<'a>(&'a Item);
 
 impl Serialize for Bare<'_> {
@@ -153,7 +151,7 @@ impl Serialize for Bare<'_> {
     }
 }
 
-/// The answer of a batch of something that no command carries out: each item's element, or why there is none.
+/// Returns the answer of a batch without a command: the element of each item, or its refusal.
 pub(crate) fn batch_of<T: Serialize>(
     name: &'static str,
     items: &[Result<T, Refusal>],
@@ -194,17 +192,17 @@ impl<T: Serialize> Serialize for Made<'_, T> {
     }
 }
 
-/// The answer of the one item that was given as a single object.
+/// Returns the answer for an item that was sent as a single object.
 pub(crate) fn one_of<T: Serialize>(name: &'static str, element: T, warnings: &[String]) -> Response {
     answer(Code::ExecuteSuccess, &Made { name, item: &Ok(element), warnings })
 }
 
-/// The answer to a single object where one is the rule (the configuration centre).
+/// Returns the answer for a single object, as the configuration centre has it.
 pub(crate) fn one(item: &Item) -> Response {
     answer(item.outcome.code, item)
 }
 
-/// [`one`] for a single object, else [`batch`].
+/// Returns [`one`] for a single object, else [`batch`].
 pub(crate) fn one_or_batch(is_single: bool, responses: &[Item]) -> Response {
     match responses {
         [item] if is_single => one(item),
@@ -212,7 +210,7 @@ pub(crate) fn one_or_batch(is_single: bool, responses: &[Item]) -> Response {
     }
 }
 
-/// A page of a list: `amount` counts all matches, `size` this page.
+/// Returns a page of a list: `amount` counts all matches, `size` this page.
 pub(crate) fn list<'a, T, V: Serialize>(
     name: &'static str,
     listed: &'a Listed<T>,
@@ -221,7 +219,7 @@ pub(crate) fn list<'a, T, V: Serialize>(
     list_releases(name, listed, None, view)
 }
 
-/// A list of releases; where they are those of one thing, with the highest version that retention has removed.
+/// Returns a list of releases; for a single object, with the highest version that retention has removed.
 pub(crate) fn list_releases<'a, T, V: Serialize>(
     name: &'static str,
     listed: &'a Listed<T>,
@@ -234,10 +232,10 @@ pub(crate) fn list_releases<'a, T, V: Serialize>(
     bounded::answer(Code::ExecuteSuccess, &measure, &List { name, amount: listed.amount, removed_through, after, rows })
 }
 
-/// The member of a list that says which releases are gone.
+/// Member with the highest removed version.
 const REMOVED_THROUGH: &str = "removed_through_version";
 
-/// The member of a full page by key that the next one is asked for with.
+/// Member of a full page by key with the position of the next page.
 pub(crate) const AFTER: &str = "after";
 
 struct List<'a, 'm, T, F> {
@@ -254,7 +252,7 @@ impl<'a, T, V: Serialize, F: Fn(&'a T) -> V> Serialize for List<'a, '_, T, F> {
         map.serialize_entry("code", &Code::ExecuteSuccess)?;
         map.serialize_entry("info", Code::ExecuteSuccess.info())?;
         map.serialize_entry("amount", &self.amount)?;
-        // The configuration centre's word for the same number.
+        // The configuration centre's name for the same number.
         map.serialize_entry("total", &self.amount)?;
         map.serialize_entry("size", &self.rows.count())?;
         if let Some(version) = self.removed_through {
@@ -268,13 +266,13 @@ impl<'a, T, V: Serialize, F: Fn(&'a T) -> V> Serialize for List<'a, '_, T, F> {
     }
 }
 
-/// An element of an answer: its name, and what it holds.
+/// Element of an answer: its name and schema.
 type Element = (&'static str, SchemaOf);
 
-/// Shape of a response.
+/// Shape of an answer.
 #[derive(Clone, Copy)]
 pub(crate) enum Shape {
-    /// Code and info alone.
+    /// Only code and info.
     Plain,
     /// [`single`].
     Single(Element),
@@ -286,11 +284,11 @@ pub(crate) enum Shape {
     List(Element),
     /// [`list_releases`].
     Releases(Element),
-    /// A body of its own kind, which holds `code` and `info`.
+    /// A body of its own kind, with `code` and `info`.
     Whole(SchemaOf),
 }
 
-/// The codes that can be seen in an answer of one status: that of the whole, and those of items.
+/// Codes of the answers with one status: of the whole request, and of items.
 #[derive(Clone, Copy)]
 pub(crate) struct Coded<'a> {
     pub(crate) whole: &'a [Code],
@@ -360,8 +358,8 @@ impl Shape {
         }
     }
 
-    /// A request that is refused as a whole answers code and info alone; a batch whose items are
-    /// refused tells of each.
+    /// Returns the schema of a refusal: code and info if the request is refused as a whole; a batch whose items are
+    /// refused has each item's.
     pub(crate) fn refusal_schema(self, schemas: &mut SchemaGenerator, codes: Coded<'_>) -> Value {
         let plain = coded(codes, [], []);
         match self {
@@ -372,13 +370,13 @@ impl Shape {
     }
 }
 
-/// A list that would be too long says how much of it is answered.
+/// Returns the schema of the refusal of a list that would be too long, with the number of rows that fit.
 pub(crate) fn refusal_of_length(codes: Coded<'_>) -> Value {
     let limit = json!({ "type": "integer", "minimum": 0, "description": "With 413002: so many rows fit." });
     coded(codes, [], [("limit", limit)])
 }
 
-/// An object with `code`, `info` and these fields.
+/// Returns the schema of an object with `code`, `info` and these fields.
 fn coded<const N: usize, const M: usize>(
     codes: Coded<'_>,
     required: [(&'static str, Value); N],
@@ -409,7 +407,7 @@ mod tests {
         object.as_object().expect("an object").keys().map(String::as_str).collect()
     }
 
-    /// A hand-written encoding is described by hand: both have the same members.
+    /// The encoding and its schema are both written by hand: they have the same members.
     #[test]
     fn shapes_have_the_members_that_are_written() {
         let (code, info, name) = (Code::ExecuteSuccess, "", "namespace");

@@ -1,4 +1,4 @@
-//! A request that failed as a whole: one code, one detail, one conversion to an answer.
+//! Refusal of a whole request: one code, one detail, one conversion to an answer.
 
 use axum::http::header::{CONNECTION, HeaderValue, RETRY_AFTER, WWW_AUTHENTICATE};
 use axum::response::{IntoResponse, Response};
@@ -37,16 +37,16 @@ impl From<NodeError> for ApiError {
 impl IntoResponse for ApiError {
     fn into_response(self) -> Response {
         let mut response = json::plain(self.0.code, self.0.info());
-        // Not all of the body is read, so no other request can follow on the connection.
+        // The body was not read to its end, so no other request can follow on the connection.
         if matches!(self.0.code, Code::RequestTooLarge | Code::TooMuchUnderWay) {
             response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
         }
         match self.0.code {
-            // Who is known and may not do this gains nothing from logging in again.
+            // A known caller without the right gains nothing from another login.
             Code::EmptyAuthToken | Code::TokenNotExisted => {
                 response.headers_mut().insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
             }
-            // Whoever knows better says so.
+            // Default, unless the refusal has a better value.
             Code::TooManyLogins | Code::TooMuchUnderWay => {
                 response.headers_mut().insert(RETRY_AFTER, HeaderValue::from_static("1"));
             }

@@ -1,4 +1,4 @@
-//! Bodies: read within limits, cut into the items of a batch, judged item by item.
+//! Bodies: read within limits, split into the items of a batch, parsed item by item.
 
 use std::convert::Infallible;
 use std::marker::PhantomData;
@@ -29,9 +29,9 @@ use crate::well_formed::deeper_than;
 /// The items of a write, each parsed or refused on its own.
 pub(crate) struct Batch<T> {
     pub(crate) items: Items<T>,
-    /// The body was one object, not an array.
+    /// True if the body was one object, not an array.
     pub(crate) is_single: bool,
-    /// Warnings of each item; empty where there are none.
+    /// Warnings of each item; empty if there are none.
     pub(crate) warnings: Vec<Vec<String>>,
 }
 
@@ -52,7 +52,7 @@ impl<T: DeserializeOwned + JsonSchema> Input for Batch<T> {
 }
 
 impl<T: DeserializeOwned> Batch<T> {
-    /// A batch whose items answer for the fields that are not known.
+    /// Parses a batch whose unknown fields lead to warnings or refusals per item.
     pub(crate) fn read(unknown: Unknown, body: &[u8]) -> Result<Self, ApiError> {
         Batch::parse_noting(body, |raw| {
             let (item, fields) = parse_noting(PhantomData::<T>, raw);
@@ -67,7 +67,7 @@ impl<T: DeserializeOwned> Batch<T> {
 }
 
 impl<T> Batch<T> {
-    /// A batch whose items are read by `parse_item`, which also says what is to be told of each.
+    /// Parses a batch with `parse_item`, which also returns the warnings of each item.
     pub(crate) fn parse_noting(
         body: &[u8],
         parse_item: impl Fn(&RawValue) -> (Result<T, Refusal>, Vec<String>),
@@ -96,18 +96,18 @@ impl<T> Batch<T> {
         Batch { items: vec![Ok(item)], is_single: true, warnings: Vec::new() }
     }
 
-    /// Refuses what `check` refuses.
+    /// Refuses the items that `check` refuses.
     pub(crate) fn checked(self, check: impl Fn(&T) -> Result<(), Refusal>) -> Self {
         Batch { items: write::checked(self.items, check), ..self }
     }
 
-    /// Turns each item into what `make` makes of it, or into its refusal.
+    /// Converts each item with `make`, or refuses it.
     pub(crate) fn made<U>(self, make: impl Fn(T) -> Result<U, Refusal>) -> Batch<U> {
         Batch { items: write::made(self.items, make), is_single: self.is_single, warnings: self.warnings }
     }
 }
 
-/// No body: what a deletion of one thing says stands in its query, and is not passed over elsewhere.
+/// Requires an empty body: the parameters of a single delete are in its query, and a body would be ignored silently.
 pub(crate) struct NoBody;
 
 impl FromRequest<App> for NoBody {
@@ -128,7 +128,7 @@ impl Input for NoBody {
     }
 }
 
-/// The address of the client, as far as it is known.
+/// Address of the client, if it is known.
 pub(crate) struct ClientAddress(pub(crate) Option<IpAddr>);
 
 impl FromRequestParts<App> for ClientAddress {
@@ -150,7 +150,7 @@ impl FromRequestParts<App> for SentBy {
     }
 }
 
-/// The program that asks, by its own word.
+/// User agent of the client.
 pub(crate) struct Agent(pub(crate) String);
 
 impl FromRequestParts<App> for Agent {
@@ -161,7 +161,7 @@ impl FromRequestParts<App> for Agent {
     }
 }
 
-/// The id of the request.
+/// Id of the request.
 pub(crate) struct RequestIdText(pub(crate) String);
 
 impl FromRequestParts<App> for RequestIdText {
@@ -177,7 +177,7 @@ impl Input for SentBy {}
 impl Input for Agent {}
 impl Input for RequestIdText {}
 
-/// One object of so many bytes at most, where there is no batch.
+/// A body with one object of at most `BYTES_MAX` bytes.
 pub(crate) struct Object<T, const BYTES_MAX: usize = { limits::BODY_BYTES_MAX }>(pub(crate) T);
 
 impl<T: DeserializeOwned, const BYTES_MAX: usize> FromRequest<App> for Object<T, BYTES_MAX> {
@@ -234,14 +234,14 @@ fn unparsable(error: serde_json::Error) -> ApiError {
     ApiError::new(Code::ParseException, error.to_string())
 }
 
-/// An item of a type that says itself how it is read.
+/// Parses an item with the deserializer of its type.
 #[cfg(any(test, feature = "fuzzing"))]
 pub(crate) fn parse_item<T: DeserializeOwned>(raw: &RawValue) -> Result<T, Refusal> {
     parse_seeded(PhantomData, raw)
 }
 
-/// A wrong type is refused by the name of its field. Only what is refused is read a second time: without the
-/// members that are null, which are as if they were absent, and by who keeps account of where it is.
+/// Parses an item; a wrong type is refused with the name of its field. Only a refused item is parsed a second time:
+/// without null members, which count as absent, and with a deserializer that tracks the path.
 pub(crate) fn parse_seeded<S, T>(seed: S, raw: &RawValue) -> Result<T, Refusal>
 where
     S: for<'de> DeserializeSeed<'de, Value = T> + Copy,

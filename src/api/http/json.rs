@@ -1,4 +1,4 @@
-//! Bodies of JSON under the status of their code.
+//! JSON bodies under the status of their code.
 
 use axum::http::StatusCode;
 use axum::http::header::CONTENT_TYPE;
@@ -9,10 +9,10 @@ use serde::Serialize;
 use crate::model::code::Code;
 
 const JSON: &str = "application/json";
-/// Room for most answers.
+/// Initial capacity, enough for most answers.
 const BODY_BYTES_USUAL: usize = 1024;
 
-/// An answer with `body` under the status of `code`.
+/// Returns `body` under the status of `code`.
 pub(crate) fn answer(code: Code, body: &impl Serialize) -> Response {
     let mut bytes = Vec::with_capacity(BODY_BYTES_USUAL);
     match serde_json::to_writer(&mut bytes, body) {
@@ -26,7 +26,7 @@ pub(crate) fn written(code: Code, bytes: impl Into<Bytes>) -> Response {
     (status, [(CONTENT_TYPE, JSON)], bytes.into()).into_response()
 }
 
-/// The answer in place of one that could not be written.
+/// Returns the answer that replaces one that could not be serialized.
 pub(crate) fn failed(error: &serde_json::Error) -> Response {
     tracing::error!(%error, "an answer could not be serialised");
     plain(Code::ExecuteException, Code::ExecuteException.info().to_owned())
@@ -38,13 +38,13 @@ pub(super) struct Plain {
     pub(super) info: String,
 }
 
-/// Code and info alone.
+/// Returns an answer with only code and info.
 pub(crate) fn plain(code: Code, info: String) -> Response {
     let body = serde_json::to_vec(&Plain { code: code.number(), info }).expect("a number and a text");
     written(code, body)
 }
 
-/// Success without anything besides.
+/// Returns a success without further members.
 pub(crate) fn done() -> Response {
     plain(Code::ExecuteSuccess, Code::ExecuteSuccess.info().to_owned())
 }

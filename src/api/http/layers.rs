@@ -1,5 +1,5 @@
-//! Two layers around every request: its id, its metrics, its access check, its time limit, and the response when a
-//! handler panics. [`track`] is the same for all requests, [`guard`] goes by the row of the route.
+//! Two layers around every request: id, metrics, access check, time limit, and the response after a panic. [`track`] is
+//! the same for all requests, [`guard`] depends on the row of the route.
 
 use std::any::Any;
 use std::convert::Infallible;
@@ -44,18 +44,18 @@ use crate::traces::{self, RequestInfo};
 
 const NODE: HeaderName = HeaderName::from_static("x-thuban-node");
 const CONSISTENCY: HeaderName = HeaderName::from_static("x-thuban-consistency");
-/// This surface, in metrics.
+/// Name of this surface in metrics.
 pub(crate) const SURFACE: &str = "api";
 const CLIENTS_SURFACE: &str = "compat";
 const UNKNOWN_ROUTE: &str = "unknown";
 const OTHER_METHOD: &str = "other";
-/// Held on purpose: their durations have a histogram of their own, and would drown all others.
+/// Routes that hold requests: their durations have a separate histogram, so that they do not hide the others.
 const HELD_ROUTES: [&str; 3] = ["/notifications/v2", DISCOVER, DRAIN];
-/// Asked by programs all the time: in traces they would be all that there is.
+/// Routes that programs poll frequently: they are not traced.
 const FREQUENT_ROUTES: [&str; 4] = [METRICS, LIVE, READY, "/v1/Heartbeat"];
 
-/// Data that [`track`] needs: the surface's name in metrics, the node, and the host names that it answers to where
-/// the surface does not check them itself.
+/// Data for [`track`]: the surface's name in metrics, the node, and the host names to answer to, if the surface does
+/// not check them itself.
 #[derive(Clone)]
 pub struct Tracked(Arc<TrackedSurface>);
 
@@ -63,15 +63,15 @@ struct TrackedSurface {
     surface: &'static str,
     node: Node,
     hosts: Hosts,
-    /// None where bodies and answers are not counted.
+    /// `None` if bodies and answers are not counted.
     counting: Option<Counting>,
 }
 
-/// With what bodies and answers are counted.
+/// Settings for counting bodies and answers.
 #[derive(Clone)]
 pub struct Counting {
     pub budget: Budget,
-    /// Proxies that are believed about the address of a client.
+    /// Proxies that are trusted to report the address of a client.
     pub trusted_proxies: Vec<IpNet>,
 }
 
@@ -81,9 +81,8 @@ impl Tracked {
     }
 }
 
-/// Gives the request an id, counts and times it by route template, and puts the headers on the answer that
-/// every answer has. Where traces are sent, the request is in a span; where the log tells of everything, all that it
-/// tells of the request is in one too.
+/// Assigns the request an id, counts and times it by route template, and adds the headers that every answer has. Opens
+/// a span for the request if traces are exported or the log level includes it.
 pub async fn track(State(Tracked(tracked)): State<Tracked>, mut request: Request, next: Next) -> Response {
     let started = Instant::now();
     let metrics = tracked.node.metrics();
@@ -91,10 +90,10 @@ pub async fn track(State(Tracked(tracked)): State<Tracked>, mut request: Request
     let method = request.method().clone();
     let path = request.extensions().get::<MatchedPath>().cloned();
     let route = path.as_ref().map_or(UNKNOWN_ROUTE, MatchedPath::as_str);
-    // Config clients and who is held are answered from this node's own state, and nothing more is kept for them.
+    // Config clients and held requests are answered from this node's own state; no consistency is recorded for them.
     let is_read = is_read(&request);
     let freshness = (is_read && tracked.surface == SURFACE && !HELD_ROUTES.contains(&route)).then(Freshness::default);
-    // The config clients' surface writes nothing down of a single request.
+    // The config clients' surface logs nothing per request.
     if tracked.surface != CLIENTS_SURFACE {
         request.extensions_mut().insert(id.clone());
     }
@@ -105,7 +104,7 @@ pub async fn track(State(Tracked(tracked)): State<Tracked>, mut request: Request
         let address = client_address(request.headers(), request.extensions(), trusted_proxies);
         Carried::new(budget, Origin::of_any(address), is_read)
     });
-    // It counts the body, and the answer for the caller.
+    // The extension counts the body, and the answer for the caller.
     if let Some(carried) = &carried {
         request.extensions_mut().insert(carried.clone());
     }
@@ -147,7 +146,7 @@ pub async fn track(State(Tracked(tracked)): State<Tracked>, mut request: Request
     let headers = response.headers_mut();
     headers.insert(request_id::HEADER, id.0);
     headers.insert(NODE, HeaderValue::from(tracked.node.id()));
-    // Answers carry text of callers: no browser is to take one for a page.
+    // Answers contain text of callers: no browser may interpret one as a page.
     headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
     if is_read {
         let consistency = freshness.map_or(Consistency::Local, |freshness| freshness.consistency());
@@ -156,7 +155,7 @@ pub async fn track(State(Tracked(tracked)): State<Tracked>, mut request: Request
     response
 }
 
-/// Bounded labels: a method that somebody invented is not one of them.
+/// Returns a label from a bounded set: unknown methods share one.
 fn method_label(method: &Method) -> &'static str {
     match *method {
         Method::GET => "GET",
@@ -175,7 +174,7 @@ pub(crate) struct RouteGuard {
     pub(crate) terms: Terms,
 }
 
-/// One layer for all of it, as each copies all below it for every request.
+/// Applies all checks of a route. It is one layer, because each layer clones all inner ones for every request.
 pub(crate) async fn guard(State(guard): State<RouteGuard>, mut request: Request, next: Next) -> Response {
     let (is_held, is_read) = (guard.terms.is_held, is_read(&request));
     let id = request.extensions().get::<RequestId>().cloned();
@@ -185,7 +184,7 @@ pub(crate) async fn guard(State(guard): State<RouteGuard>, mut request: Request,
     }
     let answer = AssertUnwindSafe(admitted(guard, request, next)).catch_unwind();
     let limit = Duration::from_secs(limits::REQUEST_TIMEOUT_SECONDS);
-    // Nothing else on this surface takes longer; a write that does has an unknown outcome.
+    // Other requests take less time; a write that does not has an unknown outcome.
     let overdue = if is_read { Code::ReadTimedOut } else { Code::OutcomeUnknown };
     let answered = if is_held { Ok(answer.await) } else { timeout(limit, answer).await };
     match answered {
@@ -200,7 +199,7 @@ pub(crate) async fn guard(State(guard): State<RouteGuard>, mut request: Request,
 
 async fn admitted(guard: RouteGuard, mut request: Request, next: Next) -> Response {
     let RouteGuard { app, terms } = guard;
-    // A node whose state is not that of the others shows it to nobody, and one that was removed has an old one.
+    // A node with a diverged state, or one that was removed, serves nothing from it.
     if let Some(why) = app.node().as_node().out_of_service().filter(|_| !terms.is_always) {
         let is_removed = app.node().as_node().removed().is_some();
         let code = if is_removed { Code::NoLeader } else { Code::StateDiverged };
@@ -215,13 +214,13 @@ async fn admitted(guard: RouteGuard, mut request: Request, next: Next) -> Respon
     }
 }
 
-/// For a handler that goes on to wait.
+/// Context of a request for a handler that continues to wait.
 pub(crate) struct Waiting {
     parking: Option<Parking>,
     id: Option<RequestId>,
     carried: Option<Carried>,
     noticed: Option<Noticed>,
-    /// Codings of the answer that its client accepts.
+    /// Codings of the answer that the client accepts.
     accepted: Accepted,
 }
 
@@ -243,12 +242,12 @@ impl Waiting {
         self.accepted
     }
 
-    /// True if the answer gets warnings besides.
+    /// Reports whether the answer gets warnings.
     pub(super) fn has_warnings(&self) -> bool {
         self.noticed.as_ref().is_some_and(|noticed| !noticed.is_empty())
     }
 
-    /// The answer comes later, see [`later`]: when the guard of the route is gone.
+    /// Completes an answer that comes later, see [`later`], after the guard of the route has returned.
     pub(crate) async fn for_answer<A>(self, answer: A) -> Response
     where
         A: Future<Output = ApiResult> + Send + 'static,
@@ -277,16 +276,16 @@ impl Waiting {
     }
 }
 
-/// A panic is a defect: logged once, answered in the envelope, and the node goes on.
+/// Logs a panic once and answers in the envelope; the node continues.
 fn after_panic(id: Option<RequestId>, panic: &(dyn Any + Send)) -> Response {
     let id = id.as_ref().map(RequestId::text).unwrap_or_default();
     tracing::error!(panic = text_of(panic), request.id = id, "a handler panicked");
     ApiError::from(Code::ExecuteException).into_response()
 }
 
-/// A page of a foreign site must not read this node through a browser beside it, see [`crate::hosts`].
+/// Refuses requests of foreign sites through a browser on this machine, see [`crate::hosts`].
 fn refusal_of_host(tracked: &TrackedSurface, request: &Request) -> Option<Response> {
-    // A request that was made within the process has no connection, and needs no name.
+    // A request made within the process has no connection, and needs no host.
     let is_of_connection = request.extensions().get::<Parking>().is_some();
     if let Some(why) = hosts::fault(request.version(), request.headers()).filter(|_| is_of_connection) {
         return Some(ApiError::new(Code::BadRequest, why).into_response());

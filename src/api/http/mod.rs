@@ -1,6 +1,6 @@
 //! HTTP below the handlers: layers, admission, arguments of handlers, answers, descriptions of routes.
 //!
-//! Handlers take all of it from here, and nothing of it knows a handler. Below it stands [`super::view`] alone.
+//! Nothing here depends on a handler; only [`super::view`] is used from the rest of the surface.
 
 mod admission;
 pub(super) mod answer;

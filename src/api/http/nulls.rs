@@ -1,14 +1,14 @@
-//! Members of JSON objects that are null, which are as if they were absent. Those within a `schema` mean null: a
-//! contract may ask for one.
+//! Null members of JSON objects, which count as absent. Nulls within a `schema` are values: a contract may require
+//! null.
 
-/// The member whose value stays as it is.
+/// Member whose value is left unchanged.
 const SCHEMA: &str = "\"schema\"";
 
-/// The text without the members of objects that are null; `None` where there are none. It is valid JSON, and nothing
-/// is made of it but a text of at most its length.
+/// Returns the text without null members; `None` if there are none. The text is valid JSON; the only allocation is a
+/// text of at most its length.
 pub(super) fn without_nulls(text: &str) -> Option<String> {
     text.contains("null").then_some(())?;
-    // Most texts have no null anywhere, and are neither walked nor copied.
+    // Most texts have no null, and are neither parsed nor copied.
     if !text.contains("null") {
         return None;
     }
@@ -17,7 +17,7 @@ pub(super) fn without_nulls(text: &str) -> Option<String> {
     sieve.has_dropped.then_some(sieve.out)
 }
 
-/// A copy of a JSON text on its way.
+/// Copies a JSON text and leaves out null members.
 struct Sieve<'a> {
     text: &'a str,
     at: usize,
@@ -26,7 +26,7 @@ struct Sieve<'a> {
 }
 
 impl Sieve<'_> {
-    /// The byte after white space, which is passed over.
+    /// Skips white space and returns the next byte.
     fn next(&mut self) -> Option<u8> {
         let rest = self.text.get(self.at..)?;
         self.at += rest.len() - rest.trim_start().len();
@@ -59,7 +59,7 @@ impl Sieve<'_> {
         self.copy_to(self.at + 1)
     }
 
-    /// Copies a member unless it is null; true if it is kept.
+    /// Copies a member unless it is null; returns whether it was copied.
     fn member(&mut self, is_first: bool) -> Option<bool> {
         self.next()?;
         let (begin, end) = (self.at, self.end_of_string()?);
@@ -101,7 +101,7 @@ impl Sieve<'_> {
         Some(())
     }
 
-    /// Behind the quotation mark that ends the string which begins here.
+    /// Returns the position after the string that begins here.
     fn end_of_string(&self) -> Option<usize> {
         let mut bytes = self.text.as_bytes().iter().enumerate().skip(self.at + 1);
         loop {
@@ -113,11 +113,11 @@ impl Sieve<'_> {
         }
     }
 
-    /// Behind a number, `true`, `false` or `null`.
+    /// Returns the position after a number, `true`, `false` or `null`.
     fn end_of_word(&self) -> usize {
         let rest = self.text.get(self.at..).unwrap_or_default();
         let is_end = |character: char| matches!(character, ',' | '}' | ']') || character.is_whitespace();
-        // At least a byte, so that what is no JSON comes to an end as well.
+        // At least one byte, so that invalid JSON ends as well.
         self.at + rest.find(is_end).unwrap_or(rest.len()).max(1)
     }
 }
@@ -128,7 +128,7 @@ mod tests {
 
     use super::*;
 
-    /// Removes nulls by a tree of values, to compare with.
+    /// Removes nulls from a tree of values, for comparison.
     fn by_tree(value: &mut Value) {
         match value {
             Value::Object(members) => {
@@ -155,7 +155,7 @@ mod tests {
             (r#"{"a":"null"}"#, None),
             (r#"{"null":[]}"#, None),
             (r#"{"a":1}"#, None),
-            // What is no JSON.
+            // Invalid JSON.
             ("null", None),
             (r#"{"a":null"#, None),
             (r#"{"a"}null"#, None),

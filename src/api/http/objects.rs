@@ -1,6 +1,6 @@
-//! Structs from JSON objects only, whose fields are read in snake_case and in camelCase. What `serde` derives for a
-//! struct also reads a list of its fields in order, so that `"report": []` would pass for a report of which nothing is
-//! said; and it reads a field by the names that it is declared with alone.
+//! Deserialization of structs from JSON objects only, with fields in snake_case and camelCase. The structs that `serde`
+//! derives also accept a list of their fields in order, so `"report": []` would pass for an empty report, and they
+//! accept only the declared spelling of a field.
 
 mod fields;
 
@@ -10,7 +10,7 @@ use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visi
 
 use fields::OfStruct;
 
-/// Wraps a deserializer, and whatever reads from it inside: structs are asked for as maps.
+/// Wraps a deserializer and everything nested in it: structs are requested as maps.
 pub(crate) struct Objects<T>(pub(crate) T);
 
 macro_rules! pass_on {

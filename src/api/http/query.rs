@@ -1,4 +1,4 @@
-//! Query strings: form decoding, typed access, and what every read takes (paging, consistency).
+//! Query strings: form decoding, typed access, and the parameters of every read (paging, consistency).
 
 use std::convert::Infallible;
 use std::str::FromStr;
@@ -19,16 +19,16 @@ use crate::model::spelling::is_same_name;
 use crate::model::text::NameFilter;
 use crate::openapi::Param;
 
-/// The decoded pairs; unknown keys are ignored because nobody asks for them.
+/// Decoded pairs. Unknown keys are ignored.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Query {
     pairs: Vec<(String, String)>,
-    /// Record that a test put on the request, to compare the keys asked for with the described ones.
+    /// Record, set by a test, of the keys that a handler reads.
     #[cfg(test)]
     asked: Asked,
 }
 
-/// The keys that were asked for.
+/// Keys that were read.
 #[cfg(test)]
 pub(crate) type Asked = std::sync::Arc<parking_lot::Mutex<std::collections::BTreeSet<String>>>;
 
@@ -43,7 +43,7 @@ impl<S: Sync> FromRequestParts<S> for Query {
     }
 }
 
-/// The keys are read one by one, so the documentation of a route names them.
+/// Keys are read one by one, so the documentation of a route names them.
 impl Input for Query {}
 
 impl Query {
@@ -56,19 +56,19 @@ impl Query {
         }
     }
 
-    /// The values of `key`, in either spelling. Every way to a value leads through here.
+    /// Returns the values of `key`, in either spelling. All accessors use this.
     fn values(&self, key: &str) -> impl Iterator<Item = &str> {
         #[cfg(test)]
         self.asked.lock().insert(key.to_owned());
         self.pairs.iter().filter(move |(name, _)| is_same_name(name, key)).map(|(_, value)| value.as_str())
     }
 
-    /// True if `key` is there, with or without a value.
+    /// Reports whether `key` is present, with or without a value.
     pub(crate) fn has(&self, key: &str) -> bool {
         self.values(key).next().is_some()
     }
 
-    /// The first value of `key`; an empty one counts as absent.
+    /// Returns the first value of `key`; an empty one counts as absent.
     pub(crate) fn get(&self, key: &str) -> Option<&str> {
         self.values(key).next().filter(|value| !value.is_empty())
     }
@@ -95,12 +95,12 @@ impl Query {
             .transpose()
     }
 
-    /// All values of `key`, repeated or separated by commas.
+    /// Returns all values of `key`, repeated or separated by commas.
     pub(crate) fn all(&self, key: &str) -> Vec<&str> {
         self.values(key).flat_map(|value| value.split(',')).filter(|value| !value.is_empty()).collect()
     }
 
-    /// [`Query::all`], kept.
+    /// Returns the values of [`Query::all`] as owned texts.
     pub(crate) fn texts(&self, key: &str) -> Vec<String> {
         self.all(key).into_iter().map(str::to_owned).collect()
     }
@@ -110,7 +110,7 @@ impl Query {
         self.all(key).into_iter().map(|port| port.parse().map_err(refuse)).collect()
     }
 
-    /// Two lists of equal length as pairs.
+    /// Pairs two lists of equal length.
     pub(crate) fn pairs(&self, keys: &str, values: &str) -> Result<Vec<(String, String)>, ApiError> {
         let (names, texts) = (self.all(keys), self.all(values));
         if names.len() != texts.len() {
@@ -120,7 +120,7 @@ impl Query {
         Ok(names.into_iter().map(str::to_owned).zip(texts.into_iter().map(str::to_owned)).collect())
     }
 
-    /// `offset` (default 0) and `limit` (default and at most 100), and with `order=key` or `after` a page by key.
+    /// Reads `offset` (default 0) and `limit` (default and at most 100), and with `order=key` or `after` a page by key.
     pub(crate) fn page(&self) -> Result<Page, ApiError> {
         let refuse = |why| Err(ApiError::new(Code::InvalidParameter, why));
         let (offset, limit) = (self.number("offset")?.unwrap_or_default(), self.number("limit")?);
@@ -138,7 +138,7 @@ impl Query {
         }
     }
 
-    /// The same of a list that is whole where no `limit` is given, and never cut to another one.
+    /// Reads the page of a list that is complete without a `limit`, and never cut to another one.
     pub(crate) fn page_of_all(&self) -> Result<Page, ApiError> {
         Ok(Page { limit: self.number("limit")?.unwrap_or(usize::MAX), ..self.page()? })
     }
@@ -152,7 +152,7 @@ impl Query {
 /// State from which a read is answered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Consistency {
-    /// Everything acknowledged before the read began, on any node.
+    /// Includes everything acknowledged before the read began, on any node.
     Linearizable,
     /// State that this node has applied; works without a majority.
     Local,
@@ -167,7 +167,7 @@ impl Consistency {
     }
 }
 
-/// Consistency of a read, set by the reader: [`Fresh`] is in the handlers, the header is set around them.
+/// Consistency of a read, which [`Fresh`] records in the handler and the layer writes into a header.
 #[derive(Clone, Default)]
 pub(crate) struct Freshness(Arc<AtomicBool>);
 
@@ -177,7 +177,7 @@ impl Freshness {
     }
 }
 
-/// Extracted by every read: the state is then as fresh as the caller asked for.
+/// Extractor of every read: waits until the state is as fresh as the caller demanded.
 pub(crate) struct Fresh;
 
 impl FromRequestParts<App> for Fresh {

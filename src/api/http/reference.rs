@@ -1,4 +1,4 @@
-//! `/openapi.json` and `/docs`: what the two surfaces say of themselves, open to everyone.
+//! `/openapi.json` and `/docs`: the description of both surfaces, open to everyone.
 
 use axum::body::Bytes;
 use axum::extract::State;
@@ -14,7 +14,7 @@ const DOC: Doc = Doc::new("Reference");
 pub(crate) const DOCUMENT: Doc =
     DOC.says("This description, OpenAPI 3.1.").gives_raw(&[(200, "application/json", "An OpenAPI document.")]);
 
-/// The same bytes on both ports.
+/// Returns the description, the same bytes on both ports.
 pub(crate) async fn document(State(app): State<App>) -> Response {
     ([(CONTENT_TYPE, "application/json")], Bytes::clone(&app.settings.document)).into_response()
 }
@@ -22,7 +22,7 @@ pub(crate) async fn document(State(app): State<App>) -> Response {
 pub(crate) const PAGE: Doc =
     DOC.says("This description for people to read.").gives_raw(&[(200, "text/html", "A page.")]);
 
-/// Shows [`document`]; it loads nothing else, from nowhere.
+/// Returns the page that shows [`document`]; it loads nothing else.
 pub(crate) async fn page() -> Response {
     let headers = [
         (CONTENT_TYPE, "text/html; charset=utf-8"),

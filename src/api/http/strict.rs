@@ -1,5 +1,5 @@
-//! Objects of trust: who gets in, what for, and whom the cluster tells. A field that nothing reads is refused, whatever
-//! `?unknown=` says: one that was dropped in silence would leave open what its writer meant to shut.
+//! Security-relevant objects: accounts, grants, policies and receivers of events. An unknown field is refused, whatever
+//! `?unknown=` says: a field that was dropped silently would leave open what its author meant to close.
 
 use std::marker::PhantomData;
 
@@ -25,9 +25,9 @@ use crate::openapi::schema_of;
 use crate::operations::accounts::{PasswordRequest, UserRequest};
 use crate::operations::oneself::SessionRequest;
 
-/// Input of a caller for an object of trust.
+/// Input for a security-relevant object.
 pub(crate) trait OfTrust: DeserializeOwned {
-    /// Fields that only responses have and no request sets; a caller that edits what it read sends them back.
+    /// Fields that only answers have; a caller that edits a read object sends them back.
     const SHOWN: &'static [&'static str];
 }
 
@@ -89,7 +89,7 @@ fn read<T: OfTrust>(raw: &RawValue) -> Result<T, Refusal> {
     Unknown::Refuse.judge(item, fields).0
 }
 
-/// A batch of them.
+/// A batch of security-relevant objects.
 pub(crate) struct Strict<T>(pub(crate) Batch<T>);
 
 impl<T: OfTrust> FromRequest<App> for Strict<T> {
@@ -107,7 +107,7 @@ impl<T: JsonSchema> Input for Strict<T> {
     }
 }
 
-/// One of them, where there is no batch.
+/// A body with one security-relevant object.
 pub(crate) struct StrictObject<T>(pub(crate) T);
 
 impl<T: OfTrust> FromRequest<App> for StrictObject<T> {

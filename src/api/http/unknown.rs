@@ -1,4 +1,4 @@
-//! Fields that nothing reads: told of, or refused, in every body. A rule whose conditions were dropped is for all
+//! Unknown fields in bodies: reported or refused. A rule whose conditions were dropped silently would apply to all
 //! traffic.
 
 use std::collections::BTreeSet;
@@ -28,7 +28,7 @@ use crate::model::limits;
 use crate::model::spelling::is_same_name;
 use crate::openapi::Param;
 
-/// Fields that only responses have and nobody sets; a caller that edits what it read sends them back.
+/// Fields that only answers have; a caller that edits a read object sends them back.
 const OF_ANSWERS: [&str; 23] = [
     "id",
     "revision",
@@ -55,12 +55,12 @@ const OF_ANSWERS: [&str; 23] = [
     "modify_by",
 ];
 
-/// Treatment of an item with fields that are not known: `?unknown=`.
+/// Treatment of an item with unknown fields: `?unknown=`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Unknown {
-    /// It is done, and its answer has `warnings`.
+    /// The item is written, and its answer has `warnings`.
     Warn,
-    /// It is refused.
+    /// The item is refused.
     Refuse,
 }
 
@@ -80,7 +80,7 @@ impl Unknown {
         }
     }
 
-    /// Turns the fields of an item that nothing read into a refusal, or into warnings.
+    /// Turns the unknown fields of an item into a refusal or into warnings.
     pub(crate) fn judge<T>(self, item: Result<T, Refusal>, fields: Vec<String>) -> (Result<T, Refusal>, Vec<String>) {
         let told: Vec<_> = fields.into_iter().map(|field| format!("{field} is not known")).collect();
         match self {
@@ -91,17 +91,17 @@ impl Unknown {
         }
     }
 
-    /// Describes a body whose items are judged by it.
+    /// Describes a body whose items are checked for unknown fields.
     pub(crate) fn describe(sketch: &mut Sketch<'_>) {
         sketch.query.push(Unknown::PARAM);
         sketch.codes.insert(Code::InvalidParameter);
     }
 }
 
-/// Header of an answer that is no JSON.
+/// Header for warnings on an answer that is not JSON.
 const WARNINGS: HeaderName = HeaderName::from_static("x-thuban-warnings");
 
-/// Warnings on a body that is one object: an extension of requests that have a body. A batch has those of its items.
+/// Warnings on a body with one object: an extension of requests with a body. Items of a batch have their own.
 #[derive(Clone, Default)]
 pub(crate) struct Noticed(Arc<Mutex<Vec<String>>>); // bound: bodies
 
@@ -114,12 +114,12 @@ impl Noticed {
         self.0.lock().is_empty()
     }
 
-    /// The same warnings, for an answer that comes later than the one that passes the layers.
+    /// Takes the warnings out, for an answer that is completed after the layers have returned.
     pub(crate) fn moved(&self) -> Noticed {
         Noticed(Arc::new(Mutex::new(std::mem::take(&mut *self.0.lock()))))
     }
 
-    /// The answer with `warnings` beside its other members; one that is no JSON has them in a header.
+    /// Adds `warnings` to the members of the answer; an answer that is not JSON has them in a header.
     pub(crate) async fn add_to(&self, response: Response) -> Response {
         let warnings = std::mem::take(&mut *self.0.lock());
         if warnings.is_empty() || !response.status().is_success() {
@@ -133,7 +133,7 @@ impl Noticed {
             return Response::from_parts(parts, body);
         }
         parts.headers.remove(CONTENT_LENGTH);
-        // The answers of this surface are in memory already.
+        // Answers of this surface are complete in memory.
         let bytes = to_bytes(body, usize::MAX).await.unwrap_or_default();
         let mut text = bytes.strip_suffix(b"}").unwrap_or(&bytes).to_vec();
         if text.len() < bytes.len() {
@@ -145,7 +145,7 @@ impl Noticed {
     }
 }
 
-/// A batch of acts, whose items answer for the fields that are not known.
+/// A batch of acts whose unknown fields lead to warnings or refusals per item.
 pub(crate) struct Noted<T>(pub(crate) Batch<T>);
 
 impl<T: DeserializeOwned> FromRequest<App> for Noted<T> {
@@ -162,8 +162,7 @@ impl<T: DeserializeOwned + JsonSchema> Input for Noted<T> {
     }
 }
 
-/// Reads an object as [`parse_seeded`] does, and notes the fields, by their paths, that `seed` does not read. A field
-/// that is null is absent.
+/// Parses an object as [`parse_seeded`] does, and returns the paths of unknown fields. Null fields count as absent.
 pub(crate) fn parse_noting<S, T>(seed: S, raw: &RawValue) -> (Result<T, Refusal>, Vec<String>)
 where
     S: for<'de> DeserializeSeed<'de, Value = T> + Copy,
@@ -171,7 +170,7 @@ where
     parse_noting_all_but(&OF_ANSWERS, seed, raw)
 }
 
-/// The same with other fields that are known and not read.
+/// Parses like [`parse_noting`], with further fields that are known and ignored.
 pub(crate) fn parse_noting_all_but<S, T>(known: &[&str], seed: S, raw: &RawValue) -> (Result<T, Refusal>, Vec<String>)
 where
     S: for<'de> DeserializeSeed<'de, Value = T> + Copy,
@@ -181,17 +180,17 @@ where
     let mut json = serde_json::Deserializer::from_str(text.as_deref().unwrap_or(raw.get()));
     let mut note = |path: Path<'_>| {
         let field = field_path(&path);
-        // A body of nothing else could name a hundred thousand.
+        // A body of unknown fields could have a hundred thousand.
         if fields.len() < limits::UNKNOWN_FIELDS_TOLD_MAX && !known.iter().any(|known| is_same_name(known, &field)) {
             fields.insert(field);
         }
     };
     let read = seed.deserialize(Objects(serde_ignored::Deserializer::new(&mut json, &mut note)));
-    // What cannot be read is read once more, by who says why.
+    // A failed item is parsed again for the error message.
     (read.or_else(|_| parse_seeded(seed, raw)), fields.into_iter().collect())
 }
 
-/// As refusals name fields: `rules[0].amounts`.
+/// Formats a path as refusals do: `rules[0].amounts`.
 fn field_path(path: &Path<'_>) -> String {
     match path {
         Path::Root => String::new(),

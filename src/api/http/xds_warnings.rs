@@ -1,4 +1,4 @@
-//! `?xds=`: whether a write is answered with what clients of xDS do not carry out of it.
+//! `?xds=`: warnings on a write about parts that xDS clients do not implement.
 
 use axum::extract::FromRequestParts;
 use axum::http::request::Parts;

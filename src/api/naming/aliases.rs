@@ -23,7 +23,7 @@ const FIELDS: &[Code] = &[
     Code::InvalidServiceToken,
     Code::InvalidParameter,
 ];
-/// Codes that refuse the service that an alias shall stand for.
+/// Codes that refuse the target service of an alias.
 const TARGET: &[Code] = &[Code::NotFoundService, Code::NotAllowCreateAliasForAlias];
 const FILTERS: &[Param] = &[
     Param::text("service", "Name of the service; with `*` a glob that ignores case."),

@@ -1,4 +1,4 @@
-//! `POST /naming/v1/instances/drain`: an instance is isolated, and the answer comes when its clients know.
+//! `POST /naming/v1/instances/drain`: isolates an instance and answers once its clients have a list without it.
 
 use std::time::Duration;
 
@@ -37,7 +37,7 @@ pub(crate) struct DrainRequest {
     service: String,
     host: String,
     port: Uint32,
-    /// Milliseconds to wait for the clients, at most 60000; 0 tells at once who has heard.
+    /// Milliseconds to wait for the clients, at most 60000; 0 answers at once.
     #[serde(alias = "waitMs")]
     wait_ms: Uint32,
 }
@@ -48,21 +48,22 @@ pub(crate) struct DrainRequest {
 pub(crate) struct DrainAnswer {
     code: u32,
     info: &'static str,
-    /// Number of clients that were given a list without the instance.
+    /// Number of clients that received a list without the instance.
     heard: u64,
-    /// Clients that are there and were not.
+    /// Connected clients that did not receive one.
     unheard: Vec<Unheard>,
-    /// Members that could not be asked: their clients are missing.
+    /// Members that did not answer; their clients are missing.
     silent_nodes: Vec<NodeId>,
 }
 
-/// A client that has a list with the instance.
+/// A client whose list includes the instance.
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "UnheardClient")]
 struct Unheard {
     address: String,
     agent: String,
-    /// `YYYY-MM-DD HH:MM:SS`, UTC: when it was first given what it has; of xDS since when it is connected.
+    /// Time at which the client first got its list, `YYYY-MM-DD HH:MM:SS`, UTC; for xDS clients the time of the
+    /// connection.
     since: String,
 }
 

@@ -1,4 +1,4 @@
-//! `/v1/Heartbeat`: an instance says that it is alive, or an agent says it of many.
+//! `/v1/Heartbeat`: heartbeats of an instance, or of many from an agent.
 
 use axum::extract::State;
 use schemars::JsonSchema;
@@ -11,7 +11,7 @@ use crate::model::code::{Code, Refusal};
 use crate::model::grant::Verb;
 use crate::model::instance::InstanceDraft;
 
-/// The instance whose heartbeat was taken.
+/// Instance whose heartbeat was accepted.
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "AliveInstance")]
 struct Alive {
@@ -43,8 +43,8 @@ pub(crate) async fn heartbeat(State(app): State<App>, caller: Caller, batch: Bat
     })
 }
 
-/// The ids, or why a heartbeat is not taken. What was registered a moment ago through another node this one may
-/// not know yet: then a linearizable look tells.
+/// Returns the ids, or the reason of a refusal. An instance that was just registered through another node may be
+/// unknown here, so a linearizable read decides.
 async fn await_known(
     app: &App,
     caller: &Caller,
@@ -63,8 +63,7 @@ async fn await_known(
     Ok(named.into_iter().map(|named| named.and_then(look)).collect())
 }
 
-/// Refuses an instance whose health is not checked, and one that is not known here, or that the caller may not
-/// speak for.
+/// Refuses an instance without health checks, an unknown one, or one that the caller may not register.
 fn expects_beats(catalog: &Catalog, caller: &Caller, id: &str) -> Result<(), Refusal> {
     match catalog.instances.get(id) {
         Some(instance) if caller.grants.may(Verb::Register, &instance.namespace, &instance.service) => {

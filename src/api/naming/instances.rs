@@ -1,5 +1,5 @@
-//! `/naming/v1/instances`, and what an instance says of itself: `/v1/RegisterInstance` and
-//! `/v1/DeregisterInstance`. Its heartbeats are in [`super::heartbeats`].
+//! `/naming/v1/instances`, and self-registration: `/v1/RegisterInstance` and `/v1/DeregisterInstance`. Heartbeats are
+//! in [`super::heartbeats`].
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -38,7 +38,7 @@ pub(crate) const FIELDS: &[Code] = &[
 ];
 /// Further codes that refuse a registration.
 const REGISTERED: &[Code] = &[Code::ExistedResource, Code::NotAllowAliasCreateInstance];
-/// Everything by which instances are found.
+/// Query keys that filter instances.
 const FILTERS: &[Param] = &[
     Param::text("id", "Exact."),
     Param::text("service", "Exact, or with `*` a glob that ignores case."),
@@ -118,7 +118,7 @@ fn answer(listed: &Listed<Arc<Instance>>) -> Response {
     envelope::list("instances", listed, |instance| InstanceView::new(instance))
 }
 
-/// The metadata of the instances of a service.
+/// Metadata of the instances of a service.
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "InstanceLabels")]
 struct LabelsView<'a> {
@@ -223,7 +223,7 @@ pub(crate) async fn isolate_host(app: State<App>, caller: Caller, batch: Batch<I
 
 pub(crate) const REGISTER_ONE: Doc = WRITE_ONE.says("An instance registers itself.").codes(&[FIELDS, REGISTERED]);
 
-/// [`register`] for one instance.
+/// Calls [`register`] for one instance.
 pub(crate) async fn register_one(
     app: State<App>,
     caller: Caller,
@@ -236,7 +236,7 @@ pub(crate) async fn register_one(
 pub(crate) const DEREGISTER_ONE: Doc =
     WRITE_ONE.says("An instance deregisters itself.").codes(&[FIELDS, &[Code::DataConflict]]);
 
-/// [`delete`] for one instance.
+/// Calls [`delete`] for one instance.
 pub(crate) async fn deregister_one(app: State<App>, caller: Caller, batch: Batch<InstanceDraft>) -> ApiResult {
     let batch = batch.checked(InstanceDraft::check_named);
     write_of_itself(&app, &caller, Op::Delete, (batch, XdsWarnings::WhereSeen)).await

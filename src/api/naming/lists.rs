@@ -1,4 +1,4 @@
-//! `GET /naming/v1/instances/subscribers`: the clients of all nodes that have the list of instances of a service.
+//! `GET /naming/v1/instances/subscribers`: the clients of all nodes that have the instance list of a service.
 
 use axum::extract::State;
 use schemars::JsonSchema;
@@ -27,27 +27,28 @@ pub(crate) const SUBSCRIBERS: Doc = instances::DOC
     .gives(Shape::whole::<ListHolders>())
     .codes(&[&[Code::NotFoundResource]]);
 
-/// A client with a list of instances.
+/// A client with an instance list.
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "ListHolder")]
 struct ListHolder {
-    /// Address that the client gives itself, else the one that it comes from.
+    /// Address that the client reports, else that of its connection.
     address: String,
     labels: Vec<LabelView>,
-    /// Its user agent.
+    /// User agent of the client.
     agent: String,
-    /// `YYYY-MM-DD HH:MM:SS`, UTC: when it was first given this list; of clients of xDS since when they are connected.
+    /// Time at which the client first got this list, `YYYY-MM-DD HH:MM:SS`, UTC; for xDS clients the time of the
+    /// connection.
     since: String,
-    /// The node that serves it.
+    /// Node that serves the client.
     node: NodeId,
-    /// The list is as it is now.
+    /// True if the list is the current one.
     current: bool,
     /// `xds` or `discover`.
     protocol: &'static str,
-    /// Identity that a client of xDS gives itself.
+    /// Identity that an xDS client reports.
     #[serde(skip_serializing_if = "Option::is_none")]
     node_id: Option<String>,
-    /// Of xDS: `yes` or `refused`; absent while it has not said anything of what it was given last.
+    /// Report of an xDS client: `yes` or `refused`; absent until it reports on its last list.
     #[serde(skip_serializing_if = "Option::is_none")]
     applied: Option<&'static str>,
     /// Its reason for a refusal, at most 4 KiB.
@@ -58,25 +59,25 @@ struct ListHolder {
     applied_at: Option<String>,
 }
 
-/// Clients that have a list of instances.
+/// Clients that have an instance list.
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "ListHolders")]
 struct ListHolders {
     code: u32,
     info: &'static str,
-    /// All clients.
+    /// Number of all clients.
     amount: u64,
-    /// Those of this page.
+    /// Number of clients on this page.
     size: usize,
-    /// Those of all whose list is as it is now.
+    /// Number of clients with the current list.
     current: u64,
-    /// Those of all, clients of xDS, that acknowledged what they were given.
+    /// Number of xDS clients that acknowledged their list.
     applied: u64,
-    /// Those of all, clients of xDS, that refused it.
+    /// Number of xDS clients that refused it.
     refused: u64,
-    /// Members that could not be asked: their clients are missing.
+    /// Members that did not answer; their clients are missing.
     silent_nodes: Vec<NodeId>,
-    /// On a full page by key (`order=key`): what the next one is asked for with.
+    /// Value of `after` for the next page, on a full page by key (`order=key`).
     #[serde(skip_serializing_if = "Option::is_none")]
     after: Option<String>,
     data: Vec<ListHolder>,

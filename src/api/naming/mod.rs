@@ -1,4 +1,4 @@
-//! `/naming/v1` and `/core/v1`, but for the rules: namespaces, services, aliases, instances; `/v1/RegisterInstance`,
+//! `/naming/v1` and `/core/v1` without the rules: namespaces, services, aliases, instances; `/v1/RegisterInstance`,
 //! `/v1/DeregisterInstance` and `/v1/Heartbeat`.
 
 pub(crate) mod aliases;

@@ -81,7 +81,7 @@ pub(crate) const LIST: Doc = DOC
     .query(&[FILTERS, PAGING])
     .gives(Shape::list::<ServiceView>("services"));
 
-/// The conditions on instances may be met by different instances of the service.
+/// Lists services. Conditions on instances may be met by different instances of a service.
 pub(crate) async fn list(State(app): State<App>, query: Query, _: Fresh, caller: Caller) -> ApiResult {
     answer(&app, filter(&query, &caller)?, query.page()?).await
 }

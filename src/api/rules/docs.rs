@@ -31,14 +31,14 @@ const RULE_OF_RELEASES: &[Param] = &[
     Param::flag("brief", "`false` shows in each release the rule as released, which is left out otherwise."),
 ];
 
-/// Query keys that name the one rule of a request.
+/// Query keys that identify one rule.
 const ONE_RULE: &[Param] = &[
     Param::text("id", "Id of the rule; this or its name is needed.").also(&["rule_id"]),
     Param::text("rule_name", "Name of the rule."),
     Param::text("namespace", "Of the rule, where several namespaces have one of this name."),
 ];
 
-/// A rule is one object of two parts: what all families have, and what its family has.
+/// Schema of a rule: the common fields, and those of its family.
 struct Both<H, B>(PhantomData<(H, B)>);
 
 impl<H: JsonSchema, B: JsonSchema> JsonSchema for Both<H, B> {
@@ -55,7 +55,7 @@ impl<H: JsonSchema, B: JsonSchema> JsonSchema for Both<H, B> {
     }
 }
 
-/// A rule as a caller sends it.
+/// Schema of a rule in a request.
 struct AsSent;
 
 impl WithTypes for AsSent {
@@ -66,7 +66,7 @@ impl WithTypes for AsSent {
     }
 }
 
-/// A rule as it is shown.
+/// Schema of a rule in an answer.
 struct AsShown;
 
 impl WithTypes for AsShown {

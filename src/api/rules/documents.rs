@@ -1,4 +1,4 @@
-//! Rules as JSON, for doors that show it to people: the form in which this surface writes and reads them.
+//! Rules as JSON, for the console and the command line, in the form that this surface reads and writes.
 
 use serde_json::Value;
 use serde_json::value::RawValue;
@@ -10,10 +10,10 @@ use crate::api::view::RuleView;
 use crate::model::code::{Code, Refusal};
 use crate::model::rule::{Family, Rule, RuleDraft};
 
-/// The fields that are not for people to write: given by the cluster, or said by another one.
+/// Fields that users do not write: set by the cluster, or derived from another field.
 pub(crate) const GIVEN: [&str; 8] = ["id", "disable", "revision", "ctime", "mtime", "etime", "editable", "deleteable"];
 
-/// Fields of a rule that a person writes; no fields without a rule.
+/// Returns the fields of a rule that users write; none without a rule.
 pub(crate) fn written(rule: Option<&Rule>) -> Value {
     let Some(rule) = rule else { return Value::Object(serde_json::Map::new()) };
     let mut value = serde_json::to_value(RuleView::new(rule, true)).unwrap_or_default();
@@ -23,7 +23,7 @@ pub(crate) fn written(rule: Option<&Rule>) -> Value {
     value
 }
 
-/// A rule as somebody wrote it; a field that nothing reads is refused by its path.
+/// Parses a rule that a user wrote; an unknown field is refused with its path.
 pub(crate) fn read_rule(family: Family, text: &str) -> Result<RuleDraft, Refusal> {
     let raw: &RawValue =
         serde_json::from_str(text).map_err(|error| Refusal::new(Code::ParseException, error.to_string()))?;

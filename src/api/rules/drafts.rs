@@ -1,4 +1,4 @@
-//! `/naming/v1/{kind}`: rules as they are edited. Clients see what was released of them.
+//! `/naming/v1/{kind}`: drafts of rules. Clients see only their releases.
 
 use std::marker::PhantomData;
 
@@ -17,8 +17,7 @@ use crate::model::code::Refusal;
 use crate::model::rule::{Family, RuleDraft, RuleHead};
 use crate::operations::XdsWarnings;
 
-/// A page of rules, newest change first. They are whole, unless `brief` asks for the fields that
-/// all families have.
+/// Lists rules, newest change first: whole, or with `brief` only the fields that all families have.
 pub(crate) async fn list(
     State(app): State<App>,
     Extension(family): Extension<Family>,
@@ -30,7 +29,7 @@ pub(crate) async fn list(
     answer_list(&app, family, &query, &caller, with_body).await
 }
 
-/// A page of whole rules; takes what [`list`] takes.
+/// Lists whole rules; accepts the same query as [`list`].
 pub(crate) async fn detail(
     State(app): State<App>,
     Extension(family): Extension<Family>,
@@ -56,7 +55,7 @@ async fn answer_list(app: &App, family: Family, query: &Query, caller: &Caller, 
     app.scan(reach, find, move |listed| envelope::list("data", &listed, |rule| RuleView::new(rule, with_body))).await
 }
 
-/// The items of a write on rules: which fields they have, the family says.
+/// Items of a write on rules; their fields depend on the family.
 pub(crate) struct RuleBatch(Batch<RuleDraft>);
 
 impl FromRequest<App> for RuleBatch {
@@ -74,7 +73,7 @@ impl FromRequest<App> for RuleBatch {
     }
 }
 
-/// The fields of an item depend on the family of the route, whose documentation tells them.
+/// Fields of an item depend on the family of the route, whose documentation describes them.
 impl Input for RuleBatch {
     fn describe(sketch: &mut Sketch<'_>) {
         Unknown::describe(sketch);
@@ -82,8 +81,8 @@ impl Input for RuleBatch {
     }
 }
 
-/// Head and body are read one after the other from the same object, each ignoring the other's
-/// fields, so that a wrong type is refused by the path of its field. With the fields that neither reads.
+/// Parses the common fields and those of the family one after the other from the same object, so that a wrong type is
+/// refused with the path of its field. Also returns the fields that neither knows.
 pub(crate) fn parse_rule(family: Family, raw: &RawValue) -> (Result<RuleDraft, Refusal>, Vec<String>) {
     let (head, of_head) = parse_noting(PhantomData::<RuleHead>, raw);
     let (body, of_body) = parse_noting(family, raw);
@@ -92,7 +91,7 @@ pub(crate) fn parse_rule(family: Family, raw: &RawValue) -> (Result<RuleDraft, R
     (head.and_then(|head| Ok(RuleDraft { head, body: body? })), unread)
 }
 
-/// Per item 200000; 400103 a value out of its range; 400201 name or id is taken.
+/// Creates rules. Per item 200000; 400103 value out of range; 400201 name or id exists.
 pub(crate) async fn create(
     app: State<App>,
     caller: Caller,
@@ -102,7 +101,7 @@ pub(crate) async fn create(
     write(&app, &caller, Op::Create, (batch, due)).await
 }
 
-/// Per item 200000; 200002 nothing changed; 400202 missing; 409000 stale revision.
+/// Updates rules. Per item 200000; 200002 nothing changed; 400202 missing; 409000 stale revision.
 pub(crate) async fn update(
     app: State<App>,
     caller: Caller,
@@ -112,7 +111,7 @@ pub(crate) async fn update(
     write(&app, &caller, Op::Update, (batch, due)).await
 }
 
-/// Per item 200000, also if it was not there. The releases go with the rule.
+/// Deletes rules with their releases. Per item 200000, even if it does not exist.
 pub(crate) async fn delete(app: State<App>, caller: Caller, RuleBatch(batch): RuleBatch) -> ApiResult {
     write(&app, &caller, Op::Delete, (batch, XdsWarnings::WhereSeen)).await
 }

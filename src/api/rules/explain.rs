@@ -1,4 +1,4 @@
-//! `POST /naming/v1/{kind}/explain`: which rule would apply to a request, once for all families.
+//! `POST /naming/v1/{kind}/explain`: the rule that would apply to a request, for all families.
 
 use axum::extract::{Extension, State};
 
@@ -6,8 +6,8 @@ use crate::api::http::{ApiResult, App, Caller, Fresh, Object, envelope};
 use crate::model::explain::Sketch;
 use crate::model::rule::Family;
 
-/// The rules of the service in order, each with the verdict of its conditions, and what comes of it.
-/// Judges what clients with the sketch's labels see, with `draft` what is saved; changes nothing.
+/// Returns the rules of the service in order, each with the verdict of its conditions, and the result. Evaluates what
+/// clients with the given labels see, or with `draft` the saved rules; changes nothing.
 pub(crate) async fn explain(
     State(app): State<App>,
     Extension(family): Extension<Family>,

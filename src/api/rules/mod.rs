@@ -1,5 +1,4 @@
-//! `/naming/v1/{kind}`: rules and their releases, once for all families; which one a request is about comes with the
-//! route.
+//! `/naming/v1/{kind}`: rules and their releases, for all families; the family comes from the route.
 
 pub(crate) mod docs;
 pub(crate) mod documents;
@@ -12,8 +11,8 @@ use super::http::{App, Caller};
 use crate::catalog::Outcome;
 use crate::operations::{RuleAdvice, XdsWarnings};
 
-/// The warnings of the items of a write of rules: behind their own the contracts that each breaks, and what clients of
-/// xDS do not carry out of it.
+/// Appends to the warnings of each item the contracts that it violates, and the parts that xDS clients do not
+/// implement.
 async fn with_advice(
     app: &App,
     caller: &Caller,

@@ -1,4 +1,4 @@
-//! `/naming/v1/{kind}/releases` and `/naming/v1/{kind}/subscribers`: what was published of rules, and who has it.
+//! `/naming/v1/{kind}/releases` and `/naming/v1/{kind}/subscribers`: releases of rules and their clients.
 
 use std::sync::Arc;
 
@@ -21,8 +21,8 @@ use crate::model::rule::release::{RuleRelease, RuleReleaseDraft};
 use crate::model::rule::{Family, Rule};
 use crate::operations::{FAR, XdsWarnings};
 
-/// The releases of one rule, highest version first, or without a rule those of all that the caller may see, newest
-/// change first; with `brief=false` the rule as released in each.
+/// Lists the releases of one rule, highest version first, or those of all rules that the caller may see, newest change
+/// first; with `brief=false` including the released rules.
 pub(crate) async fn list_releases(
     State(app): State<App>,
     Extension(family): Extension<Family>,
@@ -49,8 +49,8 @@ pub(crate) async fn list_releases(
     .await
 }
 
-/// Per item 200000; 400202 no such rule; 400201 the rule has a release of this name; 409000 a gray
-/// release is active; 400904 gray without labels.
+/// Publishes rules. Per item 200000; 400202 no such rule; 400201 the release name exists; 409000 a gray release is
+/// active; 400904 gray without labels.
 pub(crate) async fn publish(
     app: State<App>,
     Extension(family): Extension<Family>,
@@ -63,7 +63,7 @@ pub(crate) async fn publish(
     Ok(answer::batch(&app, outcomes, warnings))
 }
 
-/// Per item 200000; 200002 it is active; 400000 it is gray; 400202 missing.
+/// Rolls rules back. Per item 200000; 200002 it is active already; 400000 it is gray; 400202 missing.
 pub(crate) async fn roll_back(
     app: State<App>,
     family: Extension<Family>,
@@ -73,7 +73,8 @@ pub(crate) async fn roll_back(
     change_releases(&app, &caller, *family, ReleaseOp::Rollback, batch).await
 }
 
-/// Per item 200000; 400000 it is not an active gray release; 400201 the new name is taken; 400202 missing.
+/// Promotes gray releases. Per item 200000; 400000 not an active gray release; 400201 the new name exists; 400202
+/// missing.
 pub(crate) async fn promote(
     app: State<App>,
     family: Extension<Family>,
@@ -83,7 +84,7 @@ pub(crate) async fn promote(
     change_releases(&app, &caller, *family, ReleaseOp::Promote, batch).await
 }
 
-/// Per item 200000; 200002 it is not active; 400000 it is gray; 400202 missing, or none is before it.
+/// Withdraws releases. Per item 200000; 200002 it is not active; 400000 it is gray; 400202 missing, or no earlier one.
 pub(crate) async fn withdraw(
     app: State<App>,
     family: Extension<Family>,
@@ -93,7 +94,8 @@ pub(crate) async fn withdraw(
     change_releases(&app, &caller, *family, ReleaseOp::Withdraw, batch).await
 }
 
-/// Per item 200000; 200002 it is so already; 400000 no active gray release with a plan; 400202 missing.
+/// Controls rollouts. Per item 200000; 200002 in that state already; 400000 no active gray release with a plan; 400202
+/// missing.
 pub(crate) async fn rollout(
     app: State<App>,
     family: Extension<Family>,
@@ -103,7 +105,7 @@ pub(crate) async fn rollout(
     change_releases(&app, &caller, *family, ReleaseOp::Rollout, batch).await
 }
 
-/// Per item 200000; 400000 its plan has no guard of the kind signal; 400202 missing.
+/// Reports signals to rollouts. Per item 200000; 400000 no guard of the kind signal; 400202 missing.
 pub(crate) async fn signal(
     app: State<App>,
     family: Extension<Family>,
@@ -113,7 +115,7 @@ pub(crate) async fn signal(
     change_releases(&app, &caller, *family, ReleaseOp::Signal, batch).await
 }
 
-/// Per item 200000; 200002 it was stopped before; 400000 it is not gray; 400202 missing.
+/// Stops gray releases. Per item 200000; 200002 stopped already; 400000 it is not gray; 400202 missing.
 pub(crate) async fn stop_gray(
     app: State<App>,
     family: Extension<Family>,
@@ -123,7 +125,7 @@ pub(crate) async fn stop_gray(
     change_releases(&app, &caller, *family, ReleaseOp::StopGray, batch).await
 }
 
-/// Per item 200000, also if it was not there; 400000 it is active.
+/// Deletes releases. Per item 200000, even if it does not exist; 400000 it is active.
 pub(crate) async fn delete_releases(
     app: State<App>,
     family: Extension<Family>,
@@ -144,8 +146,8 @@ async fn change_releases(
     Ok(answer::batch(app, outcomes, batch.warnings))
 }
 
-/// The one rule that a query is about: by `id` or `rule_id`, or by `rule_name` (with `namespace` where several
-/// namespaces have one of this name).
+/// The rule that a query names: by `id` or `rule_id`, or by `rule_name` (with `namespace` if several namespaces have a
+/// rule of this name).
 pub(crate) struct OneRule {
     id: Option<String>,
     name: Option<String>,
@@ -174,7 +176,7 @@ impl OneRule {
             Some(id) => book.get(id).into_iter().filter(fits).collect(),
             None => named.filter(fits).collect(),
         };
-        // One that is seen by its name is meant before those that are seen by what they act on.
+        // A rule visible by its own name takes precedence over rules visible by the services that they act on.
         if found.iter().any(|rule| read_scope.sees(&rule.namespace, &rule.name)) {
             found.retain(|rule| read_scope.sees(&rule.namespace, &rule.name));
         }
@@ -189,7 +191,7 @@ impl OneRule {
     }
 }
 
-/// History of the releases of one rule, newest first.
+/// Lists the release history of one rule, newest first.
 pub(crate) async fn history(
     State(app): State<App>,
     Extension(family): Extension<Family>,
@@ -206,7 +208,7 @@ pub(crate) async fn history(
     answer_history(&app, find).await
 }
 
-/// Clients of all nodes that have, or should have, a release of one rule.
+/// Lists the clients of all nodes that have, or should have, a release of one rule.
 pub(crate) async fn subscribers(
     State(app): State<App>,
     Extension(family): Extension<Family>,
@@ -219,7 +221,7 @@ pub(crate) async fn subscribers(
     answer_subscribers(&app, Thing::Rule(family, rule.id.clone()), page, Vec::new()).await
 }
 
-/// By field; what the server gives to every rule is not compared.
+/// Compares two sides by field, without the fields that the server sets on every rule.
 pub(crate) async fn diff(
     State(app): State<App>,
     Extension(family): Extension<Family>,
@@ -240,7 +242,7 @@ pub(crate) async fn diff(
     .await?
 }
 
-/// Difference between two releases of a rule, or one that would be.
+/// Returns the difference between two releases of a rule, or releases to be.
 pub(crate) fn of_rules(from: Option<&ReleasedRule>, to: Option<&ReleasedRule>) -> Difference {
     let side = |released: Option<&ReleasedRule>| {
         released.map_or_else(DiffSide::unreleased, |released| DiffSide {

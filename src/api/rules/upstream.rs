@@ -1,14 +1,14 @@
-//! Rules as the older Polaris servers and their tools write them, brought into the shape of the specification before
-//! they are read. Read as they are they would lose what they are about: a route without its sources is for all
-//! traffic, and a limit without its amounts limits nothing.
+//! Rules in the shape of older Polaris servers and their tools, converted to the shape of the specification before they
+//! are parsed. Parsed unchanged, they would lose their meaning: a route without its sources is for all traffic, and a
+//! limit without its amounts limits nothing.
 //!
-//! | written | becomes |
+//! | input | becomes |
 //! |---|---|
-//! | `sources` of a sub-rule of a route | a sub-rule for each of them, in order: the first that matches applies |
+//! | `sources` of a sub-rule of a route | one sub-rule per source, in order: the first that matches applies |
 //! | a source's service, unless it is `*` | the argument `CALLER_SERVICE`: key its namespace, value its name |
-//! | `sources` and `destinations` of the route itself, where it has no `rules` | its one sub-rule |
-//! | the fields of a sub-rule of a limit, on a limit without `rules` | its one sub-rule |
-//! | `method` of such a limit, a match string | `path` of its one entry in `apis` |
+//! | `sources` and `destinations` of a route without `rules` | its only sub-rule |
+//! | the fields of a sub-rule on a limit without `rules` | its only sub-rule |
+//! | `method` of such a limit, a match string | `path` of its only entry in `apis` |
 
 use serde_json::{Map, Value, json};
 
@@ -16,16 +16,17 @@ use crate::model::rule::Family;
 
 type JsonObject = Map<String, Value>;
 
-/// Shape that the rules of a family may have elsewhere.
+/// Conversion of the rules of one family.
 struct Fold {
     family: Family,
-    /// True if the text is worth another look; most texts in the specification's shape pass without one.
+    /// Reports whether the text may need conversion; most texts in the specification's shape are not parsed a second
+    /// time.
     is_suspect: fn(&str) -> bool,
-    /// Brings a rule into shape, and says whether anything had to be done.
+    /// Converts a rule; returns whether it was changed.
     fold: fn(&mut JsonObject) -> bool,
 }
 
-/// A family without a row is written alike everywhere.
+/// Conversions by family; families without a row have the same shape everywhere.
 const FOLDS: [Fold; 2] = [
     Fold {
         family: Family::Routing,
@@ -35,7 +36,7 @@ const FOLDS: [Fold; 2] = [
     Fold { family: Family::RateLimit, is_suspect: may_have_no_rules, fold: fold_limit },
 ];
 
-/// Fields of a sub-rule of a limit, by the names that such tools write.
+/// Fields of a sub-rule of a limit, by the names that older tools write.
 const OF_LIMIT: [&str; 14] = [
     "resource",
     "arguments",
@@ -54,14 +55,14 @@ const OF_LIMIT: [&str; 14] = [
 ];
 const METHOD: &str = "method";
 
-/// The rule in the shape of the specification; `None` where it has that already.
+/// Returns the rule in the shape of the specification; `None` if it has that shape already.
 pub(crate) fn folded(family: Family, text: &str) -> Option<String> {
     let row = FOLDS.iter().find(|row| row.family == family).filter(|row| (row.is_suspect)(text))?;
     let Ok(Value::Object(mut rule)) = serde_json::from_str(text) else { return None };
     (row.fold)(&mut rule).then(|| Value::Object(rule).to_string())
 }
 
-/// A look at the text, which spares most rules a second reading.
+/// Checks the text without parsing, which spares most rules a second parse.
 fn may_have_no_rules(text: &str) -> bool {
     let is_empty = |(at, _)| text[at + 1..].trim_start().starts_with(']');
     !text.contains("\"rules\"") || text.contains("null") || text.match_indices('[').any(is_empty)
@@ -84,7 +85,7 @@ fn fold_route(rule: &mut JsonObject) -> bool {
     is_changed
 }
 
-/// A sub-rule for each of its sources. One that says in both ways whom it is for is left as it is.
+/// Splits a sub-rule into one per source. One that has both `sources` and `arguments` is left unchanged.
 fn parted(rule: Value, is_changed: &mut bool) -> Vec<Value> {
     let Value::Object(mut rule) = rule else { return vec![rule] };
     if rule.contains_key("arguments") || !matches!(rule.get("sources"), Some(Value::Array(_) | Value::Null)) {
@@ -103,7 +104,7 @@ fn parted(rule: Value, is_changed: &mut bool) -> Vec<Value> {
     sources.into_iter().map(with).collect()
 }
 
-/// Conditions of a source on a request: its caller, then its arguments.
+/// Returns the conditions of a source: its caller, then its arguments.
 fn conditions(source: Value) -> Value {
     let Value::Object(mut source) = source else { return json!([source]) };
     let text = |value: Option<Value>| value.and_then(|value| value.as_str().map(str::to_owned)).unwrap_or_default();

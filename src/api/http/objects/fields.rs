@@ -1,4 +1,4 @@
-//! Fields of a struct by either spelling: a key that is no declared name is handed on as the one that it spells.
+//! Fields of a struct in either spelling: an undeclared key is replaced by the declared one that it spells.
 
 use std::fmt;
 
@@ -7,7 +7,7 @@ use serde::forward_to_deserialize_any;
 
 use crate::model::spelling::as_declared;
 
-/// A visitor, the object that it is given, or a key or seed of that, with the names that the struct declares.
+/// A visitor, map, key or seed, with the field names that the struct declares.
 pub(super) struct OfStruct<T> {
     pub(super) inner: T,
     pub(super) fields: &'static [&'static str],
