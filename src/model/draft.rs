@@ -10,17 +10,18 @@ macro_rules! sparse {
     (@field $head:tt {$($done:tt)*} ..approval_options, $($rest:tt)*) => {
         $crate::model::draft::sparse!(@field $head {
             $($done)*
-            /// Asks others for their approval with this comment, where a policy gates the act; else it is done at once.
+            /// Comment of a request for approval, which is created if a policy gates the act; otherwise the act is
+            /// performed at once.
             #[serde(skip_serializing_if = "Option::is_none")]
             pub request: Option<String>,
-            /// With `request`: a word of at most 64 characters. Acts of one person with the same one become one
-            /// request, which is decided as a whole.
+            /// With `request`: a name of at most 64 characters. Acts of one person with the same name form one request,
+            /// which is decided as a whole.
             #[serde(skip_serializing_if = "crate::model::is_unsaid")]
             pub request_set: Option<String>,
-            /// With `request`: what is approved waits until it is run.
+            /// With `request`: true if the approved act waits until it is run.
             #[serde(skip_serializing_if = "Option::is_none")]
             pub hold: Option<bool>,
-            /// Reason, of 8 characters or more, to do without approval or in a freeze what a policy gates.
+            /// Reason, of at least 8 characters, for performing a gated act without approval or in a freeze.
             #[serde(skip_serializing_if = "Option::is_none")]
             pub emergency: Option<String>,
         } $($rest)*);
@@ -39,8 +40,8 @@ macro_rules! sparse {
 }
 pub(crate) use sparse;
 
-/// Lays fields of a draft over those of the same names: an absent one stays, a present one replaces the old value
-/// whole.
+/// Updates fields from those of a draft with the same names: an absent one leaves the value unchanged, a given one
+/// replaces it as a whole.
 macro_rules! lay_over {
     ($draft:expr => $kept:ident: $($field:ident),*) => {
         $( $crate::model::draft::replace(&mut $kept.$field, &$draft.$field); )*
@@ -48,7 +49,7 @@ macro_rules! lay_over {
 }
 pub(crate) use lay_over;
 
-/// Replaces the old value where a new one is given.
+/// Replaces the old value if a new one is given.
 pub(crate) fn replace<T: Clone>(old: &mut T, new: &Option<T>) {
     if let Some(new) = new {
         old.clone_from(new);

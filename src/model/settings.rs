@@ -87,21 +87,22 @@ macro_rules! settings {
 }
 
 settings! {
-    /// Inactive releases that stay of every rule and of every config file: the newest ones, by version.
+    /// Inactive releases to retain per rule and per config file: the newest ones, by version.
     releases_kept: "releases", 100, 1..=10_000;
-    /// Seconds of an unhealthy instance without heartbeats until it is removed; 0 is never. A value that the
-    /// instance says itself, or its service, counts before this.
-    /// The present leader counts, so with another leader it begins anew.
+    /// Seconds after which an unhealthy instance without heartbeats is removed; 0 for never. A value of the instance
+    /// itself, or of its service, takes precedence.
+    /// The current leader measures the time, so a change of the leader restarts it.
     dead_instances_removed_after_s: "seconds", 0, 0..=limits::DEAD_INSTANCES_REMOVED_AFTER_S_MAX;
-    /// Time that a row of the audit trail is kept.
+    /// Days for which a row of the audit trail is retained.
     audit_kept_days: "days", 90, 1..=3650;
-    /// Rows that stay of the audit trail at most: the newest ones.
+    /// Highest number of rows of the audit trail; the newest ones are retained.
     audit_kept_rows: "rows", 1_000_000, 1_000..=10_000_000;
-    /// 1 if the audit trail also has self-registrations of instances and changes of their health, else 0.
+    /// 1 if the audit trail includes self-registrations of instances and changes of their health, otherwise 0.
     audit_instances: "0 or 1", 0, 0..=1;
-    /// Seconds that a request for approval waits before it expires.
+    /// Seconds after which a pending request for approval expires.
     requests_expire_s: "seconds", 2_592_000, 60..=limits::REQUESTS_EXPIRE_S_MAX;
-    /// Place of the judgement of a rule: `ends`, its own name and the services that it acts on; `name`, its name alone.
+    /// Places at which rights on a rule are checked: `ends`, its own name and the services that it affects; `name`, its
+    /// name alone.
     rule_scope: "word", 0, 0..=1, words RULE_SCOPES;
 }
 

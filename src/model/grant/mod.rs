@@ -1,9 +1,9 @@
-//! Roles and grants: what somebody may do, and where.
+//! Roles and grants: the rights of a user or token, and where they apply.
 //!
-//! A grant is a role on a scope, and a role is a set of verbs. The scope of a thing is its namespace and
-//! its name: that of the service (also for its instances and aliases), of the config group (also for its
-//! files), or of the rule itself. What belongs to a whole namespace needs a grant on all names of it, and
-//! what belongs to the cluster one on everything.
+//! A grant is a role on a scope, and a role is a set of verbs. The scope of an object is its namespace and its name:
+//! that of the service (also for its instances and aliases), of the config group (also for its files), or of the rule
+//! itself. Objects of a whole namespace require a grant on all its names, and those of the cluster a grant on
+//! everything.
 //!
 //! | role | read | edit | release | register | discover | operate | manage | approve |
 //! |---|---|---|---|---|---|---|---|---|
@@ -27,25 +27,25 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use crate::model::code::{Code, Refusal};
 use crate::model::{limits, name};
 
-/// Permission on a thing.
+/// Right on an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Verb {
-    /// See it, in whatever answer it occurs.
+    /// See the object in any answer.
     Read,
-    /// Change drafts, services, aliases and instances, and what releases are made from.
+    /// Change drafts, services, aliases and instances.
     Edit,
-    /// Decide what clients get: publish, roll back, stop, delete releases.
+    /// Decide what clients get: publish, roll back, stop and delete releases.
     Release,
-    /// An instance speaks for itself.
+    /// Register an instance and send its heartbeats.
     Register,
-    /// Ask as a client does: discover and pull.
+    /// Discover and pull as a client does.
     Discover,
-    /// Members, backups, settings.
+    /// Manage members, backups and settings.
     Operate,
-    /// Users, tokens, access keys, the audit trail.
+    /// Manage users, tokens, access keys and the audit trail.
     Manage,
-    /// Approve and refuse what others ask for.
+    /// Approve and refuse requests of others.
     Approve,
 }
 
@@ -64,7 +64,7 @@ impl Verb {
     }
 }
 
-/// A set of verbs with a name; there are no others than these.
+/// A named set of verbs. There are no other roles.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Role {
@@ -93,7 +93,7 @@ impl Role {
         }
     }
 
-    /// The table above.
+    /// Returns the verbs in the table above.
     pub fn verbs(self) -> &'static [Verb] {
         match self {
             Role::Admin => {
@@ -137,10 +137,10 @@ impl Role {
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 pub struct Grant {
     pub role: Role,
-    /// A namespace, a beginning of one followed by `*`, or `*` for all.
+    /// A namespace, a prefix followed by `*`, or `*` for all.
     #[serde(default = "everything")]
     pub namespace: String,
-    /// The name of a service, config group or rule, a beginning of one followed by `*`, or `*` for all.
+    /// Name of a service, config group or rule, a prefix followed by `*`, or `*` for all.
     #[serde(default = "everything")]
     pub name: String,
 }
@@ -151,7 +151,7 @@ fn everything() -> String {
 
 const ALL: &str = "*";
 
-/// True if a pattern covers a text: it is the same, or begins with what stands before the final `*`.
+/// Reports whether a pattern covers a text: it is equal, or ends with `*` and the text begins with the rest.
 pub(in crate::model) fn covers(pattern: &str, text: &str) -> bool {
     match pattern.strip_suffix('*') {
         Some(beginning) => text.starts_with(beginning),
@@ -160,7 +160,7 @@ pub(in crate::model) fn covers(pattern: &str, text: &str) -> bool {
 }
 
 impl Grant {
-    /// A role on everything.
+    /// Returns a grant of a role on everything.
     pub fn of(role: Role) -> Grant {
         Grant { role, namespace: everything(), name: everything() }
     }
@@ -171,7 +171,7 @@ impl Grant {
     }
 }
 
-/// A name, a beginning of one with `*` behind it, or `*`.
+/// Checks a pattern: a name, a prefix followed by `*`, or `*`.
 pub(in crate::model) fn check_pattern(field: &str, pattern: &str) -> Result<(), Refusal> {
     let refuse = |why: &str| Err(Refusal::new(Code::InvalidParameter, format!("{field} {why}")));
     name::check_length(field, pattern, limits::NAME_CHARS_MAX, Code::InvalidParameter)?;
@@ -187,20 +187,20 @@ pub(in crate::model) fn check_pattern(field: &str, pattern: &str) -> Result<(), 
     Ok(())
 }
 
-/// A grant as a caller gives it: where it is for has to be said.
+/// A grant in a request, which must name its namespace.
 #[derive(Deserialize, JsonSchema)]
 #[schemars(rename = "GrantDraft")]
 pub struct GivenGrant {
     pub role: Role,
-    /// A namespace, a beginning of one followed by `*`, or `*` for all.
+    /// A namespace, a prefix followed by `*`, or `*` for all.
     pub namespace: String,
-    /// The name of a service, config group or rule, a beginning of one followed by `*`, or `*` for all.
+    /// Name of a service, config group or rule, a prefix followed by `*`, or `*` for all.
     #[serde(default = "everything")]
     pub name: String,
 }
 
 impl GivenGrant {
-    /// Reads a field of these; an absent one has to have a default.
+    /// Reads a list of grants, for fields with a default.
     pub fn read_all<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Grants>, D::Error> {
         let given = Option::<Vec<GivenGrant>>::deserialize(deserializer)?;
         let grant = |GivenGrant { role, namespace, name }| Grant { role, namespace, name };
@@ -208,7 +208,7 @@ impl GivenGrant {
     }
 }
 
-/// All that somebody was granted.
+/// All grants of a user or token.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Grants(Arc<[Grant]>);
 
@@ -221,12 +221,12 @@ impl Grants {
         Grants(grants.into())
     }
 
-    /// A role on everything.
+    /// Returns a grant of a role on everything.
     pub fn all(role: Role) -> Grants {
         Grants::new([Grant::of(role)])
     }
 
-    /// Judges grants as a caller gives them.
+    /// Checks grants of a request.
     pub fn check(&self) -> Result<(), Refusal> {
         if self.0.len() > limits::GRANTS_MAX {
             let why = format!("grants: {} of them, at most {}", self.0.len(), limits::GRANTS_MAX);
@@ -243,39 +243,39 @@ impl Grants {
         self.0.iter().any(|grant| grant.role.may(verb) && in_scope(grant))
     }
 
-    /// On one thing.
+    /// Reports whether a verb is granted on one object.
     pub fn may(&self, verb: Verb, namespace: &str, name: &str) -> bool {
         self.any(verb, |grant| covers(&grant.namespace, namespace) && covers(&grant.name, name))
     }
 
-    /// On a namespace and all that is in it.
+    /// Reports whether a verb is granted on a namespace with everything in it.
     pub fn may_in(&self, verb: Verb, namespace: &str) -> bool {
         self.any(verb, |grant| covers(&grant.namespace, namespace) && grant.name == ALL)
     }
 
-    /// On something in a namespace at least.
+    /// Reports whether a verb is granted on at least one name in a namespace.
     pub fn may_within(&self, verb: Verb, namespace: &str) -> bool {
         self.any(verb, |grant| covers(&grant.namespace, namespace))
     }
 
-    /// On everything.
+    /// Reports whether a verb is granted on everything.
     pub fn may_everywhere(&self, verb: Verb) -> bool {
         self.any(verb, |grant| grant.namespace == ALL && grant.name == ALL)
     }
 
-    /// On something that a pair of a namespace and a name stands for, where `*` stands for every one.
+    /// Reports whether a verb is granted on something that a namespace and a name select; `*` selects all.
     pub fn may_touch(&self, verb: Verb, namespace: &str, name: &str) -> bool {
         let overlaps = |pattern: &str, text: &str| text == ALL || covers(pattern, text);
         self.any(verb, |grant| overlaps(&grant.namespace, namespace) && overlaps(&grant.name, name))
     }
 
-    /// On something that a pair of patterns covers.
+    /// Reports whether a verb is granted on something that a pair of patterns covers.
     pub fn may_meet(&self, verb: Verb, namespace: &str, name: &str) -> bool {
         let meet = |one: &str, other: &str| covers(one, other) || covers(other, one);
         self.any(verb, |grant| meet(&grant.namespace, namespace) && meet(&grant.name, name))
     }
 
-    /// On something, wherever that is.
+    /// Reports whether a verb is granted anywhere.
     pub fn may_somewhere(&self, verb: Verb) -> bool {
         self.any(verb, |_| true)
     }
@@ -311,8 +311,8 @@ impl JsonSchema for Grants {
     }
 }
 
-/// Part of the registry that a caller sees: everything, or what the grants let the caller read. Every list asks it,
-/// so that seeing everything costs nothing.
+/// Part of the registry that a caller sees: everything, or the objects on which its grants include a verb. Every list
+/// checks each object, so a caller who sees everything is checked at no cost.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub enum ReadScope {
     #[default]
@@ -321,7 +321,7 @@ pub enum ReadScope {
 }
 
 impl ReadScope {
-    /// Scope of all things on which the grants give any of these verbs.
+    /// Returns the scope of all objects on which the grants include any of these verbs.
     pub fn new(grants: &Grants, verbs: &'static [Verb]) -> ReadScope {
         if verbs.iter().any(|verb| grants.may_everywhere(*verb)) {
             return ReadScope::Everything;
@@ -333,7 +333,7 @@ impl ReadScope {
         matches!(self, ReadScope::Everything)
     }
 
-    /// Whoever has none of the verbs anywhere: each of its lists is empty.
+    /// Reports whether the caller sees nothing: each of its lists is empty.
     pub fn is_blind(&self) -> bool {
         match self {
             ReadScope::Everything => false,
@@ -348,7 +348,7 @@ impl ReadScope {
         }
     }
 
-    /// Something that a pair of a namespace and a name stands for, where `*` stands for every one.
+    /// Reports whether the caller sees something that a namespace and a name select; `*` selects all.
     pub fn touches(&self, namespace: &str, name: &str) -> bool {
         match self {
             ReadScope::Everything => true,
@@ -356,7 +356,7 @@ impl ReadScope {
         }
     }
 
-    /// Something that a pair of patterns covers.
+    /// Reports whether the caller sees something that a pair of patterns covers.
     pub fn meets(&self, namespace: &str, name: &str) -> bool {
         match self {
             ReadScope::Everything => true,
@@ -364,7 +364,7 @@ impl ReadScope {
         }
     }
 
-    /// A namespace is seen by whom something in it may be seen.
+    /// Reports whether the caller sees something in a namespace, and therefore the namespace.
     pub fn sees_namespace(&self, namespace: &str) -> bool {
         match self {
             ReadScope::Everything => true,

@@ -1,4 +1,4 @@
-//! Instances of a service: the addresses at which it answers, and whether each of them is well.
+//! Instances of a service: their addresses and their health.
 
 use std::collections::BTreeMap;
 use std::net::Ipv6Addr;
@@ -13,10 +13,10 @@ use super::time::Timestamp;
 use super::wire::{Int64, Uint32, wire_enum};
 use super::{limits, name};
 
-/// SHA-1 in hex.
+/// Hex digits of a SHA-1.
 const MADE_ID_DIGITS: usize = 40;
 
-/// An instance as it is kept.
+/// An instance of a service.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Instance {
     pub id: String,
@@ -29,10 +29,10 @@ pub struct Instance {
     pub version: String,
     pub priority: u32,
     pub weight: u32,
-    /// Seconds between two heartbeats; `None` where health is not checked.
+    /// Seconds between two heartbeats; `None` if health is not checked.
     pub heartbeat_ttl: Option<u32>,
     pub healthy: bool,
-    /// An operator keeps traffic away from it.
+    /// True if an operator keeps traffic away from it.
     pub isolate: bool,
     pub location: Location,
     pub metadata: BTreeMap<String, String>,
@@ -40,13 +40,13 @@ pub struct Instance {
     pub ctime: Timestamp,
     pub mtime: Timestamp,
     pub revision: String,
-    /// Seconds after which it is removed once it is dead.
+    /// Seconds without heartbeats after which the dead instance is removed.
     #[serde(default, skip_serializing_if = "RemovedAfter::is_unsaid")]
     pub dead_removed_after_s: RemovedAfter,
 }
 
-/// For how many seconds an instance has to have been without a heartbeat to be removed. An instance may say it, its
-/// service, and the settings: the nearest that says something counts.
+/// Seconds without a heartbeat after which an instance is removed. The instance, its service and the settings may
+/// define it; the most specific value applies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(transparent)]
 pub struct RemovedAfter(Int64);
@@ -54,12 +54,12 @@ pub struct RemovedAfter(Int64);
 impl RemovedAfter {
     const UNSAID: RemovedAfter = RemovedAfter(Int64(-1));
 
-    /// 0 for never.
+    /// Creates a value in seconds; 0 means never.
     pub fn seconds(seconds: u32) -> Self {
         RemovedAfter(Int64(i64::from(seconds)))
     }
 
-    /// 0 for never, nothing where nothing is said.
+    /// Returns the seconds, 0 for never; `None` if it is not defined here.
     pub fn said(self) -> Option<u64> {
         u64::try_from(self.0.0).ok()
     }
@@ -68,7 +68,7 @@ impl RemovedAfter {
         self.said().is_none()
     }
 
-    /// Checks the value that a caller gives.
+    /// Checks a value in a request.
     pub(super) fn check(field: &str, given: Option<RemovedAfter>) -> Result<(), Refusal> {
         let most = limits::DEAD_INSTANCES_REMOVED_AFTER_S_MAX;
         let fits = |given: RemovedAfter| given.said().map_or(given == RemovedAfter::UNSAID, |seconds| seconds <= most);
@@ -96,11 +96,11 @@ pub struct Location {
 }
 
 wire_enum! {
-    /// Way in which health is checked. There is one; clients that name none mean it.
+    /// Method of the health check. There is one, which is also used if none is named.
     pub enum CheckType { Unknown = "UNKNOWN", Heartbeat = "HEARTBEAT" }
 }
 
-/// Request for the health check.
+/// Health check in a request.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct HealthCheckDraft {
@@ -113,13 +113,13 @@ pub struct HealthCheckDraft {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct HeartbeatDraft {
-    /// In seconds.
+    /// Seconds between two heartbeats.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ttl: Option<Uint32>,
 }
 
 impl HealthCheckDraft {
-    /// The ttl in seconds; what is out of range counts as not given.
+    /// Returns the ttl in seconds; the default if it is absent or out of range.
     fn ttl(&self) -> u32 {
         let given = self.heartbeat.as_ref().and_then(|heartbeat| heartbeat.ttl).map(|ttl| ttl.0);
         let in_range = given.filter(|ttl| (1..=limits::HEARTBEAT_TTL_SECONDS_MAX).contains(ttl));
@@ -128,12 +128,12 @@ impl HealthCheckDraft {
 }
 
 sparse! {
-    /// Request for an instance; an absent field stays as it is. It names the instance by id,
-    /// or by what the id is made of.
+    /// Request for an instance; an absent field is not changed. It names the instance by id, or by the fields from
+    /// which the id is derived.
     #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
     #[serde(default)]
     pub struct InstanceDraft {
-        /// Made of service, host and port where absent; one of 40 hex digits has to be what they make.
+        /// Id; derived from service, host and port if absent. An id of 40 hex digits must be equal to the derived one.
         pub id: Option<String>,
         /// Letters, digits and `- . / : _`, at most 64 characters.
         #[schemars(regex(pattern = name::IDENTIFIER_PATTERN))]
@@ -149,9 +149,9 @@ sparse! {
         pub protocol: Option<String>,
         pub version: Option<String>,
         pub priority: Option<Uint32>,
-        /// 100 where absent.
+        /// Weight; 100 if absent.
         pub weight: Option<Uint32>,
-        /// Absent, it is on where a health check is given.
+        /// True if health is checked; if absent, it is checked if `healthCheck` is given.
         #[serde(rename = "enableHealthCheck", alias = "enable_health_check")]
         pub enable_health_check: Option<bool>,
         #[serde(rename = "healthCheck", alias = "health_check")]
@@ -163,8 +163,8 @@ sparse! {
         pub metadata: Option<BTreeMap<String, String>>,
         #[serde(alias = "logicSet")]
         pub logic_set: Option<String>,
-        /// Seconds after which it is removed if no heartbeat of it comes: 0 for never, -1 for what its service says,
-        /// else the setting `dead_instances_removed_after_s`. Absent in a registration it is -1.
+        /// Seconds without a heartbeat after which it is removed: 0 for never, -1 for the value of its service, or
+        /// otherwise the setting `dead_instances_removed_after_s`. -1 if absent in a registration.
         #[serde(alias = "deadRemovedAfterS")]
         pub dead_removed_after_s: Option<RemovedAfter>,
         /// An update or delete is refused with 409000 if this is not the current one.
@@ -173,13 +173,13 @@ sparse! {
 }
 
 impl InstanceDraft {
-    /// The id, where the caller gave one; an empty one counts as none.
+    /// Returns the id if the caller gave one; an empty one counts as absent.
     fn given_id(&self) -> Option<&str> {
         self.id.as_deref().filter(|id| !id.is_empty())
     }
 
-    /// The given id, else the one that the address makes: SHA-1 in hex, the same on every registry of
-    /// the Polaris family.
+    /// Returns the given id, or the one derived from the address: SHA-1 in hex, the same on every registry of the
+    /// Polaris family.
     pub fn instance_id(&self) -> String {
         self.given_id().map_or_else(|| self.made_id(), str::to_owned)
     }
@@ -193,12 +193,12 @@ impl InstanceDraft {
         hex::encode(Sha1::digest(parts.join("##")))
     }
 
-    /// Namespace and name of the service.
+    /// Returns namespace and name of the service.
     pub fn service_name(&self) -> (&str, &str) {
         (text(&self.namespace), text(&self.service))
     }
 
-    /// True if everything that the draft says of the identity is true of `instance`.
+    /// Reports whether all identifying fields that are given match `instance`.
     pub fn names(&self, instance: &Instance) -> bool {
         let equal = |given: &Option<String>, value: &String| given.as_ref().is_none_or(|given| given == value);
         equal(&self.namespace, &instance.namespace)
@@ -208,7 +208,7 @@ impl InstanceDraft {
             && self.port.is_none_or(|port| port.0 == u32::from(instance.port))
     }
 
-    /// A registration needs namespace, service, host and port, whether or not it gives an id.
+    /// Checks a registration, which needs namespace, service, host and port even if it gives an id.
     pub fn check_new(&self) -> Result<(), Refusal> {
         self.given_id().map_or(Ok(()), check_id)?;
         self.check_address()?;
@@ -217,8 +217,8 @@ impl InstanceDraft {
         self.check_texts()
     }
 
-    /// An id that looks like one made of an address is that of no other address: who registered under it first would
-    /// keep the instance out that it belongs to.
+    /// Refuses an id that looks derived but belongs to another address: it would block the registration of the instance
+    /// at that address.
     fn check_made_id(&self) -> Result<(), Refusal> {
         let looks_made = |id: &&str| id.len() == MADE_ID_DIGITS && id.bytes().all(|byte| byte.is_ascii_hexdigit());
         if self.given_id().filter(looks_made).is_none_or(|id| id == self.made_id()) {
@@ -234,7 +234,7 @@ impl InstanceDraft {
         self.check_texts()
     }
 
-    /// Named by id, or by namespace, service, host and port.
+    /// Checks that the draft names an instance, by id, or by namespace, service, host and port.
     pub fn check_named(&self) -> Result<(), Refusal> {
         match self.given_id() {
             Some(id) => check_id(id),
@@ -242,14 +242,14 @@ impl InstanceDraft {
         }
     }
 
-    /// All instances of a service on a host.
+    /// Checks a draft that selects all instances of a service on a host.
     pub fn check_host(&self) -> Result<(), Refusal> {
         name::check_namespace(text(&self.namespace))?;
         name::check_service_in("service", text(&self.service))?;
         check_host(text(&self.host))
     }
 
-    /// [`InstanceDraft::check_host`], with the word whether to isolate.
+    /// Checks like [`InstanceDraft::check_host`], and that `isolate` is given.
     pub fn check_isolate_host(&self) -> Result<(), Refusal> {
         self.check_host()?;
         let missing = Refusal::new(Code::InvalidInstanceIsolate, "isolate is required");
@@ -288,7 +288,7 @@ impl InstanceDraft {
         self.metadata.as_ref().map_or(Ok(()), name::check_metadata)
     }
 
-    /// The instance that a registration asks for: what is not given has its default.
+    /// Returns the instance that a registration creates, with defaults for absent fields.
     pub fn registered(&self) -> Instance {
         let (namespace, service) = self.service_name();
         let mut instance = Instance {
@@ -306,7 +306,7 @@ impl InstanceDraft {
         instance
     }
 
-    /// Lays the given fields over `instance`; absent ones stay. What identifies is never changed.
+    /// Overwrites `instance` with the given fields; absent ones are not changed, nor are identifying ones.
     pub fn lay_over(&self, instance: &mut Instance) {
         replace(&mut instance.priority, &self.priority.map(|priority| priority.0));
         replace(&mut instance.weight, &self.weight.map(|weight| weight.0));
@@ -316,7 +316,7 @@ impl InstanceDraft {
         instance.heartbeat_ttl = self.heartbeat_ttl(instance.heartbeat_ttl);
     }
 
-    /// A health check that is switched on without a word about it is the old one, else the default.
+    /// Returns the ttl: a health check that is enabled without a given ttl has the old one, or the default.
     fn heartbeat_ttl(&self, old: Option<u32>) -> Option<u32> {
         let given = self.health_check.as_ref().map(HealthCheckDraft::ttl);
         match self.enable_health_check {
@@ -347,7 +347,7 @@ fn check_host(host: &str) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// Refuses what no client can call, although it is a text: something else around the address.
+/// Refuses hosts that no client can call: an address with additions such as a scheme or a port.
 fn check_callable(host: &str) -> Result<(), Refusal> {
     let address = host.split_once('%').map_or(host, |(address, _)| address);
     let why = if host.contains("://") {

@@ -61,7 +61,7 @@ fn an_instance_is_named_by_id_or_address() {
     }
 }
 
-/// Checked against `printf 'n##s##10.0.0.1##80' | sha1sum`.
+/// Expected ids are computed by `printf 'n##s##10.0.0.1##80' | sha1sum`.
 #[test]
 fn ids_are_those_of_the_family() {
     let rows = [
@@ -74,7 +74,7 @@ fn ids_are_those_of_the_family() {
     }
 }
 
-/// Of another service's address the id cannot be taken beforehand.
+/// An id cannot be registered for another address than its own.
 #[test]
 fn an_id_of_40_hex_digits_is_that_of_the_address() {
     let of = |more: Value| with(more).check_new().map_err(|refusal| refusal.code);
@@ -87,7 +87,7 @@ fn an_id_of_40_hex_digits_is_that_of_the_address() {
     for free in ["0".repeat(39), "0".repeat(41), "g".repeat(40)] {
         assert_eq!(of(json!({ "id": free })), Ok(()), "{free}");
     }
-    // What is there under such an id is named by it as ever.
+    // An existing instance with such an id can still be named by it.
     let named = draft(json!({ "id": elsewhere }));
     assert_eq!((named.check_named(), named.check_update()), (Ok(()), Ok(())));
 }

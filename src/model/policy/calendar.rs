@@ -1,5 +1,5 @@
-//! Freezes of a policy as they are asked for with each act: read once, and those that come again as the minutes of a
-//! week, so that neither their number nor how they overlap makes an answer slow.
+//! Freezes of a policy, prepared for checking every act: parsed once, with recurring ones as a bitmap of the minutes of
+//! a week, so that neither their number nor their overlaps slow down a check.
 
 use super::freeze::{Freeze, Window};
 use crate::model::limits;
@@ -9,22 +9,22 @@ const MINUTE_MS: u64 = 60 * 1000;
 const WEEK_MINUTES: usize = 7 * 24 * 60;
 const WORDS: usize = WEEK_MINUTES.div_ceil(u64::BITS as usize);
 
-/// Minutes of a week, counted from the first one of Unix time; a bit for each.
+/// Minutes of a week, counted from the first minute of Unix time; one bit each.
 type Week = [u64; WORDS];
 
-/// The freezes of one policy.
+/// Freezes of one policy.
 #[derive(Debug, Default)]
 pub struct Calendar {
-    /// Minutes at which a freeze holds that comes again; none without such.
+    /// Minutes at which a recurring freeze holds; `None` without recurring freezes.
     weekly: Option<Box<Week>>,
-    /// Beginning and end of those that are once, apart from each other and in order.
+    /// Begin and end of the other freezes, merged and in order.
     once: Vec<(Timestamp, Timestamp)>,
     /// Freezes with a comment.
     commented: Vec<(Window, String)>,
 }
 
 impl Calendar {
-    /// One that cannot be read, which no check lets through, never holds.
+    /// Prepares freezes. An unreadable one, which no check accepts, never holds.
     pub fn of(freezes: &[Freeze]) -> Calendar {
         let mut calendar = Calendar::default();
         for freeze in freezes {
@@ -55,22 +55,22 @@ impl Calendar {
         self.weekly.as_ref().is_some_and(|week| is_set(week, minute_of(time))) || self.end_of_once(time).is_some()
     }
 
-    /// Comment of the first freeze that holds at a time and has one.
+    /// Returns the comment of the first freeze that holds at a time and has one.
     pub fn comment_at(&self, time: Timestamp) -> &str {
         let minute = minute_of(time);
         let held = self.commented.iter().find(|(window, _)| window.holds(time, minute));
         held.map_or("", |(_, comment)| comment)
     }
 
-    /// The end of what is once and holds at a time.
+    /// Returns the end of the one-time freeze that holds at a time.
     fn end_of_once(&self, time: Timestamp) -> Option<Timestamp> {
         let begun = self.once.partition_point(|(from, _)| *from <= time);
         let (_, until) = self.once.get(begun.checked_sub(1)?)?;
         (time < *until).then_some(*until)
     }
 
-    /// The first moment from `time` on at which none of them holds. `None` where there is none, and where too many
-    /// follow each other to say.
+    /// Returns the first moment from `time` on at which no freeze holds. `None` if there is none, or if more follow
+    /// each other than are examined.
     pub fn free_from(calendars: &[&Calendar], time: Timestamp) -> Option<Timestamp> {
         let mut week: Week = [0; WORDS];
         for weekly in calendars.iter().filter_map(|calendar| calendar.weekly.as_ref()) {
@@ -103,7 +103,7 @@ fn is_set(week: &Week, minute: usize) -> bool {
     week.get(minute / 64).is_some_and(|word| word >> (minute % 64) & 1 == 1)
 }
 
-/// The first minute from `time` on that is free; `None` where a week has none.
+/// Returns the first free minute after `time`; `None` if the freezes cover the whole week.
 fn end_of_week(week: &Week, time: Timestamp) -> Option<Timestamp> {
     let now = minute_of(time);
     let minutes = (1..=WEEK_MINUTES).find(|ahead| !is_set(week, (now + ahead) % WEEK_MINUTES))?;

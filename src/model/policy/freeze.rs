@@ -1,4 +1,4 @@
-//! Freezes: a time from one moment to another, or one that comes again on days of the week.
+//! Freezes: one period of time, or periods that recur on days of the week.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -26,33 +26,33 @@ wire_enum! {
     }
 }
 
-/// Time in which a policy lets nothing through.
+/// Time in which a policy permits no gated act.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Freeze {
-    /// Days on which it begins. Without them it is once, from one moment to another.
+    /// Days on which it begins; absent for a single period.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub days: Vec<Day>,
-    /// RFC 3339; with `days` the time of day, `HH:MM`.
+    /// Begin: RFC 3339; with `days` the time of day, `HH:MM`.
     pub from: String,
-    /// RFC 3339; with `days` the time of day, which is of the next day unless it is later than `from`.
+    /// End: RFC 3339; with `days` the time of day, which is on the next day unless it is later than `from`.
     pub until: String,
-    /// Of the times of day, `+HH:MM` or `-HH:MM`; `+00:00` where absent.
+    /// UTC offset of the times of day, `+HH:MM` or `-HH:MM`; `+00:00` if absent.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub offset: String,
-    /// Reason, at most 1024 characters; who is refused is told.
+    /// Reason, at most 1024 characters; refusals include it.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub comment: String,
 }
 
-/// A freeze that was read.
+/// A parsed freeze.
 #[derive(Debug)]
 pub(super) enum Window {
     Once {
         from: Timestamp,
         until: Timestamp,
     },
-    /// Minutes from midnight; the end is after the beginning, and may be on the next day.
+    /// Recurring freeze in minutes from midnight; the end is after the begin, and may be on the next day.
     Weekly {
         /// Days on which it begins; Monday is 0.
         days: Vec<i64>,
@@ -63,8 +63,8 @@ pub(super) enum Window {
 }
 
 impl Window {
-    /// Beginnings in a week, and how long it holds from each, in minutes; the first minute of Unix time is 0. None of
-    /// what is once.
+    /// Returns the begins in a week and the duration, in minutes; the first minute of Unix time is 0. A one-time freeze
+    /// has no begin.
     fn of_week(&self) -> (impl Iterator<Item = i64>, i64) {
         let (days, from, until, offset) = match self {
             Window::Once { .. } => (&[][..], 0, 0, 0),
@@ -74,14 +74,14 @@ impl Window {
         (begins, until - from)
     }
 
-    /// Minutes of a week at which it holds.
+    /// Returns the minutes of a week at which it holds.
     pub(super) fn minutes_of_week(&self) -> impl Iterator<Item = usize> {
         let (begins, length) = self.of_week();
         let of_week = |minute: i64| usize::try_from(minute.rem_euclid(WEEK_MINUTES)).unwrap_or(0);
         begins.flat_map(move |begin| (begin..begin + length).map(of_week))
     }
 
-    /// True if it holds at a time, which is in this minute of a week.
+    /// Reports whether it holds at a time, which is in this minute of a week.
     pub(super) fn holds(&self, time: Timestamp, minute: usize) -> bool {
         if let Window::Once { from, until } = self {
             return *from <= time && time < *until;
@@ -126,7 +126,7 @@ impl Freeze {
     }
 }
 
-/// Minutes since midnight of `HH:MM`; 24:00 is the end of the day.
+/// Parses `HH:MM` as minutes since midnight; 24:00 is the end of the day.
 fn time_of_day(text: &str) -> Option<i64> {
     let (hours, minutes) = text.split_once(':')?;
     let (hours, minutes) = (two_digits(hours)?, two_digits(minutes)?);
@@ -139,7 +139,7 @@ fn two_digits(text: &str) -> Option<i64> {
     if is_plain { text.parse().ok() } else { None }
 }
 
-/// Minutes that a place's clocks are ahead of UTC.
+/// Parses a UTC offset as minutes ahead of UTC.
 fn read_offset(text: &str) -> Result<i64, String> {
     if text.is_empty() {
         return Ok(0);

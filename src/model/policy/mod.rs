@@ -1,7 +1,7 @@
-//! Policies: acts on releases that need the approval of others, and times at which they may not be done.
+//! Policies: required approvals for acts on releases, and times at which such acts are not permitted.
 //!
-//! A policy names things by patterns, acts by gates, how many others have to approve, and freezes. Where several hold
-//! for one act, each of them holds. What is judged by them is judged where commands are applied.
+//! A policy selects objects by patterns and acts by gates, and defines the number of approvals and the freezes. If
+//! several policies select one act, all of them apply. They are checked during apply.
 
 mod calendar;
 mod freeze;
@@ -28,7 +28,7 @@ pub use freeze::Freeze;
 pub use place::{Place, groups_of, is_about};
 
 wire_enum! {
-    /// Acts on what clients see, as policies gate them.
+    /// Acts on the view of clients that policies gate.
     pub enum Gate {
         Publish = "publish",
         Gray = "gray",
@@ -41,7 +41,7 @@ wire_enum! {
 }
 
 impl Gate {
-    /// Gates of a policy that names none: what takes clients back to something they had is free.
+    /// Gates of a policy that names none: going back to an earlier state is not gated.
     pub const USUAL: &'static [Gate] = &[Gate::Publish, Gate::Gray, Gate::Promote, Gate::Withdraw, Gate::Delete];
 
     pub fn word(self) -> &'static str {
@@ -49,7 +49,7 @@ impl Gate {
     }
 }
 
-/// Kind of a thing that has releases: a config file, or a rule of a family.
+/// Kind of an object with releases: a config file, or a rule of a family.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum PolicyKind {
     ConfigFile,
@@ -57,7 +57,7 @@ pub enum PolicyKind {
 }
 
 impl PolicyKind {
-    /// Kinds in the order in which people list them.
+    /// Returns all kinds in the order of their display.
     pub fn all() -> impl Iterator<Item = PolicyKind> {
         [PolicyKind::ConfigFile].into_iter().chain(Family::LISTED.into_iter().map(PolicyKind::Rule))
     }
@@ -107,15 +107,15 @@ impl JsonSchema for PolicyKind {
     }
 }
 
-/// A policy as it is kept. Its identity is its name.
+/// A policy. Its identity is its name.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Policy {
     pub name: String,
     /// Pattern of namespaces.
     pub namespace: String,
-    /// Patterns of names; one is enough.
+    /// Patterns of names, one of which must match.
     pub names: Vec<String>,
-    /// None for all.
+    /// Kinds of objects; empty for all.
     pub kinds: Vec<PolicyKind>,
     pub approvals: u8,
     pub gates: Vec<Gate>,
@@ -127,7 +127,7 @@ pub struct Policy {
 }
 
 impl Policy {
-    /// Policy of a draft that says nothing but a name.
+    /// Creates a policy with a name and defaults.
     pub fn new(name: &str) -> Policy {
         Policy {
             name: name.to_owned(),
@@ -139,12 +139,12 @@ impl Policy {
         }
     }
 
-    /// True if an act at a place is for this policy to judge.
+    /// Reports whether the policy applies to an act at a place.
     pub fn gates(&self, gate: Gate, kind: PolicyKind, place: &Place) -> bool {
         self.gates.contains(&gate) && is_about((&self.kinds, &self.namespace, self.patterns()), kind, place)
     }
 
-    /// Scopes of what it covers of a place: who approves for it needs the right at each.
+    /// Returns the scopes that the policy and a place have in common: an approver needs the right on each of them.
     pub fn scopes_at(&self, place: &Place) -> impl Iterator<Item = (String, String)> {
         place.scopes_in(&self.namespace, self.patterns())
     }
@@ -155,26 +155,27 @@ impl Policy {
 }
 
 sparse! {
-    /// Request for a policy; an absent field stays as it is.
+    /// Request for a policy; an absent field is not changed.
     #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
     #[serde(default)]
     pub struct PolicyDraft {
         /// Letters, digits and `- . / : _`, at most 128 characters.
         #[schemars(regex(pattern = name::IDENTIFIER_PATTERN))]
         pub name: String,
-        /// A namespace, a beginning of one followed by `*`, or `*` for all, as where absent.
+        /// A namespace, a prefix followed by `*`, or `*` for all; `*` if absent.
         pub namespace: Option<String>,
-        /// Names of rules and of services that rules act on, or `group/file` of config files; patterns as that of the
-        /// namespace. One without a slash names the files of the groups that it covers; `group//file` is for groups and
-        /// files that hold slashes. A file is covered under each name that serves the same clients. All where absent.
+        /// Names of rules and of services that rules affect, or `group/file` of config files; patterns as for the
+        /// namespace. A pattern without a slash selects all files of the groups that it matches; `group//file` is for
+        /// groups and files whose names contain slashes. A file is selected under every name that serves the same
+        /// clients. All if absent.
         pub names: Option<Vec<String>>,
-        /// All where absent.
+        /// Kinds of objects; all if absent.
         pub kinds: Option<Vec<PolicyKind>>,
-        /// Number of others who have to approve: 0 to 5, 1 where absent.
+        /// Number of required approvals by others: 0 to 5, 1 if absent.
         pub approvals: Option<u8>,
-        /// Acts that it is about; `publish`, `gray`, `promote`, `withdraw` and `delete` where absent.
+        /// Gated acts; `publish`, `gray`, `promote`, `withdraw` and `delete` if absent.
         pub gates: Option<Vec<Gate>>,
-        /// Times at which those acts may not be done.
+        /// Times at which the gated acts are not permitted.
         pub freezes: Option<Vec<Freeze>>,
         /// At most 1024 characters.
         pub comment: Option<String>,
@@ -208,13 +209,13 @@ impl PolicyDraft {
         name::check_length("comment", comment, limits::COMMENT_CHARS_MAX, Code::InvalidParameter)
     }
 
-    /// Lays the given fields over `policy`; absent ones stay. The name identifies and never changes.
+    /// Overwrites `policy` with the given fields; absent ones are not changed, nor is the name.
     pub fn lay_over(&self, policy: &mut Policy) {
         lay_over!(self => policy: namespace, names, kinds, approvals, gates, freezes, comment);
     }
 }
 
-/// Refuses patterns of names that nothing can be called by.
+/// Refuses an invalid list of name patterns.
 pub fn check_names(names: Option<&[String]>) -> Result<(), Refusal> {
     let Some(names) = names else { return Ok(()) };
     if names.is_empty() || names.len() > limits::POLICY_NAMES_MAX {

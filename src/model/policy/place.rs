@@ -1,31 +1,31 @@
-//! Places of things, as the patterns of policies and contracts name them.
+//! Places of objects, which the patterns of policies and contracts select.
 
 use super::super::config_file::{ConfigKey, PROPERTIES_SUFFIX, canonical_file};
 use super::super::grant::covers;
 use super::super::rule::{End, Rule};
 use super::PolicyKind;
 
-/// Parts the group from the file in a pattern, where one of them holds a slash.
+/// Separator between group and file in a pattern in which one of them contains a slash.
 const PARTED: &str = "//";
 
-/// One of the places at which an act on a thing is judged.
+/// A place at which an act on an object is checked.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Place {
-    /// A config file. Group and file stay apart, as both may hold slashes.
+    /// A config file. Group and file are separate, since both may contain slashes.
     File(ConfigKey),
-    /// The name of a rule.
+    /// A rule by its name.
     Rule { namespace: String, name: String },
-    /// Services on whose calls a rule acts.
+    /// A service whose calls a rule affects; parts may be `*`.
     End(End),
 }
 
 impl Place {
-    /// The name of a rule as it is written there.
+    /// Returns the place of a rule by its name.
     pub fn of_rule(rule: &Rule) -> Place {
         Place::Rule { namespace: rule.namespace.clone(), name: rule.name.clone() }
     }
 
-    /// Namespace and name by which grants judge it.
+    /// Returns the namespace and name that grants cover.
     pub fn scope(&self) -> (&str, &str) {
         match self {
             Place::File(key) => (&key.namespace, &key.group),
@@ -34,7 +34,7 @@ impl Place {
         }
     }
 
-    /// Name for people, without the namespace; that of a config file is `group/file`.
+    /// Returns the name for display, without the namespace; `group/file` for a config file.
     pub fn name(&self) -> String {
         match self {
             Place::File(key) => format!("{}/{}", key.group, key.file),
@@ -43,7 +43,7 @@ impl Place {
         }
     }
 
-    /// Group of a config file, else empty.
+    /// Returns the group of a config file, otherwise an empty text.
     pub fn group(&self) -> &str {
         if let Place::File(key) = self { &key.group } else { "" }
     }
@@ -64,12 +64,12 @@ impl Place {
         }
     }
 
-    /// True if one of these patterns names it, or a part of what it stands for.
+    /// Reports whether one of these patterns matches it, or a part of it if it contains `*`.
     pub fn is_of<'a>(&self, namespace: &str, mut names: impl Iterator<Item = &'a str>) -> bool {
         self.is_in(namespace) && names.any(|pattern| self.is_named_by(pattern))
     }
 
-    /// Scopes of what these patterns and the place have in common; none where that is nothing.
+    /// Returns the scopes that these patterns and the place have in common.
     pub fn scopes_in<'a>(
         &self,
         namespace: &str,
@@ -86,7 +86,7 @@ impl Place {
     }
 }
 
-/// True if a thing is of these kinds, where there are any, in a namespace of the pattern, and named by a pattern.
+/// Reports whether an object is of one of these kinds (empty for all), in a matching namespace, with a matching name.
 pub fn is_about<'a>(
     (kinds, namespace, names): (&[PolicyKind], &str, impl Iterator<Item = &'a str>),
     kind: PolicyKind,
@@ -95,7 +95,7 @@ pub fn is_about<'a>(
     (kinds.is_empty() || kinds.contains(&kind)) && place.is_of(namespace, names)
 }
 
-/// Groups that a pattern of names may be about: of `a/b/c` these are `a` and `a/b`, of `a/b//c` it is `a/b`.
+/// Returns the groups that a pattern of names may mean: `a` and `a/b` for `a/b/c`, `a/b` for `a/b//c`.
 pub fn groups_of(pattern: &str) -> Vec<&str> {
     match pattern.rsplit_once(PARTED) {
         Some((group, _)) => vec![group],
@@ -104,8 +104,8 @@ pub fn groups_of(pattern: &str) -> Vec<&str> {
     }
 }
 
-/// True if a pattern names a file, or one that serves the same clients. One without a slash names all files of the
-/// groups that it covers; one of several slashes is read in each way in which it names a group and a file.
+/// Reports whether a pattern matches a file, or one that serves the same clients. A pattern without a slash matches all
+/// files of the groups that it covers; one with several slashes may be split at each of them.
 fn names_file(pattern: &str, key: &ConfigKey) -> bool {
     if let Some((group, file)) = pattern.rsplit_once(PARTED) {
         return group == key.group && covers_twin(file, &key.file);
@@ -117,29 +117,29 @@ fn names_file(pattern: &str, key: &ConfigKey) -> bool {
     file.is_some_and(|file| covers_twin(file, &key.file))
 }
 
-/// True if a pattern covers a name of a config file, or another name that serves the same clients: their lookups try
-/// a name with and without `.properties` and without regard to case.
+/// Reports whether a pattern covers a file name, or another name that serves the same clients: their lookups try a name
+/// with and without `.properties` and ignore case.
 fn covers_twin(pattern: &str, file: &str) -> bool {
     let stem = folded(&canonical_file(file));
     let (beginning, is_open) = pattern.strip_suffix('*').map_or((pattern, false), |beginning| (beginning, true));
     let beginning = folded(beginning);
     let is_named = |name: &str| if is_open { name.starts_with(&beginning) } else { name == beginning };
-    // A name that ends in the suffix is never looked up as the stem of another.
+    // A name that ends with the suffix is never looked up as the stem of another one.
     is_named(&format!("{stem}{PROPERTIES_SUFFIX}")) || !stem.ends_with(PROPERTIES_SUFFIX) && is_named(&stem)
 }
 
-/// Without letter case, letter by letter, so that the beginning of a text is the beginning of what becomes of it: the
-/// sigma at the end of a word is as any other.
+/// Folds case letter by letter, so that a prefix of a text remains a prefix of its result: a final sigma is folded like
+/// any other.
 fn folded(text: &str) -> String {
     text.chars().flat_map(char::to_lowercase).map(|letter| if letter == 'ς' { 'σ' } else { letter }).collect()
 }
 
-/// True if two patterns have a name in common.
+/// Reports whether two patterns have a name in common.
 fn meet(one: &str, other: &str) -> bool {
     covers(one, other) || covers(other, one)
 }
 
-/// The narrower of two patterns that meet.
+/// Returns the narrower of two patterns that have a name in common.
 fn narrower<'a>(one: &'a str, other: &'a str) -> &'a str {
     if covers(one, other) { other } else { one }
 }

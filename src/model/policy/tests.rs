@@ -11,7 +11,7 @@ fn at(text: &str) -> Timestamp {
     Timestamp::parse(text).expect("a time")
 }
 
-/// The moment from which a freeze does not hold any more, if it holds at a time.
+/// Returns the end of a freeze, if it holds at a time.
 fn until_of(freeze: &Freeze, time: Timestamp) -> Option<Timestamp> {
     let calendar = Calendar::of(std::slice::from_ref(freeze));
     Calendar::free_from(&[&calendar], time).filter(|_| calendar.holds(time))
@@ -136,7 +136,7 @@ fn drafts_are_checked() {
     assert!(serde_json::from_str::<PolicyDraft>(r#"{"name":"p","kinds":["service"]}"#).is_err());
 }
 
-/// Beginning and end of a weekly freeze that holds at a minute, by looking at every minute of the days before.
+/// Returns begin and end of the weekly freeze at a minute, by scanning every minute of the days before.
 fn naive(days: &[Day], from: i64, until: i64, minute: i64) -> Option<i64> {
     let until = if until > from { until } else { until + 1440 };
     let begins = (minute - 2880..=minute).filter(|begin| begin.rem_euclid(1440) == from);
@@ -172,7 +172,7 @@ proptest! {
         let ms = |minute: i64| Timestamp(u64::try_from(minute * 60_000).expect("after 1970"));
         let holds = |minute: i64| naive(&days, from, until, minute + offset).map(|end| end - offset);
         prop_assert_eq!(Calendar::of(std::slice::from_ref(&freeze)).holds(ms(minute)), holds(minute).is_some());
-        // One that goes over into the next, week after week, has no end.
+        // A freeze that continues into its next occurrence all week has no end.
         let ends = std::iter::successors(holds(minute), |end| holds(*end)).take(15);
         let last = ends.last().filter(|end| holds(*end).is_none());
         prop_assert_eq!(until_of(&freeze, ms(minute)), last.map(ms));
@@ -202,7 +202,7 @@ fn freezes_of_several_policies_end_where_none_holds() {
     let eve = calendar(&[once("2026-11-27T19:00:00Z", "2026-11-28T03:30:10Z", "")]);
     assert_eq!(Calendar::free_from(&[&day, &eve], noon), Some(at("2026-11-28T03:30:10Z")));
     assert_eq!(Calendar::free_from(&[&eve], noon), Some(noon), "none holds");
-    // More in a row than are walked.
+    // More consecutive freezes than are examined.
     let hour = |hour: u64, policy: u64| Freeze {
         from: Timestamp(hour * 3_600_000).text(),
         until: Timestamp((hour + policy) * 3_600_000).text(),

@@ -1,8 +1,9 @@
-//! Entries of a properties text, each with its line.
+//! Entries of a properties text with their lines.
 
 use super::{BYTE_ORDER_MARK, LogicalLines, PropertiesError};
 
-/// Keys and values in order, and the natural line on which each begins, counted from 1; none behind a fault.
+/// Returns keys and values in order, with the natural line on which each begins, counted from 1; ends after the first
+/// fault.
 pub fn entries(text: &str) -> impl Iterator<Item = Result<(String, String, usize), PropertiesError>> {
     let mut lines = LogicalLines::new(text.strip_prefix(BYTE_ORDER_MARK).unwrap_or(text));
     let mut is_faulty = false;

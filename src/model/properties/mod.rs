@@ -1,10 +1,9 @@
 //! Java's properties text, read and written by the rules of `java.util.Properties`.
 //!
-//! Clients of the config surface hand what they get to Java's own reader, so [`parse`] follows that
-//! reader's state machine step by step, odd corners included, and [`write()`] is its inverse. Two
-//! departures, because text here is UTF-8 and comes from editors: one byte order mark at the very
-//! start is dropped (Java would make it part of the first key), and an escape that names half of a
-//! surrogate pair is an error (Java would keep a string that no encoding can carry).
+//! Clients of the config surface pass the text to Java's own reader, so [`parse`] follows that reader's state machine
+//! step by step, including its corner cases, and [`write()`] is its inverse. There are two differences, because the
+//! text is UTF-8 from editors: a byte order mark at the start is dropped (Java would include it in the first key), and
+//! an escape for half of a surrogate pair is an error (Java would create a string that no encoding can represent).
 
 mod lines;
 mod pairs;
@@ -22,9 +21,9 @@ const ESCAPE_DIGITS: usize = 4;
 /// Reason why a text is not a properties file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PropertiesError {
-    /// The natural line, counted from 1.
+    /// Natural line, counted from 1.
     pub line: usize,
-    /// In characters of it, counted from 1.
+    /// Column in characters, counted from 1.
     pub column: usize,
     pub fault: PropertiesFault,
 }
@@ -33,7 +32,7 @@ pub struct PropertiesError {
 pub enum PropertiesFault {
     /// `\u` not followed by four hexadecimal digits.
     MalformedEscape,
-    /// `\u` escapes that name a high surrogate without its low one, or the other way round.
+    /// `\u` escape for one half of a surrogate pair without the other.
     LoneSurrogate,
 }
 
@@ -54,7 +53,7 @@ impl fmt::Display for PropertiesFault {
 
 impl std::error::Error for PropertiesError {}
 
-/// Reads properties text; a key that occurs twice has its first place and its last value.
+/// Parses properties text. A repeated key has its first position and its last value.
 pub fn parse(text: &str) -> Result<Pairs, PropertiesError> {
     let mut lines = LogicalLines::new(text.strip_prefix(BYTE_ORDER_MARK).unwrap_or(text));
     let mut pairs = Pairs::default();
@@ -64,12 +63,13 @@ pub fn parse(text: &str) -> Result<Pairs, PropertiesError> {
     Ok(pairs)
 }
 
-/// Writes one `key=value` line per pair, without the date comment that Java puts first.
+/// Writes one `key=value` line per pair, without the date comment that Java writes first.
 pub fn write(pairs: &Pairs) -> String {
     let mut text = String::new();
     for (key, value) in pairs.iter() {
         let mut key = key.as_str();
-        // At the very start it would be dropped, by [`parse`] and by editors; Java reads the escape as the same.
+        // A mark at the very start would be dropped by [`parse`] and by editors; Java reads the escape as the same
+        // character.
         if text.is_empty()
             && let Some(rest) = key.strip_prefix(BYTE_ORDER_MARK)
         {
@@ -84,22 +84,22 @@ pub fn write(pairs: &Pairs) -> String {
     text
 }
 
-/// Joins natural lines into logical ones: skips comments and blank lines, removes continuations
-/// and leading blanks, and leaves all other escapes in place.
+/// Joins natural lines into logical ones: skips comments and blank lines, removes continuations and leading blanks, and
+/// leaves all other escapes unchanged.
 struct LogicalLines<'a> {
     text: &'a str,
     rest: Chars<'a>,
-    /// Natural line that `rest` starts in, and the byte of the text that it begins with.
+    /// Natural line in which `rest` starts; below, the offset of its first byte in the text.
     natural_line: usize,
     line_start: usize,
     buffer: String,
-    /// From where in the text the buffer is.
+    /// Origin in the text of each part of the buffer.
     parts: Vec<LinePart>,
 }
 
-/// Part of a logical line that stands on one natural line.
+/// Part of a logical line that is on one natural line.
 struct LinePart {
-    /// Its first byte in the buffer, and in the text.
+    /// Offset of its first byte in the buffer; below, in the text.
     buffer: usize,
     text: usize,
     line: usize,
@@ -123,7 +123,7 @@ impl<'a> LogicalLines<'a> {
         unescape(value).map_err(|(fault, at)| self.error(fault, start + at))
     }
 
-    /// With the place in the text of a byte of the buffer.
+    /// Creates an error with the place in the text of a byte of the buffer.
     fn error(&self, fault: PropertiesFault, at: usize) -> PropertiesError {
         let part =
             self.parts.iter().rfind(|part| part.buffer <= at).expect("what is in the buffer comes from the text");
@@ -131,18 +131,18 @@ impl<'a> LogicalLines<'a> {
         PropertiesError { line: part.line, column: before.chars().count() + 1, fault }
     }
 
-    /// Fills `buffer` with the next logical line and returns where it starts; `None` at the end.
+    /// Fills `buffer` with the next logical line and returns the number of its first line; `None` at the end.
     fn next_line(&mut self) -> Option<usize> {
         self.buffer.clear();
         self.parts.clear();
         let mut is_part_begun = false;
         let mut first_line = self.natural_line;
-        // Blanks are skipped at the start of a natural line; line ends only while nothing precedes
-        // them: a blank line after a continuation ends the logical line.
+        // Blanks are skipped at the start of a natural line, and line ends only at the start of a logical line: a blank
+        // line after a continuation ends the logical line.
         let (mut skipping, mut continued, mut escaping) = (true, false, false);
         while let Some(c) = self.rest.next() {
             let ends_line = matches!(c, '\n' | '\r');
-            // Before the second half of CR LF is swallowed, as Java sees it.
+            // Evaluated before the second half of CR LF is consumed, as in Java.
             let at_end = self.rest.as_str().is_empty();
             if ends_line {
                 self.finish_line_end(c);
@@ -155,8 +155,8 @@ impl<'a> LogicalLines<'a> {
                 (skipping, continued) = (false, false);
             }
             if self.buffer.is_empty() {
-                // Java looks only at what it has collected: a comment sign right after a lone `\`
-                // line starts a comment too.
+                // Java checks only whether its buffer is empty: a comment sign right after a line with a lone `\`
+                // starts a comment too.
                 if matches!(c, '#' | '!') {
                     self.skip_comment();
                     skipping = true;
@@ -183,7 +183,7 @@ impl<'a> LogicalLines<'a> {
                 return Some(first_line);
             }
         }
-        // A text that consists of one backslash is, to Java, an empty key with an empty value.
+        // Java reads a text of a single backslash as an empty key with an empty value.
         let found = !self.buffer.is_empty();
         if escaping {
             self.buffer.pop();
@@ -191,14 +191,14 @@ impl<'a> LogicalLines<'a> {
         found.then_some(first_line)
     }
 
-    /// The character that was read last is the first of a part.
+    /// Begins a part with the character that was read last.
     fn begin_part(&mut self, first: char) {
         let text = self.text.len() - self.rest.as_str().len() - first.len_utf8();
         let (line, line_start) = (self.natural_line, self.line_start);
         self.parts.push(LinePart { buffer: self.buffer.len(), text, line, line_start });
     }
 
-    /// Counts a line end and swallows the second half of CR LF.
+    /// Counts a line end and consumes the second half of CR LF.
     fn finish_line_end(&mut self, first: char) {
         if first == '\r' && self.rest.as_str().starts_with('\n') {
             self.rest.next();
@@ -220,8 +220,7 @@ fn is_blank(c: char) -> bool {
     matches!(c, ' ' | '\t' | '\u{c}')
 }
 
-/// Cuts a logical line at the first unescaped separator: `=` or `:` with blanks around it, or
-/// blanks alone.
+/// Splits a logical line at the first unescaped separator: `=` or `:` with blanks around it, or blanks alone.
 fn split(line: &str) -> (&str, &str) {
     let mut escaping = false;
     let key_end = line.find(|c| {
@@ -236,7 +235,7 @@ fn split(line: &str) -> (&str, &str) {
     (key, value.trim_start_matches(is_blank))
 }
 
-/// A fault comes with the byte at which its escape begins.
+/// Replaces escapes; an error includes the offset at which its escape begins.
 fn unescape(raw: &str) -> Result<String, (PropertiesFault, usize)> {
     let mut text = String::with_capacity(raw.len());
     let mut rest = raw.chars();
@@ -259,7 +258,7 @@ fn unescape(raw: &str) -> Result<String, (PropertiesFault, usize)> {
     Ok(text)
 }
 
-/// Reads the digits after `\u`, and a second escape where the first names a high surrogate.
+/// Reads the digits after `\u`, and a second escape if the first one is a high surrogate.
 fn unicode_escape(rest: &mut Chars<'_>) -> Result<char, PropertiesFault> {
     let first = code_unit(rest)?;
     let mut units = vec![first];
@@ -273,7 +272,7 @@ fn unicode_escape(rest: &mut Chars<'_>) -> Result<char, PropertiesFault> {
 
 fn code_unit(rest: &mut Chars<'_>) -> Result<u16, PropertiesFault> {
     let digits = rest.as_str().get(..ESCAPE_DIGITS).ok_or(PropertiesFault::MalformedEscape)?;
-    // `from_str_radix` alone would take a sign.
+    // `from_str_radix` alone would accept a sign.
     if !digits.bytes().all(|digit| digit.is_ascii_hexdigit()) {
         return Err(PropertiesFault::MalformedEscape);
     }
@@ -282,7 +281,7 @@ fn code_unit(rest: &mut Chars<'_>) -> Result<u16, PropertiesFault> {
     Ok(unit)
 }
 
-/// Letters outside ASCII stay as they are: the text travels as UTF-8.
+/// Escapes a key or value. Characters beyond ASCII are not escaped, since the text is UTF-8.
 fn escape(raw: &str, is_key: bool, text: &mut String) {
     for (index, c) in raw.chars().enumerate() {
         match c {
@@ -307,7 +306,7 @@ mod tests {
         rows.iter().map(|(key, value)| (key.to_string(), value.to_string())).collect()
     }
 
-    /// Every row was read by `java.util.Properties.load(Reader)` of JDK 17 with this result.
+    /// Every row is the result of `java.util.Properties.load(Reader)` of JDK 17.
     #[test]
     fn parse_reads_what_java_reads() {
         let table: &[(&str, &[(&str, &str)])] = &[
@@ -391,7 +390,7 @@ mod tests {
         assert_eq!(error.to_string(), "line 1, column 3: \\u must be followed by four hexadecimal digits");
     }
 
-    /// Every row was written by `java.util.Properties.store(Writer)` of JDK 17 like this.
+    /// Every row is the output of `java.util.Properties.store(Writer)` of JDK 17.
     #[test]
     fn write_writes_what_java_writes() {
         let table = [
@@ -425,7 +424,7 @@ mod tests {
         assert_eq!(parse(&write(&marked)), Ok(marked));
     }
 
-    /// Text rich in what the format gives a meaning to.
+    /// Generates texts with many characters that are special in the format.
     fn awkward() -> impl Strategy<Value = String> {
         let meant = prop::sample::select("\\ \t\x0c\r\n=:#!uab0中😀\u{feff}".chars().collect::<Vec<_>>());
         prop::collection::vec(prop_oneof![8 => meant, 1 => any::<char>()], 0..12).prop_map(String::from_iter)

@@ -1,4 +1,4 @@
-//! Pairs of a properties text, in its order.
+//! Pairs of a properties text, in the order of the text.
 
 use std::fmt;
 
@@ -6,12 +6,12 @@ use indexmap::IndexMap;
 use serde::de::{MapAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// Key-value pairs in the order of their text, as Apollo serves them. Two are equal in whatever order.
+/// Key-value pairs in the order of their text, as Apollo serves them. Equality ignores the order.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Pairs(IndexMap<String, String>);
 
 impl Pairs {
-    /// Sets a value; a key that is there stays in its place.
+    /// Sets a value; an existing key retains its position.
     pub fn insert(&mut self, key: String, value: String) {
         self.0.insert(key, value);
     }

@@ -1,10 +1,10 @@
-//! A text with other pairs in it: comments, order and whatever does not change stay as somebody wrote them.
+//! Changes to the pairs of a text: comments, order and unchanged lines are preserved.
 
 use std::collections::BTreeSet;
 
 use super::{BYTE_ORDER_MARK, LogicalLines, Pairs, PropertiesError, escape, parse, write};
 
-/// The text with these pairs, and no others.
+/// Returns the text changed to have exactly these pairs.
 pub fn rewritten(text: &str, pairs: &Pairs) -> Result<String, PropertiesError> {
     let text = text.strip_prefix(BYTE_ORDER_MARK).unwrap_or(text);
     let there = parse(text)?;
@@ -17,7 +17,7 @@ pub fn rewritten(text: &str, pairs: &Pairs) -> Result<String, PropertiesError> {
         let wanted = pairs.get(&key);
         let is_kept = wanted.is_some() && wanted == there.get(&key);
         if !is_kept {
-            // With the line ends in it and the one behind it.
+            // Includes the line ends within and after the entry.
             let end = if lines.rest.as_str().is_empty() { text.len() } else { start_of(lines.natural_line) };
             written.push_str(&text[copied..start_of(line)]);
             if let Some(value) = wanted.filter(|_| !seen.contains(&key)) {
@@ -35,7 +35,7 @@ pub fn rewritten(text: &str, pairs: &Pairs) -> Result<String, PropertiesError> {
         }
         put(key, value, &mut written);
     }
-    // Java's reader has corners where a line is not what it looks like: what counts is what clients read.
+    // Java's reader has corner cases in which a line is not what it seems, so the result is verified by parsing.
     let is_right = parse(&written).is_ok_and(|read| read == *pairs);
     Ok(if is_right { written } else { write(pairs) })
 }
@@ -47,7 +47,7 @@ fn put(key: &str, value: &str, text: &mut String) {
     text.push('\n');
 }
 
-/// Bytes at which natural lines begin.
+/// Returns the offsets at which natural lines begin.
 fn line_starts(text: &str) -> Vec<usize> {
     let bytes = text.as_bytes();
     let ends = |at: &usize| match bytes[*at] {

@@ -7,12 +7,12 @@ use super::invalid;
 use crate::model::code::{Code, Refusal};
 use crate::model::{limits, name};
 
-/// Number of a guard, with at most two decimals where it is a percentage.
+/// Threshold of a guard; a percentage has at most two decimals.
 #[derive(Clone, Copy, Debug, Default, Serialize)]
 #[serde(transparent)]
 pub struct Threshold(pub f64);
 
-/// Compares by bits, so that stored values compare as they are written.
+/// Compares bits, so that stored values are equal if they are written alike.
 impl PartialEq for Threshold {
     fn eq(&self, other: &Self) -> bool {
         self.0.to_bits() == other.0.to_bits()
@@ -42,33 +42,33 @@ impl JsonSchema for Threshold {
     }
 }
 
-/// Condition under which a rollout stops.
+/// Condition for stopping a rollout.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "kind", rename_all = "lowercase")]
 pub enum Guard {
-    /// Of the clients that have this release, the percentage of those that say that they could not apply it. Measured
-    /// once one client has it.
+    /// Percentage of the clients with this release that report that they could not apply it. Evaluated once one client
+    /// has it.
     Refused {
         #[serde(alias = "maxPercent")]
         max_percent: Threshold,
-        /// True of one that a plan without `guards` gets: it passes while nobody can be measured.
+        /// True if it was added to a plan without `guards`: it passes if there is nothing to measure.
         #[serde(default, skip_serializing_if = "crate::model::is_false")]
         default: bool,
     },
-    /// Of the instances on hosts that have this release, the percentage that is unhealthy, less that of the instances
-    /// on hosts that have the one before: at most so many percentage points worse. Measured once an instance is on a
-    /// host that has it; where none is on a host with the one before, against 0 percent.
+    /// Percentage of unhealthy instances on hosts with this release, minus that on hosts with the previous one: highest
+    /// difference in percentage points. Evaluated once an instance is on a host with this release; the comparison is
+    /// with 0 percent if no instance is on a host with the previous one.
     Health {
         #[serde(alias = "maxWorsePercent")]
         max_worse_percent: Threshold,
-        /// True of one that a plan without `guards` gets: it passes while nobody can be measured.
+        /// True if it was added to a plan without `guards`: it passes if there is nothing to measure.
         #[serde(default, skip_serializing_if = "crate::model::is_false")]
         default: bool,
     },
-    /// A signal that is not `ok` stops it (`POST …/releases/signal`).
+    /// A signal that is not `ok` stops the rollout (`POST …/releases/signal`).
     Signal {},
-    /// A query that Prometheus (`--prometheus-url`) answers with a value above or below the one given; of several
-    /// series one is enough. Without an answer, or without a sample, the rollout pauses until there is one.
+    /// Prometheus query (`--prometheus-url`) whose value must not be above or below the given one in any series.
+    /// Without an answer or a sample the rollout pauses until there is one.
     Prometheus {
         query: String,
         #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -79,7 +79,7 @@ pub enum Guard {
 }
 
 impl Guard {
-    /// Guards of a plan that names none.
+    /// Returns the guards of a plan that names none.
     pub fn defaults() -> Vec<Guard> {
         vec![
             Guard::Refused { max_percent: Threshold(1.0), default: true },
@@ -87,7 +87,7 @@ impl Guard {
         ]
     }
 
-    /// True if it is measured again and again; a signal comes by itself.
+    /// Reports whether it is measured periodically; signals arrive instead.
     pub fn is_measured(&self) -> bool {
         !matches!(self, Guard::Signal {})
     }

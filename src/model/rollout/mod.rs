@@ -1,8 +1,8 @@
 //! Rollouts: the share of a gray release grows by the steps of a plan, and guards stop it.
 //!
-//! A share only grows, so a client never goes back and forth; the last step promotes. A step holds for as long as the
-//! plan says, from the moment at which it began. A paused rollout keeps its share and holds anew once it goes on; a
-//! stopped one takes its clients back to the normal release.
+//! A share only grows, so no client alternates between releases; the last step promotes. Each step lasts for the
+//! planned time from its beginning. A paused rollout keeps its share, and its step starts anew when it resumes; a
+//! stopped one returns its clients to the normal release.
 
 mod guard;
 pub mod typed;
@@ -21,13 +21,14 @@ use super::{limits, name};
 
 pub use guard::{Guard, Threshold};
 
-/// A share of the clients, and how long it stays before the next one.
+/// A share of the clients, and its duration.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct RolloutStep {
-    /// 1 to 100.
+    /// Percentage from 1 to 100.
     pub percent: Uint32,
-    /// Seconds, at most 2592000 (30 days). Required but for the last step, of which it means nothing; 0 for none.
+    /// Duration in seconds, at most 2592000 (30 days), 0 for none. Required except for the last step, where it has no
+    /// effect.
     #[serde(alias = "holdS", skip_serializing_if = "Option::is_none")]
     pub hold_s: Option<Uint64>,
 }
@@ -36,11 +37,12 @@ pub struct RolloutStep {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct RolloutPlan {
-    /// Label that identifies a client: `CLIENT_IP`, or another key. A client without it waits for the last step.
+    /// Label that identifies a client: `CLIENT_IP`, or another key. A client without it gets the release with the last
+    /// step.
     pub by: String,
-    /// 1 to 20 steps with growing shares; that of the last one is 100, and promotes.
+    /// 1 to 20 steps with growing shares; the last one has 100 and promotes.
     pub steps: Vec<RolloutStep>,
-    /// At most 10; `[]` for none. Without the field `refused` with 1 and `health` with 10, marked `default`.
+    /// At most 10 guards; `[]` for none. If absent, `refused` with 1 and `health` with 10, marked `default`.
     #[serde(default = "Guard::defaults")]
     pub guards: Vec<Guard>,
 }
@@ -73,14 +75,14 @@ impl RolloutPlan {
         Audience { labels: &[], percent: Some(&share) }.check()
     }
 
-    /// Share of clients of a step, counted from 1.
+    /// Returns the share of clients of a step, counted from 1.
     pub fn share(&self, step: u32) -> ClientPercent {
         let index = (step as usize).saturating_sub(1);
         let percent = self.steps.get(index).map_or(Uint32(100), |step| step.percent);
         ClientPercent { by: self.by.clone(), percent }
     }
 
-    /// Milliseconds for which a step holds, counted from 1.
+    /// Returns the duration of a step, counted from 1, in milliseconds.
     pub fn hold_ms(&self, step: u32) -> u64 {
         let index = (step as usize).saturating_sub(1);
         self.steps.get(index).and_then(|step| step.hold_s).map_or(0, |hold_s| hold_s.0.saturating_mul(1000))
@@ -96,18 +98,18 @@ wire_enum! {
     pub enum RolloutState {
         Running = "running",
         Paused = "paused",
-        /// All clients have it.
+        /// All clients have the release.
         Done = "done",
-        /// Its clients fell back.
+        /// Its clients fell back to the normal release.
         Stopped = "stopped",
     }
 }
 
 wire_enum! {
-    /// Act on a rollout.
+    /// Operation on a rollout.
     pub enum RolloutAction {
         Pause = "pause",
-        /// Holds the step anew.
+        /// Starts the current step anew.
         Resume = "resume",
         /// Takes the next step now.
         Advance = "advance",
@@ -115,22 +117,22 @@ wire_enum! {
     }
 }
 
-/// Rollout of one gray release, as it is kept with it.
+/// State of the rollout of a gray release, stored with the release.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StagedRollout {
     pub plan: RolloutPlan,
-    /// Counts from 1.
+    /// Current step, counted from 1.
     pub step: u32,
-    /// Begin of the hold.
+    /// Beginning of the current step.
     pub since: Timestamp,
     pub state: RolloutState,
-    /// Of a pause or a stop.
+    /// Reason of a pause or a stop.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub reason: String,
-    /// Paused for want of a measurement, and goes on by itself once there is one.
+    /// True if it is paused for lack of a measurement, and resumes by itself once there is one.
     #[serde(default, skip_serializing_if = "super::is_false")]
     pub waits: bool,
-    /// The publish was approved as the policies asked for then, with all its steps.
+    /// True if the publication was approved with all its steps, as the policies required then.
     #[serde(default, skip_serializing_if = "super::is_false")]
     pub approved: bool,
 }
@@ -140,23 +142,23 @@ impl StagedRollout {
         StagedRollout { plan, step: 1, since: now, approved, ..StagedRollout::default() }
     }
 
-    /// True while more may come of it.
+    /// Reports whether the rollout has not ended.
     pub fn is_live(&self) -> bool {
         matches!(self.state, RolloutState::Running | RolloutState::Paused)
     }
 
-    /// True if the next step promotes.
+    /// Reports whether the next step promotes.
     pub fn is_next_last(&self) -> bool {
         self.step.saturating_add(1) >= self.plan.last_step()
     }
 
-    /// Time of the next step of one that runs.
+    /// Returns the time of the next step while the rollout is running.
     pub fn next_at(&self) -> Option<Timestamp> {
         let at = self.since.0.saturating_add(self.plan.hold_ms(self.step));
         (self.state == RolloutState::Running).then_some(Timestamp(at))
     }
 
-    /// Percentage of clients that it reaches.
+    /// Returns the percentage of the clients that it covers.
     pub fn percent(&self) -> u32 {
         match self.state {
             RolloutState::Done => 100,
@@ -165,14 +167,14 @@ impl StagedRollout {
         }
     }
 
-    /// The same, going on from now with this step.
+    /// Returns the rollout, running from now at this step.
     #[must_use]
     pub fn at_step(&self, step: u32, now: Timestamp) -> StagedRollout {
         let (state, reason) = (RolloutState::Running, String::new());
         StagedRollout { step, since: now, state, reason, waits: false, ..self.clone() }
     }
 
-    /// The same, promoted.
+    /// Returns the rollout after its promotion.
     #[must_use]
     pub fn done(&self) -> StagedRollout {
         let (state, reason) = (RolloutState::Done, String::new());
@@ -185,20 +187,20 @@ impl StagedRollout {
     }
 }
 
-/// Words of a draft for a rollout.
+/// Rollout fields of a draft.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Steering<'a> {
-    /// Of a gray publish.
+    /// Plan of a gray publication.
     pub plan: Option<&'a RolloutPlan>,
     pub action: Option<RolloutAction>,
-    /// Of a signal.
+    /// Result of a signal.
     pub ok: Option<bool>,
     pub reason: &'a str,
     pub comment: &'a str,
 }
 
 impl Steering<'_> {
-    /// Refuses what no publish takes; `percent` is what the draft says besides.
+    /// Checks the fields for a publication; `percent` is the share given in addition.
     pub fn check_publish(self, release_type: ReleaseType, percent: Option<&ClientPercent>) -> Result<(), Refusal> {
         let Some(plan) = self.plan else { return Ok(()) };
         if release_type != ReleaseType::Gray {
@@ -210,7 +212,7 @@ impl Steering<'_> {
         plan.check()
     }
 
-    /// Refuses what an operation on a release lacks.
+    /// Refuses an operation that lacks a required field.
     pub fn check(self, op: ReleaseOp) -> Result<(), Refusal> {
         let code = Code::InvalidParameter;
         name::check_length("reason", self.reason, limits::COMMENT_CHARS_MAX, code)?;
@@ -225,11 +227,12 @@ impl Steering<'_> {
     }
 }
 
-/// Gives drafts their [`Steering`] and their share, from the fields of the same names.
+/// Implements [`Steering`] and the initial share for drafts, from the fields of the same names.
 macro_rules! steers {
     ($($draft:ty: $description:ident),+) => {
         $( impl $draft {
-            /// A description of the act stands for what is not said in a field of its own.
+            /// Returns the rollout fields. For an action or a signal, the description replaces an absent reason or
+            /// comment.
             pub fn steering(&self) -> Steering<'_> {
                 let described = self.action.is_some() || self.ok.is_some();
                 let description = self.$description.as_deref().filter(|_| described).unwrap_or_default();
@@ -242,7 +245,7 @@ macro_rules! steers {
                 }
             }
 
-            /// Share of the clients that the release is for at first.
+            /// Returns the initial share of the clients.
             pub fn share(&self) -> Option<ClientPercent> {
                 self.plan.as_ref().map(|plan| plan.share(1)).or_else(|| self.client_percent.clone())
             }
@@ -256,7 +259,7 @@ macro_rules! steers {
 
 steers!(RuleReleaseDraft: description, ConfigReleaseDraft: release_description);
 
-/// True if an operation gives a gray release to all clients.
+/// Reports whether an operation gives a gray release to all clients.
 pub fn gives_to_all(op: ReleaseOp, action: Option<RolloutAction>, rollout: Option<&StagedRollout>) -> bool {
     match op {
         ReleaseOp::Promote => true,

@@ -1,9 +1,9 @@
-//! Plans as people type them: `5%:10m,25%:30m,100%` and `refused=1`.
+//! Plans in the notation of the command line: `5%:10m,25%:30m,100%` and `refused=1`.
 
 use super::{Guard, RolloutStep, Threshold};
 use crate::model::wire::{Uint32, Uint64};
 
-/// Steps of a plan, typed in one line.
+/// Steps of a plan, from one line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Steps(pub Vec<RolloutStep>);
 
@@ -18,7 +18,7 @@ pub fn read_steps(text: &str) -> Result<Steps, String> {
     text.split(',').map(|part| step(part.trim())).collect::<Result<_, _>>().map(Steps)
 }
 
-/// Seconds of a time as `90s`, `10m`, `2h` or `1d`.
+/// Parses `90s`, `10m`, `2h` or `1d` as seconds.
 fn read_hold(text: &str) -> Option<u64> {
     let (at, unit) = text.char_indices().next_back()?;
     let seconds = match unit {
