@@ -1,5 +1,5 @@
-//! Accounts: users, tokens of programs, keys of config clients. Secrets become hashes, or are sealed, here; nothing
-//! behind it knows them, and what is drawn is told once.
+//! Accounts: users, service tokens, and access keys of config clients. Secrets are hashed or sealed here; nothing below
+//! sees them in clear, and a generated secret is returned once.
 
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -14,7 +14,7 @@ use crate::model::code::{Code, Refusal};
 use crate::model::grant::{GivenGrant, Grants, Verb};
 use crate::model::service_token::{RotationRequest, ServiceTokenRequest};
 
-/// A user as a caller gives it; an absent field stays as it is.
+/// A user in a request. An absent field keeps its value.
 #[derive(Default, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct UserRequest {
@@ -24,13 +24,13 @@ pub struct UserRequest {
     pub password: Option<String>,
     /// At most 1024 characters.
     pub comment: Option<String>,
-    /// Nobody logs in under this name, and who has is out.
+    /// True if the user cannot log in. Disabling a user ends all of its logins.
     pub disabled: Option<bool>,
-    /// At most 100. Without one the user may do nothing.
+    /// At most 100. A user without grants has no rights.
     #[serde(deserialize_with = "GivenGrant::read_all")]
     #[schemars(with = "Option<Vec<GivenGrant>>")]
     pub grants: Option<Grants>,
-    /// An update or delete is refused with 409000 if this is not the current one.
+    /// An update or delete is refused with 409000 if this is not the current revision.
     pub revision: Option<String>,
 }
 
@@ -88,13 +88,13 @@ impl Operations {
     }
 }
 
-/// The caller's own password, or by `name` that of another.
+/// A change of the caller's own password, or of the password of the user `name`.
 #[derive(Deserialize, JsonSchema)]
 pub struct PasswordRequest {
-    /// Absent: the caller's own.
+    /// The user; absent for the caller.
     #[serde(default)]
     pub name: Option<String>,
-    /// Of the caller, where it is the caller's own.
+    /// The present password; required for the caller's own.
     #[serde(default)]
     pub old_password: Option<String>,
     /// 8 to 128 characters.
@@ -102,11 +102,12 @@ pub struct PasswordRequest {
 }
 
 impl Operations {
-    /// All logins of the user end, on every node.
+    /// Changes a password and ends all logins of the user, on every node.
     pub async fn change_password(&self, caller: &Caller, request: PasswordRequest) -> Result<(), NotSignedIn> {
         let name = request.name.clone().filter(|name| !name.is_empty()).unwrap_or_else(|| caller.name.clone());
         check_password("new_password", &request.new_password)?;
-        // Who resets the password of somebody by name need not know the old one; if it is given, it has to be right.
+        // An administrator resets the password of a named user without the old one; an old password that is given is
+        // checked.
         let is_named = request.name.as_deref().is_some_and(|name| !name.is_empty());
         let resets = is_named && request.old_password.is_none() && caller.grants.may_everywhere(Verb::Manage);
         if !is_named && request.old_password.is_none() {
@@ -122,7 +123,7 @@ impl Operations {
         Ok(())
     }
 
-    /// The hash of the password that is to be replaced, if the caller may replace it and knows it.
+    /// Returns the hash of the password to be replaced. Refuses a caller that may not replace it, or gives a wrong one.
     async fn old_hash(&self, caller: &Caller, name: &str, old: String) -> Result<PasswordHash, NotSignedIn> {
         let wrong = || Refusal::new(Code::NotAllowedAccess, "the old password is wrong");
         if name != caller.name {
@@ -138,7 +139,7 @@ impl Operations {
         }
     }
 
-    /// Makes tokens of programs. The token itself is not kept.
+    /// Creates service tokens. Only the hash of a token is stored.
     pub async fn create_tokens(
         &self,
         caller: &Caller,
@@ -157,7 +158,7 @@ impl Operations {
             .await
     }
 
-    /// Changes what tokens of programs may, and until when.
+    /// Changes grants and expiry of service tokens.
     pub async fn update_tokens(
         &self,
         caller: &Caller,
@@ -166,7 +167,8 @@ impl Operations {
         self.write(caller, made(items, |request| request.change()), Command::ChangeTokens).await
     }
 
-    /// Gives tokens of programs another secret, which is told once; the one before lets in for as long as is asked for.
+    /// Gives service tokens new secrets, each returned once. The previous secret stays valid for as long as the request
+    /// says.
     pub async fn rotate_tokens(
         &self,
         caller: &Caller,
@@ -176,7 +178,7 @@ impl Operations {
         self.write_with_secrets(caller, changes, Command::ChangeTokens).await
     }
 
-    /// Writes access keys. The secret of a new one is given or drawn.
+    /// Creates, changes or deletes access keys. The secret of a new key is given or generated.
     pub async fn access_keys(
         &self,
         caller: &Caller,
@@ -203,7 +205,7 @@ impl Operations {
     }
 }
 
-/// Draft for a token that is drawn for it, beside the token.
+/// Returns the draft of a new token's hash, and the token.
 fn with_token<T>(draft: impl FnOnce(TokenHash) -> Result<T, Refusal>) -> Result<(T, Option<ClearSecret>), Refusal> {
     let token = new_token();
     Ok((draft(token_hash(&token))?, Some(ClearSecret::from(token))))

@@ -1,4 +1,4 @@
-//! The audit trail: read by who may, and what is written into it though no command was carried out.
+//! The audit trail: its queries, and notes of actions that are not commands.
 
 use std::net::IpAddr;
 
@@ -11,7 +11,7 @@ use crate::model::code::{Code, Refusal};
 use crate::model::limits;
 
 impl Operations {
-    /// A page of the trail, newest first, made into an answer where it was found.
+    /// Finds a page of the trail, newest first, and makes the answer on the thread that read it.
     pub async fn audit<A: Send + 'static>(
         &self,
         filter: Filter,
@@ -30,7 +30,7 @@ impl Operations {
         .await?
     }
 
-    /// Rules and releases that their authors could not make now.
+    /// Lists rules and releases that their authors would not have the right to make now.
     pub async fn would_refuse<A: Send + 'static>(
         &self,
         page: Page,
@@ -40,13 +40,13 @@ impl Operations {
         self.scan(FAR, move |catalog| catalog.would_refuse(now, &page), answer).await
     }
 
-    /// Writes down what a caller has had done that is no command, and what came of it.
+    /// Records an action of a caller that is not a command, with its result.
     pub fn note_done(&self, caller: &Caller, action: &str, kind: &str, name: &str, code: Code) {
         self.node.note(RateClass::Done, caller.signs(AuditNote::of(action, kind, name, code)));
     }
 
-    /// Writes down a failed login: the name only where it is that of a user, or the trail would show what
-    /// somebody typed into the wrong field.
+    /// Records a failed login. The name is recorded only if a user has it: the caller may have typed a password into
+    /// the wrong field.
     pub fn note_login(&self, name: &str, address: Option<IpAddr>, request: &str, code: Code) {
         let is_known = self.node.state().catalog().access.user_named(name).is_some();
         let name = if is_known { name } else { "" };

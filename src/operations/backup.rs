@@ -10,8 +10,8 @@ use crate::format::header::StateHeader;
 use crate::model::code::{Code, Refusal};
 
 impl Operations {
-    /// Name of a backup's file, and the file, in order; it ends in an error where the backup did. The audit log records
-    /// that it was taken.
+    /// Starts a backup. Returns its file name and its chunks in order; the stream ends with an error if the backup
+    /// fails. The audit trail records the backup.
     pub async fn backup(
         &self,
         caller: &Caller,
@@ -25,7 +25,7 @@ impl Operations {
     }
 }
 
-/// The cluster, shortened, and the log index.
+/// Builds the file name from the first 8 characters of the cluster id, and the log index.
 fn file_name(header: &StateHeader) -> String {
     let cluster = header.cluster_id.as_deref().unwrap_or_default();
     let index = header.last_log_id.map_or(0, |id| id.index);

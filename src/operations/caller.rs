@@ -1,4 +1,4 @@
-//! Authentication of callers: a credential to a [`Caller`]. The one place that lets anybody in.
+//! Authentication: finds the [`Caller`] of a credential. No other module authenticates.
 
 use std::net::IpAddr;
 
@@ -22,9 +22,9 @@ pub struct Caller {
     pub name: String,
     pub credential: Credential,
     pub grants: Grants,
-    /// Address of the caller, as far as it is known.
+    /// Address of the caller, if known.
     pub address: Option<IpAddr>,
-    /// From this very machine, and for no other.
+    /// True if the request was sent from this machine, and not on behalf of another.
     pub is_local: bool,
     /// Id of the request.
     pub request: String,
@@ -35,33 +35,33 @@ impl Caller {
         Sender { address: self.address, is_local: self.is_local }
     }
 
-    /// Origin that limits count the caller by.
+    /// Returns the origin by which limits count the caller.
     pub fn origin(&self) -> Origin {
         Origin::of_user(&self.name)
     }
 
-    /// Scope of what the caller sees in lists and look-ups.
+    /// Returns the scope of lists and look-ups.
     pub fn read_scope(&self) -> ReadScope {
         ReadScope::new(&self.grants, &[Verb::Read])
     }
 
-    /// True if the caller may edit the files of a group, and so have the content of those that are kept encrypted.
+    /// Reports whether the caller may edit the files of a group, and therefore read the content of encrypted ones.
     pub fn edits(&self, namespace: &str, group: &str) -> bool {
         self.grants.may(Verb::Edit, namespace, group)
     }
 
-    /// Scope of what the caller sees where it asks as a client.
+    /// Returns the scope of reads that the caller makes as a client.
     pub fn client_sight(&self) -> ReadScope {
         ReadScope::new(&self.grants, SEEING)
     }
 
-    /// The same caller by what this node knows now, if it is still let in.
+    /// Authenticates the caller again with the grants that this node knows now.
     pub fn again(&self, operations: &Operations) -> Result<Caller, Refusal> {
         let holder = operations.holder(&self.credential, self.address).ok_or(Code::TokenNotExisted)?;
         Ok(Caller { grants: holder.grants, ..self.clone() })
     }
 
-    /// Refuses who may not do this on everything: what belongs to the cluster as a whole.
+    /// Refuses a caller that may not do this on everything; for actions on the cluster as a whole.
     pub fn check_everywhere(&self, verb: Verb) -> Result<(), Refusal> {
         if self.grants.may_everywhere(verb) {
             return Ok(());
@@ -69,7 +69,7 @@ impl Caller {
         Err(Refusal::new(Code::NotAllowedAccess, format!("this needs {} on everything", verb.word())))
     }
 
-    /// A note of what this caller did, where there is no command.
+    /// Fills in the caller of an audit note.
     pub fn signs(&self, note: AuditNote) -> AuditNote {
         AuditNote {
             user: self.name.clone(),
@@ -80,7 +80,7 @@ impl Caller {
         }
     }
 
-    /// A command of this caller.
+    /// Wraps a command of this caller.
     pub fn asks(&self, command: Command) -> AuthorizedCommand {
         AuthorizedCommand {
             credential: self.credential.clone(),
@@ -94,7 +94,7 @@ impl Caller {
 }
 
 impl Operations {
-    /// Finds the caller behind a credential, by a state that is as fresh as it has to be.
+    /// Authenticates a credential. A token that this node does not know is looked up again once the node has caught up.
     pub async fn identify(
         &self,
         credential: Credential,
@@ -105,8 +105,8 @@ impl Operations {
         let holder = match found {
             Some(holder) => holder,
             None => {
-                // Issued a moment ago on another node? Then this node is behind, and a linearizable look tells. Where
-                // none is possible nobody can say that the token is wrong.
+                // The token may have been issued a moment ago on another node: look again after a linearizable read.
+                // Without one, this node cannot report that the token is invalid.
                 let awaited = self.node.await_news().await;
                 match (self.holder(&credential, address), awaited) {
                     (Some(holder), _) => holder,
@@ -120,8 +120,8 @@ impl Operations {
         Ok(Caller { name, credential, grants, address, is_local, request })
     }
 
-    /// Finds the caller of a credential by what this node knew last, for what only shows how the node itself is. It
-    /// may have been revoked since; a node that does not know it cannot say that it is wrong.
+    /// Authenticates a credential by the last known state, for reports on the node itself. The credential may have been
+    /// revoked since; one that this node does not know is refused as unavailable, not as wrong.
     pub fn identify_by_last_known(
         &self,
         credential: Credential,
@@ -138,8 +138,8 @@ impl Operations {
         Ok(Caller { name, credential, grants, address, is_local, request })
     }
 
-    /// Has something done that somebody asked for. One outcome per item; a token that was retired meanwhile
-    /// refuses all of it.
+    /// Carries out a command and returns one outcome per item. Refuses the whole command if its token was revoked
+    /// meanwhile.
     pub async fn ask(&self, by: &str, asked: AuthorizedCommand) -> Result<Vec<Outcome>, Refusal> {
         if let Some(refused) = self.refused_anywhere(by, &asked).await? {
             return Ok(refused);
@@ -151,7 +151,8 @@ impl Operations {
         }
     }
 
-    /// An outcome for each item of what its caller may do nowhere, which the log does not have to know.
+    /// Returns refusals for all items if the caller has the needed right nowhere; such a command is not put into the
+    /// log.
     async fn refused_anywhere(&self, by: &str, asked: &AuthorizedCommand) -> Result<Option<Vec<Outcome>>, Refusal> {
         let verbs = asked.command.verbs(asked.self_registration);
         let lacks = || {
@@ -161,7 +162,7 @@ impl Operations {
         if verbs.is_empty() || lacks().is_none() {
             return Ok(None);
         }
-        // The right may have been given a moment ago on another node.
+        // The right may have been granted a moment ago on another node.
         self.node.await_news().await?;
         if lacks().is_none() {
             return Ok(None);
@@ -179,7 +180,7 @@ impl Operations {
         Ok(Some(vec![refused(verbs); count]))
     }
 
-    /// Has one thing done: refused where it is.
+    /// Carries out a command of one item, and returns a refusal as an error.
     pub async fn ask_one(&self, by: &str, asked: AuthorizedCommand) -> Result<Code, Refusal> {
         match self.ask(by, asked).await?.into_iter().next() {
             Some(refused) if !refused.code.is_success() => Err(Refusal::new(refused.code, refused.detail)),
@@ -187,8 +188,8 @@ impl Operations {
         }
     }
 
-    /// As far as this node may say: one that has not been up to date for too long believes nobody, as it may not know
-    /// of a revocation.
+    /// Finds the holder of a credential. `None` as well if this node has been out of date for too long: it may have
+    /// missed a revocation.
     fn holder(&self, credential: &Credential, address: Option<IpAddr>) -> Option<Holder> {
         if !self.node.trusts_tokens(self.bounds.token_trust) {
             return None;
@@ -198,12 +199,12 @@ impl Operations {
     }
 }
 
-/// A token that nobody can guess.
+/// Generates a token of 256 random bits.
 pub fn new_token() -> String {
     hex::encode(rand::random::<[u8; 32]>())
 }
 
-/// Hash of a token, the only part of it that is kept.
+/// Hashes a token; only the hash is stored.
 pub fn token_hash(token: &str) -> TokenHash {
     TokenHash(hex::encode(Sha256::digest(token)))
 }

@@ -1,4 +1,4 @@
-//! The time of the cluster: a report of it with the members' clocks, and its confirmation by an administrator.
+//! The cluster's time: a report that includes the members' clocks, and its confirmation by an administrator.
 
 use serde::Deserialize;
 
@@ -11,13 +11,13 @@ use crate::model::time::Present;
 use crate::raft::clock::survey::ahead_ms;
 use crate::raft::{ClockSurvey, ClockVerdict};
 
-/// Time that an administrator declares right.
+/// The time that an administrator confirms.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum RightTime {
-    /// The cluster's own.
+    /// The present time of the cluster.
     Present,
-    /// The time of most members' clocks.
+    /// The time of the clocks of most members.
     Clocks,
 }
 
@@ -36,10 +36,10 @@ impl Operations {
         TimeReport { survey, doubt: view.time.doubt().copied(), held_up }
     }
 
-    /// Ends a doubt of the time, or sets it to that of most members' clocks. For who manages everything.
+    /// Ends the doubt about the time, or sets the time to that of most members' clocks. Requires manage on everything.
     pub async fn confirm_time(&self, caller: &Caller, right: RightTime) -> Result<Code, Refusal> {
         caller.check_everywhere(Verb::Manage)?;
-        // An administrator has put clocks right the moment before: what they showed then must not become the time.
+        // The clocks are read again: an administrator may have corrected them a moment ago.
         let ClockSurvey { time, verdict, .. } = self.node.as_node().ask_clocks().await;
         let (doubt, epoch) = {
             let catalog = self.node.state().catalog();

@@ -10,7 +10,7 @@ use crate::model::config_file::{ConfigFileDraft, ConfigPublish, ConfigReleaseDra
 use crate::model::release::ReleaseOp;
 
 impl Operations {
-    /// With what keeps each from being published as it is.
+    /// Writes config files. Returns for each the faults that would prevent its publication.
     pub async fn config_files(
         &self,
         caller: &Caller,
@@ -20,7 +20,7 @@ impl Operations {
         let (items, faults) = match op {
             Op::Delete => (checked(items, ConfigFileDraft::check_deletion), Vec::new()),
             Op::Create => {
-                // What is given, then what comes of it.
+                // Check what is given first, then fill in templates and check the result.
                 let items = self.fill_files(self.checked_files(items)).await?;
                 self.judged_files(caller, items).await?
             }
@@ -29,8 +29,7 @@ impl Operations {
         Ok((self.write(caller, items, |items| Command::ConfigFiles(op, items)).await?, faults))
     }
 
-    /// Drafts as they are proposed, and what keeps each from being published: told of while they are clear, sealed
-    /// then where they are kept so.
+    /// Validates drafts and then seals those to be encrypted. Returns the drafts to propose, and the faults of each.
     pub async fn judged_files(
         &self,
         caller: &Caller,
@@ -47,8 +46,8 @@ impl Operations {
         })
     }
 
-    /// Publishes files as they stand, if they are well-formed by their format; by `force` also if they are not. No
-    /// force gets around a contract that refuses. With the contracts that each breaks all the same.
+    /// Publishes the drafts of files that are well-formed; with `force`, also those that are not. A contract in mode
+    /// refuse cannot be overridden. Returns the warnings of contracts for each file.
     pub async fn publish_files(
         &self,
         caller: &Caller,
@@ -58,7 +57,7 @@ impl Operations {
         self.publish(caller, checked(items, ConfigReleaseDraft::check), force, Command::ConfigPublish).await
     }
 
-    /// Writes files and publishes them: both or neither.
+    /// Writes and publishes files. Each item is done as a whole or not at all.
     pub async fn create_and_publish_files(
         &self,
         caller: &Caller,
@@ -70,7 +69,7 @@ impl Operations {
         self.publish(caller, checked(items, check), force, Command::ConfigCreateAndPublish).await
     }
 
-    /// Has something become of releases that are there.
+    /// Promotes, stops, rolls back or deletes existing releases, or changes their rollouts.
     pub async fn change_config_releases(
         &self,
         caller: &Caller,

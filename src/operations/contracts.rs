@@ -1,11 +1,11 @@
-//! Contracts: how they are written, and what they say of what is saved and published.
+//! Contracts: their administration, and the validation of files and rules.
 //!
-//! They are judged by the node that takes a request, after it is known that the caller may do it and before anything is
-//! proposed. What was judged is what is published: a file is proposed for its content alone, a rule for its revision,
-//! a promotion for its release, and each beside what was in force where that is compared. What cannot be judged is not
-//! published: the caller is told why, and a step of a rollout is tried again.
+//! The node that receives a request validates it, after the caller is authorized and before anything is proposed. The
+//! proposal is conditional on what was validated: on the content of a file, the revision of a rule, the release of a
+//! promotion, and on the release in force if the contract compares with it. What cannot be validated is not published:
+//! the caller gets the reason, and a rollout step is retried.
 //!
-//! Judgements wait until this node knows what the cluster had acknowledged, contracts among it.
+//! Validation waits for a linearizable read, so it sees every acknowledged contract.
 
 mod files;
 mod rollouts;
@@ -30,15 +30,15 @@ pub(super) use files::JudgedFile;
 pub(super) use rules::written;
 pub use trial::TrialDraft;
 
-/// Bytes of memory that compiled contracts take together.
+/// Limit for the memory of all compiled contracts, in bytes.
 const ENGINES_BYTES_MAX: usize = 64 * 1024 * 1024;
 
-/// Compiled contracts by their revision, the one that was used last at the end.
+/// Compiled contracts, the most recently used last.
 #[derive(Default)]
 pub(super) struct CompiledContracts(Mutex<Vec<Arc<Compiled>>>);
 
 impl CompiledContracts {
-    /// Compiled once, as long as there is room for it.
+    /// Returns the compiled contract from the cache, or compiles it and evicts the least recently used ones.
     fn of(&self, contract: &Arc<Contract>) -> Arc<Compiled> {
         let is_same = |kept: &Arc<Compiled>| kept.contract.revision == contract.revision;
         {
@@ -65,13 +65,13 @@ impl CompiledContracts {
     }
 }
 
-/// Judgement of something that is to be published.
+/// Result of validating something to be published.
 #[derive(Default)]
 pub(super) struct ContractVerdict {
-    /// Refuses it, if not empty.
+    /// Violations that refuse the publication.
     refused: Vec<Broken>,
     pub(super) warnings: Vec<String>,
-    /// Reason why it could not be judged.
+    /// Reason why it could not be validated.
     unjudged: Option<Refusal>,
 }
 
@@ -95,7 +95,7 @@ impl ContractVerdict {
     }
 }
 
-/// Items without those that a contract refuses, whose outcomes stand aside until the others have theirs.
+/// Items without those that a contract refuses, and the outcomes of the refused ones.
 struct Screened<T> {
     items: Items<T>,
     refused: Vec<Option<Outcome>>,
@@ -116,7 +116,7 @@ impl<T> Screened<T> {
     }
 }
 
-/// Outcomes with the places at which contracts are broken.
+/// Adds to each outcome the places at which contracts are broken.
 fn with_places(mut outcomes: Vec<Outcome>, refused: Vec<Option<Outcome>>) -> Vec<Outcome> {
     for (outcome, refused) in outcomes.iter_mut().zip(refused) {
         if let Some(Outcome { entity: entity @ Entity::Broken(_), .. }) = refused {
@@ -127,7 +127,7 @@ fn with_places(mut outcomes: Vec<Outcome>, refused: Vec<Option<Outcome>>) -> Vec
 }
 
 impl Operations {
-    /// Verdict of each; what no contract binds waits for nobody.
+    /// Returns the verdict of each item. Items that no contract binds do not wait for a turn.
     async fn verdicts<T: Send + 'static>(
         &self,
         judged: Vec<Option<T>>,
@@ -144,7 +144,7 @@ impl Operations {
         Ok(verdicts)
     }
 
-    /// Writes contracts that can be read: what is wrong with a schema or an expression is told with its place.
+    /// Writes contracts. Refuses a schema or expression that does not compile, with the place of the error.
     pub async fn contracts(
         &self,
         caller: &Caller,

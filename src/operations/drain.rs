@@ -1,5 +1,4 @@
-//! Drain of an instance: it is isolated, and every client that is there is waited for until it was given a list that
-//! does without it.
+//! Drain of an instance: it is isolated, then the call waits until every connected client was sent a list without it.
 
 use std::time::Duration;
 
@@ -18,11 +17,11 @@ use crate::subscribers::Subscription;
 use crate::subscribers::lists::Without;
 use crate::watch::{Watch, WatchKey};
 
-/// Between two questions to all members: soon at first, as most clients are held and told at once.
+/// Shortest pause between two queries to all members; most clients are held and are answered at once.
 const PAUSE_MIN: Duration = Duration::from_millis(50);
 const PAUSE_MAX: Duration = Duration::from_millis(500);
 
-/// Instances of a service at an address.
+/// Address of the instances of a service to be drained.
 #[derive(Clone, Debug)]
 pub struct DrainTarget {
     pub namespace: String,
@@ -31,29 +30,29 @@ pub struct DrainTarget {
     pub port: u16,
 }
 
-/// Drain under way: the instance is isolated.
+/// A drain under way. Its instances are isolated already.
 pub struct Drain {
     node: Node,
     target: DrainTarget,
     without: Without,
     until: Instant,
-    /// Its place among all that is held.
+    /// Slot among the held requests.
     _place: Watch,
 }
 
 /// Result of a drain.
 #[derive(Debug)]
 pub struct Drained {
-    /// Number of clients that were given a list without the instance.
+    /// Number of clients that were sent a list without the instance.
     pub heard: u64,
-    /// Clients that were not.
+    /// Clients that were not sent one.
     pub unheard: Vec<Subscription>,
-    /// Members that could not be asked about theirs.
+    /// Members that did not report their clients.
     pub silent: Vec<NodeId>,
 }
 
 impl Operations {
-    /// Isolates the instances at an address, and returns what waits for clients for as long as it may.
+    /// Isolates the instances at an address, and returns the drain, which waits for clients for at most `wait`.
     pub async fn drain(&self, caller: &Caller, target: DrainTarget, wait: Duration) -> Result<Drain, Refusal> {
         name::check_namespace(&target.namespace)?;
         name::check_service(&target.service)?;
@@ -68,7 +67,8 @@ impl Operations {
         let mut is_there = false;
         for outcome in self.instances(caller, Op::Update, items).await? {
             match outcome.code {
-                // One that has gone meanwhile is in no list either, and what the caller does not see is not there.
+                // An instance that was removed meanwhile is in no list either; one that the caller does not see counts
+                // as absent.
                 Code::NotFoundInstance | Code::NotFoundResource => {}
                 code if code.is_success() || code == Code::NoNeedUpdate => is_there = true,
                 code => return Err(Refusal::new(code, outcome.detail)),
@@ -85,8 +85,8 @@ impl Operations {
     }
 }
 
-/// Isolation of all instances at the address, of several networks perhaps. Where there is none the address is named, so
-/// that who may not isolate there is told so.
+/// Returns drafts that isolate all instances at the address, which may be in several networks. If there is none, the
+/// draft names the address, so that a caller without the right is refused.
 fn drafts(node: &Node, target: &DrainTarget) -> Items<InstanceDraft> {
     let DrainTarget { namespace, service, host, port } = target;
     let isolated = InstanceDraft { isolate: Some(true), ..InstanceDraft::default() };
@@ -103,8 +103,8 @@ fn drafts(node: &Node, target: &DrainTarget) -> Items<InstanceDraft> {
 }
 
 impl Drain {
-    /// Returns when all clients that are there were given a list without the instance, or no time is left. Where a
-    /// member does not answer nobody knows of its clients, which may come to others.
+    /// Waits until all connected clients were sent a list without the instance, or until time has run out. While a
+    /// member does not answer, its clients are unknown, and the wait goes on.
     pub async fn wait(self) -> Drained {
         let mut pause = PAUSE_MIN;
         loop {

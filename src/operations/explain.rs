@@ -1,4 +1,4 @@
-//! Rules that would apply to a request, for doors that ask.
+//! Explanation of the rules that apply to a request.
 
 use super::reach::on_service;
 use super::rules::instances_of;
@@ -16,8 +16,8 @@ use crate::model::rule::{Family, Rule};
 use crate::model::text::NameFilter;
 
 impl Operations {
-    /// The rules of the service in order, each with the verdict of its conditions, made into an answer where they were
-    /// judged. Judges what clients with the sketch's labels see, with `draft` what is saved; changes nothing.
+    /// Evaluates the rules of a service in order against a sketched request, and makes the answer on the same thread.
+    /// Uses the rules that clients with the sketch's labels see, or the saved ones if `draft` is set.
     pub async fn explain<A: Send + 'static>(
         &self,
         caller: &Caller,
@@ -28,11 +28,11 @@ impl Operations {
         sketch.check()?;
         let read_scope = caller.read_scope();
         let find = move |catalog: &Catalog| ExplainInput::of(catalog, family, sketch, &read_scope);
-        // Many rules have many expressions to compile.
+        // A rule may have many expressions to compile.
         self.scan(FAR, find, move |question| question.answer(answer)).await
     }
 
-    /// The same of what clients see now, and of what they would see once a request for approval is carried out.
+    /// Explains both the present rules and those that would be in force once a request for approval is carried out.
     pub async fn explain_request<A: Send + 'static>(
         &self,
         caller: &Caller,
@@ -63,12 +63,12 @@ impl Operations {
     }
 }
 
-/// All that is needed to judge a sketch.
+/// Input of an explanation.
 struct ExplainInput {
     family: Family,
     sketch: Sketch,
     judged: Vec<Candidate>,
-    /// As they are saved, to be compared.
+    /// Saved rules, if the sketch requests a comparison with them.
     saved: Option<Vec<Candidate>>,
     rollouts: Vec<Rollout>,
     crowded: Vec<(String, Vec<Warning>)>,
@@ -99,14 +99,14 @@ impl ExplainInput {
     }
 }
 
-/// Warnings that the instances of services give rise to, beside the id of each rule.
+/// Returns the warnings caused by the instances of each rule's services, with the rule's id.
 fn crowded(catalog: &Catalog, judged: &[Candidate]) -> Vec<(String, Vec<Warning>)> {
     let of = |candidate: &Candidate| beside::crowded(&candidate.rule, &|service| instances_of(catalog, service));
     let all = judged.iter().map(|candidate| (candidate.rule.id.clone(), of(candidate)));
     all.filter(|(_, warnings)| !warnings.is_empty()).collect()
 }
 
-/// Tells of each rule what is not carried of it for what there is beside it.
+/// Adds to each rule the warnings caused by instances and by other rules.
 fn tell_of_surroundings(explanation: &mut Explanation<'_>, judged: &[Candidate], crowded: &[(String, Vec<Warning>)]) {
     let rules: Vec<&Rule> = explanation
         .candidates
@@ -123,16 +123,16 @@ fn tell_of_surroundings(explanation: &mut Explanation<'_>, judged: &[Candidate],
     }
 }
 
-/// True for calls of gRPC: of a service most of whose instances speak it, or of a client that does. Proxies beside the
-/// instances, which carry out limits, go by the instances.
+/// Reports whether the call is a gRPC call: most instances of the service speak gRPC, or the client does. Limits are
+/// carried out by the proxies of the instances, so for them only the instances count.
 fn calls_grpc(catalog: &Catalog, family: Family, sketch: &Sketch) -> bool {
     let is_asked = || sketch.protocol.as_deref().is_some_and(callee::is_grpc);
     let instances = catalog.instances.all_of(&sketch.namespace, &sketch.service).map(|instance| &**instance);
     callee::speaks_grpc(instances) || (family == Family::Routing && is_asked())
 }
 
-/// One called by its alias is called by its name from here on, as rules know no aliases. An alias of a service that the
-/// caller does not see is as if it were not there.
+/// Replaces an alias by the name of its service, as rules do not know aliases. An alias of a service that the caller
+/// does not see counts as absent.
 fn resolved(catalog: &Catalog, mut sketch: Sketch, read_scope: &ReadScope) -> Sketch {
     let alias = catalog.aliases.get(&sketch.namespace, &sketch.service);
     if let Some(alias) = alias.filter(|alias| read_scope.sees(&alias.namespace, &alias.service)) {
@@ -141,7 +141,7 @@ fn resolved(catalog: &Catalog, mut sketch: Sketch, read_scope: &ReadScope) -> Sk
     sketch
 }
 
-/// The rules that may be about the service that is called: as they are saved, or as its clients see them.
+/// Returns the rules that may concern the called service: the saved ones, or those that its clients see.
 fn candidates(
     catalog: &Catalog,
     family: Family,
@@ -161,7 +161,7 @@ fn candidates(
     seen.map(|release| Candidate::released(release)).collect()
 }
 
-/// Rollouts that some clients of the service see and others do not. Empty for what is saved: no client sees that.
+/// Returns the gray releases of the service that only some of its clients get. Empty for saved rules.
 fn rollouts(catalog: &Catalog, family: Family, sketch: &Sketch, read_scope: &ReadScope) -> Vec<Rollout> {
     if sketch.draft {
         return Vec::new();

@@ -1,4 +1,4 @@
-//! The members of the cluster: what an operator changes is written down, whatever comes of it.
+//! Membership changes. Each one is recorded in the audit trail, whether it succeeds or not.
 
 use super::{Caller, Operations};
 use crate::config::is_host_and_port;

@@ -1,11 +1,11 @@
-//! Operations, below every door: the caller, the purpose, the items, and the outcome of each.
+//! Operations: the layer below every API. An operation has a caller, a command and items, and returns an outcome per
+//! item.
 //!
-//! A door (JSON over HTTP, later others) reads what it is sent into drafts, filters and a [`Credential`], calls what
-//! stands here and writes down the answer in its own form. Here it is decided who a caller is ([`caller`]), how
-//! passwords are looked at ([`passwords`]), how items become a command and what becomes of each ([`mod@write`]), what
-//! is looked at before it is published ([`publishing`]), how accounts are opened and closed ([`accounts`],
-//! [`sign_in`]), and how a long walk keeps nobody waiting ([`scan`]). What depends on the state is decided in apply.
-//! Of the node below only a [`Replica`] is seen, so a catalog in memory can stand in for it.
+//! An API (JSON over HTTP, for example) parses requests into drafts, filters and a [`Credential`], calls an operation
+//! and formats the result. Operations authenticate callers ([`caller`]), check passwords ([`passwords`]), turn items
+//! into a command and outcomes ([`mod@write`]), validate what is published ([`publishing`]), administer accounts
+//! ([`accounts`], [`sign_in`]), and move long walks to other threads ([`scan`]). Checks that depend on the state are
+//! made in apply. The node below is reached through a [`Replica`] only, so a catalog in memory can take its place.
 //!
 //! [`Credential`]: crate::catalog::Credential
 
@@ -69,11 +69,11 @@ pub use write::{Items, WithSecret, WithWarnings, one, one_drawn};
 /// Settings of operations.
 #[derive(Clone, Debug)]
 pub struct Bounds {
-    /// Characters of one config file.
+    /// Limit for the characters of one config file.
     pub config_content_chars_max: usize,
-    /// Time for which a node that hears no leader goes on believing tokens.
+    /// Time for which a node without a leader still trusts tokens.
     pub token_trust: Duration,
-    /// Private networks that webhooks may reach.
+    /// Private networks that webhooks may address.
     pub webhook_networks: Vec<IpNet>,
 }
 

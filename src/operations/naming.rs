@@ -1,4 +1,4 @@
-//! Names that other things stand under: namespaces, config groups, aliases of services.
+//! Names that contain other resources: namespaces, config groups, service aliases.
 
 use super::write::{checked, made};
 use super::{Caller, Items, Operations};

@@ -1,4 +1,4 @@
-//! Identity of a caller, and its logins.
+//! The caller's own identity, and its logins.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use crate::model::code::{Code, Refusal};
 use crate::model::grant::{Grants, Verb};
 use crate::model::time::Timestamp;
 
-/// A caller as this node knows it.
+/// The caller as this node knows it.
 pub struct Oneself {
     pub name: String,
     pub grants: Grants,
@@ -25,11 +25,11 @@ pub struct Oneself {
     pub until: Option<Timestamp>,
 }
 
-/// A login that is to end.
+/// A login to be ended.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct SessionRequest {
-    /// As a list of sessions shows it.
+    /// The id from the list of sessions.
     pub id: String,
 }
 
@@ -47,7 +47,7 @@ impl Operations {
         Oneself { name: caller.name.clone(), grants: caller.grants.clone(), verbs, signed_in_by, until }
     }
 
-    /// The logins of the caller, or by name those of somebody else, the newest first.
+    /// Lists logins, newest first: the caller's own, or those of `user`, which requires manage on everything.
     pub fn sessions(&self, caller: &Caller, user: Option<&str>) -> Result<Vec<Arc<Token>>, Refusal> {
         let name = user.unwrap_or(&caller.name);
         if name != caller.name {
@@ -59,7 +59,7 @@ impl Operations {
         Ok(all.into_iter().filter(|session| now < session.expires).collect())
     }
 
-    /// Ends logins: one's own, or by who manages everybody those of others. One that is not there is a success.
+    /// Ends logins. Those of others require manage on everything. Ending one that does not exist is a success.
     pub async fn end_sessions(&self, caller: &Caller, items: Items<SessionRequest>) -> Result<Vec<Outcome>, Refusal> {
         let id = |SessionRequest { id }: SessionRequest| {
             if id.is_empty() { Err(Refusal::new(Code::InvalidParameter, "id is required")) } else { Ok(id) }

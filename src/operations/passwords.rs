@@ -1,7 +1,7 @@
-//! Passwords that are being checked: how many wait, how many are hashed at a time and a second.
+//! Password checks: limits for those that wait, for concurrent hashes, and for hashes per second.
 //!
-//! A hash takes 19 MiB and tens of milliseconds, and cannot be stopped once it is begun. So the place of
-//! a check is held by the thread that hashes, not by the request: a client that hangs up frees nothing.
+//! A hash takes 19 MiB and tens of milliseconds and cannot be cancelled. Its slot is therefore held by the thread that
+//! hashes, not by the request: a client that disconnects frees nothing.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,10 +20,10 @@ use crate::tasks;
 
 /// Hashes computed at a time.
 const AT_ONCE: usize = 2;
-/// Between the beginnings of two of them: what is left of the processors is for those who have a token.
+/// Minimum time between the starts of two hashes. The rest of the processors is for authenticated callers.
 const PACE: Duration = Duration::from_millis(1000 / limits::PASSWORD_CHECKS_PER_SECOND);
 
-/// The one desk at which a node checks passwords.
+/// The checker of passwords, one per node.
 pub(super) struct PasswordChecks {
     argon2: Argon2<'static>,
     throttle: LoginThrottle,
@@ -35,9 +35,9 @@ pub(super) struct PasswordChecks {
 /// Reason why a password was not checked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NotChecked {
-    /// Too many failures; for so long yet.
+    /// Too many failures; the time to wait.
     Throttled(Duration),
-    /// Too many wait already.
+    /// Too many checks are waiting.
     Busy,
 }
 
@@ -52,7 +52,7 @@ impl PasswordChecks {
         }
     }
 
-    /// True if the password is that of the hash. A check without a hash takes as long as one with a hash.
+    /// Checks a password against a hash. A check without a hash takes as long as one with it.
     pub(super) async fn check(
         &self,
         user: &str,
@@ -64,7 +64,7 @@ impl PasswordChecks {
         self.check_by(user, guesser, move || verify_password(&argon2, &password, hash.as_ref())).await
     }
 
-    /// The hash of a new password, in its turn.
+    /// Hashes a new password when its turn comes.
     pub(super) async fn hash(&self, password: String) -> Option<PasswordHash> {
         let turn = self.turns.clone().acquire_owned().await.ok()?;
         sleep_until(self.paced()).await;
@@ -98,7 +98,7 @@ impl PasswordChecks {
         Ok(check.await)
     }
 
-    /// Time at which the next hash may begin.
+    /// Returns the time at which the next hash may start.
     fn paced(&self) -> Instant {
         let mut next = self.next.lock();
         let begin = (*next).max(Instant::now());
@@ -107,7 +107,7 @@ impl PasswordChecks {
     }
 }
 
-/// argon2id with the library's recommended cost. Slow on purpose: not for async threads.
+/// Hashes a password by argon2id with the library's recommended cost. Blocks for tens of milliseconds.
 pub fn hash_password(password: &str) -> Result<String, password_hash::Error> {
     hash_by(&Argon2::default(), password)
 }
@@ -117,8 +117,8 @@ fn hash_by(argon2: &Argon2, password: &str) -> Result<String, password_hash::Err
     Ok(argon2.hash_password(password.as_bytes(), &salt)?.to_string())
 }
 
-/// Compares in the time that one hash takes, whether or not there is a hash to compare with: an
-/// unknown user is not told apart by the clock.
+/// Compares a password with a hash. Takes the time of one hash also without one, so that the response time does not
+/// reveal whether a user exists.
 fn verify_password(argon2: &Argon2, password: &str, hash: Option<&PasswordHash>) -> bool {
     let parsed = hash.and_then(|hash| password_hash::PasswordHash::new(&hash.0).ok());
     match parsed {
@@ -130,7 +130,7 @@ fn verify_password(argon2: &Argon2, password: &str, hash: Option<&PasswordHash>)
     }
 }
 
-/// A place among those who wait or are being hashed, free again when this is dropped.
+/// Slot of a check that waits or is being hashed; freed on drop.
 struct QueuePlace {
     queue: Arc<OriginQuota>,
     origin: Origin,
@@ -171,13 +171,13 @@ mod tests {
             let request = tokio::spawn(async move {
                 let hash = move || {
                     began.send(()).expect("the test listens");
-                    // Waits for its turn among the others too: each takes one word.
+                    // Checks share the receiver: each receives one message.
                     finished.lock().recv().is_err()
                 };
                 checks.check_by("admin", at(1), hash).await
             });
             beginnings.recv().await.expect("the hash has begun");
-            // As hyper drops a request whose client has hung up.
+            // Like hyper, which drops a request when its client disconnects.
             request.abort();
             assert!(request.await.is_err_and(|error| error.is_cancelled()));
         }

@@ -1,4 +1,4 @@
-//! Publications of files, with what they write first.
+//! Publications of config files, which may write the file first.
 
 use super::{Caller, Operations};
 use crate::catalog::Catalog;
@@ -8,14 +8,14 @@ use crate::model::config_file::{ConfigFile, ConfigFileDraft, ConfigKey, ConfigPu
 use crate::model::content::Content;
 use crate::model::grant::ReadScope;
 
-/// Something that publishes a file, which it may write first.
+/// A publication of a file, with the draft to write first, if any.
 pub trait Publication: Clone + Send + 'static {
     fn key(&self) -> ConfigKey;
     fn file(&self) -> Option<&ConfigFileDraft>;
     fn release(&mut self) -> &mut ConfigReleaseDraft;
     fn is_judged(&self) -> bool;
 
-    /// As it is proposed for the file as it stands, if it writes one.
+    /// Returns the publication with its content sealed, if it writes an encrypted file. `_there` is the stored file.
     fn sealed(self, _keyring: &Keyring, _there: Option<&ConfigFile>, _may_see: bool) -> Result<Self, Refusal> {
         Ok(self)
     }
@@ -56,8 +56,8 @@ impl Publication for ConfigPublish {
         self.release.is_judged()
     }
 
-    /// Seals the file. What was judged is known by what is kept of it, so the judgement then refers to the sealed
-    /// content.
+    /// Seals the file. A validated content is identified by the digest of its stored form, so the condition is changed
+    /// to the sealed content.
     fn sealed(self, keyring: &Keyring, there: Option<&ConfigFile>, may_see: bool) -> Result<Self, Refusal> {
         let ConfigPublish { file, mut release, md5 } = self;
         let file = keyring.seal_file(file, there, may_see)?;
@@ -71,13 +71,13 @@ impl Publication for ConfigPublish {
 }
 
 impl Operations {
-    /// Returns the warning of another file in the group that clients find by the same lookups.
+    /// Warns of another file in the group that clients find by the same lookups.
     pub fn twins(&self, caller: &Caller, key: &ConfigKey) -> Vec<String> {
         twins_of(&self.node.state().catalog(), key, &caller.read_scope())
     }
 }
 
-/// Returns the warning of another file in the group that clients find by the same lookups, a published one first.
+/// Warns of another file in the group that clients find by the same lookups; a published file comes first.
 pub(super) fn twins_of(catalog: &Catalog, key: &ConfigKey, read_scope: &ReadScope) -> Vec<String> {
     if !read_scope.sees(&key.namespace, &key.group) {
         return Vec::new();

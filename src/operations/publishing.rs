@@ -1,12 +1,13 @@
-//! Contents judged by the node that takes a request: told of where a draft is saved, refused where it is published.
+//! Validation of config contents on the node that receives the request. A fault is a warning when a draft is saved, and
+//! a refusal when it is published.
 //!
-//! What is published may depend on what is there: the content of a draft, the format of a file. So the node looks
-//! at it first and proposes the publish for what it saw alone. Where somebody changed it meanwhile, apply says
-//! so, and the node looks again: a batch goes through rounds, in each of which the [`Slot`]s that are not done are
-//! prepared and proposed.
+//! A publication may depend on the state: on the content of a draft, or the format of a file. The node validates what
+//! it sees and proposes the publication on the condition that this is unchanged. If the file has changed meanwhile,
+//! apply reports it and the node tries again: a batch goes through rounds, each of which prepares and proposes the
+//! [`Slot`]s that are not done.
 //!
-//! A content that is kept encrypted is judged like any other, and sealed afterwards. What is wrong with one that the
-//! caller may not have is not told, only where.
+//! A content to be encrypted is validated in clear and sealed afterwards. A caller that may not read the content learns
+//! only the place of a fault, not its text.
 
 use std::sync::Arc;
 
@@ -25,20 +26,20 @@ use crate::model::limits;
 use crate::model::release::Pin;
 use crate::well_formed::{self, Fault};
 
-/// A file as it will be, as far as this node can see.
+/// A file as it will be after the write, as far as this node can see.
 struct ExpectedFile {
     key: ConfigKey,
     format: Format,
-    /// Content that is there, unless another content is written.
+    /// The stored content, unless the write replaces it.
     kept: Option<Content>,
     /// True if `kept` is sealed.
     is_sealed: bool,
-    /// The file is kept encrypted from then on.
+    /// True if the file is encrypted after the write.
     encrypted: bool,
 }
 
 impl ExpectedFile {
-    /// `None` where there is nothing to validate, or nothing that the caller may see.
+    /// Returns `None` if there is nothing to validate, or nothing that the caller may see.
     fn of(
         key: &ConfigKey,
         draft: Option<&ConfigFileDraft>,
@@ -68,7 +69,7 @@ impl ExpectedFile {
         })
     }
 
-    /// The content as it is kept.
+    /// Returns the content in its stored form.
     fn text<'a>(&'a self, draft: Option<&'a ConfigFileDraft>) -> &'a str {
         match &self.kept {
             Some(content) => content,
@@ -76,7 +77,7 @@ impl ExpectedFile {
         }
     }
 
-    /// The content as people write it.
+    /// Returns the content in clear.
     fn clear(&self, draft: Option<&ConfigFileDraft>, keyring: &Keyring) -> Result<Arc<str>, Refusal> {
         match self.kept.as_ref().filter(|_| self.is_sealed) {
             Some(sealed) => keyring.open_content(&self.key, sealed),
@@ -84,12 +85,12 @@ impl ExpectedFile {
         }
     }
 
-    /// Bytes that a check reads.
+    /// Returns the number of bytes that a check reads.
     fn weight(&self, draft: Option<&ConfigFileDraft>) -> usize {
         if well_formed::has_rules(self.format) { self.text(draft).len() } else { 0 }
     }
 
-    /// Checks the content against the format; a sealed content is opened for that.
+    /// Checks the content against the format. A sealed content is opened first.
     fn check(&self, draft: Option<&ConfigFileDraft>, keyring: &Keyring, may_see: bool) -> Result<(), Unfit> {
         let Some(sealed) = self.kept.as_ref().filter(|_| self.is_sealed && well_formed::has_rules(self.format)) else {
             return well_formed::check(self.format, self.text(draft)).map_err(Unfit::Faulty);
@@ -105,11 +106,11 @@ impl ExpectedFile {
 /// Reason why a content is not published.
 enum Unfit {
     Faulty(Fault),
-    /// This node cannot say what it says.
+    /// The content is sealed, and this node cannot open it.
     Unreadable(Refusal),
 }
 
-/// True if a publication of this file depends on more than it brings along.
+/// Reports whether a publication depends on the stored file.
 fn depends_on_state(item: &impl Publication) -> bool {
     item.file().is_none_or(|draft| {
         let has_format = Format::of_suffix(&draft.name).is_some() || draft.given_format().is_some();
@@ -121,7 +122,7 @@ fn depends_on_state(item: &impl Publication) -> bool {
 struct Slot<T> {
     /// The publication, until it is refused or proposed.
     item: Option<T>,
-    /// The same for another round, if somebody changes the file before this one is applied.
+    /// A copy for the next round, in case the file is changed before this one is applied.
     again: Option<T>,
     outcome: Outcome,
     warnings: Vec<String>,
@@ -141,7 +142,7 @@ impl<T: Publication> Slot<T> {
         }
     }
 
-    /// Does a step of a round with a publication that was not refused before.
+    /// Applies a step of a round to the publication, unless it was refused before.
     fn step(&mut self, step: impl FnOnce(T) -> Result<T, Refusal>) {
         if let Some(item) = self.item.take() {
             self.take(step(item));
@@ -152,7 +153,7 @@ impl<T: Publication> Slot<T> {
         self.item.as_ref()?.file()
     }
 
-    /// Takes what the contracts say of the file as it will be: warnings, or a refusal.
+    /// Validates the expected file against its contracts, and adds their warnings or their refusal.
     fn keep(&mut self, contracts: &JudgedFile, file: &ExpectedFile, engines: &CompiledContracts, keyring: &Keyring) {
         let Some(item) = self.item.as_ref().filter(|item| contracts.is_released_by_caller(item.file().is_some()))
         else {
@@ -182,7 +183,7 @@ impl<T: Publication> Slot<T> {
 }
 
 impl Operations {
-    /// Does `work` that reads so many bytes: on a blocking thread if they are many.
+    /// Runs `work`, which reads that many bytes; on a blocking thread if they are many.
     pub(super) async fn read_through<A: Send + 'static>(
         &self,
         bytes: usize,
@@ -191,7 +192,7 @@ impl Operations {
         if bytes <= limits::JUDGED_INLINE_BYTES_MAX { Ok(work()) } else { self.on_scan_turn(work).await }
     }
 
-    /// The drafts, and beside each what keeps it from being published as it is.
+    /// Returns the drafts, and for each the faults that would prevent its publication.
     pub async fn faults(
         &self,
         caller: &Caller,
@@ -205,7 +206,7 @@ impl Operations {
             twins = items.iter().map(|item| item.as_ref().map(twins_of).unwrap_or_default()).collect();
             let of = |draft: &ConfigFileDraft| {
                 let key = draft.key();
-                // Who may not save it learns nothing of what is in force.
+                // A caller that may not save the file learns nothing of the release in force.
                 let edits = caller.edits(&key.namespace, &key.group);
                 let contracts = edits.then(|| JudgedFile::of(&catalog, &key, caller)).flatten();
                 (ExpectedFile::of(&key, Some(draft), &catalog, &read_scope), contracts)
@@ -247,7 +248,7 @@ impl Operations {
         Ok((items, faults))
     }
 
-    /// Publishes what is well-formed, by `force` also what is not.
+    /// Publishes what is well-formed; with `force`, also what is not.
     pub async fn publish<T: Publication>(
         &self,
         caller: &Caller,
@@ -275,8 +276,8 @@ impl Operations {
         Ok((outcomes, warnings))
     }
 
-    /// Makes publications ready to be proposed: validates them against their files as they stand, notes in each what
-    /// was seen, where it is about that, and seals what they write of encrypted files.
+    /// Prepares publications for the proposal: validates them against the stored files, records in each the state that
+    /// it is conditional on, and seals the contents of encrypted files.
     async fn prepare<T: Publication>(
         &self,
         caller: &Caller,
@@ -285,7 +286,7 @@ impl Operations {
     ) -> Result<Vec<Slot<T>>, Refusal> {
         let mut read_scope = caller.read_scope();
         let mut asking = caller.clone();
-        // A contract that was acknowledged by another node binds here.
+        // Contracts acknowledged by another node must bind here as well.
         if slots.iter().any(|slot| slot.item.is_some()) {
             self.node.await_linearizable().await?;
             asking = caller.again(self)?;
@@ -345,8 +346,8 @@ impl Operations {
     }
 }
 
-/// Reason why a saved draft could not be published as it is, for its author. Sealed content that is kept is checked
-/// for who may have it; others are refused where it is applied.
+/// Returns the reason why a saved draft could not be published, for its author. A stored sealed content is checked only
+/// for callers that may read it; apply refuses the others.
 fn fault_of(draft: &ConfigFileDraft, file: &ExpectedFile, caller: &Caller, keyring: &Keyring) -> Option<String> {
     let may_see = caller.edits(&draft.namespace, &draft.group);
     if file.is_sealed && !may_see {
@@ -360,10 +361,10 @@ fn fault_of(draft: &ConfigFileDraft, file: &ExpectedFile, caller: &Caller, keyri
     }
 }
 
-/// One of the rounds of a batch.
+/// One round of a batch.
 #[derive(Clone, Copy)]
 struct Round {
-    /// Publish also what is not well-formed.
+    /// True to publish also what is not well-formed.
     force: bool,
     is_last: bool,
 }
@@ -393,7 +394,7 @@ impl Validation<'_> {
         Ok(item)
     }
 
-    /// The content and format that the publication is for alone, if there are such; or the reason why it is refused.
+    /// Returns the content and format that the publication is conditional on, if any; or the reason of the refusal.
     fn condition<T: Publication>(
         &self,
         item: &T,
@@ -401,12 +402,12 @@ impl Validation<'_> {
         has_contracts: bool,
     ) -> Result<Option<Judged>, Refusal> {
         let Some(file) = file else {
-            // What is not there, or not seen, is refused where it is applied; what comes to be there meanwhile was
-            // checked by nobody.
+            // Apply refuses a file that does not exist or is not seen. One that is created meanwhile has not been
+            // validated.
             let is_conditional = !self.round.force || has_contracts;
             return Ok(is_conditional.then(|| Judged::new(&Content::default(), Format::Text)));
         };
-        // Apply checks properties, unless they are sealed by then.
+        // Apply checks properties, unless they are sealed.
         let is_hidden = file.format == Format::Properties && file.encrypted;
         if is_hidden || (file.format != Format::Properties && !self.round.force) {
             let may_see = self.caller.edits(&file.key.namespace, &file.key.group);

@@ -1,4 +1,4 @@
-//! Warnings on names and instances: how far clients of xDS reach them.
+//! Warnings on names and instances: parts of them that clients of xDS do not get.
 
 use std::collections::BTreeMap;
 
@@ -11,17 +11,17 @@ use crate::model::mesh::reached::Reached;
 use crate::model::mesh::warning::Warning;
 use crate::model::time::Timestamp;
 
-/// Reader of the warnings W1 to W25, of what clients of xDS do not carry out.
+/// Condition for showing the warnings W1 to W25, on what clients of xDS do not carry out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum XdsWarnings {
-    /// The author, where such a client was seen in the namespace within the last day.
+    /// Shown if such a client was seen in the namespace within the last day.
     WhereSeen,
-    /// The request asks for them.
+    /// Requested by the caller.
     Always,
 }
 
 impl XdsWarnings {
-    /// True if they are due for something in one of these namespaces.
+    /// Reports whether warnings are due for something in one of these namespaces.
     pub(super) fn are_due<'a>(
         self,
         catalog: &Catalog,
@@ -33,11 +33,11 @@ impl XdsWarnings {
     }
 }
 
-/// Names that are compared for the warnings of one request; [`Operations::explain`] has those of each service.
+/// Limit for the names compared for the warnings of one request; [`Operations::explain`] reports those of each service.
 const COMPARED_MAX: usize = 100_000;
 
 impl Operations {
-    /// Warnings on services and aliases that were created: another name has a domain of them.
+    /// Warns of created services and aliases whose domain belongs to another name.
     pub fn advice_on_names(&self, caller: &Caller, outcomes: &[Outcome]) -> Vec<Vec<String>> {
         let (view, read_scope) = (self.node().state().view(), caller.read_scope());
         let mut left = COMPARED_MAX;
@@ -48,8 +48,8 @@ impl Operations {
         outcomes.iter().map(|outcome| advice(outcome).iter().map(ToString::to_string).collect()).collect()
     }
 
-    /// Warnings on instances that were registered or changed. Of services with very many instances none is said:
-    /// [`Operations::explain`] has them.
+    /// Warns of registered or changed instances. Services with very many instances are left out:
+    /// [`Operations::explain`] reports theirs.
     pub fn advice_on_instances(&self, outcomes: &[Outcome], due: XdsWarnings) -> Vec<Vec<String>> {
         let (view, now) = (self.node().state().view(), self.node().now());
         let mut services: BTreeMap<(&str, &str), Option<Reached>> = BTreeMap::new();
@@ -74,7 +74,7 @@ fn reached(catalog: &Catalog, namespace: &str, service: &str) -> Option<Reached>
     is_small.then(|| Reached::of(catalog.instances.all_of(namespace, service).map(|instance| &**instance)))
 }
 
-/// Warnings on a service, its instances and its domain, for who sees it.
+/// Returns the warnings on a service, its instances and its domain; none if the caller does not see it.
 pub(super) fn on_service(catalog: &Catalog, namespace: &str, name: &str, read_scope: &ReadScope) -> Vec<String> {
     if !read_scope.sees(namespace, name) {
         return Vec::new();
@@ -100,7 +100,7 @@ fn created(entity: &Entity) -> Option<CalledName<'_>> {
     }
 }
 
-/// The warning on a name whose domain is another one's. At most `left` names are compared.
+/// Returns the warning on a name whose domain belongs to another name. Compares at most `left` names.
 fn domain_taken(catalog: &Catalog, new: &CalledName<'_>, read_scope: &ReadScope, left: &mut usize) -> Option<Warning> {
     let namespaces: Vec<&str> = catalog.namespaces.all().map(|one| one.name.as_str()).collect();
     *left = left.saturating_sub(namespaces.len());

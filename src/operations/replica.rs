@@ -1,6 +1,6 @@
-//! The node below operations, as they see it: the state that is applied, the way of a command into the log, and how
-//! far both can be trusted. [`NodeReplica`] is one. A catalog in memory is another: with it behind them, fuzzing and
-//! tests call the same operations and handlers without a cluster.
+//! The node as operations see it: its applied state, the way of commands into the log, and checks of freshness.
+//! [`NodeReplica`] is the real one. Tests and fuzzing use a catalog in memory to call the same operations and handlers
+//! without a cluster.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,12 +18,11 @@ use crate::model::time::Timestamp;
 use crate::raft::node::{Node, NodeError};
 use crate::raft::state::State;
 
-/// A node, or a stand-in, which has something of its own for what it is asked; see the methods of [`Node`] of the same
-/// names.
+/// A node or a substitute for it. See the methods of [`Node`] of the same names.
 pub trait Replica: Send + Sync {
-    /// The node itself, for all that is not of the state: members, backups, health, held requests.
+    /// Returns the node itself, for members, backups, health and held requests. Panics for a substitute.
     fn as_node(&self) -> &Node;
-    /// Controllers of the node.
+    /// Returns the controllers of the node. Panics for a substitute.
     fn controllers(&self) -> &Arc<Controllers>;
 
     fn state(&self) -> &Arc<State> {
@@ -43,13 +42,13 @@ pub trait Replica: Send + Sync {
         self.as_node().now()
     }
 
-    /// Returns it without all that is in doubt.
+    /// Returns the part of the time that is beyond doubt.
     fn sure_now(&self) -> Timestamp {
         self.as_node().sure_now()
     }
 
-    /// Carries out a command for somebody: one outcome for each item. The audit trail takes what is refused, but of a
-    /// caller that was refused very much.
+    /// Carries out a command for a caller, and returns one outcome per item. Refusals are recorded in the audit trail,
+    /// up to a limit per caller.
     fn ask<'a>(&'a self, by: &'a str, asked: AuthorizedCommand) -> BoxFuture<'a, Result<Vec<Outcome>, NodeError>> {
         let node = self.as_node();
         async move {

@@ -1,5 +1,5 @@
-//! A data key that takes the place of another: what is sealed under an earlier one is sealed again, by updates that are
-//! judged, audited and refused as anybody's are. A call does a part of it and says what is left.
+//! Re-sealing after a change of the data key. What is sealed under an earlier key is sealed again by ordinary updates,
+//! which are authorized and audited. One call does a part of the work and reports what is left.
 
 use std::sync::Arc;
 
@@ -17,15 +17,15 @@ use crate::model::config_file::{ConfigFile, ConfigFileDraft};
 use crate::model::limits;
 use crate::model::webhook::WebhookDraft;
 
-/// Characters of sealed contents that one call proposes, if it is more than one file.
+/// Limit for the characters of sealed contents that one call proposes; a single file may exceed it.
 const CONTENT_CHARS_MAX: usize = 1024 * 1024;
 
 /// Result of a call.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Resealing {
-    /// Sealed under the first data key by this call.
+    /// Number of secrets and contents that this call sealed under the first data key.
     pub done: Sealed,
-    /// Sealed under another one after it.
+    /// Number of those still sealed under another key.
     pub left: Sealed,
 }
 
@@ -35,11 +35,12 @@ pub struct Sealed {
     pub webhooks: usize,
     /// Drafts of config files.
     pub config_files: usize,
-    /// Releases never change: they go with their files, by being deleted, or as too many inactive ones.
+    /// Releases of config files. They never change: they are deleted with their files, by request, or by the limit on
+    /// inactive releases.
     pub config_releases: usize,
 }
 
-/// The next updates.
+/// The next updates to propose.
 #[derive(Default)]
 struct Updates {
     keys: Vec<AccessKeyDraft>,
@@ -67,7 +68,7 @@ impl Operations {
         Ok(Resealing { done, left })
     }
 
-    /// Proposes the updates, and returns the number of those that were taken.
+    /// Proposes the updates, and returns the number of those that succeeded.
     async fn seal_anew<T>(
         &self,
         caller: &Caller,
@@ -104,7 +105,7 @@ impl Updates {
 }
 
 impl Sealed {
-    /// Counts what is sealed, and not under the first data key.
+    /// Counts what is sealed, but not under the first data key.
     fn earlier(keyring: &Keyring, catalog: &Catalog) -> Sealed {
         let (access_keys, webhooks) = keyring.earlier_secrets(catalog);
         let all = keyring.earlier_files(catalog);

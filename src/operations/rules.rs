@@ -17,15 +17,15 @@ use crate::model::rule::release::RuleReleaseDraft;
 use crate::model::rule::traffic::ServiceKey;
 use crate::model::rule::{Body, Family, Rule, RuleDraft};
 
-/// Weight of an instance beside the bytes of rules, where both are looked at.
+/// Weight of one instance in bytes, comparable with the size of a rule.
 const INSTANCE_BYTES: usize = 64;
 
-/// Advice on a rule that was written.
+/// Warnings on a rule that was written.
 #[derive(Debug, Default)]
 pub struct RuleAdvice {
-    /// Contracts that it breaks.
+    /// Violations of contracts.
     pub broken: Vec<String>,
-    /// Parts of it that clients of xDS do not carry out.
+    /// Parts of the rule that clients of xDS do not carry out.
     pub not_carried: Vec<String>,
 }
 
@@ -39,7 +39,7 @@ impl Operations {
         self.write(caller, checked(items, check), |items| Command::Rules(op, items)).await
     }
 
-    /// Publishes rules as they stand.
+    /// Publishes the drafts of rules.
     pub async fn publish_rules(
         &self,
         caller: &Caller,
@@ -50,7 +50,7 @@ impl Operations {
         self.publish_kept_rules(caller, family, items).await
     }
 
-    /// Has something become of releases that are there.
+    /// Promotes, stops, rolls back or deletes existing releases, or changes their rollouts.
     pub async fn change_rule_releases(
         &self,
         caller: &Caller,
@@ -65,7 +65,8 @@ impl Operations {
         self.write(caller, items, |items| Command::RuleReleases(family, op, items)).await
     }
 
-    /// Returns advice on each rule that was saved or published; none if no turn comes in time. What was done is done.
+    /// Returns warnings on each rule that was saved or published; none if no turn comes in time. The write itself is
+    /// done.
     pub async fn advice(&self, caller: &Caller, outcomes: &[Outcome], due: XdsWarnings) -> Vec<RuleAdvice> {
         let rules: Vec<Option<Arc<Rule>>> = outcomes.iter().map(written).collect();
         let broken = self.broken_by_rules(caller, &rules).await;
@@ -92,7 +93,7 @@ fn bytes_of(rule: &Rule) -> usize {
     serde_json::to_vec(&rule.body.fields()).map_or(0, |bytes| bytes.len())
 }
 
-/// Weight of the instances that are looked at beside a rule.
+/// Returns the weight of the instances that are examined for a rule.
 fn instances_beside(catalog: &Catalog, rule: &Rule) -> usize {
     let services = beside::services(rule).into_iter();
     let count = services.map(|(namespace, service)| catalog.instances.of_service(&namespace, &service).total);
@@ -106,12 +107,13 @@ fn warning_texts(catalog: &Catalog, rule: &Rule) -> Vec<String> {
     all.iter().map(ToString::to_string).collect()
 }
 
-/// Instances of a service.
+/// Returns the instances of a service.
 pub(super) fn instances_of(catalog: &Catalog, service: &ServiceKey) -> Vec<Arc<Instance>> {
     catalog.instances.all_of(&service.namespace, &service.service).cloned().collect()
 }
 
-/// Warnings on the probes of a rule, and on those of others, among the rules that most clients of its services see.
+/// Returns the warnings on probes that displace each other, among this rule and those that most clients of its services
+/// see.
 fn of_probes(catalog: &Catalog, rule: &Rule) -> Vec<Warning> {
     if !matches!(rule.body, Body::FaultDetect(_)) {
         return Vec::new();

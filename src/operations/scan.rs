@@ -1,10 +1,9 @@
-//! Long walks over the catalog, away from the threads that serve requests.
+//! Long walks over the catalog, on other threads than those that serve requests.
 //!
-//! What looks up a few things reads the catalog where it stands. A walk over thousands would keep apply
-//! waiting for the catalog, and other requests for the thread: it is made on a blocking thread, over a
-//! view of the catalog that nobody waits for, and so is its answer. Only so many walks go on at a time, of one caller
-//! and of all ([`super::scan_limiter`]); further ones wait for their turn as long as a request may take. One whose
-//! client has gone stops.
+//! A look-up of a few things reads the catalog under its lock. A walk over thousands would block apply and the thread's
+//! other requests, so it runs on a blocking thread over a view of the catalog, and its answer is made there. The number
+//! of concurrent walks is limited, per caller and in total ([`super::scan_limiter`]); further walks wait for their turn
+//! for as long as a request may take. A walk stops when its client disconnects.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -19,10 +18,10 @@ use crate::model::code::{Code, Refusal};
 use crate::model::limits;
 use crate::tasks;
 
-/// The reach of a walk that is long whatever it meets.
+/// The `reach` of a walk that is always long.
 pub const FAR: usize = usize::MAX;
 
-/// Says when it is dropped that nobody waits any more.
+/// Guard that reports by its drop that no client waits any more.
 struct Waits(Arc<AtomicBool>);
 
 impl Drop for Waits {
@@ -32,7 +31,7 @@ impl Drop for Waits {
 }
 
 impl Operations {
-    /// Finds something that lies within `reach` things of the catalog, and makes an answer of it.
+    /// Finds something within `reach` things of the catalog, and makes an answer of it.
     pub async fn scan<T, A: Send + 'static>(
         &self,
         reach: usize,
@@ -52,7 +51,7 @@ impl Operations {
         .await
     }
 
-    /// Does long work on a blocking thread, when it is its turn.
+    /// Runs long work on a blocking thread when its turn comes.
     pub async fn on_scan_turn<A: Send + 'static>(
         &self,
         work: impl FnOnce() -> A + Send + 'static,
@@ -60,8 +59,7 @@ impl Operations {
         self.on_turn(&self.turns.walks, work).await
     }
 
-    /// Does work for each item, one after the other, each when it is its turn again: whoever else waits for one of
-    /// these turns comes in between.
+    /// Runs `work` for each item in sequence. Every item waits for its own turn, so that other callers come in between.
     pub(super) async fn in_pieces<T: Send + 'static, A: Send + 'static>(
         &self,
         turns: &Turns,
@@ -76,7 +74,7 @@ impl Operations {
         Ok(made)
     }
 
-    /// Does long work on a blocking thread, when it is its turn among those of its kind.
+    /// Runs long work on a blocking thread when its turn among those of its kind comes.
     pub(super) async fn on_turn<A: Send + 'static>(
         &self,
         turns: &Turns,
@@ -87,7 +85,7 @@ impl Operations {
         let waits = Waits(Arc::default());
         let is_abandoned = waits.0.clone();
         let walk = tasks::blocking(move || {
-            // Until the end of the walk, also where its client has gone.
+            // Held until the end of the walk, even if the client has disconnected.
             let _turn = turn;
             abandoned::walk(is_abandoned, work)
         });

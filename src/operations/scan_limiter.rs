@@ -1,10 +1,10 @@
-//! Turns to walk over the catalog: only so many walks are made at a time, and one caller has at most half of the turns,
-//! so that a flood of one leaves turns to others.
+//! Limits concurrent walks over the catalog. One caller gets at most half of the turns, so that its flood leaves turns
+//! to others.
 //!
-//! Judgements by contracts have turns of their own, and trials of contracts as well ([`TurnsByKind`]): each is cut into
-//! pieces of one item, so whoever waits does so for a few items of each caller before.
+//! Validation by contracts and trials of contracts have turns of their own ([`TurnsByKind`]). Both take a turn per
+//! item, so a caller waits for only a few items of each other caller.
 //!
-//! A request begins without a caller ([`of_request`]); who lets somebody in says whose it is ([`are_of`]).
+//! A request begins without a caller ([`of_request`]); authentication sets it ([`are_of`]).
 
 use std::collections::HashMap;
 use std::num::NonZero;
@@ -17,40 +17,40 @@ use tokio::task_local;
 use crate::model::limits;
 
 task_local! {
-    /// Caller of the walks of a request, once that is known.
+    /// Caller of the walks of a request, once authenticated.
     static CALLER: OnceLock<Arc<str>>;
 }
 
-/// A request; its walks are of whom is let in within it.
+/// Runs a request; its walks count for the caller that is authenticated within it.
 pub(crate) fn of_request<F: Future>(request: F) -> impl Future<Output = F::Output> {
     CALLER.scope(OnceLock::new(), request)
 }
 
-/// Work for a caller who is known.
+/// Runs work for a known caller.
 pub(crate) fn of_caller<F: Future>(name: &str, work: F) -> impl Future<Output = F::Output> + use<F> {
     CALLER.scope(OnceLock::from(Arc::from(name)), work)
 }
 
-/// From here on the walks of this request are of this caller.
+/// Sets the caller of the walks of this request from here on.
 pub(super) fn are_of(name: &str) {
-    // Outside of any request there is nobody to be told apart from others.
+    // Outside of a request there is no caller to set.
     let _ = CALLER.try_with(|caller| caller.set(name.into()));
 }
 
-/// Number of walks at a time: they need nothing but processors, and the rest is for quick requests. Never one alone, or
-/// a very long one would hold up all others.
+/// Returns the number of concurrent walks. Walks need only processors, the rest of which serve quick requests. At least
+/// two, or one very long walk would block all others.
 pub(crate) fn at_once() -> usize {
     let processors = std::thread::available_parallelism().map_or(1, NonZero::get);
     (processors / 2).max(limits::SCANS_AT_ONCE_MIN)
 }
 
-/// Turns by what they are for: none of these waits for another one.
+/// Turns by purpose; no kind waits for another.
 pub(super) struct TurnsByKind {
-    /// Walks over the catalog, and other reading of what may be long.
+    /// Walks over the catalog, and other long reading.
     pub(super) walks: Turns,
-    /// Judgements by contracts of what is saved, published or promoted.
+    /// Validation by contracts of what is saved, published or promoted.
     pub(super) judgements: Turns,
-    /// Trials of contracts, and contracts that are read to be taken.
+    /// Trials of contracts, and the compilation of new ones.
     pub(super) trials: Turns,
 }
 
@@ -64,11 +64,11 @@ impl TurnsByKind {
 pub(super) struct Turns {
     all: Arc<Semaphore>,
     each: usize,
-    /// Of callers who walk or wait for a turn.
+    /// Turns of callers that walk or wait.
     callers: Mutex<HashMap<Arc<str>, Weak<Semaphore>>>, // bound: turns
 }
 
-/// One walk; the next one's turn comes when this is dropped.
+/// Permit for one walk; dropping it admits the next.
 pub(super) struct ScanPermit {
     _of_all: OwnedSemaphorePermit,
     _of_caller: Option<OwnedSemaphorePermit>,
@@ -79,8 +79,8 @@ impl Turns {
         Turns { all: Arc::new(Semaphore::new(at_once)), each: at_once.div_ceil(2), callers: Mutex::default() }
     }
 
-    /// Waits for a turn, first for one of the caller's own, then for one of all: so those of one caller who wait are
-    /// never more before others than it may have turns.
+    /// Waits for a turn: first for one of the caller's own, then for one of the total. So a caller has at most its
+    /// share of places in the common queue.
     pub(super) async fn next(&self) -> ScanPermit {
         let caller = CALLER.try_with(|caller| caller.get().cloned()).ok().flatten();
         let of_caller = match caller.map(|name| self.of(name)) {

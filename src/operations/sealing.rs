@@ -1,5 +1,5 @@
-//! Config files that are kept encrypted: sealed before anything is proposed, shown in clear where one of them is asked
-//! for and the caller may edit it. Lists, answers to writes and searches never have what they say.
+//! Encrypted config files: sealed before they are proposed, opened for a single read by a caller that may edit the
+//! file. Lists, searches and answers to writes never contain their content.
 
 use std::sync::Arc;
 
@@ -10,8 +10,8 @@ use crate::model::config_file::{ConfigFileDraft, ConfigKey};
 use crate::model::content::Content;
 
 impl Operations {
-    /// Drafts as they are proposed. Whether a file is encrypted is looked up in a state that no node is ahead of:
-    /// nothing that is to be sealed gets into the log in clear because this node is behind.
+    /// Seals drafts before they are proposed. Reads by a linearizable read whether a file is encrypted, so that an
+    /// outdated node never puts a content into the log in clear.
     pub async fn seal_files(
         &self,
         caller: &Caller,
@@ -35,7 +35,7 @@ impl Operations {
         .await
     }
 
-    /// Gives files that are to be made of a template its content and format, where they say none.
+    /// Fills in content and format from the template, where a draft of a new file names one and gives none.
     pub(super) async fn fill_files(&self, items: Items<ConfigFileDraft>) -> Result<Items<ConfigFileDraft>, Refusal> {
         let named = |draft: &ConfigFileDraft| draft.template.as_deref().is_some_and(|name| !name.is_empty());
         if !items.iter().flatten().any(named) {
@@ -56,7 +56,7 @@ impl Operations {
         Ok(made(items, fill))
     }
 
-    /// A content with its text, which is read where it is on disk alone. Blocks in that case.
+    /// Returns a content with its text. Blocks if the text has to be read from disk.
     pub fn whole(&self, content: &Content) -> Result<Content, Refusal> {
         let read = self.node.as_node().whole(content).map_err(|error| {
             tracing::error!(%error, "a content cannot be read");
@@ -65,8 +65,8 @@ impl Operations {
         read.ok_or_else(|| Refusal::new(Code::NotFoundResource, "the release was deleted meanwhile"))
     }
 
-    /// Content as the caller gets to see it: `None` of one that is sealed and that it may not have. Blocks where it is
-    /// on disk alone.
+    /// Returns a content in clear, or `None` if it is encrypted and the caller may not read it. Blocks if the text has
+    /// to be read from disk.
     pub fn shown_content(
         &self,
         caller: &Caller,
@@ -84,7 +84,7 @@ impl Operations {
         Ok(content.text().cloned())
     }
 
-    /// The same for who needs it.
+    /// Returns a content in clear like [`Self::shown_content`], but refuses a caller that may not read it.
     pub fn needed_content(
         &self,
         caller: &Caller,
@@ -100,7 +100,7 @@ pub(crate) fn withheld() -> Refusal {
     Refusal::new(Code::NotAllowedAccess, "the file is kept encrypted: to have its content needs edit")
 }
 
-/// Only what is created has a template.
+/// Refuses a template, which only the creation of a file can name.
 pub(super) fn refuse_template(draft: &ConfigFileDraft) -> Result<(), Refusal> {
     match &draft.template {
         Some(name) if !name.is_empty() => {

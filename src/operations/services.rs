@@ -1,4 +1,4 @@
-//! Services, and their instances as people change them.
+//! Services and their instances, as administered through the API.
 
 use super::write::checked;
 use super::{Caller, Items, Operations};

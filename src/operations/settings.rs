@@ -7,8 +7,8 @@ use crate::model::grant::Verb;
 use crate::model::settings::SettingsChange;
 
 impl Operations {
-    /// Changes what is given. What is kept of the audit trail is for who manages everything, also while the cluster
-    /// would still take it from an operator.
+    /// Changes the settings that are given. The retention of the audit trail requires manage on everything, even while
+    /// the cluster would accept the change from an operator.
     pub async fn change_settings(&self, caller: &Caller, change: SettingsChange) -> Result<Code, Refusal> {
         if change.is_of_judgement() {
             caller.check_everywhere(Verb::Manage)?;

@@ -1,4 +1,4 @@
-//! Login and logout: the one way to a token.
+//! Login and logout.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,20 +11,20 @@ use crate::model::code::{Code, Refusal};
 use crate::model::limits;
 use crate::origin::Sender;
 
-/// Applicant for a login.
+/// User who is logging in.
 pub struct Applicant {
     pub name: String,
     pub password: String,
     pub sender: Sender,
-    /// The program, by its own word.
+    /// Name of the program, as it reports itself.
     pub agent: String,
     /// Id of the request.
     pub request: String,
-    /// Token of the login, drawn for it.
+    /// New token of the login.
     pub token: String,
 }
 
-/// A user who has logged in, and the token that says so.
+/// A user who has logged in, and the new token.
 pub struct SignedIn {
     pub user: Arc<User>,
     pub token: String,
@@ -33,7 +33,7 @@ pub struct SignedIn {
 /// Reason why a user is not logged in.
 #[derive(Debug)]
 pub enum NotSignedIn {
-    /// Not now: again after so long.
+    /// Not possible now; to be retried after this time.
     Later(Duration, Refusal),
     Refused(Refusal),
 }
@@ -45,7 +45,7 @@ impl<T: Into<Refusal>> From<T> for NotSignedIn {
 }
 
 impl Operations {
-    /// A login. A wrong name and a wrong password are answered alike.
+    /// Logs a user in. A wrong name and a wrong password get the same answer.
     pub async fn sign_in(&self, applicant: Applicant) -> Result<SignedIn, NotSignedIn> {
         let Applicant { name, password, sender, agent, request, token } = applicant;
         let address = sender.address;
@@ -56,11 +56,11 @@ impl Operations {
             NotSignedIn::Refused(wrong())
         };
         if is_too_long(&name) {
-            // Nobody has such a name, so there is nothing to hash, and nothing to remember.
+            // No user has so long a name: nothing is hashed or remembered.
             return Err(wrong());
         }
-        // A user made, or a password changed, a moment ago on another node: this one may be behind. The login goes
-        // through the leader anyway, and without one it is not worth a hash.
+        // The user may have been created, or the password changed, a moment ago on another node. The login needs the
+        // leader anyway; without one, the hash would be wasted.
         self.node.await_linearizable().await?;
         let user = self.node.state().catalog().access.user_named(&name);
         let (password, hash) = match &user {

@@ -1,4 +1,4 @@
-//! Templates of config files, and what keeps files of one from being published as it says.
+//! Templates of config files, and faults in their contents.
 
 use super::write::checked;
 use super::{Caller, Items, Operations, WithWarnings};
@@ -9,7 +9,7 @@ use crate::model::config_template::ConfigTemplateDraft;
 use crate::well_formed;
 
 impl Operations {
-    /// With what is not as its format has it, for each item.
+    /// Writes templates. Returns for each the faults in its content.
     pub async fn config_templates(
         &self,
         caller: &Caller,
@@ -23,7 +23,7 @@ impl Operations {
         Ok((self.write(caller, items, |items| Command::ConfigTemplates(op, items)).await?, faults))
     }
 
-    /// Faults of each item's content. A field that an item does not give keeps its present value.
+    /// Checks each item's content. An absent field keeps its present value.
     async fn faults_of_templates(
         &self,
         items: Items<ConfigTemplateDraft>,

@@ -1,5 +1,5 @@
-//! A catalog in memory in the place of a node, for tests and fuzzing: a command is applied at once, read from the bytes
-//! in which the log would have it.
+//! A catalog in memory in the place of a node, for tests and fuzzing. A command is applied at once, after a round trip
+//! through the bytes of the log.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -30,12 +30,12 @@ pub(crate) struct InMemory {
     elsewhere: Mutex<Elsewhere>,
 }
 
-/// Commands of others that this node learns of later.
+/// Commands of other nodes that this node has not applied yet.
 #[derive(Default)]
 struct Elsewhere {
-    /// Commands of others that the next linearizable read finds.
+    /// Applied by the next linearizable read.
     acknowledged: Vec<Command>,
-    /// Right before the next command of its own.
+    /// Applied right before the next command of this node.
     overtaking: Vec<Command>,
 }
 
@@ -55,19 +55,19 @@ impl InMemory {
         self.state.replace(bench.catalog.view());
     }
 
-    /// Another node acknowledges a command, which this one has not applied yet.
+    /// Adds a command that another node acknowledges, and that this one has not applied yet.
     #[cfg(test)]
     pub(crate) fn acknowledged_elsewhere(&self, command: Command) {
         self.elsewhere.lock().acknowledged.push(command);
     }
 
-    /// A command of another node comes right before the next one of this node.
+    /// Adds a command of another node, applied right before the next one of this node.
     #[cfg(test)]
     pub(crate) fn overtaken_by(&self, command: Command) {
         self.elsewhere.lock().overtaking.push(command);
     }
 
-    /// The catalog as it stands, beside its rows.
+    /// Returns the catalog with its rows.
     pub(crate) fn bench(&self) -> Bench {
         self.bench.lock().clone()
     }
@@ -79,7 +79,7 @@ impl InMemory {
 }
 
 impl Operations {
-    /// Operations over a catalog in memory. Their passwords cost next to nothing.
+    /// Builds operations over a catalog in memory, with a minimal cost of password hashes.
     pub(crate) fn in_memory(memory: Arc<InMemory>, bounds: Bounds) -> Arc<Operations> {
         let cheap = Params::new(Params::MIN_M_COST, 1, 1, None).expect("the least of each");
         Operations::over(memory, bounds, Argon2::new(Algorithm::Argon2id, Version::V0x13, cheap))
@@ -99,7 +99,7 @@ impl Replica for InMemory {
         &self.keyring
     }
 
-    /// The time of the newest command.
+    /// Returns the time of the newest command.
     fn now(&self) -> Timestamp {
         self.bench.lock().catalog.clock()
     }

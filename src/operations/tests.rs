@@ -1,4 +1,4 @@
-//! Operations over a catalog in memory: what is decided here needs no node, no log and no door.
+//! Operations over a catalog in memory, without a node, a log or an API.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -23,7 +23,7 @@ const PASSWORD: &str = "a long password";
 const TOKEN: &str = "a token that was drawn";
 const SENDER: Sender = Sender { address: None, is_local: true };
 
-/// Operations over a cluster whose administrator has a password.
+/// Builds operations over a cluster whose administrator has a password.
 async fn founded() -> Arc<Operations> {
     let bounds =
         Bounds { config_content_chars_max: 100, token_trust: Duration::from_secs(30), webhook_networks: Vec::new() };
@@ -36,7 +36,7 @@ async fn founded() -> Arc<Operations> {
     over(bench)
 }
 
-/// The administrator, logged in.
+/// Logs the administrator in.
 async fn admin(operations: &Operations) -> Caller {
     let applicant = Applicant {
         name: ADMIN.into(),
@@ -55,7 +55,7 @@ fn codes(outcomes: &[Outcome]) -> Vec<Code> {
     outcomes.iter().map(|outcome| outcome.code).collect()
 }
 
-/// The state at the moment.
+/// Returns the present state.
 fn catalog(operations: &Operations) -> Catalog {
     operations.node.state().view()
 }
@@ -70,7 +70,7 @@ async fn a_token_holds_from_login_to_logout() {
     assert_eq!(caller.again(&operations).expect_err("logged out").code, Code::TokenNotExisted);
 }
 
-/// A draft that is refused never becomes a command; the others go on without it.
+/// A refused draft never becomes part of the command; the other items are carried out.
 #[tokio::test(start_paused = true)]
 async fn each_item_has_its_outcome_where_it_stood() {
     let operations = founded().await;

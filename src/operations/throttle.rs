@@ -1,13 +1,14 @@
-//! Failed logins, counted per user and origin and per user: guessing is slowed, others are not.
+//! Counts of failed logins, per user and origin and per user. They slow down guessing without locking other clients
+//! out.
 //!
-//! An attempt is counted before its password is looked at and taken back when it was right, so that
-//! guesses at the same time cannot all pass before the first of them has failed. What is remembered is
-//! bounded by the pace at which passwords are checked ([`super::passwords`]): an attempt that was never
-//! checked leaves nothing behind, and a minute after the last failure all is forgotten.
+//! An attempt is counted before its password is checked, and taken back if the password was right, so that concurrent
+//! guesses cannot all pass before the first has failed. Memory is bounded by the rate of password checks
+//! ([`super::passwords`]): an attempt that was never checked leaves no entry, and entries are dropped a minute after
+//! the last failure.
 //!
-//! A user who is guessed at from many addresses is closed to strangers: to origins from which nobody has
-//! logged in as this user lately. Who has, and who connects from this machine itself, still gets in; what a proxy says
-//! of loopback is one stranger.
+//! If a user is guessed at from many addresses, the user's logins are refused to unfamiliar origins: those from which
+//! the user has not logged in within 24 hours. Familiar origins and direct connections from this machine are still
+//! admitted. All clients of a local proxy that does not forward addresses are one unfamiliar origin.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
@@ -22,27 +23,27 @@ use crate::model::limits;
 use crate::origin::Guesser;
 
 const WINDOW: Duration = Duration::from_secs(60);
-/// Between two times that what is old is looked for.
+/// Pause between two removals of outdated entries.
 const SWEEP_PAUSE: Duration = Duration::from_secs(5);
-/// Time for which an origin is no stranger to a user after a login.
+/// Time for which an origin is familiar to a user after a login.
 const FAMILIAR_FOR: Duration = Duration::from_secs(24 * 3600);
-/// Number of such origins that are remembered.
+/// Limit for the remembered familiar origins.
 const FAMILIAR_MAX: usize = 10_000;
 
-/// The memory of one node; cheap to clone.
+/// Login throttle of one node; cheap to clone.
 #[derive(Clone, Default)]
 pub(super) struct LoginThrottle(Arc<ThrottleState>);
 
 #[derive(Default)]
 struct ThrottleState {
-    /// Seeded at random, so that nobody can choose names that count as another's.
+    /// Seeded at random, so that an attacker cannot choose names that collide with another user's.
     hashing: RandomState,
     counts: Mutex<AttemptCounts>,
-    /// Rung when an attempt has ended.
+    /// Notified when an attempt has ended.
     ended: Notify,
 }
 
-/// A user name, by its hash.
+/// Hash of a user name.
 type User = u64;
 
 #[derive(Default)]
@@ -54,7 +55,7 @@ struct AttemptCounts {
     swept: Option<Instant>,
 }
 
-/// Attempts since it began: those that failed, and those of which it is not known yet.
+/// Attempts within a window of time: those that failed, and those still open.
 struct Window {
     began: Instant,
     failed: u32,
@@ -66,7 +67,7 @@ impl Window {
         Window { began: now, failed: 0, open: 0 }
     }
 
-    /// Begins again when its time has passed.
+    /// Starts anew when its time has passed.
     fn renew(&mut self, now: Instant) {
         if now - self.began >= WINDOW {
             (self.began, self.failed) = (now, 0);
@@ -91,21 +92,21 @@ impl Window {
 #[derive(Debug, PartialEq, Eq)]
 enum Admission {
     Free,
-    /// Full of attempts of which one may turn out right.
+    /// The limit is reached, counting open attempts that may still succeed.
     Busy,
-    /// Full of failures for so long.
+    /// The limit of failures is reached; the time to wait.
     Wait(Duration),
 }
 
 impl LoginThrottle {
-    /// Begins an attempt, or says how long the next one has to wait. Where as many attempts as may fail
-    /// are on their way, this waits until one of them has ended.
+    /// Begins an attempt, or returns the time to wait before the next one. Waits while open attempts could still reach
+    /// the limit of failures.
     pub(super) async fn attempt(&self, user: &str, guesser: Guesser) -> Result<Attempt, Duration> {
         let user = self.0.hashing.hash_one(user);
         loop {
             let ended = self.0.ended.notified();
             tokio::pin!(ended);
-            // Heard from here on: an attempt may end between the look and the wait.
+            // Registered before the check: an attempt may end between the check and the wait.
             ended.as_mut().enable();
             match self.0.counts.lock().begin(user, guesser, Instant::now()) {
                 Admission::Free => {
@@ -162,7 +163,7 @@ impl AttemptCounts {
         self.forget_if_idle(user, guesser);
     }
 
-    /// Removes at once windows that hold nothing: names that were never checked must not cost memory.
+    /// Removes windows that count nothing: names that were never checked must not use memory.
     fn forget_if_idle(&mut self, user: User, guesser: Guesser) {
         let is_idle = |window: &Window| window.open == 0 && window.failed == 0;
         if self.pairs.get(&(user, guesser)).is_some_and(is_idle) {
@@ -194,13 +195,13 @@ impl AttemptCounts {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum AttemptOutcome {
-    /// Nobody has looked at the password: its client hung up while it waited.
+    /// The password was not checked: the client disconnected while it waited.
     Unchecked,
     Failed,
     Succeeded,
 }
 
-/// One login that is being judged; what became of it is counted when this is dropped.
+/// An attempt to log in; its outcome is counted on drop.
 pub(super) struct Attempt {
     throttle: LoginThrottle,
     user: User,
@@ -209,7 +210,7 @@ pub(super) struct Attempt {
 }
 
 impl Attempt {
-    /// From here on it counts, whether anybody waits for the answer or not.
+    /// Counts the attempt from here on, even if the client disconnects.
     pub(super) fn is_checked(&mut self) {
         self.outcome = AttemptOutcome::Failed;
     }

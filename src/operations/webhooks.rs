@@ -1,4 +1,4 @@
-//! Webhooks: their secrets are sealed before anything is proposed, as those of access keys are.
+//! Webhooks: their secrets are sealed before they are proposed, like those of access keys.
 
 use super::write::made;
 use super::{Caller, Items, Operations, WithSecret};
@@ -7,7 +7,7 @@ use crate::model::code::Refusal;
 use crate::model::webhook::{WebhookDraft, WebhookRequest, check_reach};
 
 impl Operations {
-    /// Writes webhooks. The secret of a new one is given or drawn.
+    /// Creates, changes or deletes webhooks. The secret of a new one is given or generated.
     pub async fn webhooks(
         &self,
         caller: &Caller,
@@ -35,8 +35,8 @@ impl Operations {
         self.write_with_secrets(caller, made(items, seal), |items| Command::Webhooks(op, items)).await
     }
 
-    /// Checks that the URL of a request may be reached. An update that leaves a field out keeps its present value. One
-    /// that touches neither stays as it was made, and the leader judges each address before it sends.
+    /// Checks that the URL of a webhook may be reached. Absent fields of an update keep their present values; an update
+    /// of neither field is not checked. The leader checks each address again before it sends.
     fn check_reach(&self, request: &WebhookRequest) -> Result<(), Refusal> {
         if request.url.is_none() && request.allow_private != Some(true) {
             return Ok(());

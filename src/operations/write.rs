@@ -1,43 +1,43 @@
-//! Writes: a batch of items becomes one command, and its outcomes become one answer for each item.
+//! Writes: a batch of items becomes one command, and the answer has one outcome per item.
 
 use super::{Caller, Operations};
 use crate::catalog::{AuthorizedCommand, Command, Outcome};
 use crate::model::access_key::ClearSecret;
 use crate::model::code::{Code, Refusal};
 
-/// The items of a write as a door read them: each a draft, or why it is none.
+/// Items of a write as the API parsed them: each a draft, or the reason why it could not be read.
 pub type Items<T> = Vec<Result<T, Refusal>>;
 
-/// Outcome of an item, and the secret that was drawn for it and is returned once.
+/// Outcome of an item, and its generated secret, which is returned once.
 pub type WithSecret = (Outcome, Option<String>);
 
-/// Outcomes of items, and the faults that each has all the same.
+/// Outcomes of items, and the warnings of each.
 pub type WithWarnings = (Vec<Outcome>, Vec<Vec<String>>);
 
-/// The outcome of the only item, or why nothing was done.
+/// Returns the outcome of the only item, or its refusal.
 pub fn one(outcomes: Result<Vec<Outcome>, Refusal>) -> Result<Outcome, Refusal> {
     let outcome = outcomes?.into_iter().next().ok_or(Code::ExecuteException)?;
     if outcome.code.is_success() { Ok(outcome) } else { Err(Refusal::new(outcome.code, outcome.detail)) }
 }
 
-/// Secret that was drawn for the only item, or the reason why nothing was done.
+/// Returns the secret of the only item, or its refusal.
 pub fn one_drawn(made: Result<Vec<WithSecret>, Refusal>) -> Result<Option<String>, Refusal> {
     let (outcomes, secrets): (Vec<_>, Vec<_>) = made?.into_iter().unzip();
     one(Ok(outcomes)).map(|_| secrets.into_iter().next().flatten())
 }
 
-/// Refuses what `check` refuses.
+/// Replaces items that `check` refuses by their refusal.
 pub(crate) fn checked<T>(items: Items<T>, check: impl Fn(&T) -> Result<(), Refusal>) -> Items<T> {
     made(items, |item| check(&item).map(|()| item))
 }
 
-/// Applies `make` to each item: its result, or the reason why there is none.
+/// Applies `make` to each item.
 pub(crate) fn made<T, U>(items: Items<T>, make: impl Fn(T) -> Result<U, Refusal>) -> Items<U> {
     items.into_iter().map(|item| item.and_then(&make)).collect()
 }
 
 impl Operations {
-    /// Proposes the acceptable items as one command: an outcome for each item, where it stood.
+    /// Proposes the acceptable items as one command. Returns an outcome per item, in the order of the batch.
     pub async fn write<T>(
         &self,
         caller: &Caller,
@@ -47,7 +47,7 @@ impl Operations {
         self.carry_out(caller, items, command, false).await
     }
 
-    /// The same of an instance that speaks of itself.
+    /// Like [`Self::write`], for an instance that registers itself.
     pub async fn write_of_itself<T>(
         &self,
         caller: &Caller,
@@ -57,7 +57,7 @@ impl Operations {
         self.carry_out(caller, items, command, true).await
     }
 
-    /// The same of items with secrets, which are returned once.
+    /// Like [`Self::write`], for items with secrets, which are returned once.
     pub(super) async fn write_with_secrets<T>(
         &self,
         caller: &Caller,
@@ -102,7 +102,7 @@ impl Operations {
     }
 }
 
-/// Outcomes of the items of a batch, with those that were refused already in their places.
+/// Outcomes of a batch. Those of the refused items are in place from the start.
 struct SplitBatch {
     /// Position in the batch of each accepted item.
     positions: Vec<usize>,
@@ -110,7 +110,7 @@ struct SplitBatch {
 }
 
 impl SplitBatch {
-    /// Splits the items into those that go on to the catalog, and those that do not.
+    /// Splits the items into those to be proposed and those already refused.
     fn of<T>(items: Items<T>) -> (Vec<T>, SplitBatch) {
         let count = items.len();
         let mut accepted = Vec::with_capacity(count);
@@ -128,7 +128,7 @@ impl SplitBatch {
         (accepted, parted)
     }
 
-    /// An outcome for each item, where it stood: those of what was accepted come from the catalog.
+    /// Returns an outcome per item in the order of the batch; those of accepted items are from the catalog.
     fn whole(mut self, applied: Vec<Outcome>) -> Vec<Outcome> {
         for (position, outcome) in self.positions.into_iter().zip(applied) {
             self.outcomes[position] = outcome;

@@ -17,7 +17,7 @@ use crate::model::release::{Pin, ReleaseOp};
 use crate::model::rollout::gives_to_all;
 use crate::operations::{Caller, Items, Operations};
 
-/// A file with its contracts, and what they compare it with.
+/// A file with its contracts, and the release that they compare it with.
 #[derive(Clone)]
 pub(in crate::operations) struct JudgedFile {
     key: ConfigKey,
@@ -26,11 +26,11 @@ pub(in crate::operations) struct JudgedFile {
     caller: Caller,
 }
 
-/// A content that is judged: its format, the text in clear, and whether it is kept encrypted.
+/// Format, clear text, and encryption of a content to be validated.
 pub(in crate::operations) type JudgedText<'a> = (Format, &'a str, bool);
 
 impl JudgedFile {
-    /// `None` for a file that no contract binds.
+    /// Returns `None` for a file that no contract binds.
     pub(in crate::operations) fn of(catalog: &Catalog, key: &ConfigKey, caller: &Caller) -> Option<JudgedFile> {
         if catalog.contracts.is_empty() {
             return None;
@@ -40,14 +40,14 @@ impl JudgedFile {
         (!contracts.is_empty()).then(|| JudgedFile { key: key.clone(), contracts, in_force, caller: caller.clone() })
     }
 
-    /// Version of the release in force, 0 for none, if a contract compares with it.
+    /// Returns the version of the release in force, 0 for none, if a contract compares with it.
     pub(in crate::operations) fn compared_with(&self) -> Option<u64> {
         let compares = self.contracts.iter().any(|contract| !contract.rules.is_empty());
         compares.then(|| self.in_force.as_ref().map_or(0, |release| release.version))
     }
 
-    /// Places at which a content breaks its contracts. It is clear; who may not edit the file learns nothing of one
-    /// that is kept encrypted. Refused where this node cannot open what is in force.
+    /// Validates a clear content and returns the violations. Those of an encrypted file reveal nothing of its content
+    /// to a caller that may not edit the file. Fails if this node cannot open the release in force.
     pub(in crate::operations) fn broken(
         &self,
         engines: &CompiledContracts,
@@ -70,7 +70,7 @@ impl JudgedFile {
         Ok(engines.judge(&self.contracts, &subject))
     }
 
-    /// The same of a release that all clients would get; refused where this node cannot open it.
+    /// Validates a release that all clients would get. Fails if this node cannot open it.
     pub(super) fn broken_by(
         &self,
         engines: &CompiledContracts,
@@ -82,7 +82,7 @@ impl JudgedFile {
         self.broken(engines, keyring, (format, &text, is_sealed))
     }
 
-    /// True if the caller may publish it: who may not is refused where it is applied, and learns nothing here.
+    /// Reports whether the caller may publish the file. Apply refuses the others, who learn nothing here.
     pub(in crate::operations) fn is_released_by_caller(&self, writes: bool) -> bool {
         let ConfigKey { namespace, group, .. } = &self.key;
         let grants = &self.caller.grants;
@@ -90,7 +90,7 @@ impl JudgedFile {
     }
 }
 
-/// Clear content of a release.
+/// Returns the content of a release in clear.
 pub(super) fn material(keyring: &Keyring, release: &ConfigRelease) -> Result<Material, Refusal> {
     let text = clear(keyring, &release.key, &release.content, release.encrypted)?;
     let format = Format::read_as(&release.key.file, release.format);
@@ -102,8 +102,8 @@ fn clear(keyring: &Keyring, key: &ConfigKey, content: &Content, is_sealed: bool)
 }
 
 impl Operations {
-    /// Promotes gray releases, unless a contract refuses what all clients would get. Where another release is there, or
-    /// in force, by the time that this is applied, it is judged again.
+    /// Promotes gray releases, unless a contract refuses what all clients would get. If the release, or the one in
+    /// force, is another by the time of apply, it is validated again.
     pub(in crate::operations) async fn promote_kept_files(
         &self,
         caller: &Caller,

@@ -1,4 +1,4 @@
-//! Contracts of releases that a rollout would give to all clients by itself.
+//! Contracts of releases that a rollout would give to all clients.
 
 use super::rules::JudgedRule;
 use super::{ContractVerdict, JudgedFile};
@@ -10,8 +10,9 @@ use crate::model::grant::Grants;
 use crate::operations::{Caller, Operations};
 
 impl Operations {
-    /// The reason why contracts refuse the last step of a rollout; `None` if they do not, `Err` if they could not be
-    /// judged. It is read by everybody who sees the release, so nothing is told of a content that is kept encrypted.
+    /// Returns the reason why contracts refuse the last step of a rollout, `None` if they do not. Fails if the release
+    /// could not be validated. All who see the release can read the reason, so it reveals nothing of an encrypted
+    /// content.
     pub async fn refused_last_step(&self, live: LiveRollout) -> Result<Option<String>, Refusal> {
         let (node, engines) = (self.node().clone(), self.engines.clone());
         let judge = move || {
@@ -43,7 +44,7 @@ impl Operations {
     }
 }
 
-/// The author of a release, who may see nothing more than everybody.
+/// Returns a caller with the name of a release's author and no rights.
 fn in_the_name_of(author: &str) -> Caller {
     Caller {
         name: author.to_owned(),

@@ -1,4 +1,4 @@
-//! Rounds of a batch: what was judged beside something that is another one by the time it is applied is judged again.
+//! Rounds of a batch: an item is validated again if the state it was compared with has changed before apply.
 
 use crate::catalog::Outcome;
 use crate::model::code::Refusal;
@@ -8,7 +8,7 @@ use crate::operations::Items;
 
 /// A batch, from its first round to its outcomes.
 pub(super) struct Rounds<T> {
-    /// Items of the next round, each with its place in the batch.
+    /// Items of the next round, each with its position in the batch.
     under_way: Vec<(usize, Result<T, Refusal>)>,
     outcomes: Vec<Outcome>,
     round: usize,
@@ -27,7 +27,7 @@ impl<T: Clone> Rounds<T> {
         Rounds { under_way: items.into_iter().enumerate().collect(), outcomes, round: 0 }
     }
 
-    /// `None` once each item has its outcome.
+    /// Returns the next round, or `None` once each item has its outcome.
     pub(super) fn next(&mut self) -> Option<Round<T>> {
         if self.under_way.is_empty() {
             return None;
@@ -37,7 +37,7 @@ impl<T: Clone> Rounds<T> {
         Some(Round { items, places, is_last: self.round >= limits::PUBLISH_ROUNDS_MAX })
     }
 
-    /// Takes the outcomes of a round: those that were overtaken have another one.
+    /// Stores the outcomes of a round. Overtaken items go into another round.
     pub(super) fn take(&mut self, round: Round<T>, outcomes: Vec<Outcome>) {
         for ((item, place), outcome) in round.items.into_iter().zip(round.places).zip(outcomes) {
             if outcome.overtaken && !round.is_last {
@@ -53,7 +53,7 @@ impl<T: Clone> Rounds<T> {
 }
 
 impl<T: Clone> Round<T> {
-    /// The items, each with its pin.
+    /// Returns the items, each with its pin.
     pub(super) fn pinned(&self, pins: Vec<Option<Pin>>, set: impl Fn(&mut T, Option<Pin>)) -> Items<T> {
         let comes_again = !self.is_last;
         let pinned = |(item, pin): (&Result<T, Refusal>, Option<Pin>)| {

@@ -16,10 +16,10 @@ use crate::model::rule::release::RuleReleaseDraft;
 use crate::model::rule::{Family, Rule};
 use crate::operations::{Caller, Items, Operations};
 
-/// In place of warnings where no turn came in time.
+/// Text in place of warnings if no turn came in time.
 const UNJUDGED: &str = "its contracts were not judged: too many others wait for theirs";
 
-/// A rule with its contracts, and what they compare it with.
+/// A rule with its contracts, and the release that they compare it with.
 #[derive(Clone)]
 pub(super) struct JudgedRule {
     pub(super) rule: Arc<Rule>,
@@ -29,7 +29,7 @@ pub(super) struct JudgedRule {
 }
 
 impl JudgedRule {
-    /// `None` for a rule that no contract binds.
+    /// Returns `None` for a rule that no contract binds.
     pub(super) fn of(
         catalog: &Catalog,
         (rule, in_force): (Arc<Rule>, Option<Arc<Rule>>),
@@ -40,7 +40,7 @@ impl JudgedRule {
         (!contracts.is_empty()).then(|| JudgedRule { rule, contracts, in_force, user: caller.name.clone() })
     }
 
-    /// True if a contract compares it with what is in force.
+    /// Reports whether a contract compares the rule with the one in force.
     fn compares(&self) -> bool {
         self.contracts.iter().any(|contract| !contract.rules.is_empty())
     }
@@ -59,7 +59,7 @@ impl JudgedRule {
     }
 }
 
-/// Fields of a rule that somebody writes, as its details show them.
+/// Returns the fields of a rule that an author writes, as its details show them.
 pub(super) fn body(rule: &Rule) -> Value {
     let mut fields = Map::new();
     fields.insert("name".into(), Value::from(rule.name.as_str()));
@@ -79,7 +79,7 @@ pub(super) fn body(rule: &Rule) -> Value {
 }
 
 impl Operations {
-    /// Publishes rules that keep their contracts. One that is changed meanwhile is looked at again.
+    /// Publishes rules that satisfy their contracts. A rule that is changed meanwhile is validated again.
     pub(in crate::operations) async fn publish_kept_rules(
         &self,
         caller: &Caller,
@@ -112,8 +112,9 @@ impl Operations {
         self.keep_rules(caller, items, find, |items| Command::RuleReleases(family, op, items)).await
     }
 
-    /// Writes what keeps its contracts, as far as the caller may do it: who may not is refused where it is applied, and
-    /// learns nothing here. Each is proposed for what was found alone, and what is overtaken is judged again.
+    /// Proposes items that satisfy their contracts. Items that the caller may not write are not validated: apply
+    /// refuses them, and the caller learns nothing here. Each proposal is conditional on what was validated, and is
+    /// validated again if overtaken.
     async fn keep_rules(
         &self,
         caller: &Caller,
@@ -128,7 +129,7 @@ impl Operations {
             let (judged, pins): (Vec<Option<JudgedRule>>, Vec<Option<Pin>>) = {
                 let catalog = self.node().state().catalog();
                 let of = |draft: &RuleReleaseDraft| {
-                    // Where there are no contracts, no other name brings a rule below one.
+                    // Without contracts, renaming a rule cannot bring it below one.
                     let found = find(&catalog, draft, &by).filter(|_| !catalog.contracts.is_empty());
                     let Some((rule, in_force, pin)) = found else { return (None, None) };
                     let beside = catalog.pin_beside(&rule).in_force;
@@ -147,7 +148,7 @@ impl Operations {
         Ok(rounds.outcomes())
     }
 
-    /// Contracts that rules break which were saved or published, for each outcome.
+    /// Returns for each outcome the contracts that the written rule breaks.
     pub(in crate::operations) async fn broken_by_rules(
         &self,
         caller: &Caller,
@@ -179,7 +180,7 @@ impl Operations {
     }
 }
 
-/// The rule of an outcome, if it was written.
+/// Returns the rule of an outcome, if it was written.
 pub(in crate::operations) fn written(outcome: &Outcome) -> Option<Arc<Rule>> {
     match &outcome.entity {
         _ if !outcome.code.is_success() => None,

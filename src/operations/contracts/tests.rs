@@ -1,4 +1,4 @@
-//! Contracts over a catalog in memory: each door ends here, so what holds here holds for all of them.
+//! Contracts over a catalog in memory. Every API ends in these operations.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -26,7 +26,7 @@ fn operations() -> (Arc<Operations>, Caller) {
     (operations, caller)
 }
 
-/// Operations over a catalog, on a node with a data key of one letter.
+/// Builds operations over a catalog, on a node with a data key of one repeated letter.
 fn over(bench: Bench, key: &str) -> (Arc<Operations>, Arc<InMemory>, Caller) {
     let bounds =
         Bounds { config_content_chars_max: 10_000, token_trust: Duration::from_secs(30), webhook_networks: Vec::new() };
@@ -47,7 +47,7 @@ fn item<T: DeserializeOwned>(json: Value) -> Items<T> {
     vec![Ok(serde_json::from_value(json).expect("a draft"))]
 }
 
-/// Code, path, line and message of an outcome.
+/// Returns the code, and the path, line and message of the violation.
 fn code_and_text(outcome: &Outcome) -> (u32, String) {
     let text = match &outcome.entity {
         Entity::Broken(broken) => format!("{} {:?} {}", broken.path, broken.line, broken.message),

@@ -1,4 +1,4 @@
-//! Trials: what contracts would say of files and rules that are nowhere yet. Nothing is kept.
+//! Trials: validation of files and rules that are not stored. Nothing is written.
 
 use std::sync::Arc;
 
@@ -16,20 +16,21 @@ use crate::model::contract::{Broken, Contract};
 use crate::model::policy::{Place, PolicyKind};
 use crate::operations::{Caller, Items, Operations};
 
-/// A file or a rule as somebody has it.
+/// A file or a rule to be validated.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct TrialDraft {
-    /// `configfile` where absent.
+    /// `configfile` if absent.
     pub kind: PolicyKind,
     pub namespace: String,
-    /// Of a config file `group/file`, or the file where `group` is given.
+    /// The rule's name; for a config file `group/file`, or the file where `group` is given.
     pub name: String,
-    /// Of a config file; where absent, `name` has it before its first slash.
+    /// Group of a config file; if absent, the part of `name` before its first slash.
     pub group: String,
-    /// Of a config file.
+    /// Content of a config file.
     pub content: String,
-    /// Of a config file: `text`, `yaml`, `xml`, `json`, `html`, `properties` or `toml`; else what the suffix says.
+    /// Format of a config file: `text`, `yaml`, `xml`, `json`, `html`, `properties` or `toml`; if absent, by the
+    /// suffix.
     pub format: String,
     /// Fields of a rule.
     pub body: Map<String, Value>,
@@ -86,7 +87,7 @@ impl TrialDraft {
                 let format = given.unwrap_or_else(|_| Format::of_new(&key.file));
                 let format = Format::read_as(&key.file, format);
                 let in_force = catalog.configs.active_release(&key);
-                // Of what is kept encrypted nobody else learns by asking.
+                // Callers without the right to edit must not learn an encrypted content by comparison.
                 let in_force = in_force.filter(|release| may_see || !release.encrypted);
                 let old = in_force.and_then(|release| super::files::material(keyring, release).ok());
                 (Material::File { format, text: self.content.clone(), is_sealed: false }, old)
@@ -110,7 +111,7 @@ impl TrialDraft {
     }
 }
 
-/// A thing with the contracts that bind it.
+/// A file or rule with the contracts that bind it.
 struct Trial {
     subject: ValidationSubject,
     contracts: Vec<Arc<Contract>>,
@@ -123,7 +124,7 @@ impl Trial {
 }
 
 impl Operations {
-    /// Places at which each of these would break its contracts. It takes read on the thing.
+    /// Validates files and rules without storing them, and returns the violations of each. Requires read on each.
     pub async fn try_contracts(
         &self,
         caller: &Caller,

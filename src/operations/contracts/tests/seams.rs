@@ -1,4 +1,4 @@
-//! Events between judgement and apply: contracts of other nodes, other writes, no turn, a content that stays sealed.
+//! Events between validation and apply: contracts of other nodes, other writes, no free turn, an unreadable content.
 
 use super::*;
 use crate::catalog::Command;
@@ -61,7 +61,7 @@ async fn a_contract_that_was_acknowledged_elsewhere_binds() {
     }
 }
 
-/// Another release comes to be in force after the judgement: it is judged again, beside that one.
+/// Another release comes into force after validation: the item is validated again, against that release.
 #[tokio::test(start_paused = true)]
 async fn what_was_compared_with_is_in_force_still_when_it_is_published() {
     let steady = json!({ "name": "steady", "mode": "refuse", "rules": [
@@ -78,7 +78,7 @@ async fn what_was_compared_with_is_in_force_still_when_it_is_published() {
     assert_eq!(code_and_text(&outcomes[0]), (400107, "/ Some(1) v does not fall".to_owned()));
 }
 
-/// A gray release that is exchanged between its judgement and its promotion is judged anew.
+/// A gray release that is replaced between validation and promotion is validated again.
 #[tokio::test(start_paused = true)]
 async fn what_was_judged_is_what_is_promoted() {
     let (operations, memory, caller) = over(founded(), "a");
@@ -95,7 +95,7 @@ async fn what_was_judged_is_what_is_promoted() {
     assert_eq!(promoted.expect("a batch")[0].code.number(), 400107);
 }
 
-/// A rule that no contract binds comes below one by another name, before it is published.
+/// A rule that no contract binds is renamed before its publication, to a name that one binds.
 #[tokio::test(start_paused = true)]
 async fn a_rule_is_published_under_the_name_that_was_judged() {
     let (operations, memory, caller) = over(founded(), "a");
@@ -111,7 +111,7 @@ async fn a_rule_is_published_under_the_name_that_was_judged() {
     assert_eq!(published.expect("a batch")[0].code.number(), 400107);
 }
 
-/// Rights are those of the name that the rule has now, as where the promotion is applied.
+/// Rights are checked for the rule's present name, as in apply.
 #[tokio::test(start_paused = true)]
 async fn who_may_promote_is_judged_whatever_the_rule_was_called() {
     let (operations, memory, caller) = over(founded(), "a");
@@ -134,7 +134,7 @@ async fn who_may_promote_is_judged_whatever_the_rule_was_called() {
     assert_eq!(promoted.expect("a batch")[0].code.number(), 400107);
 }
 
-/// Files that clients find by the same lookups are told of, whoever was there first.
+/// Each of two files that clients find by the same lookups gets a warning, in either order.
 #[tokio::test(start_paused = true)]
 async fn a_file_beside_its_twin_is_told_of() {
     let (operations, caller) = operations();
@@ -184,7 +184,7 @@ async fn what_cannot_be_opened_is_not_promoted() {
     assert_eq!(promoted.expect("a batch")[0].code.number(), 503005);
 }
 
-/// Trials wait for trials, and each caller has one of their turns alone.
+/// Trials wait only for trials, and one caller has only its share of their turns.
 #[tokio::test(start_paused = true)]
 async fn trials_keep_no_publish_waiting_and_judgements_none_of_the_lists() {
     let (operations, caller) = operations();
@@ -213,7 +213,7 @@ async fn trials_keep_no_publish_waiting_and_judgements_none_of_the_lists() {
     assert_eq!(refused.expect_err("no turn comes").code.number(), 503002);
 }
 
-/// The last step of a rollout is not judged where no turn comes, which is not the same as kept.
+/// The last step of a rollout without a free turn counts as not validated, not as accepted.
 #[tokio::test(start_paused = true)]
 async fn without_a_turn_a_last_step_is_not_judged() {
     let (operations, memory, caller) = over(founded(), "a");
