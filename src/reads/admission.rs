@@ -1,10 +1,10 @@
 //! Admission of readers of config files.
 //!
-//! A token is valid or refused. Whoever brings none is judged by the access keys of the app that is
-//! asked for, where it has any that are on: one of them has to have signed the request
-//! ([`crate::model::signature`]), or it is refused where a key is enforced, and counted where all of them
-//! only observe. An app without keys is open to all, unless readers have to prove who they are. Where they have to, the
-//! certificate of their connection counts as a token in place of one; else it counts for nothing: it may name nobody.
+//! A token is either valid or refused. A reader without one is checked against the enabled access keys of the requested
+//! app, if there are any: the request must be signed with one of them ([`crate::model::signature`]). An unsigned
+//! request is refused if a key is enforced, and only counted if all keys are in observe mode. An app without keys is
+//! open, unless the node requires authentication. In that case the certificate of the connection counts as a token;
+//! otherwise it is ignored, as it may name no user.
 
 use std::net::IpAddr;
 
@@ -20,35 +20,35 @@ use crate::origin::Origin;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ReaderCredentials {
     Anonymous,
-    /// Signature and time of a signed request, not read yet. Clients that can sign do so always, with an
-    /// empty secret if they have none: it counts where the app has a key.
+    /// Signature and time of a signed request, not parsed yet. Clients that can sign always do, with an empty secret if
+    /// they have none, so it counts only if the app has a key.
     Signature {
         authorization: String,
         timestamp: String,
     },
-    /// A control-plane token, also one that no one has.
+    /// A control-plane token, valid or not.
     Token(String),
 }
 
-/// Reader by what its door could tell of it.
+/// A reader as described by its connection and request.
 #[derive(Clone, Copy)]
 pub struct Asker<'a> {
     pub credentials: &'a ReaderCredentials,
-    /// The name in the certificate that its connection began with.
+    /// Name in the client certificate of the connection.
     pub certificate: Option<&'a str>,
     pub address: Option<IpAddr>,
-    /// Request target that it has signed, if it has.
+    /// Target of the request, which a signature covers.
     pub target: Target<'a>,
 }
 
-/// By what a reader was let in: so much is kept of it while it is held.
+/// Proof by which a reader was admitted; stored while its poll is held.
 #[derive(Debug)]
 pub enum Admitted {
-    /// The app has no keys, and nothing was demanded.
+    /// The app has no keys, and none are required.
     Freely,
-    /// None of the keys that the app has signed it, and where it reads none of them demands that.
+    /// No key of the app signed the request, and none of the namespaces read enforces one.
     Unsigned,
-    /// A key signed it; counted for its app.
+    /// A key signed the request; limits count it for the app.
     Signed(KeyMark, Origin),
     Named {
         credential: Credential,
@@ -58,8 +58,8 @@ pub enum Admitted {
 }
 
 impl Admitted {
-    /// The reader with the origin by which limits count what is held and remembered for it: the user of its token, the
-    /// app whose key signed, else its address.
+    /// Sets the origin by which limits count what is held and stored for the reader: the user of its token, the app
+    /// whose key signed, else its address.
     pub(super) fn counted<'a>(&self, reader: Reader<'a>) -> Reader<'a> {
         let origin = match self {
             Admitted::Named { sight, .. } => sight.origin,
@@ -70,12 +70,12 @@ impl Admitted {
     }
 }
 
-/// Target of a reader's request: an app, and the namespaces in which its files are looked for, the wanted one first.
+/// Target of a request: an app, and the namespaces in which its files are looked up, the requested one first.
 pub type AskedFiles<'a> = (&'a str, &'a [String]);
 
 impl<S: ConfigSource> ConfigReads<S> {
-    /// Lets a reader in, or says why not. `wanted` is what it asks for, if that can be read; nobody may
-    /// be judged by anything else than is then looked up.
+    /// Admits a reader or returns the refusal. `wanted` is the target of the request, if it could be parsed; the caller
+    /// must look up exactly that target.
     pub fn admit(&self, asker: Asker<'_>, wanted: Option<AskedFiles<'_>>) -> Result<Admitted, ReadRefusal> {
         let judged = self.judge(asker, wanted);
         let app_id = wanted.map_or("", |(app_id, _)| app_id);
@@ -118,7 +118,7 @@ impl<S: ConfigSource> ConfigReads<S> {
         };
         let signed = |mark| Admitted::Signed(mark, Origin::of_app(app_id));
         let verdict = all.judge(app_id, signature.as_ref(), asker.target, self.0.source.now());
-        // Who signs with a key of other namespaces has not signed for this one.
+        // A key of other namespaces is no valid signature for this one.
         let keys = match namespace {
             Some(namespace) => self.0.source.access_keys(app_id, Some(namespace)),
             None => Some(all),
@@ -137,8 +137,8 @@ impl<S: ConfigSource> ConfigReads<S> {
         Ok(verdict.map_or(Admitted::Unsigned, signed))
     }
 
-    /// Leaves the namespaces in which the reader sees the files of an app: what it does not see is not there. The
-    /// wanted one was judged; those that it falls back on may have keys of their own.
+    /// Removes the namespaces in which the reader may not see the files of the app. The requested one has been checked;
+    /// the namespaces of the fallback may have keys of their own.
     pub(super) fn keep_seen(&self, admitted: &Admitted, namespaces: &mut Vec<String>, app_id: &str) {
         match admitted {
             Admitted::Named { sight, .. } => namespaces.retain(|namespace| sight.read_scope.sees(namespace, app_id)),
@@ -152,8 +152,8 @@ impl<S: ConfigSource> ConfigReads<S> {
         }
     }
 
-    /// Checks that a reader who was let in a while ago still would be: keys and tokens come and go. A request that came
-    /// unsigned, or signed for no key of that moment, has to come again once a key is enforced.
+    /// Checks that a reader admitted earlier would be admitted now: keys and tokens may have changed. A request that
+    /// was unsigned, or signed with a key that did not count, is refused once a key is enforced.
     pub(super) fn admits_still(
         &self,
         admitted: &Admitted,
@@ -166,7 +166,7 @@ impl<S: ConfigSource> ConfigReads<S> {
         namespaces.iter().try_for_each(|namespace| self.admits_in(admitted, app_id, namespace))
     }
 
-    /// Checks that a reader without a token may have the files of an app in a namespace.
+    /// Checks that a reader without a token may read the files of an app in a namespace.
     fn admits_in(&self, admitted: &Admitted, app_id: &str, namespace: &str) -> Result<(), ReadRefusal> {
         match (self.0.source.access_keys(app_id, Some(namespace)), admitted) {
             (None, _) => self.admit_unjudged(),
@@ -176,8 +176,8 @@ impl<S: ConfigSource> ConfigReads<S> {
         }
     }
 
-    /// Refuses a file that is kept encrypted to all but the clients of the app and callers that may edit it. A token
-    /// that only shows that the file is there is not enough.
+    /// Refuses an encrypted file to all but clients of the app and callers that may edit it. A token with which the
+    /// file is merely visible is not enough.
     pub(super) fn admit_to_sealed(&self, admitted: &Admitted, released: &Released) -> Result<(), ReadRefusal> {
         if let Admitted::Named { credential, address, .. } = admitted
             && !self.0.source.may_have_sealed(credential, *address, &released.namespace, &released.group)
@@ -187,7 +187,7 @@ impl<S: ConfigSource> ConfigReads<S> {
         Ok(())
     }
 
-    /// A reader without a token, of an app without keys.
+    /// Admits a reader without a token to an app without keys, unless authentication is required.
     fn admit_unjudged(&self) -> Result<(), ReadRefusal> {
         if self.0.auth_required { Err(ReadRefusal::Unauthorized) } else { Ok(()) }
     }

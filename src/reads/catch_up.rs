@@ -1,31 +1,31 @@
-//! Catching up, so that no client steps back: what a client names as the newest that it knows is waited for.
+//! Read-your-notifications: a node waits until it has applied the newest change that a client names, so no client steps
+//! back.
 //!
-//! A client that comes from another cluster, or from before this one was restored, may name what no node here knows: it
-//! is served as if it had named nothing.
+//! A client from another cluster, or from before a restore, may name a change that no node knows. It is served as if it
+//! had named nothing.
 
 use std::time::Duration;
 
 use super::config_source::ConfigSource;
 use crate::model::config_lookup::{Lookup, NamedRelease};
 
-/// Longest wait for what a client has already been told of.
+/// Longest wait for a change that a client names.
 pub const CATCH_UP_LIMIT: Duration = Duration::from_secs(2);
-/// More changes than a cluster makes while [`ConfigSource::was_at_horizon_lately`] holds.
+/// More changes than a cluster makes while [`ConfigSource::was_at_horizon_lately`] is true.
 const FAR: u64 = 1_000_000;
 
-/// Place of what a client names.
+/// Origin of a change that a client names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reached {
     /// It is applied here.
     Here,
-    /// It was given out by no node of this cluster.
+    /// No node of this cluster made it.
     Elsewhere,
-    /// Nobody can say: there is no leader, or this node is too far behind.
+    /// Undecided: there is no leader, or this node is too far from it.
     Unknown,
 }
 
-/// Waits until what a client names has arrived, or for certain never will by what the cluster has done so far, as this
-/// node has come to the horizon.
+/// Waits until the named change has arrived, or until this node has caught up with the cluster without it.
 pub async fn reach(
     is_here: impl Fn() -> bool,
     arrival: impl Future<Output = bool>,
@@ -39,7 +39,7 @@ pub async fn reach(
     }
 }
 
-/// Newest that a config client knows: a notification id, and the release of the file that it asks for.
+/// Newest change that a config client knows: a notification id, and a release of the requested file.
 pub(super) struct Newest<'a, S> {
     pub source: &'a S,
     pub id: u32,
@@ -47,25 +47,25 @@ pub(super) struct Newest<'a, S> {
 }
 
 impl<S: ConfigSource> Newest<'_, S> {
-    /// Its place, where that can be said without a question to other nodes.
+    /// Returns where the change is from, if this can be decided without asking other nodes.
     pub(super) fn place(&self) -> Option<Reached> {
         let ahead = self.ahead(self.source.newest_id());
         if ahead == [0, 0] {
             return Some(Reached::Here);
         }
-        // One that is near is to be waited for, however far the other is.
+        // If either is near, it is waited for, however far ahead the other is.
         let is_far = ahead.iter().all(|ahead| *ahead == 0 || *ahead > FAR);
         (is_far && self.source.was_at_horizon_lately()).then_some(Reached::Elsewhere)
     }
 
-    /// Waits for it.
+    /// Waits until the change has arrived or is known to be foreign.
     pub(super) async fn reach(&self) -> Reached {
         let is_here = |newest_id: u32| self.ahead(newest_id) == [0, 0];
         let arrival = self.source.wait_applied(CATCH_UP_LIMIT, is_here);
         reach(|| is_here(self.source.newest_id()), arrival, self.source.await_horizon(CATCH_UP_LIMIT)).await
     }
 
-    /// Number of changes, and of versions of the file, from what is applied here to what is named.
+    /// Returns the number of changes, and of versions of the file, by which the client is ahead of this node.
     fn ahead(&self, newest_id: u32) -> [u64; 2] {
         let versions = self.release.map_or(0, |(lookup, named)| {
             let here = self.source.highest_version(named.namespace, &lookup.group, named.file);

@@ -1,4 +1,4 @@
-//! Config files as clients pull them, and the reasons why they get none.
+//! Pulls of config files, and the reasons of their refusal.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -21,10 +21,10 @@ use crate::origin::Origin;
 use crate::subscribers::{Applied, Word};
 use crate::watch::HubFull;
 
-/// Time for which a reader is not logged again, nor written into the audit trail.
+/// Pause between two log lines, and between two audit notes, of one reader.
 const QUIET: Duration = Duration::from_secs(60);
 
-/// Reason why a reader does not get what it asks for.
+/// Reason why a read is refused.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ReadRefusal {
     #[error("{0}")]
@@ -52,11 +52,11 @@ pub enum ReadRefusal {
 }
 
 impl ReadRefusal {
-    /// True if the refusal is due to the reader, not to the request, nor to the state of this node.
+    /// Reports whether the refusal is due to the reader, not to the request or the state of this node.
     pub fn is_of_the_reader(&self) -> bool {
         match self {
             ReadRefusal::Unauthorized => true,
-            // Another node may be able to say.
+            // Another node may be able to read the key.
             ReadRefusal::Unsigned(flaw) => *flaw != Flaw::Unreadable,
             _ => false,
         }
@@ -64,7 +64,7 @@ impl ReadRefusal {
 }
 
 impl From<Unreadable> for ReadRefusal {
-    /// An error keeps clients on what they have; a guess at the pairs would take settings away.
+    /// Converts to an error, on which clients keep what they have. A guess at the pairs could remove settings.
     fn from(error: Unreadable) -> Self {
         match error {
             Unreadable::Damaged(error) => ReadRefusal::Damaged(error.to_string()),
@@ -77,14 +77,14 @@ impl From<Unreadable> for ReadRefusal {
 /// App id and address of a client.
 type ReaderKey = (String, Option<IpAddr>);
 
-/// Reads of config clients, shared by all doors; cheap to clone.
+/// Reads of config clients, shared by all APIs; cheap to clone.
 #[derive(Clone)]
 pub struct ConfigReads<S>(pub(super) Arc<Shared<S>>);
 
 pub(super) struct Shared<S> {
     pub source: S,
     pub metrics: Arc<Metrics>,
-    /// True if readers are refused that bring neither a token nor the signature of an access key.
+    /// True to refuse readers that have neither a token nor the signature of an access key.
     pub auth_required: bool,
     pub repeats: RepeatLimiter,
     pub observed: LogOnce<ReaderKey>,
@@ -93,7 +93,7 @@ pub(super) struct Shared<S> {
 }
 
 impl<S: ConfigSource> ConfigReads<S> {
-    /// `render_cache_bytes` of what clients were sent are kept for the next ones.
+    /// Creates the reads, with a cache of up to `render_cache_bytes` of renderings.
     pub fn new(source: S, metrics: Arc<Metrics>, auth_required: bool, render_cache_bytes: u64) -> Self {
         let renderings = Renderings::new(render_cache_bytes, metrics.clone());
         let repeats = RepeatLimiter::default();
@@ -109,8 +109,8 @@ impl<S: ConfigSource> ConfigReads<S> {
         &self.0.metrics
     }
 
-    /// Release of a file for a reader who was let in. A client that names an id or the key of a release as its newest
-    /// gets nothing older.
+    /// Finds the release of a file for an admitted reader. A client that names the notification id or release key that
+    /// it knows gets nothing older.
     pub async fn pull(
         &self,
         admitted: &Admitted,
@@ -132,7 +132,7 @@ impl<S: ConfigSource> ConfigReads<S> {
         Ok(released)
     }
 
-    /// A reader who was let in says whether it could apply the release of a file that has this key, and why not.
+    /// Records the report of an admitted reader on whether it could apply the release with this key, and why not.
     pub fn applied(
         &self,
         admitted: &Admitted,
@@ -144,7 +144,7 @@ impl<S: ConfigSource> ConfigReads<S> {
         self.keep_seen(admitted, &mut lookup.namespaces, &lookup.group);
         let applied = if is_ok { Applied::Yes } else { Applied::Refused };
         let word = Word { applied, message, at: self.source().now() };
-        // Who may not have a file has none of its releases.
+        // A reader that may not read a file has none of its releases.
         let may_have = |one: &Arc<Released>| !one.encrypted || self.admit_to_sealed(admitted, one).is_ok();
         let in_force = self.source().named_in_force(&lookup, release_key).filter(may_have);
         self.source().note_applied(admitted.counted(reader), &lookup, (release_key, in_force.as_deref()), word);
@@ -154,9 +154,9 @@ impl<S: ConfigSource> ConfigReads<S> {
         let reached = match newest.place() {
             Some(reached) => reached,
             None => {
-                // Names of the far future cost nobody but their own origin anything.
+                // Counted as a held request, so that ids of the far future use up only the quota of their own origin.
                 let _place = self.source().hub().watch(origin, Vec::new(), 0)?;
-                // Boxed, as hardly any pull comes here, and each would have room for it.
+                // Boxed to keep the future of ordinary pulls small.
                 Box::pin(newest.reach()).await
             }
         };
@@ -171,7 +171,7 @@ impl<S: ConfigSource> ConfigReads<S> {
         Ok(())
     }
 
-    /// Text of a file. The text of an encrypted file is opened once for many requests.
+    /// Returns the text of a file. The decrypted text of an encrypted file is cached.
     pub fn clear(&self, released: &Released) -> Rendering {
         let read = || Ok(Bytes::from_owner(SharedText(self.source().text(released)?)));
         if released.encrypted {
@@ -181,7 +181,7 @@ impl<S: ConfigSource> ConfigReads<S> {
         }
     }
 
-    /// A form of a file: the one that is kept, else what `render` makes of its text.
+    /// Returns a form of a file from the cache, or renders it from the text.
     pub fn rendered(
         &self,
         released: &Released,
@@ -194,7 +194,7 @@ impl<S: ConfigSource> ConfigReads<S> {
         })
     }
 
-    /// Returns a form of a file as a client accepts it: if it is worth it, compressed once and stored.
+    /// Returns a form of a file in the best coding that the client accepts. Compression is done once and cached.
     pub fn encoded(
         &self,
         released: &Released,

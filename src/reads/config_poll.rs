@@ -1,7 +1,7 @@
-//! A poll for changes of config files.
+//! Polls for changes of config files.
 //!
-//! All is news to a client that names an id of another cluster, which its file never had here. An answer that needed
-//! no wait and repeats the one before is held back ([`super::repeat_limiter`]).
+//! A client that names an id of another cluster is sent all of its files. An answer that needed no wait and repeats the
+//! previous one is delayed ([`super::repeat_limiter`]).
 
 use std::hash::Hash;
 
@@ -17,26 +17,26 @@ use crate::model::config_lookup::{ClientLabels, Lookup};
 use crate::origin::Origin;
 use crate::watch::{Watch, WatchKey};
 
-/// The id of a client that has been told nothing.
+/// Id of a client that knows no change.
 const NOTHING_KNOWN: i64 = -1;
 
-/// A file, and the newest change of it that the client knows of.
+/// A file, and the newest change of it that the client knows.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WatchedFile {
-    /// As the client wrote it: several clients find an answer only under that very name.
+    /// Name as the client wrote it: several clients recognize an answer only under that name.
     pub name: String,
     pub known_id: i64,
 }
 
-/// Files of a group that a client waits for changes of.
+/// Files of a group whose changes a client waits for.
 pub struct PollRequest {
     pub group: String,
-    /// In the order of the lookup, the same for every file.
+    /// Namespaces in the order of the lookup, the same for every file.
     pub namespaces: Vec<String>,
     pub files: Vec<WatchedFile>,
 }
 
-/// A client as it is known by what it pulls.
+/// A client as its pulls identify it.
 pub struct PollingClient<'a> {
     pub reader: Reader<'a>,
     pub address: String,
@@ -44,28 +44,28 @@ pub struct PollingClient<'a> {
     pub is_named: bool,
 }
 
-/// A file that has changed.
+/// A change of a file.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct ConfigNews {
-    /// As the client wrote it.
+    /// Name as the client wrote it.
     pub name: String,
     pub id: u32,
 }
 
-/// A poll that is held.
+/// A held poll.
 pub struct ConfigPoll<S: ConfigSource> {
     pub request: PollRequest,
     reads: ConfigReads<S>,
     admitted: Admitted,
     origin: Origin,
-    /// Of one that a token let in.
+    /// Guard of a poll that a token admitted.
     guard: Option<S::Guard>,
     mark: RequestMark,
 }
 
 impl<S: ConfigSource> ConfigReads<S> {
-    /// Begins a poll of a reader who was let in, held a little shorter than it says. Two polls are the same request if
-    /// their `identity` is equal.
+    /// Begins a poll of an admitted reader. It is held for up to 5 % less than requested. Polls with equal `identity`
+    /// are the same request.
     pub fn poll(
         &self,
         admitted: Admitted,
@@ -84,9 +84,9 @@ impl<S: ConfigSource> ConfigReads<S> {
 }
 
 impl<S: ConfigSource> ConfigPoll<S> {
-    /// Remembers that a client is there. One that another node has told of the newest change, and that comes here now,
-    /// has what is found for it: who is told of a change pulls at once. Its poll has to name its address: some clients
-    /// name one in their pulls alone, and would be known under two.
+    /// Records that the client is connected. A client that learned the newest change from another node, and polls here
+    /// now, is taken to have that release, as clients pull at once after a change. This holds only if its poll names
+    /// its address: some clients name one in their pulls only, and would be recorded under two.
     fn note(&self, PollingClient { reader, address, is_named }: PollingClient<'_>) {
         let source = self.reads.source();
         let mut lookup = self.lookup();
@@ -106,8 +106,8 @@ impl<S: ConfigSource> ConfigPoll<S> {
         }
     }
 
-    /// Forgets ids that no node of this cluster has given out. A client that names one has it from elsewhere, and would
-    /// wait for years until ours are as high. Where no node can decide, the poll is held as it is.
+    /// Resets ids that no node of this cluster has issued. A client that names one has it from another cluster, and
+    /// would wait for years until ours is as high. The ids are left unchanged if no node can decide this.
     pub async fn forget_foreign_ids(&mut self) {
         let source = self.reads.source();
         let newest_known = self.request.files.iter().map(|file| file.known_id).max().unwrap_or(NOTHING_KNOWN);
@@ -115,7 +115,7 @@ impl<S: ConfigSource> ConfigPoll<S> {
         let newest = Newest { source, id, release: None };
         let reached = match newest.place() {
             Some(reached) => reached,
-            // Boxed, as hardly any poll comes here, and each would have room for it.
+            // Boxed to keep the future of ordinary polls small.
             None => Box::pin(newest.reach()).await,
         };
         if reached == Reached::Elsewhere {
@@ -126,12 +126,12 @@ impl<S: ConfigSource> ConfigPoll<S> {
         }
     }
 
-    /// Refuses a reader who was let in a while ago, and would not be now.
+    /// Refuses a reader that was admitted earlier and would not be admitted now.
     fn check_reader(&self) -> Result<(), ReadRefusal> {
         self.reads.admits_still(&self.admitted, (&self.request.group, &self.request.namespaces))
     }
 
-    /// Bytes that the poll holds in memory while it waits, its keys aside.
+    /// Returns the bytes of memory that the poll holds while it waits, without its keys.
     fn bytes(&self) -> usize {
         let PollRequest { group, namespaces, files } = &self.request;
         let names = files.iter().map(|file| size_of::<WatchedFile>() + file.name.len());
@@ -139,14 +139,14 @@ impl<S: ConfigSource> ConfigPoll<S> {
         size_of::<Self>() + group.len() + namespaces.sum::<usize>() + names.sum::<usize>()
     }
 
-    /// Room for the questions of this poll, one after the other.
+    /// Returns a lookup to be filled in with one file after the other.
     fn lookup(&self) -> Lookup {
         let (group, namespaces) = (self.request.group.clone(), self.request.namespaces.clone());
-        // Whom a gray release is for is judged when it is pulled: a poll brings no labels.
+        // Gray releases are decided by the pull: a poll has no labels.
         Lookup { group, namespaces, file: String::new(), client: ClientLabels::default() }
     }
 
-    /// The whole chain of every file, whether anything is there or not.
+    /// Returns the keys of every file in all namespaces, whether or not they exist.
     fn keys(&self) -> Vec<WatchKey> {
         let PollRequest { group, namespaces, files } = &self.request;
         let of_file = |file: &WatchedFile| {
@@ -156,11 +156,11 @@ impl<S: ConfigSource> ConfigPoll<S> {
         files.iter().flat_map(of_file).collect()
     }
 
-    /// Everything that is newer than what the client has, and every file of which it names an id that this cluster gave
-    /// out for another one: the client has it from elsewhere.
+    /// Returns the files that have a newer change than the client knows, and those for which it names an id that this
+    /// cluster issued for another file: such an id is from another cluster.
     fn news(&self) -> Vec<ConfigNews> {
         let source = self.reads.source();
-        // Read before the ids of the files: all that were given out up to here are in them.
+        // Read before the ids of the files, which then include every id issued so far.
         let newest_id = i64::from(source.newest_id());
         let mut lookup = self.lookup();
         let mut news = Vec::new();
@@ -194,14 +194,14 @@ impl<S: ConfigSource> HeldQuery for ConfigPoll<S> {
     async fn read(&mut self, _: &mut Watch, is_woken: bool) -> Result<ReadResult<Vec<ConfigNews>>, ReadRefusal> {
         let news = self.news();
         if news.is_empty() {
-            // Woken perhaps because its token has ended.
+            // The wake-up may be the end of its token.
             if self.guard.is_some() {
                 self.check_reader()?;
             }
             return Ok(ReadResult::Unchanged);
         }
         let repeats = &self.reads.0.repeats;
-        // A change during this second makes another answer, which goes out at once.
+        // A change during the delay makes another answer, which is sent at once.
         if let Some(delay) = repeats.delay(self.mark, &news).filter(|_| !is_woken) {
             return Ok(ReadResult::NotBefore(Instant::now() + delay));
         }

@@ -1,7 +1,7 @@
-//! Held reads: one that has no news waits until it has some, or until its time is over.
+//! Held reads: a read without news waits until there are some, or until its time is over.
 //!
-//! The order is what makes it safe: watch all that the answer can depend on, THEN read, then wait, and read again at
-//! every wake-up. A change in between is kept as a wake-up, so none is lost.
+//! The order makes it safe: watch everything that the answer can depend on, THEN read, then wait, and read again at
+//! every wake-up. A change in between leaves a wake-up, so none is lost.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,8 +11,8 @@ use tokio::time::{Instant, timeout_at};
 use crate::metrics::{Held, Metrics};
 use crate::watch::{Wake, Watch};
 
-/// Share of the hold that is taken off at random, so that polls which began together, as after a
-/// restart, do not end together for ever.
+/// Largest share of the hold that is subtracted at random, so that polls which began together, as after a restart, do
+/// not end together for ever.
 const JITTER_MAX: f64 = 0.05;
 
 /// A read that may be held.
@@ -20,11 +20,11 @@ pub trait HeldQuery: Send {
     type Answer: Send;
     type Refusal: Send;
 
-    /// Registers on everything that the answer can depend on, the reader's credential included.
+    /// Registers on everything that the answer can depend on, including the reader's credential.
     fn watch(&mut self) -> Result<Watch, Self::Refusal>;
 
-    /// Reads under that watch, or under another one where the answer depends on something else by now, and judges the
-    /// reader anew. `is_woken` is true once the client has waited for news: what it is told then is no repetition.
+    /// Reads under that watch, or under a new one if the answer depends on other keys by now, and re-authorizes the
+    /// reader. `is_woken` is true once a change has woken the read: its answer is then no repetition.
     fn read(
         &mut self,
         watch: &mut Watch,
@@ -35,10 +35,10 @@ pub trait HeldQuery: Send {
 /// Result of one read.
 #[derive(Debug, PartialEq, Eq)]
 pub enum ReadResult<A> {
-    /// The client does not have it.
+    /// Something that the client does not have.
     News(A),
     Unchanged,
-    /// News, but for a client that was just told the same: not before that moment.
+    /// News that repeat the previous answer to the client: to be sent at that moment at the earliest.
     NotBefore(Instant),
 }
 
@@ -46,26 +46,26 @@ pub enum ReadResult<A> {
 #[derive(Debug, PartialEq, Eq)]
 pub enum HoldEnd<A> {
     News(A),
-    /// Nothing until the deadline.
+    /// No news until the deadline.
     Unchanged,
-    /// The node goes down: the client should go on with another one.
+    /// The node is shutting down: the client should continue with another one.
     Shutdown,
 }
 
-/// A read that is held: counted and registered until it is dropped.
+/// A held read, counted and registered until it is dropped.
 pub struct Hold<Q> {
     pub query: Q,
     watch: Watch,
     held: Held,
     /// Time at which it ends without news.
     deadline: Instant,
-    /// Time before which the news that there are must not be told.
+    /// Time before which the present news must not be sent.
     delayed: Option<Instant>,
     is_woken: bool,
 }
 
 impl<Q: HeldQuery> Hold<Q> {
-    /// Begins to hold a read, for so long; refused where as much is held as may be.
+    /// Begins to hold a read for the given time. Refused at the limit of held reads.
     pub fn begin(mut query: Q, metrics: &Arc<Metrics>, hold: Duration) -> Result<Self, Q::Refusal> {
         let watch = query.watch()?;
         let held = Held::begin(metrics);
@@ -73,7 +73,7 @@ impl<Q: HeldQuery> Hold<Q> {
         Ok(Hold { query, watch, held, deadline, delayed: None, is_woken: false })
     }
 
-    /// Reads without waiting; `None` if there is nothing to be told now.
+    /// Reads without waiting; `None` if there is nothing to send now.
     pub async fn look(&mut self) -> Result<Option<Q::Answer>, Q::Refusal> {
         let read = self.query.read(&mut self.watch, self.is_woken).await;
         self.delayed = None;
@@ -88,7 +88,7 @@ impl<Q: HeldQuery> Hold<Q> {
         Ok(None)
     }
 
-    /// Waits for news, and for nothing longer than the hold.
+    /// Waits for news, for the time of the hold at most.
     pub async fn wait(&mut self) -> Result<HoldEnd<Q::Answer>, Q::Refusal> {
         loop {
             match timeout_at(self.delayed.unwrap_or(self.deadline), self.watch.changed()).await {
@@ -103,7 +103,7 @@ impl<Q: HeldQuery> Hold<Q> {
                 }
                 Err(_) => {}
             }
-            // Boxed: most of those that wait are never woken.
+            // Boxed: most waiting reads are never woken.
             if let Some(answer) = Box::pin(self.look()).await? {
                 return Ok(HoldEnd::News(answer));
             }
@@ -111,7 +111,7 @@ impl<Q: HeldQuery> Hold<Q> {
     }
 }
 
-/// A hold a little shorter than the given one, by chance.
+/// Shortens a hold at random by up to 5 %.
 pub fn jittered(hold: Duration) -> Duration {
     hold.mul_f64(1.0 - JITTER_MAX * rand::random::<f64>())
 }
@@ -126,7 +126,7 @@ mod tests {
 
     const HOLD: Duration = Duration::from_secs(10);
 
-    /// A number, which a client waits for another one of.
+    /// A client that waits for a number to change.
     struct Counter {
         hub: Hub,
         known: u64,
@@ -140,7 +140,7 @@ mod tests {
         /// Key that decides the number.
         key: u64,
         is_refused: bool,
-        /// Time before which nothing may be told to who has not waited.
+        /// Time before which a reader that has not waited gets no answer.
         not_before: Option<Instant>,
     }
 
@@ -229,7 +229,7 @@ mod tests {
         assert_eq!((hold.wait().await, begun.elapsed()), (Ok(HoldEnd::News(7)), Duration::ZERO));
     }
 
-    /// An answer that waits for its moment is given then, and a change meanwhile is judged anew.
+    /// A delayed answer is sent at its moment; a change meanwhile is sent at once.
     #[tokio::test(start_paused = true)]
     async fn news_wait_for_their_moment() {
         let bench = Bench::new();
@@ -263,7 +263,7 @@ mod tests {
         assert_eq!((bench.ended("refused"), bench.ended("shutdown")), (1, 1));
     }
 
-    /// A key that the answer depends on and that is not watched yet is watched from then on.
+    /// A key that the answer newly depends on is watched from then on.
     #[tokio::test(start_paused = true)]
     async fn other_keys_are_watched_from_then_on() {
         let bench = Bench { hub: Hub::new(2), ..Bench::new() };

@@ -22,12 +22,12 @@ use crate::raft::node::Node;
 use crate::subscribers::{Client, FileReport, Word};
 use crate::watch::{Hub, WatchKey};
 
-/// Reads the state of one node.
+/// Reader of one node's state.
 #[derive(Clone)]
 pub struct LocalView {
     node: Node,
     controllers: Arc<Controllers>,
-    /// Time for which a node that hears no leader goes on believing tokens.
+    /// Time for which a node without a leader still trusts tokens.
     token_trust: Duration,
 }
 

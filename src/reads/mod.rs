@@ -1,21 +1,20 @@
-//! Clients' reads, below every door: what clients ask of this node's own applied state, and of no other node.
+//! Reads of clients from this node's own applied state, below every API.
 //!
-//! A door parses what it is sent, calls what stands here, and writes down the answer in its own form; nothing here
-//! knows of HTTP. What a client names that is not applied here is waited for ([`catch_up`]: no step back). A read may
-//! be held until there is another answer ([`hold`]). What is asked of services and their rules is a [`Question`], and
-//! what there is [`Found`] ([`discovery`]); config files are pulled and polled through [`ConfigReads`], over a
-//! [`ConfigSource`]. Who reads was let in by [`admission`] or by [`crate::operations::caller`], and what a client was
-//! given is noted in [`crate::subscribers`].
+//! An API parses requests, calls these reads, and formats the results; nothing here knows HTTP. If a client names a
+//! change that is not applied here, the read waits for it ([`catch_up`]). A read can be held until its answer changes
+//! ([`hold`]). Discovery of services and rules takes a [`Question`] and returns [`Found`] ([`discovery`]). Config files
+//! are pulled and polled through [`ConfigReads`], over a [`ConfigSource`]. Readers are admitted by [`admission`] or
+//! [`crate::operations::caller`], and what they are sent is recorded in [`crate::subscribers`].
 //!
-//! # A stream
+//! # Streams
 //!
-//! A door with streams, such as gRPC, has one [`Discovery`] for each subscription and loops over short holds:
+//! A streaming API such as gRPC has one [`Discovery`] per subscription, and loops over short holds:
 //!
 //! 1. `let discovery = Discovery::new(operations, caller, question.checked()?, render);`
 //! 2. `discovery.catch_up(index).await?; let mut hold = discovery.held()?;` watches all it depends on and its token.
 //! 3. `let end = match hold.look().await? { Some(answer) => HoldEnd::News(answer), None => hold.wait().await? };`
 //! 4. `if let HoldEnd::News(answer) = end { stream.send(answer).await? }`, and after `HoldEnd::Shutdown` it returns.
-//! 5. `hold = hold.query.held()?;` and on with 3: the question goes on from the revision that was sent last.
+//! 5. `hold = hold.query.held()?;` and on with step 3: the question continues from the revision that was sent last.
 
 pub mod admission;
 pub mod catch_up;

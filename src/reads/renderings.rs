@@ -1,10 +1,9 @@
-//! Renderings of released files: made for the first who asks, kept for the others while there is room.
+//! Cache of renderings of released files: made for the first request, and shared while there is room.
 //!
-//! A publish to thousands of clients costs one rendering of each form that they ask for, which all of them share, and
-//! whoever comes at the same time waits for it. What is kept has a bound in bytes for all files together; what goes
-//! first is what was asked for least. A rendering that is larger than a part of it (a quarter) is made for each
-//! request. For clients that accept it, a rendering of a usual size is compressed once and stored as well, so a file
-//! takes its compressed bytes in addition, from the first such request on.
+//! A publication to thousands of clients costs one rendering of each requested form; concurrent requests wait for it.
+//! The size of the cache is limited in bytes for all files together, and the least used renderings are evicted first. A
+//! rendering larger than one shard (a quarter) is made for each request. For clients that accept it, a rendering of
+//! usual size is compressed once and cached as well, so such a file takes its compressed bytes in addition.
 
 use std::sync::Arc;
 
@@ -15,13 +14,13 @@ use crate::compression::{Accepted, Coding};
 use crate::metrics::Metrics;
 use crate::model::config_lookup::{Released, ReleasedId, Rendering, Unreadable};
 
-/// Parts with a lock and a share of the bytes each: the largest rendering that is kept is one of them.
+/// Shards, each with a lock and a share of the bytes. The largest cached rendering fits one shard.
 const PARTS: usize = 4;
-/// Bytes of a usual rendering, by which the cache sizes its memory of what it let go.
+/// Bytes of a usual rendering, by which the cache sizes its history of evicted entries.
 const USUAL_BYTES: u64 = 4096;
-/// The least number of renderings that it is sized for: fewer are not worth four parts.
+/// Least number of renderings that the cache is sized for: fewer are not worth four shards.
 const RENDERINGS_MIN: usize = 128;
-/// Bytes of a rendering beside its own.
+/// Overhead of a cached rendering, in bytes.
 const OVERHEAD_BYTES: u64 = 128;
 
 /// A form of a released file.
@@ -33,9 +32,9 @@ pub enum RenderedForm {
     Pairs,
     /// The pairs as properties text.
     Properties,
-    /// The object of `/configs` for who asks by the name as it is stored,
+    /// The object of `/configs` for a request by the stored file name.
     Object,
-    /// and for who adds the suffix of properties or leaves it out.
+    /// The same for a request that adds or omits the suffix of properties.
     ObjectByOtherName,
 }
 
@@ -56,16 +55,16 @@ impl Weighter<RenderingKey, Rendering> for Bytes {
 }
 
 pub(super) struct Renderings {
-    /// `None` where nothing is to be kept.
+    /// The cache; `None` if it is turned off.
     kept: Option<Cache<RenderingKey, Rendering, Bytes>>, // bound: renderings
-    /// Bytes of a content up to which its renderings are compressed: they fit into a part then, and are not compressed
-    /// for each request.
+    /// Largest content whose renderings are compressed, in bytes: they fit a shard, so they are not compressed for each
+    /// request.
     compressed_max: usize,
     metrics: Arc<Metrics>,
 }
 
 impl Renderings {
-    /// Keeps up to so many bytes.
+    /// Creates a cache of at most `bytes_max` bytes; 0 turns it off.
     pub(super) fn new(bytes_max: u64, metrics: Arc<Metrics>) -> Self {
         let usual = usize::try_from(bytes_max / USUAL_BYTES).unwrap_or(usize::MAX).max(RENDERINGS_MIN);
         let parts = PARTS as u64;
@@ -78,14 +77,14 @@ impl Renderings {
         Renderings { kept, compressed_max, metrics }
     }
 
-    /// Coding in which a client gets a file.
+    /// Returns the coding in which a client gets a file.
     pub(super) fn coding(&self, released: &Released, accepted: Accepted) -> Coding {
         let bytes = released.content.text().map_or(0, |text| text.len());
         let is_usual = self.kept.is_some() && bytes <= self.compressed_max;
         if is_usual && accepted.is_worth(bytes) { Coding::Gzip } else { Coding::Identity }
     }
 
-    /// Returns a form of a file in a coding: the stored one, else what `render` makes.
+    /// Returns a form of a file in a coding from the cache, or calls `render`.
     pub(super) fn of(
         &self,
         released: &Released,
@@ -103,7 +102,7 @@ impl Renderings {
             GuardResult::Guard(place) => {
                 let rendering = render();
                 self.metrics.render_cache_misses.inc();
-                // What could not be read now may be read later.
+                // A temporary failure to read is not cached.
                 if rendering != Err(Unreadable::Absent) {
                     drop(place.insert(rendering.clone()));
                 }
@@ -178,7 +177,7 @@ mod tests {
             popular(true);
         }
         assert!(kept.metrics.render_cache_bytes.get() > 0);
-        // A rendering that is larger than a quarter is not kept, and drives nothing out.
+        // A rendering larger than a quarter is not cached, and evicts nothing.
         let before = kept.metrics.render_cache_bytes.get();
         for _ in 0..2 {
             let misses = kept.metrics.render_cache_misses.get();

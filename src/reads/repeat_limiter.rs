@@ -1,9 +1,8 @@
-//! Repeat limiter: equal answers to one client come a second apart at least.
+//! Repeat limiter: equal answers to one client are at least a second apart.
 //!
-//! Some clients poll again at once whatever they were told: with an answer they do not understand
-//! they come hundreds or thousands of times a second. So an answer that needed no wait and equals
-//! the one just given to the identical request waits until that one is a second old. An answer
-//! that differs is news and is never delayed.
+//! Some clients poll again at once after every answer; with an answer that they do not understand they send hundreds or
+//! thousands of polls a second. An answer that needed no wait and equals the previous one to the identical request is
+//! therefore delayed until that one is a second old. An answer that differs is never delayed.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher, Hash, RandomState};
@@ -12,19 +11,19 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
-/// Least time between two equal answers to one client; also what every refused poll waits.
+/// Minimum interval of two equal answers to one client, and the delay of every refused poll.
 pub(crate) const FLOOR: Duration = Duration::from_secs(1);
-/// Answers remembered per second; beyond that a node has other worries than repeats.
+/// Limit for the answers remembered per second. Beyond it, repeats are not delayed.
 const ANSWERS_MAX: usize = 200_000;
 
-/// Remembers the answers of the last second or two by the hash of their request.
+/// Answers of the last one to two seconds, by the hash of their request.
 pub(super) struct RepeatLimiter {
-    /// Seeded at random, so that nobody can make another's request look like a repeat.
+    /// Seeded at random, so that a client cannot make another's request look like a repeat.
     hashing: RandomState,
     answers: Mutex<Generations>,
 }
 
-/// Two generations instead of an expiry per entry: forgetting costs nothing.
+/// Two generations, which are dropped as a whole instead of entry by entry.
 struct Generations {
     began: Instant,
     young: HashMap<RequestMark, LastAnswer>, // bound: repeats
@@ -44,7 +43,7 @@ impl Default for RepeatLimiter {
     }
 }
 
-/// Stands for a request.
+/// Hash that identifies a request.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) struct RequestMark(u64);
 
@@ -53,7 +52,7 @@ impl RepeatLimiter {
         RequestMark(self.hashing.hash_one(request))
     }
 
-    /// Time that the answer has to wait yet; `None` if it may go out now.
+    /// Returns the time by which the answer has to be delayed; `None` if it may be sent now.
     pub(super) fn delay(&self, request: RequestMark, answer: &impl Hash) -> Option<Duration> {
         let now = Instant::now();
         let given = self.answers.lock().find(request, now)?;
@@ -61,7 +60,7 @@ impl RepeatLimiter {
         (given.answer == self.hashing.hash_one(answer) && due > now).then(|| due - now)
     }
 
-    /// Remembers an answer that goes out now.
+    /// Remembers an answer that is sent now.
     pub(super) fn given(&self, request: RequestMark, answer: &impl Hash) {
         let given = LastAnswer { answer: self.hashing.hash_one(answer), at: Instant::now() };
         self.answers.lock().insert(request, given);

@@ -1,4 +1,4 @@
-//! Reports of discovering clients: what came of a release of a rule that they were given.
+//! Reports of discovering clients on releases of rules that they were sent.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -17,26 +17,26 @@ use crate::origin::Origin;
 use crate::raft::node::Node;
 use crate::subscribers::{Applied, Client, RuleWord, Word};
 
-/// Word of a client on a release of a rule.
+/// Report of a client on a release of a rule.
 pub struct RuleReport {
     pub family: Family,
-    /// Id of the rule; empty where it is named.
+    /// Id of the rule; empty if the rule is named.
     pub id: String,
-    /// Namespace and name of the rule, as the client was given it.
+    /// Namespace and name of the rule, as sent to the client.
     pub namespace: String,
     pub name: String,
     pub release: ReportedRelease,
     pub is_ok: bool,
-    /// Reason why it could not apply it.
+    /// Reason why the client could not apply the release.
     pub message: String,
-    /// Labels of the client, as it discovers with them.
+    /// Labels with which the client discovers.
     pub labels: BTreeMap<String, String>, // bound: request
-    /// The program that reports, and from where.
+    /// Name of the reporting program.
     pub agent: String,
     pub address: Option<IpAddr>,
-    /// Origin that pays for what is remembered of the report.
+    /// Origin by which limits count the stored report.
     pub origin: Origin,
-    /// Scope of what the client may know of.
+    /// Scope of what the client may see.
     pub read_scope: ReadScope,
 }
 
@@ -44,13 +44,13 @@ pub struct RuleReport {
 pub enum ReportedRelease {
     Named(String),
     Version(u64),
-    /// The one that the client was given.
+    /// The one that was sent to the client.
     Given,
 }
 
 impl RuleReport {
-    /// Notes the word if this node gave the client that release, or if the release is in force and the client may see
-    /// it. Of a release that is neither nothing is noted, and nothing is told.
+    /// Records the report if this node sent the release to the client, or if the release is in force and visible to the
+    /// client. Any other report is ignored without an error.
     pub fn note(&self, node: &Node) -> Result<(), Refusal> {
         if self.id.is_empty() {
             name::check_namespace(&self.namespace)?;
@@ -77,8 +77,8 @@ impl RuleReport {
         Ok(())
     }
 
-    /// Rules that may be meant, each with the version that is named. A client knows a rule by the name that it has in
-    /// its release, whatever it is called by now.
+    /// Returns the rules that the report may mean, each with the reported version. A client knows a rule by the name in
+    /// its release, which may differ from its present name.
     fn named(&self, book: &RuleBook) -> Vec<(String, Option<u64>)> {
         let mut ids: Vec<String> = match self.id.is_empty() {
             false => vec![self.id.clone()],
@@ -95,7 +95,7 @@ impl RuleReport {
         ids.into_iter().filter_map(version).collect()
     }
 
-    /// The release that is meant, if clients see it and this one may.
+    /// Returns the reported release, if it is in force and visible to the client.
     fn in_force<'a>(
         &self,
         active: &'a Active,

@@ -1,4 +1,4 @@
-//! A node that lives in memory, for tests of what config clients read.
+//! A node in memory, for tests of reads by config clients.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -23,13 +23,13 @@ use crate::subscribers::Word;
 use crate::watch::{Hub, WatchKey};
 
 pub(crate) const TOKEN: &str = "a-valid-token";
-/// The user that a certificate may name.
+/// User named by a certificate.
 pub(crate) const NAMED: &str = "ann";
 
-/// A label and its value, as a gray release demands it.
+/// A label and its value, as a gray release requires it.
 pub(crate) type Demand = (&'static str, &'static str);
 
-/// Everything that was published, as one node has applied it.
+/// Everything published, as one node has applied it.
 #[derive(Clone)]
 pub(crate) struct Fake(pub(crate) Arc<Scene>);
 
@@ -39,28 +39,28 @@ pub(crate) struct Scene {
     pub(crate) ids: Mutex<BTreeMap<[String; 3], u32>>,
     pub(crate) versions: Mutex<BTreeMap<[String; 3], u64>>,
     pub(crate) newest_id: watch::Sender<u32>,
-    /// Something is published once the newest id has been read.
+    /// True to publish a change right after the next read of the newest id.
     pub(crate) arrives: AtomicBool,
     pub(crate) hub: Hub,
     pub(crate) members: Mutex<Vec<LiveMember>>,
-    /// The newest id that the leader knows, and how often it was asked; without one nobody leads.
+    /// Newest id that the leader knows; `None` without a leader.
     pub(crate) leader: Mutex<Option<u32>>,
     pub(crate) questions: AtomicU64,
     pub(crate) is_at_horizon: AtomicBool,
     pub(crate) keys: Mutex<BTreeMap<String, AppKeys>>,
     /// Groups that the holder of the token may read.
     pub(crate) read_scope: Mutex<ReadScope>,
-    /// True if the holder of the token may have sealed contents, and this node can open them.
+    /// True if the holder of the token may read sealed contents.
     pub(crate) is_client: AtomicBool,
     pub(crate) is_unready: AtomicBool,
     pub(crate) has_key: AtomicBool,
     /// Milliseconds since 1970.
     pub(crate) now: AtomicU64,
-    /// Of which apps readers were refused, as it was written down.
+    /// Apps for which a refused reader was recorded.
     pub(crate) refused: Mutex<Vec<String>>,
     /// Reports of clients, each as a text.
     pub(crate) said: Mutex<Vec<String>>,
-    /// Origins that pay for what is remembered of clients, one for each note.
+    /// Origin of each record about a client.
     pub(crate) payers: Mutex<Vec<Origin>>,
 }
 
@@ -106,7 +106,7 @@ impl Fake {
         });
     }
 
-    /// The same of a file that is kept encrypted: what is kept is the text turned around.
+    /// Publishes an encrypted file; its stored form is the text reversed.
     pub(crate) fn publish_sealed(&self, file: &str, content: &str) {
         let sealed: String = content.chars().rev().collect();
         self.change("default", file, |slot, version| {

@@ -1,21 +1,21 @@
-//! Limits of what may wait: waiters, keys and bytes, in all and of one origin. An origin that takes more than its share
-//! is refused while others still get in.
+//! Limits for waiters, their keys and their bytes, in total and per origin. An origin above its share is refused while
+//! others are still admitted.
 
 use crate::origin::{Origin, OriginQuota, Short};
 
-/// Keys a waiter that the limit on waiters allows for on average; a poll may bring 600.
+/// Average keys per waiter within the limit; a single poll may have 600.
 const KEYS_PER_WAITER: usize = 20;
-/// Bytes a waiter likewise: what its request holds in memory while it waits.
+/// Average bytes of memory per waiter within the limit.
 const BYTES_PER_WAITER: usize = 3 * 1024;
 
-/// Cost of one waiter.
+/// Load of one waiter.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Load {
     pub(super) keys: usize,
     pub(super) bytes: usize,
 }
 
-/// A limit was reached: one more cannot be held.
+/// Refusal of a further waiter because a limit is reached.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum HubFull {
     #[error("this node holds as many requests as it may")]
@@ -41,7 +41,7 @@ impl Budget {
         [(&self.waiters, 1), (&self.keys, load.keys), (&self.bytes, load.bytes)]
     }
 
-    /// Room for one more waiter, all of it or nothing.
+    /// Reserves room for one waiter, all of it or nothing.
     pub(super) fn take(&self, origin: Origin, load: Load) -> Result<(), HubFull> {
         let parts = self.parts(load);
         for (number, (shares, amount)) in parts.iter().enumerate() {

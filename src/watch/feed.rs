@@ -1,15 +1,15 @@
 //! Feed of changes to one follower, in the order of the log.
 //!
-//! Unlike a wake-up, a change says what it was about. Nothing is kept while nobody follows, and of a follower that is
-//! far behind only that it has lost its place.
+//! Unlike a wake-up, a change carries its subject. Without a follower nothing is stored. For a follower that is too
+//! slow, the feed stores only that it has lost changes.
 
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
-/// Changes that wait for the follower at most; beyond that, all of them are forgotten.
+/// Limit for the changes that wait for the follower; beyond it, all of them are dropped.
 const WAITING_MAX: usize = 100_000;
 
-/// A feed of changes, each with the index of the log entry that made it.
+/// A feed of changes, each with the index of its log entry.
 pub struct Feed<T> {
     queue: Mutex<Queue<T>>,
     bell: Notify,
@@ -22,12 +22,12 @@ struct Queue<T> {
     lost: Option<u64>,
 }
 
-/// The changes since the last time.
+/// Changes since the last [`Feed::take`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum News<T> {
-    /// Each with the index of its entry.
+    /// Changes, each with the index of its entry.
     Changes(Vec<(u64, T)>),
-    /// Anything may have changed, up to this index.
+    /// Unknown changes up to this index: anything may have changed.
     Everything(u64),
 }
 
@@ -39,13 +39,13 @@ impl<T> Default for Feed<T> {
 }
 
 impl<T> Feed<T> {
-    /// Keeps changes from now on, until they are taken.
+    /// Stores changes from now on, until they are taken.
     pub fn follow(&self) {
         self.queue.lock().is_followed = true;
     }
 
-    /// Tells of changes. To be called while the state that they are of is held for writing: who holds it for reading
-    /// finds in the feed all that it shows, and no more.
+    /// Adds changes. Must be called while the state is locked for writing, so that a reader of the state finds in the
+    /// feed exactly the changes that the state has.
     pub fn push(&self, changes: impl IntoIterator<Item = (u64, T)>) {
         let mut queue = self.queue.lock();
         if !queue.is_followed {
@@ -64,7 +64,7 @@ impl<T> Feed<T> {
         self.bell.notify_one();
     }
 
-    /// Tells that the whole state was replaced by one of this index.
+    /// Reports that the whole state was replaced by that of this index.
     pub fn replaced(&self, index: u64) {
         let mut queue = self.queue.lock();
         if queue.is_followed {
@@ -75,7 +75,7 @@ impl<T> Feed<T> {
         }
     }
 
-    /// Takes what came since the last time.
+    /// Takes the changes since the last call.
     pub fn take(&self) -> News<T> {
         let mut queue = self.queue.lock();
         let waiting = std::mem::take(&mut queue.waiting);
@@ -85,7 +85,7 @@ impl<T> Feed<T> {
         }
     }
 
-    /// Waits for a change; returns at once for one that came since the last wait. For one follower.
+    /// Waits for a change; returns at once if one came since the last wait. Supports one follower.
     pub async fn changed(&self) {
         self.bell.notified().await;
     }

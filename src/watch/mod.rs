@@ -1,13 +1,12 @@
-//! Waiters by key: keyed wake-ups for everything that is held open until a change.
+//! Keyed wake-ups for everything that is held open until a change.
 //!
-//! The order of use is the contract: register a [`Watch`] on every key the answer can depend on,
-//! THEN read, then wait for [`Watch::changed`] and read again. A change between registration and
-//! waiting is kept as a permit, so none is lost. A wake-up says "read again", never what changed,
-//! and may be spurious.
+//! The order of use is the contract: register a [`Watch`] on every key the answer can depend on, THEN read, then wait
+//! for [`Watch::changed`] and read again. A change between registration and waiting is stored as a permit, so none is
+//! lost. A wake-up means "read again"; it does not carry the change, and may be spurious.
 //!
-//! Who registers is counted by its origin, see [`budget`]: a flood of one address leaves room to others.
+//! Waiters are counted by origin ([`budget`]), so a flood from one address leaves room to others.
 //!
-//! Knows nothing of HTTP, of the catalog, or of what a key stands for.
+//! Knows nothing of HTTP, of the catalog, or of the meaning of keys.
 
 mod budget;
 pub mod feed;
@@ -31,22 +30,22 @@ use budget::{Budget, Load};
 
 pub use budget::HubFull;
 
-/// Waiters are spread over the shards, not keys: the whole herd of one hot key registers and
-/// leaves in parallel, while a wake-up visits every shard, which costs next to nothing.
+/// Number of shards. Waiters are spread over them, not keys: the waiters of one hot key register and leave in parallel,
+/// while a wake-up visits every shard, which is cheap.
 const SHARDS: usize = 16;
 
-/// Key that a waiter waits for. Made from the full key by hashing: 8 bytes per registration instead of three strings,
-/// and a collision only costs a spurious read. Never stored, never sent.
+/// Key of a waiter: a hash of the full key, 8 bytes per registration instead of three strings. A collision only costs a
+/// spurious read. Never stored, never sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct WatchKey(u64);
 
 impl WatchKey {
-    /// A config file; all spellings that one lookup can resolve to share the key.
+    /// Returns the key of a config file; all spellings that one lookup can resolve to share the key.
     pub fn config(namespace: &str, group: &str, file: &str) -> Self {
         Self::of("config", &(namespace, group, canonical_file(file)))
     }
 
-    /// The rules of a family that clients of a service see; `*` stands for every service.
+    /// Returns the key of the rules of a family that clients of a service see; `*` means every service.
     pub fn rules(family: Family, namespace: &str, service: &str) -> Self {
         Self::of(family.kind(), &(namespace, service))
     }
@@ -55,22 +54,22 @@ impl WatchKey {
         Self::of("namespaces", &())
     }
 
-    /// The services of a namespace, or of all.
+    /// Returns the key of the services of a namespace, or of all namespaces.
     pub fn services(namespace: Option<&str>) -> Self {
         Self::of("services", &namespace)
     }
 
-    /// One service, by its name or by that of an alias.
+    /// Returns the key of one service, by its name or an alias.
     pub fn service(namespace: &str, name: &str) -> Self {
         Self::of("service", &(namespace, name))
     }
 
-    /// The instances of a service.
+    /// Returns the key of the instances of a service.
     pub fn instances(namespace: &str, service: &str) -> Self {
         Self::of("instances", &(namespace, service))
     }
 
-    /// Key of the caller behind a credential.
+    /// Returns the key of the holder of a credential.
     pub fn credential(credential: &impl Hash) -> Self {
         Self::of("credential", credential)
     }
@@ -91,11 +90,11 @@ pub enum Wake {
     Closed,
 }
 
-/// The register of waiters of one node; cheap to clone.
+/// Register of the waiters of one node; cheap to clone.
 #[derive(Clone)]
 pub struct Hub(Arc<HubState>);
 
-/// By key, then waiter: the waiters of a key are a range, and one is removed without a scan.
+/// Registrations by key, then waiter: the waiters of a key are a range, and one is removed without a scan.
 type Registrations = BTreeMap<(WatchKey, u64), Arc<Notify>>;
 
 struct HubState {
@@ -106,12 +105,12 @@ struct HubState {
 }
 
 impl Hub {
-    /// For so many waiters, all of which may come from one origin.
+    /// Creates a hub for at most `waiters_max` waiters, all of which may be of one origin.
     pub fn new(waiters_max: usize) -> Self {
         Hub::with_share(waiters_max, waiters_max)
     }
 
-    /// For so many waiters in all and of one origin; keys and bytes are limited accordingly.
+    /// Creates a hub with limits in total and per origin; keys and bytes are limited in proportion.
     pub fn with_share(waiters_max: usize, waiters_per_origin: usize) -> Self {
         Hub(Arc::new(HubState {
             shards: std::array::from_fn(|_| Mutex::default()),
@@ -121,8 +120,8 @@ impl Hub {
         }))
     }
 
-    /// Registers one waiter on all keys at once; a key that comes twice counts once. `bytes` is what the
-    /// waiter holds in memory besides.
+    /// Registers one waiter on all keys at once; duplicate keys count once. `bytes` is the memory that the waiter holds
+    /// in addition.
     pub fn watch(&self, origin: Origin, mut keys: Vec<WatchKey>, bytes: usize) -> Result<Watch, HubFull> {
         keys.sort_unstable();
         keys.dedup();
@@ -136,7 +135,7 @@ impl Hub {
         Ok(Watch { hub: self.clone(), keys: keys.into(), waiter, bell, origin, load })
     }
 
-    /// Wakes everyone who waits for one of the keys. Call it when the change can be read, not before.
+    /// Wakes all waiters of the keys. Must be called after the change can be read.
     pub fn wake(&self, keys: impl IntoIterator<Item = WatchKey>) {
         let mut keys: Vec<_> = keys.into_iter().collect();
         keys.sort_unstable();
@@ -152,16 +151,16 @@ impl Hub {
         }
     }
 
-    /// Wakes everyone: the whole state was replaced, as by a snapshot.
+    /// Wakes all waiters, because the whole state was replaced, as by a snapshot.
     pub fn wake_all(&self) {
         for shard in &self.0.shards {
             shard.lock().values().for_each(|bell| bell.notify_one());
         }
     }
 
-    /// Ends all waits, those of the future too.
+    /// Ends all present and future waits.
     pub fn close(&self) {
-        // The flag goes first: whoever registers after a shard was visited sees it.
+        // The flag is set first: a waiter that registers after its shard was visited sees it.
         self.0.closed.store(true, Ordering::SeqCst);
         self.wake_all();
     }
@@ -186,14 +185,14 @@ pub struct Watch {
     hub: Hub,
     keys: Box<[WatchKey]>,
     waiter: u64,
-    /// `notify_one` keeps one permit while nobody waits: that is what makes register, read, wait safe.
+    /// `notify_one` stores one permit while the waiter is not waiting; this makes register, read, wait safe.
     bell: Arc<Notify>,
     origin: Origin,
     load: Load,
 }
 
 impl Watch {
-    /// Waits for a wake-up; returns at once for one that came since registration or the last call.
+    /// Waits for a wake-up; returns at once if one came since registration or the last call.
     pub async fn changed(&self) -> Wake {
         if !self.hub.is_closed() {
             self.bell.notified().await;
@@ -241,7 +240,7 @@ mod tests {
         }
         assert_ne!(WatchKey::config("default", "App", "app"), key("app"));
         assert_ne!(WatchKey::config("Default", "app", "app"), key("app"));
-        // Parts do not run into each other.
+        // The parts of a key are hashed separately.
         assert_ne!(WatchKey::config("a", "bc", "d"), WatchKey::config("ab", "c", "d"));
     }
 

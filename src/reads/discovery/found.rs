@@ -1,4 +1,4 @@
-//! State that discovering clients are shown, read from a catalog.
+//! Results of discovery, read from a catalog.
 
 use std::sync::Arc;
 
@@ -18,26 +18,26 @@ use crate::model::rule::traffic::ServiceKey;
 use crate::model::rule::{Body, Rule};
 use crate::model::service::Service;
 
-/// The state of what was asked for, at one moment.
+/// State of the requested resources at one moment.
 pub struct Found {
     pub revision: String,
-    /// The service that was meant.
+    /// The service, after its alias is resolved.
     pub service: ServiceKey,
     /// Index that the node had applied.
     pub applied_index: u64,
     pub findings: Findings,
-    /// The releases that make up the revision, where rules are asked for.
+    /// Releases that the revision is computed from, if rules are requested.
     pub releases: Vec<Arc<RuleRelease>>,
 }
 
-/// Things that were found, each with the counts that are shown of it.
+/// Resources found, with their counts.
 pub enum Findings {
-    /// The client has it.
+    /// The client has this revision.
     Unchanged,
     Services(Vec<(InstanceCounts, Arc<Service>)>),
     Namespaces(Vec<(usize, InstanceCounts, Arc<Namespace>)>),
     Instances(Vec<Arc<Instance>>),
-    /// The releases that make up the revision.
+    /// The rules of [`Found::releases`].
     Rules,
 }
 
@@ -50,7 +50,7 @@ impl Found {
             None => revision_of(&releases),
         };
         let findings = match question.kind {
-            // A client that has this revision needs none, so none are gathered.
+            // A client that has this revision needs no findings.
             _ if revision == question.revision => Findings::Unchanged,
             DiscoveryKind::Services => services(catalog, question),
             DiscoveryKind::Instances => instances(catalog, question, &service),
@@ -60,10 +60,10 @@ impl Found {
         Ok(Found { revision, service, applied_index, findings, releases })
     }
 
-    /// Number of things that [`Found::read`] walks at most; 0 for a client that knows the revision.
+    /// Returns the number of things that [`Found::read`] walks at most; 0 for a client that has the revision.
     pub(super) fn reach(catalog: &Catalog, question: &Question) -> usize {
         let service = question.resolve(catalog);
-        // Of a caller who sees a part the digest is made anew of what that one sees.
+        // For a caller with a partial view, the digest has to be computed from what it sees.
         let is_known = || match fold(catalog, question, &service) {
             Ok(fold) => fold.is_some_and(|fold| fold.text() == question.revision),
             Err(_) => true,
@@ -83,8 +83,8 @@ impl Found {
         }
     }
 
-    /// Renders it where the client does not have this revision, and lets go of what was found: so much may be as slow
-    /// to let go of as to gather.
+    /// Renders the answer unless the client has this revision, and drops the findings on the same thread: dropping many
+    /// may be as slow as gathering them.
     pub(super) fn answered<A>(
         self,
         question: &Question,
@@ -94,7 +94,7 @@ impl Found {
         (Found { findings: Findings::Unchanged, ..self }, answer)
     }
 
-    /// Service that the asked one is an alias of, if the client sees it.
+    /// Returns the service that the requested name is an alias of, if the client sees it.
     pub fn alias_target(&self, question: &Question) -> Option<&ServiceKey> {
         let ServiceKey { namespace, service } = &self.service;
         let is_other = *service != question.name || *namespace != question.namespace;
@@ -102,7 +102,7 @@ impl Found {
     }
 }
 
-/// Digest of what is asked for, as far as the caller sees it; `None` for rules, whose releases make up the revision.
+/// Computes the digest of what the caller sees; `None` for rules, whose revision is computed from their releases.
 fn fold(catalog: &Catalog, question: &Question, service: &ServiceKey) -> Result<Option<SetDigest>, Refusal> {
     let scope = &question.read_scope;
     Ok(Some(match question.kind {
@@ -122,7 +122,7 @@ fn fold(catalog: &Catalog, question: &Question, service: &ServiceKey) -> Result<
     }))
 }
 
-/// Releases in force for the client; none where no rules are asked for.
+/// Returns the releases in force for the client; none if the question is not about rules.
 fn releases(
     catalog: &Catalog,
     question: &Question,
@@ -147,7 +147,7 @@ fn services(catalog: &Catalog, question: &Question) -> Findings {
     Findings::Services(catalog.services.all_in(question.namespace_if_any()).filter(wanted).map(counted).collect())
 }
 
-/// Of the service and of all its instances.
+/// Returns the digest of the service and of all its instances.
 fn fold_of_instances(
     catalog: &Catalog,
     question: &Question,
@@ -178,7 +178,7 @@ fn has_policy(rule: &Rule, wanted: Option<RoutePolicy>) -> bool {
     }
 }
 
-/// Changes with every activation: release ids name one snapshot, versions are never used twice.
+/// Computes a revision that changes with every activation: release ids name one snapshot, versions are never reused.
 fn revision_of(releases: &[Arc<RuleRelease>]) -> String {
     let mut hash = Sha256::new();
     for release in releases {

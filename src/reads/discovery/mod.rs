@@ -1,4 +1,4 @@
-//! Discovery: what clients see of services and of the rules in force, from this node's memory.
+//! Discovery: services and the rules in force, from this node's memory.
 
 mod found;
 mod question;
@@ -20,13 +20,12 @@ use crate::watch::Watch;
 pub use found::{Findings, Found};
 pub use question::{DiscoveryKind, Question};
 
-/// Makes an answer of what was found.
+/// Function that makes an answer of the findings.
 pub type Render<A> = Arc<dyn Fn(&Question, &Found) -> A + Send + Sync>;
 
-/// A question of one client, with what makes an answer of what is found.
+/// A question of one client, and the function that makes its answer.
 ///
-/// Answers are made beside the requests of others where they are large. A revision that an answer was made of is one
-/// that the client has from then on.
+/// Large answers are made on another thread. Once an answer is made, the client is taken to have its revision.
 pub struct Discovery<A> {
     operations: Arc<Operations>,
     caller: Caller,
@@ -36,7 +35,7 @@ pub struct Discovery<A> {
     found: Option<Found>,
     /// Service that is watched.
     watched: ServiceKey,
-    /// While it is held.
+    /// Guard of the caller's credential while the question is held.
     guard: Option<Guard>,
 }
 
@@ -46,8 +45,8 @@ impl<A: Send + 'static> Discovery<A> {
         Discovery { operations, caller, question, render, found: None, watched, guard: None }
     }
 
-    /// Waits for the index that the client has seen elsewhere. One that no node has reached is of another cluster, and
-    /// means nothing.
+    /// Waits for the index that the client has seen on another node. An index that no node has reached is from another
+    /// cluster, and is ignored.
     pub async fn catch_up(&self, index: u64) -> Result<(), Refusal> {
         let node = self.operations.node().as_node();
         let is_here = || node.state().applied().index >= index;
@@ -63,33 +62,33 @@ impl<A: Send + 'static> Discovery<A> {
         Ok(())
     }
 
-    /// Answers at once, be there news or not.
+    /// Answers at once, with or without news.
     pub async fn answer(mut self) -> Result<A, Refusal> {
         let news = self.find().await?;
         Ok(news.unwrap_or_else(|| self.unchanged()))
     }
 
-    /// Holds the question, for as long as it says.
+    /// Holds the question for as long as it requests.
     pub fn held(self) -> Result<Hold<Self>, Refusal> {
         let (metrics, hold) = (self.operations.node().metrics().clone(), self.question.hold);
         Hold::begin(self, &metrics, hold).inspect_err(|_| Held::begin(&metrics).outcome = "refused")
     }
 
-    /// Answer to a client that has what was found by the last read.
+    /// Makes the answer to a client that has the result of the last read.
     pub fn unchanged(&self) -> A {
         (self.render)(&self.question, self.found.as_ref().expect("an answer follows a read"))
     }
 
-    /// Reads; returns the answer for a client that does not have what was found.
+    /// Reads, and returns the answer if the client does not have the result.
     async fn find(&mut self) -> Result<Option<A>, Refusal> {
         let state = self.operations.node().state();
-        // Read before the catalog: what is found is then at least as new as it says.
+        // Read before the catalog, so that the result is at least as new as its index.
         let applied_index = state.applied().index;
         let reach = Found::reach(&state.catalog(), &self.question);
         let (asked, answered, render) = (self.question.clone(), self.question.clone(), self.render.clone());
         let find = move |catalog: &Catalog| Found::read(catalog, &asked, applied_index);
         let answer = move |found: Result<Found, Refusal>| found.map(|found| found.answered(&answered, &*render));
-        // Also where no request is under way any more: it waits for its turn among those of its caller.
+        // Also outside of a request, a walk waits for the turns of its caller.
         let scan = self.operations.scan(reach, find, answer);
         let (found, answer) = scan_limiter::of_caller(&self.caller.name, scan).await??;
         self.note(&found);
@@ -100,14 +99,14 @@ impl<A: Send + 'static> Discovery<A> {
         Ok(answer)
     }
 
-    /// Notes that the client has these rules or instances from here on: it gets them now or has them already.
+    /// Records that the client has these rules or instances: it is sent them now, or has them already.
     fn note(&self, found: &Found) {
         let Found { service: ServiceKey { namespace, service }, releases, .. } = found;
         let question = &self.question;
         if !matches!(question.kind, DiscoveryKind::Rules(_, None) | DiscoveryKind::Instances) {
             return;
         }
-        // To who does not see it, it is not there.
+        // For a caller that does not see the service, it does not exist.
         if !question.read_scope.sees(namespace, service) {
             return;
         }
@@ -131,7 +130,7 @@ impl<A: Send + 'static> Discovery<A> {
         }
     }
 
-    /// Refuses a caller whose token is not believed any more, and takes over what the caller may see by now.
+    /// Refuses a caller whose token is no longer valid, and updates what the caller may see.
     fn judge_again(&mut self) -> Result<(), Refusal> {
         self.caller = self.caller.again(&self.operations)?;
         let read_scope = self.caller.client_sight();
@@ -169,7 +168,7 @@ impl<A: Send + 'static> HeldQuery for Discovery<A> {
     }
 }
 
-/// Answer of a catalog to a question at once, without a node around it.
+/// Answers a question from a catalog at once, without a node.
 #[cfg(any(test, feature = "fuzzing"))]
 pub(crate) fn answer_of<A>(
     catalog: &Catalog,

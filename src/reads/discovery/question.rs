@@ -16,18 +16,18 @@ use crate::model::rule::routing::RoutePolicy;
 use crate::model::rule::traffic::ServiceKey;
 use crate::watch::WatchKey;
 
-/// Kind of thing that a question asks for.
+/// Kind of resource that a question is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DiscoveryKind {
     /// The instances of a service.
     Instances,
     Services,
     Namespaces,
-    /// The rules of a family that concern a service; of routes perhaps those of one policy only.
+    /// The rules of a family that concern a service; for routing, optionally those of one policy.
     Rules(Family, Option<RoutePolicy>),
 }
 
-/// A question, and the client that has it.
+/// A question of a client.
 #[derive(Clone)]
 pub struct Question {
     pub kind: DiscoveryKind,
@@ -35,24 +35,24 @@ pub struct Question {
     pub name: String,
     /// Revision that the client has.
     pub revision: String,
-    /// Of services: all pairs have to be there.
+    /// Metadata that services must have, all pairs of it.
     pub metadata: BTreeMap<String, String>, // bound: request
-    /// Leaves out instances that are unhealthy or isolated.
+    /// True to omit instances that are unhealthy or isolated.
     pub only_healthy: bool,
-    /// Scope of what the client may know of.
+    /// Scope of what the client may see.
     pub read_scope: ReadScope,
-    /// Labels that choose gray releases.
+    /// Labels that select gray releases.
     pub labels: BTreeMap<String, String>, // bound: request
-    /// The program that asks, and from where.
+    /// Name of the client's program.
     pub agent: String,
     pub address: Option<IpAddr>,
-    /// The longest wait for a change.
+    /// Longest wait for a change.
     pub hold: Duration,
 }
 
 impl Question {
-    /// The question if it makes sense, with the client's address among its labels unless it names another one. Whatever
-    /// is kept while it is held has a limit.
+    /// Validates the question, including limits on all that is stored while it is held. Adds the client's address to
+    /// its labels unless they name one.
     pub fn checked(mut self) -> Result<Question, Refusal> {
         if matches!(self.kind, DiscoveryKind::Instances | DiscoveryKind::Rules(..)) {
             name::check_namespace(&self.namespace)?;
@@ -73,24 +73,24 @@ impl Question {
         self.labels.get(key).map(String::as_str)
     }
 
-    /// Labels by which gray releases judge the client.
+    /// Returns the labels that select gray releases.
     pub(super) fn labels(&self) -> Vec<(String, String)> {
         self.labels.iter().map(|(key, value)| (key.clone(), value.clone())).collect()
     }
 
-    /// The namespace that services are wanted of; none stands for all.
+    /// Returns the namespace of the requested services; `None` for all namespaces.
     pub(super) fn namespace_if_any(&self) -> Option<&str> {
         Some(self.namespace.as_str()).filter(|namespace| !namespace.is_empty())
     }
 
-    /// The service that is meant: the asked one, or the one that an alias stands for.
+    /// Returns the requested service, or the one that the name is an alias of.
     pub(super) fn resolve(&self, catalog: &Catalog) -> ServiceKey {
         let alias = catalog.aliases.get(&self.namespace, &self.name);
         let (namespace, name) = alias.map_or((&self.namespace, &self.name), |alias| (&alias.namespace, &alias.service));
         ServiceKey { namespace: namespace.clone(), service: name.clone() }
     }
 
-    /// Bytes of memory that the request holds while it waits, without its keys.
+    /// Returns the bytes of memory that the request holds while it waits, without its keys.
     pub(super) fn bytes(&self) -> usize {
         let pairs = self.labels.iter().chain(&self.metadata);
         let pairs = pairs.map(|(key, value)| 2 * size_of::<String>() + key.len() + value.len());
@@ -102,7 +102,7 @@ impl Question {
             + pairs.sum::<usize>()
     }
 
-    /// Everything that the answer can depend on.
+    /// Returns the keys of everything that the answer can depend on.
     pub(super) fn keys(&self, ServiceKey { namespace, service }: &ServiceKey) -> Vec<WatchKey> {
         match self.kind {
             DiscoveryKind::Services => vec![WatchKey::services(self.namespace_if_any())],

@@ -1,4 +1,4 @@
-//! Questions over a catalog, and held ones over a node of its own.
+//! Questions over a catalog, and held ones over a single node.
 
 use std::time::Duration;
 
@@ -45,7 +45,7 @@ fn drafts<T: DeserializeOwned>(items: Value) -> Vec<T> {
     serde_json::from_value(items).expect("drafts")
 }
 
-/// Names of what was found, and `=` for a client that has it.
+/// Returns the names found, or `=` for a client that has the revision.
 fn names(_: &Question, found: &Found) -> Vec<String> {
     match &found.findings {
         Findings::Unchanged => vec!["=".into()],
@@ -92,7 +92,7 @@ fn what_the_client_has_or_does_not_see_is_not_shown() {
     assert_eq!(ask(&of_some(DiscoveryKind::Services, "")), Ok(vec!["t".into()]));
     assert_eq!(ask(&of_some(DiscoveryKind::Instances, "s")), Err(Code::NotFoundResource));
     assert_eq!(ask(&of_some(DiscoveryKind::Instances, "t")), Ok(Vec::new()));
-    // An alias tells what it stands for to who sees that.
+    // The target of an alias is returned only to callers that see it.
     let target = |asked: &Question| {
         let found = Found::read(&bench.catalog, asked, 1).expect("it is there");
         found.alias_target(asked).map(|target| target.service.clone())
@@ -102,7 +102,7 @@ fn what_the_client_has_or_does_not_see_is_not_shown() {
     assert_eq!((target(&question(rules, "n", "s")), target(&of_some(rules, "other"))), (None, None));
 }
 
-/// Whoever sees a part learns by the revision of nothing else.
+/// A revision reveals nothing that the caller does not see.
 #[test]
 fn a_revision_is_of_what_the_caller_sees() {
     let mut bench = Bench::founded();
@@ -171,7 +171,7 @@ impl Served {
         served
     }
 
-    /// The user of a name, by a certificate.
+    /// Authenticates a user by certificate.
     async fn caller(&self, name: &str) -> Caller {
         let sender = Sender { address: Some([192, 0, 2, 1].into()), is_local: false };
         self.operations.identify(Credential::Certificate(name.into()), sender, "r".into()).await.expect("a user")
@@ -198,7 +198,7 @@ fn namespace(name: &str) -> Command {
     Command::Namespaces(Op::Create, drafts(json!([{ "name": name }])))
 }
 
-/// A stream: each answer goes on from the one before.
+/// In a stream, each answer continues from the previous one.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_question_that_is_held_again_and_again_tells_each_change_once() {
     let served = Served::start().await;
