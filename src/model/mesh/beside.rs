@@ -1,5 +1,4 @@
-//! Warnings that a rule gives rise to beside what else there is: the instances of the services that it leads to, and
-//! the rules that come before it.
+//! Warnings that depend on more than the rule: on instances of its destination services, and on rules before it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -12,7 +11,8 @@ use crate::model::instance::Instance;
 use crate::model::rule::traffic::ServiceKey;
 use crate::model::rule::{Body, Rule};
 
-/// Services whose instances decide what of a rule is carried: those of groups with a label that takes over a value.
+/// Returns the services whose instances decide whether a rule is carried: those of groups with a label that takes a
+/// value of the request.
 pub fn services(rule: &Rule) -> BTreeSet<(String, String)> {
     let plans = [Dialect::Grpc, Dialect::Envoy].map(|dialect| route_plans(rule, dialect));
     let groups = plans.iter().flatten().flat_map(|plan| &plan.routes).flat_map(|route| &route.groups);
@@ -20,7 +20,7 @@ pub fn services(rule: &Rule) -> BTreeSet<(String, String)> {
     taking.map(|group| (group.service.namespace.clone(), group.service.service.clone())).collect()
 }
 
-/// Sub-rules with a label that takes over one of more values than are carried.
+/// Returns warnings on sub-rules whose labels have more values than are carried.
 pub fn crowded(rule: &Rule, instances: &dyn Fn(&ServiceKey) -> Vec<Arc<Instance>>) -> Vec<Warning> {
     let [grpc, envoy] = Dialect::ALL.map(|dialect| crowded_sub_rules(rule, dialect, instances));
     let places: BTreeSet<usize> = grpc.keys().chain(envoy.keys()).copied().collect();
@@ -39,7 +39,7 @@ pub fn crowded(rule: &Rule, instances: &dyn Fn(&ServiceKey) -> Vec<Arc<Instance>
     told.collect()
 }
 
-/// Number of values by the place of the sub-rule, where they are too many.
+/// Returns the number of values by position of the sub-rule, if there are too many.
 fn crowded_sub_rules(
     rule: &Rule,
     dialect: Dialect,
@@ -56,7 +56,7 @@ fn crowded_sub_rules(
     found
 }
 
-/// Values that labels of the instances of a group have, of those that take one over.
+/// Returns the values that instances of a group have in labels that take a value of the request.
 fn values_of(group: &PlannedGroup<'_>, instances: &dyn Fn(&ServiceKey) -> Vec<Arc<Instance>>) -> Vec<Vec<String>> {
     if group.parameters.is_empty() {
         return Vec::new();
@@ -69,7 +69,7 @@ fn values_of(group: &PlannedGroup<'_>, instances: &dyn Fn(&ServiceKey) -> Vec<Ar
     instances(&group.service).into_iter().filter_map(of_instance).collect()
 }
 
-/// Rules whose probes are not carried, each behind the one whose probe is: of rules of one service, in their order.
+/// Returns the rules of one service whose probes are not carried, each with the rule before it whose probe is.
 pub fn displaced<'a>(rules: impl IntoIterator<Item = &'a Rule>) -> Vec<(&'a Rule, &'a Rule)> {
     let has_probe = |rule: &&Rule| matches!(rule.body, Body::FaultDetect(_)) && probes::plan(&[*rule]).probe.is_some();
     let mut probing = rules.into_iter().filter(has_probe);
@@ -77,13 +77,13 @@ pub fn displaced<'a>(rules: impl IntoIterator<Item = &'a Rule>) -> Vec<(&'a Rule
     probing.map(|behind| (first, behind)).collect()
 }
 
-/// The warning on a rule whose probes are not carried.
+/// Returns the warning on a rule whose probes are not carried.
 pub fn second_probe(first: &Rule) -> Warning {
     let text = format!("not carried beside the probe of the rule {}: Envoy takes one a service", first.name);
     Warning::left_out(15, ENVOY, text)
 }
 
-/// The warning on a rule beside whose probe those of another one are not carried.
+/// Returns the warning on a rule whose probe excludes those of another one.
 pub fn only_probe(behind: &Rule) -> Warning {
     let text =
         format!("the probe of the rule {} is not carried beside this one: Envoy takes one a service", behind.name);

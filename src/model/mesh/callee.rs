@@ -1,4 +1,4 @@
-//! Protocols of the instances of a service that is called.
+//! Protocols of the instances of a called service.
 
 use super::plan::PATH_HEADER;
 use crate::model::instance::Instance;
@@ -10,7 +10,7 @@ use crate::model::rule::{Body, Rule};
 const GRPC: &str = "grpc";
 const HTTP2: &str = "http2";
 
-/// True if most of the instances speak gRPC.
+/// Reports whether most of the instances speak gRPC.
 pub fn speaks_grpc<'a>(instances: impl IntoIterator<Item = &'a Instance>) -> bool {
     let (mut all, mut speaking) = (0_usize, 0_usize);
     for instance in instances {
@@ -20,17 +20,17 @@ pub fn speaks_grpc<'a>(instances: impl IntoIterator<Item = &'a Instance>) -> boo
     2 * speaking > all
 }
 
-/// True for a protocol over HTTP/2.
+/// Reports whether a protocol runs over HTTP/2.
 pub fn is_http2(protocol: &str) -> bool {
     is_grpc(protocol) || protocol.eq_ignore_ascii_case(HTTP2)
 }
 
-/// True for a protocol in the description of a request.
+/// Reports whether a protocol is gRPC.
 pub fn is_grpc(protocol: &str) -> bool {
     protocol.eq_ignore_ascii_case(GRPC)
 }
 
-/// True if routes of the rule depend on the protocol of the service that is called.
+/// Reports whether routes of the rule depend on the protocol of the called service.
 pub fn routes_by_method(rule: &Rule) -> bool {
     let has_method = |body: &Routing| {
         let routes = body.routing_config.custom_rules().iter();
@@ -39,8 +39,8 @@ pub fn routes_by_method(rule: &Rule) -> bool {
     matches!(&rule.body, Body::Routing(body) if has_method(body))
 }
 
-/// True if routes of the rule depend on the library of a client without a proxy: on what it compares of the path, and
-/// on how it reads headers.
+/// Reports whether routes of the rule depend on the gRPC library of a client: on its comparison of the path and of
+/// headers.
 pub fn differs_by_library(rule: &Rule) -> bool {
     let Body::Routing(body) = &rule.body else { return false };
     body.routing_config.custom_rules().iter().any(|route| {
@@ -57,7 +57,7 @@ pub fn differs_by_library(rule: &Rule) -> bool {
     })
 }
 
-/// False for comparisons of texts that every library reads alike.
+/// Reports whether libraries evaluate a comparison of a header differently.
 fn differs_on_header(value: &MatchString) -> bool {
     let is_alike = matches!(value.kind, MatchType::Exact | MatchType::In);
     !is_alike || value.is_open() || value.value_type == ValueType::Parameter

@@ -1,4 +1,4 @@
-//! Conditions on the caller of a service, judged on what is known of a client.
+//! Conditions on the caller of a service, evaluated for a client.
 
 use std::net::IpAddr;
 
@@ -7,9 +7,9 @@ use crate::model::rule::matchers::Matchers;
 use crate::model::rule::matching::{ALL, MatchString};
 use crate::model::rule::traffic::ServiceKey;
 
-/// Facts about a client that calls services.
+/// Known properties of a client that calls services.
 pub trait CallerFacts {
-    /// The service that it is an instance of.
+    /// Returns the service of which the client is an instance.
     fn service(&self) -> Option<&ServiceKey>;
 
     fn address(&self) -> Option<IpAddr>;
@@ -18,7 +18,7 @@ pub trait CallerFacts {
 }
 
 impl CallerCondition<'_> {
-    /// Judges as the explanation of a request from this caller does; expressions are those of the matchers.
+    /// Evaluates the condition as an explanation does for a request from this caller, with expressions from `matchers`.
     pub fn holds(&self, caller: &dyn CallerFacts, matchers: &Matchers) -> bool {
         let meets = |condition: Option<&MatchString>, value: Option<&str>| {
             let holds =

@@ -1,4 +1,4 @@
-//! Reach of a rule among clients of xDS, in a word for each dialect and each library of gRPC.
+//! Extent to which xDS clients carry out a rule, per dialect and gRPC library.
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -9,25 +9,25 @@ use super::warning::Warning;
 use super::warnings::{carries, warnings};
 use crate::model::rule::Rule;
 
-/// Extent to which clients of a kind carry a rule out, from the least on.
+/// Extent to which clients of a kind carry out a rule, in ascending order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Extent {
     No,
-    /// Some of its parts are left out, or carried out otherwise than they read.
+    /// Some parts are omitted, or approximated.
     Partly,
     Yes,
 }
 
-/// Extent to which one library carries a rule out.
+/// Extent to which one library carries out a rule.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct LibraryExtent {
     pub word: Extent,
-    /// Warnings about this library, `; ` between them; empty with `yes`.
+    /// Warnings about this library, separated by `; `; empty with `yes`.
     pub reason: String,
 }
 
-/// Extents by the library of gRPC.
+/// Extents by gRPC library.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct ByLibrary {
     /// C++, Python, Ruby, PHP.
@@ -37,15 +37,15 @@ pub struct ByLibrary {
     pub node: LibraryExtent,
 }
 
-/// Clients of xDS that carry a rule out, and what they do not carry of it.
+/// Extents to which xDS clients carry out a rule, and the parts that they do not.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct CarriedOutBy {
-    /// gRPC clients without a proxy: the least of their libraries.
+    /// gRPC clients without a proxy: the lowest extent of their libraries.
     pub grpc: Extent,
     pub grpc_libraries: ByLibrary,
     /// Proxies.
     pub envoy: Extent,
-    /// Each as `W4: …`, with the place in the rule.
+    /// Warnings as `W4: …`, with the place in the rule.
     pub warnings: Vec<String>,
 }
 
@@ -68,7 +68,7 @@ impl LibraryExtent {
 }
 
 impl Extent {
-    /// Follows a warning on the rule as a whole.
+    /// Lowers the extent for a warning on the whole rule.
     fn lessen(&mut self, warning: &Warning) {
         *self = (*self).min(if warning.is_left_out { Extent::No } else { Extent::Partly });
     }
@@ -92,7 +92,7 @@ impl ByLibrary {
 }
 
 impl CarriedOutBy {
-    /// Adds a warning on the rule as a whole.
+    /// Adds a warning on the whole rule.
     pub fn add(&mut self, warning: &Warning) {
         if warning.is_about(Dialect::Envoy) {
             self.envoy.lessen(warning);
@@ -103,7 +103,7 @@ impl CarriedOutBy {
         self.warnings.push(warning.to_string());
     }
 
-    /// A rule that is switched off counts as one that is on.
+    /// Returns the extents of a rule, as if it were enabled.
     pub fn of(rule: &Rule) -> Self {
         let warnings = warnings(rule);
         let envoy = match warnings.iter().any(|warning| warning.is_about(Dialect::Envoy)) {
@@ -121,8 +121,8 @@ impl CarriedOutBy {
     }
 }
 
-/// Parts of a rule that a client of xDS does not carry out as they read, for all that its user agent says of it: each
-/// as `W27: …`. None of a proxy, of which it depends on more.
+/// Returns the parts of a rule that an xDS client does not carry out exactly, by its user agent alone, each as `W27:
+/// …`. Empty for a proxy, which depends on more than that.
 pub fn misread(rule: &Rule, agent: &str) -> Vec<String> {
     if Dialect::of_agent(agent) == Dialect::Envoy {
         return Vec::new();

@@ -1,33 +1,33 @@
-//! Domains by which clients of proxies call a service, or an alias of one.
+//! Domains by which proxies call a service or an alias.
 //!
-//! Proxies compare domains without regard to case, and refuse a configuration that has one twice. A domain belongs to
-//! the name that was there first, by the time at which the log has it; of names of one moment to the first in order.
-//! Full domains, which have the namespace, go before short ones.
+//! Proxies compare domains without regard to case, and refuse a configuration that contains one twice. A domain belongs
+//! to the name that was created first by the log; among names of the same time to the first in order. Full domains,
+//! which include the namespace, take precedence over short ones.
 
 use std::collections::HashMap;
 
 use super::warning::{ENVOY, Warning};
 use crate::model::time::Timestamp;
 
-/// Behind the host of a domain that is for any port.
+/// Port of a domain that is valid for any port.
 const ANY_PORT: &str = "*";
 
-/// Name by which a service is called: its own, or an alias.
+/// Name by which a service is called: its own or an alias.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct CalledName<'a> {
-    /// Creation of the name.
+    /// Creation time of the name.
     pub since: Timestamp,
     pub namespace: &'a str,
     pub name: &'a str,
 }
 
 impl CalledName<'_> {
-    /// Domain that all proxies know.
+    /// Returns the domain that all proxies know.
     pub fn full(&self) -> String {
         format!("{}.{}", self.name, self.namespace)
     }
 
-    /// True if the host is that of the full domain.
+    /// Reports whether the host is that of the full domain.
     fn is_called(&self, host: &str) -> bool {
         split(host, self.namespace).is_some_and(|name| name.eq_ignore_ascii_case(self.name))
     }
@@ -37,13 +37,13 @@ impl CalledName<'_> {
     }
 }
 
-/// The part of a full domain before its namespace, if it is in that namespace.
+/// Returns the part of a full domain before its namespace, if it is in that namespace.
 fn split<'d>(host: &'d str, namespace: &str) -> Option<&'d str> {
     let (name, behind) = host.split_at_checked(host.len().checked_sub(namespace.len() + 1)?)?;
     behind.strip_prefix('.')?.eq_ignore_ascii_case(namespace).then_some(name)
 }
 
-/// Domains of each of the names in a configuration of a proxy of this namespace.
+/// Returns the domains of each name in the configuration of a proxy of this namespace.
 pub fn assign(names: &[CalledName<'_>], own_namespace: Option<&str>) -> Vec<Vec<String>> {
     let mut order: Vec<usize> = (0..names.len()).collect();
     order.sort_by_key(|at| names[*at]);
@@ -60,12 +60,12 @@ pub fn assign(names: &[CalledName<'_>], own_namespace: Option<&str>) -> Vec<Vec<
     domains
 }
 
-/// Owners of domains in lower case.
+/// Owners by domain in lower case.
 #[derive(Default)]
 struct TakenDomains(HashMap<String, usize>);
 
 impl TakenDomains {
-    /// Gives a domain to an owner, unless another one has it, or has its host with any port.
+    /// Assigns a domain to an owner, unless another one has it, or has its host with any port.
     fn claim(&mut self, owner: usize, domain: &str) -> bool {
         let domain = domain.to_ascii_lowercase();
         let has_port_of_another = domain.match_indices(':').any(|(at, colon)| {
@@ -80,7 +80,7 @@ impl TakenDomains {
     }
 }
 
-/// The first of other names that keeps a new one from its full domain, or from its short one in its own namespace.
+/// Returns the first name that takes the full domain of a new one, or its short one in its own namespace.
 pub fn conflict<'a>(new: &CalledName<'_>, others: impl IntoIterator<Item = CalledName<'a>>) -> Option<CalledName<'a>> {
     let full = new.full();
     let is_before = |other: &CalledName<'_>| {
@@ -91,18 +91,18 @@ pub fn conflict<'a>(new: &CalledName<'_>, others: impl IntoIterator<Item = Calle
     others.into_iter().find(is_before)
 }
 
-/// A domain, and what is a host with a port in it.
+/// Returns the hosts in a domain: itself, and prefixes before a possible port.
 fn hosts(domain: &str) -> impl Iterator<Item = &str> {
     domain.match_indices(':').map(|(at, _)| &domain[..at]).chain([domain])
 }
 
-/// True if a name in this namespace may have a domain that is one of those of `new`.
+/// Reports whether a name in this namespace may have one of the domains of `new`.
 pub fn may_conflict(new: &CalledName<'_>, namespace: &str) -> bool {
     let is_there = |host: &str| split(host, namespace).is_some();
     hosts(&new.full()).any(is_there) || hosts(new.name).any(is_there)
 }
 
-/// Warning on a name whose domain is another one's. `before` names it if its reader may see it.
+/// Returns the warning on a name whose domain belongs to another one. `before` names that one if the reader may see it.
 pub fn taken(new: &CalledName<'_>, before: Option<&CalledName<'_>>) -> Warning {
     let owner = before.map_or("another name".to_owned(), |name| format!("{}/{}", name.namespace, name.name));
     let text = format!(
@@ -122,7 +122,7 @@ mod tests {
         CalledName { since: Timestamp(since), namespace, name }
     }
 
-    /// Domains of names that came one after another, in the order of the names.
+    /// Returns the domains of names that were created one after another, in the order of the names.
     fn assigned(names: &[&str], own_namespace: Option<&str>) -> Vec<String> {
         let mut all: Vec<_> = names.iter().zip(1..).map(|(text, since)| name(since, text)).collect();
         all.sort_by_key(|name| (name.namespace, name.name));

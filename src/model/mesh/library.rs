@@ -1,39 +1,40 @@
-//! Libraries that gRPC clients without a proxy are written with, and the points at which they read xDS differently.
+//! gRPC libraries of clients without a proxy, and the differences in their reading of xDS.
 //!
-//! One form is sent, which all of them read alike. The exceptions are in [`TRAITS`], and in the table "Differences by
-//! language" of the book, which a test compares with it.
+//! All of them are sent the same form, which they read alike, with the exceptions in [`TRAITS`]. The table "Differences
+//! by language" of the documentation has the same exceptions, which a test verifies.
 
 use schemars::JsonSchema;
 use serde::Serialize;
 
-/// Library of a gRPC client.
+/// gRPC library of a client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Library {
-    /// C++, Python, Ruby, PHP; a client that is none of the others counts as one.
+    /// C++, Python, Ruby, PHP; also the default for unknown clients.
     Core,
     Go,
     Java,
     Node,
 }
 
-/// Points at which a library differs from the others.
+/// Differences of a library from the others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Traits {
     pub library: Library,
-    /// Beginning of its user agent; empty for all that is not listed.
+    /// Prefix of its user agent; empty for the default.
     pub agent: &'static str,
-    /// It compares the header `:path`; others compare the path of a route alone, which is one condition.
+    /// True if it compares the header `:path`; others compare only the path of a route, which is one condition.
     pub has_path_header: bool,
-    /// It takes the end of a range for a part of it.
+    /// True if it includes the end of a range.
     pub includes_range_end: bool,
-    /// It takes a header with an empty value for one that is not there, where presence is all that is asked for.
+    /// True if it treats a header with an empty value as absent in a condition on presence alone.
     pub needs_presence_as_expression: bool,
-    /// It picks clusters by new routes before it has balancers for them: calls fail unless routes come in two steps.
+    /// True if it uses clusters of new routes before it has balancers for them: calls fail unless routes are sent in
+    /// two steps.
     pub needs_two_steps: bool,
 }
 
-/// The libraries, in the order of [`Library::ALL`].
+/// Libraries in the order of [`Library::ALL`].
 pub const TRAITS: [Traits; 4] = [
     Traits { agent: "", has_path_header: true, ..Traits::alike(Library::Core) },
     Traits {
@@ -61,10 +62,10 @@ impl Traits {
 
 impl Library {
     pub const ALL: [Library; 4] = [Library::Core, Library::Go, Library::Java, Library::Node];
-    /// Those that compare one condition on the path.
+    /// Libraries that compare only one condition on the path.
     pub const WITHOUT_PATH_HEADER: [Library; 3] = [Library::Go, Library::Java, Library::Node];
 
-    /// Finds the library by the user agent of a node, with or without its version.
+    /// Returns the library for the user agent of a node, with or without its version.
     pub fn of_agent(agent: &str) -> Library {
         let is_of = |traits: &&Traits| !traits.agent.is_empty() && agent.starts_with(traits.agent);
         TRAITS.iter().find(is_of).map_or(Library::Core, |traits| traits.library)
@@ -98,7 +99,7 @@ mod tests {
         }
     }
 
-    /// Languages of a library, as the book has them.
+    /// Returns the languages of a library, as in the documentation.
     fn languages(library: Library) -> &'static str {
         match library {
             Library::Core => "C++, Python, Ruby, PHP",
@@ -108,7 +109,7 @@ mod tests {
         }
     }
 
-    /// The table of the book, of what is sent by library.
+    /// Returns the table of the documentation.
     fn table() -> String {
         let row = |what: &str, of: &dyn Fn(&Traits) -> String| {
             let cells: Vec<_> = TRAITS.iter().map(of).collect();

@@ -1,7 +1,8 @@
-//! Rules as clients of xDS carry them out: proxies and gRPC clients.
+//! Rules in the form in which xDS clients, proxies and gRPC clients, carry them out.
 //!
-//! A rule is planned here for one dialect, without a catalog and without protocol buffers. A part that clients cannot
-//! carry out is left out whole and comes as a [`Warning`](warning::Warning). [`crate::xds`] decides which client it is.
+//! Rules are translated for one dialect here, without a catalog and without protocol buffers. A part that clients
+//! cannot carry out is omitted as a whole and reported as a [`Warning`](warning::Warning). [`crate::xds`] determines
+//! the kind of a client.
 
 pub mod beside;
 pub mod breakers;
@@ -24,12 +25,12 @@ mod testing;
 pub mod warning;
 pub mod warnings;
 
-/// Key of the metadata of a node that has a token, for clients that can send no header. No label, and shown nowhere.
+/// Metadata key of a node for a token, for clients that cannot send headers. It is neither a label nor shown anywhere.
 pub const TOKEN_KEY: &str = "thuban_token";
-/// Beginning of the names of listeners that servers of gRPC ask for; their address follows.
+/// Prefix of the listener names that gRPC servers request, followed by their address.
 pub const SERVER_LISTENERS: &str = "server/";
 
-/// Kind of a client, as it takes resources.
+/// Kind of an xDS client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Dialect {
     /// A gRPC client without a proxy.
@@ -41,13 +42,13 @@ pub enum Dialect {
 impl Dialect {
     pub const ALL: [Dialect; 2] = [Dialect::Grpc, Dialect::Envoy];
 
-    /// Finds the dialect by the user agent of a node, with or without its version.
+    /// Returns the dialect for the user agent of a node, with or without its version.
     pub fn of_agent(agent: &str) -> Dialect {
         let is_envoy = agent.get(..5).is_some_and(|start| start.eq_ignore_ascii_case("envoy"));
         if is_envoy { Dialect::Envoy } else { Dialect::Grpc }
     }
 
-    /// Label on metrics and in answers.
+    /// Returns the label in metrics and answers.
     pub fn label(self) -> &'static str {
         match self {
             Dialect::Grpc => "grpc",

@@ -1,4 +1,4 @@
-//! Routes that custom routing rules become, before a client is looked at and before instances are.
+//! Routes translated from custom routing rules, independent of clients and instances.
 
 use super::Dialect;
 use super::library::Library;
@@ -9,92 +9,92 @@ use crate::model::rule::matching::{MatchString, ValueType};
 use crate::model::rule::routing::DestinationGroup;
 use crate::model::rule::traffic::ServiceKey;
 
-/// Abilities of a client that decide what it can carry out.
+/// Abilities of a client that determine what it can carry out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Abilities {
     pub dialect: Dialect,
-    /// A front proxy: it has no caller of its own.
+    /// True for a front proxy, which does not represent a caller.
     pub is_gateway: bool,
-    /// A gateway that named the header in which its requests name their caller.
+    /// True for a gateway that has named the header by which its requests name their caller.
     pub has_caller_header: bool,
-    /// It takes expressions of any size (`re2: large` in its metadata).
+    /// True if it accepts expressions of any size (`re2: large` in its metadata).
     pub takes_large_expressions: bool,
-    /// The service that is called speaks gRPC, by most of its instances.
+    /// True if most instances of the called service speak gRPC.
     pub is_callee_grpc: bool,
     /// Library of a client without a proxy.
     pub library: Library,
 }
 
 impl Abilities {
-    /// True of a client that compares one condition on the path at most.
+    /// Reports whether the client compares only one condition on the path.
     pub fn has_one_path(&self) -> bool {
         self.dialect == Dialect::Grpc && !self.library.traits().has_path_header
     }
 }
 
-/// Header with the path of a request and its query, as clients that compare it call it.
+/// Header with the path and query of a request, by the name in comparisons.
 pub const PATH_HEADER: &str = ":path";
-/// Stands for the header in which requests to a gateway name their caller, until its name is put in.
+/// Placeholder for the header by which requests to a gateway name their caller.
 pub const CALLER_HEADER: &str = ":caller";
 
-/// Routes of the rules of one service, in the order in which they are tried.
+/// Routes of the rules of one service, in order of evaluation.
 #[derive(Debug, Default, PartialEq)]
 pub struct RoutePlan<'a> {
     pub routes: Vec<PlannedRoute<'a>>,
     pub warnings: Vec<Warning>,
 }
 
-/// One route: all conditions have to hold.
+/// One route, all of whose conditions must hold.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PlannedRoute<'a> {
-    /// Position of the rule among those that were planned.
+    /// Index of the rule among those that were translated.
     pub rule: usize,
-    /// Position of the sub-rule in its rule.
+    /// Index of the sub-rule in its rule.
     pub sub_rule: usize,
     pub path: Option<TextMatch>,
-    /// Further conditions on the path are conditions on the header `:path`, for clients that compare it.
+    /// Conditions on headers, including further conditions on the path as `:path`, for clients that compare it.
     pub headers: Vec<PartMatch>,
     pub query: Vec<PartMatch>,
-    /// Conditions on the caller, which the server decides.
+    /// Conditions on the caller, which the server evaluates.
     pub caller: Vec<CallerCondition<'a>>,
-    /// Share of the requests that it takes; all without it.
+    /// Share of the requests; all of them if absent.
     pub fraction: Option<Fraction>,
-    /// Groups that may take traffic, by priority.
+    /// Groups that may receive traffic, by priority.
     pub groups: Vec<PlannedGroup<'a>>,
 }
 
-/// A condition on a header or query parameter; names of headers are in lower case.
+/// A condition on a header or query parameter; header names are in lower case.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PartMatch {
     pub name: String,
     pub value: TextMatch,
 }
 
-/// A condition on a text, in what both RE2 and string matchers express.
+/// A condition on a text that both RE2 and string matchers can express.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TextMatch {
     Present,
     Exact(String),
-    /// An absent value does not match.
+    /// Different from the text; an absent value does not match.
     Not(String),
-    /// RE2, matched against the whole text.
+    /// RE2 expression for the whole text.
     Expression(String),
-    /// RE2 that the whole text must not meet; an absent value does not match.
+    /// RE2 expression that the whole text must not match; an absent value does not match.
     NotExpression(String),
-    /// From the first number on, up to the second, which is not included.
+    /// Range from the first number up to, but excluding, the second.
     Range(i64, i64),
 }
 
 /// A condition on the caller of a service.
 #[derive(Clone, Debug, PartialEq)]
 pub enum CallerCondition<'a> {
-    /// The rule is for calls of this end only.
+    /// Restriction of the rule to calls by this end.
     Is {
         end: End,
-        /// A caller of which nothing is known is one of them.
+        /// True if an unknown caller meets the condition.
         is_met_by_unknown: bool,
     },
-    /// Argument CALLER_SERVICE; the key is a namespace.
+    /// Argument CALLER_SERVICE with a namespace as its key.
     Service {
         namespace: &'a str,
         condition: Option<&'a MatchString>,
@@ -106,7 +106,7 @@ pub enum CallerCondition<'a> {
     },
 }
 
-/// A share of the requests.
+/// A fraction of the requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Fraction {
     pub numerator: u32,
@@ -124,21 +124,21 @@ pub enum Denominator {
 #[derive(Clone, Debug, PartialEq)]
 pub struct PlannedGroup<'a> {
     pub group: &'a DestinationGroup,
-    /// The service whose instances it means: that of `transfer` where traffic is forwarded.
+    /// Service of the instances: that of `transfer` if traffic is forwarded.
     pub service: ServiceKey,
-    /// Priority without gaps: groups of 0 share the traffic, the others stand by.
+    /// Priority without gaps: groups of rank 0 share the traffic, the others are on standby.
     pub rank: u32,
     /// Weight among the groups of its rank.
     pub weight: u32,
-    /// Labels that take over a value of the request.
+    /// Labels that take a value of the request.
     pub parameters: Vec<Parameter<'a>>,
 }
 
-/// Values of one sub-rule that labels take over and that are carried.
+/// Values per sub-rule that are carried for labels which take a value of the request.
 pub const PARAMETER_VALUES_MAX: usize = 64;
 
 impl PlannedGroup<'_> {
-    /// True of an instance that has all labels that are wanted whatever the request is.
+    /// Returns a test for instances that have all labels with fixed values.
     pub fn possible(&self) -> impl Fn(&Instance) -> bool {
         let labels = self.group.labels.iter().filter(|(_, condition)| condition.value_type == ValueType::Text);
         let wanted = labels.filter(|(_, condition)| !condition.is_open());
@@ -150,7 +150,7 @@ impl PlannedGroup<'_> {
     }
 }
 
-/// A label of the instances that has to be equal to a part of the request.
+/// A label of the instances that must be equal to a part of the request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Parameter<'a> {
     pub label: &'a str,
@@ -171,7 +171,7 @@ pub enum RequestPart<'a> {
 }
 
 impl RequestPart<'_> {
-    /// True for the path and its parts, of a call of gRPC.
+    /// Reports whether it is the path of a gRPC call, or a part of it.
     pub fn is_of_path(self) -> bool {
         match self {
             RequestPart::Method | RequestPart::Path => true,

@@ -1,5 +1,5 @@
-//! Warnings that the instances of a service give rise to: those that clients of xDS do not reach, or otherwise than
-//! they are registered.
+//! Warnings about the instances of a service: those that xDS clients do not reach, or reach differently from their
+//! registration.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
@@ -8,12 +8,12 @@ use super::callee;
 use super::warning::{ENVOY, EVERY_CLIENT, Warning};
 use crate::model::instance::Instance;
 
-/// Addresses that are named in one list of warnings.
+/// Highest number of addresses in one list of warnings.
 const NAMED_MAX: usize = 10;
 
 /// Facts about the instances of one service.
 pub struct Reached {
-    /// Addresses with the number of their instances.
+    /// Number of instances by address.
     addresses: BTreeMap<(IpAddr, u16), usize>,
     is_mixed: bool,
     is_http2: bool,
@@ -31,7 +31,7 @@ impl Reached {
         Reached { addresses, is_mixed: !counts.contains(&0), is_http2: counts[1] > counts[0] }
     }
 
-    /// Warnings on one of the instances.
+    /// Returns the warnings on one of the instances.
     pub fn warnings_on(&self, instance: &Instance) -> Vec<Warning> {
         let twice = |host| self.addresses.get(&(host, instance.port)).is_some_and(|count| *count > 1);
         let on_address = match instance.host.parse() {
@@ -41,7 +41,7 @@ impl Reached {
         on_address.into_iter().chain(self.mixed()).collect()
     }
 
-    /// Warnings on all of the instances; of those with a name and of those that are there twice the first few.
+    /// Returns the warnings on all instances; only the first few of those with host names and of duplicates.
     pub fn warnings<'a>(&self, instances: impl IntoIterator<Item = &'a Instance>) -> Vec<Warning> {
         let named: BTreeSet<Warning> =
             instances.into_iter().filter(|one| one.host.parse::<IpAddr>().is_err()).map(no_address).collect();

@@ -1,4 +1,4 @@
-//! Resources of xDS, as they are shared by all clients that get the same bytes.
+//! xDS resources, shared by all clients that get the same bytes.
 
 use std::fmt;
 use std::str::FromStr;
@@ -9,7 +9,7 @@ use imbl::OrdMap;
 
 use crate::model::rule::release::RuleRelease;
 
-/// Type of a resource, in the order in which changes are sent: what is named comes before who names it.
+/// Type of a resource, in the order in which changes are sent: a referenced resource precedes its referrers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum ResourceType {
     Cluster,
@@ -22,12 +22,12 @@ impl ResourceType {
     pub const ALL: [ResourceType; 4] =
         [ResourceType::Cluster, ResourceType::Endpoints, ResourceType::Listener, ResourceType::Route];
 
-    /// Position in [`ResourceType::ALL`].
+    /// Returns the position in [`ResourceType::ALL`].
     pub fn index(self) -> usize {
         self as usize
     }
 
-    /// Label on metrics and in answers.
+    /// Returns the label in metrics and answers.
     pub fn label(self) -> &'static str {
         match self {
             ResourceType::Cluster => "cds",
@@ -50,18 +50,18 @@ impl ResourceType {
         ResourceType::ALL.into_iter().find(|kind| kind.type_url() == url)
     }
 
-    /// True if a response has every subscribed resource, as an absent one counts as deleted.
+    /// Reports whether a response contains all subscribed resources, because an absent one counts as deleted.
     pub fn is_whole(self) -> bool {
         matches!(self, ResourceType::Cluster | ResourceType::Listener)
     }
 }
 
-/// Version of a resource, written `INDEX-HASH`; the same on every node that has applied the same entries.
+/// Version of a resource, written `INDEX-HASH`; equal on all nodes that have applied the same entries.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Version {
-    /// Log index of the newest change that it was made from.
+    /// Log index of the newest change that the resource depends on.
     pub index: u64,
-    /// Of its bytes: clients that have equal bytes are sent nothing.
+    /// Hash of its bytes: a client with equal bytes is sent nothing.
     pub hash: u64,
 }
 
@@ -81,45 +81,45 @@ impl FromStr for Version {
     }
 }
 
-/// Resources of one type, by name. Cheap to clone, and to compare with an older one.
+/// Resources of one type by name. Cheap to clone and to compare with an older map.
 pub type Resources = OrdMap<Arc<str>, Arc<Resource>>;
 
-/// A resource: a message ready to be sent, and what it was made from.
+/// A resource: an encoded message, and its sources.
 #[derive(Clone, Debug)]
 pub struct Resource {
     pub kind: ResourceType,
     pub name: Arc<str>,
     pub version: Version,
-    /// The encoded message from its beginning: the field with the name, where it is another one than that under which
-    /// the body was made, and nothing otherwise.
+    /// First part of the encoded message: a field with the name if that differs from the one under which the body was
+    /// encoded, otherwise empty.
     pub head: Bytes,
-    /// The rest of the message; it is shared by all names that it is known by.
+    /// Rest of the message, shared by all its names.
     pub body: Bytes,
-    /// Releases of rules that it was made from.
+    /// Releases of rules from which it was built.
     pub releases: Vec<Arc<RuleRelease>>,
-    /// Clusters that a listener or route configuration names, in order.
+    /// Clusters that a listener or route configuration references, in order.
     pub clusters: Vec<Arc<str>>,
 }
 
 impl Resource {
-    /// The encoded message.
+    /// Returns the encoded message.
     pub fn bytes(&self) -> Bytes {
         if self.head.is_empty() { self.body.clone() } else { [&self.head[..], &self.body[..]].concat().into() }
     }
 
-    /// Bytes of the encoded message.
+    /// Returns the size of the encoded message in bytes.
     pub fn size(&self) -> usize {
         self.head.len() + self.body.len()
     }
 
-    /// True if a client that has the other one needs this one.
+    /// Reports whether a client that has the other one needs this one.
     pub fn differs(&self, other: &Resource) -> bool {
         self.version.hash != other.version.hash
     }
 }
 
-/// Two are equal that are of one version and made of the same releases: maps with thousands of them are compared for
-/// every stream, and their bytes are not looked at.
+/// Compares versions and source releases instead of bytes, because maps with thousands of resources are compared for
+/// every stream.
 impl PartialEq for Resource {
     fn eq(&self, other: &Resource) -> bool {
         let mut releases = self.releases.iter().zip(&other.releases);

@@ -1,4 +1,4 @@
-//! Rules and requests of the tests of this module.
+//! Rules and instances for the tests of this module.
 
 use serde::de::DeserializeSeed;
 use serde_json::Value;
@@ -8,12 +8,12 @@ use crate::model::instance::{Instance, InstanceDraft};
 use crate::model::rule::{Family, Rule, RuleDraft};
 use crate::model::time::Timestamp;
 
-/// An instance as callers register it.
+/// Returns an instance as callers register it.
 pub(super) fn instance(json: &Value) -> Instance {
     serde_json::from_value::<InstanceDraft>(json.clone()).expect("an instance").registered()
 }
 
-/// A rule as callers send it; its name is its id.
+/// Returns a rule as callers send it; its name is its id.
 pub(super) fn rule(family: Family, json: &Value) -> Rule {
     let head = serde_json::from_value(json.clone()).expect("the head of a rule");
     let body = family.deserialize(json.clone()).expect("the body of a rule");

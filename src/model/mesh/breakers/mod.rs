@@ -1,16 +1,16 @@
-//! Circuit breakers as clients carry them out: by leaving out single instances.
+//! Circuit breakers as xDS clients carry them out: by ejecting single instances.
 //!
-//! | asked for | carried as |
+//! | rule | carried as |
 //! |---|---|
 //! | level INSTANCE | outlier detection of the service's clusters |
-//! | level GROUP | the same, of clusters of label sets alone: each instance is left out for itself |
+//! | level GROUP | the same, only for clusters of label sets: each instance is ejected separately |
 //! | levels SERVICE, METHOD, none | nothing |
-//! | CONSECUTIVE_ERROR | errors in a row, by proxies alone; the lowest number of a rule |
+//! | CONSECUTIVE_ERROR | consecutive errors, proxies only; the lowest number of a rule |
 //! | ERROR_RATE | failure percentage; the first of a rule |
-//! | `sleep_window` | time for which an instance is left out, each time the same |
-//! | error conditions | all of 5xx, or nothing; for gRPC every status but OK |
+//! | `sleep_window` | constant ejection time of an instance |
+//! | error conditions | all of 5xx, or nothing; for gRPC every status except OK |
 //!
-//! As in [`crate::model::explain`], the first rule of a level that is for a caller is the only one of that level.
+//! As in [`crate::model::explain`], only the first rule of a level that concerns a caller applies.
 
 use super::Dialect;
 use super::plan::CallerCondition;
@@ -23,64 +23,64 @@ use crate::model::rule::traffic::ServiceKey;
 use crate::model::rule::{Body, End, Rule};
 use crate::model::wire::Words;
 
-/// Time for which an instance is left out if a rule does not say it: what proxies do by themselves.
+/// Ejection time in seconds if a rule gives none: the default of proxies.
 const SLEEP_DEFAULT_S: u32 = 30;
-/// Time over which errors are counted if a rule does not say it: the same.
+/// Seconds over which errors are counted if a rule gives none: the default of proxies.
 const INTERVAL_DEFAULT_S: u32 = 10;
 
-/// Instances that a breaker is about.
+/// Instances that a breaker watches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scope {
     Instance,
-    /// Instances of a set of labels.
+    /// Instances with a set of labels.
     Group,
 }
 
 /// The breaker of one rule.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Breaker {
-    /// Condition on the caller; none for every one.
+    /// Condition on the caller; `None` for every caller.
     pub caller: Option<CallerCondition<'static>>,
     pub scope: Scope,
-    /// None if nothing of it is carried: it still keeps later rules of its level from watching.
+    /// `None` if nothing of the rule is carried; it still hides later rules of its level.
     pub detection: Option<Detection>,
 }
 
-/// Errors that are too many, and what happens to the instance that has them.
+/// Threshold of errors, and the ejection of the instance.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Detection {
     pub consecutive_errors: Option<u32>,
     pub error_rate: Option<ErrorRate>,
-    /// Seconds for which an instance is left out.
+    /// Ejection time of an instance in seconds.
     pub sleep_s: u32,
-    /// Percentage of the instances that may be left out; none if it is not said.
+    /// Percentage of the instances that may be ejected; `None` if not given.
     pub max_ejection_percent: Option<u32>,
 }
 
-/// Share of the requests that is too much.
+/// Threshold for the share of failed requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ErrorRate {
-    /// From it on, of a hundred.
+    /// Percentage from which the share is too high.
     pub percent: u32,
     /// Seconds over which requests are counted.
     pub interval_s: u32,
-    /// Requests below which nothing is said.
+    /// Number of requests below which the share is not evaluated.
     pub minimum_requests: u32,
 }
 
-/// Breakers of the rules for calls of a service that are switched on, in their order.
+/// Returns the breakers of the enabled rules for calls of a service, in order.
 pub fn plan(rules: &[&Rule], called: &ServiceKey, dialect: Dialect) -> Vec<Breaker> {
     let on = rules.iter().filter(|rule| rule.enable);
     on.filter_map(|rule| match &rule.body {
-        // A rule is found by its callers too.
+        // Rules are also indexed by their callers.
         Body::CircuitBreaker(body) if is_about(rule, body, called) => planned(rule, body, called, dialect),
         _ => None,
     })
     .collect()
 }
 
-/// The detection of a cluster, for a caller that meets what `is_met` says. Of each kind of trigger the first is taken;
-/// of a cluster of a set of labels the breakers of groups count too.
+/// Returns the detection of a cluster, for a caller that satisfies `is_met`. The first trigger of each type applies; in
+/// a cluster of a label set the breakers of groups apply too.
 pub fn detection(
     breakers: &[Breaker],
     is_label_set: bool,
@@ -103,7 +103,7 @@ pub fn detection(
 }
 
 impl Detection {
-    /// Takes what this one lacks from a later one.
+    /// Adds the triggers that are missing here from a later detection.
     fn or(self, later: Detection) -> Detection {
         Detection {
             consecutive_errors: self.consecutive_errors.or(later.consecutive_errors),
@@ -113,14 +113,14 @@ impl Detection {
     }
 }
 
-/// False for a rule that names the service as the caller alone.
+/// Reports whether the rule concerns calls to the service, not only calls by it.
 fn is_about(rule: &Rule, body: &CircuitBreaker, called: &ServiceKey) -> bool {
     let callee = &body.rule_matcher.destination;
     let end = End::of(&callee.namespace, &callee.service, &rule.namespace);
     end.is_some_and(|end| end.covers(&called.namespace, &called.service))
 }
 
-/// None for a rule of a level that is not carried.
+/// Returns the breaker of a rule; `None` if its level is not carried.
 fn planned(rule: &Rule, body: &CircuitBreaker, called: &ServiceKey, dialect: Dialect) -> Option<Breaker> {
     let scope = scope_of(body.level)?;
     let source = &body.rule_matcher.source;
@@ -172,12 +172,12 @@ fn or_default(given: u32, default: u32) -> u32 {
     if given == 0 { default } else { given }
 }
 
-/// Errors that a client counts, compared with those that are asked for.
+/// Relation between the errors that a client counts and those of the rule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Reading {
-    /// None that is asked for.
+    /// None of them are counted.
     Nothing,
-    /// Others as well, or fewer.
+    /// Other errors are counted too, or some are not.
     Roughly,
     Exactly,
 }
@@ -196,7 +196,7 @@ fn reading_of(error: &ErrorCondition, dialect: Dialect) -> Reading {
     }
     match dialect {
         Dialect::Envoy => reading_of_codes(&error.condition),
-        // Codes are those of HTTP mostly, and no status of gRPC.
+        // The codes are mostly those of HTTP, and not gRPC statuses.
         Dialect::Grpc if ["0", "OK"].iter().all(|fine| is_anything_but(&error.condition, fine)) => Reading::Exactly,
         Dialect::Grpc => Reading::Roughly,
     }
@@ -211,7 +211,7 @@ fn reading_of_codes(condition: &MatchString) -> Reading {
     if (500..600).all(is_met) && !(100..500).any(is_met) { Reading::Exactly } else { Reading::Roughly }
 }
 
-/// True if the condition leaves out this status of gRPC, and takes all others.
+/// Reports whether the condition excludes only this gRPC status.
 fn is_anything_but(condition: &MatchString, status: &str) -> bool {
     match condition.matcher() {
         Matcher::Not(unwanted) => ["0", "OK"].contains(&unwanted),
@@ -221,7 +221,7 @@ fn is_anything_but(condition: &MatchString, status: &str) -> bool {
     }
 }
 
-/// Warnings of a rule, switched on or not.
+/// Returns the warnings of a rule, as if it were enabled.
 pub fn warnings(body: &CircuitBreaker) -> Vec<Warning> {
     let Some(scope) = scope_of(body.level) else {
         let text = format!("level: level {} is not carried by xDS", body.level.word());
@@ -241,7 +241,7 @@ pub fn warnings(body: &CircuitBreaker) -> Vec<Warning> {
     found
 }
 
-/// Place of a block in its rule.
+/// Position of a block in its rule.
 #[derive(Clone, Copy)]
 struct BlockPlace {
     is_old: bool,

@@ -34,8 +34,8 @@ fn planned(rules: &[Rule], dialect: Dialect) -> Vec<Breaker> {
     plan(&rules.iter().collect::<Vec<_>>(), &called, dialect)
 }
 
-/// The detection of the cluster of all instances, for any caller: errors in a row, percent, seconds away, share.
-/// Numbers of a plan, as a row of a table has them.
+/// Detection of the cluster of all instances for any caller: consecutive errors, percentage, ejection seconds, ejected
+/// share.
 type Shown = (Option<u32>, Option<u32>, u32, Option<u32>);
 
 fn numbers_of(rules: &[Rule], dialect: Dialect) -> Option<Shown> {

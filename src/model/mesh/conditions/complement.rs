@@ -1,14 +1,14 @@
-//! Expressions of the texts that are none of some words. RE2 has no negation, so the words are followed letter by
-//! letter: what leaves all of them is one of the texts.
+//! Expressions for the texts that are none of some words. RE2 has no negation, so the expression follows the words
+//! letter by letter, and matches a text that departs from all of them.
 
 use std::collections::BTreeMap;
 
 use crate::model::mesh::re2;
 
-/// Letters of a word: for each of them a group is opened, and libraries take a thousand levels of everything.
+/// Letters of a word. Each one opens a group, and libraries limit the nesting to a thousand.
 const LETTERS_MAX: usize = 200;
 
-/// The expression; none if a word is too long. `excluded` are characters that the texts have not.
+/// Returns the expression; `None` if a word is too long. The texts contain no `excluded` characters.
 pub(super) fn none_of(words: &[&str], excluded: &[char]) -> Option<String> {
     if words.iter().any(|word| word.chars().count() > LETTERS_MAX) {
         return None;
@@ -18,7 +18,7 @@ pub(super) fn none_of(words: &[&str], excluded: &[char]) -> Option<String> {
     if possible.is_empty() { Some(format!("{any}*")) } else { Some(behind(&possible, excluded, &any)) }
 }
 
-/// The texts that are none of these rests of words, of which there is one at least.
+/// Returns the expression for the texts that are none of these suffixes of words; `rests` is not empty.
 fn behind(rests: &[&str], excluded: &[char], any: &str) -> String {
     let mut by_letter: BTreeMap<char, Vec<&str>> = BTreeMap::new();
     for rest in rests {

@@ -1,4 +1,4 @@
-//! Conditions on a part of a header: the text of the part stands between others.
+//! Conditions on a part of a header, with other text before and after it.
 
 use super::predicate::{TextPredicate, digits};
 use super::{Condition, Found, Obstacle, Ways, Writer};
@@ -7,18 +7,18 @@ use crate::model::mesh::plan::{CALLER_HEADER, PATH_HEADER, PartMatch, TextMatch}
 use crate::model::mesh::re2;
 use crate::model::rule::matching::ALL;
 
-/// Place of a text within a header.
+/// Position of a text within a header.
 pub(super) struct Frame {
     header: &'static str,
-    /// Expression of what stands before it.
+    /// Expression for the text before it.
     before: String,
-    /// The same, if the text is empty.
+    /// Expression for the text before it if the part is empty.
     before_empty: String,
-    /// Expression of what stands behind it.
+    /// Expression for the text after it.
     after: &'static str,
-    /// Characters that end it.
+    /// Characters that terminate it.
     excluded: &'static [char],
-    /// A request may lack it.
+    /// True if requests may lack it.
     is_optional: bool,
 }
 
@@ -29,12 +29,12 @@ impl Frame {
         Frame { header, before_empty: before.clone(), before, after, excluded, is_optional: false }
     }
 
-    /// The path of a request to a proxy, which has the query behind it.
+    /// Returns the frame of the path of a request to a proxy, which may be followed by a query.
     pub(super) fn path() -> Self {
         Frame::new(PATH_HEADER, String::new(), QUERY_BEHIND, &['?'])
     }
 
-    /// `Method` of `/package.Service/Method`.
+    /// Returns the frame of `Method` in `/package.Service/Method`.
     pub(super) fn method(dialect: Dialect) -> Self {
         match dialect {
             Dialect::Grpc => Frame::new(PATH_HEADER, ".*/".into(), "", &['/']),
@@ -47,13 +47,14 @@ impl Frame {
         Frame { is_optional: true, ..Frame::new("cookie", before, "(?:;.*)?", &[';']) }
     }
 
-    /// A query parameter that is there.
+    /// Returns the frame of a query parameter that is present.
     pub(super) fn query(name: &str) -> Self {
         let before = format!(r"[^?]*\?(?:.*&)?{}=", re2::escaped(name));
         Frame { before_empty: format!("{before}?"), ..Frame::new(PATH_HEADER, before, "(?:&.*)?", &['&']) }
     }
 
-    /// `SERVICE` of `NAMESPACE/SERVICE`, in the header in which requests to a gateway name their caller.
+    /// Returns the frame of `SERVICE` in `NAMESPACE/SERVICE`, in the header by which requests to a gateway name their
+    /// caller.
     pub(super) fn caller(namespace: &str) -> Self {
         let before = match namespace {
             "" | ALL => "[^/]*/".to_owned(),
@@ -103,7 +104,7 @@ impl Writer {
         }))
     }
 
-    /// Conditions that hold if the part is there.
+    /// Returns conditions that hold if the part is present.
     fn present<'a>(&self, frame: &Frame) -> Result<Vec<Condition<'a>>, Obstacle> {
         if !frame.is_optional {
             return Ok(Vec::new());
@@ -113,7 +114,7 @@ impl Writer {
     }
 }
 
-/// Expression of texts that are one of the words: a group of several, as not every client puts one around it.
+/// Returns an expression that matches any of the words; several are grouped, since not every client adds a group.
 pub(super) fn any_of(words: &[&str]) -> String {
     match words {
         [word] => re2::escaped(word),
@@ -124,8 +125,7 @@ pub(super) fn any_of(words: &[&str]) -> String {
     }
 }
 
-/// The words in lists, each of which fits into a program of `limit` steps beside those of the frame; a word that does
-/// not is alone.
+/// Splits the words into lists whose programs, including the frame, have at most `limit` steps; a longer word is alone.
 pub(super) fn chunks<'w>(words: &[&'w str], frame_steps: usize, limit: usize) -> Vec<Vec<&'w str>> {
     let mut chunks: Vec<Vec<&str>> = Vec::new();
     let mut steps = usize::MAX;

@@ -1,19 +1,19 @@
-//! Conditions of rules in what a client of a dialect compares.
+//! Conditions of rules, translated into comparisons that clients of a dialect perform.
 //!
 //! | part | gRPC | Envoy |
 //! |---|---|---|
 //! | HEADER | header, in lower case | the same |
 //! | METHOD, of a service that speaks HTTP | as below | header `:method` |
 //! | METHOD, of a service that speaks gRPC: a word that is an HTTP verb | POST holds, others do not | the same |
-//! | METHOD, of such a service: other words, and expressions | end of the path | of the header `:path` |
-//! | PATH | path | path; what must not be by `:path`, with a query behind it |
+//! | METHOD, of such a service: other words, and expressions | end of the path | end of the header `:path` |
+//! | PATH | path | path; negations on `:path`, followed by a query |
 //! | a second condition on the path | the header `:path`, for libraries that compare it | the same |
-//! | QUERY | never holds | query parameter; what must not be there by `:path` |
+//! | QUERY | never holds | query parameter; negations on `:path` |
 //! | COOKIE | never holds | expression on the header `cookie` |
-//! | CALLER_… | the server decides | the same; a gateway has no caller, but perhaps a header with its service |
+//! | CALLER_… | evaluated by the server | the same; a gateway has no caller, but possibly a header with its service |
 //! | CUSTOM | never holds | never holds |
 //!
-//! Values that are not carried meet nothing, as in [`crate::model::explain`].
+//! An absent value meets no condition, as in [`crate::model::explain`].
 
 mod complement;
 mod framed;
@@ -32,7 +32,7 @@ use obstacles::{Obstacle, no_part_of_caller, refused};
 pub use obstacles::{no_caller, second_on_path};
 use predicate::TextPredicate;
 
-/// A condition of a rule, whatever its family.
+/// A condition of a rule of any family.
 #[derive(Clone, Copy, Debug)]
 pub struct AskedCondition<'a> {
     pub kind: ArgumentType,
@@ -49,21 +49,21 @@ where
     }
 }
 
-/// A condition as a client or the server judges it.
+/// A condition as a client or the server evaluates it.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Condition<'a> {
-    /// On the path without a query; a route has one at most.
+    /// Condition on the path without the query; a route has at most one.
     Path(TextMatch),
     Header(PartMatch),
     Query(PartMatch),
     Caller(CallerCondition<'a>),
 }
 
-/// Ways in which a condition of a rule holds.
+/// Translation of a condition as alternatives.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Ways<'a> {
-    /// One of them is enough, and all conditions of it have to hold: without any it never holds, with an empty one
-    /// always.
+    /// Alternatives, each a list of conditions that must all hold. Without alternatives it never holds, with an empty
+    /// one always.
     pub any_of: Vec<Vec<Condition<'a>>>,
     pub warnings: Vec<Warning>,
 }
@@ -85,7 +85,7 @@ impl<'a> Ways<'a> {
         Ways { any_of: Vec::new(), warnings: vec![warning] }
     }
 
-    /// Takes conditions on the header with the path for those on the path itself, which have no query.
+    /// Converts conditions on the header `:path` into conditions on the path of a route, which has no query.
     fn on_route_path(mut self) -> Self {
         for condition in self.any_of.iter_mut().flatten() {
             if let Condition::Header(PartMatch { name, value }) = condition
@@ -107,7 +107,7 @@ type Found<'a> = Result<Ways<'a>, Obstacle>;
 
 const METHOD_HEADER: &str = ":method";
 
-/// Ways of a condition at `place` of a rule; the warning if it cannot be carried. `is_path_taken` says that another
+/// Translates a condition at `place` of a rule; the warning if it cannot be carried. `is_path_taken` is true if another
 /// condition of the same route is on the path.
 pub fn carried<'a>(
     asked: AskedCondition<'a>,
@@ -150,7 +150,7 @@ pub fn carried<'a>(
 
 const UNDECODED: &str = "Envoy compares query parameters as they are sent, undecoded";
 
-/// Steps that the program of an expression may have.
+/// Returns the number of steps that the program of an expression may have.
 fn limit_of(to: Abilities) -> usize {
     if to.dialect == Dialect::Grpc || to.takes_large_expressions {
         re2::LARGE_PROGRAM_STEPS_MAX
@@ -159,7 +159,7 @@ fn limit_of(to: Abilities) -> usize {
     }
 }
 
-/// The header of a gateway that names an end as the caller.
+/// Returns the condition on a gateway's header that names an end as the caller.
 pub fn named_caller<'a>(end: &End, place: &str, to: Abilities) -> Result<Condition<'a>, Warning> {
     let condition = MatchString { value: end.service.clone(), ..MatchString::default() };
     let asked = AskedCondition { kind: ArgumentType::CallerService, key: &end.namespace, value: Some(&condition) };
@@ -171,7 +171,7 @@ pub fn named_caller<'a>(end: &End, place: &str, to: Abilities) -> Result<Conditi
     header.ok_or_else(|| no_caller(place, true))
 }
 
-/// A condition that never holds, as requests of the dialect have no such part.
+/// Returns a condition that never holds if requests of the dialect lack the part.
 fn unknown_part<'a>(asked: AskedCondition<'_>, place: &str, dialect: Dialect) -> Option<Ways<'a>> {
     let never = |dialects, who: &str, part: &str| {
         let text = format!("{place}: {who} no {part}: this never holds there");
@@ -192,7 +192,7 @@ fn is_carried_name(name: &str) -> bool {
     !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_graphic())
 }
 
-/// Pseudo headers, and headers that gRPC clients keep from what is compared.
+/// Reports whether gRPC clients exclude a header from comparisons: pseudo headers and some others.
 fn is_hidden_from_grpc(name: &str) -> bool {
     let name = name.to_ascii_lowercase();
     (name.starts_with(':') && name != PATH_HEADER) || name == "user-agent" || name.ends_with("-bin")
@@ -207,7 +207,7 @@ fn on_caller(asked: AskedCondition<'_>) -> Option<CallerCondition<'_>> {
     }
 }
 
-/// Conditions of requests whose part is there and is none of the texts; none if that cannot be carried.
+/// Returns conditions for requests whose part is present and none of the texts; `None` if that cannot be carried.
 pub fn excluded<'a>(
     part: RequestPart<'_>,
     texts: Vec<&str>,
@@ -225,7 +225,7 @@ pub fn excluded<'a>(
     ways.ok()?.any_of.into_iter().next()
 }
 
-/// True if name or value have characters that are sent encoded.
+/// Reports whether name or value contain characters that are sent encoded.
 fn compares_encoded(asked: AskedCondition<'_>) -> bool {
     let is_encoded = |character: char| !character.is_ascii_alphanumeric() && !"-._~".contains(character);
     let in_value = match TextPredicate::of(asked.value) {
@@ -238,7 +238,7 @@ fn compares_encoded(asked: AskedCondition<'_>) -> bool {
     asked.key.contains(is_encoded) || in_value
 }
 
-/// Clients compare numbers up to 2^63-2 alone.
+/// Returns a warning on a range beyond 2^63-2, the highest number that clients compare.
 fn cut_range(asked: AskedCondition<'_>, place: &str) -> Option<Warning> {
     let by_number = matches!(asked.kind, ArgumentType::Header);
     match TextPredicate::of(asked.value) {
@@ -250,16 +250,16 @@ fn cut_range(asked: AskedCondition<'_>, place: &str) -> Option<Warning> {
     }
 }
 
-/// Words that are no verbs of HTTP.
+/// Returns the words that are not HTTP verbs.
 fn names_of_methods(words: Vec<&str>) -> Vec<&str> {
     words.into_iter().filter(|word| !HTTP_VERBS.contains(word)).collect()
 }
 
 struct Writer {
     dialect: Dialect,
-    /// A second condition on the path cannot be.
+    /// True if there can be only one condition on the path.
     has_one_path: bool,
-    /// Requests are calls of gRPC.
+    /// True if requests are gRPC calls.
     is_grpc_called: bool,
     /// Steps that the program of an expression may have.
     limit: usize,
@@ -280,7 +280,7 @@ impl Writer {
             ArgumentType::Method => self.on_method(predicate),
             ArgumentType::Query => self.on_query(asked.key, &predicate),
             ArgumentType::Cookie => self.framed(&Frame::cookie(asked.key), &predicate),
-            // Judged before: they are no part of what a client compares.
+            // Handled before: clients do not compare these.
             ArgumentType::Custom
             | ArgumentType::CallerIp
             | ArgumentType::CallerMetadata
@@ -290,7 +290,7 @@ impl Writer {
 
     fn on_named_header<'a>(&self, key: &str, predicate: &TextPredicate<'_>) -> Found<'a> {
         let name = key.to_ascii_lowercase();
-        // It is the path, and most libraries compare it as that alone.
+        // This is the path, and most libraries compare it only as such.
         let is_path = self.dialect == Dialect::Grpc && name == PATH_HEADER;
         if is_path { self.on_path(predicate) } else { self.on_header(&name, predicate) }
     }
@@ -338,7 +338,7 @@ impl Writer {
         }
     }
 
-    /// A call of gRPC has its method at the end of the path, and is a POST.
+    /// Translates a condition on the method. A gRPC call has its method at the end of the path, and is a POST.
     fn on_method<'a>(&self, predicate: TextPredicate<'_>) -> Found<'a> {
         if !self.is_grpc_called {
             return self.on_verb(&predicate);
@@ -405,7 +405,7 @@ impl Writer {
         }))
     }
 
-    /// Matches of which one has to hold.
+    /// Returns comparisons, one of which must match.
     fn texts(&self, predicate: &TextPredicate<'_>) -> Result<Vec<TextMatch>, Obstacle> {
         match predicate {
             TextPredicate::AnyOf(words) => match words.as_slice() {
@@ -428,7 +428,7 @@ impl Writer {
     }
 }
 
-/// Half open, up to the highest number that clients compare with.
+/// Returns a half-open range, up to the highest number that clients compare.
 fn number_range(low: u64, high: u64) -> Option<TextMatch> {
     let low = i64::try_from(low).ok().filter(|low| *low < i64::MAX)?;
     let end = i64::try_from(high).map_or(i64::MAX, |high| high.saturating_add(1));

@@ -8,11 +8,12 @@ use crate::model::mesh::warning::{ENVOY, EVERY_CLIENT, GRPC, Warning};
 pub(super) enum Obstacle {
     Syntax(re2::Unfit),
     TooLarge,
-    /// The library compares one condition on the path.
+    /// The library compares only one condition on the path.
     SecondOnPath,
 }
 
-/// The warning on a condition on the calling service; a gateway without a header for it leaves the sub-rule out.
+/// Returns the warning on a condition on the calling service; for a gateway without a header for it the sub-rule is
+/// omitted.
 pub fn no_caller(place: &str, is_left_out: bool) -> Warning {
     let text = format!(
         "{place}: a gateway knows no caller: not carried there unless caller_service_header in its metadata names a \
@@ -25,7 +26,7 @@ pub(super) fn no_part_of_caller(place: &str) -> Warning {
     Warning::left_out(6, ENVOY, format!("{place}: a gateway knows no caller: not carried there"))
 }
 
-/// The warning on a part that is left out; `limit` are the steps that an expression may have.
+/// Returns the warning on an omitted part; `limit` is the number of steps that an expression may have.
 pub(super) fn refused(obstacle: Obstacle, place: &str, limit: usize) -> Warning {
     match obstacle {
         Obstacle::Syntax(syntax) => {
@@ -44,7 +45,7 @@ pub(super) fn refused(obstacle: Obstacle, place: &str, limit: usize) -> Warning 
     }
 }
 
-/// The warning on a sub-rule with more conditions on the path than some libraries compare.
+/// Returns the warning on a sub-rule with more conditions on the path than some libraries compare.
 pub fn second_on_path(place: &str) -> Warning {
     let text = format!("{place}: gRPC in Go, Java and Node compares one condition on the path: not carried there");
     Warning { libraries: &Library::WITHOUT_PATH_HEADER, ..Warning::left_out(27, GRPC, text) }

@@ -1,9 +1,9 @@
-//! Conditions on a text, taken apart.
+//! Conditions on a text in an analysed form.
 
 use crate::model::mesh::re2::{self, Pattern};
 use crate::model::rule::matching::{MatchString, MatchType, Matcher, ValueType};
 
-/// Condition on a text that is there.
+/// Condition on a text that is present.
 #[derive(Debug)]
 pub(super) enum TextPredicate<'a> {
     Always,
@@ -11,7 +11,7 @@ pub(super) enum TextPredicate<'a> {
     AnyOf(Vec<&'a str>),
     NoneOf(Vec<&'a str>),
     Found(Pattern),
-    /// A whole number, both ends included.
+    /// A whole number, both bounds included.
     Within(u64, u64),
 }
 
@@ -39,13 +39,13 @@ impl<'a> TextPredicate<'a> {
     }
 }
 
-/// Each once, in their order.
+/// Returns the distinct words in order.
 fn words(list: &str) -> Vec<&str> {
     let mut seen = std::collections::HashSet::new();
     list.split(',').filter(|word| seen.insert(*word)).collect()
 }
 
-/// Expression of the whole numbers from `low` to `high`, without zeros in front.
+/// Returns an expression for the whole numbers from `low` to `high`, without leading zeros.
 pub(super) fn digits(low: u64, high: u64) -> String {
     let lengths = low.to_string().len()..=high.to_string().len();
     let of_length = |length: usize| {

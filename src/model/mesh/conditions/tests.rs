@@ -1,4 +1,4 @@
-//! Rows of conditions, with what a client of each dialect compares.
+//! Tables of conditions with the comparisons of clients of each dialect.
 
 use serde_json::{Value, json};
 
@@ -47,7 +47,7 @@ fn argument(json: &Value) -> Argument<ArgumentType> {
     argument
 }
 
-/// Ways with their warnings, as `a & b | c W4`.
+/// Returns the alternatives with their warnings, as `a & b | c W4`.
 fn ways(json: &Value, is_path_taken: bool, to: Abilities) -> String {
     let argument = argument(json);
     match carried(AskedCondition::from(&argument), "R", is_path_taken, to) {
@@ -144,7 +144,7 @@ fn parts_of_a_request() {
 #[test]
 fn method_and_path() {
     let either = r":path ~[^?]*/(?:GET|PUT)(?:\?.*)?";
-    // Whatever leaves the word at some letter, ends in it or goes on behind it.
+    // Texts that depart from the word at any letter, end within it or continue after it.
     let other = "path ~.*/(?:[^/P][^/]*|P(?:[^/a][^/]*|a(?:[^/y][^/]*|y[^/]+)?)?)?";
     let rows = [
         ("EXACT", "POST", "always", ":method =POST", "always"),
@@ -239,7 +239,7 @@ fn a_header_names_the_caller_to_a_gateway() {
     assert_eq!(long.number, 7);
 }
 
-/// Lists are split by what Envoy takes, single large expressions are refused.
+/// Lists are split to fit Envoy's limit, and single large expressions are refused.
 #[test]
 fn programs_have_a_bound() {
     let words: Vec<String> = (0..40).map(|word| format!("word-{word:02}")).collect();

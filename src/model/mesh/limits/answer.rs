@@ -1,24 +1,24 @@
-//! Answer to a refused caller.
+//! Answer to refused requests.
 
 use crate::model::mesh::probes::{is_header_name, is_header_value};
 use crate::model::mesh::warning::{ENVOY, Warning};
 use crate::model::rule::rate_limit::{CustomResponse, LimitTrigger};
 
-/// Status of who is refused, unless a rule says another one.
+/// Status of refused requests, unless a rule defines another one.
 const TOO_MANY_REQUESTS: u16 = 429;
-/// Headers that a proxy adds to the answer at most.
+/// Highest number of headers that a proxy adds to the answer.
 const HEADERS_MAX: usize = 10;
 const ERROR_FROM: u16 = 400;
-/// Headers that a proxy lets nobody set.
+/// Header that proxies do not allow to be set.
 const RESERVED: &str = "host";
 
-/// The answer of a proxy to whatever goes over a limit.
+/// Answer of a proxy to requests above a limit.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LimitAnswer {
-    /// From 400 on, and one that proxies know.
+    /// Status from 400 on that proxies know.
     pub status: u16,
     pub headers: Vec<(String, String)>,
-    /// Response that it was taken from.
+    /// Response of the rule from which it was created.
     asked: Option<CustomResponse>,
 }
 
@@ -29,7 +29,7 @@ impl Default for LimitAnswer {
 }
 
 impl LimitAnswer {
-    /// Takes the answer of a limit, unless there is one already.
+    /// Adopts the answer of a limit, unless there is one already.
     pub(super) fn take(&mut self, trigger: &LimitTrigger, place: &str, warnings: &mut Vec<Warning>) {
         let Some(asked) = &trigger.custom_response else { return };
         let mut warn = |text: String| warnings.push(Warning::approximate(14, ENVOY, format!("{place}: {text}")));
@@ -59,7 +59,7 @@ impl LimitAnswer {
     }
 }
 
-/// None for one that proxies refuse, or do not know.
+/// Parses a status; `None` if proxies refuse or do not know it.
 fn status(code: &str) -> Option<u16> {
     if code.is_empty() {
         return Some(TOO_MANY_REQUESTS);

@@ -1,4 +1,4 @@
-//! Parts of a request whose values are counted apart, as in the explanation of a limit.
+//! Parts of a request whose values have separate counters, as in the explanation of a limit.
 
 use super::not_carried;
 use crate::model::mesh::plan::Abilities;
@@ -7,19 +7,19 @@ use crate::model::rule::matching::{MatchString, MatchType, ValueType};
 use crate::model::rule::rate_limit::LimitTrigger;
 use crate::model::rule::traffic::ArgumentType;
 
-/// A part of a request, each value of which has a counter of its own.
+/// A part of a request with a counter per value.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Counted {
     /// Name in lower case.
     Header(String),
     Query(String),
-    /// Without a query.
+    /// Path without the query.
     Path,
 }
 
 const METHOD_HEADER: &str = ":method";
 
-/// The parts that the arguments of a limit count apart; caller addresses are counted by their conditions.
+/// Returns the parts with separate counters of a limit; those of caller addresses follow from their conditions.
 pub(super) fn of(trigger: &LimitTrigger, place: &str, to: Abilities) -> Result<Vec<Counted>, Warning> {
     if trigger.regex_combine {
         return Ok(Vec::new());
@@ -45,13 +45,13 @@ pub(super) fn of(trigger: &LimitTrigger, place: &str, to: Abilities) -> Result<V
     Ok(counted)
 }
 
-/// The method of a call of gRPC is the end of the path.
+/// Returns the part for a method; that of a gRPC call is the end of the path.
 fn of_method(condition: Option<&MatchString>, to: Abilities) -> Counted {
     let is_open = condition.is_none_or(MatchString::is_open);
     if is_open || !to.is_callee_grpc { Counted::Header(METHOD_HEADER.into()) } else { Counted::Path }
 }
 
-/// True if several values meet the condition.
+/// Reports whether several values meet the condition.
 pub(super) fn admits_many(condition: Option<&MatchString>) -> bool {
     condition.is_none_or(|condition| {
         condition.is_open() || condition.kind != MatchType::Exact || condition.value_type == ValueType::Parameter

@@ -1,20 +1,20 @@
-//! Rate limits as the proxy beside a service carries them out.
+//! Rate limits as the proxy of a service's instance carries them out.
 //!
-//! | asked for | carried as |
+//! | rule | carried as |
 //! |---|---|
-//! | QPS, an amount of a period | a bucket of that size, filled again in that time |
+//! | QPS, an amount of a period | a bucket of that size, refilled in that time |
 //! | several amounts | a bucket each: the strictest refuses |
 //! | interfaces, HEADER, METHOD, PATH, QUERY, COOKIE | conditions, as in [`super::conditions`] |
-//! | protocol of an interface | `http`: all; `grpc`: by `content-type`; of others it is none |
-//! | CALLER_IP, open or EXACT or IN | the address as the proxy sees it; other comparisons are left out |
-//! | CALLER_SERVICE, CALLER_METADATA | left out: a proxy at the callee knows no caller |
-//! | a counter for each value | buckets that are made as values come |
-//! | GLOBAL | each proxy has its share: see [`share`] |
-//! | CONCURRENCY without conditions | requests under way to the service |
+//! | protocol of an interface | `http`: all; `grpc`: by `content-type`; others: never matches |
+//! | CALLER_IP, open or EXACT or IN | the address that the proxy sees; other comparisons are omitted |
+//! | CALLER_SERVICE, CALLER_METADATA | omitted: a proxy at the callee does not know the caller |
+//! | a counter per value | buckets that are created as values occur |
+//! | GLOBAL | each proxy has a share: see [`share`] |
+//! | CONCURRENCY without conditions | concurrent requests to the service |
 //! | SYSTEM | nothing |
 //!
-//! As in [`crate::model::explain`], every limit that matches counts a request, and the order of rules decides nothing
-//! but the answer: a proxy has one for all limits of a service, that of the first that has one.
+//! As in [`crate::model::explain`], every matching limit counts a request. The order of rules matters only for the
+//! answer: a proxy has one for all limits of a service, the first that is defined.
 
 mod answer;
 mod counted;
@@ -30,31 +30,31 @@ pub use answer::LimitAnswer;
 pub use counted::Counted;
 pub use ways::{Addresses, Way};
 
-/// Values of which a proxy keeps counters, for each limit.
+/// Counters that a proxy maintains per limit.
 pub const COUNTERS_MAX: u32 = 10_000;
-/// Action of whoever refuses what is too much, and needs no word.
+/// Action that refuses excess requests, which is the default.
 const REFUSING: &str = "REJECT";
 
 /// Limits of a service.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct LimitPlan {
     pub limits: Vec<Limit>,
-    /// Limits of requests under way.
+    /// Limits of concurrent requests.
     pub concurrency: Vec<Amount>,
     pub answer: LimitAnswer,
 }
 
-/// Requests that are counted, and how many of them are too many.
+/// A class of requests, and the limits of their number.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Limit {
-    /// Tells it from all others: the id of the rule, and the position of the sub-rule.
+    /// Unique key: the id of the rule, and the position of the sub-rule.
     pub key: String,
-    /// One of them has to hold; a request counts by the first that does.
+    /// Alternatives; a request counts by the first that matches.
     pub ways: Vec<Way>,
-    /// Conditions on query parameters: of one list all have to hold.
+    /// Alternatives of conditions on query parameters, all of which must hold.
     pub queries: Vec<Vec<PartMatch>>,
     pub addresses: Addresses,
-    /// Parts of the request whose values are counted apart.
+    /// Parts of the request with a counter per value.
     pub counted: Vec<Counted>,
     pub periods: Vec<Period>,
 }
@@ -70,30 +70,31 @@ pub struct Period {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Amount {
     pub total: u32,
-    /// For all instances together.
+    /// True if it applies to all instances together.
     pub is_shared: bool,
 }
 
 impl Amount {
-    /// Part that one of so many instances has. Nobody is refused everything because there are many.
+    /// Returns the quota of one of several instances; at least 1, so that no instance refuses everything because there
+    /// are many.
     pub fn share(self, instances: u32) -> u32 {
         if self.is_shared && self.total > 0 { (self.total / instances.max(1)).max(1) } else { self.total }
     }
 }
 
-/// Limits of the rules that are switched on, in their order.
+/// Returns the limits of the enabled rules in order.
 pub fn plan(rules: &[&Rule], to: Abilities) -> LimitPlan {
     let mut planner = LimitPlanner::new(to);
     rules.iter().filter(|rule| rule.enable).for_each(|rule| planner.add(rule));
     planner.plan
 }
 
-/// Warnings of a rule, switched on or not, for proxies with these abilities.
+/// Returns the warnings of a rule for proxies with these abilities, as if it were enabled.
 pub fn warnings(rule: &Rule, to: Abilities) -> Vec<Warning> {
     let mut planner = LimitPlanner::new(to);
     planner.add(rule);
     planner.warnings.push(Warning::left_out(16, GRPC, "rate limits do not reach gRPC clients without a proxy"));
-    // Nothing is lost by it where instances have proxies: it takes nothing from what Envoy carries out.
+    // If instances have proxies nothing is lost, so the extent for Envoy is not reduced.
     planner.warnings.push(Warning::approximate(16, &[], "a gateway counts no limits: proxies beside the instances do"));
     planner.warnings
 }

@@ -22,7 +22,7 @@ fn rule(kind: &str, triggers: Value) -> Rule {
     testing::rule(Family::RateLimit, &json)
 }
 
-/// A local limit of 5 a second, with these fields.
+/// Returns a local limit of 5 per second with these fields.
 fn limit(fields: Value) -> Rule {
     let mut trigger = json!({ "amounts": [{ "maxAmount": 5, "validDuration": "1s" }] });
     trigger.as_object_mut().expect("an object").extend(fields.as_object().expect("an object").clone());
@@ -57,7 +57,7 @@ fn text_of(part: &PartMatch) -> String {
     }
 }
 
-/// Ways, queries, addresses and counters of the only limit.
+/// Returns alternatives, queries, addresses and counters of the only limit.
 fn conditions(rule: &Rule) -> Option<String> {
     let plan = planned(rule);
     let limit = plan.limits.first()?;
@@ -73,7 +73,7 @@ fn conditions(rule: &Rule) -> Option<String> {
     Some(format!("[{}] [{}]{addresses}{counted}", ways.join(" | "), queries.join(" | ")))
 }
 
-/// Arguments, and the conditions that come of them.
+/// Arguments with the resulting conditions.
 #[test]
 fn arguments_become_conditions() {
     let rows = [
@@ -125,7 +125,7 @@ fn interfaces_are_ways_in_their_order() {
     assert_eq!((conditions(&dubbo), warning_texts(&dubbo)), (None, vec![text.to_owned()]));
 }
 
-/// Rules of which nothing, or not everything, is carried, and what is said.
+/// Rules that are not carried, or only in part, with their warnings.
 #[test]
 fn what_is_not_carried_is_told() {
     let w6 = "W6: rules[0].arguments[0]: an Envoy at the callee knows no";
@@ -245,7 +245,7 @@ fn shares_are_whole_and_never_nothing_of_something() {
     }
 }
 
-/// Responses, the status and the names of headers that come of them, and what is said.
+/// Responses with the resulting status, header names and warnings.
 #[test]
 fn answers_are_those_that_proxies_give() {
     let answering = |response: &Value| limit(json!({ "custom_response": response }));

@@ -1,4 +1,4 @@
-//! Ways in which a request meets the conditions of a limit.
+//! Alternatives in which a request meets the conditions of a limit.
 
 use super::counted::admits_many;
 use super::not_carried;
@@ -9,24 +9,24 @@ use crate::model::rule::matching::{ALL, MatchString, MatchType, ValueType};
 use crate::model::rule::rate_limit::LimitTrigger;
 use crate::model::rule::traffic::{Api, ArgumentType, LimitArgumentType};
 
-/// Ways of one limit at most: each of them has to exclude those before it.
+/// Alternatives of one limit, each of which must exclude those before it.
 const WAYS_MAX: usize = 32;
 
-/// Conditions on headers: all have to hold, always without any.
+/// Conditions on headers, all of which must hold; always met if empty.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Way {
     pub headers: Vec<PartMatch>,
-    /// Each path has a counter of its own.
+    /// True if each path has a separate counter.
     pub is_path_counted: bool,
 }
 
-/// Addresses of callers that a limit is about.
+/// Addresses of callers that a limit covers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Addresses {
     Every,
-    /// Every one, with a counter of its own.
+    /// Every address, with a separate counter.
     EachApart,
-    /// These, with a counter of its own for each.
+    /// Listed addresses, each with a separate counter.
     Listed(Vec<String>),
 }
 
@@ -38,7 +38,7 @@ pub(super) struct AskedWays {
     pub addresses: Addresses,
 }
 
-/// The conditions of a limit; none if no request meets them.
+/// Translates the conditions of a limit; `None` if no request meets them.
 pub(super) fn of(
     trigger: &LimitTrigger,
     place: &str,
@@ -64,7 +64,7 @@ pub(super) fn of(
     Ok(can_hold.then_some(asked))
 }
 
-/// True for an interface that every request is for.
+/// Reports whether every request matches an interface.
 pub(super) fn is_every(api: &Api) -> bool {
     is_all(&api.protocol) && is_all(&api.method) && api.path.as_ref().is_none_or(MatchString::is_open)
 }
@@ -73,7 +73,7 @@ fn is_all(name: &str) -> bool {
     name.is_empty() || name == ALL
 }
 
-/// Any of the interfaces, in their order.
+/// Returns the alternatives for the interfaces in order.
 fn of_apis(
     trigger: &LimitTrigger,
     place: &str,
@@ -122,7 +122,7 @@ fn of_api(
     Ok(ways)
 }
 
-/// Conditions on the protocol of a request; none for one that does not come through HTTP.
+/// Returns the conditions on the protocol of a request; `None` if it does not run over HTTP.
 fn protocol(name: &str) -> Option<Vec<PartMatch>> {
     match name.to_ascii_lowercase().as_str() {
         "" | ALL | "http" | "http/1.1" | "http2" | "https" => Some(Vec::new()),
@@ -140,7 +140,7 @@ fn headers_of(found: Ways<'_>, place: &str, warnings: &mut Vec<Warning>) -> Resu
     split.collect()
 }
 
-/// Conditions of one way by the part that they are about.
+/// Conditions of one alternative by part of the request.
 #[derive(Default)]
 struct Split {
     headers: Vec<PartMatch>,
@@ -163,7 +163,7 @@ impl Split {
     }
 }
 
-/// Comparisons that proxies have for query parameters.
+/// Reports whether proxies can perform a comparison on query parameters.
 fn is_plain(value: &TextMatch) -> bool {
     matches!(value, TextMatch::Present | TextMatch::Exact(_) | TextMatch::Expression(_))
 }
@@ -174,7 +174,7 @@ impl AskedWays {
         let ways = found.any_of.into_iter().map(|way| Split::of(way, place)).collect::<Result<Vec<_>, _>>()?;
         let by_header = ways.iter().all(|way| way.query.is_empty());
         let by_query = ways.iter().all(|way| way.headers.is_empty());
-        // Ways on both parts cannot be excluded by the next ones.
+        // Later alternatives could not exclude those on both parts.
         if !by_header && !by_query && ways.len() > 1 {
             return Err(not_carried(place, "a choice among headers and query parameters"));
         }
@@ -205,7 +205,7 @@ impl AskedWays {
         Ok(())
     }
 
-    /// Nothing gets past a way without conditions.
+    /// Drops alternatives after one without conditions, which matches every request.
     fn end_at_first_open(&mut self) {
         if let Some(open) = self.ways.iter().position(|way| way.headers.is_empty()) {
             self.ways.truncate(open + 1);
@@ -251,12 +251,12 @@ fn too_many(place: &str) -> Warning {
     Warning::left_out(7, ENVOY, text)
 }
 
-/// No other client than a proxy carries out limits.
+/// Restricts a warning to proxies, the only clients that carry out limits.
 fn for_proxies(warning: Warning) -> Warning {
     Warning { dialects: ENVOY, ..warning }
 }
 
-/// Each of the ones with each of the others.
+/// Combines each list of the one side with each of the other.
 fn product(ones: &[Vec<PartMatch>], others: &[Vec<PartMatch>]) -> Vec<Vec<PartMatch>> {
     ones.iter().flat_map(|one| others.iter().map(move |other| [&one[..], &other[..]].concat())).collect()
 }

@@ -1,17 +1,18 @@
 //! Fault detection as proxies carry it out: probes of the instances of a service.
 //!
-//! | asked for | carried as |
+//! | rule | carried as |
 //! |---|---|
 //! | interval 0, timeout 0 | 5 s, 1 s |
-//! | HTTP | a request of that method; good is a status from 200 to 399 |
-//! | a URL with a host | its host and path; `https` is left out |
-//! | body | with the methods that have one: POST, PUT, PATCH, OPTIONS |
-//! | TCP | bytes that are sent, and one answer; with several answers left out |
+//! | HTTP | a request with that method; a status from 200 to 399 is a success |
+//! | a URL with a host | its host and path; `https` is omitted |
+//! | body | for the methods with a body: POST, PUT, PATCH, OPTIONS |
+//! | TCP | bytes to send, and one answer; omitted with several answers |
 //! | UDP | nothing |
-//! | several probes of a service | the first that is carried: proxies refuse a cluster with more |
+//! | several probes of a service | the first one that is carried: proxies refuse a cluster with more |
 //! | interface | nothing: the instances are probed as a whole |
 //!
-//! gRPC clients send no probes. Beside probes the registered health counts: an instance is used if both agree.
+//! gRPC clients send no probes. The registered health applies in addition to probes: an instance is used if both are
+//! good.
 
 use std::borrow::Cow;
 
@@ -24,11 +25,11 @@ use crate::model::wire::Words;
 
 const INTERVAL_DEFAULT_S: u32 = 5;
 const TIMEOUT_DEFAULT_S: u32 = 1;
-/// Probes a second, of one instance by all proxies, from which on it is told.
+/// Probes of one instance per second, by all proxies, from which on there is a warning.
 pub const LOAD_TOLD_FROM: u64 = 1_000;
-/// Proxies that are assumed where nobody knows how many there are: as many as one node is made for.
+/// Number of proxies that is assumed if it is unknown: as many as one node is designed for.
 pub const PROXIES_ASSUMED: u64 = 1_000;
-/// Headers that a proxy adds to a probe at most.
+/// Highest number of headers that a proxy adds to a probe.
 const HEADERS_MAX: usize = 1_000;
 const HEADER_BYTES_MAX: usize = 16_384;
 const HTTP_METHODS: [&str; 8] = ["GET", "HEAD", "POST", "PUT", "DELETE", "OPTIONS", "TRACE", "PATCH"];
@@ -40,10 +41,10 @@ pub struct ProbePlan {
     pub probe: Option<Probe>,
 }
 
-/// One way to probe.
+/// A single probe.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Probe {
-    /// Port that is probed; none for the port of each instance.
+    /// Port to probe; `None` for that of each instance.
     pub port: Option<u16>,
     pub interval_s: u32,
     pub timeout_s: u32,
@@ -54,25 +55,25 @@ pub struct Probe {
 pub enum Check {
     Http(HttpCheck),
     Tcp {
-        /// Nothing for a connection alone.
+        /// Bytes to send; empty to only connect.
         send: String,
-        /// Answer that is good; any if there is none.
+        /// Expected answer; `None` for any.
         receive: Option<String>,
     },
 }
 
-/// A request that an instance has to answer well.
+/// A request to which an instance must respond successfully.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HttpCheck {
     pub method: String,
-    /// None for the service's own name.
+    /// Host header; `None` for the service's own name.
     pub host: Option<String>,
     pub path: String,
     pub headers: Vec<(String, String)>,
     pub body: String,
 }
 
-/// The first probe of the rules that are switched on that can be carried.
+/// Returns the first probe of the enabled rules that can be carried.
 pub fn plan(rules: &[&Rule]) -> ProbePlan {
     let mut planner = ProbePlanner::default();
     for rule in rules.iter().filter(|rule| rule.enable) {
@@ -81,7 +82,7 @@ pub fn plan(rules: &[&Rule]) -> ProbePlan {
     planner.plan
 }
 
-/// Warnings of a rule, switched on or not.
+/// Returns the warnings of a rule, as if it were enabled.
 pub fn warnings(rule: &Rule) -> Vec<Warning> {
     let mut planner = ProbePlanner::default();
     planner.add(rule);
@@ -89,7 +90,7 @@ pub fn warnings(rule: &Rule) -> Vec<Warning> {
     planner.warnings
 }
 
-/// The warning on many probes: by proxies and instances where they are known.
+/// Returns the warning on a high load by probes, if there is one.
 pub fn load(place: &str, interval_s: u32, proxies: u64, instances: u64) -> Option<Warning> {
     let rate = proxies.saturating_mul(instances) / u64::from(interval_s.max(1));
     let text = format!("{place}: {proxies} proxies probe {instances} instances each {interval_s} s: {rate} a second");
@@ -190,7 +191,7 @@ fn tcp(config: Option<&SocketProtocolConfig>, place: &str) -> Result<Check, Warn
     let config = config.unwrap_or(&blank);
     let mut answers: Vec<&String> = config.receive.iter().filter(|text| !text.is_empty()).collect();
     answers.dedup();
-    // All of them would have to come, and none of what answers with one of them would be used.
+    // Envoy would require all answers, so an instance that sends one of them would never be healthy.
     if answers.len() > 1 {
         let text = format!("{place}: Envoy wants all of the texts received: not carried");
         return Err(Warning::left_out(22, ENVOY, text));
@@ -202,7 +203,7 @@ fn not_carried(place: &str, field: &str, value: &str) -> Warning {
     Warning::left_out(15, ENVOY, format!("{place}: {field} {value} is not carried by xDS"))
 }
 
-/// Host and path of a URL; of what has no scheme all is the path.
+/// Returns host and path of a URL; without a scheme the whole text is the path.
 fn target(url: &str) -> Option<(Option<String>, String)> {
     if !is_header_value(url) {
         return None;
@@ -221,13 +222,13 @@ fn target(url: &str) -> Option<(Option<String>, String)> {
     Some((Some(host.to_owned()).filter(|host| !host.is_empty()), format!("{slash}{path}")))
 }
 
-/// True for a name that a proxy adds or compares; pseudo headers are none.
+/// Reports whether a proxy can add or compare a header of this name; pseudo headers are excluded.
 pub fn is_header_name(name: &str) -> bool {
     let is_token = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
     !name.is_empty() && name.len() <= HEADER_BYTES_MAX && name.bytes().all(is_token)
 }
 
-/// True for a value that a proxy takes.
+/// Reports whether a proxy accepts this header value.
 pub(super) fn is_header_value(value: &str) -> bool {
     let is_fit = |character: char| character == '\t' || !character.is_control();
     value.len() <= HEADER_BYTES_MAX && value.chars().all(is_fit)

@@ -38,7 +38,7 @@ fn targets_are_read() {
     }
 }
 
-/// Probes, what is planned of them, and what is said.
+/// Probes with their translations and warnings.
 #[test]
 fn probes_are_planned_or_left_out() {
     let tcp = |send: &str, receive: &[&str]| {

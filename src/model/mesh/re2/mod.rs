@@ -1,13 +1,14 @@
-//! Expressions of rules in the syntax that RE2 reads alike.
+//! Expressions of rules in a syntax that RE2 reads alike.
 //!
-//! Ours are found anywhere in a text; RE2 has to match the whole. An expression is printed anew from its syntax tree,
-//! so that set operations, flags and names of groups are gone. A printed expression agrees with the original on every
-//! text of ASCII, which is all that paths, names of methods and the metadata of gRPC consist of, and matches no other
-//! text that the original does not match: a class that has some characters beyond ASCII and not all (`\w`, `\pL`,
-//! `[é-ü]`) is cut down to ASCII, and an expression with `\b`, which RE2 reads by ASCII, matches no other text at all.
+//! Ours are searched for anywhere in a text; RE2 matches the whole text. An expression is printed from its syntax tree,
+//! which removes set operations, flags and group names. The printed expression agrees with the original on every ASCII
+//! text, which covers paths, names of methods and gRPC metadata, and matches no other text that the original does not:
+//! a class with some but not all characters beyond ASCII (`\w`, `\pL`, `[é-ü]`) is reduced to ASCII, and an expression
+//! with `\b`, which RE2 defines by ASCII, matches only ASCII texts.
 //!
-//! Envoy reads bytes where gRPC reads characters: it refuses `\x{100}`, and takes `\x{E9}` for a byte. So characters
-//! beyond ASCII are printed as they are, and a class with all of them as a negated one; of those, `.{3}` counts bytes.
+//! Envoy reads bytes and gRPC reads characters: Envoy refuses `\x{100}`, and reads `\x{E9}` as a byte. Characters
+//! beyond ASCII are therefore printed literally, and a class with all of them as a negated class, for which `.{3}`
+//! counts bytes.
 
 use std::fmt::Write;
 
@@ -17,13 +18,13 @@ use regex_syntax::utf8::Utf8Sequences;
 
 use crate::model::limits;
 
-/// Steps of a program that Envoy takes unless it is told otherwise.
+/// Program steps that Envoy accepts by default.
 pub const PROGRAM_STEPS_MAX: usize = 100;
-/// Steps of a program that every client takes which has no limit of its own, by the memory that RE2 allows itself.
+/// Program steps that clients without a limit of their own accept, by the memory limit of RE2.
 pub const LARGE_PROGRAM_STEPS_MAX: usize = 20_000;
-/// Repetitions that RE2 takes, those of groups within groups multiplied.
+/// Repetitions that RE2 accepts, multiplied over nested groups.
 const REPETITIONS_MAX: u64 = 1000;
-/// Steps of a program around what is written, and some for what is printed apart and was parsed together.
+/// Steps added to every program, with a margin for parts that are printed separately but were parsed as one.
 const BASE_STEPS: usize = 8;
 /// Steps that match any character beyond ASCII.
 const ANY_WIDE_STEPS: usize = 6;
@@ -32,10 +33,10 @@ const LAST_ASCII: char = '\u{7f}';
 const ANYTHING: &str = "(?s:.*)";
 const NOTHING: &str = r"[^\s\S]";
 
-/// Syntax that RE2 lacks or reads otherwise, in words.
+/// Description of syntax that RE2 lacks or reads differently.
 pub type Unfit = &'static str;
 
-/// An expression by its syntax tree.
+/// An expression as its syntax tree.
 #[derive(Debug)]
 pub struct Pattern(Hir);
 
@@ -50,13 +51,13 @@ impl Pattern {
         Ok(Pattern(hir))
     }
 
-    /// True if it is found in every text.
+    /// Reports whether it is found in every text.
     pub fn is_always_found(&self) -> bool {
         let properties = self.0.properties();
         properties.minimum_len() == Some(0) && properties.look_set().is_empty()
     }
 
-    /// Expression that matches the whole of each text in which this one is found.
+    /// Returns an expression that matches each whole text in which this one is found.
     pub fn whole(&self) -> String {
         let alphabet = self.alphabet();
         let fill = match alphabet {
@@ -66,7 +67,7 @@ impl Pattern {
         framed(&branches(&self.0), &fill, alphabet)
     }
 
-    /// The same for a text that stands within a longer one and has none of the `excluded` characters.
+    /// Returns such an expression for a part of a longer text that contains no `excluded` characters.
     pub fn part(&self, excluded: &[char]) -> Result<String, Unfit> {
         let alphabet = self.alphabet();
         let allowed = without(&ClassUnicode::new([ClassUnicodeRange::new('\0', char::MAX)]), excluded);
@@ -83,7 +84,7 @@ impl Pattern {
         Ok(framed(&branches, &fill, alphabet))
     }
 
-    /// True if one of the characters that it names is met by `is_special`.
+    /// Reports whether a character that it contains literally satisfies `is_special`.
     pub fn names_any(&self, is_special: &dyn Fn(char) -> bool) -> bool {
         names_any(&self.0, is_special)
     }
@@ -93,27 +94,27 @@ impl Pattern {
     }
 }
 
-/// The text as an expression that matches nothing else.
+/// Returns an expression that matches only this text.
 pub fn escaped(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     text.chars().for_each(|character| print_character(character, &mut out));
     out
 }
 
-/// Steps of the program that RE2 makes of a printed expression, at most.
+/// Estimates the program steps in RE2 of a printed expression from above.
 pub fn steps(printed: &str) -> usize {
     let parsed = ParserBuilder::new().utf8(true).nest_limit(1000).build().parse(printed);
     parsed.map_or(usize::MAX, |hir| steps_of(&hir).saturating_add(BASE_STEPS))
 }
 
-/// Characters that an expression is printed for.
+/// Characters that a printed expression may match.
 #[derive(Clone, Copy, PartialEq)]
 enum Alphabet {
     All,
     Ascii,
 }
 
-/// One of the expressions of which one has to be found.
+/// One of several alternatives of an expression.
 struct Branch {
     is_at_start: bool,
     is_at_end: bool,
@@ -190,7 +191,7 @@ fn sequence(items: &[Hir]) -> Vec<Branch> {
     }
 }
 
-/// The branches with `fill` on the sides on which they are open, those alike together.
+/// Prints the branches with `fill` on their open sides; branches open on the same sides are grouped.
 fn framed(branches: &[Branch], fill: &str, alphabet: Alphabet) -> String {
     let of_end = |is_at_start: bool, is_at_end: bool| {
         let alike = branches.iter().filter(|branch| (branch.is_at_start, branch.is_at_end) == (is_at_start, is_at_end));
@@ -212,7 +213,7 @@ fn framed(branches: &[Branch], fill: &str, alphabet: Alphabet) -> String {
     match ways.len() {
         0 => NOTHING.to_owned(),
         1 => ways.remove(0),
-        // Not every client puts a group around an expression.
+        // Not every client adds a group to an expression.
         _ => format!("(?:{})", ways.join("|")),
     }
 }
@@ -223,7 +224,7 @@ fn printed(items: &[Hir], alphabet: Alphabet) -> String {
     out
 }
 
-/// One item of a sequence.
+/// Prints one item of a sequence.
 fn print_item(hir: &Hir, alphabet: Alphabet, out: &mut String) {
     match hir.kind() {
         HirKind::Empty => {}
@@ -273,7 +274,7 @@ fn look_in_re2(look: Look) -> &'static str {
         Look::EndLF => "(?m:$)",
         Look::WordAscii | Look::WordUnicode => r"\b",
         Look::WordAsciiNegate | Look::WordUnicodeNegate => r"\B",
-        // Refused where the expression was parsed.
+        // Refused when the expression was parsed.
         _ => NOTHING,
     }
 }
@@ -303,7 +304,7 @@ fn print_class(class: &Class, alphabet: Alphabet, out: &mut String) {
     if of_ascii.is_empty() { out.push_str(NOTHING) } else { print_ranges("[", &of_ascii, out) }
 }
 
-/// A class with all characters beyond ASCII, by those that it lacks.
+/// Prints a class with all characters beyond ASCII as the negation of those that it lacks.
 fn print_open_class(lacking: &[(char, char)], out: &mut String) {
     match lacking {
         [] => out.push_str("(?s:.)"),
@@ -339,7 +340,7 @@ fn ranges_of(class: &Class) -> Vec<(char, char)> {
     }
 }
 
-/// Ranges of ASCII between the given ones.
+/// Returns the ASCII ranges between the given ones.
 fn gaps(ranges: &[(char, char)]) -> Vec<(char, char)> {
     let mut all = ClassUnicode::new([ClassUnicodeRange::new('\0', LAST_ASCII)]);
     all.difference(&ClassUnicode::new(ranges.iter().map(|(start, end)| ClassUnicodeRange::new(*start, *end))));
@@ -354,7 +355,7 @@ fn without(class: &ClassUnicode, excluded: &[char]) -> ClassUnicode {
     rest
 }
 
-/// The same for texts that have none of the characters.
+/// Restricts an expression to texts without the excluded characters.
 fn excluding(hir: &Hir, excluded: &[char]) -> Hir {
     match hir.kind() {
         HirKind::Literal(literal) => {

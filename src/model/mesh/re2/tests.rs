@@ -1,4 +1,4 @@
-//! Expressions as RE2 gets them, judged beside the originals.
+//! Printed expressions compared with the originals.
 
 use proptest::prelude::*;
 use regex::bytes::Regex as Judge;
@@ -6,7 +6,7 @@ use regex::bytes::Regex as Judge;
 use super::*;
 use crate::model::rule::expression::Expression;
 
-/// The expression as RE2 reads it: the whole text has to match, and boundaries of words are those of ASCII.
+/// Compiles an expression as RE2 reads it: for the whole text, and with word boundaries of ASCII.
 fn judged(printed: &str) -> Judge {
     let printed = printed.replace(r"\b", r"(?-u:\b)").replace(r"\B", r"(?-u:\B)");
     Judge::new(&format!(r"\A(?:{printed})\z")).expect("an expression that compiles")
@@ -85,7 +85,7 @@ fn a_part_keeps_to_its_place() {
     assert!(pattern.part(&[';']).is_err(), "an anchor that has no place there");
 }
 
-/// Sizes that RE2 tells of its programs; the estimate is never below.
+/// Sizes that RE2 reports for its programs, compared with the estimate from above.
 #[test]
 fn steps_are_estimated_from_above() {
     let words: Vec<&str> = vec!["abcde"; 26];
@@ -110,7 +110,7 @@ fn steps_are_estimated_from_above() {
     assert!(steps(&words.join("|")) > PROGRAM_STEPS_MAX);
 }
 
-/// Expressions of few characters, so that texts meet them often.
+/// Generates expressions over few characters, so that random texts often match.
 fn expressions() -> impl Strategy<Value = String> {
     let leaf = prop_oneof![
         prop::sample::select(vec!["a", "b", "ab", "é", "1", "_", "-", r"\."]),
@@ -132,7 +132,7 @@ fn expressions() -> impl Strategy<Value = String> {
 proptest! {
     #![proptest_config(crate::test_seed::cases(2_000))]
 
-    /// Equal on ASCII; beyond it never more than the original.
+    /// Equal on ASCII texts; on other texts it never matches more than the original.
     #[test]
     fn a_printed_expression_judges_as_the_original(
         expression in expressions(),

@@ -1,4 +1,4 @@
-//! Destination groups that may take traffic, as the explanation of a request finds them.
+//! Destination groups that may receive traffic, as in the explanation of a request.
 
 use std::collections::BTreeSet;
 
@@ -9,7 +9,7 @@ use crate::model::rule::matching::{ALL, MatchString, ValueType};
 use crate::model::rule::routing::{CustomRouteRule, DestinationGroup, TrafficMatchMode, TrafficMatchRule};
 use crate::model::rule::traffic::{Argument, ArgumentType, ServiceKey};
 
-/// Groups of a sub-rule that can take traffic of some request.
+/// Groups of a sub-rule that can receive traffic of some request.
 pub(super) struct Groups<'a> {
     conditions: &'a TrafficMatchRule,
     able: Vec<Able<'a>>,
@@ -45,8 +45,8 @@ impl<'a> Groups<'a> {
         self.able.is_empty()
     }
 
-    /// The groups of a route of this sub-rule; an error if they depend on a part of the request that the route does
-    /// not look at. `dead` are the conditions that never hold.
+    /// Returns the groups for one route of this sub-rule; an error if they depend on a part of the request that the
+    /// route does not compare. `dead` lists the conditions that never hold.
     pub(super) fn of_way(&self, argument: Option<usize>, dead: &[usize]) -> Result<Vec<PlannedGroup<'a>>, ()> {
         let mut found: Vec<PlannedGroup<'a>> = Vec::new();
         for able in &self.able {
@@ -69,7 +69,7 @@ impl<'a> Groups<'a> {
         Ok(found)
     }
 
-    /// None if a label is to be a value that is not carried.
+    /// Returns the labels that take a value of the request; `None` if one of these values is never present.
     fn parameters(
         &self,
         group: &'a DestinationGroup,
@@ -89,8 +89,8 @@ impl<'a> Groups<'a> {
         Ok(Some(parameters))
     }
 
-    /// The first of the conditions that go by the name whose value the request carries. Under OR those before the
-    /// condition of a route do not hold where the route is tried, so their values are absent.
+    /// Returns the first part of the request with this name. Under OR the conditions before that of the route do not
+    /// hold when it is tried, so their values are absent.
     fn part(
         &self,
         condition: &MatchString,
@@ -127,7 +127,7 @@ fn part_of(argument: &Argument<ArgumentType>) -> Option<RequestPart<'_>> {
     }
 }
 
-/// The service whose instances a group means.
+/// Returns the service whose instances a group contains.
 fn service_of(group: &DestinationGroup, namespace: &str, called: &ServiceKey) -> ServiceKey {
     let name = if group.transfer.is_empty() { &group.service } else { &group.transfer };
     if name.is_empty() {
@@ -138,7 +138,7 @@ fn service_of(group: &DestinationGroup, namespace: &str, called: &ServiceKey) ->
     ServiceKey { service: named(name, &called.service), namespace: named(namespace, &called.namespace) }
 }
 
-/// Keeps the sum of the weights of a rank in what clients count with, with room for settled shares.
+/// Scales weights so that the sum of a rank fits into the clients' integer, with room for adjusted shares.
 fn bound_sums(groups: &mut [PlannedGroup<'_>]) {
     const SUM_MAX: u64 = (u32::MAX / 2) as u64;
     for ranked in groups.chunk_by_mut(|left, right| left.rank == right.rank) {

@@ -1,19 +1,19 @@
-//! Custom routes planned: rules in order, their sub-rules in order, each as routes that are tried one after another.
+//! Translation of custom routes: rules and their sub-rules in order, each as routes that are tried one after another.
 //!
-//! | of a rule | of the plan |
+//! | in a rule | in the plan |
 //! |---|---|
-//! | switched off, or for calls of another service | nothing |
-//! | AND | one route; more where a list of values is split |
+//! | disabled, or for calls of another service | nothing |
+//! | AND | one route; more if a list of values is split |
 //! | OR | a route for each condition, in order |
-//! | condition that cannot be carried | the sub-rule is left out whole |
-//! | second condition on the path | the same, for gRPC libraries that compare one |
-//! | condition that never holds | the sub-rule is left out; under OR that condition is |
-//! | no group that takes traffic | nothing: the search goes on, as in [`crate::model::explain`] |
+//! | condition that cannot be carried | the whole sub-rule is omitted |
+//! | second condition on the path | the same, for gRPC libraries that compare only one |
+//! | condition that never holds | the sub-rule is omitted; under OR only that condition |
+//! | no group that receives traffic | nothing: the search continues, as in [`crate::model::explain`] |
 //! | priorities of groups | ranks without gaps |
-//! | OR with a percentage, groups that differ by the condition | left out whole for gRPC, which draws for each route |
-//! | label PARAMETER | as [`Parameter`](super::plan::Parameter); a group whose value is never carried is left out |
+//! | OR with a percentage, groups that differ by condition | omitted for gRPC, which draws a number per route |
+//! | label PARAMETER | as [`Parameter`](super::plan::Parameter); a group whose value is never present is omitted |
 //!
-//! Shares are settled after the conditions on the caller are judged: [`super::shares`].
+//! Shares are adjusted after the conditions on the caller are evaluated: [`super::shares`].
 
 mod groups;
 
@@ -31,13 +31,13 @@ use groups::Groups;
 
 pub use super::shares::settle_shares;
 
-/// Routes that a sub-rule may become where lists are split: under AND they multiply.
+/// Routes of a sub-rule under AND, where split lists multiply.
 const COMBINATIONS_MAX: usize = 128;
-/// Routes that a sub-rule may become under OR.
+/// Routes of a sub-rule under OR.
 const ALTERNATIVES_MAX: usize = 1000;
 const PERCENT_ALL: u32 = 100;
 
-/// Routes of the custom routes among the rules, which are in the order of their priorities, for calls of a service.
+/// Translates the custom routes among the rules, which are in order of priority, for calls of a service.
 pub fn plan<'a>(rules: &[&'a Rule], called: &ServiceKey, to: Abilities) -> RoutePlan<'a> {
     let mut plan = RoutePlan::default();
     for (index, rule) in rules.iter().enumerate().filter(|(_, rule)| rule.enable) {
@@ -46,7 +46,7 @@ pub fn plan<'a>(rules: &[&'a Rule], called: &ServiceKey, to: Abilities) -> Route
     plan
 }
 
-/// Adds the routes of a rule as if it were switched on.
+/// Adds the routes of a rule as if it were enabled.
 pub(super) fn add<'a>(plan: &mut RoutePlan<'a>, index: usize, rule: &'a Rule, called: &ServiceKey, to: Abilities) {
     let Body::Routing(body) = &rule.body else { return };
     if body.route_policy != RoutePolicy::Rule {
@@ -69,7 +69,7 @@ struct RoutePlanner<'a, 'c> {
     to: Abilities,
 }
 
-/// Ways of a sub-rule, each with the condition that it is of; of all of them under AND.
+/// Alternatives of a sub-rule, each with the index of its condition; `None` under AND.
 type SubRuleWays<'a> = Vec<(Option<usize>, Vec<Condition<'a>>)>;
 
 impl<'a> RoutePlanner<'a, '_> {
@@ -86,8 +86,8 @@ impl<'a> RoutePlanner<'a, '_> {
         }
     }
 
-    /// The condition that the rule has on its caller as a whole. Who comes through a gateway counts as unknown where
-    /// that is enough.
+    /// Returns the rule's condition on its caller. Requests through a gateway count as those of an unknown caller if
+    /// the rule admits that.
     fn caller(&self, body: &Routing) -> Result<Option<Condition<'a>>, Warning> {
         let key = body.routing_config.caller.as_ref();
         let Some(end) = key.and_then(|key| End::of(&key.namespace, &key.service, &self.rule.namespace)) else {
@@ -155,7 +155,7 @@ impl<'a> RoutePlanner<'a, '_> {
         Ok(routes)
     }
 
-    /// Ways in which the conditions of a sub-rule hold, and the places of those that never do.
+    /// Returns the alternatives of a sub-rule's conditions, and the indexes of conditions that never hold.
     fn ways(
         &self,
         route: &'a CustomRouteRule,
@@ -192,7 +192,7 @@ impl<'a> RoutePlanner<'a, '_> {
     }
 }
 
-/// Every combination; none if they are too many.
+/// Returns every combination; `None` if there are too many.
 fn all_of(found: Vec<Ways<'_>>) -> Option<Vec<Vec<Condition<'_>>>> {
     let mut combined = vec![Vec::new()];
     for ways in found {
@@ -214,13 +214,13 @@ fn one_of(found: Vec<Ways<'_>>) -> Option<SubRuleWays<'_>> {
     (ways.len() <= ALTERNATIVES_MAX).then_some(ways)
 }
 
-/// True for a group with a label that is to be equal to the name of the calling service: a header has it with its
-/// namespace.
+/// Reports whether a label of the group takes the name of the calling service, which a header contains only together
+/// with its namespace.
 fn takes_over_caller(group: &PlannedGroup<'_>) -> bool {
     group.parameters.iter().any(|parameter| parameter.part == RequestPart::CallerService)
 }
 
-/// True if labels take over the path or a part of it, and another condition is on the path too.
+/// Reports whether labels take the path or a part of it while another condition is on the path too.
 fn has_second_on_path(route: &PlannedRoute<'_>) -> bool {
     let parameters = route.groups.iter().flat_map(|group| &group.parameters);
     let mut taken: Vec<RequestPart<'_>> =
@@ -249,8 +249,8 @@ fn foreign_parameter(place: &str) -> Warning {
     Warning::left_out(15, EVERY_CLIENT, format!("{place}: {what} is not carried by xDS"))
 }
 
-/// A gRPC client that lost the draw of one condition draws again for the next, whose groups are those of requests that
-/// do not meet the first.
+/// Returns the warning on groups that depend on the condition. A gRPC client that loses the draw of one condition draws
+/// again for the next one, whose groups are meant for requests that do not meet the first.
 fn other_groups(place: &str) -> Warning {
     let what = "OR with a percentage, and with groups that depend on the condition that is met";
     Warning::left_out(8, GRPC, format!("{place}: {what}: not carried there"))

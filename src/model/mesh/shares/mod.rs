@@ -1,22 +1,22 @@
-//! Shares of requests as a dialect draws them.
+//! Shares of requests, adjusted to how a dialect draws them.
 //!
-//! Envoy draws one number for a request: a fraction looks at its remainder by the denominator, a split by weights at
-//! its remainder by their sum. So fractions one after another get denominators whose digits do not overlap, and sums of
-//! weights behind a fraction have no factor in common with them. gRPC draws anew each time.
+//! Envoy draws one number per request: a fraction looks at its remainder by the denominator, a weighted split at its
+//! remainder by the sum of the weights. Successive fractions therefore get denominators with disjoint digits, and sums
+//! of weights after a fraction are coprime to them. gRPC draws a new number each time.
 
 use super::Dialect;
 use super::plan::{Denominator, Fraction, PlannedGroup, PlannedRoute, TextMatch};
 use super::warning::{ENVOY, GRPC, Warning};
 
-/// Sum of weights at which one more or less is not felt.
+/// Sum of weights at which a change by one is negligible.
 const FINE_SUM: u64 = 10_000;
-/// Pairs of routes of two sub-rules that are compared; of more it is taken that some can meet one request.
+/// Pairs of routes of two sub-rules that are compared; beyond it they are assumed to match a common request.
 const COMPARED_PAIRS_MAX: usize = 4096;
-/// Fractions that a sub-rule is compared with; behind more the shares are approximate.
+/// Fractions with which a sub-rule is compared; beyond it shares are approximate.
 const COMPARED_FRACTIONS_MAX: usize = 256;
 
-/// Makes shares of the routes of one client independent of each other as far as its dialect allows; called when the
-/// conditions on the caller are decided.
+/// Makes the shares of one client's routes independent of each other as far as its dialect allows. Must be called after
+/// the conditions on the caller are evaluated.
 pub fn settle_shares(routes: &mut [PlannedRoute<'_>], dialect: Dialect) -> Vec<Warning> {
     match dialect {
         Dialect::Grpc => drawn_anew(routes),
@@ -24,7 +24,8 @@ pub fn settle_shares(routes: &mut [PlannedRoute<'_>], dialect: Dialect) -> Vec<W
     }
 }
 
-/// A gRPC client draws for each route: a request that meets several of OR draws several times.
+/// Returns warnings for a gRPC client, which draws per route: a request that matches several routes of OR draws several
+/// times.
 fn drawn_anew(routes: &[PlannedRoute<'_>]) -> Vec<Warning> {
     let of_sub_rule = routes.chunk_by(is_of_one_sub_rule);
     let drawn_twice = of_sub_rule.filter(|routes| routes[0].fraction.is_some() && has_two_that_meet(routes));
@@ -35,8 +36,8 @@ fn drawn_anew(routes: &[PlannedRoute<'_>]) -> Vec<Warning> {
     drawn_twice.map(approximate).collect()
 }
 
-/// True if a client that draws for each route may reach, for a request that meets two routes of a sub-rule, groups that
-/// are not those of the first route that it meets.
+/// Reports whether a client that draws per route may send a request that matches two routes of a sub-rule to groups
+/// other than those of the first one.
 pub(super) fn draws_for_other_groups(routes: &[PlannedRoute<'_>]) -> bool {
     let Some((first, others)) = routes.split_first() else { return false };
     first.fraction.is_some() && others.iter().any(|route| route.groups != first.groups) && {
@@ -58,7 +59,7 @@ fn is_of_one_sub_rule(one: &PlannedRoute<'_>, two: &PlannedRoute<'_>) -> bool {
     (one.rule, one.sub_rule) == (two.rule, two.sub_rule)
 }
 
-/// Routes of a sub-rule that have drawn, with the threshold that they ended up with.
+/// Routes of a sub-rule that use a fraction, and the resulting threshold.
 struct Drawn {
     first: usize,
     end: usize,
@@ -88,7 +89,7 @@ fn drawn_once(routes: &mut [PlannedRoute<'_>]) -> Vec<Warning> {
     warnings
 }
 
-/// A fraction that none of those before it, which can meet the same requests, depends on.
+/// Returns a fraction that is independent of the earlier ones which can match the same requests.
 fn independent(
     routes: &[PlannedRoute<'_>],
     own: std::ops::Range<usize>,
@@ -122,7 +123,7 @@ fn of_percent(percent: u32, denominator: Denominator) -> Fraction {
 }
 
 impl Denominator {
-    /// Number that it stands for.
+    /// Returns the number of the denominator.
     pub fn count(self) -> u32 {
         match self {
             Denominator::Hundred => 100,
@@ -137,7 +138,7 @@ fn has_one_that_meets(some: &[PlannedRoute<'_>], others: &[PlannedRoute<'_>]) ->
         || some.iter().any(|one| others.iter().any(|two| can_meet(one, two)))
 }
 
-/// False if no request can meet the conditions of both.
+/// Reports whether a request can meet the conditions of both.
 fn can_meet(one: &PlannedRoute<'_>, two: &PlannedRoute<'_>) -> bool {
     let is_apart = |left: &TextMatch, right: &TextMatch| match (left, right) {
         (TextMatch::Exact(left), TextMatch::Exact(right)) => left != right,
@@ -158,7 +159,7 @@ fn has_equal_conditions(one: &[PlannedRoute<'_>], two: &[PlannedRoute<'_>]) -> b
     one.len() == two.len() && one.iter().zip(two).all(|(left, right)| is_equal(left, right))
 }
 
-/// Brings the weights of the groups in use to a sum without the factors of denominators.
+/// Adjusts the weights of the groups in use to a sum without the factors of denominators.
 fn settle_weights(groups: &mut [PlannedGroup<'_>]) {
     let mut in_use: Vec<&mut u32> =
         groups.iter_mut().filter(|group| group.rank == 0).map(|group| &mut group.weight).collect();

@@ -61,7 +61,7 @@ fn numbers(plan: &RoutePlan<'_>) -> Vec<u8> {
     plan.warnings.iter().map(|warning| warning.number).collect()
 }
 
-/// Successive percentages of sub-rules without conditions, and the shares of requests that they come to.
+/// Successive percentages of sub-rules without conditions, and the resulting shares of the requests.
 #[test]
 fn fractions_do_not_depend_on_each_other() {
     let rows: [(&[u32], &[&str], &[f64]); 5] = [
@@ -87,7 +87,7 @@ fn expected_of(expected: &[&str]) -> Vec<String> {
     expected.iter().map(|fraction| (*fraction).to_owned()).collect()
 }
 
-/// Shares of the routes, all of whose conditions hold, over every number.
+/// Counts the shares of the routes over every number, if all their conditions hold.
 fn counted(routes: &[PlannedRoute<'_>]) -> Vec<f64> {
     let mut taken = vec![0_u32; routes.len()];
     for number in 0..1_000_000_u32 {
@@ -117,7 +117,7 @@ fn routes_that_never_meet_share_a_denominator() {
     assert_eq!(numbers(&plan), [10]);
 }
 
-/// One number for all routes of OR is exact; each route of a gRPC client draws.
+/// One number for all routes of OR is exact; a gRPC client draws per route.
 #[test]
 fn conditions_of_or_draw_together() {
     let either =
@@ -135,7 +135,7 @@ fn conditions_of_or_draw_together() {
     assert_eq!(numbers(&planned(&rule(&whole), Dialect::Grpc)), [] as [u8; 0]);
 }
 
-/// Weights, and what they become under and behind a fraction.
+/// Weights, and their adjusted values within and after a fraction.
 #[test]
 fn weights_behind_a_fraction_have_no_factor_of_it() {
     let rows: [(&[u32], &[u32]); 6] = [

@@ -1,4 +1,4 @@
-//! Warnings that a rule alone gives rise to, for every kind of client, and how far each carries it out.
+//! Warnings that follow from a rule alone, for every kind of client, and the extent to which each carries it out.
 
 use std::collections::BTreeSet;
 
@@ -11,7 +11,7 @@ use crate::model::rule::routing::{RoutePolicy, Routing};
 use crate::model::rule::traffic::ServiceKey;
 use crate::model::rule::{Body, End, Rule};
 
-/// Warnings of a rule, by number and place; the same for a rule that is switched off.
+/// Returns the warnings of a rule by number and place, as if it were enabled.
 pub fn warnings(rule: &Rule) -> Vec<Warning> {
     let mut found: BTreeSet<Warning> = BTreeSet::new();
     match &rule.body {
@@ -28,7 +28,7 @@ pub fn warnings(rule: &Rule) -> Vec<Warning> {
     found.into_iter().collect()
 }
 
-/// Clients that differ in what they carry out.
+/// Clients with different abilities.
 const SIDECAR: Abilities = Abilities {
     dialect: Dialect::Envoy,
     is_gateway: false,
@@ -53,7 +53,7 @@ fn of_routing(rule: &Rule, called: &ServiceKey) -> Vec<Warning> {
         plan.warnings.extend(routing::settle_shares(&mut plan.routes, to.dialect));
         plan.warnings.into_iter().filter(move |warning| warning.is_about(to.dialect))
     };
-    // A sidecar knows its caller: for Envoy as a whole the part is carried out in some.
+    // A sidecar knows its caller, so for Envoy in general the part counts as approximated.
     let of_gateway = warnings(GATEWAY).filter(|warning| warning.number == 6);
     let of_gateway = of_gateway.map(|warning| Warning { is_left_out: false, ..warning });
     let of_library = |library| warnings(Abilities { library, ..WITHOUT_PROXY });
@@ -66,7 +66,7 @@ fn planned<'a>(rule: &'a Rule, called: &ServiceKey, to: Abilities) -> RoutePlan<
     plan
 }
 
-/// Routes of a rule for each service whose calls it is about, as clients of the dialect that carry the most have them.
+/// Returns the routes of a rule for each called service, for the clients of the dialect that carry out the most.
 pub(super) fn route_plans(rule: &Rule, dialect: Dialect) -> Vec<RoutePlan<'_>> {
     let to = Abilities { dialect, ..WITHOUT_PROXY };
     match &rule.body {
@@ -77,8 +77,8 @@ pub(super) fn route_plans(rule: &Rule, dialect: Dialect) -> Vec<RoutePlan<'_>> {
     }
 }
 
-/// True if something of the rule reaches clients of the dialect, were it switched on; without a proxy, those of the
-/// library.
+/// Reports whether clients of the dialect, or of the library if they have no proxy, would carry out any part of the
+/// rule if it were enabled.
 pub(super) fn carries(rule: &Rule, dialect: Dialect, library: Library) -> bool {
     let to = if dialect == Dialect::Grpc { Abilities { library, ..WITHOUT_PROXY } } else { SIDECAR };
     let on = Rule { enable: true, ..rule.clone() };
@@ -97,7 +97,7 @@ pub(super) fn carries(rule: &Rule, dialect: Dialect, library: Library) -> bool {
             let breakers = callee.map(|callee| breakers::plan(&[&on], &called(callee), dialect));
             breakers.iter().flatten().any(|breaker| breaker.detection.is_some())
         }
-        // Routes by metadata and to the nearest, and no family that is not planned above.
+        // Routes by metadata and to the nearest are carried; other families are not.
         other => matches!(other, Body::Routing(_)),
     }
 }
@@ -106,7 +106,7 @@ fn called(end: End) -> ServiceKey {
     ServiceKey { service: end.service, namespace: end.namespace }
 }
 
-/// The services whose calls a custom route is about.
+/// Returns the services whose calls a custom route affects.
 fn callees(rule: &Rule, body: &Routing) -> BTreeSet<End> {
     let config = &body.routing_config;
     let end = |key: &ServiceKey| End::of(&key.namespace, &key.service, &rule.namespace);

@@ -1,4 +1,4 @@
-//! Rules of all families with the warnings that they give rise to.
+//! Rules of all families with their warnings.
 
 use serde_json::{Value, json};
 

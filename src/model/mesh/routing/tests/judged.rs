@@ -1,4 +1,4 @@
-//! Plans of random rules judged as a client would, beside the explanation of the same requests.
+//! Plans of random rules evaluated as a client would, compared with the explanation of the same requests.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -14,7 +14,7 @@ use crate::model::mesh::plan::{PartMatch, TextMatch};
 use crate::model::rule::SubRuleEffect;
 use crate::model::rule::matchers::Matchers;
 
-/// Shares by rule, sub-rule and group, in percent.
+/// Percentages by rule, sub-rule and group.
 type Shares = BTreeMap<(usize, usize, String), f64>;
 
 impl CallerFacts for (Option<ServiceKey>, &Sketch) {
@@ -31,7 +31,7 @@ impl CallerFacts for (Option<ServiceKey>, &Sketch) {
     }
 }
 
-/// A request as it is on the wire.
+/// A request on the wire.
 struct Request {
     path: String,
     headers: BTreeMap<String, String>,
@@ -81,8 +81,8 @@ fn is_met(wanted: &TextMatch, value: Option<&str>) -> bool {
     }
 }
 
-/// Shares of a request in Envoy: the three pairs of digits of one number that fractions look at, by intervals in which
-/// no fraction changes.
+/// Returns the shares of a request in Envoy. Fractions look at the three pairs of digits of one random number, which is
+/// enumerated by intervals in which no fraction changes.
 fn shares_in_envoy(routes: &[PlannedRoute<'_>], request: &Request) -> Shares {
     let met: Vec<_> = routes.iter().filter(|route| request.meets(route)).collect();
     let marks = [0.0, 1.0, 30.0, 50.0, 100.0];
@@ -109,7 +109,7 @@ fn shares_in_envoy(routes: &[PlannedRoute<'_>], request: &Request) -> Shares {
     shares
 }
 
-/// Shares of a request of a gRPC client, which draws for each route.
+/// Returns the shares of a request in a gRPC client, which draws a number per route.
 fn shares_in_grpc(routes: &[PlannedRoute<'_>], request: &Request) -> Shares {
     let mut shares = Shares::new();
     let mut left = 100.0;
@@ -273,7 +273,7 @@ fn rules_of(configs: &[Value]) -> Vec<Rule> {
     configs.iter().enumerate().map(rule).collect()
 }
 
-/// Routes for the caller of the sketch; none if something of the rules is left out or drawn otherwise.
+/// Returns the routes for the caller of the sketch; `None` if a part of the rules is omitted or drawn differently.
 fn settled<'a>(rules: &'a [Rule], sketch: &Sketch, to: Abilities) -> Option<Vec<PlannedRoute<'a>>> {
     let rules: Vec<&Rule> = rules.iter().collect();
     let mut plan = plan(&rules, &called(), to);
@@ -282,7 +282,7 @@ fn settled<'a>(rules: &'a [Rule], sketch: &Sketch, to: Abilities) -> Option<Vec<
     let matchers = Matchers::default();
     plan.routes.retain(|route| route.caller.iter().all(|condition| condition.holds(&facts, &matchers)));
     plan.warnings.extend(settle_shares(&mut plan.routes, to.dialect));
-    // What never holds is left out without a loss.
+    // A condition that never holds is omitted without a loss.
     let has_loss = |warning: &Warning| (warning.is_left_out && warning.number != 4) || warning.number == 10;
     (!plan.warnings.iter().any(has_loss)).then_some(plan.routes)
 }
@@ -341,7 +341,7 @@ proptest! {
                 let to = Abilities { library, ..GRPC_CLIENT };
                 let Some(routes) = settled(&rules, &sketch, to) else { continue };
                 let mut request = Request::of(&sketch);
-                // Headers that are not there for its comparisons.
+                // Headers that do not exist for its comparisons.
                 request.headers.remove(":method");
                 if to.has_one_path() {
                     request.headers.remove(":path");
@@ -355,8 +355,8 @@ proptest! {
     }
 }
 
-/// A request that meets both conditions: the label takes over the value of the first, so that group g1
-/// takes all of the share, and g0, which stands by, takes nothing.
+/// The request meets both conditions: the label takes the value of the first one, so that group g1 receives the whole
+/// share, and g0, on standby, receives nothing.
 #[test]
 fn a_share_of_or_never_goes_to_groups_of_another_condition() {
     let conditions = json!([

@@ -1,4 +1,4 @@
-//! Rules with the routes that come of them.
+//! Rules with the resulting routes.
 
 mod judged;
 
@@ -51,7 +51,7 @@ fn of(kind: &str, key: &str) -> Value {
     json!({ "type": kind, "key": key, "value": { "value": "1" } })
 }
 
-/// Sub-rules of the routes, and the numbers of warnings, as `0 0 1 W4`.
+/// Returns the sub-rules of the routes and the numbers of the warnings, as `0 0 1 W4`.
 fn outline(config: &Value, to: Abilities) -> String {
     let rule = rule(config);
     let plan = plan(&[&rule], &called(), to);
@@ -172,7 +172,7 @@ fn a_gateway_with_a_header_carries_conditions_on_the_calling_service() {
     assert_eq!((outline(&config, ENVOY_CLIENT), outline(&config, gateway)), ("0".into(), "W6".into()));
 }
 
-/// Groups of a route as `name service rank weight`.
+/// Returns the groups of a route as `name service rank weight`.
 fn groups(destinations: Value) -> Vec<String> {
     let config = json!({
         "callee": { "namespace": "shop", "service": "order" },
@@ -219,7 +219,7 @@ fn groups_are_those_that_may_take_traffic() {
     }
 }
 
-/// Routes of a sub-rule with the parts of the request that label `lane` of its first group takes over.
+/// Returns the routes of a sub-rule with the parts of the request that label `lane` of its first group takes.
 fn parameters(mode: &str, conditions: Value, name: &str, to: Abilities) -> Result<Vec<String>, u8> {
     let lane = json!({ "labels": { "lane": { "value": name, "value_type": "PARAMETER" } } });
     let rule = rule(&json!({ "rules": [sub_rule(mode, conditions, json!([group(lane), group(json!({}))]))] }));
