@@ -1,4 +1,4 @@
-//! Conditions judged on a sketch: each on its own, with the reason.
+//! Evaluation of single conditions on a sketch, each with its reason.
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -8,7 +8,7 @@ use crate::model::rule::matching::{ALL, MatchString, MatchType, ValueType};
 use crate::model::rule::routing::TrafficMatchMode;
 use crate::model::rule::traffic::{Api, Argument, ArgumentType, GRPC_VERB, HTTP_VERBS};
 
-/// Verdict on one condition.
+/// Result of one condition.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct Finding<'a> {
     #[serde(rename = "type")]
@@ -46,13 +46,13 @@ impl<'a> Finding<'a> {
     }
 }
 
-/// Clients take an empty value for `*`.
+/// Evaluates a condition; clients treat an empty value as `*`.
 fn holds(condition: &MatchString, value: &str) -> bool {
     condition.is_open() || condition.matches(value)
 }
 
-/// True if the method of a gRPC call meets a condition: of words, a verb of HTTP is judged as the POST that every call
-/// is, and all else by the name of the method.
+/// Evaluates a condition on the method of a gRPC call: HTTP verbs among its words are compared with POST, the verb of
+/// every call, and all other words with the name of the method.
 fn is_met_by_call(condition: &MatchString, name: Option<&str>) -> bool {
     let name = name.unwrap_or_default();
     let value = condition.value.as_str();
@@ -69,7 +69,7 @@ fn is_met_by_call(condition: &MatchString, name: Option<&str>) -> bool {
     }
 }
 
-/// Reason why a list of conditions as a whole does not hold; `None` if it does.
+/// Returns the reason why a list of conditions does not match; `None` if it does.
 pub(in crate::model) fn objection(mode: TrafficMatchMode, findings: &[Finding<'_>]) -> Option<String> {
     let mut failed = findings.iter().filter(|finding| !finding.matched);
     match mode {
@@ -81,7 +81,7 @@ pub(in crate::model) fn objection(mode: TrafficMatchMode, findings: &[Finding<'_
     }
 }
 
-/// An interface of a service, and whether the request is for it.
+/// An interface of a service, and whether the request matches it.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct ApiFinding<'a> {
     #[serde(flatten)]
@@ -111,7 +111,7 @@ fn is_all(name: &str) -> bool {
     name.is_empty() || name == ALL
 }
 
-/// For conditions that an absent value meets if they are open.
+/// Evaluates a condition that also matches an absent value if it is open.
 pub(in crate::model) fn is_met(condition: Option<&MatchString>, value: Option<&str>) -> bool {
     condition.is_none_or(|condition| condition.is_open() || value.is_some_and(|value| condition.matches(value)))
 }

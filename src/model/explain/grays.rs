@@ -1,7 +1,7 @@
-//! Gray releases beside what is judged: whom each is for, and whether the client of the sketch is one of them.
+//! Gray releases in an explanation: the audience of each, and whether the client of the sketch belongs to it.
 //!
-//! They are told whether or not the client sees them, or nobody who asks without labels would hear that other clients
-//! see something else.
+//! They are listed even if the client does not see them, so that a caller who gives no labels learns that other clients
+//! see another release.
 
 use std::sync::Arc;
 
@@ -16,10 +16,10 @@ use crate::model::rule::matching::MatchString;
 use crate::model::rule::release::RuleRelease;
 use crate::model::wire::Uint32;
 
-/// The releases of a rule that clients see, where some of them see another one than the rest.
+/// Releases of a rule that clients see, if not all clients see the same one.
 #[derive(Clone, Debug)]
 pub struct Rollout {
-    /// Newest first.
+    /// Gray releases, newest first.
     pub grays: Vec<Arc<RuleRelease>>,
     pub normal: Option<Arc<RuleRelease>>,
 }
@@ -28,14 +28,14 @@ pub struct Rollout {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum GrayState {
-    /// The client is one of those that it is for, and sees it.
+    /// The client belongs to the audience, and sees the release.
     InForce,
-    /// The client is one of them, and sees a newer gray release of the rule.
+    /// The client belongs to the audience, and sees a newer gray release of the rule.
     Shadowed,
     NotMatched,
 }
 
-/// An active gray release, with whom it is for.
+/// An active gray release with its audience.
 #[derive(Debug, Serialize, JsonSchema)]
 #[schemars(rename = "GrayRelease")]
 pub struct Gray<'a> {
@@ -45,46 +45,46 @@ pub struct Gray<'a> {
     pub release: ReleaseBrief,
     pub state: GrayState,
     pub info: String,
-    /// The labels that a client has to have, all of them.
+    /// Conditions on client labels, all of which must match.
     pub client_labels: Vec<LabelFinding<'a>>,
-    /// The share of the clients that it is for; of all of them without it.
+    /// Share of the clients; all of them if absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub client_percent: Option<ShareFinding<'a>>,
 }
 
-/// A condition on a label of the client, and what became of it.
+/// Result of a condition on a client label.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct LabelFinding<'a> {
     pub key: &'a str,
     pub condition: &'a MatchString,
-    /// Value of the client.
+    /// The client's value of the label.
     pub value: Option<&'a str>,
     pub matched: bool,
     pub info: String,
 }
 
-/// A share of the clients, and whether this one is in it.
+/// A share of the clients, and whether this client is in it.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct ShareFinding<'a> {
     pub by: &'a str,
     pub percent: Uint32,
-    /// Value of the client.
+    /// The client's value of the label.
     pub value: Option<&'a str>,
-    /// By this value, from 0 to 99; a client is in if it is below `percent`.
+    /// Number of this value, from 0 to 99; the client is in the share if it is below `percent`.
     pub number: Option<u64>,
     pub matched: bool,
     pub info: String,
 }
 
 impl Gray<'_> {
-    /// Of everything that it asks of a client, whether that is met, and why.
+    /// Returns all conditions of the audience, with their results and reasons.
     pub fn findings(&self) -> impl Iterator<Item = (bool, &str)> {
         let labels = self.client_labels.iter().map(|finding| (finding.matched, finding.info.as_str()));
         labels.chain(self.client_percent.iter().map(|finding| (finding.matched, finding.info.as_str())))
     }
 }
 
-/// The gray releases of rules of which some release is about the service that is called.
+/// Returns the gray releases of rules that concern the called service in any release.
 pub(super) fn judge<'a>(sketch: &'a Sketch, rollouts: &'a [Rollout]) -> Vec<Gray<'a>> {
     rollouts.iter().flat_map(|rollout| of_rule(sketch, rollout)).collect()
 }
@@ -105,7 +105,7 @@ fn of_rule<'a>(sketch: &'a Sketch, rollout: &'a Rollout) -> Vec<Gray<'a>> {
     grays.collect()
 }
 
-/// `seen` is the newer gray release that the client sees.
+/// Evaluates one gray release; `seen` is the newer one that the client sees.
 fn judged<'a>(sketch: &'a Sketch, release: &'a RuleRelease, seen: Option<&RuleRelease>) -> Gray<'a> {
     let client_labels: Vec<_> = release.client_labels.iter().map(|label| of_label(label, sketch)).collect();
     let client_percent = release.client_percent.as_ref().map(|share| of_share(share, sketch));
@@ -162,7 +162,8 @@ fn of_share<'a>(share: &'a ClientPercent, sketch: &'a Sketch) -> ShareFinding<'a
     ShareFinding { by, percent, value, number, matched, info }
 }
 
-/// Clients have the label of their address without sending it; a sketch has not.
+/// Returns the reason for a missing label. Clients have the label of their address without sending it, but a sketch
+/// does not.
 fn lacking(key: &str) -> String {
     match key {
         CLIENT_ADDRESS_LABEL => format!("the address of the client is not given, as client label {key}"),

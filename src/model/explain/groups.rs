@@ -1,4 +1,4 @@
-//! Destination groups: which of them take traffic, and how much each.
+//! Destination groups: which of them receive traffic, and how much.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,21 +12,21 @@ use crate::model::rule::routing::DestinationGroup;
 use crate::model::rule::traffic::ArgumentType;
 use crate::model::wire::Uint32;
 
-/// Share of a destination group.
+/// State of a destination group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum GroupState {
     InUse,
-    /// Waits until no group before it is available.
+    /// Waits while a group before it is available.
     Standby,
     Isolated,
     WithoutWeight,
-    /// A label is to be a value that the request does not carry.
+    /// A label requires a value that the request does not have.
     Unresolved,
     OtherService,
 }
 
-/// A destination group with the requests that it takes.
+/// A destination group with its share of the requests.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct Group<'a> {
     pub name: &'a str,
@@ -48,12 +48,12 @@ pub struct Group<'a> {
 pub struct Label<'a> {
     #[serde(flatten)]
     pub condition: &'a MatchString,
-    /// Value of a PARAMETER in this request.
+    /// Value of a PARAMETER condition in this request.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub resolved: Option<&'a str>,
 }
 
-/// The groups of a route, with their shares of what the route takes.
+/// Returns the groups of a route with their shares of its traffic.
 pub(in crate::model) fn groups<'a>(
     configured: &'a [DestinationGroup],
     arguments: &[Finding<'a>],
@@ -82,12 +82,12 @@ pub(in crate::model) fn groups<'a>(
     groups
 }
 
-/// Priorities in the order of their use; a group without one comes last.
+/// Returns the sort key of a group by priority; a group without one is last.
 pub(crate) fn rank(group: &DestinationGroup) -> (bool, Option<Uint32>) {
     (group.priority.is_none(), group.priority)
 }
 
-/// The priorities at which some group has a weight.
+/// Priorities at which a group has a weight.
 pub(crate) struct Weights(BTreeSet<Option<Uint32>>);
 
 impl Weights {
@@ -95,7 +95,7 @@ impl Weights {
         Weights(groups.iter().filter(|group| group.weight.is_some()).map(|group| group.priority).collect())
     }
 
-    /// The weight that counts beside the other groups of the same priority.
+    /// Returns the effective weight among the groups of the same priority.
     pub(crate) fn weight(&self, group: &DestinationGroup) -> u64 {
         match group.weight {
             Some(weight) => weight.0.into(),
@@ -105,7 +105,7 @@ impl Weights {
     }
 }
 
-/// Takes all that could take traffic for in use: which priority is, depends on the others.
+/// Returns the state of a group by itself. All usable groups count as in use; the priorities are applied later.
 fn state(
     group: &DestinationGroup,
     labels: &BTreeMap<&str, Label<'_>>,
@@ -142,8 +142,8 @@ fn labels<'a>(group: &'a DestinationGroup, arguments: &[Finding<'a>]) -> BTreeMa
         .collect()
 }
 
-/// True for a PARAMETER condition that goes by `name`: the name that it gives, its key, or the name
-/// that clients give it.
+/// Reports whether a PARAMETER condition has this name: its value, its key, or its qualified name such as
+/// `$header.key`.
 pub(crate) fn is_parameter(kind: ArgumentType, key: &str, condition: Option<&MatchString>, name: &str) -> bool {
     let Some(condition) = condition.filter(|condition| condition.value_type == ValueType::Parameter) else {
         return false;

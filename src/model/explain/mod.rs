@@ -1,23 +1,22 @@
-//! "Which rule would apply to this request?": the answer, with the verdict of every condition.
+//! Explanation of the rules that apply to a request, with the result of every condition.
 //!
-//! [`explain`] is a pure function of rules and the sketch of a request. Where the specification leaves
-//! it open, it decides as clients of the Polaris family do, and where those differ among themselves
-//! (whether `*` is met by nothing), as the stricter of them. What a family decides for itself is told where it is
-//! [`Explained`]; for all of them:
+//! [`explain`] is a pure function of rules and the sketch of a request. Where the specification leaves a case open, it
+//! decides like clients of the Polaris family, and where those differ (whether `*` matches an absent value), like the
+//! stricter of them. Decisions of one family are described at its [`Explained`]; common ones are:
 //!
 //! | question | answer |
 //! |---|---|
 //! | order of rules | priority, 0 first; then by id: as clients get them |
 //! | order of sub-rules | that of their list |
-//! | switched off | judged and shown, but never applies |
-//! | value not carried | meets no condition, not `*`, NOT_EQUALS or NOT_IN either |
-//! | condition without value, or with an empty one for EXACT | any value that is there |
+//! | disabled | evaluated and shown, but never applies |
+//! | value absent in the request | meets no condition, not even `*`, NOT_EQUALS or NOT_IN |
+//! | condition without value, or with an empty one for EXACT | any value that is present |
 //! | CALLER_SERVICE | key is the namespace, `*` or nothing for any; the service is compared |
-//! | METHOD of a service whose instances speak gRPC | a verb of HTTP: POST holds; else the end of the path |
+//! | METHOD of a service whose instances speak gRPC | an HTTP verb: POST matches; otherwise the end of the path |
 //! | no conditions | all requests |
-//! | `random_percent` | of what earlier sub-rules have left; the rest goes on to the next |
-//! | API | protocol without regard to case; `*` or nothing for all; a path that is not carried meets `*` alone |
-//! | gray releases that the client does not see | told beside the rest, and judged for whom they are alone |
+//! | `random_percent` | share of the requests left by earlier sub-rules; the rest continues to the next one |
+//! | API | protocol ignores case; `*` or nothing for all; an absent path matches only `*` |
+//! | gray releases that the client does not see | listed separately, with the evaluation of their audience only |
 
 mod finding;
 mod grays;
@@ -54,33 +53,34 @@ pub(super) use sketch::named;
 
 /// Explanation of the rules of one family.
 pub trait Explained {
-    /// True if a rule with this body is about calls of the service that is called.
+    /// Reports whether a rule with this body concerns calls of the called service.
     fn is_about(&self, rule: &Rule, sketch: &Sketch) -> bool {
         sketch.calls_any(rule.ends())
     }
 
-    /// The sub-rules of a rule with this body, judged in their order. What they take, later rules lack.
+    /// Evaluates the sub-rules of a rule with this body in order. Requests that they take are not available to later
+    /// rules.
     fn parts<'a>(&'a self, rule: &'a Rule, sketch: &'a Sketch, taken: &mut Taken) -> Vec<Part<'a>>;
 
-    /// Policy of a rule of routing.
+    /// Returns the policy of a routing rule.
     fn route_policy(&self) -> Option<RoutePolicy> {
         None
     }
 
-    /// One sentence on a request to which these sub-rules apply.
+    /// Returns a sentence about a request to which these sub-rules apply.
     fn summary(applies: &[Applied<'_>], taken: &Taken) -> String
     where
         Self: Sized;
 }
 
-/// A rule that may apply, as it is saved or as it is released.
+/// A rule that may apply, as saved or as released.
 #[derive(Clone, Debug)]
 pub struct Candidate {
     pub rule: Arc<Rule>,
     pub release: Option<ReleaseBrief>,
 }
 
-/// Release that a rule was taken from.
+/// Release that contains a rule.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct ReleaseBrief {
     pub id: String,
@@ -110,15 +110,15 @@ impl Candidate {
     }
 }
 
-/// Verdict on a rule or sub-rule, from the least to the most.
+/// Result of a rule or sub-rule, in ascending order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Verdict {
     Disabled,
     NotMatched,
-    /// It matches, but holds nothing that could apply.
+    /// Matches, but has no effect to apply.
     Empty,
-    /// It matches, but those before it have taken all requests.
+    /// Matches, but earlier ones have taken all requests.
     Shadowed,
     Applies,
 }
@@ -134,38 +134,38 @@ impl Verdict {
     }
 }
 
-/// Effect on a request, with the reasons.
+/// Rules that affect a request, with the reasons.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct Explanation<'a> {
     pub kind: &'static str,
-    /// The service that is called, by its own name if the sketch had an alias.
+    /// Called service, by its own name if the sketch named an alias.
     pub service: &'a str,
     pub namespace: &'a str,
-    /// Saved rules were judged, not released ones.
+    /// True if saved rules were evaluated instead of released ones.
     pub draft: bool,
     pub info: String,
-    /// Whatever the rules say: instances that clients of xDS do not reach, a domain that is another name's. Each as
-    /// `W1: …`.
+    /// Warnings that do not depend on rules, each as `W1: …`: instances that xDS clients do not reach, a domain that
+    /// belongs to another name.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<String>,
-    /// The sub-rules that apply, in order.
+    /// Sub-rules that apply, in order.
     pub applies: Vec<Applied<'a>>,
-    /// The rules of the service, in order.
+    /// Rules of the service, in order.
     pub candidates: Vec<Judged<'a>>,
-    /// The active gray releases of rules of the service, those that the client does not see too; none with `draft`.
+    /// Active gray releases of rules of the service, even if the client does not see them; empty with `draft`.
     pub grays: Vec<Gray<'a>>,
-    /// With `diff`: how `applies` differs where the rules are judged as they are saved, by JSON Pointer.
+    /// With `diff`: differences in `applies` if the saved rules are evaluated, by JSON Pointer.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub changes: Option<Vec<Changed>>,
 }
 
 impl<'a> Explanation<'a> {
-    /// The same, with the gray releases that there are for clients of the service.
+    /// Adds the gray releases for clients of the service.
     pub fn with_grays(self, sketch: &'a Sketch, rollouts: &'a [Rollout]) -> Self {
         Explanation { grays: grays::judge(sketch, rollouts), ..self }
     }
 
-    /// The same, with what would be different if it were as in `other`.
+    /// Adds the differences from the explanation `other`.
     pub fn beside(self, other: &Explanation<'_>) -> Self {
         let applies = |explanation: &Explanation<'_>| serde_json::to_value(&explanation.applies).unwrap_or_default();
         let changes = Some(diff::of_values(&applies(&self), &applies(other)));
@@ -173,7 +173,7 @@ impl<'a> Explanation<'a> {
     }
 }
 
-/// Points at a sub-rule that applies.
+/// Reference to a sub-rule that applies.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct Applied<'a> {
     pub rule_id: &'a str,
@@ -183,7 +183,7 @@ pub struct Applied<'a> {
     pub share: Share,
 }
 
-/// A rule with what became of it.
+/// A rule with its result.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct Judged<'a> {
     pub rule_id: &'a str,
@@ -194,18 +194,18 @@ pub struct Judged<'a> {
     pub route_policy: Option<RoutePolicy>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub release: Option<&'a ReleaseBrief>,
-    /// That of the sub-rule that comes furthest.
+    /// Highest result among its sub-rules.
     pub verdict: Verdict,
     pub info: String,
     pub rules: Vec<Part<'a>>,
-    /// Clients of xDS that carry it out.
+    /// Kinds of xDS clients that carry the rule out.
     pub carried_out_by: CarriedOutBy,
 }
 
-/// A sub-rule with what became of it.
+/// A sub-rule with its result.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct Part<'a> {
-    /// Its place in the rule, from 0.
+    /// Position in the rule, from 0.
     pub index: usize,
     pub name: &'a str,
     pub verdict: Verdict,
@@ -219,18 +219,18 @@ pub struct Part<'a> {
     pub effect: SubRuleEffect<'a>,
 }
 
-/// Requests that the rules before one have taken already, apart for each thing of which there is one only, named by its
-/// word: a policy of routing, a level of circuit breakers.
+/// Shares of the requests that earlier rules have taken, by the name of what exists once per request: a routing policy,
+/// a level of circuit breakers.
 #[derive(Debug, Default)]
 pub struct Taken(BTreeMap<&'static str, Share>);
 
 impl Taken {
-    /// The share that later rules may still take.
+    /// Returns the share that later rules may still take.
     pub(super) fn left(&self, word: &'static str) -> Share {
         self.0.get(word).copied().unwrap_or(Share::ALL)
     }
 
-    /// Takes `wanted` of the rest, and returns the share that it comes to.
+    /// Takes `wanted` of the rest, and returns the resulting share of all requests.
     pub(super) fn take(&mut self, word: &'static str, wanted: Share) -> Share {
         let left = self.left(word);
         let share = wanted.within(left);
@@ -239,8 +239,7 @@ impl Taken {
     }
 }
 
-/// Judges `candidates`, all of one family, on the request. One that is for another service is left
-/// out.
+/// Evaluates `candidates`, all of one family, on the request. Rules that do not concern the called service are omitted.
 pub fn explain<'a>(family: Family, sketch: &'a Sketch, candidates: &'a [Candidate]) -> Explanation<'a> {
     let mut ordered: Vec<&Candidate> = candidates.iter().collect();
     ordered.sort_by_key(|candidate| (candidate.rule.priority, &candidate.rule.id));
@@ -263,7 +262,7 @@ pub fn explain<'a>(family: Family, sketch: &'a Sketch, candidates: &'a [Candidat
     }
 }
 
-/// None for a rule that is not about the service that is called.
+/// Evaluates a rule; `None` if it does not concern the called service.
 fn judge<'a>(candidate: &'a Candidate, sketch: &'a Sketch, taken: &mut Taken) -> Option<Judged<'a>> {
     let rule = &*candidate.rule;
     if !is_about(rule, sketch) {
@@ -290,7 +289,7 @@ fn judge<'a>(candidate: &'a Candidate, sketch: &'a Sketch, taken: &mut Taken) ->
     })
 }
 
-/// True if a rule is about calls of the service that is called.
+/// Reports whether a rule concerns calls of the called service.
 fn is_about(rule: &Rule, sketch: &Sketch) -> bool {
     rule.body.shape().is_about(rule, sketch)
 }
@@ -301,8 +300,8 @@ fn applied<'a>(judged: &Judged<'a>) -> Vec<Applied<'a>> {
     applying.map(|part| Applied { rule_id, rule_name, index: part.index, name: part.name, share: part.share }).collect()
 }
 
-/// Reason why a sub-rule is switched off or does not match, whatever its family; `None` for other verdicts.
-/// `objection` is the reason why it does not match.
+/// Returns the reason why a sub-rule is disabled or does not match, for any family; `None` for other results.
+/// `objection` is the reason of a mismatch.
 pub(super) fn refusal(verdict: Verdict, objection: Option<String>) -> Option<String> {
     match verdict {
         Verdict::Disabled => Some("switched off".into()),

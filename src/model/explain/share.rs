@@ -1,11 +1,11 @@
-//! Parts of the traffic.
+//! Shares of the traffic.
 
 use std::fmt;
 
 use schemars::JsonSchema;
 use serde::{Serialize, Serializer};
 
-/// A part of the requests like the sketch; on the wire in percent, with two decimals at most.
+/// A share of the requests like the sketch; in percent on the wire, with at most two decimals.
 #[derive(Clone, Copy, Debug, Default, PartialEq, PartialOrd, JsonSchema)]
 pub struct Share(f64);
 
@@ -13,12 +13,12 @@ impl Share {
     pub const ALL: Share = Share(1.0);
     pub const NONE: Share = Share(0.0);
 
-    /// `part` of `whole`; nothing of nothing.
+    /// Returns `part` of `whole`; none if `whole` is 0.
     pub fn of(part: u64, whole: u64) -> Self {
         if whole == 0 { Share::NONE } else { Share(part as f64 / whole as f64) }
     }
 
-    /// This part of `other`.
+    /// Returns this share of `other`.
     pub fn within(self, other: Share) -> Self {
         Share(self.0 * other.0)
     }

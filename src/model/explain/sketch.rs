@@ -1,5 +1,4 @@
-//! The sketch of a request: what a caller of the explanation tells of it, and how a condition finds
-//! the value that it is about.
+//! Sketch of a request, which a caller describes for an explanation, and the lookup of values for conditions.
 
 use std::collections::BTreeMap;
 
@@ -11,46 +10,46 @@ use crate::model::rule::End;
 use crate::model::rule::matching::ALL;
 use crate::model::rule::traffic::{ArgumentType, GRPC_VERB, HTTP_VERBS};
 
-/// A request as far as it is known; what is left out, it does not carry.
+/// A partial description of a request; it has no values other than those given.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(default)]
 #[schemars(rename = "RequestSketch")]
 pub struct Sketch {
-    /// The service that is called.
+    /// Called service.
     pub service: String,
     pub namespace: String,
     pub protocol: Option<String>,
     pub method: Option<String>,
     pub path: Option<String>,
-    /// Names are compared without regard to case.
+    /// Headers; their names are compared without regard to case.
     pub headers: BTreeMap<String, String>,
     pub query: BTreeMap<String, String>,
     pub cookies: BTreeMap<String, String>,
-    /// Value for conditions of the type CUSTOM.
+    /// Values for conditions of the type CUSTOM.
     pub labels: BTreeMap<String, String>,
     #[serde(alias = "callerIp")]
     pub caller_ip: Option<String>,
     #[serde(alias = "callerService")]
     pub caller_service: Option<String>,
-    /// That of the service that is called, if absent.
+    /// Namespace of the caller; that of the called service if absent.
     #[serde(alias = "callerNamespace")]
     pub caller_namespace: Option<String>,
     #[serde(alias = "callerMetadata", alias = "caller_labels", alias = "callerLabels")]
     pub caller_metadata: BTreeMap<String, String>,
-    /// Labels of the client that asks for rules: they choose among gray releases.
+    /// Labels of the client that fetches the rules; they select gray releases.
     #[serde(alias = "clientLabels")]
     pub client_labels: BTreeMap<String, String>,
-    /// Calls of the service are calls of gRPC; found out, not said.
+    /// True if calls of the service use gRPC; derived, not given.
     #[serde(skip)]
     pub is_grpc_called: bool,
-    /// Asks about the rules as they are saved, not as they are released.
+    /// True to evaluate the rules as saved instead of as released.
     pub draft: bool,
-    /// Asks as well what would be different for this request if everything that is saved were released.
+    /// True to add the differences for this request if everything saved were released.
     pub diff: bool,
 }
 
 impl Sketch {
-    /// Refuses a sketch that does not say who is called: 400103.
+    /// Refuses a sketch without the called service with 400103.
     pub fn check(&self) -> Result<(), Refusal> {
         let missing = [("service", &self.service), ("namespace", &self.namespace)];
         match missing.into_iter().find(|(_, value)| value.is_empty()) {
@@ -63,17 +62,17 @@ impl Sketch {
         self.client_labels.get(key).map(String::as_str)
     }
 
-    /// True if one of `ends` is the service that is called.
+    /// Reports whether one of `ends` is the called service.
     pub(in crate::model) fn calls_any(&self, ends: impl IntoIterator<Item = End>) -> bool {
         ends.into_iter().any(|end| end.covers(&self.namespace, &self.service))
     }
 
-    /// True if `end` is the calling service; an unknown caller is `*` at most.
+    /// Reports whether `end` covers the calling service; only `*` covers an unknown caller.
     pub(in crate::model) fn is_from(&self, end: &End) -> bool {
         end.covers(self.caller_namespace(), self.caller_service.as_deref().unwrap_or_default())
     }
 
-    /// Method of a call of gRPC: the last part of the path, or the method that is given, unless it is a verb of HTTP.
+    /// Returns the method of a gRPC call: the last part of the path, or the given method unless it is an HTTP verb.
     pub(super) fn grpc_method(&self) -> Option<&str> {
         let of_path = self.path.as_deref().and_then(|path| path.rsplit('/').next());
         of_path.or_else(|| self.method.as_deref().filter(|method| !HTTP_VERBS.contains(method)))
@@ -83,7 +82,7 @@ impl Sketch {
         self.caller_namespace.as_deref().unwrap_or(&self.namespace)
     }
 
-    /// The value that a condition on `kind` and `key` looks at, if the request carries it.
+    /// Returns the value to which a condition on `kind` and `key` applies, if the request has it.
     pub(super) fn value(&self, kind: ArgumentType, key: &str) -> Option<&str> {
         match kind {
             ArgumentType::Custom => self.labels.get(key).map(String::as_str),
@@ -106,7 +105,7 @@ impl Sketch {
     }
 }
 
-/// The part of a request that a condition is about, as a person would say it.
+/// Describes the part of a request that a condition concerns.
 pub(in crate::model) fn named(kind: ArgumentType, key: &str) -> String {
     match kind {
         ArgumentType::Custom => format!("label {key}"),

@@ -1,11 +1,11 @@
-//! Clients of xDS that carry rules out, as an explanation tells of each.
+//! xDS clients that carry rules out, in an explanation.
 
 use serde_json::{Value, json};
 
 use super::*;
 use crate::model::mesh::carried::Extent;
 
-/// Extents of one rule for gRPC and Envoy, and the numbers of its warnings.
+/// Returns the extents for gRPC and Envoy of one rule, and the numbers of its warnings.
 fn carried(family: Family, rule: &Value) -> (Extent, Extent, Vec<String>) {
     let candidates = saved(family, &json!([rule]));
     let sketch = request(json!({}));
@@ -45,7 +45,7 @@ fn a_rule_says_who_carries_it_out() {
     }
 }
 
-/// The word for gRPC is the least of its libraries.
+/// The extent for gRPC is the lowest one of its libraries.
 #[test]
 fn a_rule_says_which_libraries_carry_it_out() {
     let on = |kind: &str, how: &str, value: &str| json!({ "type": kind, "value": { "type": how, "value": value } });

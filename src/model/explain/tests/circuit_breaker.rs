@@ -1,10 +1,10 @@
-//! Circuit breakers: the first of each level that matches watches the request.
+//! Circuit breakers: the first matching rule of each level watches the request.
 
 use serde_json::{Value, json};
 
 use super::*;
 
-/// A rule about calls to `shop/order` with a trigger.
+/// Returns a rule for calls to `shop/order` with a trigger.
 fn breaker(name: &str, level: &str, more: Value) -> Value {
     let mut rule = json!({
         "name": name, "namespace": "shop", "level": level,
@@ -76,7 +76,7 @@ fn the_first_of_each_level_watches() {
     );
 }
 
-/// Every condition with its verdict, and what would happen.
+/// Every condition has its result, and the effect is described.
 #[test]
 fn it_is_said_why() {
     let rules = json!([

@@ -1,10 +1,10 @@
-//! One condition each: where its value is looked up, and when it holds.
+//! Single conditions: the source of their value, and when they match.
 
 use serde_json::{Value, json};
 
 use super::*;
 
-/// A route of one sub-rule with these arguments.
+/// Returns a route of one sub-rule with these arguments.
 fn route(arguments: Value, mode: &str) -> Vec<Candidate> {
     let rules = json!([{ "name": "r", "namespace": "shop", "routing_config": { "rules": [{
         "arguments": { "arguments": arguments, "matchMode": mode },
@@ -17,7 +17,7 @@ fn applies(arguments: Value, mode: &str, more: Value) -> bool {
     !applying(Family::Routing, &route(arguments, mode), &request(more)).is_empty()
 }
 
-/// Type, key, way to match, value, request, whether it holds.
+/// Type, key, comparison, value, request, expected result.
 #[test]
 fn a_condition_looks_at_its_part_of_the_request() {
     let rows = [

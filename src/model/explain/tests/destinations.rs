@@ -1,10 +1,10 @@
-//! Destination groups: priority, weight, isolation and labels that the request fills in.
+//! Destination groups: priority, weight, isolation and labels with values of the request.
 
 use serde_json::{Value, json};
 
 use super::*;
 
-/// The groups of one route as `name state percent`; the request carries the header `env: gray`.
+/// Returns the groups of one route as `name state percent`; the request has the header `env: gray`.
 fn shared(groups: Value, percent: u32) -> Vec<String> {
     let groups: Vec<Value> = groups
         .as_array()
@@ -82,7 +82,7 @@ fn priority_weight_and_isolation() {
     }
 }
 
-/// A label may take over what the request carries, under any of its names.
+/// A label may refer to a value of the request by any of its names.
 #[test]
 fn labels_take_values_of_the_request() {
     let rows = [

@@ -1,4 +1,4 @@
-//! Gray releases: each with whether the client of the sketch is one of those that it is for.
+//! Gray releases: whether the client of the sketch belongs to the audience of each.
 
 use serde_json::{Value, json};
 
@@ -24,7 +24,7 @@ fn share(by: &str) -> Option<Value> {
     Some(json!({ "client_percent": { "by": by, "percent": 40 } }))
 }
 
-/// By SHA-256 `c` is number 30 of 100, `a` number 50.
+/// By SHA-256, `c` has number 30 of 100 and `a` number 50.
 #[test]
 fn every_gray_release_says_whether_the_client_is_one_of_its_own_and_why_not() {
     let newest = release("share", 4, limit("order"), share("host"));
@@ -75,7 +75,7 @@ fn a_gray_release_is_shown_with_all_that_it_asks_of_a_client() {
         let explanation = explain(Family::RateLimit, &sketch, &[]).with_grays(&sketch, &rollouts);
         serde_json::to_value(&explanation.grays).expect("gray releases")
     };
-    // 10.0.0.1 is number 58.
+    // 10.0.0.1 has number 58.
     assert_eq!(
         shown(json!({ "zone": "a", "CLIENT_IP": "10.0.0.1" })),
         json!([{
@@ -98,7 +98,7 @@ fn a_gray_release_is_shown_with_all_that_it_asks_of_a_client() {
     assert_eq!((&percent["value"], &percent["number"]), (&Value::Null, &Value::Null));
 }
 
-/// Also of a rule that only some clients of the service see, or all but some.
+/// Includes rules that some clients of the service see, or all except some.
 #[test]
 fn a_gray_release_is_told_of_where_it_changes_something_for_clients_of_the_service() {
     let for_zone = |service: &str| vec![release("zone", 3, limit(service), zone())];

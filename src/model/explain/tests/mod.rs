@@ -1,5 +1,5 @@
-//! Sketches and what should come of them, as the specification's words have it. Each file is a table
-//! of one family: rules as callers send them, requests, and the sub-rules that have to apply.
+//! Sketches with their expected results according to the specification. Each file is a table of one family: rules as
+//! callers send them, requests, and the sub-rules that must apply.
 
 mod carried;
 mod circuit_breaker;
@@ -21,7 +21,7 @@ use crate::model::rule::RuleDraft;
 use crate::model::rule::release::RuleReleaseDraft;
 use crate::model::time::Timestamp;
 
-/// Saved rules; the name is the id too.
+/// Returns saved rules; the name is also the id.
 fn saved(family: Family, rules: &Value) -> Vec<Candidate> {
     let rules = rules.as_array().expect("a list of rules").iter();
     rules.map(|json| Candidate::saved(Arc::new(rule(family, json)))).collect()
@@ -36,7 +36,7 @@ fn rule(family: Family, json: &Value) -> Rule {
     draft.rule(json["name"].as_str().unwrap_or_default().to_owned(), String::new(), created).expect("a rule")
 }
 
-/// The release `name` of a rule: a normal one, or a gray one for `audience`.
+/// Returns the release `name` of a rule: a normal one, or a gray one for `audience`.
 fn release(name: &str, version: u64, rule: Rule, audience: Option<Value>) -> RuleRelease {
     let said = audience.clone().unwrap_or_else(|| serde_json::json!({}));
     let draft: RuleReleaseDraft = serde_json::from_value(said).expect("an audience");
@@ -65,21 +65,21 @@ fn sketch(json: Value) -> Sketch {
     sketch
 }
 
-/// A request to `shop/order` with what `more` adds.
+/// Returns a request to `shop/order` with the additions of `more`.
 fn request(more: Value) -> Sketch {
     let mut json = serde_json::json!({ "service": "order", "namespace": "shop" });
     json.as_object_mut().expect("an object").extend(more.as_object().expect("an object").clone());
     sketch(json)
 }
 
-/// Applying sub-rules, as `rule#index percent`, in order.
+/// Returns the applying sub-rules in order, as `rule#index percent`.
 fn applying(family: Family, candidates: &[Candidate], sketch: &Sketch) -> Vec<String> {
     let explanation = explain(family, sketch, candidates);
     let applies = explanation.applies.iter();
     applies.map(|part| format!("{}#{} {}", part.rule_name, part.index, part.share.percent())).collect()
 }
 
-/// Verdicts of all sub-rules, as `rule#index verdict`, in order.
+/// Returns the results of all sub-rules in order, as `rule#index verdict`.
 fn verdicts(family: Family, candidates: &[Candidate], sketch: &Sketch) -> Vec<String> {
     let explanation = explain(family, sketch, candidates);
     let parts = explanation.candidates.iter().flat_map(|judged| judged.rules.iter().map(move |part| (judged, part)));

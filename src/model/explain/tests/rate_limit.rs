@@ -1,4 +1,4 @@
-//! Rate limits: every quota that matches counts, and what tells counters apart.
+//! Rate limits: every matching quota counts the request, with separate counters by value.
 
 use serde_json::{Value, json};
 

@@ -1,4 +1,4 @@
-//! Routing: whose rule it is, in which order, and how the traffic is shared out among rules.
+//! Routing: which rule applies, in which order, and how the traffic is divided among rules.
 
 use serde_json::{Value, json};
 
@@ -8,7 +8,7 @@ fn header(key: &str, value: &str) -> Value {
     json!({ "type": "HEADER", "key": key, "value": { "type": "EXACT", "value": value } })
 }
 
-/// A sub-rule that sends to the service that is called.
+/// Returns a sub-rule that routes to the called service.
 fn to_order(arguments: Value, percent: u32) -> Value {
     json!({
         "arguments": { "arguments": arguments, "random_percent": percent },
@@ -20,7 +20,7 @@ fn rule_of(name: &str, priority: u32, rules: Value) -> Value {
     json!({ "name": name, "namespace": "shop", "priority": priority, "routing_config": { "rules": rules } })
 }
 
-/// Rules, request, what applies: rule, sub-rule, percent of the requests.
+/// Rules, request, and the result: rule, sub-rule, percentage of the requests.
 #[test]
 fn the_first_that_matches_takes_the_request() {
     let all = || to_order(json!([]), 100);
@@ -104,7 +104,7 @@ fn all_candidates_are_shown_in_order() {
     assert_eq!(shown, expected);
 }
 
-/// Caller, callee and destination of a rule, the caller of a request; none: not shown at all.
+/// Caller, callee and destination of a rule, and the caller of a request; `None` if the rule is not shown.
 #[test]
 fn a_rule_is_for_one_service() {
     let key = |service: &str, namespace: &str| json!({ "service": service, "namespace": namespace });
