@@ -1,4 +1,4 @@
-//! Draft of a rule: the fields that a caller gives, how they are checked, and what a saved rule becomes by them.
+//! Drafts of rules: their fields, their checks, and their application to a stored rule.
 
 use std::collections::BTreeMap;
 
@@ -14,8 +14,8 @@ use crate::model::draft::{lay_over, replace, sparse};
 use crate::model::wire::Uint32;
 use crate::model::{limits, name};
 
-/// Fields of a rule that a caller gives; an absent field stays as it is. The draft names the rule by id, without
-/// one by namespace and name.
+/// Fields of a rule in a request; an absent field is not changed. The draft names the rule by id, or otherwise by
+/// namespace and name.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct RuleDraft {
     pub head: RuleHead,
@@ -23,42 +23,42 @@ pub struct RuleDraft {
 }
 
 sparse! {
-    /// The fields that rules of all families have.
+    /// Fields that rules of all families have.
     #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
     #[serde(default)]
     pub struct RuleHead {
-        /// Printable ASCII of at most 128 characters; drawn where absent.
+        /// Printable ASCII of at most 128 characters; generated if absent.
         pub id: Option<String>,
         /// 1 to 128 characters, none of them a control character.
         pub name: Option<String>,
         /// Letters, digits and `- . / : _`, at most 64 characters.
         #[schemars(regex(pattern = name::IDENTIFIER_PATTERN))]
         pub namespace: Option<String>,
-        /// On, if neither this nor `disable` says otherwise.
+        /// True if the rule is enabled; the default for a new rule.
         pub enable: Option<bool>,
-        /// The opposite of `enable`. An update may change one of the two and send the other as it was read, if it sends
-        /// the `revision` that it was read with.
+        /// Opposite of `enable`. An update that includes the current `revision` may change one of the two and send the
+        /// other one as it was read.
         pub disable: Option<bool>,
         /// At most 1024 characters.
         pub description: Option<String>,
-        /// 0 is the highest.
+        /// Priority; 0 is the highest.
         pub priority: Option<Uint32>,
         /// At most 64 entries; keys of at most 128, values of at most 4096 characters.
         pub metadata: Option<BTreeMap<String, String>>,
-        /// On update: only if this is the current one, else 409000.
+        /// Expected revision of an update; any other than the current one is refused with 409000.
         pub revision: Option<String>,
         ..approval_options,
     }
 }
 
 impl RuleHead {
-    /// The id, where the caller gave one; an empty one counts as none.
+    /// Returns the id if the caller gave one; an empty one counts as absent.
     pub fn given_id(&self) -> Option<&str> {
         self.id.as_deref().filter(|id| !id.is_empty())
     }
 
-    /// The switch, by either of its names. Where they contradict each other one of them is what is kept: the other
-    /// is what the caller has changed.
+    /// Returns the switch by either of its names. If the two contradict each other, one of them is the stored value,
+    /// and the caller has changed the other one.
     fn switch(&self, kept: bool) -> bool {
         match (self.enable, self.disable) {
             _ if self.is_contradictory() => !kept,
@@ -68,12 +68,12 @@ impl RuleHead {
         }
     }
 
-    /// On both sides of the switch at once.
+    /// Reports whether `enable` and `disable` contradict each other.
     fn is_contradictory(&self) -> bool {
         self.enable.is_some() && self.enable == self.disable
     }
 
-    /// Without the revision that it changes, a contradiction would turn the switch each time it is sent.
+    /// Refuses a contradiction without a revision, because repeating such a request would toggle the switch each time.
     fn check_switch(&self, is_update: bool) -> Result<(), Refusal> {
         let names_revision = self.revision.as_deref().is_some_and(|revision| !revision.is_empty());
         if !self.is_contradictory() || (is_update && names_revision) {
@@ -100,7 +100,7 @@ impl RuleHead {
 }
 
 impl RuleDraft {
-    /// A new rule has name and namespace.
+    /// Checks a new rule, which needs name and namespace.
     pub fn check_new(&self) -> Result<(), Refusal> {
         self.head.check_name()?;
         self.head.check_switch(false)?;
@@ -122,19 +122,19 @@ impl RuleDraft {
         Ok(given.shape().check()?)
     }
 
-    /// For a deletion; the rule may be sent as it was read.
+    /// Checks a request to delete the rule, which may be sent as it was read.
     pub fn check_deletion(&self) -> Result<(), Refusal> {
         self.check_named()?;
         self.head.approval_options().check()?;
         SentFor::Deletion.check(&self.head)
     }
 
-    /// By id, or by name and namespace.
+    /// Checks that the draft names a rule, by id, or by name and namespace.
     fn check_named(&self) -> Result<(), Refusal> {
         self.head.given_id().map_or_else(|| self.head.check_name(), name::check_id)
     }
 
-    /// Makes a new rule of what is given here.
+    /// Creates a new rule from the draft.
     pub fn rule(&self, id: String, revision: String, stamp: Stamp) -> Result<Rule, Fault> {
         let mut rule = Rule {
             id,
@@ -156,7 +156,7 @@ impl RuleDraft {
         Ok(rule)
     }
 
-    /// Lays the given fields over `rule`; absent ones stay.
+    /// Overwrites `rule` with the given fields; absent ones are not changed.
     pub fn lay_over(&self, rule: &mut Rule) -> Result<(), Fault> {
         lay_over!(self.head => rule: name, namespace, description, metadata);
         rule.enable = self.head.switch(rule.enable);

@@ -1,5 +1,5 @@
-//! Effect of a rule: the services whose calls it changes, which may be others than it is named after. The caller
-//! that saves or releases it is judged at these services too.
+//! Effect of a rule: the services whose calls it changes, which may differ from those in its name. The author of a rule
+//! or release needs rights on these services too.
 
 use std::fmt;
 
@@ -8,14 +8,14 @@ use super::shape::{End, EndRole};
 use super::{Body, Rule};
 use crate::model::grant::ReadScope;
 
-/// The ends of the calls that a rule acts on, by what they are to it.
+/// Services on whose calls a rule acts, by their role.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Effect {
-    /// Services that are called.
+    /// Called services.
     callees: Vec<End>,
-    /// Services that call, `*/*` among them where the rule says so.
+    /// Calling services, including `*/*` if the rule names it.
     callers: Vec<End>,
-    /// Services that calls are sent to and that are none of the callees.
+    /// Services to which calls are routed, other than the callees.
     others: Vec<End>,
 }
 
@@ -42,7 +42,7 @@ impl Effect {
         effect
     }
 
-    /// Also at what stands behind an end: the service of an alias.
+    /// Adds the services to which ends refer as aliases.
     pub fn behind(mut self, target: impl Fn(&End) -> Option<End>) -> Effect {
         for ends in [&mut self.callees, &mut self.callers, &mut self.others] {
             let targets: Vec<_> = ends.iter().filter_map(&target).filter(|end| !ends.contains(end)).collect();
@@ -51,9 +51,9 @@ impl Effect {
         self
     }
 
-    /// The first end at which its author lacks the right. The rule acts on calls to its callees, and everybody who
-    /// may there may have it, whoever calls; with named callers it acts on their calls alone, and who may there may
-    /// have it too. Without a callee it acts on all calls of its callers.
+    /// Returns the first end on which the author lacks the right. A rule acts on calls to its callees, so the right on
+    /// all callees suffices for any callers. If it names callers it acts only on their calls, so the right on all of
+    /// them suffices as well. Without a callee it acts on all calls of its callers.
     pub fn refused_at(&self, may: impl Fn(&End) -> bool) -> Option<&End> {
         let may_not = |ends: &'_ [End]| ends.iter().position(|end| !may(end));
         let is_named = |end: &&End| **end != End::every();
@@ -69,7 +69,7 @@ impl Effect {
         at_callers.or_else(|| may_not(&self.others).map(|at| &self.others[at]))
     }
 
-    /// Every end at which it can be felt; callers that are not named are not told of beside others.
+    /// Returns every end that the rule affects; unnamed callers are omitted if there are other ends.
     pub fn ends(&self) -> impl Iterator<Item = &End> {
         let is_alone = self.callees.is_empty() && self.others.is_empty();
         let callers = self.callers.iter().filter(move |end| is_alone || **end != End::every());
@@ -77,7 +77,7 @@ impl Effect {
     }
 }
 
-/// For people: the services, each once.
+/// Formats the distinct services for display.
 impl fmt::Display for Effect {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let ends: std::collections::BTreeSet<_> = self.ends().collect();
@@ -87,17 +87,17 @@ impl fmt::Display for Effect {
 }
 
 impl Rule {
-    /// Services on whose calls the rule acts.
+    /// Returns the services on whose calls the rule acts.
     pub fn effect(&self) -> Effect {
         Effect::of(&self.body, &self.namespace)
     }
 
-    /// Seen by who sees it by its name, or something that it acts on.
+    /// Reports whether a reader may see the rule, by its name or by a service that it affects.
     pub fn is_seen_by(&self, read_scope: &ReadScope) -> bool {
         read_scope.sees(&self.namespace, &self.name) || self.is_felt_by(read_scope)
     }
 
-    /// True if it acts on something of what is seen.
+    /// Reports whether it affects a service that the reader sees.
     pub fn is_felt_by(&self, read_scope: &ReadScope) -> bool {
         self.effect().ends().any(|end| read_scope.touches(&end.namespace, &end.service))
     }
@@ -118,7 +118,7 @@ mod tests {
         Effect::of(&body, "dev")
     }
 
-    /// Services that each kind of rule acts on, and refusals of a caller with rights in `dev` alone.
+    /// Services that each kind of rule affects, and refusals of a caller with rights only in `dev`.
     #[test]
     fn a_rule_acts_on_calls() {
         let key = |namespace: &str, service: &str| json!({ "namespace": namespace, "service": service });

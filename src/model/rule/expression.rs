@@ -1,8 +1,8 @@
-//! Regular expressions made ready: what they take of memory, and how they judge.
+//! Compiled regular expressions with bounded memory.
 //!
-//! An expression is a program and a working memory for each thread that judges by it: states of a DFA that are made
-//! when they are met. The engine keeps that memory for every thread that ever judged, up to its own limit for each. An
-//! expression that stays ([`KeptExpression`]) keeps it within a bound for all those of one audience instead.
+//! An expression has a program, and a working memory per matching thread: states of a DFA that are created on demand.
+//! The engine retains that memory for every thread that ever matched, up to its own limit each. An expression that is
+//! stored ([`KeptExpression`]) instead shares one bound with all those of the same audience.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -15,12 +15,12 @@ use regex_automata::{Input, MatchKind};
 use super::fault::Fault;
 use crate::model::limits;
 
-/// Bytes that states of one DFA take at most, while an expression judges.
+/// Highest size of the states of one DFA during a match, in bytes.
 const STATES_BYTES_MAX: usize = 64 * 1024;
-/// Bytes of a program that it does not count itself: the engine's own pool, which stays empty.
+/// Bytes of a program that the engine does not report: its own pool, which stays empty.
 const UNCOUNTED_BYTES: usize = 1024;
 
-/// An expression of the specification, in linear time: without look-around and back-references.
+/// An expression of the specification, with linear time: no look-around and back-references.
 #[derive(Debug)]
 pub struct Expression(Regex);
 
@@ -46,7 +46,7 @@ impl Expression {
             .or_else(|error| refuse(format!("is no expression that can be matched in linear time: {}", reason(&error))))
     }
 
-    /// Bytes that it takes, without working memory.
+    /// Returns the size in bytes without working memory.
     pub fn bytes(&self) -> usize {
         self.0.memory_usage() + UNCOUNTED_BYTES
     }
@@ -71,16 +71,17 @@ fn reason(error: &BuildError) -> String {
     }
 }
 
-/// An expression that judges many values from many threads.
+/// An expression that many threads match against many values.
 #[derive(Debug)]
 pub struct KeptExpression {
     program: Regex,
-    /// Working memories that nobody uses now, each with its bytes.
+    /// Idle working memories with their sizes in bytes.
     idle: Mutex<Vec<(usize, Cache)>>,
 }
 
 impl KeptExpression {
-    /// `idle_bytes` counts the idle working memory of all expressions that are kept together.
+    /// Reports whether the expression is found in a value. `idle_bytes` is the idle working memory of all expressions
+    /// with a common bound.
     pub fn is_found_in(&self, value: &str, idle_bytes: &AtomicUsize) -> bool {
         let idle = self.idle.lock().pop();
         let mut cache = match idle {

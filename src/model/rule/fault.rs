@@ -1,8 +1,8 @@
-//! Fault of a value deep inside a rule: its place and the reason why it is refused.
+//! Fault in a field deep inside a rule.
 
 use crate::model::code::{Code, Refusal};
 
-/// A refused field. It gets its path from the inside out.
+/// A refused field with its path and the reason. The path is built from the innermost field outwards.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fault {
     path: String,
@@ -14,7 +14,7 @@ impl Fault {
         Fault { path: field.to_owned(), why: why.into() }
     }
 
-    /// This fault as one of the content of `field`.
+    /// Prefixes the path with `field`.
     pub fn within(self, field: &str) -> Self {
         Fault { path: format!("{field}.{}", self.path), why: self.why }
     }
@@ -32,7 +32,7 @@ pub(super) fn each<T>(field: &str, items: &[T], check: impl Fn(&T) -> Result<(),
     numbered.try_for_each(|(index, item)| check(item).map_err(|fault| fault.within(&format!("{field}[{index}]"))))
 }
 
-/// Refuses a number outside of `range`, whose words go into the text.
+/// Refuses a number outside of `range`; `words` describes the range in the error.
 pub(super) fn within_range<T: PartialOrd>(
     field: &str,
     value: T,

@@ -1,4 +1,4 @@
-//! Expressions of conditions that many clients are judged by, compiled once for all of them.
+//! Cache of compiled expressions in conditions that are evaluated for many clients.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -10,11 +10,11 @@ use super::expression::{Expression, KeptExpression};
 use super::matching::MatchString;
 use crate::model::limits;
 
-/// Compiled expressions by their text; those that were not used for longest go first.
+/// Compiled expressions by their text; the least recently used are evicted first.
 #[derive(Debug, Default)]
 pub struct Matchers {
     kept: Mutex<Kept>,
-    /// Bytes of working memory that nobody uses now.
+    /// Bytes of idle working memory.
     idle_bytes: AtomicUsize,
 }
 
@@ -27,17 +27,17 @@ struct Kept {
 
 #[derive(Debug)]
 struct Compiled {
-    /// None for a text that is no expression: nothing meets it.
+    /// `None` for an invalid expression, which matches nothing.
     expression: Option<Arc<KeptExpression>>,
     bytes: usize,
     used: u64,
 }
 
 impl Matchers {
-    /// Judges as [`MatchString::matches`] does.
+    /// Evaluates like [`MatchString::matches`].
     pub fn matches(&self, condition: &MatchString, value: &str) -> bool {
         let Some(text) = condition.expression() else { return condition.matches(value) };
-        // Compiled outside of the lock: others do not wait for it.
+        // Compiles without holding the lock.
         let known = self.known(text);
         let expression = known.unwrap_or_else(|| self.compile(text));
         expression.is_some_and(|expression| expression.is_found_in(value, &self.idle_bytes))

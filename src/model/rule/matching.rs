@@ -1,4 +1,4 @@
-//! Conditions on a value: `MatchString` of the specification, and how it is judged.
+//! Conditions on a value: `MatchString` of the specification, and its evaluation.
 
 use std::sync::atomic::AtomicUsize;
 
@@ -10,29 +10,29 @@ use super::fault::Fault;
 use crate::model::wire::{Words, wire_enum};
 
 wire_enum! {
-    /// Way in which a value is compared.
+    /// Comparison of a value.
     pub enum MatchType {
-        /// Equal; the value `*` matches everything.
+        /// Equal; `*` matches everything.
         Exact = "EXACT",
-        /// The expression is found in the value: anchor it with `^` and `$` to match the whole.
+        /// Expression that is found in the value; `^` and `$` anchor it.
         Regex = "REGEX",
         NotEquals = "NOT_EQUALS",
-        /// One of the values between commas.
+        /// One of the comma-separated values.
         In = "IN",
-        /// None of the values between commas.
+        /// None of the comma-separated values.
         NotIn = "NOT_IN",
-        /// A whole number within `low~high`, both included.
+        /// Whole number within `low~high`, both included.
         Range = "RANGE",
     }
 }
 
 wire_enum! {
-    /// Kind of the value of a condition.
+    /// Meaning of the value of a condition.
     pub enum ValueType {
-        /// A text to compare with.
+        /// Text to compare with.
         Text = "TEXT",
-        /// The name of a value that the request carries along: the condition holds for whatever it
-        /// is, and a destination label that names it takes it over.
+        /// Name for the value in the request: the condition always matches a present value, and a destination label
+        /// with this name takes that value.
         Parameter = "PARAMETER",
     }
 }
@@ -49,8 +49,8 @@ pub struct MatchString {
 }
 
 impl MatchString {
-    /// Refuses what could never be judged: an expression that does not compile (linear time, so
-    /// without look-around and back-references) and a range that is none.
+    /// Refuses a condition that cannot be evaluated: an expression that does not compile (in linear time, so without
+    /// look-around and back-references), or an invalid range.
     pub fn check(&self) -> Result<(), Fault> {
         match (self.value_type, self.kind) {
             (ValueType::Parameter, _) => Ok(()),
@@ -62,14 +62,14 @@ impl MatchString {
         }
     }
 
-    /// The expression, if it is one that is matched.
+    /// Returns the expression, if the condition has one.
     pub fn expression(&self) -> Option<&str> {
         let is_matched = (self.value_type, self.kind) == (ValueType::Text, MatchType::Regex);
         is_matched.then_some(self.value.as_str())
     }
 
-    /// The condition in a form that judges many values and outlives it. An expression is compiled for each value where
-    /// it would take more than `bytes_left`, which become fewer by what it takes.
+    /// Returns an owned form for evaluating many values. An expression larger than `bytes_left` is compiled for each
+    /// value; otherwise its size is subtracted from that.
     pub fn owned_matcher(&self, bytes_left: &mut usize) -> OwnedMatcher {
         if let Some(expression) = self.expression().and_then(|expression| Expression::compile(expression).ok())
             && let Some(left) = bytes_left.checked_sub(expression.bytes())
@@ -80,7 +80,7 @@ impl MatchString {
         OwnedMatcher::Plain(self.clone())
     }
 
-    /// The condition in a form that judges many values.
+    /// Returns a form for evaluating many values.
     pub fn matcher(&self) -> Matcher<'_> {
         let value = self.value.as_str();
         match (self.value_type, self.kind) {
@@ -101,14 +101,14 @@ impl MatchString {
         self.matcher().matches(value)
     }
 
-    /// True for a condition that every value meets, as an absent one.
+    /// Reports whether every value meets the condition, as if it were absent.
     pub fn is_open(&self) -> bool {
         self.value_type == ValueType::Text
             && self.kind == MatchType::Exact
             && (self.value.is_empty() || self.value == ALL)
     }
 
-    /// `EXACT GET`, as a person would say it.
+    /// Formats the condition for display, as `EXACT GET`.
     pub fn summary(&self) -> String {
         match self.value_type {
             ValueType::Text => format!("{} {}", self.kind.word(), self.value),
@@ -117,10 +117,10 @@ impl MatchString {
     }
 }
 
-/// Stands for every value.
+/// Pattern that matches every value.
 pub const ALL: &str = "*";
 
-/// A condition made ready.
+/// A prepared condition.
 #[derive(Debug)]
 pub enum Matcher<'a> {
     All,
@@ -133,7 +133,7 @@ pub enum Matcher<'a> {
     Within(u64, u64),
 }
 
-/// A condition made ready and kept: what is slow to make ready is ready, the rest is as it was.
+/// An owned prepared condition: expressions are compiled, others are unchanged.
 #[derive(Debug)]
 pub enum OwnedMatcher {
     Found(KeptExpression),
@@ -141,7 +141,7 @@ pub enum OwnedMatcher {
 }
 
 impl OwnedMatcher {
-    /// `idle_bytes` counts the working memory of all that is kept together.
+    /// Evaluates the condition. `idle_bytes` is the idle working memory of all conditions with a common bound.
     pub fn matches(&self, value: &str, idle_bytes: &AtomicUsize) -> bool {
         match self {
             OwnedMatcher::Found(expression) => expression.is_found_in(value, idle_bytes),

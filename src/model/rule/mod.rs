@@ -1,9 +1,9 @@
-//! Governance rules: what all families have in common, and the table of families.
+//! Governance rules: common parts of all families, and the table of families.
 //!
-//! A rule is a head that all rules have and a body of its family. Everything that is done with rules (checks, storage,
-//! lists, releases, the view of clients, routes, commands, pages of the console, the explanation of a request) is
-//! written once, over [`Family`], [`Body`] and the traits [`Shape`] and [`Explained`]. A further family is a folder,
-//! with its `Shape` in `mod.rs` and its `Explained` in `explain.rs`, and a row in the table at [`families`](Family).
+//! A rule is a head that all rules have, and a body of its family. All operations on rules (checks, storage, lists,
+//! releases, the view of clients, routes, commands, console pages, explanations) are written once, over [`Family`],
+//! [`Body`] and the traits [`Shape`] and [`Explained`]. A new family is a folder with its `Shape` in `mod.rs` and its
+//! `Explained` in `explain.rs`, and a row in the table [`families`](Family).
 
 pub mod circuit_breaker;
 mod draft;
@@ -40,22 +40,22 @@ pub use effect::Effect;
 pub use shape::{End, EndRole, Shape};
 
 wire_enum! {
-    /// Type of the rule of a release; the families that are not here are known by name only.
+    /// Type of the rule of a release; the types without a family here are only recognized by name.
     pub enum RuleType {
         RouteRules, RateLimitRules, CircuitBreakerRules, FaultDetectRules, LaneRules, LosslessRules, TrafficMirrorRules,
         TrafficSecurityRules, TrafficMockRules,
     }
 }
 
-/// Operation that [`Family::with_types`] runs, for a body and the patch of one.
+/// Operation on the types of body and patch of a family, run by [`Family::with_types`].
 pub trait WithTypes {
     type Output;
 
     fn run<B: JsonSchema, P: JsonSchema>() -> Self::Output;
 }
 
-/// Declares the families, in the order in which people list them. The number of a family is its place in the order of
-/// what is stored, and for good.
+/// Declares the families in the order of their display. The number of a family is its position in stored data, and
+/// never changes.
 macro_rules! families {
     ($(
         $(#[$meta:meta])*
@@ -73,47 +73,47 @@ macro_rules! families {
         pub enum Family { $( $(#[$meta])* $family = $number, )+ }
 
         impl Family {
-            /// By their numbers.
+            /// All families in order of their numbers.
             pub const ALL: &'static [Family] = &{
                 let mut all = Family::LISTED;
                 $( all[Family::$family as usize] = Family::$family; )+
                 all
             };
 
-            /// In the order in which people list them.
+            /// All families in the order of their display.
             pub const LISTED: [Family; [ $( $number, )+ ].len()] = [ $( Family::$family, )+ ];
 
-            /// Its name for people.
+            /// Returns the name for display.
             pub const fn title(self) -> &'static str {
                 match self { $( Family::$family => $title, )+ }
             }
 
-            /// Its name on pages in Chinese.
+            /// Returns the name for display in Chinese.
             pub const fn title_in_chinese(self) -> &'static str {
                 match self { $( Family::$family => $chinese, )+ }
             }
 
-            /// Its segment in paths.
+            /// Returns the segment in paths.
             pub const fn kind(self) -> &'static str {
                 match self { $( Family::$family => $kind, )+ }
             }
 
-            /// Path at which the API lists, creates and changes its rules.
+            /// Returns the API path for listing, creating and changing its rules.
             pub const fn path(self) -> &'static str {
                 match self { $( Family::$family => concat!("/naming/v1/", $kind), )+ }
             }
 
-            /// The one word for its kind: of policies, events, metrics, explanations, the audit trail, commands.
+            /// Returns the name of its kind in policies, events, metrics, explanations, the audit trail and commands.
             pub const fn word(self) -> &'static str {
                 match self { $( Family::$family => $word, )+ }
             }
 
-            /// The same in short.
+            /// Returns the short name of its kind.
             pub const fn short_word(self) -> &'static str {
                 match self { $( Family::$family => $short_word, )+ }
             }
 
-            /// The element that carries one of its rules in the answers of writes.
+            /// Returns the element with a rule in the answers of writes.
             pub const fn element(self) -> &'static str {
                 match self { $( Family::$family => $element, )+ }
             }
@@ -122,47 +122,47 @@ macro_rules! families {
                 match self { $( Family::$family => RuleType::$resource, )+ }
             }
 
-            /// Request of a client that discovers its rules, by word and by number, and the element that answers.
+            /// Returns the discovery request for its rules, by name and by number, and the element of the answer.
             pub const fn discovery(self) -> (&'static str, u64, &'static str) {
                 match self { $( Family::$family => ($discovery, $discovery_number, $discovered), )+ }
             }
 
-            /// Does something that depends on the types of the family, not on a rule of it.
+            /// Runs an operation that depends on the types of the family.
             pub fn with_types<W: WithTypes>(self) -> W::Output {
                 match self { $( Family::$family => W::run::<$family, $patch>(), )+ }
             }
 
-            /// The body of a rule of which nothing is said.
+            /// Returns the default body.
             pub fn body(self) -> Body {
                 match self { $( Family::$family => Body::$family($family::default()), )+ }
             }
 
-            /// The patch that says nothing.
+            /// Returns an empty patch.
             pub fn patch(self) -> BodyPatch {
                 match self { $( Family::$family => BodyPatch::$family($patch::default()), )+ }
             }
 
-            /// Members of a JSON object: the body that a person who writes a new rule begins with.
+            /// Returns the initial body of a new rule in an editor, as members of a JSON object.
             pub fn blank(self) -> &'static str {
                 match self { $( Family::$family => $family::blank(), )+ }
             }
 
-            /// One sentence on a request to which these sub-rules of the family apply.
+            /// Returns a sentence about a request to which these sub-rules of the family apply.
             pub(super) fn summary(self, applies: &[Applied<'_>], taken: &Taken) -> String {
                 match self { $( Family::$family => $family::summary(applies, taken), )+ }
             }
         }
 
-        /// Effect of a sub-rule where it applies.
+        /// Effect of a sub-rule that applies.
         #[derive(Debug, Serialize, JsonSchema)]
         #[serde(rename_all = "snake_case")]
         pub enum SubRuleEffect<'a> { $( $( $effect($shown), )+ )+ }
 
-        /// Part of a rule that only its family has.
+        /// Part of a rule that is specific to its family.
         #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
         pub enum Body { $( $family($family), )+ }
 
-        /// The fields of a body without the name of the family around them.
+        /// Fields of a body, serialized without the name of the family.
         #[derive(Serialize)]
         #[serde(untagged)]
         pub enum Fields<'a> { $( $family(&'a $family), )+ }
@@ -176,7 +176,7 @@ macro_rules! families {
                 match self { $( Body::$family(body) => Fields::$family(body), )+ }
             }
 
-            /// The fields that are there if they say something, and do not.
+            /// Returns the optional fields that are absent.
             pub fn unset(&self) -> Vec<&'static str> {
                 match self { $( Body::$family(body) => body.unset(), )+ }
             }
@@ -190,7 +190,7 @@ macro_rules! families {
             }
         }
 
-        /// The fields of a body that a caller gives; an absent one stays as it is.
+        /// Fields of a body in a request; an absent one is not changed.
         #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
         pub enum BodyPatch { $( $family($patch), )+ }
 
@@ -199,7 +199,7 @@ macro_rules! families {
                 match self { $( BodyPatch::$family(_) => Family::$family, )+ }
             }
 
-            /// A patch of another family changes nothing.
+            /// Overwrites `body` with the given fields; does nothing for a patch of another family.
             fn lay_over(&self, body: &mut Body) {
                 match (self, body) {
                     $( (BodyPatch::$family(patch), Body::$family(body)) => patch.lay_over(body), )+
@@ -208,7 +208,7 @@ macro_rules! families {
             }
         }
 
-        /// Reads the fields that are the family's.
+        /// Reads the fields of the family.
         impl<'de> DeserializeSeed<'de> for Family {
             type Value = BodyPatch;
 
@@ -254,7 +254,7 @@ families! {
     }
 }
 
-/// A rule as it is kept.
+/// A governance rule.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Rule {
     pub id: String,
@@ -263,18 +263,18 @@ pub struct Rule {
     pub namespace: String,
     pub enable: bool,
     pub description: String,
-    /// 0 is the highest.
+    /// Priority; 0 is the highest.
     pub priority: u32,
     pub metadata: BTreeMap<String, String>,
     pub body: Body,
     pub created: Stamp,
     pub modified: Stamp,
-    /// The last switch-on, if it was ever on.
+    /// Last time at which it was enabled, if ever.
     pub enabled_at: Option<Timestamp>,
     pub revision: String,
-    /// Versions that its releases were given: the next release takes the number after it.
+    /// Number of versions given to its releases: the next release gets the following one.
     pub versions: u64,
-    /// The highest version of a release that retention removed; 0 if it removed none.
+    /// Highest version of a release that retention removed; 0 if none was removed.
     #[serde(default, skip_serializing_if = "crate::model::is_zero")]
     pub removed_through: u64,
 }
@@ -284,7 +284,7 @@ impl Rule {
         self.body.family()
     }
 
-    /// The rule in the form in which clients get it.
+    /// Returns the rule in the form for clients.
     pub fn as_clients_see(&self) -> Cow<'_, Rule> {
         match self.body.shape().as_clients_see() {
             Some(body) => Cow::Owned(Rule { body, ..self.clone() }),
@@ -292,7 +292,7 @@ impl Rule {
         }
     }
 
-    /// The services on either end of the calls that the rule is about.
+    /// Returns the services on either side of the calls that the rule concerns.
     pub fn ends(&self) -> Vec<End> {
         let mut ends = Vec::new();
         self.each_end(&mut |namespace, service| {
@@ -303,7 +303,7 @@ impl Rule {
         ends
     }
 
-    /// The ends on whose calls the rule may act: of custom routes with a callee not those that call it.
+    /// Returns the ends on whose calls the rule may act; for custom routes with a callee these exclude the callers.
     pub fn called_ends(&self) -> Vec<End> {
         let mut all = self.ends();
         if !matches!(&self.body, Body::Routing(body) if body.route_policy == routing::RoutePolicy::Rule) {
@@ -322,19 +322,19 @@ impl Rule {
         all
     }
 
-    /// True if one of the services that the rule is about is called so.
+    /// Reports whether the name of a service that the rule concerns satisfies `is_wanted`.
     pub fn is_about(&self, is_wanted: impl Fn(&str) -> bool) -> bool {
         let mut found = false;
         self.each_service(&mut |service| found |= is_wanted(service));
         found
     }
 
-    /// Shows the name of each service that the rule is about, once or more often.
+    /// Visits the name of each service that the rule concerns; names may repeat.
     pub fn each_service(&self, visit: &mut dyn FnMut(&str)) {
         self.each_end(&mut |_, service| visit(service));
     }
 
-    /// Shows each service that the rule names, and its role; a namespace that is not named is the rule's.
+    /// Visits each service that the rule names, with its role; an absent namespace is that of the rule.
     pub fn each_role(&self, visit: &mut dyn FnMut(EndRole, &str, &str)) {
         self.body.shape().each_end(&mut |role, namespace, service| {
             if !service.is_empty() {
@@ -343,7 +343,7 @@ impl Rule {
         });
     }
 
-    /// The ends by which clients ask for it.
+    /// Visits the ends by which clients request the rule.
     fn each_end(&self, visit: &mut dyn FnMut(&str, &str)) {
         self.each_role(&mut |role, namespace, service| {
             if role.is_asked_for() {

@@ -1,4 +1,4 @@
-//! Releases of rules: the specification's table "RuleRelease".
+//! Releases of rules, as in the table "RuleRelease" of the specification.
 
 use std::sync::Arc;
 
@@ -17,8 +17,8 @@ use crate::model::time::Timestamp;
 use crate::model::wire::{Uint64, of_no_caller};
 use crate::model::{limits, name};
 
-/// A rule as it stood when it was published. Only `active`, `version`, `modified`, and with
-/// a rollout its share change after that.
+/// An immutable copy of a published rule. Only `active`, `version`, `modified` and, with a rollout, its share change
+/// later.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct RuleRelease {
     pub id: String,
@@ -27,16 +27,16 @@ pub struct RuleRelease {
     pub description: String,
     pub release_type: ReleaseType,
     pub client_labels: Vec<ClientLabel>,
-    /// The share of them that a gray release is for; all without it.
+    /// Share of the clients of a gray release; all of them if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub client_percent: Option<ClientPercent>,
-    /// Plan of a release that is not published yet, or could not be.
+    /// Schedule of a release that is not published yet, or whose publication failed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub plan: Option<Plan>,
-    /// Course of its rollout, of a gray release that was published with a plan.
+    /// Progress of a gray release that was published with a rollout plan.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rollout: Option<Box<StagedRollout>>,
-    /// Counts all releases of the rule; moved forward by a rollback.
+    /// Number of the release in one count per rule; a rollback assigns a new one.
     pub version: u64,
     pub active: bool,
     /// The rule as released.
@@ -58,46 +58,48 @@ impl RuleRelease {
 }
 
 sparse! {
-    /// Names a release, or asks for one to be published.
+    /// Request for a new release, or for an operation on an existing one.
     #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
     #[serde(default)]
     pub struct RuleReleaseDraft {
-        /// The release's id. On publish without `rule_id` and `rule_name` it is the RULE's.
+        /// Id of the release. On publish without `rule_id` and `rule_name`, the id of the rule.
         pub id: Option<String>,
         #[serde(alias = "ruleId")]
         pub rule_id: Option<String>,
         #[serde(alias = "ruleName")]
         pub rule_name: Option<String>,
-        /// Of the rule, where its name alone says too little.
+        /// Namespace of the rule, if its name is not unique.
         pub namespace: Option<String>,
-        /// Generated on publish where absent.
+        /// Name of the release; generated on publish if absent.
         #[serde(alias = "releaseName")]
         pub release_name: Option<String>,
         pub description: Option<String>,
-        /// `normal` (also `ReleaseTypeNormal` or nothing) or `gray` (also `beta`, `ReleaseTypeGray`).
+        /// `normal` (also `ReleaseTypeNormal`, or absent) or `gray` (also `beta`, `ReleaseTypeGray`).
         #[serde(alias = "releaseType")]
         pub release_type: Option<String>,
-        /// All of them have to match; a gray release needs at least one, or `client_percent`.
+        /// Conditions on client labels, all of which must match; a gray release needs at least one, or
+        /// `client_percent`.
         #[serde(alias = "clientLabels")]
         pub client_labels: Option<Vec<ClientLabel>>,
-        /// The share of the clients that a gray release is for, beside or instead of labels.
+        /// Share of the clients of a gray release, in addition to labels or instead of them.
         #[serde(alias = "clientPercent")]
         pub client_percent: Option<ClientPercent>,
-        /// Publishes what stands now at that time: RFC 3339, or `YYYY-MM-DD HH:MM:SS` in UTC. What has passed is now.
+        /// Time at which the current draft is published: RFC 3339, or `YYYY-MM-DD HH:MM:SS` in UTC. A time in the past
+        /// means now.
         #[serde(alias = "publishAt")]
         pub publish_at: Option<GivenTime>,
-        /// On publish: only if this is the current one of the rule, else 409000.
+        /// On publish: expected revision of the rule; any other than the current one is refused with 409000.
         pub revision: Option<String>,
-        /// On promote: the name of the normal release; generated where absent.
+        /// On promote: name of the normal release; generated if absent.
         #[serde(alias = "newReleaseName")]
         pub new_release_name: Option<String>,
-        /// On withdraw: the normal release before takes its place; without it clients see none.
+        /// On withdraw: true if the previous normal release comes into force again; otherwise clients see none.
         #[serde(alias = "toPrevious")]
         pub to_previous: Option<bool>,
         ..approval_options,
-        /// On a gray publish: the steps by which its share grows, in place of `client_percent`.
+        /// On a gray publish: plan by which the share grows, instead of `client_percent`.
         pub plan: Option<RolloutPlan>,
-        /// On rollout: what it does.
+        /// On rollout: the action.
         pub action: Option<RolloutAction>,
         /// On signal: `false` stops the rollout.
         pub ok: Option<bool>,
@@ -105,14 +107,14 @@ sparse! {
         pub reason: Option<String>,
         /// On rollout: at most 1024 characters.
         pub comment: Option<String>,
-        /// State by which contracts were judged. Never a caller's.
+        /// State for which contracts were checked. Ignored in requests of callers.
         #[serde(deserialize_with = "of_no_caller")]
         #[schemars(skip)]
         pub pin: Option<Pin>,
-        /// Given by the server; read so that a wrong type is refused, and not kept.
+        /// Assigned by the server; its type is checked, and its value is ignored.
         #[serde(skip_serializing)]
         pub version: Option<Uint64>,
-        /// The path says it; a contradiction is 400103.
+        /// Determined by the path; a contradiction is refused with 400103.
         #[serde(skip_serializing)]
         pub resource: Option<RuleType>,
     }
@@ -155,12 +157,12 @@ impl RuleReleaseDraft {
         self.publish_at.map(|given| given.0)
     }
 
-    /// The rule is named, by id or by name.
+    /// Reports whether the rule is named, by id or by name.
     pub fn names_rule(&self) -> bool {
         self.given_rule_id().is_some() || self.given_rule_name().is_some()
     }
 
-    /// For publish, which needs to be told which rule.
+    /// Checks a publication, which must name the rule.
     pub fn check_publish(&self, family: Family) -> Result<(), Refusal> {
         self.check_values(family)?;
         if !self.names_rule() && self.given_id().is_none() {
@@ -173,7 +175,7 @@ impl RuleReleaseDraft {
         self.audience().check()
     }
 
-    /// For everything else, which needs to be told which release.
+    /// Checks an operation other than publish, which must name the release.
     pub fn check_named(&self, family: Family, op: ReleaseOp) -> Result<(), Refusal> {
         self.check_values(family)?;
         SentFor::Change(op).check(self)?;

@@ -1,4 +1,4 @@
-//! Interface of a family of rules, and the declaration of its fields.
+//! Interface of a family of rules, and the macro that declares its fields.
 
 use std::fmt;
 
@@ -9,31 +9,31 @@ use super::fault::Fault;
 use super::matching::ALL;
 use crate::model::explain::Explained;
 
-/// The part of a rule that only its family has.
+/// Part of a rule that is specific to its family.
 pub trait Shape: Explained {
-    /// Members of a JSON object: the body that a person who writes a new rule begins with.
+    /// Returns the initial body of a new rule in an editor, as members of a JSON object.
     fn blank() -> &'static str
     where
         Self: Sized;
 
-    /// Refuses values that no rule of the family may hold, whatever its other fields say.
+    /// Refuses values that are invalid regardless of other fields.
     fn check(&self) -> Result<(), Fault>;
 
-    /// Brings fields that depend on each other in line, or refuses them.
+    /// Makes fields that depend on each other consistent, or refuses them.
     fn settle(&mut self) -> Result<(), Fault> {
         Ok(())
     }
 
-    /// Takes optional objects that say nothing for what is absent.
+    /// Removes optional objects with only default values.
     fn drop_empty(&mut self) {}
 
-    /// The body in the form in which clients get it, if that is another than it is kept in.
+    /// Returns the body in the form for clients, if that differs from the stored one.
     fn as_clients_see(&self) -> Option<Body> {
         None
     }
 
-    /// Shows namespace and name of each service that the rule is about, and what it is to the rule; an
-    /// empty namespace stands for that of the rule, an empty name for none.
+    /// Visits namespace and name of each service that the rule concerns, with its role; an empty namespace is that of
+    /// the rule, an empty name means none.
     fn each_end(&self, visit: &mut dyn FnMut(EndRole, &str, &str));
 }
 
@@ -42,22 +42,22 @@ pub trait Shape: Explained {
 pub enum EndRole {
     Callee,
     Caller,
-    /// Every service of a namespace, or of all of them, as callers of a callee that has a name.
+    /// Every service of a namespace, or of all of them, as callers of a named callee.
     AnyCaller,
-    /// Service that calls go to in place of the callee.
+    /// Service to which calls are routed instead of the callee.
     Destination,
     /// Service that calls are forwarded to.
     Transfer,
 }
 
 impl EndRole {
-    /// True if clients ask for the rule by the name of this service.
+    /// Reports whether clients request the rule by the name of this service.
     pub(super) fn is_asked_for(self) -> bool {
         !matches!(self, EndRole::AnyCaller | EndRole::Transfer)
     }
 }
 
-/// A service that a rule is about; `*` stands for every one.
+/// A service that a rule concerns; `*` matches any.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct End {
     pub namespace: String,
@@ -65,18 +65,18 @@ pub struct End {
 }
 
 impl End {
-    /// None for a service that is not named.
+    /// Returns an end; `None` for a service without a name.
     pub(crate) fn of(namespace: &str, service: &str, namespace_of_rule: &str) -> Option<End> {
         let namespace = if namespace.is_empty() { namespace_of_rule } else { namespace };
         (!service.is_empty()).then(|| End { namespace: namespace.to_owned(), service: service.to_owned() })
     }
 
-    /// Every service of every namespace.
+    /// Returns the end that covers every service of every namespace.
     pub fn every() -> End {
         End { namespace: ALL.to_owned(), service: ALL.to_owned() }
     }
 
-    /// True if this end is the service, or stands for it.
+    /// Reports whether this end covers the service.
     pub fn covers(&self, namespace: &str, service: &str) -> bool {
         let is = |pattern: &str, name: &str| pattern == ALL || pattern == name;
         is(&self.namespace, namespace) && is(&self.service, service)
@@ -89,16 +89,16 @@ impl fmt::Debug for End {
     }
 }
 
-/// An object of nothing but defaults, as `{}` is read, is none.
+/// Removes an object with only default values, such as one read from `{}`.
 pub(super) fn drop_default<T: Default + PartialEq>(object: &mut Option<T>) {
     object.take_if(|given| *given == T::default());
 }
 
-/// Declares the fields of a family twice: as they are kept, and as a patch in which every field may be absent.
+/// Declares the fields of a family twice: as stored, and as a patch in which every field may be absent.
 ///
-/// Fields under `written` are always shown. Those under `optional` mean something by being absent, and are then left
-/// out where they are kept, and null where they are shown. Those that are replaced by another one are an older form of
-/// what that one says: an update that brings it and none of them takes them away.
+/// Fields under `written` are always serialized. The absence of those under `optional` is significant: it is stored as
+/// such and shown as null. Fields that are replaced by another one are an older form of it: an update with the newer
+/// field and none of the older ones removes them.
 macro_rules! shape {
     (
         $(#[$meta:meta])*
@@ -147,7 +147,7 @@ macro_rules! shape {
         }
 
         impl $shape {
-            /// The fields under `optional` that are absent.
+            /// Returns the fields under `optional` that are absent.
             pub(super) fn unset(&self) -> Vec<&'static str> {
                 let optional: &[(&'static str, bool)] = &[ $( (stringify!($optional), self.$optional.is_none()), )* ];
                 optional.iter().filter(|(_, is_unset)| *is_unset).map(|(field, _)| *field).collect()
@@ -155,7 +155,7 @@ macro_rules! shape {
         }
 
         impl $patch {
-            /// Lays the given fields over `shape`; absent ones stay.
+            /// Overwrites `shape` with the given fields; absent ones are not changed.
             pub(super) fn lay_over(&self, shape: &mut $shape) {
                 $crate::model::draft::lay_over!(self => shape: $($written),*);
                 $( if self.$optional.is_some() { shape.$optional.clone_from(&self.$optional); } )*

@@ -1,4 +1,4 @@
-//! The parts of a request that rules of all families look at.
+//! Parts of a request to which conditions of all families apply.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -7,13 +7,13 @@ use super::fault::Fault;
 use super::matching::MatchString;
 use crate::model::wire::wire_enum;
 
-/// Words of a condition on METHOD that are verbs of HTTP.
+/// HTTP verbs, as they occur in conditions on METHOD.
 pub const HTTP_VERBS: [&str; 9] = ["GET", "HEAD", "POST", "PUT", "DELETE", "CONNECT", "OPTIONS", "TRACE", "PATCH"];
 /// Verb of every call of gRPC.
 pub const GRPC_VERB: &str = "POST";
 
 wire_enum! {
-    /// The part of a request that a condition looks at.
+    /// Part of a request to which a condition applies.
     pub enum ArgumentType {
         Custom = "CUSTOM",
         Method = "METHOD",
@@ -58,14 +58,14 @@ impl From<LimitArgumentType> for ArgumentType {
     }
 }
 
-/// A condition on a part of the request; without a value the part only has to be there.
+/// A condition on a part of the request; without a value the part must only be present.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 #[schemars(rename = "{T}Condition")]
 pub struct Argument<T: Default> {
     #[serde(rename = "type")]
     pub kind: T,
-    /// Name of the header, query parameter, cookie, … that is looked at.
+    /// Name of the header, query parameter, cookie, …
     pub key: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub value: Option<MatchString>,
@@ -85,7 +85,7 @@ pub struct ServiceKey {
     pub namespace: String,
 }
 
-/// An interface of a service; `*` or nothing stands for all.
+/// An interface of a service; `*` or nothing for all.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Api {

@@ -1,12 +1,12 @@
-//! Explanation of circuit breakers: which of them watch the request, on which level.
+//! Explanation of circuit breakers: which of them watch the request, and on which level.
 //!
 //! | question | answer |
 //! |---|---|
-//! | several that match | the first of each level watches the request, with each of its block configs that match |
-//! | caller | `*` or nothing for every one |
-//! | API | asked for on the level METHOD alone |
-//! | the old `method` | compared with the path, without one with the method |
-//! | without a level | for nothing; clients pass it over |
+//! | several that match | the first of each level watches the request, with each of its matching block configs |
+//! | caller | `*` or nothing for any |
+//! | API | compared on the level METHOD only |
+//! | the old `method` | compared with the path, or without one with the method |
+//! | without a level | ignored by clients |
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -21,7 +21,7 @@ use crate::model::rule::traffic::{ArgumentType, ServiceKey};
 use crate::model::rule::{End, Rule, SubRuleEffect};
 use crate::model::wire::{Uint32, Words};
 
-/// Errors that a breaker counts, how many are too many, and what happens then.
+/// Counted errors, their threshold, and the effect of exceeding it.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct Breaker<'a> {
     pub level: BreakLevel,
@@ -33,13 +33,13 @@ pub struct Breaker<'a> {
 }
 
 impl Explained for CircuitBreaker {
-    /// The caller is an end of the rule too, and it is not about calls of that one.
+    /// Excludes the caller, which is an end of the rule too.
     fn is_about(&self, rule: &Rule, sketch: &Sketch) -> bool {
         let callee = &self.rule_matcher.destination;
         sketch.calls_any(End::of(&callee.namespace, &callee.service, &rule.namespace))
     }
 
-    /// The first rule of a level that matches takes all requests of it.
+    /// Only the first matching rule of a level applies.
     fn parts<'a>(&'a self, rule: &'a Rule, sketch: &'a Sketch, taken: &mut Taken) -> Vec<Part<'a>> {
         let level = self.level.word();
         let is_taken = taken.left(level).is_none();
@@ -101,7 +101,7 @@ fn part<'a>(
     Part { index, name: block.name, verdict, share, info, apis, arguments, effect }
 }
 
-/// Finding on the caller: whether its calls are watched.
+/// Returns the finding on the caller.
 fn caller<'a>(source: &'a ServiceKey, namespace_of_rule: &str, sketch: &'a Sketch) -> Finding<'a> {
     let value = sketch.caller_service.as_deref();
     let end = End::of(&source.namespace, &source.service, namespace_of_rule);
@@ -118,7 +118,7 @@ fn caller<'a>(source: &'a ServiceKey, namespace_of_rule: &str, sketch: &'a Sketc
     Finding { kind: ArgumentType::CallerService, key: &source.namespace, condition: None, value, matched, info }
 }
 
-/// Finding on the interface: whether it is the one that an older rule is for.
+/// Returns the finding on the interface of an older rule.
 fn interface<'a>(method: &'a MatchString, sketch: &'a Sketch) -> Finding<'a> {
     let value = sketch.path.as_deref().or(sketch.method.as_deref());
     let matched = is_met(Some(method), value);

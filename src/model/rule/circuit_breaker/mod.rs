@@ -1,5 +1,5 @@
-//! Circuit breakers: when a client stops calling what fails, and when it tries again. Their fields are those of the
-//! Polaris family's `CircuitBreakerRule`, in snake_case; the names of its protobuf are read as well.
+//! Circuit breakers: when a client stops calling a failing service, and when it tries again. The fields are those of
+//! `CircuitBreakerRule` of the Polaris family, in snake_case; the names of its protobuf are accepted as well.
 
 mod explain;
 
@@ -16,51 +16,51 @@ use crate::model::wire::{Uint32, wire_enum};
 pub use explain::Breaker;
 
 const PERCENT_MAX: u32 = 100;
-/// Clients read the code of a fallback as 32 bits with a sign.
+/// Highest code of a fallback, which clients read as a signed 32-bit number.
 const CODE_MAX: u32 = i32::MAX.unsigned_abs();
 
 wire_enum! {
-    /// Scope that is cut off.
+    /// Scope that is cut off when the breaker opens.
     pub enum BreakLevel {
-        /// Nothing: clients pass such a rule over.
+        /// Nothing: clients ignore such a rule.
         Unknown = "UNKNOWN",
-        /// The service as a whole: its calls are refused.
+        /// The whole service: its calls are refused.
         Service = "SERVICE",
-        /// One interface of it: its calls are refused.
+        /// One interface of the service: its calls are refused.
         Method = "METHOD",
-        /// A group of its instances: the group is left out.
+        /// A group of its instances, which is ejected.
         Group = "GROUP",
-        /// One instance: it is left out.
+        /// A single instance, which is ejected.
         Instance = "INSTANCE",
     }
 }
 
 wire_enum! {
-    /// Part of a call that decides whether it failed.
+    /// Property of a call that determines whether it failed.
     pub enum ErrorInput { Unknown = "UNKNOWN", RetCode = "RET_CODE", Delay = "DELAY" }
 }
 
 wire_enum! {
-    /// Quantity that is counted.
+    /// Quantity that is compared with a threshold.
     pub enum TriggerType { Unknown = "UNKNOWN", ErrorRate = "ERROR_RATE", ConsecutiveError = "CONSECUTIVE_ERROR" }
 }
 
 shape! {
-    /// Calls that are watched, what counts as an error, and what happens after too many.
+    /// Watched calls, the definition of an error, and the effect of too many.
     pub struct CircuitBreaker / CircuitBreakerPatch {
         written {
             level: BreakLevel,
             #[serde(alias = "ruleMatcher")]
             rule_matcher: RuleMatcher,
-            /// Replaced by `block_configs`, and read where those are empty: what counts as an error.
+            /// Definition of an error; superseded by `block_configs`, and read if those are empty.
             #[serde(alias = "errorConditions")]
             error_conditions: Vec<ErrorCondition>,
-            /// Replaced by `block_configs`, and read where those are empty: any of them opens the breaker.
+            /// Thresholds, any of which opens the breaker; superseded by `block_configs`, and read if those are empty.
             #[serde(alias = "triggerCondition")]
             trigger_condition: Vec<TriggerCondition>,
             #[serde(alias = "blockConfigs")]
             block_configs: Vec<BlockConfig>,
-            /// Of the instances of the service, how many may be left out at a time: 0 to 100.
+            /// Percentage of the instances that may be ejected at a time: 0 to 100.
             #[serde(alias = "maxEjectionPercent")]
             max_ejection_percent: Uint32,
             #[serde(alias = "recoverCondition")]
@@ -74,91 +74,91 @@ shape! {
     }
 }
 
-/// Caller and callee of the calls.
+/// Caller and callee of the watched calls.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct RuleMatcher {
-    /// The caller; `*` or nothing for every one.
+    /// Caller; `*` or nothing for any.
     pub source: ServiceKey,
     pub destination: BreakerDestination,
 }
 
-/// The service that is called; `*` for every one.
+/// Called service; `*` for any.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct BreakerDestination {
     pub service: String,
     pub namespace: String,
-    /// Replaced by `api` of a block config, and read where there is none.
+    /// Superseded by `api` of a block config, and read if there is none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub method: Option<MatchString>,
 }
 
-/// Interfaces that are watched alike.
+/// Interfaces that are watched together.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct BlockConfig {
     pub name: String,
-    /// Looked at on the level METHOD; without it, every interface.
+    /// Interface, for the level METHOD; all if absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub api: Option<Api>,
-    /// A call that meets one of them has failed.
+    /// Definitions of an error, any of which suffices.
     #[serde(alias = "errorConditions")]
     pub error_conditions: Vec<ErrorCondition>,
-    /// Any of them opens the breaker.
+    /// Thresholds, any of which opens the breaker.
     #[serde(alias = "triggerConditions")]
     pub trigger_conditions: Vec<TriggerCondition>,
 }
 
-/// Condition that makes a call an error.
+/// Definition of a failed call.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct ErrorCondition {
     #[serde(alias = "inputType")]
     pub input_type: ErrorInput,
-    /// RET_CODE: on the code. DELAY: with EXACT, the milliseconds from which on a call is too slow.
+    /// RET_CODE: condition on the code. DELAY: with EXACT, the milliseconds from which a call is too slow.
     pub condition: MatchString,
 }
 
-/// Number of errors that is too many.
+/// Threshold of errors.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct TriggerCondition {
     #[serde(alias = "triggerType")]
     pub trigger_type: TriggerType,
-    /// CONSECUTIVE_ERROR: so many one after another.
+    /// CONSECUTIVE_ERROR: number of consecutive errors.
     #[serde(alias = "errorCount")]
     pub error_count: Uint32,
-    /// ERROR_RATE: so many of a hundred, 0 to 100.
+    /// ERROR_RATE: percentage of errors, 0 to 100.
     #[serde(alias = "errorPercent")]
     pub error_percent: Uint32,
-    /// ERROR_RATE: seconds over which they are counted.
+    /// ERROR_RATE: seconds over which calls are counted.
     pub interval: Uint32,
-    /// ERROR_RATE: fewer calls than this say nothing.
+    /// ERROR_RATE: number of calls below which the rate is not evaluated.
     #[serde(alias = "minimumRequest")]
     pub minimum_request: Uint32,
 }
 
-/// Condition for letting calls through again.
+/// Conditions for closing the breaker again.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct RecoverCondition {
-    /// Seconds until a few are let through to see.
+    /// Seconds after which a few trial calls are permitted.
     #[serde(alias = "sleepWindow")]
     pub sleep_window: Uint32,
-    /// Number of those that have to succeed one after another.
+    /// Number of consecutive trial calls that must succeed.
     #[serde(alias = "consecutiveSuccess")]
     pub consecutive_success: Uint32,
 }
 
-/// Switch: clients look for the service's fault detection rules.
+/// Switch for the fault detection rules of the service.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct FaultDetectConfig {
     pub enable: bool,
 }
 
-/// Answer that a refused caller gets.
+/// Answer to refused calls.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct FallbackConfig {
@@ -167,7 +167,7 @@ pub struct FallbackConfig {
     pub response: Option<FallbackResponse>,
 }
 
-/// The answer in place of the service's own.
+/// Answer instead of that of the service.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct FallbackResponse {
@@ -210,7 +210,7 @@ impl RuleMatcher {
 }
 
 impl CircuitBreaker {
-    /// Blocks that clients read: the block configs, or what was in their place before there were any.
+    /// Returns the blocks that clients read: the block configs, or the older fields that they supersede.
     pub fn blocks(&self) -> Vec<Block<'_>> {
         if self.block_configs.is_empty() {
             let method = self.rule_matcher.destination.method.as_ref();
@@ -228,12 +228,12 @@ impl CircuitBreaker {
     }
 }
 
-/// Interfaces that are watched alike, in whichever way that is written.
+/// Interfaces that are watched together, in the older or the newer form.
 #[derive(Clone, Copy, Debug)]
 pub struct Block<'a> {
     pub name: &'a str,
     pub api: Option<&'a Api>,
-    /// Condition that stood for the interface before there were block configs.
+    /// Condition on the interface in the older form.
     pub method: Option<&'a MatchString>,
     pub error_conditions: &'a [ErrorCondition],
     pub trigger_conditions: &'a [TriggerCondition],
@@ -254,7 +254,7 @@ impl Shape for CircuitBreaker {
         within_range("fallback_config.response.code", code, 0..=CODE_MAX, "at most 2147483647")
     }
 
-    /// Every caller is no service that the rule is about, where it is about the one that is called.
+    /// Visits the services. A rule that names its callee does not concern the callers if they are arbitrary.
     fn each_end(&self, visit: &mut dyn FnMut(EndRole, &str, &str)) {
         let RuleMatcher { source, destination } = &self.rule_matcher;
         visit(EndRole::Callee, &destination.namespace, &destination.service);
@@ -282,7 +282,7 @@ mod tests {
         Ok(breaker)
     }
 
-    /// Text of the refusal; empty where the rule is taken.
+    /// Returns the text of the refusal; empty if the rule is accepted.
     fn verdict(body: &Value) -> String {
         match read(body).map(|breaker| breaker.check().map_err(Refusal::from)) {
             Ok(Ok(())) => String::new(),
@@ -340,7 +340,7 @@ mod tests {
         }
     }
 
-    /// As protobuf's JSON has it, and as it is written here.
+    /// A rule in protobuf's JSON, and in the form written here.
     #[test]
     fn a_rule_of_another_server_loses_nothing() {
         let theirs = json!({

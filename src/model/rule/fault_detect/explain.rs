@@ -1,7 +1,7 @@
 //! Explanation of fault detection: which probes watch the instances that the request may reach.
 //!
-//! Each probe that matches watches them. Its API is not asked for by a request without method and path: that is about
-//! the service as a whole.
+//! Each matching probe watches them. A request without method and path concerns the whole service, so the API of a
+//! probe is not compared.
 
 use super::{FaultDetect, FaultDetectSubRule};
 use crate::model::explain::{ApiFinding, Applied, Explained, Part, Share, Sketch, Taken, Verdict, is_met, refusal};
@@ -47,8 +47,8 @@ fn api_of(body: &FaultDetect) -> Option<&Api> {
     body.target_service.as_ref()?.api.as_ref()
 }
 
-/// True if the request is for the interface that the rule is for. A request without method and path
-/// is about the service as a whole, all interfaces included.
+/// Reports whether the request is for the interface of the rule. A request without method and path concerns the whole
+/// service with all its interfaces.
 fn is_watched(body: &FaultDetect, apis: &[ApiFinding<'_>], sketch: &Sketch) -> bool {
     let method = body.target_service.as_ref().and_then(|target| target.method.as_ref());
     let is_whole = sketch.method.is_none() && sketch.path.is_none();

@@ -1,4 +1,4 @@
-//! Fault detection: how the instances of a service are probed. Specification, "FaultDetectRule".
+//! Fault detection: probes of the instances of a service. Specification, "FaultDetectRule".
 
 mod explain;
 
@@ -27,14 +27,14 @@ wire_enum! {
 shape! {
     /// Target and method of probes.
     ///
-    /// The probe's fields may also stand at the rule itself (the flat form): they are kept as sent
-    /// and count as one more sub-rule in what clients see, until an update brings `rules` and none of them.
+    /// The fields of a probe may also be given in the rule itself (the flat form). They are stored as sent, and appear
+    /// to clients as an additional sub-rule until an update contains `rules` and none of them.
     pub struct FaultDetect / FaultDetectPatch {
         written {
             rules: Vec<FaultDetectSubRule>,
         }
         optional {
-            /// The service whose instances are probed.
+            /// Service whose instances are probed.
             #[serde(alias = "targetService")]
             target_service: DestinationService,
             service: String,
@@ -42,9 +42,9 @@ shape! {
         replaced by rules {
             /// Seconds between two probes.
             interval: Uint32,
-            /// Seconds until a probe has failed.
+            /// Seconds after which a probe has failed.
             timeout: Uint32,
-            /// Port to probe, at most 65535; 0 stands for the port of the instance.
+            /// Port to probe, at most 65535; 0 for the port of the instance.
             port: Uint32,
             protocol: DetectProtocol,
             #[serde(alias = "httpConfig")]
@@ -57,13 +57,13 @@ shape! {
     }
 }
 
-/// The service that a rule is for.
+/// Service to which a rule applies.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct DestinationService {
     pub service: String,
     pub namespace: String,
-    /// Replaced by `api`, kept for old clients.
+    /// Superseded by `api`; stored for older clients.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub method: Option<MatchString>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -77,15 +77,15 @@ impl DestinationService {
     }
 }
 
-/// One way to probe.
+/// A single probe.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct FaultDetectSubRule {
     /// Seconds between two probes.
     pub interval: Uint32,
-    /// Seconds until a probe has failed.
+    /// Seconds after which a probe has failed.
     pub timeout: Uint32,
-    /// Port to probe, at most 65535; 0 stands for the port of the instance.
+    /// Port to probe, at most 65535; 0 for the port of the instance.
     pub port: Uint32,
     pub protocol: DetectProtocol,
     #[serde(alias = "httpConfig", skip_serializing_if = "Option::is_none")]
@@ -97,7 +97,7 @@ pub struct FaultDetectSubRule {
     pub disable: bool,
 }
 
-/// A probe by an HTTP request. It is kept as data and carried out by clients, never by this server.
+/// A probe by an HTTP request. Clients send it, never this server.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct HttpProtocolConfig {
@@ -114,7 +114,7 @@ pub struct MessageHeader {
     pub value: String,
 }
 
-/// A probe by bytes over TCP or UDP: what is sent, and which answers are good.
+/// A probe by bytes over TCP or UDP: the bytes to send, and the good answers.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct SocketProtocolConfig {
@@ -127,7 +127,7 @@ fn check_port(port: Uint32) -> Result<(), Fault> {
 }
 
 impl FaultDetect {
-    /// The probe whose fields stand at the rule itself.
+    /// Returns the probe in the flat form.
     fn flat(&self) -> Option<FaultDetectSubRule> {
         let is_flat = self.interval.is_some()
             || self.timeout.is_some()

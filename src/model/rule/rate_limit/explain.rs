@@ -1,7 +1,7 @@
 //! Explanation of rate limits: which quotas count the request, and by which key.
 //!
-//! Each quota that matches counts it, with a counter of its own for each value that a condition lets through, unless
-//! `regex_combine`.
+//! Each matching quota counts the request, with a separate counter per value of its conditions unless `regex_combine`
+//! is set.
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -16,7 +16,7 @@ use crate::model::rule::traffic::ArgumentType;
 use crate::model::rule::{Rule, SubRuleEffect};
 use crate::model::wire::Uint32;
 
-/// Counted requests, their limits, and the treatment of excess.
+/// Counted requests, their limits, and the treatment of the excess.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct Quota<'a> {
     #[serde(rename = "type")]
@@ -30,7 +30,7 @@ pub struct Quota<'a> {
     pub max_queue_delay: Uint32,
     pub failover: FailoverType,
     pub regex_combine: bool,
-    /// Requests that are equal in all of these share a counter.
+    /// Key of the counter: requests with equal values in all parts share one.
     pub counter: Vec<Counted<'a>>,
 }
 
@@ -40,7 +40,7 @@ pub struct Counted<'a> {
     #[serde(rename = "type")]
     pub kind: ArgumentType,
     pub key: &'a str,
-    /// The request's own value; the condition's where all that it lets through are counted together.
+    /// Value of the request, or that of the condition if all matching values are counted together.
     pub value: &'a str,
     pub combined: bool,
 }
@@ -98,8 +98,8 @@ fn part<'a>(
     Part { index, name: &trigger.name, verdict, share, info, apis, arguments, effect }
 }
 
-/// The path of the interface that the request is for, and every condition. What lets one value
-/// through tells no two requests apart.
+/// Returns the path of the requested interface, and every condition except those that only one value meets, which
+/// cannot distinguish requests.
 fn counter<'a>(
     trigger: &'a LimitTrigger,
     apis: &[ApiFinding<'a>],

@@ -1,4 +1,4 @@
-//! Rate limits: how much of which traffic a service takes. Specification, "RateLimit".
+//! Rate limits: quotas of a service for classes of traffic. Specification, "RateLimit".
 
 mod explain;
 
@@ -19,8 +19,8 @@ const AMOUNT_PERIOD_MIN: Span = Span::of_seconds(1);
 const PERCENT_MAX: u32 = 100;
 
 wire_enum! {
-    /// Place where the quota is counted. The specification lists the argument types here too; they are taken, kept
-    /// and written as sent.
+    /// Place at which a quota is counted. The specification also lists argument types here; they are accepted, stored
+    /// and written unchanged.
     pub enum LimitType {
         Global = "GLOBAL",
         Local = "LOCAL",
@@ -37,23 +37,22 @@ wire_enum! {
 }
 
 wire_enum! {
-    /// Quantity that is limited.
+    /// Limited quantity.
     pub enum Resource { Qps = "QPS", Concurrency = "CONCURRENCY", System = "SYSTEM" }
 }
 
 wire_enum! {
-    /// Behaviour of a client while the limit's server cannot be reached.
+    /// Behavior of a client that cannot reach the limit server.
     pub enum FailoverType { Local = "FAILOVER_LOCAL", Pass = "FAILOVER_PASS" }
 }
 
 wire_enum! {
-    /// Scope of the amount: for all instances together, or shared out among them.
+    /// Scope of the amount: for all instances together, or divided among them.
     pub enum AmountMode { GlobalTotal = "GLOBAL_TOTAL", ShareEqually = "SHARE_EQUALLY" }
 }
 
 shape! {
-    /// The quotas of a service. Without `callee` and `service` it is for every service of its
-    /// namespace.
+    /// Quotas of a service. Without `callee` and `service` they apply to every service of the namespace.
     pub struct RateLimit / RateLimitPatch {
         written {
             #[serde(rename = "type")]
@@ -69,69 +68,69 @@ shape! {
     }
 }
 
-/// Time of a client's report of its usage.
+/// Time of a client's usage reports.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Report {
-    /// Fixed period; also taken as a number of milliseconds.
+    /// Fixed period; also accepted as a number of milliseconds.
     #[serde(deserialize_with = "span_or_ms")]
     pub interval: Span,
-    /// Percentage of the quota whose use is reported at once: 1 to 100.
+    /// Percentage of the quota whose use is reported immediately: 1 to 100.
     #[serde(rename = "amountPercent", alias = "amount_percent", skip_serializing_if = "Option::is_none")]
     pub amount_percent: Option<Uint32>,
 }
 
-/// One quota and the traffic that counts against it.
+/// One quota, and the traffic that it counts.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct LimitTrigger {
     pub name: String,
-    /// Any of them; none stands for all.
+    /// Interfaces, any of which must match; all if empty.
     pub apis: Vec<Api>,
     pub resource: Resource,
-    /// All of them.
+    /// Conditions, all of which must match.
     pub arguments: Vec<Argument<LimitArgumentType>>,
     pub amounts: Vec<Amount>,
-    /// Seconds that a request may be queued at most.
+    /// Longest time in seconds for which a request may be queued.
     #[serde(alias = "maxQueueDelay")]
     pub max_queue_delay: Uint32,
     #[serde(alias = "concurrencyAmount", skip_serializing_if = "Option::is_none")]
     pub concurrency_amount: Option<ConcurrencyAmount>,
     #[serde(alias = "customResponse", skip_serializing_if = "Option::is_none")]
     pub custom_response: Option<CustomResponse>,
-    /// True if all calls that match a pattern are counted together.
+    /// True if all calls that match a pattern share a counter.
     #[serde(alias = "regexCombine")]
     pub regex_combine: bool,
     pub failover: FailoverType,
-    /// Names, with `resource`, the plug-in that limits.
+    /// Name, together with `resource`, of the limiting plug-in.
     pub action: String,
     pub disable: bool,
     #[serde(alias = "amountMode")]
     pub amount_mode: AmountMode,
 }
 
-/// The amount of one period.
+/// Quota of one period.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Amount {
     /// Quota of the period.
     #[serde(rename = "maxAmount", alias = "max_amount")]
     pub max_amount: Uint32,
-    /// The period: at least one second. Required, but where the resource is CONCURRENCY.
+    /// Length of the period, at least one second. Required unless the resource is CONCURRENCY.
     #[serde(rename = "validDuration", alias = "valid_duration", skip_serializing_if = "Option::is_none")]
     pub valid_duration: Option<Span>,
-    /// Precision of the statistics.
+    /// Precision of the measurement.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub precision: Option<Uint32>,
-    /// Start of ramping up.
+    /// Initial quota while ramping up.
     #[serde(rename = "startAmount", alias = "start_amount", skip_serializing_if = "Option::is_none")]
     pub start_amount: Option<Uint32>,
-    /// End of lowering.
+    /// Lowest quota while reducing.
     #[serde(rename = "minAmount", alias = "min_amount", skip_serializing_if = "Option::is_none")]
     pub min_amount: Option<Uint32>,
 }
 
-/// Requests that may be served at a time.
+/// Highest number of concurrent requests.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct ConcurrencyAmount {
@@ -139,7 +138,7 @@ pub struct ConcurrencyAmount {
     pub max_amount: Uint32,
 }
 
-/// Answer to a refused caller.
+/// Answer to refused requests.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct CustomResponse {
@@ -152,7 +151,7 @@ impl LimitTrigger {
     fn check(&self) -> Result<(), Fault> {
         each("apis", &self.apis, Api::check)?;
         each("arguments", &self.arguments, Argument::check)?;
-        // What runs at a time is counted in no period.
+        // Concurrency is not counted per period.
         let needs_period = self.resource != Resource::Concurrency;
         each("amounts", &self.amounts, |amount| match amount.valid_duration {
             Some(period) if period < AMOUNT_PERIOD_MIN => Err(Fault::new("validDuration", "has to be at least 1s")),
@@ -198,7 +197,7 @@ mod tests {
     use super::*;
     use crate::model::code::Refusal;
 
-    /// Resource, amount, and what is said of it.
+    /// Resource, amount, and the resulting refusal.
     #[test]
     fn an_amount_is_one_of_a_period() {
         let rows = [

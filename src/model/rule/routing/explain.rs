@@ -1,15 +1,15 @@
-//! Explanation of routing: who takes the request, and which destinations share it.
+//! Explanation of routing: which rule takes the request, and which destinations share it.
 //!
 //! | question | answer |
 //! |---|---|
 //! | several that match | the first takes the request |
-//! | route without a group that takes traffic | passed over, the search goes on |
-//! | policies | each decides on its own; clients narrow the instances by one after another |
-//! | destination of another service | takes traffic only if the rule's `callee` is the service that is called |
-//! | destination priority | the lowest number that takes traffic is used; none comes last; the others stand by |
-//! | destination weight | unset is 0 beside set ones of the same priority, equal where none is set; 0 takes nothing |
+//! | route without a group that receives traffic | ignored, the search continues |
+//! | policies | each decides separately; clients narrow the instances by one after another |
+//! | destination of another service | receives traffic only if the rule's `callee` is the called service |
+//! | destination priority | the lowest number that can receive traffic is used; none is last; others are on standby |
+//! | destination weight | unset is 0 if others of the same priority have one, otherwise equal; 0 receives nothing |
 //! | destination label PARAMETER | the value of the condition named by its value, its key, or as `$header.key` |
-//! | such a label for a value that is not carried | the group finds no instance |
+//! | such a label for an absent value | the group has no instance |
 
 use std::collections::BTreeMap;
 
@@ -31,7 +31,7 @@ pub struct Route<'a> {
     pub destinations: Vec<Group<'a>>,
 }
 
-/// A route by metadata: the labels that instances are asked for.
+/// A route by metadata: the labels that instances must have.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct Labels<'a> {
     pub labels: Option<&'a BTreeMap<String, String>>,
@@ -48,7 +48,8 @@ pub struct Nearness {
 }
 
 impl Explained for Routing {
-    /// A custom route is about its callee, or without one about its destinations.
+    /// Reports whether a rule concerns the called service: custom routes by their callee, or without one by their
+    /// destinations.
     fn is_about(&self, rule: &Rule, sketch: &Sketch) -> bool {
         if self.route_policy != RoutePolicy::Rule {
             return sketch.calls_any(rule.ends());
@@ -98,7 +99,7 @@ fn callee(rule: &Rule, config: &RoutingConfig) -> Option<End> {
     config.callee.as_ref().and_then(|key| End::of(&key.namespace, &key.service, &rule.namespace))
 }
 
-/// The one part of a rule that is for every request.
+/// Evaluates the only part of a rule that applies to every request.
 fn whole<'a>(rule: &Rule, policy: RoutePolicy, effect: SubRuleEffect<'a>, taken: &mut Taken) -> Part<'a> {
     let (verdict, share) = settle(Verdict::of(rule.enable, true, true), policy, Share::ALL, taken);
     let info = refusal(verdict, None).unwrap_or_else(|| match (verdict, &effect) {
@@ -110,7 +111,7 @@ fn whole<'a>(rule: &Rule, policy: RoutePolicy, effect: SubRuleEffect<'a>, taken:
     Part { index: 0, name: "", verdict, share, info, apis: Vec::new(), arguments: Vec::new(), effect }
 }
 
-/// Takes what there is to take, if the verdict so far is that the part applies.
+/// Takes the wanted share of the remaining requests, if the part applies so far.
 fn settle(verdict: Verdict, policy: RoutePolicy, wanted: Share, taken: &mut Taken) -> (Verdict, Share) {
     match verdict {
         Verdict::Applies if taken.left(policy.word()).is_none() => (Verdict::Shadowed, Share::NONE),

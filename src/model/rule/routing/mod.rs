@@ -1,4 +1,4 @@
-//! Routing: which instances of a service a request goes to. Specification, "RouteRule".
+//! Routing: the instances of a service to which a request is sent. Specification, "RouteRule".
 
 mod explain;
 
@@ -16,34 +16,34 @@ use crate::model::wire::{Uint32, Words, wire_enum};
 
 pub use explain::{Labels, Nearness, Route};
 
-/// Priorities of destination groups, 0 first.
+/// Highest priority number of destination groups; 0 is used first.
 const DESTINATION_PRIORITY_MAX: u32 = 9;
 const PERCENT_MAX: u32 = 100;
 
 wire_enum! {
-    /// Way in which `routing_config` is read.
+    /// Interpretation of `routing_config`.
     pub enum RoutePolicy {
-        /// As a custom route: conditions on the request, groups of destinations.
+        /// Custom route: conditions on the request, groups of destinations.
         Rule = "RulePolicy",
-        /// As a route by metadata.
+        /// Route by metadata.
         Metadata = "MetadataPolicy",
-        /// As a route to the nearest.
+        /// Route to the nearest instances.
         Nearby = "NearbyPolicy",
     }
 }
 
 wire_enum! {
-    /// Number of conditions that have to hold: all of them, or one is enough.
+    /// Combination of conditions: all must hold, or one.
     pub enum TrafficMatchMode { And = "AND", Or = "OR" }
 }
 
 wire_enum! {
-    /// Instances to look among when the metadata match finds nothing.
+    /// Instances to choose from if the metadata matches none.
     pub enum FailoverRange { All = "ALL", Others = "OTHERS", OtherKeys = "OTHER_KEYS" }
 }
 
 wire_enum! {
-    /// Level of nearness.
+    /// Level of proximity.
     pub enum LocationLevel { Unknown = "UNKNOWN", Campus = "CAMPUS", Zone = "ZONE", Region = "REGION", All = "ALL" }
 }
 
@@ -60,35 +60,35 @@ shape! {
 }
 
 sparse! {
-    /// The configuration of all three policies: which of the fields may be there, the policy says. Those of its own
-    /// that are absent get their defaults, those of another policy are refused.
+    /// Configuration for all three policies. The policy determines which fields are allowed: absent ones get their
+    /// defaults, and those of another policy are refused.
     #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
     #[serde(default)]
     pub struct RoutingConfig {
-        /// The name of the message in protobuf's JSON, kept as sent.
+        /// Name of the message in protobuf's JSON, stored as sent.
         #[serde(rename = "@type")]
         pub type_url: Option<String>,
-        /// RulePolicy; deprecated, kept for old servers.
+        /// RulePolicy; deprecated, stored for older servers.
         pub caller: Option<ServiceKey>,
-        /// RulePolicy; deprecated, kept for old servers.
+        /// RulePolicy; deprecated, stored for older servers.
         pub callee: Option<ServiceKey>,
-        /// RulePolicy: the first whose arguments match applies.
+        /// RulePolicy: sub-rules, the first of which matches applies.
         pub rules: Option<Vec<CustomRouteRule>>,
-        /// MetadataPolicy and NearbyPolicy: the callee; `*` for all.
+        /// MetadataPolicy and NearbyPolicy: called service; `*` for all.
         pub service: Option<String>,
-        /// MetadataPolicy and NearbyPolicy.
+        /// MetadataPolicy and NearbyPolicy: namespace of the called service.
         pub namespace: Option<String>,
-        /// MetadataPolicy.
+        /// MetadataPolicy: labels that instances must have.
         pub labels: Option<BTreeMap<String, String>>,
-        /// MetadataPolicy: applies when the labels find no instance.
+        /// MetadataPolicy: alternative if the labels match no instance.
         pub failover: Option<MetadataFailover>,
-        /// NearbyPolicy: the level to start at.
+        /// NearbyPolicy: level to start with.
         #[serde(alias = "matchLevel")]
         pub match_level: Option<LocationLevel>,
-        /// NearbyPolicy: the level to end at.
+        /// NearbyPolicy: level to end with.
         #[serde(alias = "maxMatchLevel")]
         pub max_match_level: Option<LocationLevel>,
-        /// NearbyPolicy: never leave the nearest level.
+        /// NearbyPolicy: true if requests never leave the nearest level.
         #[serde(alias = "strictNearby")]
         pub strict_nearby: Option<bool>,
     }
@@ -103,12 +103,12 @@ pub struct CustomRouteRule {
     pub destinations: Vec<DestinationGroup>,
 }
 
-/// Traffic of a sub-rule.
+/// Traffic to which a sub-rule applies.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct TrafficMatchRule {
     pub arguments: Vec<Argument<ArgumentType>>,
-    /// Percentage of the matching traffic that is taken: 1 to 100.
+    /// Percentage of the matching traffic that the sub-rule takes: 1 to 100.
     #[serde(alias = "randomPercent")]
     pub random_percent: Uint32,
     #[serde(rename = "matchMode", alias = "match_mode")]
@@ -125,28 +125,28 @@ impl Default for TrafficMatchRule {
     }
 }
 
-/// Instances that traffic may go to. Groups of the lowest priority number share it by weight; the
-/// others wait until none of those is available.
+/// Instances that may receive traffic. Groups of the lowest priority number share it by weight; the others wait until
+/// none of those is available.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct DestinationGroup {
     pub service: String,
     pub namespace: String,
     pub labels: BTreeMap<String, MatchString>,
-    /// 0 to 9, 0 first; a group without one comes after all that have one.
+    /// Priority from 0 to 9, 0 first; groups without one are last.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub priority: Option<Uint32>,
-    /// Counts as 0 beside groups that have one; equal shares where none has one.
+    /// Weight; 0 if absent while other groups have one, equal shares if none has one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub weight: Option<Uint32>,
-    /// A service that requests are forwarded to.
+    /// Service to which requests are forwarded.
     pub transfer: String,
-    /// No traffic at all.
+    /// True if the group receives no traffic.
     pub isolate: bool,
     pub name: String,
 }
 
-/// The second choice of a route by metadata.
+/// Second choice of a route by metadata.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct MetadataFailover {
@@ -175,7 +175,7 @@ impl DestinationGroup {
 }
 
 impl RoutingConfig {
-    /// The fields that are there and belong to no other policy than the given ones.
+    /// Returns the given fields that are specific to policies, each with these.
     fn given(&self) -> impl Iterator<Item = (&'static str, &'static [RoutePolicy])> {
         use RoutePolicy::{Metadata, Nearby, Rule};
         let fields: [(&str, bool, &[RoutePolicy]); 8] = [
@@ -208,7 +208,7 @@ impl RoutingConfig {
         }
     }
 
-    /// The sub-rules of a custom route.
+    /// Returns the sub-rules of a custom route.
     pub fn custom_rules(&self) -> &[CustomRouteRule] {
         self.rules.as_deref().unwrap_or_default()
     }
