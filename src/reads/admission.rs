@@ -106,7 +106,7 @@ impl<S: ConfigSource> ConfigReads<S> {
         Some(Admitted::Named { credential, address, sight })
     }
 
-    /// One who brings no token.
+    /// Checks a reader without a token.
     fn judge_unnamed(&self, asker: Asker<'_>, wanted: Option<AskedFiles<'_>>) -> Result<Admitted, ReadRefusal> {
         let judges = wanted.and_then(|(app_id, namespaces)| {
             Some((app_id, namespaces.first(), self.0.source.access_keys(app_id, None)?))

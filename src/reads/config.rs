@@ -214,7 +214,7 @@ impl<S: ConfigSource> ConfigReads<S> {
     }
 }
 
-/// A text as bytes that are shared.
+/// A text as shared bytes.
 struct SharedText(Arc<str>);
 
 impl AsRef<[u8]> for SharedText {

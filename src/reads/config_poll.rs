@@ -40,7 +40,7 @@ pub struct PollRequest {
 pub struct PollingClient<'a> {
     pub reader: Reader<'a>,
     pub address: String,
-    /// It names this address itself, in its polls too.
+    /// True if the client names this address itself, in its polls as well.
     pub is_named: bool,
 }
 

@@ -1,5 +1,5 @@
-//! Acts on what clients see, one by one: the target of each, and how it is carried out, of what stands now or of the
-//! copy that was approved.
+//! Gated actions on what clients see: the authorization target of each, and its execution with the present draft or
+//! with the copy that was approved.
 
 use std::sync::Arc;
 
@@ -33,8 +33,8 @@ impl Catalog {
         }
     }
 
-    /// The same of an act that was asked for: what a rule acts on, and where it is released, is judged by the copy. A
-    /// thing that is not there, or not yet, is judged where it was asked for.
+    /// Returns the target of a requested action. The effects and scope of a rule are those of the approved copy. A
+    /// thing that does not exist is authorized at the scope for which it was requested.
     pub(in crate::catalog) fn target_of_request(&self, request: &ApprovalRequest, payload: &Payload) -> AuthTarget {
         let mut target = self.target_of_act(&payload.act);
         if let Some(Snapshot::Rule(rule)) = &payload.snapshot {
@@ -47,7 +47,7 @@ impl Catalog {
         target
     }
 
-    /// The reason why somebody with these grants may not do what was asked for.
+    /// Returns the refusal of a requested action for a caller with these grants; `None` if it is permitted.
     pub(in crate::catalog) fn refuse_payload(
         &self,
         grants: &Grants,
@@ -61,8 +61,8 @@ impl Catalog {
         judge(grants, &check, target)
     }
 
-    /// Releases that an act is about, as they are: the one that it names, and the one that it brings back; of a
-    /// deletion all that clients see or are to see.
+    /// Returns the releases that an action changes: the one it names, and the one it brings back; for a deletion all
+    /// releases that are in force or planned.
     pub(in crate::catalog) fn releases_meant(&self, act: &GatedAction) -> Vec<MeantRelease> {
         match act {
             GatedAction::RuleRelease(family, op, draft) => {
@@ -97,7 +97,7 @@ impl Catalog {
         [first].into_iter().chain(earlier.map(|earlier| earlier.meant())).collect()
     }
 
-    /// The thing whose releases an act is about, if there is one.
+    /// Returns the thing whose releases an action changes, if it exists.
     pub(in crate::catalog) fn thing_of(&self, act: &GatedAction) -> Option<Thing> {
         Some(match act {
             GatedAction::PublishFile(draft) | GatedAction::FileRelease(_, draft) => Thing::File(draft.key()),
@@ -115,7 +115,7 @@ impl Catalog {
         })
     }
 
-    /// Does an act. With a copy of what it releases it is that which is released, whatever the draft is.
+    /// Carries out an action. With a snapshot, it releases the snapshot instead of the present draft.
     pub(in crate::catalog) fn carry_out(
         &mut self,
         ctx: &Ctx,
@@ -141,7 +141,7 @@ impl Catalog {
     }
 }
 
-/// Releases that clients lose with their thing.
+/// Returns the releases that clients lose when their thing is deleted.
 fn taken<'a, R: Releasable + 'a>(releases: impl Iterator<Item = &'a Arc<R>>) -> Vec<MeantRelease> {
     releases.filter(|release| release.state().is_in_force_or_planned()).map(|release| release.meant()).collect()
 }

@@ -1,8 +1,8 @@
-//! Authorization targets by kind of item: the thing that it names by id or by name, and the scope it puts it in. The
-//! look-ups are those of the change itself, so that the thing judged is the thing changed.
+//! Authorization targets by kind of item: the thing that an item names by id or name, and the scope that it is put in.
+//! They use the same look-ups as the change itself, so the thing that is authorized is the thing that is changed.
 //!
-//! The names of kinds, and the way a name is put together, are written into the audit trail, whose rows are hashed:
-//! other words belong to another level (`tests::words`).
+//! The names of kinds, and the composition of names, are written into the audit trail, whose rows are hashed. Changing
+//! them requires a new level (`tests::words`).
 
 use super::command::{Command, Op};
 use super::scope::{AuthTarget, ResourceScope};
@@ -53,7 +53,7 @@ impl Catalog {
         }
     }
 
-    /// An alias belongs to its service: who makes one needs both, the service and the name that it takes.
+    /// Returns the target of an alias. Creating one requires rights to both the service and the alias name.
     pub(super) fn target_of_alias(&self, op: Op, draft: &AliasDraft) -> AuthTarget {
         let mut target = AuthTarget::new("alias", draft.alias_namespace(), text(&draft.alias));
         if op == Op::Create {
@@ -81,7 +81,8 @@ impl Catalog {
         }
     }
 
-    /// Of an instance that heartbeats tell of, if the trail is to have it: very many may come at once.
+    /// Returns the target of an instance with a health report, if the trail records instances: there may be very many
+    /// at once.
     pub(super) fn target_of_reported_instance(&self, id: &str) -> Option<AuthTarget> {
         self.tells_of_instances().then(|| match self.instances.get(id) {
             Some(instance) => AuthTarget::new("instance", &instance.namespace, id)
@@ -119,7 +120,7 @@ impl Catalog {
         }
     }
 
-    /// True if clients see a release of a file, or are to see one.
+    /// Reports whether clients see a release of a file, or will see a planned one.
     fn has_in_force_or_planned(&self, key: &ConfigKey) -> bool {
         self.configs.releases_of(key).any(|release| release.state().is_in_force_or_planned())
     }
@@ -130,14 +131,14 @@ impl Catalog {
         AuthTarget { before: revision.unwrap_or_default(), ..target }
     }
 
-    /// Making and publishing at once: both verbs are asked for.
+    /// Returns the target of a write with publication, which requires both verbs.
     pub(super) fn target_of_publication(&self, publish: &ConfigPublish) -> AuthTarget {
         let key = publish.file.key();
         let before = self.version_in_force(&key);
         AuthTarget { before, ..target_at_key(&key).to(ResourceScope::thing(&key.namespace, &key.group)) }
     }
 
-    /// A release belongs to its file, whether or not there is one of that name.
+    /// Returns the target of a release: its file, whether or not a release of that name exists.
     pub(super) fn target_of_config_release(&self, draft: &ConfigReleaseDraft) -> AuthTarget {
         let key = draft.key();
         let is_there = self.configs.file(&key).is_some() || !self.configs.versions_of(&key).is_empty();
@@ -145,7 +146,7 @@ impl Catalog {
         if is_there { target.at(place, self.version_in_force(&key)) } else { target }
     }
 
-    /// Target of a release that was to be published later.
+    /// Returns the target of a planned release.
     pub(super) fn target_of_thing(&self, thing: &Thing) -> AuthTarget {
         match thing {
             Thing::File(key) => {
@@ -174,13 +175,13 @@ impl Catalog {
         AuthTarget::of_cluster("accesskey", name).at(ResourceScope::Cluster, revision.unwrap_or_default())
     }
 
-    /// A login, by whose it is.
+    /// Returns the target of a login, named by its user.
     pub(super) fn target_of_session(&self, id: &str) -> AuthTarget {
         let name = self.access.session(id).map(|(_, user)| user.name.clone());
         AuthTarget::of_cluster("session", name.unwrap_or_default())
     }
 
-    /// Webhooks are the cluster's.
+    /// Returns the target of a webhook. Webhooks belong to the cluster.
     pub(super) fn target_of_webhook(&self, draft: &WebhookDraft) -> AuthTarget {
         let before = self.webhooks.get(&draft.name).map(|hook| hook.revision.clone()).unwrap_or_default();
         AuthTarget::of_cluster("webhook", &draft.name).at(ResourceScope::Cluster, before)
@@ -191,7 +192,7 @@ impl Catalog {
         AuthTarget::of_cluster("policy", name).at(ResourceScope::Cluster, revision.unwrap_or_default())
     }
 
-    /// A contract stands on all that it covers, as it is and as it becomes.
+    /// Returns the target of a contract: all scopes that it covers, before and after the change.
     pub(super) fn target_of_contract(&self, op: Op, draft: &ContractDraft) -> AuthTarget {
         let target = AuthTarget::new("contract", "", &draft.name);
         let made = |mut contract: Contract| {
@@ -210,7 +211,7 @@ impl Catalog {
         }
     }
 
-    /// A request stands where the thing does that it is about.
+    /// Returns the target of a request: the scope of the thing that it is about.
     pub(super) fn target_of_request_named(&self, id: &str) -> AuthTarget {
         match self.approvals.get(id) {
             Some(request) => AuthTarget::new("request", &request.namespace, id)
@@ -227,7 +228,7 @@ impl Catalog {
         AuthTarget::of_cluster("time", change.word())
     }
 
-    /// Note for the audit trail of a batch that was refused as a whole: it has what the first item is about.
+    /// Builds the audit note of a batch that was refused as a whole; it names the target of the first item.
     pub fn note_of_refused(&self, command: &Command, self_registration: bool) -> AuditNote {
         let target = self.target_of_first(command).unwrap_or_default();
         let note = AuditNote::of(command.action(self_registration), target.kind, &target.name, Code::NotAllowedAccess);
@@ -304,7 +305,7 @@ impl Catalog {
         }
     }
 
-    /// Judged by what the release was made of, and by what clients have in place of it.
+    /// Returns the target of a rule's release, with the effects of the release and of those in force or brought back.
     pub(super) fn target_of_rule_release(&self, family: Family, draft: &RuleReleaseDraft) -> AuthTarget {
         match self.release_named_by(family, draft) {
             Ok(Some(release)) => {
@@ -324,12 +325,12 @@ impl Catalog {
         target.at(ResourceScope::of_rule(rule), version)
     }
 
-    /// The rule as its normal release in force has it.
+    /// Returns the rule in its normal release in force.
     pub(super) fn rule_in_force(&self, rule: &Rule) -> Option<&Rule> {
         self.rules.of(rule.family()).active().normal(&rule.id).map(|release| &*release.rule)
     }
 
-    /// Ends that rules act on; none besides their names, where the cluster judges by those alone.
+    /// Returns the services that rules act on; empty if the cluster authorizes rules by their names only.
     pub(in crate::catalog) fn effects<'a>(&self, rules: impl IntoIterator<Item = &'a Rule>) -> Vec<Effect> {
         if !self.settings.judges_ends() {
             return Vec::new();
@@ -337,7 +338,7 @@ impl Catalog {
         rules.into_iter().map(|rule| self.effect_of(rule)).collect()
     }
 
-    /// Ends that a rule acts on, the targets of aliases among them.
+    /// Returns the services that a rule acts on, with the targets of aliases.
     pub fn effect_of(&self, rule: &Rule) -> Effect {
         rule.effect().behind(|end| {
             let alias = self.aliases.get(&end.namespace, &end.service)?;
@@ -349,14 +350,14 @@ impl Catalog {
         AuthTarget { felt: Some(rule.effect()), ..target }
     }
 
-    /// Effects that clients lose with a rule: those of its releases that they see, or are to see.
+    /// Returns the effects that clients lose with a rule: those of its releases in force or planned.
     fn taken_with(&self, rule: &Rule) -> Option<Vec<Effect>> {
         let releases = self.rules.of(rule.family()).releases_of(&rule.id);
         let taken: Vec<_> = releases.filter(|release| release.state().is_in_force_or_planned()).collect();
         (!taken.is_empty()).then(|| self.effects(taken.into_iter().map(|release| &*release.rule)))
     }
 
-    /// The rule that a release belongs to: as it is, or as it was when it was released last.
+    /// Returns the rule of a release: its present state, or the released copy if it was deleted.
     pub(super) fn rule_of<'a>(&'a self, release: &'a RuleRelease) -> &'a Rule {
         self.rules.of(release.rule.family()).get(&release.rule.id).unwrap_or(&release.rule)
     }

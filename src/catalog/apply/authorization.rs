@@ -1,9 +1,9 @@
-//! Authorization of commands: the only place where writes are judged. Each item is judged when it is applied, by the
-//! grants of that moment and by what its ids and names stand for then, so an id, a move, an alias or a node that is
-//! behind cannot get around it.
+//! Authorization of commands, the only place where writes are authorized. Each item is checked when it is applied,
+//! against the grants and the meaning of its ids and names at that moment, so an id, a move, an alias or an outdated
+//! node cannot bypass it.
 //!
-//! A thing that the caller may not read is answered as missing, and a refused item changes nothing. A command without
-//! a caller is the cluster's own and is not judged.
+//! A thing that the caller may not read is reported as missing, and a refused item changes nothing. A command without a
+//! caller is the cluster's own and is not checked.
 
 use super::change::{Entity, Outcome};
 use super::command::{Credential, Op};
@@ -18,12 +18,12 @@ use crate::model::release::{ReleaseOp, ReleaseState, Transition, transition};
 use crate::model::rule::Family;
 use crate::model::rule::release::RuleReleaseDraft;
 
-/// The holder of a command's credential at the moment of apply.
+/// Holder of a command's credential at the moment of apply.
 #[derive(Debug)]
 pub(in crate::catalog) enum Principal {
     /// The cluster itself.
     Cluster,
-    /// Nobody yet: a login.
+    /// No user yet: a login.
     Stranger,
     Holder(Holder),
     /// A caller whose token is no longer valid, or whose user is deleted or disabled.
@@ -31,7 +31,7 @@ pub(in crate::catalog) enum Principal {
 }
 
 impl Principal {
-    /// Id of the user who acts, by themselves or by a service token; empty for the cluster and where there is none.
+    /// Returns the id of the acting user, directly or through a service token; empty if there is none.
     pub(in crate::catalog) fn person(&self) -> &str {
         match self {
             Principal::Holder(holder) => &holder.person,
@@ -40,15 +40,15 @@ impl Principal {
     }
 }
 
-/// The check of the items of one command.
+/// Authorization check of the items of one command.
 pub(super) struct AuthCheck<'a> {
     pub(super) principal: &'a Principal,
     pub(super) verbs: &'a [Verb],
-    /// Answer for a thing that the principal does not see.
+    /// Answer for a thing that the principal may not see.
     pub(super) missing: Outcome,
 }
 
-/// Answer of an operation on a thing that does not exist.
+/// Returns the answer to an operation on a thing that does not exist.
 pub(super) fn missing(op: Op) -> Outcome {
     match op {
         Op::Create | Op::Update => Code::NotFoundResource.into(),
@@ -56,7 +56,7 @@ pub(super) fn missing(op: Op) -> Outcome {
     }
 }
 
-/// The same of a release.
+/// Returns the answer to an operation on a release that does not exist.
 pub(super) fn missing_release(op: ReleaseOp) -> Outcome {
     match transition(op, ReleaseState::Missing) {
         Transition::Refuse(refusal) => refusal.into(),
@@ -71,7 +71,7 @@ pub(super) fn missing_release(op: ReleaseOp) -> Outcome {
 }
 
 impl Catalog {
-    /// Principal of a credential, with the name that is written down for it.
+    /// Finds the holder of a credential.
     pub(super) fn principal(&self, credential: &Credential, ctx: &Ctx) -> Principal {
         let holder = match credential {
             Credential::Login => return Principal::Stranger,
@@ -81,7 +81,7 @@ impl Catalog {
         holder.map_or(Principal::Gone, Principal::Holder)
     }
 
-    /// A rule that is named without its namespace is the one of that name that the principal sees.
+    /// Resolves rules named without a namespace, to the rule of that name that the principal sees.
     pub(super) fn named_for(
         &self,
         principal: &Principal,
@@ -97,7 +97,7 @@ impl Catalog {
             let meant = match (seen.next(), seen.next()) {
                 (Some(one), None) => Some(one),
                 (Some(_), Some(_)) => None,
-                // Whichever of them it is, it is not seen.
+                // None of them is visible, so any one will be reported as missing.
                 (None, _) => book.all_named(&name).next(),
             };
             if let Some(rule) = meant {
@@ -107,7 +107,7 @@ impl Catalog {
         drafts
     }
 
-    /// Does to each item what `apply` does, if the principal may have that done at the target of the item.
+    /// Applies each item that the principal is permitted to apply at the item's target.
     pub(super) fn each_judged<T>(
         &mut self,
         check: &AuthCheck<'_>,
@@ -137,7 +137,7 @@ impl Catalog {
                     },
                 },
             };
-            // Who deletes what is not there has done nothing that could be told.
+            // Deleting a thing that does not exist is a success, but nothing to record.
             let is_nothing =
                 check.missing.code.is_success() && outcome.code.is_success() && changes.edit_count() == edits;
             if !is_nothing {
@@ -148,10 +148,10 @@ impl Catalog {
         outcomes
     }
 
-    /// An outcome without what its caller may not see: the thing that has the name already, say.
+    /// Removes from an outcome what its caller may not see, such as the thing that already has the name.
     fn redact(&self, outcome: Outcome, grants: &Grants) -> Outcome {
         let is_seen = match &outcome.entity {
-            // Seen by the ends of a rule as well.
+            // Visible through the services of a rule as well.
             Entity::Request(request) => request.is_seen_by(&ReadScope::new(grants, SEEING)),
             entity => {
                 grants.may_everywhere(Verb::Read) || self.place_of(entity).is_none_or(|place| place.shows(grants))
@@ -160,7 +160,7 @@ impl Catalog {
         if is_seen { outcome } else { Outcome { entity: Entity::None, ..outcome } }
     }
 
-    /// Scope that a thing belongs to.
+    /// Returns the scope that a thing belongs to.
     pub(super) fn place_of(&self, entity: &Entity) -> Option<ResourceScope> {
         match entity {
             Entity::None => None,
@@ -181,19 +181,19 @@ impl Catalog {
             | Entity::Webhook(_) => Some(ResourceScope::Cluster),
             Entity::Contract(contract) => ResourceScope::of_contract(contract).into_iter().next(),
             Entity::Request(request) => Some(ResourceScope::thing(&request.namespace, request.scope_name())),
-            // Who is held back is told by what.
+            // A blocked caller learns what blocks the action.
             Entity::PolicyBlock(_) | Entity::Broken(_) => None,
         }
     }
 }
 
 impl Catalog {
-    /// True if these grants let their holder publish a rule, as where that is applied.
+    /// Reports whether these grants permit publishing a rule, by the same check as in apply.
     pub fn lets_publish(&self, grants: &Grants, family: Family, draft: &RuleReleaseDraft) -> bool {
         lets_release(grants, &self.target_of_rule_publication(family, draft))
     }
 
-    /// The same of a release of a rule that is there.
+    /// Reports whether these grants permit changing an existing release of a rule.
     pub fn lets_change_release(&self, grants: &Grants, family: Family, draft: &RuleReleaseDraft) -> bool {
         lets_release(grants, &self.target_of_rule_release(family, draft))
     }
@@ -204,7 +204,7 @@ fn lets_release(grants: &Grants, target: &AuthTarget) -> bool {
     target.stands.iter().chain(&target.goes).all(may) && refused_at(grants, &[Verb::Release], &target.acts).is_none()
 }
 
-/// `None` if it may be done.
+/// Returns the refusal of an item, or `None` if it is permitted.
 pub(super) fn judge(grants: &Grants, check: &AuthCheck<'_>, target: &AuthTarget) -> Option<Outcome> {
     let may = |place: &ResourceScope| check.verbs.iter().all(|verb| place.lets(grants, *verb));
     if let Some(place) = target.stands.as_ref().filter(|place| !may(place)) {
@@ -225,7 +225,7 @@ pub(super) fn judge(grants: &Grants, check: &AuthCheck<'_>, target: &AuthTarget)
     Some(Refusal::new(Code::NotAllowedAccess, why).into())
 }
 
-/// Refusal of an item whose caller lacks one of these verbs.
+/// Returns the refusal of an item whose caller lacks one of these verbs.
 pub fn refused(verbs: &[Verb]) -> Outcome {
     Refusal::new(Code::NotAllowedAccess, needs(verbs)).into()
 }

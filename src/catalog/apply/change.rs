@@ -1,4 +1,4 @@
-//! Result of an apply: the answer per item, the rows that changed, and the changes for those who wait.
+//! Result of an apply: the outcome of each item, the changed rows, and the changes to wake waiters.
 
 use std::fmt;
 use std::sync::Arc;
@@ -28,17 +28,17 @@ use crate::model::time::Timestamp;
 use crate::model::webhook::{News, Webhook};
 use crate::model::wire::Words;
 
-/// The answer to one item of a command.
+/// Outcome of one item of a command.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Outcome {
     pub code: Code,
     pub detail: String,
     pub entity: Entity,
-    /// True if the state that the node had looked at has changed since: it may look again.
+    /// True if the state that the node validated against has changed since: the node may try again.
     pub overtaken: bool,
 }
 
-/// The thing that an item was about, as it stands after it.
+/// Thing that an item changed, in its new state.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Entity {
     None,
@@ -59,22 +59,22 @@ pub enum Entity {
     Policy(Arc<Policy>),
     Contract(Arc<Contract>),
     Request(Arc<ApprovalRequest>),
-    /// No thing, but what holds an act back.
+    /// Policies that block the action, in place of a thing.
     PolicyBlock(Arc<PolicyBlock>),
-    /// No thing, but the place at which one breaks its contract.
+    /// Place at which a contract is broken, in place of a thing.
     Broken(Arc<Broken>),
 }
 
-/// Policies that hold an act back.
+/// Policies that block an action.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PolicyBlock {
     pub policies: Vec<String>,
-    /// The moment from which no freeze holds, if one does.
+    /// End of the last freeze, if the action is frozen.
     pub until: Option<Timestamp>,
 }
 
 impl Entity {
-    /// Mark that distinguishes one state of the thing from the next: a revision, or the version of a release.
+    /// Returns a mark of the thing's state: its revision, or the version of a release.
     fn revision(&self) -> String {
         match self {
             Entity::Namespace(namespace) => namespace.revision.clone(),
@@ -122,7 +122,7 @@ impl Outcome {
         Outcome { entity, ..Outcome::default() }
     }
 
-    /// Refusal of what breaks a contract: it tells of the first place.
+    /// Returns the refusal of what breaks a contract, with the first place in detail.
     pub fn broken(places: &[Broken]) -> Self {
         let Some(first) = places.first() else { return Code::ContractBroken.into() };
         let more = match places.len() - 1 {
@@ -133,7 +133,7 @@ impl Outcome {
         Outcome { detail, entity: Entity::Broken(Arc::new(first.clone())), ..Code::ContractBroken.into() }
     }
 
-    /// The thing is not any more what the caller has read.
+    /// Returns the refusal of an update based on an outdated revision.
     pub fn stale(entity: Entity) -> Self {
         let detail = "its revision is another by now, read it again and change that".to_owned();
         Outcome { detail, entity, ..Code::DataConflict.into() }
@@ -143,36 +143,36 @@ impl Outcome {
         Outcome { entity, ..Code::NoNeedUpdate.into() }
     }
 
-    /// The `info` of the answer.
+    /// Returns the `info` of the answer.
     pub fn info(&self) -> String {
         info_of(self.code, &self.detail)
     }
 }
 
-/// Something that a waiting client could see.
+/// Change that a waiting client may see.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Change {
-    /// A release of this file came, went or was exchanged.
+    /// A release of this file was added, removed or replaced.
     Config(ConfigKey),
     Namespaces,
-    /// A service, or an alias of one, by the name under which clients ask for it.
+    /// A service or an alias, by the name under which clients look it up.
     Service {
         namespace: String,
         name: String,
     },
-    /// The rules of a family that clients see for these services.
+    /// Rules of a family that clients of these services see.
     Rules {
         family: Family,
         ends: Vec<End>,
-        /// Those of them on whose calls the rules may act.
+        /// Services among `ends` on whose calls the rules may act.
         called: Vec<End>,
     },
-    /// An instance of this service came, went or changed.
+    /// An instance of this service was added, removed or changed.
     Instances {
         namespace: String,
         service: String,
     },
-    /// A webhook, or that something waits for one.
+    /// A webhook, or its queue of events.
     Webhooks,
 }
 
@@ -182,13 +182,13 @@ impl Change {
     }
 }
 
-/// Refuses one more where there are `most` already.
+/// Returns the refusal of one more where there are `most` already.
 pub(in crate::catalog) fn too_many(what: impl fmt::Display, most: usize) -> Refusal {
     Refusal::new(Code::TooMany, format!("at most {most} {what}"))
 }
 
-/// Refuses a gray release in force beyond the limit: each keeps its compiled conditions. The refusal of a planned
-/// release is stored and hashed (`tests::words`).
+/// Refuses a gray release in force beyond the limit, because each keeps its compiled conditions in memory. The refusal
+/// of a planned release is stored and hashed (`tests::words`).
 pub(in crate::catalog) fn admits_gray(release_type: ReleaseType, active_grays: usize) -> Result<(), Refusal> {
     let most = limits::ACTIVE_GRAYS_MAX;
     if release_type != ReleaseType::Gray || active_grays < most {
@@ -197,19 +197,19 @@ pub(in crate::catalog) fn admits_gray(release_type: ReleaseType, active_grays: u
     Err(too_many("active gray releases of it: promote one, or stop one", most))
 }
 
-/// Collects, during one apply, the rows that change and what watchers should hear.
+/// Collector of the changed rows, changes and audited items of one apply.
 #[derive(Debug, Default)]
 pub struct ChangeSet {
     edits: Vec<Edit>,
     changes: Vec<Change>,
     audited: Vec<AuditedItem>,
-    /// The item that is done now is asked for again, and told of then.
+    /// True if the current item will be proposed again, and is to be recorded then.
     comes_again: bool,
     audit: Vec<AuditRow>,
-    /// For webhooks: what happened, and the instances whose health changed.
+    /// Events for webhooks, and the instances whose health changed.
     news: Vec<News>,
     health: Vec<Arc<Instance>>,
-    /// Contents that came into memory again, without their text.
+    /// Contents needed in memory again, without their texts.
     unread: Vec<Content>,
 }
 
@@ -226,17 +226,17 @@ impl ChangeSet {
         self.changes.push(change);
     }
 
-    /// Number of rows that have changed so far.
+    /// Returns the number of changed rows so far.
     pub(super) fn edit_count(&self) -> usize {
         self.edits.len()
     }
 
-    /// Nothing came of the item that is done now, and whoever asked asks again.
+    /// Leaves the current item out of the audit trail: it changed nothing and will be proposed again.
     pub(in crate::catalog) fn leave_out(&mut self) {
         self.comes_again = true;
     }
 
-    /// Remembers what was asked for, and what came of it.
+    /// Records an item and its outcome for the audit trail.
     pub(in crate::catalog) fn did(&mut self, target: AuthTarget, outcome: &Outcome) {
         if std::mem::take(&mut self.comes_again) {
             return;
@@ -246,24 +246,24 @@ impl ChangeSet {
         self.audited.push(AuditedItem { kind, namespace, name, code: outcome.code, before, after });
     }
 
-    /// True if nothing came of the item that is done now, and it is asked for again.
+    /// Reports whether the current item is left out because it will be proposed again.
     pub(in crate::catalog) fn is_left_out(&self) -> bool {
         self.comes_again
     }
 
-    /// Remembers that an act was done without approval, and why.
+    /// Records that an action was carried out without approval, and the reason.
     pub(in crate::catalog) fn did_in_emergency(&mut self, namespace: &str, name: &str, reason: &str) {
         let (namespace, name, before) = (namespace.to_owned(), name.to_owned(), String::new());
         let (kind, code, after) = ("emergency", Code::ExecuteSuccess, reason.to_owned());
         self.audited.push(AuditedItem { kind, namespace, name, code, before, after });
     }
 
-    /// Takes the items that were remembered of this entry, once.
+    /// Takes the recorded items of this entry.
     pub(in crate::catalog) fn take_audited(&mut self) -> Vec<AuditedItem> {
         std::mem::take(&mut self.audited)
     }
 
-    /// Adds an event for webhooks, handed to them when the entry is applied.
+    /// Adds an event for webhooks, delivered at the end of the entry.
     pub(in crate::catalog) fn tell(&mut self, news: News) {
         self.news.push(news);
     }
@@ -272,22 +272,22 @@ impl ChangeSet {
         self.health.push(instance);
     }
 
-    /// Takes the events and the changes of health for webhooks, once.
+    /// Takes the events and the health changes for webhooks.
     pub(in crate::catalog) fn take_news(&mut self) -> (Vec<News>, Vec<Arc<Instance>>) {
         (std::mem::take(&mut self.news), std::mem::take(&mut self.health))
     }
 
-    /// The text of a content is needed from now on, and on disk alone.
+    /// Requests the text of a content that is on disk only.
     pub(in crate::catalog) fn read(&mut self, content: Content) {
         self.unread.push(content);
     }
 
-    /// A row that goes and was not read.
+    /// Adds the removal of a row that was not read.
     pub(in crate::catalog) fn forget(&mut self, edit: Edit) {
         self.edits.push(edit);
     }
 
-    /// Keeps a row of the audit trail, also for who tells of it outside.
+    /// Adds a row of the audit trail, which is also exported.
     pub(in crate::catalog) fn write_down(&mut self, row: AuditRow) {
         self.put(&row);
         self.audit.push(row);
@@ -299,18 +299,18 @@ impl ChangeSet {
     }
 }
 
-/// The result of one apply.
+/// Result of one apply.
 #[derive(Debug, Default, PartialEq)]
 pub struct Applied {
-    /// One per item, in order.
+    /// One outcome per item, in order.
     pub outcomes: Vec<Outcome>,
-    /// In the order in which they happened: a later one for the same key wins.
+    /// Changed rows in the order of their changes: the last edit of a key is its final value.
     pub edits: Vec<Edit>,
     pub changes: Vec<Change>,
-    /// Rows of the audit trail that it wrote.
+    /// Rows added to the audit trail.
     pub audit: Vec<AuditRow>,
-    /// Contents whose texts are to be read from their rows, for all who share them.
+    /// Contents whose texts are to be read from their rows and shared.
     pub unread: Vec<Content>,
-    /// The request id was applied before; nothing was done.
+    /// True if the request id was applied before; nothing was changed.
     pub duplicate: bool,
 }

@@ -1,9 +1,9 @@
-//! Commands: what a log entry asks of the catalog. One variant per kind of change, a whole request batch inside; items
-//! were checked by the node that took the request as far as that is possible without state.
+//! Commands: the payload of a log entry. One variant per kind of change, with the whole batch of a request; the node
+//! that received the request has checked the items as far as possible without state.
 //!
-//! The encoding (variant and field names in MessagePack) is pinned by golden bytes in the tests: a stored log has to be
-//! read by every later version. Variants may be added, never renamed, and what is added belongs to a level
-//! ([`Command::level`]) below which it is not proposed.
+//! The encoding (variant and field names in MessagePack) is pinned by golden bytes in the tests: every later version
+//! must read a stored log. Variants may be added, but never renamed. Each addition belongs to a level
+//! ([`Command::level`]) and is not proposed below it.
 
 use std::net::IpAddr;
 
@@ -47,17 +47,17 @@ pub enum Op {
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Command {
-    /// Names the cluster and makes its administrator; the first one counts.
+    /// Foundation of the cluster: its id and its administrator. Only the first one takes effect.
     Bootstrap {
         cluster_id: String,
         admin: Founder,
-        /// Level that all founders can speak.
+        /// Level that all founders support.
         #[serde(default, skip_serializing_if = "Level::is_first")]
         level: Level,
     },
-    /// A node tells who it is and where clients reach it.
+    /// Announcement of a node: its identity and its addresses for clients.
     Announce(NodeRecord),
-    /// A removed member is forgotten; its id may not come back.
+    /// Removal of a member's record; its id must not be used again.
     Forget {
         node_id: u64,
     },
@@ -86,74 +86,74 @@ pub enum Command {
     PublishRules(Family, Vec<RuleReleaseDraft>),
     ConfigStopGray(Vec<ConfigReleaseDraft>),
     RuleReleases(Family, ReleaseOp, Vec<RuleReleaseDraft>),
-    /// A create is a registration: it replaces what is there.
+    /// Changes of instances. A create is a registration, and replaces an existing instance.
     Instances(Op, Vec<InstanceDraft>),
-    /// All instances of a service on a host.
+    /// Deletion of all instances of a service on a host.
     InstancesDeleteHost(Vec<InstanceDraft>),
     InstancesIsolateHost(Vec<InstanceDraft>),
-    /// Health that the leader found by heartbeats, or by their absence.
+    /// Health changes that the leader determined from heartbeats.
     InstanceHealth(Vec<InstanceHealth>),
-    /// The cluster speaks this level from here on.
+    /// Raise of the cluster's level.
     Raise {
         level: Level,
     },
-    /// Settings that are given change, the others stay.
+    /// Change of settings; absent ones keep their values.
     Settings(SettingsChange),
-    /// Removes the surplus releases of these, a bounded number at a time.
+    /// Removal of surplus releases, a bounded number per entry.
     PruneReleases(Overfull),
-    /// Instances that the leader saw unhealthy for longer than the settings allow.
+    /// Removal of instances that were unhealthy for longer than the settings allow.
     RemoveDeadInstances(Vec<DeadInstance>),
-    /// A caller's request, judged by what the caller may do when it is applied.
+    /// A caller's command, authorized by the caller's rights at the time of apply.
     #[serde(rename = "Asked")]
     Authorized(Box<AuthorizedCommand>),
     Users(Op, Vec<UserDraft>),
-    /// With `replaces`, only in place of that one.
+    /// Change of a password; with `replaces`, only if that is the present hash.
     ChangePassword {
         name: String,
         password_hash: PasswordHash,
         #[serde(default, skip_serializing_if = "Option::is_none")]
         replaces: Option<PasswordHash>,
     },
-    /// Made or deleted.
+    /// Creation or deletion of service tokens.
     ServiceTokens(Op, Vec<ServiceTokenDraft>),
-    /// Their secrets are sealed.
+    /// Changes of access keys, with sealed secrets.
     AccessKeys(Op, Vec<AccessKeyDraft>),
-    /// Operations on releases of files that have no command of their own.
+    /// Operations on releases of files that have no variant of their own.
     ConfigReleases(ReleaseOp, Vec<ConfigReleaseDraft>),
-    /// Releases that the leader found to be due.
+    /// Publication of planned releases that are due.
     PublishDue(Vec<Due>),
     ConfigTemplates(Op, Vec<ConfigTemplateDraft>),
-    /// Events that a node saw, that are no commands and belong into the audit trail.
+    /// Audit notes of actions that are not commands.
     Note(Vec<AuditNote>),
-    /// Their secrets are sealed.
+    /// Changes of webhooks, with sealed secrets.
     Webhooks(Op, Vec<WebhookDraft>),
-    /// Deliveries of the leader to webhooks, and their results.
+    /// Results of the leader's deliveries to webhooks.
     WebhooksTold(Vec<WebhookTold>),
-    /// Changes the grants, the end or the secret of service tokens.
+    /// Changes of grants, expiry or secret of service tokens.
     ChangeTokens(Vec<ServiceTokenChange>),
-    /// Logins end, by what they are called where they are shown.
+    /// End of logins, by the ids shown in lists.
     EndSessions(Vec<String>),
     Policies(Op, Vec<PolicyDraft>),
     Contracts(Op, Vec<ContractDraft>),
-    /// Requests for approval are approved, refused, withdrawn or run.
+    /// Decisions on requests for approval: approve, refuse, withdraw, run.
     Requests(RequestOp, Vec<RequestDraft>),
-    /// Requests that have waited for longer than the settings allow expire, a bounded number at a time.
+    /// Expiry of requests that have waited for longer than the settings allow, a bounded number per entry.
     ExpireRequests,
     /// Steps, pauses and stops of rollouts that the leader found due.
     Rollouts(Vec<RolloutTransition>),
-    /// Clients could not apply releases: webhooks are told.
+    /// Events for webhooks that clients could not apply releases.
     ClientsRefused(Vec<ClientRefusal>),
     Time(TimeChange),
-    /// Namespaces of which clients of xDS have something.
+    /// Namespaces in which clients of xDS have resources.
     XdsSeen(Vec<String>),
-    /// Command of the level that exists in tests.
+    /// Command of the level that exists only in tests.
     #[cfg(feature = "next-level")]
     NextLevel(NextLevel),
 }
 
 impl Command {
-    /// Returns the lowest level at which a node reads this command as it is meant. A new variant, or a new field whose
-    /// absence means something else, has a row here.
+    /// Returns the lowest level at which a node understands this command. A new variant needs a row here, and so does a
+    /// new field whose absence has another meaning.
     pub fn level(&self) -> Level {
         match self {
             Command::Raise { level } | Command::Bootstrap { level, .. } => *level,
@@ -165,27 +165,27 @@ impl Command {
     }
 }
 
-/// Properties of a command that take no state to know.
+/// Properties of a command that do not depend on the state.
 struct Profile {
-    /// The audit trail's word for it, in hashed rows: another word belongs to another level (`tests::words`).
+    /// Action name in the audit trail; its rows are hashed, so a change requires a new level (`tests::words`).
     action: &'static str,
-    /// Verbs that its caller needs at the target of an item; none where that depends on more than the command.
+    /// Verbs that the caller needs at the target of an item; empty if they depend on more than the command.
     verbs: &'static [Verb],
-    /// Number of things that it is about.
+    /// Number of items.
     items: usize,
-    /// True if the state may grow by it.
+    /// True if the command may increase the state.
     adds: bool,
-    /// True if no caller may ask for it: it is a command of the cluster itself.
+    /// True for a command of the cluster itself, which no caller may propose.
     is_own: bool,
 }
 
 impl Profile {
-    /// Of a caller's command that adds nothing.
+    /// Returns the profile of a caller's command that adds nothing.
     fn new(action: &'static str, verbs: &'static [Verb], items: usize) -> Profile {
         Profile { action, verbs, items, adds: false, is_own: false }
     }
 
-    /// Of an operation on each item of a batch.
+    /// Returns the profile of an operation on each item of a batch.
     fn batch(op: Op, verbs: &'static [Verb], items: usize) -> Profile {
         Profile { adds: op.adds(), ..Profile::new(op.word(), verbs, items) }
     }
@@ -194,12 +194,12 @@ impl Profile {
         Profile { adds: true, ..Profile::new("publish", verbs, items) }
     }
 
-    /// Of an operation on releases that are there.
+    /// Returns the profile of an operation on existing releases.
     fn releases(op: ReleaseOp, items: usize) -> Profile {
         Profile { adds: op.adds(), ..Profile::new(op.word(), RELEASE, items) }
     }
 
-    /// Of a command of the cluster itself.
+    /// Returns the profile of a command of the cluster itself.
     fn own(action: &'static str, items: usize) -> Profile {
         Profile { is_own: true, ..Profile::new(action, &[], items) }
     }
@@ -211,7 +211,7 @@ const MANAGE: &[Verb] = &[Verb::Manage];
 const OPERATE: &[Verb] = &[Verb::Operate];
 
 impl Command {
-    /// One row a command.
+    /// Returns the profile; one row per command.
     fn profile(&self, self_registration: bool) -> Profile {
         let of_instances: &[Verb] = if self_registration { &[Verb::Register] } else { EDIT };
         match self {
@@ -283,28 +283,28 @@ impl Command {
         }
     }
 
-    /// The audit trail's word for it.
+    /// Returns the action name in the audit trail.
     pub(in crate::catalog) fn action(&self, self_registration: bool) -> &'static str {
         self.profile(self_registration).action
     }
 
-    /// Verbs that its caller needs at the target of an item; none where that depends on more than the command.
+    /// Returns the verbs that the caller needs at the target of an item; empty if they depend on more than the command.
     pub fn verbs(&self, self_registration: bool) -> &'static [Verb] {
         self.profile(self_registration).verbs
     }
 
-    /// Things that it is about: a measure of the work that it makes, and not more than that.
+    /// Returns the number of items, an estimate of the work.
     pub fn items(&self) -> usize {
         self.profile(false).items
     }
 
-    /// True if the state may grow by it: such a command is refused where room is short. A command that takes away, lets
-    /// people in to take away, keeps the cluster together or ends a release is not refused, and goes on.
+    /// Reports whether the command may increase the state; such a command is refused when capacity is short. Commands
+    /// that delete, log in, maintain the cluster or end a release are always accepted.
     pub fn adds(&self) -> bool {
         self.profile(false).adds
     }
 
-    /// True if it is a command of the cluster itself; no caller may ask for it.
+    /// Reports whether this is a command of the cluster itself, which no caller may propose.
     pub(in crate::catalog) fn is_own(&self) -> bool {
         self.profile(false).is_own
     }
@@ -319,7 +319,7 @@ impl Op {
         }
     }
 
-    /// An update may put something larger in place of what is there.
+    /// Reports whether the operation may increase the state. An update may replace a value by a larger one.
     fn adds(self) -> bool {
         match self {
             Op::Create | Op::Update => true,
@@ -328,35 +328,35 @@ impl Op {
     }
 }
 
-/// A command with its caller: the credential, the address and the id of the HTTP request.
+/// A command with its caller: credential, address and id of the HTTP request.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct AuthorizedCommand {
     pub credential: Credential,
-    /// Of the client, as far as it is known.
+    /// Address of the client, if known.
     pub address: Option<IpAddr>,
     /// Id of the HTTP request.
     pub request: String,
-    /// An instance speaks of itself.
+    /// True if an instance registers or deregisters itself.
     #[serde(rename = "itself")]
     pub self_registration: bool,
-    /// Its caller was refused so often lately that the trail does not have it again.
+    /// True if the caller was refused too often recently for the trail to record it again.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub mutes_refusals: bool,
     pub command: Command,
 }
 
-/// By what a caller is known.
+/// Credential of a caller.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Credential {
     /// A password that was just checked, for a login.
     Login,
     Token(TokenHash),
-    /// A certificate in the name of a user.
+    /// A client certificate in the name of a user.
     Certificate(String),
 }
 
 impl Credential {
-    /// Id of the credential in the audit trail.
+    /// Returns the id of the credential in the audit trail.
     pub fn token_id(&self) -> &str {
         match self {
             Credential::Token(hash) => hash.id(),
@@ -365,17 +365,17 @@ impl Credential {
     }
 }
 
-/// An instance whose health has changed since the leader looked at it.
+/// Health change of an instance, found by the leader.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct InstanceHealth {
     pub id: String,
     pub healthy: bool,
-    /// As it was found: with another revision it has changed since.
+    /// Revision at which it was found; with another revision the change is ignored.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub revision: String,
 }
 
-/// An instance as it was found dead: with another revision it has changed since.
+/// A dead instance, with the revision at which it was found; with another revision it is not removed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DeadInstance {
     pub id: String,

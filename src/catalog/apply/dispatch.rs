@@ -1,4 +1,4 @@
-//! Dispatch of commands: one row a command, with the check of its items and the book that changes.
+//! Dispatch of commands: per command, the authorization of its items and the book that it changes.
 
 use super::authorization::{self, AuthCheck, Principal};
 use super::change::{Applied, ChangeSet, Outcome};
@@ -15,8 +15,7 @@ use crate::model::grant::Verb;
 use crate::model::release::ReleaseOp;
 
 impl Catalog {
-    /// Applies one command. A request id that was applied before is recognised and changes nothing:
-    /// its reply was given when it was applied.
+    /// Applies one command. A request id that was applied before changes nothing: its reply was sent then.
     pub fn apply(&mut self, ctx: &Ctx, command: Command) -> Applied {
         let mut changes = ChangeSet::default();
         let (ctx, before) = (self.dated(ctx), self.requests.clock());
@@ -33,12 +32,12 @@ impl Catalog {
         changes.into_applied(outcomes)
     }
 
-    /// Applies the request of a caller, judged by what the caller may do now.
+    /// Applies a caller's command, authorized by the caller's rights now.
     fn dispatch_asked(&mut self, ctx: &Ctx, mut asked: AuthorizedCommand, changes: &mut ChangeSet) -> Vec<Outcome> {
         let principal = self.principal(&asked.credential, ctx);
         let (mut head, self_registration) = (AuditRow::of_asked(ctx, &principal, &mut asked), asked.self_registration);
         let outcomes = self.dispatch(ctx, &principal, self_registration, asked.command, changes);
-        // The entry may have set the time.
+        // The entry may have set the clock.
         head.written = self.requests.clock();
         self.write_down(head, self_registration, changes);
         outcomes
@@ -53,7 +52,7 @@ impl Catalog {
         outcomes
     }
 
-    /// Applies a command to its items: a row has the operation, the rights to it, and the target of each item.
+    /// Applies a command to its items; each row has the operation, the required rights, and the target of an item.
     #[rustfmt::skip] // one row a command
     fn dispatch(
         &mut self,
@@ -110,7 +109,7 @@ impl Catalog {
                 items.into_iter().map(GatedAction::PublishFile)),
             Command::ConfigCreateAndPublish(items) => self.each_act(ctx, &check(Op::Update), changes,
                 items.into_iter().map(|item| GatedAction::WriteAndPublishFile(Box::new(item)))),
-            // From before there was one command for all of them.
+            // Commands of earlier logs, from before a single command replaced them.
             Command::ConfigRollback(items) => self.dispatch(ctx, principal, false,
                 Command::ConfigReleases(ReleaseOp::Rollback, items), changes),
             Command::ConfigDeleteReleases(items) => self.dispatch(ctx, principal, false,
@@ -151,7 +150,7 @@ impl Catalog {
                 |catalog, item, changes| catalog.write_webhook(ctx, op, &item, changes)),
             Command::WebhooksTold(items) => each(items, |item| self.note_told(ctx, &item, changes)),
             Command::ChangePassword { name, password_hash, replaces } => {
-                // One's own needs no more than the old one.
+                // Changing one's own password requires only the old one.
                 let is_own =
                     replaces.is_some() && matches!(principal, Principal::Holder(holder) if holder.name == name);
                 let verbs: &[Verb] = if is_own { &[] } else { &[Verb::Manage] };
@@ -171,7 +170,7 @@ impl Catalog {
                 changes.did(AuthTarget::of_cluster("user", &ctx.by), &outcome);
                 vec![outcome]
             }
-            // Who holds the token may end it, whoever that is.
+            // The holder of a token may always end it.
             Command::SignOut { hash } => {
                 let outcome = self.access.sign_out(&hash, changes);
                 changes.did(AuthTarget::of_cluster("user", &ctx.by), &outcome);
@@ -214,7 +213,7 @@ impl Catalog {
             Command::Contracts(op, items) => self.each_judged(&check(op), items, changes,
                 |catalog, item| catalog.target_of_contract(op, item),
                 |catalog, item, changes| catalog.write_contract(ctx, op, &item, changes)),
-            // Who may decide on a request depends on the policies that hold for it.
+            // The policies of a request determine who may decide on it.
             Command::Requests(op, items) => self.each_judged(
                 &AuthCheck { verbs: &[], ..check(Op::Update) }, items, changes,
                 |catalog, item| catalog.target_of_request_named(&item.id),
@@ -233,7 +232,7 @@ impl Catalog {
         }
     }
 
-    /// Does each act, if its caller has the right to it and the policies let it through.
+    /// Carries out each action that its caller has the right to and that no policy blocks.
     fn each_act(
         &mut self,
         ctx: &Ctx,
@@ -250,7 +249,7 @@ impl Catalog {
         )
     }
 
-    /// The first entry of a cluster that counts; any later one changes nothing.
+    /// Founds the cluster. A second attempt changes nothing.
     fn bootstrap(&mut self, ctx: &Ctx, cluster: Cluster, admin: Founder, changes: &mut ChangeSet) -> Outcome {
         if self.nodes.cluster_id().is_some() {
             return Code::NoNeedUpdate.into();
@@ -262,7 +261,7 @@ impl Catalog {
     }
 }
 
-/// A batch is its items one by one, in order, each succeeding or failing on its own.
+/// Applies the items of a batch one by one, in order; each succeeds or fails on its own.
 fn each<T>(items: Vec<T>, apply: impl FnMut(T) -> Outcome) -> Vec<Outcome> {
     items.into_iter().map(apply).collect()
 }

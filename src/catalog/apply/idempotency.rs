@@ -1,18 +1,16 @@
-//! Idempotency table: ids of recent commands, so that a command that is proposed again is applied once. A node that
-//! loses the leader in the middle of a forward sends the same command again.
+//! Idempotency table: ids of recent commands, so that a repeated proposal is applied once. A node that loses its leader
+//! while it forwards a command sends it again.
 //!
-//! An id is remembered for [`limits::REQUEST_MEMORY_MS`], which is longer than any node goes on
-//! repeating, and the number is bounded. The newest one also keeps the clock of the log.
+//! An id is remembered for [`limits::REQUEST_MEMORY_MS`], longer than any node repeats a proposal, and the number of
+//! ids is bounded. The newest row also stores the clock of the log.
 //!
-//! Ids age by a clock of their own. It follows the stamps, but no entry moves
-//! it by more than [`STEP_MAX_US`]: a leader whose clock is hours ahead does not make the others' ids
-//! old while they are being repeated. And every entry moves it by [`STEP_MIN_US`], also where the
-//! stamps stand still: at any rate that a cluster reaches the clock runs at less than twice the pace of
-//! time, so that what is repeated is younger than [`limits::REQUEST_AGE_MS_MIN`], and so young an id is
-//! never forgotten. That bounds the memory as well: the younger ones are at most
-//! `REQUEST_AGE_MS_MIN / STEP_MIN_US`, two million, and beyond [`limits::REQUEST_MEMORY_MAX`] the older
-//! ones go. An entry forgets [`FORGOTTEN_PER_ENTRY_MAX`] ids at most: what follows a pause costs no more
-//! than any other.
+//! Ids age by a clock of their own. It follows the stamps, but an entry advances it by at most [`STEP_MAX_US`]: if a
+//! leader's clock is hours ahead, ids that are still being repeated do not expire. Every entry advances it by at least
+//! [`STEP_MIN_US`], even if the stamps do not advance: at any rate that a cluster reaches, the clock runs at less than
+//! twice real time, so a repeated id is younger than [`limits::REQUEST_AGE_MS_MIN`], and such ids are never dropped.
+//! This also bounds the memory: there are at most `REQUEST_AGE_MS_MIN / STEP_MIN_US` of them, two million, and beyond
+//! [`limits::REQUEST_MEMORY_MAX`] older ids are dropped. An entry drops at most [`FORGOTTEN_PER_ENTRY_MAX`] ids, so an
+//! entry after a pause costs no more than any other.
 
 use hashbrown::HashTable;
 use serde::{Deserialize, Serialize};
@@ -24,20 +22,20 @@ use crate::catalog::index::queue::ChunkedQueue;
 use crate::model::limits;
 use crate::model::time::Timestamp;
 
-/// Ids that one entry forgets at most: more than the one that it adds, so that the memory shrinks again.
+/// Largest number of ids that one entry drops: more than the one it adds, so that the table shrinks again.
 const FORGOTTEN_PER_ENTRY_MAX: usize = 4;
-/// Most microseconds by which one entry moves the clock by which ids age.
+/// Largest step of the clock by which ids age, in microseconds per entry.
 const STEP_MAX_US: u64 = 1_000_000;
-/// Fewest microseconds by which one entry moves that clock.
+/// Smallest step of that clock, in microseconds per entry.
 const STEP_MIN_US: u64 = 8;
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(in crate::catalog) struct SeenRequest {
-    /// Index of the entry, big-endian so that rows come back in order.
+    /// Index of the entry, big-endian so that rows are sorted by it.
     index: [u8; 8],
     time: Timestamp,
     request: RequestId,
-    /// The clock by which ids age, in microseconds.
+    /// Clock by which ids age, in microseconds.
     clock_us: u64,
 }
 
@@ -48,7 +46,7 @@ impl Row for SeenRequest {
     }
 }
 
-/// One of very many: an id, and how far log and clock had moved since the one before.
+/// Compact record of an id, with the steps of log and clock since the previous one.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct RecentRequest {
     request: [u8; 16],
@@ -62,17 +60,17 @@ impl RecentRequest {
     }
 }
 
-/// Nodes draw ids at random: half of one is as good as a hash of it.
+/// Hashes a request id. Ids are random, so half of one serves as its hash.
 fn hash(request: RequestId) -> u64 {
     request.0 as u64
 }
 
-/// Position in the order of the id with a number.
+/// Returns the position of a numbered id in the order.
 fn place(number: u32, forgotten: u32) -> usize {
     number.wrapping_sub(forgotten) as usize
 }
 
-/// Position in the log at which an id was remembered, and the clock at that entry.
+/// Log index and clock of an entry.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 struct Moment {
     index: u64,
@@ -80,8 +78,8 @@ struct Moment {
 }
 
 impl Moment {
-    /// In entries and microseconds. Neither comes near the limit: four thousand million entries that are no
-    /// commands do not follow one another, and the clock moves by [`STEP_MAX_US`] at most.
+    /// Returns the steps in entries and microseconds. Neither reaches the limit of 32 bits: there are never that many
+    /// consecutive entries without a command, and the clock advances by at most [`STEP_MAX_US`].
     fn steps_to(self, later: Moment) -> (u32, u32) {
         let step = |from: u64, to: u64| u32::try_from(to.saturating_sub(from)).unwrap_or(u32::MAX);
         (step(self.index, later.index), step(self.clock_us, later.clock_us))
@@ -90,19 +88,19 @@ impl Moment {
 
 #[derive(Clone, Debug, Default)]
 pub(in crate::catalog) struct Requests {
-    /// As the log has them.
+    /// Ids in the order of the log.
     in_order: ChunkedQueue<RecentRequest>,
     oldest: Moment,
     newest: Moment,
-    /// The time of the newest entry.
+    /// Time of the newest entry.
     clock: Timestamp,
-    /// By their ids, the number of each: they follow one another, and the oldest has that of `forgotten`. Four bytes
-    /// for each id, where the ids themselves would be sixteen.
+    /// Numbers of the ids, hashed by id. Numbers are consecutive, and that of the oldest is `forgotten`. A number takes
+    /// four bytes, an id sixteen.
     known: HashTable<u32>,
     forgotten: u32,
 }
 
-/// The start of the numbers depends on what was forgotten before, and does not count.
+/// Compares without the start of the numbers, which depends on what was dropped before.
 impl PartialEq for Requests {
     fn eq(&self, other: &Self) -> bool {
         let parts = |one: &Self| (one.oldest, one.newest, one.clock);
@@ -111,7 +109,7 @@ impl PartialEq for Requests {
 }
 
 impl Requests {
-    /// The time of the newest entry.
+    /// Returns the time of the newest entry.
     pub(in crate::catalog) fn clock(&self) -> Timestamp {
         self.clock
     }
@@ -121,7 +119,7 @@ impl Requests {
         self.known.find(hash(request), is_it).is_some()
     }
 
-    /// False if the request was applied before.
+    /// Remembers a request. Returns false if it was applied before.
     pub(super) fn remember(&mut self, ctx: &Ctx, changes: &mut ChangeSet) -> bool {
         if self.knows(ctx.request) {
             return false;
@@ -134,7 +132,7 @@ impl Requests {
         true
     }
 
-    /// Dates the newest entry, this one, at another time, from which the stamps go on.
+    /// Sets the time of the newest entry, which is the current one; later stamps continue from it.
     pub(in crate::catalog) fn date_newest(&mut self, ctx: &Ctx, time: Timestamp, changes: &mut ChangeSet) {
         let Moment { index, clock_us } = self.newest;
         changes.put(&SeenRequest { index: index.to_be_bytes(), time, request: ctx.request, clock_us });
@@ -154,7 +152,7 @@ impl Requests {
         known.insert_unique(hash(row.request), number, |other| in_order[place(*other, *forgotten)].hash());
     }
 
-    /// The clock by which ids age, at an entry with this stamp.
+    /// Returns the clock by which ids age, for an entry with this stamp.
     fn clock_at(&self, now: Timestamp) -> u64 {
         if self.in_order.is_empty() {
             return STEP_MIN_US;
@@ -195,7 +193,7 @@ mod tests {
     use super::*;
     use crate::catalog::Edit;
 
-    /// The memory beside the rows that it makes.
+    /// The table with its rows.
     struct Bench {
         requests: Requests,
         rows: BTreeMap<Vec<u8>, Vec<u8>>,
@@ -209,7 +207,7 @@ mod tests {
             Bench { requests, rows, index: 0, now_us: 1_000_000_000 }
         }
 
-        /// One entry `passed_us` later; the edits that it makes, or none if the request is known.
+        /// Applies one entry `passed_us` later; returns its edits, or `None` if the request is known.
         fn entry(&mut self, passed_us: u64, request: u128) -> Option<Vec<Edit>> {
             self.index += 1;
             self.now_us += passed_us;
@@ -227,7 +225,7 @@ mod tests {
             is_new.then_some(edits)
         }
 
-        /// Many entries with ids of their own.
+        /// Applies many entries with new ids.
         fn entries(&mut self, count: u64, passed_us: u64) {
             for _ in 0..count {
                 let request = u128::from(self.index) + 1;
@@ -271,7 +269,7 @@ mod tests {
             let mut bench = Bench::new();
             bench.entries(1000, 200);
             bench.entry(200, 7_000_000).expect("a new id");
-            // A new leader whose clock is ahead, and the other way round, and again.
+            // A new leader whose clock is ahead, then one whose clock is not, and so on.
             for request in 0..7 {
                 bench.entry(jump_s * SECOND_US, 8_000_000 + request).expect("a new id");
             }
@@ -293,7 +291,7 @@ mod tests {
     fn too_many_are_no_reason_to_forget_a_young_one() {
         let mut bench = Bench::new();
         let crowd = FULL + FULL / 8;
-        // Stamps that stand still, as after a leader whose clock was ahead.
+        // Stamps that do not advance, as after a leader whose clock was ahead.
         bench.entries(crowd, 0);
         assert!(bench.knows(1), "younger than a retry");
         assert_eq!(bench.requests.in_order.len() as u64, crowd);

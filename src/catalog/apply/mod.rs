@@ -1,6 +1,6 @@
-//! Application of one log entry: the [`command`], its [`authorization`], its [`dispatch`] to the book that it changes,
-//! and what comes of it ([`change`], [`row`]). Beside these is what is the same for all books: repeated commands
-//! ([`idempotency`]), the life cycle of [`releases`], and what is pruned of them ([`retention`]).
+//! Application of log entries: the [`command`], its [`authorization`], its [`dispatch`] to the book that it changes,
+//! and its results ([`change`], [`row`]). In addition, what all books share: repeated commands ([`idempotency`]), the
+//! life cycle of [`releases`], and their [`retention`].
 
 mod acts;
 mod auth_targets;

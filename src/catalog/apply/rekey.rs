@@ -1,16 +1,15 @@
-//! Rekeying of a state for a new cluster: one restored from a backup, or recovered from a single node.
+//! Rekeying of a state for a new cluster that is restored from a backup, or recovered from a single node.
 //!
-//! Its clients may hold what the state does not know any more: versions, notification ids and log
-//! indexes that were given out after it. None of them may be given out again for something else, and
-//! nothing that is in force may look older than what a client holds. So versions go up by [`LEAP`] and the log
-//! index by [`INDEX_LEAP`], more than any cluster gives out between a backup and its end. What belonged to the
-//! nodes, the sessions, the requests and the time of the cluster before is left behind.
+//! Clients may hold versions, notification ids and log indexes that were issued after the state was saved. The new
+//! cluster must not issue them again for something else, and nothing in force may look older than what a client holds.
+//! Versions are therefore raised by [`LEAP`], and the log index by [`INDEX_LEAP`], more than any cluster issues between
+//! a backup and its end. Nodes, sessions, requests and the time of the old cluster are not carried over.
 //!
-//! Several clusters may begin from one state: a restore that was tried, then the right one. Each has drawn its id and
-//! where its notification ids begin ([`notification_start`]), and its release keys end in a mark of that id. So a
-//! client of one of them has nothing that means something else in another.
+//! Several clusters may start from one state: a trial restore, then the real one. Each draws its id and the start of
+//! its notification ids ([`notification_start`]), and its release keys end with a mark of that id. So nothing that a
+//! client holds from one of them has another meaning in the others.
 //!
-//! The new row follows from the old one and from what was drawn; it is made once, and copied to all nodes.
+//! The new rows are computed once, from the old rows and the drawn values, and copied to all nodes.
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
@@ -30,42 +29,41 @@ use crate::model::rule::Rule;
 use crate::model::rule::release::RuleRelease;
 use crate::model::webhook::Webhook;
 
-/// Versions are moved on so far.
+/// Increase of all versions.
 pub const LEAP: u64 = 1_000_000;
-/// The log index is moved on so far: as many entries as are made in 49 days at a thousand a second.
+/// Increase of the log index: the entries of 49 days at a thousand a second.
 pub const INDEX_LEAP: u64 = 1 << 32;
-/// The numbers that clients know, [`NUMBERS_PER_ENTRY`] of each entry, are below 2^53: every program that reads JSON
-/// can tell such numbers apart.
+/// Limit for indexes. Numbers known to clients, [`NUMBERS_PER_ENTRY`] of each entry, stay below 2^53, so that every
+/// JSON parser reads them exactly.
 const INDEX_MAX: u64 = (1 << 53) / NUMBERS_PER_ENTRY;
 
-/// Clients keep notification ids in 32 signed bits. They begin in the lower half, so that at least 2^30 are left:
-/// one a second for 34 years.
+/// End of the range in which notification ids start. Clients store them in 32 signed bits; a start in the lower half
+/// leaves at least 2^30 ids, one a second for 34 years.
 const STARTS_END: u32 = 1 << 30;
-/// So many ids must be left to draw from above those of before; else they begin anywhere in the lower half.
+/// Least number of starts to draw from above the old ids; with fewer, the start is anywhere in the lower half.
 const STARTS_MIN: u32 = 1 << 27;
 
 /// Digits of the cluster id in release keys.
 const BIRTH_DIGITS: usize = 8;
 
-/// The first index of the new cluster's log; `None` where numbers would be too large before it has as many entries as
-/// it was moved on by. From an index near 0 that is so after 2046 times.
+/// Returns the first log index of the new cluster; `None` if its numbers could become too large within [`INDEX_LEAP`]
+/// entries. Starting near index 0, this happens after 2046 rekeyings.
 pub fn index_after(origin: u64) -> Option<u64> {
     origin.checked_add(INDEX_LEAP).filter(|index| *index <= INDEX_MAX - INDEX_LEAP)
 }
 
-/// The first notification id, above `newest` of the state for as long as there is room: `drawn` makes it a number of
-/// its own.
+/// Returns the first notification id: above `newest` of the state while there is room, and randomized by `drawn`.
 ///
-/// Two clusters of one state that give out `n` ids each have one in common with a probability of `2 n` by the numbers
-/// to draw from: of 2^30 at first, so for a thousand ids two in a million. There are never fewer than 2^27. A client
-/// that holds a higher id than any here is told what is current all the same, as somebody from elsewhere.
+/// Two clusters of one state that issue `n` ids each share one with a probability of `2 n` divided by the number of
+/// possible starts: 2^30 at first, so two in a million for a thousand ids, and never fewer than 2^27. A client that
+/// holds a higher id than any here is treated as a client of another cluster, and is sent the current state.
 pub fn notification_start(newest: u32, drawn: u32) -> u32 {
     let above = newest.saturating_add(LEAP as u32);
     let begin = if above <= STARTS_END - STARTS_MIN { above } else { LEAP as u32 };
     begin + drawn % (STARTS_END - begin)
 }
 
-/// The notification id that a row holds; 0 where it holds none.
+/// Returns the notification id in a row; 0 if it has none.
 pub fn notification_id_of(key: &[u8], value: &[u8]) -> Result<u32, Corrupt> {
     match Table::of_key(key)? {
         Table::ConfigMark => Ok(ConfigMark::read(value)?.notification_id),
@@ -73,32 +71,32 @@ pub fn notification_id_of(key: &[u8], value: &[u8]) -> Result<u32, Corrupt> {
     }
 }
 
-/// The cluster that begins.
+/// The new cluster.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rebirth {
     pub cluster_id: String,
-    /// The node that goes on in its directory. `None` where all of them are new.
+    /// The node that continues in its directory; `None` if all nodes are new.
     pub survivor: Option<u64>,
-    /// Members from the beginning. Beside a survivor the ids of all others are spent.
+    /// Initial members. With a survivor, the ids of all other nodes are used up.
     pub members: BTreeSet<u64>,
-    /// Notification id of all changes of before; the next one has one more.
+    /// Highest notification id of the old cluster. The new cluster continues with the next one.
     pub notification_id: u32,
 }
 
 impl Rebirth {
-    /// Of new nodes, and not drawn.
+    /// Returns a rebirth with new nodes, and without random values.
     #[cfg(any(test, feature = "fuzzing"))]
     pub(crate) fn of(cluster_id: &str) -> Self {
         let cluster_id = cluster_id.to_owned();
         Rebirth { cluster_id, survivor: None, members: BTreeSet::new(), notification_id: LEAP as u32 }
     }
 
-    /// The end of release keys.
+    /// Returns the suffix of release keys.
     fn birth(&self) -> String {
         self.cluster_id.chars().take(BIRTH_DIGITS).collect()
     }
 
-    /// Row under `key` in the new cluster; `None` for one that is left behind. Keys stay.
+    /// Returns the row for the new cluster; `None` if it is not carried over. Keys do not change.
     pub fn row<'a>(&self, key: &[u8], value: &'a [u8]) -> Result<Option<Cow<'a, [u8]>>, Corrupt> {
         let row = match Table::of_key(key)? {
             Table::Token | Table::Request | Table::Time => return Ok(None),
@@ -126,7 +124,7 @@ impl Rebirth {
                 leap_if_any(&mut rule.removed_through);
             })?,
             Table::RuleRelease => changed::<RuleRelease>(value, |release| leap(&mut release.version))?,
-            // What is told of versions stays true of the releases that have them.
+            // Events refer to versions, so they are raised like those of the releases.
             Table::History => changed::<HistoryRow>(value, |row| {
                 let event = Arc::make_mut(&mut row.event);
                 leap(&mut event.version);
@@ -136,7 +134,7 @@ impl Rebirth {
                 changed::<ApprovalRequest>(value, |request| leap_if_any(&mut request.base_version))?
             }
             Table::Cl5Counter => changed::<Cl5Counter>(value, |counter| *counter = counter.far_ahead(LEAP))?,
-            // Who goes on tells whom it told; what is restored may stand beside who still does.
+            // A survivor continues its deliveries. After a restore, the old cluster may still be delivering its own.
             Table::Webhook if self.survivor.is_none() => changed::<Webhook>(value, webhooks::restored)?,
             Table::WebhookEvent if self.survivor.is_none() => return Ok(None),
             Table::User
@@ -163,8 +161,8 @@ impl Rebirth {
         Ok(Some(Cow::Owned(row)))
     }
 
-    /// Rows of the new cluster that it has also where the state has none under their keys: they stand
-    /// under the key of no file and hold for all files, those too that came after the state.
+    /// Returns rows that the new cluster gets even if the state lacks them. They have the key of no file and apply to
+    /// all files, including those created after the state was saved.
     pub fn floors(&self) -> [Edit; 2] {
         let key = ConfigKey::default;
         let mark = ConfigMark { key: key(), notification_id: self.notification_id };
@@ -185,7 +183,7 @@ fn leap(count: &mut u64) {
     *count = count.saturating_add(LEAP);
 }
 
-/// For a count that is 0 where there was nothing to count.
+/// Raises a count, unless it is 0 for nothing counted.
 fn leap_if_any(count: &mut u64) {
     if *count > 0 {
         leap(count);

@@ -1,5 +1,5 @@
-//! Reserved names. HTTP clients take `.` and `..` out of a path, so a config client can never ask for a thing of that
-//! name. Nothing new gets one.
+//! Reserved names. HTTP clients remove `.` and `..` from paths, so a config client could never request a thing of that
+//! name. No new thing may have one.
 
 use super::scope::{AuthTarget, ResourceScope};
 use crate::catalog::Catalog;
@@ -10,7 +10,7 @@ fn is_dots(name: &str) -> bool {
 }
 
 impl Catalog {
-    /// Reason why something is not made where it is to go; `None` if it may be made there.
+    /// Returns the refusal of a reserved name in the target scopes; `None` if there is none.
     pub(super) fn refuse_dots(&self, target: &AuthTarget) -> Option<Refusal> {
         target.goes.iter().find_map(|place| self.refuse_dots_in(target.kind, place))
     }

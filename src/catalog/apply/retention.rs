@@ -1,10 +1,9 @@
-//! Retention: of the inactive releases of a rule and of a config file the newest stay, as many as the
-//! settings say; active ones are never touched.
+//! Retention: of the inactive releases of a rule or config file, the newest are kept, up to the number in the settings.
+//! Active releases are never removed.
 //!
-//! What makes a release inactive removes what is too much by then. That is one, as a rule: where the
-//! setting was lowered, or before the cluster came to keep to it, there can be thousands, and no entry
-//! removes more than [`limits::PRUNED_RELEASES_MAX`]. The rest is proposed by the leader, piece by
-//! piece, until nothing is overfull.
+//! A change that makes a release inactive removes the surplus, usually one release. If the setting was lowered, or is
+//! newer than the cluster, there can be thousands; no entry removes more than [`limits::PRUNED_RELEASES_MAX`]. The
+//! leader proposes the removal of the rest in pieces.
 
 use serde::{Deserialize, Serialize};
 
@@ -14,16 +13,16 @@ use crate::model::config_file::ConfigKey;
 use crate::model::limits;
 use crate::model::rule::Family;
 
-/// Releases that a change of one thing removes at most: with a full batch it is what an entry may.
+/// Largest number of releases that a change of one thing removes; a full batch then stays within the limit per entry.
 const PER_CHANGE_MAX: usize = limits::PRUNED_RELEASES_MAX / limits::BATCH_ITEMS_MAX;
 
-/// Things that have more inactive releases than are kept.
+/// Things with more inactive releases than the settings allow.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Overfull {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub files: Vec<ConfigKey>,
-    /// By family and id.
+    /// Rules by family and id.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub rules: Vec<(Family, String)>,
 }
@@ -35,12 +34,12 @@ impl Overfull {
 }
 
 impl Catalog {
-    /// Number of inactive releases kept of each thing.
+    /// Returns the number of inactive releases to keep per thing.
     fn releases_kept(&self) -> usize {
         usize::try_from(self.settings.releases_kept).unwrap_or(usize::MAX)
     }
 
-    /// Things that the leader should have pruned next, up to [`limits::PRUNED_THINGS_MAX`] of each kind.
+    /// Returns things to be pruned next, up to [`limits::PRUNED_THINGS_MAX`] of each kind.
     pub fn overfull(&self) -> Overfull {
         let kept = self.releases_kept();
         let files =
@@ -52,17 +51,17 @@ impl Catalog {
         Overfull { files, rules: rules.take(limits::PRUNED_THINGS_MAX).collect() }
     }
 
-    /// A release of this file may have become inactive.
+    /// Prunes a file after one of its releases may have become inactive.
     pub(super) fn retain_config_releases(&mut self, key: &ConfigKey, changes: &mut ChangeSet) {
         self.prune_file(key, PER_CHANGE_MAX, changes);
     }
 
-    /// A release of this rule may have become inactive.
+    /// Prunes a rule after one of its releases may have become inactive.
     pub(super) fn retain_rule_releases(&mut self, family: Family, rule_id: &str, changes: &mut ChangeSet) {
         self.prune_rule(family, rule_id, PER_CHANGE_MAX, changes);
     }
 
-    /// Prunes the named things. They may have changed since: only what is too much goes.
+    /// Prunes the named things. They may have changed since; only their present surplus is removed.
     pub(super) fn prune(&mut self, overfull: &Overfull, changes: &mut ChangeSet) -> Outcome {
         let mut left = limits::PRUNED_RELEASES_MAX;
         for key in &overfull.files {

@@ -1,9 +1,8 @@
-//! Rows: how what the catalog keeps is laid down as bytes under keys.
+//! Rows: the stored form of the catalog, as keys and values.
 //!
-//! A key is the number of the table and the parts of the name with a NUL between them (no name may
-//! hold one). A value is a version byte and MessagePack with field names. Table numbers and field
-//! names are for ever; a field may be added with a default, a changed meaning takes a new version of
-//! the row, which belongs to a level ([`crate::format::level`]).
+//! A key is the number of the table and the parts of the name, separated by NUL, which no name contains. A value is a
+//! version byte and MessagePack with field names. Table numbers and field names never change. A field may be added with
+//! a default; a changed meaning needs a new version of the row, which belongs to a level ([`crate::format::level`]).
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -13,7 +12,7 @@ pub use crate::catalog::Table;
 use crate::format::pack;
 
 impl Table {
-    /// The table that a row key belongs to.
+    /// Returns the table that a row key belongs to.
     pub fn of_key(key: &[u8]) -> Result<Table, Corrupt> {
         let number = key.first().copied().unwrap_or_default();
         Table::ALL
@@ -24,14 +23,14 @@ impl Table {
     }
 }
 
-/// The table and the number of a row whose name is a number alone.
+/// Returns table and number of a row whose name is a number only.
 pub fn numbered(key: &[u8]) -> Option<(Table, u64)> {
     let (_, number) = key.split_first()?;
     let number = <[u8; 8]>::try_from(number).ok()?;
     Some((Table::of_key(key).ok()?, u64::from_be_bytes(number)))
 }
 
-/// The key of such a row.
+/// Returns the key of a row whose name is a number only.
 pub fn numbered_key(table: Table, number: u64) -> [u8; 9] {
     let mut key = [table as u8; 9];
     key[1..].copy_from_slice(&number.to_be_bytes());
@@ -41,10 +40,10 @@ pub fn numbered_key(table: Table, number: u64) -> [u8; 9] {
 /// Version of the rows of every table.
 const VERSION: u8 = 1;
 
-/// Room for the value of most rows.
+/// Capacity that suffices for the value of most rows, in bytes.
 const VALUE_BYTES_USUAL: usize = 512;
 
-/// The key of a row while it is made: its table, then the parts of its name with a zero byte between them.
+/// Builder of a row key: the table, then the parts of the name with a zero byte between them.
 pub struct RowKey {
     bytes: Vec<u8>,
     has_parts: bool,
@@ -67,11 +66,11 @@ impl RowKey {
     }
 }
 
-/// Something that is kept as one row.
+/// A value that is stored as one row.
 pub trait Row: Serialize + DeserializeOwned {
     const TABLE: Table;
 
-    /// Says the parts of the name, which make the key.
+    /// Adds the parts of the name to the key.
     fn name(&self, key: &mut RowKey);
 
     fn key(&self) -> Vec<u8> {
@@ -80,7 +79,7 @@ pub trait Row: Serialize + DeserializeOwned {
         key.bytes
     }
 
-    /// Appends what follows the version byte.
+    /// Appends the part of the value after the version byte.
     fn put_body(&self, out: &mut Vec<u8>) {
         pack::put(self, out);
     }
@@ -90,7 +89,7 @@ pub trait Row: Serialize + DeserializeOwned {
         pack::from_bytes(body).map_err(|error| error.to_string())
     }
 
-    /// Returns the version byte and the body, as they are stored.
+    /// Returns the stored value: version byte and body.
     fn value(&self) -> Vec<u8> {
         let mut value = Vec::with_capacity(VALUE_BYTES_USUAL);
         value.push(VERSION);
@@ -109,7 +108,7 @@ pub trait Row: Serialize + DeserializeOwned {
     }
 }
 
-/// One changed row: its new value, or `None` where it is gone.
+/// Change of one row: its new value, or `None` if it is removed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Edit {
     pub key: Vec<u8>,

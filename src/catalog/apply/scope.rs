@@ -1,13 +1,13 @@
-//! Scope of a permission check, and the target of an item: the scopes that it is judged at.
+//! Scopes of permission checks, and the authorization target of an item.
 
 use crate::model::contract::Contract;
 use crate::model::grant::{Grants, Verb};
 use crate::model::rule::{Effect, End, Rule};
 
-/// Seeing a thing, in one way or another.
+/// Verbs of which each makes a thing visible.
 pub const SEEING: &[Verb] = &[Verb::Read, Verb::Discover];
 
-/// The scope of a permission check.
+/// Scope of a permission check.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum ResourceScope {
     /// A thing in a namespace.
@@ -28,8 +28,8 @@ impl ResourceScope {
         ResourceScope::thing(&rule.namespace, &rule.name)
     }
 
-    /// Scopes of all that a contract covers. Its patterns stand for names here: a grant covers a pattern if it covers
-    /// every name of it.
+    /// Returns the scopes that a contract covers. Its patterns serve as names: a grant covers a pattern if it covers
+    /// every name that matches it.
     pub(super) fn of_contract(contract: &Contract) -> Vec<ResourceScope> {
         contract.scopes().into_iter().map(|name| ResourceScope::thing(&contract.namespace, name)).collect()
     }
@@ -54,7 +54,7 @@ impl ResourceScope {
 /// Authorization target of one item: the existing thing, if any, and the scopes it is created in or moved to.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(in crate::catalog) struct AuthTarget {
-    /// Kind, namespace and name of the thing, as the audit trail has them.
+    /// Kind, namespace and name of the thing, as recorded in the audit trail.
     pub(in crate::catalog) kind: &'static str,
     pub(in crate::catalog) namespace: String,
     pub(in crate::catalog) name: String,
@@ -62,13 +62,13 @@ pub(in crate::catalog) struct AuthTarget {
     pub(super) stands: Option<ResourceScope>,
     /// Scopes that something is made in, or moved to.
     pub(super) goes: Vec<ResourceScope>,
-    /// The revision of what is there, or what stands for one.
+    /// Revision of the existing thing, or a substitute for one.
     pub(super) before: String,
-    /// Effects besides its place, as it is and as it becomes: judged as the place is.
+    /// Services that the rule acts on before and after the change; they are authorized like its scope.
     pub(super) acts: Vec<Effect>,
-    /// Effect of the thing: a caller who may see one of its ends sees that the thing exists.
+    /// Effect of the thing: a caller that may see one of its services sees that the thing exists.
     pub(super) felt: Option<Effect>,
-    /// Effects that the item takes away from clients besides, which needs the right to release; `None` if none.
+    /// Effects that clients lose by the item, which requires release; `None` if there are none.
     pub(in crate::catalog) takes: Option<Vec<Effect>>,
 }
 
@@ -78,12 +78,12 @@ impl AuthTarget {
         AuthTarget { kind, namespace, name, ..AuthTarget::default() }
     }
 
-    /// Target that belongs to the cluster as a whole.
+    /// Returns a target that belongs to the cluster as a whole.
     pub(super) fn of_cluster(kind: &'static str, name: impl Into<String>) -> AuthTarget {
         AuthTarget { stands: Some(ResourceScope::Cluster), ..AuthTarget::new(kind, "", name) }
     }
 
-    /// Target that exists, in the revision that it has.
+    /// Sets the scope and the revision of an existing target.
     pub(super) fn at(self, place: ResourceScope, before: impl Into<String>) -> AuthTarget {
         AuthTarget { stands: Some(place), before: before.into(), ..self }
     }
@@ -93,7 +93,7 @@ impl AuthTarget {
         self
     }
 
-    /// True if the thing that it names is not there, and nothing is made.
+    /// Reports whether the named thing does not exist and nothing is created.
     pub(super) fn has_no_place(&self) -> bool {
         self.stands.is_none() && self.goes.is_empty()
     }
@@ -104,7 +104,7 @@ impl AuthTarget {
     }
 }
 
-/// The first end at which one of the verbs is missing.
+/// Returns the first service at which one of the verbs is missing.
 pub(super) fn refused_at<'a>(grants: &Grants, verbs: &[Verb], effects: &'a [Effect]) -> Option<&'a End> {
     let may = |end: &End| verbs.iter().all(|verb| grants.may(*verb, &end.namespace, &end.service));
     effects.iter().find_map(|effect| effect.refused_at(may))

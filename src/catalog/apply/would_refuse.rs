@@ -1,5 +1,5 @@
-//! Drafts and releases that exist and could not be made now by their authors: they are from before rules were judged
-//! where they act, or from before their authors lost a right. They go on working and are reported to administrators.
+//! Existing drafts and releases that their authors could not make now: they are older than the authorization of rules
+//! by their effects, or their authors have lost a right. They stay in force and are reported to administrators.
 
 use super::scope::refused_at;
 use crate::catalog::Catalog;
@@ -11,17 +11,17 @@ use crate::model::grant::{Grants, Verb};
 use crate::model::rule::{Effect, Family, Rule};
 use crate::model::time::Timestamp;
 
-/// One of them.
+/// A draft or release that would be refused now.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct WouldRefuse {
-    /// As in the audit trail.
+    /// Kind as in the audit trail.
     pub kind: &'static str,
     pub namespace: String,
     pub name: String,
-    /// Empty for a draft.
+    /// Name of the release; empty for a draft.
     pub release_name: String,
     pub user: String,
-    /// The verb that its author lacks, and where.
+    /// Verb that the author lacks, and the place where it is missing.
     pub verb: Verb,
     pub at: String,
 }
@@ -33,7 +33,7 @@ impl Placed for WouldRefuse {
 }
 
 impl Catalog {
-    /// All of them, by kind and name. `now` decides which tokens are over.
+    /// Lists drafts and releases that would be refused, by kind and name. `now` decides which tokens have expired.
     pub fn would_refuse(&self, now: Timestamp, page: &Page) -> Listed<WouldRefuse> {
         let mut found: Vec<_> = Family::ALL.iter().flat_map(|family| self.would_refuse_of(*family, now)).collect();
         found.sort();
@@ -54,7 +54,8 @@ impl Catalog {
         drafts.chain(releases).collect()
     }
 
-    /// Verb that the author lacks at the rule, or where the judged form of it acts; `None` if none is lacking.
+    /// Returns the verb that the author lacks at the rule, or at a service that `judged` acts on; `None` if none is
+    /// missing.
     fn lacking(&self, rule: &Rule, judged: &Rule, verb: Verb, author: &Stamp, now: Timestamp) -> Option<WouldRefuse> {
         if author.by.is_empty() || author.by == CLUSTER {
             return None;

@@ -1,4 +1,4 @@
-//! The releases of a config file, as the course of releases sees them.
+//! Releases of config files, as [`Releasable`].
 
 use std::sync::Arc;
 
@@ -70,7 +70,7 @@ impl Releasable for ConfigRelease {
         catalog.configs.active_grays(&self.key)
     }
 
-    /// A file acts on the clients that pull it, and on nobody else.
+    /// Returns no effects: a file acts only on the clients that pull it.
     fn effects(&self, _: &Catalog) -> Vec<Effect> {
         Vec::new()
     }

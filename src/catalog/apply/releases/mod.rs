@@ -1,6 +1,6 @@
-//! Life cycle of releases: one course of events for rules and for config files, by the table in
-//! [`model::release`](crate::model::release). The two differ in where their releases are kept and in what a new one
-//! is made of; that is what each says of itself by [`Releasable`].
+//! Life cycle of releases, shared by rules and config files and defined by the table in
+//! [`model::release`](crate::model::release). The kinds differ in where releases are stored and what a new one
+//! contains; each implements [`Releasable`] for that.
 
 mod config;
 mod news;
@@ -32,10 +32,10 @@ use crate::model::time::Timestamp;
 pub use planned::Due;
 pub use rollout::{LiveRollout, RolloutChange, RolloutTransition};
 
-/// Standing of a release from now on.
+/// State of a release to be stored.
 #[derive(Clone, Debug)]
 pub(in crate::catalog) enum Standing {
-    /// Clients see it, under this version.
+    /// Visible to clients under this version.
     Active(u64),
     Inactive,
     Planned(Plan),
@@ -63,66 +63,66 @@ impl Standing {
 
 /// A release of a rule or of a config file.
 pub(in crate::catalog) trait Releasable: Archived + Clone + Sized {
-    /// Id, which no other release of the thing ever has.
+    /// Returns the id, which no other release of the thing ever has.
     fn id(&self) -> String;
     fn release_type(&self) -> ReleaseType;
     fn audience(&self) -> Audience<'_>;
-    /// SHA-256 of what it gives, and to which clients, in hex.
+    /// Returns the SHA-256 of its content and its audience, in hex.
     fn digest(&self) -> String;
     fn plan(&self) -> Option<&Plan>;
-    /// Revision of the rule that it is a copy of; empty for a file.
+    /// Returns the revision of the copied rule; empty for a file.
     fn rule_revision(&self) -> &str;
-    /// The caller who asked for it.
+    /// Returns the account of its author.
     fn author_at(&self) -> AccountAt<'_>;
-    /// The same release, as it stands from now on.
+    /// Returns a copy with another standing.
     fn standing(&self, ctx: &Ctx, standing: Standing) -> Self;
     fn rollout(&self) -> Option<&StagedRollout>;
-    /// The same release with another state of its rollout, and the share that belongs to it.
+    /// Returns a copy with another state of its rollout, and the share of that state.
     fn rolled(&self, ctx: &Ctx, rollout: StagedRollout) -> Self;
-    /// A normal release of the same content, under a name of its own.
+    /// Returns a normal release of the same content, under another name.
     fn promoted(&self, ctx: &Ctx, name: String, version: u64) -> Self;
     fn into_entity(this: Arc<Self>) -> Entity;
 
-    /// Name of the caller who asked for it.
+    /// Returns the name of its author.
     fn author(&self) -> &str {
         self.author_at().name
     }
 
-    /// The same release, with what becomes of its rollout if it has one.
+    /// Returns a copy with a changed rollout, if it has one.
     fn with_rollout(&self, ctx: &Ctx, change: impl FnOnce(&StagedRollout) -> StagedRollout) -> Self {
         self.rollout().map_or_else(|| self.clone(), |rollout| self.rolled(ctx, change(rollout)))
     }
 
-    /// As an act that is asked for means it.
+    /// Returns the reference by which a requested action identifies the release.
     fn meant(&self) -> MeantRelease {
         let (id, name, version, digest) = (self.id(), self.name().to_owned(), self.version(), self.digest());
         MeantRelease { id, name, version, digest, step: 0, revision: self.rule_revision().to_owned() }
     }
 
-    // What is there of the same thing, and how it changes.
+    // Access to the releases of the same thing, and their changes.
 
     fn of(&self) -> Thing;
-    /// The normal one that clients see.
+    /// Returns the normal release in force.
     fn in_force(&self, catalog: &Catalog) -> Option<Arc<Self>>;
     fn active_grays(&self, catalog: &Catalog) -> usize;
     fn siblings(&self, catalog: &Catalog) -> Vec<Arc<Self>>;
-    /// A name that no release of the thing has, for one of this version.
+    /// Returns an unused release name for this version.
     fn free_name(&self, catalog: &Catalog, ctx: &Ctx, version: u64) -> String;
     /// Takes the next version of the thing, which is never used again.
     fn take_version(&self, catalog: &mut Catalog, changes: &mut ChangeSet) -> u64;
     fn keep(self, catalog: &mut Catalog, changes: &mut ChangeSet) -> Arc<Self>;
     fn discard(&self, catalog: &mut Catalog, changes: &mut ChangeSet);
-    /// Clients see something else from now on, and there may be one inactive release more.
+    /// Updates what depends on the releases that clients see, and prunes inactive ones.
     fn on_visible_change(&self, catalog: &mut Catalog, changes: &mut ChangeSet);
-    /// There may be one inactive release more.
+    /// Prunes inactive releases.
     fn retain(&self, catalog: &mut Catalog, changes: &mut ChangeSet);
 
     fn state(&self) -> ReleaseState;
-    /// Effects besides its name, as far as those are judged.
+    /// Returns the services that it acts on, as far as they are authorized.
     fn effects(&self, catalog: &Catalog) -> Vec<Effect>;
 }
 
-/// Methods by which a release of either kind describes itself, from the fields that both have.
+/// Implements methods of [`Releasable`] from the fields that both kinds have.
 macro_rules! says_of_itself {
     ($release:ident) => {
         fn id(&self) -> String {
@@ -172,20 +172,20 @@ macro_rules! says_of_itself {
 }
 use says_of_itself;
 
-/// Further wishes of a caller who asks for an operation on a release.
+/// Optional parameters of an operation on a release.
 #[derive(Clone, Copy, Debug, Default)]
 pub(in crate::catalog) struct ReleaseParams<'a> {
     /// Name of the normal release that a gray one is promoted to.
     pub(in crate::catalog) new_name: Option<&'a str>,
-    /// The normal release before takes the place of one that is withdrawn.
+    /// True if the previous normal release replaces the one that is withdrawn.
     pub(in crate::catalog) to_previous: bool,
     pub(in crate::catalog) comment: &'a str,
     pub(in crate::catalog) steering: Steering<'a>,
 }
 
 impl Catalog {
-    /// Has clients see a new release, or plans it for later. It carries the version that was taken for it; `comment`
-    /// is what its author says of it, `besides` is done when its predecessor has gone.
+    /// Activates a new release, or plans it for later. It has the version that was taken for it, and `comment` of its
+    /// author. `besides` is run after its predecessor has become inactive.
     pub(in crate::catalog) fn begin_release<R: Releasable>(
         &mut self,
         ctx: &Ctx,
@@ -226,7 +226,7 @@ impl Catalog {
         Err(too_many("releases of it that are to be published later", limits::SCHEDULED_RELEASES_MAX))
     }
 
-    /// Makes a release visible; a normal one takes the place of the one before it.
+    /// Makes a release visible; a normal one replaces its predecessor.
     fn show<R: Releasable>(
         &mut self,
         ctx: &Ctx,
@@ -245,7 +245,7 @@ impl Catalog {
         release
     }
 
-    /// Does to a release what the table says.
+    /// Applies the transition of the table to a release.
     pub(in crate::catalog) fn change_release_of<R: Releasable>(
         &mut self,
         ctx: &Ctx,
@@ -289,7 +289,7 @@ impl Catalog {
     ) -> Outcome {
         let from = target.in_force(self);
         let version = target.take_version(self, changes);
-        // What was approved is the publish. The steps of one that comes back are judged anew.
+        // The approval was for the publication. After a rollback, its steps need a new one.
         let keeps_approval = action != Action::Rollback;
         let target = target.with_rollout(ctx, |rollout| StagedRollout {
             approved: rollout.approved && keeps_approval,
@@ -315,7 +315,7 @@ impl Catalog {
         Outcome::done(R::into_entity(release))
     }
 
-    /// One step: there is no moment at which clients of the gray release see anything else.
+    /// Promotes in one step, so that clients of the gray release see nothing else in between.
     fn promote<R: Releasable>(
         &mut self,
         ctx: &Ctx,
@@ -330,7 +330,7 @@ impl Catalog {
         }
         let from = gray.in_force(self);
         let version = gray.take_version(self, changes);
-        // What the cluster does by a plan is done in the name of who planned it.
+        // The cluster acts by a plan in the name of its author.
         let acting = ctx.in_name_of(if ctx.by == CLUSTER { gray.author() } else { &ctx.by });
         let name = wish.new_name.map_or_else(|| gray.free_name(self, &acting, version), str::to_owned);
         let normal = gray.promoted(&acting, name, version);
@@ -341,7 +341,7 @@ impl Catalog {
         Outcome::done(R::into_entity(normal))
     }
 
-    /// The normal release that clients saw before this one, as far as it is kept.
+    /// Returns the normal release that was in force before this one, if it is still stored.
     pub(in crate::catalog) fn earlier_normal<R: Releasable>(&self, normal: &R) -> Option<Arc<R>> {
         let may_return = |release: &Arc<R>| release.state() == ReleaseState::NormalInactive;
         normal.siblings(self).into_iter().filter(may_return).max_by_key(|release| release.version())
@@ -375,7 +375,7 @@ impl Catalog {
         let is_planned = !matches!(action, Action::RolloutPaused | Action::RolloutResumed | Action::RolloutStopped);
         let event = Event {
             time: ctx.time,
-            // What was planned is done in the name of who planned it.
+            // A planned action is recorded in the name of its author.
             user: if ctx.by == CLUSTER && is_planned { release.author().to_owned() } else { ctx.by.clone() },
             action,
             release_name: release.name().to_owned(),
@@ -388,7 +388,7 @@ impl Catalog {
         self.history.add(thing, event, changes);
     }
 
-    /// The release of a thing that has this version now.
+    /// Returns the name of the release of a thing that has this version now.
     pub fn release_named_by_version(&self, thing: &Thing, version: u64) -> Option<String> {
         match thing {
             Thing::File(key) => {
@@ -403,7 +403,7 @@ impl Catalog {
     }
 }
 
-/// Refuses what was judged beside something else than there is now.
+/// Refuses an item that was validated against another state than the present one.
 pub(in crate::catalog) fn refuse_unpinned(pin: Option<&Pin>, now: &Pin, changes: &mut ChangeSet) -> Option<Outcome> {
     let pin = pin.filter(|pin| !pin.is_of(now))?;
     if pin.comes_again {
@@ -413,7 +413,7 @@ pub(in crate::catalog) fn refuse_unpinned(pin: Option<&Pin>, now: &Pin, changes:
     Some(Outcome { overtaken: true, ..refusal.into() })
 }
 
-/// The time at which something is to be done, if that has not come.
+/// Returns the planned time if it is in the future.
 pub(in crate::catalog) fn later(ctx: &Ctx, at: Option<Timestamp>) -> Option<Timestamp> {
     at.filter(|at| *at > ctx.sure())
 }
@@ -425,14 +425,14 @@ fn published(release_type: ReleaseType) -> Action {
     }
 }
 
-/// SHA-256 of something as it is kept, in hex.
+/// Returns the SHA-256 of the stored form of a value, in hex.
 fn digest_of(kept: &impl Serialize) -> String {
     let mut bytes = Vec::new();
     pack::put(kept, &mut bytes);
     hex::encode(Sha256::digest(bytes))
 }
 
-/// A caller may have taken that very name, so it grows until it is free.
+/// Appends to a name until it is unused; a caller may have taken the generated one.
 fn free(mut name: String, is_free: impl Fn(&str) -> bool) -> String {
     while !is_free(&name) {
         name.push('x');

@@ -10,7 +10,7 @@ use crate::model::rollout::StagedRollout;
 use crate::model::webhook::{HookEvent, News, ReleaseNews, RolloutNews};
 
 impl Catalog {
-    /// Remembers for the end of the entry what became of a release.
+    /// Adds the event of a release, delivered at the end of the entry.
     pub(in crate::catalog) fn tell_of_release(
         &self,
         thing: &Thing,
@@ -37,7 +37,7 @@ impl Catalog {
         self.tell_of_thing(thing, news, changes);
     }
 
-    /// Remembers an event that a thing with releases is in.
+    /// Adds an event about a thing with releases.
     pub(in crate::catalog) fn tell_of_thing(&self, thing: &Thing, news: News, changes: &mut ChangeSet) {
         if !self.webhooks.is_listening() {
             return;

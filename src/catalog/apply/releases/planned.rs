@@ -1,4 +1,4 @@
-//! Planned releases: the leader finds those whose time has come, and apply publishes each once, or says why it cannot.
+//! Planned releases: the leader finds those that are due, and apply publishes each once, or records why it cannot.
 
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ use crate::model::policy::Gate;
 use crate::model::release::{Action, Plan, ReleaseState, ReleaseType, publishable};
 use crate::model::time::Timestamp;
 
-/// A release whose time has come, as the leader found it.
+/// A planned release that the leader found due.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Due {
     pub thing: Thing,
@@ -28,7 +28,7 @@ pub struct Due {
 }
 
 impl Catalog {
-    /// The leader found that the time of a release has come; it may have been deleted since.
+    /// Publishes a release that is due. It may have been deleted since the leader found it.
     pub(in crate::catalog) fn publish_due(&mut self, ctx: &Ctx, due: &Due, changes: &mut ChangeSet) -> Outcome {
         match &due.thing {
             Thing::File(key) => {
@@ -66,7 +66,7 @@ impl Catalog {
             return self.activate_again(ctx, &*release, published(release.release_type()), "", changes);
         };
         let from = release.in_force(self);
-        // The sentence becomes part of hashed rows: it stays as it is within a level (`tests::words`).
+        // The text becomes part of hashed rows, so it must not change within a level (`tests::words`).
         let plan = Plan { at: due.at, failed: refusal.detail.clone(), approved: false };
         let failed = release.standing(ctx, Standing::Planned(plan)).keep(self, changes);
         self.remember(ctx, &*failed, Action::Failed, from.as_deref(), &refusal.detail, changes);
@@ -74,14 +74,14 @@ impl Catalog {
         Outcome { entity: R::into_entity(failed), ..refusal.into() }
     }
 
-    /// Refuses to publish in the name of somebody who may not do that any more.
+    /// Refuses a release whose author no longer has the right to make it.
     pub(super) fn check_author<R: Releasable>(&self, ctx: &Ctx, release: &R) -> Result<(), Refusal> {
         let author = release.author();
         if author == CLUSTER {
             return Ok(());
         }
         let grants = self.access.grants_of(release.author_at(), ctx.sure()).unwrap_or_default();
-        // The sentence becomes part of hashed rows (`tests::words`).
+        // The text becomes part of hashed rows (`tests::words`).
         let why = || Refusal::new(Code::NotAllowedAccess, "its author may not any more");
         let effects = release.effects(self);
         let may = self.may_release(&grants, &release.of()) && refused_at(&grants, &[Verb::Release], &effects).is_none();
@@ -98,7 +98,7 @@ impl Catalog {
         }
     }
 
-    /// Releases to be published by `now`, files first, [`limits::BATCH_ITEMS_MAX`] at most.
+    /// Returns the releases to be published by `now`, files first, at most [`limits::BATCH_ITEMS_MAX`].
     pub fn due(&self, now: Timestamp) -> Vec<Due> {
         let files = self.configs.due(now).map(|(at, key, name)| Due {
             thing: Thing::File(ConfigKey::clone(key)),

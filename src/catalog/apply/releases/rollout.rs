@@ -1,5 +1,5 @@
-//! Rollouts by steps: callers steer them, the leader carries them on, and apply judges each step as if it were asked
-//! for then.
+//! Rollouts by steps: callers control them, the leader advances them, and apply authorizes each step as if it were
+//! requested at that moment.
 
 use std::sync::Arc;
 
@@ -20,34 +20,34 @@ use crate::model::rollout::{Guard, RolloutAction, RolloutState, StagedRollout};
 pub struct RolloutTransition {
     pub thing: Thing,
     pub release_name: String,
-    /// Release that the leader found under that name: to another one nothing is done.
+    /// Id of the release that the leader found under that name; a change for another release is ignored.
     pub release_id: String,
-    /// Revision of the rule that it is a copy of, which no other rule has; empty for a file.
+    /// Revision of the copied rule, which no other rule has; empty for a file.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub rule_revision: String,
     pub version: u64,
-    /// Step at which the leader found it: at another one nothing is done.
+    /// Step at which the leader found it; a change for another step is ignored.
     pub step: u32,
     pub change: RolloutChange,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum RolloutChange {
-    /// The hold is over.
+    /// The hold of the step is over.
     Advance,
-    /// The same, and default guards measured nobody: which, and why.
+    /// The hold is over, and default guards had nothing to measure: their names and reasons.
     AdvanceUnmeasured(String),
     /// A guard cannot be measured, for this reason.
     Wait(String),
-    /// It can be again.
+    /// The guard can be measured again.
     GoOn,
-    /// A guard is broken: the measured value.
+    /// A guard is broken, with the measured value.
     Stop(String),
     /// The next step is refused, for this reason.
     Pause(String),
 }
 
-/// Rollout of which more may come.
+/// A rollout with steps left.
 #[derive(Clone, Debug)]
 pub struct LiveRollout {
     pub thing: Thing,
@@ -68,7 +68,7 @@ impl LiveRollout {
 }
 
 impl LiveRollout {
-    /// Change of it, as it was found.
+    /// Returns the transition for a change of the rollout as found.
     pub fn moved(self, change: RolloutChange) -> RolloutTransition {
         let LiveRollout { thing, release_name, release_id, rule_revision, version, rollout } = self;
         RolloutTransition { thing, release_name, release_id, rule_revision, version, step: rollout.step, change }
@@ -76,20 +76,20 @@ impl LiveRollout {
 }
 
 impl Catalog {
-    /// Rollouts of which more may come, files first.
+    /// Returns the rollouts with steps left, files first.
     pub fn live_rollouts(&self) -> Vec<LiveRollout> {
         let files = self.configs.rolling().filter_map(|release| LiveRollout::of(&**release));
         let rules = self.rules.rolling().filter_map(|release| LiveRollout::of(&**release));
         files.chain(rules).collect()
     }
 
-    /// Gate of an act that advances a rollout: its last step promotes.
+    /// Returns the gate of an action that advances a rollout; its last step is a promotion.
     pub(in crate::catalog) fn gate_of_next_step<R: Releasable>(release: &R) -> Gate {
         let promotes = release.rollout().is_some_and(StagedRollout::is_next_last);
         if promotes { Gate::Promote } else { Gate::Gray }
     }
 
-    /// Does what a caller asks of the rollout of an active gray release.
+    /// Applies a caller's operation to the rollout of an active gray release.
     pub(super) fn steer<R: Releasable>(
         &mut self,
         ctx: &Ctx,
@@ -137,7 +137,7 @@ impl Catalog {
         }
     }
 
-    /// Does what the leader found due. Nothing is done to another release of that name.
+    /// Applies a change that the leader found due. Ignored if the name now belongs to another release.
     pub(in crate::catalog) fn move_rollout(
         &mut self,
         ctx: &Ctx,
@@ -230,7 +230,7 @@ impl Catalog {
         self.roll(ctx, release, next, (Action::RolloutStep, &told), changes)
     }
 
-    /// Its clients fall back.
+    /// Stops a rollout; its clients fall back to the release in force.
     fn stop_rollout<R: Releasable>(
         &mut self,
         ctx: &Ctx,
@@ -254,7 +254,7 @@ impl Catalog {
         self.roll(ctx, release, rollout, (Action::RolloutPaused, &reason), changes)
     }
 
-    /// Moves the steps of rollouts that go on, where `moved` says so.
+    /// Changes the dates of live rollouts for which `moved` returns a new state.
     pub(in crate::catalog) fn redate_rollouts(
         &mut self,
         ctx: &Ctx,
@@ -276,7 +276,7 @@ impl Catalog {
         }
     }
 
-    /// Keeps a release with another state of its rollout, under the version that it has: who has it keeps it.
+    /// Stores a release with another state of its rollout, under the same version, so clients that have it keep it.
     fn roll<R: Releasable>(
         &mut self,
         ctx: &Ctx,

@@ -1,4 +1,4 @@
-//! The releases of a rule, as the course of releases sees them.
+//! Releases of rules, as [`Releasable`].
 
 use std::sync::Arc;
 
@@ -98,7 +98,7 @@ impl Releasable for RuleRelease {
         catalog.rules.of_mut(self.rule.family()).remove_release(self, changes);
     }
 
-    /// Watchers of the rule are notified where the release is kept.
+    /// Prunes; watchers are notified when the release is stored.
     fn on_visible_change(&self, catalog: &mut Catalog, changes: &mut ChangeSet) {
         self.retain(catalog, changes);
     }
