@@ -155,7 +155,7 @@ const META: &str = "META";
 const SLASH: &str = "%2F";
 const OF_MACS: &str = "__MACOSX";
 
-/// True for paths that macOS adds to archives.
+/// Reports whether macOS adds files with this path to archives.
 fn is_of_system(path: &str) -> bool {
     let name = path.rsplit('/').next().unwrap_or(path);
     name == ".DS_Store" || name.starts_with("._") || path.split('/').next() == Some(OF_MACS)

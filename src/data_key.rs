@@ -25,16 +25,16 @@ const KEY_BYTES: usize = 32;
 const NONCE_BYTES: usize = 24;
 /// First byte of a sealed text: the scheme.
 const SCHEME: u8 = 1;
-/// First byte in place of `SCHEME` if the nonce was made of the text.
+/// First byte instead of `SCHEME` if the nonce was derived from the text.
 const SCHEME_ALIKE: u8 = 2;
 
 /// The key, ready for use; wiped from memory when dropped.
 #[derive(Clone)]
 pub struct DataKey {
     cipher: XChaCha20Poly1305,
-    /// Cipher for what is sealed alike, with a key of its own.
+    /// Cipher for texts that are sealed alike, with a key of its own.
     cipher_alike: XChaCha20Poly1305,
-    /// Key that makes the nonces of what is sealed alike.
+    /// Key that derives the nonces of texts that are sealed alike.
     nonces: Hmac<Sha256>,
     id: String,
 }

@@ -12,8 +12,8 @@ use crate::model::policy::PolicyKind;
 /// Time limit for compiling a contract and for checking a content, on any machine.
 const LIMIT: Duration = Duration::from_secs(5);
 
-/// Input is a letter for the format, a schema or an expression, a NUL and a content. Returns true if the contract is
-/// valid.
+/// Returns true if the contract in the input is valid. The input is a letter for the format, a schema or an expression,
+/// a NUL and a content.
 pub(crate) fn judge_input(input: &[u8]) -> bool {
     let Some((letter, rest)) = input.split_first() else { return false };
     let mut parts = rest.splitn(2, |byte| *byte == 0);

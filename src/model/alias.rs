@@ -62,11 +62,11 @@ sparse! {
         pub namespace: Option<String>,
         #[serde(rename = "type")]
         pub kind: Option<AliasType>,
-        /// At most 1024 characters.
+        /// Text of at most 1024 characters.
         pub owners: Option<String>,
-        /// At most 1024 characters.
+        /// Text of at most 1024 characters.
         pub comment: Option<String>,
-        /// At most 2048 characters; returned to the writer, and not shown in lists.
+        /// Text of at most 2048 characters; returned to the writer, and not shown in lists.
         #[serde(alias = "serviceToken")]
         pub service_token: Option<String>,
         /// An update or delete is refused with 409000 if this is not the current one.
@@ -89,7 +89,7 @@ impl AliasDraft {
         self
     }
 
-    /// Lays the given texts over `alias`; absent ones stay. The service is for the catalog to judge.
+    /// Lays the given texts over `alias`; absent ones stay. The catalog checks the service.
     pub fn lay_over(&self, alias: &mut ServiceAlias) {
         lay_over!(self => alias: owners, comment, service_token);
     }

@@ -1,5 +1,5 @@
-//! Requests for approval: an act on the view of clients that waits for approvers, with an immutable copy of its
-//! content.
+//! Requests for approval: an act that would change what clients see and waits for approvers, with an immutable copy of
+//! its content.
 
 mod payload;
 
@@ -80,7 +80,7 @@ macro_rules! approval_options {
 
 approval_options!(RuleReleaseDraft, ConfigReleaseDraft, ConfigFileDraft, super::rule::RuleHead);
 
-/// An act on the view of clients that policies may gate.
+/// An act that changes what clients see, and that policies may gate.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum GatedAction {
     PublishRule(Family, RuleReleaseDraft),
@@ -350,7 +350,7 @@ impl RequestOp {
 pub struct RequestDraft {
     /// Id of the request.
     pub id: String,
-    /// At most 1024 characters.
+    /// Text of at most 1024 characters.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub comment: Option<String>,
     /// Number of further acts of a request with several, as the caller read it. An approval with another number is

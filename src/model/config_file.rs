@@ -67,7 +67,7 @@ pub struct Tag {
     pub value: String,
 }
 
-/// A config file as it is edited; clients see only its releases.
+/// The editable draft of a config file; clients see only its releases.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ConfigFile {
     pub id: u64,
@@ -149,7 +149,7 @@ sparse! {
         /// 1 to 128 printable characters; slashes are allowed, `.` and `..` segments are not.
         #[serde(alias = "file_name", alias = "fileName")]
         pub name: String,
-        /// At most 1048576 characters, unless the operator configured another limit.
+        /// Text of at most 1048576 characters, unless the operator configured another limit.
         pub content: Option<String>,
         /// True to encrypt the content from now on; existing releases are not changed.
         pub encrypted: Option<bool>,
@@ -161,9 +161,9 @@ sparse! {
         /// `text`, `yaml`, `xml`, `json`, `html`, `properties` or `toml`; derived from the suffix of the name if
         /// absent.
         pub format: Option<String>,
-        /// At most 1024 characters.
+        /// Text of at most 1024 characters.
         pub comment: Option<String>,
-        /// At most 64; keys of at most 128, values of at most 4096 characters.
+        /// List of at most 64 tags; keys of at most 128, values of at most 4096 characters.
         pub tags: Option<Vec<Tag>>,
         /// An update or delete is refused with 409000 if this is not the current one.
         pub revision: Option<String>,
@@ -254,7 +254,7 @@ sparse! {
         /// 1 to 128 printable characters; slashes are allowed, `.` and `..` segments are not.
         #[serde(alias = "fileName")]
         pub file_name: String,
-        /// At most 1024 characters.
+        /// Text of at most 1024 characters.
         #[serde(alias = "releaseDescription")]
         pub release_description: Option<String>,
         /// `normal`, also if absent, or `gray`.
@@ -271,24 +271,24 @@ sparse! {
         /// means now.
         #[serde(alias = "publishAt")]
         pub publish_at: Option<GivenTime>,
-        /// On promote: name of the normal release; generated if absent.
+        /// Name of the normal release, for promote; generated if absent.
         #[serde(alias = "newReleaseName")]
         pub new_release_name: Option<String>,
-        /// On withdraw: true if the previous normal release comes into force again; otherwise clients see none.
+        /// True if withdraw puts the previous normal release into force again; otherwise clients see none.
         #[serde(alias = "toPrevious")]
         pub to_previous: Option<bool>,
-        /// On publish: expected MD5 of the published content; any other is refused with 409000.
+        /// Expected MD5 of the published content, for publish; any other is refused with 409000.
         pub md5: Option<String>,
         ..approval_options,
-        /// On a gray publish: plan by which the share grows, instead of `client_percent`.
+        /// Plan by which the share of a gray release grows, for publish instead of `client_percent`.
         pub plan: Option<RolloutPlan>,
-        /// On rollout: the action.
+        /// Action of a rollout operation.
         pub action: Option<RolloutAction>,
-        /// On signal: `false` stops the rollout.
+        /// Value of a signal; `false` stops the rollout.
         pub ok: Option<bool>,
-        /// On signal: at most 1024 characters.
+        /// Reason of a signal, at most 1024 characters.
         pub reason: Option<String>,
-        /// On rollout: at most 1024 characters.
+        /// Comment on a rollout operation, at most 1024 characters.
         pub comment: Option<String>,
         /// Content that the receiving node found well-formed; no other content is published. Ignored in requests of
         /// callers.

@@ -40,16 +40,16 @@ sparse! {
         #[schemars(regex(pattern = name::IDENTIFIER_PATTERN))]
         #[serde(alias = "group")]
         pub name: String,
-        /// At most 1024 characters.
+        /// Text of at most 1024 characters.
         pub comment: Option<String>,
-        /// At most 1024 characters.
+        /// Text of at most 1024 characters.
         #[serde(alias = "owners")]
         pub owner: Option<String>,
-        /// At most 128 characters.
+        /// Text of at most 128 characters.
         pub business: Option<String>,
-        /// At most 1024 characters.
+        /// Text of at most 1024 characters.
         pub department: Option<String>,
-        /// At most 64 entries; keys of at most 128, values of at most 4096 characters.
+        /// Map of at most 64 entries; keys of at most 128, values of at most 4096 characters.
         pub metadata: Option<BTreeMap<String, String>>,
         /// An update or delete is refused with 409000 if this is not the current one.
         pub revision: Option<String>,

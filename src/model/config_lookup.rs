@@ -12,7 +12,7 @@ use super::properties::{self, Pairs, PropertiesError};
 
 /// Namespace with which every lookup ends.
 pub const DEFAULT_NAMESPACE: &str = "default";
-/// Only key of a file that is not in properties format.
+/// Key of the content of a file that is not in properties format.
 pub const CONTENT_KEY: &str = "content";
 /// Label that holds the client's address.
 pub const CLIENT_ADDRESS_LABEL: &str = "CLIENT_IP";

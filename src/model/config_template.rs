@@ -30,11 +30,11 @@ sparse! {
         /// Letters, digits and `- . / : _`, at most 128 characters.
         #[schemars(regex(pattern = name::IDENTIFIER_PATTERN))]
         pub name: String,
-        /// At most 65536 characters.
+        /// Text of at most 65536 characters.
         pub content: Option<String>,
         /// `text`, `yaml`, `xml`, `json`, `html`, `properties` or `toml`; `text` if absent in a create request.
         pub format: Option<String>,
-        /// At most 1024 characters.
+        /// Text of at most 1024 characters.
         pub comment: Option<String>,
         /// An update or delete is refused with 409000 if this is not the current one.
         pub revision: Option<String>,

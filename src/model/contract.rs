@@ -33,7 +33,7 @@ pub struct ContractRule {
     /// CEL expression over `new`, `old` (the version in force, or null), `kind`, `namespace`, `name` and `user`; at
     /// most 4096 bytes. It must evaluate to `true`.
     pub expression: String,
-    /// At most 1024 characters.
+    /// Text of at most 1024 characters.
     pub message: String,
 }
 
@@ -108,7 +108,7 @@ sparse! {
         pub schema: Option<Value>,
         /// Expressions that must be true, 1 to 64; excludes `schema`.
         pub rules: Option<Vec<ContractRule>>,
-        /// At most 1024 characters.
+        /// Text of at most 1024 characters.
         pub comment: Option<String>,
         /// An update or delete is refused with 409000 if this is not the current one.
         pub revision: Option<String>,

@@ -14,11 +14,11 @@ macro_rules! sparse {
             /// performed at once.
             #[serde(skip_serializing_if = "Option::is_none")]
             pub request: Option<String>,
-            /// With `request`: a name of at most 64 characters. Acts of one person with the same name form one request,
-            /// which is decided as a whole.
+            /// Name of at most 64 characters, used with `request`. Acts of one person with the same name form one
+            /// request, which is decided as a whole.
             #[serde(skip_serializing_if = "crate::model::is_unsaid")]
             pub request_set: Option<String>,
-            /// With `request`: true if the approved act waits until it is run.
+            /// True if the approved act waits until it is run; used with `request`.
             #[serde(skip_serializing_if = "Option::is_none")]
             pub hold: Option<bool>,
             /// Reason, of at least 8 characters, for performing a gated act without approval or in a freeze.

@@ -31,11 +31,11 @@ sparse! {
         /// Letters, digits and `- . / : _`, at most 64 characters.
         #[schemars(regex(pattern = name::IDENTIFIER_PATTERN))]
         pub name: String,
-        /// At most 1024 characters.
+        /// Text of at most 1024 characters.
         pub comment: Option<String>,
-        /// At most 1024 characters.
+        /// Text of at most 1024 characters.
         pub owners: Option<String>,
-        /// At most 64 entries; keys of at most 128, values of at most 4096 characters.
+        /// Map of at most 64 entries; keys of at most 128, values of at most 4096 characters.
         pub metadata: Option<BTreeMap<String, String>>,
         /// Namespaces for which its services are intended, or `*`; at most 64. For information only: access is decided
         /// by grants alone.

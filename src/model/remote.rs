@@ -9,13 +9,13 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 /// Class of an address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reach {
-    /// On the internet.
+    /// Address on the internet.
     Public,
-    /// On this machine or in the networks around it: loopback, private and shared (RFC 1918, RFC 6598, unique local),
-    /// link-local.
+    /// Address of this machine or of the networks around it: loopback, private and shared (RFC 1918, RFC 6598, unique
+    /// local), link-local.
     Private,
-    /// Never contacted: metadata services of clouds, unspecified and multicast addresses, reserved and documentation
-    /// ranges, and tunnels for IPv4.
+    /// Address that is never contacted: metadata services of clouds, unspecified and multicast addresses, reserved and
+    /// documentation ranges, and tunnels for IPv4.
     Forbidden,
 }
 

@@ -50,28 +50,28 @@ sparse! {
         /// Letters, digits and `- . / : _`, at most 64 characters.
         #[schemars(regex(pattern = name::IDENTIFIER_PATTERN))]
         pub namespace: Option<String>,
-        /// At most 64 entries; keys of at most 128, values of at most 4096 characters.
+        /// Map of at most 64 entries; keys of at most 128, values of at most 4096 characters.
         pub metadata: Option<BTreeMap<String, String>>,
-        /// At most 8192 characters.
+        /// Text of at most 8192 characters.
         pub ports: Option<String>,
-        /// At most 128 characters.
+        /// Text of at most 128 characters.
         pub business: Option<String>,
-        /// At most 1024 characters.
+        /// Text of at most 1024 characters.
         pub department: Option<String>,
-        /// At most 1024 characters.
+        /// Text of at most 1024 characters.
         #[serde(alias = "cmdbMod1")]
         pub cmdb_mod1: Option<String>,
-        /// At most 1024 characters.
+        /// Text of at most 1024 characters.
         #[serde(alias = "cmdbMod2")]
         pub cmdb_mod2: Option<String>,
-        /// At most 1024 characters.
+        /// Text of at most 1024 characters.
         #[serde(alias = "cmdbMod3")]
         pub cmdb_mod3: Option<String>,
-        /// At most 1024 characters.
+        /// Text of at most 1024 characters.
         pub comment: Option<String>,
-        /// At most 1024 characters.
+        /// Text of at most 1024 characters.
         pub owners: Option<String>,
-        /// At most 2048 characters; generated if absent. Stored for other systems; nothing here checks it.
+        /// Text of at most 2048 characters; generated if absent. Stored for other systems; nothing here checks it.
         pub token: Option<String>,
         /// Namespaces for which it is intended, or `*`; at most 64. For information only: access is decided by grants
         /// alone.

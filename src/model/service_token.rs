@@ -178,7 +178,7 @@ pub fn ends(now: Timestamp, after_s: u64) -> Option<Timestamp> {
 pub struct ServiceTokenRequest {
     /// Letters, digits and `- . _ @`, at most 128 characters.
     pub name: String,
-    /// At most 100. A token without grants has no rights.
+    /// List of at most 100 grants. A token without grants has no rights.
     #[serde(deserialize_with = "GivenGrant::read_all")]
     #[schemars(with = "Option<Vec<GivenGrant>>")]
     pub grants: Option<Grants>,
@@ -186,7 +186,7 @@ pub struct ServiceTokenRequest {
     pub expires_in_s: Option<u64>,
     /// Networks (`10.0.0.0/8`) or addresses from which it may be used; `[]` for all. At most 64.
     pub networks: Option<Vec<String>>,
-    /// At most 1024 characters.
+    /// Text of at most 1024 characters.
     pub comment: Option<String>,
     /// True if the token is not accepted.
     pub disabled: Option<bool>,

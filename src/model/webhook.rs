@@ -164,7 +164,7 @@ pub struct WebhookRequest {
     pub allow_private: Option<bool>,
     /// True if nothing is sent or queued; events that wait are dropped.
     pub disabled: Option<bool>,
-    /// At most 1024 characters.
+    /// Text of at most 1024 characters.
     pub comment: Option<String>,
     /// An update or delete is refused with 409000 if this is not the current one.
     pub revision: Option<String>,

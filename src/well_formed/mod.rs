@@ -28,7 +28,7 @@ const DEPTH_MAX: usize = 128;
 pub struct Fault {
     /// Counted from 1.
     pub line: usize,
-    /// In characters, counted from 1.
+    /// Column in characters, counted from 1.
     pub column: usize,
     pub why: String,
 }

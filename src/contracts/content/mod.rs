@@ -18,7 +18,7 @@ use crate::well_formed::{self, Fault};
 
 /// Highest nesting of a content that contracts check.
 pub(super) const DEPTH_MAX: usize = 64;
-/// Bytes of a value in addition to its text, both as it is read and as JSON.
+/// Bytes of a value in addition to its text, for the parsed form and the JSON together.
 const VALUE_BYTES: usize = 256;
 
 /// Value and the line on which it begins; the line of a member is that of its key.

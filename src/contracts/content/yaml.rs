@@ -94,7 +94,7 @@ impl YamlReading {
         }
     }
 
-    /// Counts a value and its text, both as it is read and as JSON.
+    /// Counts a value and its text, for the parsed form and the JSON together.
     fn count_one(&mut self, line: usize, text_bytes: usize) -> Result<Size, Fault> {
         let bytes = text_bytes.saturating_mul(2);
         self.count.one(line, bytes)?;

@@ -154,7 +154,7 @@ pub struct Explanation<'a> {
     pub candidates: Vec<Judged<'a>>,
     /// Active gray releases of rules of the service, even if the client does not see them; empty with `draft`.
     pub grays: Vec<Gray<'a>>,
-    /// With `diff`: differences in `applies` if the saved rules are evaluated, by JSON Pointer.
+    /// Differences in `applies` if the saved rules are evaluated, by JSON Pointer; present with `diff`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub changes: Option<Vec<Changed>>,
 }

@@ -311,8 +311,8 @@ impl JsonSchema for Grants {
     }
 }
 
-/// Part of the registry that a caller sees: everything, or the objects on which its grants include a verb. Every list
-/// checks each object, so a caller who sees everything is checked at no cost.
+/// Part of the registry that a caller sees: everything, or the objects on which its grants include a verb. Lists check
+/// every object, so the common case of everything costs nothing.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub enum ReadScope {
     #[default]

@@ -144,7 +144,7 @@ sparse! {
         #[serde(alias = "vpcId")]
         pub vpc_id: Option<String>,
         pub host: Option<String>,
-        /// At most 65535.
+        /// Port number, at most 65535.
         pub port: Option<Uint32>,
         pub protocol: Option<String>,
         pub version: Option<String>,
@@ -159,7 +159,7 @@ sparse! {
         pub healthy: Option<bool>,
         pub isolate: Option<bool>,
         pub location: Option<Location>,
-        /// At most 64 entries; keys of at most 128, values of at most 4096 characters.
+        /// Map of at most 64 entries; keys of at most 128, values of at most 4096 characters.
         pub metadata: Option<BTreeMap<String, String>>,
         #[serde(alias = "logicSet")]
         pub logic_set: Option<String>,

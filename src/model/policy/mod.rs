@@ -28,7 +28,7 @@ pub use freeze::Freeze;
 pub use place::{Place, groups_of, is_about};
 
 wire_enum! {
-    /// Acts on the view of clients that policies gate.
+    /// Acts that change what clients see, as policies gate them.
     pub enum Gate {
         Publish = "publish",
         Gray = "gray",
@@ -177,7 +177,7 @@ sparse! {
         pub gates: Option<Vec<Gate>>,
         /// Times at which the gated acts are not permitted.
         pub freezes: Option<Vec<Freeze>>,
-        /// At most 1024 characters.
+        /// Text of at most 1024 characters.
         pub comment: Option<String>,
         /// An update or delete is refused with 409000 if this is not the current one.
         pub revision: Option<String>,

@@ -42,7 +42,7 @@ pub struct RolloutPlan {
     pub by: String,
     /// 1 to 20 steps with growing shares; the last one has 100 and promotes.
     pub steps: Vec<RolloutStep>,
-    /// At most 10 guards; `[]` for none. If absent, `refused` with 1 and `health` with 10, marked `default`.
+    /// List of at most 10 guards; `[]` for none. If absent, `refused` with 1 and `health` with 10, marked `default`.
     #[serde(default = "Guard::defaults")]
     pub guards: Vec<Guard>,
 }
@@ -100,7 +100,7 @@ wire_enum! {
         Paused = "paused",
         /// All clients have the release.
         Done = "done",
-        /// Its clients fell back to the normal release.
+        /// Stopped; its clients fell back to the normal release.
         Stopped = "stopped",
     }
 }

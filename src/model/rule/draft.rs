@@ -39,11 +39,11 @@ sparse! {
         /// Opposite of `enable`. An update that includes the current `revision` may change one of the two and send the
         /// other one as it was read.
         pub disable: Option<bool>,
-        /// At most 1024 characters.
+        /// Text of at most 1024 characters.
         pub description: Option<String>,
         /// Priority; 0 is the highest.
         pub priority: Option<Uint32>,
-        /// At most 64 entries; keys of at most 128, values of at most 4096 characters.
+        /// Map of at most 64 entries; keys of at most 128, values of at most 4096 characters.
         pub metadata: Option<BTreeMap<String, String>>,
         /// Expected revision of an update; any other than the current one is refused with 409000.
         pub revision: Option<String>,

@@ -88,24 +88,24 @@ sparse! {
         /// means now.
         #[serde(alias = "publishAt")]
         pub publish_at: Option<GivenTime>,
-        /// On publish: expected revision of the rule; any other than the current one is refused with 409000.
+        /// Expected revision of the rule, for publish; any other than the current one is refused with 409000.
         pub revision: Option<String>,
-        /// On promote: name of the normal release; generated if absent.
+        /// Name of the normal release, for promote; generated if absent.
         #[serde(alias = "newReleaseName")]
         pub new_release_name: Option<String>,
-        /// On withdraw: true if the previous normal release comes into force again; otherwise clients see none.
+        /// True if withdraw puts the previous normal release into force again; otherwise clients see none.
         #[serde(alias = "toPrevious")]
         pub to_previous: Option<bool>,
         ..approval_options,
-        /// On a gray publish: plan by which the share grows, instead of `client_percent`.
+        /// Plan by which the share of a gray release grows, for publish instead of `client_percent`.
         pub plan: Option<RolloutPlan>,
-        /// On rollout: the action.
+        /// Action of a rollout operation.
         pub action: Option<RolloutAction>,
-        /// On signal: `false` stops the rollout.
+        /// Value of a signal; `false` stops the rollout.
         pub ok: Option<bool>,
-        /// On signal: at most 1024 characters.
+        /// Reason of a signal, at most 1024 characters.
         pub reason: Option<String>,
-        /// On rollout: at most 1024 characters.
+        /// Comment on a rollout operation, at most 1024 characters.
         pub comment: Option<String>,
         /// State for which contracts were checked. Ignored in requests of callers.
         #[serde(deserialize_with = "of_no_caller")]

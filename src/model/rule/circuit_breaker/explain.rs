@@ -39,7 +39,7 @@ impl Explained for CircuitBreaker {
         sketch.calls_any(End::of(&callee.namespace, &callee.service, &rule.namespace))
     }
 
-    /// Only the first matching rule of a level applies.
+    /// Evaluates the blocks of a rule. Only the first matching rule of a level applies.
     fn parts<'a>(&'a self, rule: &'a Rule, sketch: &'a Sketch, taken: &mut Taken) -> Vec<Part<'a>> {
         let level = self.level.word();
         let is_taken = taken.left(level).is_none();

@@ -171,7 +171,7 @@ pub struct FallbackConfig {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct FallbackResponse {
-    /// At most 2147483647.
+    /// Code in the answer, at most 2147483647.
     pub code: Uint32,
     pub headers: Vec<MessageHeader>,
     pub body: String,
