@@ -12,7 +12,7 @@
 //! slash in the name of a group is written `%2F`, since no group contains a percent sign. A name that would mean
 //! something else as a path is stored in `META` as `group` and `name`, under a generated path.
 //!
-//! Files that systems add to archives by themselves ([`is_of_system`]) are left out.
+//! Files that operating systems add to archives ([`is_of_system`]) are omitted.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::fmt;
@@ -250,7 +250,7 @@ fn format_of(name: &str) -> Option<Format> {
     says_nothing.then_some(Format::Text)
 }
 
-/// Writes Polaris' layout; files without a text are left out.
+/// Writes Polaris' layout; files without a text are omitted.
 pub fn write_polaris(files: &[Bundled]) -> std::io::Result<Vec<u8>> {
     let mut taken: BTreeSet<String> = files.iter().filter_map(Bundled::path).collect();
     let mut made = (1..).map(|number| format!("named-in-{META}/{number}"));

@@ -131,7 +131,7 @@ pub struct AccessKeyRequest {
     pub secret: Option<ClearSecret>,
     /// Namespaces whose files it covers: names, or prefixes followed by `*`, at most 100; `[]` for all.
     pub namespaces: Option<Vec<String>>,
-    /// An update or delete is refused with 409000 if this is not the current one.
+    /// Expected revision; an update or delete with any other than the current one is refused with 409000.
     pub revision: Option<String>,
 }
 

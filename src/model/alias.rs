@@ -69,7 +69,7 @@ sparse! {
         /// Text of at most 2048 characters; returned to the writer, and not shown in lists.
         #[serde(alias = "serviceToken")]
         pub service_token: Option<String>,
-        /// An update or delete is refused with 409000 if this is not the current one.
+        /// Expected revision; an update or delete with any other than the current one is refused with 409000.
         pub revision: Option<String>,
     }
 }

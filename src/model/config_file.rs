@@ -165,7 +165,7 @@ sparse! {
         pub comment: Option<String>,
         /// List of at most 64 tags; keys of at most 128, values of at most 4096 characters.
         pub tags: Option<Vec<Tag>>,
-        /// An update or delete is refused with 409000 if this is not the current one.
+        /// Expected revision; an update or delete with any other than the current one is refused with 409000.
         pub revision: Option<String>,
         ..approval_options,
         /// Sealing of the content by the node that received the request; ignored in requests of callers.

@@ -51,7 +51,7 @@ sparse! {
         pub department: Option<String>,
         /// Map of at most 64 entries; keys of at most 128, values of at most 4096 characters.
         pub metadata: Option<BTreeMap<String, String>>,
-        /// An update or delete is refused with 409000 if this is not the current one.
+        /// Expected revision; an update or delete with any other than the current one is refused with 409000.
         pub revision: Option<String>,
     }
 }

@@ -126,7 +126,7 @@ pub const AUDIENCE_PROGRAM_BYTES_MAX: usize = 768 * 1024;
 pub const AUDIENCE_IDLE_BYTES_MAX: usize = 256 * 1024;
 /// Bytes of the compiled expressions in conditions on callers, over all rules.
 pub const MATCHERS_BYTES_MAX: usize = 16 * 1024 * 1024;
-/// Policies,
+/// Policies of a cluster.
 pub const POLICIES_MAX: usize = 1000;
 /// Patterns of names in a policy; below, its freezes.
 pub const POLICY_NAMES_MAX: usize = 64;
@@ -135,7 +135,7 @@ pub const FREEZES_MAX: usize = 64;
 pub const FREEZES_IN_A_ROW_MAX: usize = 64;
 /// Approvals that a policy may require.
 pub const APPROVALS_MAX: u8 = 5;
-/// Steps of a rollout,
+/// Steps of a rollout.
 pub const ROLLOUT_STEPS_MAX: usize = 20;
 /// Guards of a rollout.
 pub const ROLLOUT_GUARDS_MAX: usize = 10;
@@ -143,7 +143,7 @@ pub const ROLLOUT_GUARDS_MAX: usize = 10;
 pub const ROLLOUT_HOLD_S_MAX: u64 = 30 * 24 * 3600;
 /// Characters of a Prometheus query.
 pub const ROLLOUT_QUERY_CHARS_MAX: usize = 2048;
-/// Contracts,
+/// Contracts of a cluster.
 pub const CONTRACTS_MAX: usize = 256;
 /// Bytes of a contract's schema, as compact JSON.
 pub const CONTRACT_SCHEMA_BYTES_MAX: usize = 64 * 1024;
@@ -235,7 +235,7 @@ pub const JUDGED_INLINE_BYTES_MAX: usize = 16 * 1024;
 pub const PUBLISH_ROUNDS_MAX: usize = 8;
 /// Default of `--config-content-max`, characters of one config file.
 pub const CONFIG_CONTENT_CHARS_MAX: usize = 1024 * 1024;
-/// Templates of config files,
+/// Templates of config files.
 pub const CONFIG_TEMPLATES_MAX: usize = 1000;
 /// Characters of the content of a template.
 pub const CONFIG_TEMPLATE_CHARS_MAX: usize = 65_536;

@@ -41,7 +41,7 @@ sparse! {
         /// by grants alone.
         #[serde(alias = "serviceExportTo")]
         pub service_export_to: Option<Vec<String>>,
-        /// An update or delete is refused with 409000 if this is not the current one.
+        /// Expected revision; an update or delete with any other than the current one is refused with 409000.
         pub revision: Option<String>,
     }
 }

@@ -1,8 +1,8 @@
 //! Addresses to which the node may send requests with URLs from users: the node must not give access to addresses that
 //! it can reach and its callers cannot.
 //!
-//! An IPv6 address is accepted only if it is a global unicast one that embeds no other address; an IPv4-mapped address
-//! is treated as IPv4.
+//! An IPv6 address counts as public only if it is a global unicast one that embeds no other address; an IPv4-mapped
+//! address is treated as IPv4.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 

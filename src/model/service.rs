@@ -81,7 +81,7 @@ sparse! {
         /// -1 for the setting of this name, which is the default.
         #[serde(alias = "deadInstancesRemovedAfterS")]
         pub dead_instances_removed_after_s: Option<RemovedAfter>,
-        /// An update or delete is refused with 409000 if this is not the current one.
+        /// Expected revision; an update or delete with any other than the current one is refused with 409000.
         pub revision: Option<String>,
     }
 }

@@ -190,7 +190,7 @@ pub struct ServiceTokenRequest {
     pub comment: Option<String>,
     /// True if the token is not accepted.
     pub disabled: Option<bool>,
-    /// An update or delete is refused with 409000 if this is not the current one.
+    /// Expected revision; an update or delete with any other than the current one is refused with 409000.
     pub revision: Option<String>,
 }
 
@@ -257,7 +257,7 @@ pub struct RotationRequest {
     pub name: String,
     /// Seconds for which the previous secret is still accepted; 0, or absent, ends it at once. At most 30 days.
     pub overlap_s: u64,
-    /// Refused with 409000 if this is not the current one.
+    /// Expected revision; any other than the current one is refused with 409000.
     pub revision: Option<String>,
 }
 

@@ -166,7 +166,7 @@ pub struct WebhookRequest {
     pub disabled: Option<bool>,
     /// Text of at most 1024 characters.
     pub comment: Option<String>,
-    /// An update or delete is refused with 409000 if this is not the current one.
+    /// Expected revision; an update or delete with any other than the current one is refused with 409000.
     pub revision: Option<String>,
 }
 

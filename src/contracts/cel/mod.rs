@@ -4,9 +4,9 @@
 //! use. This one counts each step, each byte created and each byte read, so that every expression ends in time. Tests
 //! compare its results with those of the crate.
 //!
-//! Supported are all macros and operators, and of the standard library `size`, `contains`, `startsWith`, `endsWith`,
-//! `matches`, `int`, `uint`, `double`, `string`, `bool`, `type` and `dyn`. There are no bytes, timestamps, durations
-//! and messages. Whole numbers of JSON are `int`.
+//! All macros and operators are supported, and these functions of the standard library: `size`, `contains`,
+//! `startsWith`, `endsWith`, `matches`, `int`, `uint`, `double`, `string`, `bool`, `type` and `dyn`. There are no
+//! bytes, timestamps, durations and messages. Whole numbers of JSON are `int`.
 
 mod check;
 mod eval;

@@ -167,7 +167,7 @@ sparse! {
         /// otherwise the setting `dead_instances_removed_after_s`. -1 if absent in a registration.
         #[serde(alias = "deadRemovedAfterS")]
         pub dead_removed_after_s: Option<RemovedAfter>,
-        /// An update or delete is refused with 409000 if this is not the current one.
+        /// Expected revision; an update or delete with any other than the current one is refused with 409000.
         pub revision: Option<String>,
     }
 }

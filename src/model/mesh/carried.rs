@@ -30,7 +30,7 @@ pub struct LibraryExtent {
 /// Extents by gRPC library.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct ByLibrary {
-    /// C++, Python, Ruby, PHP.
+    /// Library of C++, Python, Ruby and PHP.
     pub core: LibraryExtent,
     pub go: LibraryExtent,
     pub java: LibraryExtent,

@@ -258,7 +258,7 @@ families! {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Rule {
     pub id: String,
-    /// Unique in its family and namespace.
+    /// Name, unique in its family and namespace.
     pub name: String,
     pub namespace: String,
     pub enable: bool,

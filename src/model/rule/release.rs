@@ -22,7 +22,7 @@ use crate::model::{limits, name};
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct RuleRelease {
     pub id: String,
-    /// Unique among the releases of the rule.
+    /// Name, unique among the releases of the rule.
     pub name: String,
     pub description: String,
     pub release_type: ReleaseType,

@@ -39,7 +39,7 @@ pub struct Labels<'a> {
     pub failover: Option<&'a MetadataFailover>,
 }
 
-/// A route to the nearest.
+/// A route to the nearest instances.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct Nearness {
     pub match_level: LocationLevel,
