@@ -30,7 +30,7 @@ pub fn raise() -> u64 {
     if limit.current != limit.maximum
         && let Err(error) = setrlimit(Resource::Nofile, raised)
     {
-        tracing::warn!(%error, ?limit, "the limit of open files could not be raised");
+        tracing::warn!(%error, ?limit, "failed to raise the limit of open files");
     }
     present()
 }
