@@ -58,9 +58,9 @@ pub(in crate::catalog) struct AuthTarget {
     pub(in crate::catalog) kind: &'static str,
     pub(in crate::catalog) namespace: String,
     pub(in crate::catalog) name: String,
-    /// Scope of the thing that it names; `None` if it does not exist.
+    /// Scope of the thing that the item names; `None` if it does not exist.
     pub(super) stands: Option<ResourceScope>,
-    /// Scopes that something is made in, or moved to.
+    /// Scopes in which something is created, or to which it is moved.
     pub(super) goes: Vec<ResourceScope>,
     /// Revision of the existing thing, or a substitute for one.
     pub(super) before: String,

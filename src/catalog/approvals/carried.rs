@@ -1,4 +1,4 @@
-//! Approved requests, carried out: the check that each still is what was asked for, and whose rights it takes.
+//! Execution of approved requests: the check that a request is not stale, and authorization by its requester's rights.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use crate::model::time::Timestamp;
 use crate::model::wire::Words;
 
 impl Catalog {
-    /// Does what a set asks for, or nothing of it.
+    /// Carries out all actions of a set, or none of them.
     pub(super) fn run_set(
         &mut self,
         ctx: &Ctx,
@@ -41,7 +41,7 @@ impl Catalog {
         self.outcome_of_run(id)
     }
 
-    /// Returns the request as it has ended. The approval or run that carried nothing out of it is no success.
+    /// Returns the closed request. An approval or run that did not carry it out is not a success.
     fn outcome_of_run(&self, id: &str) -> Outcome {
         match self.approvals.get(id) {
             Some(request) if request.state != RequestState::Done => {
@@ -52,8 +52,8 @@ impl Catalog {
         }
     }
 
-    /// True if something else is in force than when a request was made, if what it is about is another thing or
-    /// release by now, or if the act would be another one.
+    /// Reports whether another release is in force than when the request was made, whether it is about another thing or
+    /// release by now, or whether its action has become another one.
     fn is_stale(&self, request: &ApprovalRequest) -> bool {
         let Some(payload) = &request.payload else { return true };
         let version = self.thing_of(&payload.act).map_or(0, |thing| self.version_of(&thing));
@@ -61,7 +61,7 @@ impl Catalog {
         version != request.base_version || gate.is_some_and(|gate| gate != request.act) || !self.means_the_same(payload)
     }
 
-    /// True if the releases and the rule that something was asked for of are those that it would be done to.
+    /// Reports whether the releases and the rule are still those that the action was requested for.
     pub(super) fn means_the_same(&self, payload: &Payload) -> bool {
         let releases = self.releases_meant(&payload.act);
         let are_same = releases.len() == payload.releases.len()
@@ -76,14 +76,14 @@ impl Catalog {
         are_same && is_same
     }
 
-    /// The catalog as it would be if a request that waits were carried out at a time, with all that is decided with it.
+    /// Returns the catalog that would result from carrying out a waiting request, with its set, at a given time.
     pub fn with_request(&self, request: &ApprovalRequest, now: Timestamp) -> Result<Catalog, FailedAction> {
         let set: Vec<_> = self.approvals.set_of(request).into_iter().map(Arc::unwrap_or_clone).collect();
         let by = request.created.by.as_str();
         self.with_acts_of(&Ctx::new(0, now, [0; 16], RequestId::default(), by), &set)
     }
 
-    /// Does the acts of a set one after the other beside the catalog.
+    /// Applies the actions of a set in order to a copy of the catalog.
     fn with_acts_of(&self, ctx: &Ctx, set: &[ApprovalRequest]) -> Result<Catalog, FailedAction> {
         let (mut view, ctx, mut unkept) = (self.view(), ctx.apart(), ChangeSet::default());
         for request in set {
@@ -95,7 +95,7 @@ impl Catalog {
         Ok(view)
     }
 
-    /// Does what was asked for, by the rights that the requester has now.
+    /// Carries out a request by the present rights of its requester.
     fn carry_out_request(&mut self, ctx: &Ctx, request: &ApprovalRequest, changes: &mut ChangeSet) -> Outcome {
         let Some(payload) = request.payload.as_deref() else { return no_such_request() };
         let target = self.target_of_request(request, payload);
@@ -130,7 +130,7 @@ impl Catalog {
         self.close_request(request, changes);
     }
 
-    /// True if the holder may do what a request asks for.
+    /// Reports whether the holder may carry out the requested action.
     pub(super) fn may_do(&self, holder: &Holder, request: &ApprovalRequest) -> bool {
         let Some(payload) = &request.payload else {
             return holder.grants.may(Verb::Release, &request.namespace, request.scope_name());

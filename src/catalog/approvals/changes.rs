@@ -1,8 +1,8 @@
-//! Judgement of acts by the policies in force.
+//! Evaluation of actions by the policies in force.
 //!
-//! An act comes here once its caller is known to have the right to it. It is done, refused with what is missing, or
-//! kept as a request; one with its last approval is carried out in the same entry ([`super::decisions`]), by the rights
-//! that its requester has then. Whatever the draft is by that time, what is released is the copy that was approved.
+//! An action is evaluated once its caller is authorized. It is carried out, refused with what is missing, or stored as
+//! a request. With the last approval it is carried out in the same entry ([`super::decisions`]), by the present rights
+//! of its requester. What is released is the approved copy, even if the draft has changed since.
 
 use std::sync::Arc;
 
@@ -26,7 +26,7 @@ use crate::model::rollout::RolloutAction;
 use crate::model::webhook::HookEvent;
 
 impl Catalog {
-    /// Does an act, or asks for it, as the policies in force say.
+    /// Carries out an action, or stores a request for it, as the policies in force require.
     pub(in crate::catalog) fn do_act(
         &mut self,
         ctx: &Ctx,
@@ -61,8 +61,8 @@ impl Catalog {
         }
     }
 
-    /// Gate and thing of an act; `None` for one that no policy is about. The deletion of a thing of which nothing is in
-    /// force is none, nor is an act on nothing.
+    /// Returns the gate and subject of an action; `None` if no policy applies. Policies apply neither to the deletion
+    /// of a thing without releases in force, nor to actions on nothing.
     fn gate_of(&self, act: &GatedAction) -> Option<(Gate, Subject)> {
         let gate = self.gate_of_advance(act).or_else(|| act.gate())?;
         if gate == Gate::Delete && self.target_of_act(act).takes.is_none() {
@@ -71,7 +71,7 @@ impl Catalog {
         Some((gate, self.subject_of_act(act)?))
     }
 
-    /// True if one of the acts that are decided together is on the thing of another one.
+    /// Reports whether the set already has an action on the same thing.
     fn is_acted_on(&self, head: &ApprovalRequest, act: &GatedAction) -> bool {
         let Some(thing) = self.thing_of(act) else { return false };
         let set = self.approvals.set_of(head);
@@ -103,7 +103,7 @@ impl Catalog {
         changes: &mut ChangeSet,
     ) -> Outcome {
         let may = |verb: Verb| {
-            // The right to release at the ends of a rule was judged already.
+            // The right to release at the services of a rule has been checked already.
             let mut named = subject.places.iter().filter(|place| !matches!(place, Place::End(_))).map(Place::scope);
             named.all(|(namespace, name)| holder.grants.may(verb, namespace, name))
         };
@@ -122,7 +122,7 @@ impl Catalog {
         outcome
     }
 
-    /// Keeps a request for an act that would succeed now.
+    /// Stores a request for an action that would succeed now.
     fn ask_for(
         &mut self,
         ctx: &Ctx,
@@ -139,7 +139,7 @@ impl Catalog {
         if head.as_ref().is_some_and(|head| head.parts as usize + 1 >= limits::REQUEST_SET_ACTS_MAX) {
             return too_many("acts of one request", limits::REQUEST_SET_ACTS_MAX).into();
         }
-        // Each act is shown beside what is in force: a second one on the same thing would be beside the first.
+        // Each action is shown compared with the release in force, so a set can have only one per thing.
         if head.as_ref().is_some_and(|head| self.is_acted_on(head, &act)) {
             return Refusal::new(Code::DataConflict, "the request has an act on this already").into();
         }
@@ -190,7 +190,7 @@ impl Catalog {
         };
         match head {
             Some(head) => {
-                // Who listens to the namespace of the head alone hears of it once.
+                // Webhooks of the head's own namespace are notified once per set.
                 if head.namespace != request.namespace {
                     self.tell_of_request(ctx, HookEvent::Requested, &request, changes);
                 }
@@ -203,15 +203,15 @@ impl Catalog {
         Outcome { entity: Entity::Request(request), ..Code::RequestAccepted.into() }
     }
 
-    /// The act with the copy of what it would release, or with the releases that it is about. Names become ids, so that
-    /// another thing of the same name is not meant later.
+    /// Returns the action with the copy to be released, or with the releases that it is about. Names are replaced by
+    /// ids, so that the request cannot apply to another thing of the same name later.
     fn payload_of(&mut self, ctx: &Ctx, act: GatedAction, tried: &Outcome, changes: &mut ChangeSet) -> Payload {
         let releases = self.releases_meant(&act);
         let payload = |act, snapshot| Payload { act, snapshot, writes: false, releases };
         match act {
             GatedAction::PublishRule(family, mut draft) => {
                 let rule = self.rule_to_publish(family, &draft).ok();
-                // Beside the name or id of a rule it is the id that the release is to have.
+                // If the draft names a rule, `id` is the id of the new release.
                 draft.id = draft.id.take().filter(|_| draft.names_rule());
                 draft.rule_id = rule.as_ref().map(|rule| rule.id.clone());
                 (draft.rule_name, draft.namespace) = (None, None);

@@ -1,8 +1,8 @@
-//! Course of requests: decisions on them, and their ends.
+//! Decisions on approval requests.
 //!
-//! Requests of one set are decided as a whole: who approves its head approves every act of it that is theirs to
-//! approve, and all are carried out, in one entry, once each has its approvals and none is frozen or held. If one of
-//! them could not be done, none is. A request of one act is a set of one.
+//! Requests of one set are decided together. Approving the head approves each member that the approver has the right to
+//! approve. Once every member has its approvals, and none is frozen or on hold, the whole set is carried out in one
+//! entry; if one member fails, none is. A single request is a set of one.
 
 use std::sync::Arc;
 
@@ -20,27 +20,27 @@ use crate::model::time::{Present, Timestamp};
 use crate::model::webhook::HookEvent;
 use crate::model::wire::Words;
 
-/// Requests that expire with one entry.
+/// Limit for the requests that expire in one entry.
 const EXPIRED_AT_ONCE: usize = 100;
-/// Numbers and ids that one act draws, at most,
+/// Largest number of ids that one action draws.
 const DRAWS_OF_AN_ACT: usize = 6;
-/// and that it counts as, if it draws none.
+/// Number of ids that an action counts for, even if it draws none.
 const DRAWS_COUNTED: usize = 1;
-// Sentences that become part of hashed rows.
+// Texts that become part of hashed rows.
 pub(super) const STALE: &str = "something else is in force than when it was asked for";
 const UNDONE: &str = "another act that was asked for with it could not be done";
 
-/// End of a request of which nothing comes any more.
+/// Final state of a request.
 #[derive(Clone, Copy)]
 pub(super) struct Resolution<'a> {
     pub(super) state: RequestState,
     pub(super) refused_by: &'a str,
     pub(super) reason: &'a str,
-    /// Id of the request that the reason is of, where others end with it.
+    /// Id of the request that caused the reason, if others are closed with it.
     pub(super) cause: Option<&'a str>,
 }
 
-/// Act of a request that could not be done, by the id of the request.
+/// Action that could not be carried out, with the id of its request.
 pub struct FailedAction {
     pub id: String,
     pub why: String,
@@ -72,7 +72,7 @@ impl Catalog {
         }
         let comment = draft.comment.as_deref().unwrap_or_default();
         if set.len() > 1 {
-            // The sets of one entry are as much work as a batch may be.
+            // The sets of one entry are limited to the work of a batch.
             if !ctx.has_room_for(set.len() * (DRAWS_OF_AN_ACT + DRAWS_COUNTED)) {
                 let why = "too many acts for one call, decide on a request of several acts by itself";
                 return Refusal::new(Code::InvalidParameter, why).into();
@@ -95,7 +95,7 @@ impl Catalog {
                 outcome
             }
             RequestOp::Approve if is_own => refused("the requester does not approve it"),
-            // What came to it after it was read is not approved unseen.
+            // Actions added after the approver read the set must not be approved unseen.
             RequestOp::Approve if draft.parts.unwrap_or_default() != request.parts => {
                 conflict(format!("the request has {} further acts, and `parts` has to say so", request.parts))
             }
@@ -110,7 +110,7 @@ impl Catalog {
         }
     }
 
-    /// Refuses who may not decide on a set; it is not there for who may not see it.
+    /// Refuses a caller that may not decide on a set; to one that may not see it, it does not exist.
     fn refuse_decision(
         &self,
         ctx: &Ctx,
@@ -135,13 +135,14 @@ impl Catalog {
         Some(if is_seen { refused(why) } else { no_such_request() })
     }
 
-    /// True if somebody with these grants may approve where it was asked for, or for a policy that asks for approval.
+    /// Reports whether these grants permit approval, at the place of the request or for a policy that requires
+    /// approval.
     pub fn may_approve(&self, now: impl Into<Present>, grants: &Grants, request: &ApprovalRequest) -> bool {
         grants.may(Verb::Approve, &request.namespace, request.scope_name())
             || self.demands_of(now, request).may_approve(grants)
     }
 
-    /// Demands on the act of a request now.
+    /// Returns the present requirements for the action of a request.
     fn demands_of(&self, now: impl Into<Present>, request: &ApprovalRequest) -> Requirements {
         let gates = match &request.payload {
             Some(payload) => Catalog::gates_of(&payload.act, request.act),
@@ -150,7 +151,7 @@ impl Catalog {
         self.policies.demands(gates, &self.subject_of(request), now)
     }
 
-    /// Approves one act of a set, or all of it by its head: those that the holder may approve.
+    /// Approves one member of a set, or through the head all members that the holder may approve.
     fn approve(
         &mut self,
         ctx: &Ctx,
@@ -160,7 +161,7 @@ impl Catalog {
         changes: &mut ChangeSet,
     ) -> Outcome {
         let is_theirs = |given: &GivenApproval| self.person_who_approved(given) == holder.person;
-        // One that does not count any more is replaced.
+        // An approval that is no longer valid is replaced.
         let is_new = |one: &ApprovalRequest| {
             (request.part_of.is_empty() || one.id == request.id)
                 && self.may_approve(ctx.present(), &holder.grants, one)
@@ -186,7 +187,7 @@ impl Catalog {
         self.advance_set(ctx, set, (&request.id, false), changes)
     }
 
-    /// Carries a set out if enough have approved each act of it, and nothing holds it back.
+    /// Carries out a set if each member has enough approvals and nothing blocks it.
     fn advance_set(
         &mut self,
         ctx: &Ctx,
@@ -199,7 +200,7 @@ impl Catalog {
         for one in &mut set {
             let demands = self.demands_of(ctx.present(), one);
             let valid: Vec<_> = one.approvals.iter().filter_map(|given| self.still_approves(ctx, given, one)).collect();
-            // One who may approve it has approved it, though no policy may ask for that any more.
+            // An approval is needed even if no policy requires one any more.
             let is_approved = !valid.is_empty() && demands.are_met_by(&valid);
             one.state = if is_approved { RequestState::Approved } else { RequestState::Open };
             if is_approved {
@@ -221,7 +222,7 @@ impl Catalog {
             }
             self.approvals.put(ApprovalRequest { modified: ctx.stamp(), ..one }, changes);
         }
-        // To run is to carry out: what was approved and is not done is no success.
+        // To run means to carry out: a set that is approved but not carried out is not a success.
         let refused = frozen.or_else(|| {
             let refused = match lacking {
                 Some(demands) if demands.approvals > 0 => refused_without_approval(&demands),
@@ -237,31 +238,31 @@ impl Catalog {
         }
     }
 
-    /// A refusal that shows the request as it is by now.
+    /// Returns a refusal with the present state of the request.
     pub(super) fn refused_again(&self, id: &str, refused: Outcome) -> Outcome {
         let entity = self.approvals.get(id).map_or(Entity::None, |request| Entity::Request(request.clone()));
         Outcome { entity, ..refused }
     }
 
-    /// Grants of who gave an approval, if that still counts.
+    /// Returns the grants of the approver, if the approval is still valid.
     fn still_approves(&self, ctx: &Ctx, given: &GivenApproval, request: &ApprovalRequest) -> Option<Grants> {
         let account = AccountAt { name: &given.user, time: given.time, person: &given.person };
         let grants = self.access.grants_of(account, ctx.sure());
         grants.filter(|grants| self.may_approve(ctx.present(), grants, request))
     }
 
-    /// The user who asked. A request from before persons were kept knows the name alone.
+    /// Returns the id of the requesting user. Requests from before ids were stored have only the name.
     fn person_who_asked(&self, request: &ApprovalRequest) -> String {
         if request.person.is_empty() { self.access.person_named(&request.created.by) } else { request.person.clone() }
     }
 
-    /// The same of who gave an approval.
+    /// Returns the id of the approving user, in the same way.
     fn person_who_approved(&self, given: &GivenApproval) -> String {
         if given.person.is_empty() { self.access.person_named(&given.user) } else { given.person.clone() }
     }
 
-    /// Tells of the request that is decided, and of what is decided with it in other namespaces: who listens to one
-    /// namespace hears of it once.
+    /// Notifies webhooks of a decision on the named request, and of members in other namespaces, so that a webhook for
+    /// one namespace gets one event per set.
     fn tell_of_set<'a>(
         &self,
         ctx: &Ctx,
@@ -279,7 +280,7 @@ impl Catalog {
         self.approvals.get(id).map_or_else(no_such_request, |request| Outcome::done(Entity::Request(request.clone())))
     }
 
-    /// Ends all requests of a set alike.
+    /// Closes all requests of a set with the same result.
     pub(super) fn close_set(
         &mut self,
         ctx: &Ctx,
@@ -299,7 +300,7 @@ impl Catalog {
         self.outcome_of(id)
     }
 
-    /// Keeps a request of which nothing comes any more, without what it would have released.
+    /// Stores a closed request without the content that it would have released.
     pub(super) fn close_request(&mut self, mut request: ApprovalRequest, changes: &mut ChangeSet) {
         let payload = request.payload.take();
         if let Some(file) = payload.as_ref().and_then(|payload| payload.snapshot.as_ref()?.file()) {
@@ -308,12 +309,12 @@ impl Catalog {
         self.approvals.put(request, changes);
     }
 
-    /// Returns the time before which a request was made that has waited for longer than the settings allow.
+    /// Returns the latest creation time of requests that have expired at `now`.
     pub fn requests_expire_before(&self, now: Timestamp) -> Timestamp {
         Timestamp(now.0.saturating_sub(self.settings.requests_expire_s.saturating_mul(1000)))
     }
 
-    /// Ends requests that have waited for too long.
+    /// Closes requests that have expired.
     pub(in crate::catalog) fn expire_requests(&mut self, ctx: &Ctx, changes: &mut ChangeSet) -> Outcome {
         let before = self.requests_expire_before(ctx.sure());
         let expired = self.approvals.pending_before(before, EXPIRED_AT_ONCE);
@@ -322,7 +323,7 @@ impl Catalog {
         }
         let mut count = 0;
         for request in expired {
-            // Others may have ended with one before.
+            // Members may have been closed with an earlier one.
             for one in self.approvals.set_of(&request) {
                 let expired = RequestState::Expired;
                 let closed = ApprovalRequest { state: expired, modified: ctx.stamp(), ..ApprovalRequest::clone(&one) };

@@ -1,4 +1,4 @@
-//! Events of approval for webhooks.
+//! Events of approvals for webhooks.
 
 use crate::catalog::Catalog;
 use crate::catalog::change::ChangeSet;
@@ -10,7 +10,7 @@ use crate::model::policy::{Place, PolicyKind};
 use crate::model::webhook::{EmergencyNews, HookEvent, News, RequestNews};
 
 impl Catalog {
-    /// Remembers for the end of the entry that approval was asked for, given or refused.
+    /// Adds an event of a request, delivered at the end of the entry.
     pub(super) fn tell_of_request(
         &self,
         ctx: &Ctx,
@@ -34,7 +34,7 @@ impl Catalog {
         self.tell_of(news, request.kind, &request.place(), changes);
     }
 
-    /// The same of an act that was done without approval.
+    /// Adds an event of an action carried out in an emergency.
     pub(super) fn tell_of_emergency(
         &self,
         ctx: &Ctx,

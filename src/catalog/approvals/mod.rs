@@ -1,5 +1,5 @@
-//! Requests for approval: the book and its queries. The judgement of acts is in `changes`, that of decisions in
-//! `course`.
+//! Requests for approval: the book and its queries. Actions are evaluated in `changes`, requests are decided in
+//! `decisions`.
 
 mod carried;
 mod changes;
@@ -52,9 +52,9 @@ pub struct RequestFilter {
     pub namespace: Option<NameFilter>,
     pub name: Option<NameFilter>,
     pub user: Option<String>,
-    /// Id of the head of a set, for its other acts.
+    /// Id of the head of a set, to list its other members.
     pub part_of: Option<String>,
-    /// Leaves out the parts of a set whose head is in the list.
+    /// True to omit members of a set whose head is in the list.
     pub heads: bool,
     pub read_scope: ReadScope,
 }
@@ -72,19 +72,19 @@ impl RequestFilter {
     }
 }
 
-/// Requests by id, those that wait by the time at which they were made, and the share that each person has of them.
+/// Requests by id, pending ones by creation time, and the share of each person.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Approvals {
     by_id: OrdMap<Arc<str>, Arc<ApprovalRequest>>,
     pending: OrdSet<(Timestamp, Arc<str>)>,
     shares: Shares,
-    /// Parts of each set, by the id of its head.
+    /// Members of each set, by the id of its head.
     parts: OrdMap<Arc<str>, OrdSet<Arc<str>>>,
-    /// Heads that wait.
+    /// Heads of pending sets.
     heads: OrdMap<SetKey, Arc<str>>,
 }
 
-/// The acts of one set: the person who asks and the name under which they do, and the word that the acts share.
+/// Key of a set: the requesting person, the name that was used, and the caller's label of the set.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct SetKey {
     person: String,
@@ -105,12 +105,12 @@ impl Approvals {
         self.by_id.is_empty()
     }
 
-    /// Number of those that wait.
+    /// Returns the number of pending requests.
     pub fn pending_count(&self) -> usize {
         self.pending.len()
     }
 
-    /// Newest first.
+    /// Lists requests, newest first.
     pub fn list(&self, filter: &RequestFilter, page: &Page) -> Listed<Arc<ApprovalRequest>> {
         let has_head = |request: &ApprovalRequest| self.get(&request.part_of).is_some_and(|head| filter.wants(head));
         let shows = |request: &ApprovalRequest| filter.wants(request) && !(filter.heads && has_head(request));
@@ -118,49 +118,49 @@ impl Approvals {
         cut_sorted(wanted.collect(), newest_first, page)
     }
 
-    /// The head of a set that waits, by who asks for it and the word that its acts share.
+    /// Returns the head of a pending set of the requester.
     fn waiting_head(&self, holder: &Holder, set: &str) -> Option<&Arc<ApprovalRequest>> {
         let (person, requester) = (holder.person.clone(), holder.name.clone());
         self.get(self.heads.get(&SetKey { person, requester, set: set.to_owned() })?)
     }
 
-    /// Requests of the set of one, its head first; of a request that is no part of any, itself.
+    /// Returns the requests of a set, its head first; a request outside of any set is returned alone.
     pub fn all_of_set(&self, request: &ApprovalRequest) -> Vec<Arc<ApprovalRequest>> {
         let head = request.head_id();
         let parts = self.parts.get(head).into_iter().flatten();
         [self.get(head)].into_iter().chain(parts.map(|id| self.get(id))).flatten().cloned().collect()
     }
 
-    /// Those of them that wait.
+    /// Returns the pending requests of a set.
     fn set_of(&self, request: &ApprovalRequest) -> Vec<Arc<ApprovalRequest>> {
         let mut set = self.all_of_set(request);
         set.retain(|one| one.state.is_pending());
         set
     }
 
-    /// True if all requests of a set are among these.
+    /// Reports whether all requests of a set are among these.
     fn is_whole(&self, set: &[ApprovalRequest]) -> bool {
         let head = set.iter().find(|one| one.part_of.is_empty());
         head.is_some_and(|head| head.parts as usize + 1 == set.len())
     }
 
-    /// True if a request was made before `time` and still waits.
+    /// Reports whether a request from before `time` is pending.
     pub fn has_pending_before(&self, time: Timestamp) -> bool {
         self.pending.get_min().is_some_and(|(made, _)| *made < time)
     }
 
-    /// Counts those that were made before `time` and wait.
+    /// Counts the pending requests from before `time`.
     pub(super) fn made_before(&self, time: Timestamp) -> usize {
         self.pending.iter().take_while(|(made, _)| *made < time).count()
     }
 
-    /// Those that were made before `time` and wait, oldest first.
+    /// Returns the pending requests from before `time`, oldest first.
     fn pending_before(&self, time: Timestamp, most: usize) -> Vec<Arc<ApprovalRequest>> {
         let old = self.pending.iter().take_while(|(made, _)| *made < time).take(most);
         old.filter_map(|(_, id)| self.by_id.get(id).cloned()).collect()
     }
 
-    /// Keeps a request. Of those that nothing comes of any more the newest stay of each person.
+    /// Stores a request. Closed requests beyond the limits are deleted, the oldest first.
     fn put(&mut self, request: ApprovalRequest, changes: &mut ChangeSet) -> Arc<ApprovalRequest> {
         changes.put(&request);
         let request = self.load(request);
@@ -214,7 +214,7 @@ impl Approvals {
 }
 
 impl Catalog {
-    /// Takes in a stored row; the contents that it names come before.
+    /// Loads a stored row. The contents that it names are loaded before.
     pub(super) fn load_request(&mut self, mut request: ApprovalRequest) -> Result<(), Corrupt> {
         if let Some(payload) = &mut request.payload
             && let Some(file) = payload.snapshot.as_mut().and_then(Snapshot::file_mut)
@@ -227,7 +227,7 @@ impl Catalog {
     }
 }
 
-/// The order of a list.
+/// Compares requests in the order of a list.
 fn newest_first(one: &Arc<ApprovalRequest>, other: &Arc<ApprovalRequest>) -> Ordering {
     other.created.time.cmp(&one.created.time).then_with(|| one.id.cmp(&other.id))
 }

@@ -10,13 +10,13 @@ use crate::model::rollout::RolloutAction;
 use crate::model::rule::release::RuleRelease;
 use crate::model::rule::{Family, Rule};
 
-/// Both, of a request that waits; none on a side where clients have nothing.
+/// Both sides of a pending request; `None` where clients have no release.
 pub enum Pending {
     Rule { now: Option<Box<ReleasedRule>>, then: Option<Box<ReleasedRule>> },
     File { key: ConfigKey, now: Option<Box<ReleasedFile>>, then: Option<Box<ReleasedFile>> },
 }
 
-/// A rule as it is or would be released; without a name and a version before it is.
+/// A rule as it is or would be released; name and version are empty before the release.
 #[derive(Clone)]
 pub struct ReleasedRule {
     pub release_name: String,
@@ -24,7 +24,7 @@ pub struct ReleasedRule {
     pub rule: Arc<Rule>,
 }
 
-/// The same of a config file.
+/// A config file as it is or would be released.
 #[derive(Clone)]
 pub struct ReleasedFile {
     pub release_name: String,
@@ -53,10 +53,10 @@ impl From<&ConfigRelease> for ReleasedFile {
 }
 
 impl Catalog {
-    /// Change that a request would make; `None` if nothing comes of it any more.
+    /// Returns the change that a request would make; `None` if it would make none any more.
     pub fn pending(&self, request: &ApprovalRequest) -> Option<Pending> {
         let payload = request.payload.as_deref()?;
-        // What stands there by now is not what was asked for.
+        // The present thing is not the one that the request is about.
         if !self.means_the_same(payload) {
             return None;
         }
@@ -115,7 +115,7 @@ impl Catalog {
     }
 }
 
-/// Both sides of an operation on a release: who had a gray release that is stopped has what the others have.
+/// Returns both sides of an operation on a release. Clients of a stopped gray release get what the others have.
 fn sides<T>(
     op: (ReleaseOp, Option<RolloutAction>),
     to_previous: Option<bool>,

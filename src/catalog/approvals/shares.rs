@@ -1,5 +1,5 @@
-//! Shares of the people who ask: what waits for each, and what is kept of what has ended. Each request counts for the
-//! person who asked, whichever of their service tokens did, so whoever fills the places pays for it alone.
+//! Shares of the requesters: their pending requests, and their stored closed ones. A request counts for the
+//! person, whichever service token was used, so a person that fills its share affects no other.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use crate::model::code::{Code, Refusal};
 use crate::model::limits;
 use crate::model::time::Timestamp;
 
-/// Number of requests, and the bytes that are kept of them.
+/// Number of requests, and their bytes in memory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Load {
     count: usize,
@@ -32,7 +32,7 @@ impl Load {
     }
 }
 
-/// Requests of one person of which nothing comes any more, by the time at which they ended.
+/// Closed requests of one person, by the time at which they were closed.
 #[derive(Clone, Debug, Default, PartialEq)]
 struct Closed {
     load: Load,
@@ -41,19 +41,19 @@ struct Closed {
 
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Shares {
-    /// Bytes of each request.
+    /// Size of each request, in bytes.
     bytes: OrdMap<Arc<str>, u64>,
-    /// Share of each person.
+    /// Pending share of each person.
     waiting: OrdMap<Arc<str>, Load>,
     all_waiting: Load,
     closed: OrdMap<Arc<str>, Closed>,
     all_closed: Load,
-    /// People by the bytes of what has ended for them.
+    /// People by the bytes of their closed requests.
     heaviest: OrdSet<(u64, Arc<str>)>,
 }
 
 impl Shares {
-    /// Refuses one more request of a person who has as many as one may have waiting, or where no place is left.
+    /// Refuses a further request of a person whose share is full, or when all places are taken.
     pub(super) fn admit(&self, person: &str) -> Result<(), Refusal> {
         let refuse = |why: String| Err(Refusal::new(Code::TooMany, why));
         let own = self.waiting.get(person).copied().unwrap_or_default();
@@ -96,7 +96,7 @@ impl Shares {
         self.heaviest.insert((closed.load.bytes, person));
     }
 
-    /// The request is another from now on, or gone.
+    /// Removes a request that was changed or deleted from its share.
     pub(super) fn leave(&mut self, request: &ApprovalRequest) {
         let Some(bytes) = self.bytes.remove(request.id.as_str()) else { return };
         let person: Arc<str> = request.payer().into();
@@ -122,7 +122,7 @@ impl Shares {
         }
     }
 
-    /// Id of a request that is to go: where there are too many that have ended, the oldest of the person who has most.
+    /// Returns the id of the closed request to delete, the oldest of the person with most, if there are too many.
     pub(super) fn surplus(&self) -> Option<&Arc<str>> {
         if !self.all_closed.is_beyond((limits::REQUESTS_CLOSED_MAX, limits::REQUESTS_CLOSED_BYTES_MAX)) {
             return None;
@@ -132,7 +132,7 @@ impl Shares {
     }
 }
 
-/// Bytes that are kept of a request: its row, and the text of the file that it has a copy of.
+/// Returns the bytes of a request: its row, and the text of a copied file.
 fn bytes_of(request: &ApprovalRequest) -> u64 {
     let copy = request.payload.as_ref().and_then(|payload| payload.snapshot.as_ref());
     let text = match copy {

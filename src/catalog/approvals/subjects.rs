@@ -1,4 +1,4 @@
-//! Things as policies name them, and questions that others ask of policies.
+//! Subjects of policies, and queries about them.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use crate::model::policy::{Gate, Place, PolicyKind};
 use crate::model::rule::{Effect, Rule};
 
 impl Catalog {
-    /// Refuses a planned release whose time falls where a policy asks for more than it was planned with.
+    /// Refuses a planned release that a policy blocks or that lacks a required approval.
     pub(in crate::catalog) fn check_planned(
         &self,
         ctx: &Ctx,
@@ -22,7 +22,7 @@ impl Catalog {
     ) -> Result<(), Refusal> {
         let Some(subject) = self.subject(thing, &[]) else { return Ok(()) };
         let demands = self.policies.demands(gate.into(), &subject, ctx.present());
-        // The sentences become part of hashed rows (`tests::words`).
+        // The texts become part of hashed rows (`tests::words`).
         if !demands.frozen_by.is_empty() {
             return Err(Refusal::new(Code::Frozen, format!("frozen by {}", demands.frozen_by.join(", "))));
         }
@@ -33,7 +33,7 @@ impl Catalog {
         Ok(())
     }
 
-    /// True if a policy asks for the approval of others before a thing is published.
+    /// Reports whether a policy requires approval before a thing is published.
     pub fn asks_approval(&self, thing: &Thing) -> bool {
         let draft = match thing {
             Thing::File(_) => None,
@@ -43,15 +43,15 @@ impl Catalog {
         self.subject(thing, draft.as_slice()).is_some_and(|subject| demands(subject).approvals > 0)
     }
 
-    /// Places at which a rule is judged as it is written there: its name, and the services on whose calls it acts.
+    /// Returns the places at which a rule is evaluated: its name, and the services on whose calls it acts.
     pub fn places_of_rule(&self, rule: &Rule) -> Vec<Place> {
         let effects = self.effects([rule]);
         let ends = effects.iter().flat_map(Effect::ends).cloned().map(Place::End);
         [Place::of_rule(rule)].into_iter().chain(ends).collect()
     }
 
-    /// A thing as policies name it: as it is called now, first; a rule besides as it is in each release that clients
-    /// see or are to see, and as it is in copies. Whoever gives a rule another name does not get it out of a policy.
+    /// Returns the subject of a thing: its present name first; for a rule also its places in each release in force or
+    /// planned, and in copies. So renaming a rule does not remove it from a policy.
     pub(super) fn subject(&self, thing: &Thing, copies: &[Arc<Rule>]) -> Option<Subject> {
         let (family, id) = match thing {
             Thing::File(key) => {
@@ -68,7 +68,8 @@ impl Catalog {
         Some(Subject { kind: PolicyKind::Rule(family), places: [first].into_iter().chain(others).collect() })
     }
 
-    /// The thing of an act, with what the act would have clients see; an act on nothing has the name that it gives.
+    /// Returns the subject of an action, including what it would release; an action on nothing has the name that it
+    /// gives.
     pub(super) fn subject_of_act(&self, act: &GatedAction) -> Option<Subject> {
         let subject = self.thing_of(act).and_then(|thing| self.subject(&thing, &self.rules_of(act, None)));
         let named = || {
@@ -79,7 +80,7 @@ impl Catalog {
         subject.or_else(named)
     }
 
-    /// The thing of a request, as it is called now and as it was called when that was asked for.
+    /// Returns the subject of a request: the thing by its present name and by its name when the request was made.
     pub(super) fn subject_of(&self, request: &ApprovalRequest) -> Subject {
         let asked = request.place();
         let found = request.payload.as_ref().and_then(|payload| {
@@ -93,7 +94,7 @@ impl Catalog {
         subject
     }
 
-    /// Rules that clients would see by an act: the copy of one that was asked for, else what stands there now.
+    /// Returns the rules that an action would release: the copy of a request, otherwise the present ones.
     fn rules_of(&self, act: &GatedAction, copy: Option<&Snapshot>) -> Vec<Arc<Rule>> {
         match (act, copy) {
             (_, Some(Snapshot::Rule(rule))) => vec![rule.clone()],
@@ -109,12 +110,12 @@ impl Catalog {
         }
     }
 
-    /// Gates of an act that goes through this one: a plan ends with everybody, and takes what a promotion does.
+    /// Returns the gates of an action. A plan ends with a promotion, so it needs what a promotion needs.
     pub(super) fn gates_of(act: &GatedAction, gate: Gate) -> Gates {
         Gates { now: gate, later: act.has_plan().then_some(Gate::Promote) }
     }
 
-    /// The version that is in force for all clients, 0 for none.
+    /// Returns the version in force for all clients, 0 for none.
     pub fn version_of(&self, thing: &Thing) -> u64 {
         match thing {
             Thing::File(key) => self.configs.active_release(key).map_or(0, |release| release.version),

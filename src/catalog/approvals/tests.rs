@@ -1,4 +1,4 @@
-//! The judgement of acts by policies, and what becomes of requests.
+//! Evaluation of actions by policies, and decisions on requests.
 
 mod identity;
 mod model;
@@ -20,7 +20,7 @@ use crate::model::wire::Words;
 
 const NOW: &str = "1970-01-01T00:16:40Z";
 
-/// A cluster with an administrator and users who hold a role on everything each.
+/// A cluster with an administrator, and users who each hold a role on everything.
 struct House {
     bench: Bench,
 }
@@ -40,7 +40,7 @@ impl House {
         house
     }
 
-    /// A new user, who is logged in.
+    /// Creates a user and logs it in.
     fn hire(&mut self, name: &str, grants: Vec<Grant>) {
         let user = UserDraft {
             name: name.into(),
@@ -60,7 +60,7 @@ impl House {
         house
     }
 
-    /// Outcome of one item that a user asks for.
+    /// Returns the outcome of a user's command of one item.
     fn ask(&mut self, user: &str, command: Command) -> Outcome {
         self.bench.index += 1;
         self.bench.pass_time();
@@ -89,7 +89,7 @@ impl House {
         assert_eq!(self.code("rita", Command::ConfigFiles(op, vec![file(content)])), 200_000);
     }
 
-    /// The id of the request that a publish becomes.
+    /// Publishes, and returns the id of the request that this becomes.
     fn request(&mut self, draft: ConfigReleaseDraft) -> String {
         let outcome = self.ask("rita", Command::ConfigPublish(vec![draft]));
         assert_eq!(outcome.code.number(), 202_000, "{}", outcome.info());

@@ -1,5 +1,5 @@
-//! Config releases that clients see: of each file the newest active gray whose labels all match the client, else the
-//! active normal one.
+//! Config releases that clients see: for each file the newest active gray release whose labels all match the client,
+//! otherwise the active normal one.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -12,28 +12,28 @@ use crate::model::config_file::{ConfigKey, ConfigRelease, PROPERTIES_SUFFIX, can
 use crate::model::config_lookup::{CLIENT_ADDRESS_LABEL, ClientLabels, Released};
 use crate::model::release::ReleaseType;
 
-/// The active releases of all files.
+/// Active releases of all files.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct ActiveConfigs {
-    /// Canonical key to the stored names that have an active release.
+    /// Stored names with an active release, by canonical key.
     files: OrdMap<Arc<ConfigKey>, Arc<BTreeMap<String, ActiveFile>>>,
-    /// The end of release keys, where the cluster was made of an earlier state.
+    /// Suffix of release keys, if the cluster was created from an earlier state.
     birth: Option<Arc<str>>,
 }
 
 #[derive(Clone, Debug, Default, PartialEq)]
 struct ActiveFile {
     normal: Option<Active>,
-    /// Highest version first.
+    /// Gray releases, highest version first.
     grays: Vec<Active>,
 }
 
-/// An active release, and the form of it that config clients share.
+/// An active release, and the form of it that all config clients share.
 #[derive(Clone, Debug)]
 struct Active {
     release: Arc<ConfigRelease>,
     released: Arc<Released>,
-    /// Judge of the clients that it is for, if it is gray.
+    /// Selection of the clients of a gray release.
     judge: Judge,
 }
 
@@ -51,7 +51,7 @@ impl Active {
     }
 }
 
-/// Compares the releases alone: the rest is derived from them.
+/// Compares the releases only; the other fields are derived from them.
 impl PartialEq for Active {
     fn eq(&self, other: &Self) -> bool {
         self.release == other.release
@@ -86,13 +86,13 @@ impl ActiveFile {
 }
 
 impl super::Configs {
-    /// The release of a file with this version, if clients may see it.
+    /// Returns the release of a file with this version, if it is in force.
     pub fn in_force(&self, key: &ConfigKey, version: u64) -> Option<&Arc<Released>> {
         self.active.in_force(key, version)
     }
 
-    /// Another file of the group that clients would see by the same lookups, were both released: with the suffix of
-    /// properties or without it, or in small letters.
+    /// Returns another file of the group that the same lookups would find if both were released: with or without the
+    /// suffix of properties, or in lower case.
     pub fn twin_of_draft(&self, key: &ConfigKey) -> Option<String> {
         let small = canonical_file(&key.file);
         let names = [toggle_suffix(&key.file), format!("{small}{PROPERTIES_SUFFIX}"), small];
@@ -105,9 +105,8 @@ impl super::Configs {
 }
 
 impl ActiveConfigs {
-    /// The release that a client finds under `file` in one step of its lookup: the name as given,
-    /// then with `.properties` added or taken off, then both without regard to case if that leaves
-    /// one file.
+    /// Finds the release of `file` in one step of a client's lookup: the name as given, then with `.properties` added
+    /// or removed, then both ignoring case if one file matches.
     pub(super) fn find(
         &self,
         namespace: &str,
@@ -132,15 +131,14 @@ impl ActiveConfigs {
         })
     }
 
-    /// True if a gray release of one of the files that may be found under that name is for clients by another label
-    /// than their address.
+    /// Reports whether a gray release that this name may find selects clients by another label than their address.
     pub(super) fn asks_labels(&self, namespace: &str, group: &str, file: &str) -> bool {
         let names = self.files.get(&ConfigKey::new(namespace, group, canonical_file(file)));
         let mut grays = names.into_iter().flat_map(|names| names.values()).flat_map(|active| &active.grays);
         grays.any(|gray| gray.release.audience().keys().any(|key| key != CLIENT_ADDRESS_LABEL))
     }
 
-    /// Other files of the group that clients see by the same lookups.
+    /// Returns the other files of the group that clients find by the same lookups.
     pub(super) fn twins(&self, key: &ConfigKey) -> impl Iterator<Item = &str> {
         let names = self.files.get(&key.canonical());
         names.into_iter().flat_map(|names| names.keys()).map(String::as_str).filter(|name| *name != key.file)
@@ -160,12 +158,12 @@ impl ActiveConfigs {
         self.of_file(key)?.normal.as_ref().map(|active| &active.release)
     }
 
-    /// Number of gray releases of a file that clients may see.
+    /// Returns the number of gray releases of a file in force.
     pub(super) fn grays(&self, key: &ConfigKey) -> usize {
         self.of_file(key).map_or(0, |active| active.grays.len())
     }
 
-    /// Takes a release in, in place of an earlier state of it.
+    /// Inserts a release, in place of its earlier state.
     pub(super) fn insert(&mut self, release: &Arc<ConfigRelease>) {
         self.remove(release);
         if release.active {
@@ -175,17 +173,17 @@ impl ActiveConfigs {
         }
     }
 
-    /// Release keys end in this from here on.
+    /// Sets the suffix of release keys.
     pub(super) fn set_birth(&mut self, birth: &str) {
         self.birth = Some(birth.into());
-        // At the first level releases are loaded before this.
+        // At the first level, releases are loaded before this call.
         let files = self.files.values().flat_map(|names| names.values());
         let active = files.flat_map(|file| file.normal.iter().chain(&file.grays));
         let releases: Vec<_> = active.map(|active| active.release.clone()).collect();
         releases.iter().for_each(|release| self.insert(release));
     }
 
-    /// Takes a release out, if it is here.
+    /// Removes a release, if it is active.
     pub(super) fn remove(&mut self, release: &ConfigRelease) {
         let canonical = release.key.canonical();
         let Some(names) = self.files.get_mut(&canonical).map(Arc::make_mut) else { return };

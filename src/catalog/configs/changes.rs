@@ -1,11 +1,11 @@
-//! The configuration store: rules of change.
+//! The configuration store: changes.
 //!
-//! What becomes of a release is in `releases`, the same as for rules. With the file its releases and their history
-//! go; versions and notification ids live on.
+//! The life cycle of releases is shared with rules, see `releases`. Deleting a file deletes its releases and their
+//! history; its versions and notification ids remain.
 //!
-//! Four more rules: a release name that is taken for the file is 400201, what no client could
-//! read is not published, and neither is another content than the one that was judged before; and no content is
-//! kept in clear of a file that is encrypted, nor sealed of one that is not.
+//! In addition: a release name in use for the file is 400201; what no client could parse is not published, nor is any
+//! content other than the validated one; an encrypted file never has a content in clear, and no other file a sealed
+//! one.
 
 use std::sync::Arc;
 
@@ -115,7 +115,7 @@ impl Catalog {
         self.configs.put_file(file, changes)
     }
 
-    /// Makes namespace and group on the fly.
+    /// Creates the namespace and the group if they do not exist.
     fn ensure_group(&mut self, ctx: &Ctx, key: &ConfigKey, changes: &mut ChangeSet) {
         self.namespaces.ensure(ctx, &key.namespace, changes);
         if self.configs.group(&key.namespace, &key.group).is_none() {
@@ -123,7 +123,7 @@ impl Catalog {
         }
     }
 
-    /// `None` if the draft changes nothing.
+    /// Returns `None` if the draft changes nothing.
     fn update_config_file(
         &mut self,
         ctx: &Ctx,
@@ -169,8 +169,8 @@ impl Catalog {
         }
     }
 
-    /// Publishes a file as it was when that was asked for. The draft stays as it is; a file that is not there any more
-    /// comes to be there as it was.
+    /// Publishes the copy of a file from the time of the request. The draft is not changed; a file that was deleted
+    /// meanwhile is created again from the copy.
     pub(in crate::catalog) fn publish_config_copy(
         &mut self,
         ctx: &Ctx,
@@ -187,12 +187,12 @@ impl Catalog {
         self.release(ctx, (copy, md5), kept, draft, changes)
     }
 
-    /// The file that a publish writes first, as it would be.
+    /// Returns the file as a publication would write it first.
     pub(in crate::catalog) fn file_to_publish(&self, ctx: &Ctx, publish: &ConfigPublish) -> ConfigFile {
         edited(ctx, self.configs.file(&publish.file.key()), &publish.file)
     }
 
-    /// Writes the file and publishes it: both or, where one is refused, neither.
+    /// Writes the file and publishes it, or does neither if one is refused.
     pub(in crate::catalog) fn create_and_publish_config(
         &mut self,
         ctx: &Ctx,
@@ -222,8 +222,7 @@ impl Catalog {
         self.release(ctx, (file, md5), None, &publish.release, changes)
     }
 
-    /// Refuses a file that is not the one that was judged, or was judged beside another release: that one is published,
-    /// or nothing is.
+    /// Refuses a file that is not the validated one, or was validated against another release in force.
     fn refuse_unjudged(
         &self,
         file: &ConfigFile,
@@ -241,7 +240,7 @@ impl Catalog {
         Some(Outcome { overtaken: true, ..refusal.into() })
     }
 
-    /// Compare-and-set on what clients see.
+    /// Refuses if the MD5 of the content in force is not the expected one.
     fn refuse_other_published(&self, key: &ConfigKey, expected: Option<&str>) -> Option<Outcome> {
         let (expected, current) = (expected?, self.configs.active_release(key));
         let refusal = || Refusal::new(Code::DataConflict, "the published content has another md5");
@@ -250,7 +249,7 @@ impl Catalog {
 
     fn refuse_release(&self, ctx: &Ctx, draft: &ConfigReleaseDraft) -> Option<Outcome> {
         let key = draft.key();
-        // What comes later is judged when it does.
+        // A planned release is checked when it is due.
         let is_later = later(ctx, draft.publish_at()).is_some();
         let active_grays = if is_later { 0 } else { self.configs.active_grays(&key) };
         let verdict = publishable(draft.release_type(), draft.is_for_everybody(), active_grays > 0)
@@ -264,7 +263,7 @@ impl Catalog {
         Some(Outcome { entity: Entity::ConfigRelease(taken), ..refusal.into() })
     }
 
-    /// Releases a file; it is kept as it is released, or as `kept`.
+    /// Releases a file. The draft becomes `kept` if given, otherwise the released file.
     fn release(
         &mut self,
         ctx: &Ctx,
@@ -308,7 +307,7 @@ impl Catalog {
         self.begin_release(ctx, release, draft.publish_at(), &comment, changes, written)
     }
 
-    /// Release that a draft names: by release name, else by id.
+    /// Finds the release of a draft: by release name, or by id.
     pub fn named_release(&self, draft: &ConfigReleaseDraft) -> Option<Arc<ConfigRelease>> {
         let key = draft.key();
         match (draft.given_name(), draft.id) {
@@ -339,7 +338,7 @@ impl Catalog {
     }
 }
 
-/// The file as it will be: a new one or `old`, with the draft laid over it.
+/// Returns a new file, or `old`, with the fields of the draft applied.
 fn edited(ctx: &Ctx, old: Option<&Arc<ConfigFile>>, draft: &ConfigFileDraft) -> ConfigFile {
     let mut file = match old {
         Some(old) => ConfigFile::clone(old),
@@ -365,8 +364,8 @@ fn new_file(ctx: &Ctx, key: ConfigKey) -> ConfigFile {
     }
 }
 
-/// Refuses content whose sealing does not fit the file as it stands from then on, or that was not made of what is
-/// there. So no content is kept in a form that it should not have, however nodes and callers overtake each other.
+/// Refuses a content whose sealing does not match the file after the write, or that was derived from another content
+/// than the stored one. So no content is ever stored in the wrong form, even when writes overtake each other.
 fn refuse_unfit(old: Option<&ConfigFile>, draft: &ConfigFileDraft) -> Option<Outcome> {
     let before = old.is_some_and(|old| old.encrypted);
     let after = draft.encrypted.unwrap_or(before);
@@ -383,8 +382,8 @@ fn refuse_unfit(old: Option<&ConfigFile>, draft: &ConfigFileDraft) -> Option<Out
     Some(Refusal::new(Code::DataConflict, why).into())
 }
 
-/// Refuses content that no client could read: properties that cannot be parsed. Sealed ones were judged by the node
-/// that took the request, or are not published.
+/// Refuses properties that no client could parse. Sealed ones have been validated by the node that received the
+/// request, or are not published.
 fn refuse_unreadable(file: &ConfigFile, draft: &ConfigReleaseDraft) -> Option<Outcome> {
     if Format::read_as(&file.key.file, file.format) != Format::Properties {
         return None;

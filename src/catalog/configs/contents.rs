@@ -1,13 +1,12 @@
-//! Contents of config files, each kept once however many drafts and releases have it.
+//! Contents of config files, each stored once for all drafts and releases that have it.
 //!
-//! A content has a row of its own, and the rows of files and releases name it by its digest: publishing writes a text
-//! once, and what changes about a release later is a small row. The row of a content goes with the last user of it.
+//! A content has its own row, and the rows of files and releases refer to it by digest: a publication writes the text
+//! once, and later changes of the release write a small row. The row is deleted with the last user of the content.
 //!
-//! In memory is the text that somebody looks at all the time: that of a draft, and of a release in force. Of any other
-//! release there is the row alone, which is read for who asks. Where such a release comes into force again, apply knows
-//! the digest and needs no more; the text is on the list of what is to be [read](ChangeSet::read) once the entry is
-//! applied, and everybody who shares the content has it then. What is in memory decides nothing, so it may differ
-//! between a node that has applied an entry and one that has read the rows.
+//! The texts of drafts and of releases in force are in memory. The text of any other release is only in its row, and
+//! read on request. When such a release comes into force again, apply needs only the digest; the text is queued to be
+//! [read](ChangeSet::read) after the entry is applied, and then shared by all users of the content. Apply never depends
+//! on what is in memory, which may differ between a node that applied an entry and one that loaded the rows.
 
 use std::sync::Arc;
 
@@ -26,12 +25,12 @@ pub(in crate::catalog) struct StoredContent {
     content: Content,
 }
 
-/// The key of the row of a content.
+/// Returns the key of a content's row.
 pub fn row_key(digest: &ContentDigest) -> Vec<u8> {
     [&[Table::Content as u8], digest.bytes()].concat()
 }
 
-/// The content of such a row.
+/// Reads the text from a content's row.
 pub fn text_of_row(row: &[u8]) -> Result<Arc<str>, Corrupt> {
     let StoredContent { content } = StoredContent::read(row)?;
     content.text().cloned().ok_or_else(|| Corrupt("the row of a content has no text".to_owned()))
@@ -52,16 +51,16 @@ pub(super) struct ConfigContents {
 
 #[derive(Clone, Debug, PartialEq)]
 struct SharedContent {
-    /// A reference where nobody holds the text.
+    /// The content; a reference if no user holds the text.
     content: Content,
-    /// Files and releases that have it,
+    /// Number of files and releases that have the content.
     users: usize,
-    /// and those of them that hold the text: drafts, releases in force, and whoever has it in its own row.
+    /// Number of users that hold the text: drafts, releases in force, and users whose own row contains it.
     holders: usize,
-    /// It has a row; else those of its users hold it.
+    /// True if the content has a row; otherwise the rows of its users contain it.
     has_row: bool,
     bytes: usize,
-    /// The name of the key under which it is sealed, if it is.
+    /// Name of the data key that sealed it; empty if it is not sealed.
     sealed_under: Box<str>,
 }
 
@@ -81,25 +80,25 @@ impl ConfigContents {
         self.all.len()
     }
 
-    /// The bytes of the texts that are in memory.
+    /// Returns the bytes of the texts in memory.
     pub(super) fn bytes_in_memory(&self) -> usize {
         self.bytes_in_memory
     }
 
-    /// The name of the data key under which a content is sealed that somebody has; empty for one that is not.
+    /// Returns the name of the data key that sealed a content; empty if it is not sealed.
     pub(super) fn sealed_under(&self, content: &Content) -> &str {
         self.all.get(content.digest()).map_or("", |entry| &entry.sealed_under)
     }
 
-    /// Takes in a row that was stored.
+    /// Loads a stored row.
     pub(super) fn load(&mut self, row: StoredContent) -> ContentDigest {
         let digest = *row.content.digest();
         self.all.entry(digest).or_insert_with(|| SharedContent::of(row.content)).has_row = true;
         digest
     }
 
-    /// One more has this content, and holds its text or does not: the content as it has it from now on, or `None` if
-    /// only the digest is known by now.
+    /// Adds a user of a content, which holds the text or only refers to it. Returns the content for that user, or
+    /// `None` if only the digest is known yet.
     pub(super) fn share(&mut self, holds: bool, content: &Content) -> Option<Content> {
         let entry = match self.all.get_mut(content.digest()) {
             Some(entry) => entry,
@@ -122,8 +121,8 @@ impl ConfigContents {
         Some(entry.content.clone())
     }
 
-    /// One more has this content from now on, and looks at its text all the time or does not. Its row is written if it
-    /// has none, and read if it alone has the text.
+    /// Adds a user of a content, which may be a reader of its text. Writes the row if there is none, and requests the
+    /// text from it if this is the first reader.
     pub(super) fn keep(&mut self, is_reader: bool, content: &Content, changes: &mut ChangeSet) -> Content {
         let shared = self.share(is_reader, content).unwrap_or_default();
         let Some(entry) = self.all.get_mut(shared.digest()) else { return shared };
@@ -138,7 +137,7 @@ impl ConfigContents {
         shared
     }
 
-    /// One who had this content has it no more.
+    /// Removes a user of a content.
     pub(super) fn let_go(&mut self, content: &Content, changes: &mut ChangeSet) {
         let Some(entry) = self.all.get_mut(content.digest()) else { return };
         entry.users = entry.users.saturating_sub(1);
@@ -157,7 +156,7 @@ impl ConfigContents {
         }
     }
 
-    /// Leaves to the row what nobody holds.
+    /// Drops a text from memory if no user holds it.
     pub(super) fn forget_text(&mut self, digest: &ContentDigest) {
         if let Some(entry) = self.all.get_mut(digest)
             && entry.holders == 0

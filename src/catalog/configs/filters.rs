@@ -19,13 +19,13 @@ pub struct GroupFilter {
     pub read_scope: ReadScope,
 }
 
-/// Filter of a list of files, or of the releases of files; an absent part matches all.
+/// Filter of a list of files or their releases; an absent part matches all.
 #[derive(Clone, Debug, Default)]
 pub struct FileFilter {
     pub namespace: Option<NameFilter>,
     pub group: Option<NameFilter>,
     pub file: Option<NameFilter>,
-    /// A part of the content; of files alone, and never of one that is kept encrypted.
+    /// Part of the content; for files only, and never matched by encrypted ones.
     pub content: Option<String>,
     pub release: Option<NameFilter>,
     pub only_active: bool,
@@ -41,7 +41,7 @@ impl FileFilter {
             && self.read_scope.sees(&key.namespace, &key.group)
     }
 
-    /// The group whose files alone are wanted.
+    /// Returns the group, if the filter names exactly one.
     pub(super) fn one_group(&self) -> Option<(&str, &str)> {
         match (&self.namespace, &self.group) {
             (Some(NameFilter::Exact(namespace)), Some(NameFilter::Exact(group))) => Some((namespace, group)),
@@ -49,7 +49,7 @@ impl FileFilter {
         }
     }
 
-    /// The file whose releases alone are wanted.
+    /// Returns the file, if the filter names exactly one.
     pub(super) fn one_file(&self) -> Option<ConfigKey> {
         match (self.one_group(), &self.file) {
             (Some((namespace, group)), Some(NameFilter::Exact(file))) => Some(ConfigKey::new(namespace, group, file)),
@@ -76,12 +76,12 @@ impl Placed for ConfigRelease {
     }
 }
 
-/// The order of a list of files: newest change first, then by key.
+/// Compares files in the order of a list: newest change first, then by key.
 pub(super) fn newest_file_first(one: &Arc<ConfigFile>, other: &Arc<ConfigFile>) -> Ordering {
     other.modified.time.cmp(&one.modified.time).then_with(|| one.key.cmp(&other.key))
 }
 
-/// The order of a list of releases: newest change first, then by key and highest version.
+/// Compares releases in the order of a list: newest change first, then by key and highest version.
 pub(super) fn newest_release_first(one: &Arc<ConfigRelease>, other: &Arc<ConfigRelease>) -> Ordering {
     let newest_first = other.modified.time.cmp(&one.modified.time).then_with(|| one.key.cmp(&other.key));
     newest_first.then_with(|| other.version.cmp(&one.version))

@@ -1,4 +1,4 @@
-//! Contents that requests for approval keep, and releases of which something is to come.
+//! Contents of requests for approval, and releases that are planned or rolled out.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use crate::model::content::Content;
 use crate::model::time::Timestamp;
 
 impl Configs {
-    /// One more thing than files and releases has a content, without looking at its text.
+    /// Adds a user of a content that does not read its text.
     pub(in crate::catalog) fn keep_content(&mut self, content: &Content, changes: &mut ChangeSet) -> Content {
         self.contents.keep(false, content, changes)
     }
@@ -18,14 +18,14 @@ impl Configs {
         self.contents.let_go(content, changes);
     }
 
-    /// The same of a stored row; contents come before. `None` if there is none of this digest.
+    /// Loads such a user from a stored row; contents are loaded before. `None` if there is no content of this digest.
     pub(in crate::catalog) fn load_kept_content(&mut self, content: &Content) -> Option<Content> {
         let shared = self.contents.share(false, content);
         self.contents.forget_text(content.digest());
         shared
     }
 
-    /// Releases to be published by `now`: time, file and release name of each.
+    /// Returns the releases to be published by `now`: time, file and release name of each.
     pub(in crate::catalog) fn due(
         &self,
         now: Timestamp,
@@ -33,7 +33,7 @@ impl Configs {
         self.releases.due(now)
     }
 
-    /// Releases that are rolled out by steps.
+    /// Returns the releases of staged rollouts.
     pub(in crate::catalog) fn rolling(&self) -> impl Iterator<Item = &Arc<ConfigRelease>> {
         self.releases.rolling()
     }

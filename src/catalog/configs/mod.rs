@@ -1,5 +1,5 @@
-//! The configuration store: groups, files and releases, the lookup of config clients and the two
-//! memories that outlive a deletion (versions and notification marks).
+//! The configuration store: groups, files and releases, the lookup of config clients, and the two records that outlive
+//! a deletion (versions and notification marks).
 
 mod active;
 mod changes;
@@ -34,14 +34,14 @@ use filters::{newest_file_first, newest_release_first};
 use rows::{ConfigMark, ConfigVersion, FILE, GROUP, NAMESPACE};
 use sealed::SealedCounts;
 
-/// Versions that are remembered of a file.
+/// Versions that are remembered for a file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Versions {
     highest: u64,
     removed_through: u64,
 }
 
-/// A stored row whose content has not come by yet.
+/// A stored row whose content has not been loaded yet.
 #[derive(Clone, Debug, PartialEq)]
 enum AwaitsContent {
     File(ConfigFile),
@@ -59,44 +59,44 @@ pub struct Configs {
     marks: OrdMap<Arc<ConfigKey>, u32>,
     versions: OrdMap<Arc<ConfigKey>, Versions>,
     newest_notification_id: u32,
-    /// Only while rows are loaded, by what they wait for.
+    /// Rows by the content that they wait for; used only while rows are loaded.
     waiting: BTreeMap<ContentDigest, Vec<AwaitsContent>>,
 }
 
 impl Configs {
-    // ---- what config clients see ----
+    // ---- reads of config clients ----
 
-    /// Release that a client finds under `file` in one step of its lookup.
+    /// Finds the release of `file` in one step of a client's lookup.
     pub fn find(&self, namespace: &str, group: &str, file: &str, client: &ClientLabels) -> Option<&Arc<Released>> {
         self.active.find(namespace, group, file, client)
     }
 
-    /// True if the release that a client finds there depends on another of its labels than its address.
+    /// Reports whether the result of this lookup depends on another label of the client than its address.
     pub fn asks_labels(&self, namespace: &str, group: &str, file: &str) -> bool {
         self.active.asks_labels(namespace, group, file)
     }
 
-    /// The newest notification id of one step of a lookup.
+    /// Returns the newest notification id in one step of a lookup.
     pub fn notification_id(&self, namespace: &str, group: &str, file: &str) -> Option<u32> {
         self.marks.get(&ConfigKey::new(namespace, group, canonical_file(file))).copied()
     }
 
-    /// The newest id given to any change: all that is applied here is at or below it.
+    /// Returns the newest notification id given to any change applied here.
     pub fn newest_notification_id(&self) -> u32 {
         self.newest_notification_id
     }
 
-    /// The highest version ever given to a release of the file; 0 if there was none.
+    /// Returns the highest version ever given to a release of the file; 0 if there was none.
     pub fn highest_version(&self, key: &ConfigKey) -> u64 {
         self.versions_seen(key).highest
     }
 
-    /// The highest version of a release of the file that retention removed; 0 if it removed none.
+    /// Returns the highest version of a release of the file that retention removed; 0 if it removed none.
     pub fn removed_through_version(&self, key: &ConfigKey) -> u64 {
         self.versions_seen(key).removed_through
     }
 
-    /// The same, where the releases of one file are asked for.
+    /// Returns that version if the filter names one file.
     pub fn removed_through_version_of(&self, filter: &FileFilter) -> Option<u64> {
         Some(self.removed_through_version(&filter.one_file().filter(|key| filter.matches_key(key))?))
     }
@@ -105,7 +105,7 @@ impl Configs {
         self.versions.get(key).copied().unwrap_or_default()
     }
 
-    // ---- what the management surface reads ----
+    // ---- reads of the management API ----
 
     pub fn group(&self, namespace: &str, group: &str) -> Option<&Arc<ConfigGroup>> {
         self.groups.get(namespace, group)
@@ -119,22 +119,22 @@ impl Configs {
         self.releases.get(key, name)
     }
 
-    /// The active normal release of exactly this file.
+    /// Returns the active normal release of exactly this file.
     pub fn active_release(&self, key: &ConfigKey) -> Option<&Arc<ConfigRelease>> {
         self.active.normal(key)
     }
 
-    /// Other files of the group that clients see by the same lookups.
+    /// Returns the other files of the group that clients find by the same lookups.
     pub fn twins(&self, key: &ConfigKey) -> impl Iterator<Item = &str> {
         self.active.twins(key)
     }
 
-    /// True if an active gray release is beside it, or alone.
+    /// Reports whether the file has an active gray release.
     pub fn has_gray(&self, key: &ConfigKey) -> bool {
         self.active_grays(key) > 0
     }
 
-    /// Number of active gray releases of the file.
+    /// Returns the number of active gray releases of the file.
     pub(super) fn active_grays(&self, key: &ConfigKey) -> usize {
         self.active.grays(key)
     }
@@ -149,7 +149,7 @@ impl Configs {
         self.files_in_group(&group.namespace, &group.name).count()
     }
 
-    /// Newest change first, then by name.
+    /// Lists groups, newest change first, then by name.
     pub fn list_groups(&self, filter: &GroupFilter, page: &Page) -> Listed<Arc<ConfigGroup>> {
         if filter.read_scope.is_blind() {
             return Listed::default();
@@ -171,12 +171,12 @@ impl Configs {
         cut_sorted(self.groups.values(None).filter(wanted).collect(), order, page)
     }
 
-    /// Number of groups that [`Configs::list_groups`] walks at most, or of files, for a caller that counts them.
+    /// Returns the number of groups or files that [`Configs::list_groups`] and counts of files walk at most.
     pub fn reach_of_groups(&self) -> usize {
         self.groups.len().max(self.files.len())
     }
 
-    /// Newest change first, then by key. A filter that names a group walks that alone.
+    /// Lists files, newest change first, then by key. If the filter names a group, only that is walked.
     pub fn list_files(&self, filter: &FileFilter, page: &Page) -> Listed<Arc<ConfigFile>> {
         if filter.read_scope.is_blind() {
             return Listed::default();
@@ -201,8 +201,8 @@ impl Configs {
         Listed::ordered(page, &filter.namespace, listed, onward, is_wanted)
     }
 
-    /// Newest change first, then by key and highest version. A filter that names a file walks its
-    /// releases alone.
+    /// Lists releases, newest change first, then by key and highest version. If the filter names a file, only its
+    /// releases are walked.
     pub fn list_releases(&self, filter: &FileFilter, page: &Page) -> Listed<Arc<ConfigRelease>> {
         if filter.read_scope.is_blind() {
             return Listed::default();
@@ -218,12 +218,12 @@ impl Configs {
         cut_sorted(matching, newest_release_first, page)
     }
 
-    /// The releases of one file, by name.
+    /// Returns the releases of one file, by name.
     pub(super) fn releases_of(&self, key: &ConfigKey) -> impl Iterator<Item = &Arc<ConfigRelease>> {
         self.releases.of(key)
     }
 
-    /// All releases of one file, highest version first.
+    /// Returns all releases of one file, highest version first.
     pub fn versions_of(&self, key: &ConfigKey) -> Vec<Arc<ConfigRelease>> {
         let mut all: Vec<_> = self.releases.of(key).cloned().collect();
         all.sort_by_key(|release| Reverse(release.version));
@@ -246,40 +246,40 @@ impl Configs {
         self.releases.len()
     }
 
-    /// Different contents of files and releases.
+    /// Returns the number of different contents.
     pub fn content_count(&self) -> usize {
         self.contents.len()
     }
 
-    /// The bytes of the contents that are in memory: of drafts and of releases in force, and others that have no rows
-    /// of their own.
+    /// Returns the bytes of the contents in memory: of drafts, of releases in force, and of those without a row of
+    /// their own.
     pub fn content_bytes_in_memory(&self) -> usize {
         self.contents.bytes_in_memory()
     }
 
-    /// Drafts and releases whose content is sealed.
+    /// Returns the number of drafts and releases with a sealed content.
     pub fn sealed_count(&self) -> usize {
         self.sealed.len()
     }
 
-    /// Those of them that are sealed under other data keys than the ones of these names.
+    /// Returns the number of those sealed under other data keys than the named ones.
     pub fn sealed_under_others<'a>(&self, keys: impl Iterator<Item = &'a str>) -> usize {
         self.sealed.under_others(keys)
     }
 
     // ---- retention ----
 
-    /// The files with more than `kept` inactive releases.
+    /// Returns the files with more than `kept` inactive releases.
     pub(super) fn overfull(&self, kept: usize) -> impl Iterator<Item = &Arc<ConfigKey>> {
         self.releases.overfull(kept)
     }
 
-    /// The oldest inactive release of the file, if it has more than `kept`.
+    /// Returns the oldest inactive release of the file, if it has more than `kept`.
     pub(super) fn surplus(&self, key: &ConfigKey, kept: usize) -> Option<&Arc<ConfigRelease>> {
         self.releases.surplus(key, kept)
     }
 
-    // ---- the ways in which anything here changes ----
+    // ---- changes ----
 
     pub(super) fn put_group(&mut self, group: ConfigGroup, changes: &mut ChangeSet) -> Arc<ConfigGroup> {
         changes.put(&group);
@@ -328,17 +328,17 @@ impl Configs {
         }
     }
 
-    /// The next version of a file: one counter over all its releases, never used again.
+    /// Takes the next version of a file. All of its releases share one counter, which is never reused.
     ///
-    /// In a cluster that began again from an earlier state ([`crate::catalog::rekey`]) it is above all that the
-    /// cluster before may have given to a file which that state did not know.
+    /// In a cluster created from an earlier state ([`crate::catalog::rekey`]), the counter starts above all versions
+    /// that the old cluster may have given to a file which that state lacks.
     pub(super) fn next_version(&mut self, key: &ConfigKey, changes: &mut ChangeSet) -> u64 {
         let floor = self.highest_version(&ConfigKey::default());
         let seen = self.versions_seen(key);
         self.put_versions(key, Versions { highest: seen.highest.max(floor) + 1, ..seen }, changes)
     }
 
-    /// Retention removed releases up to this version.
+    /// Records that retention removed releases up to this version.
     pub(super) fn removed_through(&mut self, key: &ConfigKey, version: u64, changes: &mut ChangeSet) {
         let seen = self.versions_seen(key);
         let removed_through = seen.removed_through.max(version);
@@ -353,10 +353,11 @@ impl Configs {
         highest
     }
 
-    /// Clients may see another content of `key` from now on: the counter advances and waiters wake.
+    /// Advances the notification id of `key` and wakes its waiters, because clients may see another content from now
+    /// on.
     ///
-    /// Ids stay below 2^31 because clients decode them as signed 32-bit numbers; at one publish a
-    /// second that lasts 68 years, and the counter would rather stand still than wrap.
+    /// Ids stay below 2^31 because clients decode them as signed 32-bit numbers. At one publication a second this lasts
+    /// 68 years; then the counter stops rather than wraps.
     pub(super) fn mark(&mut self, key: &ConfigKey, changes: &mut ChangeSet) {
         let notification_id = self.newest_notification_id.saturating_add(1).min(i32::MAX as u32);
         let row = ConfigMark { key: key.canonical(), notification_id };
@@ -373,7 +374,7 @@ impl Configs {
         group
     }
 
-    /// One that names a content which has not come by waits for it: rows come in the order of their
+    /// Loads a file. If its content is not loaded yet, the file waits for it: rows are loaded in the order of their
     /// tables.
     pub(super) fn load_file(&mut self, mut file: ConfigFile) {
         match self.contents.share(true, &file.content) {
@@ -408,7 +409,7 @@ impl Configs {
         self.contents.forget_text(&digest);
     }
 
-    /// Refuses a state of which contents are missing.
+    /// Refuses a state with missing contents.
     pub(super) fn check_loaded(&self) -> Result<(), Corrupt> {
         match self.waiting.keys().next() {
             Some(missing) => Err(Corrupt(format!("the content {missing:?} of a config file is missing"))),

@@ -1,4 +1,4 @@
-//! The rows of the configuration store. Those of files and releases name their content by its digest, see `contents`.
+//! Rows of the configuration store. Files and releases refer to their content by digest, see `contents`.
 
 use std::sync::Arc;
 
@@ -12,25 +12,25 @@ use crate::model::config_file::{ConfigFile, ConfigGroup, ConfigKey, ConfigReleas
 use crate::model::release::ReleaseState;
 use crate::model::time::Timestamp;
 
-/// The newest notification id of anything that a lookup of this canonical name could see. Kept over
-/// deletions, so that ids never go down.
+/// Newest notification id of anything that a lookup of this canonical name could see. Not deleted with the file, so
+/// that ids never go down.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(in crate::catalog) struct ConfigMark {
-    /// Canonical, see [`ConfigKey::canonical`].
+    /// Canonical key, see [`ConfigKey::canonical`].
     pub key: ConfigKey,
     pub notification_id: u32,
 }
 
-/// The highest version ever given to a release of a file. Kept over deletions, so that a release
-/// key never names two contents.
+/// Highest version ever given to a release of a file. Not deleted with the file, so that a release key never names two
+/// contents.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(in crate::catalog) struct ConfigVersion {
     pub key: ConfigKey,
     pub version: u64,
-    /// The highest version of a release that retention removed; 0 if it removed none.
+    /// Highest version of a release that retention removed; 0 if it removed none.
     #[serde(default, skip_serializing_if = "crate::model::is_zero")]
     pub removed_through: u64,
-    /// Under the key of no file: what the release keys of a cluster end in that was made of an earlier state.
+    /// Suffix of release keys in a cluster created from an earlier state. Stored under the key of no file.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub birth: String,
 }

@@ -1,5 +1,4 @@
-//! Number of drafts and releases of config files that are sealed under each data key: any node can say at once how many
-//! of them it cannot read.
+//! Counts of sealed drafts and releases by data key, so that any node can report how many of them it cannot read.
 
 use std::sync::Arc;
 
@@ -7,19 +6,19 @@ use imbl::OrdMap;
 
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct SealedCounts {
-    /// By the name of the key.
+    /// Counts by the name of the key.
     counts: OrdMap<Arc<str>, usize>,
 }
 
 impl SealedCounts {
-    /// One more has a content that is sealed under this key, if it is.
+    /// Adds a content sealed under this key, if it is encrypted.
     pub(super) fn add(&mut self, encrypted: bool, key: &str) {
         if encrypted {
             *self.counts.entry(key.into()).or_default() += 1;
         }
     }
 
-    /// One who had it has it no more.
+    /// Removes such a content.
     pub(super) fn remove(&mut self, encrypted: bool, key: &str) {
         let Some(count) = self.counts.get_mut(key).filter(|_| encrypted) else { return };
         *count -= 1;
@@ -32,7 +31,7 @@ impl SealedCounts {
         self.counts.values().sum()
     }
 
-    /// Those that are sealed under other keys than these, none of which is named twice.
+    /// Returns the number of those sealed under other keys than these distinct ones.
     pub(super) fn under_others<'a>(&self, keys: impl Iterator<Item = &'a str>) -> usize {
         self.len() - keys.filter_map(|key| self.counts.get(key)).sum::<usize>()
     }

@@ -1,20 +1,20 @@
-//! Abandonment of walks. A walk whose result nobody waits for any more stops at its next step, and what it has found by
-//! then is thrown away.
+//! Cancellation of walks. A walk whose result is no longer needed stops at its next step, and its findings are
+//! discarded.
 //!
-//! Only walks made by [`walk`] can be abandoned: apply walks to the end.
+//! Only walks made by [`walk`] can be cancelled: apply always walks to the end.
 
 use std::cell::RefCell;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 thread_local! {
-    /// Of the walk that this thread is on.
+    /// Flag of the current walk of this thread.
     static ABANDONED: RefCell<Option<Arc<AtomicBool>>> = const { RefCell::new(None) };
 }
 
-/// Makes a walk on this thread, until it ends or `abandoned` becomes true.
+/// Walks on this thread, until the end or until `abandoned` becomes true.
 pub fn walk<T>(abandoned: Arc<AtomicBool>, walk: impl FnOnce() -> T) -> T {
-    /// Also after a panic: the thread is used again.
+    /// Guard that clears the flag even after a panic: the thread is reused.
     struct Forget;
 
     impl Drop for Forget {
@@ -28,7 +28,7 @@ pub fn walk<T>(abandoned: Arc<AtomicBool>, walk: impl FnOnce() -> T) -> T {
     walk()
 }
 
-/// True if the walk on this thread may end here.
+/// Reports whether the walk on this thread may stop.
 pub(super) fn is_abandoned() -> bool {
     ABANDONED.with_borrow(|abandoned| abandoned.as_ref().is_some_and(|abandoned| abandoned.load(Ordering::Relaxed)))
 }

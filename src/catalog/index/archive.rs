@@ -1,9 +1,8 @@
-//! The releases of every thing of one kind (rules of a family, config files): by name, those that are not active by
-//! version, so that the oldest of too many are found without a search, and those that are to be published later by
-//! their time.
+//! Releases of every thing of one kind (rules of a family, config files): by name; inactive ones also by version, to
+//! find the oldest surplus without a search; planned ones also by their time.
 //!
-//! Which things have many inactive ones is kept up with every change: whoever removes what is too much
-//! does not look at a hundred thousand files to find the one.
+//! The number of inactive releases is indexed as well, so that retention finds the things with a surplus without
+//! walking all of them.
 
 use std::sync::Arc;
 
@@ -11,7 +10,7 @@ use imbl::{OrdMap, OrdSet};
 
 use crate::model::time::Timestamp;
 
-/// A release, as far as it matters here. Versions of one thing are never used twice.
+/// Properties of a release that the archive needs. Versions of a thing are never reused.
 pub(crate) trait Archived {
     /// Key of the thing that it is a release of.
     type Thing: Ord + ?Sized;
@@ -20,21 +19,21 @@ pub(crate) trait Archived {
     fn name(&self) -> &str;
     fn version(&self) -> u64;
     fn is_active(&self) -> bool;
-    /// Time at which it is to be published; `None` if it is not to be.
+    /// Returns the planned time of its publication, if any.
     fn due(&self) -> Option<Timestamp>;
-    /// True if it is rolled out by steps, and more may come of that.
+    /// Reports whether it is a staged rollout with steps left.
     fn is_rolling(&self) -> bool;
 }
 
-/// The releases of one thing.
+/// Releases of one thing.
 #[derive(Debug, PartialEq)]
 struct Releases<R> {
     by_name: OrdMap<Arc<str>, Arc<R>>,
-    /// By version.
+    /// Inactive releases by version.
     inactive: OrdMap<u64, Arc<R>>,
 }
 
-/// Cheap: what is inside is shared.
+/// Cheap: the maps are shared.
 impl<R> Clone for Releases<R> {
     fn clone(&self) -> Self {
         Releases { by_name: self.by_name.clone(), inactive: self.inactive.clone() }
@@ -50,20 +49,19 @@ impl<R> Default for Releases<R> {
 #[derive(Debug, PartialEq)]
 pub(crate) struct Archive<R: Archived> {
     things: OrdMap<Arc<R::Thing>, Releases<R>>,
-    /// The things that have more than one inactive release, which is the least that may be kept, in order of
-    /// their number.
+    /// Things with more than one inactive release, ordered by their number of them. The limit is never lower than one.
     by_inactive: OrdSet<(usize, Arc<R::Thing>)>,
-    /// Releases to be published later, by their time.
+    /// Planned releases by their time.
     due: OrdSet<(Timestamp, Arc<R::Thing>, Arc<str>)>,
-    /// Releases that are rolled out by steps.
+    /// Releases of staged rollouts.
     rolling: OrdSet<(Arc<R::Thing>, Arc<str>)>,
     len: usize,
 }
 
-/// Of fewer inactive releases there are never too many.
+/// Number of inactive releases up to which a thing has no surplus under any setting.
 const NEVER_TOO_MANY: usize = 1;
 
-/// As cheap.
+/// Cheap: the maps are shared.
 impl<R: Archived> Clone for Archive<R> {
     fn clone(&self) -> Self {
         Archive {
@@ -92,7 +90,7 @@ impl<R: Archived> Archive<R>
 where
     Arc<R::Thing>: Default,
 {
-    /// All releases there are.
+    /// Returns the number of releases.
     pub(crate) fn len(&self) -> usize {
         self.len
     }
@@ -105,39 +103,39 @@ where
         self.things.get(thing)?.by_name.get(name)
     }
 
-    /// Those of one thing, by name.
+    /// Returns the releases of one thing, by name.
     pub(crate) fn of(&self, thing: &R::Thing) -> impl Iterator<Item = &Arc<R>> {
         self.things.get(thing).into_iter().flat_map(|releases| releases.by_name.values())
     }
 
-    /// Those of all things of which `wants` holds.
+    /// Returns the releases of all things that `wants` accepts.
     pub(crate) fn of_all<'a>(&'a self, wants: impl Fn(&R::Thing) -> bool + 'a) -> impl Iterator<Item = &'a Arc<R>> {
         self.things.iter().filter(move |(thing, _)| wants(thing)).flat_map(|(_, releases)| releases.by_name.values())
     }
 
-    /// Of the inactive releases of a thing the one with the lowest version, if there are more than `kept`.
+    /// Returns the inactive release of a thing with the lowest version, if there are more than `kept`.
     pub(crate) fn surplus(&self, thing: &R::Thing, kept: usize) -> Option<&Arc<R>> {
         let inactive = &self.things.get(thing)?.inactive;
         (inactive.len() > kept).then(|| inactive.get_min().map(|(_, oldest)| oldest))?
     }
 
-    /// The things that have more than `kept` inactive releases.
+    /// Returns the things with more than `kept` inactive releases.
     pub(crate) fn overfull(&self, kept: usize) -> impl Iterator<Item = &Arc<R::Thing>> {
         let first: Arc<R::Thing> = Arc::default();
         self.by_inactive.range((kept.saturating_add(1), first)..).map(|(_, thing)| thing)
     }
 
-    /// Releases to be published by `now`: time, thing and release name of each.
+    /// Returns the releases to be published by `now`: time, thing and release name of each.
     pub(crate) fn due(&self, now: Timestamp) -> impl Iterator<Item = (Timestamp, &Arc<R::Thing>, &Arc<str>)> {
         self.due.iter().take_while(move |(at, ..)| *at <= now).map(|(at, thing, name)| (*at, thing, name))
     }
 
-    /// Releases that are rolled out by steps.
+    /// Returns the releases of staged rollouts.
     pub(crate) fn rolling(&self) -> impl Iterator<Item = &Arc<R>> {
         self.rolling.iter().filter_map(|(thing, name)| self.get(thing, name))
     }
 
-    /// Takes a release in, in place of an earlier state of it, which is returned.
+    /// Inserts a release, and returns the earlier state that it replaces.
     pub(crate) fn insert(&mut self, release: Arc<R>) -> Option<Arc<R>> {
         let thing = release.thing();
         let releases = self.things.entry(thing.clone()).or_default();

@@ -1,10 +1,10 @@
 //! List index: things of one kind by key, and in the order of their list, newest change first, then by key.
 //!
-//! A list that wants names asks for all of them, and a hundred thousand things lie all over memory. So the list
-//! is one of [segments](Segment), on which the texts that lists ask for lie one behind the other; it touches the
-//! things of its page alone. A hundred thousand names take less than two milliseconds, wherever the page is.
+//! A list filtered by name reads all names, and the things are scattered over memory. The list is therefore stored in
+//! [segments](Segment), which hold the filtered texts contiguously; only the things of the requested page are read. A
+//! hundred thousand names take less than two milliseconds, for any page.
 //!
-//! The list stands here from its end on, so that what has just changed is put behind all others and moves none.
+//! The list is stored in reverse, so that the latest change is appended and moves nothing.
 
 use std::cmp::Reverse;
 use std::iter;
@@ -21,17 +21,17 @@ pub(crate) use super::segment::{Indexed, TextFilter};
 use crate::model::texts::SLOTS_MAX;
 use crate::model::time::Timestamp;
 
-/// Cheap to clone, as every map of the catalog: a clone shares all that neither side changes.
+/// Cheap to clone, like every map of the catalog: clones share what neither side changes.
 pub(crate) struct ListIndex<T: Indexed> {
     by_key: OrdMap<Arc<T::Key>, Arc<T>>,
-    /// Each from its place on, up to that of the next.
+    /// Segments by their first position.
     segments: OrdMap<Position<T::Key>, Arc<Segment<T>>>,
-    /// Position from which on all is on a segment by itself: the one that nearly every change is put on.
+    /// First position of `newest`, the segment to which almost every change is appended.
     from: Position<T::Key>,
     newest: Arc<Segment<T>>,
 }
 
-/// Distance of a thing from the end of the list; `None` is before all of them.
+/// Position of a thing from the end of the list; `None` is before all of them.
 type Position<K> = Option<(Timestamp, Reverse<Arc<K>>)>;
 
 impl<T: Indexed> Default for ListIndex<T> {
@@ -47,7 +47,7 @@ impl<T: Indexed> Clone for ListIndex<T> {
     }
 }
 
-/// The segment that a thing is on depends on how it came there, and does not count.
+/// Compares without the division into segments, which depends on the history.
 impl<T: Indexed + PartialEq> PartialEq for ListIndex<T> {
     fn eq(&self, other: &Self) -> bool {
         self.by_key == other.by_key && self.in_list_order().eq(other.in_list_order())
@@ -69,7 +69,7 @@ impl<T: Indexed> ListIndex<T> {
         self.by_key.len()
     }
 
-    /// Takes it in, in place of the one with its key, which is returned.
+    /// Inserts a thing, and returns the one with the same key that it replaces.
     pub(crate) fn insert(&mut self, entry: Arc<T>) -> Option<Arc<T>> {
         let Some((key, held)) = self.by_key.get_key_value_mut(entry.key()) else {
             let key = entry.shared_key();
@@ -89,12 +89,12 @@ impl<T: Indexed> ListIndex<T> {
         Some(old)
     }
 
-    /// By key, `key` and those behind it.
+    /// Returns the things in the order of keys, from `key` on.
     pub(crate) fn onward<'a>(&'a self, key: &T::Key) -> impl Iterator<Item = &'a Arc<T>> + use<'a, T> {
         self.by_key.range::<_, T::Key>((Bound::Included(key), Bound::Unbounded)).map(|(_, entry)| entry)
     }
 
-    /// By key, those behind `key`.
+    /// Returns the things in the order of keys, after `key`.
     pub(crate) fn behind<'a>(&'a self, key: &T::Key) -> impl Iterator<Item = &'a Arc<T>> + use<'a, T> {
         self.by_key.range::<_, T::Key>((Bound::Excluded(key), Bound::Unbounded)).map(|(_, entry)| entry)
     }
@@ -107,7 +107,7 @@ impl<T: Indexed> ListIndex<T> {
         iter::once(&self.newest).chain(self.segments.values().rev())
     }
 
-    /// Those that pass all filters and are wanted for the rest; an absent rest wants all.
+    /// Lists the things that pass all filters and `rest`; without `rest`, all that pass the filters.
     pub(crate) fn list(
         &self,
         filters: &[TextFilter<'_>],
@@ -129,7 +129,7 @@ impl<T: Indexed> ListIndex<T> {
         listed
     }
 
-    /// Number of things that [`ListIndex::list`] walks at most.
+    /// Returns the number of things that [`ListIndex::list`] walks at most.
     pub(crate) fn reach(&self, is_filtered: bool, page: &Page) -> usize {
         if is_filtered { self.len() } else { page.end().min(self.len()) }
     }
@@ -151,7 +151,7 @@ impl<T: Indexed> ListIndex<T> {
         }
     }
 
-    /// Takes it off the list.
+    /// Removes a thing from the list.
     fn strike(&mut self, key: Arc<T::Key>, entry: &Arc<T>) {
         let position = Some((entry.mtime(), Reverse(key)));
         if position >= self.from {
@@ -172,7 +172,7 @@ impl<T: Indexed> ListIndex<T> {
         }
     }
 
-    /// Puts what is left of a segment on the one before, if there is room to spare.
+    /// Merges the rest of a segment into the previous one, if that has enough room.
     fn unite(&mut self, from: &Position<T::Key>) {
         let len = self.segments.get(from).map_or(0, |segment| segment.len());
         if len == 0 {
@@ -188,7 +188,7 @@ impl<T: Indexed> ListIndex<T> {
     }
 }
 
-/// Puts an entry on the segment that it belongs on. If that is full, there is a further segment behind it then.
+/// Inserts an entry into its segment. If the segment was full, returns a further segment to follow it.
 fn put<T: Indexed>(
     segment: &mut Segment<T>,
     position: &Position<T::Key>,
@@ -252,7 +252,7 @@ mod tests {
         }
     }
 
-    /// Operation on things that follow one another by their ids.
+    /// Operation on things with consecutive ids.
     #[derive(Clone, Debug)]
     enum Step {
         Insert { from: u16, many: u16, every: usize, stamp: u64, names: Vec<&'static str> },
@@ -279,7 +279,7 @@ mod tests {
         things
     }
 
-    /// The same by every filter, on every page.
+    /// Compares the results of every filter, on every page.
     fn assert_same(index: &ListIndex<Thing>, model: &Model) {
         assert_eq!(index.len(), model.len());
         assert!(index.onward(&0).map(|thing| &**thing).eq(model.values()), "the same by key");
@@ -351,7 +351,7 @@ mod tests {
         }
     }
 
-    /// Things that were updated and removed again and again lie on no more segments than half full ones would be.
+    /// Things that are updated and removed repeatedly take no more segments than half-full ones would.
     #[test]
     fn segments_that_empty_are_put_together() {
         let mut index = ListIndex::default();

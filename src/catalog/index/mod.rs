@@ -1,5 +1,5 @@
-//! Containers that know no kind of thing: lists in their order and by key, names, releases by thing, a queue, a digest
-//! of many revisions, and the pages that are cut out of them.
+//! Containers for any kind of thing: lists in their order and by key, names, releases by thing, a queue, a digest of
+//! many revisions, and pages of lists.
 
 pub mod abandoned;
 pub(super) mod archive;

@@ -1,11 +1,11 @@
-//! Values by namespace and name, in the order of both.
+//! Values by namespace and name, in that order.
 
 use std::ops::Bound;
 use std::sync::Arc;
 
 use imbl::OrdMap;
 
-/// Cheap to clone, as every map of the catalog: a clone shares all that neither side changes.
+/// Cheap to clone, like every map of the catalog: clones share what neither side changes.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Names<V: Clone> {
     by_namespace: OrdMap<Arc<str>, OrdMap<Arc<str>, V>>,
@@ -22,7 +22,7 @@ impl<V: Clone> Names<V> {
         self.by_namespace.get(namespace)?.get(name)
     }
 
-    /// The value under a name, which is made where it is missing.
+    /// Returns the value of a name, and inserts a default if it is missing.
     pub(crate) fn or_default(&mut self, namespace: &str, name: &str) -> &mut V
     where
         V: Default,
@@ -47,7 +47,7 @@ impl<V: Clone> Names<V> {
         }
     }
 
-    /// Of all namespaces.
+    /// Returns the number of values in all namespaces.
     pub(crate) fn len(&self) -> usize {
         self.by_namespace.values().map(OrdMap::len).sum()
     }
@@ -60,7 +60,7 @@ impl<V: Clone> Names<V> {
         self.by_namespace.get(namespace).map_or(0, OrdMap::len)
     }
 
-    /// Of one namespace, or of all.
+    /// Returns the values of one namespace, or of all.
     pub(crate) fn values(&self, namespace: Option<&str>) -> impl Iterator<Item = &V> {
         let (one, all) = match namespace {
             Some(namespace) => (self.by_namespace.get(namespace), None),
@@ -69,7 +69,7 @@ impl<V: Clone> Names<V> {
         one.into_iter().chain(all.into_iter().flatten()).flat_map(OrdMap::values)
     }
 
-    /// Of all namespaces, from a namespace and a name on.
+    /// Returns the values of all namespaces, from a namespace and a name on.
     pub(crate) fn onward<'a>(&'a self, namespace: &str, name: &str) -> impl Iterator<Item = &'a V> + use<'a, V> {
         let here = self.by_namespace.get(namespace);
         let here = here.map(|names| names.range::<_, str>((Bound::Included(name), Bound::Unbounded)));
@@ -78,13 +78,13 @@ impl<V: Clone> Names<V> {
         here.into_iter().flatten().map(|(_, value)| value).chain(behind)
     }
 
-    /// Values of this name in any namespace.
+    /// Returns the values of this name in any namespace.
     pub(crate) fn named(&self, name: &str) -> impl Iterator<Item = &V> {
         self.by_namespace.values().filter_map(move |names| names.get(name))
     }
 }
 
-/// The value under a key, which is made where it is missing. A key that is there is not made again.
+/// Returns the value of a key, and inserts a default if it is missing. An existing key is not allocated again.
 pub(crate) fn in_place<'a, V: Clone + Default>(map: &'a mut OrdMap<Arc<str>, V>, key: &str) -> &'a mut V {
     if !map.contains_key(key) {
         map.insert(Arc::from(key), V::default());

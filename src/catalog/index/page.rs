@@ -1,9 +1,9 @@
-//! Pages of a list: shared by all queries.
+//! Pages of a list, shared by all queries.
 //!
-//! A list has an order of its own, mostly the newest change first, and pages of it are named by an offset: what changes
-//! between two of them moves rows from one to the other. By key nothing moves. Whatever can be listed says where it
-//! stands by key ([`Placed`]), a full page says where it ended ([`After`]), and the next one begins behind that: a row
-//! that is there from the first page to the last is on one of them, whatever else comes, goes and changes.
+//! A list has its own order, usually newest change first, with pages by offset: changes between two requests may move
+//! rows from one page to another. Pages by key are stable: a list has a position by key for each row ([`Placed`]), a
+//! full page returns where it ended ([`After`]), and the next page starts after it. A row that exists during the whole
+//! walk is on exactly one page, whatever else changes.
 
 use std::borrow::Cow;
 use std::cmp::Ordering;
@@ -16,11 +16,11 @@ use super::abandoned::is_abandoned;
 use crate::model::limits;
 use crate::model::text::NameFilter;
 
-/// Position of a row by key: namespace, group, name and id, or what stands for them. No two rows of a list have the
-/// same, and none gets another one while it is called the same.
+/// Position of a row by key: namespace, group, name and id, or substitutes for them. It is unique in a list, and does
+/// not change while the row keeps its name.
 pub type ListKey<'a> = [Cow<'a, str>; 4];
 
-/// Something that is listed by key.
+/// A row with a position by key.
 pub trait Placed {
     fn place(&self) -> ListKey<'_>;
 }
@@ -31,19 +31,19 @@ impl<T: Placed> Placed for Arc<T> {
     }
 }
 
-/// A place of these parts; what is missing is empty.
+/// Builds a position from parts; missing ones are empty.
 pub(crate) fn place_of<const N: usize>(parts: [&str; N]) -> ListKey<'_> {
     let mut place = ListKey::default();
     place.iter_mut().zip(parts).for_each(|(part, text)| *part = Cow::Borrowed(text));
     place
 }
 
-/// A part of a place that puts higher numbers first.
+/// Returns a part of a position that sorts higher numbers first.
 pub(crate) fn highest_first(number: u64) -> Cow<'static, str> {
     Cow::Owned(format!("{:016x}", u64::MAX - number))
 }
 
-/// Behind which row a page begins.
+/// Position after which a page starts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct After(ListKey<'static>);
 
@@ -52,7 +52,7 @@ impl After {
         After(row.place().map(|part| Cow::Owned(part.into_owned())))
     }
 
-    /// As clients bring it, who need not know what is in it.
+    /// Returns the opaque text that clients send back.
     pub fn text(&self) -> String {
         URL_SAFE_NO_PAD.encode(serde_json::to_vec(&self.0).expect("texts"))
     }
@@ -62,21 +62,21 @@ impl After {
     }
 }
 
-/// Rows of a list that are wanted.
+/// Selection of rows from a list.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Page {
     pub offset: usize,
-    /// At most [`limits::PAGE_ROWS_MAX`]; 0 asks for the amount alone.
+    /// Limit for the rows, at most [`limits::PAGE_ROWS_MAX`]; 0 requests the amount only.
     pub limit: usize,
     pub order: Order,
 }
 
-/// In which order.
+/// Order of the rows.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Order {
-    /// That of the list.
+    /// The order of the list.
     OfList,
-    /// By [`ListKey`], from the first one on or from behind another one.
+    /// Order by [`ListKey`], from the first row or after a position.
     Key(Option<After>),
 }
 
@@ -85,10 +85,10 @@ impl Page {
         Page { offset, limit: limit.min(limits::PAGE_ROWS_MAX), order: Order::OfList }
     }
 
-    /// Everything, for lists that are never cut.
+    /// All rows, for lists that are never cut.
     pub const ALL: Page = Page::first(usize::MAX);
 
-    /// As many as this, from the first one on.
+    /// Returns the page of the first `limit` rows.
     pub const fn first(limit: usize) -> Page {
         Page { offset: 0, limit, order: Order::OfList }
     }
@@ -101,7 +101,7 @@ impl Page {
         matches!(self.order, Order::Key(_))
     }
 
-    /// Position after which a page by key begins; `None` if it begins with the first row, or is not by key.
+    /// Returns the position after which a page by key starts; `None` for the first page, or one that is not by key.
     pub(in crate::catalog) fn after(&self) -> Option<&ListKey<'static>> {
         match &self.order {
             Order::Key(after) => after.as_ref().map(|after| &after.0),
@@ -113,14 +113,14 @@ impl Page {
         self.after().is_none_or(|after| row.place() > *after)
     }
 
-    /// The place to look from, for who looks for what has this namespace.
+    /// Returns the position at which to start the search for rows of a namespace.
     pub(super) fn starts_at<'a>(&'a self, namespace: &'a Option<NameFilter>) -> ListKey<'a> {
         let after = self.after().map(|after| place_of([&after[0], &after[1], &after[2], &after[3]]));
         let first = place_of([exact(namespace).unwrap_or_default()]);
         after.filter(|after| *after > first).unwrap_or(first)
     }
 
-    /// The first row behind it.
+    /// Returns the offset of the first row after the page.
     pub(in crate::catalog) fn end(&self) -> usize {
         self.offset.saturating_add(self.limit)
     }
@@ -133,7 +133,7 @@ fn exact(filter: &Option<NameFilter>) -> Option<&str> {
     }
 }
 
-/// The rows of one page and how many there are in all.
+/// Rows of one page, and the number of all rows.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Listed<T> {
     pub amount: usize,
@@ -142,7 +142,7 @@ pub struct Listed<T> {
     pub after: Option<After>,
 }
 
-/// Nothing at all.
+/// An empty list.
 impl<T> Default for Listed<T> {
     fn default() -> Self {
         Listed::amount(0)
@@ -150,19 +150,19 @@ impl<T> Default for Listed<T> {
 }
 
 impl<T> Listed<T> {
-    /// So many in all, and none of them shown.
+    /// Returns a result with the amount only, without rows.
     pub fn amount(amount: usize) -> Self {
         Listed { amount, rows: Vec::new(), after: None }
     }
 
-    /// The same page with something made of each row.
+    /// Converts each row.
     pub fn map<U>(self, each: impl FnMut(T) -> U) -> Listed<U> {
         Listed { amount: self.amount, rows: self.rows.into_iter().map(each).collect(), after: self.after }
     }
 }
 
 impl<T: Placed> Listed<T> {
-    /// A page by key.
+    /// Builds a page by key.
     pub fn by_key(amount: usize, rows: Vec<T>, page: &Page) -> Self {
         let last = rows.last().filter(|_| rows.len() == page.limit);
         Listed { amount, after: last.map(After::of), rows }
@@ -170,7 +170,7 @@ impl<T: Placed> Listed<T> {
 }
 
 impl<T: Placed + Clone> Listed<T> {
-    /// Cuts `page` out of `matching`, which comes in the order of the list.
+    /// Cuts `page` out of `matching`, which is in the order of the list.
     pub fn cut<'a>(matching: impl Iterator<Item = &'a T>, page: &Page) -> Listed<T>
     where
         T: 'a,
@@ -188,8 +188,8 @@ impl<T: Placed + Clone> Listed<T> {
         listed
     }
 
-    /// A page of what `listed` has, in the order of the list or by key. By key the rows are those that `onward` gives
-    /// from a place on, and `is_wanted` holds of those that the list has.
+    /// Returns a page of a list, in its order by `listed` or by key. By key, `onward` returns the rows from a position
+    /// on, and `is_wanted` filters them.
     pub(in crate::catalog) fn ordered<'a, R: Iterator<Item = &'a T>>(
         page: &Page,
         namespace: &Option<NameFilter>,
@@ -207,8 +207,8 @@ impl<T: Placed + Clone> Listed<T> {
         Listed::walked(amount, onward(page.starts_at(namespace)), namespace, is_wanted, page)
     }
 
-    /// A page by key of rows that come by key, from [`Page::starts_at`] on; `is_wanted` holds of those that the list
-    /// has. Nothing behind the page is looked at, and nothing behind the namespace that all of them have to have.
+    /// Returns a page by key of `rows`, which start at [`Page::starts_at`] and are filtered by `is_wanted`. The walk
+    /// ends with the page, or with the namespace that is required of all rows.
     pub(in crate::catalog) fn walked<'a>(
         amount: usize,
         rows: impl Iterator<Item = &'a T>,
@@ -226,8 +226,7 @@ impl<T: Placed + Clone> Listed<T> {
     }
 }
 
-/// Cuts a page out of rows that have no index in the order of their list: of many rows only those of
-/// the page and before it are sorted.
+/// Cuts a page out of unsorted rows. Only the rows of the page and those before it are sorted.
 pub(in crate::catalog) fn cut_sorted<T: Placed + Clone>(
     mut matching: Vec<&T>,
     order: impl Fn(&T, &T) -> Ordering,
@@ -266,7 +265,7 @@ mod tests {
         }
     }
 
-    /// Whatever page is asked for, it is that of the whole list in order.
+    /// Every page equals that part of the sorted list.
     #[test]
     fn a_page_is_a_part_of_the_sorted_list() {
         let rows: Vec<u64> = (0..50).map(|number| (number * 37) % 101).collect();

@@ -1,17 +1,17 @@
-//! A queue in pieces. One that grows to a million things moves none of them, where a ring would copy them all to twice
-//! the room at one stroke, and takes no more memory than they need.
+//! A queue of chunks. Unlike a ring buffer, it never copies its content to grow, and does not allocate twice what it
+//! needs.
 
 use std::collections::VecDeque;
 use std::ops::Index;
 
-/// Things of one piece.
+/// Things per chunk.
 const PIECE: usize = 1024;
 
 #[derive(Clone, Debug)]
 pub(crate) struct ChunkedQueue<T> {
-    /// Each full but for the last one.
+    /// Chunks; all but the last are full.
     pieces: VecDeque<Vec<T>>,
-    /// Things of the first piece that are gone.
+    /// Number of removed things in the first chunk.
     gone: usize,
 }
 
@@ -61,7 +61,7 @@ impl<T: Copy> ChunkedQueue<T> {
     }
 }
 
-/// The things count, not the pieces that they lie in.
+/// Compares the things, not their division into chunks.
 impl<T: Copy + PartialEq> PartialEq for ChunkedQueue<T> {
     fn eq(&self, other: &Self) -> bool {
         self.iter().eq(other.iter())

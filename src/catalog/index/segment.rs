@@ -1,7 +1,7 @@
-//! A segment of a list index: things that follow one another in a list, backwards, with the texts that lists ask for.
+//! A segment of a list index: consecutive things of a list in reverse order, with the texts that lists filter by.
 //!
-//! What is removed leaves a gap, and moves nothing. What is inserted is mostly the newest of all, and put
-//! behind the rest. Gaps are closed when most of a segment is gaps, or where they would be in the way.
+//! A removal leaves a gap and moves nothing. An insertion is usually the newest thing and is appended. Gaps are closed
+//! when they are most of the segment, or before an insertion in the middle.
 
 use std::cmp::Reverse;
 use std::mem;
@@ -12,23 +12,23 @@ use crate::model::text::NameFilter;
 use crate::model::texts::{SLOTS_MAX, Search, Slots, Texts};
 use crate::model::time::Timestamp;
 
-/// Something that has a key and texts, and is listed by its last change.
+/// A thing that has a key and texts, and is listed by its last change.
 pub(crate) trait Indexed {
-    /// Key that it is found by: no two have the same.
+    /// Unique key.
     type Key: Ord + ?Sized;
 
-    /// Number of columns of texts that lists can filter by.
+    /// Number of text columns that lists can filter by.
     const COLUMNS: usize;
 
     fn key(&self) -> &Self::Key;
     fn shared_key(&self) -> Arc<Self::Key>;
     fn mtime(&self) -> Timestamp;
 
-    /// Tells the texts, none or any number, that it has in a column.
+    /// Calls `tell` for each of its texts in a column; there may be none.
     fn texts(&self, column: usize, tell: &mut dyn FnMut(&str));
 }
 
-/// A text that a list wants in a column: one that any of these finds.
+/// Filter on a text column: any of the searches must match.
 pub(crate) struct TextFilter<'a> {
     column: usize,
     searches: Vec<Search<'a>>,
@@ -39,13 +39,13 @@ impl<'a> TextFilter<'a> {
         TextFilter { column, searches: filters.into_iter().map(Search::new).collect() }
     }
 
-    /// One for each of these columns; an absent filter matches all.
+    /// Returns one filter for each of these columns; an absent filter matches all.
     pub(crate) fn all<const N: usize>(filters: [(usize, &'a Option<NameFilter>); N]) -> Vec<Self> {
         let given = filters.into_iter().filter_map(|(column, filter)| Some((column, filter.as_ref()?)));
         given.map(|(column, filter)| TextFilter::new(column, [filter])).collect()
     }
 
-    /// The slots that have such a text.
+    /// Returns the slots with a matching text.
     pub(crate) fn among(&self, columns: &[Texts]) -> Slots {
         let found = self.searches.iter().map(|search| search.among(&columns[self.column]));
         found.fold(Slots::default(), Slots::or)
@@ -53,11 +53,11 @@ impl<'a> TextFilter<'a> {
 }
 
 pub(super) struct Segment<T> {
-    /// None is a gap.
+    /// Things by slot; `None` is a gap.
     things: Vec<Option<Arc<T>>>,
     /// Slots without a gap.
     held: Slots,
-    /// No slot was taken for anything newer.
+    /// Highest time for which a slot was taken.
     newest: Timestamp,
     columns: Box<[Texts]>,
 }
@@ -87,12 +87,12 @@ impl<T: Indexed> Segment<T> {
         self.held.count()
     }
 
-    /// True if all slots are taken, be it by gaps.
+    /// Reports whether all slots are taken, including by gaps.
     pub(super) fn is_full(&self) -> bool {
         self.things.len() == SLOTS_MAX
     }
 
-    /// True if most of it is gaps.
+    /// Reports whether most of it is gaps.
     pub(super) fn is_sparse(&self) -> bool {
         self.len() * 2 < self.things.len()
     }
@@ -101,7 +101,7 @@ impl<T: Indexed> Segment<T> {
         self.things.iter().flatten()
     }
 
-    /// The slot before which a thing belongs. There are no gaps then, or it belongs behind all slots.
+    /// Returns the slot before which a thing belongs. Closes the gaps, unless the thing belongs at the end.
     pub(super) fn slot_for(&mut self, thing: &T) -> usize {
         if self.newest < thing.mtime() {
             return self.things.len();
@@ -139,13 +139,13 @@ impl<T: Indexed> Segment<T> {
         }
     }
 
-    /// Puts what another holds behind its own.
+    /// Appends the content of another segment.
     pub(super) fn append(&mut self, mut other: Segment<T>) {
         let all = other.held;
         self.take_from(&mut other, all);
     }
 
-    /// Cuts off the half that is first in the list.
+    /// Splits off the half that is first in the list.
     pub(super) fn split(&mut self) -> Segment<T> {
         let mut newer = mem::take(self);
         let older = Slots::first(newer.things.len() / 2).and(newer.held);
@@ -169,13 +169,13 @@ impl<T: Indexed> Segment<T> {
         }
     }
 
-    /// Gives back what it will not need, as nothing is put behind its own any more.
+    /// Releases unused capacity, because nothing more is appended.
     pub(super) fn shrink(&mut self) {
         self.things.shrink_to_fit();
         self.columns.iter_mut().for_each(Texts::shrink);
     }
 
-    /// Adds to a page what passes all filters and `rest` too, which looks at the things themselves.
+    /// Adds to a page the things that pass all filters and `rest`, which examines the things themselves.
     pub(super) fn list(
         &self,
         filters: &[TextFilter<'_>],

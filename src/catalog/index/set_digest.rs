@@ -1,28 +1,27 @@
-//! Set digest: the revision of many things at once, as the XOR of theirs, updated with every change. A client's
-//! question "is it still this one?" costs the same for one thing and for a hundred thousand.
+//! Digest of a set of revisions, updated with every change. The check "is this revision still current?" costs the same
+//! for one thing and for a hundred thousand.
 
 use std::iter::Sum;
 
 use sha2::{Digest, Sha256};
 
-/// XOR over a digest of each thing's id and revision: the same whatever the order in which they
-/// came, and what went takes itself out again.
+/// XOR of a digest of each thing's id and revision: independent of the order of insertions, and undone by removal.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SetDigest(u128);
 
 impl SetDigest {
-    /// Digest of one thing: its share in that of the set.
+    /// Returns the digest of one thing, its contribution to the set.
     pub fn of(id: &str, revision: &str) -> SetDigest {
         let digest = Sha256::new().chain_update(id).chain_update([0]).chain_update(revision).finalize();
         SetDigest(u128::from_be_bytes(digest[..16].try_into().expect("sixteen bytes")))
     }
 
-    /// Takes a thing in that is not there, or out if it is.
+    /// Adds a thing to the set, or removes it if it is a member.
     pub(in crate::catalog) fn toggle(&mut self, thing: SetDigest) {
         self.0 ^= thing.0;
     }
 
-    /// 32 hex digits.
+    /// Returns the digest as 32 hex digits.
     pub fn text(self) -> String {
         format!("{:032x}", self.0)
     }

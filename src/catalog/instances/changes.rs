@@ -1,4 +1,4 @@
-//! Instances: the rules of change.
+//! Instances: changes.
 
 use std::sync::Arc;
 
@@ -34,8 +34,8 @@ impl Catalog {
         }
     }
 
-    /// Puts the instance as it is asked for in place of what is there; a registration that is repeated
-    /// as it was changes nothing. The isolate flag is an operator's, not the instance's own.
+    /// Registers an instance, replacing an existing one. Repeating the same registration changes nothing. The isolate
+    /// flag is set by operators, so a registration keeps it.
     fn register_instance(
         &mut self,
         ctx: &Ctx,
@@ -86,7 +86,7 @@ impl Catalog {
         Outcome::done(Entity::Instance(self.put_instance(ctx, instance, changes)))
     }
 
-    /// Like every deletion, one of nothing is a success.
+    /// Deletes all instances of a service on a host. Succeeds if there are none.
     pub(in crate::catalog) fn delete_instances_of_host(
         &mut self,
         draft: &InstanceDraft,
@@ -119,8 +119,8 @@ impl Catalog {
         Outcome::default()
     }
 
-    /// A finding of the leader may be overtaken: by a deregistration, by a check that was switched off, or by a
-    /// registration or an update, with which an instance has a whole window again.
+    /// Applies a health change found by the leader. It is ignored if the instance was deregistered, if its check was
+    /// turned off, or if it was registered or updated since, which starts a new window.
     pub(in crate::catalog) fn change_health(
         &mut self,
         ctx: &Ctx,
@@ -136,7 +136,7 @@ impl Catalog {
         Outcome::default()
     }
 
-    /// Removes a dead instance. One that has changed since the leader saw it may be alive, and stays.
+    /// Removes a dead instance. One that has changed since the leader found it may be alive, and stays.
     pub(in crate::catalog) fn remove_dead_instance(
         &mut self,
         found: &DeadInstance,
@@ -150,7 +150,7 @@ impl Catalog {
         Outcome::default()
     }
 
-    /// For how many seconds this instance may be without a heartbeat before it is removed; nothing for ever.
+    /// Returns the seconds without a heartbeat after which this instance is removed; `None` if it never is.
     pub fn removes_after(&self, instance: &Instance) -> Option<u64> {
         let of_service = || self.services.get(&instance.namespace, &instance.service);
         let said = instance.dead_removed_after_s.said();
@@ -164,7 +164,7 @@ impl Catalog {
         self.instances.all_of(namespace, service).filter(on_host).cloned().collect()
     }
 
-    /// Keeps a changed instance under a new revision.
+    /// Stores a changed instance under a new revision.
     fn put_instance(&mut self, ctx: &Ctx, mut instance: Instance, changes: &mut ChangeSet) -> Arc<Instance> {
         instance.mtime = ctx.time;
         instance.revision = ctx.draw_id();

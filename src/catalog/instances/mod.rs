@@ -1,7 +1,7 @@
 //! Instances: the book and its queries.
 //!
-//! Counts and revisions per service are kept with every change, so that a service list and a client
-//! that asks "has anything changed?" cost the same whether a service has one instance or thousands.
+//! Counts and revisions per service are updated with every change, so that service lists and checks for changes cost
+//! the same for one instance and for thousands.
 
 mod changes;
 
@@ -65,7 +65,7 @@ impl Indexed for Instance {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct InstanceCounts {
     pub total: usize,
-    /// Healthy and not isolated: what clients may call.
+    /// Instances that clients may call: healthy and not isolated.
     pub healthy: usize,
     pub isolated: usize,
 }
@@ -96,10 +96,10 @@ impl SubAssign for InstanceCounts {
     }
 }
 
-/// Hosts of a filter that are searched for among the texts of a list.
+/// Largest number of hosts in a filter that is searched for in the text columns.
 const HOSTS_SEARCHED_MAX: usize = 8;
 
-/// The instances of one service.
+/// Instances of one service.
 #[derive(Clone, Debug, Default, PartialEq)]
 struct OfService {
     by_id: OrdMap<Arc<str>, Arc<Instance>>,
@@ -110,9 +110,9 @@ struct OfService {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Instances {
     all: ListIndex<Instance>,
-    /// Only services that have instances,
+    /// Instances by service; only services that have any.
     by_service: Names<OfService>,
-    /// and their namespaces.
+    /// Counts by namespace; only namespaces that have instances.
     of_namespace: OrdMap<Arc<str>, InstanceCounts>,
     counts: InstanceCounts,
 }
@@ -124,9 +124,9 @@ pub struct InstanceFilter {
     pub namespace: Option<NameFilter>,
     pub service: Option<NameFilter>,
     pub vpc_id: Option<String>,
-    /// Any of them.
+    /// Hosts, of which any matches.
     pub hosts: HashSet<String>,
-    /// Any of them.
+    /// Ports, of which any matches.
     pub ports: HashSet<u16>,
     pub protocol: Option<String>,
     pub version: Option<String>,
@@ -138,7 +138,7 @@ pub struct InstanceFilter {
     pub isolate: Option<bool>,
     pub priority: Option<u32>,
     pub weight: Option<u32>,
-    /// All pairs have to be there.
+    /// Pairs that must all be present.
     pub metadata: Vec<(String, String)>,
     /// Services that the caller may see.
     pub read_scope: ReadScope,
@@ -177,16 +177,16 @@ fn wants<T: PartialEq>(wanted: &Option<T>, value: &T) -> bool {
     wanted.as_ref().is_none_or(|wanted| wanted == value)
 }
 
-/// Instances that a service must have; each part may be found in another instance.
+/// Instances that a service must have; each part may be satisfied by another instance.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct InstanceNeeds {
-    /// One on any of these hosts.
+    /// Hosts, on any of which there must be an instance.
     pub hosts: HashSet<String>,
-    /// One at any of these ports.
+    /// Ports, at any of which there must be an instance.
     pub ports: HashSet<u16>,
-    /// One with all these pairs.
+    /// Pairs that one instance must have, all of them.
     pub metadata: Vec<(String, NameFilter)>,
-    /// One that clients may call.
+    /// True to require an instance that clients may call.
     pub callable: bool,
 }
 
@@ -195,7 +195,7 @@ impl Instances {
         self.all.get(id)
     }
 
-    /// Those of all services.
+    /// Returns the counts of all services.
     pub fn counts(&self) -> InstanceCounts {
         self.counts
     }
@@ -208,22 +208,22 @@ impl Instances {
         self.of_namespace.get(namespace).copied().unwrap_or_default()
     }
 
-    /// Digest that changes with every change of an instance of the service, and with nothing else.
+    /// Returns the digest of a service's instances, which changes with every change of one of them.
     pub fn fold(&self, namespace: &str, service: &str) -> SetDigest {
         self.service(namespace, service).map(|service| service.fold).unwrap_or_default()
     }
 
-    /// By id.
+    /// Returns the instances of a service, by id.
     pub fn all_of(&self, namespace: &str, service: &str) -> impl Iterator<Item = &Arc<Instance>> {
         self.service(namespace, service).into_iter().flat_map(|service| service.by_id.values())
     }
 
-    /// By id, those behind `after`.
+    /// Returns the instances after `after`, by id.
     pub fn behind(&self, after: &str) -> impl Iterator<Item = &Arc<Instance>> {
         self.all.behind(after)
     }
 
-    /// By namespace, service and id, from there on.
+    /// Returns the instances by namespace, service and id, from this position on.
     fn onward<'a>(
         &'a self,
         namespace: &str,
@@ -236,8 +236,8 @@ impl Instances {
         of_this.into_iter().flatten().map(|(_, one)| one).chain(all.flat_map(|service| service.by_id.values()))
     }
 
-    /// Newest change first, then by id. A filter that names one instance looks it up, one that names a
-    /// service walks that alone.
+    /// Lists instances, newest change first, then by id. A filter that names one instance looks it up; one that names a
+    /// service walks only that service.
     pub fn list(&self, filter: &InstanceFilter, page: &Page) -> Listed<Arc<Instance>> {
         if filter.read_scope.is_blind() {
             return Listed::default();
@@ -249,7 +249,7 @@ impl Instances {
                 cut_sorted(self.all_of(namespace, service).filter(matches).collect(), newest_first, page)
             }
             _ => {
-                // Each text that is searched for is another walk over all texts; of many a set is asked.
+                // Each searched text is another walk over all texts; for many hosts, a set look-up is faster.
                 let few_hosts = filter.hosts.len() <= HOSTS_SEARCHED_MAX;
                 let searched = filter.hosts.iter().filter(|_| few_hosts);
                 let hosts: Vec<_> = searched.cloned().map(NameFilter::Exact).collect();
@@ -269,7 +269,7 @@ impl Instances {
         }
     }
 
-    /// Number of instances that [`Instances::list`] walks at most.
+    /// Returns the number of instances that [`Instances::list`] walks at most.
     pub fn reach(&self, filter: &InstanceFilter, page: &Page) -> usize {
         if filter.read_scope.is_blind() {
             return 0;
@@ -344,7 +344,7 @@ impl Instances {
     }
 }
 
-/// The order of a list: newest change first, then by id.
+/// Compares instances in the order of a list: newest change first, then by id.
 fn newest_first(one: &Arc<Instance>, other: &Arc<Instance>) -> Ordering {
     other.mtime.cmp(&one.mtime).then_with(|| one.id.cmp(&other.id))
 }

@@ -1,5 +1,5 @@
 //! Releases of one family that clients see: for each rule the newest active gray release whose labels all match the
-//! client, else the active normal one, else nothing.
+//! client, otherwise the active normal one, if any.
 
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
@@ -15,21 +15,21 @@ use crate::model::rule::matching::ALL;
 use crate::model::rule::release::RuleRelease;
 use crate::model::rule::{End, Rule};
 
-/// The active releases of one family.
+/// Active releases of one family.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Active {
-    /// By id of the rule.
+    /// Active releases by the id of the rule.
     of_rule: OrdMap<Arc<str>, Arc<ActiveOfRule>>,
-    /// Every end of an active release, to the rules.
+    /// Rules by each service of their active releases.
     of_end: OrdMap<Arc<End>, OrdSet<Arc<str>>>,
-    /// Namespace and name of the rule in each active release, to the rules.
+    /// Rules by their namespace and name in each active release.
     of_name: OrdMap<Arc<[String; 2]>, OrdSet<Arc<str>>>,
 }
 
 #[derive(Clone, Debug, Default, PartialEq)]
 struct ActiveOfRule {
     normal: Option<Arc<RuleRelease>>,
-    /// Highest version first.
+    /// Gray releases, highest version first.
     grays: Vec<Gray>,
 }
 
@@ -63,7 +63,7 @@ impl ActiveOfRule {
 #[derive(Debug, Default)]
 pub(in crate::catalog) struct ChangedEnds {
     all: BTreeSet<End>,
-    /// Those on whose calls they may act.
+    /// Services on whose calls they may act.
     called: BTreeSet<End>,
 }
 
@@ -78,7 +78,7 @@ impl ChangedEnds {
         self.called.extend(others.called);
     }
 
-    /// Clients see another release of the rule, also those of the services that only the other one is about.
+    /// Returns the change for clients of the rule, including services that only the other release is about.
     pub(super) fn change_by(mut self, release: &RuleRelease) -> Change {
         self.add(&release.rule);
         let [ends, called] = [self.all, self.called].map(|ends| ends.into_iter().collect());
@@ -86,7 +86,7 @@ impl ChangedEnds {
     }
 }
 
-/// The releases of one rule that clients see.
+/// Releases of one rule in force.
 #[derive(Clone, Copy)]
 pub struct RuleInForce<'a> {
     pub id: &'a Arc<str>,
@@ -94,7 +94,7 @@ pub struct RuleInForce<'a> {
 }
 
 impl<'a> RuleInForce<'a> {
-    /// True if not all clients see the same one.
+    /// Reports whether some clients see another release than the others.
     pub fn is_gray(self) -> bool {
         !self.active.grays.is_empty()
     }
@@ -103,21 +103,21 @@ impl<'a> RuleInForce<'a> {
         self.active.normal.as_ref()
     }
 
-    /// Gray ones first, highest version first.
+    /// Returns all releases: gray ones first, highest version first.
     pub fn all(self) -> impl Iterator<Item = &'a Arc<RuleRelease>> {
         self.active.all()
     }
 }
 
-/// The ends under which rules for this service are found.
+/// Returns the keys under which rules for this service are indexed.
 pub fn ends_of(namespace: &str, service: &str) -> [End; 4] {
     let end = |namespace: &str, service: &str| End { namespace: namespace.to_owned(), service: service.to_owned() };
     [end(namespace, service), end(namespace, ALL), end(ALL, service), end(ALL, ALL)]
 }
 
 impl Active {
-    /// The releases that concern a service, as a client with these labels sees them: by priority of
-    /// the rule, 0 first, then by its id.
+    /// Returns the releases that concern a service, for a client with these labels: by priority of the rule, 0 first,
+    /// then by its id.
     pub fn of_service<'a>(
         &self,
         namespace: &str,
@@ -133,8 +133,8 @@ impl Active {
         chosen
     }
 
-    /// The rules with gray releases of which a release may concern a service: by the priority that the newest gray one
-    /// has, then by id.
+    /// Returns the rules with gray releases that may concern a service: by the priority in the newest gray release,
+    /// then by id.
     pub fn rollouts(&self, namespace: &str, service: &str) -> Vec<Rollout> {
         let active = self.about(namespace, service).filter(|active| !active.grays.is_empty());
         let rollouts = active.map(|active| Rollout {
@@ -146,7 +146,7 @@ impl Active {
         rollouts
     }
 
-    /// The rules of which a release may concern a service, by id.
+    /// Returns the rules with releases that may concern a service, by id.
     fn about(&self, namespace: &str, service: &str) -> impl Iterator<Item = &ActiveOfRule> {
         self.about_with_ids(namespace, service).map(|(_, active)| active)
     }
@@ -157,54 +157,54 @@ impl Active {
         rules.into_iter().filter_map(|rule| Some((rule, self.of_rule.get(rule)?.as_ref())))
     }
 
-    /// The rules of which a release may concern a service, by id.
+    /// Returns the rules with releases that may concern a service, by id.
     pub fn rules_about(&self, namespace: &str, service: &str) -> impl Iterator<Item = RuleInForce<'_>> {
         self.about_with_ids(namespace, service).map(|(id, active)| RuleInForce { id, active })
     }
 
-    /// The release of a rule that a client with these labels sees.
+    /// Returns the release of a rule for a client with these labels.
     pub fn release_for<'a>(&self, rule_id: &str, label: impl Fn(&str) -> Option<&'a str>) -> Option<&Arc<RuleRelease>> {
         self.of_rule.get(rule_id)?.for_client(label)
     }
 
-    /// The releases of a rule that clients see: gray ones first, highest version first.
+    /// Returns the releases of a rule in force: gray ones first, highest version first.
     pub fn releases_of(&self, rule_id: &str) -> impl Iterator<Item = &Arc<RuleRelease>> {
         self.of_rule.get(rule_id).into_iter().flat_map(|active| active.all())
     }
 
-    /// The rules of which clients see a release under this name, whatever the rule is called by now.
+    /// Returns the rules with a release in force under this name, which may differ from the present name of the rule.
     pub fn released_as(&self, namespace: &str, name: &str) -> impl Iterator<Item = &Arc<str>> {
         self.of_name.get(&[namespace.to_owned(), name.to_owned()]).into_iter().flatten()
     }
 
-    /// The ends of all releases of a rule that clients see.
+    /// Returns the services of all releases of a rule in force.
     pub(in crate::catalog) fn ends_of_rule(&self, rule_id: &str) -> ChangedEnds {
         let (mut ends, active) = (ChangedEnds::default(), self.of_rule.get(rule_id));
         active.into_iter().flat_map(|active| active.all()).for_each(|release| ends.add(&release.rule));
         ends
     }
 
-    /// True if a release of the rule that clients see has one of these ends.
+    /// Reports whether a release of the rule in force is about one of these services.
     pub fn is_about(&self, rule_id: &str, ends: &[End]) -> bool {
         ends.iter().any(|end| self.of_end.get(end).is_some_and(|rules| rules.contains(rule_id)))
     }
 
-    /// Number of rules that [`Active::of_service`] walks at most.
+    /// Returns the number of rules that [`Active::of_service`] walks at most.
     pub fn reach(&self, namespace: &str, service: &str) -> usize {
         ends_of(namespace, service).iter().filter_map(|end| self.of_end.get(end)).map(OrdSet::len).sum()
     }
 
-    /// The normal release of a rule that clients see.
+    /// Returns the normal release of a rule in force.
     pub fn normal(&self, rule_id: &str) -> Option<&Arc<RuleRelease>> {
         self.of_rule.get(rule_id)?.normal.as_ref()
     }
 
-    /// Number of gray releases of a rule that clients may see.
+    /// Returns the number of gray releases of a rule in force.
     pub(in crate::catalog) fn grays(&self, rule_id: &str) -> usize {
         self.of_rule.get(rule_id).map_or(0, |active| active.grays.len())
     }
 
-    /// Takes a release in, if it is active.
+    /// Inserts a release, if it is active.
     pub(in crate::catalog) fn insert(&mut self, release: &Arc<RuleRelease>) {
         if !release.active {
             return;
@@ -218,7 +218,7 @@ impl Active {
         });
     }
 
-    /// Takes a release out, if it is here.
+    /// Removes a release, if it is active.
     pub(in crate::catalog) fn remove(&mut self, release: &RuleRelease) {
         self.change(&release.rule.id, |active| {
             active.normal.take_if(|normal| normal.id == release.id);

@@ -1,5 +1,5 @@
-//! Governance rules: rules of change, for all families alike. Saving a rule never changes what
-//! clients see; publishing does. What becomes of a release then is in `releases`.
+//! Governance rules: changes, shared by all families. Saving a rule never changes what clients see; publishing it does.
+//! The life cycle of releases is in `releases`.
 
 use std::sync::Arc;
 
@@ -41,8 +41,8 @@ impl Catalog {
         outcome.unwrap_or_else(Outcome::from)
     }
 
-    /// By id if the draft gives one, else by namespace and name. An update may give a rule another name; who deletes
-    /// one under the name of another means neither.
+    /// Finds a rule by id if the draft has one, otherwise by namespace and name. An update by id may rename the rule; a
+    /// deletion by id and another name matches no rule.
     pub(in crate::catalog) fn rule_named_by(&self, op: Op, draft: &RuleDraft) -> Option<Arc<Rule>> {
         let book = self.rules.of(draft.body.family());
         let is_strict = op == Op::Delete;
@@ -115,7 +115,7 @@ impl Catalog {
         rule.and_then(|rule| self.try_publish_rule(ctx, rule, family, draft, changes)).unwrap_or_else(Outcome::from)
     }
 
-    /// Publishes a rule as it was when that was asked for; the rule has to be there still.
+    /// Publishes the copy of a rule from the time of the request. The rule must still exist.
     pub(in crate::catalog) fn publish_rule_copy(
         &mut self,
         ctx: &Ctx,
@@ -141,7 +141,7 @@ impl Catalog {
         }
         let release_type = ReleaseType::read(draft.release_type.as_deref())?;
         let book = self.rules.of(family);
-        // What comes later is judged when it does.
+        // A planned release is checked when it is due.
         let is_later = later(ctx, draft.publish_at()).is_some();
         let active_grays = if is_later { 0 } else { book.active().grays(&rule.id) };
         publishable(release_type, draft.is_for_everybody(), active_grays > 0)?;
@@ -175,8 +175,8 @@ impl Catalog {
         Ok(self.begin_release(ctx, release, draft.publish_at(), &comment, changes, |_, _| ()))
     }
 
-    /// By `rule_id`, by `rule_name` (with `namespace` where the name is not unique), or with neither
-    /// by `id`.
+    /// Finds the rule by `rule_id`, by `rule_name` (with `namespace` if the name is not unique), or without either by
+    /// `id`.
     pub(in crate::catalog) fn rule_to_publish(
         &self,
         family: Family,
@@ -226,13 +226,13 @@ impl Catalog {
         self.change_release_of(ctx, op, target, draft.into(), changes)
     }
 
-    /// The release in force of a rule now, for an act on it.
+    /// Returns the version in force of a rule, as a condition for an action on it.
     pub fn pin_beside(&self, rule: &Rule) -> Pin {
         let normal = self.rules.of(rule.family()).active().normal(&rule.id);
         Pin { in_force: Some(normal.map_or(0, |release| release.version)), ..Pin::default() }
     }
 
-    /// By id, or by rule and release name. A release of another rule than the given one is none.
+    /// Finds a release by id, or by rule and release name. A release of another rule than the named one does not match.
     pub(in crate::catalog) fn release_named_by(
         &self,
         family: Family,

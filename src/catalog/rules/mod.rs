@@ -1,4 +1,4 @@
-//! Governance rules: the book of each family and its queries. What clients see of the releases is in `active`.
+//! Governance rules: the book of each family and its queries. Releases in force are in `active`.
 
 mod active;
 mod changes;
@@ -97,7 +97,7 @@ impl Indexed for Rule {
     }
 }
 
-/// The books of all families, each of which has one.
+/// Books of all families.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Rules {
     books: BTreeMap<Family, RuleBook>,
@@ -109,12 +109,12 @@ impl Default for Rules {
     }
 }
 
-/// The rules of one family with their releases.
+/// Rules of one family, with their releases.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct RuleBook {
     rules: ListIndex<Rule>,
     by_name: Names<Arc<Rule>>,
-    /// By id of the rule.
+    /// Releases by the id of the rule.
     releases: Archive<RuleRelease>,
     releases_by_id: OrdMap<Arc<str>, Arc<RuleRelease>>,
     active: Active,
@@ -126,7 +126,7 @@ pub struct RuleFilter {
     pub id: Option<String>,
     pub name: Option<NameFilter>,
     pub namespace: Option<NameFilter>,
-    /// A service on either end; rules for every service match as well.
+    /// Service on either side; rules for every service match as well.
     pub service: Option<NameFilter>,
     pub enable: Option<bool>,
     /// Rules that the caller may see.
@@ -139,7 +139,7 @@ impl Placed for Rule {
     }
 }
 
-/// By what the rule was called when it was released.
+/// Places a release by the name of the rule in the released copy.
 impl Placed for RuleRelease {
     fn place(&self) -> ListKey<'_> {
         place_of([&self.rule.namespace, &self.rule.name, &self.name, &self.id])
@@ -195,14 +195,14 @@ impl Rules {
         self.books.values().map(|book| book.releases_by_id.len()).sum()
     }
 
-    /// Releases to be published by `now`: family, time, rule and release name of each.
+    /// Returns the releases to be published by `now`: family, time, rule and release name of each.
     pub(super) fn due(&self, now: Timestamp) -> impl Iterator<Item = (Family, Timestamp, &Arc<str>, &Arc<str>)> {
         self.books
             .iter()
             .flat_map(move |(family, book)| book.releases.due(now).map(move |(at, id, name)| (*family, at, id, name)))
     }
 
-    /// Releases that are rolled out by steps.
+    /// Returns the releases of staged rollouts.
     pub(super) fn rolling(&self) -> impl Iterator<Item = &Arc<RuleRelease>> {
         self.books.values().flat_map(|book| book.releases.rolling())
     }
@@ -225,12 +225,12 @@ impl RuleBook {
         self.by_name.get(namespace, name)
     }
 
-    /// The rules of this name in all namespaces.
+    /// Returns the rules of this name in all namespaces.
     pub fn all_named(&self, name: &str) -> impl Iterator<Item = &Arc<Rule>> {
         self.by_name.named(name)
     }
 
-    /// Newest change first, then by id.
+    /// Lists rules, newest change first, then by id.
     pub fn list(&self, filter: &RuleFilter, page: &Page) -> Listed<Arc<Rule>> {
         if filter.read_scope.is_blind() {
             return Listed::default();
@@ -255,7 +255,7 @@ impl RuleBook {
         Listed::cut(one.into_iter().filter(|rule| filter.matches(rule)), page)
     }
 
-    /// Number of rules that [`RuleBook::list`] walks at most.
+    /// Returns the number of rules that [`RuleBook::list`] walks at most.
     pub fn reach(&self, filter: &RuleFilter, page: &Page) -> usize {
         if filter.read_scope.is_blind() {
             return 0;
@@ -266,7 +266,7 @@ impl RuleBook {
         }
     }
 
-    /// Releases that clients see.
+    /// Returns the releases in force.
     pub fn active(&self) -> &Active {
         &self.active
     }
@@ -283,17 +283,17 @@ impl RuleBook {
         self.releases.of(rule_id)
     }
 
-    /// The rules with more than `kept` inactive releases.
+    /// Returns the rules with more than `kept` inactive releases.
     pub(super) fn overfull(&self, kept: usize) -> impl Iterator<Item = &Arc<str>> {
         self.releases.overfull(kept)
     }
 
-    /// The oldest inactive release of the rule, if it has more than `kept`.
+    /// Returns the oldest inactive release of the rule, if it has more than `kept`.
     pub(super) fn surplus(&self, rule_id: &str, kept: usize) -> Option<&Arc<RuleRelease>> {
         self.releases.surplus(rule_id, kept)
     }
 
-    /// Of one rule highest version first; of all of them newest change first.
+    /// Lists releases: those of one rule by highest version, those of all rules by newest change.
     pub fn list_releases(&self, filter: &ReleaseFilter, page: &Page) -> Listed<Arc<RuleRelease>> {
         if filter.read_scope.is_blind() {
             return Listed::default();
@@ -322,7 +322,8 @@ impl RuleBook {
         cut_sorted(wanted.collect(), highest_version_first, page)
     }
 
-    /// By what the rule is called now, or was when it was released, and by what it acts on, or acted on then.
+    /// Reports whether a release is visible in `read_scope`: through the rule as it is now, through the services that
+    /// the release acts on, or, if the rule was deleted, through the released copy.
     pub fn is_seen(&self, released: &Rule, read_scope: &ReadScope) -> bool {
         read_scope.is_whole()
             || match self.get(&released.id) {
@@ -331,7 +332,7 @@ impl RuleBook {
             }
     }
 
-    /// Number of releases that [`RuleBook::list_releases`] walks at most.
+    /// Returns the number of releases that [`RuleBook::list_releases`] walks at most.
     pub fn reach_of_releases(&self, filter: &ReleaseFilter) -> usize {
         if filter.read_scope.is_blind() {
             return 0;
@@ -345,8 +346,8 @@ impl RuleBook {
         }
     }
 
-    /// The highest version of a release that retention removed, where the releases of one rule are asked
-    /// for; 0 if it removed none.
+    /// Returns the highest version of a release that retention removed, 0 if it removed none; `None` unless the filter
+    /// names one rule.
     pub fn removed_through_version_of(&self, filter: &ReleaseFilter) -> Option<u64> {
         let rule = match (&filter.rule_id, &filter.rule_name) {
             (Some(id), _) => self.get(id),
@@ -364,14 +365,14 @@ impl RuleBook {
         Some(seen.map_or(0, |rule| rule.removed_through))
     }
 
-    // ---- the ways in which anything here changes ----
+    // ---- changes ----
 
     pub(super) fn put_rule(&mut self, rule: Rule, changes: &mut ChangeSet) -> Arc<Rule> {
         changes.put(&rule);
         self.load_rule(rule)
     }
 
-    /// The rule goes, and its releases with it.
+    /// Deletes a rule and its releases.
     pub(super) fn remove_rule(&mut self, rule: &Rule, changes: &mut ChangeSet) {
         let releases: Vec<_> = self.releases_of(&rule.id).cloned().collect();
         for release in releases {
@@ -404,7 +405,7 @@ impl RuleBook {
         self.releases.remove(&release.rule.id, &release.name);
     }
 
-    /// Retention removed releases up to this version.
+    /// Records that retention removed releases up to this version.
     pub(super) fn removed_through(&mut self, rule_id: &str, version: u64, changes: &mut ChangeSet) {
         if let Some(rule) = self.get(rule_id).cloned() {
             let removed_through = rule.removed_through.max(version);
@@ -432,13 +433,13 @@ impl RuleBook {
     }
 }
 
-/// The order of a list of the releases of many rules: newest change first, then by rule and highest version.
+/// Compares releases of many rules in the order of a list: newest change first, then by rule and highest version.
 fn newest_change_first(one: &Arc<RuleRelease>, other: &Arc<RuleRelease>) -> Ordering {
     let by_rule = || one.rule.id.cmp(&other.rule.id).then_with(|| highest_version_first(one, other));
     other.modified.time.cmp(&one.modified.time).then_with(by_rule)
 }
 
-/// The order of a list of the releases of a rule: highest version first, then by id.
+/// Compares releases of one rule in the order of a list: highest version first, then by id.
 fn highest_version_first(one: &Arc<RuleRelease>, other: &Arc<RuleRelease>) -> Ordering {
     other.version.cmp(&one.version).then_with(|| one.id.cmp(&other.id))
 }

@@ -209,7 +209,7 @@ impl Catalog {
         Outcome::done(R::into_entity(release))
     }
 
-    /// Plans are kept whatever retention says, and so there is a limit to them.
+    /// Checks the limits of planned releases, which retention does not remove.
     pub(in crate::catalog) fn admits_plan<'a, R: Releasable + 'a>(
         siblings: impl Iterator<Item = &'a Arc<R>>,
         ctx: &Ctx,
