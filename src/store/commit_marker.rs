@@ -1,12 +1,12 @@
-//! Commit marker: the highest log index that this node knows to be committed. A process that starts again shows all
-//! entries up to it, whoever leads and whether anybody does.
+//! Commit marker: the highest log index that this node knows to be committed. A restarted process applies all entries
+//! up to it, with or without a leader.
 //!
-//! It is noted before what it covers is applied, so at every batch: one record in a file of its own, written over
-//! where it stands. In the database it would be a write of its own for each batch, on every node.
+//! It is written before the entries that it covers are applied, so with every batch: one record in a separate file,
+//! updated in place. In the database it would cost an additional write per batch on every node.
 //!
-//! What lies there outlives the process and not a power loss: the file is never synced, and may come back older than
-//! the log, or newer. So it counts only where the log has that very entry; by Raft's log matching everything before
-//! it is committed then as well. Anything else there is as if nothing was noted, and what is applied counts.
+//! The record survives the process but not a power loss: the file is never synced, and may come back older or newer
+//! than the log. So it counts only if the log has that very entry; by Raft's log matching, everything before that entry
+//! is then committed too. Otherwise there is no marker, and the applied index counts.
 
 use std::fs::{self, File, OpenOptions};
 use std::io;
@@ -19,7 +19,7 @@ use crate::format::types::{CommittedLeaderId, LogId};
 
 pub(super) const FILE: &str = "committed";
 const CHECK_BYTES: usize = 8;
-/// `term:u64 index:u64` (big-endian), and what tells them from damage.
+/// Bytes of a record: `term:u64 index:u64` (big-endian), and a checksum.
 const RECORD_BYTES: usize = 8 + 8 + CHECK_BYTES;
 
 type Record = [u8; RECORD_BYTES];
@@ -32,7 +32,7 @@ impl Commitment {
         Ok(Commitment(file))
     }
 
-    /// Copied to the page cache on return.
+    /// Writes the marker; it is in the page cache on return.
     pub(super) fn note(&self, committed: Option<&LogId>) -> io::Result<()> {
         self.0.write_all_at(&committed.map_or([0; RECORD_BYTES], record), 0)
     }
@@ -47,7 +47,7 @@ impl Commitment {
     }
 }
 
-/// Removes the record of this directory, which is of a log that is there no more.
+/// Removes the marker of this directory, which belongs to a log that no longer exists.
 pub(super) fn forget(dir: &Path) -> io::Result<()> {
     match fs::remove_file(dir.join(FILE)) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),

@@ -1,4 +1,4 @@
-//! Reading the stored log where a gap would be damage.
+//! Reads of the stored log in which a gap counts as damage.
 
 use std::io;
 use std::ops::Range;
@@ -40,10 +40,10 @@ pub(super) fn collect_contiguous(
     if expected == range.end { Ok(entries) } else { Err(io::Error::other(format!("log entry {expected} is missing"))) }
 }
 
-/// The last log id, if every entry after `purged` is there; `visit` sees each of them.
+/// Returns the last log id if every entry after `purged` exists; calls `visit` with each of them.
 ///
-/// Reads the whole log, which also lets RocksDB check every block of it: damage is found at the
-/// start and not on the day when a follower asks for that entry.
+/// Reads the whole log, so RocksDB checks every block of it: damage is found at the start, not when a follower needs
+/// that entry.
 pub(super) fn last_of_contiguous(
     database: &Database,
     purged: Option<&LogId>,

@@ -1,12 +1,12 @@
-//! The RocksDB under log and state: options, column families, stored scalars, failures.
+//! The RocksDB that holds log and state: options, column families, stored scalars, failures.
 //!
 //! One database, one write-ahead log (WAL). What is durable is therefore always a prefix of what
 //! was written: a state batch that survives a crash implies every log append before it.
 //!
-//! A write or fsync that failed is never repeated: after a failed fsync the kernel may have
-//! dropped the dirty pages, and a second one that succeeds would prove nothing. The failure is
-//! kept, every later write is refused with it, and readiness shows it. A write that found no room is none
-//! of them: it has changed nothing, see [`super::room`].
+//! A write or fsync that failed is never repeated: after a failed fsync the kernel may have dropped the dirty pages,
+//! and a second one that succeeds would prove nothing. The failure is stored, every later write is refused with it, and
+//! readiness reports it. A write for which there was no room is not such a failure: it has changed nothing, see
+//! [`super::room`].
 
 use std::fs::{self, File};
 use std::io;
@@ -25,41 +25,41 @@ use super::room::{Room, is_full};
 use crate::descriptors;
 use crate::format::codec;
 
-/// Scalars: RocksDB wants a family of this name anyway.
+/// Family of the scalars; RocksDB requires one of this name anyway.
 pub(super) const META: &str = rocksdb::DEFAULT_COLUMN_FAMILY_NAME;
-/// Raft log entries, by big-endian index.
+/// Family of the Raft log entries, by big-endian index.
 pub(super) const LOG: &str = "log";
-/// Rows of the state machine, by whatever key it chose.
+/// Family of the state machine's rows.
 pub(super) const STATE: &str = "state";
 const FAMILIES: [&str; 3] = [META, LOG, STATE];
 
 const MEBIBYTE: usize = 1024 * 1024;
-/// One memtable of log or state, at most; two exist while one is being flushed.
+/// Maximum size of a memtable of log or state; there are two of them during a flush.
 const WRITE_BUFFER_BYTES_MAX: usize = 8 * MEBIBYTE;
-/// Steps of its size from node to node, see [`write_buffer_bytes`].
+/// Steps in which this size differs between nodes, see [`write_buffer_bytes`].
 const WRITE_BUFFER_STEP_BYTES: usize = MEBIBYTE;
 const WRITE_BUFFER_STEPS: u64 = 3;
 const META_WRITE_BUFFER_BYTES: usize = MEBIBYTE;
-/// Small files: where the disk is short, they are compacted one by one.
+/// Target size of a file. Files are small because they are compacted one by one while the disk is short.
 const FILE_BYTES: u64 = 16 * 1024 * 1024;
-/// New files of the state before all of it is written once more with them: it is read at the start and for snapshots.
+/// New files of the state from which on all of it is rewritten. It is read only at the start and for snapshots.
 const STATE_FILES_MAX: i32 = 8;
-/// Files of the log are moved to the last level as they are, and nothing in them has been replaced. Else each would be
-/// written once more there, when a snapshot of the database ends that is younger. (The crate has no call for it.)
+/// Option by which files of the log stay at the last level: nothing in them was replaced. Otherwise each would be
+/// rewritten there once a later snapshot of the database ends. (The crate has no method for it.)
 const LOG_STAYS: [(&str, &str); 1] = [("bottommost_file_compaction_delay", "4294967295")];
-/// Shared by all families. The catalog is read from memory, so this serves start-up and snapshots.
+/// Block cache of all families. The catalog is read from memory, so this serves start-up and snapshots only.
 const BLOCK_CACHE_BYTES: usize = 16 * MEBIBYTE;
-/// Bounds what a restart has to replay, and what stays on disk of the past: a family that is rarely
-/// flushed (the scalars) holds back the WAL of all until this is reached.
+/// Maximum size of the WAL. It bounds what a restart has to replay, and the space of obsolete data: a family that is
+/// rarely flushed (the scalars) holds back the WAL of all until this size is reached.
 const WAL_BYTES_MAX: u64 = 64 * 1024 * 1024;
-/// RocksDB's own text log, which nobody reads unless something is wrong.
+/// Maximum size of RocksDB's text log, which is only read after a problem.
 const TEXT_LOG_BYTES_MAX: usize = MEBIBYTE;
 const TEXT_LOGS_KEPT: usize = 2;
 
-/// Written to see whether the disk takes writes; its value means nothing.
+/// Key that is written to test whether the disk accepts writes; its value has no meaning.
 pub(super) const PROBE_KEY: &str = "probe";
 
-/// A stored scalar: key and type belong together and cannot drift apart.
+/// A stored scalar, which binds a key to its type.
 pub(super) trait Scalar {
     const KEY: &'static str;
     type Value: Serialize + DeserializeOwned;
@@ -88,7 +88,7 @@ pub(super) struct Database {
 
 impl Database {
     pub(super) fn open(path: &Path, node_id: u64, room: Room, lock: File) -> Result<Self, StoreError> {
-        // What the log holds is written out when it is opened.
+        // Opening the database writes the contents of its logs to files.
         let logs = fs::read_dir(path).into_iter().flatten().flatten();
         let logs = logs.filter(|file| file.path().extension().is_some_and(|extension| extension == "log"));
         let bytes: u64 = logs.filter_map(|file| file.metadata().ok()).map(|found| found.len()).sum();
@@ -116,7 +116,7 @@ impl Database {
         &self.path
     }
 
-    /// For reading; writes go through the methods below, which keep failures.
+    /// Returns RocksDB for reading. Writes use the methods below, which record failures.
     pub(super) fn rocks(&self) -> &DB {
         &self.db
     }
@@ -129,8 +129,8 @@ impl Database {
         &self.room
     }
 
-    /// Writes to WAL and memtable: readable on return, durable after the next [`Self::sync_wal`]. A write that finds
-    /// no room changes nothing and may be repeated, see [`is_full`].
+    /// Writes to WAL and memtable: readable on return, durable after the next [`Self::sync_wal`]. A write for which
+    /// there is no room changes nothing and may be repeated, see [`is_full`].
     pub(super) fn write(&self, batch: WriteBatch) -> io::Result<()> {
         self.check()?;
         self.room.admit(batch.size_in_bytes())?;
@@ -139,7 +139,7 @@ impl Database {
         self.written(|db| db.write(batch))
     }
 
-    /// Repeats a write until there is room for it. Blocks for as long as there is none, until the node stops.
+    /// Repeats a write until there is room for it. Blocks until then, or until the node stops.
     pub(super) fn write_patiently(&self, mut make: impl FnMut() -> WriteBatch) -> io::Result<()> {
         let mut waiting = None;
         loop {
@@ -150,8 +150,8 @@ impl Database {
         }
     }
 
-    /// A write that RocksDB takes after it found the disk full is the end of its recovery. One that was begun before
-    /// is not.
+    /// Performs a write. If RocksDB accepts one after it found the disk full, it has recovered, unless the write began
+    /// before that.
     fn written(&self, write: impl FnOnce(&DB) -> Result<(), rocksdb::Error>) -> io::Result<()> {
         let was_stopped = self.room.is_stopped();
         self.keep_if_lasting(write(&self.db))?;
@@ -161,7 +161,7 @@ impl Database {
         Ok(())
     }
 
-    /// Keeps what failed, but for a disk that is full: RocksDB recovers from that by itself.
+    /// Records a failure, except a full disk, from which RocksDB recovers by itself.
     fn keep_if_lasting(&self, outcome: Result<(), rocksdb::Error>) -> io::Result<()> {
         match outcome {
             Err(error) if is_no_space(&error) => {
@@ -173,8 +173,8 @@ impl Database {
         }
     }
 
-    /// Waits until RocksDB takes writes again after it found the disk full. By then it has written out all that was
-    /// in memory and begun another log: a sync of the old one, which may end in half a record, would be a failure.
+    /// Waits until RocksDB accepts writes again after it found the disk full. By then it has flushed its memtables and
+    /// started another WAL: a sync of the old one, which may end in a partial record, would fail.
     fn await_recovery(&self) -> io::Result<()> {
         if !self.room.is_stopped() {
             return Ok(());
@@ -186,7 +186,7 @@ impl Database {
         })
     }
 
-    /// Durable on return. For the few writes outside the log that need it.
+    /// Writes durably. For the few writes outside the log that need it.
     pub(super) fn write_synced(&self, batch: WriteBatch) -> io::Result<()> {
         self.check()?;
         let mut options = WriteOptions::default();
@@ -202,7 +202,7 @@ impl Database {
         self.keep_failure(self.db.flush_wal(true).map_err(|error| error.into_string()))
     }
 
-    /// The failure that stopped this database, if any.
+    /// Returns the failure that stopped this database, if any.
     pub(super) fn check(&self) -> io::Result<()> {
         match self.failure.get() {
             None => Ok(()),
@@ -210,7 +210,7 @@ impl Database {
         }
     }
 
-    /// Remembers the first failure for good.
+    /// Records the first failure for good.
     pub(super) fn keep_failure(&self, outcome: Result<(), String>) -> io::Result<()> {
         let Err(text) = outcome else { return Ok(()) };
         if self.failure.set(text.clone()).is_ok() {
@@ -240,8 +240,8 @@ impl Database {
         Ok(!iterator.valid())
     }
 
-    /// Rewrites what a family holds from `start` up to `end`, which drops what was deleted there. Blocks
-    /// for as long as that takes; reads and writes go on.
+    /// Rewrites the range from `start` to `end` of a family, which drops deleted data there. Blocks until done; reads
+    /// and writes continue.
     pub(super) fn compact(&self, name: &str, start: Option<&[u8]>, end: Option<&[u8]>) -> io::Result<()> {
         self.check()?;
         let mut options = CompactOptions::default();
@@ -250,13 +250,13 @@ impl Database {
         self.check()
     }
 
-    /// Removes the files all of whose keys are in this range, but for new ones: those of level 0.
+    /// Removes the files whose keys are all in this range, except new ones at level 0.
     pub(super) fn drop_files(&self, name: &str, first: &[u8], last: &[u8]) -> io::Result<()> {
         self.keep_if_lasting(self.db.delete_file_in_range_cf(self.family(name), first, last))
     }
 
-    /// The same for a whole family, the range of one file after the other, and only where `has_room`
-    /// for what that range holds now: the new files are written before the old ones go.
+    /// Compacts a whole family, the range of one file after the other, and only if `has_room` for the current size of
+    /// the range: the new files are written before the old ones are deleted.
     pub(super) fn compact_by_file(&self, name: &str, has_room: impl Fn(u64) -> bool) -> io::Result<()> {
         let mut files = self.db.live_files().map_err(io::Error::other)?;
         files.retain(|file| file.column_family_name == name);
@@ -270,7 +270,7 @@ impl Database {
         Ok(())
     }
 
-    /// Writes out what is in memory, so that the write-ahead log behind it can go.
+    /// Flushes the memtables, so that the WAL can be deleted.
     pub(super) fn write_out(&self) -> io::Result<()> {
         self.check()?;
         for name in FAMILIES {
@@ -284,7 +284,7 @@ impl Database {
     }
 
     fn family_size(&self, name: &'static str) -> FamilySize {
-        // A property that cannot be read is a missing number on a chart, not a failure.
+        // A property that cannot be read is a missing number in a chart, not a failure.
         let number = |property: &properties::PropName| {
             self.db.property_int_value_cf(self.family(name), property).ok().flatten().unwrap_or(0)
         };
@@ -302,7 +302,7 @@ pub(super) fn family_of<'a>(db: &'a DB, name: &str) -> &'a ColumnFamily {
     db.cf_handle(name).expect("every family is opened with the database")
 }
 
-/// Opens what lies at `path` and changes nothing there.
+/// Opens the database at `path` read-only.
 pub(super) fn open_to_look(path: &Path) -> Result<DB, StoreError> {
     let mut options = database_options();
     options.create_if_missing(false);
@@ -310,14 +310,14 @@ pub(super) fn open_to_look(path: &Path) -> Result<DB, StoreError> {
     DB::open_cf_for_read_only(&options, path, FAMILIES, false).map_err(|error| refusal(path, error))
 }
 
-/// True of RocksDB's error for a full disk, whichever file it is about.
+/// Reports whether the error means a full disk, whichever file it is about.
 fn is_no_space(error: &rocksdb::Error) -> bool {
     error.kind() == ErrorKind::IOError && error.as_ref().contains("No space left on device")
 }
 
 fn refusal(path: &Path, error: rocksdb::Error) -> StoreError {
     if error.kind() != ErrorKind::Corruption {
-        // RocksDB says it in words alone.
+        // RocksDB has these kinds only in the text.
         let kind = match error.as_ref() {
             text if text.contains("Permission denied") => io::ErrorKind::PermissionDenied,
             text if text.contains("Read-only file system") => io::ErrorKind::ReadOnlyFilesystem,
@@ -325,7 +325,7 @@ fn refusal(path: &Path, error: rocksdb::Error) -> StoreError {
         };
         return StoreError::at(path)(io::Error::new(kind, error));
     }
-    // The error often does not say which file; RocksDB's text log of this attempt does.
+    // The error often does not name the file; RocksDB's text log of this attempt does.
     let text = fs::read_to_string(path.join("LOG")).unwrap_or_default();
     let place = text.lines().rfind(|line| line.contains(": dropping ")).map(|line| format!("; {line}"));
     let reason = format!("{error}{}", place.unwrap_or_default());
@@ -337,17 +337,17 @@ fn database_options() -> Options {
     options.create_if_missing(true);
     options.create_missing_column_families(true);
     options.set_max_background_jobs(2);
-    // Two threads write at all, one batch at a time. What is put behind what was put last, as the entries of the log
-    // and sorted rows are, then finds its place without a search.
+    // Two threads write, one batch at a time. Keys greater than the last one, such as log entries and sorted rows, are
+    // then inserted without a search.
     options.set_allow_concurrent_memtable_write(false);
     options.set_enable_write_thread_adaptive_yield(false);
     options.set_max_open_files(descriptors::shares().database_files);
     options.set_max_total_wal_size(WAL_BYTES_MAX);
-    // A torn record at the very end was never acknowledged and is dropped; damage before it
-    // refuses to open. See `tests::recovery` for what RocksDB does in each case.
+    // A torn record at the very end was never acknowledged and is dropped; with damage before it RocksDB refuses to
+    // open. See `tests::recovery` for its behaviour in each case.
     options.set_wal_recovery_mode(DBRecoveryMode::TolerateCorruptedTailRecords);
     options.set_track_and_verify_wals_in_manifest(true);
-    // A recycled WAL file has old records behind its end, which blurs what a torn tail is.
+    // A recycled WAL file has old records after its end, which would make a torn tail ambiguous.
     options.set_recycle_log_file_num(0);
     options.set_log_level(LogLevel::Warn);
     options.set_max_log_file_size(TEXT_LOG_BYTES_MAX);
@@ -356,8 +356,8 @@ fn database_options() -> Options {
     options
 }
 
-/// Nodes write the same at the same time. With memtables of one size all of them would be writing a file whenever one
-/// is, and a write wait for it; with these a majority goes on.
+/// Returns the size of a memtable on this node. Nodes write the same data at the same time. With memtables of one size
+/// all of them would flush simultaneously, and a write would wait for it; with these sizes a majority does not.
 fn write_buffer_bytes(name: &str, node_id: u64) -> usize {
     match name {
         META => META_WRITE_BUFFER_BYTES,

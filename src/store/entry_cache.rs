@@ -6,16 +6,15 @@ use std::ops::Range;
 use crate::format::codec;
 use crate::format::types::Entry;
 
-/// Bytes of an entry beside its payload: the struct itself and its slot.
+/// Bytes of an entry in addition to its payload: the struct itself and its slot.
 const ENTRY_OVERHEAD_BYTES: usize = 128;
 
-/// Memory that `entry` takes, near enough for a limit.
+/// Returns the approximate memory of `entry`.
 pub(super) fn entry_bytes(entry: &Entry) -> usize {
     ENTRY_OVERHEAD_BYTES + codec::entry_payload_bytes(entry)
 }
 
-/// Contiguous entries that end where the log ends, at most `bytes_max` of them (but always the
-/// last one).
+/// Contiguous entries up to the end of the log, at most `bytes_max` of them but always the last one.
 pub(super) struct EntryCache {
     entries: VecDeque<Entry>,
     bytes: usize,
@@ -39,7 +38,7 @@ impl EntryCache {
         }
     }
 
-    /// Forgets `index` and what follows.
+    /// Removes `index` and the entries that follow.
     pub(super) fn truncate_from(&mut self, index: u64) {
         while self.entries.back().is_some_and(|entry| entry.log_id.index >= index) {
             let entry = self.entries.pop_back().expect("just seen");
@@ -47,15 +46,14 @@ impl EntryCache {
         }
     }
 
-    /// Forgets everything up to and including `index`.
+    /// Removes everything up to and including `index`.
     pub(super) fn drop_through(&mut self, index: u64) {
         while self.first_index().is_some_and(|first| first <= index) {
             self.pop_front();
         }
     }
 
-    /// The entries of `range`, which starts in the tail, cut where they pass `bytes_max` (but at
-    /// least one).
+    /// Returns the entries of `range`, which starts in the cache, up to `bytes_max` but at least one.
     pub(super) fn read(&self, range: Range<u64>, bytes_max: usize) -> Vec<Entry> {
         let Some(first) = self.first_index() else { return Vec::new() };
         let position = |index: u64| ((index.saturating_sub(first)) as usize).min(self.entries.len());

@@ -1,4 +1,4 @@
-//! Reasons why a data directory cannot be opened: each refusal names the path and the way out.
+//! Reasons why a data directory cannot be opened. Each message names the path and the remedy.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -11,7 +11,7 @@ pub enum StoreError {
     #[error("{}: {source}", path.display())]
     Io { path: PathBuf, source: io::Error },
 
-    /// A file may not be read or written: who runs, whose it is, and what to do.
+    /// A file may not be read or written. The text names the user of the process, the owner of the file and the remedy.
     #[error("{words}")]
     Denied { words: String },
 
@@ -108,7 +108,7 @@ pub enum StoreError {
 }
 
 impl StoreError {
-    /// Converts it to an error of input and output of the same kind.
+    /// Converts the error to an I/O error of the same kind.
     pub(super) fn into_io(self) -> io::Error {
         let kind = match &self {
             StoreError::Io { source, .. } => source.kind(),
@@ -117,7 +117,7 @@ impl StoreError {
         io::Error::new(kind, self)
     }
 
-    /// For `map_err` on file operations.
+    /// Returns a converter of the I/O errors of `path`, for `map_err`.
     pub(super) fn at(path: &Path) -> impl FnOnce(io::Error) -> StoreError + '_ {
         move |source| match source.kind() {
             io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => {

@@ -1,9 +1,9 @@
 //! Group commit: one OS thread that turns many appends into one fsync.
 //!
-//! Whoever has written to the WAL queues a waiter. The thread takes everything that is queued,
-//! syncs once, and completes the waiters in the order in which they came. What arrives during a
-//! sync shares the next one. Waiters are queued under the lock that orders the writes, so a
-//! completed waiter means: my write and all writes before it are durable.
+//! A writer queues a waiter after it has written to the WAL. The thread takes all queued waiters, syncs once, and
+//! completes them in the order in which they were queued. Writes during a sync share the next one. Waiters are queued
+//! under the lock that orders the writes, so a completed waiter means that its write and all writes before it are
+//! durable.
 
 use std::io;
 use std::iter;
@@ -20,7 +20,7 @@ use crate::format::types::TypeConfig;
 use crate::metrics::Metrics;
 use crate::tasks;
 
-/// Makes the WAL durable: [`Database::sync_wal`], or what a test puts in its place.
+/// Makes the WAL durable: [`Database::sync_wal`], or the replacement of a test.
 pub(super) type Sync = Box<dyn FnMut(&Database) -> io::Result<()> + Send>;
 
 pub(super) enum Waiter {
@@ -32,7 +32,7 @@ impl Waiter {
     fn complete(self, outcome: io::Result<()>) {
         match self {
             Waiter::Append(callback) => callback.io_completed(outcome),
-            // A caller that has gone away does not want to know.
+            // The receiver is gone if the caller is.
             Waiter::Barrier(sender) => drop(sender.send(outcome)),
         }
     }
@@ -56,7 +56,7 @@ impl FlushThread {
         queue.send(waiter).map_err(|_| io::Error::other("the flush thread of the log has died"))
     }
 
-    /// Completes when everything written before this call is durable.
+    /// Returns a receiver that completes once everything written before this call is durable.
     pub(super) fn barrier(&self) -> io::Result<oneshot::Receiver<io::Result<()>>> {
         let (sender, receiver) = oneshot::channel();
         self.push(Waiter::Barrier(sender))?;
@@ -90,7 +90,7 @@ impl Flusher {
                 waiter.complete(copy(&outcome));
             }
         }
-        // State batches after the last append have no waiter; at a clean end they are kept too. Nobody waits for room.
+        // Rows after the last append have no waiter; a clean end syncs them too. It does not wait for room.
         self.database.room().close();
         let _ = self.database.sync_wal();
     }

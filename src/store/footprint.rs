@@ -1,8 +1,8 @@
-//! Bytes of the log and their places: a coarse index over the stored entries, so that what is kept of the log can be
-//! decided by bytes and not only by entries.
+//! Coarse index of the log by bytes, so that the retained part of the log can be limited in bytes as well as in
+//! entries.
 //!
-//! One mark every so many bytes is enough: whoever asks wants to know to the nearest mark. Rebuilt
-//! at the start, when the whole log is read anyway.
+//! It has one mark per block of bytes, and its results are exact to a block. It is rebuilt at the start, when the whole
+//! log is read anyway.
 
 use std::collections::VecDeque;
 
@@ -12,7 +12,7 @@ const BLOCK_BYTES: u64 = 64 * 1024;
 #[derive(Debug, Default)]
 pub(super) struct Footprint {
     marks: VecDeque<BlockMark>,
-    /// Bytes of everything that was ever added, by this index' own count.
+    /// Bytes of all entries ever added, by the index' own count.
     end: u64,
     /// Index that follows the last entry.
     next: u64,
@@ -26,7 +26,7 @@ struct BlockMark {
 }
 
 impl Footprint {
-    /// Entry `index` was added at the end, with so many bytes.
+    /// Adds entry `index` with its bytes at the end.
     pub(super) fn push(&mut self, index: u64, bytes: u64) {
         if self.marks.back().is_none_or(|mark| self.end - mark.before >= BLOCK_BYTES) {
             self.marks.push_back(BlockMark { first: index, before: self.end });
@@ -35,7 +35,7 @@ impl Footprint {
         self.next = index + 1;
     }
 
-    /// `index` and what follows are gone. Within a block the count stays a little too high.
+    /// Removes `index` and the entries that follow. Within a block the count stays a little too high.
     pub(super) fn truncate_from(&mut self, index: u64) {
         while let Some(mark) = self.marks.back().filter(|mark| mark.first >= index) {
             self.end = mark.before;
@@ -44,7 +44,7 @@ impl Footprint {
         self.next = self.next.min(index);
     }
 
-    /// Everything up to and including `index` is gone.
+    /// Removes everything up to and including `index`.
     pub(super) fn drop_through(&mut self, index: u64) {
         if index + 1 >= self.next {
             self.marks.clear();
@@ -59,7 +59,7 @@ impl Footprint {
         self.marks.front().map_or(0, |mark| self.end - mark.before)
     }
 
-    /// Bytes of the entries that follow `index`, up to a block too many.
+    /// Returns the bytes of the entries that follow `index`, up to a block too many.
     pub(super) fn bytes_after(&self, index: u64) -> u64 {
         if index + 1 >= self.next {
             return 0;
@@ -67,8 +67,8 @@ impl Footprint {
         self.end - self.position(index + 1)
     }
 
-    /// The index through which the log can go so that at most `bytes` are left of it up to and
-    /// including `index` (but for the block in which that one lies).
+    /// Returns the index through which the log can be purged so that at most `bytes` remain of it up to and including
+    /// `index`, not counting the block of that entry.
     pub(super) fn cut(&self, index: u64, bytes: u64) -> Option<u64> {
         let upto = if index + 1 >= self.next { self.end } else { self.position(index + 1) };
         let too_much = self.marks.partition_point(|mark| upto.saturating_sub(mark.before) > bytes);
@@ -76,7 +76,7 @@ impl Footprint {
         keep.first.checked_sub(1).map(|through| through.min(index))
     }
 
-    /// Position at which the block begins that holds `index`.
+    /// Returns the position at which the block of `index` begins.
     fn position(&self, index: u64) -> u64 {
         let after = self.marks.partition_point(|mark| mark.first <= index);
         self.marks.get(after.saturating_sub(1)).map_or(self.end, |mark| mark.before)
@@ -87,14 +87,14 @@ impl Footprint {
 mod tests {
     use super::*;
 
-    /// Entries 1 to 100 of 10,000 bytes: a mark every seven.
+    /// Returns an index of entries 1 to 100 of 10,000 bytes each: a mark every seven entries.
     fn hundred() -> Footprint {
         let mut footprint = Footprint::default();
         (1..=100).for_each(|index| footprint.push(index, 10_000));
         footprint
     }
 
-    /// True if `found` is `expected` or a block and an entry more.
+    /// Checks that `found` is `expected`, or at most a block and an entry more.
     #[track_caller]
     fn about(found: u64, expected: u64) {
         assert!((expected..=expected + BLOCK_BYTES + 10_000).contains(&found), "{found} for {expected}");

@@ -1,9 +1,9 @@
-//! Ownership of the directory: the lock that keeps a second process out and `identity.json`, which ties the directory
-//! to one node of one cluster.
+//! Ownership of the directory: the lock that excludes other processes, and `identity.json`, which ties the directory to
+//! one node of one cluster.
 //!
-//! Order at the first start: `identity.new`, then the database, then the rename to
-//! `identity.json`. A crash in between leaves `identity.json` absent and the database empty, and
-//! the next start begins again. Any other half of the pair means that a part was removed by hand.
+//! Order at the first start: `identity.new`, then the database, then the rename to `identity.json`. A crash in between
+//! leaves `identity.json` absent and the database empty, and the next start begins again. Any other combination means
+//! that a part was removed by hand.
 
 use std::fs::{self, DirBuilder, File, Permissions, TryLockError};
 use std::io::{self, Write};
@@ -19,24 +19,24 @@ use crate::format::level::{Level, LevelRange};
 pub(super) const LOCK_FILE: &str = "LOCK-thuban";
 pub(super) const IDENTITY_FILE: &str = "identity.json";
 const IDENTITY_STAGED: &str = "identity.new";
-/// Only the owner: log and state hold hashes of passwords and tokens, and configuration.
+/// Access for the owner only: log and state contain hashes of passwords and tokens, and configuration.
 const DIRECTORY_MODE: u32 = 0o700;
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Identity {
-    /// The highest level of anything that the directory may hold, see [`crate::format::level`]: raised
-    /// before the first of it is written, so that a binary which cannot read it refuses at the door.
+    /// Highest level of the directory's contents, see [`crate::format::level`]. It is raised before anything of that
+    /// level is written, so that a binary which cannot read it refuses to open the directory.
     #[serde(rename = "format_version")]
     pub level: Level,
     /// Digest of the formats of that level, see [`Level::digest`]: two builds without a release between them may have
     /// different formats of one level.
     pub format: String,
-    /// Version of the binary that made the directory or raised its level.
+    /// Version of the binary that created the directory or raised its level.
     pub version: String,
     pub node_id: u64,
-    /// Random, once per directory: tells a wiped and re-made directory from the one before.
+    /// Random id, generated once per directory: distinguishes a wiped and recreated directory from the previous one.
     pub instance: String,
-    /// Set when the node has formed or joined a cluster.
+    /// Cluster of the node, set when it has formed or joined one.
     pub cluster_id: Option<String>,
 }
 
@@ -66,7 +66,7 @@ impl Identity {
         text
     }
 
-    /// That of a directory in which a node lives.
+    /// Returns the identity of a node's directory.
     pub(super) fn of(dir: &Path, levels: LevelRange) -> Result<Self, StoreError> {
         let path = dir.join(IDENTITY_FILE);
         if !path.exists() {
@@ -78,7 +78,7 @@ impl Identity {
     fn read(path: &Path, levels: LevelRange) -> Result<Self, StoreError> {
         let damaged = |reason: String| StoreError::IdentityDamaged { path: path.to_owned(), reason };
         let text = fs::read(path).map_err(StoreError::at(path))?;
-        // The version first: a newer file may have a shape that this binary cannot read.
+        // The version first: this binary may be unable to read the fields of a newer file.
         let value: serde_json::Value = serde_json::from_slice(&text).map_err(|error| damaged(error.to_string()))?;
         let version = value["format_version"].as_u64().ok_or_else(|| damaged("no format_version".into()))?;
         let level = u8::try_from(version).map(Level).unwrap_or_default();
@@ -94,7 +94,7 @@ impl Identity {
     }
 }
 
-/// Makes the directory if needed and keeps every other process out of it while the file lives.
+/// Creates the directory if needed, and excludes every other process from it while the file is open.
 pub(super) fn lock(dir: &Path) -> Result<File, StoreError> {
     DirBuilder::new().recursive(true).mode(DIRECTORY_MODE).create(dir).map_err(StoreError::at(dir))?;
     close_to_others(dir);
@@ -104,8 +104,8 @@ pub(super) fn lock(dir: &Path) -> Result<File, StoreError> {
     Ok(file)
 }
 
-/// One that was made by somebody else may be open to all. Not every filesystem knows owners, and a volume
-/// may belong to another user: then it is told, and no more.
+/// Restricts the directory to its owner; another program may have created it accessible to all. A failure is only
+/// logged, because not every filesystem has owners, and a volume may belong to another user.
 fn close_to_others(dir: &Path) {
     let Ok(mode) = fs::metadata(dir).map(|metadata| metadata.permissions().mode() & 0o777) else { return };
     if mode & !DIRECTORY_MODE == 0 {
@@ -123,7 +123,7 @@ fn close_to_others(dir: &Path) {
     }
 }
 
-/// As [`lock`], but leaves the directory as it is.
+/// Locks like [`lock`], but does not change the directory.
 pub(super) fn lock_to_look(dir: &Path) -> Result<Option<File>, StoreError> {
     let path = dir.join(LOCK_FILE);
     match File::open(&path) {
@@ -141,7 +141,7 @@ fn try_lock(dir: &Path, file: &File) -> Result<(), StoreError> {
     }
 }
 
-/// Identity of the directory while it is open, and the changes to it.
+/// Identity of the open directory, and changes to it.
 pub(super) struct DirectoryOwner {
     dir: PathBuf,
     levels: LevelRange,
@@ -165,7 +165,7 @@ impl DirectoryOwner {
         self.levels
     }
 
-    /// Ties the directory to a cluster, once and for all.
+    /// Ties the directory to a cluster for good.
     pub(super) fn tie(&self, cluster_id: &str) -> Result<(), StoreError> {
         let mut identity = self.identity.lock();
         match &identity.cluster_id {
@@ -178,13 +178,13 @@ impl DirectoryOwner {
         }
     }
 
-    /// Ties it to another cluster than the one before.
+    /// Ties the directory to another cluster than the one before.
     pub(super) fn retie(&self, cluster_id: &str) -> Result<(), StoreError> {
         let mut identity = self.identity.lock();
         self.change(&mut identity, |identity| identity.cluster_id = Some(cluster_id.to_owned()))
     }
 
-    /// To be called before something of `level` is written; durable on return.
+    /// Raises the level of the directory. Must be called before anything of `level` is written; durable on return.
     pub(super) fn raise_to(&self, level: Level) -> Result<(), StoreError> {
         let mut identity = self.identity.lock();
         if level <= identity.level {
@@ -209,13 +209,13 @@ impl DirectoryOwner {
 
 /// State in which the directory was found.
 pub(super) enum Claim {
-    /// No node lived here; [`Claim::settle`] is to be called once the database exists.
+    /// A new directory; [`Claim::settle`] has to be called once the database exists.
     First(Identity),
     /// The directory of this node.
     Known(Identity),
 }
 
-/// Judges the directory before the database is touched.
+/// Checks the directory before the database is opened.
 pub(super) fn claim(dir: &Path, database: &Path, node_id: u64, levels: LevelRange) -> Result<Claim, StoreError> {
     let path = dir.join(IDENTITY_FILE);
     let has_database = database.join("CURRENT").exists();
@@ -249,7 +249,7 @@ impl Claim {
         }
     }
 
-    /// Makes a first claim final, now that the database exists.
+    /// Completes a first claim, now that the database exists.
     pub(super) fn settle(self, dir: &Path, is_fresh: bool) -> Result<(), StoreError> {
         match self {
             Claim::Known(_) => Ok(()),
@@ -266,7 +266,7 @@ impl Claim {
     }
 }
 
-/// Replaces a file so that a crash leaves the old content or the new, never a part.
+/// Replaces a file so that a crash leaves either the old or the new content.
 fn write_atomically(path: &Path, content: &[u8]) -> io::Result<()> {
     let temporary = path.with_extension("tmp");
     let mut file = File::create(&temporary)?;

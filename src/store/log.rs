@@ -1,9 +1,8 @@
-//! The Raft log on RocksDB, without the asynchronous face that openraft sees ([`super::raft_log`]).
+//! The Raft log on RocksDB, without openraft's asynchronous interface ([`super::raft_log`]).
 //!
-//! Lock order: `order`, then `state`. `order` makes the WAL, the queue of the flush thread and the
-//! memory agree on one sequence of writes. `state` is held only for moments, except by truncate and
-//! purge, which hold it across their (rare) write so that a reader never sees memory and database
-//! of different times.
+//! Lock order: `order`, then `state`. `order` makes the WAL, the queue of the flush thread and the memory agree on one
+//! sequence of writes. `state` is held only briefly, except by truncate and purge, which hold it across their (rare)
+//! write so that a reader never sees memory and database of different times.
 
 use std::io;
 use std::mem;
@@ -31,8 +30,8 @@ use crate::format::codec;
 use crate::format::level::Level;
 use crate::format::types::{self, Entry, LogId, TypeConfig};
 
-/// Memory for the newest entries: what followers are behind at full load. It is written round and round, and a large
-/// one pushes everything else out of the caches of the processor.
+/// Memory for the newest entries: what followers lack at full load. It is rewritten continuously, and a large one would
+/// evict everything else from the processor's caches.
 const TAIL_BYTES_MAX: usize = 4 * 1024 * 1024;
 
 pub(super) struct Vote;
@@ -47,7 +46,7 @@ impl Scalar for Purged {
     type Value = LogId;
 }
 
-/// Committed log id that a directory made from a file begins with, and that binaries before [`Commitment`] wrote.
+/// Committed log id that a directory created from a file begins with, and that binaries before [`Commitment`] wrote.
 struct Committed;
 impl Scalar for Committed {
     const KEY: &'static str = "committed";
@@ -56,7 +55,7 @@ impl Scalar for Committed {
 
 pub(super) type Durable = oneshot::Receiver<io::Result<()>>;
 
-/// Entries on their way into the log.
+/// Entries to append to the log.
 pub(super) struct Append {
     pub(super) entries: Vec<Entry>,
     pub(super) callback: Option<IOFlushed<TypeConfig>>,
@@ -67,7 +66,7 @@ pub(super) struct Log {
     flush: FlushThread,
     commitment: Commitment,
     title: Arc<DirectoryOwner>,
-    /// The highest level that the directory was raised to, so that an append need not ask.
+    /// The level that the directory was raised to, cached for appends.
     level: AtomicU8,
     order: Mutex<()>,
     state: Mutex<State>,
@@ -76,23 +75,23 @@ pub(super) struct Log {
 struct State {
     vote: Option<types::Vote>,
     purged: Option<LogId>,
-    /// Index of the first entry: what follows `purged`. (A log that was never purged begins at 0;
-    /// only openraft's conformance suite begins one elsewhere.)
+    /// Index of the first entry: the one that follows `purged`. (A log that was never purged begins at 0; only
+    /// openraft's conformance suite begins one elsewhere.)
     first: u64,
-    /// The last entry, or what was purged last.
+    /// The last entry, or the last one that was purged.
     last: Option<LogId>,
     tail: EntryCache,
     footprint: Footprint,
 }
 
 impl State {
-    /// The part of `range` that the log holds.
+    /// Returns the part of `range` that the log has.
     fn clip(&self, range: Range<u64>) -> Range<u64> {
         range.start.max(self.first)..range.end.min(after(self.last.as_ref()))
     }
 }
 
-/// The index that follows `log_id`; the first index is 0.
+/// Returns the index that follows `log_id`; the first index is 0.
 pub(super) fn after(log_id: Option<&LogId>) -> u64 {
     log_id.map_or(0, |log_id| log_id.index + 1)
 }
@@ -101,15 +100,15 @@ pub(super) fn key(index: u64) -> [u8; 8] {
     index.to_be_bytes()
 }
 
-/// Bytes of an entry beside its payload: key, log id, RocksDB's own record.
+/// Bytes of an entry in addition to its payload: key, log id, RocksDB's own record.
 const STORED_OVERHEAD_BYTES: u64 = 40;
 
-/// Bytes of an entry on disk, near enough for a limit.
+/// Returns the approximate bytes of an entry on disk.
 fn stored_bytes(entry: &Entry) -> u64 {
     STORED_OVERHEAD_BYTES + codec::entry_payload_bytes(entry) as u64
 }
 
-/// The highest level of any of `entries`.
+/// Returns the highest level of `entries`.
 fn level_of(entries: &[Entry]) -> Level {
     entries.iter().map(codec::entry_level).max().unwrap_or_default()
 }
@@ -150,17 +149,17 @@ impl Log {
         self.flush.barrier()
     }
 
-    /// Noted before what it covers is applied, see [`Commitment`].
+    /// Records a committed log id. Called before the entries that it covers are applied, see [`Commitment`].
     pub(super) fn save_committed(&self, committed: Option<LogId>) -> io::Result<()> {
         self.database.check()?;
         match self.commitment.note(committed.as_ref()) {
-            // What is not noted is as if less was committed.
+            // A missing record only means that less counts as committed.
             Err(error) if is_full(&error) => Ok(()),
             noted => self.database.keep_failure(noted.map_err(|error| error.to_string())),
         }
     }
 
-    /// The newest entry of the log that is known to be committed.
+    /// Returns the newest entry of the log that is known to be committed.
     pub(super) fn committed(&self) -> io::Result<Option<LogId>> {
         let noted = match self.commitment.noted()? {
             Some(noted) if self.holds(&noted)? => Some(noted),
@@ -169,7 +168,7 @@ impl Log {
         Ok(noted.max(self.database.scalar::<Committed>()?.flatten()))
     }
 
-    /// As the binary before does.
+    /// Records a committed log id as the previous binary did.
     #[cfg(test)]
     pub(super) fn put_old_committed(&self, committed: LogId) -> io::Result<()> {
         let mut batch = WriteBatch::default();
@@ -185,8 +184,8 @@ impl Log {
         self.database.room()
     }
 
-    /// Readable on return; the callback completes when durable. Where there is no room, entries and callback are left
-    /// to the caller.
+    /// Appends entries: readable on return, and the callback completes when they are durable. If there is no room,
+    /// entries and callback are left in `appended`.
     pub(super) fn append(&self, appended: &mut Append) -> io::Result<()> {
         let Append { entries, callback } = appended;
         self.raise_to(level_of(entries))?;
@@ -204,7 +203,7 @@ impl Log {
         callback.take().map_or(Ok(()), |callback| self.flush.push(Waiter::Append(callback)))
     }
 
-    /// The directory says what it holds before it holds it.
+    /// Raises the level of the directory before an entry of that level is written.
     fn raise_to(&self, level: Level) -> io::Result<()> {
         if level.0 > self.level.load(Ordering::Relaxed) {
             self.title.raise_to(level).map_err(StoreError::into_io)?;
@@ -213,7 +212,7 @@ impl Log {
         Ok(())
     }
 
-    /// Removes what follows `keep`.
+    /// Removes the entries that follow `keep`.
     pub(super) fn truncate_after(&self, keep: Option<LogId>) -> io::Result<Durable> {
         let _order = self.order.lock();
         let mut state = self.state.lock();
@@ -230,15 +229,15 @@ impl Log {
         self.flush.barrier()
     }
 
-    /// Forgets everything up to and including `through`, which may lie beyond the end of the log
-    /// (after a snapshot was installed).
+    /// Removes everything up to and including `through`, which may lie beyond the end of the log (after a snapshot was
+    /// installed).
     ///
-    /// Where something is left, that alone is written down: what lies before the first entry is no part of the log,
-    /// and goes with the files that hold nothing else ([`Log::drop_files`]). A tombstone over all of it would have
-    /// every file of the log overlap the next, and each entry written once more by a compaction.
+    /// If entries remain, only the purged id is written: entries before the first one are no part of the log, and are
+    /// deleted with the files that contain nothing else ([`Log::drop_files`]). A tombstone over all of them would make
+    /// every file of the log overlap the next, and a compaction would rewrite each entry.
     ///
-    /// Not synced. A purge lost in a crash is repeated; one that survives implies, there being one
-    /// WAL, that the state batches before it survived, and nothing is purged that they lack.
+    /// Not synced. A purge lost in a crash is repeated; one that survives implies, with a single WAL, that the state
+    /// batches before it survived, and they contain everything that was purged.
     pub(super) fn purge(&self, through: LogId) -> io::Result<()> {
         let _order = self.order.lock();
         let mut state = self.state.lock();
@@ -247,7 +246,7 @@ impl Log {
         }
         let mut batch = WriteBatch::default();
         self.database.put_scalar::<Purged>(&mut batch, &through);
-        // So that the newest entry that is stored is the last one of the log, or there is none.
+        // Ensures that the newest stored entry is the last one of the log, or that there is none.
         let leaves_nothing = state.last.is_none_or(|last| last.index <= through.index);
         if leaves_nothing {
             batch.delete_range_cf(self.database.family(LOG), key(0), key(through.index + 1));
@@ -263,9 +262,9 @@ impl Log {
         Ok(())
     }
 
-    /// Puts an empty log behind `last` in place of this one, on disk only: to be opened anew.
+    /// Replaces the log on disk by an empty one that follows `last`; the log has to be reopened.
     pub(super) fn put_beginning(&self, batch: &mut WriteBatch, last: LogId, vote: types::Vote) -> io::Result<()> {
-        // It is of another log.
+        // It belongs to another log.
         self.commitment.note(None)?;
         batch.delete_range_cf(self.database.family(LOG), key(0), key(u64::MAX));
         self.database.put_scalar::<Purged>(batch, &last);
@@ -274,30 +273,30 @@ impl Log {
         Ok(())
     }
 
-    /// Bytes of all entries.
+    /// Returns the bytes of all entries.
     pub(super) fn bytes(&self) -> u64 {
         self.state.lock().footprint.bytes()
     }
 
-    /// Bytes of the entries that follow `index`.
+    /// Returns the bytes of the entries that follow `index`.
     pub(super) fn bytes_after(&self, index: u64) -> u64 {
         self.state.lock().footprint.bytes_after(index)
     }
 
-    /// Index up to which the log can be purged so that at most `bytes` are left of it up to `index`.
+    /// Returns the index up to which the log can be purged so that at most `bytes` remain of it up to `index`.
     pub(super) fn cut(&self, index: u64, bytes: u64) -> Option<u64> {
         self.state.lock().footprint.cut(index, bytes)
     }
 
-    /// Gives back the files that hold nothing beyond `purged`. None is read or written for it, and a reader that
-    /// began before the purge keeps those that it needs. The purge has to be durable: else nobody would find after a
-    /// crash what is looked for.
+    /// Deletes the files that contain nothing beyond `purged`. None is read or written for it, and a reader that
+    /// started before the purge keeps the files that it needs. The purge has to be durable: otherwise entries could be
+    /// missing after a crash.
     pub(super) fn drop_files(&self, purged: &LogId) -> io::Result<()> {
         self.database.drop_files(LOG, &key(0), &key(purged.index))
     }
 
-    /// Gives back all the space of what was purged, which otherwise waits until whole files are. Takes as long as
-    /// what is kept beside it in these files is large.
+    /// Frees all the space of purged entries, which [`Log::drop_files`] leaves in files with other entries. The
+    /// duration depends on the size of these.
     pub(super) fn compact(&self) -> io::Result<()> {
         let Some(purged) = self.purged_and_last().0 else { return Ok(()) };
         let mut batch = WriteBatch::default();
@@ -306,25 +305,24 @@ impl Log {
         self.database.compact(LOG, None, Some(&key(purged.index + 1)))
     }
 
-    /// Completes when everything written so far is durable.
+    /// Returns a receiver that completes once everything written so far is durable.
     pub(super) fn barrier(&self) -> io::Result<Durable> {
         self.flush.barrier()
     }
 
-    /// True if a read from `index` on needs no disk.
+    /// Reports whether a read from `index` on needs no disk.
     pub(super) fn is_in_memory(&self, index: u64) -> bool {
         let state = self.state.lock();
         index >= after(state.last.as_ref()) || state.tail.first_index().is_some_and(|first| first <= index)
     }
 
-    /// The entries that the log holds of `range`, cut where they pass `bytes_max` (but at least
-    /// one). Consistent: as of one moment.
+    /// Returns the entries of `range` that the log has, up to `bytes_max` but at least one, as of one moment.
     pub(super) fn read(&self, range: Range<u64>, bytes_max: usize) -> io::Result<Vec<Entry>> {
         self.read_clipped(self.state.lock(), range, bytes_max)
     }
 
-    /// The same for who goes on where something else ended, and would take what follows a gap for the next entry: that
-    /// the log begins behind `range.start` is an error.
+    /// Reads like [`Log::read`], for a reader that continues at `range.start` and would not notice a gap: fails if the
+    /// log begins after it.
     pub(super) fn read_on(&self, range: Range<u64>, bytes_max: usize) -> io::Result<Vec<Entry>> {
         let state = self.state.lock();
         let Range { start, end } = range;
@@ -349,7 +347,7 @@ impl Log {
         if in_memory == range.start {
             return Ok(newest);
         }
-        // Begun before the lock is given back: it sees the same moment as `newest`, and keeps its files.
+        // Created before the lock is released: it sees the same moment as `newest`, and retains its files.
         let mut options = ReadOptions::default();
         options.set_iterate_upper_bound(key(in_memory));
         let start = key(range.start);
@@ -377,7 +375,7 @@ impl Log {
         batch
     }
 
-    /// A gap in the log must never reach the disk, whoever asks for it.
+    /// Checks that the entries leave no gap: a gap must never reach the disk.
     fn check_follows(&self, entries: &[Entry]) -> io::Result<()> {
         let mut state = self.state.lock();
         if let (None, Some(entry)) = (state.last, entries.first()) {

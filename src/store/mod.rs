@@ -1,24 +1,24 @@
-//! The data directory: RocksDB with the Raft log and the rows of the state machine, snapshot files,
-//! and the identity of the node. Knows bytes under keys, never what they mean: nothing of `model`,
-//! `catalog` or a surface is named here.
+//! The data directory: RocksDB with the Raft log and the rows of the state machine, snapshot files, and the identity of
+//! the node. It stores bytes under keys without knowing their meaning, and names nothing of `model`, `catalog` or a
+//! surface.
 //!
 //! ```text
 //! LOCK-thuban      held while a process uses the directory
-//! identity.json    whose directory this is
-//! ballast          blocks that are given back when the disk is full, see [`room`]
-//! committed        how far the log is known to be committed, see [`commit_marker`]
+//! identity.json    node and cluster of the directory
+//! ballast          blocks that are freed when the disk is full, see [`room`]
+//! committed        index up to which the log is known to be committed, see [`commit_marker`]
 //! db/              RocksDB: families default (scalars), log, state; one write-ahead log
-//! snapshots/       the newest snapshot, and what is being built or received
-//! order.json       what the node is to have done when it runs again, see [`order`]
-//! restoring/       what a restore has not finished, see [`staging`]
+//! snapshots/       the newest snapshot, and those being built or received
+//! order.json       order for the node's next run, see [`order`]
+//! restoring/       an unfinished restore, see [`staging`]
 //! ```
 //!
-//! Log appends are fsynced before they count, many at a time. The rows of the state follow them, in
-//! batches of their own and unsynced ([`rows`]): after a crash the rest is applied again from the log, and
-//! one write-ahead log means that the state on disk is never ahead of the log on disk.
+//! Log appends are fsynced before they count, many at a time. The rows of the state follow in separate batches,
+//! unsynced ([`rows`]). After a crash the missing rows are applied again from the log; with a single write-ahead log,
+//! the state on disk is never ahead of the log on disk.
 //!
 //! Start reading at [`Store`], then [`log`], [`flush`] and [`rows`] for the path of a write, [`snapshot`] and
-//! [`transfer`] for how a state travels.
+//! [`transfer`] for the transfer of a state.
 
 mod commit_marker;
 mod contiguous;
@@ -80,18 +80,18 @@ pub use transfer::RowSink;
 
 const DATABASE_DIR: &str = "db";
 const SNAPSHOT_DIR: &str = "snapshots";
-/// Reason why nothing of this directory is served any more.
+/// Reason why this directory is no longer served.
 struct Retired;
 impl Scalar for Retired {
     const KEY: &'static str = "retired";
     type Value = String;
 }
 
-/// Start-up reads all rows in order: fewer, larger reads.
+/// Readahead of the start-up, which reads all rows in order: fewer, larger reads.
 const SCAN_READAHEAD_BYTES: usize = 1024 * 1024;
 
-/// Handle on the data directory. The directory is free again when the last clone is gone, those
-/// inside [`LogStore`] included.
+/// Handle on the data directory. The directory is unlocked when the last clone is dropped, including those in
+/// [`LogStore`].
 #[derive(Clone)]
 pub struct Store(Arc<OpenDirectory>);
 
@@ -99,9 +99,9 @@ struct OpenDirectory {
     title: Arc<DirectoryOwner>,
     metrics: Arc<Metrics>,
     shelf: SnapshotDir,
-    /// Held while the rows are replaced by those of a snapshot, so that no view shows a mixture.
+    /// Held while the rows are replaced by those of a snapshot, so that no view sees a mixture.
     whole_state: Mutex<()>,
-    /// Held by whoever tries whether the disk takes writes.
+    /// Permit for one check at a time whether the disk accepts writes.
     probing: Arc<Semaphore>,
     rows: RowWriter,
     log: Arc<Log>,
@@ -109,12 +109,12 @@ struct OpenDirectory {
 }
 
 impl Store {
-    /// Opens or makes the directory of node `node_id`, which takes part in `levels`.
+    /// Opens or creates the directory of node `node_id`, which uses `levels`.
     pub fn open(dir: &Path, node_id: u64, levels: LevelRange, metrics: Arc<Metrics>) -> Result<Self, StoreError> {
         Store::open_with(dir, node_id, levels, metrics, Box::new(Database::sync_wal))
     }
 
-    /// As [`Store::open`], with another way to make the log durable.
+    /// Opens a store like [`Store::open`], with another function to make the log durable.
     fn open_with(
         dir: &Path,
         node_id: u64,
@@ -152,12 +152,12 @@ impl Store {
         self.0.title.identity()
     }
 
-    /// The directory itself.
+    /// Returns the path of the directory.
     pub fn dir(&self) -> &Path {
         self.0.title.dir()
     }
 
-    /// Order that was left for this node while it was stopped.
+    /// Returns the order that was left for this node while it was stopped.
     pub fn order(&self) -> io::Result<Option<Vec<u8>>> {
         order::read(self.dir())
     }
@@ -166,51 +166,51 @@ impl Store {
         order::forget(self.dir())
     }
 
-    /// Levels that this node reads and writes.
+    /// Returns the levels that this node reads and writes.
     pub fn levels(&self) -> LevelRange {
         self.0.title.levels()
     }
 
-    /// Ties the directory to a cluster, once and for all.
+    /// Ties the directory to a cluster for good.
     pub fn set_cluster_id(&self, cluster_id: &str) -> Result<(), StoreError> {
         self.0.title.tie(cluster_id)
     }
 
-    /// Gives the directory to another cluster: that of the one node which goes on alone.
+    /// Ties the directory to another cluster: that of a recovered single node.
     pub fn retie(&self, cluster_id: &str) -> Result<(), StoreError> {
         self.0.title.retie(cluster_id)
     }
 
-    /// Extent of the log, and the last promise of this node.
+    /// Returns the extent of the log, and the vote of this node.
     pub fn log_extent(&self) -> LogExtent {
         let (purged, last) = self.0.log.purged_and_last();
         LogExtent { purged, last, vote: self.0.log.vote() }
     }
 
-    /// The entries from `index` on, as many as `bytes_max` has room for, but at least one.
+    /// Returns the entries from `index` on, up to `bytes_max` but at least one.
     pub fn entries_from(&self, index: u64, bytes_max: usize) -> io::Result<Vec<Entry>> {
         self.0.log.read(index..u64::MAX, bytes_max)
     }
 
-    /// True if this node never took part in anything: no vote, no log, no state.
+    /// Reports whether this node is new: it has no vote, no log and no state.
     pub fn is_fresh(&self) -> io::Result<bool> {
         self.0.rows.settle()?;
         is_fresh(&self.0.database, &self.0.log)
     }
 
-    /// True if this node has voted or has a log, from memory: once it has, it is fresh no more.
+    /// Reports from memory whether this node has a vote or a log, and so is no longer new.
     pub fn has_log(&self) -> bool {
         has_log(&self.0.log)
     }
 
-    /// The Raft log of this directory; every call returns a handle on the same one.
+    /// Returns a handle on the Raft log of this directory.
     pub fn log(&self) -> LogStore {
         LogStore::new(self.0.log.clone())
     }
 
-    /// Writes (`Some`) and removes (`None`) rows of the state: after a crash all of them are there or none,
-    /// and none without those that were put before. Whoever reads rows afterwards finds them; in the
-    /// database they are a moment later, and durable with the next sync, see the module.
+    /// Writes (`Some`) and removes (`None`) rows of the state. After a crash either all of them are there or none, and
+    /// none without those that were put before. Later reads see them; they reach the database a moment later, and are
+    /// durable with the next sync, see the module.
     pub fn put_rows<K, V>(&self, rows: impl IntoIterator<Item = (K, Option<V>)>) -> io::Result<()>
     where
         K: AsRef<[u8]>,
@@ -223,24 +223,24 @@ impl Store {
         self.view()?.get_row(key)
     }
 
-    /// A row that is never written anew with another value. It is found where it waits, so that apply and readers need
-    /// no room on the disk for it. Blocks.
+    /// Returns a row whose value never changes. It is found even if it is not written yet, so that apply and readers do
+    /// not need disk space for it. Blocks.
     pub fn get_constant_row(&self, key: &[u8]) -> io::Result<Option<Vec<u8>>> {
         let found = self.0.database.rocks().get_cf(self.0.database.family(STATE), key).map_err(io::Error::other)?;
         match found.or_else(|| self.0.rows.waiting(key)) {
             Some(row) => Ok(Some(row)),
-            // It may be written by now, or come with a snapshot that is being installed.
+            // It may be written by now, or be part of a snapshot that is being installed.
             None => self.get_row(key),
         }
     }
 
-    /// Visits all rows of the present moment in key order.
+    /// Visits all current rows in key order.
     pub fn for_each_row(&self, visit: impl FnMut(&[u8], &[u8]) -> io::Result<()>) -> io::Result<()> {
         self.view()?.for_each_row(visit)
     }
 
-    /// The rows of this moment, whatever is put afterwards. Writes those that wait, and waits itself while
-    /// a snapshot is being installed. Blocks.
+    /// Returns a view of the current rows, unaffected by later changes. Writes pending rows first, and waits while a
+    /// snapshot is being installed. Blocks.
     pub fn view(&self) -> io::Result<View<'_>> {
         let _whole = self.0.whole_state.lock();
         self.view_now()
@@ -251,22 +251,22 @@ impl Store {
         Ok(View { database: &self.0.database, snapshot: self.0.database.rocks().snapshot() })
     }
 
-    /// Keeps for ever that nothing of this directory is to be served any more, and why. Durable on return;
-    /// blocks for an fsync.
+    /// Records for good that this directory must no longer be served, with the reason. Durable on return; blocks for an
+    /// fsync.
     pub fn retire(&self, why: &str) -> io::Result<()> {
         let mut batch = WriteBatch::default();
         self.0.database.put_scalar::<Retired>(&mut batch, &why.to_owned());
         self.0.database.write_synced(batch)
     }
 
-    /// Reason that was given to [`Store::retire`].
+    /// Returns the reason that was given to [`Store::retire`].
     pub fn retired(&self) -> io::Result<Option<String>> {
         self.0.database.scalar::<Retired>()
     }
 
-    /// Checks that the disk takes writes, by a durable one. Takes as long as an fsync does, so give it a time limit: a
-    /// disk that hangs is not writable either. It then holds up one thread, however often this is called. A disk that
-    /// is full passes: that is an alarm, and what is there can be read.
+    /// Checks that the disk accepts writes, by a durable one. It takes as long as an fsync, so callers set a time
+    /// limit: a disk that hangs is not writable either. However often it is called, a hanging disk blocks one thread. A
+    /// full disk passes: it raises an alarm, and the data can still be read.
     pub async fn check_writable(&self) -> io::Result<()> {
         let turn = self.0.probing.clone().acquire_owned().await.map_err(io::Error::other)?;
         let store = self.clone();
@@ -285,17 +285,17 @@ impl Store {
         }
     }
 
-    /// True while a write waits for room on the disk.
+    /// Reports whether a write waits for room on the disk.
     pub fn waits_for_room(&self) -> bool {
         self.0.database.room().is_short()
     }
 
-    /// Has everything fail that waits for room: the node stops.
+    /// Makes all writes that wait for room fail, because the node stops.
     pub fn stop_waiting(&self) {
         self.0.database.room().close();
     }
 
-    /// The failure after which nothing is written any more, if there was one.
+    /// Returns the failure after which nothing is written any more, if there was one.
     pub fn failure(&self) -> Option<String> {
         self.0.database.check().err().map(|error| error.to_string())
     }
@@ -304,7 +304,7 @@ impl Store {
         self.0.database.sizes()
     }
 
-    /// Brings the gauges of RocksDB up to date; to be called when metrics are read.
+    /// Updates the gauges of RocksDB; called when metrics are read.
     pub fn record_sizes(&self) {
         let metrics = &self.0.metrics;
         metrics.log_bytes.set(i64::try_from(self.log_bytes()).unwrap_or(i64::MAX));
@@ -320,25 +320,25 @@ impl Store {
         }
     }
 
-    /// Makes everything written so far durable, the rows included: the next start has nothing to
-    /// replay. Blocks for an fsync.
+    /// Makes everything written so far durable, including the rows, so that the next start has nothing to replay.
+    /// Blocks for an fsync.
     pub fn close(&self) -> io::Result<()> {
         self.0.rows.settle()?;
         self.0.database.sync_wal()
     }
 }
 
-/// Contents of the log of a directory.
+/// Extent of the log of a directory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LogExtent {
-    /// The last entry that is gone, behind a snapshot.
+    /// The last purged entry, covered by a snapshot.
     pub purged: Option<LogId>,
-    /// The last entry, be it gone or not.
+    /// The last entry, even if it was purged.
     pub last: Option<LogId>,
     pub vote: Option<Vote>,
 }
 
-/// The state as it was at one moment.
+/// The state at one moment.
 pub struct View<'a> {
     database: &'a Database,
     snapshot: SnapshotWithThreadMode<'a, DB>,
@@ -349,8 +349,8 @@ impl View<'_> {
         self.snapshot.get_cf(self.database.family(STATE), key).map_err(io::Error::other)
     }
 
-    /// Visits the values of the rows whose keys begin with this byte, the last one first, or `from` a key on that
-    /// begins with it, for as long as `visit` says so.
+    /// Visits the values of the rows whose keys begin with `first`, in descending order of keys, from the last one or
+    /// from the key `from`, until `visit` returns false.
     pub fn for_each_back(
         &self,
         first: u8,
@@ -382,7 +382,7 @@ impl View<'_> {
     }
 }
 
-/// For reading a family from end to end.
+/// Returns the options for reading a family from end to end.
 fn scan_options() -> ReadOptions {
     let mut options = ReadOptions::default();
     options.fill_cache(false);
@@ -390,7 +390,7 @@ fn scan_options() -> ReadOptions {
     options
 }
 
-/// Does work that waits for the disk on a thread that may.
+/// Runs work that waits for the disk on a blocking thread.
 pub(crate) async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> io::Result<T> + Send + 'static,
 ) -> io::Result<T> {

@@ -1,5 +1,5 @@
-//! Order left in the directory of a stopped node, to be carried out once the node runs again. To the store it is bytes;
-//! others know what they mean. One order at a time; a later one takes its place.
+//! Order left in the directory of a stopped node, to be executed at its next run. Its bytes have no meaning for the
+//! store. There is at most one order; a later one replaces it.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, ErrorKind, Write};
@@ -10,10 +10,10 @@ use super::identity::sync_directory;
 
 const ORDER_FILE: &str = "order.json";
 const STAGED: &str = "order.new";
-/// Only the owner, as the directory itself.
+/// Access for the owner only, as for the directory.
 const FILE_MODE: u32 = 0o600;
 
-/// Durable when this returns; a crash leaves all of it or nothing.
+/// Writes the order. It is durable on return; a crash leaves all of it or nothing.
 pub(super) fn leave(dir: &Path, order: &[u8]) -> io::Result<()> {
     let staged = dir.join(STAGED);
     let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(FILE_MODE).open(&staged)?;
@@ -23,7 +23,7 @@ pub(super) fn leave(dir: &Path, order: &[u8]) -> io::Result<()> {
     sync_directory(dir)
 }
 
-/// An error names the file, and what to do where it may not be read.
+/// Returns the order, if any. An error names the file, and the remedy if access is denied.
 pub(super) fn read(dir: &Path) -> io::Result<Option<Vec<u8>>> {
     let path = dir.join(ORDER_FILE);
     match fs::read(&path) {

@@ -1,4 +1,4 @@
-//! Owners of files: those of a data directory belong to its owner, also where root wrote them.
+//! Ownership of files: those in a data directory belong to its owner, even if root wrote them.
 
 use std::fs;
 use std::io;
@@ -7,10 +7,10 @@ use std::path::Path;
 
 use rustix::process::{geteuid, getuid};
 
-/// Longest way into a data directory.
+/// Maximum depth of paths in a data directory.
 const DEPTH_MAX: usize = 4;
 
-/// Gives all that lies in a directory to its owner. Only root can, and only root needs to.
+/// Changes the owner of all files in a directory to the owner of the directory. Does nothing unless run as root.
 pub fn give_to_owner_of(dir: &Path) -> io::Result<()> {
     if !geteuid().is_root() {
         return Ok(());
@@ -33,7 +33,7 @@ fn give(dir: &Path, uid: u32, gid: u32, depth: usize) -> io::Result<()> {
     Ok(())
 }
 
-/// Says who may not write where, and what to do about it.
+/// Returns the text of a denied access: user, owner, path and remedy.
 pub(super) fn words_of_denial(path: &Path, error: &io::Error) -> String {
     if error.kind() == io::ErrorKind::ReadOnlyFilesystem {
         return format!(
@@ -52,7 +52,7 @@ pub(super) fn words_of_denial(path: &Path, error: &io::Error) -> String {
     format!("{denied}, {dir} belongs to {owner}: start it as that user, or give the directory to this one (chown -R)")
 }
 
-/// A user as the system names it, with the number.
+/// Returns a user's name and number.
 fn user(uid: u32) -> String {
     let users = fs::read_to_string("/etc/passwd").unwrap_or_default();
     let name = users.lines().find_map(|line| {
@@ -87,7 +87,7 @@ mod tests {
         assert_eq!(user(4_000_000_000), "user 4000000000");
     }
 
-    /// Only root can give files away; for everybody else nothing happens.
+    /// Only root can change owners; for other users nothing happens.
     #[test]
     fn all_files_go_to_the_owner_of_the_directory() {
         let dir = tempfile::tempdir().expect("a directory");

@@ -1,7 +1,7 @@
-//! The log as openraft sees it: the traits, and which thread does the waiting.
+//! openraft's storage traits on the log.
 //!
-//! Appends and votes reach the WAL on the calling task (a copy to the page cache) and become
-//! durable on the flush thread. Reads that need the disk run on a blocking thread.
+//! Appends and votes reach the WAL on the calling task (a copy to the page cache) and become durable on the flush
+//! thread. Reads that need the disk run on a blocking thread.
 
 use std::fmt::Debug;
 use std::io;
@@ -17,7 +17,7 @@ use super::log::{Append, Durable, Log};
 use super::room::is_full;
 use crate::format::types::{Entry, LogId, TypeConfig, Vote};
 
-/// Maximum of bytes that one read for replication or apply returns: a follower that is far behind must not pull the log
+/// Maximum bytes that one read for replication or apply returns: a follower that lacks much must not pull the whole log
 /// into memory.
 const READ_BYTES_MAX: usize = 4 * 1024 * 1024;
 
@@ -36,8 +36,8 @@ impl LogStore {
         self.read(range, |log, range| log.read_on(range, READ_BYTES_MAX)).await
     }
 
-    /// Repeats a write until there is room for it: to consensus a disk that is full is a disk that is slow. It ends
-    /// with the room, or with the node.
+    /// Repeats a write until there is room for it: consensus sees a full disk as a slow one. Fails if the node stops
+    /// first.
     async fn write<T>(&self, mut write: impl FnMut(&Log) -> io::Result<T>) -> io::Result<T> {
         let mut waiting = None;
         loop {
@@ -93,7 +93,7 @@ impl RaftLogReader<TypeConfig> for LogStore {
         self.read_on(start..end).await
     }
 
-    /// For apply: in pieces, since after a restart the range may be most of the log.
+    /// Returns the entries for apply, in pieces, since after a restart the range may be most of the log.
     async fn entries_stream<RB>(&mut self, range: RB) -> impl Stream<Item = io::Result<Entry>> + OptionalSend
     where
         RB: RangeBounds<u64> + Clone + Debug + OptionalSend,

@@ -12,8 +12,8 @@ use super::{DATABASE_DIR, Identity, LogExtent, RowSink, StoreError, identity, lo
 use crate::format::codec;
 use crate::format::level::LevelRange;
 
-/// A directory, locked against a node. What it holds is not changed, and of its write-ahead log a copy is in
-/// memory.
+/// A directory of a stopped node, locked against a start and opened without changes. A copy of its write-ahead log is
+/// in memory.
 pub struct ReadOnlyStore {
     dir: PathBuf,
     identity: Identity,
@@ -21,7 +21,7 @@ pub struct ReadOnlyStore {
     _lock: Option<File>,
 }
 
-/// The log as it lies on disk.
+/// Size of the log on disk.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LogSize {
     pub first: Option<u64>,
@@ -40,7 +40,7 @@ impl ReadOnlyStore {
         Ok(ReadOnlyStore { dir: dir.to_owned(), identity, db: database::open_to_look(&path)?, _lock: lock })
     }
 
-    /// Leaves something for the node to have done when it runs again.
+    /// Leaves an order for the node's next run.
     pub fn leave_order(&self, order: &[u8]) -> io::Result<()> {
         order::leave(&self.dir, order)
     }
@@ -49,7 +49,7 @@ impl ReadOnlyStore {
         &self.identity
     }
 
-    /// The installation of a snapshot was interrupted: the rows are a mixture until the next start.
+    /// Reports whether the installation of a snapshot was interrupted: the rows are a mixture until the next start.
     pub fn is_mixture(&self) -> io::Result<bool> {
         Ok(self.scalar::<Installing>()?.is_some())
     }
@@ -69,7 +69,7 @@ impl ReadOnlyStore {
     pub fn log_size(&self) -> io::Result<LogSize> {
         let mut size = LogSize::default();
         let mut options = scan_options();
-        // What lies before was purged, and waits for its file to go.
+        // Earlier entries are purged; they remain until their file is deleted.
         options.set_iterate_lower_bound(log::key(log::after(self.scalar::<log::Purged>()?.as_ref())));
         let rows = self.db.raw_iterator_cf_opt(database::family_of(&self.db, LOG), options);
         scan(rows, &mut |key, value| {

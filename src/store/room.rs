@@ -1,14 +1,14 @@
 //! Room: the check before every write to the database, and the ballast.
 //!
-//! A record of the write-ahead log that does not fit stops RocksDB, and a sync before it has recovered stops it for
-//! good. So no write is begun that would not leave [`FLOOR_BYTES`] free: the free space is read before each, which is
-//! cheap compared with a write, and the time in between is too short to fill a disk. A write that does not fit first
-//! gets the ballast, a file whose blocks are allocated so that they can be given back whatever another program does
-//! with the rest of the disk. Then it is refused with [`io::ErrorKind::StorageFull`], which is no failure: it has
-//! changed nothing, and the writers of log and rows repeat it until there is room.
+//! A WAL record that does not fit stops RocksDB, and a sync before it has recovered stops it for good. So no write is
+//! started that would not leave [`FLOOR_BYTES`] free: the free space is read before each write, which is cheap in
+//! comparison, and the time in between is too short to fill a disk. For a write that does not fit, the ballast is freed
+//! first, a file whose allocated blocks cannot be taken by other programs before. If it still does not fit, it is
+//! refused with [`io::ErrorKind::StorageFull`], which is no failure: nothing has changed, and the writers of log and
+//! rows repeat the write until there is room.
 //!
-//! Files of memtables and compactions, which RocksDB writes by itself, can still find the disk full. It then refuses
-//! all writes, and recovers by itself once there is room for a memtable; [`Room::is_stopped`] until it has.
+//! Files of memtables and compactions, which RocksDB writes in the background, can still find the disk full. It then
+//! refuses all writes ([`Room::is_stopped`]), and recovers by itself once there is room for a memtable.
 
 use std::fs::{self, File};
 use std::io::{self, Write};
@@ -23,24 +23,23 @@ use rustix::io::Errno;
 
 use super::space::DiskSpace;
 
-/// Bytes that stay free after every write: for the blocks that a file system takes for itself, and for what RocksDB
-/// writes meanwhile.
+/// Bytes that stay free after every write: for the filesystem's own blocks, and for what RocksDB writes meanwhile.
 const FLOOR_BYTES: u64 = 2 * 1024 * 1024;
-/// Factor from the size of a batch to what has to be free for it: the next one may follow at once.
+/// Factor from the size of a batch to the space that has to be free for it: the next batch may follow at once.
 const BATCH_TIMES: u64 = 2;
-/// Between two tries of a write that does not fit.
+/// Pause between two attempts of a write that does not fit.
 pub(super) const PAUSE: Duration = Duration::from_millis(100);
-/// Size of the ballast: the last part of the reserve, within these bounds.
+/// Bounds of the size of the ballast, which is the last part of the reserve.
 const BALLAST_BYTES_MIN: u64 = 4 * 1024 * 1024;
 const BALLAST_BYTES_MAX: u64 = 32 * 1024 * 1024;
 const BALLAST_FILE: &str = "ballast";
-/// A file system without allocation gets the ballast written, in pieces of this size.
+/// Size of the pieces in which the ballast is written if the filesystem has no allocation.
 const PIECE_BYTES: u64 = 64 * 1024;
 
 pub(super) struct Room {
     dir: PathBuf,
     ballast: Mutex<Ballast>,
-    /// Writers that wait for room.
+    /// Number of writers that wait for room.
     waiting: AtomicUsize,
     is_stopped: AtomicBool,
     is_closed: AtomicBool,
@@ -51,13 +50,13 @@ struct Ballast {
     is_there: bool,
 }
 
-/// True if a write was refused for want of room: it has changed nothing, and may be repeated.
+/// Reports whether a write was refused for lack of room: it has changed nothing, and may be repeated.
 pub(super) fn is_full(error: &io::Error) -> bool {
     error.kind() == io::ErrorKind::StorageFull
 }
 
 impl Room {
-    /// Opens the room of a data directory, with the ballast that it holds.
+    /// Opens the room of a data directory, with its ballast if there is one.
     pub(super) fn of(dir: &Path) -> Room {
         let path = dir.join(BALLAST_FILE);
         let ballast = Mutex::new(Ballast { is_there: path.exists(), path });
@@ -65,10 +64,10 @@ impl Room {
         Room { dir: dir.to_owned(), ballast, waiting, is_stopped, is_closed }
     }
 
-    /// Checks that a batch of so many bytes fits, and gives the ballast up for it if it has to.
+    /// Checks that a batch of this size fits; frees the ballast if necessary.
     pub(super) fn admit(&self, bytes: usize) -> io::Result<()> {
         let needed = (bytes as u64).saturating_mul(BATCH_TIMES).saturating_add(FLOOR_BYTES);
-        // A file system that does not report its free space is not known to be full.
+        // A filesystem that does not report its free space does not count as full.
         let fits = || DiskSpace::of(&self.dir).map_or(true, |space| space.free_bytes >= needed);
         if fits() || (self.ballast.lock().give_up()? && fits()) {
             return Ok(());
@@ -81,7 +80,7 @@ impl Room {
         io::Error::new(io::ErrorKind::StorageFull, text)
     }
 
-    /// Allocates the ballast, if it is gone and `reserve_bytes` stay free besides.
+    /// Allocates the ballast, if it was freed and `reserve_bytes` stay free in addition.
     pub(super) fn restore(&self, reserve_bytes: u64, divisor: u64) -> io::Result<()> {
         let bytes = (reserve_bytes / divisor).clamp(BALLAST_BYTES_MIN, BALLAST_BYTES_MAX);
         let mut ballast = self.ballast.lock();
@@ -92,12 +91,12 @@ impl Room {
         ballast.allocate(bytes)
     }
 
-    /// True while a write waits for room, or RocksDB for its recovery.
+    /// Reports whether a write waits for room, or for RocksDB's recovery.
     pub(super) fn is_short(&self) -> bool {
         self.waiting.load(Ordering::Relaxed) > 0 || self.is_stopped()
     }
 
-    /// True from a write that RocksDB refused for want of room until it takes the next one.
+    /// Reports whether RocksDB refused a write for lack of room and has not accepted one since.
     pub(super) fn is_stopped(&self) -> bool {
         self.is_stopped.load(Ordering::SeqCst)
     }
@@ -111,18 +110,18 @@ impl Room {
             return tracing::info!(%path, "the database takes writes again");
         }
         tracing::warn!(%path, "the disk is full: the database takes no writes until there is room");
-        // For its recovery.
+        // For RocksDB's recovery.
         if let Err(error) = self.ballast.lock().give_up() {
             tracing::warn!(%path, %error, "the ballast could not be given up");
         }
     }
 
-    /// Ends all waiting: whatever waits for room fails, and this node goes down.
+    /// Ends all waiting because the node stops: writes that wait for room fail.
     pub(super) fn close(&self) {
         self.is_closed.store(true, Ordering::SeqCst);
     }
 
-    /// Counts a writer that waits.
+    /// Registers a writer that waits.
     pub(super) fn waiting(&self) -> RoomWait<'_> {
         self.waiting.fetch_add(1, Ordering::Relaxed);
         RoomWait(self)
@@ -140,14 +139,14 @@ impl RoomWait<'_> {
         }
     }
 
-    /// Waits before the next try; an error once the node stops.
+    /// Waits before the next attempt; fails once the node stops.
     pub(super) async fn pause(&self) -> io::Result<()> {
         self.check()?;
         tokio::time::sleep(PAUSE).await;
         self.check()
     }
 
-    /// The same for a thread.
+    /// Waits like [`RoomWait::pause`], by blocking the thread.
     pub(super) fn pause_thread(&self) -> io::Result<()> {
         self.check()?;
         thread::sleep(PAUSE);
@@ -162,7 +161,7 @@ impl Drop for RoomWait<'_> {
 }
 
 impl Ballast {
-    /// Gives the blocks back; false if there were none.
+    /// Frees the blocks; returns false if there were none.
     fn give_up(&mut self) -> io::Result<bool> {
         if !self.is_there {
             return Ok(false);
@@ -177,7 +176,7 @@ impl Ballast {
 
     fn allocate(&mut self, bytes: u64) -> io::Result<()> {
         let file = File::create(&self.path)?;
-        // From here on something of it may be there, and is to be given up where the rest does not fit.
+        // From here on a part of it may exist, and has to be freed if the rest does not fit.
         self.is_there = true;
         let allocated = match fallocate(&file, FallocateFlags::empty(), 0, bytes) {
             Err(Errno::OPNOTSUPP | Errno::NOSYS) => write_random(file, bytes),
@@ -191,7 +190,7 @@ impl Ballast {
     }
 }
 
-/// Fills a file with random bytes: a file system that compresses keeps them as they are.
+/// Fills a file with random bytes, which a compressing filesystem cannot shrink.
 fn write_random(mut file: File, bytes: u64) -> io::Result<()> {
     let mut left = bytes;
     while left > 0 {

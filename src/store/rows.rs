@@ -1,11 +1,11 @@
-//! The rows of the state on their way into the database.
+//! Writing of the state's rows to the database.
 //!
-//! What is applied counts by the log, which is durable before; the rows follow, those of many entries in one
-//! batch, on a thread of their own. A row that changes again meanwhile is written once. Whoever reads rows has
-//! what waits written first ([`RowWriter::settle`]), so nobody finds less than was put.
+//! Applied entries are safe in the log, which is durable before. Their rows follow, those of many entries in one batch,
+//! on a separate thread; a row that changes again meanwhile is written once. Reads of rows first write the pending ones
+//! ([`RowWriter::settle`]), so they never miss a row that was put.
 //!
-//! A process that ends in between applies those entries again: among the rows of every batch is the one that
-//! says how far they are true, and what they are made of lies before them in the one write-ahead log.
+//! A process that ends in between applies those entries again: every batch includes the row with the applied index, and
+//! the log entries precede the batch in the single write-ahead log.
 
 use std::io;
 use std::mem;
@@ -21,39 +21,39 @@ use crate::tasks;
 use super::database::{Database, STATE};
 use super::room::is_full;
 
-/// Time that rows wait for others. After a crash, that much is applied again; a row that changes over and over again
-/// is written once in that time.
+/// Time for which rows wait for others. After a crash, this much is applied again; a row that changes repeatedly is
+/// written once in this time.
 const PAUSE: Duration = Duration::from_millis(250);
-/// Rows that wait, in bytes; who puts more writes them.
+/// Bytes of pending rows from which on the caller that puts more writes them.
 const WAITING_BYTES_MAX: usize = 16 * 1024 * 1024;
-/// Room that stays for the next rows when some were written.
+/// Capacity that a pile retains after its rows were written.
 const PILE_BYTES_KEPT: usize = 4 * 1024 * 1024;
 
 pub(super) struct RowWriter {
     shared: Arc<WriterState>,
-    /// Taken on drop.
+    /// Handle of the thread, joined on drop.
     thread: Option<JoinHandle<()>>,
 }
 
 struct WriterState {
     database: Arc<Database>,
     waiting: Mutex<WaitingRows>,
-    /// There are rows to write, or no more will come.
+    /// Notified when there are rows to write, or when no more will come.
     changed: Condvar,
-    /// Held by who writes, so that batches reach the database in the order in which they were put. What is written
-    /// lies here, and the next rows find room where it lay.
+    /// Held by the writer, so that batches reach the database in the order in which they were put. It holds the rows
+    /// being written, and its memory is reused for the next ones.
     turn: Mutex<Pile>,
 }
 
-/// Rows one behind the other, as they were put: none takes memory of its own, which would be given back by another
-/// thread than took it.
+/// Rows in the order in which they were put, in one buffer: separate allocations would be freed by another thread than
+/// made them.
 #[derive(Default)]
 struct Pile {
     bytes: Vec<u8>,
     rows: Vec<PileRow>,
 }
 
-/// Place of a row in a pile, with its value behind its key. A row to be deleted has no value.
+/// Position of a row in a pile; the value follows the key. A row to be deleted has no value.
 struct PileRow {
     begin: usize,
     key_bytes: usize,
@@ -67,7 +67,7 @@ impl Pile {
         self.bytes.extend_from_slice(value.unwrap_or_default());
     }
 
-    /// Adds the rows of a later pile, and empties that one.
+    /// Appends the rows of a later pile, and empties that pile.
     fn extend(&mut self, later: &mut Pile) {
         if self.rows.is_empty() {
             return mem::swap(self, later);
@@ -82,8 +82,7 @@ impl Pile {
         Some(self.bytes[row.begin + row.key_bytes..][..row.value_bytes?].to_vec())
     }
 
-    /// By key, each once and as it was put last. The order is that of the database, which takes what follows what
-    /// it took before sooner than what lies anywhere.
+    /// Returns each row once, with its last value, in key order, which is the order that the database inserts fastest.
     fn newest(&mut self) -> impl Iterator<Item = (&[u8], Option<&[u8]>)> {
         let bytes = &self.bytes[..];
         let key = |row: &PileRow| &bytes[row.begin..][..row.key_bytes];
@@ -101,7 +100,7 @@ impl Pile {
         })
     }
 
-    /// Keeps the room that it takes usually.
+    /// Empties the pile; retains a usual amount of memory.
     fn clear(&mut self) {
         self.bytes.clear();
         self.rows.clear();
@@ -114,7 +113,7 @@ impl Pile {
 struct WaitingRows {
     pile: Pile,
     is_closed: bool,
-    /// Only who reads rows has them written.
+    /// Suspends the background writes, for tests.
     #[cfg(test)]
     is_held: bool,
 }
@@ -128,7 +127,7 @@ impl WaitingRows {
         self.pile.rows.is_empty()
     }
 
-    /// True if so much waits that it has to be written. A row that was put over and over again counts once.
+    /// Reports whether the pending rows have to be written. A row that was put repeatedly counts once.
     fn is_full(&mut self) -> bool {
         if self.pile.bytes.len() <= WAITING_BYTES_MAX {
             return false;
@@ -148,7 +147,7 @@ impl RowWriter {
         Ok(RowWriter { shared, thread: Some(thread) })
     }
 
-    /// Has these rows written, soon and together. An error is that of an earlier write.
+    /// Queues rows to be written soon in one batch. Returns the error of an earlier write, if any.
     pub(super) fn put<K, V>(&self, rows: impl IntoIterator<Item = (K, Option<V>)>) -> io::Result<()>
     where
         K: AsRef<[u8]>,
@@ -171,24 +170,24 @@ impl RowWriter {
         Ok(())
     }
 
-    /// Returns when all rows that were put before are in the database. Blocks.
+    /// Writes all rows that were put before. Blocks.
     pub(super) fn settle(&self) -> io::Result<()> {
         self.shared.settle()
     }
 
-    /// The newest value of a row that is not written yet.
+    /// Returns the pending value of a row that is not written yet.
     pub(super) fn waiting(&self, key: &[u8]) -> Option<Vec<u8>> {
         let piled = self.shared.turn.lock();
         let found = self.shared.waiting.lock().pile.find(key);
         found.or_else(|| piled.find(key))
     }
 
-    /// The same as [`RowWriter::settle`], and waits for room where there is none.
+    /// Writes like [`RowWriter::settle`], waiting for room if there is none.
     pub(super) fn settle_patiently(&self) -> io::Result<()> {
         self.shared.settle_patiently()
     }
 
-    /// Leaves rows where they wait, until somebody reads them.
+    /// Suspends the background writes until rows are read.
     #[cfg(test)]
     pub(super) fn hold(&self) {
         self.shared.waiting.lock().is_held = true;
@@ -204,7 +203,7 @@ impl WriterState {
             self.changed.wait_while_until(&mut waiting, |waiting| !waiting.is_closed, until);
             let is_closed = waiting.is_closed;
             drop(waiting);
-            // The database keeps a failure, and tells whoever comes next.
+            // The database records a failure and returns it to later callers.
             let outcome = if is_closed { self.settle() } else { self.settle_patiently() };
             if outcome.is_err() || is_closed {
                 return;
@@ -225,7 +224,7 @@ impl WriterState {
         }
     }
 
-    /// Rows that find no room stay where they are, before those that come.
+    /// Writes the pending rows. If there is no room for them, they stay queued before later ones.
     fn settle(&self) -> io::Result<()> {
         let mut pile = self.turn.lock();
         pile.extend(&mut self.waiting.lock().pile);
@@ -249,9 +248,9 @@ impl WriterState {
 }
 
 impl Drop for RowWriter {
-    /// Waits for the last batch, so that the directory is free and whole once the last handle is gone.
+    /// Waits for the last batch, so that the directory is complete and unlocked once the last handle is dropped.
     fn drop(&mut self) {
-        // Nobody waits for room any more.
+        // From here on no write waits for room.
         self.shared.database.room().close();
         self.shared.waiting.lock().is_closed = true;
         self.shared.changed.notify_one();

@@ -1,4 +1,4 @@
-//! One snapshot file: its layout, written once and never changed.
+//! Layout of a snapshot file, which is written once and never changed.
 //!
 //! ```text
 //! file = magic:8 level:u32 header_bytes:u32 header row* end rows:u64 sha256   (big-endian)
@@ -6,10 +6,9 @@
 //! end  = 0xffffffff
 //! ```
 //!
-//! The digest covers everything before it. A file is verified as a whole before its first row is
-//! used, so a truncated or foreign one is refused and never half read. The header belongs to the
-//! caller ([`crate::format::header`]). A backup is such a file too, written to whoever asked for it; the magic of
-//! a file from which the nodes of a new cluster are made is another one ([`FileKind`]).
+//! The digest covers everything before it. A file is verified completely before its first row is used, so a truncated
+//! or foreign one is refused as a whole. The header belongs to the caller ([`crate::format::header`]). A backup is such
+//! a file too; the file from which the nodes of a new cluster are created has another magic ([`FileKind`]).
 
 use std::fs::{self, File};
 use std::io::{self, BufReader, BufWriter, Read, Write};
@@ -25,27 +24,27 @@ use super::transfer::RowSink;
 use crate::format::level::{Level, LevelRange};
 
 const END_OF_ROWS: u32 = u32::MAX;
-/// Lengths above these are damage, not data: they are refused before memory is taken for them.
+/// Maximum lengths of header, key and value. Greater ones are damage, and are refused before memory is allocated.
 const HEADER_BYTES_MAX: u32 = 1024 * 1024;
 const KEY_BYTES_MAX: u32 = 64 * 1024;
 const VALUE_BYTES_MAX: u32 = 64 * 1024 * 1024;
-/// A snapshot reaches the disk in steps. One fsync at the end would hand the disk everything at
-/// once, and the fsyncs of the log would wait behind it.
+/// Bytes after which a snapshot being written is synced. A single fsync at the end would give the disk everything at
+/// once, and delay the fsyncs of the log.
 const SYNC_STEP_BYTES: u64 = 8 * 1024 * 1024;
 const BUFFER_BYTES: usize = 256 * 1024;
 const DIGEST_BYTES: usize = 32;
 
-/// Kind of state that the rows of a file hold.
+/// Kind of state in a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FileKind {
-    /// A cluster as it is: a snapshot or a backup.
+    /// State of an existing cluster: a snapshot or a backup.
     State,
-    /// A cluster that has not begun yet.
+    /// State of a cluster that is not formed yet.
     Reborn,
 }
 
 impl FileKind {
-    /// The first bytes of the file.
+    /// Returns the first bytes of the file.
     pub fn magic(self) -> &'static [u8; 8] {
         match self {
             FileKind::State => b"THUBSNAP",
@@ -56,8 +55,7 @@ impl FileKind {
 
 /// Handle on a complete snapshot file; this is openraft's snapshot data.
 ///
-/// The file outlives being replaced by a newer one for as long as a handle exists, so that a
-/// transfer in progress can end.
+/// A file that was replaced by a newer one exists as long as a handle does, so that a transfer in progress can finish.
 #[derive(Clone, Debug)]
 pub struct SnapshotFile(Arc<KeptFile>);
 
@@ -71,13 +69,13 @@ struct KeptFile {
 impl Drop for KeptFile {
     fn drop(&mut self) {
         if self.is_disposable.load(Ordering::Relaxed) {
-            // What cannot be removed now is removed at the next start.
+            // A file that cannot be removed now is removed at the next start.
             let _ = fs::remove_file(self.path.get_mut());
         }
     }
 }
 
-/// Findings of the verification of a file.
+/// Result of the verification of a file.
 #[derive(Clone, Debug)]
 pub struct Contents {
     pub kind: FileKind,
@@ -86,12 +84,12 @@ pub struct Contents {
     pub header: Bytes,
     pub rows: u64,
     pub bytes: u64,
-    /// The checksum at its end, which stands for the whole.
+    /// The checksum at its end, which identifies the content.
     pub digest: [u8; DIGEST_BYTES],
 }
 
 impl SnapshotFile {
-    /// A verified file that is removed with its last handle, until [`Self::keep`].
+    /// Creates a handle on a verified file, which is removed with its last handle unless [`Self::keep`] is called.
     pub(super) fn disposable(path: PathBuf, contents: Contents) -> Self {
         SnapshotFile(Arc::new(KeptFile { path: Mutex::new(path), contents, is_disposable: AtomicBool::new(true) }))
     }
@@ -111,12 +109,12 @@ impl SnapshotFile {
         self.0.path.lock().clone()
     }
 
-    /// Description of this snapshot as the builder gave it.
+    /// Returns the header of this snapshot as its builder wrote it.
     pub fn header(&self) -> Bytes {
         self.0.contents.header.clone()
     }
 
-    /// Level that a reader of its rows needs.
+    /// Returns the level that a reader of its rows needs.
     pub fn level(&self) -> Level {
         self.0.contents.level
     }
@@ -129,15 +127,15 @@ impl SnapshotFile {
         self.0.contents.bytes
     }
 
-    /// The raw file, from its beginning, for sending it.
+    /// Opens the file from its beginning, for sending it.
     pub fn open(&self) -> io::Result<File> {
-        // Under the lock: a rename in between would make the path a stale one.
+        // Under the lock: a rename in between would make the path stale.
         let path = self.0.path.lock();
         File::open(&*path)
     }
 }
 
-/// Writes the layout of a snapshot to a sink; what is not finished is worthless.
+/// Writes the layout of a snapshot to a sink. The result is invalid until [`SnapshotWriter::finish`] is called.
 pub(super) struct SnapshotWriter<W: Write> {
     out: BufWriter<Hashed<W>>,
     kind: FileKind,
@@ -166,7 +164,7 @@ impl<W: Write> SnapshotWriter<W> {
         Ok(())
     }
 
-    /// Writes the end, and gives the sink back with all that it was given.
+    /// Writes the end, and returns the sink with everything written to it.
     pub(super) fn finish(mut self) -> io::Result<(W, Contents)> {
         self.out.write_all(&END_OF_ROWS.to_be_bytes())?;
         self.out.write_all(&self.rows.to_be_bytes())?;
@@ -188,7 +186,7 @@ fn length(part: &[u8], max: u32) -> io::Result<[u8; 4]> {
     }
 }
 
-/// Hashes and counts what goes through.
+/// Hashes and counts the bytes that pass through.
 struct Hashed<W> {
     sink: W,
     hash: Sha256,
@@ -208,7 +206,7 @@ impl<W: Write> Write for Hashed<W> {
     }
 }
 
-/// A file that reaches the disk in steps, see [`SYNC_STEP_BYTES`].
+/// A file that is synced in steps, see [`SYNC_STEP_BYTES`].
 pub(super) struct SteppedFile {
     file: File,
     unsynced_bytes: u64,
@@ -240,10 +238,9 @@ impl Write for SteppedFile {
     }
 }
 
-/// Reads a snapshot or a backup from end to end and gives each row to `sink`.
+/// Reads a snapshot or a backup completely and passes each row to `sink`.
 ///
-/// The digest is known only after the last row: callers that act on rows verify first, with a
-/// sink that does nothing.
+/// The digest is checked after the last row: callers with side effects verify first, with a sink that does nothing.
 pub fn read(path: &Path, mut sink: impl FnMut(&[u8], &[u8]) -> io::Result<()>) -> io::Result<Contents> {
     let named = |error: io::Error| io::Error::new(error.kind(), format!("snapshot {}: {error}", path.display()));
     let opened = File::open(path).and_then(|file| Ok((file.metadata()?.len(), file)));
@@ -260,7 +257,7 @@ pub(super) fn verify(path: &Path) -> io::Result<Contents> {
     }
 }
 
-/// Writes a whole file to `sink`, of the rows that `rows` gives.
+/// Writes a complete file with the rows of `rows` to `sink`.
 pub fn write<R>(sink: impl Write, kind: FileKind, level: Level, header: Vec<u8>, rows: R) -> io::Result<Contents>
 where
     R: FnOnce(&mut RowSink<'_>) -> io::Result<()>,
@@ -270,7 +267,7 @@ where
     writer.finish().map(|(_, contents)| contents)
 }
 
-/// Does what [`read`] does, with the `bytes` that `input` has in all.
+/// Reads like [`read`], from an `input` of `bytes`.
 pub(crate) fn read_from(
     input: impl Read,
     bytes: u64,
@@ -352,7 +349,7 @@ impl<R: Read> HashedReader<R> {
             return Err(damaged("has an impossible length in it"));
         }
         into.clear();
-        // In steps: a length alone takes no memory, only what comes.
+        // In steps, so that memory is allocated only for bytes that exist.
         let mut left = bytes as usize;
         while left > 0 {
             let (begun, step) = (into.len(), left.min(BUFFER_BYTES));
@@ -372,7 +369,7 @@ fn damaged(text: &str) -> io::Error {
 mod tests {
     use super::*;
 
-    /// A file of a few bytes may say that the largest value follows.
+    /// A file of a few bytes may claim that a value of maximum length follows.
     #[test]
     fn a_length_alone_takes_no_memory() {
         let mut reader = HashedReader { input: &[7; 100][..], hash: Sha256::new() };

@@ -1,9 +1,8 @@
-//! The snapshot directory: it knows the current file and removes those that are not needed.
+//! The snapshot directory: tracks the current file and removes those that are not needed.
 //!
-//! Names: `<number>.snapshot` for those whose state this node has or had, the highest being the
-//! current one; `*.part` for what is being built or received. A received file takes a number only
-//! when it is installed: one that was never installed must not be found at the next start, because
-//! its place in history is unknown there.
+//! Names: `<number>.snapshot` for states that this node has or had, the highest of which is current; `*.part` for files
+//! being built or received. A received file gets its number only when it is installed: a file that was never installed
+//! must not be found at the next start, because its order relative to the others would be unknown.
 
 use std::fs::{self, File};
 use std::io;
@@ -25,7 +24,7 @@ pub(super) struct SnapshotDir {
 }
 
 impl SnapshotDir {
-    /// Finds the newest snapshot and removes everything else in the folder.
+    /// Finds the newest snapshot and removes all other files in the folder.
     pub(super) fn open(dir: &Path) -> io::Result<Self> {
         fs::create_dir_all(dir)?;
         let mut numbered = Vec::new();
@@ -49,7 +48,7 @@ impl SnapshotDir {
         self.current.lock().as_ref().map(|(_, file)| file.clone())
     }
 
-    /// A number above all before it.
+    /// Returns a number greater than all before.
     pub(super) fn take_number(&self) -> u64 {
         self.next_number.fetch_add(1, Ordering::Relaxed)
     }
@@ -71,8 +70,8 @@ impl SnapshotDir {
         sync_directory(&self.dir)
     }
 
-    /// Makes `file` the current one, unless a newer one has overtaken it. The other of the two is
-    /// removed with its last handle.
+    /// Makes `file` the current one, unless a newer one is current already. The other of the two is removed with its
+    /// last handle.
     pub(super) fn offer(&self, number: u64, file: &SnapshotFile) {
         let mut current = self.current.lock();
         match &*current {
@@ -90,8 +89,8 @@ fn number_of(path: &Path) -> Option<u64> {
     path.file_stem()?.to_str()?.parse().ok().filter(|_| is_complete)
 }
 
-/// A damaged snapshot is no loss: the state it was taken from is in the database, and the next
-/// build replaces it. It must only never be sent.
+/// Loads a snapshot if it is valid. A damaged one is no loss: its state is in the database, and the next build replaces
+/// it. It must only never be sent.
 fn load(path: PathBuf) -> Option<SnapshotFile> {
     match snapshot::verify(&path) {
         Ok(contents) => {
@@ -107,7 +106,7 @@ fn load(path: PathBuf) -> Option<SnapshotFile> {
     }
 }
 
-/// A snapshot that is being received. Removed again unless it is accepted.
+/// A snapshot being received. Its file is removed unless it is accepted.
 pub struct IncomingSnapshot {
     pub(super) path: PathBuf,
     pub(super) file: File,
@@ -120,7 +119,7 @@ impl IncomingSnapshot {
         Ok(IncomingSnapshot { path, file, is_accepted: false })
     }
 
-    /// File that takes the received bytes, from the first to the last.
+    /// Returns the file for the received bytes.
     pub fn writer(&self) -> io::Result<File> {
         self.file.try_clone()
     }
@@ -129,7 +128,7 @@ impl IncomingSnapshot {
 impl Drop for IncomingSnapshot {
     fn drop(&mut self) {
         if !self.is_accepted {
-            // What cannot be removed now is removed at the next start.
+            // A file that cannot be removed now is removed at the next start.
             let _ = fs::remove_file(&self.path);
         }
     }

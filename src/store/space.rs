@@ -1,4 +1,4 @@
-//! Disk space that the store takes, and the space that is left.
+//! Disk space of the store, and free space.
 
 use std::io;
 use std::path::Path;
@@ -7,11 +7,11 @@ use super::database::{LOG, STATE};
 use super::raft_log::durable;
 use super::{Store, blocking};
 
-/// The filesystem under the data directory.
+/// The filesystem of the data directory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DiskSpace {
     pub total_bytes: u64,
-    /// Bytes that this process may still take, less what it has in memory and will have to write.
+    /// Bytes that this process may still use, less the memtables that it will have to write.
     pub free_bytes: u64,
 }
 
@@ -24,41 +24,41 @@ impl DiskSpace {
 }
 
 impl Store {
-    /// Asks the filesystem; a network one may take its time.
+    /// Returns the space of the filesystem; on a network filesystem this may take long.
     pub fn disk_space(&self) -> io::Result<DiskSpace> {
         let DiskSpace { total_bytes, free_bytes } = DiskSpace::of(self.0.database.path())?;
         let unwritten: u64 = self.sizes().iter().map(|size| size.memtable_bytes).sum();
         Ok(DiskSpace { total_bytes, free_bytes: free_bytes.saturating_sub(unwritten) })
     }
 
-    /// Allocates the ballast, if it is gone and `reserve_bytes` stay free besides: a `divisor`th of them, within
+    /// Allocates the ballast, if it was freed and `reserve_bytes` stay free in addition: a `divisor`th of them, within
     /// bounds. Blocks.
     pub fn restore_ballast(&self, reserve_bytes: u64, divisor: u64) -> io::Result<()> {
         self.0.database.room().restore(reserve_bytes, divisor)
     }
 
-    /// Bytes of all log entries.
+    /// Returns the bytes of all log entries.
     pub fn log_bytes(&self) -> u64 {
         self.0.log.bytes()
     }
 
-    /// Bytes of the log entries that follow `index`.
+    /// Returns the bytes of the log entries that follow `index`.
     pub fn log_bytes_after(&self, index: u64) -> u64 {
         self.0.log.bytes_after(index)
     }
 
-    /// The index through which the log can be purged so that at most `bytes` are left of it up to
-    /// and including `index`; none where it is empty.
+    /// Returns the index through which the log can be purged so that at most `bytes` remain of it up to and including
+    /// `index`; `None` if the log is empty.
     pub fn log_cut(&self, index: u64, bytes: u64) -> Option<u64> {
         self.0.log.cut(index, bytes)
     }
 
-    /// Bytes of the files in which the log lies, the write-ahead log not counted.
+    /// Returns the bytes of the log's files, without the write-ahead log.
     pub fn log_files_bytes(&self) -> u64 {
         self.sizes().iter().find(|size| size.family == LOG).map_or(0, |size| size.files_bytes)
     }
 
-    /// Gives back the files that hold purged entries only.
+    /// Deletes the files that contain purged entries only.
     pub async fn drop_log_files(&self) -> io::Result<()> {
         let Some(purged) = self.0.log.purged_and_last().0 else { return Ok(()) };
         durable(self.0.log.barrier()?).await?;
@@ -66,17 +66,17 @@ impl Store {
         blocking(move || store.0.log.drop_files(&purged)).await
     }
 
-    /// Gives back all the space of purged entries. Blocks for as long as that takes.
+    /// Frees all the space of purged entries. Blocks until done.
     pub fn compact_log(&self) -> io::Result<()> {
         self.0.log.compact()
     }
 
-    /// Gives back what can be given back where the disk is short: the write-ahead log by writing out
-    /// what is in memory, deleted and replaced rows file by file, as far as the new files fit beside
-    /// the old ones and `spare_bytes` are left. Blocks for as long as that takes.
+    /// Frees space while the disk is short: the write-ahead log by flushing the memtables, and deleted and replaced
+    /// rows by compacting one file after the other, as far as the new files fit in addition to the old ones and
+    /// `spare_bytes` stay free. Blocks until done.
     pub fn make_room(&self, spare_bytes: u64) -> io::Result<()> {
         self.0.rows.settle()?;
-        // Begun without room for it, it would stop the database until there is.
+        // Started without room, a flush would stop the database until there is room.
         let unwritten: u64 = self.sizes().iter().map(|size| size.memtable_bytes).sum();
         if DiskSpace::of(self.0.database.path())?.free_bytes <= unwritten.saturating_mul(2) {
             return Err(self.0.database.room().full());

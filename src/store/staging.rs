@@ -1,12 +1,12 @@
-//! Staging of a data directory that is made while no node runs: a folder inside the directory itself, since that may be
-//! a mounted volume, which nothing can be renamed over.
+//! Staging of a data directory that is created while no node runs: a folder inside the directory, which may be a
+//! mounted volume and so cannot be replaced by a rename.
 //!
 //! ```text
-//! DIR/restoring/{identity.json, db, snapshots}     made here, then moved up, identity.json last
+//! DIR/restoring/{identity.json, db, snapshots}     created here, then moved up, identity.json last
 //! ```
 //!
-//! A directory with the folder and without `identity.json` is half made: no node starts on it, and the
-//! next restore throws away what the last one left. With `identity.json` it is whole.
+//! A directory with the folder and without `identity.json` is unfinished: no node starts on it, and the next restore
+//! removes the remains. With `identity.json` it is complete.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -19,21 +19,21 @@ use crate::format::level::LevelRange;
 use crate::metrics::Metrics;
 
 pub(super) const FOLDER: &str = "restoring";
-/// Entry that the root of a file system has from its creation.
+/// Folder that exists in the root of a new filesystem.
 const OF_THE_FILE_SYSTEM: &str = "lost+found";
 
-/// A directory that is being made. Dropped before [`StagingDir::finish`], it stays half made.
+/// A directory being created. Without [`StagingDir::finish`] it stays unfinished.
 pub struct StagingDir {
     dir: PathBuf,
     _lock: File,
 }
 
 impl StagingDir {
-    /// Takes `dir`, which must not exist or be empty.
+    /// Locks `dir`, which must not exist or be empty.
     pub fn open(dir: &Path) -> Result<Self, StoreError> {
         refuse_unless_free(dir)?;
         let lock = lock(dir)?;
-        // Again: who was faster may have ended by now.
+        // Again, because another process may have finished before the lock was taken.
         refuse_unless_free(dir)?;
         for left in [FOLDER, DATABASE_DIR, SNAPSHOT_DIR] {
             let path = dir.join(left);
@@ -42,19 +42,19 @@ impl StagingDir {
             }
         }
         commit_marker::forget(dir).map_err(StoreError::at(dir))?;
-        // Before anything else: what follows is recognised by it.
+        // Before anything else: an unfinished directory is recognised by it.
         let folder = dir.join(FOLDER);
         fs::create_dir(&folder).map_err(StoreError::at(&folder))?;
         sync_directory(dir).map_err(StoreError::at(dir))?;
         Ok(StagingDir { dir: dir.to_owned(), _lock: lock })
     }
 
-    /// An empty store of node `node_id`; to be closed before [`StagingDir::finish`].
+    /// Opens an empty store of node `node_id`, which has to be closed before [`StagingDir::finish`].
     pub fn store(&self, node_id: u64, levels: LevelRange, metrics: Arc<Metrics>) -> Result<Store, StoreError> {
         Store::open(&self.dir.join(FOLDER), node_id, levels, metrics)
     }
 
-    /// Makes the directory that of the node.
+    /// Completes the directory.
     pub fn finish(self) -> Result<(), StoreError> {
         let folder = self.dir.join(FOLDER);
         for part in [DATABASE_DIR, SNAPSHOT_DIR, IDENTITY_FILE] {

@@ -1,5 +1,4 @@
-//! Fixtures of the store's tests: directories, entries, a small state machine, a gate before
-//! the disk.
+//! Fixtures of the store's tests: directories, entries, a small state machine, and a gate in front of the disk.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -37,7 +36,7 @@ pub(crate) fn open(dir: &Path) -> Store {
     Store::open(dir, NODE, LevelRange::OWN, metrics()).unwrap_or_else(|error| panic!("{error}"))
 }
 
-/// A store in a directory of its own. Drop the store first.
+/// Opens a store in a temporary directory. Drop the store first.
 pub(crate) fn fresh() -> (TempDir, Store) {
     let dir = tempfile::tempdir().expect("a temporary directory");
     let store = open(dir.path());
@@ -48,13 +47,13 @@ pub(crate) fn log_id(term: u64, index: u64) -> LogId {
     LogId::new(CommittedLeaderId::new(term), index)
 }
 
-/// An entry of the first level with `payload` behind it.
+/// Returns an entry of the first level with `payload`.
 pub(crate) fn entry(term: u64, index: u64, payload: &[u8]) -> Entry {
     let payload = EntryPayload::Normal(Proposal(Bytes::from([&[1], payload].concat())));
     Entry { log_id: log_id(term, index), payload }
 }
 
-/// Appends and waits until it is durable.
+/// Appends entries and waits until they are durable.
 pub(crate) async fn append(log: &mut LogStore, entries: impl IntoIterator<Item = Entry> + Send) -> io::Result<()> {
     let (sender, flushed) = TypeConfig::oneshot();
     let entries: Vec<Entry> = entries.into_iter().collect();
@@ -72,7 +71,7 @@ pub(crate) fn rows(store: &Store) -> BTreeMap<Vec<u8>, Vec<u8>> {
     rows
 }
 
-/// The smallest state machine on the store: each proposal is a row under its index.
+/// Minimal state machine on the store: each proposal is a row under its index.
 #[derive(Clone)]
 pub(crate) struct RowMachine {
     store: Store,
@@ -153,8 +152,7 @@ impl RaftStateMachine<TypeConfig> for RowMachine {
     }
 }
 
-/// Stands between writers and RocksDB: while it holds, no write returns, as in a stall or on a disk that
-/// hangs.
+/// Gate between writers and RocksDB: while it is closed, no write returns, as during a stall or on a disk that hangs.
 #[derive(Default)]
 pub(crate) struct Hold {
     holds: Mutex<bool>,
@@ -167,8 +165,8 @@ impl Hold {
     }
 }
 
-/// Holds up the writes of a store until it is dropped, or until nobody can be expected to wait any more:
-/// a test that waits for a write fails then, and does not hang.
+/// Blocks the writes of a store until it is dropped, or until a time limit passes: a test that waits for a write then
+/// fails instead of hanging.
 pub(crate) struct Held {
     store: Store,
     end: Option<mpsc::Sender<()>>,
@@ -190,7 +188,7 @@ impl Held {
         Held { store: store.clone(), end: Some(end), watch: Some(watch), in_vain }
     }
 
-    /// Lets the writes go on.
+    /// Unblocks the writes.
     pub(crate) fn release(mut self) {
         assert!(*self.store.0.database.hold.holds.lock(), "somebody waited for a write that was held up");
         self.let_go();
@@ -209,8 +207,8 @@ impl Drop for Held {
     }
 }
 
-/// Stands between the flush thread and the disk: while closed, no fsync ever completes. Knows how
-/// much of each WAL file is durable, and so what a power loss would leave.
+/// Gate between the flush thread and the disk: while it is closed, no fsync completes. It records how much of each WAL
+/// file is durable, and so what a power loss would leave.
 #[derive(Clone, Default)]
 pub(crate) struct Gate(Arc<GateState>);
 
@@ -236,7 +234,7 @@ impl Gate {
     fn sync(&self, database: &Database) -> io::Result<()> {
         let mut is_closed = self.0.is_closed.lock();
         self.0.changed.wait_while(&mut is_closed, |is_closed| *is_closed);
-        // Before the sync: what is written during it may or may not be covered.
+        // Before the sync: writes during it may or may not be covered.
         let written = wal_lengths(database.path());
         database.sync_wal()?;
         *self.0.durable.lock() = written;
@@ -259,13 +257,13 @@ fn is_wal(path: &Path) -> bool {
     path.extension().is_some_and(|extension| extension == "log")
 }
 
-/// The WAL files below `dir`, oldest first, with their lengths; the store may delete one meanwhile.
+/// Returns the WAL files below `dir`, oldest first, with their lengths; the store may delete one meanwhile.
 pub(crate) fn wal_lengths(dir: &Path) -> BTreeMap<PathBuf, u64> {
     let files = files_below(dir).into_iter().filter(|path| is_wal(path));
     files.filter_map(|path| fs::metadata(&path).ok().map(|file| (path, file.len()))).collect()
 }
 
-/// Files that a process leaves that ends now. Returns each file beside its copy.
+/// Copies the files that a killed process would leave. Returns the pairs of file and copy.
 pub(crate) fn copy_files(from: &Path, to: &Path) -> Vec<(PathBuf, PathBuf)> {
     let copy = |path: PathBuf| {
         let target = to.join(path.strip_prefix(from).expect("a file of this directory"));

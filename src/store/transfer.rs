@@ -1,12 +1,12 @@
-//! State to snapshot and snapshot to state: build, receive, install.
+//! Snapshots of the state: building, receiving and installing them.
 //!
-//! Everything here blocks for as long as the state is large; call it from a blocking thread. What is
-//! made of a state while no node runs (a restored directory, a cluster of one) takes the way of an
-//! installation too, and gets with it the log that belongs to it ([`Store::begin_anew`]).
+//! Everything here blocks for a time that depends on the size of the state, so it must run on a blocking thread. A
+//! state that is created while no node runs (a restored directory, a cluster of one node) is installed too, together
+//! with its log ([`Store::begin_anew`]).
 //!
-//! An installation replaces all rows, which takes many batches. A marker in the database makes it
-//! one step: it is durable before the first row goes and removed after the last one came (one WAL
-//! keeps that order). A start that finds the marker does the work again from the same file.
+//! An installation replaces all rows, which takes many batches. A marker in the database makes it atomic: it is durable
+//! before the first row is deleted and removed after the last one is written (the single WAL preserves that order). A
+//! start that finds the marker repeats the installation from the same file.
 
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -23,13 +23,13 @@ use super::{Store, StoreError, View};
 use crate::format::level::Level;
 use crate::format::types::{LogId, Vote};
 
-/// Rows go in batches of about this size: they hold up other writes for a moment only.
+/// Approximate size of a batch of rows, which delays other writes only briefly.
 const BATCH_BYTES: usize = 1024 * 1024;
 
-/// Takes the rows of a state, one by one.
+/// Receiver of the rows of a state, one by one.
 pub type RowSink<'a> = dyn FnMut(&[u8], &[u8]) -> io::Result<()> + 'a;
 
-/// The marker: a snapshot is being installed.
+/// The marker of an installation in progress.
 pub(super) struct Installing;
 impl Scalar for Installing {
     const KEY: &'static str = "installing";
@@ -44,10 +44,10 @@ pub(super) struct Installation {
 }
 
 impl Store {
-    /// Writes the state of this moment to a snapshot file, which becomes the current one.
+    /// Writes the current state to a snapshot file, which becomes the current one.
     ///
-    /// `header` describes the snapshot; it sees the same moment as the rows. Writes go on
-    /// meanwhile: the view is a RocksDB snapshot and costs them nothing.
+    /// `header` describes the snapshot, and sees the same moment as the rows. Writes continue meanwhile: the view is a
+    /// RocksDB snapshot and does not delay them.
     pub fn build_snapshot<H>(&self, header: H) -> io::Result<SnapshotFile>
     where
         H: FnOnce(&View<'_>) -> io::Result<Vec<u8>>,
@@ -69,7 +69,7 @@ impl Store {
     where
         H: FnOnce(&View<'_>) -> io::Result<Vec<u8>>,
     {
-        // View and number in one step: the higher number is the newer state.
+        // View and number are taken together, so that a higher number means a newer state.
         let (view, number) = {
             let _whole = self.0.whole_state.lock();
             (self.view_now()?, self.0.shelf.take_number())
@@ -80,12 +80,12 @@ impl Store {
         Ok(file)
     }
 
-    /// A complete file under the name of an incomplete one.
+    /// Writes a complete file under the name of an incomplete one.
     fn write_partial<R>(&self, number: u64, level: Level, header: Vec<u8>, rows: R) -> io::Result<SnapshotFile>
     where
         R: FnOnce(&mut RowSink<'_>) -> io::Result<()>,
     {
-        // Removed again if anything below fails.
+        // Removed if anything below fails.
         let partial = IncomingSnapshot::create(self.0.shelf.partial_path(number))?;
         let mut writer = SnapshotWriter::begin(SteppedFile::create(&partial.path)?, FileKind::State, level, header)?;
         rows(&mut |key, value| writer.row(key, value))?;
@@ -94,15 +94,15 @@ impl Store {
         Ok(SnapshotFile::disposable(partial.accepted(), contents))
     }
 
-    /// Writes the rows of `view` to `sink` in the layout of a snapshot, described by `header`.
+    /// Writes the rows of `view` with `header` to `sink` in the layout of a snapshot; returns the number of bytes.
     pub fn write_view(&self, view: &View<'_>, header: Vec<u8>, sink: impl Write) -> io::Result<u64> {
         let written =
             snapshot::write(sink, FileKind::State, self.identity().level, header, |sink| view.for_each_row(sink));
         written.map(|contents| contents.bytes)
     }
 
-    /// A snapshot file of rows that the caller makes, for [`Store::begin_anew`]; gone with its last
-    /// handle otherwise.
+    /// Writes a snapshot file with the rows of the caller, for [`Store::begin_anew`]; otherwise it is removed with its
+    /// last handle.
     pub fn stage<R>(&self, level: Level, header: Vec<u8>, rows: R) -> io::Result<SnapshotFile>
     where
         R: FnOnce(&mut RowSink<'_>) -> io::Result<()>,
@@ -110,27 +110,25 @@ impl Store {
         self.write_partial(self.0.shelf.take_number(), level, header, rows)
     }
 
-    /// Replaces all that the directory holds by the state of `file` and an empty log behind `last`; the
-    /// directory has to be opened anew. In one step: a crash leaves all as it was, or the next opening
-    /// ends it.
+    /// Replaces everything in the directory by the state of `file` and an empty log that follows `last`; the directory
+    /// has to be reopened. It is atomic: a crash leaves everything unchanged, or the next opening completes it.
     pub fn begin_anew(self, file: &SnapshotFile, last: LogId, vote: Vote) -> io::Result<()> {
         let mut batch = WriteBatch::default();
         self.0.log.put_beginning(&mut batch, last, vote)?;
         self.install(file, batch)
     }
 
-    /// The newest snapshot whose state this node has or had.
+    /// Returns the newest snapshot of a state that this node has or had.
     pub fn current_snapshot(&self) -> Option<SnapshotFile> {
         self.0.shelf.current()
     }
 
-    /// A file for a snapshot that another node sends.
+    /// Creates a file for a snapshot from another node.
     pub fn incoming_snapshot(&self) -> io::Result<IncomingSnapshot> {
         IncomingSnapshot::create(self.0.shelf.partial_path(self.0.shelf.take_number()))
     }
 
-    /// Verifies what was received, byte for byte. It is gone with its last handle unless it is
-    /// installed.
+    /// Verifies a received snapshot completely. It is removed with its last handle unless it is installed.
     pub fn accept_incoming(&self, incoming: IncomingSnapshot) -> io::Result<SnapshotFile> {
         incoming.file.sync_all()?;
         let contents = snapshot::verify(&incoming.path).inspect_err(|_| self.count_snapshot("failed"))?;
@@ -142,12 +140,12 @@ impl Store {
         self.install(file, WriteBatch::default())
     }
 
-    /// Installs the rows of `file`. The writes in `also` take effect together with the marker, in one step.
+    /// Installs the rows of `file`. The writes in `also` take effect together with the marker.
     fn install(&self, file: &SnapshotFile, also: WriteBatch) -> io::Result<()> {
         self.0.title.raise_to(file.level()).map_err(io::Error::other)?;
         let _whole = self.0.whole_state.lock();
         let number = self.begin_installation(file, also)?;
-        // From here on the file is needed until the marker is gone, whatever fails in between.
+        // From here on the file is needed until the marker is removed, even after a failure.
         file.keep(true);
         replace_rows(&self.0.database, &file.path())?;
         self.0.shelf.complete(file, number)?;
@@ -157,11 +155,11 @@ impl Store {
         Ok(())
     }
 
-    /// Refuses a file that is not whole before anything is touched, then sets the marker.
+    /// Verifies the file before anything is changed, then sets the marker.
     pub(super) fn begin_installation(&self, file: &SnapshotFile, mut batch: WriteBatch) -> io::Result<u64> {
         snapshot::verify(&file.path())?;
         sync_directory(file.path().parent().expect("a file in the folder of snapshots"))?;
-        // Rows that wait are older than those that come.
+        // Pending rows are older than those of the snapshot.
         self.0.rows.settle_patiently()?;
         let number = self.0.shelf.take_number();
         let installation =
@@ -184,7 +182,7 @@ impl IncomingSnapshot {
     }
 }
 
-/// Ends an installation that a crash interrupted; called before anyone sees the state.
+/// Completes an installation that a crash interrupted; called before the state is read.
 pub(super) fn finish_interrupted(database: &Database, folder: &Path) -> Result<(), StoreError> {
     let Some(installation) = database.scalar::<Installing>().map_err(StoreError::at(database.path()))? else {
         return Ok(());
@@ -219,7 +217,7 @@ fn replace_rows(database: &Database, path: &Path) -> io::Result<()> {
     let mut rows = database.rocks().raw_iterator_cf(family);
     rows.seek_to_last();
     if let Some(last) = rows.key() {
-        // The end of a range is exclusive, hence the last key by itself.
+        // The end of a range is exclusive, hence the separate delete of the last key.
         batch.delete_range_cf(family, &b""[..], last);
         batch.delete_cf(family, last);
     }
@@ -231,8 +229,8 @@ fn replace_rows(database: &Database, path: &Path) -> io::Result<()> {
     put(database, &mut batch)
 }
 
-/// Writes a batch and empties it. Where there is no room for it, it waits: half a state is worth nothing, and an
-/// installation that fails ends consensus.
+/// Writes a batch and empties it. Waits for room if necessary: half a state is useless, and a failed installation would
+/// end consensus.
 fn put(database: &Database, batch: &mut WriteBatch) -> io::Result<()> {
     let data = std::mem::take(batch);
     database.write_patiently(|| WriteBatch::from_data(data.data()))

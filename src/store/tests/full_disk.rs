@@ -1,5 +1,5 @@
-//! Files that RocksDB writes by itself, and snapshots, on a real file system that is full: nothing that was written is
-//! lost, writes wait, and all of it goes on once there is room.
+//! Background files of RocksDB, and snapshots, on a real filesystem that is full: nothing written is lost, writes wait,
+//! and everything continues once there is room.
 
 use std::io;
 use std::os::unix::fs::symlink;
@@ -17,13 +17,13 @@ use crate::store::testing::{append, entry, files_below, open, rows};
 use crate::store::{SnapshotFile, Store, View};
 
 const DISK_MEBIBYTES: u32 = 64;
-/// So many rows and entries are in memory, below the size at which a file is written of them.
+/// Rows and entries in memory, below the size at which a memtable is flushed.
 const ROWS: u32 = 30;
 const ROW_BYTES: usize = 100_000;
-/// Looks of RocksDB for room are five seconds apart.
+/// RocksDB checks for room every five seconds.
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// Bytes that do not compress.
+/// Returns incompressible bytes.
 fn value(seed: u32) -> Vec<u8> {
     let mut state = seed.wrapping_mul(2_654_435_761) | 1;
     let mut next = || {
@@ -43,7 +43,8 @@ fn put(store: &Store, numbers: std::ops::Range<u32>) -> io::Result<()> {
     store.put_rows(numbers.map(|number| (number.to_be_bytes(), Some(value(number)))))
 }
 
-/// A path in this directory that leads to the file system: its own is one of another process, and cannot be resolved.
+/// Returns a path in this directory that leads to the filesystem: its own path belongs to another process, and cannot
+/// be resolved.
 fn link(disk: &SmallDisk, dir: &TempDir) -> PathBuf {
     let path = dir.path().join("data");
     symlink(disk.path(), &path).expect("a link can be made");
@@ -74,7 +75,7 @@ async fn expect_entries(store: &Store, count: u32) {
     assert!(entries.iter().zip(0..).all(|(found, index)| *found == numbered(index)), "as appended");
 }
 
-/// Fills the disk, has `fail` find it full, and looks that a write waits and goes on when there is room.
+/// Fills the disk, has `fail` find it full, and checks that a write waits and succeeds when there is room.
 async fn outlives(prepare: impl FnOnce(&Store), fail: impl FnOnce(&Store)) {
     let (disk, links) = (SmallDisk::mount(DISK_MEBIBYTES), tempfile::tempdir().expect("a directory"));
     let dir = link(&disk, &links);

@@ -1,5 +1,4 @@
-//! The log beyond what openraft's suite asks: the seam between memory and disk, limits, restarts,
-//! a failing disk.
+//! The log beyond openraft's suite: reads across memory and disk, limits, restarts, a failing disk.
 
 use std::io;
 
@@ -20,7 +19,7 @@ fn indexes(entries: &[Entry]) -> Vec<u64> {
     entries.iter().map(|entry| entry.log_id.index).collect()
 }
 
-/// Forty entries of a mebibyte: the older ones have left the memory.
+/// Appends forty entries of a mebibyte each: the older ones are no longer in memory.
 async fn long_log(log: &mut LogStore) {
     for index in 0..40 {
         append(log, [entry(1, index, &vec![index as u8; MEBIBYTE])]).await.expect("appended");
@@ -52,8 +51,7 @@ async fn limited_reads_are_limited_but_never_empty() {
     }
 }
 
-/// Only openraft's first look at the log takes what is left of a range; an apply or a follower that goes on would have
-/// a gap and never know.
+/// Only openraft's first read of the log accepts the rest of a range; apply or a follower would not notice the gap.
 #[tokio::test]
 async fn what_was_purged_is_no_gap_that_a_reader_steps_over() {
     let (_dir, store) = fresh();
@@ -94,8 +92,7 @@ async fn vote_log_and_marks_survive_a_restart() {
     assert!(!store.is_fresh().expect("readable"));
 }
 
-/// A power loss may leave the note of how far the log is committed, and less of the log, or what was there
-/// before.
+/// A power loss may leave the commit marker and less of the log, or an earlier marker.
 #[tokio::test]
 async fn a_note_of_an_entry_that_the_log_has_not_counts_for_nothing() {
     let (dir, store) = fresh();
@@ -111,7 +108,7 @@ async fn a_note_of_an_entry_that_the_log_has_not_counts_for_nothing() {
     }
 }
 
-/// Place that the previous binary kept it in.
+/// Location of the commit index in the previous binary.
 #[tokio::test]
 async fn a_commit_index_in_the_database_counts_until_a_newer_one_is_noted() {
     let (_dir, store) = fresh();
@@ -151,7 +148,7 @@ async fn a_gap_is_refused_on_append_and_at_the_start() {
     assert!(matches!(refused, StoreError::LogGap { expected: 2, .. }), "{refused}");
 }
 
-/// The fsync fails once and would succeed afterwards; the store must not try.
+/// The fsync fails once and would succeed afterwards; the store must not retry it.
 #[tokio::test]
 async fn a_failed_fsync_is_final() {
     let dir = tempfile::tempdir().expect("a temporary directory");

@@ -1,4 +1,4 @@
-//! The store as a whole: what it keeps through restarts, damage and the loss of power.
+//! The whole store: restarts, damage and loss of power.
 
 mod full_disk;
 mod log;
@@ -10,6 +10,6 @@ mod space;
 mod store;
 mod suite;
 
-// The same small file systems as those of whole nodes.
+// The small filesystems of the tests of whole nodes.
 #[path = "../../../tests/it/harness/small_disk.rs"]
 mod small_disk;

@@ -1,13 +1,13 @@
 //! Reason why `enable_leader_restore` has to be `Some(false)`.
 //!
-//! openraft's leader sends an entry once it is readable, which is before its own fsync. A power
-//! loss takes that entry from the leader while a follower has it on disk. By default a restarted
-//! leader goes on leading the SAME term without an election: it gives the same (term, index) to
-//! another command, the follower takes that for the entry it has, and an acknowledged write is
-//! missing on a majority without any error. With an election first, the follower's longer log wins.
+//! openraft's leader sends an entry once it is readable, which is before its own fsync. A power loss removes that entry
+//! from the leader while a follower has it on disk. By default a restarted leader continues to lead the SAME term
+//! without an election: it assigns the same (term, index) to another command, the follower takes that for the entry it
+//! has, and an acknowledged write is missing on a majority without any error. With an election first, the follower's
+//! longer log wins.
 //!
-//! The second test runs the dangerous setting and asserts the divergence, which proves that the
-//! first one would notice.
+//! The second test runs the dangerous setting and asserts the divergence, which proves that the first one would detect
+//! it.
 
 use std::collections::{BTreeMap, HashMap};
 use std::future::Future;
@@ -31,13 +31,13 @@ use crate::store::{SnapshotFile, Store};
 
 type Raft = openraft::Raft<TypeConfig, RowMachine>;
 
-/// For each step; the steps themselves take a few seconds, most of it the election time-out.
+/// Limit of each step; the steps take a few seconds, most of it the election timeout.
 const LIMIT: Duration = Duration::from_secs(60);
-/// Far above any stall: a write that is given up here may still happen, and would be there twice.
+/// Much longer than any stall: a write that is given up here may still succeed, and would exist twice.
 const ANSWER_LIMIT: Duration = Duration::from_secs(20);
 const RETRY: Duration = Duration::from_millis(20);
 
-/// A network inside the process: who is not registered is unreachable.
+/// A network inside the process: unregistered nodes are unreachable.
 #[derive(Clone, Default)]
 struct Network(Arc<Mutex<HashMap<NodeId, Raft>>>);
 
@@ -103,8 +103,8 @@ struct Cluster {
 
 impl Cluster {
     fn new(enable_leader_restore: Option<bool>) -> Self {
-        // With the restore, the leader has to be back before its follower stands for election,
-        // however slow the disk is; without it, that election is what is waited for.
+        // With the restore, the leader has to be back before its follower starts an election, however slow the disk is;
+        // without it, the test waits for that election.
         let election_timeout_ms = if enable_leader_restore == Some(false) { 4000 } else { 60_000 };
         let config = Config {
             heartbeat_interval: 200,
@@ -133,12 +133,12 @@ impl Cluster {
     }
 }
 
-/// `text` behind the byte of the first level.
+/// Returns a proposal of the first level.
 fn proposal(text: &str) -> Proposal {
     Proposal(Bytes::from([&[1], text.as_bytes()].concat()))
 }
 
-/// Asks whoever leads until one of them acknowledges.
+/// Proposes to the current leader until one acknowledges.
 async fn write(rafts: &[&Raft], text: &'static str) -> LogId {
     let deadline = Instant::now() + LIMIT;
     while Instant::now() < deadline {
@@ -153,8 +153,8 @@ async fn write(rafts: &[&Raft], text: &'static str) -> LogId {
     panic!("nobody acknowledged {text}");
 }
 
-/// A leader loses power between sending OLD and its fsync, comes back, and NEW is written. Returns
-/// the proposals that leader and follower have applied.
+/// A leader loses power between sending OLD and its fsync, comes back, and NEW is written. Returns the proposals that
+/// leader and follower have applied.
 async fn lose_power(enable_leader_restore: Option<bool>) -> [Vec<Vec<u8>>; 2] {
     let cluster = Cluster::new(enable_leader_restore);
     let gate = Gate::default();

@@ -1,13 +1,13 @@
-//! Start on a damaged write-ahead log: found by trying, pinned here.
+//! Start on a damaged write-ahead log: RocksDB's behaviour, found by experiment.
 //!
-//! The rule that we want is "what was acknowledged is there, or the start is refused". It holds for
-//! every case below but one: bytes cut off the very end of the newest file look exactly like a
-//! write that a crash interrupted, whether they had been fsynced or not. No file system takes
-//! fsynced bytes back in a crash, so that takes a hand or a broken disk; the other members still
+//! The intended rule is "acknowledged entries are there, or the start is refused". It holds for every case below but
+//! one: bytes cut off the very end of the newest file look exactly like a write that a crash interrupted, whether they
+//! had been fsynced or not. No filesystem loses fsynced bytes in a crash, so that needs manual action or a broken disk;
+//! the other members still have the entries.
 //! have the entries.
 //!
-//! The rule also errs on the safe side: a tail that was never acknowledged is dropped if it ends
-//! early or is followed by zeros, but refused if it is a complete record with wrong content.
+//! Sometimes the start is stricter than necessary: a tail that was never acknowledged is dropped if it ends early or is
+//! followed by zeros, but refused if it is a complete record with wrong content.
 
 use std::fs::{self, File, OpenOptions};
 use std::os::unix::fs::FileExt;
@@ -19,12 +19,12 @@ use crate::store::database::LOG;
 use crate::store::testing::{NODE, append, entry, metrics, open, rows, wal_lengths};
 use crate::store::{Store, StoreError};
 
-/// Entries 0 to 49 lie in the older file (and, flushed, in a table), 50 to 99 in the newer one.
+/// Entries 0 to 49 are in the older file (and, flushed, in a table), 50 to 99 in the newer one.
 const ENTRIES: u64 = 100;
 const ENTRY_BYTES: usize = 1000;
 
-/// Writes a history whose every entry was acknowledged. The row in the state, which is not flushed,
-/// holds back the older WAL file.
+/// Writes a history whose every entry was acknowledged. The row of the state, which is not flushed, holds back the
+/// older WAL file.
 async fn history(dir: &Path) -> [PathBuf; 2] {
     let store = open(dir);
     let mut log = store.log();
@@ -41,9 +41,9 @@ async fn history(dir: &Path) -> [PathBuf; 2] {
 }
 
 enum Expected {
-    /// Opens, and this is the last entry.
+    /// Opens, with this last entry.
     Last(u64),
-    /// Refused with these words.
+    /// Refused with this text.
     Refused(&'static str),
 }
 use crate::format::level::LevelRange;
@@ -59,7 +59,7 @@ fn write(file: &File, at: u64, bytes: &[u8]) {
     file.write_all_at(bytes, at).expect("written");
 }
 
-/// A record as RocksDB frames it (checksum, length, type, content) with a checksum that is wrong.
+/// Returns a record in RocksDB's framing (checksum, length, type, content) with a wrong checksum.
 fn false_record() -> Vec<u8> {
     let content = [7_u8; 100];
     [&[1, 2, 3, 4, content.len() as u8, 0, 1][..], &content].concat()
@@ -104,7 +104,7 @@ const NEWEST: &[Case] = &[
         damage: |file, end| write(file, end - 4096, &[0; 4096]),
         outcome: Refused("checksum mismatch"),
     },
-    // The exception: an acknowledged entry is gone and nothing tells.
+    // The exception: an acknowledged entry is lost without an error.
     Case { name: "synced bytes cut off", damage: |file, end| file.set_len(end - 500).expect("cut"), outcome: Last(98) },
 ];
 
@@ -120,7 +120,7 @@ const OLDER: &[Case] = &[
         damage: |file, end| write(file, end - 20, b"?!"),
         outcome: Refused("checksum mismatch"),
     },
-    // RocksDB keeps the length of closed files in its manifest.
+    // RocksDB stores the length of closed files in its manifest.
     Case { name: "cut", damage: |file, end| file.set_len(end - 500).expect("cut"), outcome: Refused("Size mismatch") },
     Case { name: "emptied", damage: |file, _| file.set_len(0).expect("cut"), outcome: Refused("Size mismatch") },
 ];

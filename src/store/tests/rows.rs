@@ -1,5 +1,4 @@
-//! Rows that are put and not yet written: when they are, what a crash leaves of them, and what a failing disk
-//! says.
+//! Pending rows: when they are written, what a crash leaves of them, and what happens on a failing disk.
 
 use std::time::{Duration, Instant};
 
@@ -14,7 +13,7 @@ fn put(store: &Store, key: &str, value: Option<&str>) {
     store.put_rows([(key, value)]).expect("taken");
 }
 
-/// As it is in the database, whatever waits.
+/// Returns the row in the database, without pending ones.
 fn stored(store: &Store, key: &str) -> Option<Vec<u8>> {
     let database = &store.0.database;
     database.rocks().get_cf(database.family(STATE), key).expect("readable")
@@ -62,7 +61,7 @@ fn so_much_waits_and_no_more() {
     let value = "x".repeat(1024 * 1024);
     for number in 0..16 {
         put(&store, &number.to_string(), Some(&value));
-        // The same again takes no more room.
+        // The same row again uses no more memory.
         put(&store, &number.to_string(), Some(&value));
     }
     assert!(stored(&store, "0").is_some() && stored(&store, "15").is_some(), "who puts too much writes it");

@@ -1,4 +1,4 @@
-//! Snapshots: round trip, what is refused, and a crash in the middle of an installation.
+//! Snapshots: round trip, refusals, and a crash in the middle of an installation.
 
 use std::fs;
 use std::io::{self, Write};
@@ -58,7 +58,7 @@ fn only_the_newest_is_kept_but_a_transfer_can_end() {
     drop(first);
     assert_eq!(names(&store).len(), 1);
     assert_eq!(store.current_snapshot().expect("kept").path(), second.path());
-    // Neither what was never accepted nor what was never installed is found again.
+    // Files that were never accepted or never installed are not found again.
     let abandoned = store.incoming_snapshot().expect("created");
     drop(send(&second, &store).expect("accepted"));
     drop(abandoned);
@@ -68,7 +68,7 @@ fn only_the_newest_is_kept_but_a_transfer_can_end() {
     assert_eq!(names(&open(dir.path())).len(), 1);
 }
 
-/// The file is as of one moment, whatever is written while it is built.
+/// The file has the rows of one moment, whatever is written while it is built.
 #[test]
 fn writes_during_a_build_are_not_in_it() {
     let (_dir, store) = fresh();
@@ -122,7 +122,7 @@ fn damaged_files_are_refused_whole() {
         incoming.writer().expect("open").write_all(&bytes).expect("written");
         let refused = store.accept_incoming(incoming).expect_err("refused").to_string();
         assert!(refused.contains(words), "{words}: {refused}");
-        // The same file as one that was damaged later.
+        // The same damage in an existing file.
         fs::write(built.path(), &bytes).expect("written");
         store.install_snapshot(&built).expect_err("refused");
         assert_eq!(rows(&store).len(), 1000, "nothing was touched");
@@ -130,7 +130,7 @@ fn damaged_files_are_refused_whole() {
     assert_eq!(names(&store).len(), 1);
 }
 
-/// The marker is set, part of the old rows and part of the new ones are there, and the process dies.
+/// Leaves the marker with some old and some new rows, as if the process had died.
 fn interrupt_installation(dir: &std::path::Path) -> SnapshotFile {
     let store = open(dir);
     let (_from, from) = fresh();
@@ -182,8 +182,8 @@ fn a_damaged_current_snapshot_is_dropped_and_the_state_stays() {
     assert_eq!(rows(&store).len(), 100);
 }
 
-/// Another state and an empty log in place of all there was: a crash behind the one batch that decides
-/// leaves the rest to the next opening, one before it leaves all as it was.
+/// Another state and an empty log replace everything: a crash after the one decisive batch leaves the rest to the next
+/// opening, one before it leaves everything unchanged.
 #[tokio::test]
 async fn a_new_beginning_is_one_step() {
     use crate::format::level::Level;
@@ -217,7 +217,7 @@ async fn a_new_beginning_is_one_step() {
     }
 }
 
-/// Read-only access to a directory leaves every file of it as it is.
+/// Read-only access to a directory does not change its files.
 #[tokio::test]
 async fn a_look_changes_nothing() {
     use crate::store::ReadOnlyStore;

@@ -18,8 +18,8 @@ fn large_entry(index: u64) -> Entry {
     entry(1, index, &payload)
 }
 
-/// The log is written for ever and purged behind: neither its files nor the write-ahead log grow with
-/// what has passed through, although scalars and state are hardly ever written.
+/// The log is appended to and purged continuously: neither its files nor the write-ahead log grow with the total,
+/// although scalars and state are hardly ever written.
 #[tokio::test]
 async fn a_log_that_is_purged_gives_its_space_back() {
     let (dir, store) = fresh();
@@ -45,7 +45,7 @@ async fn a_log_that_is_purged_gives_its_space_back() {
     assert_eq!(open(dir.path()).log_bytes(), kept, "counted again from what is stored");
 }
 
-/// No file of purged entries is written once more, and none goes whose entries are looked for after a power loss.
+/// No file of purged entries is rewritten, and none is deleted whose entries a restart after a power loss needs.
 #[tokio::test]
 async fn files_of_purged_entries_go_once_the_purge_is_durable() {
     let (dir, copy) = (tempfile::tempdir().expect("a directory"), tempfile::tempdir().expect("a directory"));
@@ -79,7 +79,7 @@ async fn files_of_purged_entries_go_once_the_purge_is_durable() {
     }
 }
 
-/// Rows that were deleted lie in files until a compaction; where the disk is short, none is waited for.
+/// Deleted rows stay in files until a compaction, which is done at once while the disk is short.
 #[test]
 fn deleted_rows_give_their_space_back() {
     const ROW_BYTES: usize = 10_000;

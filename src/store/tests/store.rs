@@ -66,7 +66,7 @@ fn an_interrupted_first_start_begins_again() {
     assert!(store.is_fresh().expect("readable"));
     store.put_rows([("k", Some("v"))]).expect("written");
     drop(store);
-    // The same files around a database with content are no first start.
+    // The same files with a database that has content are no first start.
     fs::rename(&identity, &staged).expect("rename");
     let refused = Store::open(dir.path(), NODE, LevelRange::OWN, metrics()).err().expect("refused");
     assert!(matches!(refused, StoreError::IdentityMissing { .. }), "{refused}");

@@ -9,7 +9,7 @@ use crate::format::types::TypeConfig;
 use crate::store::testing::{RowMachine, fresh};
 use crate::store::{LogStore, Store};
 
-/// Makes a state machine on a store.
+/// Builder of a state machine on a store.
 struct Builder<F>(F);
 
 impl<F, M> StoreBuilder<TypeConfig, LogStore, M, TempDir> for Builder<F>
@@ -23,7 +23,7 @@ where
     }
 }
 
-/// Runs the suite with the state machine that `machine` makes.
+/// Runs the suite with the state machine that `machine` returns.
 pub(crate) async fn conforms<M: RaftStateMachine<TypeConfig>>(machine: impl Fn(&Store) -> M + Send + Sync) {
     Suite::test_all(Builder(machine)).await.expect("the storage contract of openraft is kept");
 }
