@@ -1,4 +1,4 @@
-//! Access keys of config clients: rules of change and queries.
+//! Access keys of config clients: changes and queries.
 
 use std::cmp::Ordering;
 use std::sync::{Arc, OnceLock};
@@ -23,7 +23,7 @@ impl Row for AccessKey {
     }
 }
 
-/// A key, beside what was once made of its secret: it goes with the row that it was made of.
+/// An access key, and the signing key made of its secret, which is cached as long as this version of the row.
 #[derive(Debug)]
 pub struct HeldKey {
     pub key: Arc<AccessKey>,
@@ -31,14 +31,14 @@ pub struct HeldKey {
 }
 
 impl HeldKey {
-    /// Signing key that requests are compared with. `open` is called once in the life of this row, and its result is
-    /// kept, be it a key or none.
+    /// Returns the signing key for checking requests. `open` is called once for this version of the row, and its result
+    /// is cached, even if it is `None`.
     pub fn signing_key(&self, open: impl FnOnce(&AccessKey) -> Option<SigningKey>) -> Option<&SigningKey> {
         self.opened.get_or_init(|| open(&self.key)).as_ref()
     }
 }
 
-/// Compares the keys alone: what was made of the secret is no part of it.
+/// Compares the rows only; the signing key is derived.
 impl PartialEq for HeldKey {
     fn eq(&self, other: &Self) -> bool {
         self.key == other.key
@@ -65,7 +65,7 @@ impl Placed for AccessKey {
 }
 
 impl AccessKeys {
-    /// Of one app, by name.
+    /// Returns the keys of one app, by name.
     pub fn of_app(&self, app_id: &str) -> impl Iterator<Item = &Arc<HeldKey>> {
         self.by_app.values(Some(app_id))
     }
@@ -74,7 +74,7 @@ impl AccessKeys {
         self.by_app.has_any_in(app_id)
     }
 
-    /// By app id and name.
+    /// Returns all keys, by app id and name.
     pub fn all(&self) -> impl Iterator<Item = &Arc<HeldKey>> {
         self.by_app.values(None)
     }
@@ -87,7 +87,7 @@ impl AccessKeys {
         self.len() == 0
     }
 
-    /// Newest change first, then by app id and name.
+    /// Lists keys, newest change first, then by app id and name.
     pub fn list(&self, filter: &AccessKeyFilter, page: &Page) -> Listed<Arc<AccessKey>> {
         let wanted = |key: &&Arc<AccessKey>| {
             NameFilter::passes(&filter.app_id, &key.app_id) && NameFilter::passes(&filter.name, &key.name)
@@ -99,7 +99,7 @@ impl AccessKeys {
         self.by_app.get(app_id, name).map(|held| &held.key)
     }
 
-    /// Refuses one more key of this app beyond the limits.
+    /// Refuses a further key of this app beyond the limits.
     fn check_room(&self, app_id: &str) -> Result<(), Refusal> {
         if self.by_app.count_in(app_id) >= limits::ACCESS_KEYS_PER_APP_MAX {
             let most = limits::ACCESS_KEYS_PER_APP_MAX;
@@ -133,7 +133,7 @@ impl AccessKeys {
     }
 }
 
-/// The order of a list.
+/// Compares keys in the order of a list.
 fn newest_first(one: &Arc<AccessKey>, other: &Arc<AccessKey>) -> Ordering {
     let by_time = other.modified.time.cmp(&one.modified.time);
     by_time.then_with(|| (&one.app_id, &one.name).cmp(&(&other.app_id, &other.name)))

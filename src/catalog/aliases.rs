@@ -1,5 +1,5 @@
-//! Service aliases: rules of change and queries. Aliases and services of a namespace share one space
-//! of names; an alias of an alias is refused; a service with aliases is kept.
+//! Service aliases: changes and queries. Aliases and services of a namespace share one space of names. An alias of an
+//! alias is refused, and so is the deletion of a service with aliases.
 
 use std::sync::Arc;
 
@@ -20,7 +20,7 @@ use crate::model::is_stale;
 use crate::model::text::{NameFilter, names_owner};
 use crate::model::time::Timestamp;
 
-/// Namespaces in which Cl5 names exist, by the number that the name carries.
+/// Namespaces that support Cl5 names, with the number that such a name contains.
 const CL5_LAYOUTS: [(&str, u32); 6] =
     [("Production", 1), ("Development", 2), ("Pre-release", 3), ("Test", 4), ("Polaris", 5), ("default", 6)];
 
@@ -64,7 +64,7 @@ impl Indexed for ServiceAlias {
     }
 }
 
-/// The counters behind generated names: a command number within an interface within a module.
+/// Counters of generated names: a command number within an interface within a module.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Cl5Counter {
     module: u32,
@@ -92,7 +92,7 @@ impl Cl5Counter {
         }
     }
 
-    /// At least `numbers` further: whole interfaces, which have [`Self::RANGE_MAX`] each.
+    /// Returns a counter at least `numbers` ahead, rounded up to whole interfaces of [`Self::RANGE_MAX`] each.
     pub(super) fn far_ahead(&self, numbers: u64) -> Self {
         let interfaces = numbers.div_ceil(u64::from(Self::RANGE_MAX)) as u32;
         if self.interface + interfaces <= Self::INTERFACE_MAX {
@@ -128,7 +128,7 @@ pub struct AliasFilter {
     pub namespace: Option<NameFilter>,
     pub alias: Option<NameFilter>,
     pub alias_namespace: Option<NameFilter>,
-    /// One of the owners.
+    /// One of the owners, who must match.
     pub owner: Option<String>,
     /// Services that the caller may see.
     pub read_scope: ReadScope,
@@ -145,7 +145,7 @@ impl Aliases {
         self.by_name.get(namespace, alias)
     }
 
-    /// All aliases of a namespace, or of all.
+    /// Returns the aliases of a namespace, or of all namespaces.
     pub fn all_in(&self, namespace: Option<&str>) -> impl Iterator<Item = &Arc<ServiceAlias>> {
         self.by_name.values(namespace)
     }
@@ -166,7 +166,7 @@ impl Aliases {
         self.by_name.has_any_in(namespace)
     }
 
-    /// Newest change first, then by id.
+    /// Lists aliases, newest change first, then by id.
     pub fn list(&self, filter: &AliasFilter, page: &Page) -> Listed<Arc<ServiceAlias>> {
         if filter.read_scope.is_blind() {
             return Listed::default();
@@ -193,12 +193,12 @@ impl Aliases {
         Listed::ordered(page, &filter.alias_namespace, listed, onward, wanted)
     }
 
-    /// Number of aliases that [`Aliases::list`] walks at most.
+    /// Returns the number of aliases that [`Aliases::list`] walks at most.
     pub fn reach(&self, page: &Page) -> usize {
         self.all.reach(true, page)
     }
 
-    /// Alias that a draft names: by id if it gives no alias, else by alias namespace and alias.
+    /// Finds the alias of a draft: by id if the draft has no alias, otherwise by alias namespace and alias.
     pub(super) fn named_by(&self, draft: &AliasDraft) -> Option<Arc<ServiceAlias>> {
         match (&draft.alias, draft.given_id()) {
             (None, Some(id)) => self.all.get(id).cloned(),
@@ -320,7 +320,7 @@ impl Catalog {
         Ok(Outcome::done(Entity::Alias(self.aliases.insert(alias, changes))))
     }
 
-    /// Refuses a source that is no service: an alias may stand for a service, and not for another alias.
+    /// Refuses a source that is not a service, such as another alias.
     fn check_source(&self, namespace: &str, service: &str) -> Result<(), Refusal> {
         if self.services.get(namespace, service).is_some() {
             Ok(())
@@ -331,7 +331,7 @@ impl Catalog {
         }
     }
 
-    /// The next generated name that nobody has taken by hand.
+    /// Returns the next generated name that is not in use.
     fn next_cl5_name(&mut self, namespace: &str, changes: &mut ChangeSet) -> Result<String, Refusal> {
         let layout = CL5_LAYOUTS.iter().find(|(known, _)| *known == namespace).map(|(_, layout)| *layout);
         let layout = layout.ok_or_else(|| Refusal::from(Code::InvalidNamespaceWithAlias))?;

@@ -1,4 +1,4 @@
-//! Calls between services: those that show in the lists of instances that clients hold, and those that rules name.
+//! Calls between services: those seen in clients' lists of instances, and those named by rules.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -13,7 +13,7 @@ use crate::model::limits;
 use crate::model::rule::matching::ALL;
 use crate::model::rule::{EndRole, Family, Rule};
 
-/// A client, by its address, that holds the list of instances of a service.
+/// A client, by address, that has the list of instances of a service.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct ListHolder {
     pub namespace: String,
@@ -24,13 +24,13 @@ pub struct ListHolder {
 /// Services and the calls between them.
 #[derive(Debug, Default)]
 pub struct CallGraph {
-    /// By namespace and name.
+    /// Services by namespace and name.
     pub services: Vec<CalledService>,
-    /// By caller and callee.
+    /// Calls by caller and callee.
     pub calls: Vec<Call>,
     /// Rules in force for every service.
     pub everywhere: Vec<RuleName>,
-    /// Services that did not fit.
+    /// Number of services beyond the limit.
     pub left_out: usize,
 }
 
@@ -39,18 +39,18 @@ pub struct CalledService {
     pub namespace: String,
     pub name: String,
     pub instances: InstanceCounts,
-    /// Rules in force for calls of it by whomever.
+    /// Rules in force for calls of the service by any caller.
     pub rules: Vec<RuleName>,
 }
 
-/// Calls of one service by another, as positions in the list of services.
+/// Calls of one service by another, as indexes into the list of services.
 #[derive(Debug)]
 pub struct Call {
     pub caller: usize,
     pub callee: usize,
-    /// Instances of the caller that have the instances of the callee; none where only rules say that it is called.
+    /// Number of instances of the caller that have the list of the callee; 0 if only rules indicate the call.
     pub clients: usize,
-    /// Rules in force that name both.
+    /// Rules in force that name both services.
     pub rules: Vec<RuleName>,
 }
 
@@ -61,7 +61,7 @@ pub struct RuleName {
     pub name: String,
 }
 
-/// Services under way to a [`CallGraph`], found by name and by host.
+/// Builder of a [`CallGraph`], with its services by name.
 struct Drawing<'a> {
     graph: CallGraph,
     by_name: HashMap<(&'a str, &'a str), usize>,
@@ -69,7 +69,7 @@ struct Drawing<'a> {
 }
 
 impl Catalog {
-    /// Calls between the services that a caller may see, of one namespace or of all.
+    /// Returns the calls between the services that a caller may see, in one namespace or in all.
     pub fn call_graph(
         &self,
         read_scope: &ReadScope,
@@ -138,7 +138,7 @@ impl Drawing<'_> {
             return;
         }
         for callee in callees {
-            // One whose callers are not among these services is about no call between them.
+            // A rule for callers outside of this map describes no call on it.
             if !names_callers {
                 self.graph.services[callee].rules.push(name.clone());
             }
@@ -176,7 +176,7 @@ mod tests {
         serde_json::from_value(draft).expect("a service")
     }
 
-    /// A route for calls of `shop/pay` by this caller, in force.
+    /// Returns a catalog with a routing rule in force for calls of `shop/pay` by this caller.
     fn with_route(caller: &str) -> Catalog {
         let mut bench = Bench::founded();
         for (namespace, name) in [("shop", "pay"), ("shop", "front"), ("other", "back")] {
@@ -199,7 +199,7 @@ mod tests {
         bench.catalog.view()
     }
 
-    /// Rules of every caller of `pay`, and pairs between which there is a rule, in a namespace.
+    /// Returns the number of rules of `pay` for all callers, and the pairs of services with a rule between them.
     fn drawn(catalog: &Catalog, namespace: &str) -> (usize, Vec<(String, String)>) {
         let graph = catalog.call_graph(&ReadScope::Everything, Some(namespace), &BTreeSet::new());
         let name = |at: usize| graph.services[at].name.clone();

@@ -1,4 +1,4 @@
-//! Refusals of clients, as webhooks are told of them. Nothing of them is kept in the catalog.
+//! Refusals of releases by clients, as events for webhooks. The catalog does not store them.
 
 use serde::{Deserialize, Serialize};
 
@@ -11,17 +11,17 @@ use crate::model::code::Code;
 use crate::model::limits;
 use crate::model::webhook::{ClientNews, HookEvent, News, ReleaseNews};
 
-/// A client could not apply a release.
+/// Report that a client could not apply a release.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ClientRefusal {
     pub thing: Thing,
-    /// Of the release.
+    /// Version of the release.
     pub version: u64,
     pub address: String,
     pub agent: String,
-    /// Its reason.
+    /// Reason given by the client.
     pub message: String,
-    /// Number of further clients that could not apply it, since the last time that it was told.
+    /// Number of further clients that could not apply it since the last event.
     #[serde(default, skip_serializing_if = "crate::model::is_zero")]
     pub others: u64,
 }

@@ -1,4 +1,4 @@
-//! Contracts: rules of change, queries, and those that bind a thing.
+//! Contracts: changes, queries, and the contracts of a thing.
 
 use std::cmp::Ordering;
 use std::sync::Arc;
@@ -53,7 +53,7 @@ impl Contracts {
         self.by_name.is_empty()
     }
 
-    /// Newest change first, then by name: those that cover something which the caller may read.
+    /// Lists contracts, newest change first, then by name, that cover something the caller may read.
     pub fn list(&self, name: &Option<NameFilter>, read_scope: &ReadScope, page: &Page) -> Listed<Arc<Contract>> {
         let is_seen = |contract: &Contract| {
             let scopes = contract.scopes();
@@ -63,7 +63,7 @@ impl Contracts {
         cut_sorted(self.by_name.values().filter(wanted).collect(), newest_first, page)
     }
 
-    /// Contracts that a thing has to keep at one of its places, in order of their names.
+    /// Returns the contracts that bind a thing at one of its places, by name.
     pub fn binding(&self, kind: PolicyKind, places: &[Place]) -> Vec<Arc<Contract>> {
         let binds = |contract: &&Arc<Contract>| places.iter().any(|place| contract.binds(kind, place));
         self.by_name.values().filter(binds).cloned().collect()
@@ -81,14 +81,14 @@ impl Contracts {
     }
 }
 
-/// The order of a list.
+/// Compares contracts in the order of a list.
 fn newest_first(one: &Arc<Contract>, other: &Arc<Contract>) -> Ordering {
     other.modified.time.cmp(&one.modified.time).then_with(|| one.name.cmp(&other.name))
 }
 
 impl Catalog {
-    /// The rule that somebody would publish, and what is in force of it. One that is named without its namespace is the
-    /// one of that name which is seen, as where the publication is applied.
+    /// Returns the rule that a publication would release, and its release in force. A rule named without a namespace is
+    /// the visible one of that name, as in apply.
     pub fn rule_to_judge(
         &self,
         family: Family,
@@ -101,7 +101,7 @@ impl Catalog {
         Some((rule, in_force))
     }
 
-    /// The same of a release that somebody would promote.
+    /// Returns the release that a promotion would give to all clients, and the rule in force.
     pub fn release_to_judge(
         &self,
         (family, op): (Family, ReleaseOp),
@@ -130,7 +130,7 @@ impl Catalog {
         draft
     }
 
-    /// The rule as its normal release in force has it.
+    /// Returns the rule in its normal release in force.
     pub fn rule_in_force_of(&self, rule: &Rule) -> Option<Arc<Rule>> {
         self.rules.of(rule.family()).active().normal(&rule.id).map(|release| release.rule.clone())
     }

@@ -1,9 +1,9 @@
-//! Number of things of each kind.
+//! Counts of things of each kind.
 
 use super::Catalog;
 
 impl Catalog {
-    /// Objects by kind, for the metrics.
+    /// Returns the number of things by kind, for the metrics.
     pub fn counts(&self) -> [(&'static str, usize); 21] {
         let instances = self.instances.counts();
         [

@@ -1,14 +1,14 @@
-//! For [`crate::fuzzing`]: a catalog that says when it and its rows part, and the reading of single rows.
+//! Support for [`crate::fuzzing`]: a check that a catalog and its rows agree, and reading of single rows.
 
 use super::rekey::Rebirth;
 use super::testing::Bench;
 use super::*;
 use crate::model::access::{PasswordHash, TokenHash};
 
-/// The token under which the administrator of a catalog is logged in.
+/// Login token of the administrator.
 const TOKEN: &str = "5e884898da28047151d0e56f8dc6292773603d0d6aabbd62a11ef721d1542d8a";
 
-/// A cluster with its administrator logged in.
+/// Returns a cluster with its administrator logged in.
 pub(crate) fn founded() -> Bench {
     let mut bench = Bench::founded();
     let password = PasswordHash("h".into());
@@ -20,7 +20,7 @@ pub(crate) fn token() -> TokenHash {
     TokenHash(TOKEN.into())
 }
 
-/// A request of the administrator.
+/// Wraps a command of the administrator.
 #[cfg(test)]
 pub(crate) fn asked(command: Command, itself: bool) -> Command {
     let credential = Credential::Token(token());
@@ -35,7 +35,7 @@ pub(crate) fn asked(command: Command, itself: bool) -> Command {
     }))
 }
 
-/// Panics where the rows make another catalog than the one in memory.
+/// Panics if loading the rows makes another catalog than the one in memory.
 pub(crate) fn check(bench: &Bench) {
     let (one, other) = (&bench.reloaded(), &bench.catalog);
     let parts = [
@@ -63,13 +63,13 @@ pub(crate) fn check(bench: &Bench) {
     assert!(unequal.is_empty() && one == other, "the rows make something else of {unequal:?}");
 }
 
-/// The table a row belongs to by its first byte, then its value: true if this version reads it.
+/// Reads a row, given as the first byte of its key and its value. Returns true if this version can read it.
 pub(crate) fn read_row(row: &[u8]) -> bool {
     Table::of_key(row).is_ok_and(|table| table.round_trip(&row[1..]))
 }
 
-/// True if this version reads the value of a row. What is read is written as it was read, keeps its key, and is read by
-/// the cluster that is restored from it.
+/// Reads the value of a row and returns true if this version can. Checks that the row is written unchanged, keeps its
+/// key, and loads in a restored cluster as in the old one.
 pub(super) fn round_trip<R: Row>(value: &[u8]) -> bool {
     let Ok(row) = R::read(value) else { return false };
     let (key, written) = (row.key(), row.value());

@@ -1,8 +1,8 @@
-//! Release history of a rule or of a config file: who did what, when, and from which version to which. Kept with the
-//! thing, and gone with it; of many events the newest stay, [`limits::HISTORY_EVENTS_MAX`].
+//! Release history of a rule or config file: who did what and when, and from which version to which. Stored with the
+//! thing and deleted with it; the newest [`limits::HISTORY_EVENTS_MAX`] events are kept.
 //!
-//! The audit trail tells of every request, the refused ones too, and is the administrators'. This tells of what
-//! clients came to see, to everybody who may see the thing, for as long as there is the thing.
+//! The audit trail records every request, including refused ones, for administrators. The history records what clients
+//! came to see, for all who may see the thing, as long as the thing exists.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -19,24 +19,24 @@ use crate::model::limits;
 use crate::model::release::Event;
 use crate::model::rule::Family;
 
-/// Something that has releases.
+/// A thing that has releases.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum Thing {
     File(ConfigKey),
-    /// By family and id.
+    /// A rule by family and id.
     Rule(Family, String),
 }
 
-/// An event as it is stored.
+/// Stored form of an event.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct HistoryRow {
     pub thing: Thing,
-    /// Counts the events of the thing, from 0.
+    /// Number of the event, counted per thing from 0.
     pub number: u64,
     pub event: Arc<Event>,
 }
 
-/// The kind of config files in keys of rows; a rule's is that of its family.
+/// Kind of config files in row keys; a rule has that of its family.
 const FILE: &str = "configfile";
 
 impl Row for HistoryRow {
@@ -46,12 +46,12 @@ impl Row for HistoryRow {
             Thing::File(file) => key.part(FILE).part(&file.namespace).part(&file.group).part(&file.file),
             Thing::Rule(family, id) => key.part(family.kind()).part(id),
         };
-        // As wide as the widest, so that rows come in the order of their numbers.
+        // Fixed width, so that rows are sorted by number.
         key.part(format!("{:016x}", self.number));
     }
 }
 
-/// An event where a list has it.
+/// An event in a list.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Numbered {
     number: u64,
@@ -64,7 +64,7 @@ impl Placed for Numbered {
     }
 }
 
-/// The events of all things.
+/// Events of all things.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct History {
     stories: OrdMap<Arc<Thing>, Story>,
@@ -72,9 +72,9 @@ pub struct History {
 
 #[derive(Clone, Debug, Default, PartialEq)]
 struct Story {
-    /// The number of the oldest event that is kept.
+    /// Number of the oldest stored event.
     first: u64,
-    /// From the oldest on.
+    /// Events, the oldest first.
     events: Vector<Arc<Event>>,
 }
 
@@ -85,12 +85,12 @@ impl Story {
 }
 
 impl History {
-    /// The events of a thing, newest first.
+    /// Returns the events of a thing, newest first.
     pub fn of(&self, thing: &Thing) -> impl Iterator<Item = &Arc<Event>> {
         self.stories.get(thing).into_iter().flat_map(|story| story.events.iter().rev())
     }
 
-    /// The same, each with its number.
+    /// Returns the events of a thing with their numbers, newest first.
     pub fn numbered(&self, thing: &Thing) -> Vec<Numbered> {
         let Some(story) = self.stories.get(thing) else { return Vec::new() };
         let numbered = (story.first..).zip(&story.events);
@@ -107,7 +107,7 @@ impl History {
         self.stories.is_empty()
     }
 
-    /// Adds an event, and forgets the oldest one beyond [`limits::HISTORY_EVENTS_MAX`].
+    /// Adds an event, and deletes the oldest one beyond [`limits::HISTORY_EVENTS_MAX`].
     pub(super) fn add(&mut self, thing: Thing, event: Event, changes: &mut ChangeSet) {
         let number = self.stories.get(&thing).map_or(0, Story::next);
         let row = HistoryRow { thing, number, event: Arc::new(event) };
@@ -124,7 +124,7 @@ impl History {
         }
     }
 
-    /// The thing is gone.
+    /// Deletes the history of a thing.
     pub(super) fn forget(&mut self, thing: &Thing, changes: &mut ChangeSet) {
         let Some(story) = self.stories.remove(thing) else { return };
         for (number, event) in (story.first..).zip(story.events) {
@@ -132,7 +132,7 @@ impl History {
         }
     }
 
-    /// Takes in a stored row; those of a thing come by their numbers.
+    /// Loads a stored row. The rows of a thing must be loaded in the order of their numbers.
     pub(super) fn load(&mut self, row: HistoryRow) -> Result<(), Corrupt> {
         let HistoryRow { thing, number, event } = row;
         let story = self.stories.entry(Arc::new(thing)).or_default();

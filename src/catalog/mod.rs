@@ -1,16 +1,15 @@
-//! The catalog: all replicated state, in memory, as plain maps. They are persistent ones: a
-//! [view](Catalog::view) shares them, whatever is applied meanwhile.
+//! The catalog: all replicated state, in memory, as persistent maps. A [view](Catalog::view) shares the maps and does
+//! not change when entries are applied.
 //!
-//! It is a pure function of the log: [`Catalog::apply`] takes one command with its stamps and
-//! returns the answer, the rows that changed and what watchers should hear of. It knows no clock,
-//! no randomness, no disk and no network; every node that applied the same entries holds the same
-//! catalog. Apply never fails and never panics on input: what is refused is refused per item, as
-//! data.
+//! The catalog is a pure function of the log: [`Catalog::apply`] takes one command with its stamps, and returns the
+//! outcomes, the changed rows and the changes for watchers. It uses no clock, randomness, disk or network; nodes that
+//! have applied the same entries have the same catalog. Apply never fails and never panics on input: refusals are
+//! outcomes of items.
 //!
 //! Reading order: [`command`], this file, `apply`, then the books (`services`, `configs`, …), whose containers are in
-//! `index`. Each book is a set of maps with the rules of change and the queries of one kind of thing. One that fits is
-//! a single file. One that does not is a folder: its `mod.rs` has the maps, their rows and the queries, `changes.rs`
-//! the rules of change, and each further file a part that this book alone needs.
+//! `index`. Each book has the maps, changes and queries of one kind of thing. A small book is a single file. A large
+//! one is a folder: `mod.rs` has the maps, their rows and the queries, `changes.rs` the changes, and further files the
+//! parts that only this book needs.
 
 pub mod access;
 pub mod access_keys;
@@ -98,7 +97,7 @@ use templates::Templates;
 use webhooks::{WebhookEvent, Webhooks};
 use xds_marks::{XdsMark, XdsMarks};
 
-/// Stored bytes that this version cannot read: fatal to a node, never shown to a caller.
+/// Error for stored bytes that this version cannot read. It is fatal to the node, and never returned to a caller.
 #[derive(Debug)]
 pub struct Corrupt(pub String);
 
@@ -137,12 +136,12 @@ pub struct Catalog {
     requests: Requests,
 }
 
-/// Declares the tables of stored rows, one a line:
+/// Declares the tables of stored rows, one per line:
 ///
-/// * its number, the first byte of its keys: for ever; 0 belongs to the Raft adapter,
-/// * its name here, and the one for people and their tools,
+/// * its number, the first byte of its keys; it never changes, and 0 belongs to the Raft adapter,
+/// * its name in the code, and its label for users,
 /// * the type of its rows,
-/// * how the catalog takes in the value of a stored row.
+/// * the expression that loads the value of a stored row.
 macro_rules! tables {
     (|$catalog:ident, $value:ident|
         $( $(#[$meta:meta])? $number:literal $table:ident $label:literal $row:ty => $load:expr, )+) => {
@@ -154,7 +153,7 @@ macro_rules! tables {
         impl Table {
             pub const ALL: &[Table] = &[ $( $(#[$meta])? Table::$table, )+ ];
 
-            /// Name of what it holds, for people and their tools.
+            /// Returns the label of the table for users.
             pub fn label(self) -> &'static str {
                 match self { $( $(#[$meta])? Table::$table => $label, )+ }
             }
@@ -169,7 +168,7 @@ macro_rules! tables {
         $( $(#[$meta])? const _: () = assert!(<$row as Row>::TABLE as u8 == $number, "the row names another table"); )+
 
         impl Catalog {
-            /// Takes in one stored row, at start and after a snapshot was installed.
+            /// Loads one stored row, at start and after a snapshot was installed.
             pub fn load(&mut self, key: &[u8], $value: &[u8]) -> Result<(), Corrupt> {
                 let $catalog = self;
                 match Table::of_key(key)? { $( $(#[$meta])? Table::$table => { $load; } )+ }
@@ -216,14 +215,13 @@ tables! { |catalog, value|
 }
 
 impl Catalog {
-    /// Returns the level in force. Nothing above it is proposed.
+    /// Returns the level in force; nothing above it is proposed.
     pub fn level(&self) -> Level {
         self.nodes.level()
     }
 
-    /// The catalog as it stands, for who reads much of it: what is applied afterwards does not show.
-    /// Made in no time, as it shares all of its maps with this one, and without the memory of
-    /// request ids and of the audit trail, which is for apply alone.
+    /// Returns a copy of the catalog for long reads, which later entries do not change. It is cheap, because it shares
+    /// all maps. Request ids and the audit trail are left out, as only apply needs them.
     pub fn view(&self) -> Catalog {
         Catalog {
             nodes: self.nodes.clone(),
@@ -251,23 +249,23 @@ impl Catalog {
         }
     }
 
-    /// A catalog to apply to while this one is read, and then to put in its place: it takes the memory of request
-    /// ids along, which is large, and for apply alone.
+    /// Returns a catalog to apply to while this one is read, and to replace it afterwards. Moves the request ids, which
+    /// are many and used only by apply, to the new catalog.
     pub fn fork(&mut self) -> Catalog {
         Catalog { trail: self.trail.clone(), requests: std::mem::take(&mut self.requests), ..self.view() }
     }
 
-    /// True of a request that was applied within the last minute or so.
+    /// Reports whether a request was applied within about the last minute.
     pub fn remembers(&self, request: RequestId) -> bool {
         self.requests.knows(request)
     }
 
-    /// The stamp of the newest entry.
+    /// Returns the stamp of the newest entry.
     pub fn clock(&self) -> Timestamp {
         self.requests.clock()
     }
 
-    /// To be asked when all rows are loaded: whether what they name is there.
+    /// Checks after all rows were loaded that everything they refer to exists.
     pub fn check_loaded(&self) -> Result<(), Corrupt> {
         self.configs.check_loaded()
     }

@@ -1,4 +1,4 @@
-//! Namespaces: rules of change and queries.
+//! Namespaces: changes and queries.
 
 use std::cmp::Ordering;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use crate::model::is_stale;
 use crate::model::namespace::{Namespace, NamespaceDraft};
 use crate::model::text::{NameFilter, names_owner};
 
-/// Made with the cluster.
+/// Namespace that is created with the cluster.
 pub const DEFAULT: &str = "default";
 
 impl Row for Namespace {
@@ -62,17 +62,17 @@ impl Namespaces {
         self.by_name.is_empty()
     }
 
-    /// By name.
+    /// Returns all namespaces, by name.
     pub fn all(&self) -> impl Iterator<Item = &Arc<Namespace>> {
         self.by_name.values()
     }
 
-    /// Changes with every change of a namespace.
+    /// Returns a digest that changes with every change of a namespace.
     pub fn fold(&self) -> SetDigest {
         self.fold
     }
 
-    /// Newest first, then by name.
+    /// Lists namespaces, newest change first, then by name.
     pub fn list(&self, filter: &NamespaceFilter, page: &Page) -> Listed<Arc<Namespace>> {
         if filter.read_scope.is_blind() {
             return Listed::default();
@@ -85,7 +85,7 @@ impl Namespaces {
         cut_sorted(self.all().filter(wanted).collect(), newest_first, page)
     }
 
-    /// Makes the namespace on the fly where it is missing: any write that needs one may.
+    /// Creates the namespace if it does not exist, for a write that needs it.
     pub(super) fn ensure(&mut self, ctx: &Ctx, name: &str, changes: &mut ChangeSet) {
         if !self.by_name.contains_key(name) {
             self.insert(Self::new_namespace(ctx, name), changes);
@@ -125,7 +125,7 @@ impl Namespaces {
     }
 }
 
-/// The order of a list: newest change first, then by name.
+/// Compares namespaces in the order of a list: newest change first, then by name.
 fn newest_first(one: &Arc<Namespace>, other: &Arc<Namespace>) -> Ordering {
     other.mtime.cmp(&one.mtime).then_with(|| one.name.cmp(&other.name))
 }

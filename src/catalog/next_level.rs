@@ -1,4 +1,4 @@
-//! The command and the row of the level that exists in tests, see [`crate::format::level`].
+//! Command and row of the level that exists only in tests, see [`crate::format::level`].
 
 use serde::{Deserialize, Serialize};
 
@@ -6,7 +6,7 @@ use super::Catalog;
 use super::change::{ChangeSet, Outcome};
 use super::row::{Row, RowKey, Table};
 
-/// The row, of which there is one.
+/// The single row of that level.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NextLevel {
     pub text: String,

@@ -1,5 +1,5 @@
-//! The cluster as its nodes announce themselves: its id, and per node the addresses for clients and
-//! the identity of the data directory.
+//! The cluster as its nodes announce themselves: its id, and for each node its addresses for clients and the identity
+//! of its data directory.
 
 use std::collections::BTreeMap;
 
@@ -11,12 +11,12 @@ use crate::format::level::{Level, LevelRange};
 use crate::model::code::Code;
 use crate::model::time::Timestamp;
 
-/// The one row of the cluster itself.
+/// The single row of the cluster itself.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Cluster {
     pub cluster_id: String,
     pub founded: Timestamp,
-    /// Level of the cluster: all members speak it, and the log and the rows do from here on.
+    /// Level of the cluster: all members support it, and the log and the rows use it.
     #[serde(default, skip_serializing_if = "Level::is_first")]
     pub level: Level,
 }
@@ -26,27 +26,27 @@ impl Row for Cluster {
     fn name(&self, _: &mut RowKey) {}
 }
 
-/// Record of a node, as it describes itself.
+/// Record of a node, as the node describes itself.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NodeRecord {
     pub node_id: u64,
-    /// Random id of its data directory: a node with the same id and another directory has lost its
-    /// votes and its log, and may not come back under that id.
+    /// Random id of the data directory. A node with the same id and another directory has lost its votes and its log,
+    /// and may not rejoin under that id.
     pub instance: String,
-    /// Advertised `host:port` of the management surface.
+    /// Advertised `host:port` of the management API.
     pub api: String,
-    /// Advertised `host:port` of the config-client surface.
+    /// Advertised `host:port` of the config API.
     pub compat: String,
-    /// Its member was removed: the id is spent.
+    /// True if the member was removed; its id cannot be used again.
     #[serde(default)]
     pub removed: bool,
-    /// Version of its binary.
+    /// Version of the node's binary.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub version: String,
-    /// The levels that it reads and writes.
+    /// Levels that the node reads and writes.
     #[serde(default, skip_serializing_if = "is_unannounced")]
     pub levels: LevelRange,
-    /// Advertised `host:port` of gRPC; empty where it is off.
+    /// Advertised `host:port` of gRPC; empty if it is off.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub grpc: String,
 }
@@ -88,7 +88,7 @@ impl Nodes {
         self.cluster.as_ref().map(|cluster| cluster.cluster_id.as_str())
     }
 
-    /// The level in force: what the log holds from here on was written at it.
+    /// Returns the level in force, at which the following log entries are written.
     pub fn level(&self) -> Level {
         self.cluster.as_ref().map(|cluster| cluster.level).unwrap_or_default()
     }
@@ -102,7 +102,7 @@ impl Nodes {
         self.cluster = Some(cluster);
     }
 
-    /// One step up; anything else was decided on an older state and changes nothing.
+    /// Raises the level by one. Any other step was decided on an older state, and changes nothing.
     pub(super) fn raise(&mut self, level: Level, changes: &mut ChangeSet) -> Outcome {
         match &mut self.cluster {
             Some(cluster) if level.0 == cluster.level.0 + 1 => {

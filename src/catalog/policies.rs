@@ -1,4 +1,4 @@
-//! Policies: rules of change, queries, and what those that hold for an act ask for together.
+//! Policies: changes, queries, and the combined requirements of those that apply to an action.
 
 use std::cmp::Ordering;
 use std::collections::BTreeSet;
@@ -36,7 +36,7 @@ impl Placed for Policy {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Policies {
     by_name: OrdMap<Arc<str>, Arc<Policy>>,
-    /// Of these.
+    /// Index of the policies.
     index: PolicyIndex,
 }
 
@@ -44,11 +44,11 @@ pub struct Policies {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Subject {
     pub kind: PolicyKind,
-    /// First as it is called; besides those of a rule in what clients have of it, or are to have.
+    /// Places of the thing: its present name first; for a rule also those of its releases in force or planned.
     pub places: Vec<Place>,
 }
 
-/// Gates of an act: the one that it goes through now, and one that it goes through by itself later.
+/// Gates of an action: the present one, and one that the action will pass later by itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Gates {
     pub now: Gate,
@@ -61,22 +61,22 @@ impl From<Gate> for Gates {
     }
 }
 
-/// Demands of the policies that hold for an act at one moment.
+/// Combined requirements of the policies that apply to an action at one moment.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Requirements {
-    /// Approvals that it takes, and the policies that ask for any.
+    /// Number of approvals required, and the policies that require any.
     pub approvals: u8,
     pub approved_by: Vec<String>,
-    /// The policies that freeze it now, and the moment from which no freeze holds, if one is known.
+    /// Policies that freeze the action now, and the end of the last freeze, if known.
     pub frozen_by: Vec<String>,
     pub frozen_until: Option<Timestamp>,
     /// Comment of the freeze.
     pub comment: String,
-    /// Hold of each of these policies.
+    /// Requirements of each of these policies.
     holds: Vec<Hold>,
 }
 
-/// Approvals that one policy asks for, and the scopes of what it covers.
+/// Approvals required by one policy, and the scopes of what it covers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Hold {
     approvals: u8,
@@ -90,17 +90,17 @@ impl Hold {
 }
 
 impl Requirements {
-    /// True if somebody with these grants may approve for one of the policies.
+    /// Reports whether these grants permit approval for at least one of the policies.
     pub fn may_approve(&self, grants: &Grants) -> bool {
         self.holds.iter().any(|hold| hold.may_approve(grants))
     }
 
-    /// The same for all of them.
+    /// Reports whether these grants permit approval for all of the policies.
     pub fn may_approve_all(&self, grants: &Grants) -> bool {
         self.holds.iter().all(|hold| hold.may_approve(grants))
     }
 
-    /// True if for each policy as many of the approvers may approve as it asks for.
+    /// Reports whether each policy has as many permitted approvers as it requires.
     pub fn are_met_by(&self, approvers: &[Grants]) -> bool {
         self.holds.iter().all(|hold| {
             let counted = approvers.iter().filter(|grants| hold.may_approve(grants));
@@ -127,14 +127,14 @@ impl Policies {
         self.by_name.is_empty()
     }
 
-    /// Newest change first, then by name.
+    /// Lists policies, newest change first, then by name.
     pub fn list(&self, name: &Option<NameFilter>, page: &Page) -> Listed<Arc<Policy>> {
         let wanted = |policy: &&Arc<Policy>| NameFilter::passes(name, &policy.name);
         cut_sorted(self.by_name.values().filter(wanted).collect(), newest_first, page)
     }
 
-    /// Demands on an act, of all policies that hold for it. A gate of later asks for approvals now, and freezes then.
-    /// While the time is in doubt, what is frozen at either of the two times is frozen.
+    /// Returns the combined requirements of all policies that apply to an action. A later gate requires its approvals
+    /// now, but freezes only then. While the time is in doubt, a freeze at either of the two times applies.
     pub fn demands(&self, gates: Gates, subject: &Subject, now: impl Into<Present>) -> Requirements {
         let Present { stamped: time, sure } = now.into();
         let mut demands = Requirements::default();
@@ -185,7 +185,7 @@ impl Policies {
     }
 }
 
-/// The order of a list.
+/// Compares policies in the order of a list.
 fn newest_first(one: &Arc<Policy>, other: &Arc<Policy>) -> Ordering {
     other.modified.time.cmp(&one.modified.time).then_with(|| one.name.cmp(&other.name))
 }

@@ -1,5 +1,5 @@
-//! Policies by gate, with their patterns side by side. Each act on a release passes over all of them, and most are
-//! about other things: followed one by one, their strings lie in as many places of the memory.
+//! Policies by gate, with their patterns stored contiguously. Each action on a release is matched against all policies,
+//! most of which do not apply; reading their strings from scattered memory would be slow.
 
 use std::ops::Range;
 use std::sync::{Arc, OnceLock};
@@ -7,7 +7,7 @@ use std::sync::{Arc, OnceLock};
 use crate::model::policy::{Calendar, Gate, Place, Policy, PolicyKind, is_about};
 use crate::model::wire::Words;
 
-/// Index that is made when it is asked for. It follows from the policies: two of them are always equal.
+/// Index that is built on first use. It is derived from the policies, so any two compare as equal.
 #[derive(Clone, Debug, Default)]
 pub(super) struct PolicyIndex(OnceLock<Arc<Gates>>);
 
@@ -17,25 +17,25 @@ impl PartialEq for PolicyIndex {
     }
 }
 
-/// Policies of each gate, in the order in which they were given.
+/// Policies of each gate, in the given order.
 #[derive(Debug, Default)]
 struct Gates {
     by_gate: Vec<Vec<Entry>>,
-    /// All patterns, one behind the other.
+    /// All patterns, concatenated.
     text: String,
     names: Vec<Range<usize>>,
 }
 
 #[derive(Debug)]
 struct Entry {
-    /// A bit for each kind; none for all.
+    /// Bit set of kinds; 0 for all kinds.
     kinds: u32,
     namespace: Range<usize>,
     names: Range<usize>,
     judge: Arc<Judge>,
 }
 
-/// A policy, and its freezes as they are asked for.
+/// A policy, and its freezes as a calendar.
 #[derive(Debug)]
 pub(super) struct Judge {
     pub(super) policy: Arc<Policy>,
@@ -43,7 +43,7 @@ pub(super) struct Judge {
 }
 
 impl PolicyIndex {
-    /// The policies that an act on a thing is for, which may be at several places.
+    /// Returns the policies that apply to an action on a thing, at any of its places.
     pub(super) fn judging<'a>(
         &'a self,
         all: impl FnOnce() -> Vec<Arc<Policy>>,
@@ -70,7 +70,7 @@ impl Gates {
             let names = first..gates.names.len();
             let kinds = policy.kinds.iter().fold(0, |bits, kind| bits | bit_of(*kind));
             let judge = Arc::new(Judge { calendar: Calendar::of(&policy.freezes), policy });
-            // A policy may name a gate twice.
+            // A policy may list a gate twice.
             let named = Gate::ALL.iter().map(|(gate, _)| *gate).filter(|gate| judge.policy.gates.contains(gate));
             for gate in named {
                 let entry = Entry { kinds, namespace: namespace.clone(), names: names.clone(), judge: judge.clone() };

@@ -1,4 +1,4 @@
-//! Services: rules of change and queries.
+//! Services: changes and queries.
 
 use std::cmp::Ordering;
 use std::sync::Arc;
@@ -67,7 +67,7 @@ impl Indexed for Service {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Services {
     by_name: Names<Arc<Service>>,
-    /// By namespace.
+    /// Digests by namespace.
     folds: OrdMap<Arc<str>, SetDigest>,
     all: ListIndex<Service>,
 }
@@ -77,15 +77,15 @@ pub struct Services {
 pub struct ServiceFilter {
     pub name: Option<NameFilter>,
     pub namespace: Option<NameFilter>,
-    /// Contained, ignoring case.
+    /// Part of the business, ignoring case.
     pub business: Option<String>,
     pub department: Option<String>,
     pub cmdb_mod1: Option<String>,
     pub cmdb_mod2: Option<String>,
     pub cmdb_mod3: Option<String>,
-    /// One of the owners.
+    /// One of the owners, who must match.
     pub owner: Option<String>,
-    /// All pairs have to be there.
+    /// Pairs that must all be present.
     pub metadata: Vec<(String, String)>,
     /// Instances that the service must have.
     pub instances: InstanceNeeds,
@@ -115,12 +115,12 @@ impl Services {
         self.by_name.get(namespace, name)
     }
 
-    /// All services of a namespace, or of all.
+    /// Returns the services of a namespace, or of all namespaces.
     pub fn all_in(&self, namespace: Option<&str>) -> impl Iterator<Item = &Arc<Service>> {
         self.by_name.values(namespace)
     }
 
-    /// Changes with every change of a service in the namespace, or in any.
+    /// Returns a digest that changes with every change of a service in the namespace, or in any namespace.
     pub fn fold_of(&self, namespace: Option<&str>) -> SetDigest {
         match namespace {
             Some(namespace) => self.folds.get(namespace).copied().unwrap_or_default(),
@@ -140,8 +140,8 @@ impl Services {
         self.by_name.count_in(namespace)
     }
 
-    /// Newest change first, then by id. A filter that names one service looks it up, one that names a
-    /// small namespace walks that alone.
+    /// Lists services, newest change first, then by id. A filter that names one service looks it up; one that names a
+    /// small namespace walks only that namespace.
     pub fn list(&self, filter: &ServiceFilter, instances: &Instances, page: &Page) -> Listed<Arc<Service>> {
         if filter.read_scope.is_blind() {
             return Listed::default();
@@ -173,7 +173,7 @@ impl Services {
         }
     }
 
-    /// By namespace and name, from there on.
+    /// Returns the services by namespace and name, from this position on.
     pub(super) fn onward<'a>(
         &'a self,
         namespace: &str,
@@ -182,7 +182,8 @@ impl Services {
         self.by_name.onward(namespace, name)
     }
 
-    /// Number of services, and of instances where the filter asks for those, that [`Services::list`] walks at most.
+    /// Returns the number of services, and of instances if the filter needs them, that [`Services::list`] walks at
+    /// most.
     pub fn reach(&self, filter: &ServiceFilter, instances: &Instances, page: &Page) -> usize {
         if filter.read_scope.is_blind() {
             return 0;
@@ -199,12 +200,12 @@ impl Services {
         if filter.instances == InstanceNeeds::default() { services } else { services + of_them.total }
     }
 
-    /// True if its services are walked sooner than the names of all are searched.
+    /// Reports whether walking the namespace is faster than searching the names of all services.
     fn is_small(&self, namespace: &str) -> bool {
         self.count_in(namespace) <= self.len() / 16
     }
 
-    /// Service that a draft names: by namespace and name, or by id if it gives neither of them.
+    /// Finds the service of a draft: by namespace and name, or by id if it has neither.
     pub(super) fn named_by(&self, draft: &ServiceDraft) -> Option<Arc<Service>> {
         match (draft.given_id(), &draft.namespace, &draft.name) {
             (Some(id), None, None) => self.all.get(id).cloned(),
@@ -236,7 +237,7 @@ impl Services {
         }
     }
 
-    /// Takes a service into what clients compare, or out of it.
+    /// Adds a service to the digest of its namespace, or removes it.
     fn toggle(&mut self, service: &Service) {
         in_place(&mut self.folds, &service.namespace).toggle(SetDigest::of(&service.id, &service.revision));
     }
@@ -254,20 +255,20 @@ impl Services {
     }
 }
 
-/// The order of a list: newest change first, then by id.
+/// Compares services in the order of a list: newest change first, then by id.
 fn newest_first(one: &Arc<Service>, other: &Arc<Service>) -> Ordering {
     other.mtime.cmp(&one.mtime).then_with(|| one.id.cmp(&other.id))
 }
 
 impl Catalog {
-    /// Digest of a service and of all its instances, which clients have as the revision of the list.
+    /// Returns the digest of a service and all its instances, which clients use as the revision of the list.
     pub fn fold_of_list(&self, namespace: &str, service: &str) -> Option<SetDigest> {
         let found = self.services.get(namespace, service)?;
         let folds = [SetDigest::of(&found.id, &found.revision), self.instances.fold(namespace, service)];
         Some(folds.into_iter().sum())
     }
 
-    /// Services of a namespace, and their instances, as far as they are seen.
+    /// Counts the services of a namespace and their instances, as far as `read_scope` shows them.
     pub fn counts_in(&self, namespace: &str, read_scope: &ReadScope) -> (usize, InstanceCounts) {
         if read_scope.is_whole() {
             return (self.services.count_in(namespace), self.instances.of_namespace(namespace));
@@ -335,8 +336,7 @@ impl Catalog {
         Outcome::done(Entity::Service(self.services.insert(service, changes)))
     }
 
-    /// Makes the service on the fly where it is missing: a registration may. Refused where the name is
-    /// an alias.
+    /// Creates the service if it does not exist, for a registration. Refuses the name of an alias.
     pub(super) fn ensure_service(
         &mut self,
         ctx: &Ctx,

@@ -1,5 +1,4 @@
-//! Replicated settings: one row, and what their change changes. A new setting needs a row in [`Settings::TABLE`] and
-//! nothing here.
+//! Replicated settings: a single row, and its changes. A new setting needs a row in [`Settings::TABLE`] only.
 
 use super::Catalog;
 use super::change::{ChangeSet, Entity, Outcome};
@@ -15,8 +14,8 @@ impl Row for Settings {
 }
 
 impl Catalog {
-    /// Changes the settings. The consequences follow later: releases that are too many now go with the next change of
-    /// what they belong to, or when the leader comes by.
+    /// Changes the settings. Their effects come later: surplus releases are removed with the next change of their
+    /// thing, or by the leader.
     pub(super) fn change_settings(&mut self, ctx: &Ctx, change: &SettingsChange, changes: &mut ChangeSet) -> Outcome {
         if is_stale(&change.revision, &self.settings.revision) {
             return Outcome::stale(Entity::None);

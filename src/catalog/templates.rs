@@ -1,4 +1,4 @@
-//! Templates of config files: rules of change and queries. They belong to the cluster as a whole.
+//! Templates of config files: changes and queries. Templates belong to the cluster as a whole.
 
 use std::cmp::Ordering;
 use std::sync::Arc;
@@ -48,7 +48,7 @@ impl Templates {
         self.by_name.is_empty()
     }
 
-    /// Newest change first, then by name.
+    /// Lists templates, newest change first, then by name.
     pub fn list(&self, name: &Option<NameFilter>, page: &Page) -> Listed<Arc<ConfigTemplate>> {
         let wanted = |template: &&Arc<ConfigTemplate>| NameFilter::passes(name, &template.name);
         cut_sorted(self.by_name.values().filter(wanted).collect(), newest_first, page)
@@ -71,7 +71,7 @@ impl Templates {
     }
 }
 
-/// The order of a list.
+/// Compares templates in the order of a list.
 fn newest_first(one: &Arc<ConfigTemplate>, other: &Arc<ConfigTemplate>) -> Ordering {
     other.modified.time.cmp(&one.modified.time).then_with(|| one.name.cmp(&other.name))
 }

@@ -1,4 +1,4 @@
-//! A catalog beside the rows that it makes: what tests and fuzzing ask the two for.
+//! A catalog with its rows, for tests and fuzzing.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use crate::model::access::Founder;
 use crate::model::config_file::{ConfigFileDraft, ConfigPublish, ConfigReleaseDraft};
 use crate::model::config_lookup::{ClientLabels, Released};
 
-/// A catalog, and what a store would hold of it.
+/// A catalog, and what a store would contain of it.
 #[derive(Clone, Default, PartialEq, Debug)]
 pub(crate) struct Bench {
     pub(crate) catalog: Catalog,
@@ -17,7 +17,7 @@ pub(crate) struct Bench {
 }
 
 impl Bench {
-    /// A cluster with its administrator.
+    /// Returns a cluster with its administrator.
     pub(crate) fn founded() -> Bench {
         let mut bench = Bench::default();
         let admin = Founder::administrator("u", "h", Timestamp(0));
@@ -37,7 +37,7 @@ impl Bench {
         self.apply_as(&ctx, command)
     }
 
-    /// Has the time go on to the next entry by entries of its own, as the leader does: a long step would be doubted.
+    /// Advances the time to the next entry by ticks, as the leader does; a single long step would be doubted.
     pub(crate) fn pass_time(&mut self) {
         const STEP: u64 = time::STEP_MAX_MS / 1000;
         if self.catalog.clock() < self.ctx(0).time {
@@ -51,7 +51,7 @@ impl Bench {
         }
     }
 
-    /// Has the time go on to a moment by entries of its own, half of the longest sure step apart.
+    /// Advances the time to a moment by ticks, each half as long as the longest undoubted step.
     pub(crate) fn pass_time_until(&mut self, until_ms: u64) {
         const STEP_MS: u64 = time::STEP_MAX_MS / 2;
         while self.catalog.clock().0 + STEP_MS < until_ms {
@@ -62,12 +62,12 @@ impl Bench {
         }
     }
 
-    /// Applies a command here and to a copy: both make the same of it.
+    /// Applies a command to the catalog and to a copy, and checks that the results are equal.
     pub(crate) fn apply_as(&mut self, ctx: &Ctx, command: Command) -> Applied {
         let again = self.catalog.clone().apply(ctx, command.clone());
         let applied = self.catalog.apply(ctx, command);
         assert_eq!(applied, again, "apply is a function of the log");
-        // As a node does: from what was written with it or before.
+        // As in a node, contents are read from rows of this entry or earlier ones.
         for content in applied.unread.iter().chain(&again.unread) {
             let key = configs::contents::row_key(content.digest());
             let of_key = |edit: &&Edit| edit.key == key && edit.value.is_some();
@@ -84,7 +84,7 @@ impl Bench {
         applied
     }
 
-    /// Publishes a config file of the group `app`, and returns the release that clients without labels find then.
+    /// Publishes a config file of the group `app`, and returns the release that clients without labels get.
     pub(crate) fn publish_content(&mut self, name: &str, content: &str) -> Arc<Released> {
         let [namespace, group, name] = ["default", "app", name].map(str::to_owned);
         let release = ConfigReleaseDraft {
@@ -104,7 +104,7 @@ impl Bench {
         self.apply(command).outcomes.iter().map(|outcome| outcome.code.number()).collect()
     }
 
-    /// The catalog that a start makes of the rows.
+    /// Returns the catalog that a start would load from the rows.
     pub(crate) fn reloaded(&self) -> Catalog {
         let mut catalog = Catalog::default();
         for (key, value) in &self.rows {

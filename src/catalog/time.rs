@@ -1,16 +1,16 @@
-//! The time of the cluster as replicated state: a step of it without proof, and what that holds up.
+//! Time of the cluster as replicated state: unproven steps of the time, and what waits for their confirmation.
 //!
-//! Every entry has a stamp, and things are dated by it. A stamp that is more than [`STEP_MAX_MS`] after the one before
-//! is no proof that so much time has passed: the clocks of a whole cluster that was down may be wrong together. So the
-//! step is doubted, and whatever cannot be undone is decided by the sure time ([`Ctx::sure`]): the stamp without all
-//! that is doubted. It goes on at the pace of the stamps from the last moment before the step, and jumps when the doubt
-//! ends.
+//! Every entry has a stamp, which dates its changes. A stamp that is more than [`STEP_MAX_MS`] after the previous one
+//! does not prove that so much time has passed: the clocks of a whole cluster that was down may be wrong together. The
+//! step is then in doubt, and what cannot be undone is decided by the sure time ([`Ctx::sure`]), the stamp without the
+//! doubted part. The sure time continues at the pace of the stamps from the last moment before the step, and jumps when
+//! the doubt ends.
 //!
-//! A doubt ends where the members' clocks have agreed with the time for a while, if it is of no more than
-//! [`DOUBT_ENDS_BY_ITSELF_MS`]; where an administrator confirms the time; or where one sets it. The time can be set
-//! back, which begins another epoch. Entries that were stamped before that, and come after it in the log, are of the
-//! epoch that their leader knew ([`Ctx::epoch`]), and move nothing. [`Catalog::redate`] has what becomes of things that
-//! are dated in the future then.
+//! A doubt ends when the members' clocks have agreed with the time for a while, if it is at most
+//! [`DOUBT_ENDS_BY_ITSELF_MS`]; when an administrator confirms the time; or when one sets it. Setting the time,
+//! possibly back, begins another epoch. Entries that were stamped before, and follow in the log, have the epoch known
+//! to their leader ([`Ctx::epoch`]) and do not move the time. [`Catalog::redate`] handles what is then dated in the
+//! future.
 
 use serde::{Deserialize, Serialize};
 
@@ -22,18 +22,18 @@ use crate::model::code::{Code, Refusal};
 use crate::model::rollout::StagedRollout;
 use crate::model::time::{Present, Timestamp};
 
-/// Longest step between two stamps that is not doubted.
+/// Longest undoubted step between two stamps.
 pub const STEP_MAX_MS: u64 = 3_600_000;
-/// Largest doubt that the members' clocks end by themselves.
+/// Largest doubt that the members' clocks can end without an administrator.
 pub const DOUBT_ENDS_BY_ITSELF_MS: u64 = 7 * 24 * 3_600_000;
 
-/// Row of the time; there is none before the first doubt.
+/// Row of the time; it does not exist before the first doubt.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ClusterTime {
-    /// Number of times that the time was set, as far as 16 bits hold it.
+    /// Number of times that the time was set, modulo 2^16.
     #[serde(default, skip_serializing_if = "crate::model::is_zero")]
     epoch: u64,
-    /// Milliseconds by which it was set, all of them together; below zero where it was set back.
+    /// Sum of all settings of the time in milliseconds; negative if it was set back.
     #[serde(default, skip_serializing_if = "is_nothing")]
     shift_ms: i64,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -49,16 +49,16 @@ impl Row for ClusterTime {
     fn name(&self, _: &mut RowKey) {}
 }
 
-/// Steps of the time that are not confirmed.
+/// Unconfirmed steps of the time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Doubt {
-    /// Index of the entry that made the last of the steps: it names the doubt.
+    /// Index of the entry that made the last step; it identifies the doubt.
     pub index: u64,
-    /// Newest stamp before the first of them.
+    /// Newest stamp before the first step.
     pub before: Timestamp,
-    /// First stamp after that.
+    /// First stamp after the first step.
     pub from: Timestamp,
-    /// Milliseconds of all of them.
+    /// Sum of the steps, in milliseconds.
     pub ahead_ms: u64,
 }
 
@@ -68,7 +68,7 @@ impl Doubt {
     }
 }
 
-/// Replicated part of what a node reckons the time by.
+/// Replicated state by which a node computes the time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TimeMark {
     /// Newest stamp.
@@ -82,23 +82,23 @@ pub struct TimeMark {
 /// Change of the time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum TimeChange {
-    /// Nothing: its stamp shows that the time goes on where nothing else is written.
+    /// No change; its stamp advances the time when nothing else is written.
     Tick,
-    /// Members' clocks have agreed with the time since the entry of this index made a step.
+    /// The members' clocks have agreed with the time since the step of this doubt.
     Agree { doubt: u64 },
-    /// An administrator confirms the time, knowing of the doubt of this index.
+    /// Confirmation by an administrator who knows this doubt.
     Confirm { doubt: u64 },
-    /// An administrator moves the time, knowing of this epoch.
+    /// Setting of the time by an administrator who knows this epoch.
     Set { shift_ms: i64, epoch: u16 },
 }
 
 impl TimeChange {
-    /// Returns true for those that the cluster makes itself.
+    /// Reports whether the cluster makes this change by itself.
     pub(super) fn is_own(&self) -> bool {
         matches!(self, TimeChange::Tick | TimeChange::Agree { .. })
     }
 
-    /// Returns the audit trail's word for it.
+    /// Returns the name of the change in the audit trail.
     pub(super) fn word(&self) -> &'static str {
         match self {
             TimeChange::Tick => "tick",
@@ -114,7 +114,7 @@ impl ClusterTime {
         self.doubt.as_ref()
     }
 
-    /// Returns the number of times that it was set, in 16 bits.
+    /// Returns the number of times that the time was set, modulo 2^16.
     pub fn epoch(&self) -> u16 {
         self.epoch as u16
     }
@@ -128,7 +128,7 @@ impl ClusterTime {
     }
 }
 
-/// Number of things that are due by the time of the cluster, and wait as it is in doubt.
+/// Number of things that are due, but wait because the time is in doubt.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct HeldUp {
     /// Planned releases.
@@ -158,7 +158,7 @@ impl Catalog {
         }
     }
 
-    /// Returns the newest stamp, and all that a node reckons the time by.
+    /// Returns the newest stamp, and the other state by which a node computes the time.
     pub fn time_mark(&self) -> TimeMark {
         TimeMark {
             newest: self.clock(),
@@ -168,7 +168,7 @@ impl Catalog {
         }
     }
 
-    /// Dates an entry: never before the one before it, and not by a time that was left.
+    /// Dates an entry: not before the previous one, and not by a stamp of an earlier epoch.
     pub(super) fn dated(&self, ctx: &Ctx) -> Ctx {
         match ctx.epoch == self.time.epoch() {
             true => ctx.not_before(self.clock()),
@@ -176,7 +176,7 @@ impl Catalog {
         }
     }
 
-    /// Doubts the step from the stamp `before`, if it is long, and returns the entry with the sure time.
+    /// Puts the step from the stamp `before` in doubt if it is long, and returns the context with the sure time.
     pub(super) fn judged(&mut self, ctx: Ctx, before: Timestamp, changes: &mut ChangeSet) -> Ctx {
         let step_ms = ctx.time.0 - before.0.min(ctx.time.0);
         if before > Timestamp::default() && step_ms > STEP_MAX_MS {
@@ -189,7 +189,7 @@ impl Catalog {
         ctx.with_doubted(self.time.ahead_ms())
     }
 
-    /// Applies a change of the time. One that was made of another state than this changes nothing.
+    /// Applies a change of the time. A change that was based on another doubt or epoch is ignored or refused.
     pub(super) fn change_time(&mut self, ctx: &Ctx, change: TimeChange, changes: &mut ChangeSet) -> Outcome {
         let doubted = self.time.doubt.map(|doubt| doubt.index);
         let overtaken =
@@ -221,8 +221,8 @@ impl Catalog {
         Outcome::default()
     }
 
-    /// Moves what acts by its date, and was dated by a time that was too late by `back_ms`, to where it belongs: logins
-    /// and service tokens with their ends, accounts, and steps of rollouts. All that only shows a date keeps it.
+    /// Corrects the dates of what was dated too late by `back_ms`, if its date has an effect: logins and service tokens
+    /// with their ends, accounts, and steps of rollouts. Dates that are only displayed are not changed.
     fn redate(&mut self, ctx: &Ctx, wrong_from: Timestamp, back_ms: u64, changes: &mut ChangeSet) {
         let earlier = |time: Timestamp| Timestamp(time.0.saturating_sub(back_ms));
         self.access.redate(wrong_from, earlier, changes);

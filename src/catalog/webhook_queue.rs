@@ -1,4 +1,4 @@
-//! Queue of one webhook: the events that wait for it.
+//! Queue of events of one webhook.
 
 use std::sync::Arc;
 
@@ -7,12 +7,12 @@ use imbl::Vector;
 use crate::model::limits;
 use crate::model::webhook::{HookEvent, News, Webhook};
 
-/// A webhook, and the numbers of the events that wait for it, oldest first.
+/// A webhook, and the numbers of its waiting events, oldest first.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct HookQueue {
     pub(super) hook: Arc<Webhook>,
     pub(super) queue: Vector<u64>,
-    /// Those of them that are refusals of clients.
+    /// Numbers among `queue` that are refusals of clients.
     pub(super) refusals: Vector<u64>,
 }
 
@@ -28,7 +28,7 @@ impl HookQueue {
         }
     }
 
-    /// The oldest refusal, if refusals have more than their places, or all events together have.
+    /// Returns the oldest refusal if there are too many refusals, or too many events in all.
     pub(super) fn surplus_refusal(&self) -> Option<u64> {
         let is_over =
             self.refusals.len() > limits::WEBHOOK_REFUSALS_MAX || self.queue.len() > limits::WEBHOOK_EVENTS_MAX;

@@ -1,10 +1,9 @@
-//! Webhooks: rules of change, the events that wait for them, and queries.
+//! Webhooks: changes, their waiting events, and queries.
 //!
-//! An event is a row only while a webhook waits for it, and is held once however many wait. Of those that wait for
-//! one webhook the newest stay, [`limits::WEBHOOK_EVENTS_MAX`], so that one which fails costs no more than that and
-//! takes nothing from the others. Refusals of clients, of which anybody who may pull makes as many as they like, have
-//! no more than [`limits::WEBHOOK_REFUSALS_MAX`] of these places, and go before all other events. Numbers of events go
-//! up with the log and are never used twice.
+//! An event is stored as one row while any webhook waits for it. Of the events of one webhook, the newest
+//! [`limits::WEBHOOK_EVENTS_MAX`] are kept, so a failing webhook costs no more than that and affects no other. Refusals
+//! of clients, of which any client can cause many, take at most [`limits::WEBHOOK_REFUSALS_MAX`] of these places and
+//! are dropped before all other events. Numbers of events increase with the log and are never reused.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -26,7 +25,7 @@ use crate::model::time::Timestamp;
 use crate::model::webhook::{HealthNews, HookEvent, InstanceNews, News, Progress, Webhook, WebhookDraft, WebhookTold};
 use crate::model::{is_stale, limits};
 
-/// Events of one entry have numbers of their own up to this.
+/// Limit for the numbers of events within one entry.
 const NUMBERS_PER_ENTRY: u64 = 1 << 16;
 
 impl Row for Webhook {
@@ -36,11 +35,11 @@ impl Row for Webhook {
     }
 }
 
-/// An event that webhooks wait for, as it is stored.
+/// Stored form of an event that webhooks wait for.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct WebhookEvent {
     pub number: u64,
-    /// The ids of the webhooks that wanted it when it happened.
+    /// Ids of the webhooks that were subscribed when it happened.
     pub to: Vec<String>,
     pub news: Arc<News>,
 }
@@ -48,7 +47,7 @@ pub struct WebhookEvent {
 impl Row for WebhookEvent {
     const TABLE: Table = Table::WebhookEvent;
     fn name(&self, key: &mut RowKey) {
-        // As wide as the widest, so that rows come in the order of their numbers.
+        // Fixed width, so that rows are sorted by number.
         key.part(format!("{:016x}", self.number));
     }
 }
@@ -74,12 +73,12 @@ impl Webhooks {
         self.by_name.is_empty()
     }
 
-    /// Events that wait for any webhook.
+    /// Returns the number of stored events.
     pub fn event_count(&self) -> usize {
         self.events.len()
     }
 
-    /// By name.
+    /// Returns all webhooks, by name.
     pub fn all(&self) -> impl Iterator<Item = &Arc<Webhook>> {
         self.by_name.values().map(|held| &held.hook)
     }
@@ -88,12 +87,12 @@ impl Webhooks {
         self.by_name.get(name).map(|held| &held.hook)
     }
 
-    /// Events that wait for one webhook.
+    /// Returns the number of events that wait for one webhook.
     pub fn pending(&self, name: &str) -> usize {
         self.by_name.get(name).map_or(0, |held| held.queue.len())
     }
 
-    /// Newest change first, then by name.
+    /// Lists webhooks, newest change first, then by name.
     pub fn list(&self, name: Option<&NameFilter>, page: &Page) -> Listed<Arc<Webhook>> {
         let wanted = |hook: &&Arc<Webhook>| name.is_none_or(|filter| filter.matches(&hook.name));
         let newest_first = |one: &Arc<Webhook>, other: &Arc<Webhook>| {
@@ -102,14 +101,15 @@ impl Webhooks {
         cut_sorted(self.all().filter(wanted).collect(), newest_first, page)
     }
 
-    /// The first event behind `after` that waits for a webhook.
+    /// Returns the first event after `after` that waits for a webhook.
     pub fn next(&self, name: &str, after: u64) -> Option<&Arc<WebhookEvent>> {
         let held = self.by_name.get(name)?;
         let at = held.queue.binary_search(&after).map_or_else(|at| at, |at| at + 1);
         self.events.get(held.queue.get(at)?)
     }
 
-    /// The last of the events behind `after` that wait for a webhook since before `time`, and how many they are.
+    /// Returns the number of the last event after `after` that has waited since before `time`, and the count of such
+    /// events.
     pub fn older(&self, name: &str, after: u64, time: Timestamp) -> Option<(u64, u64)> {
         let queue = &self.by_name.get(name)?.queue;
         let behind = queue.iter().filter(|number| **number > after).filter_map(|number| self.events.get(number));
@@ -120,12 +120,12 @@ impl Webhooks {
         last.map(|last| (last, count))
     }
 
-    /// True if any webhook is enabled.
+    /// Reports whether any webhook is enabled.
     pub fn is_listening(&self) -> bool {
         self.all().any(|hook| !hook.disabled)
     }
 
-    /// Hands what has happened to the webhooks that want it.
+    /// Queues events for the webhooks that are subscribed to them.
     fn enqueue(&mut self, ctx: &Ctx, news: Vec<News>, changes: &mut ChangeSet) {
         let surplus = news.len().saturating_sub(limits::WEBHOOK_EVENTS_MAX);
         let mut dropped: BTreeMap<Arc<str>, u64> = BTreeMap::new();
@@ -173,8 +173,7 @@ impl Webhooks {
         }
     }
 
-    /// Takes the oldest refusals of clients from the queue of a webhook while there are too many, and returns their
-    /// number.
+    /// Drops the oldest refusals of clients from a webhook's queue while there are too many, and returns their number.
     fn drop_refusals(&mut self, name: &str, changes: &mut ChangeSet) -> u64 {
         let mut count = 0;
         while let Some(held) = self.by_name.get_mut(name)
@@ -200,7 +199,7 @@ impl Webhooks {
         count
     }
 
-    /// Leaves a webhook no more than the newest events, and counts what it is not told of.
+    /// Cuts a webhook's queue to the newest events, and adds the number of dropped ones to its progress.
     fn cut(&mut self, name: &str, dropped: u64, changes: &mut ChangeSet) {
         let Some(held) = self.by_name.get(name) else { return };
         let overfull = held.queue.len().saturating_sub(limits::WEBHOOK_EVENTS_MAX);
@@ -214,8 +213,8 @@ impl Webhooks {
         self.put(hook, changes);
     }
 
-    /// Takes the events up to a number from the queue of a webhook, and says how many they were. Those that nobody
-    /// waits for any more are gone.
+    /// Removes the events up to a number from a webhook's queue, and returns their count. Events that no webhook waits
+    /// for are deleted.
     fn pass(&mut self, name: &str, through: u64, changes: &mut ChangeSet) -> u64 {
         let Some(held) = self.by_name.get_mut(name) else { return 0 };
         let count = held.queue.binary_search(&through).map_or_else(|at| at, |at| at + 1);
@@ -231,7 +230,7 @@ impl Webhooks {
         count as u64
     }
 
-    /// Takes all events from the queue of a webhook, which is not told of them.
+    /// Drops all events from a webhook's queue, undelivered.
     fn drop_all(&mut self, hook: &mut Webhook, changes: &mut ChangeSet) {
         let last = self.by_name.get(hook.name.as_str()).and_then(|held| held.queue.last()).copied();
         if let Some(last) = last {
@@ -252,7 +251,7 @@ impl Webhooks {
         hook
     }
 
-    /// Records the results of deliveries, as the leader saw them; what was recorded before counts once.
+    /// Records the leader's results of deliveries; repeated results count once.
     fn record_deliveries(&mut self, ctx: &Ctx, told: &WebhookTold, changes: &mut ChangeSet) -> Outcome {
         let Some(hook) = self.all().find(|hook| hook.id == told.id).cloned() else {
             return Code::NotFoundResource.into();
@@ -285,7 +284,7 @@ impl Webhooks {
         self.by_name.insert(name, HookQueue::new(Arc::new(hook)));
     }
 
-    /// Takes in a stored row; those of webhooks come before.
+    /// Loads a stored row; webhooks are loaded before.
     pub(super) fn load_event(&mut self, event: WebhookEvent) {
         let waits = |hook: &Webhook| hook.progress.through < event.number && event.to.contains(&hook.id);
         let names: Vec<_> = self.all().filter(|hook| waits(hook)).map(|hook| hook.name.clone()).collect();
@@ -376,14 +375,14 @@ impl Catalog {
         self.webhooks.record_deliveries(ctx, told, changes)
     }
 
-    /// Remembers for the end of the entry that the health of an instance changed.
+    /// Adds a health change of an instance, delivered at the end of the entry.
     pub(super) fn tell_of_health(&self, instance: &Arc<Instance>, changes: &mut ChangeSet) {
         if self.webhooks.is_listening() {
             changes.tell_of_health(instance.clone());
         }
     }
 
-    /// Hands what the entry did to the webhooks that want it; of the health of a service's instances there is one
+    /// Queues the events of the entry for the subscribed webhooks; the health changes of one service make a single
     /// event.
     pub(super) fn tell_webhooks(&mut self, ctx: &Ctx, changes: &mut ChangeSet) {
         let (mut news, changed) = changes.take_news();
@@ -421,8 +420,8 @@ fn told_of(instance: &Instance) -> InstanceNews {
     InstanceNews { id: id.clone(), host: host.clone(), port: *port, healthy: *healthy }
 }
 
-/// A webhook as a cluster has it that was restored from a backup: that may be another one beside the first, which
-/// still tells its receivers. So it is switched off, and begins anew.
+/// Disables a webhook in a cluster restored from a backup and resets its progress: the original cluster may still run
+/// and notify the same receivers.
 pub(super) fn restored(hook: &mut Webhook) {
     hook.disabled = true;
     hook.progress = Progress::default();

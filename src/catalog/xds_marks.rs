@@ -1,5 +1,5 @@
-//! Marks of the days on which clients of xDS had something of a namespace. Warnings of what those clients do not carry
-//! out are for namespaces that have such clients.
+//! Marks of the days on which clients of xDS used a namespace. Warnings of what those clients do not carry out are
+//! shown for such namespaces only.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use super::row::{Row, RowKey, Table};
 use crate::model::code::Code;
 use crate::model::time::Timestamp;
 
-/// The last day on which a client of xDS had something of a namespace.
+/// Last day on which a client of xDS used a namespace.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct XdsMark {
     namespace: String,
@@ -35,12 +35,12 @@ pub struct XdsMarks {
 }
 
 impl XdsMarks {
-    /// True if a namespace has its mark of the day of this time.
+    /// Reports whether a namespace has a mark of the day of `now`.
     pub fn has_today(&self, namespace: &str, now: Timestamp) -> bool {
         self.days.get(namespace).is_some_and(|day| *day >= now.day())
     }
 
-    /// True if a client was seen in a namespace on the day of this time, or the day before.
+    /// Reports whether a client used a namespace on the day of `now`, or on the day before.
     pub fn was_seen(&self, namespace: &str, now: Timestamp) -> bool {
         self.days.get(namespace).is_some_and(|day| *day + 1 >= now.day())
     }
@@ -49,7 +49,7 @@ impl XdsMarks {
         self.days.insert(mark.namespace.into(), mark.day);
     }
 
-    /// Forgets a namespace that goes.
+    /// Removes the mark of a deleted namespace.
     pub(super) fn remove(&mut self, namespace: &str, changes: &mut ChangeSet) {
         if let Some(day) = self.days.remove(namespace) {
             changes.delete(&XdsMark { namespace: namespace.to_owned(), day });
@@ -58,7 +58,7 @@ impl XdsMarks {
 }
 
 impl Catalog {
-    /// Marks a namespace that is there for the day of the entry.
+    /// Marks an existing namespace for the day of the entry.
     pub(super) fn mark_xds(&mut self, ctx: &Ctx, namespace: &str, changes: &mut ChangeSet) -> Outcome {
         if self.namespaces.get(namespace).is_none() {
             return Code::NotFoundResource.into();

@@ -1,7 +1,7 @@
-//! Users, logins and service tokens: the rules of change.
+//! Users, logins and service tokens: changes.
 //!
-//! A cluster always has an administrator: somebody enabled with the role on everything. Whoever is
-//! disabled, deleted or gets another password is out at once: their logins end with the change.
+//! A cluster always has an administrator: an enabled user with that role on everything. When a user is disabled,
+//! deleted or gets another password, its logins end with that change.
 
 use super::Access;
 use crate::catalog::Catalog;
@@ -40,7 +40,7 @@ impl Catalog {
         outcome.unwrap_or_else(Outcome::from)
     }
 
-    /// A new password; with `replaces`, only in place of that one.
+    /// Sets a new password; with `replaces`, only if that is the present hash.
     pub(in crate::catalog) fn change_password(
         &mut self,
         ctx: &Ctx,
@@ -124,7 +124,7 @@ impl Catalog {
         Outcome::done(Entity::ServiceToken(self.access.put_service_token(token, changes)))
     }
 
-    /// Ends a login by what it is called: one's own, or by who manages everybody.
+    /// Ends a login by its id: one's own, or any with manage on everything.
     pub(in crate::catalog) fn end_session(
         &mut self,
         principal: &Principal,
@@ -145,7 +145,7 @@ impl Catalog {
     }
 }
 
-/// Refusal of a change that would leave nobody who can do everything.
+/// Returns the refusal of a change that would leave no administrator.
 fn last_administrator() -> Refusal {
     Refusal::new(Code::OperationRoleForbidden, "the last administrator stays one")
 }
@@ -210,8 +210,8 @@ impl Access {
         user.is_administrator() && self.users.values().all(|other| other.id == user.id || !other.is_administrator())
     }
 
-    /// Keeps a new token; those that have ended go, and the oldest where there are too many. With
-    /// `password`, only if that is still the user's: who looked it up may have been behind.
+    /// Stores the token of a login. Removes tokens that have ended, and the oldest beyond the limit per user. With
+    /// `password`, refuses if that is no longer the user's: the node that checked it may have been outdated.
     pub(in crate::catalog) fn sign_in(
         &mut self,
         ctx: &Ctx,

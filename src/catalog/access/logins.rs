@@ -1,5 +1,5 @@
-//! The tokens of logins: by hash, by user from the oldest to the newest, and by when they end, so that neither a login
-//! nor a logout walks those of others.
+//! Tokens of logins: by hash, by user in order of creation, and by expiry, so that neither a login nor a logout walks
+//! the tokens of other users.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ pub(super) struct Logins {
     by_end: OrdSet<Dated>,
 }
 
-/// By a moment of the token, and of one moment by hash.
+/// A token by a moment of its life, then by hash.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Dated(Timestamp, TokenHash);
 
@@ -25,7 +25,7 @@ impl Logins {
         self.by_hash.get(hash)
     }
 
-    /// By what it is called where it is shown.
+    /// Finds a login by the id under which lists show it.
     pub(super) fn shown_as(&self, id: &str) -> Option<&Arc<Token>> {
         let (hash, token) = self.by_hash.range(TokenHash(id.to_owned())..).next()?;
         (hash.id() == id).then_some(token)
@@ -39,18 +39,18 @@ impl Logins {
         self.by_hash.ptr_eq(&other.by_hash)
     }
 
-    /// In the order of their hashes.
+    /// Returns the logins of a user, in the order of their hashes.
     pub(super) fn of_user(&self, user_id: &str) -> Vec<Arc<Token>> {
         self.in_order_of_hashes(self.by_user.get(user_id).into_iter().flatten())
     }
 
-    /// Of a user, from the newest to the oldest, without the first few.
+    /// Returns the logins of a user, newest first, without the `newest` first ones.
     pub(super) fn older_of_user(&self, user_id: &str, newest: usize) -> Vec<Arc<Token>> {
         let all = self.by_user.get(user_id).into_iter().flat_map(|all| all.iter().rev());
         all.skip(newest).filter_map(|dated| self.by_hash.get(&dated.1).cloned()).collect()
     }
 
-    /// Those that end by `now`, in the order of their hashes.
+    /// Returns the logins that have expired by `now`, in the order of their hashes.
     pub(super) fn ended(&self, now: Timestamp) -> Vec<Arc<Token>> {
         self.in_order_of_hashes(self.ended_by(now))
     }
@@ -63,7 +63,7 @@ impl Logins {
         self.by_end.iter().take_while(move |dated| dated.0 <= now)
     }
 
-    /// Returns those that were made at `since` or later, in the order of their hashes. All last equally long.
+    /// Returns the logins created at `since` or later, in the order of their hashes. All logins have the same lifetime.
     pub(super) fn made_since(&self, since: Timestamp) -> Vec<Arc<Token>> {
         let first = Dated(since.plus_ms(limits::TOKEN_LIFETIME_MS), TokenHash(String::new()));
         self.in_order_of_hashes(self.by_end.range(first..))

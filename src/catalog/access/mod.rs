@@ -1,4 +1,4 @@
-//! Users, the tokens of their logins, and service tokens: what is kept, and who stands behind a token.
+//! Users, tokens of their logins, and service tokens: the maps, and the holders of tokens.
 
 mod changes;
 mod logins;
@@ -41,23 +41,23 @@ impl Row for ServiceToken {
     }
 }
 
-/// Holder of a token or of a certificate, with the grants of that holder.
+/// Holder of a token or certificate, with its grants.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Holder {
     pub name: String,
     pub grants: Grants,
-    /// Id of the user behind it, whichever of their tokens they come with; see [`Access::person_named`].
+    /// Id of the user, whichever of their tokens is used; see [`Access::person_named`].
     pub person: String,
     token: Option<Arc<ServiceToken>>,
 }
 
-/// Account in whose name something was done: a name, and the time at which it was that account's. An account that is
-/// made later under this name is another one.
+/// Account of an earlier action: a name, and a time at which it belonged to the account. An account that was created
+/// under this name later is another one.
 #[derive(Clone, Copy, Debug)]
 pub struct AccountAt<'a> {
     pub name: &'a str,
     pub time: Timestamp,
-    /// Id of the user, if it is known: entries of the log may have the same time.
+    /// Id of the user, if known; several entries of the log may have the same time.
     pub person: &'a str,
 }
 
@@ -73,7 +73,7 @@ impl Holder {
         (!user.disabled).then_some(Holder { name, grants, person, token: None })
     }
 
-    /// True if the token may be used from an address.
+    /// Reports whether the token may be used from an address.
     pub fn is_for(&self, address: Option<IpAddr>) -> bool {
         self.token.as_ref().is_none_or(|token| is_within(&token.networks, address))
     }
@@ -100,12 +100,12 @@ impl Placed for Token {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Access {
     users: OrdMap<String, Arc<User>>,
-    /// To the id.
+    /// Ids of users by name.
     names: OrdMap<String, String>,
     tokens: Logins,
-    /// By name.
+    /// Service tokens by name.
     service_tokens: OrdMap<String, Arc<ServiceToken>>,
-    /// To the name.
+    /// Names of service tokens by hash.
     service_hashes: OrdMap<TokenHash, String>,
 }
 
@@ -114,7 +114,7 @@ impl Access {
         self.users.get(self.names.get(name)?).cloned()
     }
 
-    /// By name.
+    /// Lists users, by name.
     pub fn list_users(&self, wanted: impl Fn(&User) -> bool, page: &Page) -> Listed<Arc<User>> {
         let users = self.names.values().filter_map(|id| self.users.get(id));
         Listed::cut(users.filter(|user| wanted(user)), page)
@@ -124,7 +124,7 @@ impl Access {
         self.service_tokens.get(name)
     }
 
-    /// By name, also those whose time is over.
+    /// Lists service tokens, by name, including expired ones.
     pub fn list_service_tokens(
         &self,
         wanted: impl Fn(&ServiceToken) -> bool,
@@ -133,7 +133,7 @@ impl Access {
         Listed::cut(self.service_tokens.values().filter(|token| wanted(token)), page)
     }
 
-    /// Holder of this token, if it is live at `now` and its user is not disabled.
+    /// Returns the holder of a token, if it is valid at `now` and its user is not disabled.
     pub fn holder(&self, hash: &TokenHash, now: Timestamp) -> Option<Holder> {
         if let Some(token) = self.tokens.get(hash) {
             let user = self.users.get(&token.user_id).filter(|_| now < token.expires)?;
@@ -151,7 +151,7 @@ impl Access {
         Some(Holder { name, grants, person, token: Some(token.clone()) })
     }
 
-    /// Holder of a credential, if that is live at `now`; a password has no holder once it was checked.
+    /// Returns the holder of a credential, if it is valid at `now`; a checked password has no holder.
     pub fn holder_of(&self, credential: &Credential, now: Timestamp) -> Option<Holder> {
         match credential {
             Credential::Token(hash) => self.holder(hash, now),
@@ -160,23 +160,23 @@ impl Access {
         }
     }
 
-    /// The logins of a user, the newest first.
+    /// Returns the logins of a user, newest first.
     pub fn sessions_of(&self, user: &User) -> Vec<Arc<Token>> {
         self.tokens.older_of_user(&user.id, 0)
     }
 
-    /// The login that is shown under this id, and whose it is.
+    /// Returns the login with this id, and its user.
     pub(super) fn session(&self, id: &str) -> Option<(Arc<Token>, Arc<User>)> {
         let token = self.tokens.shown_as(id)?;
         Some((token.clone(), self.users.get(&token.user_id)?.clone()))
     }
 
-    /// True if a token is that of a login.
+    /// Reports whether a token is that of a login.
     pub fn is_login(&self, hash: &TokenHash) -> bool {
         self.tokens.get(hash).is_some()
     }
 
-    /// Time at which a presented token ends by itself; `None` if it does not.
+    /// Returns the expiry of a token; `None` if it does not expire.
     pub fn end_of(&self, hash: &TokenHash) -> Option<Timestamp> {
         if let Some(token) = self.tokens.get(hash) {
             return Some(token.expires);
@@ -186,17 +186,17 @@ impl Access {
         previous.into_iter().chain(token.expires).min()
     }
 
-    /// The same of anything presented. The end of a certificate is judged by its connection, with each request.
+    /// Returns the expiry of a credential. That of a certificate is checked by its connection with each request.
     pub fn end_of_credential(&self, credential: &Credential) -> Option<Timestamp> {
         if let Credential::Token(hash) = credential { self.end_of(hash) } else { None }
     }
 
-    /// User of a name that was proven by other means than a token.
+    /// Returns the user of a name that was proven by other means than a token.
     pub fn holder_named(&self, name: &str) -> Option<Holder> {
         Holder::of_user(&*self.user_named(name)?)
     }
 
-    /// Grants at `now` of a user or a service token that has done something; none if nobody gets in by it any more.
+    /// Returns the grants at `now` of the account of an earlier action; `None` if the account is no longer usable.
     pub fn grants_of(&self, account: AccountAt<'_>, now: Timestamp) -> Option<Grants> {
         let AccountAt { name, time, person } = account;
         if let Some(token) = name.strip_prefix(TOKEN_HOLDER) {
@@ -208,12 +208,12 @@ impl Access {
         Holder::of_user(&user).map(|holder| holder.grants)
     }
 
-    /// The person behind a name: the id of the user, or of the user behind the service token. A name that leads to
-    /// nobody stands for itself.
+    /// Returns the person of a name: the id of the user, or of the user who owns the service token. A name without an
+    /// owner is returned unchanged.
     pub(super) fn person_named(&self, name: &str) -> String {
         let mut name = name;
-        // Tokens from before persons were kept, which tokens have made, lead to a user in as many steps as there are
-        // tokens, or to none.
+        // Tokens from before owners were stored may have been created by other tokens. The chain leads to a user in at
+        // most as many steps as there are tokens, or to none.
         for _ in 0..limits::ACCOUNTS_MAX {
             let Some(token) = name.strip_prefix(TOKEN_HOLDER) else { break };
             match self.service_tokens.get(token) {
@@ -225,7 +225,7 @@ impl Access {
         self.names.get(name).cloned().unwrap_or_else(|| name.to_owned())
     }
 
-    /// True if this is a clone of the other and neither has changed since: a shared map is never changed in place.
+    /// Reports whether this is an unchanged clone of the other. Shared maps are never changed in place.
     pub fn is_shared_with(&self, other: &Access) -> bool {
         self.users.ptr_eq(&other.users)
             && self.names.ptr_eq(&other.names)
@@ -246,7 +246,7 @@ impl Access {
         self.service_tokens.len()
     }
 
-    /// Counts logins that have ended by `now`, and stay until the next login.
+    /// Counts logins that have expired by `now`; they are removed by the next login.
     pub(super) fn ended_logins(&self, now: Timestamp) -> usize {
         self.tokens.ended_count(now)
     }
@@ -255,8 +255,8 @@ impl Access {
         self.service_tokens.values().filter(|token| token.is_over(now)).count()
     }
 
-    /// Moves logins, accounts and service tokens that were made at `since` or later, with their ends. The end of a
-    /// service token that was made before stays, but for that of a secret that was rotated out since.
+    /// Corrects the dates of logins, accounts and service tokens created at `since` or later, and their ends. Older
+    /// service tokens keep their ends, except for the end of a secret that was rotated out since.
     pub(super) fn redate(&mut self, since: Timestamp, moved: impl Fn(Timestamp) -> Timestamp, changes: &mut ChangeSet) {
         for token in self.tokens.made_since(since) {
             let Token { ctime, expires, .. } = *token;
@@ -296,7 +296,7 @@ impl Access {
         self.load_token(token);
     }
 
-    /// Ends logins, in this order.
+    /// Ends logins, in the given order.
     pub(super) fn retire(&mut self, over: Vec<Arc<Token>>, changes: &mut ChangeSet) {
         for token in over {
             changes.delete(&*token);

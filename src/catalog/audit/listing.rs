@@ -1,4 +1,4 @@
-//! Reading the trail: what is wanted of it, and a page while its stored rows are walked.
+//! Queries of the trail: a filter, and a page that is filled while stored rows are walked.
 
 use super::{AuditEvent, AuditRow, Head};
 use crate::catalog::Corrupt;
@@ -16,19 +16,19 @@ pub struct Filter {
     pub namespace: Option<NameFilter>,
     pub name: Option<NameFilter>,
     pub code: Option<u32>,
-    /// From this time on.
+    /// Earliest time, inclusive.
     pub since: Option<Timestamp>,
-    /// Before this time.
+    /// Latest time, exclusive.
     pub until: Option<Timestamp>,
 }
 
 impl Filter {
-    /// True if what was written then happened too late: notes are written late, but not later than that.
+    /// Reports whether a row written at this time is too late to match, given the largest delay of notes.
     fn is_after(&self, written: Timestamp) -> bool {
         self.until.is_some_and(|until| written >= until.plus_ms(limits::AUDIT_NOTE_LATE_MS_MAX.into()))
     }
 
-    /// True if every row passes.
+    /// Reports whether every row matches.
     pub fn is_open(&self) -> bool {
         let Filter { user, kind, namespace, name, code, since, until } = self;
         let texts = user.is_none() && kind.is_none() && namespace.is_none() && name.is_none();
@@ -46,13 +46,13 @@ impl Filter {
     }
 }
 
-/// A page of the trail while its stored rows are walked, the newest first.
+/// A page of the trail, filled while its stored rows are walked, newest first.
 #[derive(Debug)]
 pub struct TrailPage<'a> {
     filter: &'a Filter,
     page: Page,
     walked: u64,
-    /// Number of wanted events that could have been on the page, or were before it.
+    /// Number of matching events on the page or before it.
     passed: usize,
     listed: Listed<AuditEvent>,
 }
@@ -61,21 +61,21 @@ pub struct TrailPage<'a> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Walk {
     On,
-    /// Nothing further can be wanted.
+    /// No further row can match.
     Done,
-    /// There may be more, beyond what one request looks at.
+    /// Further rows may match, but the limit of one request is reached.
     TooFar,
 }
 
 impl<'a> TrailPage<'a> {
-    /// `rows` is how many there are in all: without a filter, that is the amount.
+    /// Creates a page. `rows` is the number of all events, which is the amount if there is no filter.
     pub fn new(filter: &'a Filter, page: Page, rows: u64) -> Self {
         let amount = if filter.is_open() { usize::try_from(rows).unwrap_or(usize::MAX) } else { 0 };
         TrailPage { filter, page, walked: 0, passed: 0, listed: Listed::amount(amount) }
     }
 
-    /// The number of the row to begin with, where the newer ones need not be seen: without a filter, as the amount is
-    /// known.
+    /// Returns the number of the row to start with, if newer ones can be skipped; that requires that there is no
+    /// filter.
     pub fn first(&self) -> Option<u64> {
         let [row, ..] = self.page.after().filter(|_| self.filter.is_open())?;
         u64::from_str_radix(row, 16).ok().map(|complement| u64::MAX - complement)
@@ -96,7 +96,7 @@ impl<'a> TrailPage<'a> {
         if self.filter.is_open() { self.take_any(head, value) } else { self.take_wanted(value) }
     }
 
-    /// Without a filter what lies before the page is counted and not read.
+    /// Takes a row without a filter: rows before the page are counted but not read.
     fn take_any(&mut self, head: Head, value: &[u8]) -> Result<Walk, Corrupt> {
         let mut before = self.page.offset;
         if self.first() == Some(head.number) {

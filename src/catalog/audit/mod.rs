@@ -1,13 +1,12 @@
-//! The audit trail: who asked for what, from where, and what came of it. Written with the entry that it
-//! tells of, kept for so many days and so many rows ([`Settings`]), and never with a secret or a body.
+//! The audit trail: who requested what, from where, and with which result. Written with the entry that it describes,
+//! retained for a number of days and rows ([`Settings`]), and never with a secret or a body.
 //!
-//! One stored row holds the items of one entry under its own number; the numbers have no gap, and the
-//! newest row always stays, so that none is used twice. In memory there is of each row only how many items
-//! it has, which is what pruning has to know: a trail of a million rows takes a million bytes. Who reads the
-//! trail walks the stored rows, newest first ([`Filter`], [`TrailPage`]).
+//! One stored row has the items of one entry, under its own number. Numbers have no gaps, and the newest row is never
+//! removed, so no number is reused. In memory is only the number of items of each row, which pruning needs: a trail of
+//! a million rows takes a million bytes. Queries walk the stored rows, newest first ([`Filter`], [`TrailPage`]).
 //!
-//! Pruning follows the entries: each removes [`limits::AUDIT_PRUNED_PER_ENTRY_MAX`] stored rows at most, so
-//! one that comes after a long pause, or after the settings were lowered, costs little more than any other.
+//! Each entry prunes at most [`limits::AUDIT_PRUNED_PER_ENTRY_MAX`] stored rows, so an entry after a long pause, or
+//! after the settings were lowered, costs little more than any other.
 
 mod listing;
 pub(super) mod row;
@@ -32,19 +31,19 @@ use crate::model::settings::Settings;
 use crate::model::time::Timestamp;
 
 impl AuditRow {
-    /// Of an entry, without its items.
+    /// Returns the row of an entry, without its items.
     pub(super) fn of_entry(ctx: &Ctx, action: &'static str) -> AuditRow {
         let user = cut(ctx.by.clone());
         AuditRow { written: ctx.time, user, action: Cow::Borrowed(action), ..AuditRow::default() }
     }
 
-    /// The same of what was asked for; takes the id of the request out of it.
+    /// Returns the row of a caller's command, without its items; takes the request id out of the command.
     pub(super) fn of_asked(ctx: &Ctx, principal: &Principal, asked: &mut AuthorizedCommand) -> AuditRow {
         let user = match principal {
             Principal::Holder(holder) => holder.name.clone(),
             Principal::Cluster | Principal::Stranger | Principal::Gone => cut(ctx.by.clone()),
         };
-        // A login is known by the token that it gives out.
+        // A login is identified by the token that it issues.
         let token = match &asked.command {
             Command::SignIn { hash, .. } => hash.id(),
             _ => asked.credential.token_id(),
@@ -62,8 +61,8 @@ impl AuditRow {
     }
 }
 
-/// Items of a row: one for each that was audited, and one for all refusals of a kind: whoever is refused a hundred
-/// times in one batch pushes no hundred rows out of the trail. None of them where they are muted.
+/// Returns the items of a row: one per audited item, but only one for all refusals of a kind, so that a batch of
+/// refused items does not push other rows out of the trail. Muted refusals are left out.
 fn audit_items(audited: Vec<AuditedItem>, mutes_refusals: bool) -> Vec<AuditItem> {
     let is_refused = |code: Code| matches!(code, Code::NotAllowedAccess | Code::TokenNotExisted);
     let mut items: Vec<AuditItem> = Vec::with_capacity(audited.len());
@@ -78,12 +77,12 @@ fn audit_items(audited: Vec<AuditedItem>, mutes_refusals: bool) -> Vec<AuditItem
 }
 
 impl Catalog {
-    /// True if the trail has what instances say of themselves, and what their heartbeats show.
+    /// Reports whether the trail records registrations of instances and changes of their health.
     pub(super) fn tells_of_instances(&self) -> bool {
         self.settings.audit_instances > 0
     }
 
-    /// Writes down what the entry did under `head`, unless it is of instances and nobody wants to know.
+    /// Adds the row of an entry to the trail, unless it is about instances and these are not recorded.
     pub(super) fn write_down(&mut self, head: AuditRow, is_of_instances: bool, changes: &mut ChangeSet) {
         let audited = changes.take_audited();
         let is_wanted = !is_of_instances || self.tells_of_instances();
@@ -109,21 +108,21 @@ impl Catalog {
     }
 }
 
-/// Summary of the stored rows that pruning needs.
+/// Summary of the stored rows, for pruning.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Trail {
-    /// The number of the oldest row.
+    /// Number of the oldest row.
     first: u64,
-    /// Number of items of each row, from the oldest on.
+    /// Number of items of each row, the oldest first.
     items: VecDeque<u8>,
-    /// The days on which something was written, and how many stored rows.
+    /// Days on which rows were written, with the number of stored rows of each.
     days: VecDeque<(u64, u64)>,
-    /// All items.
+    /// Number of all items.
     rows: u64,
 }
 
 impl Trail {
-    /// Items of all rows, each of which is a row of the list.
+    /// Returns the number of items in all rows; each is one row of the list.
     pub fn rows(&self) -> u64 {
         self.rows
     }
@@ -147,7 +146,7 @@ impl Trail {
         }
     }
 
-    /// Takes in a stored row; they come by their numbers.
+    /// Loads a stored row. Rows must be loaded in the order of their numbers.
     pub(super) fn load(&mut self, value: &[u8]) -> Result<(), Corrupt> {
         let head = Head::of(value)?;
         if self.items.is_empty() {
@@ -161,7 +160,7 @@ impl Trail {
         Ok(())
     }
 
-    /// Removes what is too old or too much, a bounded number at a time.
+    /// Removes rows that are too old or too many, a bounded number at a time.
     pub(super) fn prune(&mut self, now: Timestamp, settings: &Settings, changes: &mut ChangeSet) {
         for _ in 0..limits::AUDIT_PRUNED_PER_ENTRY_MAX {
             let is_old = self.days.front().is_some_and(|(day, _)| day + settings.audit_kept_days < now.day());

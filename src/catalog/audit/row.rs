@@ -1,4 +1,4 @@
-//! The rows of the trail: one for the items of an entry, with a head that is read without the rest.
+//! Rows of the trail: one for the items of an entry, with a head that can be read alone.
 
 use std::borrow::Cow;
 use std::net::IpAddr;
@@ -13,18 +13,18 @@ use crate::model::code::Code;
 use crate::model::limits;
 use crate::model::time::Timestamp;
 
-/// Number, time, and how many items.
+/// Length of the head: number, time, and count of items.
 const HEAD_BYTES: usize = 8 + 8 + 1;
 
 /// Row of the audit trail: what one log entry did.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AuditRow {
-    /// In the head of the stored form, as is when it was written.
+    /// Number in the head of the stored form, like `written`.
     #[serde(skip)]
     pub(super) number: u64,
     #[serde(skip)]
     pub(in crate::catalog) written: Timestamp,
-    /// Milliseconds by which it happened before it was written.
+    /// Delay between the event and its writing, in milliseconds.
     pub(super) late_ms: u32,
     pub(super) user: String,
     pub(super) token: String,
@@ -45,11 +45,11 @@ pub struct AuditItem {
     pub(super) code: u32,
     pub(super) before: String,
     pub(super) after: String,
-    /// Number of times that it happened, where it is reported once.
+    /// Number of occurrences that this item represents.
     pub(super) count: u32,
 }
 
-/// Event that a node saw and that is no command: a refusal at the door, a change of the membership.
+/// Event on a node that is not a command, such as a refused request or a membership change.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AuditNote {
     pub time: Timestamp,
@@ -63,17 +63,17 @@ pub struct AuditNote {
     pub name: String,
     pub code: u32,
     pub request: String,
-    /// Number of times that it happened.
+    /// Number of occurrences.
     pub count: u32,
 }
 
 impl AuditNote {
-    /// Something was refused before it became a command.
+    /// Returns a note of a request that was refused before it became a command.
     pub fn refused(kind: &str, name: &str, code: Code) -> AuditNote {
         AuditNote::of("refused", kind, name, code)
     }
 
-    /// Note of an action and what it was done to, when nothing is known of the caller.
+    /// Returns a note of an action on a thing, without its caller.
     pub fn of(action: &str, kind: &str, name: &str, code: Code) -> AuditNote {
         AuditNote {
             action: action.to_owned(),
@@ -85,7 +85,7 @@ impl AuditNote {
     }
 }
 
-/// One item with all that is known of it: a row of the list.
+/// One item with all known details: a row of the list.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AuditEvent {
     pub time: Timestamp,
@@ -101,11 +101,11 @@ pub struct AuditEvent {
     pub before: String,
     pub after: String,
     pub count: u32,
-    /// That of its stored row, and its own among those of the row.
+    /// Number of its stored row, and its position in that row.
     pub(super) number: (u64, usize),
 }
 
-/// By its number, the newest first.
+/// Places an event by its number, newest first.
 impl Placed for AuditEvent {
     fn place(&self) -> ListKey<'_> {
         let (row, item) = self.number;
@@ -119,7 +119,7 @@ impl Row for AuditRow {
         key.part(self.number.to_be_bytes());
     }
 
-    /// The head stands in front, for who needs no more than that of very many.
+    /// Writes the head first, so that it can be read without the rest.
     fn put_body(&self, out: &mut Vec<u8>) {
         let items = u8::try_from(self.items.len()).expect("no more than a row has room for");
         out.extend_from_slice(&self.number.to_be_bytes());
@@ -135,12 +135,12 @@ impl Row for AuditRow {
     }
 }
 
-/// The key of a row.
+/// Returns the key of a row.
 pub fn key(number: u64) -> [u8; 9] {
     numbered_key(Table::Audit, number)
 }
 
-/// Part of a stored row that is known without reading all of it.
+/// Head of a stored row, which is read without the rest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Head {
     pub number: u64,
@@ -159,20 +159,20 @@ impl Head {
     }
 }
 
-/// Result of one requested item, for the audit trail.
+/// Outcome of one requested item, for the audit trail.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AuditedItem {
     pub kind: &'static str,
     pub namespace: String,
     pub name: String,
     pub code: Code,
-    /// The revision, or the version in force, before and after.
+    /// Revision or version in force before and after.
     pub before: String,
     pub after: String,
 }
 
 impl AuditRow {
-    /// Of a note that is written down at a time.
+    /// Returns the row of a note that is written at a given time.
     pub fn of_note(written: Timestamp, note: AuditNote) -> AuditRow {
         let late_ms = written.0.saturating_sub(note.time.0).min(limits::AUDIT_NOTE_LATE_MS_MAX.into());
         let AuditNote { time: _, user, token, address, action, kind, namespace, name, code, request, count } = note;
@@ -192,12 +192,12 @@ impl AuditRow {
         }
     }
 
-    /// Time at which it happened.
+    /// Returns the time of the event.
     fn time(&self) -> Timestamp {
         Timestamp(self.written.0.saturating_sub(self.late_ms.into()))
     }
 
-    /// Its items, the last one first.
+    /// Returns the items, the last one first.
     pub fn events(&self) -> impl Iterator<Item = AuditEvent> {
         self.items.iter().enumerate().rev().map(|(number, item)| self.event(number, item))
     }
@@ -238,7 +238,7 @@ impl AuditItem {
     }
 }
 
-/// A text of no more characters than the trail takes.
+/// Cuts a text to the limit of the trail, in characters.
 pub(super) fn cut(mut text: String) -> String {
     if text.len() <= limits::AUDIT_TEXT_CHARS_MAX {
         return text;
