@@ -35,7 +35,7 @@ fn lines_are_written_in_their_order_and_flushed() {
     assert_eq!((read_until(&mut reader, "line 499\n"), lost.get()), (lines, 0));
 }
 
-/// A reader that has ended, and a disk that is full.
+/// The reader has ended, or the disk is full.
 #[test]
 fn lines_that_cannot_be_written_are_counted_and_the_thread_goes_on() {
     let (reader, writer) = pipe().expect("a pipe");
@@ -51,7 +51,7 @@ fn lines_that_cannot_be_written_are_counted_and_the_thread_goes_on() {
     }
 }
 
-/// The queue is full, the caller does not wait, and the loss is reported where it happened.
+/// The queue is full. The caller does not wait, and the loss is reported in its place between the lines.
 #[test]
 fn a_reader_that_does_not_read_costs_lines_and_no_time() {
     let (mut reader, writer) = pipe().expect("a pipe");
@@ -75,7 +75,7 @@ fn a_reader_that_does_not_read_costs_lines_and_no_time() {
     assert_eq!((reported.sum::<u64>(), whole.len() as u64 + dropped), (dropped, pushed as u64));
 }
 
-/// Space comes back: the loss is reported on a line of its own, also while nothing else is logged.
+/// The loss is reported on a line of its own once space becomes free, even if nothing else is logged.
 #[test]
 fn a_loss_is_reported_when_the_stream_takes_lines_again() {
     let dir = tempfile::tempdir().expect("a directory");

@@ -1,4 +1,4 @@
-//! The sender against receivers on this machine: one post at a time, and a node that tells.
+//! Tests of the sender against local receivers, and of the deliveries of a node.
 
 mod receiver;
 
@@ -34,7 +34,7 @@ fn hook(url: &str, allow_private: bool) -> Webhook {
     Webhook { url: url.to_owned(), allow_private, ..Webhook::default() }
 }
 
-/// A node whose webhooks may reach its own machine.
+/// Returns settings that permit webhooks to the loopback network.
 fn near(ca_file: Option<PathBuf>) -> WebhookSettings {
     WebhookSettings { ca_file, private_networks: vec!["127.0.0.0/8".parse().expect("a network")] }
 }
@@ -53,7 +53,7 @@ fn message(number: u64) -> Message {
     )
 }
 
-/// Gives the same addresses for any name, and counts how often it is asked.
+/// Returns a resolver with the same addresses for every name, and the count of its calls.
 fn resolver(addresses: &[&str]) -> (Resolver, Arc<AtomicUsize>) {
     let addresses: Vec<IpAddr> = addresses.iter().map(|address| address.parse().expect("an address")).collect();
     let asked = Arc::new(AtomicUsize::new(0));
@@ -117,7 +117,7 @@ async fn of_an_endless_answer_little_is_read() {
     receiver.answer(Manner::Status(200));
     assert_eq!(sender.post(message(2)).await, Ok(()));
     assert_eq!(receiver.connections(), 2, "the first one was given up");
-    // What lay in buffers of the system when the connection ended was not read.
+    // Bytes in the buffers of the system were not read when the connection ended.
     assert!(receiver.sent() < 16 * 1024 * 1024, "{}", receiver.sent());
 }
 
@@ -144,7 +144,7 @@ async fn nothing_goes_to_an_address_that_is_not_allowed() {
     assert_eq!(receiver.connections(), 0);
 }
 
-/// Nobody else knows the name: the connection can only have gone to the address that was judged.
+/// Only the resolver knows the name, so the connection must go to the validated address.
 #[tokio::test]
 async fn the_connection_goes_to_the_address_that_was_judged() {
     let receiver = Receiver::start(Manner::Status(200)).await;
@@ -210,7 +210,7 @@ fn what_could_not_be_written_down_is_kept() {
     assert_eq!(ledger.take()[0].failure.as_deref(), Some("second"), "the last one counts");
 }
 
-/// A node of its own that tells.
+/// A node that delivers webhooks.
 struct Bench {
     node: Node,
     shutdown: CancellationToken,
@@ -272,7 +272,7 @@ impl Bench {
         eventually(|| is_so(&self.webhook(name)), || format!("{:?}", self.webhook(name))).await;
     }
 
-    /// Of the last entry, whose changes can be seen a moment before its index is told.
+    /// Returns the index of the last entry. Its changes may be visible shortly before the index is updated.
     async fn index(&self) -> u64 {
         self.node.await_linearizable().await.expect("it leads");
         self.node.state().applied().index
@@ -307,7 +307,7 @@ async fn a_slow_receiver_delays_nobody_else_and_nothing_is_appended_when_all_is_
     assert_eq!(bench.node.metrics().webhook_pending.with_label_values(&["slow"]).get(), 40);
     assert_eq!(bench.node.metrics().webhook_pending.with_label_values(&["fast"]).get(), 0);
 
-    // Now one that answers.
+    // Now the receiver answers.
     slow.answer(Manner::Status(200));
     let request = WebhookRequest { name: "slow".into(), url: Some(slow.url() + "&again"), ..WebhookRequest::default() };
     let draft = bench.node.keyring().seal_webhook(request).expect("no secret");
@@ -342,7 +342,7 @@ async fn a_failure_is_shown_and_tried_again_and_few_entries_write_that_down() {
     bench.stop().await;
 }
 
-/// A secret sealed by another data key cannot sign on this node.
+/// A secret sealed with another data key cannot sign on this node.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_secret_that_cannot_be_read_is_a_failure_that_says_so() {
     let bench = Bench::start().await;

@@ -1,4 +1,4 @@
-//! A receiver of webhooks on the loopback interface, which answers as it is told.
+//! Webhook receiver on the loopback interface with configurable responses.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -12,23 +12,23 @@ use tokio::time::{Instant, sleep};
 
 use crate::tls::Listening;
 
-/// Answer of the receiver.
+/// Response of the receiver.
 #[derive(Clone, Debug)]
 pub(super) enum Manner {
     Status(u16),
     Redirect(String),
-    /// 200, and a body that does not end.
+    /// Status 200, and a body without an end.
     Endless,
-    /// The connection ends without an answer.
+    /// The connection is closed without a response.
     Close,
-    /// Nothing comes.
+    /// No response is sent.
     Silent,
 }
 
-/// A request as it came.
+/// A received request.
 #[derive(Clone, Debug)]
 pub(super) struct Got {
-    /// In small letters.
+    /// Head of the request in lower case.
     pub(super) head: String,
     pub(super) body: Vec<u8>,
 }
@@ -45,7 +45,7 @@ impl Got {
 struct Seen {
     got: Mutex<Vec<Got>>,
     connections: Mutex<usize>,
-    /// Bytes of endless answers that somebody took.
+    /// Number of bytes of endless responses that clients accepted.
     sent: Mutex<usize>,
 }
 
@@ -61,7 +61,7 @@ impl Receiver {
         Receiver::start_with(manner, None).await
     }
 
-    /// With TLS, if there is any.
+    /// Starts a receiver, with TLS if a configuration is given.
     pub(super) async fn start_with(manner: Manner, tls: Option<Arc<Listening>>) -> Receiver {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let address = listener.local_addr().expect("bound");
@@ -105,7 +105,7 @@ impl Receiver {
         *self.seen.sent.lock()
     }
 
-    /// Waits until it has seen so many requests.
+    /// Waits until the receiver has this many requests.
     pub(super) async fn wait_for(&self, count: usize) -> Vec<Got> {
         eventually(|| self.got().len() >= count, || format!("{} of {count} requests", self.got().len())).await;
         self.got()
@@ -126,7 +126,7 @@ pub(super) async fn eventually(is_done: impl Fn() -> bool, told: impl Fn() -> St
     }
 }
 
-/// `None` when the connection is over.
+/// Serves a connection. Returns `None` at its end.
 async fn serve(mut stream: impl AsyncRead + AsyncWrite + Unpin, how: &Mutex<Manner>, seen: &Seen) -> Option<()> {
     loop {
         let got = read(&mut stream).await?;

@@ -1,4 +1,4 @@
-//! Identity of a client.
+//! Tests of a client's identity.
 
 use std::collections::BTreeMap;
 
@@ -39,7 +39,7 @@ fn labels(pairs: &[(&str, &str)]) -> BTreeMap<String, String> {
     pairs.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect()
 }
 
-/// Trap 29.
+/// A client without a node, or without an id, is known by its address alone.
 #[test]
 fn who_says_nothing_has_an_address_and_is_of_grpc() {
     for node in [None, Some(Node::default())] {
@@ -55,7 +55,7 @@ fn who_says_nothing_has_an_address_and_is_of_grpc() {
     assert_eq!(Client::of(Some(&said), &peer()).labels["CLIENT_IP"], "192.0.2.7");
 }
 
-/// Trap 30.
+/// Scalars in the metadata become labels; lists and maps are dropped.
 #[test]
 fn texts_numbers_and_booleans_are_labels() {
     let list = Kind::ListValue(ListValue { values: vec![Value { kind: Some(text("x")) }] });
@@ -86,7 +86,7 @@ fn texts_numbers_and_booleans_are_labels() {
     assert_eq!(*Client::of(Some(&node), &peer()).labels, labels(&expected));
 }
 
-/// Trap 30.
+/// Excessive metadata is truncated without an error.
 #[test]
 fn too_many_and_too_long_labels_are_cut_off_and_counted() {
     let mut metadata: Vec<_> = (0..10_000).map(|number| (format!("k{number:05}"), text("v"))).collect();
@@ -190,7 +190,7 @@ fn abilities_are_said_by_metadata() {
     assert!(able.is_gateway && able.takes_large_expressions);
 }
 
-/// A token is a secret, and no part of what rules look at.
+/// A token is a secret, and rules cannot match it.
 #[test]
 fn a_token_is_no_label() {
     let client = described("", &[("thuban_token", "t0k3n"), ("env", "gray")]);
@@ -206,13 +206,13 @@ fn libraries_are_known_by_the_agent_of_the_node() {
     }
 }
 
-/// Trap 28: a proxy's list of extensions is not kept, however long it is.
+/// A proxy sends its list of extensions, which may be long and is not stored.
 #[test]
 fn what_is_not_declared_is_dropped_while_decoding() {
     let mut bytes = node("shop/cart", vec![]).encode_to_vec();
     let plain = bytes.clone();
     for _ in 0..500 {
-        // Field 9, `extensions`.
+        // Tag of field 9, `extensions`, and its length.
         bytes.extend([0x4a, 100]);
         bytes.extend([b'x'; 100]);
     }

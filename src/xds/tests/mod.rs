@@ -37,8 +37,8 @@ fn refusal(message: &str) -> Status {
     Status { code: 3, message: message.to_owned(), details: Vec::new() }
 }
 
-/// A response in short: type, `NAME=CONTENT` of its resources, `-NAME` of what is removed, `?NAME` of what is not
-/// there.
+/// Returns a response in short form: type, `NAME=CONTENT` per resource, `-NAME` per removed one, `?NAME` per missing
+/// one.
 fn in_short(type_url: &str, resources: &[&Any], removed: &[String], errors: &[ResourceError]) -> String {
     let label: Option<&str> = ResourceType::of_url(type_url).map(ResourceType::label);
     let kind = label.unwrap_or(type_url);
@@ -57,7 +57,7 @@ fn in_short(type_url: &str, resources: &[&Any], removed: &[String], errors: &[Re
     words.join(" ")
 }
 
-/// Resources that a client has of a type, and those it refused, as the register tells it.
+/// Returns the resources of a type that a client has and those that it refused, according to the register.
 fn delivered_text(books: &StreamState, kind: ResourceType) -> String {
     let delivered = books.ledger(kind).delivered();
     let text = |words: &mut dyn Iterator<Item = String>| words.collect::<Vec<_>>().join(" ");
@@ -75,7 +75,7 @@ fn text_of(text: &impl Display) -> String {
     text.to_string()
 }
 
-/// Two services with everything that proxies ask for.
+/// Returns two services with all resources that proxies request.
 fn two_services() -> World {
     let mut world = World::default();
     for name in ["s/a", "s/b"] {

@@ -1,4 +1,4 @@
-//! Order and parts of what a stream is sent.
+//! Order of responses, and responses in several parts.
 
 use super::super::View;
 use super::super::protocol::ProtocolVariant;
@@ -49,7 +49,7 @@ fn routes_leave_before_the_clusters_in_sotw() {
     assert_eq!(script.answer(RDS, "outbound", ACK), ["cds s/a=1", "eds ?s/b"]);
 }
 
-/// Another cluster is not kept back by one that waits to be removed.
+/// A cluster that waits for its removal does not delay other clusters.
 #[test]
 fn a_cluster_that_waits_to_be_removed_is_sent_with_others() {
     let mut script = super::sotw::Script::of(Dialect::Envoy, with_routes());
@@ -79,7 +79,7 @@ fn endpoints_of_few_places_may_be_asked_for() {
     assert!(matches!(ask(&mut script, 17), Err(StreamFault::TooMany(_))));
 }
 
-/// Names that are looked up one by one come as far as a response has room, and a change on the way is not lost.
+/// Individually looked-up names are sent in parts of the response size, and a change in between is not lost.
 #[test]
 fn many_large_names_come_in_parts() {
     let (mut world, mut names) = (World::default(), Vec::new());
@@ -102,7 +102,7 @@ fn many_large_names_come_in_parts() {
     assert_eq!(script.answer(EDS, ACK), NOTHING);
 }
 
-/// A stream that names all there is has no map of its own, before a change and after it.
+/// A stream that subscribes to all resources by name shares their map, before and after a change.
 #[test]
 fn who_has_all_by_name_shares_it() {
     let (mut world, mut names) = (World::default(), Vec::new());

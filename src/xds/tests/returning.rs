@@ -1,10 +1,10 @@
-//! Clients of SotW that come back: what was deleted meanwhile is told, by whichever node they come to.
+//! Reconnecting SotW clients get deletions that they missed, from any node.
 
 use super::sotw::{ACK, NOTHING, Script};
 use super::*;
 use crate::model::mesh::Dialect;
 
-/// The client comes back to another node, with the version that it accepted last.
+/// Reconnects to another node, with the version that the client accepted last.
 fn back(before: &Script, dialect: Dialect, change: impl FnOnce(&mut World)) -> Script {
     let mut world = before.world.clone();
     change(&mut world);
@@ -22,7 +22,8 @@ fn a_deletion_while_it_was_away_reaches_a_client() {
             before.answer(kind, "s/a s/b", ACK);
             let label = kind.label();
             let mut after = back(&before, dialect, |world| world.remove(kind, "s/b"));
-            // Of listeners and clusters all there is, without it: gone. Of the others an answer that says so.
+            // Listeners and clusters are sent completely, so a missing one counts as deleted. For other types the
+            // response names it.
             assert_eq!(after.begin(kind, "s/a s/b"), [format!("{label} s/a=1 ?s/b")], "{dialect:?}");
             assert_eq!(after.answer(kind, "s/a s/b", ACK), NOTHING, "and once");
             let mut after = back(&before, dialect, |world| {

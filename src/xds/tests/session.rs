@@ -1,4 +1,4 @@
-//! Streams with their driver, in paused time.
+//! Streams with their session, in paused time.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -75,7 +75,7 @@ impl Bench {
         self.kept.nothing(Origin::UNKNOWN)
     }
 
-    /// Responses of a delta stream with one request.
+    /// Returns the responses of a delta stream with one request.
     fn delta(&self, first: DeltaDiscoveryRequest) -> mpsc::Receiver<Box<DeltaDiscoveryResponse>> {
         let requests = Box::pin(futures_util::StreamExt::chain(stream::iter([Ok::<_, ()>(first)]), stream::pending()));
         let (outgoing, responses) = mpsc::channel(4);
@@ -157,7 +157,7 @@ async fn a_change_goes_out_and_the_register_knows_of_it() {
     assert!(bench.series("thuban_xds_streams{client=\"envoy\",type=\"cds\"} 0"));
 }
 
-/// Trap 44.
+/// A client that does not read gets the newest state once it reads again.
 #[tokio::test(start_paused = true)]
 async fn who_reads_nothing_gets_the_newest_state_later() {
     let bench = Bench::new(two_services());
@@ -205,7 +205,7 @@ async fn who_has_seen_more_is_waited_for_and_then_sent_away() {
     assert_eq!(began.elapsed().as_secs(), 2);
 }
 
-/// It was served by another cluster, or before this one was made anew.
+/// The client comes from another cluster, or from this one before it was founded again.
 #[tokio::test(start_paused = true)]
 async fn who_comes_from_another_cluster_is_sent_everything() {
     let bench = Bench::new(two_services());
@@ -289,7 +289,7 @@ async fn delta_is_served_alike() {
     assert!(responses.recv().await.is_none(), "it has ended");
 }
 
-/// Bytes that streams keep are taken from the room of their client, and given back with them.
+/// The memory of streams is charged to the budget of their client and released with them.
 #[tokio::test(start_paused = true)]
 async fn names_and_labels_take_room_for_as_long_as_they_are_kept() {
     let bench = Bench::new(two_services());
@@ -328,7 +328,7 @@ async fn names_and_labels_take_room_for_as_long_as_they_are_kept() {
     assert_eq!(bench.metrics.stream_bytes.get(), 0);
 }
 
-/// A proxy has to ask for the endpoints of what it was sent.
+/// A proxy must request the endpoints of all clusters that it was sent.
 #[tokio::test(start_paused = true)]
 async fn endpoints_of_the_clusters_of_a_wildcard_are_not_too_many() {
     let mut world = World::default();
@@ -340,7 +340,7 @@ async fn endpoints_of_the_clusters_of_a_wildcard_are_not_too_many() {
     assert!(client.next().await.is_some());
     client.send(DiscoveryRequest { resource_names: names.clone(), ..request(EDS, "") });
     assert!(client.next().await.is_some());
-    // Those of one cluster at made-up places are.
+    // Endpoints of one cluster for invented localities do count.
     let places = (0..names.len()).map(|place| format!("s/1@{place}"));
     let more = names.iter().cloned().chain(places).collect();
     client.send(DiscoveryRequest { resource_names: more, response_nonce: "2".to_owned(), ..request(EDS, "") });

@@ -1,4 +1,4 @@
-//! Traps of SotW, one test each.
+//! Corner cases of the SotW variant.
 
 use std::time::Duration;
 
@@ -14,12 +14,12 @@ use crate::proto::envoy::service::discovery::v3::{DiscoveryRequest, DiscoveryRes
 
 pub(super) const ACK: Option<&str> = None;
 
-/// A stream with a client by script.
+/// A stream with a scripted client.
 pub(super) struct Script {
     machine: Sotw,
     pub(super) world: World,
     now: Instant,
-    /// Responses that came, the last of each type.
+    /// The last response of each type.
     pub(super) last: [DiscoveryResponse; 4],
 }
 
@@ -37,7 +37,7 @@ impl Script {
         self.machine.take(request, &self.world, moment(self.now))
     }
 
-    /// A request with a nonce and what comes for it.
+    /// Sends a request with a nonce and returns the responses.
     fn request(&mut self, kind: ResourceType, names: &str, nonce: &str, refused: Option<&str>) -> Vec<String> {
         let request = DiscoveryRequest {
             type_url: kind.type_url().to_owned(),
@@ -51,12 +51,12 @@ impl Script {
         self.responses()
     }
 
-    /// The first request of a type.
+    /// Sends the first request of a type.
     pub(super) fn begin(&mut self, kind: ResourceType, names: &str) -> Vec<String> {
         self.request(kind, names, "", ACK)
     }
 
-    /// An answer to the last response of a type.
+    /// Answers the last response of a type.
     pub(super) fn answer(&mut self, kind: ResourceType, names: &str, refused: Option<&str>) -> Vec<String> {
         let nonce = self.last[kind.index()].nonce.clone();
         self.request(kind, names, &nonce, refused)
@@ -100,7 +100,7 @@ fn all_there_is_comes_first_and_each_nonce_is_new() {
     assert_ne!(script.last[CDS.index()].version_info, first.version_info);
 }
 
-/// Trap 3: a proxy warms a changed cluster and repeats its question for the endpoints.
+/// A proxy warms a changed cluster and repeats its request for the endpoints.
 #[test]
 fn a_repeated_acknowledgement_of_endpoints_is_a_question() {
     let mut script = Script::envoy();
@@ -114,7 +114,7 @@ fn a_repeated_acknowledgement_of_endpoints_is_a_question() {
     assert_eq!(script.answer(EDS, "s/a s/b", ACK), ["eds s/a=1"], "those of the cluster that changed");
 }
 
-/// A response that crosses the question does not swallow it.
+/// A response that is sent at the same time must not suppress the request.
 #[test]
 fn endpoints_asked_for_with_an_old_nonce_go_out_behind_their_cluster() {
     let mut script = Script::envoy();
@@ -129,7 +129,7 @@ fn endpoints_asked_for_with_an_old_nonce_go_out_behind_their_cluster() {
     assert_eq!(script.answer(EDS, "s/a s/b", ACK), ["eds s/a=1"]);
 }
 
-/// Trap 4: a proxy acknowledges clusters once it has their endpoints.
+/// A proxy acknowledges clusters only after it has their endpoints.
 #[test]
 fn endpoints_do_not_wait_for_their_cluster() {
     let mut script = Script::envoy();
@@ -148,7 +148,7 @@ fn a_growing_question_brings_endpoints_of_changed_clusters_too() {
     assert_eq!(script.answer(EDS, "s/a s/b", ACK), ["eds s/a=1 s/b=1"]);
 }
 
-/// Traps 14 and 16: parts of a response are refused, with the new version beside the refusal.
+/// Parts of a response are refused, and the refusal contains the new version.
 #[test]
 fn a_refusal_is_booked_to_what_it_names() {
     let mut script = Script::envoy();
@@ -183,7 +183,7 @@ fn a_refusal_without_names_is_one_of_all_that_changed() {
     assert!(script.machine.books_mut().take_events().contains(&Event::Refused(RDS)));
 }
 
-/// Trap 15.
+/// Sending a refused version again would lead to an endless loop.
 #[test]
 fn what_was_refused_is_not_sent_again_by_itself() {
     let mut script = Script::envoy();
@@ -197,7 +197,7 @@ fn what_was_refused_is_not_sent_again_by_itself() {
     }
 }
 
-/// Trap 17.
+/// A request with an old nonce is neither answered nor applied.
 #[test]
 fn an_old_nonce_changes_nothing() {
     let mut script = Script::envoy();
@@ -214,7 +214,7 @@ fn an_old_nonce_changes_nothing() {
     assert_eq!(script.change(|world| world.put(EDS, "s/b", "2")), NOTHING, "never asked for");
 }
 
-/// A name that was dropped and asked for again before a response came.
+/// The name is removed and added again before a response arrives.
 #[test]
 fn a_name_that_was_dropped_for_a_moment_is_sent_again() {
     let mut script = Script::envoy();
@@ -226,7 +226,7 @@ fn a_name_that_was_dropped_for_a_moment_is_sent_again() {
     assert_eq!(script.answer(EDS, "s/a s/b", ACK), ["eds s/a=1"]);
 }
 
-/// Traps 18 and 19.
+/// A response with clusters must contain all of them, because the client deletes the others.
 #[test]
 fn one_more_name_is_answered_and_clusters_come_all_together() {
     let mut script = Script::of(Dialect::Grpc, two_services());
@@ -238,7 +238,7 @@ fn one_more_name_is_answered_and_clusters_come_all_together() {
     assert_eq!(script.change(|world| world.put(EDS, "s/a", "2")), NOTHING);
 }
 
-/// Traps 20 and 21.
+/// An empty list after names unsubscribes from everything, also for types with a wildcard.
 #[test]
 fn an_empty_list_ends_a_subscription() {
     for kind in ResourceType::ALL {
@@ -256,7 +256,7 @@ fn an_empty_list_ends_a_subscription() {
     }
 }
 
-/// Trap 22.
+/// Removing the wildcard leaves the names subscribed.
 #[test]
 fn a_name_stays_when_all_is_taken_away() {
     let mut script = Script::envoy();
@@ -280,7 +280,7 @@ fn a_name_beside_all_is_followed() {
     assert_eq!(script.change(|world| world.put(LDS, "s/a", "2")), NOTHING);
 }
 
-/// Trap 31.
+/// Unserved types get one empty response each, and the stream continues.
 #[test]
 fn types_that_are_not_served_get_nothing_and_none_ends_the_stream() {
     let mut script = Script::envoy();
@@ -330,7 +330,7 @@ fn what_is_not_there_is_said_once() {
     assert_eq!(script.change(|world| world.put(RDS, "s/a", "1")), ["rds s/a=1"], "there again");
 }
 
-/// Trap 41.
+/// A larger response would make the client reconnect every second.
 #[test]
 fn a_grpc_client_is_sent_nothing_that_it_cannot_take() {
     let large = "x".repeat(limits::XDS_RESPONSE_BYTES_MAX / 2 + 1);
@@ -398,7 +398,7 @@ fn grpc_clients_are_never_kept_waiting() {
     assert_eq!(script.begin(RDS, "s/a"), ["rds s/a=1"]);
 }
 
-/// Trap 42: promoting a release whose bytes are the same.
+/// A release is promoted whose resources have the same bytes.
 #[test]
 fn equal_bytes_are_not_sent_and_their_new_version_is_had() {
     for (dialect, names) in [(Dialect::Envoy, ""), (Dialect::Grpc, "s/a s/b")] {
@@ -421,7 +421,7 @@ fn one_of_a_type_is_under_way_and_the_next_is_the_newest() {
     assert_eq!(script.answer(EDS, "s/a", ACK), ["eds s/a=4"]);
 }
 
-/// Trap 43.
+/// Names, versions and bytes depend on the state alone.
 #[test]
 fn two_nodes_with_one_state_send_the_same_versions() {
     let world = two_services();

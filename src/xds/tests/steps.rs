@@ -1,4 +1,4 @@
-//! Routes that come in two steps, over a world with rules.
+//! Two-step updates of routes, over a resource cache with rules.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -19,12 +19,12 @@ use crate::model::mesh::library::Library;
 use crate::proto::envoy::config::route::v3::{RouteConfiguration, route, route_action::ClusterSpecifier};
 use crate::proto::envoy::service::discovery::v3::{DiscoveryRequest, DiscoveryResponse};
 
-/// A gRPC client of one target, as its library asks.
+/// A gRPC client of one target that behaves like its library.
 struct Caller {
     client: Client,
     machine: Sotw,
     now: Instant,
-    /// Names of each type that it asks for.
+    /// Names that the client subscribes to, per type.
     wanted: [Vec<String>; 4],
     begun: [bool; 4],
     /// Nonces and versions of the last responses.
@@ -50,7 +50,7 @@ impl Caller {
         }
     }
 
-    /// The same client on a new stream, which names what it has in this order of types.
+    /// Reconnects on a new stream, with requests in this order of types.
     fn back(&self, stage: &Stage, order: [ResourceType; 3]) -> Caller {
         let mut back = Caller::of(self.client.library);
         back.versions.clone_from(&self.versions);
@@ -84,7 +84,7 @@ impl Caller {
         self.pump(stage);
     }
 
-    /// Asks for clusters with their endpoints, as far as it lacks them.
+    /// Subscribes to clusters or endpoints, unless it has.
     fn want(&mut self, stage: &Stage, kind: ResourceType, names: BTreeSet<String>) {
         let at = kind.index();
         let names: Vec<String> = names.into_iter().collect();
@@ -96,8 +96,8 @@ impl Caller {
         self.ask(stage, kind, names, &nonce);
     }
 
-    /// Takes all that comes, up to `rounds` responses; the clusters that each configuration of routes names for a path,
-    /// and those that it names at all.
+    /// Processes all responses, up to `rounds`. Returns, per route configuration, the clusters that requests can reach
+    /// and all clusters that are named.
     fn take_all(&mut self, stage: &Stage, rounds: usize) -> Vec<(BTreeSet<String>, BTreeSet<String>)> {
         let mut routes = Vec::new();
         for _ in 0..rounds {
@@ -122,7 +122,7 @@ impl Caller {
     }
 }
 
-/// Clusters of routes that some call meets, and of all routes.
+/// Returns the clusters in routes that requests can reach, and in all routes.
 fn clusters(message: &RouteConfiguration) -> (BTreeSet<String>, BTreeSet<String>) {
     let (mut used, mut all, mut is_reached) = (BTreeSet::new(), BTreeSet::new(), true);
     for one in &message.virtual_hosts[0].routes {
@@ -178,7 +178,7 @@ fn go_is_told_new_clusters_before_routes_lead_to_them() {
         assert_eq!(steps[0].1, *all, "and the new cluster is named");
         let due = stage.get(&caller.client, RDS, "shop/pay").expect("routes");
         assert_eq!(caller.machine.books().ledger(RDS).given()["shop/pay"].version, due.version);
-        // A way back to clusters that it has is one step.
+        // A change back to known clusters needs one step.
         stage.route("pay", json!([]));
         caller.pump(&stage);
         assert_eq!(caller.take_all(&stage, 20).len(), 1);
@@ -194,7 +194,7 @@ fn the_second_step_waits_for_clusters_and_endpoints_for_a_while() {
     caller.take_all(&stage, 20);
     stage.route("pay", to_version("2"));
     caller.pump(&stage);
-    // It acknowledges the first step, and asks for nothing.
+    // The client acknowledges the first step and does not subscribe.
     let response = caller.sent.remove(0);
     caller.ask(&stage, RDS, vec!["shop/pay".to_owned()], &response.nonce);
     assert!(caller.sent.is_empty(), "{:?}", caller.sent);
@@ -205,7 +205,7 @@ fn the_second_step_waits_for_clusters_and_endpoints_for_a_while() {
     assert_eq!(caller.sent.len(), 1);
 }
 
-/// A client that has the routes of now.
+/// Returns a client with the current routes.
 fn settled(stage: &Stage, library: Library) -> (Caller, BTreeSet<String>) {
     let mut caller = Caller::of(library);
     caller.wanted[RDS.index()] = vec!["shop/pay".to_owned()];
@@ -217,7 +217,7 @@ fn settled(stage: &Stage, library: Library) -> (Caller, BTreeSet<String>) {
 const ORDERS: [[ResourceType; 3]; 6] =
     [[RDS, CDS, EDS], [RDS, EDS, CDS], [CDS, RDS, EDS], [CDS, EDS, RDS], [EDS, RDS, CDS], [EDS, CDS, RDS]];
 
-/// Its routes were sent on another stream, of another node perhaps.
+/// The client's routes were sent on another stream, possibly by another node.
 #[test]
 fn a_change_while_go_was_away_comes_in_two_steps() {
     for order in ORDERS {
@@ -249,13 +249,13 @@ fn what_a_client_has_comes_at_once_when_it_is_back() {
             assert_eq!(routes[0].0, had);
         }
     }
-    // The others need no steps.
+    // Other libraries need no steps.
     let (before, _) = settled(&stage, Library::Java);
     stage.route("pay", to_version("2"));
     assert_eq!(before.back(&stage, ORDERS[0]).take_all(&stage, 40).len(), 1);
 }
 
-/// A node that has started anew knows no routes but those of now.
+/// A restarted node knows only the current routes.
 #[test]
 fn routes_come_at_once_where_nothing_is_known_of_those_before() {
     let mut stage = stage();

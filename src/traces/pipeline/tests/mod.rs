@@ -13,7 +13,7 @@ use super::*;
 const TRACE: &str = "4bf92f3577b34da6a3ce929d0e0e4736";
 const CALLER: &str = "00f067aa0ba902b7";
 
-/// Keeps what has ended.
+/// Processor that stores ended spans.
 #[derive(Clone, Debug, Default)]
 struct Kept(Arc<Mutex<Vec<SpanData>>>);
 
@@ -33,7 +33,7 @@ impl SpanProcessor for Kept {
     }
 }
 
-/// Recorded spans of `work` at this share.
+/// Returns the spans recorded by `work` with this share.
 fn recorded(share: f64, work: impl FnOnce()) -> Vec<SpanData> {
     let kept = Kept::default();
     let provider = provider(kept.clone());
@@ -64,7 +64,7 @@ fn the_spans_of_a_request_are_one_trace_over_two_nodes() {
             drop(reading());
             draft_id(&proposing())
         });
-        // Another node would do this.
+        // The leader, another node, would do this.
         drop(appending(draft, || Some(TRACE.to_owned())));
         answered(&span, StatusCode::SERVICE_UNAVAILABLE);
     });
@@ -96,7 +96,7 @@ fn a_caller_says_which_span_is_the_parent_and_whether_it_is_recorded() {
             assert_eq!(span.status, Status::Unset);
         }
     }
-    // The request has an id of its own: the trace of the caller is linked.
+    // The request has an id of its own, so the caller's trace is linked.
     let spans = recorded(1.0, || begin("order-17", &traceparent(TRACE, "01")));
     assert_eq!(spans[0].parent_span_id, SpanId::INVALID);
     assert_eq!(spans[0].links.links[0].span_context.trace_id().to_string(), TRACE);
@@ -119,11 +119,11 @@ fn what_the_vendors_of_a_caller_say_goes_along_on_this_node() {
     let here = [("raft propose", told.clone()), ("POST /naming/v1/services", told.clone())];
     assert_eq!(states, [&here[..], &[("raft append", String::new())]].concat());
 
-    // Beside an id of its own the request points to the caller's span, with what is said of that.
+    // With an id of its own, the request links to the caller's span and its trace state.
     let spans = recorded(1.0, || drop(arrived(&arrival("order-17", &headers))));
     let [span] = &spans[..] else { panic!("{spans:?}") };
     assert_eq!((state(&span.span_context), state(&span.links.links[0].span_context)), (String::new(), told));
-    // It says nothing of a trace that nobody names.
+    // A trace state without a parent is ignored.
     headers.remove("traceparent");
     let spans = recorded(1.0, || drop(arrived(&arrival(TRACE, &headers))));
     assert_eq!(state(&spans[0].span_context), "");
@@ -140,7 +140,7 @@ fn what_is_not_recorded_on_one_node_is_not_on_the_next_one() {
     });
     assert!(spans.is_empty(), "{spans:?}");
     let spans = recorded(1.0, || {
-        // Nobody's requests.
+        // Work without a request.
         assert!(proposing().is_disabled() && reading().is_disabled());
         drop(appending(draft_id(&proposing()), || Some(TRACE.to_owned())));
         drop(appending(rand::random(), || Some(TRACE.to_owned())));
@@ -191,7 +191,7 @@ fn what_the_log_says_does_not_go_to_the_collector() {
     assert_eq!(spans[0].parent_span_id, spans[1].span_context.span_id(), "through what is not sent");
 }
 
-/// As with `RUST_LOG=debug` and no collector.
+/// The subscriber is that of `RUST_LOG=debug` without a collector.
 #[test]
 fn spans_for_the_log_alone_leave_no_mark() {
     with_default(tracing_subscriber::registry().with(LevelFilter::TRACE), || {

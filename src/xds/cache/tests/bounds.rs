@@ -1,4 +1,4 @@
-//! Bounds of what clients can have a node make and keep, whatever they say of themselves and ask for.
+//! Limits on what clients can make a node build and cache, whatever they send.
 
 use std::collections::BTreeSet;
 
@@ -66,7 +66,7 @@ fn context_parameters_share_the_content() {
     assert_eq!(message.cluster_name, name(3));
 }
 
-/// Each place costs what differs in it, also beyond any number of them.
+/// A change is rebuilt once per affected locality, for any number of localities.
 #[test]
 fn many_places_cost_what_changed() {
     let mut stage = Stage::new();
@@ -87,7 +87,7 @@ fn many_places_cost_what_changed() {
     let (all, made) = look(&stage);
     assert!(all.iter().all(|clusters| clusters.len() == 21));
     assert_eq!(made, 301, "one cluster for each place, and for a client without one");
-    // Who says less of its place than counts is one of few.
+    // Clients that specify less than the first level share few variants.
     near(&mut stage, "REGION");
     look(&stage);
     stage.world.cells.lock().made = 0;
@@ -110,7 +110,7 @@ fn made_up_namespaces_are_no_scopes() {
         assert!(Arc::ptr_eq(&routes(&made_up), &plain));
     }
     assert_eq!(stage.world.cells.lock().wilds.len(), 1);
-    // A namespace of its own that is there counts, where its services are in the scope.
+    // A client's own namespace matters only if its services are in the scope.
     assert!(Arc::ptr_eq(&routes(&of("web", &["shop"])), &plain));
     assert!(routes(&of("shop", &["shop"])).differs(&plain));
     let empty: RouteConfiguration = stage.decoded(&envoy(), ResourceType::Route, "outbound/made-up");
@@ -135,7 +135,8 @@ fn a_scope_is_forgotten_when_no_stream_uses_it() {
     assert_eq!(forget(&stage), 0);
 }
 
-/// Made-up resources go when there are too many and no stream has them; those that a stream has stay shared.
+/// Resources with invented names are evicted if there are too many and no stream uses them. Resources in use remain
+/// shared.
 #[test]
 fn bytes_that_nobody_has_are_bounded() {
     let mut stage = Stage::new();
@@ -191,7 +192,7 @@ fn a_change_tells_whose_resources_may_differ() {
     assert!(stage.world.touched_since(seen).is_none(), "too long ago");
 }
 
-/// A state that comes as a whole, as with a snapshot, lets sets of labels linger as any change does.
+/// A state received as a whole, as from a snapshot, retires subsets like any other change.
 #[tokio::test(start_paused = true)]
 async fn clusters_of_labels_stay_after_a_snapshot() {
     let mut stage = Stage::new();
@@ -211,7 +212,7 @@ async fn clusters_of_labels_stay_after_a_snapshot() {
     assert_eq!(clusters(&stage), 1);
 }
 
-/// Maps for answers that few give are paid for by the streams that give them.
+/// Maps shared by few clients are charged to the streams of these clients.
 #[test]
 fn who_answers_alone_pays_for_its_map() {
     let mut stage = Stage::new();

@@ -1,8 +1,8 @@
-//! Conditions on the caller, in the routes of a gateway.
+//! Conditions on the caller in the routes of a gateway.
 
 use super::*;
 
-/// Headers that the routes of `shop/pay` compare, one list for each route.
+/// Returns the headers that the routes of `shop/pay` match, one list per route.
 fn compared(stage: &Stage, client: &Client) -> Vec<Vec<String>> {
     let routes: RouteConfiguration = stage.decoded(client, ResourceType::Route, "outbound/shop");
     let routes = routes.virtual_hosts.into_iter().flat_map(|host| host.routes);

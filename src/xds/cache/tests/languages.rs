@@ -1,4 +1,4 @@
-//! The one form of resources that all libraries of gRPC read alike, and what differs by library.
+//! Resources that all gRPC libraries interpret equally, and the differences between libraries.
 
 use std::collections::BTreeSet;
 
@@ -23,7 +23,7 @@ fn argument(kind: &str, key: &str, how: &str, value: &str) -> Value {
     json!({"type": kind, "key": key, "value": {"type": how, "value": value}})
 }
 
-/// A world with one rule of these conditions.
+/// Returns a cache with one rule that has these conditions.
 fn stage(conditions: &[Value]) -> Stage {
     let mut stage = Stage::new();
     stage.services(Op::Create, &[("shop", "pay")]);
@@ -38,7 +38,7 @@ fn stage(conditions: &[Value]) -> Stage {
     stage
 }
 
-/// Routes before the one of every call.
+/// Returns the routes before the catch-all route.
 fn routes(stage: &Stage, client: &Client) -> Vec<Route> {
     let name = if client.dialect == Dialect::Envoy { "outbound/shop" } else { "shop/pay" };
     let message: RouteConfiguration = stage.decoded(client, ResourceType::Route, name);
@@ -51,7 +51,7 @@ fn headers(route: &Route) -> Vec<HeaderMatcher> {
     route.r#match.clone().expect("conditions").headers
 }
 
-/// Some clients know a locality by its name alone, whatever its priority.
+/// Some clients identify a locality by its name alone, across priorities.
 #[test]
 fn a_locality_is_named_once_in_an_assignment() {
     let mut stage = stage(&[]);
@@ -87,7 +87,7 @@ fn nothing_limits_requests_that_no_rule_limits() {
     }
 }
 
-/// The comparison that the header is there, as a client is sent it.
+/// Reports whether a matcher requires the presence of a header, in the form for this client.
 fn is_presence(one: &HeaderMatcher, client: &Client) -> bool {
     let is_go = client.dialect == Dialect::Grpc && client.library == Library::Go;
     match &one.header_match_specifier {
@@ -113,7 +113,7 @@ fn an_inverted_comparison_stands_beside_one_that_the_header_is_there() {
     }
 }
 
-/// To gRPC in Go a header with an empty value is not there, but an expression reads it.
+/// For gRPC in Go an empty header is not present, but a regular expression matches it.
 #[test]
 fn that_a_header_is_there_is_asked_as_the_library_reads_it() {
     let parameter = json!({"type": "HEADER", "key": "env", "value": {"value_type": "PARAMETER", "value": "e"}});

@@ -1,4 +1,4 @@
-//! Worlds over catalogs in memory.
+//! Resource caches over catalogs in memory.
 
 mod bounds;
 mod callers;
@@ -40,7 +40,7 @@ fn envoy() -> Client {
     client(Dialect::Envoy, &[])
 }
 
-/// Priority, locality, weight of the locality, and addresses with health and weight.
+/// Returns priority, locality and weight of each locality, and its addresses with health and weight.
 fn endpoint_texts(message: &ClusterLoadAssignment) -> Vec<String> {
     let localities = message.endpoints.iter().map(|of| {
         let locality = of.locality.clone().unwrap_or_default();
@@ -101,7 +101,7 @@ fn endpoints_are_grouped_by_place_and_weight() {
     assert!(shown[1].contains("10.0.0.1:1:100") && shown[1].contains("10.0.0.2:2:100"), "{shown:?}");
     let policy = endpoints.policy.expect("a policy");
     assert_eq!(policy.overprovisioning_factor, Some(10_000));
-    // One assignment for both audiences.
+    // Both dialects get the same assignment.
     let bytes = |client| stage.get(&client, ResourceType::Endpoints, "shop/pay").expect("there").bytes();
     assert_eq!(bytes(grpc()), bytes(envoy()));
 }
@@ -257,7 +257,7 @@ fn gray_releases_are_for_their_clients_alone() {
     assert!(Arc::ptr_eq(&normal, &routes(&grpc())), "equal answers share the bytes");
     assert_eq!((gray.releases.len(), gray.releases[0].name.as_str()), (1, "gray"));
     assert_eq!(gray.clusters.len(), 2);
-    // Clusters of both are there for everybody.
+    // The clusters of both variants exist for every client.
     let clusters = names(&stage.all(&client(Dialect::Envoy, &[]), ResourceType::Cluster)).len();
     assert_eq!(clusters, 4);
     for (routes, host) in [(&gray, "10.0.0.2"), (&normal, "10.0.0.1")] {
@@ -296,7 +296,7 @@ fn endpoints_are_near_the_caller() {
     for (zone, expected) in rows {
         let name = endpoints_of(&caller(zone));
         assert_eq!(name, format!("shop/pay@eu/{zone}/"));
-        // Whoever asks by the name gets what it means.
+        // A request for the name returns the endpoints of that locality.
         let found = endpoint_texts(&stage.decoded(&grpc(), ResourceType::Endpoints, &name));
         assert!(found.iter().zip(expected).all(|(line, start)| line.starts_with(start)), "{found:?}");
     }
@@ -308,7 +308,7 @@ fn endpoints_are_near_the_caller() {
     );
 }
 
-/// Destination with these labels, weight and priority.
+/// Returns a destination with these labels, weight and priority.
 fn group(labels: serde_json::Value, weight: u32, priority: u32) -> serde_json::Value {
     json!({"namespace": "shop", "service": "pay", "labels": labels, "weight": weight, "priority": priority})
 }

@@ -1,4 +1,4 @@
-//! Limits, breakers and probes in the resources of clients.
+//! Limits, circuit breakers and health checks in the resources of clients.
 
 use super::*;
 use crate::xds::names::ServiceName;
@@ -24,7 +24,7 @@ fn limits_are_of_the_proxy_beside_the_service() {
     assert_eq!(routes.virtual_hosts[0].typed_per_filter_config.len(), 1);
     let after = stage.get(&beside(), ResourceType::Route, &name).expect("there");
     assert!(after.differs(&before) && after.releases.len() == 1);
-    // What changes often does not fill its buckets again.
+    // Frequent changes do not refill the buckets.
     stage.instances(Op::Create, "shop", "cart", json!([{"host": "10.0.0.1"}]));
     assert!(Arc::ptr_eq(&stage.get(&beside(), ResourceType::Route, &name).expect("there"), &after));
     let cluster: Cluster = stage.decoded(&beside(), ResourceType::Cluster, &name);

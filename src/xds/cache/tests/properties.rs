@@ -1,4 +1,4 @@
-//! Resources that are kept and follow the changes are those that would be made anew.
+//! Cached resources that follow changes equal newly built ones.
 
 use proptest::prelude::*;
 use serde_json::json;
@@ -9,7 +9,7 @@ use crate::xds::cache::testing::drafts;
 
 const SERVICES: [(&str, &str); 4] = [("shop", "pay"), ("shop", "cart"), ("infra", "pay"), ("a/b", "c")];
 
-/// A change, by small numbers that choose among few things.
+/// A change, encoded in small numbers that select from a few subjects.
 #[derive(Clone, Debug)]
 enum Step {
     Service(Op, usize),
@@ -41,7 +41,7 @@ fn some_step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// Applies a step; what is refused changes nothing.
+/// Applies a step. Refused commands change nothing.
 fn apply(stage: &mut Stage, step: &Step) {
     let service = |at: usize| json!({"namespace": SERVICES[at].0, "name": SERVICES[at].1});
     let instance = |at: usize, host: u8| {
@@ -101,12 +101,12 @@ fn clients() -> [Client; 4] {
     [envoy(), of_shop, in_zone, client(Dialect::Grpc, &[("zone", "z1")])]
 }
 
-/// All resources of a client.
+/// Returns all resources of a client.
 fn everything(stage: &Stage, client: &Client) -> Vec<Resources> {
     ResourceType::ALL.into_iter().map(|kind| stage.all(client, kind)).collect()
 }
 
-/// Names and bytes, which two nodes have in common whatever they were asked before.
+/// Returns names and bytes, which do not depend on the requests before.
 fn content(all: &[Resources]) -> Vec<(String, Vec<u8>)> {
     let pairs = all.iter().flat_map(|resources| resources.iter());
     pairs.map(|(name, resource)| (name.to_string(), resource.bytes().to_vec())).collect()
@@ -121,7 +121,7 @@ proptest! {
         for step in &steps {
             apply(&mut stage, step);
         }
-        // Sets of labels that stay for a while are not of the state.
+        // Retired subsets are not a part of the state.
         stage.forget_lingering();
         let anew = Stage::over(stage.bench.clone());
         for client in clients() {

@@ -1,4 +1,4 @@
-//! Many services and many clients.
+//! Caches with many services and many clients.
 
 use super::*;
 use crate::catalog::Command;
@@ -20,7 +20,7 @@ fn crowd(stage: &mut Stage) -> Vec<Client> {
     (0..CLIENTS).map(client).collect()
 }
 
-/// Units that are made while all clients look.
+/// Returns the number of units built while all clients request everything.
 fn made_while_all_look(stage: &Stage, clients: &[Client]) -> usize {
     let before = stage.world.cells.lock().made;
     for client in clients {
@@ -45,7 +45,7 @@ fn a_change_costs_what_it_changed() {
     let endpoints = stage.all(&clients[0], ResourceType::Endpoints);
     let by_name = stage.get(&grpc(), ResourceType::Endpoints, "shop/s0500").expect("there");
     assert!(Arc::ptr_eq(&endpoints["shop/s0500"], &by_name), "made once for all");
-    // A gray release makes those anew that it is about, and once for each answer.
+    // A gray release rebuilds only the units it concerns, once per variant.
     let callee = json!({"namespace": "shop", "service": "s0500"});
     let group = json!({"namespace": "shop", "service": "s0500", "labels": {"version": exact("2")}});
     let body = json!({"routing_config": {"callee": callee, "rules": [{"name": "r", "destinations": [group]}]}});
@@ -66,7 +66,7 @@ fn made_with_sets(stage: &Stage, clients: &[Client]) -> usize {
     stage.world.cells.lock().made - before
 }
 
-/// Its callers are all there are, and nothing of theirs is made of it.
+/// Every service may call it, but no units of the callers depend on the rule.
 #[test]
 fn a_rule_for_callers_of_one_service_costs_that_service() {
     let mut stage = Stage::new();

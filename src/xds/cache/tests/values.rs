@@ -1,4 +1,4 @@
-//! Labels of groups that take over a value of the request.
+//! Labels of groups whose value is taken from the request.
 
 use serde_json::Value;
 
@@ -30,20 +30,20 @@ fn a_label_takes_over_the_values_that_occur() {
         assert!(shown[0].contains("x-lane") && shown[0].contains("Exact(\"a\")"), "{}", shown[0]);
         assert!(shown[1].contains("Exact(\"b\")") && shown[2].contains("shop/pay|"), "{}", shown[2]);
     }
-    // That of all other values has no instance: calls that go there fail, with any client.
+    // The cluster for all other values has no instances, so calls to it fail with any client.
     let clusters = stage.all(&envoy(), ResourceType::Cluster);
     let clusters = names(&clusters);
     assert_eq!(clusters.len(), 4, "{clusters:?}");
     let endpoints = |name: &str| stage.decoded::<ClusterLoadAssignment>(&grpc(), ResourceType::Endpoints, name);
     let empty = clusters.iter().filter(|name| endpoints(name).endpoints.is_empty());
     assert_eq!(empty.count(), 1);
-    // The value goes, and its cluster stays for a while.
+    // The value disappears, and its cluster remains for a while.
     stage.instances(Op::Delete, "shop", "pay", json!([{"host": "10.0.0.2"}]));
     assert_eq!(route_names(&stage, &grpc()).len(), 3);
     assert_eq!(names(&stage.all(&envoy(), ResourceType::Cluster)).len(), 4);
 }
 
-/// A value that no instance has leaves such a group without instances, and the others of its sub-rule as they are.
+/// For a value that no instance has, groups with such a label are empty and the others of the sub-rule are unaffected.
 #[test]
 fn other_groups_take_what_no_label_takes_over() {
     let mut stage = Stage::new();
@@ -67,7 +67,7 @@ fn other_groups_take_what_no_label_takes_over() {
     let texts: Vec<String> = routes.virtual_hosts[0].routes.iter().map(|route| format!("{route:?}")).collect();
     assert_eq!(texts.len(), 3, "{texts:#?}");
     assert!(texts[0].contains("Exact(\"a\")") && texts[0].contains("WeightedClusters"), "{}", texts[0]);
-    // Both shares go to the one that is left.
+    // The remaining group gets both shares.
     let name = texts[1].split('"').find(|text| text.starts_with("shop/pay|")).expect("a cluster of labels");
     assert!(texts[1].contains(&format!("Cluster(\"{name}\")")), "{}", texts[1]);
     let endpoints: ClusterLoadAssignment = stage.decoded(&grpc(), ResourceType::Endpoints, name);
@@ -78,8 +78,7 @@ fn other_groups_take_what_no_label_takes_over() {
     );
 }
 
-/// gRPC clients refuse an assignment in which a sum of weights does not fit into 32 bits, and Java leaves out what has
-/// more than 31.
+/// gRPC clients refuse an assignment with a sum of weights above 32 bits, and Java ignores localities above 31 bits.
 #[test]
 fn sums_of_weights_fit_into_31_bits() {
     let rows = [

@@ -42,7 +42,7 @@ fn planned(kind: &str, triggers: &Value) -> LimitPlan {
     limits::plan(&[&rule(kind, triggers)], sidecar)
 }
 
-/// The configuration of a virtual host, as it is sent.
+/// Returns the encoded and decoded configuration of a virtual host.
 fn sent(plan: &LimitPlan, sharers: u32) -> LocalRateLimit {
     let mut host = VirtualHost::default();
     apply(plan, sharers, &mut host);
@@ -71,7 +71,7 @@ fn argument(kind: &str, key: &str, how: &str, value: &str) -> Value {
     json!({ "type": kind, "key": key, "value": { "type": how, "value": value } })
 }
 
-/// A request as a proxy sees it.
+/// A request as seen by a proxy.
 struct Request {
     headers: BTreeMap<String, String>,
     address: &'static str,
@@ -120,7 +120,7 @@ impl Request {
         }
     }
 
-    /// Key and value that an action says, if it says anything.
+    /// Returns the key and value that an action produces, if it produces any.
     fn said(&self, action: &Action) -> Option<(String, String)> {
         let pair = |key: &str, value: &str| Some((key.to_owned(), value.to_owned()));
         match action.action_specifier.as_ref().expect("an action") {
@@ -164,7 +164,7 @@ fn text_holds(matcher: &StringMatcher, value: &str) -> bool {
     }
 }
 
-/// Buckets that a request takes from: the key of each, and the values by which it is found.
+/// Returns the buckets that a request takes tokens from: their keys, and the values that select them.
 fn taken(message: &LocalRateLimit, request: &Request) -> Vec<String> {
     let mut found = Vec::new();
     for limit in &message.rate_limits {
@@ -180,14 +180,14 @@ fn taken(message: &LocalRateLimit, request: &Request) -> Vec<String> {
     found
 }
 
-/// An entry without a value is found by all values.
+/// Reports whether the entries of a bucket match. An entry without a value matches all values.
 fn is_found(entries: &[Entry], said: &[(String, String)]) -> bool {
     let is_equal =
         |entry: &Entry, key: &str, value: &str| entry.key == key && (entry.value.is_empty() || entry.value == value);
     entries.len() == said.len() && entries.iter().zip(said).all(|(entry, (key, value))| is_equal(entry, key, value))
 }
 
-/// Limits, a request, and the buckets that it takes from.
+/// Limits, a request, and the buckets that it takes tokens from.
 #[test]
 fn a_request_is_counted_once_by_each_limit_that_matches() {
     let a_or_b = limit(json!({ "apis": [path("EXACT", "/a"), path("REGEX", "^/[ab]"), path("EXACT", "/c")] }));
@@ -233,7 +233,7 @@ fn a_request_is_counted_once_by_each_limit_that_matches() {
     assert_eq!(found, ["r/0/0 header user=u", "r/1/0 remote_address=10.0.0.1", "r/2/0", "r/2/1"]);
 }
 
-/// The text Envoy would refuse a whole configuration for.
+/// Envoy would refuse the whole configuration because of one invalid value.
 #[test]
 fn nothing_is_sent_that_is_refused() {
     let many: Vec<Value> = (0..32).map(|number| path("EXACT", &format!("/{number}"))).collect();
@@ -244,7 +244,7 @@ fn nothing_is_sent_that_is_refused() {
         { "amounts": [{ "maxAmount": 4_294_967_295_u32, "validDuration": "9223372035s" }],
             "custom_response": { "code": "599" } },
         limit(json!({ "custom_response": { "code": "418" } })),
-        // One interface counts each path by itself, and an argument does so for all of them.
+        // One API counts each path separately, and one argument does so for all paths.
         limit(json!({ "apis": [path("EXACT", "/orders"), path("REGEX", "^/users/.*")], "regex_combine": false,
             "arguments": [argument("PATH", "", "REGEX", "^/.*s")] })),
     ]);

@@ -43,7 +43,7 @@ fn what_is_not_asked_for_is_off() {
     }
 }
 
-/// Seconds away, and between two looks.
+/// Ejection time and check interval in seconds.
 #[test]
 fn looks_are_often_enough_for_the_time_away() {
     for (sleep, expected) in [(1, 1), (9, 1), (30, 3), (100, 10), (4_000_000_000, 10)] {

@@ -6,7 +6,7 @@ fn plan(check: Check) -> ProbePlan {
     ProbePlan { probe: Some(Probe { port: Some(81), interval_s: 5, timeout_s: 1, check }) }
 }
 
-/// The only probe of a cluster, as it is sent.
+/// Returns the only health check of a cluster, encoded and decoded.
 fn sent(plan: &ProbePlan, is_http2: bool) -> core::HealthCheck {
     let mut cluster = Cluster::default();
     apply(plan, "pay.shop", is_http2, &mut cluster);

@@ -1,4 +1,4 @@
-//! Clients of both variants, as they write and read.
+//! Requests and responses of clients of both variants.
 
 use std::collections::BTreeSet;
 
@@ -35,7 +35,7 @@ impl Protocol for OfSotw {
 
     fn ask(model: &mut Model<OfSotw>, kind: ResourceType, is_wildcard: bool, names: BTreeSet<String>) {
         let side = &mut model.sides[kind.index()];
-        // A real client never says the same again, but for endpoints.
+        // Real clients do not repeat a subscription, except for endpoints.
         if side.is_begun && (side.is_wildcard, &side.names) == (is_wildcard, &names) {
             return;
         }
@@ -129,7 +129,7 @@ impl Protocol for OfDelta {
             resource_names_unsubscribe: unsubscribe,
             ..OfDelta::request(kind)
         };
-        // Without a name the first request would mean all.
+        // A first request without names would subscribe to everything.
         if request.resource_names_subscribe.is_empty() && !side.is_begun && kind.is_whole() {
             return;
         }
@@ -174,7 +174,7 @@ impl Protocol for OfDelta {
         }
         for name in &response.removed_resources {
             side.has.remove(name);
-            // It may be made again, from the beginning.
+            // The resource may be created again, with versions from the beginning.
             present.insert(name.clone());
         }
         let refused = told_refusal(&refused);
@@ -194,7 +194,7 @@ impl Protocol for OfDelta {
         let star = side.is_wildcard.then(|| "*".to_owned());
         let subscribe: Vec<_> = side.names.iter().cloned().chain(star).collect();
         let initial = side.has.iter().map(|(name, had)| (name.clone(), had.version.clone())).collect();
-        // Without a name it would mean all.
+        // A request without names would subscribe to everything.
         if subscribe.is_empty() {
             model.sides[kind.index()] = Side::default();
             return;

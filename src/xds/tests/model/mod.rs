@@ -1,5 +1,5 @@
-//! Both variants against a model of a correct client, which refuses some contents, warms clusters as Envoy does,
-//! changes what it asks for, and comes back: whatever happens in which order, in the end it has what the view shows.
+//! Both variants against a model of a correct client. It refuses some contents, warms clusters like Envoy, changes its
+//! subscription and reconnects. After any sequence of events it has what the view contains.
 
 mod clients;
 
@@ -34,7 +34,7 @@ enum Step {
     Request,
     /// The oldest response arrives.
     Response,
-    /// The stream makes what is due, as many responses as there is room for.
+    /// The stream builds due responses, at most `room` of them.
     Pump {
         room: usize,
     },
@@ -45,7 +45,7 @@ enum Step {
     Wait {
         ms: u64,
     },
-    /// The client comes back to a node that reached the same state another way.
+    /// The client reconnects to a node that reached the same state by other changes.
     ComeBack,
 }
 
@@ -66,14 +66,14 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     prop::collection::vec(step, 1..150)
 }
 
-/// Resource that a client has under a name.
+/// A resource that a client has.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Had {
     content: String,
     version: String,
 }
 
-/// One type of a client.
+/// State of one type at a client.
 #[derive(Clone, Debug, Default)]
 struct Side {
     is_begun: bool,
@@ -82,7 +82,7 @@ struct Side {
     has: BTreeMap<String, Had>,
     version_info: String,
     nonce: String,
-    /// Highest number seen under each name, on this stream.
+    /// Highest number seen per name on this stream.
     seen: HashMap<String, u64>,
 }
 
@@ -91,7 +91,7 @@ impl Side {
         self.is_wildcard || self.names.contains(name)
     }
 
-    /// Takes a resource; false if it is refused.
+    /// Accepts a resource. Returns false if the client refuses it.
     fn take(&mut self, name: &str, had: Had) -> bool {
         let number = number_of(&had.content);
         let seen = self.seen.entry(name.to_owned()).or_default();
@@ -110,7 +110,7 @@ fn number_of(content: &str) -> u64 {
     number.trim_end_matches(BAD).parse().expect("a number")
 }
 
-/// A client, and the wires between it and its stream.
+/// A client, and the messages between it and its stream.
 struct Model<P: Protocol> {
     world: World,
     machine: P::ProtocolVariant,
@@ -118,14 +118,14 @@ struct Model<P: Protocol> {
     sides: [Side; 4],
     to_node: VecDeque<<P::ProtocolVariant as ProtocolVariant>::Request>,
     to_client: VecDeque<<P::ProtocolVariant as ProtocolVariant>::Response>,
-    /// Clusters that changed and wait for their endpoints; their response is acknowledged when there are none.
+    /// Changed clusters that wait for their endpoints. The clusters are acknowledged once none is left.
     warming: BTreeSet<String>,
     unanswered: Option<Refused>,
 }
 
 type Refused = Option<String>;
 
-/// A variant as its client writes and reads it.
+/// Client side of a protocol variant.
 trait Protocol: Sized {
     type ProtocolVariant: ProtocolVariant;
 
@@ -209,7 +209,7 @@ impl<P: Protocol> Model<P> {
         is_something
     }
 
-    /// A client took a response of clusters: those that changed wait for their endpoints, and so does its answer.
+    /// Processes a response with clusters. The changed ones wait for their endpoints, and so does the acknowledgement.
     fn warm(&mut self, changed: Vec<String>, refused: Refused) {
         let endpoints = &self.sides[EDS.index()];
         let waits = |name: &String| endpoints.names.contains(name);
@@ -218,7 +218,7 @@ impl<P: Protocol> Model<P> {
         self.finish_warming();
     }
 
-    /// Endpoints came for some clusters.
+    /// Acknowledges the clusters if none waits for endpoints any more.
     fn finish_warming(&mut self) {
         if self.warming.is_empty()
             && let Some(refused) = self.unanswered.take()
@@ -227,7 +227,7 @@ impl<P: Protocol> Model<P> {
         }
     }
 
-    /// Lets everything arrive, until nothing more happens.
+    /// Delivers all messages until nothing more happens.
     fn come_to_rest(&mut self) {
         for _ in 0..10_000 {
             let is_moving = self.deliver_request() | self.pump(5) | self.deliver_response();
@@ -239,7 +239,7 @@ impl<P: Protocol> Model<P> {
                 self.now = deadline;
                 continue;
             }
-            // A proxy waits no longer than 15 s for endpoints that are not there.
+            // A proxy waits at most 15 s for endpoints that do not exist.
             let is_there = |name: &String| self.world.get(EDS, name).is_some();
             assert!(!self.warming.iter().any(is_there), "warming for ever: {:?}", self.warming);
             if self.unanswered.is_none() {
@@ -313,7 +313,7 @@ proptest! {
         run::<OfDelta>(steps);
     }
 
-    /// Whoever has everything and comes back to a node with the same state is sent nothing but empty answers.
+    /// A client with current resources that reconnects to a node in the same state gets empty responses only.
     #[test]
     fn coming_back_costs_nothing_in_delta(steps in steps()) {
         let good = steps.into_iter().filter(|step| !matches!(step, Step::Put { is_bad: true, .. }));
