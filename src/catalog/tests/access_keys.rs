@@ -1,4 +1,4 @@
-//! Access keys: the rules of change, the limits, the order of a list, and the bytes.
+//! Access keys: changes, limits, the order of a list, and golden bytes.
 
 use std::sync::Arc;
 
@@ -123,7 +123,7 @@ fn what_was_made_of_a_secret_goes_with_its_row() {
     assert_eq!(bench.reloaded(), bench.catalog, "it is no part of the state");
 }
 
-/// In the bytes in which they are first written.
+/// Golden bytes of the first version.
 #[test]
 fn golden_bytes_of_access_keys() {
     let draft =

@@ -1,4 +1,4 @@
-//! The audit trail: what is written down of whom, what goes again, and what is found in it.
+//! The audit trail: what is recorded, pruned and found.
 
 use super::trust::{asked, asked_by, grant, token_of};
 use super::*;
@@ -24,7 +24,7 @@ impl Bench {
         (listed.amount, listed.rows)
     }
 
-    /// All of them, two at a time by key.
+    /// Returns all matching events, in pages by key of two events.
     fn walked(&self, filter: &Filter) -> Vec<AuditEvent> {
         let (mut all, mut after) = (Vec::new(), None);
         loop {
@@ -55,7 +55,7 @@ impl Bench {
         self.rows.keys().filter_map(|key| number_of(key)).collect()
     }
 
-    /// As [`Bench::apply`], so many days after the beginning.
+    /// Applies a command like [`Bench::apply`], a number of days after the start.
     fn apply_on(&mut self, day: u64, command: Command) -> usize {
         self.pass_time_until(day * DAY_MS);
         self.index += 1;
@@ -191,7 +191,7 @@ fn rows_beyond_what_is_kept_go_a_bounded_number_at_a_time() {
     assert_eq!(bench.catalog.trail.rows(), 1_000, "three batches and 700 rows of one item");
     let stored = bench.stored();
     assert!(stored.windows(2).all(|pair| pair[1] == pair[0] + 1), "no gap");
-    // Of those of one item a batch takes many, and one entry removes so many rows at most.
+    // A batch of one item each adds many rows, and one entry removes only a limited number.
     let edits = bench.apply(batch()).edits.len();
     assert!(edits <= 2 + limits::AUDIT_PRUNED_PER_ENTRY_MAX, "{edits} edits");
     assert!(bench.catalog.trail.rows() <= 1_000);
@@ -212,7 +212,7 @@ fn rows_that_are_too_old_go_and_the_newest_stays() {
     assert_eq!(bench.trail().last().expect("a row").time.day(), 1);
     assert_eq!(bench.reloaded(), bench.catalog);
     let last = *bench.stored().last().expect("a row");
-    // An entry that writes nothing down: it prunes all the same.
+    // An entry that records nothing prunes as well.
     let edits = bench.apply_on(1000, Command::Announce(NodeRecord::new(9, "i".into(), "a:1".into(), "c:1".into())));
     assert!(edits <= 8 + limits::AUDIT_PRUNED_PER_ENTRY_MAX, "{edits} edits");
     assert_eq!(bench.stored(), [last], "so that its number is not used again");
@@ -259,7 +259,7 @@ fn the_trail_is_found_newest_first_by_who_what_and_when() {
             assert_eq!((amount, found), (names.len(), page), "{offset} of {filter:?}");
         }
     }
-    // Without a filter rows are skipped unread, also within a stored one.
+    // Without a filter, skipped rows are not read, nor are skipped items of a stored row.
     bench.by("admin", Command::Services(Op::Update, vec![service("n", "1"), service("n", "2"), service("n", "3")]));
     let whole: Vec<_> = bench.trail();
     for offset in 0..=whole.len() {

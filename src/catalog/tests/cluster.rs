@@ -4,7 +4,7 @@ use super::*;
 use crate::format::level::LevelRange;
 use crate::format::pack;
 
-/// An announcement of level 2, and of level 8.
+/// Announcements of levels 2 and 8.
 const GOLDEN_BEFORE: &str = "81a8416e6e6f756e636587a76e6f64655f696401a8696e7374616e6365a169a3617069a\
                            3613a31a6636f6d706174a363\
     3a31a772656d6f766564c2a776657273696f6ea5312e302e30a66c6576656c7382a36d696e01a36d617807";

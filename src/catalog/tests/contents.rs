@@ -1,4 +1,4 @@
-//! Contents of config files: held once, written once, and gone with their last user.
+//! Contents of config files: stored once, written once, and deleted with their last user.
 
 use std::sync::Arc;
 
@@ -10,14 +10,14 @@ use crate::catalog::configs::FileFilter;
 use crate::model::release::ReleaseOp;
 use crate::model::rule::Family;
 
-/// Changes of the rows of a table by an entry: written ones with their sizes, and the number of deleted ones.
+/// Returns the sizes of the rows of a table that an entry wrote, and the number of deleted ones.
 fn edits_of(applied: &Applied, table: Table) -> (Vec<usize>, usize) {
     let of_table = |edit: &&Edit| Table::of_key(&edit.key).expect("a table") == table;
     let written = applied.edits.iter().filter(of_table).filter_map(|edit| edit.value.as_ref()).map(Vec::len).collect();
     (written, applied.edits.iter().filter(of_table).filter(|edit| edit.value.is_none()).count())
 }
 
-/// Every text in memory, by content: drafts and releases alike.
+/// Returns every text in memory, by content, of drafts and releases.
 pub(super) fn texts(catalog: &Catalog) -> BTreeMap<String, Vec<Arc<str>>> {
     let mut texts: BTreeMap<String, Vec<Arc<str>>> = BTreeMap::new();
     let (files, releases) = (
@@ -35,7 +35,7 @@ pub(super) fn texts(catalog: &Catalog) -> BTreeMap<String, Vec<Arc<str>>> {
     texts
 }
 
-/// Equal texts are one, all that are in memory are counted, and nothing is kept that nobody has.
+/// Reports whether equal texts are shared, the bytes in memory are counted correctly, and no unused content is stored.
 pub(super) fn is_held_once(catalog: &Catalog) -> bool {
     let texts = texts(catalog);
     let is_one = |all: &Vec<Arc<str>>| all.iter().all(|text| Arc::ptr_eq(text, &all[0]));
@@ -66,7 +66,7 @@ fn a_publish_writes_the_content_once_and_a_retired_release_is_a_small_row() {
     assert!(is_held_once(&bench.catalog) && is_held_once(&bench.reloaded()));
     assert_eq!(bench.reloaded(), bench.catalog);
 
-    // The first content goes with the last who has it: a release of one file, then the other file.
+    // The first content is deleted with its last users: a release of one file, then the other file.
     let gone = bench.apply(Command::ConfigDeleteReleases(vec![release("a", "r1")]));
     assert_eq!(edits_of(&gone, Table::Content), (vec![], 0));
     let gone = bench.apply(delete_file("b"));
@@ -93,7 +93,7 @@ fn a_state_without_one_of_its_contents_is_refused() {
     assert!(refused.contains("the content 6b86b273"), "{refused}");
 }
 
-/// Memory holds the contents in force, whatever brings a release back.
+/// Only contents in force are in memory, in whichever way a release comes into force.
 #[test]
 fn a_release_that_is_not_in_force_is_on_disk_alone() {
     let mut bench = Bench::founded();
@@ -115,14 +115,14 @@ fn a_release_that_is_not_in_force_is_on_disk_alone() {
     assert_eq!(found(&bench, &text(3)), 2000, "the draft is what was published last");
     assert!(bench.apply(Command::ConfigRollback(named("r20"))).unread.is_empty(), "the draft has it");
     assert_eq!(found(&bench, &text(20)), 1000);
-    // By other ways: withdrawn for the one before, or saved as the draft that an old release was made of.
+    // Other ways back: a withdrawal to the previous release, and saving an old content as the draft.
     let withdrawn = ConfigReleaseDraft { to_previous: Some(true), ..release("a", "r20") };
     assert_eq!(bench.codes(Command::ConfigReleases(ReleaseOp::Withdraw, vec![withdrawn])), [200000]);
     assert_eq!(found(&bench, &text(3)), 2000);
     bench.codes(Command::ConfigFiles(Op::Update, vec![file("a", &text(5))]));
     assert!(bench.apply(Command::ConfigRollback(named("r5"))).unread.is_empty());
     assert_eq!(found(&bench, &text(5)), 1000);
-    // A gray release that is stopped and one that is promoted.
+    // A gray release that is stopped, and one that is promoted.
     for (name, op) in [("g1", ReleaseOp::StopGray), ("g2", ReleaseOp::Promote)] {
         bench.codes(Command::ConfigFiles(Op::Update, vec![file("a", name)]));
         let gray = gray("", "", "one");
@@ -138,7 +138,7 @@ fn a_release_that_is_not_in_force_is_on_disk_alone() {
     assert_eq!((bench.catalog.configs.content_bytes_in_memory(), bench.catalog.configs.content_count()), (0, 0));
 }
 
-/// A pipeline that publishes for ever leaves as much as is kept, not as much as was published.
+/// Endless publishing stores as much as retention allows, not as much as was published.
 #[test]
 fn memory_and_rows_are_bounded_by_what_is_kept() {
     let (files, publishes, kept) = (10_usize, 2000_usize, 20_usize);
@@ -186,7 +186,7 @@ fn golden_rows_of_contents_versions_and_settings() {
     }
 }
 
-/// Rows that these commands make: every key and value, in order.
+/// Digest of every key and value written by these commands, in order.
 #[test]
 fn every_edit_is_what_it_was() {
     let mut bench = Bench::founded();

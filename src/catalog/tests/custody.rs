@@ -1,4 +1,4 @@
-//! Features of the level of custody.
+//! Removal of dead instances, reserved names, and publications that are proposed again.
 
 use super::trust::grant;
 use super::*;
@@ -14,7 +14,7 @@ fn removed_after(seconds: Option<i64>) -> Option<RemovedAfter> {
 
 #[test]
 fn the_nearest_says_when_a_dead_instance_is_removed() {
-    // Of the settings, the service and the instance; then what counts.
+    // Settings, service and instance, then the effective value.
     let rows = [
         (0, None, None, None),
         (60, None, None, Some(60)),
@@ -44,7 +44,7 @@ fn the_nearest_says_when_a_dead_instance_is_removed() {
         let kept = bench.catalog.instances.get("i").expect("registered").clone();
         assert_eq!(bench.catalog.removes_after(&kept), expected, "{of_all} {of_service:?} {of_instance:?}");
         assert_eq!(bench.reloaded(), bench.catalog);
-        // An update that does not say it leaves it, a registration that does not say it takes it back.
+        // An update without the field keeps it; a registration without it removes it.
         let update = InstanceDraft { dead_removed_after_s: None, weight: Some(Uint32(7)), ..instance.clone() };
         bench.codes(Command::Instances(Op::Update, vec![update.clone()]));
         let updated = bench.catalog.instances.get("i").expect("there");
@@ -72,8 +72,7 @@ fn seconds_are_said_within_bounds() {
     }
 }
 
-/// Both ways in which a name may be one that paths have no room for; below the level they are made as ever, and what is
-/// there goes on.
+/// Reserved names as namespace and as name. Below the level they can still be created, and existing ones work.
 #[test]
 fn nothing_new_is_called_as_a_step_in_a_path() {
     let instance = || super::instances::instance("..", "s", "h", 80);
@@ -125,7 +124,7 @@ fn a_publish_that_comes_again_is_written_down_once() {
     };
     let command = |drafts| Command::ConfigPublish(drafts);
     let before = bench.catalog.trail.rows();
-    // The second item is told of whatever becomes of the first.
+    // The second item is recorded even if the first one is repeated.
     assert_eq!(bench.by("eva", command(vec![publish("then", true), release("none", "")])), [409000, 400202]);
     assert_eq!(bench.catalog.trail.rows(), before + 1);
     assert_eq!(bench.by("eva", command(vec![publish("then", false)])), [409000]);

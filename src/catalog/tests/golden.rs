@@ -1,7 +1,7 @@
 //! Golden bytes of level 1: commands, words and rows that every later version has to read.
 //!
-//! Until the first release is out, a change of them is written by `THUBAN_WRITE_GOLDEN=1 scripts/cargo test --lib
-//! golden`, and its new digest put into `crate::format::level::DIGESTS`.
+//! Until the first release is published, `THUBAN_WRITE_GOLDEN=1 scripts/cargo test --lib golden` writes changed bytes;
+//! the new digest goes into `crate::format::level::DIGESTS`.
 
 use std::fs;
 use std::path::Path;
@@ -17,7 +17,7 @@ use crate::model::release::ReleaseOp;
 use crate::model::rule::Family;
 use crate::model::wire::Uint32;
 
-/// An instance with every field given.
+/// Returns an instance with every field set.
 fn whole_instance() -> InstanceDraft {
     let text = |text: &str| Some(text.to_owned());
     InstanceDraft {
@@ -42,7 +42,7 @@ fn whole_instance() -> InstanceDraft {
     }
 }
 
-/// Compares what was written with a golden file of `src/catalog/tests`, or writes that file.
+/// Compares a text with a golden file of `src/catalog/tests`, or writes that file.
 pub(super) fn assert_golden(file: &str, written: &str) {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/catalog/tests").join(file);
     if std::env::var_os("THUBAN_WRITE_GOLDEN").is_some() {
@@ -64,7 +64,7 @@ pub(super) fn write_seeds(rows: BTreeMap<&str, Edit>) {
     }
 }
 
-/// Digest of everything golden: text files whole, and the bytes in hex that other files pin.
+/// Digest of all golden bytes: whole text files, and hex strings in other files.
 #[test]
 fn the_digest_of_the_level_is_that_of_its_golden_bytes() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
@@ -81,7 +81,7 @@ fn the_digest_of_the_level_is_that_of_its_golden_bytes() {
     assert_eq!(Level::FIRST.digest(), &hex::encode(hash.finalize())[..16]);
 }
 
-/// One command of each kind in the bytes of the log.
+/// Golden bytes of one command of each kind, as in the log.
 #[test]
 fn golden_bytes_of_every_command() {
     let id = |text: &str| Some(text.to_owned());

@@ -1,4 +1,4 @@
-//! Active gray releases of one thing: each keeps its compiled conditions, and so there is a limit to them.
+//! The limit on active gray releases of one thing, each of which keeps its compiled conditions.
 
 use super::house::{House, Kind, Say, gray_for_zone, kinds, name};
 use super::*;

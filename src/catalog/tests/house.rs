@@ -1,4 +1,4 @@
-//! Something that has releases, whatever it is: what tests of their course do to it and see of it.
+//! A rule or file with releases, and the operations that tests of their life cycle need.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use crate::model::rule::Family;
 use crate::model::rule::matching::{MatchString, MatchType};
 use crate::model::rule::release::RuleReleaseDraft;
 
-/// Thing that has releases.
+/// Kind of a thing with releases.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Kind {
     Rule(Family),
@@ -34,7 +34,7 @@ pub(super) struct Say {
     pub(super) ok: Option<bool>,
 }
 
-/// A release, whatever it is of.
+/// A release of a rule or of a file.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Seen {
     pub(super) state: ReleaseState,
@@ -66,7 +66,7 @@ pub(super) fn labels() -> Vec<ClientLabel> {
 }
 
 impl House {
-    /// One rule or file with nothing released.
+    /// Creates one rule or file without releases.
     pub(super) fn new(kind: Kind) -> House {
         let mut bench = Bench::founded();
         let tester = super::trust::user("tester", &[Grant::of(Role::Admin)]);
@@ -78,7 +78,7 @@ impl House {
         House { bench, kind }
     }
 
-    /// One with a release in each state.
+    /// Creates a rule or file with a release in each state.
     pub(super) fn with_all_states(kind: Kind) -> House {
         let mut house = House::new(kind);
         for say in [name("first"), name("second"), gray_for_zone("gray"), gray_for_zone("stopped")] {
@@ -86,7 +86,7 @@ impl House {
             assert_eq!(house.publish(say.clone()), 200000, "{say:?}");
         }
         assert_eq!(house.change(ReleaseOp::StopGray, name("stopped")), 200000);
-        // It cannot be published while a gray release is active, and fails.
+        // Its publication fails, because a gray release is active.
         assert_eq!(house.publish(Say { at: Some(house.now(10)), ..name("failed") }), 200000);
         assert_eq!(house.publish_due(10), [409000]);
         assert_eq!(house.publish(Say { at: Some(house.now(1000)), ..name("scheduled") }), 200000);
@@ -103,12 +103,12 @@ impl House {
         ("failed", ReleaseState::Failed, "failed"),
     ];
 
-    /// The time of an entry so many after the last one.
+    /// Returns the time of an entry that many entries after the last one.
     pub(super) fn now(&self, entries: u64) -> Timestamp {
         self.bench.ctx(self.bench.index + entries).time
     }
 
-    /// Saves a draft that can be told from others.
+    /// Saves a draft with distinguishable content.
     pub(super) fn draft(&mut self, content: &str) {
         let command = match self.kind {
             Kind::Rule(family) => {
@@ -175,7 +175,7 @@ impl House {
         self.bench.codes(command)[0]
     }
 
-    /// The leader looks so many entries later.
+    /// Publishes what the leader finds due `later` entries from now.
     pub(super) fn publish_due(&mut self, later: u64) -> Vec<u32> {
         self.bench.index += later;
         let due = self.bench.catalog.due(self.now(1));
@@ -209,7 +209,7 @@ impl House {
         }
     }
 
-    /// View of a client of a zone, by the draft that was released.
+    /// Returns the released draft that a client of a zone gets.
     pub(super) fn content_for(&self, zone: &'static str) -> Option<String> {
         match self.kind {
             Kind::Rule(family) => {
@@ -226,7 +226,7 @@ impl House {
         }
     }
 
-    /// Newest first: what was done, to which release, under which version, and what was in force before.
+    /// Returns the history, newest first: action, release, version, and the version in force before.
     pub(super) fn story(&self) -> Vec<(Action, String, u64, u64)> {
         let tell = |event: &Arc<Event>| (event.action, event.release_name.clone(), event.version, event.from_version);
         self.bench.catalog.history.of(&self.thing()).map(tell).collect()

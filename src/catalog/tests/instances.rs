@@ -206,7 +206,7 @@ fn services_are_found_by_their_instances() {
     }
 }
 
-/// The leader finds an instance silent, it registers anew, and the finding is applied behind that.
+/// The leader finds an instance silent; the instance registers again before the finding is applied.
 #[test]
 fn what_was_found_of_an_instance_that_has_changed_since_changes_nothing() {
     let mut bench = Bench::founded();
@@ -238,7 +238,7 @@ fn what_was_found_of_an_instance_that_has_changed_since_changes_nothing() {
     assert_eq!(bench.reloaded(), bench.catalog);
 }
 
-/// In the bytes in which it is first written; without a revision it is what it always was.
+/// Golden bytes of the first version. Without a revision they are those of the previous format.
 #[test]
 fn golden_bytes_of_health_by_revision() {
     let command =
@@ -247,7 +247,7 @@ fn golden_bytes_of_health_by_revision() {
     assert_eq!(hex::encode(crate::format::pack::to_bytes(&command)), golden);
 }
 
-/// Much is applied beside what is read, and comes out as if it had been applied in place.
+/// Applying to a fork gives the same result as applying in place.
 #[test]
 fn what_is_applied_to_a_fork_is_what_would_be_applied_in_place() {
     let mut bench = Bench::default();

@@ -1,4 +1,4 @@
-//! Publishing on conditions: what was judged is what is published, and what was seen is what is replaced.
+//! Conditional publications: what was validated is what is published, and what was seen is what is replaced.
 
 use super::*;
 use crate::format::pack;
@@ -35,7 +35,7 @@ fn what_was_judged_is_what_is_published() {
     );
     assert_eq!(bench.codes(publish_judged("none", "{}", Format::Json)), [400202]);
 
-    // Written and published at once: what counts is what is published.
+    // For a write with publication, the condition is on the written content.
     let both = |content: Option<&str>, judged: &str| {
         let draft = ConfigFileDraft { content: content.map(str::to_owned), ..file("a", "") };
         let judged = Some(Judged::new(&Content::from(judged), Format::Json));

@@ -1,4 +1,4 @@
-//! A list is what its filter leaves of all, whichever way it finds that.
+//! Lists return what their filter matches, whichever index they use.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ fn filters() -> Vec<Option<NameFilter>> {
     [None].into_iter().chain(texts).collect()
 }
 
-/// Forty services in a large namespace and one in each of two small ones, with an instance each.
+/// Returns forty services in a large namespace, and one in each of two small ones, with an instance each.
 fn bench() -> Bench {
     let mut bench = Bench::default();
     for number in 0..42 {
@@ -76,7 +76,7 @@ fn instances_are_listed_by_any_of_several_hosts() {
     }
 }
 
-/// Of services and of groups alike.
+/// Services and groups are searched alike.
 #[test]
 fn a_business_is_found_by_a_part_of_it_in_either_case() {
     let mut bench = Bench::default();
@@ -105,7 +105,7 @@ fn a_business_is_found_by_a_part_of_it_in_either_case() {
     }
 }
 
-/// A caller that sees nothing gets empty lists, and no walk is made for it.
+/// A caller that may see nothing gets empty lists, without a walk.
 #[test]
 fn who_sees_nothing_is_answered_without_a_walk() {
     let catalog = bench().catalog;
@@ -120,7 +120,7 @@ fn who_sees_nothing_is_answered_without_a_walk() {
     assert!(catalog.instances.reach(&InstanceFilter { read_scope: ReadScope::Everything, ..instances }, &page) > 0);
 }
 
-/// A walk that nobody waits for stops, and no other one does.
+/// A cancelled walk stops, and no other walk does.
 #[test]
 fn a_walk_that_is_abandoned_stops() {
     let catalog = bench().catalog;

@@ -1,16 +1,16 @@
-//! Logins as they come and end: the same rows in the same order as a walk over all of them would give.
+//! Logins over time: entries write the same rows in the same order as a walk over all tokens would.
 
 use proptest::prelude::*;
 
 use super::*;
 use crate::model::access::{Token, UserDraft};
 
-/// The tokens by a plain walk, without any index.
+/// Model of the tokens without an index.
 #[derive(Default)]
 struct Walked(BTreeMap<TokenHash, Token>);
 
 impl Walked {
-    /// Those that go, in order: of all of them, those that `is_over`.
+    /// Removes the tokens that `is_over` accepts, and returns them in order.
     fn end(&mut self, is_over: impl Fn(&Token) -> bool) -> Vec<TokenHash> {
         let over: Vec<_> = self.0.values().filter(|token| is_over(token)).map(|token| token.hash.clone()).collect();
         over.iter().for_each(|hash| drop(self.0.remove(hash)));
@@ -29,7 +29,7 @@ impl Walked {
     }
 }
 
-/// The tokens whose rows an entry removes, in its order.
+/// Returns the tokens whose rows an entry removes, in order.
 fn removed(applied: &Applied) -> Vec<TokenHash> {
     let key_of = |hash: &TokenHash| {
         Token {
@@ -50,7 +50,7 @@ fn removed(applied: &Applied) -> Vec<TokenHash> {
     gone.map(hash).collect()
 }
 
-/// A hash that says nothing of when it came.
+/// Returns a hash that is independent of the order of creation.
 fn hash(number: u64) -> TokenHash {
     TokenHash(format!("{:016x}", number.wrapping_mul(0x9e37_79b9_7f4a_7c15)))
 }
@@ -122,7 +122,7 @@ proptest! {
     }
 }
 
-/// Of logins of one moment the one with the smallest hash goes first.
+/// Of logins of the same time, the one with the smallest hash is removed first.
 #[test]
 fn one_login_too_many_ends_the_oldest() {
     let mut bench = Bench::founded();

@@ -61,7 +61,7 @@ fn service(namespace: &str, name: &str) -> ServiceDraft {
     ServiceDraft { namespace: Some(namespace.into()), name: Some(name.into()), ..ServiceDraft::default() }
 }
 
-/// An alias, a group and a file as they were read, changed, and changed by another in between.
+/// An alias, a group and a file that are read and changed, with another change in between.
 #[test]
 fn a_revision_keeps_two_editors_apart() {
     {
@@ -118,7 +118,7 @@ fn a_revision_keeps_two_editors_apart() {
     }
 }
 
-/// The token of the service goes along with an alias, and has no meaning here.
+/// The token of the service is stored with an alias, and has no other effect.
 #[test]
 fn an_alias_keeps_the_token_of_its_service() {
     let mut bench = Bench::founded();
@@ -400,7 +400,7 @@ fn a_repeated_request_is_applied_once() {
     assert!(again.duplicate && again.edits.is_empty() && again.outcomes.is_empty());
     let mut restarted = bench.reloaded();
     assert!(restarted.apply(&ctx, create.clone()).duplicate, "remembered over a restart");
-    // Long after, the memory is free again. One entry moves the clock of the ids by a second at most.
+    // Much later, the memory is free again. One entry advances the clock of the ids by at most a second.
     let seconds = limits::REQUEST_MEMORY_MS / 1000 + 2;
     for second in 1..=seconds {
         let (index, later) = (2 + second, ctx.time.plus_ms(second * 1000));

@@ -1,4 +1,4 @@
-//! Users, tokens, keys, webhooks and settings: how many there may be, and their revisions.
+//! Limits and revisions of users, tokens, keys, webhooks and settings.
 
 use super::access_keys::access_key;
 use super::trust::{token_of, user};
@@ -11,7 +11,7 @@ use crate::model::service_token::{Rotation, ServiceTokenChange, ServiceTokenDraf
 use crate::model::settings::SettingsChange;
 use crate::model::webhook::WebhookDraft;
 
-/// Makes things of these names.
+/// Command that creates things of these names.
 type Creating = dyn Fn(Vec<String>) -> Command;
 
 fn token(name: &str) -> ServiceTokenDraft {
@@ -31,7 +31,7 @@ fn secret() -> Option<SealedSecret> {
     Some(SealedSecret("c0ffee".into()))
 }
 
-/// As many of each kind as there may be, in one batch after the other, then one more: its code.
+/// Creates as many of each kind as the limit allows, batch by batch, and returns the code of one more.
 #[test]
 fn one_more_than_there_may_be_is_refused_alike() {
     {

@@ -1,5 +1,4 @@
-//! Properties: apply is a function of the log, rows and memory never part, a batch is its items one
-//! by one.
+//! Properties: apply is a function of the log, rows and memory agree, and a batch equals its items one by one.
 
 use proptest::prelude::*;
 
@@ -104,7 +103,7 @@ fn some_access_key() -> impl Strategy<Value = AccessKeyDraft> {
     )
 }
 
-/// Ids that [`some_instance`] may give, or none that anyone has.
+/// Health changes with ids of [`some_instance`], or unknown ones.
 fn some_health() -> impl Strategy<Value = InstanceHealth> {
     let some_revision = prop::option::of(some_name()).prop_map(Option::unwrap_or_default);
     (some_name(), any::<bool>(), some_revision).prop_map(|(id, healthy, revision)| InstanceHealth {
@@ -162,20 +161,20 @@ pub(super) fn some_command() -> impl Strategy<Value = Command> {
     ]
 }
 
-/// The settings come low, so that little is kept.
+/// Low limits, so that retention has work.
 fn some_settings() -> impl Strategy<Value = Command> {
     (1..4_u64)
         .prop_map(|kept| Command::Settings(SettingsChange { releases_kept: Some(kept), ..SettingsChange::default() }))
 }
 
-/// Commands with settings and pruning among them.
+/// Commands including settings and pruning.
 fn some_history(length: std::ops::Range<usize>) -> impl Strategy<Value = Vec<Command>> {
     let command =
         prop_oneof![12 => some_command(), 1 => some_settings(), 2 => Just(Command::PruneReleases(Overfull::default()))];
     prop::collection::vec(command, length)
 }
 
-/// The things named to be pruned are those that are overfull by then.
+/// Replaces the things to be pruned by those that have a surplus at that moment.
 fn meant(catalog: &Catalog, command: Command) -> Command {
     match command {
         Command::PruneReleases(_) => Command::PruneReleases(catalog.overfull()),
@@ -183,7 +182,7 @@ fn meant(catalog: &Catalog, command: Command) -> Command {
     }
 }
 
-/// Number of inactive releases of each file and rule.
+/// Returns the number of inactive releases of each file and rule.
 fn inactive(catalog: &Catalog) -> Vec<usize> {
     let releases = catalog.configs.list_releases(&FileFilter::default(), &Page::ALL).rows;
     let mut counts: BTreeMap<String, usize> = BTreeMap::new();
@@ -200,7 +199,7 @@ fn inactive(catalog: &Catalog) -> Vec<usize> {
     counts.into_values().collect()
 }
 
-/// One command for each item of a batch.
+/// Splits a batch into one command per item.
 fn items_of(command: &Command) -> Vec<Command> {
     fn each<T: Clone>(items: &[T], command: impl Fn(Vec<T>) -> Command) -> Vec<Command> {
         items.iter().map(|item| command(vec![item.clone()])).collect()
@@ -229,8 +228,8 @@ fn items_of(command: &Command) -> Vec<Command> {
 }
 
 impl Bench {
-    /// The row keys of what has a name of its own. Ids are drawn by entry and position, generated
-    /// names of config releases hold the second: they differ with the way in which items came.
+    /// Returns the row keys of things with a name of their own. Ids are drawn by entry and position, and generated
+    /// names of config releases contain the second, so both depend on the batches.
     fn names(&self) -> Vec<Vec<u8>> {
         let named = [
             Table::Namespace,
@@ -249,7 +248,7 @@ impl Bench {
 proptest! {
     #![proptest_config(crate::test_seed::cases(128))]
 
-    /// Two catalogs fed the same entries are equal to the byte, and so is one built from the rows.
+    /// Two catalogs with the same entries are equal to the byte, and so is one loaded from the rows.
     #[test]
     fn apply_is_a_function_of_the_log(commands in prop::collection::vec(some_command(), 1..40)) {
         let (mut one, mut two) = (Bench::default(), Bench::default());
@@ -265,8 +264,8 @@ proptest! {
         prop_assert_eq!(one.reloaded(), one.catalog);
     }
 
-    /// The same with retention at work: memory is what the rows make of it, contents
-    /// are held once, what is overfull is what a count says, and pruning leaves as many as are to be kept.
+    /// The same with retention: memory equals what the rows load, contents are stored once, surpluses are found as by
+    /// counting, and pruning leaves the configured number.
     #[test]
     fn retention_keeps_memory_and_rows_together(commands in some_history(1..40)) {
         let (mut one, mut two) = (Bench::founded(), Bench::founded());
@@ -288,7 +287,7 @@ proptest! {
         prop_assert_eq!(reloaded, one.catalog);
     }
 
-    /// A caller's command is written down with it: memory is what the rows make of it, the trail too.
+    /// A caller's command is recorded with it: memory equals what the rows load, including the trail.
     #[test]
     fn what_is_asked_for_is_written_down(commands in prop::collection::vec((some_command(), any::<bool>()), 1..40)) {
         let (mut one, mut two) = (Bench::trusting(), Bench::trusting());
@@ -302,7 +301,7 @@ proptest! {
             let one_outcomes = first.outcomes.clone();
             prop_assert_eq!(first, second);
             let (rows, outcomes) = (one.catalog.trail.rows(), &one_outcomes);
-            // Refusals of one kind share a row, and a deletion of what is not there leaves none.
+            // Refusals of one kind share a row, and the deletion of a missing thing leaves none.
             let is_refused = outcomes.iter().any(|outcome| !outcome.code.is_success());
             match () {
                 () if is_health || itself => prop_assert_eq!(rows, before),
@@ -315,7 +314,7 @@ proptest! {
         prop_assert_eq!(one.reloaded(), one.catalog);
     }
 
-    /// A batch does what its items do one by one: the same answers, the same things left.
+    /// A batch has the same outcomes and results as its items one by one.
     #[test]
     fn a_batch_is_its_items(commands in prop::collection::vec(some_command(), 1..30)) {
         let (mut whole, mut single) = (Bench::default(), Bench::default());
@@ -326,7 +325,7 @@ proptest! {
         prop_assert_eq!(whole.names(), single.names());
     }
 
-    /// Values kept per service are those that its instances make.
+    /// The counts stored per service equal those of its instances.
     #[test]
     fn services_count_their_instances(commands in prop::collection::vec(some_command(), 1..60)) {
         let mut bench = Bench::default();
@@ -351,7 +350,7 @@ proptest! {
         }
     }
 
-    /// A view stays what the rows of its moment say, whatever is applied afterwards.
+    /// A view keeps the state of its moment, whatever is applied afterwards.
     #[test]
     fn a_view_is_of_one_moment(commands in prop::collection::vec(some_command(), 1..40)) {
         let mut bench = Bench::default();
@@ -365,7 +364,7 @@ proptest! {
         }
     }
 
-    /// At most one normal release of a file is active, versions of a file are never used twice.
+    /// At most one normal release of a file is active, and versions of a file are never reused.
     #[test]
     fn one_release_is_active(commands in prop::collection::vec(some_command(), 1..60)) {
         let mut bench = Bench::default();
@@ -391,8 +390,8 @@ proptest! {
         }
     }
 
-    /// At most one normal release of a rule is active, versions of a rule are never used twice, and
-    /// what a release holds never changes.
+    /// At most one normal release of a rule is active, versions of a rule are never reused, and the content of a
+    /// release never changes.
     #[test]
     fn one_normal_release_of_a_rule_is_active(commands in prop::collection::vec(some_command(), 1..60)) {
         let mut bench = Bench::default();

@@ -1,5 +1,4 @@
-//! A cluster that begins again: what is kept, what is left behind, and that nothing given out before
-//! is given out again.
+//! A cluster created from an earlier state: what is carried over, what is not, and that nothing is issued twice.
 
 use std::collections::BTreeSet;
 
@@ -20,7 +19,7 @@ fn restored() -> Rebirth {
 }
 
 impl Bench {
-    /// The bench of the new cluster.
+    /// Returns the bench of the new cluster.
     fn reborn(&self, rebirth: &Rebirth) -> Bench {
         let floors = rebirth.floors().map(|floor| (floor.key, floor.value.expect("a row")));
         let index = index_after(self.index).expect("there is room");
@@ -34,7 +33,7 @@ impl Bench {
         reborn
     }
 
-    /// Every version that is known of a file or of a rule.
+    /// Returns every known version of files and rules.
     fn versions(&self) -> BTreeSet<(String, u64)> {
         let files = self.catalog.configs.list_releases(&FileFilter::default(), &Page::ALL).rows;
         let files = files.into_iter().map(|release| (release.key.to_string(), release.version));
@@ -129,7 +128,7 @@ fn what_clients_compare_goes_up_and_goes_on_from_there() {
     assert_eq!(versions(&reborn), [1 + LEAP, 2 + LEAP, 3 + LEAP]);
 }
 
-/// The state knows nothing of what came after it: nothing of that is given out again either.
+/// Things created after the state was saved: their versions and ids are not issued again either.
 #[test]
 fn files_that_came_after_the_state_get_versions_and_ids_of_their_own() {
     let key = ConfigKey::new("prod", "shop", "later");
@@ -147,7 +146,7 @@ fn files_that_came_after_the_state_get_versions_and_ids_of_their_own() {
     }
 }
 
-/// A restore that was tried, and then the right one: what clients have of the first means nothing in the second.
+/// A trial restore, then the real one: what clients got from the first has no meaning in the second.
 #[test]
 fn two_clusters_of_one_state_have_no_release_key_and_no_notification_id_in_common() {
     {
@@ -175,7 +174,7 @@ fn two_clusters_of_one_state_have_no_release_key_and_no_notification_id_in_commo
     }
 }
 
-/// Clients decode them as signed 32-bit numbers.
+/// Clients decode the ids as signed 32-bit numbers.
 #[test]
 fn notification_ids_begin_where_half_of_them_are_left() {
     for newest in [0, 1, 500_000_000, 938_000_000, 939_000_000, 1 << 30, i32::MAX as u32, u32::MAX] {
@@ -191,7 +190,7 @@ fn notification_ids_begin_where_half_of_them_are_left() {
     assert_eq!(notification_start(5, 0), 1_000_005);
 }
 
-/// Numbers are `index * 1024 + n`, and are told as JSON.
+/// Numbers are `index * 1024 + n`, and are sent as JSON.
 #[test]
 fn numbers_stay_below_2_to_the_53_over_any_series_of_restores() {
     let mut index = 123_456;
@@ -224,7 +223,7 @@ fn generated_alias_names_are_not_given_out_again() {
     let listed = reborn.catalog.aliases.list(&AliasFilter::default(), &Page::ALL);
     let mut names: Vec<_> = listed.rows.iter().map(|alias| alias.alias.clone()).collect();
     names.sort();
-    // 16 interfaces of 65,536 numbers further.
+    // 16 interfaces of 65,536 numbers each were skipped.
     assert_eq!(names, ["192000068:1114114", "192000068:65537"]);
 }
 
@@ -238,8 +237,8 @@ fn what_cannot_be_read_is_refused() {
 proptest! {
     #![proptest_config(crate::test_seed::cases(64))]
 
-    /// Whatever was there: it can be loaded, counts the same, and none of its versions or ids is one of
-    /// those before, nor will the next ones be.
+    /// Any state can be loaded with the same counts, and neither its versions and ids nor the next ones are among those
+    /// of the old cluster.
     #[test]
     fn nothing_is_given_out_twice(
         before in prop::collection::vec(some_command(), 1..40),

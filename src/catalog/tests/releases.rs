@@ -1,5 +1,5 @@
-//! Life of releases, the same for every family of rules and for config files: the table at the top of
-//! `model::release` is read from its source and walked, cell by cell, for each of them.
+//! Life cycle of releases for every family of rules and for config files. The table at the top of `model::release` is
+//! read from its source, and each cell is tested for each kind.
 
 use super::house::{House, Kind, Say, gray_for_zone, kinds, name};
 use super::rules::{of_rule, rule};
@@ -94,7 +94,7 @@ fn who_has_the_gray_release_keeps_its_content_when_it_is_promoted() {
         house.publish(name("old"));
         house.draft("new");
         house.publish(gray_for_zone("new"));
-        // What is edited meanwhile is not what was tried.
+        // The promotion releases what was tried, not the draft edited meanwhile.
         house.draft("newer");
         assert_eq!(house.change(ReleaseOp::Promote, Say { new_name: Some("old"), ..name("new") }), 400201);
         assert_eq!(house.change(ReleaseOp::Promote, name("new")), 200000);
@@ -104,7 +104,7 @@ fn who_has_the_gray_release_keeps_its_content_when_it_is_promoted() {
         let seen = house.find(&generated).expect("it has a name of its own");
         assert_eq!((seen.release_type, seen.version), (ReleaseType::Normal, 3));
         assert_eq!(house.change(ReleaseOp::Promote, name("new")), 400000, "it is not active any more");
-        // And now a normal one may be published again.
+        // A normal release may now be published again.
         assert_eq!(house.publish(name("newer")), 200000);
         house.check_rows();
     }
@@ -128,7 +128,7 @@ fn what_is_withdrawn_leaves_nothing_or_the_one_before() {
         let story = house.story();
         assert_eq!(story[0], (Action::Withdraw, "two".into(), 4, 4));
         assert_eq!(story[1], (Action::Withdraw, "two".into(), 4, 3));
-        // From nothing one can come back.
+        // From the state without any release, one can be rolled back to.
         assert_eq!(house.change(ReleaseOp::Rollback, name("three")), 200000);
         assert_eq!(house.content_for("x").as_deref(), Some("three"));
         let mut alone = House::new(kind);
@@ -148,7 +148,7 @@ fn a_share_of_the_clients_sees_the_gray_release() {
         let share = |percent| ClientPercent { by: "zone".into(), percent: Uint32(percent) };
         let say = |name, percent| Say { name, is_gray: true, percent: Some(share(percent)), ..Say::default() };
         assert_eq!(house.publish(say("ten", 10)), 200000);
-        // By the number that the SHA-256 of the value ends up with: 3 and 50.
+        // Selected by the number derived from the SHA-256 of the value: 3 and 50.
         assert_eq!(house.content_for("pay-7").as_deref(), Some("some"));
         assert_eq!(house.content_for("a").as_deref(), Some("all"));
         house.draft("more");
@@ -181,12 +181,12 @@ fn what_is_published_later_is_what_stood_then_and_is_published_once() {
         assert_eq!(house.publish_due(100), [200000]);
         assert_eq!(house.content_for("x").as_deref(), Some("reviewed"));
         assert_eq!(house.find("later").map(|seen| (seen.state, seen.version)), Some((ReleaseState::NormalActive, 3)));
-        // A leader that was overtaken asks again.
+        // An overtaken leader proposes it again.
         assert_eq!(house.bench.codes(Command::PublishDue(vec![early])), [200002]);
         assert_eq!(house.publish_due(10), [0; 0]);
         let actions: Vec<_> = house.story().into_iter().map(|(action, ..)| action).collect();
         assert_eq!(actions, [Action::Publish, Action::Schedule, Action::Publish]);
-        // What has passed is now.
+        // A time in the past means now.
         assert_eq!(house.publish(Say { at: Some(Timestamp(1)), ..name("past") }), 200000);
         assert_eq!(house.content_for("x").as_deref(), Some("unfinished"));
         house.check_rows();
@@ -252,7 +252,7 @@ fn a_history_is_bounded_and_goes_with_its_thing() {
     }
 }
 
-/// With the revision that its author has seen.
+/// With the revision that the author has seen.
 #[test]
 fn a_rule_is_published_as_it_was_seen_or_not_at_all() {
     let family = Family::RateLimit;

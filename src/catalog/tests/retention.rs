@@ -1,4 +1,4 @@
-//! Settings, and what they keep of releases.
+//! Settings, and the retention of releases by them.
 
 use super::rules::{gray, of_rule, rule};
 use super::*;
@@ -16,7 +16,7 @@ fn key() -> ConfigKey {
     ConfigKey::new("prod", "shop", FILE)
 }
 
-/// Versions of the inactive releases, and of the active ones.
+/// Returns the versions of the inactive and of the active releases.
 fn versions(all: impl IntoIterator<Item = (u64, bool)>) -> (Vec<u64>, Vec<u64>) {
     let (mut active, mut inactive): (Vec<_>, Vec<_>) = all.into_iter().partition(|(_, active)| *active);
     active.sort_unstable();
@@ -40,7 +40,7 @@ impl Bench {
         assert_eq!(self.codes(publish(FILE, &format!("k={}", self.index), name)), [200000]);
     }
 
-    /// As the leader does it: until nothing is overfull. How many entries it took.
+    /// Prunes like the leader until there is no surplus, and returns the number of entries.
     fn work_off(&mut self) -> usize {
         let mut entries = 0;
         loop {
@@ -89,7 +89,7 @@ fn exactly_the_newest_inactive_releases_of_a_file_stay() {
     assert_eq!(bench.of_file(&key()), (vec![7, 8, 9], vec![10]));
     assert_eq!(bench.catalog.configs.removed_through_version(&key()), 6);
     assert_eq!(bench.codes(Command::ConfigRollback(vec![release(FILE, "r6")])), [400202], "it is gone");
-    // The oldest that is left comes back under a new version: it is not too old while it becomes active.
+    // A rollback gives the oldest release a new version, so it is not pruned while it becomes active.
     assert_eq!(bench.codes(Command::ConfigRollback(vec![release(FILE, "r7")])), [200000]);
     assert_eq!(bench.of_file(&key()), (vec![8, 9, 10], vec![11]));
     assert_eq!(bench.catalog.configs.removed_through_version(&key()), 6);
@@ -109,7 +109,7 @@ fn exactly_the_newest_inactive_releases_of_a_file_stay() {
     assert_eq!(bench.of_file(&key()), (vec![10, 12], vec![11, 13]));
     assert_eq!(bench.catalog.configs.removed_through_version(&key()), 8, "only what retention removed");
     assert_eq!(bench.reloaded(), bench.catalog);
-    // With the file its releases go; what is remembered of its versions stays.
+    // Releases are deleted with the file; the record of its versions is not.
     assert_eq!(bench.codes(Command::ConfigFiles(Op::Delete, vec![file(FILE, "")])), [200000]);
     bench.publish_file("again");
     assert_eq!(bench.of_file(&key()), (vec![], vec![14]));
@@ -190,14 +190,14 @@ fn what_is_too_much_goes_in_pieces_of_bounded_size() {
     assert_eq!(bench.of_file(&key()).0.len(), before - 9, "the setting alone removes nothing");
     let overfull = bench.catalog.overfull();
     assert_eq!((overfull.files.len(), overfull.rules.len()), (100, 1));
-    // 1,240 of one file, one of each of 150 and 28 of the rule.
+    // 1,240 of one file, one of each of 150 files, and 28 of the rule.
     let entries = bench.work_off();
     assert!((2..=5).contains(&entries), "{entries} entries");
     assert_eq!(bench.of_file(&key()), (vec![1250], vec![1251]));
     assert_eq!(bench.of_rule(Family::Routing), (vec![29], vec![30]));
     assert_eq!(bench.of_file(&ConfigKey::new("prod", "shop", "small-149")), (vec![2], vec![3]));
     assert_eq!(bench.reloaded(), bench.catalog);
-    // What is named again, or is not there, is left alone.
+    // Things without a surplus, or that do not exist, are ignored.
     let nothing = Overfull { files: vec![key(), ConfigKey::default()], rules: vec![(Family::Routing, "none".into())] };
     let applied = bench.apply(Command::PruneReleases(nothing));
     let is_request = |edit: &&Edit| matches!(Table::of_key(&edit.key), Ok(Table::Request));
@@ -238,7 +238,7 @@ fn only_the_dead_are_removed() {
     assert_eq!(bench.reloaded(), bench.catalog);
 }
 
-/// The commands of this level in the bytes in which they are first written.
+/// Golden bytes of the first version of these commands.
 #[test]
 fn golden_bytes_of_settings_and_retention() {
     let change = SettingsChange {

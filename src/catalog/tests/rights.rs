@@ -1,5 +1,4 @@
-//! Rights that mean what they say: rules judged where they act, deletes of what clients see, and what the trail keeps
-//! of refusals.
+//! Authorization of rules by their effects, of deletions of what clients see, and the records of refusals.
 
 use serde::de::DeserializeSeed;
 use serde_json::{Value, json};
@@ -44,7 +43,7 @@ fn become_of(op: ReleaseOp, name: &str) -> Command {
     Command::RuleReleases(Family::RateLimit, op, vec![of_release(name)])
 }
 
-/// Eva may do everything with rules of `dev`, and nothing elsewhere.
+/// Returns a bench in which Eva has all rights on rules of `dev`, and none elsewhere.
 fn bench() -> Bench {
     let mut bench = Bench::trusting();
     bench.add("eva", &[grant(Role::Editor, "dev", "*"), grant(Role::Releaser, "dev", "*")]);
@@ -65,7 +64,7 @@ fn a_rule_is_judged_where_it_acts() {
         assert_eq!(bench.by("eva", save(Op::Create, rule(&name, "dev", &fields))), [code], "{fields}");
         assert_eq!(bench.by("admin", save(Op::Delete, rule(&name, "dev", &fields))), [200000]);
     }
-    // One that an administrator made acts on prod: eva may have it, and not release, change or stop it.
+    // A rule made by an administrator acts on prod. Eva may own it, but not release, change or stop it.
     assert_eq!(bench.by("admin", save(Op::Create, rule("wide", "dev", &callee("prod", "pay")))), [200000]);
     let refused = bench.apply(asked("eva", publish("wide"))).outcomes;
     assert_eq!(refused[0].detail, "this needs release at prod/pay, which the rule acts on");
@@ -74,7 +73,7 @@ fn a_rule_is_judged_where_it_acts() {
         assert_eq!(bench.by("eva", become_of(op, "wide")), [401001], "{op:?}");
     }
     assert_eq!(bench.by("eva", save(Op::Delete, rule("wide", "dev", &json!({})))), [401001], "clients see it");
-    // A draft that is moved off prod is hers, but takes a rule of prod out of force.
+    // She may change the draft to act off prod, but its release would take a rule of prod out of force.
     assert_eq!(bench.by("eva", save(Op::Update, rule("wide", "dev", &callee("dev", "pay")))), [200000]);
     let other = RuleReleaseDraft { release_name: Some("next".into()), ..of_release("wide") };
     assert_eq!(bench.by("eva", Command::PublishRules(Family::RateLimit, vec![other])), [401001]);
@@ -193,7 +192,7 @@ fn a_contract_takes_edit_on_everything_that_it_covers() {
         (r#""namespace":"dev","names":["*"]"#, 200000),
         (r#""namespace":"dev-*","names":["a*","b/c"]"#, 200000),
         (r#""namespace":"prod","names":["pay","pay/app.yml"],"kinds":["configfile"]"#, 200000),
-        // A rule may be called like a file.
+        // A rule may have the name of a file.
         (r#""namespace":"prod","names":["pay/app.yml"]"#, 401001),
         (r#""namespace":"prod","names":["pay","other"]"#, 401001),
         (r#""namespace":"prod","names":["pay*"]"#, 401001),
@@ -212,7 +211,7 @@ fn a_contract_takes_edit_on_everything_that_it_covers() {
     assert_eq!(codes(Op::Update, "admin", r#"{"name":"c","comment":"y"}"#), 200000, "and it stays");
 }
 
-/// The trail of a batch, as code and count of each row.
+/// Returns code and count of each row in the trail of a batch.
 fn codes_and_counts(bench: &mut Bench, by: &str, command: Command) -> Vec<(u32, u32)> {
     let audit = bench.apply(asked(by, command)).audit;
     audit.iter().flat_map(|row| row.events().map(|event| (event.code, event.count)).collect::<Vec<_>>()).collect()

@@ -16,7 +16,7 @@ fn plan(json: &str) -> RolloutPlan {
     plan
 }
 
-/// Five percent for ten entries, half for five, then all.
+/// Returns a release with a plan: 5 % for ten entries, 50 % for five, then all clients.
 fn stepped(name: &'static str) -> Say {
     let steps = r#"[{"percent":5,"hold_s":10},{"percent":50,"hold_s":5},{"percent":100}]"#;
     let plan = plan(&format!(r#"{{"by":"zone","steps":{steps},"guards":[{{"kind":"signal"}}]}}"#));
@@ -28,7 +28,7 @@ fn act(action: RolloutAction) -> Say {
 }
 
 impl House {
-    /// One whose releases are made by a releaser.
+    /// Creates a thing whose releases are made by a releaser.
     fn of_tester(kind: Kind) -> House {
         let mut house = House::new(kind);
         let grants = Some(Grants::new(vec![Grant::of(Role::Releaser)]));
@@ -55,7 +55,7 @@ impl House {
         *rollout.expect("a rollout")
     }
 
-    /// The leader proposes a change of every live rollout so many entries later.
+    /// Proposes a change of every live rollout `later` entries from now, like the leader.
     fn move_all(&mut self, later: u64, change: &RolloutChange) -> Vec<u32> {
         self.bench.index += later;
         let moved = |live: LiveRollout| live.moved(change.clone());
@@ -67,7 +67,7 @@ impl House {
         self.move_all(later, &RolloutChange::Advance)
     }
 
-    /// Number of a thousand clients that have the gray release.
+    /// Returns how many of a thousand clients get the gray release.
     fn reached(&self) -> usize {
         let zones = (0..1000).map(|number| format!("client-{number}"));
         zones.filter(|zone| self.content_for(zone.clone().leak()).as_deref() == Some("gray")).count()
@@ -178,7 +178,7 @@ fn what_cannot_be_measured_waits_and_goes_on_by_itself() {
         assert_eq!((waiting.state, waiting.waits, &*waiting.reason), (RolloutState::Paused, true, "no sample"));
         assert_eq!(house.move_all(1, &RolloutChange::GoOn), [200_000]);
         assert_eq!(house.rollout("gray").state, RolloutState::Running);
-        // Of somebody who paused it, it stays paused.
+        // A rollout paused by a caller stays paused.
         assert_eq!(house.move_all(1, &RolloutChange::Wait("no sample".into())), [200_000]);
         assert_eq!(house.change(ReleaseOp::Rollout, act(RolloutAction::Pause)), 200_000);
         assert_eq!(house.move_all(1, &RolloutChange::GoOn), [200_002]);

@@ -4,7 +4,7 @@ use super::*;
 use crate::format::level::Level;
 use crate::format::pack;
 
-/// By the name of the variant, over the pinned commands: a new kind of command has to say here what it is.
+/// Checks the pinned commands by the names of their variants: a new kind of command needs a row here.
 #[test]
 fn what_adds_is_known_of_every_command() {
     let adds = |name: &str| {

@@ -69,7 +69,7 @@ fn an_optional_object_is_taken_away_by_an_empty_one() {
     }
 }
 
-/// Read, one of the two changed, sent back.
+/// The rule is read, one of two fields is changed, and the rule is sent back.
 #[test]
 fn the_switch_is_turned_by_what_was_changed() {
     let family = Family::RateLimit;
@@ -121,7 +121,7 @@ fn a_rule_is_not_deleted_under_the_name_of_another() {
     }
 }
 
-/// In the bytes in which it is first written.
+/// Golden bytes of the first version.
 #[test]
 fn golden_bytes_of_a_circuit_breaker() {
     let command = Command::Rules(Op::Create, vec![rule_for(Family::CircuitBreaker, "r", "s")]);

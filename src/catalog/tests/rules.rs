@@ -14,7 +14,7 @@ use crate::model::rule::traffic::ServiceKey;
 use crate::model::rule::{BodyPatch, Family, RuleDraft, RuleHead};
 use crate::model::wire::Uint32;
 
-/// A rule of the family for the service `target`.
+/// Returns a rule of the family for the service `target`.
 pub(super) fn rule(family: Family, name: &str) -> RuleDraft {
     rule_for(family, name, "target")
 }
@@ -129,7 +129,7 @@ fn the_time_of_the_last_switch_on_is_kept() {
     assert_eq!(switched_on_at(&bench), first);
 }
 
-/// An update that leaves the policy out is judged by the one that the rule has.
+/// An update without a policy is checked against the policy of the rule.
 #[test]
 fn a_config_of_another_policy_is_refused() {
     let mut bench = Bench::default();
@@ -211,7 +211,7 @@ fn every_cell_of_the_table_of_publishing() {
     }
 }
 
-/// The gray releases of each rule of a service that has some, and the normal one.
+/// Returns the gray releases, and the normal one, of each rule of a service that has any gray ones.
 fn rollouts(bench: &Bench, family: Family, service: &str) -> Vec<String> {
     let rollouts = bench.catalog.rules.of(family).active().rollouts("a", service).into_iter();
     let shown = rollouts.map(|rollout| {
@@ -243,7 +243,7 @@ fn clients_see_the_newest_gray_that_matches_else_the_normal() {
         bench.codes(Command::RuleReleases(*family, ReleaseOp::StopGray, vec![of_rule("x", "newer")]));
         assert_eq!(seen(bench, Some("two")), ["gray"]);
         assert_eq!(rollouts(bench, *family, "target"), ["gray beside second"]);
-        // Saving changes nothing that clients see; deleting takes the releases along.
+        // Saving changes nothing that clients see; deleting removes the releases.
         let mut moved = rule_for(*family, "x", "elsewhere");
         moved.head.priority = Some(Uint32(9));
         assert_eq!(bench.codes(Command::Rules(Op::Update, vec![moved])), [200000]);

@@ -1,4 +1,4 @@
-//! The time of the cluster: steps that are doubted, what waits for their end, and times that were set right.
+//! The time of the cluster: steps in doubt, what waits for their end, and times that were set.
 
 use super::house::{House, Kind, Say, kinds, name};
 use super::trust::{asked, grant, token_of};
@@ -15,7 +15,7 @@ const HOUR: u64 = 3_600_000;
 const DAY: u64 = 24 * HOUR;
 
 impl Bench {
-    /// The next entry, with a stamp of its own.
+    /// Applies the next entry with a given stamp.
     pub(super) fn apply_at(&mut self, time: u64, epoch: u16, command: Command) -> Applied {
         self.index += 1;
         let ctx = self.ctx(self.index);
@@ -38,7 +38,7 @@ impl Bench {
         self.catalog.time.doubt().copied()
     }
 
-    /// The time without all that is in doubt.
+    /// Returns the time without the doubted part.
     pub(super) fn sure(&self) -> u64 {
         self.now() - self.doubt().map_or(0, |doubt| doubt.ahead_ms)
     }
@@ -153,12 +153,12 @@ fn logins_and_tokens_end_by_the_sure_time() {
     bench.apply_at(now + 100 * DAY, 0, tick());
     let write = |name| asked("eva", Command::Services(Op::Create, vec![service("prod", name)]));
     assert_eq!(bench.apply_at(now + 100 * DAY, 0, write("a")).outcomes[0].code.number(), 200_000);
-    // A login retires those that are over.
+    // A login removes expired ones.
     bench.log_in_at(now + 100 * DAY + 1, 0, "admin", "again");
     assert!(bench.catalog.access.is_login(&token_of("eva")));
     let sure = Timestamp(bench.sure());
     assert!(bench.catalog.access.service_token("ci").is_some_and(|token| !token.is_over(sure)));
-    // At the pace of the stamps they end all the same.
+    // They expire at the pace of the stamps all the same.
     let seven = 7 * DAY / HOUR;
     (1..=seven).for_each(|hour| drop(bench.apply_at(now + 100 * DAY + hour * HOUR, 0, tick())));
     assert_eq!(bench.apply_at(bench.now(), 0, write("b")).outcomes[0].code.number(), 401_004);
@@ -188,7 +188,7 @@ fn a_planned_release_waits_for_the_sure_time() {
         let due = || Command::PublishDue(house.bench.catalog.due(Timestamp(jumped)));
         let codes = |applied: Applied| applied.outcomes.iter().map(|one| one.code.number()).collect::<Vec<_>>();
         let command = due();
-        // The entry that makes the step finds it due by its own stamp.
+        // For the entry that makes the step, it is due by its own stamp.
         assert_eq!(codes(house.bench.apply_at(jumped, 0, command)), [200_002], "{kind:?}");
         assert_eq!(house.find("week").expect("kept").state, ReleaseState::Scheduled);
         assert_eq!(house.bench.catalog.due(Timestamp(house.bench.sure())), []);
@@ -197,7 +197,7 @@ fn a_planned_release_waits_for_the_sure_time() {
             .catalog
             .held_up(crate::model::time::Present { stamped: Timestamp(jumped), sure: Timestamp(before) });
         assert_eq!(held.releases, 1);
-        // A plan between the sure time and the stamp is one.
+        // A time between the sure time and the stamp is still in the future.
         house.draft("later");
         let say = Say { at: Some(Timestamp(before + 9 * DAY)), ..name("later") };
         let command = match kind {
@@ -206,7 +206,7 @@ fn a_planned_release_waits_for_the_sure_time() {
         };
         assert_eq!(codes(house.bench.apply_at(jumped + 5, 0, command)), [200_000]);
         assert_eq!(house.find("later").expect("kept").state, ReleaseState::Scheduled);
-        // The sure time comes there at the pace of the stamps.
+        // The sure time arrives there at the pace of the stamps.
         (1..=7 * 24).for_each(|hour| drop(house.bench.apply_at(jumped + hour * HOUR, 0, tick())));
         let due = house.bench.catalog.due(Timestamp(house.bench.sure()));
         let now = house.bench.now();
@@ -240,9 +240,9 @@ fn a_step_of_a_rollout_waits_for_the_sure_time_and_is_moved_with_the_time() {
         let now = house.bench.now();
         assert_eq!(house.move_all_at(now + 8 * HOUR, 0), 200_002, "{kind:?}");
         assert_eq!(house.move_all_at(now + 9 * HOUR - 60_000, 0), 200_002);
-        // Two minutes later its hour has passed by the sure time.
+        // Two minutes later, its hour has passed by the sure time.
         assert_eq!(house.move_all_at(now + 9 * HOUR + 60_000, 0), 200_000);
-        // One that begins under the wrong time is moved with it.
+        // A rollout that began under the wrong time is moved with it.
         house.draft("other");
         let begun = house.bench.now();
         let other = Say { is_gray: true, ..stepped() };
@@ -314,7 +314,7 @@ fn entries_of_the_time_that_was_left_move_nothing() {
     let (right, wrong) = (bench.now(), bench.now() + 400 * DAY);
     bench.apply_at(wrong, 0, tick());
     assert_eq!(bench.time_at(wrong, 0, TimeChange::Set { shift_ms: -(400 * DAY as i64), epoch: 0 }), 200_000);
-    // They were under way when it was set, and have the stamps of before.
+    // Entries that were on their way when the time was set have stamps of the earlier epoch.
     for late in 1..=3 {
         let applied =
             bench.apply_at(wrong + late, 0, Command::Services(Op::Create, vec![service("prod", &format!("s{late}"))]));
@@ -325,7 +325,7 @@ fn entries_of_the_time_that_was_left_move_nothing() {
     }
     bench.apply_at(right + 5000, 1, tick());
     assert_eq!((bench.now(), bench.doubt()), (right + 5000, None));
-    // Set forward again, as by mistake, and back once more.
+    // The time is set forward, as by mistake, and back again.
     let set = |days: i64, epoch| TimeChange::Set { shift_ms: days * DAY as i64, epoch };
     assert_eq!(bench.time_at(right + 6000, 1, set(3, 1)), 200_000);
     assert_eq!((bench.now(), bench.doubt()), (right + 6000 + 3 * DAY, None), "who sets it knows");

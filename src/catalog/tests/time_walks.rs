@@ -1,4 +1,4 @@
-//! Walks of the time: steps of every size, confirmations, settings and entries that come late, in any order.
+//! Random walks of the time: steps of every size, confirmations, settings and late entries, in any order.
 
 use proptest::prelude::*;
 
@@ -11,12 +11,12 @@ const DAY: u64 = 24 * HOUR;
 
 #[derive(Clone, Debug)]
 enum Move {
-    /// An entry, so many milliseconds after the newest stamp, or before it.
+    /// Entry stamped this many milliseconds after the newest stamp; negative for before.
     Entry(i64),
     Agree,
     Confirm,
     Set(i64),
-    /// An entry of the epoch before.
+    /// Entry of the previous epoch.
     Stale(i64),
 }
 
@@ -44,7 +44,7 @@ proptest! {
     #[test]
     fn the_sure_time_is_never_ahead_of_what_was_confirmed(moves in prop::collection::vec(some_move(), 1..40)) {
         let mut bench = Bench::trusting();
-        // Far enough from the beginning that nothing is set to before 1970.
+        // Far enough from the start that nothing is set to before 1970.
         let start = bench.now() + 1000 * DAY;
         bench.apply_at(start, 0, tick());
         let doubt = bench.doubt().expect("a doubt").index;
@@ -61,7 +61,7 @@ proptest! {
                 Move::Set(by) => (now, epoch, Command::Time(TimeChange::Set { shift_ms: *by, epoch })),
             };
             bench.apply_at(time, stamped, command.clone());
-            // Another node, from its rows each time.
+            // Another node, loaded from its rows each time.
             other.catalog = other.reloaded();
             other.apply_at(time, stamped, command);
             prop_assert_eq!(&other, &bench);

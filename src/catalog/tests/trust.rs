@@ -1,4 +1,4 @@
-//! Permissions: users, tokens, and the judgement of every kind of write.
+//! Permissions: users, tokens, and the authorization of every kind of write.
 
 use super::rules::{of_rule, rule_for};
 use super::*;
@@ -42,7 +42,7 @@ pub(super) fn user(name: &str, grants: &[Grant]) -> UserDraft {
 }
 
 impl Bench {
-    /// A cluster with its administrator logged in.
+    /// Returns a cluster with its administrator logged in.
     pub(super) fn trusting() -> Bench {
         let mut bench = Bench::founded();
         bench.log_in("admin");
@@ -171,12 +171,12 @@ fn a_service_token_is_what_it_was_made_for() {
     assert_eq!(bench.reloaded(), bench.catalog);
 }
 
-/// Every kind of write on one thing in `prod` and one in `test`, by who may edit or release in `prod` alone,
-/// or may do something to one name only: done, refused where it is seen, and as if missing where it is not.
+/// Every kind of write on one thing in `prod` and one in `test`, by callers with rights in `prod` only, or on one name
+/// only: done, refused if visible, and reported as missing if not.
 #[test]
 fn every_write_is_judged_item_by_item() {
     let mut bench = Bench::trusting();
-    // Rules by their names alone; what they act on is judged in `rights`.
+    // Rules are authorized by their names only; `rights` tests their effects.
     let by_name = SettingsChange { rule_scope: Some(1), ..SettingsChange::default() };
     assert_eq!(bench.by("admin", Command::Settings(by_name)), [200000]);
     let both = ["prod", "test"];
@@ -262,7 +262,8 @@ fn every_write_is_judged_item_by_item() {
         assert_eq!(bench.by("releaser", prod), [200000], "{kind}");
         assert_eq!(bench.by("releaser", test), [400202], "{kind}");
     }
-    // What is made needs the place where it is made; what is deleted unseen was not there.
+    // Creation requires rights on the target scope; the deletion of an invisible thing succeeds like that of a missing
+    // one.
     let create = |namespace: &str| Command::Services(Op::Create, vec![service(namespace, "new")]);
     assert_eq!([bench.by("editor", create("prod"))[0], bench.by("editor", create("test"))[0]], [200000, 401001]);
     let both_at_once = Command::Services(Op::Delete, vec![service("prod", "other"), service("test", "other")]);
@@ -270,13 +271,13 @@ fn every_write_is_judged_item_by_item() {
     assert!(
         bench.catalog.services.get("prod", "other").is_none() && bench.catalog.services.get("test", "other").is_some()
     );
-    // Both at once needs both.
+    // A write with publication requires both verbs.
     let item = ConfigPublish { file: text("prod"), release: config("prod"), md5: None };
     let publish = Command::ConfigCreateAndPublish(vec![item]);
     assert_eq!([bench.by("editor", publish.clone())[0], bench.by("releaser", publish.clone())[0]], [401001; 2]);
     bench.add("both", &[grant(Role::Editor, "prod", "shop"), grant(Role::Releaser, "prod", "sh*")]);
     assert_eq!(bench.by("both", publish), [200000]);
-    // A stop of what is not a gray release, and a roll-back, are judged as well.
+    // A stop of what is not a gray release, and a rollback, are authorized as well.
     let stop = |at: &str| {
         Command::RuleReleases(
             Family::RateLimit,
@@ -301,11 +302,11 @@ fn changed(namespace: &str) -> crate::model::rule::RuleDraft {
     rule
 }
 
-/// By id, by a move, by an alias: what is judged is where the thing is, and where it would be.
+/// By id, by a move, by an alias: authorization is for the present and the future scope of the thing.
 #[test]
 fn nothing_gets_around_the_judgement() {
     let mut bench = Bench::trusting();
-    // Rules by their names alone; what they act on is judged in `rights`.
+    // Rules are authorized by their names only; `rights` tests their effects.
     let by_name = SettingsChange { rule_scope: Some(1), ..SettingsChange::default() };
     assert_eq!(bench.by("admin", Command::Settings(by_name)), [200000]);
     bench.by("admin", Command::Services(Op::Create, vec![service("prod", "pay"), service("test", "pay")]));
@@ -320,7 +321,7 @@ fn nothing_gets_around_the_judgement() {
     let applied = bench.apply(asked("eva", Command::Services(Op::Create, vec![taken])));
     assert_eq!(applied.outcomes[0].code.number(), 400201);
     assert_eq!(applied.outcomes[0].entity, Entity::None, "what has the id is not shown");
-    // A rule moved out of reach, or into it.
+    // A rule is moved out of the caller's scope, or into it.
     let book = |bench: &Bench| bench.catalog.rules.of(Family::RateLimit).clone();
     let of = |bench: &Bench, at: &str| book(bench).named(at, "r").expect("there").id.clone();
     let moved = |id: String, to: &str| {
@@ -332,7 +333,7 @@ fn nothing_gets_around_the_judgement() {
     assert_eq!(bench.by("eva", moved(own.clone(), "test")), [401001]);
     assert_eq!(bench.by("eva", moved(foreign, "prod")), [400202]);
     assert_eq!(bench.by("eva", moved(own, "prod")), [200000]);
-    // An alias opens its service to who may use the name.
+    // An alias opens its service to callers with rights on the alias name.
     let alias = |at: &str, of: &str| {
         let text = |text: &str| Some(text.to_owned());
         let draft = AliasDraft {
@@ -347,20 +348,20 @@ fn nothing_gets_around_the_judgement() {
     assert_eq!(bench.by("eva", alias("prod", "test")), [401001]);
     assert_eq!(bench.by("eva", alias("test", "prod")), [401001]);
     assert_eq!(bench.by("eva", alias("prod", "prod")), [200000]);
-    // Named without its namespace, a rule is the one that is seen.
+    // A rule named without a namespace is the visible one of that name.
     bench.by("admin", Command::Rules(Op::Create, vec![rule_in("third")]));
     let named = |name: &str| Command::PublishRules(Family::RateLimit, vec![of_rule(name, "")]);
     assert_eq!(bench.by("eva", named("moved")), [200000]);
     assert_eq!(bench.by("eva", named("r")), [400202]);
     assert_eq!(bench.by("admin", named("r")), [400103], "two rules have the name");
-    // What the cluster does by itself nobody asks for.
+    // No caller may propose commands of the cluster itself.
     let own = Command::Forget { node_id: 1 };
     assert_eq!(bench.by("admin", own.clone()), [401001]);
     assert_eq!(bench.by("admin", asked("admin", own)), [400000]);
     assert_eq!(bench.reloaded(), bench.catalog);
 }
 
-/// Programs have service tokens; the logins of one user are bounded, and retire each other.
+/// Programs use service tokens; the logins of one user are limited, and the oldest is removed.
 #[test]
 fn a_login_beyond_the_bound_retires_the_oldest() {
     let mut bench = Bench::trusting();

@@ -1,4 +1,4 @@
-//! A walk by key, page by page, while things come, go and change between the pages.
+//! A walk by key, page by page, with changes between the pages.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use crate::catalog::rules::{ReleaseFilter, RuleFilter};
 use crate::model::rule::Family;
 use crate::model::service::Service;
 
-/// The rows of a page by what they are called, and where it ended.
+/// Names of the rows of a page, and where it ended.
 type Paged = (Vec<String>, Option<After>);
 type List = fn(&Catalog, &Page) -> Paged;
 
@@ -36,7 +36,7 @@ fn exact(text: &str) -> Option<NameFilter> {
     Some(NameFilter::Exact(text.to_owned()))
 }
 
-/// Every way in which a list is found.
+/// Every way to find a list.
 const LISTS: [List; 16] = [
     |catalog, page| called(catalog.namespaces.list(&NamespaceFilter::default(), page)),
     |catalog, page| services(&ServiceFilter::default(), catalog, page),
@@ -98,7 +98,7 @@ proptest! {
     }
 }
 
-/// A page costs what lies on it, wherever it is: nothing is looked at that comes before, or after.
+/// A page by key costs only its own rows, at any position: no row before or after it is read.
 #[test]
 fn a_page_by_key_looks_at_its_own_rows_alone() {
     let mut bench = Bench::default();

@@ -1,4 +1,4 @@
-//! Webhooks: the rules of change, who is told of what, the limits of what waits, and the bytes.
+//! Webhooks: changes, subscriptions, limits of their queues, and golden bytes.
 
 use std::sync::Arc;
 
@@ -48,7 +48,7 @@ impl Bench {
         bench
     }
 
-    /// Publishes a file that is told of as its content.
+    /// Publishes a file, for an event that carries its content.
     fn publish_some(&mut self, count: usize) {
         for _ in 0..count {
             let content = format!("k={}", self.index);
@@ -61,7 +61,7 @@ impl Bench {
         std::iter::successors(next(0), |event| next(event.number)).collect()
     }
 
-    /// Events that wait for a webhook: event, kind, name.
+    /// Returns the events that wait for a webhook: event, kind, name.
     fn words(&self, name: &str) -> Vec<(HookEvent, String, String)> {
         let word = |event: &Arc<WebhookEvent>| {
             let news = &event.news;
@@ -227,7 +227,7 @@ fn refusals_of_clients_push_out_their_like_alone() {
     assert_eq!(bench.waiting("all")[0], first, "what happened before waits on");
     assert_eq!(bench.progress("all").dropped, 1400);
     assert_eq!(bench.waiting("refusals")[0].news.client.as_ref().map(|client| client.count), Some(3));
-    // All other events have their places before them.
+    // All other events take precedence over refusals.
     bench.publish_some(limits::WEBHOOK_EVENTS_MAX - 1);
     assert!(bench.waiting("all").iter().all(|event| event.news.event == HookEvent::Publish));
     assert_eq!((bench.waiting("all").len(), bench.waiting("refusals").len()), (limits::WEBHOOK_EVENTS_MAX, most));
@@ -241,7 +241,7 @@ fn refusals_of_clients_push_out_their_like_alone() {
     assert_eq!((bench.waiting("refusals").len(), bench.progress("refusals").delivered), (most - 10, 10));
 }
 
-/// A zone that dies is thousands of services in one entry.
+/// The failure of a zone affects thousands of services in one entry.
 #[test]
 fn one_entry_makes_no_more_events_than_may_wait() {
     let mut bench = Bench::hooked(vec![whole("all"), wanting("prod", &[], "prod")]);
@@ -361,7 +361,7 @@ fn it_adds_unless_it_deletes() {
     assert!(!Command::Webhooks(Op::Delete, Vec::new()).adds());
 }
 
-/// In the bytes in which they are first written.
+/// Golden bytes of the first version.
 #[test]
 fn golden_bytes_of_webhooks() {
     let draft = WebhookDraft {
@@ -392,7 +392,7 @@ fn golden_bytes_of_webhooks() {
 enum Step {
     Publish,
     Write(Op, WebhookDraft),
-    /// So many of what waits for a webhook were told, and so many of these given up.
+    /// Delivery of a number of waiting events, of which some are given up.
     Told(String, usize, u64, bool),
 }
 
@@ -412,8 +412,8 @@ fn some_step() -> impl Strategy<Value = Step> {
 proptest! {
     #![proptest_config(crate::test_seed::cases(64))]
 
-    /// Whatever is done: rows make the same catalog, every event that is kept is waited for, in order, and what was
-    /// made for a webhook was delivered, dropped, or waits.
+    /// After any steps, the rows load the same catalog, every stored event is waited for, in order, and every event of
+    /// a webhook was delivered, was dropped, or waits.
     #[test]
     fn rows_and_queues_never_part(steps in prop::collection::vec(some_step(), 1..40)) {
         let mut bench = Bench::founded();

@@ -1,6 +1,6 @@
-//! Words and letters that become part of rows, and so of the hash by which members are compared: pinned, since two
-//! binaries of one level have to write the same. A node that writes another word than the others is shut out of the
-//! cluster for good. A change is a change of the level's golden bytes, see `golden`.
+//! Words and letters that become part of rows, and so of the hash by which members are compared. They are pinned,
+//! because two binaries of one level must write the same; a node that writes another word is excluded from the cluster
+//! for good. A change here is a change of the level's golden bytes, see `golden`.
 
 use sha2::{Digest, Sha256};
 
@@ -27,12 +27,12 @@ use crate::model::rule::Family;
 use crate::model::service_token::{Rotation, ServiceTokenChange, ServiceTokenDraft};
 use crate::model::webhook::{WebhookDraft, WebhookTold};
 
-/// The reason why a planned release could not be published: in its row, in its history, and in the news of it.
+/// Reasons why a planned release could not be published: in its row, its history, and its event.
 const FAILED: [&str; 2] = [
     "a gray release is active: promote it, or stop it, before publishing for all",
     "a gray release needs a client label or client_percent",
 ];
-/// The reason why one more gray release is refused.
+/// Reason why a further gray release is refused.
 pub(super) const TOO_MANY_GRAYS: &str = "at most 16 active gray releases of it: promote one, or stop one";
 
 #[test]
@@ -52,7 +52,7 @@ fn sentences_that_reach_rows() {
     }
 }
 
-/// A command of each kind, which names one thing; nothing of what it names is there.
+/// Returns a command of each kind for one thing that does not exist.
 pub(super) fn commands() -> Vec<Command> {
     let name = || "x".to_owned();
     let namespace = || NamespaceDraft { name: name(), ..NamespaceDraft::default() };
@@ -153,7 +153,7 @@ pub(super) fn commands() -> Vec<Command> {
     commands
 }
 
-/// Every command with the words that an entry of it leaves in the trail, asked for and as an instance asks for itself.
+/// Words that an entry of each command leaves in the trail, as a caller's and as an instance's own.
 #[test]
 fn words_of_the_audit_trail() {
     let mut bench = Bench::trusting();
@@ -187,7 +187,7 @@ fn words_of_the_audit_trail() {
     super::golden::write_seeds(rows);
 }
 
-/// The rows of releases in every state, with their histories.
+/// Rows of releases in every state, with their histories.
 #[test]
 fn rows_of_every_state_of_a_release() {
     let rows_of = |kind: Kind| {
@@ -200,13 +200,13 @@ fn rows_of_every_state_of_a_release() {
     super::golden::assert_golden("golden_rows.txt", &kinds().map(|kind| rows_of(kind) + "\n").collect::<String>());
 }
 
-/// The name under which clients find a file is the key of a row, and it is in lower case: by the tables of Unicode that
-/// the standard library has. Another version of them has other letters.
+/// The name under which clients find a file is part of a row key, in lower case by the Unicode tables of the standard
+/// library. Another version of the tables would write other keys.
 #[test]
 fn the_lower_case_of_every_letter() {
     let mut hash = Sha256::new();
     for letter in '\0'..=char::MAX {
-        // A sigma at the end of a word has a form of its own, and tables say what a word is.
+        // A sigma at the end of a word has its own form, and the tables define what a word is.
         for name in [format!("{letter}"), format!("{letter}Σ"), format!("AΣ{letter}"), format!("AΣ{letter}A")] {
             hash.update(canonical_file(&name));
             hash.update([0]);

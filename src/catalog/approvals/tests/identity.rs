@@ -1,4 +1,4 @@
-//! Requests and policies are about things, releases and places, whatever these are called by the time of an approval.
+//! Requests and policies apply to things, releases and places by identity, whatever their names are at the approval.
 
 use serde::de::DeserializeSeed;
 use serde_json::{Value, json};
@@ -10,7 +10,7 @@ use crate::model::rule::release::RuleReleaseDraft;
 use crate::model::rule::{Family, RuleDraft, RuleHead};
 
 impl House {
-    /// Makes a user with these roles, or gives them to one who is there.
+    /// Creates a user with these roles, or sets the roles of an existing one.
     fn user(&mut self, name: &str, grants: &[(Role, &str, &str)]) {
         let grant = |(role, namespace, name): &(Role, &str, &str)| Grant {
             role: *role,
@@ -35,7 +35,7 @@ impl House {
         });
     }
 
-    /// Id of the request that an act becomes.
+    /// Returns the id of the request that an action becomes.
     fn id_of_request(&mut self, user: &str, command: Command) -> String {
         let outcome = self.ask(user, command);
         assert_eq!(outcome.code.number(), 202_000, "{}", outcome.info());
@@ -223,7 +223,7 @@ fn a_rule_stays_in_the_policies_of_what_clients_have_and_are_to_have() {
         assert_eq!(code, 200_000);
         ids.push(id);
     }
-    // By name alone, so that their ends do not hold them in the policy.
+    // By name only, so that the services of the rules do not bring them under the policy.
     let names = policy(r#"{"name":"p","namespace":"shop","names":["one","two","three"]}"#);
     for id in &ids[..2] {
         let mut draft = gray("g");
@@ -266,7 +266,7 @@ fn a_rule_that_is_made_again_is_another_one() {
     assert_eq!(house.decide("abe", RequestOp::Approve, &id), (409_000, "stale".into()), "it is gone");
 }
 
-/// Callers give ids of rules and releases, and the versions of a rule that is made again count anew.
+/// Callers choose ids of rules and releases, and the versions of a rule that was created again start anew.
 #[test]
 fn a_release_of_a_rule_that_is_made_again_is_another_one() {
     let mut house = House::with_policy(policy(r#"{"name":"p","namespace":"shop","gates":["promote"]}"#));
@@ -336,7 +336,7 @@ fn a_move_of_a_rollout_is_of_the_release_that_was_looked_at() {
     assert_eq!(house.bench.codes(Command::Rollouts(vec![now.moved(stop())])), [200_000]);
 }
 
-/// A guard is measured on one release, and another one has its ids by the time of the entry.
+/// A guard is measured on one release; by the time of the entry, another release has its ids.
 #[test]
 fn a_move_of_a_rollout_is_of_the_rule_that_was_looked_at() {
     let mut house = House::new();

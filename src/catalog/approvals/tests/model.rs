@@ -1,7 +1,7 @@
-//! Random acts of several people beside a model of what the policies let come into force. The model knows people,
-//! accounts, things and releases by identity, whatever they are called and whichever id callers give them again, and
-//! judges each act by itself. After each entry the catalog has in force exactly what the model has: nothing that the
-//! model forbids, and all that it does not. `THUBAN_POLICY_STEPS` sets how many acts.
+//! Random actions of several people, compared with a model of what the policies permit. The model knows people,
+//! accounts, things and releases by identity, whatever their names and ids are, and evaluates each action by itself.
+//! After each entry, the catalog must have in force exactly what the model has. `THUBAN_POLICY_STEPS` sets the number
+//! of actions.
 
 mod asks;
 mod deeds;
@@ -35,9 +35,9 @@ use people::Account;
 use things::{Copied, Reach, Release, Roll, Stand, Thing};
 
 const STEPS: usize = 200_000;
-/// Acts on one cluster, before there is a new one.
+/// Number of actions on one cluster before a new one is created.
 const STEPS_OF_ONE: usize = 1_000;
-/// Namespace, group and name; the first two read alike where the slash of a group is taken for that before a name.
+/// Namespace, group and name. The first two are equal if a slash in a group is confused with the one before the name.
 const FILES: [(&str, &str, &str); 4] = [
     ("prod", "pay/eu", "app.properties"),
     ("prod", "pay", "eu/app.properties"),
@@ -46,7 +46,7 @@ const FILES: [(&str, &str, &str); 4] = [
 ];
 /// Service on whose calls rules act.
 const SERVICE: &str = "pay";
-/// Shares of the steps of the one plan, and how long each holds.
+/// Shares of the steps of the plan, and the hold of each.
 const PERCENTS: [u32; 3] = [5, 50, 100];
 const HOLD_MS: u64 = 2000;
 /// Limits of planned and of gray releases of one thing.
@@ -54,12 +54,12 @@ const PLANNED_MAX: usize = 10;
 const GRAYS_MAX: usize = 16;
 const EXPIRE_MS: u64 = 30 * 24 * 3600 * 1000;
 
-/// A pattern that ends in `*` is a beginning.
+/// Reports whether a pattern covers a text; a pattern that ends in `*` is a prefix.
 fn is_covered(pattern: &str, text: &str) -> bool {
     pattern.strip_suffix('*').map_or(pattern == text, |beginning| text.starts_with(beginning))
 }
 
-/// Asking of a caller for the policies.
+/// Options of a caller for the policies.
 #[derive(Clone, Debug, Default)]
 struct Asking {
     request: Option<String>,
@@ -68,24 +68,24 @@ struct Asking {
     emergency: Option<String>,
 }
 
-/// Outcome that an act should have.
+/// Outcome that an action should have.
 #[derive(Clone, Copy, Debug)]
 enum Verdict {
-    /// It is done, as approved or not.
+    /// Carried out; true if as approved.
     Done(bool),
     Unchanged,
     Asked,
-    /// Refusal with one of these codes; any refusal where there are none.
+    /// Refusal with one of these codes, or with any code if the list is empty.
     Refused(&'static [u32]),
 }
 
 struct World {
     bench: Bench,
-    /// Applies each entry twice, and holds the rows against the catalog.
+    /// True to apply each entry twice and compare the rows with the catalog.
     has_rows: bool,
     random: StdRng,
     index: u64,
-    /// Time of the catalog, that of its last entry, and that which the leader stamps next, which may be behind.
+    /// Time of the catalog, of its last entry, and of the leader's next stamp, which may be earlier.
     now: u64,
     clock: u64,
     stamped: u64,
@@ -94,10 +94,10 @@ struct World {
     laws: BTreeMap<String, Law>,
     things: Vec<Thing>,
     keys: Vec<ConfigKey>,
-    /// The rules that are there; the first one has ids that callers give.
+    /// Present rules; the first one has ids given by callers.
     rules: [Option<usize>; 2],
     asks: BTreeMap<usize, Ask>,
-    /// Ids of requests that have ended, and how: by this entry, and lately.
+    /// Ids and final states of requests that ended: by this entry, and recently.
     ended: Vec<(String, &'static str)>,
     over: Vec<(String, &'static str)>,
     touched: Vec<usize>,
@@ -106,7 +106,7 @@ struct World {
     texts: BTreeMap<ContentDigest, Arc<str>>,
     plan: RolloutPlan,
     body: BodyPatch,
-    /// The last call, for the report of a failure.
+    /// Last call, for the report of a failure.
     last: Option<Command>,
     seen: BTreeMap<&'static str, usize>,
 }
@@ -162,7 +162,8 @@ impl World {
         }
     }
 
-    /// Lets time go by. A leader whose clock is behind stamps an earlier time, and the entry has that of the last one.
+    /// Advances the time. A leader with a slow clock may stamp an earlier time; the entry then has that of the last
+    /// one.
     fn pass(&mut self, at_least: u64) {
         let passes = self.random.random_range(at_least..3);
         let is_behind = passes == 0 && self.chance(2);
@@ -249,7 +250,7 @@ impl World {
         }
     }
 
-    /// Does an act by an account, and holds what comes of it against what should.
+    /// Carries out an action by an account, and compares the outcome with the expected one.
     fn act(&mut self, (account, secret): (usize, usize), deed: &Deed, words: &Asking) {
         self.pass(0);
         let who = (account, self.accounts[account].secrets[secret].1);
@@ -308,7 +309,7 @@ impl Drop for World {
     }
 }
 
-/// Words that each run has to have seen.
+/// Events that each run must have covered.
 const EACH: [&str; 47] = [
     "at once",
     "approved",

@@ -1,4 +1,4 @@
-//! People who ask and approve, whichever of their service tokens they come with and whatever becomes of those.
+//! Requesters and approvers as persons, whichever of their service tokens they use, and whatever happens to the tokens.
 //! A token `token:NAME` has the secret `token:NAME` here.
 
 use super::*;
@@ -9,7 +9,7 @@ use crate::model::service_token::{Rotation, ServiceTokenChange, ServiceTokenDraf
 use crate::model::time::Timestamp;
 
 impl House {
-    /// A service token that somebody makes.
+    /// Creates a service token in the name of a user.
     fn token(&mut self, name: &str, by: &str, roles: &[Role]) {
         let draft = ServiceTokenDraft {
             name: name.into(),
@@ -39,7 +39,7 @@ impl House {
         assert_eq!(self.bench.codes(Command::Users(Op::Delete, vec![draft])), [200_000]);
     }
 
-    /// The request that somebody makes.
+    /// Returns the request that a user makes.
     fn asked_by(&mut self, user: &str, draft: ConfigReleaseDraft) -> String {
         let outcome = self.ask(user, Command::ConfigPublish(vec![draft]));
         let Entity::Request(request) = &outcome.entity else { panic!("{outcome:?}") };
@@ -185,7 +185,7 @@ fn an_approval_that_counts_no_more_is_replaced() {
     assert_eq!(house.decide("abe", RequestOp::Approve, &id), done("done"));
 }
 
-/// Move of a rollout as the leader finds it.
+/// Returns a change of a rollout as the leader would find it.
 fn move_of(live: &crate::catalog::releases::LiveRollout) -> RolloutTransition {
     live.clone().moved(RolloutChange::GoOn)
 }
@@ -213,7 +213,7 @@ fn the_end_of_a_rollout_is_in_the_name_of_who_planned_it() {
     assert_eq!((newest.action.word(), newest.user.as_str()), ("promote", "rita"));
 }
 
-/// A leader whose clock was ahead has stamped an entry, and those that follow have its time.
+/// A leader whose clock was ahead has stamped an entry, and the following entries have its time.
 #[test]
 fn who_is_called_so_within_the_same_millisecond_is_somebody_else() {
     let mut house = House::with_policy(two());
@@ -233,7 +233,7 @@ fn who_is_called_so_within_the_same_millisecond_is_somebody_else() {
     assert_eq!(house.decide("abe", RequestOp::Approve, &id), (409_000, "failed".into()), "its requester is gone");
 }
 
-/// An approved act is planned and rolled out whatever policies ask for later.
+/// An approved action is planned and rolled out whatever policies require later.
 #[test]
 fn nothing_is_run_as_approved_whose_approvers_are_gone() {
     let mut house = House::with_policy(one());

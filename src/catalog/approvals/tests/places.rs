@@ -1,11 +1,11 @@
-//! Places for requests: a share for each person, and what has ended stays for who has filled nothing. What `run` says.
+//! Places for requests: a share for each person, and retention of closed requests. Results of `run`.
 
 use super::*;
 use crate::model::approval::ApprovalRequest;
 use crate::model::limits;
 use crate::model::time::Timestamp;
 
-/// A request of somebody, as it is kept.
+/// Returns a stored request of a person.
 fn kept(person: &str, number: usize, state: RequestState, comment: &str) -> ApprovalRequest {
     let stamp = |time: usize| crate::model::config_file::Stamp { time: Timestamp(time as u64), by: person.into() };
     ApprovalRequest {

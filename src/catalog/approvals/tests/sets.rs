@@ -1,4 +1,4 @@
-//! Requests of several acts, which are decided and carried out as a whole.
+//! Requests of several actions, which are decided and carried out as a whole.
 
 use super::*;
 use crate::format::pack;
@@ -6,7 +6,7 @@ use crate::model::limits;
 use crate::model::release::Action;
 use crate::model::rollout::RolloutAction;
 
-/// A file in a group of its own, and how it is asked for as part of a set.
+/// Returns a file in a group of its own.
 fn file_of(group: &str, content: &str) -> ConfigFileDraft {
     ConfigFileDraft { group: group.into(), ..file(content) }
 }
@@ -31,7 +31,7 @@ impl House {
         self.bench.catalog.approvals.get(id).expect("kept").clone()
     }
 
-    /// Three files of a tree, asked for as one request.
+    /// Requests three files as one set.
     fn ask_for_tree(&mut self) -> Vec<String> {
         let groups = ["a", "b", "c"];
         groups.iter().for_each(|group| self.save_in(group, &format!("{group}=1")));
@@ -76,7 +76,7 @@ fn nothing_of_a_set_is_done_where_a_part_cannot_be() {
     };
     assert_eq!(house.code("eva", Command::ConfigPublish(vec![emergency])), 200_000);
     assert_eq!(house.decide("abe", RequestOp::Approve, &ids[0]), (409_000, "stale".into()));
-    // Sentences of hashed rows: another wording is another state.
+    // Texts of hashed rows, which must not change.
     assert_eq!(house.request_of(&ids[1]).reason, "something else is in force than when it was asked for");
     assert_eq!(house.request_of(&ids[2]).reason, "another act that was asked for with it could not be done");
     assert_eq!((house.in_force_of("a"), house.in_force_of("c")), (None, None));
@@ -119,7 +119,7 @@ fn a_set_has_its_limits() {
     assert_eq!(long.check().expect_err("too long").code, Code::InvalidParameter);
 }
 
-/// An entry has numbers for so many acts, and the next entry has the next ones.
+/// An entry has numbers for a limited number of actions, and the next entry continues with its own.
 #[test]
 fn the_acts_of_one_entry_draw_numbers_of_that_entry_alone() {
     let mut house = House::with_policy(policy(r#"{"name":"p"}"#));
@@ -224,7 +224,7 @@ fn a_set_expires_with_its_head() {
     assert_eq!(house.request_of(&late).state, RequestState::Expired);
 }
 
-/// The same digest is told as of a release that is made at once.
+/// The digest is the same as that of a release made without a request.
 #[test]
 fn a_release_by_approval_has_the_md5_of_its_content() {
     let mut house = House::with_policy(policy(r#"{"name":"p"}"#));
@@ -241,7 +241,7 @@ fn a_release_by_approval_has_the_md5_of_its_content() {
     assert_eq!((md5("a"), md5("e")), (md5("e"), "3872c9ae3f427af0be0ead09d07ae2cf".to_owned()));
 }
 
-/// Of two requests for the next step the second would be for the one behind it, which may be for everybody.
+/// Of two requests for the next step, the second would be for the step after it, which may be the promotion.
 #[test]
 fn an_advance_that_would_promote_by_now_is_stale() {
     let mut house = House::new();

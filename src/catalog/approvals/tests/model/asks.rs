@@ -1,10 +1,10 @@
-//! Requests of the model, and what is decided on them.
+//! Requests of the model, and decisions on them.
 
 use super::*;
 use crate::catalog::time::{STEP_MAX_MS, TimeChange};
 use crate::model::rollout::RolloutAction;
 
-/// A request that waits: what was asked for, by identity, and who has approved it.
+/// A pending request: its action by identity, and its approvals.
 #[derive(Clone, Debug)]
 pub(super) struct Ask {
     id: String,
@@ -12,11 +12,11 @@ pub(super) struct Ask {
     person: usize,
     deed: Deed,
     copy: Option<Copied>,
-    /// Release in force when it was asked for, and those that it is about.
+    /// Release in force when the request was made, and the releases that it is about.
     base: Option<(usize, usize)>,
     meant: Vec<(usize, usize)>,
     step: Option<usize>,
-    /// Names of the thing and of the release, which others may have by now.
+    /// Names of the thing and of the release, which may belong to others by now.
     named: (String, String, String),
     gate: &'static str,
     spot: Spot,
@@ -30,11 +30,11 @@ pub(super) struct Ask {
     made: u64,
 }
 
-/// Codes that an answer may have; with none any but a success.
+/// Codes that an answer may have; an empty list allows any refusal.
 type Codes = &'static [u32];
 
 impl World {
-    /// Releases that an act is about now, each with its stamp.
+    /// Returns the releases that an action is about now, each with its stamp.
     fn meant(&self, deed: &Deed) -> Vec<(usize, usize)> {
         let thing = &self.things[deed.thing()];
         let of = |number: usize| thing.releases.get(&number).map(|one| (number, one.stamp));
@@ -65,7 +65,7 @@ impl World {
         self.asks.iter().find(|(_, ask)| is_it(ask)).map(|(number, _)| *number)
     }
 
-    /// True if the set of a head has an act on what is called as this thing.
+    /// Reports whether the set of a head has an action on a thing with this name.
     pub(super) fn is_acted_on(&self, head: usize, thing: usize) -> bool {
         let thing = &self.things[thing];
         let set = self.set_of(head);
@@ -130,7 +130,7 @@ impl World {
         self.asks.iter().filter(|(_, ask)| ask.head == head).map(|(number, _)| *number).collect()
     }
 
-    /// The act as one on what has its names by now.
+    /// Returns the action, applied to what has its names now.
     fn found(&self, ask: &Ask) -> Option<Deed> {
         let (thing, release, name) = &ask.named;
         let thing = self.there().into_iter().find(|there| match self.things[ask.deed.thing()].file {
@@ -179,12 +179,12 @@ impl World {
             || self.demand_of(ask).claims.iter().any(|claim| one.may_all(Verb::Approve, &claim.scopes))
     }
 
-    /// True if an approval counts now.
+    /// Reports whether an approval is valid now.
     fn counts(&self, account: usize, ask: &Ask) -> bool {
         self.accounts[account].is_open() && self.may_approve(account, ask)
     }
 
-    /// True if something else is there by now than when it was asked for.
+    /// Reports whether the state has changed since the request was made.
     fn is_over(&self, ask: &Ask) -> bool {
         let is_same = ask.base == self.base(&ask.deed)
             && ask.meant == self.meant(&ask.deed)
@@ -193,7 +193,7 @@ impl World {
         self.things[ask.deed.thing()].is_gone || !is_same
     }
 
-    /// Does what is decided on one request, and returns the codes that the answer may have.
+    /// Carries out a decision on one request, and returns the codes that the answer may have.
     fn decide_on(&mut self, number: usize, who: (usize, usize), (op, parts): (RequestOp, u64)) -> Codes {
         let (account, person) = who;
         let (ask, set) = (self.asks[&number].clone(), self.set_of(number));
@@ -279,7 +279,7 @@ impl World {
             return &[409_000];
         }
         for ask in &all {
-            // A stop of what was stopped meanwhile is done.
+            // Stopping what was stopped meanwhile is a success.
             if self.fit(&ask.deed, ask.copy.as_ref()) == Fit::Done {
                 self.carry(&ask.deed, ask.copy.as_ref(), (ask.by, true));
                 self.saw(ask.deed.word());
@@ -330,15 +330,15 @@ impl World {
         let wanted = |ask: &Ask| op != RequestOp::Run || ask.is_approved;
         let all = self.asks.iter().filter(|(_, ask)| wanted(ask));
         let mut all: Vec<_> = all.map(|(number, _)| *number).collect();
-        // Sets take more decisions than single requests, and few are left before something else makes them stale.
+        // Sets need more decisions than single requests, and few remain before something makes them stale.
         if self.chance(2) && all.iter().any(|one| self.asks[one].parts > 0) {
             all.retain(|one| self.asks[one].parts > 0);
         }
         for number in all.choose_multiple(&mut self.random, count).copied() {
             let head = self.asks[&number].head;
-            // The parts of a set more seldom than the whole.
+            // Members of a set are chosen less often than the whole.
             let number = if self.random.random_range(0..3) > 0 { head } else { number };
-            // Releases are pruned by each act: it is one on each thing.
+            // Every action prunes releases, so there is only one per thing.
             let things = |one: usize| self.set_of(one).into_iter().map(|one| self.asks[&one].deed.thing());
             if things(head).all(|thing| picked.iter().all(|other| things(*other).all(|other| other != thing))) {
                 picked.push(number);
@@ -372,7 +372,7 @@ impl World {
         self.check_asks(&sets);
     }
 
-    /// Fails if requests are not as the model has them.
+    /// Fails if requests differ from those of the model.
     fn check_asks(&mut self, sets: &[usize]) {
         let kept = |id: &str| self.bench.catalog.approvals.get(id).expect("kept");
         for (id, word) in &self.ended {
@@ -390,11 +390,11 @@ impl World {
         self.over.drain(..self.over.len().saturating_sub(20));
     }
 
-    /// Ends requests that have waited for too long.
+    /// Expires requests that have waited too long.
     pub(super) fn expire(&mut self) {
         let until = self.now + EXPIRE_MS;
         while self.now < until {
-            // Some seconds have passed already since the last entry, and a step of over an hour is doubted.
+            // Some seconds have passed since the last entry, and a step of more than an hour is doubted.
             self.now = until.min(self.now + STEP_MAX_MS / 2);
             self.stamped = self.now;
             self.by_leader(Command::Time(TimeChange::Tick));

@@ -1,4 +1,4 @@
-//! Acts of the model: what each is about, what it needs, whether it can be done, and what comes of it.
+//! Actions of the model: subject, required rights, feasibility and effect of each.
 
 use super::*;
 use crate::model::audience::{ClientLabel, ClientPercent};
@@ -11,7 +11,7 @@ use crate::model::wire::Uint32;
 #[derive(Clone, Debug)]
 pub(super) enum Deed {
     Publish(Publication),
-    /// Release that still exists.
+    /// Change of a release that still exists.
     Change {
         at: (usize, usize),
         op: Change,
@@ -29,7 +29,7 @@ pub(super) struct Publication {
     pub(super) id: String,
     pub(super) reach: Reach,
     pub(super) later: Option<u64>,
-    /// Text of a file that is written with it.
+    /// Text of a file that is written with the publication.
     pub(super) writes: Option<String>,
 }
 
@@ -39,13 +39,13 @@ pub(super) enum Change {
     Stop,
     Promote(String),
     Withdraw,
-    /// A withdrawal to the release before.
+    /// Withdrawal to the previous release.
     Back,
     Roll(RolloutAction),
     Remove,
 }
 
-/// Outcome that an act would have.
+/// Outcome that an action would have.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Fit {
     Done,
@@ -81,7 +81,7 @@ impl Deed {
         }
     }
 
-    /// The gate that comes by itself later.
+    /// Returns the gate that the action passes later by itself.
     pub(super) fn later(&self) -> Option<&'static str> {
         matches!(self, Deed::Publish(Publication { reach: Reach::Steps, .. })).then_some("promote")
     }
@@ -108,7 +108,7 @@ impl World {
         if roll.is_some_and(|roll| roll.step + 1 >= PERCENTS.len()) { "promote" } else { "gray" }
     }
 
-    /// Copies that clients would come to see by an act.
+    /// Returns the copies that an action would make visible to clients.
     pub(super) fn copies(&self, deed: &Deed, copy: Option<&Copied>) -> Vec<Copied> {
         match deed {
             Deed::Publish(one) => copy.or(self.things[one.thing].draft.as_ref()).cloned().into_iter().collect(),
@@ -121,7 +121,8 @@ impl World {
         }
     }
 
-    /// Places at which a thing is judged: as it is called, as clients have it or are to have it, and as in the copies.
+    /// Returns the places at which a thing is evaluated: by its present name, in releases in force or planned, and in
+    /// copies.
     pub(super) fn spots(&self, thing: usize, copies: &[Copied]) -> Vec<Spot> {
         let thing = &self.things[thing];
         if let Some(file) = thing.file {
@@ -136,7 +137,7 @@ impl World {
         spots
     }
 
-    /// Rights that an act takes: verbs at scopes.
+    /// Returns the rights that an action requires: verbs at scopes.
     pub(super) fn needs(&self, deed: &Deed, copy: Option<&Copied>) -> Vec<(Verb, Scope)> {
         let thing = &self.things[deed.thing()];
         let is_release = |scope: Scope| (Verb::Release, scope);
@@ -226,7 +227,7 @@ impl World {
         }
     }
 
-    /// Does an act that fits, in the name of an account.
+    /// Carries out a feasible action, in the name of an account.
     pub(super) fn carry(&mut self, deed: &Deed, copy: Option<&Copied>, (author, is_approved): (usize, bool)) {
         let now = self.now;
         match deed {
@@ -235,7 +236,7 @@ impl World {
                 let draft = thing.draft.clone();
                 let written = one.writes.as_ref().map(|text| Copied { text: text.clone(), ..Copied::default() });
                 let released = copy.cloned().or(written).or(draft).expect("it fits");
-                // A copy leaves the draft as it is.
+                // A publication of a copy does not change the draft.
                 if thing.draft.is_none() || copy.is_none() {
                     thing.draft = Some(released.clone());
                 }
@@ -289,7 +290,7 @@ impl World {
         }
     }
 
-    /// The same as a call to the catalog.
+    /// Returns the action as a command of the catalog.
     pub(super) fn command(&mut self, deed: &Deed, approval_options: &Asking) -> Command {
         let Asking { request, request_set, hold, emergency } = approval_options.clone();
         let thing = &self.things[deed.thing()];

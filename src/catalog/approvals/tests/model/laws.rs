@@ -1,14 +1,14 @@
-//! Policies of the model, and what they ask for at one moment.
+//! Policies of the model, and their requirements at one moment.
 
 use super::*;
 
 const GATES: [&str; 7] = ["publish", "gray", "promote", "rollback", "withdraw", "stop", "delete"];
 const PATTERNS: [&str; 8] = ["*", "*", "pay", "pay/*", "pay/eu//*", "pay//eu/*", "x", "y"];
 
-/// Namespace and name at which grants are judged.
+/// Namespace and name at which grants are checked.
 pub(super) type Scope = (String, String);
 
-/// A place at which a thing is judged.
+/// Place at which a thing is evaluated.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Spot {
     /// File, by its number.
@@ -33,11 +33,11 @@ impl Spot {
 pub(super) struct Law {
     namespace: &'static str,
     names: Vec<&'static str>,
-    /// Files alone, or rules alone.
+    /// Restriction to files (true) or to rules (false).
     of_files: Option<bool>,
     gates: Vec<&'static str>,
     approvals: usize,
-    /// From and until, in milliseconds.
+    /// Start and end, in milliseconds.
     freeze: Option<(u64, u64)>,
 }
 
@@ -56,7 +56,7 @@ impl Law {
     }
 }
 
-/// Approvals for one policy, and the scopes at which its approvers need the right.
+/// Approvals required by one policy, and the scopes at which its approvers need the right.
 #[derive(Clone, Debug)]
 pub(super) struct Claim {
     pub(super) approvals: usize,
@@ -80,7 +80,7 @@ impl Demand {
 }
 
 impl World {
-    /// Demands of the policies now. A gate of later asks for approvals alone.
+    /// Returns the present requirements of the policies. A later gate requires only approvals.
     pub(super) fn demand(&self, (gate, later): (&str, Option<&str>), is_file: bool, spots: &[Spot]) -> Demand {
         let mut demand = Demand::default();
         for law in self.laws.values() {

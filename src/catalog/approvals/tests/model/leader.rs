@@ -1,10 +1,10 @@
-//! The leader of the model: planned releases whose time has come, and the steps of rollouts.
+//! The leader of the model: due planned releases, and the steps of rollouts.
 
 use super::*;
 use crate::catalog::releases::{RolloutChange, RolloutTransition};
 use crate::model::rollout::RolloutAction;
 
-/// A move as the leader found it, with the release that it is of: it may be proposed late.
+/// A change as the leader found it, with its release; it may be proposed late.
 pub(super) struct Found {
     moved: RolloutTransition,
     at: (usize, usize),
@@ -13,7 +13,7 @@ pub(super) struct Found {
 }
 
 impl World {
-    /// True if nothing forbids what is done in the name of the author of a release now.
+    /// Reports whether nothing forbids an action in the name of a release's author now.
     fn may_go_on(&self, at: (usize, usize), gate: &str) -> bool {
         let release = self.release(at).expect("kept");
         let (author, file) = (release.author, self.things[at.0].file);
@@ -97,7 +97,7 @@ impl World {
         self.there().into_iter().find(is_it).expect("there")
     }
 
-    /// Rollouts of which more may come.
+    /// Returns the rollouts with steps left.
     fn rollouts(&self) -> Vec<Found> {
         let live = self.bench.catalog.live_rollouts();
         let rolls = |one: &Release| one.stand == Stand::Active && one.roll.is_some();

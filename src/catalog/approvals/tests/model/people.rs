@@ -1,5 +1,5 @@
-//! Accounts of the model, by incarnation: one that is made again under a name is another one. A secret has the person
-//! who was given it, whichever account it opens.
+//! Accounts of the model, by incarnation: an account created again under a name is another one. A secret belongs to the
+//! person who was given it, whichever account it opens.
 
 use super::*;
 use crate::model::service_token::{Rotation, ServiceTokenChange, ServiceTokenDraft};
@@ -37,7 +37,7 @@ const TOKENS: [&str; 3] = ["t0", "t1", "t2"];
 #[derive(Clone, Debug)]
 pub(super) struct Account {
     pub(super) name: String,
-    /// Secrets that open it, each with the person who was given it.
+    /// Secrets of the account, each with the person who was given it.
     pub(super) secrets: Vec<(String, usize)>,
     rights: Vec<Right>,
     is_disabled: bool,
@@ -45,7 +45,7 @@ pub(super) struct Account {
 }
 
 impl Account {
-    /// True if its holder gets in.
+    /// Reports whether its holder can authenticate.
     pub(super) fn is_open(&self) -> bool {
         !self.is_disabled && !self.is_gone
     }
@@ -54,7 +54,7 @@ impl Account {
         self.name.starts_with("token:")
     }
 
-    /// True if its holder has a verb at a place, by the table of roles in the book.
+    /// Reports whether its holder has a verb at a place, by the table of roles in the documentation.
     pub(super) fn may(&self, verb: Verb, namespace: &str, name: &str) -> bool {
         let gives = |role: Role| match role {
             Role::Admin => true,
@@ -102,14 +102,14 @@ impl World {
         self.by_cluster(Command::SignIn { hash, user_id, password, from: Default::default() });
     }
 
-    /// Logins end after some days.
+    /// Logs all users in again, as logins expire after some days.
     pub(super) fn sign_in_again(&mut self) {
         let open: Vec<_> = self.accounts.iter().filter(|one| one.is_open() && !one.is_token()).collect();
         let names: Vec<_> = open.into_iter().map(|one| one.name.clone()).collect();
         names.iter().for_each(|name| self.sign_in(name));
     }
 
-    /// An account that is there, of those that have this verb somewhere, and a secret of it.
+    /// Returns an existing account with this verb somewhere, and one of its secrets.
     pub(super) fn somebody(&mut self, verb: Verb) -> Option<(usize, usize)> {
         let has_shut = self.chance(40);
         let may = |one: &Account| one.may(verb, "prod", "pay") || one.may(verb, "prod", "pay/eu");
@@ -149,7 +149,7 @@ impl World {
         self.saw("rights changed");
     }
 
-    /// Makes a token, by a person or by a token of one, or changes, rotates or deletes it.
+    /// Creates a token, by a person or by a token of one, or changes, rotates or deletes one.
     pub(super) fn change_tokens(&mut self) {
         let admins = |one: &Account| one.is_open() && one.may(Verb::Manage, "", "");
         let admins: Vec<_> = (0..self.accounts.len()).filter(|at| admins(&self.accounts[*at])).collect();
@@ -209,7 +209,7 @@ impl World {
         self.saw(word);
     }
 
-    /// Brings back who is needed for something to go on.
+    /// Creates missing users again that are needed for progress.
     pub(super) fn keep_house(&mut self) {
         for (name, menu) in [USERS[0], USERS[2], USERS[3], USERS[6]] {
             if !self.accounts.iter().any(|one| one.name == name && !one.is_gone) {

@@ -1,4 +1,4 @@
-//! Drafts of the model, and what is done with them at random: rules get other names, go, and are made again.
+//! Drafts of the model, and random changes of them: rules are renamed, deleted and created again.
 
 use serde::de::DeserializeSeed;
 use serde_json::Value;
@@ -16,7 +16,7 @@ pub(super) fn body(fields: Value) -> BodyPatch {
 }
 
 impl World {
-    /// Saves a draft, by who may.
+    /// Saves a draft, by a permitted user.
     pub(super) fn save(&mut self) {
         let text = format!("a={}", self.index);
         if self.chance(2) {
@@ -51,7 +51,7 @@ impl World {
         self.save_rule_as(slot, text, before.filter(|_| !is_renamed));
     }
 
-    /// Saves a rule under the name of a draft, or under any.
+    /// Saves a rule under the name of a draft, or under any name.
     fn save_rule_as(&mut self, slot: usize, text: String, called: Option<Copied>) {
         let there = self.rules[slot];
         let before = there.and_then(|thing| self.things[thing].draft.clone());
@@ -102,8 +102,8 @@ impl World {
         self.compare(&[]);
     }
 
-    /// Puts other things in the place of what is asked for, under the same names and ids: the first rule with its
-    /// releases, or gray releases of a file.
+    /// Replaces the subjects of requests by others of the same names and ids: the first rule with its releases, or gray
+    /// releases of a file.
     pub(super) fn exchange(&mut self) {
         let Some(who) = self.somebody(Verb::Manage) else { return };
         let emergency = Asking { emergency: Some("the house burns".into()), ..Asking::default() };
@@ -152,7 +152,7 @@ impl World {
         self.saw("exchanged");
     }
 
-    /// Words for the policies: none, a request, one of a set, a held one, or an emergency.
+    /// Returns options for the policies: none, a request, one of a set, a held one, or an emergency.
     fn words(&mut self) -> Asking {
         let request = Some("please".to_owned());
         let set = *["tree", "tree", "wood"].choose(&mut self.random).expect("some");
@@ -213,7 +213,7 @@ impl World {
         Publication { thing, name, id: id.into(), reach, later, writes }
     }
 
-    /// Mostly one that fits.
+    /// Returns a change, usually a feasible one.
     fn change(&mut self, thing: usize, release: usize) -> Change {
         let one = &self.things[thing].releases[&release];
         let (is_normal, stand, rolls) = (one.reach == Reach::All, one.stand, one.roll.is_some());

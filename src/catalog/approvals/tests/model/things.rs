@@ -1,5 +1,5 @@
-//! Things of the model and their releases, by identity, and what becomes of them. After each entry all that the catalog
-//! has is held against it.
+//! Things of the model and their releases, by identity, and their changes. After each entry, the whole catalog is
+//! compared with the model.
 
 use super::*;
 use crate::catalog::releases::Releasable;
@@ -8,7 +8,7 @@ use crate::model::content::ContentDigest;
 use crate::model::release::ReleaseState;
 use crate::model::rule::release::RuleRelease;
 
-/// Content of a release: the text, and of a rule its place and the namespace of the service that it acts on.
+/// Content of a release: the text, and for a rule its place and the namespace of the service that it acts on.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Copied {
     pub(super) text: String,
@@ -22,7 +22,7 @@ pub(super) enum Reach {
     All,
     Zone(&'static str),
     Percent(u32),
-    /// Share that the steps of the one plan set.
+    /// Share set by the steps of the plan.
     Steps,
 }
 
@@ -34,28 +34,28 @@ pub(super) enum Stand {
     Failed,
 }
 
-/// Course of a rollout.
+/// Progress of a rollout.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Roll {
     pub(super) step: usize,
     pub(super) since: u64,
     pub(super) is_paused: bool,
-    /// Paused until something is measured.
+    /// True if paused until something is measured.
     pub(super) waits: bool,
 }
 
 #[derive(Clone, Debug)]
 pub(super) struct Release {
-    /// Empty until it was seen.
+    /// Id; empty until it was seen.
     pub(super) id: String,
-    /// Empty while it is the catalog's to give.
+    /// Name; empty until the catalog has generated it.
     pub(super) name: String,
     pub(super) copy: Copied,
     pub(super) reach: Reach,
     pub(super) stand: Stand,
-    /// Moment from which on it is as it is: grows with each activation.
+    /// Stamp of its present state, which increases with each activation.
     pub(super) stamp: usize,
-    /// Number of the account that it is in the name of.
+    /// Number of its author's account.
     pub(super) author: usize,
     pub(super) is_approved: bool,
     pub(super) roll: Option<Roll>,
@@ -71,7 +71,7 @@ impl Release {
     }
 }
 
-/// A release as the catalog has it.
+/// A release as stored in the catalog.
 #[derive(Clone)]
 pub(super) enum Seen {
     File(Arc<ConfigRelease>),
@@ -114,7 +114,7 @@ impl Seen {
         }
     }
 
-    /// True if clients are given this by it.
+    /// Reports whether clients get this copy from the release.
     fn gives(&self, copy: &Copied) -> bool {
         match self {
             Seen::File(one) => *one.content.digest() == ContentDigest::of(&copy.text),
@@ -126,7 +126,7 @@ impl Seen {
         }
     }
 
-    /// Fails unless it is as the model has it.
+    /// Fails unless the release equals that of the model.
     fn check(&self, known: &Release) {
         assert_eq!(self.stand(), known.stand, "{known:?}");
         assert!(self.gives(&known.copy), "{known:?}");
@@ -154,9 +154,9 @@ impl Seen {
 pub(super) struct Thing {
     /// Number of the file.
     pub(super) file: Option<usize>,
-    /// Id of a rule, which another rule may have once this one is deleted.
+    /// Id of a rule, which another rule may have after this one is deleted.
     pub(super) id: String,
-    /// None of a file that is not there.
+    /// Draft; `None` for a file that does not exist.
     pub(super) draft: Option<Copied>,
     pub(super) releases: BTreeMap<usize, Release>,
     pub(super) is_gone: bool,
@@ -168,7 +168,7 @@ impl Thing {
         Thing { file, id: id.into(), draft, releases: BTreeMap::new(), is_gone: false, seen: Vec::new() }
     }
 
-    /// The normal one that clients have.
+    /// Returns the normal release in force.
     pub(super) fn in_force(&self) -> Option<(usize, &Release)> {
         self.releases.iter().find(|(_, one)| one.is(true, Stand::Active)).map(|(number, one)| (*number, one))
     }
@@ -177,13 +177,13 @@ impl Thing {
         self.releases.values().filter(|one| one.is(false, Stand::Active)).count()
     }
 
-    /// The normal one that clients had before.
+    /// Returns the normal release that was in force before.
     pub(super) fn earlier(&self) -> Option<usize> {
         let may = self.releases.iter().filter(|(_, one)| one.is(true, Stand::Inactive));
         may.max_by_key(|(_, one)| one.stamp).map(|(number, _)| *number)
     }
 
-    /// Those that clients have or are to have.
+    /// Returns the releases in force or planned.
     pub(super) fn live(&self) -> impl Iterator<Item = (usize, &Release)> {
         let live = |one: &Release| one.stand == Stand::Active || one.is_planned();
         self.releases.iter().filter(move |(_, one)| live(one)).map(|(number, one)| (*number, one))
@@ -191,7 +191,7 @@ impl Thing {
 }
 
 impl World {
-    /// Things that are there: the files, and the rules.
+    /// Returns the existing things: the files, and the rules.
     pub(super) fn there(&self) -> Vec<usize> {
         (0..FILES.len()).chain(self.rules.iter().flatten().copied()).collect()
     }
@@ -209,7 +209,7 @@ impl World {
         self.stamps
     }
 
-    /// A new release, which clients have from now on or later.
+    /// Adds a release, active now or planned.
     pub(super) fn add(&mut self, thing: usize, release: Release) {
         if release.is(true, Stand::Active) {
             self.replace_in_force(thing);
@@ -236,7 +236,7 @@ impl World {
         }
     }
 
-    /// A normal release of the same in the place of a gray one.
+    /// Promotes a gray release to a normal one of the same content.
     pub(super) fn promote(&mut self, at: (usize, usize), name: &str, author: usize) {
         let gray = self.release_mut(at);
         gray.stand = Stand::Inactive;
@@ -269,7 +269,7 @@ impl World {
         }
     }
 
-    /// Fails if the catalog has another release in force, or kept, than the model.
+    /// Fails if the catalog has other releases in force or stored than the model.
     pub(super) fn compare(&mut self, touched: &[usize]) {
         for thing in self.there() {
             let seen = self.look(thing);
@@ -286,7 +286,7 @@ impl World {
                     "" => (known.name.is_empty() || known.name == one.name()) && one.gives(&known.copy),
                     known => known == id,
                 };
-                // One that is kept under its id first.
+                // A release with a known id takes precedence.
                 let by_id = known.releases.iter().find(|(_, known)| known.id == id).map(|(number, _)| *number);
                 let number =
                     by_id.or_else(|| known.releases.iter().find(|(_, known)| is_it(known)).map(|(number, _)| *number));
@@ -297,7 +297,7 @@ impl World {
                 one.check(release);
                 found.insert(number);
             }
-            // The oldest of those that clients do not have are pruned.
+            // The oldest inactive releases are pruned.
             known.releases.retain(|number, one| {
                 let may_go = matches!(one.stand, Stand::Inactive | Stand::Failed);
                 assert!(found.contains(number) || may_go, "thing {thing} lost {one:?}");
