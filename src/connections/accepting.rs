@@ -1,4 +1,4 @@
-//! Connections as they come in: which get a place, and until when.
+//! Accepting of connections: admission, and serving until they end.
 
 use std::fmt::Display;
 use std::io;
@@ -22,19 +22,19 @@ use crate::origin::{Origin, Sender};
 use crate::tasks;
 use crate::tls::Listening;
 
-/// After an accept that failed, out of descriptors mostly: they do not come back faster by asking.
+/// Pause after a failed accept, mostly for lack of descriptors, of which a retry gives no more.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
-/// Between two lines about connections that were turned away; all are counted.
+/// Minimum time between two log lines about refused connections; all are counted.
 const LINE_PAUSE: Duration = Duration::from_secs(60);
 
-/// Accepts until `closing`, then lets what is open finish.
+/// Accepts connections until `closing`, then lets the open ones finish.
 pub async fn serve(door: Listener, places: Arc<ConnectionLimiter>, closing: CancellationToken) {
     let ending = Ending { accepted: closing.clone(), closing, ..Ending::default() };
     serve_until(door, places, ending).await;
 }
 
-/// Accepts and serves until the steps of `ending`. A connection that the kernel had completed by then is served too:
-/// what the client sent on it would be lost with the queue of a listener that is closed.
+/// Accepts and serves connections through the steps of `ending`. Connections that the kernel had completed by then are
+/// served too: requests on them would be lost with the queue of a closed listener.
 pub async fn serve_until(door: Listener, places: Arc<ConnectionLimiter>, ending: Ending) {
     let Listener { name, listener, router, checks, tls, protocol, proxies } = door;
     let accepted = ending.accepted.clone();
@@ -69,8 +69,7 @@ struct Door {
 }
 
 impl Door {
-    /// Serves a connection on a task of its own, if it was accepted: all of it if it has a place, else checks of health
-    /// alone.
+    /// Serves an accepted connection on its own task: completely if it has a place, otherwise for health checks only.
     async fn take(&self, next: io::Result<(TcpStream, SocketAddr)>) {
         let name = self.name;
         match next {
@@ -100,14 +99,14 @@ impl Door {
         }
     }
 
-    /// Serves a connection that has found no place, as long as it asks for nothing but checks. It counts as refused.
+    /// Serves a connection without a place as long as it requests only checks. It counts as refused.
     fn take_check(&self, stream: TcpStream, peer: SocketAddr) {
         let sender = Sender { address: Some(peer.ip()), is_local: peer.ip().to_canonical().is_loopback() };
         let (permit, place) = self.places.take_for_check(self.name, sender);
         let other = CancellationToken::new();
         let mut caller = self.caller(peer);
         caller.only = Some(Box::new(CheckOnly { paths: self.checks, other: other.clone() }));
-        // One answer, and its connection ends.
+        // The connection ends with its one answer.
         caller.leaving = CancellationToken::new();
         caller.leaving.cancel();
         let (is_proxy, tls, closing) = self.beginning(peer);
@@ -129,7 +128,7 @@ impl Door {
         }
     }
 
-    /// Returns true for a connection that begins with the words of a proxy, its encryption, and its end.
+    /// Returns whether the connection may begin with a proxy header, its TLS, and the token that closes it.
     fn beginning(&self, peer: SocketAddr) -> (bool, Option<Arc<Listening>>, CancellationToken) {
         let is_proxy = address::is_within(peer.ip(), &self.proxies);
         (is_proxy, self.tls.clone(), self.ending.closing.clone())
@@ -142,7 +141,7 @@ fn is_out_of_descriptors(error: &io::Error) -> bool {
     [Errno::MFILE, Errno::NFILE].into_iter().any(|errno| number == Some(errno.raw_os_error()))
 }
 
-/// Logs refused connections, once in a while: a flood must not fill the log.
+/// Logs refused connections at intervals, so that a flood does not fill the log.
 fn log_refusal(log: &LogOnce, door: &str, reason: &dyn Display) {
     if log.is_due(()) {
         tracing::warn!(door, %reason, "connections are refused");

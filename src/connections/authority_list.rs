@@ -1,34 +1,35 @@
-//! Lists of addresses in the place of an authority.
+//! Lists of addresses in `:authority`.
 //!
-//! A gRPC client in C, or in a language above it, that was told several addresses of its server (`ipv4:A:1,B:1`) names
-//! the whole list as `:authority` of its requests. That is no authority, and the connection would be refused for it.
-//! Nothing here goes by it, so its further separators become dots, byte for byte, before HTTP/2 is read.
+//! A gRPC client in C, or in a language based on it, that is configured with several addresses of its server
+//! (`ipv4:A:1,B:1`) sends the whole list as `:authority`. That is no valid authority, and the connection would be
+//! refused for it. Its value is not used here, so its further separators are replaced by dots, byte for byte, before
+//! HTTP/2 is parsed.
 
 use std::mem;
 
 const HEAD_BYTES: usize = 9;
 const HEADERS: u8 = 1;
 const CONTINUATION: u8 = 9;
-/// A literal name that is not compressed: such a client sends it so, and the value likewise.
+/// Encoding of the literal name, uncompressed, as such clients send it; the value follows in the same way.
 const NAME: &[u8; 11] = b"\x0a:authority";
 const COMPRESSED: u8 = 0x80;
-/// A length from here on goes on in further bytes.
+/// Length from which on the encoding uses further bytes.
 const LENGTH_MAX: u8 = 0x7f;
 
-/// Bytes of a connection behind its preface, as far as they have come.
+/// Parser of the bytes after the preface, as they arrive.
 #[derive(Debug, Default)]
 pub(super) struct AuthorityLists {
     head: [u8; HEAD_BYTES],
     head_read: usize,
-    /// Bytes of the frame that are still to come.
+    /// Bytes of the frame that have not arrived yet.
     left: usize,
     inside: Inside,
 }
 
-/// Place within a block of headers.
+/// Position within a block of headers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Inside {
-    /// So many bytes of the name were seen.
+    /// Number of bytes of the name seen.
     Name(usize),
     Length,
     LongLength {
@@ -48,7 +49,7 @@ impl Default for Inside {
 }
 
 impl AuthorityLists {
-    /// Makes one authority of each list in the bytes that have come.
+    /// Replaces each list in the arrived bytes by one authority.
     pub(super) fn mend(&mut self, mut bytes: &mut [u8]) {
         while !bytes.is_empty() {
             let taken = if self.left == 0 { self.read_head(bytes) } else { self.read_payload(bytes) };
@@ -96,7 +97,7 @@ impl Inside {
             Inside::Length if *byte & COMPRESSED != 0 || *byte == 0 => Inside::default(),
             Inside::Length if *byte == LENGTH_MAX => Inside::LongLength { value: LENGTH_MAX.into(), shift: 0 },
             Inside::Length => Inside::Value { left: usize::from(*byte), is_list: false },
-            // Nothing that long is taken.
+            // A value of that length is refused anyway.
             Inside::LongLength { shift, .. } if shift > 14 => Inside::default(),
             Inside::LongLength { value, shift } => {
                 let value = value + (usize::from(*byte & LENGTH_MAX) << shift);
@@ -141,7 +142,7 @@ mod tests {
         [b"\x83\x86@\x0a:authority", length.as_slice(), authority.as_bytes(), b"@\x02te\x08trailers"].concat()
     }
 
-    /// However the bytes are split.
+    /// Replaces lists with every split of the bytes.
     fn mended(bytes: &[u8]) -> Vec<u8> {
         let whole = {
             let mut bytes = bytes.to_vec();

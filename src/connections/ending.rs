@@ -1,4 +1,4 @@
-//! The end of a listener: its steps, and how its socket is closed without losing a connection.
+//! Steps in which a listener ends, and closing of its socket without losing a connection.
 
 use std::time::Duration;
 
@@ -6,30 +6,31 @@ use socket2::{SockFilter, SockRef};
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
-/// Time for handshakes of TCP that are under way when a listener closes, a few round trips of a site.
+/// Time for TCP handshakes in progress when a listener closes: a few round trips within a site.
 pub const REST_WITHIN: Duration = Duration::from_millis(50);
 
-/// The steps in which a listener ends, in their order.
+/// Steps in which a listener ends, in order.
 #[derive(Clone, Debug, Default)]
 pub struct Ending {
-    /// Each HTTP/1 answer ends its connection, so that the client opens the next one, perhaps elsewhere.
+    /// From here on each HTTP/1 answer ends its connection, so that the client opens the next one, perhaps to another
+    /// node.
     pub leaving: CancellationToken,
-    /// No connection is accepted any more, but those whose handshake has begun.
+    /// From here on no connection is accepted except those whose handshake has begun.
     pub accepted: CancellationToken,
-    /// Connections end, each with the answer that it waits for.
+    /// From here on connections end, each after its pending answer.
     pub closing: CancellationToken,
 }
 
-/// Has the kernel ignore attempts to connect from now on. Closing a listener resets the connections in its queue, on
-/// which clients may have sent a request already; once none comes in, the queue can be emptied before. A client whose
-/// attempt is ignored sends another one a second later, which is refused as the socket is closed by then.
+/// Makes the kernel ignore new connections. Closing a listener resets the connections in its queue, on which clients
+/// may have sent a request already; once no new ones arrive, the queue can be emptied before. A client whose attempt is
+/// ignored retries a second later, and is refused because the socket is closed by then.
 pub(super) fn refuse_new(listener: &TcpListener) {
     if let Err(error) = SockRef::from(listener).attach_filter(&only_handshakes_under_way()) {
         tracing::debug!(%error, "connections may be reset as the listener closes");
     }
 }
 
-/// A classic BPF program on TCP segments: drops those with SYN and without ACK.
+/// Returns a classic BPF program that drops TCP segments with SYN and without ACK.
 fn only_handshakes_under_way() -> [SockFilter; 5] {
     const LOAD_BYTE: u16 = 0x30;
     const AND: u16 = 0x54;

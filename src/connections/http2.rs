@@ -1,7 +1,7 @@
 //! HTTP/2, for gRPC: by prior knowledge, or over TLS.
 //!
-//! A connection may be silent while a stream is open; each answers pings, or is cut. One without a stream is asked to
-//! end after a while, and one that does not begin with the preface of HTTP/2 does not begin at all.
+//! A connection may be silent while a stream is open; it is cut if it does not answer pings. One without a stream is
+//! closed gracefully after a while. A connection that does not begin with the HTTP/2 preface is not served.
 
 use std::convert::Infallible;
 use std::future::pending;
@@ -36,24 +36,24 @@ const PREFACE: &[u8; 24] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 const PREFACE_WITHIN: Duration = Duration::from_secs(10);
 const SPEAK_HTTP2: &str = "HTTP/1.1 400 Bad Request\r\nContent-Type: text/plain\r\nContent-Length: 30\r\n\
     Connection: close\r\n\r\ngRPC is spoken on this port.\n\n";
-/// A connection without a stream for at least as long is asked to end.
+/// Time without a stream after which a connection is closed gracefully.
 const IDLE_MAX: Duration = Duration::from_secs(300);
 const PING_AFTER: Duration = Duration::from_secs(30);
 const PONG_WITHIN: Duration = Duration::from_secs(10);
-/// A gRPC client opens a stream for each of its targets, all on one connection and none on another: as many as one
-/// address may have by default.
+/// Maximum number of streams of a connection. A gRPC client may open a stream for each of its targets on a single
+/// connection: as many as one address may have connections by default.
 const STREAMS_MAX: u32 = 10_000;
 const HEADERS_BYTES_MAX: u32 = 16 * 1024;
 const STREAM_WINDOW_BYTES: u32 = 64 * 1024;
-/// Of all streams of a connection together: so much of what nobody has read yet is kept for it. HTTP/2 here takes half
-/// of it, in frames that count as 256 bytes less their payload, for a flood of small frames, and ends the connection:
-/// one stream alone, whose messages have 50 bytes and more, is stopped by its own window before.
+/// Maximum unread bytes of all streams of a connection together. The HTTP/2 library treats half of it, in frames that
+/// count as 256 bytes less their payload, as a flood of small frames and ends the connection. A single stream with
+/// messages of 50 bytes or more reaches its own window first.
 const CONNECTION_WINDOW_BYTES: u32 = 512 * 1024;
 const SEND_BUFFER_BYTES: usize = 64 * 1024;
-/// Streams that were reset before they were looked at: a flood of them ends the connection.
+/// Maximum number of streams that were reset before they were handled; more of them end the connection.
 const RESETS_PENDING_MAX: usize = 20;
 
-/// Serves requests until either end has had enough. `Err` is why none was.
+/// Serves requests until either end closes. Returns the reason for metrics if none was served.
 pub(super) async fn converse<S>(mut stream: S, caller: Caller, closing: CancellationToken) -> Result<(), &'static str>
 where
     S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
@@ -62,10 +62,10 @@ where
     match preface {
         None => return Ok(()),
         Some(Err(_)) => return Err("slow"),
-        // Balancers look in this way whether a port is open.
+        // Load balancers check in this way whether a port is open.
         Some(Ok(Err(_))) => return Ok(()),
         Some(Ok(Ok(false))) => {
-            // It is a courtesy: whoever does not listen is gone a moment later.
+            // A courtesy: a client that does not read it is closed a moment later.
             let _ = timeout(TELL_WITHIN, tell_http1(stream)).await;
             return Err("http1");
         }
@@ -123,7 +123,7 @@ fn builder(executor: StreamExecutor) -> Builder<StreamExecutor> {
     builder
 }
 
-/// True for the whole preface; false as soon as something else has come.
+/// Reads the preface; returns false as soon as other bytes have arrived.
 async fn read_preface<S: AsyncRead + Unpin>(stream: &mut S) -> io::Result<bool> {
     let mut bytes = [0; PREFACE.len()];
     let mut filled = 0;
@@ -147,7 +147,7 @@ async fn tell_http1<S: AsyncRead + AsyncWrite + Unpin>(mut stream: S) -> io::Res
     Ok(())
 }
 
-/// Has a request answered by the surface.
+/// Passes a request to the surface and returns its answer.
 async fn answer(
     request: Request<Incoming>,
     caller: Arc<Caller>,
@@ -164,8 +164,9 @@ async fn answer(
     Ok(response.map(|body| CountedBody { body, _open: open }))
 }
 
-/// Ends a stream at once: an extension of its request, for an answer that nobody reads. Behind a balancer the others of
-/// the connection are other clients, and go on; a connection that has no other stream ends with it.
+/// Handle that ends a stream at once, as an extension of its request, for an answer that its client does not read. The
+/// other streams of the connection, which may belong to other clients of a proxy, are not affected; a connection
+/// without other streams ends.
 #[derive(Clone, Default)]
 pub struct StreamCut {
     stream: CancellationToken,
@@ -181,18 +182,18 @@ impl StreamCut {
         self.stream.cancel();
     }
 
-    /// Waits until it is cut.
+    /// Waits until the stream is cut.
     pub async fn done(&self) {
         self.stream.cancelled().await;
     }
 }
 
-/// Runs the streams of a connection, each until it is cut: then HTTP/2 resets it, with all that waits to be sent.
+/// Executor of the streams of a connection. A stream that is cut is reset by HTTP/2, and its unsent data is dropped.
 #[derive(Clone, Default)]
 struct StreamExecutor(Arc<Mutex<Option<CancellationToken>>>);
 
 impl StreamExecutor {
-    /// Takes the cut of the stream that is executed next: it is asked for right before, by the same task.
+    /// Sets the cut of the next executed stream. It is executed right after this call, by the same task.
     fn announce(&self, cut: &StreamCut) {
         *self.0.lock() = Some(cut.stream.clone());
     }
@@ -208,7 +209,7 @@ where
     }
 }
 
-/// A stream until it ends or is cut.
+/// A stream that runs until it ends or is cut.
 struct UntilCut<F> {
     stream: Pin<Box<F>>,
     cut: Pin<Box<WaitForCancellationFutureOwned>>,
@@ -225,7 +226,7 @@ impl<F: Future> Future for UntilCut<F> {
     }
 }
 
-/// Number of streams of a connection that are open.
+/// Counts of the streams of a connection.
 #[derive(Clone, Default)]
 struct OpenStreams(Arc<StreamCounts>);
 
@@ -259,11 +260,11 @@ impl Drop for OpenStream {
     }
 }
 
-/// Looks now and then for a connection that nobody uses.
+/// Periodic check for an unused connection.
 struct IdleLook {
     streams: OpenStreams,
     looks: tokio::time::Interval,
-    /// Streams that had begun at the last look.
+    /// Number of streams begun at the last check.
     begun: Option<usize>,
 }
 
@@ -272,7 +273,7 @@ impl IdleLook {
         IdleLook { streams, looks: interval(IDLE_MAX), begun: None }
     }
 
-    /// Ready when there was no stream between two looks. What was seen is kept where this is dropped before.
+    /// Waits until there was no stream between two checks. Cancel-safe.
     async fn is_long(&mut self) {
         loop {
             self.looks.tick().await;
@@ -285,7 +286,7 @@ impl IdleLook {
     }
 }
 
-/// The body of an answer, which keeps its stream open.
+/// Body of an answer, which keeps its stream counted as open.
 struct CountedBody {
     body: Body,
     _open: OpenStream,
@@ -308,9 +309,9 @@ impl HttpBody for CountedBody {
     }
 }
 
-/// A stream whose preface was read, and is read once more.
+/// A stream whose preface was read, and which returns it again.
 struct PrefacedStream<S> {
-    /// Bytes of the preface that were read again.
+    /// Number of bytes of the preface returned again.
     read: usize,
     lists: AuthorityLists,
     stream: S,

@@ -1,14 +1,14 @@
-//! Idle time-outs of a connection.
+//! Idle timeouts of a connection.
 //!
-//! | it | for at most |
+//! | client | limit |
 //! |---|---|
-//! | sends nothing, between two requests | [`IDLE_MAX`] |
-//! | has begun a request, or has just been opened, and does not finish the head | [`REQUEST_HEAD_WITHIN`] |
-//! | does not take the answer | [`UNREAD_MAX`] since it took the last byte, see [`super::write_timeout`] |
+//! | sends nothing between two requests | [`IDLE_MAX`] |
+//! | has opened the connection or begun a request, and has not sent the whole head | [`REQUEST_HEAD_WITHIN`] |
+//! | does not read the answer | [`UNREAD_MAX`] since it read the last byte, see [`super::write_timeout`] |
 //!
-//! While a request is being served nothing is asked of it: a poll may be held for long, and a body has
-//! the time limit of its request. The limits are watched where the bytes pass, as only there is known
-//! which of them a connection is at.
+//! While a request is being served there is no limit here: a long poll may be held for long, and a body has the time
+//! limit of its request. The limits are checked where the bytes pass, because only there the state of a connection is
+//! known.
 //!
 //! [`UNREAD_MAX`]: super::write_timeout::UNREAD_MAX
 
@@ -27,28 +27,28 @@ use super::timeout_stream::{Alarm, TimeoutStream, WriteJudge, Written};
 use crate::model::limits;
 use crate::origin::{Origin, OriginQuota};
 
-/// A client that does not finish its request head in this time is cut off.
+/// Time limit for a client to send the whole head of a request.
 const REQUEST_HEAD_WITHIN: Duration = Duration::from_secs(10);
-/// Above what balancers keep their own connections for, so that they close them first.
+/// Longer than load balancers keep idle connections, so that they close them first.
 const IDLE_MAX: Duration = Duration::from_secs(75);
 
-/// A stream that fails when its other end sends nothing for longer than the state of its request allows.
+/// A stream that fails if its other end sends nothing for longer than the state of its request allows.
 pub(super) type IdleTimeoutStream<S> = TimeoutStream<S, IdleTimeout>;
 
 pub(super) struct IdleTimeout {
-    /// Read before what the stream has.
+    /// Bytes that are read before those of the stream.
     first: Bytes,
     pulse: InFlight,
-    /// Time at which the head that is being read began; `None` between two requests.
+    /// Time at which the current head began; `None` between two requests.
     head_since: Option<Instant>,
-    /// Requests whose head had come whole when this was last looked at.
+    /// Number of complete heads at the last check.
     heads_seen: u32,
     room: HeadBudget,
     moved_at: Instant,
     reading: Alarm,
 }
 
-/// The number of requests of the connection that are being served.
+/// Requests of the connection that are being served.
 #[derive(Clone, Default)]
 pub(super) struct InFlight(Arc<Requests>);
 
@@ -62,7 +62,7 @@ struct Requests {
 pub(super) struct Serving(InFlight);
 
 impl InFlight {
-    /// To be called when the head of a request has come whole, and dropped when it is answered.
+    /// Registers a request whose head is complete; the result is dropped when it is answered.
     pub(super) fn serving(&self) -> Serving {
         self.0.begun.fetch_add(1, Ordering::Relaxed);
         Serving(self.clone())
@@ -83,7 +83,7 @@ impl Drop for Serving {
     }
 }
 
-/// The share of the request head that is being read in the budget of unfinished heads.
+/// Share of the current request head in the budget of incomplete heads.
 pub(super) struct HeadBudget {
     shares: Arc<OriginQuota>,
     origin: Origin,
@@ -96,7 +96,7 @@ impl HeadBudget {
         HeadBudget { shares, origin, bytes: 0, taken: 0 }
     }
 
-    /// So much more has come.
+    /// Adds arrived bytes to the share; fails if the budget is exhausted.
     fn grow(&mut self, bytes: usize) -> io::Result<()> {
         self.bytes += bytes;
         let more = self.bytes.saturating_sub(limits::HEAD_BYTES_FREE).saturating_sub(self.taken);
@@ -108,7 +108,7 @@ impl HeadBudget {
         Ok(())
     }
 
-    /// The head has come whole.
+    /// Frees the share, because the head is complete.
     fn clear(&mut self) {
         if self.taken > 0 {
             self.shares.give_back(self.origin, self.taken);
@@ -140,12 +140,12 @@ impl<S> IdleTimeoutStream<S> {
 }
 
 impl IdleTimeout {
-    /// Puts what was read already in front of what comes.
+    /// Prepends bytes that were read already.
     pub(super) fn read_first(&mut self, first: Bytes) {
         self.first = if self.first.is_empty() { first } else { [first, self.first.clone()].concat().into() };
     }
 
-    /// A head that has become a request is none any more.
+    /// Ends the time limit of a head that has become a request.
     fn forget_finished_head(&mut self) {
         let begun = self.pulse.begun();
         if begun != self.heads_seen {
@@ -155,7 +155,7 @@ impl IdleTimeout {
         }
     }
 
-    /// Nothing has come: fails if it should have by now.
+    /// Fails if bytes should have arrived by now; otherwise waits.
     fn wait_for_input(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         if self.pulse.is_serving() {
             return Poll::Pending;
@@ -223,7 +223,7 @@ mod tests {
         (patient, pulse, far)
     }
 
-    /// Reads until it fails; how it failed, and after how many seconds from now.
+    /// Reads until an error; returns its kind and the seconds until then.
     async fn read_to_failure(patient: &mut IdleTimeoutStream<DuplexStream>) -> (io::ErrorKind, u64) {
         let began = Instant::now();
         let mut buffer = [0; PIPE_BYTES];

@@ -1,4 +1,4 @@
-//! Connection limits: in all, and from one address (of IPv6: from one /64).
+//! Connection limits: in total, and per address (per /64 for IPv6).
 
 use std::sync::Arc;
 
@@ -7,17 +7,17 @@ use crate::metrics::Metrics;
 use crate::model::limits;
 use crate::origin::{Origin, OriginQuota, Sender, Short};
 
-/// Connections of all listeners of a node, and how many there may be.
+/// Limits of the connections of all listeners of a node.
 pub struct ConnectionLimiter {
     shares: OriginQuota,
-    /// Bytes of heads of requests that have not come whole.
+    /// Budget of the bytes of incomplete request heads.
     heads: Arc<OriginQuota>,
-    /// Places beside all others: for connections that find none of those, and check health or read metrics.
+    /// Additional places for connections that find no other and check health or read metrics.
     checks: CheckPlaces,
     metrics: Arc<Metrics>,
 }
 
-/// Reason why a connection is turned away.
+/// Reason why a connection is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Full {
     #[error("all {0} places for connections are taken")]
@@ -26,12 +26,12 @@ pub enum Full {
     Address(Origin, usize),
 }
 
-/// One connection; its place is free again when this is dropped.
+/// Place of one connection, freed on drop.
 pub struct Permit {
     places: Arc<ConnectionLimiter>,
     listener: &'static str,
     origin: Origin,
-    /// False for a connection whose place is one for checks.
+    /// False for a connection that has a place for checks.
     is_counted: bool,
 }
 
@@ -46,7 +46,7 @@ impl ConnectionLimiter {
         })
     }
 
-    /// A place on `listener` for a connection from `origin`.
+    /// Returns a place on `listener` for a connection from `origin`.
     pub fn take(self: &Arc<Self>, listener: &'static str, origin: Origin) -> Result<Permit, Full> {
         let (full, reason) = match self.shares.take(origin, 1) {
             Ok(()) => {
@@ -60,7 +60,7 @@ impl ConnectionLimiter {
         Err(full)
     }
 
-    /// A place for a connection of this sender that found no other one, and may check health and read metrics.
+    /// Returns a place for a connection that found no other one and may check health and read metrics.
     pub(super) fn take_for_check(self: &Arc<Self>, listener: &'static str, sender: Sender) -> (Permit, BriefPlace) {
         let origin = Origin::of_any(sender.address);
         (Permit { places: self.clone(), listener, origin, is_counted: false }, self.checks.enter(sender))
@@ -72,7 +72,8 @@ impl ConnectionLimiter {
 }
 
 impl Permit {
-    /// Hands the place on to the client for whom it was taken. `Err` is why that one has none, for metrics.
+    /// Transfers the place to the client named by a proxy. Fails with the reason for metrics if the client may have no
+    /// more.
     pub(super) fn pass_to(&mut self, client: Origin) -> Result<(), &'static str> {
         if self.is_counted {
             self.places.shares.pass(self.origin, client, 1).map_err(|_| "address")?;

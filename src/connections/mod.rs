@@ -1,13 +1,13 @@
-//! Connections of clients: who gets in, how long each may do nothing, and how they end.
+//! Connections of clients: admission, idle limits and shutdown.
 //!
 //! All surfaces share one number of places, below the descriptors of the process ([`crate::descriptors`]). A connection
-//! beyond it, or beyond the share of one address, is counted, and closed as soon as it asks for something: a client
-//! that is turned away asks another node, where one that waits in the queue of the kernel would not. Only checks of
-//! health and scrapes of metrics are answered on it, in one of a few places that no silence keeps
-//! ([`crate::brief_places`]): a supervisor ends a node that does not answer, also where idle connections of its own
-//! address have taken all places. Nor is a place kept by silence, see [`idle_timeout`], or by a handshake that does not
-//! come to its end.
-//! A trusted proxy that passes on connections may name the client of each ([`proxy_header`]), who has the place then.
+//! beyond it, or beyond the share of one address, is counted, and closed as soon as it sends a request: a refused
+//! client turns to another node, while one that waits in the kernel's queue would not. Only health checks and scrapes
+//! of metrics are answered on it, in one of a few places that idle connections cannot hold ([`crate::brief_places`]): a
+//! supervisor kills a node that does not answer, even if the supervisor's own address has used up all places with idle
+//! connections. Ordinary places cannot be held by idle connections either, see [`idle_timeout`], nor by incomplete
+//! handshakes. A trusted proxy may name the client of each forwarded connection ([`proxy_header`]), which then has the
+//! place.
 
 mod accepting;
 mod authority_list;
@@ -63,27 +63,27 @@ pub use http2::StreamCut;
 pub use limiter::{ConnectionLimiter, Permit};
 pub use parking::{Parking, later};
 
-/// From accepting a connection to the end of its TLS handshake.
+/// Time limit from accepting a connection to the end of its TLS handshake.
 const HANDSHAKE_WITHIN: Duration = Duration::from_secs(10);
-/// Time limit for telling a client that speaks HTTP where TLS is spoken.
+/// Time limit for the answer to a client that sends HTTP to a TLS port.
 const TELL_WITHIN: Duration = Duration::from_secs(1);
 const SPEAK_TLS: &str = "HTTP/1.1 400 Bad Request\r\nContent-Type: text/plain\r\nContent-Length: 30\r\n\
     Connection: close\r\n\r\nHTTPS is spoken on this port.\n";
 
-/// Identity that a client proved when its connection began, and that still holds: an extension of each of its requests,
-/// for as long as its certificate is good.
+/// Identity that a client proved in its TLS handshake: an extension of each of its requests, while its certificate is
+/// valid.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PeerCertificate {
-    /// Of its certificate, which one of the authorities of `--tls-client-ca` has signed.
+    /// Common name of its certificate, which an authority of `--tls-client-ca` signed.
     pub common_name: String,
 }
 
-/// The certificate behind a [`PeerCertificate`], for what outlasts its request: an extension of each of its requests.
+/// Certificate of a [`PeerCertificate`], for work that outlasts its request: an extension of each request.
 #[derive(Clone)]
 pub struct LastingCertificate(Arc<Shown>);
 
 impl LastingCertificate {
-    /// True while it has not expired, and an authority of `--tls-client-ca` vouches for it.
+    /// Reports whether it has not expired, and an authority of `--tls-client-ca` vouches for it.
     pub fn is_good(&self) -> bool {
         self.0.is_good(UnixTime::now())
     }
@@ -97,16 +97,16 @@ impl fmt::Debug for LastingCertificate {
 
 /// A listener: a surface on its socket.
 pub struct Listener {
-    /// Its name on metrics.
+    /// Name of the listener in metrics.
     pub name: &'static str,
     pub listener: TcpListener,
     pub router: Router,
-    /// Paths of checks of health and of metrics: all that is answered on a connection that has found no place.
+    /// Paths of health checks and metrics, the only ones answered on a connection without a place.
     pub checks: &'static [&'static str],
-    /// None for plain HTTP.
+    /// TLS; `None` for plain HTTP.
     pub tls: Option<Arc<Listening>>,
     pub protocol: Protocol,
-    /// Networks of proxies that may name the client of a connection in front of it.
+    /// Networks of proxies that may name the client of a connection in a proxy header.
     pub proxies: Arc<[IpNet]>,
 }
 
@@ -115,21 +115,21 @@ pub struct Listener {
 pub enum Protocol {
     #[default]
     Http1,
-    /// For gRPC: without TLS by prior knowledge.
+    /// HTTP/2, for gRPC; without TLS by prior knowledge.
     Http2,
 }
 
 /// Peer at the other end of a connection, and the router that serves it.
 struct Caller {
     peer: SocketAddr,
-    /// A proxy says that it is the peer.
+    /// True if a proxy named the peer.
     is_forwarded: bool,
     certificate: Option<Arc<Shown>>,
     router: Router,
     protocol: Protocol,
-    /// Cancelled when each answer is to be the last of its connection.
+    /// Cancelled when each answer has to be the last of its connection.
     leaving: CancellationToken,
-    /// None for a connection that has a place.
+    /// Restriction to checks; `None` for a connection that has a place.
     only: Option<Box<CheckOnly>>,
 }
 
@@ -141,7 +141,7 @@ struct CheckOnly {
 }
 
 impl Caller {
-    /// True if a request is answered; else its connection ends.
+    /// Reports whether a request is answered; otherwise its connection ends.
     fn answers(&self, path: &str) -> bool {
         let Some(only) = &self.only else { return true };
         let is_check = only.paths.contains(&path);
@@ -151,14 +151,14 @@ impl Caller {
         is_check
     }
 
-    /// Says of an answer whether its connection ends with it.
+    /// Adds `Connection: close` to an answer if its connection has to end with it.
     fn dismiss(&self, response: &mut Response) {
         if self.leaving.is_cancelled() {
             response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
         }
     }
 
-    /// Says of a request who asks.
+    /// Adds the identity of the peer to a request.
     fn introduce(&self, extensions: &mut Extensions) {
         extensions.insert(ConnectInfo(self.peer));
         if self.is_forwarded {
@@ -171,8 +171,8 @@ impl Caller {
     }
 }
 
-/// One connection from its first byte to its last, which keeps its place. `Err` is why it got no further than its
-/// beginning.
+/// Serves one connection, which holds its place, from its first byte to its last. Returns the reason for metrics if no
+/// request could be served.
 async fn attend(
     mut stream: TcpStream,
     mut caller: Caller,
@@ -181,7 +181,7 @@ async fn attend(
     tls: Option<Arc<Listening>>,
     closing: CancellationToken,
 ) -> Result<(), &'static str> {
-    // A small answer must not wait for the acknowledgement of the one before.
+    // A small answer must not wait for the acknowledgement of the previous one.
     let _ = stream.set_nodelay(true);
     if is_proxy {
         let named = Box::pin(proxy_header::read(&mut stream));
@@ -194,7 +194,7 @@ async fn attend(
     let room = HeadBudget::new(place.heads(), Origin::of(caller.peer.ip()));
     match tls {
         None => speak_protocol(WriteTimeoutStream::new(stream), caller, room, closing).await,
-        // What TLS takes is not taken where there is none.
+        // Boxed: a connection without TLS does not need the memory of its future.
         Some(tls) => Box::pin(attend_secured(stream, caller, room, tls, closing)).await,
     }
 }
@@ -206,7 +206,7 @@ async fn attend_secured(
     tls: Arc<Listening>,
     closing: CancellationToken,
 ) -> Result<(), &'static str> {
-    // Nothing of it is worth finishing when the node goes down.
+    // An incomplete handshake is dropped when the node shuts down.
     let secured = timeout(HANDSHAKE_WITHIN, secure(stream, &tls, caller.protocol));
     let handshake = closing.run_until_cancelled(secured);
     let stream = match Box::pin(handshake).await {
@@ -252,7 +252,7 @@ async fn secure(
             "tls"
         }),
         Ok(false) => {
-            // It is a courtesy: whoever does not listen is gone a moment later.
+            // A courtesy: a client that does not read it is closed a moment later.
             let _ = timeout(TELL_WITHIN, tell_plain(stream)).await;
             Err("plain")
         }
@@ -260,7 +260,8 @@ async fn secure(
     }
 }
 
-/// Reads on until the other end closes, as what it has not read is lost when its own words are refused.
+/// Answers a client that sends HTTP to a TLS port. Reads until the other end closes: with unread input the connection
+/// would be reset, and the answer lost.
 async fn tell_plain(mut stream: TcpStream) -> io::Result<()> {
     stream.write_all(SPEAK_TLS.as_bytes()).await?;
     stream.shutdown().await?;
@@ -269,7 +270,7 @@ async fn tell_plain(mut stream: TcpStream) -> io::Result<()> {
     Ok(())
 }
 
-/// One connection over a stream of any kind, served as those that [`serve`] accepts.
+/// Serves one connection over any stream, like those that [`serve`] accepts.
 pub async fn serve_stream<S>(stream: S, peer: SocketAddr, router: Router, place: Permit, closing: CancellationToken)
 where
     S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
@@ -292,7 +293,7 @@ where
     .await;
 }
 
-/// Serves requests until either end has had enough.
+/// Serves requests until either end closes.
 async fn converse<S>(stream: S, caller: Caller, room: HeadBudget, closing: CancellationToken)
 where
     S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
@@ -305,7 +306,7 @@ where
         stream = parked.stream;
         let Some((mut response, more)) = parking::wait(&mut stream, parked.pending).await else { return };
         caller.dismiss(&mut response);
-        // Boxed: what it takes to answer is not kept while there is nothing to say.
+        // Boxed: the memory of its future is not needed while the answer is awaited.
         if !Box::pin(tell(&mut stream, response, parked.asked)).await {
             return;
         }
@@ -319,7 +320,7 @@ where
     }
 }
 
-/// Writes the answer to a request that was parked; whether the connection goes on.
+/// Writes the answer to a parked request; reports whether the connection continues.
 async fn tell<S: AsyncWrite + Unpin>(stream: &mut S, response: Response, asked: RequestForm) -> bool {
     let Some(words) = EncodedResponse::of(response, asked).await else { return false };
     let closes = words.closes;
@@ -332,16 +333,16 @@ async fn tell<S: AsyncWrite + Unpin>(stream: &mut S, response: Response, asked: 
     !closes
 }
 
-/// A connection whose request waits.
+/// A connection whose request is parked.
 struct Parked<S> {
     stream: IdleTimeoutStream<S>,
     pending: Pending,
     asked: RequestForm,
-    /// Bytes that the protocol had read beyond the request.
+    /// Bytes that the protocol has read beyond the request.
     early: Bytes,
 }
 
-/// Speaks HTTP until either end has had enough, or a request waits for what it was promised.
+/// Serves HTTP until either end closes, or until a request is parked.
 async fn speak<S>(
     stream: IdleTimeoutStream<S>,
     caller: &Arc<Caller>,
@@ -357,7 +358,7 @@ where
         hyper::service::service_fn(move |request| answer(request, caller.clone(), &pulse, &desk))
     };
     let mut connection = http1::Builder::new()
-        // The stream's own patience tells an idle connection from a request that dribbles.
+        // The stream's own timeouts distinguish an idle connection from a slow request.
         .header_read_timeout(None)
         .max_buf_size(limits::REQUEST_HEAD_BYTES_MAX)
         .serve_connection(TokioIo::new(stream), service);
@@ -373,7 +374,7 @@ where
         if !is_closing && closed.as_mut().poll(cx).is_ready() {
             is_closing = true;
             Pin::new(&mut connection).graceful_shutdown();
-            // It may have nothing left to do.
+            // The connection may have nothing left to do.
             cx.waker().wake_by_ref();
         }
         Poll::Pending
@@ -381,7 +382,7 @@ where
     match ended.await {
         Ok((pending, asked)) => {
             let parts = connection.into_parts();
-            // A copy: even nothing would keep the whole buffer that it was read into.
+            // A copy, because even an empty slice would retain the whole buffer.
             let early = Bytes::copy_from_slice(&parts.read_buf);
             Some(Parked { stream: parts.io.into_inner(), pending, asked, early })
         }
@@ -394,7 +395,7 @@ where
     }
 }
 
-/// Has a request answered by the surface.
+/// Passes a request to the surface; returns the future of its answer.
 fn answer(
     request: hyper::Request<Incoming>,
     caller: Arc<Caller>,

@@ -1,11 +1,12 @@
-//! Parked requests: the memory of a request that is held for long.
+//! Parked requests: held requests without the memory of their connection.
 //!
-//! An open HTTP/1 connection has two buffers of 8 KiB and the state of the protocol; the layers around a handler keep
-//! the request. A request that is held for a minute needs none of it. So a handler that begins to wait returns a
-//! deferred response ([`later`]). It passes all layers as any response does, and they end. Then the protocol is
-//! dropped, and of the connection only the stream is kept. The response, when it is ready, gets the headers that the
-//! layers had put on the deferred one and is written in one piece, in the form that the request asks for
-//! ([`RequestForm`]); the protocol begins anew with the first bytes of the next request. So a hundred thousand held
+//! An open HTTP/1 connection has two buffers of 8 KiB and the state of the protocol, and the layers around a handler
+//! hold the request. A request that is held for a minute needs none of them. So a handler that starts to wait returns a
+//! deferred response ([`later`]), which passes all layers as any response does, and they end. Then the protocol is
+//! dropped, and only the stream of the connection remains. When the response is ready, it gets the headers that the
+//! layers added to the deferred one, and is written in one piece in the form that the request requires
+//! ([`RequestForm`]). The protocol starts again with the first bytes of the next request. So a hundred thousand held
+//! requests that are answered at the same moment do not need a buffer each.
 //! requests that are answered at the same moment do not take a buffer each.
 
 use std::convert::Infallible;
@@ -28,21 +29,21 @@ use tracing::Instrument;
 
 use super::idle_timeout::Serving;
 
-/// Bytes that a client may send while its request is held, before no more is read.
+/// Bytes that a client may send while its request is held, before reading stops.
 const EARLY_BYTES_MAX: usize = 512;
-/// Room for the head of an answer, in most cases.
+/// Capacity that fits most heads of answers.
 const HEAD_BYTES_USUAL: usize = 512;
 
-/// The answer to a request, on its way.
+/// Future of the answer to a request.
 pub(super) type AnswerFuture = Pin<Box<dyn Future<Output = Response> + Send>>;
 
-/// An extension of each request: whoever serves its connection understands the promise of an answer.
+/// Extension of each request whose connection supports deferred responses.
 #[derive(Clone, Copy)]
 pub struct Parking(());
 
-/// Answers with what `answer` comes to: where the connection can be parked, by a promise, and until it is kept the
-/// connection holds nothing of the request but that future. A request whose body has not been read to its end
-/// keeps its buffers too. The content of a promised answer is written in one piece.
+/// Returns the result of `answer`, as a deferred response if the connection supports it; until it is ready the
+/// connection holds nothing of the request but that future. A request whose body was not read completely is not parked.
+/// The content of a deferred response is written in one piece.
 pub fn later<A>(parking: Option<Parking>, answer: A) -> impl Future<Output = Response> + Send
 where
     A: Future<Output = Response> + Send + 'static,
@@ -56,17 +57,17 @@ where
     }
 }
 
-/// A response that is not ready yet: an extension of the empty one that passes the layers.
+/// A deferred response: an extension of the empty response that passes the layers.
 #[derive(Clone)]
 struct DeferredResponse(Arc<Mutex<Option<AnswerFuture>>>);
 
 impl DeferredResponse {
-    /// Takes the answer that a response promises, with the headers that were put on the response meanwhile; `None` if
-    /// it promises none.
+    /// Takes the future of a deferred response, with the headers that were added to the empty response; `None` if the
+    /// response is not deferred.
     fn of(response: &mut Response) -> Option<AnswerFuture> {
         let answer = response.extensions_mut().remove::<DeferredResponse>()?.0.lock().take()?;
         let mut headers = std::mem::take(response.headers_mut());
-        // That of a promise, which has no content.
+        // The length of the empty response.
         headers.remove(header::CONTENT_LENGTH);
         Some(Box::pin(dressed(answer, headers.into_iter().collect())))
     }
@@ -78,27 +79,26 @@ async fn dressed(answer: AnswerFuture, headers: Box<[(Option<HeaderName>, Header
     response
 }
 
-/// Place of the answer to the present request of a connection: the protocol asks here for it, and it can be taken away
-/// from the protocol.
+/// Slot of the answer to the current request of a connection: the protocol polls it, and it can be taken from there.
 #[derive(Default)]
 pub(super) struct ConnectionState {
     pending: Mutex<Option<Pending>>,
-    /// True if the pending answer was promised, and may be taken away.
+    /// True if the pending answer is deferred, and may be taken.
     is_promised: AtomicBool,
-    /// The body of the request is at its end: what comes next on the stream is another request.
+    /// True if the body of the request was read completely, so that the next bytes are another request.
     is_read: AtomicBool,
     asked: Mutex<RequestForm>,
 }
 
-/// An answer that is waited for.
+/// An answer that is awaited.
 pub(super) struct Pending {
     answer: AnswerFuture,
-    /// There until it comes.
+    /// Held until the answer is ready.
     _serving: Serving,
 }
 
 impl ConnectionState {
-    /// A request has come; what its answer comes of is put here by [`ConnectionState::begin`].
+    /// Prepares the slot for a request, whose answer is stored by [`ConnectionState::begin`].
     pub(super) fn ask(self: &Arc<Self>, mut request: Request<Incoming>) -> Request<Read> {
         self.is_read.store(request.body().is_end_stream(), Ordering::Relaxed);
         *self.asked.lock() = RequestForm::of(&request);
@@ -112,7 +112,7 @@ impl ConnectionState {
         ResponseFuture(self.clone())
     }
 
-    /// The answer that is waited for, if it was promised, and what it answers.
+    /// Takes the pending answer, if it is deferred, and the form that its request requires.
     pub(super) fn parked(&self) -> Option<(Pending, RequestForm)> {
         if !self.is_read.load(Ordering::Relaxed) || !self.is_promised.swap(false, Ordering::Relaxed) {
             return None;
@@ -122,7 +122,7 @@ impl ConnectionState {
     }
 }
 
-/// A body that tells when it is at its end.
+/// A body that records when it was read completely.
 pub(super) struct Read {
     body: Incoming,
     desk: Arc<ConnectionState>,
@@ -170,8 +170,8 @@ impl Future for ResponseFuture {
     }
 }
 
-/// Nobody wants the answer any more, unless it was taken away. It holds its request, which holds the desk: left
-/// there, the two would keep each other for ever.
+/// Drops an answer that is no longer wanted and was not taken. It holds its request, which holds the connection state:
+/// left there, the two would keep each other alive.
 impl Drop for ResponseFuture {
     fn drop(&mut self) {
         let unwanted = self.0.pending.lock().take();
@@ -179,12 +179,12 @@ impl Drop for ResponseFuture {
     }
 }
 
-/// Properties of a request on which the form of an answer depends, besides what the handler makes of it.
+/// Properties of a request that determine the form of its answer in addition to the handler.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct RequestForm {
     is_head: bool,
     is_http_1_0: bool,
-    /// Options of the connection that the client asked for: to close it, or to keep it.
+    /// Options of the connection that the client requested: close it, or keep it alive.
     closes: bool,
     keeps: bool,
 }
@@ -205,7 +205,7 @@ fn says(headers: &HeaderMap, word: &str) -> bool {
     values.flat_map(|value| value.split(',')).any(|part| part.trim().eq_ignore_ascii_case(word))
 }
 
-/// Waits for the answer for as long as the other end is there. Returns it, and what the other end has sent
+/// Waits for the answer while the other end is connected. Returns it with the bytes that the other end has sent
 /// meanwhile.
 pub(super) async fn wait<S>(stream: &mut S, mut pending: Pending) -> Option<(Response, Bytes)>
 where
@@ -228,12 +228,12 @@ where
     Some((response.await?, early.freeze()))
 }
 
-/// The first bytes of the next request; none when the other end has gone, or has been idle for too long.
+/// Returns the first bytes of the next request; `None` when the other end has closed, or was idle for too long.
 pub(super) async fn next<S: AsyncRead + Unpin>(stream: &mut S) -> Option<Bytes> {
     poll_fn(|cx| poll_some(stream, cx)).await
 }
 
-/// Reads without a buffer that would be kept while nothing comes. `None` at the end.
+/// Reads without a buffer that would be held while no bytes arrive. `None` at the end.
 fn poll_some<S: AsyncRead + Unpin>(stream: &mut S, cx: &mut Context<'_>) -> Poll<Option<Bytes>> {
     let mut bytes = [0; EARLY_BYTES_MAX];
     let mut read = ReadBuf::new(&mut bytes);
@@ -242,17 +242,17 @@ fn poll_some<S: AsyncRead + Unpin>(stream: &mut S, cx: &mut Context<'_>) -> Poll
     Poll::Ready((is_read && !filled.is_empty()).then(|| Bytes::copy_from_slice(filled)))
 }
 
-/// An answer as the other end gets it.
+/// An encoded answer.
 pub(super) struct EncodedResponse {
     pub(super) bytes: Vec<u8>,
-    /// The connection ends with it.
+    /// True if the connection ends with it.
     pub(super) closes: bool,
     /// Extensions of the response, held until the bytes are written.
     _held: Extensions,
 }
 
 impl EncodedResponse {
-    /// None where the content cannot be had.
+    /// Encodes a response; `None` if its content cannot be read.
     pub(super) async fn of(response: Response, asked: RequestForm) -> Option<EncodedResponse> {
         let (parts, body) = response.into_parts();
         let body = to_bytes(body, usize::MAX).await.ok()?;
@@ -263,7 +263,7 @@ impl EncodedResponse {
         let reason = status.canonical_reason().unwrap_or_default();
         put(&[b"HTTP/", version.as_bytes(), b" ", status.as_str().as_bytes(), b" ", reason.as_bytes(), b"\r\n"]);
         for (name, value) in &parts.headers {
-            // What becomes of the connection, and where the content ends, is said below.
+            // These headers are set below.
             if ![header::CONNECTION, header::CONTENT_LENGTH, header::TRANSFER_ENCODING].contains(name) {
                 put(&[name.as_ref(), b": ", value.as_bytes(), b"\r\n"]);
             }

@@ -1,8 +1,8 @@
-//! Header of the PROXY protocol, version 2: the client that a balancer of TCP passes on says nothing of itself.
+//! PROXY protocol, version 2: the header in which a TCP load balancer names the client of a connection.
 //!
-//! It is read from trusted proxies alone, in front of TLS and of everything else. A connection of theirs that does not
-//! begin with it is one of their own: a check of health, or a proxy that names its clients in `X-Forwarded-For`. From
-//! anybody else it is what it is, nonsense.
+//! It is accepted from trusted proxies only, before TLS and everything else. A connection of theirs without it is the
+//! proxy's own: a health check, or a proxy that names its clients in `X-Forwarded-For`. From any other peer the header
+//! is invalid input.
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -12,11 +12,11 @@ use tokio::io::AsyncReadExt;
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
-/// From accepting a connection to the end of the header, or to the first byte of something else.
+/// Time limit from accepting a connection to the end of the header, or to the first byte of anything else.
 const HEADER_WITHIN: Duration = Duration::from_secs(10);
 const SIGNATURE: &[u8; 12] = b"\r\n\r\n\0\r\nQUIT\n";
 const HEAD_BYTES: usize = 16;
-/// Bytes behind the head that are read: addresses, and what else a proxy may say of a client.
+/// Maximum bytes after the head: addresses, and other information about a client.
 const REST_BYTES_MAX: usize = 2048;
 const VERSION: u8 = 2;
 const LOCAL: u8 = 0;
@@ -26,11 +26,11 @@ const TCP_OVER_IPV4: u8 = 0x11;
 const TCP_OVER_IPV6: u8 = 0x21;
 const UNIX_STREAM: u8 = 0x31;
 
-/// Reason to end a connection, for metrics.
+/// Reasons for ending a connection, for metrics.
 pub(super) const REFUSED: &str = "proxy";
 pub(super) const SLOW: &str = "slow";
 
-/// Reads the header, if the connection begins with one. Returns the client that it names; none for the proxy itself.
+/// Reads the header, if the connection begins with one. Returns the client that it names; `None` for the proxy itself.
 pub(super) async fn read(stream: &mut TcpStream) -> Result<Option<SocketAddr>, &'static str> {
     match timeout(HEADER_WITHIN, read_from(stream)).await {
         Err(_) => Err(SLOW),
@@ -44,7 +44,7 @@ pub(super) async fn read(stream: &mut TcpStream) -> Result<Option<SocketAddr>, &
 
 async fn read_from(stream: &mut TcpStream) -> io::Result<Option<SocketAddr>> {
     let mut first = [0];
-    // Neither TLS nor a request begins with that byte.
+    // Neither TLS nor a request begins with this byte.
     if stream.peek(&mut first).await? == 0 || first[0] != SIGNATURE[0] {
         return Ok(None);
     }
@@ -56,11 +56,11 @@ async fn read_from(stream: &mut TcpStream) -> io::Result<Option<SocketAddr>> {
     head.client(&rest)
 }
 
-/// The part of the header that each one has.
+/// The fixed part of the header.
 struct Head {
     command: u8,
     family: u8,
-    /// Bytes behind it.
+    /// Number of bytes that follow.
     length: usize,
 }
 
@@ -79,7 +79,7 @@ impl Head {
         }
     }
 
-    /// The client by the addresses behind the head.
+    /// Returns the client according to the addresses after the head.
     fn client(&self, rest: &[u8]) -> io::Result<Option<SocketAddr>> {
         if self.command == LOCAL {
             return Ok(None);
@@ -115,7 +115,7 @@ mod tests {
         [&SIGNATURE[..], &[kind, family], &length, rest].concat()
     }
 
-    /// As [`read_from`] does, of bytes that have come.
+    /// Parses bytes as [`read_from`] does.
     fn parsed(bytes: &[u8]) -> Option<Option<String>> {
         let (head, rest) = bytes.split_first_chunk::<HEAD_BYTES>()?;
         let head = Head::parse(head).ok()?;
@@ -143,7 +143,7 @@ mod tests {
             (header(0x20, 0xff, &[1; 200]), Some(None)),
             (header(0x21, 0x00, &[1; 20]), Some(None)),
             (header(0x21, 0x31, &[0; 216]), Some(None)),
-            // UDP, a family of nobody, a command, versions, and addresses that are too short.
+            // UDP, an unknown family, a command, versions, and addresses that are too short.
             (header(0x21, 0x12, &of_4), None),
             (header(0x21, 0x41, &of_4), None),
             (header(0x22, 0x11, &of_4), None),
@@ -157,7 +157,7 @@ mod tests {
         }
     }
 
-    /// Each byte changed, and each end: no word of it is taken for another one without a fault or a name.
+    /// Each byte changed, and each truncation: none gives another client, or the connection ends.
     #[test]
     fn nonsense_names_nobody_else_and_ends() {
         let whole = header(0x21, 0x11, &[198, 51, 100, 7, 10, 0, 0, 1, 0x12, 0x67, 0x22, 0xba]);

@@ -1,4 +1,4 @@
-//! A stream with a time-out, which judges each write ([`WriteJudge`]).
+//! A stream with a timeout, which may fail its writes ([`WriteJudge`]).
 
 use std::io::{self, IoSlice};
 use std::pin::Pin;
@@ -7,11 +7,11 @@ use std::task::{Context, Poll, ready};
 use tokio::io::AsyncWrite;
 use tokio::time::{Instant, Sleep, sleep_until};
 
-/// Answer of a stream to a write.
+/// Result of a write.
 pub(super) type Written = Poll<io::Result<usize>>;
 
 pub(super) trait WriteJudge: Unpin {
-    /// Answers to a write in place of the stream.
+    /// Returns the result of a write, given the stream's own.
     fn judge(&mut self, cx: &mut Context<'_>, written: Written) -> Written;
 }
 
@@ -46,13 +46,13 @@ impl<S: AsyncWrite + Unpin, T: WriteJudge> AsyncWrite for TimeoutStream<S, T> {
     }
 }
 
-/// A timer that is moved only when it has to come earlier, or came too early: deadlines that move with
-/// every byte cost nothing.
+/// A timer that is reset only when it would be too late, or was too early: deadlines that move with every byte cost
+/// nothing.
 #[derive(Default)]
 pub(super) struct Alarm(Option<Pin<Box<Sleep>>>);
 
 impl Alarm {
-    /// Ready when `deadline` is reached; wakes the task then.
+    /// Completes when `deadline` is reached, and wakes the task then.
     pub(super) fn poll(&mut self, cx: &mut Context<'_>, deadline: Instant) -> Poll<()> {
         let sleep = self.0.get_or_insert_with(|| Box::pin(sleep_until(deadline)));
         if deadline < sleep.deadline() {

@@ -1,6 +1,6 @@
-//! Write time-out: the writes of a stream fail when its other end takes no byte for too long.
+//! Write timeout: the writes of a stream fail if its other end reads no byte for too long.
 //!
-//! It lies below TLS, which takes what is written and keeps it: only here is seen what has left.
+//! It is below TLS, which buffers what is written: only here it is visible which bytes were sent.
 
 use std::io;
 use std::pin::Pin;
@@ -12,7 +12,7 @@ use tokio::time::Instant;
 
 use super::timeout_stream::{Alarm, TimeoutStream, WriteJudge, Written};
 
-/// An answer of which nobody takes a byte for so long is not read any more.
+/// Time without a byte read after which an answer is given up.
 pub(super) const UNREAD_MAX: Duration = Duration::from_secs(60);
 
 pub(super) type WriteTimeoutStream<S> = TimeoutStream<S, WriteTimeout>;
@@ -64,7 +64,7 @@ mod tests {
         stream.write_all(&[1; PIPE_BYTES]).await.expect("the pipe takes as much");
         let began = Instant::now();
         let reader = tokio::spawn(async move {
-            // One byte now and then is progress, however slow; then it stops.
+            // One byte now and then counts as progress; then it stops.
             for _ in 0..3 {
                 tokio::time::sleep(UNREAD_MAX - SECOND).await;
                 far.read_u8().await.expect("there is one");
@@ -77,7 +77,7 @@ mod tests {
         drop(reader.await.expect("no panic"));
     }
 
-    /// TLS has taken the whole answer, and could not pass it on.
+    /// TLS has buffered the whole answer and could not send it.
     #[tokio::test(start_paused = true)]
     async fn an_answer_that_waits_in_tls_is_given_up_too() {
         let (near, far) = duplex(PIPE_BYTES);

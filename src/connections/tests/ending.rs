@@ -1,4 +1,4 @@
-//! A listener that ends: answers that are the last of their connection, and ports that refuse.
+//! Shutdown of a listener: answers that are the last of their connection, and ports that refuse.
 
 use std::io::ErrorKind;
 use std::sync::Arc;
@@ -22,7 +22,7 @@ async fn ask(stream: &mut TcpStream, path: &str) {
     stream.write_all(request.as_bytes()).await.expect("sent");
 }
 
-/// An answer that ends with these words.
+/// Reads an answer with this end.
 async fn read(stream: &mut TcpStream, end: &str) -> String {
     let mut text = String::new();
     while !text.ends_with(end) {
@@ -63,13 +63,13 @@ async fn a_listener_that_leaves_serves_and_ends_connections_with_their_answers()
     ask(&mut parked, "/held").await;
 
     ending.leaving.cancel();
-    // One that is open, and a new one.
+    // An open connection, and a new one.
     for mut stream in [kept, TcpStream::connect(address).await.expect("still listening")] {
         ask(&mut stream, "/").await;
         assert!(read(&mut stream, "served").await.contains("connection: close"));
         assert_eq!(stream.read(&mut [0; 1]).await.expect("an end"), 0);
     }
-    // One whose request was held before.
+    // A connection whose request was held before.
     tell.send(true).expect("it is held");
     assert!(read(&mut parked, "held").await.contains("connection: close"));
 

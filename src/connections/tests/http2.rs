@@ -1,4 +1,4 @@
-//! Connections of HTTP/2 from their first byte to their last.
+//! HTTP/2 connections from their first byte to their last.
 
 use std::time::Duration;
 
@@ -19,7 +19,7 @@ use super::super::{Caller, Protocol, http2};
 
 type Ended = JoinHandle<Result<(), &'static str>>;
 
-/// A connection that is served, and its other end.
+/// Returns a connection that is being served.
 fn open(closing: &CancellationToken) -> (DuplexStream, Ended) {
     let (near, far) = duplex(64 * 1024);
     let endless =

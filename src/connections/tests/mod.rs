@@ -1,4 +1,4 @@
-//! Listeners over TLS and behind proxies, how they end, connections of HTTP/2, and connections that are parked.
+//! Listeners with TLS and with proxies, their shutdown, HTTP/2 connections, and parked requests.
 
 mod ending;
 mod http2;

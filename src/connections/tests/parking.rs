@@ -1,5 +1,5 @@
-//! Requests that are parked, over a stream in memory: they are answered as all others are, and so is what comes
-//! after them on the same connection.
+//! Parked requests over a stream in memory: they are answered like all others, and so are later requests on the same
+//! connection.
 
 use std::net::Ipv4Addr;
 use std::sync::Arc;
@@ -24,12 +24,12 @@ use crate::origin::Origin;
 
 const LIMIT: Duration = Duration::from_secs(10);
 
-/// One connection to a surface whose `/held` answers when it is let go, `/slow` too but without being parked,
-/// and whose `/` does at once.
+/// One connection to a surface: `/held` is parked and answers when it is released, `/slow` too without being parked,
+/// and `/` answers at once.
 struct House {
     client: DuplexStream,
     letting: Arc<Semaphore>,
-    /// Present while a request is held.
+    /// Its references count the held requests.
     held: Arc<()>,
     closing: CancellationToken,
     serving: JoinHandle<()>,
@@ -68,7 +68,7 @@ fn open() -> House {
     };
     let slow = {
         let (letting, held) = (letting.clone(), held.clone());
-        // It keeps the whole request, as a layer may.
+        // The handler holds the whole request, as a layer may.
         move |request: Request| async move {
             let _kept = (held.clone(), request);
             letting.acquire().await.expect("open").forget();
@@ -94,10 +94,10 @@ impl House {
         self.client.write_all(text.as_bytes()).await.expect("sent");
     }
 
-    /// Waits until a request is held, or no more.
+    /// Waits until a request is held, or until none is.
     async fn is_held(&self, wanted: bool) {
         let turned = async {
-            // Three handlers have one, and another while a request is held.
+            // Three handlers have a reference each, and a held request has another.
             while (Arc::strong_count(&self.held) > 4) != wanted {
                 tokio::task::yield_now().await;
             }
@@ -105,7 +105,7 @@ impl House {
         timeout(LIMIT, turned).await.expect("held, or no more");
     }
 
-    /// Reads until `end` has come, and no more is there.
+    /// Reads until `end` has arrived, and nothing more is there.
     async fn read_to(&mut self, end: &str) -> String {
         let mut text = String::new();
         while !text.ends_with(end) {
@@ -218,7 +218,7 @@ async fn a_request_that_was_not_read_stays_where_it_is() {
     let answer = house.read_to("deaf\n").await;
     assert!(answer.starts_with("HTTP/1.1 200 OK\r\n"), "{answer}");
     house.is_held(false).await;
-    // Whether the connection goes on or not, what was in the body is no request.
+    // Whether or not the connection continues, the body is not taken for a request.
     house.client.write_all(b"GET / HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n").await.unwrap_or_default();
     let mut rest = Vec::new();
     timeout(LIMIT, house.client.read_to_end(&mut rest)).await.expect("an end").unwrap_or_default();

@@ -1,4 +1,4 @@
-//! Connections that trusted proxies pass on.
+//! Connections that trusted proxies forward.
 
 use axum::Extension;
 use axum::routing::get;
@@ -8,7 +8,7 @@ use super::super::*;
 use crate::address::sender;
 use crate::metrics::Metrics;
 
-/// IPv4 over TCP, with the client 198.51.100.LAST at port 4711.
+/// Returns a header for TCP over IPv4 that names the client 198.51.100.LAST at port 4711.
 fn header(last: u8) -> Vec<u8> {
     let rest = [198, 51, 100, last, 10, 0, 0, 1, 0x12, 0x67, 0x22, 0xba];
     [&b"\r\n\r\n\0\r\nQUIT\n\x21\x11\0\x0c"[..], &rest].concat()
@@ -24,7 +24,7 @@ struct House {
     serving: JoinHandle<()>,
 }
 
-/// Says who asks, and whether from this machine.
+/// Returns the peer, and whether it is on this machine.
 async fn who(
     Extension(ConnectInfo(peer)): Extension<ConnectInfo<SocketAddr>>,
     request: axum::extract::Request,
@@ -47,16 +47,17 @@ async fn open(trusted: &[&str]) -> House {
         proxies: trusted.iter().map(|net| net.parse().expect("a network")).collect(),
     };
     let closing = CancellationToken::new();
-    // One connection of an address.
+    // One connection per address.
     let serving = tokio::spawn(serve(door, ConnectionLimiter::new(10, 1, metrics.clone()), closing.clone()));
     House { address, metrics, closing, serving }
 }
 
 impl House {
-    /// A connection that stays open, and the answer to its first request; empty where it is ended.
+    /// Opens a connection and returns it with the answer to its first request, which is empty if the connection is
+    /// closed.
     async fn ask(&self, header: &[u8]) -> (TcpStream, String) {
         let mut stream = TcpStream::connect(self.address).await.expect("listening");
-        // It may come in any pieces.
+        // The header may arrive in any pieces.
         for byte in header {
             stream.write_all(&[*byte]).await.expect("open");
         }
@@ -92,9 +93,9 @@ async fn clients_of_a_trusted_proxy_are_told_apart_and_counted_each() {
     let (_, told) = house.ask(&header(1)).await;
     assert_eq!((told.as_str(), house.refused("address")), ("", 1), "one client has as many as an address may");
     drop(first);
-    // Its own: a check of health, and what has no header.
+    // The proxy's own: a health check, and a connection without a header.
     for header in [LOCAL, b""] {
-        // The place of the one before is free in a moment.
+        // The place of the previous connection is freed a moment later.
         while house.ask(header).await.1 != "127.0.0.1 true" {}
     }
     let nonsense = [&b"\r\n\r\n\0\r\nQUIT\n\x11"[..], &[0; 40]].concat();

@@ -1,4 +1,4 @@
-//! A door that speaks TLS: who is told by it, how long a handshake may take, how it closes.
+//! A listener with TLS: identity of clients, time limit of a handshake, and shutdown.
 
 use axum::Extension;
 use axum::routing::get;
@@ -22,7 +22,7 @@ struct House {
     serving: JoinHandle<()>,
 }
 
-/// Says who asks.
+/// Returns the caller.
 async fn who(certificate: Option<Extension<PeerCertificate>>) -> String {
     certificate.map_or_else(|| "somebody".to_owned(), |Extension(shown)| shown.common_name)
 }
@@ -57,7 +57,7 @@ impl House {
         self.metrics.connections_refused.with_label_values(&["api", reason]).get()
     }
 
-    /// Answer to a client that shows the certificate `name`, if any.
+    /// Returns the answer to a client with the certificate `name`, if any.
     async fn ask(&self, name: Option<&str>) -> String {
         let file = |name: &str| self.pki.path().join(name);
         let mut roots = RootCertStore::empty();
@@ -89,7 +89,7 @@ async fn a_request_bears_the_name_of_the_certificate_that_its_client_showed() {
     assert_eq!(house.ask(None).await, "somebody");
 }
 
-/// Silence ends at the deadline of the handshake, and its place is free again.
+/// A silent connection ends at the deadline of the handshake, and its place is free again.
 #[tokio::test(start_paused = true)]
 async fn a_handshake_has_its_time_and_no_more() {
     let house = open().await;
@@ -107,7 +107,7 @@ async fn a_handshake_has_its_time_and_no_more() {
 async fn a_door_that_closes_waits_for_no_handshake() {
     let house = open().await;
     let mut silent = TcpStream::connect(house.address).await.expect("listening");
-    // Served, so the silent one before it is taken too.
+    // It is served, so the silent connection before it was accepted too.
     assert_eq!(house.ask(None).await, "somebody");
     house.closing.cancel();
     house.serving.await.expect("it closes");
