@@ -1,11 +1,10 @@
-//! Audit buffer: events that are no commands, on their way into the audit trail: refused requests, failed logins,
-//! changes of the membership, backups.
+//! Audit buffer: notes about events that are no commands, to be written to the audit trail: refused requests, failed
+//! logins, membership changes, backups.
 //!
-//! Notes wait on the node and are proposed together, at most once a second. A flood costs neither the log
-//! nor consensus more than that: what is alike is told of once with a count, and of each [`RateClass`] only so
-//! many are told, whatever comes; the rest is a number in a note of its own. So a stranger who knocks all
-//! day can neither fill the trail nor push out of it what others did. A node that ends loses the notes of
-//! its last second.
+//! Notes wait on the node and are proposed together, at most once a second, so a flood costs the log and consensus no
+//! more than that. Notes that differ in nothing but time, request and count are merged, and each [`RateClass`] has a
+//! limited rate; the notes beyond it are only counted, in a separate note. So an attacker can neither fill the trail
+//! nor displace the actions of others from it. A node that ends loses the notes of its last second.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -22,34 +21,34 @@ use crate::model::limits;
 use crate::raft::log_row;
 use crate::raft::node::{Node, NodeError};
 
-/// Between two proposals.
+/// Pause between two proposals.
 const ROUND: Duration = Duration::from_secs(1);
-/// Notes that wait; they do where there is no leader.
+/// Maximum number of waiting notes, which accumulate while there is no leader.
 const WAITING_MAX: usize = 512;
-/// Notes of one class at once, before they are told at its pace.
+/// Notes of one class that are accepted at once, before its rate applies.
 const BURST: f64 = 100.0;
-/// Callers whose refusals are counted by themselves; further ones share what is left.
+/// Maximum number of callers with a separate budget for refusals; further ones share one budget.
 const REFUSED_CALLERS_MAX: usize = 1000;
-/// Action of a note about notes that were left out.
+/// Action of a note that counts dropped notes.
 const UNTOLD: &str = "untold";
 
-/// Class of the caller that caused a note, which decides how many are taken.
+/// Class of a note by its cause, which determines its rate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RateClass {
-    /// Somebody who may do it has done it.
+    /// An action by an authorized caller.
     Done,
-    /// Somebody known was refused.
+    /// A refusal of a known caller.
     Refused,
-    /// Nobody known was refused.
+    /// A refusal of an unknown caller.
     Stranger,
-    /// A config client was refused.
+    /// A refusal of a config client.
     Client,
 }
 
 impl RateClass {
     const ALL: [RateClass; 4] = [RateClass::Done, RateClass::Refused, RateClass::Stranger, RateClass::Client];
 
-    /// Notes a second beyond the burst: for strangers 14,400 a day, and as many for config clients.
+    /// Returns the notes per second beyond the burst: for strangers 14,400 a day, and as many for config clients.
     fn pace(self) -> f64 {
         match self {
             RateClass::Done => 1.0,
@@ -67,7 +66,7 @@ impl RateClass {
     }
 }
 
-/// Budget of a class: the number of notes that it still takes, and of those that were not taken.
+/// Budget of a class: the notes that it still accepts, and the number of dropped ones.
 #[derive(Debug)]
 struct RateBudget {
     left: f64,
@@ -100,12 +99,12 @@ impl RateBudget {
 struct PendingNotes {
     waiting: Vec<AuditNote>,
     budgets: [RateBudget; RateClass::ALL.len()],
-    /// Of callers that were refused, by name: one of them takes nothing from the others.
+    /// Budgets of refused callers by name, so that one of them cannot use up that of the others.
     refused: HashMap<String, RateBudget>, // bound: refused-callers
 }
 
 impl PendingNotes {
-    /// The budget of a caller that is refused.
+    /// Returns the budget of a refused caller.
     fn budget_of(&mut self, user: &str, now: Instant) -> &mut RateBudget {
         if !self.refused.contains_key(user) && self.refused.len() >= REFUSED_CALLERS_MAX {
             self.refused.values_mut().for_each(|budget| budget.fill(RateClass::Refused, now));
@@ -116,14 +115,14 @@ impl PendingNotes {
         self.refused.entry(user.to_owned()).or_insert_with(RateBudget::full)
     }
 
-    /// True if a refusal of this caller would be noted; nothing is paid.
+    /// Reports whether a refusal of this caller would be noted, without using its budget.
     fn tells_refusal_of(&mut self, user: &str, now: Instant) -> bool {
         let Some(budget) = self.refused.get_mut(user) else { return true };
         budget.fill(RateClass::Refused, now);
         budget.left >= 1.0
     }
 
-    /// True if the note waits now, by itself.
+    /// Adds a note; returns false if it was merged with another one or dropped.
     fn take(&mut self, class: RateClass, note: AuditNote, now: Instant) -> bool {
         if let Some(known) = self.waiting.iter_mut().find(|known| is_alike(known, &note)) {
             known.count = known.count.saturating_add(note.count);
@@ -143,7 +142,7 @@ impl PendingNotes {
         true
     }
 
-    /// Returns the notes to be proposed now, with a note of those that were left out.
+    /// Returns the notes to be proposed now, including notes that count dropped ones.
     fn hand_over(&mut self, now: Instant, blank: &AuditNote) -> Vec<AuditNote> {
         for (class, budget) in RateClass::ALL.into_iter().zip(&mut self.budgets) {
             if budget.untold > 0 && self.waiting.len() < WAITING_MAX && budget.pays(class, now) {
@@ -156,14 +155,14 @@ impl PendingNotes {
         self.waiting.drain(..count).collect()
     }
 
-    /// Takes back notes that could not be written down: they are tried again, before those that came since.
+    /// Puts back notes that could not be written, before those that arrived since.
     fn take_back(&mut self, notes: Vec<AuditNote>) {
         let newer = std::mem::replace(&mut self.waiting, notes);
         self.waiting.extend(newer);
     }
 }
 
-/// True if two notes differ in nothing but time, request and count.
+/// Reports whether two notes differ in nothing but time, request and count.
 fn is_alike(one: &AuditNote, other: &AuditNote) -> bool {
     let AuditNote { time: _, user, token, address, action, kind, namespace, name, code, request: _, count: _ } = one;
     (user, token, address, action, kind) == (&other.user, &other.token, &other.address, &other.action, &other.kind)
@@ -177,12 +176,12 @@ impl Default for PendingNotes {
     }
 }
 
-/// The notes of a node that are not written down yet.
+/// Notes of a node that are not written yet.
 #[derive(Default)]
 pub struct AuditBuffer(Mutex<PendingNotes>);
 
 impl AuditBuffer {
-    /// Has a note written down, soon. Its time is now.
+    /// Queues a note, with the current time.
     pub fn note(&self, node: &Node, class: RateClass, note: AuditNote) {
         let note = AuditNote { time: node.now(), count: note.count.max(1), ..note };
         let shown = note.clone();
@@ -196,12 +195,12 @@ impl AuditBuffer {
         }
     }
 
-    /// True if the trail takes what this caller is refused now; after very many refusals it does not.
+    /// Reports whether a refusal of this caller would be noted now; after very many refusals it is not.
     pub fn tells_refusals_of(&self, user: &str) -> bool {
         self.0.lock().tells_refusal_of(user, Instant::now())
     }
 
-    /// Counts items that were refused when they were applied; `is_told` of those that the trail has in one row.
+    /// Counts items that were refused on apply; `is_told` if one row of the trail has them.
     pub fn count_refusals(&self, node: &Node, user: &str, count: u64, is_told: bool) {
         let now = Instant::now();
         if is_told {
@@ -212,7 +211,7 @@ impl AuditBuffer {
     }
 }
 
-/// Proposes what waits, for as long as the node runs.
+/// Proposes the waiting notes, for as long as the node runs.
 pub(super) async fn write_down(node: Node, controllers: Arc<Controllers>) {
     let pending = &controllers.audit_buffer.0;
     loop {
@@ -230,8 +229,8 @@ pub(super) async fn write_down(node: Node, controllers: Arc<Controllers>) {
     }
 }
 
-/// Goes on under the same id where nobody knows whether it was done: what is proposed again under another would be
-/// written down twice. An error says that nothing was.
+/// Proposes a command, and repeats it under the same id while the outcome is unknown: under another id it could be
+/// applied twice. An error means that it was not applied.
 pub(super) async fn propose_once(node: &Node, request: RequestId, command: &Command) -> Result<(), NodeError> {
     let mut may_be_done = false;
     loop {
@@ -241,7 +240,7 @@ pub(super) async fn propose_once(node: &Node, request: RequestId, command: &Comm
             Err(error) if !may_be_done => return Err(error),
             Err(_) => {}
         }
-        // Its answer came while nobody waited for it, or the entry in a snapshot.
+        // Its reply may have come too late, or its entry in a snapshot.
         if node.state().catalog().remembers(request) {
             return Ok(());
         }
@@ -270,8 +269,8 @@ mod tests {
         assert_eq!(pending.hand_over(now, &AuditNote::default()), []);
     }
 
-    /// Ten minutes of a flood that is never alike: as many notes as the burst and the pace let, none of the
-    /// classes of others, and every one that was left out is in a count.
+    /// Ten minutes of a flood of different notes: burst and rate limit its notes, other classes are not affected, and
+    /// every dropped note is counted.
     #[tokio::test]
     async fn a_flood_is_a_bounded_number_of_notes() {
         let (mut pending, began) = (PendingNotes::default(), Instant::now());
@@ -295,7 +294,7 @@ mod tests {
         assert!(pending.waiting.len() <= WAITING_MAX);
     }
 
-    /// One caller's thousand refusals leave room for the first one of another, and ten more a minute for itself.
+    /// A thousand refusals of one caller leave room for the first one of another, and ten more a minute for itself.
     #[tokio::test]
     async fn each_caller_has_a_budget_of_refusals() {
         let (mut pending, began) = (PendingNotes::default(), Instant::now());
@@ -328,7 +327,7 @@ mod tests {
         assert_eq!(names, ["a", "b"]);
     }
 
-    /// As where the answer is lost: the node proposes them again, and they are there once.
+    /// After a lost answer the node proposes the notes again, and they are written once.
     #[tokio::test(flavor = "multi_thread")]
     async fn notes_whose_outcome_was_unknown_are_written_down_once() {
         let dir = tempfile::tempdir().expect("a directory");

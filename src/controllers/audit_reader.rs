@@ -1,4 +1,4 @@
-//! Audit reader: serves the audit trail from the rows of the store, where alone it lies.
+//! Audit reader: serves the audit trail from the rows of the store, since it is not in memory.
 
 use std::io;
 
@@ -7,8 +7,8 @@ use crate::catalog::audit::{AuditEvent, Filter, TrailPage, Walk, key};
 use crate::catalog::page::{Listed, Page};
 use crate::raft::node::Node;
 
-/// A page of the trail, newest first, over the rows of one moment. `None` where more would have to be
-/// looked at than one request may. Blocks.
+/// Returns a page of the trail, newest first, over the rows of one moment. `None` if it would have to read more rows
+/// than one request may. Blocks.
 pub fn page_of(node: &Node, filter: &Filter, page: Page) -> io::Result<Option<Listed<AuditEvent>>> {
     let rows = node.state().catalog().trail.rows();
     let mut gathered = TrailPage::new(filter, page, rows);

@@ -1,4 +1,4 @@
-//! Refusals of clients, which every node hands to the webhooks that listen: together, at most once a second.
+//! Refusals by clients, which every node passes to the subscribed webhooks: in batches, at most once a second.
 
 use std::time::Duration;
 
@@ -9,10 +9,10 @@ use crate::catalog::{Command, RequestId};
 use crate::model::limits;
 use crate::raft::node::Node;
 
-/// Between two proposals.
+/// Pause between two proposals.
 const ROUND: Duration = Duration::from_secs(1);
 
-/// Proposes what waits, for as long as the node runs. What nobody listens to is let go.
+/// Proposes the waiting refusals, for as long as the node runs. Those without a subscribed webhook are dropped.
 pub(super) async fn tell(node: Node) {
     loop {
         sleep(ROUND).await;

@@ -1,5 +1,5 @@
-//! Clients of xDS, and of lists of instances, over all nodes: each node is asked who is connected to it. A node of a
-//! version that does not know the question refuses it, and counts among the silent ones.
+//! xDS clients, and holders of instance lists, on all nodes: each node is asked for those connected to it. A node of a
+//! version that does not know the query refuses it, and counts as silent.
 
 use std::collections::BTreeSet;
 
@@ -15,17 +15,17 @@ use crate::subscribers::fleet::{ClientQuery, ClientQueryResult, FleetClient, Fle
 #[derive(Debug, Default)]
 pub struct Fleet {
     pub amount: u64,
-    /// By identity, address, agent, and node.
+    /// Clients by identity, address, agent, and node.
     pub clients: Vec<FleetMember>,
-    /// By type, name and node.
+    /// Resources by type, name and node.
     pub resources: Vec<MemberResource>,
-    /// Resources that did not fit.
+    /// Number of resources that did not fit.
     pub left_out: u64,
-    /// Members that could not be asked.
+    /// Members that did not answer.
     pub silent: Vec<NodeId>,
 }
 
-/// A stream, and the node that has it.
+/// A stream, and its node.
 #[derive(Debug)]
 pub struct FleetMember {
     pub node: NodeId,
@@ -60,7 +60,7 @@ impl Placed for MemberResource {
     }
 }
 
-/// Asks every member who is connected.
+/// Asks every member for its connected clients.
 pub async fn clients(node: &Node) -> Fleet {
     merged(of_members(node, |id| ask(node, id, ClientQuery::Clients)).await)
 }
@@ -70,7 +70,7 @@ pub async fn resources(node: &Node, node_id: &str) -> Fleet {
     merged(of_members(node, |id| all_parts(node, id, node_id)).await)
 }
 
-/// The resources of one node, which come in parts.
+/// Asks one node for all resources, which arrive in parts.
 async fn all_parts(node: &Node, id: NodeId, node_id: &str) -> Option<ClientQueryResult> {
     let mut all = ClientQueryResult::default();
     let (mut after, mut bytes) = (None, 0);
@@ -87,7 +87,7 @@ async fn all_parts(node: &Node, id: NodeId, node_id: &str) -> Option<ClientQuery
     }
 }
 
-/// Asks every member for the clients that have lists of instances; with the members that could not be asked.
+/// Asks every member for the clients that have lists of instances; returns them with the members that did not answer.
 pub async fn callers(node: &Node) -> (BTreeSet<ListHolder>, Vec<NodeId>) {
     let answers = of_members(node, |id| ask(node, id, ClientQuery::Callers)).await;
     let silent = answers.iter().filter(|(_, answer)| answer.is_none()).map(|(id, _)| *id).collect();

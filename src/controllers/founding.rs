@@ -1,5 +1,5 @@
-//! Founding of the cluster and announcement of its nodes. The first leader names the cluster and makes the
-//! administrator; each node proposes the addresses under which clients reach it.
+//! Founding of the cluster and announcement of its nodes. The first leader names the cluster and creates the
+//! administrator; each node proposes the addresses at which clients reach it.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,42 +14,42 @@ use crate::model::access::{CLUSTER, Founder};
 use crate::raft::clock;
 use crate::raft::node::Node;
 
-/// Between two looks at what is to be done.
+/// Pause between two checks.
 const ROUND: Duration = Duration::from_millis(200);
-/// Time limit for the first leader to hear from all founders which levels they read.
+/// Time for which the first leader waits for the levels of all founders.
 const FOUNDERS_WITHIN: Duration = Duration::from_secs(3);
 
-/// Inputs of founding and announcement.
+/// Parameters of founding and announcement.
 #[derive(Default)]
 pub struct FoundingSettings {
     /// Advertised addresses of the two surfaces.
     pub api: String,
     pub compat: String,
-    /// Advertised address of gRPC; empty where it is off.
+    /// Advertised address of gRPC; empty if it is off.
     pub grpc: String,
     /// Hash of the administrator's password, used if this node founds the cluster.
     pub admin_password_hash: String,
 }
 
-/// Founds the cluster, announces this node and ties its data directory to the cluster, for as long as it runs.
+/// Founds the cluster, announces this node and ties its data directory to the cluster, for as long as the node runs.
 pub(super) async fn keep(node: Node, controllers: Arc<Controllers>) {
     let mut leads_since = None;
     loop {
         let leads = node.leader() == Some(node.id());
         leads_since = leads.then(|| leads_since.unwrap_or_else(Instant::now));
-        // A node that has not caught up with its own log may not know what was settled long ago.
+        // A node that has not caught up may not know what the log has already.
         if node.has_caught_up() && node.leader().is_some() {
             found(&node, &controllers.founding, leads_since).await;
             announce(&node, &controllers.founding).await;
         }
         remember_cluster(&node);
-        // Cut short the moment the node has caught up: who starts a cluster waits for what comes next.
+        // Ends early when the node has caught up: at the start of a cluster, the operator waits for the next step.
         let _ = timeout(ROUND, node.caught_up()).await;
     }
 }
 
-/// The first leader names the cluster and makes the administrator. It waits a moment for the other
-/// founders, so that a new cluster speaks what they can speak from its first entry on.
+/// Names the cluster and creates the administrator, on the first leader. Waits a moment for the other founders, so that
+/// a new cluster uses their common level from its first entry on.
 async fn found(node: &Node, settings: &FoundingSettings, leads_since: Option<Instant>) {
     let Some(leads_since) = leads_since else { return };
     if node.state().catalog().nodes.cluster_id().is_some() {
@@ -74,7 +74,7 @@ async fn found(node: &Node, settings: &FoundingSettings, leads_since: Option<Ins
     }
 }
 
-/// Tells the others under which addresses clients reach this node.
+/// Announces the addresses at which clients reach this node.
 async fn announce(node: &Node, settings: &FoundingSettings) {
     let instance = node.store().identity().instance;
     let mut record = NodeRecord::new(node.id(), instance, settings.api.clone(), settings.compat.clone());
@@ -91,7 +91,7 @@ async fn announce(node: &Node, settings: &FoundingSettings) {
     }
 }
 
-/// Ties the data directory to the cluster, so that it is refused by any other.
+/// Ties the data directory to the cluster, so that any other refuses it.
 fn remember_cluster(node: &Node) {
     if node.store().identity().cluster_id.is_some() {
         return;

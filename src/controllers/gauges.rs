@@ -1,5 +1,5 @@
-//! Gauges of what the catalog holds and of clients, brought up to date when metrics are read. Those of consensus are
-//! the node's own.
+//! Gauges of the catalog's contents and of clients, updated when metrics are read. Those of consensus are updated by
+//! the node itself.
 
 use crate::model::wire::Words;
 use crate::raft::node::Node;
@@ -22,7 +22,7 @@ pub async fn record(node: &Node) {
         metrics.objects.with_label_values(&[kind]).set(as_gauge(count));
     }
     metrics.content_bytes.set(as_gauge(catalog.configs.content_bytes_in_memory()));
-    // Walked where nobody waits for it: each key is opened once.
+    // Read from a view, without the lock: each key is opened once.
     let view = catalog.view();
     drop(catalog);
     metrics.config_unreadable.set(as_gauge(node.keyring().unreadable_files(&view)));
@@ -43,8 +43,7 @@ pub async fn record(node: &Node) {
     }
 }
 
-/// Brings the gauges up to date that say how many clients are current; all clients are judged for it, so not more
-/// often than every few seconds.
+/// Updates the gauges of up-to-date clients. Every client is compared for it, so it runs only every few seconds.
 async fn record_shares(node: &Node) {
     if !node.subscribers().is_to_be_counted() {
         return;

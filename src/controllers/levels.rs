@@ -1,9 +1,8 @@
-//! The cluster's level goes up when every member can read the next one; see [`crate::format::level`].
+//! Raising of the cluster's level once every member reads the next one; see [`crate::format::level`].
 //!
-//! The leader asks the connections, not the announcements: what a member says when it is dialled is what
-//! its present binary can do. One that is away holds the level where it is, for it may come back as the
-//! version before. From the moment the level is raised, such a binary is refused at every door: by its
-//! own data directory, and by its peers.
+//! The leader uses the builds on open connections, not the announcements: they describe the running binaries. A member
+//! that is away prevents a higher level, because it may come back with the previous version. Once the level is raised,
+//! such a binary is refused everywhere: by its own data directory, and by its peers.
 
 use std::time::Duration;
 
@@ -12,7 +11,7 @@ use crate::catalog::Command;
 use crate::format::level::Level;
 use crate::raft::Lead;
 
-/// Between two looks at the members.
+/// Interval between two checks of the members.
 const ROUND: Duration = Duration::from_millis(200);
 
 pub(super) struct Levels;
@@ -25,7 +24,7 @@ impl Controller for Levels {
     }
 }
 
-/// One step at a time, each of them an entry of the log.
+/// Raises the level by one, if every member reads it. Each step is an entry of the log.
 async fn raise_if_due(lead: &Lead) {
     let next = {
         let catalog = lead.catalog();

@@ -1,12 +1,12 @@
-//! Controllers: the work that a node does unasked by proposing commands.
+//! Controllers: background work of a node that proposes commands.
 //!
 //! | part | modules |
 //! |---|---|
-//! | of the leader | [`heartbeats`], [`levels`], [`retention`], [`schedule`], [`mod@time`], [`rollouts`] |
-//! | of every node | [`founding`], [`password_reset`], [`audit_buffer`], [`client_refusals`], [`xds_marks`] |
+//! | on the leader | [`heartbeats`], [`levels`], [`retention`], [`schedule`], [`mod@time`], [`rollouts`] |
+//! | on every node | [`founding`], [`password_reset`], [`audit_buffer`], [`client_refusals`], [`xds_marks`] |
 //! | reports | [`subscribers`], [`fleet`], [`gauges`], [`recent`], [`audit_reader`] |
 //!
-//! A further duty of the leader is a file with a [`Controller`], and a line in the start of [`Controllers`].
+//! To add one for the leader, write a file with a [`Controller`] and a line in the start of [`Controllers`].
 
 pub mod audit_buffer;
 pub mod audit_reader;
@@ -57,12 +57,12 @@ use schedule::Schedule;
 pub use audit_buffer::RateClass;
 pub use founding::FoundingSettings;
 
-/// Between two looks at whether this node leads.
+/// Interval between two checks whether this node leads.
 const LOOK: Duration = Duration::from_millis(200);
-/// Time limit for another node to answer. One that has not answered by then is named in the answer.
+/// Time limit for another node's answer. A node that does not answer in time is named in the result.
 const ASK_WITHIN: Duration = Duration::from_secs(3);
 
-/// Answers of all members, which are asked at once; none of one that could not be asked.
+/// Asks all members in parallel; returns their answers, `None` for a member that did not answer.
 async fn of_members<T, A: Future<Output = Option<T>>>(
     node: &Node,
     ask: impl Fn(NodeId) -> A,
@@ -74,26 +74,26 @@ async fn of_members<T, A: Future<Output = Option<T>>>(
     join_all(asked).await
 }
 
-/// A duty of the leader.
+/// Controller that runs on the leader.
 pub trait Controller: Send + 'static {
-    /// Proposes what is due, and returns for how long nothing else will be.
+    /// Proposes what is due, and returns the time until the next call.
     fn act(&mut self, lead: &Lead) -> impl Future<Output = Duration> + Send;
 
-    /// Returns when there may be something to do before that.
+    /// Waits until there may be something to do before that time.
     fn woken(&mut self) -> impl Future<Output = ()> + Send {
         std::future::pending()
     }
 
-    /// Forgets what it knew as the leader: this node does not lead.
+    /// Discards the state of a leader, because this node does not lead.
     fn stand_down(&mut self) {}
 }
 
-/// Runs a controller, which acts while this node leads. Does not end by itself.
+/// Runs a controller while this node leads. Does not end by itself.
 pub async fn run(node: Node, mut controller: impl Controller) {
     loop {
         let pause = match node.lead() {
-            // A node that has not applied its own log may not know what was settled long ago. One whose lease has run
-            // out does nothing and forgets nothing: either another node leads soon, or this one goes on.
+            // A node that has not applied its own log may not know what is done already. One whose lease has expired
+            // does and discards nothing: either another node leads soon, or this one continues.
             _ if !node.has_caught_up() || node.leads_unsurely() => LOOK,
             Some(lead) => controller.act(&lead).await,
             None => {
@@ -108,7 +108,7 @@ pub async fn run(node: Node, mut controller: impl Controller) {
     }
 }
 
-/// The controllers of one node, as far as others have to do with them.
+/// The parts of a node's controllers that others use.
 #[derive(Default)]
 pub struct Controllers {
     founding: FoundingSettings,

@@ -1,5 +1,5 @@
-//! Writes the command of the level that exists in tests once the cluster is at it, and asks every member by its call,
-//! see [`crate::format::level`].
+//! Command of the level that exists in tests: proposes it once the cluster has that level, and asks every member by its
+//! call, see [`crate::format::level`].
 
 use std::time::Duration;
 
@@ -27,7 +27,7 @@ impl Controller for NextLevels {
             return ROUND;
         }
         if !has_row {
-            // One that is not taken now is due again at the next round.
+            // A failed proposal is repeated in the next round.
             let _ = lead.propose("the row of level 2", Command::NextLevel(NextLevel { text: "2".to_owned() })).await;
             return ROUND;
         }

@@ -1,8 +1,8 @@
-//! Password reset of a stopped node. The rows of one node are never edited by hand, so the reset is left as an order in
-//! the data directory and goes through the log like any other change.
+//! Password reset on a stopped node. The rows of one node are never edited directly, so the reset is left as an order
+//! in the data directory and goes through the log like any other change.
 //!
-//! The order names the password that it replaces. So it takes effect once, however often a crash has it
-//! repeated, and never undoes a change that was made after it was given.
+//! The order has the hash of the password that it replaces. So it takes effect once, however often a crash repeats it,
+//! and never undoes a later change.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use crate::model::access::{CLUSTER, PasswordHash, UserDraft};
 use crate::model::code::Code;
 use crate::raft::node::Node;
 
-/// Between two looks whether it can be done by now.
+/// Pause between two attempts.
 const ROUND: Duration = Duration::from_millis(200);
 
 /// Order that `thuban reset-password` leaves in the data directory; hashes only.
@@ -21,11 +21,11 @@ const ROUND: Duration = Duration::from_millis(200);
 pub struct PasswordReset {
     pub name: String,
     pub password_hash: PasswordHash,
-    /// Password hash that the data directory had for the user.
+    /// Hash of the password in the data directory when the order was made.
     pub replaces: PasswordHash,
 }
 
-/// Has the order in the directory done, if there is one; ends when there is none any more.
+/// Executes the order in the directory, if there is one; returns once there is none.
 pub(super) async fn carry_out(node: Node) {
     let order = match node.store().order() {
         Ok(Some(order)) => order,
@@ -45,7 +45,7 @@ pub(super) async fn carry_out(node: Node) {
     }
 }
 
-/// Done, or found to be no longer what was meant. Without a leader it waits.
+/// Reports whether the order was executed, or no longer applies. Waits for a leader.
 async fn is_settled(node: &Node, reset: &PasswordReset) -> bool {
     if !node.has_caught_up() || node.leader().is_none() {
         return false;
@@ -55,7 +55,7 @@ async fn is_settled(node: &Node, reset: &PasswordReset) -> bool {
     let user = || node.state().catalog().access.user_named(&reset.name);
     let is_new = || user().is_some_and(|user| user.password_hash == password_hash);
     let mut why = String::new();
-    // It may have been done before a crash that kept the order.
+    // It may have been executed before a crash that left the order.
     if !is_new() {
         let Some(outcome) = first(node, command).await else { return false };
         why = outcome.info();
@@ -80,7 +80,7 @@ async fn is_settled(node: &Node, reset: &PasswordReset) -> bool {
     true
 }
 
-/// Nothing where it could not be proposed, or not now.
+/// Proposes the command and returns its outcome; `None` if it could not be proposed now.
 async fn first(node: &Node, command: Command) -> Option<Outcome> {
     match node.propose(CLUSTER, command).await {
         Ok(outcomes) => Some(outcomes.into_iter().next().unwrap_or_else(|| Code::ExecuteException.into())),

@@ -1,5 +1,4 @@
-//! The last 15 minutes of this node in few numbers, for the overview: sampled from its metrics, kept in memory, below
-//! 1 KiB a series.
+//! Samples of this node's metrics over the last 15 minutes, for the overview: in memory, below 1 KiB per series.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -16,25 +15,25 @@ use crate::raft::node::Node;
 
 /// Time between two samples.
 pub const SAMPLE_EVERY: Duration = Duration::from_secs(5);
-/// Samples of 15 minutes.
+/// Number of samples in 15 minutes.
 pub const SAMPLES_MAX: usize = 180;
-/// First status of an answer that is a refusal.
+/// First HTTP status of an error.
 const REFUSED_FROM: &str = "400";
-/// Clients' listener, in metrics.
+/// Name of the clients' listener in metrics.
 const CLIENTS: &str = "compat";
 
-/// A number that is sampled.
+/// Measure that is sampled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sampled {
     /// Results of writes.
     Writes,
     /// Pulls of config clients.
     Pulls,
-    /// Long polls that are held.
+    /// Long polls that are held at the moment.
     Held,
-    /// Requests that were answered with an error.
+    /// Requests answered with an error.
     Refusals,
-    /// Times that another leader became known.
+    /// Changes of the leader.
     LeaderChanges,
 }
 
@@ -42,7 +41,7 @@ impl Sampled {
     pub const ALL: [Sampled; 5] =
         [Sampled::Writes, Sampled::Pulls, Sampled::Held, Sampled::Refusals, Sampled::LeaderChanges];
 
-    /// True if it is told by the second, false if as it is.
+    /// Reports whether the measure is displayed as a rate per second.
     pub fn is_rate(self) -> bool {
         matches!(self, Sampled::Writes | Sampled::Pulls | Sampled::Refusals)
     }
@@ -52,13 +51,13 @@ impl Sampled {
     }
 }
 
-/// Samples of each measure, the newest last.
+/// Samples of each measure, the most recent last.
 #[derive(Default)]
 pub struct Recent(Mutex<Samples>);
 
 #[derive(Default)]
 struct Samples {
-    /// Counts so far at the last sample.
+    /// Total counts at the last sample.
     before: Option<[u64; Sampled::ALL.len()]>,
     series: [VecDeque<u32>; Sampled::ALL.len()], // bound: fixed
 }
@@ -68,7 +67,7 @@ impl Recent {
         self.0.lock().series[measure as usize].iter().copied().collect()
     }
 
-    /// Takes the counts so far; what was counted since the last time is a sample.
+    /// Records a sample from total counts: their difference since the last one.
     fn take(&self, counts: [u64; Sampled::ALL.len()]) {
         let mut samples = self.0.lock();
         let before = samples.before.replace(counts);
@@ -87,7 +86,7 @@ impl Recent {
     }
 }
 
-/// Takes a sample every few seconds. Does not end by itself.
+/// Records a sample every few seconds. Does not end by itself.
 pub(super) async fn sample(node: Node, controllers: Arc<Controllers>) {
     let mut ticks = interval(SAMPLE_EVERY);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -108,7 +107,7 @@ fn counts(metrics: &Metrics) -> [u64; Sampled::ALL.len()] {
     })
 }
 
-/// Sum of those series whose labels are wanted.
+/// Returns the sum of the series whose labels are wanted.
 fn sum(families: &[MetricFamily], is_wanted: impl Fn(&dyn Fn(&str) -> String) -> bool) -> u64 {
     let series = families.iter().flat_map(MetricFamily::get_metric);
     let wanted = series.filter(|one| {

@@ -1,5 +1,4 @@
-//! Retention: releases that are too many without a change of their own, because the setting was lowered or the cluster
-//! has just come to keep to it, go piece by piece.
+//! Retention: removes surplus releases in pieces, mostly after the setting was lowered.
 
 use std::time::Duration;
 
@@ -7,15 +6,15 @@ use super::Controller;
 use crate::catalog::Command;
 use crate::raft::{Lead, NotCommitted};
 
-/// Between two looks at whether anything is too much.
+/// Interval between two checks for surplus.
 const ROUND: Duration = Duration::from_secs(1);
-/// Between two pieces while something is: the writes of others go in between.
+/// Pause between two pieces, in which other writes get their turn.
 const PIECE_PAUSE: Duration = Duration::from_millis(50);
 
 pub(super) struct Retention;
 
 impl Controller for Retention {
-    /// Removes a piece. One that is proposed again before it is applied finds nothing left.
+    /// Removes a piece. If it is proposed again before it is applied, the second one finds nothing to remove.
     async fn act(&mut self, lead: &Lead) -> Duration {
         let overfull = lead.catalog().overfull();
         if overfull.is_empty() {

@@ -1,6 +1,6 @@
-//! Planned releases, and requests that have waited for too long: the leader looks at the clock of the cluster, and
-//! proposes those whose time has come. Apply carries each out once, whoever proposes it and how often; so nothing is
-//! lost with a leader but the moment until the next one looks.
+//! Planned releases, and approval requests that expire: the leader compares them with the time of the cluster, and
+//! proposes those that are due. Apply performs each once, however often it is proposed, so a lost leader costs only the
+//! time until the next one checks.
 
 use std::time::Duration;
 
@@ -8,13 +8,13 @@ use super::Controller;
 use crate::catalog::Command;
 use crate::raft::{Lead, NotCommitted};
 
-/// Between two looks at what is due, and so how late a release may be.
+/// Interval between two checks, and so the maximum delay of a release.
 const ROUND: Duration = Duration::from_millis(500);
-/// Between two tries while what is due is refused, for want of room say: a release is late by that at most, once there
-/// is.
+/// Interval while due releases are refused, for lack of room for example: the maximum delay of a release once there is
+/// room.
 const ROUND_WHILE_REFUSED: Duration = Duration::from_secs(5);
 
-/// True if a request for approval has waited for longer than the settings allow.
+/// Reports whether a request for approval has waited longer than the settings allow.
 fn has_expired_requests(lead: &Lead) -> bool {
     let catalog = lead.catalog();
     let before = catalog.requests_expire_before(lead.node().sure_now());
@@ -27,11 +27,11 @@ pub(super) struct Schedule {
 }
 
 impl Controller for Schedule {
-    /// Publishes the releases that are due. A refusal is logged once: a lack of room is reported by itself.
+    /// Publishes the releases that are due. A refusal is logged once; a lack of room has its own alarm.
     async fn act(&mut self, lead: &Lead) -> Duration {
         let was_refused = std::mem::take(&mut self.is_refused);
         if has_expired_requests(lead) {
-            // One that is not taken now is found again.
+            // A failed proposal is repeated in the next round.
             let _ = lead.propose("the end of requests that have waited for too long", Command::ExpireRequests).await;
         }
         let due = lead.catalog().due(lead.node().sure_now());

@@ -1,9 +1,9 @@
-//! Subscribers over all nodes: each node is asked which of its clients have a release of something.
+//! Subscribers on all nodes: each node is asked for its clients that have a release of a given subject.
 //!
-//! A client that went from one node to another is known to both for a while; it is where it was heard of last, and
-//! counted there. Of a thing that more than
-//! [`SUBSCRIPTIONS_TOLD_MAX`](crate::model::limits::SUBSCRIPTIONS_TOLD_MAX) clients of one node have, that node
-//! tells of so many, those that lag first, and leaves a mark of each of the rest, by which it is counted once too.
+//! A client that moved from one node to another is known to both for a while, and counts where it was seen last. If
+//! more than [`SUBSCRIPTIONS_TOLD_MAX`](crate::model::limits::SUBSCRIPTIONS_TOLD_MAX) clients of one node have a
+//! release, that node returns only that many, outdated ones first, and a mark of each other client, so that it is
+//! counted once too.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -20,31 +20,31 @@ use crate::subscribers::lists::Without;
 use crate::subscribers::{Applied, ClientMark, HoldState, Subscribed, Subscription};
 use crate::tasks;
 
-/// Clients of the cluster that have a release of something.
+/// Clients of the cluster that have a release of a subject.
 #[derive(Debug, Default)]
 pub struct ClusterSubscribers {
     pub amount: u64,
     pub current: u64,
-    /// Those that said that they have applied it.
+    /// Number of clients that reported that they applied it.
     pub applied: u64,
-    /// Those that said that they could not.
+    /// Number of clients that reported that they could not apply it.
     pub refused: u64,
-    /// Clients by their state, in the order of [`HoldState::ALL`]; without those that a node only counts.
+    /// Number of clients by state, in the order of [`HoldState::ALL`]; without those that a node only counts.
     pub tally: [u64; HoldState::ALL.len()],
-    /// By address and program; not all of them where there are very many.
+    /// Clients by address and program; truncated if there are very many.
     pub clients: Vec<(NodeId, Subscription)>,
-    /// Members that could not be asked.
+    /// Members that did not answer.
     pub silent: Vec<NodeId>,
 }
 
-/// By what the clients are sorted by.
+/// Sort key of clients in lists.
 impl Placed for (NodeId, Subscription) {
     fn place(&self) -> ListKey<'_> {
         place_of([&self.1.address, &self.1.agent, &self.1.node_id])
     }
 }
 
-/// Of the clients of this node.
+/// Returns the clients of this node.
 pub(super) async fn own(node: &Node, thing: Thing) -> Subscribed {
     let asked = node.clone();
     let find = move || asked.subscribers().of(&asked.state().view(), &thing);
@@ -52,12 +52,12 @@ pub(super) async fn own(node: &Node, thing: Thing) -> Subscribed {
     Subscribed::of(clients)
 }
 
-/// Texts that tell clients apart.
+/// Returns the texts that identify a client.
 fn who(client: &Subscription) -> [&str; 3] {
     [&client.address, &client.agent, &client.node_id]
 }
 
-/// Asks every member.
+/// Asks every member for its clients.
 pub async fn gather(node: &Node, thing: &Thing) -> ClusterSubscribers {
     let ask = async |id| match id == node.id() {
         true => Some(own(node, thing.clone()).await),
@@ -66,19 +66,19 @@ pub async fn gather(node: &Node, thing: &Thing) -> ClusterSubscribers {
     merged(of_members(node, ask).await)
 }
 
-/// Clients of all members that have a version of something, as numbers.
+/// Counts of the clients of all members that have a version of a subject.
 #[derive(Debug, Default)]
 pub(super) struct ClusterHolders {
     pub(super) holders: Holders,
     /// Members that did not answer.
     pub(super) silent: Vec<NodeId>,
-    /// Members with more clients than they tell.
+    /// Members with more clients than they return.
     pub(super) cut: Vec<NodeId>,
-    /// Members by the milliseconds since they began to know clients.
+    /// Milliseconds for which each member has known its clients.
     pub(super) up_ms: Vec<(NodeId, u64)>,
 }
 
-/// Asks every member which of its clients have this version, and waits no longer than this for one.
+/// Asks every member for its clients with this version, waiting for each at most `limit`.
 pub(super) async fn gather_holders(node: &Node, thing: &Thing, version: u64, limit: Duration) -> ClusterHolders {
     let question = ClientQuery::Holders { thing: thing.clone(), version };
     let ask = async |id| match id == node.id() {
@@ -108,7 +108,7 @@ impl ClusterHolders {
     }
 }
 
-/// A client by its mark, the node that told of it, and its word.
+/// A client by its mark, the node that reported it, and the client's own report.
 struct Told {
     mark: ClientMark,
     node: NodeId,
@@ -117,8 +117,9 @@ struct Told {
 }
 
 impl Told {
-    /// True if this is what counts, of two nodes that both know the client: where it was heard of last, and of two that
-    /// both serve it, the one where it lags. Of two that say it has the same, the one that gave it that.
+    /// Reports whether this entry, rather than `known` from another node, represents the client: the node that saw it
+    /// last, and if both serve it, the one with the older version. If they agree on the version, the node that
+    /// delivered it.
     fn counts_before(&self, known: &Told) -> bool {
         if let (Some(own), Some(other)) = (&self.client, &known.client)
             && own.version == other.version
@@ -129,7 +130,7 @@ impl Told {
         (self.mark.1, self.mark.2) < (known.mark.1, known.mark.2)
     }
 
-    /// Takes over a newer word that the client left at another node on the version that it has.
+    /// Adopts a newer report that the client made to another node about its version.
     fn take_word(&mut self, other: &Told) {
         if let (Some(own), Some(other)) = (&mut self.client, &other.client)
             && own.version == other.version
@@ -143,13 +144,12 @@ impl Told {
     }
 }
 
-/// Asks every member which of its clients have the list of instances of a service, or were given one without an
-/// instance.
+/// Asks every member for its clients that have the list of instances of a service, or got one without an instance.
 pub async fn gather_lists(node: &Node, namespace: &str, service: &str, without: Option<Without>) -> ClusterSubscribers {
     let question = ClientQuery::Lists { namespace: namespace.to_owned(), service: service.to_owned(), without };
     let ask = async |id| match id == node.id() {
         true => node.own_fleet(question.clone()).await.lists,
-        // One that is away is not waited for: it is asked again in a moment.
+        // An unreachable member is not waited for: callers ask again a moment later.
         false if !node.peers().reachable(id) => None,
         false => node.peers().fleet(id, &question, ASK_WITHIN).await.ok().and_then(|answer| answer.lists),
     };
@@ -164,7 +164,7 @@ fn merged(answers: Vec<(NodeId, Option<Subscribed>)>) -> ClusterSubscribers {
             all.silent.push(node);
             continue;
         };
-        // Clients without a mark are counted as their node says.
+        // Clients without a mark are counted by their node.
         let known = clients.iter().map(|client| client.is_current).chain(marks.iter().map(|mark| mark.2));
         let (mut known_amount, mut known_current) = (0, 0);
         known.for_each(|is_current| {
@@ -261,7 +261,7 @@ mod tests {
             let amount = told.amount + rest.len() as u64;
             Some(Subscribed { amount, current, marks: rest.iter().map(ClientMark::of).collect(), ..told })
         };
-        // `b` was told of by the first node and went to the second; `c` the other way round; `d` is a mark of both.
+        // The first node reported `b`, which moved to the second; `c` moved the other way; `d` is a mark of both.
         let one = [client("c", 2, 10, true), client("d", 2, 10, true)];
         let one = marked(&one, answer_of(vec![client("a", 1, 5, false), client("b", 1, 900, false)]));
         let two = [client("b", 2, 20, true), client("d", 1, 500, false)];
@@ -270,7 +270,7 @@ mod tests {
         let rows: Vec<_> = clients.iter().map(|(id, client)| (*id, client.address.as_str())).collect();
         assert_eq!((amount, current), (4, 3));
         assert_eq!(rows, [(1, "a")], "what is known of the others is outdated, or a mark");
-        // A node that leaves no marks.
+        // A node that returns no marks.
         let clients = vec![client("x", 1, 1, true)];
         let older = Some(Subscribed { amount: 12, current: 7, clients, ..Subscribed::default() });
         let ClusterSubscribers { amount, current, .. } = merged(vec![(1, older)]);
@@ -283,8 +283,8 @@ mod tests {
             let message = if applied == Applied::Refused { "no".to_owned() } else { String::new() };
             Subscription { applied: Some(applied), message, applied_at: Some(Timestamp(at)), ..client }
         };
-        // `a` was heard of last by the second node, and left its word at the first; `b` left a newer one at the second,
-        // `c` spoke of another version.
+        // `a` was seen last by the second node, and reported to the first; `b` made a newer report to the second; `c`
+        // reported on another version.
         let one = answer_of(vec![
             said(client("a", 2, 900, true), Applied::Refused, 5),
             said(client("b", 2, 10, true), Applied::Refused, 5),

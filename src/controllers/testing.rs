@@ -1,4 +1,4 @@
-//! A node without surfaces, for tests of what needs a running one.
+//! A node without surfaces, for tests that need a running one.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -22,25 +22,25 @@ use crate::watch::Hub;
 
 const FOUNDED_WITHIN: Duration = Duration::from_secs(20);
 const FREE_WITHIN: Duration = Duration::from_secs(10);
-/// Bootstrap, announcement, and the entries of consensus before them.
+/// Index after bootstrap, announcement, and the entries of consensus before them.
 const FOUNDED_INDEX: u64 = 3;
 
 pub(crate) struct TestNode {
     pub(crate) node: Node,
-    /// Hears why the node cannot take part.
+    /// Receives the reason if the node cannot take part.
     pub(crate) failed: oneshot::Receiver<anyhow::Error>,
     tasks: TaskTracker,
     shutdown: CancellationToken,
 }
 
-/// The administrator's password has this hash.
+/// Returns settings with this hash of the administrator's password.
 pub(crate) fn founding(admin_password_hash: &str) -> FoundingSettings {
     let admin_password_hash = admin_password_hash.to_owned();
     let [api, compat, grpc] = ["127.0.0.1:8090", "127.0.0.1:8890", "127.0.0.1:8091"].map(str::to_owned);
     FoundingSettings { api, compat, grpc, admin_password_hash }
 }
 
-/// A cluster of one, which nobody can dial.
+/// Returns the setup of a cluster of one node without a listener for peers.
 pub(crate) fn lone_setup() -> Setup {
     Setup {
         extension: Controllers::new(founding("none")),
@@ -66,7 +66,7 @@ pub(crate) fn lone_setup() -> Setup {
 }
 
 impl TestNode {
-    /// Node 1 on a directory, which nobody can dial; the list is empty for one that waits to be added.
+    /// Starts node 1 on a directory, without a listener for peers; an empty list makes it wait to be added.
     pub(crate) async fn start(dir: &Path, initial_cluster: &[(NodeId, &str)]) -> Self {
         let metrics = Arc::new(Metrics::new().expect("a consistent table"));
         let setup = Setup {
@@ -75,14 +75,14 @@ impl TestNode {
         };
         let (tasks, shutdown) = (TaskTracker::new(), CancellationToken::new());
         let store = open(dir, &metrics).await;
-        // On the runtime of the test, whose clock may be its own.
+        // On the runtime of the test, whose clock may be paused.
         let (threads, _) = Threads::start().expect("threads can be made");
         let started = start_on(threads, setup, store, Hub::new(10), metrics, &tasks, &shutdown).await;
         let (node, failed) = started.expect("a node");
         TestNode { node, failed, tasks, shutdown }
     }
 
-    /// A cluster of one.
+    /// Starts a cluster of one node.
     pub(crate) async fn founded(dir: &Path) -> Self {
         let started = TestNode::start(dir, &[(1, "127.0.0.1:8190")]).await;
         let founded = started.node.state().wait_applied(FOUNDED_WITHIN, |applied| applied.index >= FOUNDED_INDEX).await;
@@ -98,7 +98,7 @@ impl TestNode {
     }
 }
 
-/// The run before may hold the directory until its last task has gone.
+/// Opens the directory, which the previous run may hold until its last task has ended.
 async fn open(dir: &Path, metrics: &Arc<Metrics>) -> Store {
     let begun = Instant::now();
     loop {
@@ -106,7 +106,7 @@ async fn open(dir: &Path, metrics: &Arc<Metrics>) -> Store {
             Ok(store) => return store,
             Err(error) if begun.elapsed() > FREE_WITHIN => panic!("{error}"),
             Err(_) => {
-                // The clock of the runtime may be a test's; its tasks need their turn all the same.
+                // The clock of the runtime may be paused, but its tasks have to run.
                 std::thread::sleep(Duration::from_millis(5));
                 tokio::task::yield_now().await;
             }

@@ -1,9 +1,9 @@
-//! The time of the cluster: the leader has it stamped where nothing is written, and ends a doubt that the members'
-//! clocks have settled.
+//! The time of the cluster: the leader writes a stamp if nothing else is written, and ends a doubt once the members'
+//! clocks have agreed.
 //!
-//! A step between two stamps is doubted from an hour on ([`crate::catalog::time`]), so an idle cluster gets an entry
-//! each twenty minutes. A leader that comes after a long pause, or whose clock is behind while no member knows the
-//! time, writes one at once, so that the time is found out and the doubt is known.
+//! A step between two stamps is in doubt from an hour on ([`crate::catalog::time`]), so an idle cluster gets an entry
+//! every twenty minutes. A leader that follows a long pause, or whose clock is slow while no member knows the time,
+//! writes one at once, so that the time is determined and a doubt is recorded.
 
 use std::time::Duration;
 
@@ -14,11 +14,11 @@ use crate::catalog::Command;
 use crate::catalog::time::{Doubt, TimeChange};
 use crate::raft::{ClockVerdict, Lead};
 
-/// Between two looks.
+/// Interval between two checks.
 const ROUND: Duration = Duration::from_secs(1);
-/// Longest time without a stamp.
+/// Maximum time without a stamp.
 const STAMPED_WITHIN_MS: u64 = 20 * 60_000;
-/// Time for which most members' clocks have to agree with a time that is in doubt.
+/// Time for which most members' clocks have to agree with a doubted time.
 const AGREED_FOR: Duration = Duration::from_secs(600);
 
 #[derive(Default)]
@@ -26,12 +26,12 @@ pub(super) struct Time {
     agreement: Agreement,
 }
 
-/// Agreement of the members' clocks with the time, since some moment.
+/// Agreement of the members' clocks with the time, with its start.
 #[derive(Default)]
 struct Agreement(Option<(u64, Instant)>);
 
 impl Agreement {
-    /// Takes what the clocks say of a doubt now; true once they have agreed with it for long enough.
+    /// Records the verdict on a doubt; reports whether the clocks have agreed for long enough.
     fn take(&mut self, doubt: &Doubt, verdict: ClockVerdict, now: Instant) -> bool {
         if verdict != ClockVerdict::Agree || !doubt.ends_by_itself() {
             self.0 = None;
@@ -50,7 +50,7 @@ impl Controller for Time {
             (catalog.clock(), catalog.time.doubt().copied())
         };
         if lead.node().since_stamp_ms(stamped) >= STAMPED_WITHIN_MS {
-            // One that is not taken now is due again at the next look.
+            // A failed proposal is repeated at the next check.
             let _ = lead.propose("the time", Command::Time(TimeChange::Tick)).await;
             return ROUND;
         }

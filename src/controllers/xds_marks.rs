@@ -1,4 +1,4 @@
-//! Marks of namespaces in which clients of xDS are seen: every node proposes those that it serves, once a day.
+//! Marks of namespaces with xDS clients: every node proposes those that it serves, once a day.
 
 use std::time::Duration;
 
@@ -9,10 +9,10 @@ use crate::catalog::{Command, RequestId};
 use crate::model::limits;
 use crate::raft::node::Node;
 
-/// Between two looks at the streams.
+/// Interval between two checks of the streams.
 const ROUND: Duration = Duration::from_secs(5);
 
-/// Proposes what is not marked yet, for as long as the node runs.
+/// Proposes missing marks, for as long as the node runs.
 pub(super) async fn mark(node: Node) {
     loop {
         sleep(ROUND).await;

@@ -1,22 +1,22 @@
-//! Debounce: changes of health that come in floods are proposed together.
+//! Debounce: floods of health changes are proposed together.
 //!
-//! The instances of a zone that dies fall silent over one pace of their heartbeats, and come back over one. Told
-//! as they are found, that would be an entry of the log every round, and as many answers to everybody who
-//! watches their services. So where very many are found in one round the next one is waited for, as long as
-//! very many more come; a few wait for nothing.
+//! The instances of a failing zone fall silent over one heartbeat interval, and come back over one. Proposed as they
+//! are found, they would be an entry of the log every round, and as many answers to every watcher of their services. So
+//! after a round with very many changes the next round is awaited, as long as very many more are found; a few changes
+//! are proposed at once.
 
 use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// Changes of one round that are a flood, and of a later one, that it still rises.
+/// Changes that make a round a flood, and new changes by which a later round continues it.
 pub(super) const FLOOD: usize = 100;
-/// Changes that wait for no more of them.
+/// Changes from which on no further ones are awaited.
 pub(super) const FULL: usize = 10_000;
-/// Longest wait of the first of a flood: a pace of heartbeats where none is given, and two rounds.
+/// Maximum delay of the first change of a flood: the default heartbeat interval, and two rounds.
 const HELD_MAX: Duration = Duration::from_secs(6);
 
-/// The changes of one kind that are held back.
+/// Delayed changes of one kind.
 #[derive(Default)]
 pub(super) struct Debounce {
     since: Option<Instant>,
@@ -24,7 +24,7 @@ pub(super) struct Debounce {
 }
 
 impl Debounce {
-    /// True if more than the `found` changes are to be waited for, among which are those that wait already.
+    /// Reports whether to wait for more changes than the `found` ones, which include those that wait already.
     pub(super) fn rises(&mut self, found: usize, now: Instant) -> bool {
         let since = *self.since.get_or_insert(now);
         let grown = found.saturating_sub(self.seen);
@@ -38,7 +38,7 @@ impl Debounce {
 mod tests {
     use super::*;
 
-    /// Findings of each half second, and the rounds in which they are told.
+    /// Returns the rounds in which changes are proposed, given the findings of each half second.
     fn reported_rounds(found: &[usize]) -> Vec<usize> {
         let (start, mut flood, mut held) = (Instant::now(), Debounce::default(), 0);
         let mut told = Vec::new();

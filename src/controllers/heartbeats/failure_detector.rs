@@ -1,12 +1,12 @@
 //! Failure detector of instances on the leader. It reads no clock; callers pass the time.
 //!
-//! Silence counts from the latest of three moments: the last heartbeat, the last registration or
-//! update, and the moment since which this node listens. That is the beginning of its lead, or the end
-//! of a stall of its own: whoever was deaf may not call others silent.
+//! Silence counts from the latest of three moments: the last heartbeat, the last registration or update, and the moment
+//! since which this node listens. That is the start of its leadership, or the end of a stall of its own: a node that
+//! could not receive heartbeats must not call others silent.
 //!
-//! A heartbeat is one look-up here. Each instance stands on an agenda at the moment when it would have been
-//! silent for too long, and is looked at then, not in every round; who has beaten meanwhile gets a later place.
-//! What was found stays to be looked at until the catalog shows it, so that a proposal that fails is made again.
+//! A heartbeat costs one look-up. The agenda has each instance at the moment when it would have been silent for too
+//! long, and it is checked then, not in every round; if there was a heartbeat since, it is scheduled for later. A
+//! finding is checked again until the catalog has the change, so that a failed proposal is repeated.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
@@ -18,28 +18,28 @@ use super::debounce::FLOOD;
 use crate::model::instance::Instance;
 use crate::model::limits;
 
-/// Between two rounds; longer, and the node itself stalled. Less than twice the shortest ttl, so that
-/// a stall that is let pass never uses up the window of an instance that beats in time.
+/// Time between two rounds from which on the node itself counts as stalled. Less than twice the shortest ttl, so that a
+/// stall that is not detected never uses up the window of an instance with timely heartbeats.
 const STALL: Duration = Duration::from_secs(1);
-/// The grain of the agenda.
+/// Length of a slot of the agenda.
 const SLOT: Duration = Duration::from_millis(100);
-/// An unhealthy instance is looked at this often: whether it is to be removed is a setting.
+/// Interval between two checks of an unhealthy instance, since a setting decides when it is removed.
 const LOOK_AT_ILL: Duration = Duration::from_secs(2);
 
-/// Empty, and deaf, on a node that does not lead.
+/// Failure detector of instances. It is empty and ignores heartbeats on a node that does not lead.
 #[derive(Default)]
 pub(super) struct FailureDetector {
     listening: Option<Listening>,
     known: HashMap<Arc<str>, Known>, // bound: state
     /// Number of known instances that are unhealthy.
     ill: usize,
-    /// Instances to be looked at, by slot of time; an entry is void if its slot is not that of the instance any more.
+    /// Instances to check, by time slot; an entry is void if the instance has another slot by now.
     agenda: BTreeMap<u64, Vec<Arc<str>>>, // bound: state
     /// Healthy instances whose window is over.
     silent: BTreeSet<Arc<str>>, // bound: state
-    /// Unhealthy instances that have beaten,
+    /// Unhealthy instances with a heartbeat since.
     back: BTreeSet<Arc<str>>, // bound: state
-    /// and that somebody came to them.
+    /// True if one was added to `back` since the last call of `rings`.
     rings: bool,
 }
 
@@ -48,23 +48,23 @@ struct Listening {
     began: Instant,
     since: Instant,
     last_round: Instant,
-    /// True once the instances that were registered before have been taken in.
+    /// True once the instances that were registered before have been added.
     is_complete: bool,
 }
 
 struct Known {
     heard: Instant,
-    /// By a heartbeat, not by a registration or an update.
+    /// True if the last sign was a heartbeat, false if it was a registration or an update.
     by_beat: bool,
-    /// As it was seen last.
+    /// Health at the last check.
     healthy: bool,
-    /// Since when it is seen to be unhealthy; only while such are to be removed.
+    /// Time since when it is unhealthy; `None` unless unhealthy instances are to be removed.
     ill_since: Option<Instant>,
     /// Slot on the agenda, if it has one.
     slot: Option<u64>,
 }
 
-/// Data of the catalog about an instance that is to beat.
+/// Data of the catalog about an instance with heartbeats.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct HealthState {
     pub(super) window: Duration,
@@ -72,7 +72,7 @@ pub(super) struct HealthState {
 }
 
 impl HealthState {
-    /// Nothing of an instance whose health is not checked.
+    /// Returns the state of an instance; `None` if its health is not checked.
     pub(super) fn of(instance: &Instance) -> Option<HealthState> {
         let ttl = instance.heartbeat_ttl?;
         let window = Duration::from_secs(u64::from(ttl * limits::HEARTBEATS_MISSED_MAX));
@@ -80,20 +80,20 @@ impl HealthState {
     }
 }
 
-/// Verdict on an instance that was looked at.
+/// Verdict on a checked instance.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum HealthVerdict {
-    /// It is to become unhealthy.
+    /// It has to become unhealthy.
     Silent,
-    /// It is to become healthy: that takes a heartbeat.
+    /// It has to become healthy, because of a heartbeat.
     Back,
-    /// It has been unhealthy for so long that it is to be removed.
+    /// It has been unhealthy for so long that it has to be removed.
     Dead,
 }
 
 impl FailureDetector {
-    /// Listens as the leader of `term`: goes on if it did so before, else begins with a whole window
-    /// for everyone. Without a term it stops and forgets.
+    /// Listens as the leader of `term`: continues if it did before, otherwise starts with a whole window for all
+    /// instances. Without a term it stops and forgets everything.
     pub(super) fn listen(&mut self, term: Option<u64>, now: Instant) {
         if self.listening.as_ref().map(|listening| listening.term) != term {
             let begin = |term| Listening { term, began: now, since: now, last_round: now, is_complete: false };
@@ -101,7 +101,7 @@ impl FailureDetector {
         }
     }
 
-    /// Begins a round of verdicts; after a stall everyone gets a whole window.
+    /// Begins a round of verdicts; after a stall all instances get a whole window.
     pub(super) fn begin_round(&mut self, now: Instant) {
         if let Some(listening) = &mut self.listening {
             if now - listening.last_round > STALL {
@@ -111,12 +111,12 @@ impl FailureDetector {
         }
     }
 
-    /// True once of each lead: what is registered already is to be taken in.
+    /// Reports, once per leadership, that the registered instances have to be added.
     pub(super) fn wants_all(&mut self) -> bool {
         self.listening.as_mut().is_some_and(|listening| !std::mem::replace(&mut listening.is_complete, true))
     }
 
-    /// Takes in an instance that was registered before this node listened, or before it heard of it.
+    /// Adds an instance that was registered before this node listened, or before this node knew it.
     pub(super) fn take_in(&mut self, id: &str, state: HealthState) {
         if let Some(listening) = &self.listening
             && !self.known.contains_key(id)
@@ -125,7 +125,7 @@ impl FailureDetector {
         }
     }
 
-    /// An instance was registered or updated.
+    /// Records that an instance was registered or updated.
     pub(super) fn see(&mut self, id: &str, state: HealthState, now: Instant) {
         if self.listening.is_none() {
             return;
@@ -136,7 +136,7 @@ impl FailureDetector {
         self.plan(&id, now + state.until_looked_at());
     }
 
-    /// An instance has beaten; false of one that is not known here.
+    /// Records a heartbeat; returns false if the instance is not known here.
     pub(super) fn hear(&mut self, id: &str, now: Instant) -> bool {
         let Some(known) = self.known.get_mut(id) else { return false };
         (known.heard, known.by_beat) = (now, true);
@@ -146,18 +146,18 @@ impl FailureDetector {
         true
     }
 
-    /// True if an instance has come back that need not wait for a round; only the first call says so. Where many are
-    /// unhealthy, many may come back together.
+    /// Reports once whether an instance has come back that need not wait for a round. If many are unhealthy, many may
+    /// come back together, and they do wait.
     pub(super) fn rings(&mut self) -> bool {
         std::mem::take(&mut self.rings) && self.ill < FLOOD
     }
 
-    /// Those of which a heartbeat came while they were unhealthy.
+    /// Returns the unhealthy instances with a heartbeat since.
     pub(super) fn back(&self) -> Vec<Arc<str>> {
         self.back.iter().cloned().collect()
     }
 
-    /// Instances to be looked at now.
+    /// Returns the instances to check now.
     pub(super) fn due(&mut self, now: Instant) -> Vec<Arc<str>> {
         let mut due: Vec<Arc<str>> = self.silent.iter().chain(&self.back).cloned().collect();
         let Some(listening) = &self.listening else { return due };
@@ -173,14 +173,14 @@ impl FailureDetector {
                 }
             }
         }
-        // Who has beaten may have been due.
+        // An instance with a new heartbeat may have been due as well.
         due.sort_unstable();
         due.dedup();
         due
     }
 
-    /// Looks at an instance, of which the catalog says this; nothing of one that is gone or not checked.
-    /// Unhealthy ones are removed after `dead_after`, if they are.
+    /// Checks an instance with its state in the catalog, which is `None` if it is gone or not checked. With
+    /// `dead_after`, it is to be removed once it has been unhealthy for that time.
     pub(super) fn look(
         &mut self,
         id: &Arc<str>,
@@ -225,7 +225,7 @@ impl FailureDetector {
         self.plan(&id, heard + state.until_looked_at());
     }
 
-    /// Notes the health of an instance, and what else is new of it.
+    /// Records the health of an instance, and other changes of it.
     fn note(&mut self, id: &str, healthy: bool, news: impl FnOnce(&mut Known)) {
         let Some(known) = self.known.get_mut(id) else { return };
         match (known.healthy, healthy) {
@@ -246,7 +246,7 @@ impl FailureDetector {
         }
     }
 
-    /// Has an instance looked at behind this moment; a place before that is kept, as it costs one look.
+    /// Schedules a check right after this moment; an earlier slot is kept, as it costs one check.
     fn plan(&mut self, id: &Arc<str>, moment: Instant) {
         let (Some(listening), Some(known)) = (&self.listening, self.known.get_mut(id)) else { return };
         let slot = slot(listening.began, moment) + 1;
@@ -277,21 +277,21 @@ mod tests {
     const ILL: HealthState = HealthState { window: WINDOW, healthy: false };
 
     enum Step {
-        /// Leads in this term, or does not.
+        /// Leads in this term, or does not lead.
         Lead(Option<u64>),
         See,
         Beat,
-        /// Rounds every half second, up to and including this moment, in which nothing is found.
+        /// Runs rounds every half second, up to and including this moment, that find nothing.
         Quiet(u64),
-        /// One round that finds this.
+        /// Runs one round with this finding.
         Finds(HealthVerdict),
-        /// Nothing runs until this moment.
+        /// Stalls until this moment.
         Stall(u64),
     }
     use HealthVerdict::{Back, Dead, Silent};
     use Step::{Beat, Finds, Lead, Quiet, See, Stall};
 
-    /// One instance of ttl 1 that starts healthy and becomes what is found, and its detector.
+    /// One instance of ttl 1 that starts healthy and changes as found, and its detector.
     struct Walk {
         detector: FailureDetector,
         state: HealthState,
@@ -299,7 +299,7 @@ mod tests {
     }
 
     impl Walk {
-        /// One round; of one instance there is one verdict.
+        /// Runs one round; one instance has at most one verdict.
         fn round(&mut self, now: Instant) -> Option<HealthVerdict> {
             self.detector.begin_round(now);
             if self.detector.wants_all() {
@@ -319,7 +319,7 @@ mod tests {
         }
     }
 
-    /// Walks through the steps; times in milliseconds.
+    /// Runs the steps; times in milliseconds.
     fn walk(title: &str, steps: &[Step]) {
         walk_removing(title, None, steps);
     }

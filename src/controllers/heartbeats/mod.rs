@@ -1,11 +1,11 @@
-//! Heartbeats of instances: kept in the memory of the leader, never in the log. Replicated are changes alone: an
-//! instance became unhealthy, became healthy again, or stayed away for longer than it, its service or the settings
-//! allow and is removed. One command carries many of them.
+//! Heartbeats of instances, in the memory of the leader and never in the log. Only changes are replicated: an instance
+//! became unhealthy, became healthy again, or was away for longer than it, its service or the settings allow and is
+//! removed. One command has many of them.
 //!
-//! A node gathers the heartbeats of its clients for a moment and sends them to the leader in one call;
-//! a client is answered when the leader has them. The leader finds out in rounds who has fallen silent
-//! ([`failure_detector`]), and proposes many at once ([`debounce`]). It proposes in its own term only and is never
-//! forwarded: a verdict of a leader that was overtaken is worth nothing to the next one.
+//! A node batches the heartbeats of its clients for a moment and sends them to the leader in one call; a client is
+//! answered once the leader has them. The leader looks for silent instances in rounds ([`failure_detector`]), and
+//! proposes many changes at once ([`debounce`]). It proposes in its own term only and never forwards: the verdict of a
+//! former leader is of no use to the next one.
 
 mod debounce;
 mod failure_detector;
@@ -27,35 +27,35 @@ use crate::raft::node::{LEADER_PATIENCE, Node, NodeError, pause_before_retry};
 use crate::raft::{CommandReply, Lead};
 use crate::tasks;
 
-/// Time for which heartbeats are gathered for one call to the leader.
+/// Time for which heartbeats are batched for one call to the leader.
 const GATHER: Duration = Duration::from_millis(30);
 /// Time limit of one call before the leader is looked up again.
 const CALL_WITHIN: Duration = Duration::from_secs(1);
-/// Between two looks at who has fallen silent.
+/// Interval between two checks for silent instances.
 const ROUND: Duration = Duration::from_millis(500);
-/// Instances looked at under one lock of the catalog.
+/// Instances checked under one lock of the catalog.
 const LOOK_INSTANCES: usize = 1024;
-/// Changes in one command: with ids of the usual length a megabyte. As many of them as can be written into
-/// the audit trail by one entry.
+/// Maximum number of changes in one command: with ids of the usual length a megabyte, and as many as one entry can
+/// write to the audit trail.
 const CHANGES_PER_COMMAND: usize = debounce::FULL;
 
-/// Heartbeats as a node knows them. It is told of every instance that is registered or updated.
+/// Heartbeats as a node knows them. It is notified of every instance that is registered or updated.
 #[derive(Default)]
 pub struct HeartbeatMonitor {
     detector: Mutex<FailureDetector>,
-    /// Rings when an unhealthy instance has beaten.
+    /// Notified when an unhealthy instance has sent a heartbeat.
     back: Notify,
     gathering: Mutex<Option<Gathering>>,
 }
 
-/// Heartbeats of this node's clients that go to the leader together.
+/// Heartbeats of this node's clients for the next call to the leader.
 struct Gathering {
     ids: Vec<String>,
     delivered: watch::Receiver<Option<Result<(), NodeError>>>,
 }
 
 impl HeartbeatMonitor {
-    /// Takes note of the instances that a command registered or updated.
+    /// Records the instances that a command registered or updated.
     pub(super) fn see_written(&self, replies: &[(RequestId, CommandReply)]) {
         let outcomes = replies.iter().flat_map(|(_, reply)| &reply.outcomes);
         let mut written = outcomes.filter_map(|outcome| match &outcome.entity {
@@ -68,8 +68,8 @@ impl HeartbeatMonitor {
         }
     }
 
-    /// Reports to the leader that instances are alive. An instance that is not known there, or is not
-    /// checked, is passed over.
+    /// Reports to the leader that instances are alive. Instances that are unknown there, or are not checked, are
+    /// ignored.
     pub async fn beat(self: &Arc<Self>, node: &Node, ids: impl IntoIterator<Item = String>) -> Result<(), NodeError> {
         let mut delivered = {
             let mut gathering = self.gathering.lock();
@@ -90,13 +90,13 @@ impl HeartbeatMonitor {
             let delivery = self.deliver(&node, &ids).await;
             let outcome = if delivery.is_ok() { "taken" } else { "no_leader" };
             node.metrics().heartbeats.with_label_values(&[outcome]).inc_by(ids.len() as u64);
-            // Fails when all who waited have hung up.
+            // Fails if all waiting callers have disconnected.
             let _ = sender.send(Some(delivery));
         });
         Gathering { ids: Vec::new(), delivered }
     }
 
-    /// Repeats until a leader has all of `ids`: hearing a heartbeat twice does no harm.
+    /// Repeats until a leader has all of `ids`: a heartbeat that arrives twice does no harm.
     async fn deliver(&self, node: &Node, ids: &[String]) -> Result<(), NodeError> {
         let deadline = Instant::now() + LEADER_PATIENCE;
         for part in ids.chunks(BEATS_PER_CALL_MAX) {
@@ -120,8 +120,8 @@ impl HeartbeatMonitor {
         }
     }
 
-    /// The leader's part: remembers who is alive. A leader whose lease has run out takes nothing, as another
-    /// one may be counting already: what it took before that, any successor grants a whole window after.
+    /// Records heartbeats on the leader. A leader whose lease has expired accepts none, as another one may be counting
+    /// already; for those accepted before, any successor grants a whole window.
     pub(crate) fn take(&self, node: &Node, ids: &[String]) -> BeatsAnswer {
         let Some(lead) = node.lead() else { return BeatsAnswer::NotLeader };
         let now = Instant::now();
@@ -137,7 +137,8 @@ impl HeartbeatMonitor {
         BeatsAnswer::Taken
     }
 
-    /// Those that the detector does not know yet: the catalog is locked before it, as everywhere.
+    /// Records heartbeats that the detector does not know yet. The catalog is locked before the detector, as
+    /// everywhere.
     fn hear_unknown(&self, node: &Node, ids: &[&String], now: Instant) {
         if ids.is_empty() {
             return;
@@ -153,11 +154,11 @@ impl HeartbeatMonitor {
     }
 }
 
-/// The leader's work on heartbeats.
+/// Controller of heartbeats on the leader.
 pub(super) struct HeartbeatController {
     monitor: Arc<HeartbeatMonitor>,
     next_round: Instant,
-    /// Changes of each direction that are held back.
+    /// Delayed changes to unhealthy and to healthy.
     silent: Debounce,
     back: Debounce,
 }
@@ -211,7 +212,7 @@ impl HeartbeatController {
         remove(lead, &found.dead).await;
     }
 
-    /// Takes in all instances that were registered before this node led. The catalog is unlocked in between, as apply
+    /// Adds all instances that were registered before this node led. The catalog is unlocked in between, because apply
     /// waits for it.
     fn take_all_in(&self, lead: &Lead) {
         let mut behind = String::new();
@@ -232,7 +233,7 @@ impl HeartbeatController {
         }
     }
 
-    /// The verdicts on these instances. The catalog is left in between, as apply waits for it.
+    /// Returns the verdicts on these instances. The catalog is unlocked in between, because apply waits for it.
     fn look_at(&self, lead: &Lead, ids: &[Arc<str>], now: Instant) -> RoundFindings {
         let mut found = RoundFindings::default();
         for part in ids.chunks(LOOK_INSTANCES) {
@@ -258,8 +259,8 @@ impl HeartbeatController {
         found
     }
 
-    /// A few who came back do not wait for a round; who comes while a command is under way goes with the
-    /// next one.
+    /// Proposes the instances that came back without waiting for a round. Those that come back while a command is in
+    /// progress are part of the next one.
     async fn bring_back(&self, lead: &Lead) {
         let back = self.monitor.detector.lock().back();
         let found = self.look_at(lead, &back, Instant::now());
@@ -279,8 +280,8 @@ fn health_of(instance: &Instance, healthy: bool) -> InstanceHealth {
     InstanceHealth { id: instance.id.clone(), healthy, revision: instance.revision.clone() }
 }
 
-/// Proposes what was found in this term: in another one it is not appended, though that may be
-/// of this node again. What fails is found again.
+/// Proposes findings in this term: in another one they are not appended, even if this node leads it. Failed ones are
+/// found again.
 async fn propose(lead: &Lead, changes: &[InstanceHealth]) {
     for part in changes.chunks(CHANGES_PER_COMMAND) {
         if lead.propose("changes of health", Command::InstanceHealth(part.to_vec())).await.is_err() {
@@ -290,7 +291,7 @@ async fn propose(lead: &Lead, changes: &[InstanceHealth]) {
     }
 }
 
-/// Proposes to remove the instances that stayed away for too long.
+/// Proposes the removal of instances that were away for too long.
 async fn remove(lead: &Lead, dead: &[DeadInstance]) {
     for part in dead.chunks(CHANGES_PER_COMMAND) {
         if lead.propose("the removal of dead instances", Command::RemoveDeadInstances(part.to_vec())).await.is_err() {

@@ -1,12 +1,12 @@
-//! Rollouts by steps: the leader measures the guards of those that live, and proposes what is due.
+//! Rollouts by steps: the leader measures the guards of the live ones, and proposes what is due.
 //!
-//! Each rollout is looked at by a task of its own, so that none waits for the guards of another one, and what is due is
-//! proposed as the looks end. A guard that is broken stops its rollout. One that cannot be measured holds the step, and
-//! pauses the rollout once the step is due: at once where nobody has the release, after [`FAULTS_MAX`] looks in a row
-//! where something does not answer. It goes on by itself, with a new hold, once all guards are measured again. A step
-//! is taken once its hold is over and every guard was measured in the same look.
+//! Each rollout is measured by its own task, so that none waits for the guards of another one, and changes are proposed
+//! as the measurements end. A broken guard stops its rollout. One that cannot be measured holds the step, and pauses
+//! the rollout once the step is due: at once if no client has the release, after [`FAULTS_MAX`] consecutive
+//! measurements if something does not answer. The rollout resumes by itself, with a new hold, once all guards are
+//! measured again. A step is made once its hold is over and every guard was measured in the same measurement.
 //!
-//! Nothing is kept here but the looks: a leader that comes begins with the next one.
+//! Only the measurements are stored here: a new leader starts with the next one.
 
 mod guards;
 
@@ -32,24 +32,24 @@ use crate::raft::{Lead, NotCommitted};
 use crate::tasks;
 use guards::Measured;
 
-/// Longest time between two looks at what is due, and so how late a step may be.
+/// Maximum time between two checks of what is due, and so the maximum delay of a step.
 const ROUND: Duration = Duration::from_millis(500);
-/// Between the begin of two looks at the guards of one rollout.
+/// Interval between the starts of two measurements of one rollout.
 const ROUND_OF_GUARDS: Duration = Duration::from_secs(1);
-/// The same while somebody has paused it: its clients keep the release, so a broken guard still stops it.
+/// The same interval while an operator has paused it: its clients have the release, so a broken guard still stops it.
 const ROUND_WHILE_PAUSED: Duration = Duration::from_secs(15);
-/// Between two rounds.
+/// Minimum pause between two rounds.
 const PAUSE_MIN: Duration = Duration::from_millis(100);
-/// Looks in a row at which something did not answer, before a rollout whose step is due pauses.
+/// Consecutive faulty measurements after which a rollout whose step is due pauses.
 const FAULTS_MAX: u32 = 3;
-/// Looks at the same time; others wait for their turn.
+/// Maximum number of parallel measurements; others wait.
 const LOOKS_AT_ONCE: usize = 128;
-/// Time for which contracts that were kept are believed.
+/// Time for which a positive result of contracts is reused.
 const VERDICT_HOLDS: Duration = Duration::from_secs(2);
 
-/// Result of a judgement by contracts: the reason to refuse a step; `Err` where it could not be judged.
+/// Result of checking contracts: the reason to refuse a step, if any; `Err` if they could not be checked.
 type StepVerdict = Result<Option<String>, Refusal>;
-/// Judge of last steps by contracts.
+/// Check of last steps by contracts.
 pub type LastStepJudge = Arc<dyn Fn(LiveRollout) -> BoxFuture<'static, StepVerdict> + Send + Sync>;
 
 type RolloutKey = (Thing, String);
@@ -64,13 +64,13 @@ pub struct Rollouts {
     seen: Vec<(LiveRollout, Look)>,
 }
 
-/// Course of the looks at one rollout.
+/// Measurements of one rollout.
 #[derive(Default)]
 struct Watched {
     looked: Option<Instant>,
     look: Option<AbortHandle>,
     judging: Option<AbortHandle>,
-    /// Time at which contracts let the last step pass.
+    /// Time at which contracts accepted the last step.
     passed: Option<Instant>,
     faults: u32,
 }
@@ -78,7 +78,7 @@ struct Watched {
 /// Result of a task.
 enum Look {
     Guards(Measured),
-    /// Judgement of contracts on the last step.
+    /// Result of contracts on the last step.
     Contracts(StepVerdict),
 }
 
@@ -94,7 +94,7 @@ impl Rollouts {
         }
     }
 
-    /// Begins a look at the guards of a rollout if it is time; returns when the next one is.
+    /// Starts to measure the guards of a rollout if it is time; returns the time until the next measurement.
     fn look(&mut self, node: &Node, live: &LiveRollout) -> Duration {
         let is_held_by_hand = live.rollout.state == RolloutState::Paused && !live.rollout.waits;
         let round = if is_held_by_hand { ROUND_WHILE_PAUSED } else { ROUND_OF_GUARDS };
@@ -117,7 +117,7 @@ impl Rollouts {
         round
     }
 
-    /// Change that is due by what was measured.
+    /// Returns the change that is due by the measurement.
     fn due(&mut self, node: &Node, live: &LiveRollout, measured: Measured) -> Option<RolloutChange> {
         let watched = self.watched.entry(key_of(live)).or_default();
         let is_due = is_due(node, live);
@@ -144,7 +144,7 @@ impl Rollouts {
         }
     }
 
-    /// The same step if contracts let it pass; asks them first where it is the last one.
+    /// Returns the change, if contracts accept it; starts to check them first if it is the last step.
     fn judged(&mut self, live: &LiveRollout, change: RolloutChange) -> Option<RolloutChange> {
         let is_step = matches!(change, RolloutChange::Advance | RolloutChange::AdvanceUnmeasured(_));
         if !is_step || !live.rollout.is_next_last() {
@@ -162,12 +162,12 @@ impl Rollouts {
         None
     }
 
-    /// Change that is due by the result of a task on a rollout as it is now.
+    /// Returns the change that is due by the result of a task on a rollout in its current state.
     fn change_by(&mut self, node: &Node, live: &LiveRollout, seen: Look) -> Option<RolloutChange> {
         match seen {
             Look::Guards(measured) => self.due(node, live, measured).and_then(|change| self.judged(live, change)),
             Look::Contracts(Ok(Some(why))) => Some(RolloutChange::Pause(why)),
-            // Not this time: the next look asks again.
+            // Not this time: contracts are checked again after the next measurement.
             Look::Contracts(Err(refusal)) => {
                 let (release_name, why) = (&live.release_name, refusal.info());
                 tracing::warn!(release_name, why, "contracts cannot judge the last step of a rollout");
@@ -175,7 +175,7 @@ impl Rollouts {
             }
             Look::Contracts(Ok(None)) => {
                 let watched = self.watched.entry(key_of(live)).or_default();
-                // Measured again at once: the judgement may have taken its time.
+                // Measured again at once, because the check may have taken long.
                 (watched.passed, watched.looked) = (Some(Instant::now()), None);
                 None
             }
@@ -186,7 +186,7 @@ impl Rollouts {
         for moves in moves.chunks(limits::BATCH_ITEMS_MAX) {
             match lead.propose("steps of rollouts", Command::Rollouts(moves.to_vec())).await {
                 Ok(()) => moves.iter().for_each(|moved| tell(lead.node(), moved)),
-                // Found again at the next look.
+                // Found again by the next measurement.
                 Err(NotCommitted::Refused(_) | NotCommitted::Failed) => {}
             }
         }
@@ -205,7 +205,7 @@ fn is_measured(live: &LiveRollout) -> bool {
     live.rollout.plan.guards.iter().any(Guard::is_measured)
 }
 
-/// True if what was seen of a rollout is of its present step.
+/// Reports whether a measurement of a rollout belongs to its current step.
 fn is_same(seen: &LiveRollout, now: &LiveRollout) -> bool {
     key_of(seen) == key_of(now) && seen.version == now.version && seen.rollout == now.rollout
 }
@@ -264,7 +264,7 @@ fn moved(live: &LiveRollout, change: RolloutChange) -> RolloutTransition {
     live.clone().moved(change)
 }
 
-/// Tells the log and the metrics of a change that was proposed.
+/// Logs and counts a change that was proposed.
 fn tell(node: &Node, moved: &RolloutTransition) {
     let RolloutTransition { thing, release_name, step, change, .. } = moved;
     let thing = match thing {

@@ -1,8 +1,9 @@
-//! Measurement of guards: what clients say of a release, the health of their hosts, and answers of Prometheus.
+//! Measurement of guards: clients' reports on a release, the health of their hosts, and results of Prometheus.
 //!
-//! Clients are counted over all members, each once. A guard that cannot be measured is missing, and never passes: where
-//! a member does not answer or counts but a part, where a member began to know clients only lately, where Prometheus
-//! has no sample, and where nobody has the release yet. The default guards of a plan pass in the last case, and say so.
+//! Clients are counted over all members, each once. A guard that cannot be measured is missing, and never passes: when
+//! a member does not answer or counts only a part, when a member has not known its clients for long enough, when
+//! Prometheus has no sample, and when no client has the release yet. The default guards of a plan pass in the last
+//! case, and report it.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -18,24 +19,24 @@ use crate::subscribers::GRACE;
 use crate::subscribers::holders::{HostState, host_mark};
 use crate::tasks;
 
-/// Time limit for another node to tell of its clients.
+/// Time limit for another node's answer about its clients.
 const ASK_WITHIN: Duration = Duration::from_secs(1);
-/// Time limit of a whole look.
+/// Time limit of the whole measurement.
 const LOOK_WITHIN: Duration = Duration::from_millis(1500);
 
-/// Result of a look at the guards of one rollout.
+/// Result of measuring the guards of one rollout.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Measured {
     Kept,
-    /// Default guards measured nobody: which, and why.
+    /// Default guards that no client was measured for, with the reason.
     Unmeasured(String),
-    /// The reason why one could not be measured.
+    /// Reason why a guard could not be measured.
     Missing {
         why: String,
-        /// It may be a moment's fault, so one look says little.
+        /// True if the cause may be temporary, so that a single measurement means little.
         is_fault: bool,
     },
-    /// The measured value of the guard that is broken.
+    /// Measured value of the guard that is broken.
     Broken(String),
 }
 
@@ -44,7 +45,7 @@ impl Measured {
         Measured::Missing { why, is_fault: true }
     }
 
-    /// Both together: one that is broken counts before one that is missing.
+    /// Combines two results: a broken guard takes precedence over a missing one.
     fn and(self, other: Measured) -> Measured {
         use Measured::{Broken, Kept, Missing, Unmeasured};
         match (self, other) {
@@ -60,7 +61,7 @@ impl Measured {
     }
 }
 
-/// Measures all guards of a rollout at the same time.
+/// Measures all guards of a rollout in parallel.
 pub(super) async fn measure(node: &Node, prometheus: Option<&Prometheus>, live: &LiveRollout) -> Measured {
     let all = async {
         let (of_clients, of_queries) = join(measure_clients(node, live), measure_queries(prometheus, live)).await;
@@ -117,7 +118,7 @@ async fn measure_clients(node: &Node, live: &LiveRollout) -> Measured {
 }
 
 impl ClusterHolders {
-    /// The reason why these may not be all clients that have the release.
+    /// Returns the reason why these may not be all clients that have the release.
     fn unsure(&self, now_ms: u64, live: &LiveRollout) -> Option<String> {
         if let Some(node) = self.silent.first() {
             return Some(format!("node {node} does not answer"));
@@ -125,7 +126,7 @@ impl ClusterHolders {
         if let Some(node) = self.cut.first() {
             return Some(format!("node {node} has more clients than it can tell"));
         }
-        // Who was connected to a node that began during this step comes back within a poll's time.
+        // Clients of a node that started during this step come back within a poll's time.
         let settled_ms = live.rollout.plan.hold_ms(live.rollout.step).min(GRACE.as_millis() as u64);
         let began_in_step = |up_ms: u64| now_ms.saturating_sub(up_ms) > live.rollout.since.0;
         let young = self.up_ms.iter().find(|(_, up_ms)| *up_ms < settled_ms && began_in_step(*up_ms));
@@ -141,14 +142,14 @@ struct PartOfAll {
 }
 
 impl PartOfAll {
-    /// Returns the percentage with at most two decimals; 0 of nothing.
+    /// Returns the percentage with at most two decimals; 0 if the whole is 0.
     fn percent(self) -> f64 {
         let PartOfAll { part, all } = self;
         if all == 0 { 0.0 } else { (part as f64 * 10_000.0 / all as f64).round() / 100.0 }
     }
 }
 
-/// Judgement of a guard on clients that is not broken by those that are known.
+/// Returns the result of a guard on clients that is not broken by the known ones.
 fn unbroken(guard: &str, is_measured: bool, nobody: &str, is_default: bool, unsure: Option<&str>) -> Measured {
     match unsure {
         Some(why) => Measured::fault(format!("{guard}: {why}")),
@@ -158,8 +159,8 @@ fn unbroken(guard: &str, is_measured: bool, nobody: &str, is_default: bool, unsu
     }
 }
 
-/// Share of the clients with this version of the release that say that they could not apply it. It is broken by those
-/// that are known, also where more may have it.
+/// Measures the share of the clients with this version of the release that report that they could not apply it. The
+/// known clients can break the guard, even if more may have the release.
 fn of_refusals(count: PartOfAll, max: f64, is_default: bool, unsure: Option<&str>) -> Measured {
     let (share, PartOfAll { part, all }) = (count.percent(), count);
     if share > max {
@@ -168,8 +169,8 @@ fn of_refusals(count: PartOfAll, max: f64, is_default: bool, unsure: Option<&str
     unbroken("refused", all > 0, "no client has the release", is_default, unsure)
 }
 
-/// Unhealthy share of the instances on hosts with the release, against that on hosts with another one; instances by the
-/// mark of their host.
+/// Measures the unhealthy share of the instances on hosts with the release against that on hosts with another one.
+/// Instances come with the mark of their host.
 fn of_health(
     hosts: &HashMap<u64, HostState>,
     instances: impl Iterator<Item = (u64, bool)>,
@@ -196,7 +197,7 @@ fn of_health(
     unbroken("health", having.all > 0, "no instance is on a host with the release", is_default, unsure)
 }
 
-/// The samples of an answer; one beyond the limit is enough.
+/// Evaluates the samples of a result; a single one beyond the limit breaks the guard.
 fn of_samples(answer: Result<Vec<f64>, String>, (above, below): (Option<f64>, Option<f64>)) -> Measured {
     let samples = match answer {
         Err(why) => return Measured::fault(format!("prometheus: {why}")),

@@ -1,4 +1,4 @@
-//! Judgement of guards by what was counted.
+//! Results of guards by counts.
 
 use super::*;
 use crate::catalog::history::Thing;
