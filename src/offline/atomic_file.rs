@@ -1,4 +1,5 @@
-//! A file that is made beside its place: it has its name when it is whole and durable, and takes nobody's.
+//! A file that is written under a temporary name. It gets its name once it is complete and durable, and replaces no
+//! other.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::ErrorKind;
@@ -8,10 +9,10 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, bail};
 use rustix::fs::{CWD, RenameFlags, renameat_with};
 
-/// A state holds hashes of passwords, and configuration.
+/// Access for the owner only: a state contains hashes of passwords, and configuration.
 const FILE_MODE: u32 = 0o600;
 
-/// File that is being written; removed again unless it is kept.
+/// A file being written. It is removed unless it is kept.
 pub(crate) struct PartialFile {
     path: PathBuf,
     out: PathBuf,
@@ -19,13 +20,13 @@ pub(crate) struct PartialFile {
 }
 
 impl PartialFile {
-    /// Begins what is to become `out`.
+    /// Creates the temporary file of `out`.
     pub(crate) fn create(out: &Path) -> anyhow::Result<PartialFile> {
         let path = with_suffix(out, ".part")?;
         let mut options = OpenOptions::new();
         options.write(true).create(true).truncate(false).mode(FILE_MODE);
         let file = options.open(&path).with_context(|| path.display().to_string())?;
-        // What a run before left behind is taken over, what another run writes now is not.
+        // Overwrites the remains of an earlier run, but not a file that another process is writing.
         if file.try_lock().is_err() {
             bail!("{} is being written by another process", path.display());
         }
@@ -33,7 +34,7 @@ impl PartialFile {
         Ok(PartialFile { path, out: out.to_owned(), file })
     }
 
-    /// Path at which the file lies for now.
+    /// Returns the temporary path of the file.
     pub(crate) fn path(&self) -> &Path {
         &self.path
     }
@@ -42,7 +43,7 @@ impl PartialFile {
         &self.file
     }
 
-    /// Gives it its name, durably.
+    /// Gives the file its name, durably.
     pub(crate) fn keep(self) -> anyhow::Result<PathBuf> {
         self.file.sync_all()?;
         rename_to_free(&self.path, &self.out)?;
@@ -54,24 +55,24 @@ impl PartialFile {
 
 impl Drop for PartialFile {
     fn drop(&mut self) {
-        // Gone under this name already where it was kept.
+        // A file that was kept no longer has this name.
         let _ = fs::remove_file(&self.path);
     }
 }
 
-/// The name of `path` with something behind it.
+/// Returns `path` with a suffix added to its name.
 pub(super) fn with_suffix(path: &Path, suffix: &str) -> anyhow::Result<PathBuf> {
     let mut name = path.file_name().with_context(|| format!("{} has no name", path.display()))?.to_owned();
     name.push(suffix);
     Ok(path.with_file_name(name))
 }
 
-/// Refuses where `to` exists, be it since a moment ago.
+/// Renames a file; fails if `to` exists, even if it was created just now.
 fn rename_to_free(from: &Path, to: &Path) -> anyhow::Result<()> {
     match renameat_with(CWD, from, CWD, to, RenameFlags::NOREPLACE) {
         Ok(()) => Ok(()),
         Err(error) if error.kind() == ErrorKind::AlreadyExists => bail!("{} exists by now, and is kept", to.display()),
-        // Not every file system knows how to; it was looked for at the beginning.
+        // Not every filesystem supports it; that `to` is free was checked at the start.
         Err(_) if !to.exists() => Ok(fs::rename(from, to)?),
         Err(error) => Err(error).with_context(|| to.display().to_string()),
     }

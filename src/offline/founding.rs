@@ -1,5 +1,5 @@
-//! Founding of a cluster that is made out of an earlier state: once, as a file that all of its nodes are made from
-//! ([`super::seed_file`]).
+//! Founding of a cluster from an earlier state, which is done once and recorded in a file that all its nodes are
+//! created from ([`super::seed_file`]).
 
 use std::collections::BTreeMap;
 use std::io;
@@ -18,21 +18,21 @@ use crate::format::types::{CommittedLeaderId, LogId, Member, NodeId, StoredMembe
 use crate::raft::machine::{PROGRESS_KEY, Progress};
 use crate::store::{FileKind, RowSink, write_file};
 
-/// Cluster to be made, and the state that it is made of.
+/// Cluster to be founded, and the state that it is founded from.
 pub(super) struct Founding {
     pub(super) rebirth: Rebirth,
-    /// With their addresses. All of them vote.
+    /// Members with their addresses. All of them vote.
     pub(super) members: BTreeMap<NodeId, Member>,
     pub(super) origin: Origin,
     /// Level that a reader of the rows needs.
     pub(super) level: Level,
 }
 
-/// The state that it is made of.
+/// The original state.
 pub(super) struct Origin {
     pub(super) cluster_id: Option<String>,
     pub(super) progress: Progress,
-    /// The newest term that is known of it.
+    /// Newest known term of the original cluster.
     pub(super) term: u64,
     pub(super) newest_notification_id: u32,
 }
@@ -41,14 +41,14 @@ pub(super) struct Origin {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Founded {
     pub cluster_id: String,
-    /// Index at which the log goes on, and the hash of the state there: equal on all nodes.
+    /// Index at which the log continues, and the hash of the state there: equal on all nodes.
     pub index: u64,
     pub state_hash: String,
     pub members: BTreeMap<NodeId, String>,
 }
 
 impl Founding {
-    /// Another cluster each time, also in what it gives out to clients.
+    /// Prepares a founding. Each one is a different cluster, also in the ids that it gives to clients.
     pub(super) fn draw(
         cluster_id: String,
         origin: Origin,
@@ -66,7 +66,7 @@ impl Founding {
         Founding { rebirth, members: members.iter().map(member).collect(), origin, level }
     }
 
-    /// The state made of `rows` as a file, durable when this returns.
+    /// Writes the new state with `rows` to a file, which is durable on return.
     pub(super) fn write<R>(self, part: PartialFile, rows: R) -> anyhow::Result<RebornFile>
     where
         R: FnOnce(&mut RowSink<'_>) -> io::Result<()>,
@@ -79,7 +79,7 @@ impl Founding {
                  are made of it would soon be above 2^53"
             )
         })?;
-        // Above every term of the cluster before.
+        // Greater than every term of the original cluster.
         let last = LogId::new(CommittedLeaderId::new(origin.term + 1), index);
         let progress = Progress {
             last_applied: Some(last),
@@ -111,7 +111,7 @@ impl Founding {
                 }
                 let Some(value) = rebirth.row(key, value).map_err(io::Error::other)? else { return Ok(()) };
                 floors.retain(|floor| floor.key != key);
-                // What a node could not load must not take the place of anything.
+                // Rows that a node could not load must not get into the file.
                 proof.load(key, &value).map_err(io::Error::other)?;
                 sink(key, &value)
             })?;
@@ -126,12 +126,12 @@ impl Founding {
     }
 }
 
-/// The id of a cluster, which no other one has.
+/// Returns a new cluster id, which no other cluster has.
 pub(super) fn draw_cluster_id() -> String {
     hex::encode(rand::random::<[u8; 16]>())
 }
 
-/// Tells the beginning of every cluster from any other state.
+/// Returns the first state hash of the cluster, which differs from that of any other state.
 fn hash(origin: &Progress, rebirth: &Rebirth, index: u64) -> [u8; 32] {
     let hash = Sha256::new().chain_update(origin.hash).chain_update(&rebirth.cluster_id);
     hash.chain_update(index.to_be_bytes()).finalize().into()

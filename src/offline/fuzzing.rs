@@ -1,4 +1,5 @@
-//! For [`crate::fuzzing`]: a backup that may hold anything, read as `thuban inspect` and `thuban restore` read it.
+//! Entry point for [`crate::fuzzing`]: a backup with arbitrary contents, read as by `thuban inspect` and `thuban
+//! restore`.
 
 use sha2::{Digest, Sha256};
 
@@ -10,8 +11,8 @@ use crate::store;
 
 const DIGEST_BYTES: usize = 32;
 
-/// `s` and a file without its checksum, which is put there, or `r` and a file as it is: whether a new cluster could
-/// be made of it.
+/// Reads a letter and a file: `s` for a file to which the checksum is added, `r` for a file as it is. Reports whether a
+/// new cluster could be founded from it.
 pub(crate) fn read_archive(input: &[u8]) -> bool {
     let file = match input.split_first() {
         Some((b's', file)) => [file, &Sha256::digest(file)[..]].concat(),
@@ -38,7 +39,7 @@ pub(crate) fn read_archive(input: &[u8]) -> bool {
     if loaded.is_err() || catalog.check_loaded().is_err() {
         return false;
     }
-    // What a node does with it in its first moments.
+    // The first uses of the catalog by a node.
     let (_, _, _) = (catalog.counts(), catalog.overfull(), catalog.view());
     catalog.nodes.cluster_id() == Some("new")
 }

@@ -11,7 +11,7 @@ use crate::format::types::NodeId;
 use crate::raft::machine::Progress;
 use crate::store::{FileKind, LogExtent, LogSize, ReadOnlyStore};
 
-/// Findings of an inspection; fields that only the other kind has are absent.
+/// Result of an inspection. Fields that apply only to the other kind are absent.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Inspection {
     pub path: PathBuf,
@@ -19,10 +19,10 @@ pub struct Inspection {
     pub cluster_id: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub node_id: Option<NodeId>,
-    /// Level that the cluster speaks, and level that a binary has to read to open this.
+    /// Level of the cluster, and level that a binary has to read to open this.
     pub level: u8,
     pub level_needed: u8,
-    /// Of the last entry applied.
+    /// Index of the last entry applied.
     pub index: u64,
     pub term: u64,
     pub state_hash: String,
@@ -30,7 +30,7 @@ pub struct Inspection {
     pub rules: u64,
     pub config_files: u64,
     pub tables: BTreeMap<&'static str, TableSize>,
-    /// The members with their peer addresses, and who of them votes.
+    /// Members with their peer addresses, and the ids of the voters.
     pub members: BTreeMap<NodeId, String>,
     pub voters: Vec<NodeId>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -45,35 +45,35 @@ pub enum InspectedKind {
     Directory,
     /// A backup or a snapshot.
     File,
-    /// File that the nodes of a new cluster are made from.
+    /// File that the nodes of a new cluster are created from.
     Reborn,
 }
 
-/// Of a directory: its log and the newest promise of the node.
+/// Log of a directory, and the newest vote of the node.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Log {
-    /// Absent where all entries are gone behind a snapshot.
+    /// First index; absent if all entries are purged.
     pub first: Option<u64>,
     pub last: Option<u64>,
     pub entries: u64,
     pub bytes: u64,
     pub purged: Option<u64>,
     pub vote_term: Option<u64>,
-    /// The installation of a snapshot was interrupted: the rows are a mixture until the next start.
+    /// True if the installation of a snapshot was interrupted: the rows are a mixture until the next start.
     pub is_mixture: bool,
 }
 
-/// Of a file: what it says of itself.
+/// Header of a file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct File {
     pub bytes: u64,
     pub checksum: String,
-    /// Of the binary that wrote it, and when, in milliseconds since 1970; absent from older files.
+    /// Version of the binary that wrote it, and time in milliseconds since 1970; absent from older files.
     pub version: Option<String>,
     pub created_ms: Option<u64>,
 }
 
-/// Reads all of it; changes nothing.
+/// Reads a directory or a file completely, without changes.
 pub fn inspect(path: &Path) -> anyhow::Result<Inspection> {
     if path.is_dir() { inspect_directory(path) } else { inspect_file(path) }
 }
@@ -96,7 +96,7 @@ fn inspect_directory(path: &Path) -> anyhow::Result<Inspection> {
     let identity = peek.identity();
     let mut inspection = Inspection::new(path, InspectedKind::Directory, survey, identity.level.0);
     inspection.node_id = Some(identity.node_id);
-    // A member that has not applied the founding yet knows its cluster all the same.
+    // A member that has not applied the founding yet has the id of its cluster already.
     inspection.cluster_id = inspection.cluster_id.or_else(|| identity.cluster_id.clone());
     inspection.term = inspection.term.max(log.vote_term.unwrap_or_default());
     inspection.log = Some(log);

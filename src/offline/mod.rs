@@ -1,10 +1,10 @@
-//! Operations on a data directory or a backup while no node runs: looking at it ([`inspect`]), a directory of a new
-//! cluster out of a backup ([`restore`]), a cluster of one out of the node that is left ([`recover`]), a new password
+//! Operations on a data directory or a backup while no node runs: its inspection ([`inspect`]), a directory of a new
+//! cluster from a backup ([`restore`]), a new cluster from the remaining node ([`recover`]), a new password
 //! ([`reset`]).
 //!
-//! [`restore`] and [`recover`] end alike: the state as it was goes through the catalog's one function of rebirth
-//! ([`founding`]) into a file ([`seed_file`]) whose rows take the place of all that a directory held, on this node and
-//! on those that the file is copied to. Everything is read and judged before the first byte of a directory is written.
+//! [`restore`] and [`recover`] end in the same way: the catalog's function for rebirth ([`founding`]) transforms the
+//! state into a file ([`seed_file`]), whose rows replace everything in the directory, on this node and on those that
+//! the file is copied to. All input is read and checked before the first byte of a directory is written.
 
 pub(crate) mod atomic_file;
 mod founding;
@@ -28,8 +28,8 @@ use crate::store::give_to_owner_of;
 pub use founding::Founded;
 pub use state_scan::TableSize;
 
-/// Gives all that was written to the owner of the directory, also where the work failed: root may have done it, and the
-/// node runs as another user.
+/// Changes the owner of all written files to the owner of the directory, even if the work failed: the command may run
+/// as root, and the node as another user.
 fn owned<T>(dir: &Path, done: anyhow::Result<T>) -> anyhow::Result<T> {
     if dir.is_dir() {
         give_to_owner_of(dir).with_context(|| format!("files in {} could not be given to its owner", dir.display()))?;

@@ -1,14 +1,14 @@
-//! A new cluster out of the node that is left, when the others are lost for good: of this node alone, or of a list
-//! whose other nodes are made from the file that is left for them ([`super::seed_file`]).
+//! Recovery: a new cluster from the remaining node when the others are lost for good. It has this node alone, or a list
+//! of nodes, the others of which are created from the file that is left for them ([`super::seed_file`]).
 //!
-//! The node takes everything in its log for done, acknowledged or not: it has the only copy. It then
-//! goes on under the id of a new cluster, which the members of the old one turn away, should they come
-//! back, and with versions and ids that nobody has seen ([`crate::catalog::rekey`]).
+//! The node treats everything in its log as committed, acknowledged or not: it has the only copy. It then continues
+//! under the id of a new cluster, which members of the old one refuse should they come back, and with versions and ids
+//! that were never used ([`crate::catalog::rekey`]).
 //!
-//! Each step may be cut short by a crash. The new cluster id comes first: from then on nobody of the
-//! old cluster listens to this node, and what it does to itself is its own affair. Then the tail of the
-//! log is applied, as a node does, and the file is made. The last step is one batch. Whoever runs it again after a
-//! crash gets the same end; once there is the file, which somebody may have copied, it is that very cluster.
+//! A crash may interrupt each step. The new cluster id is written first: from then on no member of the old cluster
+//! accepts this node, so later steps cannot affect the old cluster. Then the tail of the log is applied, as by a node,
+//! and the file is written. The last step is one batch. A repetition after a crash gives the same result; once the file
+//! exists, which may have been copied, it is the same cluster.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -27,21 +27,21 @@ use crate::raft::machine::Machine;
 use crate::store::{ReadOnlyStore, Store};
 use crate::watch::Hub;
 
-/// Bytes of the log that are held at a time.
+/// Maximum bytes of the log in memory.
 const ENTRIES_BYTES_MAX: usize = 16 * 1024 * 1024;
 
-/// Arguments of a recovery; checked by the command line.
+/// Arguments of a recovery, checked by the command line.
 #[derive(Clone, Debug)]
 pub struct Recover {
     pub data_dir: PathBuf,
     pub node_id: NodeId,
-    /// The members of the new cluster with their peer addresses, this node among them; without any it is alone.
+    /// Members of the new cluster with their peer addresses, including this node; empty for this node alone.
     pub initial_cluster: BTreeMap<NodeId, String>,
-    /// For the other nodes; with nothing said, beside the directory.
+    /// Path of the file for the other nodes; `None` for one next to the directory.
     pub reborn_out: Option<PathBuf>,
 }
 
-/// A stopped node that may go on without the others.
+/// A stopped node that may continue without the others.
 pub struct Survivor {
     reborn_out: PathBuf,
     initial_cluster: BTreeMap<NodeId, String>,
@@ -52,7 +52,7 @@ pub struct Survivor {
     findings: Findings,
 }
 
-/// State of a survivor.
+/// State of the remaining node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Findings {
     pub node_id: NodeId,
@@ -60,10 +60,10 @@ pub struct Findings {
     /// Index of the last entry that it has applied, and of the last one in its log.
     pub applied: u64,
     pub last: u64,
-    /// Of that last entry, and the newest that it has heard of.
+    /// Term of that last entry, and the newest term known to the node.
     pub last_term: u64,
     pub term: u64,
-    /// All members, itself included, as its log has them last.
+    /// All members, including the node, according to the end of its log.
     pub members: BTreeMap<NodeId, String>,
 }
 
@@ -74,11 +74,11 @@ impl Findings {
 }
 
 impl Survivor {
-    /// Opens the directory of the stopped node and looks at it.
+    /// Opens and checks the directory of the stopped node.
     pub fn open(order: &Recover) -> anyhow::Result<Survivor> {
         let Recover { data_dir: dir, node_id, initial_cluster, reborn_out } = order;
         let node_id = *node_id;
-        // Opening for real would make a directory where there is none.
+        // Opening it as a store would create a missing directory.
         drop(ReadOnlyStore::open(dir, LevelRange::OWN)?);
         let metrics = Arc::new(Metrics::new()?);
         let store = Store::open(dir, node_id, LevelRange::OWN, metrics.clone())?;
@@ -118,7 +118,8 @@ impl Survivor {
         Ok(survivor)
     }
 
-    /// The file is there already: of an earlier run on this directory, or it is kept.
+    /// Opens the existing file, which has to come from an earlier run on this directory. Any other file is left
+    /// unchanged.
     fn left_before(&self) -> anyhow::Result<RebornFile> {
         let out = self.reborn_out.display();
         let exists = || format!("{out} exists; for another file name it with --reborn-out");
@@ -131,12 +132,12 @@ impl Survivor {
         Ok(file)
     }
 
-    /// An earlier run came to its end: the directory is that of a member of the cluster in the file.
+    /// Reports whether an earlier run was completed: the directory belongs to a member of the cluster in the file.
     pub fn is_done(&self) -> bool {
         self.left.as_ref().is_some_and(|file| is_of(file, &self.findings))
     }
 
-    /// Of the new cluster.
+    /// Returns the members of the new cluster.
     fn members(&self) -> BTreeMap<NodeId, String> {
         if !self.initial_cluster.is_empty() {
             return self.initial_cluster.clone();
@@ -146,7 +147,7 @@ impl Survivor {
         [(node_id, peer)].into()
     }
 
-    /// Path of the file that is left for the other nodes.
+    /// Returns the path of the file for the other nodes.
     pub fn reborn_out(&self) -> &Path {
         &self.reborn_out
     }
@@ -155,7 +156,7 @@ impl Survivor {
         &self.findings
     }
 
-    /// Makes it a member of a new cluster.
+    /// Makes the node a member of a new cluster.
     pub fn go_on(self) -> anyhow::Result<Founded> {
         let dir = self.store.dir().to_owned();
         let done = self.make();
@@ -170,7 +171,7 @@ impl Survivor {
             drop(machine);
             return reborn.fill(store, node_id);
         }
-        // Before anything is changed: there may be no place for it.
+        // Before any change, since the path may not be writable.
         let part = PartialFile::create(&reborn_out).context("the file for the other nodes, see --reborn-out")?;
         let new_cluster_id = draw_cluster_id();
         store.retie(&new_cluster_id)?;
@@ -186,12 +187,12 @@ impl Survivor {
     }
 }
 
-/// True if the state is that of the file already.
+/// Reports whether the state is that of the file already.
 fn is_of(file: &RebornFile, findings: &Findings) -> bool {
     file.header.state.cluster_id == findings.cluster_id
 }
 
-/// Path of the file if none is given.
+/// Returns the default path of the file.
 fn beside(dir: &Path) -> anyhow::Result<PathBuf> {
     with_suffix(dir, ".reborn").context("--reborn-out has to name a file")
 }

@@ -1,8 +1,7 @@
-//! A new password for who has lost it, on any one stopped node of the cluster.
+//! Reset of a lost password, on any one stopped node of the cluster.
 //!
-//! The state is the same on every node because it follows from the log. So nothing of it is changed here:
-//! the hash is left in the directory as an order ([`PasswordReset`]), and the node has it carried out by the
-//! cluster when it runs again.
+//! The state is the same on every node because it follows from the log. So it is not changed here: the hash is left in
+//! the directory as an order ([`PasswordReset`]), which the node submits to the cluster at its next run.
 
 use std::io;
 use std::path::Path;
@@ -14,12 +13,12 @@ use crate::format::level::LevelRange;
 use crate::model::access::{PasswordHash, User};
 use crate::store::ReadOnlyStore;
 
-/// Leaves the order. The user has to be known to this directory; the error says who is.
+/// Leaves the order. The user has to exist in this directory; otherwise the error lists the users.
 pub fn reset_password(dir: &Path, name: &str, password_hash: PasswordHash) -> anyhow::Result<()> {
     let peek = ReadOnlyStore::open(dir, LevelRange::OWN)?;
     let mut users = Vec::new();
     peek.for_each_row(&mut |key, value| {
-        // What is not of a table is the machine's own.
+        // Keys outside the tables belong to the state machine.
         if Table::of_key(key).is_ok_and(|table| table == Table::User) {
             let user = User::read(value);
             users.push(user.map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error.to_string()))?);

@@ -1,8 +1,8 @@
-//! A data directory of a new cluster out of a backup.
+//! Restore: a data directory of a new cluster from a backup.
 //!
-//! The backup is made into a cluster once, on one node: what is drawn for it is in a file that is left beside the
-//! backup ([`super::seed_file`]), and the other nodes are made from that. A second restore of one backup is another
-//! cluster.
+//! A cluster is founded from the backup once, on one node: its random values are in a file that is left next to the
+//! backup ([`super::seed_file`]), from which the other nodes are created. A second restore of the same backup is
+//! another cluster.
 
 use std::collections::BTreeMap;
 use std::io::Read;
@@ -21,28 +21,28 @@ use crate::format::types::NodeId;
 use crate::metrics::Metrics;
 use crate::store::{FileKind, StagingDir, read_file};
 
-/// Arguments of a restore; checked by the command line.
+/// Arguments of a restore, checked by the command line.
 #[derive(Clone, Debug)]
 pub struct Restore {
-    /// A backup, or what a restore of one has left for the other nodes.
+    /// A backup, or the file that a restore of one has left for the other nodes.
     pub from: PathBuf,
     pub data_dir: PathBuf,
     pub node_id: NodeId,
-    /// The members of the new cluster with their peer addresses, this node among them. Not needed with a file that
-    /// holds the list; one that is given is the same.
+    /// Members of the new cluster with their peer addresses, including this node. Not needed with a file that has the
+    /// list; if given, it has to be the same.
     pub initial_cluster: Option<BTreeMap<NodeId, String>>,
-    /// For the other nodes; with nothing said, beside the backup.
+    /// Path of the file for the other nodes; `None` for one next to the backup.
     pub reborn_out: Option<PathBuf>,
 }
 
 /// Result of a restore.
 #[derive(Clone, Debug)]
 pub struct Restored {
-    /// The cluster that the backup was taken of, and its log index then.
+    /// Cluster that the backup was taken from, and its log index at that time.
     pub origin_cluster_id: Option<String>,
     pub origin_index: u64,
     pub founded: Founded,
-    /// File that the other nodes are made from.
+    /// File that the other nodes are created from.
     pub reborn: PathBuf,
 }
 
@@ -52,7 +52,7 @@ impl Restore {
         owned(&self.data_dir, done)
     }
 
-    /// True if the list of members is in the file, judged by its first bytes alone.
+    /// Reports by its first bytes whether the file has the list of members.
     pub fn is_from_reborn(&self) -> anyhow::Result<bool> {
         let mut magic = Vec::new();
         let file = std::fs::File::open(&self.from).with_context(|| self.from.display().to_string())?;
@@ -60,7 +60,7 @@ impl Restore {
         Ok(magic == FileKind::Reborn.magic())
     }
 
-    /// Makes the cluster, and its first node.
+    /// Founds the cluster, and creates its first node.
     fn make(&self) -> anyhow::Result<Restored> {
         let Restore { from, data_dir, initial_cluster, reborn_out, .. } = self;
         let members =
@@ -92,7 +92,7 @@ impl Restore {
         })
     }
 
-    /// Makes one more node of a cluster that was made.
+    /// Creates another node of a cluster that was founded.
     fn take(&self) -> anyhow::Result<Restored> {
         let Restore { from, data_dir, node_id, initial_cluster, reborn_out } = self;
         if let Some(out) = reborn_out {

@@ -1,9 +1,9 @@
-//! The file that all nodes of a cluster are made from which begins with an earlier state. It holds what was drawn for
-//! that cluster, so it is made once, and copied.
+//! The file from which all nodes of a cluster with an earlier state are created. It has the random values of that
+//! cluster, so it is written once and copied.
 //!
-//! Its layout is that of a snapshot under a magic of its own ([`FileKind::Reborn`]), checksum included: a version that
-//! knows no such file refuses it, and never takes it for a backup. All nodes are made by the version that made the
-//! file.
+//! Its layout is that of a snapshot with a different magic ([`FileKind::Reborn`]), including the checksum: a version
+//! without support for the file refuses it, and never takes it for a backup. All nodes have to be created by the
+//! version that wrote the file.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -22,16 +22,16 @@ use crate::store::{Contents, FileKind, Store, read_file};
 /// Header of the file, in MessagePack with field names.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(super) struct RebornHeader {
-    /// Of the state, which is that of every node.
+    /// Header of the state, which is the same on every node.
     pub(super) state: StateHeader,
-    /// The node that goes on in its directory, and is not made from the file.
+    /// Node that continues in its own directory, and is not created from the file.
     pub(super) survivor: Option<NodeId>,
-    /// Cluster, and its log index, that the state was made of.
+    /// Cluster that the state comes from, and its log index.
     pub(super) origin_cluster_id: Option<String>,
     pub(super) origin_index: u64,
 }
 
-/// Such a file, read from end to end.
+/// A file that was read and verified completely.
 pub(super) struct RebornFile {
     path: PathBuf,
     contents: Contents,
@@ -39,7 +39,7 @@ pub(super) struct RebornFile {
 }
 
 impl RebornFile {
-    /// Gives a whole file its name.
+    /// Gives a complete file its name.
     pub(super) fn kept(part: PartialFile, contents: Contents, header: RebornHeader) -> anyhow::Result<Self> {
         let path = part.keep()?;
         Ok(RebornFile { path, contents, header })
@@ -63,7 +63,7 @@ impl RebornFile {
         membership.nodes().map(|(id, member)| (*id, member.peer.clone())).collect()
     }
 
-    /// Checks that a directory of this node can be made from the file.
+    /// Checks that a directory of this node can be created from the file.
     pub(super) fn check_new(&self, node_id: NodeId) -> anyhow::Result<()> {
         if self.header.survivor == Some(node_id) {
             bail!("{}: node {node_id} goes on in its own directory, the file is for the others", self.path.display());
@@ -74,7 +74,7 @@ impl RebornFile {
         Ok(())
     }
 
-    /// Puts the state in place of all that the directory of `store` holds.
+    /// Replaces everything in the directory of `store` by the state of the file.
     pub(super) fn fill(&self, store: Store, node_id: NodeId) -> anyhow::Result<Founded> {
         let StateHeader { last_log_id, cluster_id, state_hash, .. } = &self.header.state;
         let last = last_log_id.with_context(|| format!("{} does not say where its log begins", self.path.display()))?;
@@ -83,7 +83,7 @@ impl RebornFile {
             let is_same = again.digest == self.contents.digest;
             if is_same { Ok(()) } else { Err(io::Error::other("the file was changed while it was read")) }
         })?;
-        // Not committed: nobody leads yet, and this node has a vote to give in the next term.
+        // The vote is not committed: there is no leader yet, and this node can vote in the next term.
         store.begin_anew(&file, last, Vote::new(last.leader_id.term, node_id))?;
         Ok(Founded {
             cluster_id: cluster_id.clone().unwrap_or_default(),
@@ -94,12 +94,12 @@ impl RebornFile {
     }
 }
 
-/// Of a file of this kind.
+/// Decodes the header of such a file.
 pub(super) fn header_of(path: &Path, contents: &Contents) -> anyhow::Result<RebornHeader> {
     codec::from_bytes(&contents.header).with_context(|| format!("the header of {}", path.display()))
 }
 
-/// As `--initial-cluster` takes it.
+/// Formats a list as the value of `--initial-cluster`.
 pub(super) fn list(members: &BTreeMap<NodeId, String>) -> String {
     members.iter().map(|(id, peer)| format!("{id}={peer}")).collect::<Vec<_>>().join(",")
 }

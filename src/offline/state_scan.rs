@@ -1,4 +1,4 @@
-//! Contents of a state, found out by reading all of it.
+//! Survey of a state, by reading all of it.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -16,21 +16,21 @@ use crate::format::header::StateHeader;
 use crate::raft::machine::{PROGRESS_KEY, Progress};
 use crate::store::{self, Contents, FileKind, RowSink};
 
-/// Rows of one table.
+/// Size of one table.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct TableSize {
     pub rows: u64,
-    /// Of keys and values.
+    /// Bytes of keys and values.
     pub bytes: u64,
 }
 
-/// Findings from the rows.
+/// Summary of the rows.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Survey {
     pub(super) progress: Progress,
     pub(super) cluster: Option<Cluster>,
     pub(super) newest_notification_id: u32,
-    /// Every table, the empty ones too, by its label.
+    /// All tables by label, including empty ones.
     pub(super) tables: BTreeMap<&'static str, TableSize>,
 }
 
@@ -62,7 +62,7 @@ fn damaged(error: crate::catalog::Corrupt) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, error.to_string())
 }
 
-/// A backup, a snapshot or what new nodes are made from, read from end to end.
+/// A backup, a snapshot or a seed file, read completely.
 pub(super) struct SurveyedFile {
     pub(super) contents: Contents,
     pub(super) header: StateHeader,
@@ -82,7 +82,7 @@ pub(super) fn survey_file(path: &Path) -> anyhow::Result<SurveyedFile> {
     Ok(file)
 }
 
-/// Of what `read` reads from end to end.
+/// Surveys the file that `read` reads completely.
 pub(super) fn survey<R>(path: &Path, read: R) -> anyhow::Result<SurveyedFile>
 where
     R: FnOnce(&mut RowSink<'_>) -> io::Result<Contents>,

@@ -1,5 +1,5 @@
-//! A certificate authority for who has none: its certificate and key in one directory, beside those that it
-//! has signed.
+//! A simple certificate authority: its certificate and key in one directory, together with the certificates that it has
+//! signed.
 
 use std::fs::{self, OpenOptions};
 use std::io::{self, ErrorKind, Write};
@@ -17,7 +17,7 @@ use super::TlsError;
 const CA: &str = "ca";
 const CA_NAME: &str = "thuban";
 const CA_DAYS: i64 = 3650;
-/// For clocks that are behind.
+/// Tolerance for slow clocks.
 const EARLIER: Duration = Duration::hours(1);
 
 /// Authority that signs certificates.
@@ -27,7 +27,7 @@ pub struct Authority {
 }
 
 impl Authority {
-    /// Takes `ca.pem` and `ca-key.pem` of the directory, or makes both, and the directory.
+    /// Opens `ca.pem` and `ca-key.pem` of the directory, or creates both, and the directory.
     pub fn open(dir: &Path) -> Result<Authority, TlsError> {
         let [cert, key] = files(dir, CA);
         let issuer = match (fs::read_to_string(&cert), fs::read_to_string(&key)) {
@@ -39,8 +39,8 @@ impl Authority {
         Ok(Authority { dir: dir.to_owned(), issuer })
     }
 
-    /// Makes `<file>.pem` and `<file>-key.pem` for names and addresses, the first of which is the common name,
-    /// for servers and clients alike. What exists stays; whether it was made is returned.
+    /// Creates `<file>.pem` and `<file>-key.pem` for names and addresses, the first of which is the common name, for
+    /// servers and clients alike. Returns false, without a change, if the certificate exists.
     pub fn issue(&self, file: &str, names: &[String], days: u16) -> Result<bool, TlsError> {
         let [cert, _] = files(&self.dir, file);
         if cert.exists() {
@@ -80,7 +80,7 @@ fn files(dir: &Path, file: &str) -> [PathBuf; 2] {
     [dir.join(format!("{file}.pem")), dir.join(format!("{file}-key.pem"))]
 }
 
-/// The key first: a certificate without its key would count as made.
+/// Writes key and certificate. The key first, because a certificate without its key would count as existing.
 fn put(dir: &Path, file: &str, cert: &str, key: &KeyPair) -> Result<(), TlsError> {
     let [cert_path, key_path] = files(dir, file);
     for (path, text, mode) in [(key_path, key.serialize_pem(), 0o600), (cert_path, cert.to_owned(), 0o644)] {
@@ -89,7 +89,7 @@ fn put(dir: &Path, file: &str, cert: &str, key: &KeyPair) -> Result<(), TlsError
     Ok(())
 }
 
-/// Under another name first: half a file is never seen under the right one.
+/// Writes a file under another name first, so that it never has its name while incomplete.
 fn write(path: &Path, text: &str, mode: u32) -> io::Result<()> {
     let part = path.with_extension("part");
     match fs::remove_file(&part) {
@@ -118,7 +118,7 @@ mod tests {
         Listening::open(TlsFiles { cert, key, client_ca: None }).expect("a pair")
     }
 
-    /// Exchange between a client that trusts `ca` and a server with the certificate `file` that it calls `name`.
+    /// Connects a client that trusts `ca` to a server with the certificate `file`, under the name `name`.
     async fn meet(dir: &TempDir, ca: &TempDir, file: &str, name: &'static str) -> Result<Option<String>, io::Error> {
         let (near, far) = tokio::io::duplex(64 * 1024);
         let acceptor = open(dir, file).acceptor();

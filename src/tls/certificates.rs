@@ -1,8 +1,8 @@
-//! Dates of the certificate files that a node uses, for its operator: series, alarms, and lines of the log.
+//! Expiry of the certificate files that a node uses: metrics, alarms and log lines for its operator.
 //!
-//! Clients judge a certificate by their wall clocks, so the node's wall clock is what counts here, and not the time of
-//! the cluster. Of a file with authorities the one that lasts longest counts: while one takes the place of another, the
-//! earlier one may end.
+//! Clients verify a certificate by their wall clocks, so the node's wall clock is used here, not the time of the
+//! cluster. In a file with several authorities the one that expires last counts: during a rotation, the earlier one may
+//! expire.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -21,16 +21,16 @@ use super::{Listening, TlsError};
 use crate::metrics::Metrics;
 use crate::tasks;
 
-/// Pause between two looks at the files. Their contents are compared, not their times: a volume of secrets is changed
-/// behind a link.
+/// Pause between two checks of the files. Their contents are compared, not their times, because a mounted volume of
+/// secrets is updated through a symbolic link.
 const LOOK_PAUSE: Duration = Duration::from_secs(2);
-/// Looks at the listeners' files between two at those with authorities of others.
+/// Number of checks of the listeners' files per check of the files with other authorities.
 const LOOKS_PER_BUNDLE: u32 = 30;
-/// Time after which a line about a file that is still not right is logged again.
+/// Interval after which an unchanged problem of a file is logged again.
 const LINE_PAUSE: Duration = Duration::from_secs(24 * 3600);
 const DAY_SECONDS: i64 = 24 * 3600;
 
-/// Dates of a certificate, in seconds of Unix time.
+/// Validity of a certificate, in seconds of Unix time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Validity {
     not_before: i64,
@@ -38,20 +38,20 @@ pub(super) struct Validity {
 }
 
 impl Validity {
-    /// Dates of a certificate in `path`.
+    /// Returns the validity of a certificate in `path`.
     pub(super) fn of(path: &Path, certificate: &CertificateDer<'_>) -> Result<Validity, TlsError> {
         let (_, parsed) = X509Certificate::from_der(certificate).map_err(|_| TlsError::Unreadable(path.to_owned()))?;
         let validity = parsed.validity();
         Ok(Validity { not_before: validity.not_before.timestamp(), not_after: validity.not_after.timestamp() })
     }
 
-    /// Dates of the certificate in a PEM file that lasts longest.
+    /// Returns the validity of the certificate in a PEM file that expires last.
     pub(super) fn longest(path: &Path, pem: &[u8]) -> Result<Validity, TlsError> {
         let found: Result<Vec<_>, _> = certificates(path, pem)?.iter().map(|one| Validity::of(path, one)).collect();
         found?.into_iter().max_by_key(|one| one.not_after).ok_or_else(|| TlsError::Empty(path.to_owned()))
     }
 
-    /// Refuses a certificate that is not valid now.
+    /// Checks that the certificate is valid now.
     pub(super) fn check(&self, path: &Path, now: UnixTime) -> Result<(), TlsError> {
         let now = seconds(now);
         if now > self.not_after {
@@ -73,17 +73,17 @@ fn date(seconds: i64) -> String {
     date.unwrap_or_else(|| format!("{seconds} s of Unix time"))
 }
 
-/// File with authorities that vouch for the servers which a node calls.
+/// A file with authorities for the servers that a node calls.
 #[derive(Clone, Debug)]
 pub struct CertificateUse {
-    /// Its user, as the series name it.
+    /// User of the file, as a label in metrics.
     pub used_by: &'static str,
     pub file: PathBuf,
 }
 
 struct Bundle {
     of: CertificateUse,
-    /// Dates by the last look, or why there are none.
+    /// Validity at the last check, or the reason why there is none.
     found: Mutex<Result<Validity, String>>,
 }
 
@@ -99,27 +99,27 @@ impl Bundle {
 /// Certificate files of a node.
 pub struct Certificates {
     listening: Option<Arc<Listening>>,
-    /// Names of the listeners that show the certificate.
+    /// Names of the listeners that use the certificate.
     listeners: Vec<&'static str>,
     bundles: Vec<Bundle>,
-    /// Days before the end of a certificate from which it is an alarm.
+    /// Days before the expiry of a certificate from which on there is an alarm.
     warning_days: u16,
-    /// Alarms that the log has, and since when.
+    /// Alarms that were logged, and the times.
     logged: Mutex<BTreeMap<(PathBuf, FileState), Instant>>,
 }
 
-/// State of a file that is an alarm.
+/// Condition of a file that raises an alarm.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum FileState {
-    /// It ends soon.
+    /// The certificate expires soon.
     Ending,
     Ended,
     NotYet,
-    /// The file on the disk is not what is in use, or cannot be used.
+    /// The file on disk is not in use, or cannot be used.
     Refused,
 }
 
-/// Alarm about a file, for an operator to mend.
+/// Alarm about a file.
 struct FileFinding {
     file: PathBuf,
     state: FileState,
@@ -127,7 +127,7 @@ struct FileFinding {
 }
 
 impl Certificates {
-    /// Looks at the files of others once. Blocks on the disk.
+    /// Reads the files with other authorities once. Blocks on the disk.
     pub fn new(
         listening: Option<Arc<Listening>>,
         listeners: Vec<&'static str>,
@@ -141,12 +141,12 @@ impl Certificates {
         all
     }
 
-    /// A node without certificates.
+    /// Returns the certificates of a node that uses none.
     pub fn none() -> Self {
         Certificates::new(None, Vec::new(), Vec::new(), 0)
     }
 
-    /// Alarms for an operator, each with what it is about.
+    /// Returns the alarms, each with its subject.
     pub fn alarms(&self) -> Vec<(String, String)> {
         let about = |finding: &FileFinding| format!("{} {:?}", finding.file.display(), finding.state);
         self.findings(UnixTime::now()).into_iter().map(|finding| (about(&finding), finding.text)).collect()
@@ -208,7 +208,7 @@ impl Certificates {
         Some(FileFinding { file: file.to_owned(), state, text })
     }
 
-    /// Brings the series up to date; called when metrics are read.
+    /// Updates the metrics; called when they are read.
     pub fn record(&self, metrics: &Metrics) {
         let expires = &metrics.certificate_expires;
         expires.reset();
@@ -236,8 +236,8 @@ impl Certificates {
         }
     }
 
-    /// Takes over what the listeners' files hold whenever they change, and logs what is wrong with any file: at once,
-    /// and then once a day. Runs for as long as it is polled.
+    /// Loads the listeners' files whenever they change, and logs problems of any file at once and then once a day. Runs
+    /// for as long as it is polled.
     pub async fn follow(self: Arc<Self>) {
         if self.listening.is_none() && self.bundles.is_empty() {
             return;
@@ -260,10 +260,10 @@ impl Certificates {
                 Ok(true) => {
                     let expires = date(listening.dates().own.not_after);
                     tracing::info!(%cert, expires, "new certificates are in use");
-                    // What is said of the next one is news.
+                    // Problems of the new certificates are logged at once.
                     self.logged.lock().clear();
                 }
-                // Another reason than before is news.
+                // A new reason is logged at once.
                 Err(error) => {
                     tracing::warn!(%error, "the certificates have changed and cannot be used: the ones before stay");
                     let key = (listening.files().cert.clone(), FileState::Refused);
@@ -291,7 +291,7 @@ impl Certificates {
         }
     }
 
-    /// Findings that the log does not have, or has had for a day.
+    /// Returns the problems that were not logged within the last day.
     fn due(&self, now: UnixTime, at: Instant) -> Vec<FileFinding> {
         let (mut findings, mut logged) = (self.findings(now), self.logged.lock());
         let key = |finding: &FileFinding| (finding.file.clone(), finding.state);
@@ -322,7 +322,7 @@ mod tests {
         UnixTime::since_unix_epoch(Duration::from_secs(seconds))
     }
 
-    /// Writes a pair that is valid between two days; each has a key of its own.
+    /// Writes a pair that is valid between two days; each has its own key.
     fn put(dir: &TempDir, from: i64, until: i64) {
         let key = KeyPair::generate().expect("a key");
         let mut params = CertificateParams::new(vec!["localhost".to_owned()]).expect("a name");
@@ -348,7 +348,7 @@ mod tests {
         put(&dir, 0, 100);
         let (_, all) = open(&dir, None);
         let states = |day| all.findings(at(day)).iter().map(|finding| finding.state).collect::<Vec<_>>();
-        // Its own, and that of the authority of clients, which is the same file here.
+        // Its own certificate, and that of the client authority, which is the same file here.
         for (day, expected) in [
             (-1, vec![FileState::NotYet; 2]),
             (1, vec![]),
@@ -363,7 +363,7 @@ mod tests {
         assert!(text.contains("cert.pem") && text.contains("ends in 20 days"), "{text}");
     }
 
-    /// The refused pair is an alarm until the files are right.
+    /// The refused pair raises an alarm until the files are valid.
     #[test]
     fn a_valid_pair_is_not_replaced_by_one_that_has_ended_or_is_not_valid_yet() {
         let dir = TempDir::new().expect("a directory");

@@ -1,5 +1,5 @@
-//! TLS that keeps strangers from reading along, and proves nothing: a certificate of this start, which the
-//! other end takes as it takes any.
+//! TLS that hides the traffic from strangers without authentication: each process has a new certificate, and any
+//! certificate is accepted.
 
 use std::io;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use tokio_rustls::{TlsAcceptor, TlsConnector, client, server};
 
 use super::{TlsError, provider};
 
-/// The name in the certificate; nobody looks at it.
+/// Name in the certificate, which is not verified.
 const NAME: &str = "thuban";
 
 /// Both ends of TLS between nodes. Cheap to clone.
@@ -28,7 +28,7 @@ pub struct Ephemeral {
 }
 
 impl Ephemeral {
-    /// Makes a key pair and a certificate that live as long as this.
+    /// Creates a key pair and a certificate, which exist as long as this value.
     pub fn generate() -> Result<Self, TlsError> {
         let made = rcgen::generate_simple_self_signed([NAME.to_owned()])?;
         let key = PrivateKeyDer::Pkcs8(made.signing_key.serialize_der().into());
@@ -48,7 +48,7 @@ impl Ephemeral {
         Ok(Ephemeral { client: Arc::new(client), server: Arc::new(server) })
     }
 
-    /// The client's end. Whoever is behind `stream` is not known yet.
+    /// Performs the client's handshake. The other end is not authenticated.
     pub async fn connect<S>(&self, stream: S) -> io::Result<client::TlsStream<S>>
     where
         S: AsyncRead + AsyncWrite + Unpin,
@@ -57,7 +57,7 @@ impl Ephemeral {
         TlsConnector::from(self.client.clone()).connect(name, stream).await
     }
 
-    /// The server's end.
+    /// Performs the server's handshake.
     pub async fn accept<S>(&self, stream: S) -> io::Result<server::TlsStream<S>>
     where
         S: AsyncRead + AsyncWrite + Unpin,
@@ -66,7 +66,7 @@ impl Ephemeral {
     }
 }
 
-/// Takes every certificate, but not a handshake that was not signed with the key in it.
+/// Verifier that accepts every certificate, but only a handshake signed with its key.
 #[derive(Debug)]
 struct AnyCertificate(Arc<CryptoProvider>);
 

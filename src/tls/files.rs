@@ -1,4 +1,4 @@
-//! The PEM files of a surface, and what rustls makes of them.
+//! PEM files of a surface, and the rustls configuration from them.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -13,31 +13,31 @@ use tokio_rustls::rustls::{RootCertStore, ServerConfig};
 use super::certificates::Validity;
 use super::{TlsError, provider};
 
-/// The one protocol that the surfaces speak.
+/// The protocol of the surfaces.
 const ALPN: &[u8] = b"http/1.1";
 
 /// Paths of certificate and key.
 #[derive(Clone, Debug)]
 pub struct TlsFiles {
-    /// The chain, the own certificate first.
+    /// Certificate chain, starting with the own certificate.
     pub cert: PathBuf,
     pub key: PathBuf,
-    /// Authorities whose certificates clients may show; none are asked for without.
+    /// Authorities of client certificates; `None` if no certificates are requested from clients.
     pub client_ca: Option<PathBuf>,
 }
 
-/// TLS configuration made of the files.
+/// TLS configuration from the files.
 pub(super) struct Configured {
     pub(super) config: ServerConfig,
-    /// Judges the certificates of clients, where they are asked for any.
+    /// Verifier of client certificates, if they are requested.
     pub(super) verifier: Option<Arc<dyn ClientCertVerifier>>,
-    /// Dates of the certificate itself, the first of its file.
+    /// Validity of the own certificate, the first of its file.
     pub(super) own: Validity,
-    /// Dates of the authority of clients that lasts longest.
+    /// Validity of the client authority that expires last.
     pub(super) client_ca: Option<Validity>,
 }
 
-/// The contents of the files at one time.
+/// Contents of the files at one time.
 pub(super) struct PemContents {
     cert: Vec<u8>,
     key: Vec<u8>,
@@ -45,14 +45,14 @@ pub(super) struct PemContents {
 }
 
 impl TlsFiles {
-    /// Blocks on the disk.
+    /// Reads the files. Blocks on the disk.
     pub(super) fn read(&self) -> Result<PemContents, TlsError> {
         let read = |path: &Path| std::fs::read(path).map_err(|error| TlsError::Read(path.to_owned(), error));
         let (cert, key) = (read(&self.cert)?, read(&self.key)?);
         Ok(PemContents { cert, key, client_ca: self.client_ca.as_deref().map(read).transpose()? })
     }
 
-    /// TLS 1.2 and 1.3, for HTTP/1.1.
+    /// Configures TLS 1.2 and 1.3 for HTTP/1.1.
     pub(super) fn configure(&self, contents: &PemContents) -> Result<Configured, TlsError> {
         let chain = certificates(&self.cert, &contents.cert)?;
         let own = Validity::of(&self.cert, &chain[0])?;
@@ -82,7 +82,7 @@ impl TlsFiles {
 }
 
 impl PemContents {
-    /// Tells whether the files have changed, without keeping the key.
+    /// Returns a digest for detecting changes of the files, without retaining the key.
     pub(super) fn digest(&self) -> [u8; 32] {
         let mut digest = Sha256::new();
         for part in [&self.cert, &self.key, self.client_ca.as_ref().unwrap_or(&Vec::new())] {
@@ -93,7 +93,7 @@ impl PemContents {
     }
 }
 
-/// The certificates in a PEM file, at least one.
+/// Returns the certificates in a PEM file, at least one.
 pub(super) fn certificates(path: &Path, pem: &[u8]) -> Result<Vec<CertificateDer<'static>>, TlsError> {
     let certificates: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(pem).collect();
     match certificates {
@@ -103,7 +103,7 @@ pub(super) fn certificates(path: &Path, pem: &[u8]) -> Result<Vec<CertificateDer
     }
 }
 
-/// The certificate authorities in a PEM file.
+/// Returns the certificate authorities in a PEM file.
 pub(super) fn authorities(path: &Path, pem: &[u8]) -> Result<RootCertStore, TlsError> {
     let mut roots = RootCertStore::empty();
     for certificate in certificates(path, pem)? {

@@ -1,4 +1,4 @@
-//! The TLS of the surfaces, which follows its files while connections go on.
+//! TLS of the surfaces, which reloads its files without affecting open connections.
 
 use std::fmt;
 use std::sync::Arc;
@@ -17,42 +17,42 @@ use super::files::{Configured, TlsFiles};
 
 /// Name of HTTP/2 in a handshake.
 const HTTP2: &[u8] = b"h2";
-/// Characters of a name in a certificate; a longer one names nobody.
+/// Maximum characters of a name in a certificate; a longer one identifies no user.
 const NAME_CHARS_MAX: usize = 128;
 
-/// TLS configuration that new connections are accepted with.
+/// TLS configuration of new connections.
 pub struct Listening {
     files: TlsFiles,
     current: RwLock<Current>,
     seen: Mutex<SeenFiles>,
 }
 
-/// The files when they were last looked at.
+/// The files at the last check.
 struct SeenFiles {
-    /// `None` where they could not be read.
+    /// Digest of the files; `None` if they could not be read.
     digest: Option<[u8; 32]>,
-    /// Reason why they are not those in use.
+    /// Reason why they are not in use.
     refusal: Option<String>,
-    /// They are right at a later time.
+    /// True if they become valid at a later time.
     awaits_time: bool,
 }
 
-/// Configuration from the files when they were last found good.
+/// Configuration from the files when they were last valid.
 struct Current {
     config: Arc<ServerConfig>,
-    /// The same for HTTP/2 alone.
+    /// Configuration for HTTP/2 only.
     http2: Arc<ServerConfig>,
     verifier: Option<Arc<dyn ClientCertVerifier>>,
     dates: Dates,
-    /// Grows whenever something else is taken over.
+    /// Counter that grows whenever new files are loaded.
     generation: u64,
 }
 
-/// Dates of the certificates in use.
+/// Validity of the certificates in use.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Dates {
     pub(super) own: Validity,
-    /// Dates of the authority of clients that lasts longest.
+    /// Validity of the client authority that expires last.
     pub(super) client_ca: Option<Validity>,
 }
 
@@ -66,8 +66,8 @@ impl Current {
 }
 
 impl Listening {
-    /// Reads the files. A certificate that has ended is taken: the node takes part in its cluster without it, and loads
-    /// the next one while it runs. Blocks on the disk.
+    /// Reads the files. An expired certificate is accepted: the node takes part in its cluster without a valid one, and
+    /// loads the next one while it runs. Blocks on the disk.
     pub fn open(files: TlsFiles) -> Result<Arc<Self>, TlsError> {
         let contents = files.read()?;
         let current = RwLock::new(Current::new(files.configure(&contents)?, 0));
@@ -75,17 +75,17 @@ impl Listening {
         Ok(Arc::new(Listening { files, current, seen: Mutex::new(seen) }))
     }
 
-    /// For the next connection; those that are open keep what they began with.
+    /// Returns the acceptor for new connections; open ones are not affected by later changes.
     pub fn acceptor(&self) -> TlsAcceptor {
         TlsAcceptor::from(self.current.read().config.clone())
     }
 
-    /// The same for a listener that speaks HTTP/2: clients of gRPC insist on being told so.
+    /// Returns the acceptor of a listener with HTTP/2: gRPC clients insist on ALPN.
     pub fn http2_acceptor(&self) -> TlsAcceptor {
         TlsAcceptor::from(self.current.read().http2.clone())
     }
 
-    /// Certificate that a client has shown in its handshake; `None` where it names nobody. The client's own certificate
+    /// Returns the certificate from a client's handshake; `None` if it identifies no user. The client's own certificate
     /// is the first of the chain.
     pub fn client_certificate(self: &Arc<Self>, chain: &[CertificateDer<'_>]) -> Option<Shown> {
         let common_name = common_name(chain.first()?)?;
@@ -102,14 +102,14 @@ impl Listening {
         self.current.read().dates
     }
 
-    /// Reason why the files on the disk are not those in use; `None` while they are.
+    /// Returns the reason why the files on disk are not in use; `None` while they are.
     pub(super) fn refusal(&self) -> Option<String> {
         self.seen.lock().refusal.clone()
     }
 
-    /// Takes over what the files hold, if it has changed. True if there is something new. Files that cannot be used, or
-    /// whose certificate is not valid at this time, are an error once, and change nothing: they are tried again when
-    /// they change, or when their time has come. Blocks on the disk.
+    /// Loads the files if they have changed; reports whether they were loaded. Files that cannot be used, or whose
+    /// certificate is not valid at this time, are an error once and change nothing: they are tried again when they
+    /// change, or when they become valid. Blocks on the disk.
     pub(super) fn look_again(&self, now: UnixTime) -> Result<bool, TlsError> {
         let read = self.files.read();
         let digest = read.as_ref().ok().map(|contents| contents.digest());
@@ -143,13 +143,13 @@ impl fmt::Debug for Listening {
     }
 }
 
-/// The certificate of a client, which counts until it expires, and for as long as the authorities vouch for it.
+/// Certificate of a client, which is valid until it expires, and while the authorities vouch for it.
 pub struct Shown {
     listening: Arc<Listening>,
     common_name: String,
     not_after: UnixTime,
     chain: Vec<CertificateDer<'static>>,
-    /// By the files of which generation it was judged last, and whether it was good by them.
+    /// Generation of the files at the last verification, and its result.
     judged: Mutex<Option<(u64, bool)>>,
 }
 
@@ -158,7 +158,7 @@ impl Shown {
         &self.common_name
     }
 
-    /// True if it would be accepted in a handshake of this moment. Signatures are only looked at once the files have
+    /// Reports whether it would be accepted in a handshake now. Signatures are verified only after the files have
     /// changed.
     pub fn is_good(&self, now: UnixTime) -> bool {
         if now > self.not_after {
@@ -185,15 +185,14 @@ impl Shown {
     }
 }
 
-/// The last second of a certificate.
+/// Returns the last second of a certificate's validity.
 fn not_after(certificate: &CertificateDer<'_>) -> Option<UnixTime> {
     let (_, certificate) = X509Certificate::from_der(certificate).ok()?;
     let seconds = u64::try_from(certificate.validity().not_after.timestamp()).ok()?;
     Some(UnixTime::since_unix_epoch(Duration::from_secs(seconds)))
 }
 
-/// The name that a certificate is for: its only common name. None where it has several, or one that no
-/// user could have.
+/// Returns the name of a certificate: its only common name. `None` if it has several, or one that no user could have.
 pub fn common_name(certificate: &CertificateDer<'_>) -> Option<String> {
     let (_, certificate) = X509Certificate::from_der(certificate).ok()?;
     let mut names = certificate.subject().iter_common_name();
@@ -213,7 +212,7 @@ mod tests {
     use super::*;
     use crate::tls::Authority;
 
-    /// A certificate for `names` and its key, in PEM.
+    /// Returns a certificate for `names` and its key, in PEM.
     fn pair(names: &[&str]) -> (String, String) {
         let key = KeyPair::generate().expect("a key");
         (certificate(names, &key).pem(), key.serialize_pem())

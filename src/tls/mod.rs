@@ -1,14 +1,15 @@
-//! TLS, of four kinds, all by rustls and ring:
+//! TLS of four kinds, all with rustls and ring:
 //!
 //! | between | certificate | verified by |
 //! |---|---|---|
-//! | nodes ([`Ephemeral`]) | a new one at every start | nobody: the connection proves the cluster secret (`peer`) |
-//! | clients and a node's surfaces ([`Listening`]) | files, read again when they change | the clients |
-//! | the command line and a node ([`trusting`]) | the node's | `--ca-file`, else what the system trusts |
-//! | a node and receivers of HTTPS ([`trusting`]) | theirs | `--webhook-ca-file`, `--otlp-ca-file`, else the system |
+//! | nodes ([`Ephemeral`]) | a new one at every start | not verified: the connection proves the cluster secret (`peer`)
+//! |
+//! | clients and a node's surfaces ([`Listening`]) | files, reloaded when they change | the clients |
+//! | the command line and a node ([`trusting`]) | the node's | `--ca-file`, else the system's authorities |
+//! | a node and receivers of HTTPS ([`trusting`]) | theirs | `--webhook-ca-file`, `--otlp-ca-file`, else the system's |
 //!
-//! A client may show a certificate of its own; `--tls-client-ca` names the authorities that vouch for it.
-//! [`Authority`] makes certificates for who has no other authority (`thuban certs`).
+//! A client may present a certificate; `--tls-client-ca` names the authorities that may have signed it. [`Authority`]
+//! creates certificates where there is no other authority (`thuban certs`).
 //!
 //! Knows nothing of HTTP, of the peer protocol, or of users.
 
@@ -36,7 +37,7 @@ pub use files::TlsFiles;
 pub use listening::{Listening, Shown, common_name};
 pub use trust::{trusting, trusting_nobody};
 
-/// The first byte of a TLS connection: a record of the handshake.
+/// First byte of a TLS connection: a handshake record.
 const HANDSHAKE_RECORD: u8 = 0x16;
 
 /// Reason why TLS cannot be set up.
@@ -72,8 +73,8 @@ fn provider() -> Arc<CryptoProvider> {
     Arc::new(rustls::crypto::ring::default_provider())
 }
 
-/// True if the other end begins with TLS; waits for its first byte and leaves it unread. An end of the stream in its
-/// place is an error.
+/// Reports whether the other end begins with TLS; waits for its first byte without reading it. The end of the stream
+/// before that is an error.
 pub async fn begins_with_tls(stream: &TcpStream) -> io::Result<bool> {
     let mut first = [0];
     match stream.peek(&mut first).await? {

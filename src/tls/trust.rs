@@ -1,4 +1,4 @@
-//! Trust in servers, for the command line, and for a node that sends messages to others.
+//! Trust in servers, for the command line, and for a node that sends requests to other servers.
 
 use std::path::Path;
 
@@ -7,8 +7,7 @@ use tokio_rustls::rustls::{ClientConfig, RootCertStore};
 use super::files::authorities;
 use super::{TlsError, provider};
 
-/// Trusts the authorities in `ca_file`, else those that the system trusts. Names are verified. Blocks on the
-/// disk.
+/// Trusts the authorities in `ca_file`, otherwise those of the system. Names are verified. Blocks on the disk.
 pub fn trusting(ca_file: Option<&Path>) -> Result<ClientConfig, TlsError> {
     let roots = match ca_file {
         Some(path) => {
@@ -20,7 +19,7 @@ pub fn trusting(ca_file: Option<&Path>) -> Result<ClientConfig, TlsError> {
     configure(roots)
 }
 
-/// For what is only asked without TLS: every certificate is refused.
+/// Refuses every certificate, for clients that only use plain HTTP.
 pub fn trusting_nobody() -> Result<ClientConfig, TlsError> {
     configure(RootCertStore::empty())
 }
@@ -33,7 +32,7 @@ fn configure(roots: RootCertStore) -> Result<ClientConfig, TlsError> {
 fn system_authorities() -> Result<RootCertStore, TlsError> {
     let found = rustls_native_certs::load_native_certs();
     let mut roots = RootCertStore::empty();
-    // A system has hundreds; one that is malformed does not spoil the others.
+    // A system has hundreds of authorities; malformed ones are skipped.
     let (added, _) = roots.add_parsable_certificates(found.certs);
     if added == 0 {
         let why: Vec<String> = found.errors.iter().map(ToString::to_string).collect();

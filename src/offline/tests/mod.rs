@@ -1,4 +1,4 @@
-//! Directories and files made by hand: what is made of them, and what is refused.
+//! Operations on constructed directories and files: results and refusals.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -34,7 +34,7 @@ const TERM: u64 = 3;
 
 type Payload = EntryPayload<Proposal, u64, Member>;
 
-/// Commands of a cluster of three, in order; the request of each is its index.
+/// Returns commands of a cluster of three, in order; the request id of each is its index.
 fn history() -> Vec<Payload> {
     let members = [1, 2, 3].map(|id| (id, Member { peer: format!("n{id}:8190") }));
     let members = Membership::new(vec![[1, 2, 3].into()], BTreeMap::from(members)).expect("voters are members");
@@ -78,7 +78,7 @@ fn publish(content: &str) -> Command {
     Command::ConfigCreateAndPublish(vec![ConfigPublish { file, release, md5: None }])
 }
 
-/// A directory of node 1 with this history in its log, applied but for the last `unapplied` entries.
+/// Creates a directory of node 1 with this history in its log, applied except for the last `unapplied` entries.
 async fn directory(dir: &Path, unapplied: usize) {
     let store = open(dir);
     let entries: Vec<Entry> =
@@ -90,7 +90,7 @@ async fn directory(dir: &Path, unapplied: usize) {
     store.close().expect("synced");
 }
 
-/// The same directory as a backup file.
+/// Writes the same directory as a backup file.
 async fn backup(dir: &TempDir) -> PathBuf {
     let data = dir.path().join("origin");
     directory(&data, 0).await;
@@ -109,7 +109,7 @@ async fn backup(dir: &TempDir) -> PathBuf {
     path
 }
 
-/// Seeds of the fuzz target `archive`, which are written anew with the golden bytes (`catalog::tests::golden`).
+/// Seeds of the fuzz target `archive`, which are rewritten with the golden bytes (`catalog::tests::golden`).
 #[tokio::test]
 async fn a_backup_is_taken_by_the_archive_target() {
     let dir = tempfile::tempdir().expect("a temporary directory");
@@ -142,7 +142,7 @@ fn order(from: &Path, data_dir: PathBuf, node_id: u64, list: &str) -> Restore {
     Restore { from: from.to_owned(), data_dir, node_id, initial_cluster, reborn_out: None }
 }
 
-/// Of another node, from the file that was left for it.
+/// Returns the arguments for another node, from the file that was left for it.
 fn copied(reborn: &Path, data_dir: PathBuf, node_id: u64) -> Restore {
     Restore { from: reborn.to_owned(), data_dir, node_id, initial_cluster: None, reborn_out: None }
 }
@@ -153,7 +153,8 @@ fn last_index() -> u64 {
     history().len() as u64 - 1
 }
 
-/// State that a client may hold of a directory: the key of the release in force and the notification id of its file.
+/// Returns what a client may have from a directory: the key of the release in force and the notification id of its
+/// file.
 fn held_by_clients(dir: &Path) -> (String, u32) {
     let machine = Machine::load(open(dir), Hub::new(0), metrics()).expect("a state");
     let catalog = machine.state().catalog();
@@ -161,7 +162,7 @@ fn held_by_clients(dir: &Path) -> (String, u32) {
     (found.release_key.clone(), catalog.configs.notification_id("shop", "app", "f").expect("an id"))
 }
 
-/// Files that a refused command must leave as they are: every file below, with its content.
+/// Returns every file below with its content; a refused command must leave them unchanged.
 fn contents(dir: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
     let read = |path: PathBuf| (path.clone(), fs::read(&path).expect("readable"));
     crate::store::testing::files_below(dir).into_iter().map(read).collect()
@@ -188,7 +189,7 @@ async fn a_directory_that_holds_something_is_not_touched() {
     let refusal = inspect(&data).expect_err("in use").to_string();
     assert!(refusal.contains("in use by another process"), "{refusal}");
     drop(store);
-    // Interrupted before its end: no node starts there, and the next restore begins again.
+    // An interrupted restore: no node starts there, and the next restore begins again.
     fs::create_dir(data.join("restoring")).expect("made");
     fs::remove_file(data.join("identity.json")).expect("removed");
     let refusal = Store::open(&data, 1, LevelRange::OWN, metrics()).map(drop).expect_err("half made");
@@ -202,7 +203,7 @@ async fn a_directory_that_holds_something_is_not_touched() {
     assert_eq!(contents(&foreign), BTreeMap::from([(foreign.join("precious"), b"kept".to_vec())]));
 }
 
-/// Every way in which a file can be wrong: nothing is made of it, and nobody panics.
+/// Every kind of invalid file is refused without a panic.
 #[tokio::test]
 async fn files_that_are_torn_foreign_newer_or_too_large_are_refused() {
     let dir = tempfile::tempdir().expect("a temporary directory");
@@ -239,7 +240,7 @@ async fn files_that_are_torn_foreign_newer_or_too_large_are_refused() {
     }
 }
 
-/// Whole files, of which no node could be made all the same.
+/// Complete files whose contents no node could use.
 #[tokio::test]
 async fn files_whose_content_makes_no_sense_are_refused() {
     let dir = tempfile::tempdir().expect("a temporary directory");

@@ -1,4 +1,4 @@
-//! The file that is made once, and the nodes that are made from it.
+//! The file that is written once, and the nodes that are created from it.
 
 use super::*;
 use crate::offline::restore::Restored;
@@ -98,7 +98,7 @@ async fn the_file_for_the_other_nodes_is_not_written_over_and_names_who_may_have
     Restore { from: out, ..order(&from, node("b"), 2, LIST) }.run().expect("the same list may be given");
 }
 
-/// Every way in which a file for the other nodes can be wrong.
+/// Every kind of invalid file for the other nodes is refused.
 #[tokio::test]
 async fn a_damaged_file_for_the_other_nodes_is_refused() {
     let dir = tempfile::tempdir().expect("a temporary directory");
@@ -138,7 +138,7 @@ async fn a_damaged_file_for_the_other_nodes_is_refused() {
     copied(&reborn, data.clone(), 2).run().expect("the whole one is taken");
 }
 
-/// The numbers that clients know are made of the index: a series of restores has an end, and says so.
+/// The numbers that clients know are derived from the index: a series of restores ends with an error.
 #[tokio::test]
 async fn an_index_at_its_limit_is_refused() {
     let dir = tempfile::tempdir().expect("a temporary directory");

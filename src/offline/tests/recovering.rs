@@ -1,4 +1,4 @@
-//! The node that is left.
+//! Recovery of the remaining node.
 
 use super::*;
 use crate::offline::recover::{Recover, Survivor};
@@ -50,7 +50,7 @@ async fn the_node_that_is_left_takes_all_it_has_for_done() {
     }
 }
 
-/// Of two nodes that are left each could go on by itself: then these are two clusters, in everything.
+/// Each of two remaining nodes could be recovered: then these are two clusters without anything in common.
 #[tokio::test]
 async fn two_recoveries_have_nothing_in_common() {
     let dir = tempfile::tempdir().expect("a temporary directory");
@@ -96,7 +96,7 @@ async fn the_others_of_a_list_are_made_from_what_the_survivor_leaves() {
     assert!(!Survivor::open(&other).expect("a survivor").is_done(), "if those are lost too");
 }
 
-/// A crash after any of its steps: the directory serves nobody, and the next run comes to the same end.
+/// A crash after any of the steps: the directory serves no clients, and the next run gives the same result.
 #[tokio::test]
 async fn a_recovery_that_was_interrupted_is_repeated() {
     for steps in 1..=2 {
@@ -118,13 +118,13 @@ async fn a_recovery_that_was_interrupted_is_repeated() {
     }
 }
 
-/// Somebody may have copied the file by then.
+/// The file may have been copied already.
 #[tokio::test]
 async fn a_recovery_that_left_its_file_ends_with_that_file() {
     let dir = tempfile::tempdir().expect("a temporary directory");
     let (data, reborn) = (dir.path().join("node"), dir.path().join("node.reborn"));
     directory(&data, 12).await;
-    // As it was before the last step.
+    // The state before the last step.
     let before = contents(&data);
     let founded = survivor(&data).go_on().expect("alone");
     fs::remove_dir_all(&data).expect("removed");
@@ -163,7 +163,7 @@ async fn what_is_no_node_of_the_cluster_cannot_go_on() {
     fs::write(&kept, "of somebody").expect("written");
     assert!(refusal(&data, 1).contains("node.reborn exists"));
     fs::remove_file(&kept).expect("removed");
-    // Where there is no place for the file, nothing is changed.
+    // If the file cannot be created, nothing is changed.
     let before = open(&data).identity();
     let nowhere = Recover { reborn_out: Some(dir.path().join("none/file")), ..recovery(&data, 1, "") };
     let told = format!("{:#}", Survivor::open(&nowhere).expect("a survivor").go_on().expect_err("no folder"));
