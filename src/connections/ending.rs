@@ -12,12 +12,12 @@ pub const REST_WITHIN: Duration = Duration::from_millis(50);
 /// Steps in which a listener ends, in order.
 #[derive(Clone, Debug, Default)]
 pub struct Ending {
-    /// From here on each HTTP/1 answer ends its connection, so that the client opens the next one, perhaps to another
-    /// node.
+    /// Cancelled first. Each HTTP/1 answer then ends its connection, so that the client opens the next one, perhaps to
+    /// another node.
     pub leaving: CancellationToken,
-    /// From here on no connection is accepted except those whose handshake has begun.
+    /// Cancelled second. No connection is then accepted except those whose handshake has begun.
     pub accepted: CancellationToken,
-    /// From here on connections end, each after its pending answer.
+    /// Cancelled last. Connections then end, each after its pending answer.
     pub closing: CancellationToken,
 }
 

@@ -26,7 +26,7 @@ use crate::model::webhook::{Webhook, WebhookDraft, WebhookRequest};
 const KIND: &str = "access-key";
 const WEBHOOK: &str = "webhook";
 
-/// Seals and opens with the data keys of this node, if it has any.
+/// Data keys of this node, if it has any, with which secrets are sealed and opened.
 #[derive(Debug, Default)]
 pub struct Keyring {
     /// Data keys: the first seals, all of them open.

@@ -75,7 +75,7 @@ pub(super) struct Session<S> {
     parking: Parking,
     /// Changes when the session has to end, whatever is in flight.
     cuts: Option<watch::Receiver<u64>>,
-    /// Reports whether the peer answers pings on the control connection.
+    /// Check whether the peer answers pings on the control connection.
     is_there: Box<dyn Fn() -> bool + Send + Sync>,
     /// Time of the next check whether a peer that owes an answer is alive.
     looks_at: Instant,

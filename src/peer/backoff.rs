@@ -38,7 +38,7 @@ impl SharedBackoff {
     }
 }
 
-/// Returns the pauses between dials, which are short, so that a peer that returns is found soon.
+/// Returns the endless sequence of pauses, for openraft. They are short, so that a peer that returns is found soon.
 pub(super) fn pauses() -> impl Iterator<Item = Duration> + Send {
     (1..).map(pause_after)
 }

@@ -155,7 +155,7 @@ pub(crate) struct Door {
     credentials: Credentials,
 }
 
-/// Knows node 1 of one cluster.
+/// Introductions of node 1 of one cluster.
 struct Node;
 
 impl Introductions for Node {

@@ -15,13 +15,13 @@ const MEMBERSHIP: u8 = 1;
 /// Change of the membership or of the leader.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum MembershipChange {
-    /// Adds a node as a learner, which receives the log and has no vote.
+    /// Addition of a node as a learner, which receives the log and has no vote.
     Add { node_id: NodeId, peer: String },
-    /// Makes a learner that has caught up a voter.
+    /// Promotion of a learner that has caught up to a voter.
     Promote { node_id: NodeId },
-    /// Removes a member for good; its id is not used again.
+    /// Removal of a member for good; its id is not used again.
     Remove { node_id: NodeId },
-    /// Transfers leadership to another voter.
+    /// Transfer of leadership to another voter.
     Transfer { node_id: NodeId },
 }
 

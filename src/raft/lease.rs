@@ -139,7 +139,7 @@ impl Node {
         self.is_fresh_within(limit) || self.inner().freshness.is_unmet_for(ALONE_AFTER..limit)
     }
 
-    /// Like [`Node::await_linearizable`], for a caller that this node may not know yet; fails at once on a node that is
+    /// Waits like [`Node::await_linearizable`], for a caller that this node may not know yet; fails on a node that is
     /// alone.
     pub async fn await_news(&self) -> Result<(), NodeError> {
         let alone = async {

@@ -394,8 +394,8 @@ impl RaftStateMachine<TypeConfig> for Machine {
     }
 
     /// Returns a builder that reports the newest snapshot, which [`super::compaction`] wrote: a failure to write one
-    /// here would end consensus. `force` is set at the start of a node that purged its log and lost its snapshot; only
-    /// then the builder writes one.
+    /// here would end consensus. With `force` the builder writes one; it is set at the start of a node that purged its
+    /// log and lost its snapshot.
     async fn try_create_snapshot_builder(&mut self, force: bool) -> Option<Builder> {
         let is_there = self.store.current_snapshot().is_some();
         (force || is_there).then(|| Builder { machine: self.clone(), writes: force })

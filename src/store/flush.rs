@@ -20,7 +20,7 @@ use crate::format::types::TypeConfig;
 use crate::metrics::Metrics;
 use crate::tasks;
 
-/// Makes the WAL durable: [`Database::sync_wal`], or the replacement of a test.
+/// Function that makes the WAL durable: [`Database::sync_wal`], or the replacement of a test.
 pub(super) type Sync = Box<dyn FnMut(&Database) -> io::Result<()> + Send>;
 
 pub(super) enum Waiter {
@@ -39,7 +39,7 @@ impl Waiter {
 }
 
 pub(super) struct FlushThread {
-    /// Taken on drop, which ends the thread.
+    /// Queue of the thread; dropping it ends the thread.
     queue: Option<Sender<Waiter>>,
     thread: Option<JoinHandle<()>>,
 }

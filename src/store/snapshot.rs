@@ -135,7 +135,7 @@ impl SnapshotFile {
     }
 }
 
-/// Writes the layout of a snapshot to a sink. The result is invalid until [`SnapshotWriter::finish`] is called.
+/// Writer of the layout of a snapshot to a sink. The result is invalid until [`SnapshotWriter::finish`] is called.
 pub(super) struct SnapshotWriter<W: Write> {
     out: BufWriter<Hashed<W>>,
     kind: FileKind,

@@ -83,11 +83,11 @@ impl HealthState {
 /// Verdict on a checked instance.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum HealthVerdict {
-    /// It has to become unhealthy.
+    /// Silent for its whole window: it has to become unhealthy.
     Silent,
-    /// It has to become healthy, because of a heartbeat.
+    /// Alive again by a heartbeat: it has to become healthy.
     Back,
-    /// It has been unhealthy for so long that it has to be removed.
+    /// Unhealthy for so long that it has to be removed.
     Dead,
 }
 

@@ -155,7 +155,7 @@ async fn the_gauge_of_a_peer_follows_the_truth_when_it_is_read() {
     assert_eq!(gauge.get(), 0);
 }
 
-/// After a membership with another address for a node, that address is dialled.
+/// A membership with another address for a node makes its peers dial that address.
 #[tokio::test]
 async fn a_changed_address_is_dialled() {
     let (old, new) = (Node::start(1).await, Node::start(1).await);

@@ -102,7 +102,7 @@ impl Introductions for Names {
     }
 }
 
-/// Proposes to openraft, as a node would; `hold` blocks its callers, `release` unblocks them.
+/// Service that proposes to openraft, as a node would; `hold` blocks its callers, `release` unblocks them.
 #[derive(Clone)]
 pub(super) struct Proposer {
     raft: TestRaft,

@@ -1,5 +1,5 @@
-//! Whole nodes without surfaces (consensus over real stores and real sockets, with wires that can be cut), and the
-//! state machine by itself.
+//! Tests of nodes without surfaces (consensus over real stores and real sockets, with wires that can be cut), and of
+//! the state machine alone.
 
 mod clocks;
 mod cut_off;

@@ -1,5 +1,5 @@
-//! Config files that are encrypted, from the node that seals them to apply, which knows no more of a sealed text than
-//! its key and whether it equals another one.
+//! Encrypted config files, from the node that seals them to apply, which knows only the key of a sealed text and
+//! whether it equals another one.
 
 use super::*;
 use crate::catalog::page::Page;
@@ -52,7 +52,7 @@ trait SealedFiles {
 }
 
 impl SealedFiles for Bench {
-    /// Content that a node makes of a draft that it takes now.
+    /// Seals a draft as a node does when it gets it.
     fn sealed(&self, draft: ConfigFileDraft) -> ConfigFileDraft {
         let there = self.catalog.configs.file(&draft.key()).cloned();
         keyring("a").seal_file(draft, there.as_deref(), true).expect("a data key")
@@ -77,7 +77,7 @@ impl SealedFiles for Bench {
         self.catalog.configs.release(&key(name), release).expect("kept")
     }
 
-    /// Nothing that is stored says the secret.
+    /// Checks that no stored row contains the secret.
     fn expect_no_secret(&self) {
         let says = |bytes: &[u8]| bytes.windows(SECRET.len()).any(|window| window == SECRET.as_bytes());
         assert!(!self.rows.values().any(|value| says(value)), "a row is in clear");
@@ -163,7 +163,7 @@ fn encryption_is_turned_on_and_off_and_leaves_earlier_releases_as_they_are() {
     assert_eq!(bench.reloaded(), bench.catalog);
 }
 
-/// A content made for one state of a file is not taken for another.
+/// A draft that was sealed for one state of a file is refused in another.
 #[test]
 fn nothing_is_kept_in_the_wrong_form() {
     let mut bench = Bench::founded();
