@@ -1,4 +1,4 @@
-//! Fields that say nothing of an act: each is refused by name, in both spellings, on every route that takes it.
+//! Fields without meaning for an act: each is refused by name, in both spellings, on every route of an act.
 
 use std::collections::BTreeMap;
 
@@ -9,11 +9,11 @@ use crate::model::act_words::SentFor;
 use crate::model::release::ReleaseOp;
 use crate::model::rule::Family;
 
-/// Fields that name a thing or a release, and those that only answers have.
+/// Fields that name an object or a release, and fields that only answers have.
 const NAMES: [&str; 10] =
     ["namespace", "group", "file_name", "name", "release_name", "rule_id", "rule_name", "resource", "version", "id"];
 
-/// Purpose of the drafts of a route; `None` for a route of no act.
+/// Returns the purpose of the drafts of a route; `None` for a route that is no act.
 fn sent_for(method: &str, path: &str) -> Option<SentFor> {
     let of_rules = |rest: &str| Family::ALL.iter().any(|family| path == format!("/naming/v1/{}{rest}", family.kind()));
     let is_of_files = path.starts_with("/config/v1/configfiles");
@@ -44,7 +44,7 @@ fn sent_for(method: &str, path: &str) -> Option<SentFor> {
     }
 }
 
-/// Described fields of an item; of a rule those that all families have.
+/// Returns the described fields of an item; for a rule those that all families have.
 fn described(route: &super::super::routes::Route) -> Vec<String> {
     let mut schemas: SchemaGenerator = SchemaSettings::draft2020_12().into_generator();
     let operation = route.doc.operation(&route.method, &route.path, route.terms, route.inputs, &mut schemas);
@@ -56,7 +56,7 @@ fn described(route: &super::super::routes::Route) -> Vec<String> {
     properties.keys().cloned().collect()
 }
 
-/// A field in both spellings.
+/// Returns a field in both spellings.
 fn spellings(field: &str) -> Vec<String> {
     let mut snake = String::new();
     let mut camel = String::new();
@@ -124,7 +124,7 @@ async fn each_field_of_an_act_says_something_of_it_or_is_refused() {
                     assert!(!says_nothing || field == "release_type", "{told}");
                     continue;
                 }
-                // In a spelling that nothing reads it is no field of the draft.
+                // In a spelling that the parser does not know it is an unknown field.
                 let is_unread = answered["code"] == 400001 && info.contains("is not known");
                 let is_refused = answered["code"] == 400103 && says_nothing && info.contains(field.as_str());
                 assert!(is_refused || is_unread, "{told}");
@@ -173,7 +173,7 @@ async fn what_is_narrowed_is_not_published_for_all() {
             }
         }
     }
-    // What is said of a release that a change is not about.
+    // The act does not change the type of the release.
     for (op, word) in [("promote", "gray"), ("rollback", "gray"), ("stopbeta", "normal")] {
         let named = json!({ "rule_name": "r", "namespace": "n", "release_name": "one", "release_type": word });
         let answer = send("PUT", &format!("/naming/v1/ratelimits/releases/{op}"), named).await;
@@ -200,7 +200,7 @@ async fn a_deletion_by_query_has_the_words_of_one_by_body() {
     assert_eq!(asked["code"], 202000, "{asked}");
     assert_eq!(send("DELETE", &path("&emergency=the+house+is+on+fire"), Value::Null).await["code"], 200000);
 
-    // The same words in a body are checked as those of any act.
+    // The same options in a body are checked like those of any act.
     let body = |word: &str, text: String| json!([{ "namespace": "n", "group": "g", "name": "f", word: text }]);
     for (word, text) in [("emergency", "x".to_owned()), ("request", "c".repeat(1025))] {
         let answer = send("POST", "/config/v1/configfiles/delete", body(word, text)).await;

@@ -1,4 +1,4 @@
-//! The audit trail as it is listed: who, from where, what came of it, and what is refused.
+//! Listing of the audit trail: user, address, outcome, and refused queries.
 
 use super::*;
 
@@ -11,7 +11,7 @@ impl Bench {
         answer["data"].as_array().expect("a list").clone()
     }
 
-    /// Notes are written down within a second or two.
+    /// Waits for audit notes, which are written within a second or two.
     async fn await_trail(&self, token: &str, query: &str) -> Vec<Value> {
         for _ in 0..300 {
             let rows = self.trail(token, query).await;
@@ -56,7 +56,7 @@ async fn writes_logins_and_refusals_are_found() {
     let keys = ["user", "action", "name", "code"];
     assert_eq!(json!(parts(&refused[0], &keys)), json!(["", "refused", "POST /naming/v1/services", 401_004]));
 
-    // Who may read only is refused by name.
+    // A caller without the permission is refused, and the answer names it.
     let reader =
         json!([{ "name": "rita", "password": "long enough", "grants": [{ "role": "reader", "namespace": "*" }] }]);
     let (_, answer) = bench.send("POST", "/auth/v1/users", Some(&token), reader).await;

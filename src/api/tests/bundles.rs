@@ -1,4 +1,4 @@
-//! Archives of config files, and copies of them.
+//! Archives and copies of config files.
 
 use super::*;
 use crate::bundle;
@@ -9,7 +9,7 @@ fn raw(bytes: &[u8]) -> Value {
     json!(format!("{RAW}{}", STANDARD.encode(bytes)))
 }
 
-/// Result of each file, by its name.
+/// Returns the result of each file, by name.
 fn results(answer: &Value) -> Vec<(String, String, u64)> {
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let responses = answer["responses"].as_array().unwrap_or_else(|| panic!("{answer}"));
@@ -104,7 +104,7 @@ async fn each_file_of_an_archive_is_judged_by_itself() {
     assert_eq!(answer["left_out"], json!(["g/.DS_Store", "__MACOSX/g/._last"]), "{answer}");
     assert!(answer["responses"][6]["warnings"][0].as_str().is_some_and(|told| told.starts_with("line 1")), "{answer}");
 
-    // In a form, as browsers and Polaris' tools send it.
+    // As a form, in which browsers and Polaris' tools send it.
     let mut form = b"--cut\r\nContent-Disposition: form-data; name=\"config\"; filename=\"a.zip\"\r\n\r\n".to_vec();
     form.extend_from_slice(&archive);
     form.extend_from_slice(b"\r\n--cut--\r\n");
@@ -127,7 +127,7 @@ async fn files_are_copied_to_another_namespace() {
     let bench = Bench::start().await;
     let token = bench.log_in().await;
     let send = async |path: &str, body: Value| bench.send("POST", path, Some(&token), body).await.1;
-    // More than one command takes.
+    // More files than fit into one command.
     let file = |n: usize| {
         json!({ "namespace": "n", "group": format!("g{}", n % 2), "name": format!("f{n:03}.json"),
             "content": format!("[{n}]") })

@@ -1,4 +1,4 @@
-//! Clients of xDS, as an operator asks for them.
+//! Queries about xDS clients.
 
 use prost::Message;
 
@@ -113,7 +113,7 @@ async fn an_operator_sees_who_is_connected_and_what_each_has() {
     bench.stop().await;
 }
 
-/// A fleet of discovering clients is remembered for the user of its token, not for its address.
+/// Discovering clients with one token are registered by its user, not by their address.
 #[tokio::test(flavor = "multi_thread")]
 async fn discoveries_and_reports_are_remembered_for_their_user() {
     let bench = Bench::start().await;

@@ -1,4 +1,4 @@
-//! Contents that are not what their format says: kept, told of, and not published.
+//! Contents that are malformed in their format: saved, reported, and not published.
 
 use super::*;
 
@@ -18,7 +18,7 @@ fn to_release(name: &str) -> Value {
     json!({ "namespace": "n", "group": "g", "file_name": name })
 }
 
-/// A file name, a content that is broken with the place, and one that is not.
+/// A file name, a malformed content, the place of the fault, and a well-formed content.
 const ROWS: [(&str, &str, &str, &str); 6] = [
     ("a.json", "{\n \"a\": }", "line 2, column 7: ", "{}"),
     ("a.yaml", "a: 1\nb: 2\na: 3", "line 3, column 1: ", "a: 1"),
@@ -43,7 +43,7 @@ async fn a_broken_draft_is_kept_and_told_of_and_not_published() {
         let refused =
             send("POST", &format!("{FILES}/createandpub"), with(to_release(name), json!({ "content": broken }))).await;
         assert_eq!(refused["code"], 400_813, "{name}: {refused}");
-        // The draft alone changes the format; what is published is judged as a whole.
+        // The draft alone changes the format; the publish validates the result.
         let refused = send("POST", &format!("{FILES}/createandpub"), to_release(name)).await;
         assert_eq!(refused["code"], 400_813, "{name}: {refused}");
         let forced = send("POST", &format!("{FILES}/release?force=true"), to_release(name)).await;
@@ -74,7 +74,7 @@ async fn a_broken_draft_is_kept_and_told_of_and_not_published() {
     bench.stop().await;
 }
 
-/// A format that is given later makes a draft broken that was none before.
+/// A later change of the format makes the draft malformed.
 #[tokio::test(flavor = "multi_thread")]
 async fn what_a_file_is_read_as_decides() {
     let bench = Bench::start().await;
@@ -100,7 +100,7 @@ async fn what_a_file_is_read_as_decides() {
     bench.stop().await;
 }
 
-/// While drafts change all the time, each publish is of one that was judged.
+/// While drafts change concurrently, each publish has the draft that was validated.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_draft_that_changes_meanwhile_is_judged_again() {
     let bench = Bench::start().await;
@@ -129,7 +129,7 @@ async fn a_draft_that_changes_meanwhile_is_judged_again() {
         (published, overtaken)
     };
     let ((), (published, overtaken)) = futures_util::join!(changes, publishes);
-    // What is tried again is written down once, as it was answered.
+    // A retried publish is one audit row, with its final answer.
     for (code, count) in [(200_000, published), (409_000, overtaken)] {
         let rows = bench.trail(&token, &format!("kind=configfile&name=g/a.json&code={code}")).await;
         let publishes = rows.iter().filter(|row| row["action"] == "publish");

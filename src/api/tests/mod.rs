@@ -55,10 +55,10 @@ mod upstream;
 const PASSWORD: &str = "correct horse";
 const BOUNDS: Bounds =
     Bounds { config_content_chars_max: 1000, token_trust: Duration::from_secs(30), webhook_networks: Vec::new() };
-/// A body that is a text with this in front are the bytes of the base64 that follows.
+/// Prefix of a body in base64.
 const RAW: &str = "raw base64:";
 
-/// A node of its own in a temporary directory, and its surface.
+/// A node in a temporary directory, and its surface.
 struct Bench {
     router: Router,
     app: App,
@@ -72,7 +72,7 @@ impl Bench {
         Bench::start_with(&[]).await
     }
 
-    /// With data keys of these digits.
+    /// Starts a node with data keys of these digits.
     async fn start_with(digits: &[&str]) -> Self {
         let dir = tempfile::tempdir().expect("a temporary directory");
         let metrics = Arc::new(Metrics::new().expect("a consistent table"));
@@ -101,7 +101,7 @@ impl Bench {
         self.send_from("192.0.2.1", method, path, token, body).await
     }
 
-    /// Through a proxy that names the client.
+    /// Sends a request through a proxy that names the client.
     async fn send_from(
         &self,
         client: &str,
@@ -150,7 +150,7 @@ impl Bench {
     }
 }
 
-/// The door of every route, from the same table that the router is built of.
+/// Covers every route, because it uses the table from which the router is built.
 #[tokio::test(flavor = "multi_thread")]
 async fn no_route_but_login_health_metrics_and_documentation_answers_without_a_token() {
     let bench = Bench::start().await;
@@ -207,8 +207,8 @@ async fn a_token_opens_until_it_is_revoked() {
     bench.stop().await;
 }
 
-/// A node that is behind lets the holder of a token in that was revoked elsewhere; by the time the read
-/// waited for what was acknowledged before it, the node knows better.
+/// A node that is behind admits a token that was revoked elsewhere; once the read has waited for what was acknowledged
+/// before it, the node knows of the revocation.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_token_revoked_while_a_read_waited_reads_nothing() {
     let bench = Bench::start().await;
@@ -282,13 +282,12 @@ async fn a_batch_answers_item_by_item() {
     bench.stop().await;
 }
 
-/// Asked without any key and with every key that is described, no handler reads another one, and
-/// each of them is read.
+/// Called without any key and with every described key, handlers read all described keys and no others.
 #[tokio::test(flavor = "multi_thread")]
 async fn every_key_of_a_query_that_is_read_is_described() {
     let bench = Bench::start().await;
     let token = bench.log_in().await;
-    // Without a body every write is refused but logout, which would end the token of this test.
+    // Without a body every write is refused except logout, which would end the token of this test.
     for route in routes().into_iter().filter(|route| !route.path.ends_with("/logout")) {
         let described = route.doc.query_params();
         let pairs: Vec<_> = described.iter().map(|param| format!("{}={}", param.name, param.sample())).collect();
@@ -310,8 +309,7 @@ async fn every_key_of_a_query_that_is_read_is_described() {
     bench.stop().await;
 }
 
-/// A walk over much of the catalog keeps neither this thread nor apply waiting, shows one moment, and
-/// has its turn: of a flood only so many are made at a time.
+/// A scan of much of the catalog blocks neither this thread nor apply, sees one state, and is limited in concurrency.
 #[tokio::test]
 async fn long_walks_are_made_elsewhere_and_only_so_many_at_a_time() {
     let bench = Bench::start().await;
@@ -350,14 +348,14 @@ async fn long_walks_are_made_elsewhere_and_only_so_many_at_a_time() {
     bench.stop().await;
 }
 
-/// Two at a time; a reader that hangs up makes room, and what is read to its end is whole.
+/// Two backups run at a time; a reader that disconnects makes room, and a backup that is read to its end is complete.
 #[tokio::test(flavor = "multi_thread")]
 async fn backups_are_few_at_a_time_and_end_with_their_readers() {
     use crate::catalog::{Command, Op};
     use crate::model::config_file::ConfigFileDraft;
     let bench = Bench::start().await;
     let token = bench.log_in().await;
-    // More than fits between the node and a reader that takes nothing, and no content twice.
+    // More bytes than fit into the buffers to a stalled reader; all contents differ.
     let file = |number: usize| ConfigFileDraft {
         namespace: "n".into(),
         group: "g".into(),
@@ -398,7 +396,7 @@ async fn backups_are_few_at_a_time_and_end_with_their_readers() {
     bench.stop().await;
 }
 
-/// The warnings of an item, but for advice on what clients of xDS do not carry out.
+/// Returns the warnings of an item without advice about xDS clients.
 fn unread(item: &Value) -> Vec<String> {
     let is_advice =
         |told: &str| told.strip_prefix('W').is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()));

@@ -1,12 +1,12 @@
-//! A member that is null is as if it were absent, at every depth, on every route that takes a body.
+//! A null member counts as absent, at every depth, on every route with a body.
 
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use crate::api::fuzzing::Desk;
 
-/// Bodies by the letter of their route: all by which the desk is prepared, and of the four families some of everything
-/// that a rule may hold.
+/// Returns bodies by the letter of their route: those that fill the catalog, and for each of the four families one with
+/// every field of a rule.
 fn bodies() -> Vec<(String, Value)> {
     let head =
         json!({"name": "new", "namespace": "n", "priority": 3, "description": "d", "metadata": {"a": "b", "c": "d"}});
@@ -64,7 +64,7 @@ fn bodies() -> Vec<(String, Value)> {
     bodies
 }
 
-/// Every object in a value, by a path of keys and positions.
+/// Collects the JSON pointers of all objects in a value.
 fn objects(value: &Value, at: &mut Vec<String>, found: &mut Vec<String>) {
     let members: Vec<(String, &Value)> = match value {
         Value::Object(members) => {
@@ -83,7 +83,7 @@ fn objects(value: &Value, at: &mut Vec<String>, found: &mut Vec<String>) {
     }
 }
 
-/// The same body twice: with these members null, and without them.
+/// Returns the body twice: with these members null, and without them.
 fn nulled(
     body: &Value,
     names: &[String],
@@ -96,7 +96,7 @@ fn nulled(
         let path = which_object.get(&found);
         let own: Vec<String> =
             without.pointer(path).and_then(Value::as_object).expect("an object").keys().cloned().collect();
-        // A member of this object, or one that it does not have: of any object anywhere, or of none.
+        // One of the members of this object, or one that it does not have.
         let name = if *is_own && !own.is_empty() { which_member.get(&own) } else { which_member.get(names) };
         let members = |value: &mut Value, work: &dyn Fn(&mut serde_json::Map<String, Value>)| {
             work(value.pointer_mut(path).and_then(Value::as_object_mut).expect("an object"));
@@ -107,13 +107,13 @@ fn nulled(
     (with_nulls, without)
 }
 
-/// Without where in the text something was found, which is a longer one with nulls, and without drawn secrets.
+/// Removes positions in the text, which differ in a text with nulls, and generated secrets.
 fn placeless(answer: Value) -> Value {
     match answer {
         Value::String(text) => text.split(" at line ").next().unwrap_or_default().into(),
         Value::Array(elements) => elements.into_iter().map(placeless).collect(),
         Value::Object(members) => {
-            // A token is called by its secret.
+            // The id of a token is derived from its secret.
             let is_drawn = members.contains_key("secret");
             let members = members.into_iter().filter(|(key, _)| !is_drawn || !["secret", "id"].contains(&key.as_str()));
             members.map(|(key, member)| (key, placeless(member))).collect()
@@ -157,7 +157,7 @@ proptest! {
     }
 }
 
-/// `{}` takes an optional object away, `null` leaves it.
+/// `{}` unsets an optional object, `null` leaves it unchanged.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_empty_object_unsets_and_null_does_not() {
     let bench = super::Bench::start().await;
@@ -202,7 +202,7 @@ async fn an_empty_object_unsets_and_null_does_not() {
         assert_eq!(member(&listed["data"][0]), Value::Null, "{listed}");
         assert!(!listed.to_string().contains("\"0s\""), "{listed}");
     }
-    // An argument whose value says nothing is another one than an argument without a value.
+    // An argument with an empty value differs from an argument without a value.
     for given in [None, Some(json!({})), Some(json!({ "type": "IN", "value": "a", "value_type": "TEXT" }))] {
         let mut argument = json!({ "type": "HEADER", "key": "k" });
         if let Some(given) = &given {

@@ -1,4 +1,4 @@
-//! Pages by key of every list that there is.
+//! Pages by key of every list.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -13,15 +13,14 @@ use crate::origin::Origin;
 use crate::subscribers::Client;
 use crate::subscribers::streams::{Registered, StreamClient};
 
-/// Lists that are short, or amounts alone.
+/// Lists without pages: short ones, or counts only.
 const WHOLE: [&str; 3] = ["/auth/v1/roles", "/naming/v1/services/count", "/naming/v1/instances/count"];
 const MANY: u64 = 5;
 
-/// An item of a write, by its number.
+/// Function that makes the item of a write from its number.
 type Item = fn(u64) -> Value;
 
-/// A list: where, with which query, the element of its rows, what they are called by, and a write that changes all of
-/// them.
+/// A list: path, query, element of its rows, naming fields, and a write that changes all of its rows.
 struct List {
     path: String,
     query: String,
@@ -135,7 +134,7 @@ fn hook(number: u64) -> Value {
     json!({ "name": text("w", number), "url": "https://hooks.example.org/" })
 }
 
-/// Some of everything that can be listed.
+/// Creates some objects of every kind that can be listed.
 async fn fill(bench: &Bench, token: &str) -> Vec<Registered> {
     let all = |item: &dyn Fn(u64) -> Value| Value::Array((0..MANY).map(item).collect());
     let grants = json!([{ "role": "admin", "namespace": "*" }]);
@@ -210,7 +209,7 @@ async fn fill(bench: &Bench, token: &str) -> Vec<Registered> {
     for _ in 1..MANY {
         bench.log_in().await;
     }
-    // Who may nothing any more could not have made the rules.
+    // Without grants the user could not have made the rules.
     let narrowed = json!([{ "name": "u0", "grants": [] }]);
     let (_, answer) = bench.send("PUT", "/auth/v1/users", Some(token), narrowed).await;
     assert_eq!(answer["code"], 200000, "{answer}");
@@ -218,7 +217,7 @@ async fn fill(bench: &Bench, token: &str) -> Vec<Registered> {
     (0..MANY).map(|number| connect(bench, number)).collect()
 }
 
-/// A client of xDS with some resources, for as long as it is kept.
+/// Registers an xDS client with some resources, connected until the return value is dropped.
 fn connect(bench: &Bench, number: u64) -> Registered {
     let stream = bench.node.subscribers().streams().begin(StreamClient {
         dialect: Dialect::Grpc,
@@ -311,7 +310,7 @@ async fn every_list_is_walked_by_key_and_every_row_of_it_met_once() {
             words.map(str::to_owned).collect()
         };
         if list.key.is_empty() {
-            // What happened, the newest first; of the walk itself something is written down.
+            // Events, newest first; the walk itself adds some.
             let told: Vec<_> = rows_of(list, &whole).to_vec();
             assert!(seen.len() >= told.len() && seen.iter().take(told.len()).eq(&told), "{path}");
         } else {

@@ -1,11 +1,11 @@
-//! Compare-and-set: whatever can be updated shows a revision, and every update and delete judges the one it is given.
+//! Compare-and-set: every object has a revision, and every update and delete checks a given one.
 
 use std::collections::BTreeSet;
 
 use super::*;
 use crate::model::rule::Family;
 
-/// A kind of thing: where one is made, what names it, what it is made with, and what changes it.
+/// A kind of object: path, naming fields, fields of a create, and a change.
 struct Kind {
     path: String,
     named: Value,
@@ -13,7 +13,7 @@ struct Kind {
     changed: Value,
 }
 
-/// Changes of something else than of what is read and written back: why they judge no revision.
+/// Writes that do not check a revision, with the reason.
 const OTHERS: &[(&str, &str)] = &[
     ("PUT /auth/v1/user/password", "names the password that it replaces"),
     ("POST /auth/v1/sessions/delete", "a login never changes"),
@@ -22,7 +22,7 @@ const OTHERS: &[(&str, &str)] = &[
     ("PUT /admin/v1/settings", "has a test of its own, as settings are always there"),
 ];
 
-/// Of releases, which are named and never change; what is in force is compared by `md5` and `revision` of a publish.
+/// Reports whether a path is about releases, which never change; a publish compares `md5` and `revision` instead.
 fn is_of_releases(path: &str) -> bool {
     path.contains("/releases/") || path.ends_with("/releases")
 }
@@ -83,7 +83,7 @@ fn joined(one: &Value, more: &Value) -> Value {
     joined
 }
 
-/// The code of the one item, and the revision of what it is of.
+/// Sends one item; returns its code and the revision of its object.
 async fn send(bench: &Bench, token: &str, method: &str, path: &str, item: Value) -> (u64, String) {
     let (_, answer) = bench.send(method, path, Some(token), json!([item])).await;
     let item = if answer["responses"].is_array() { &answer["responses"][0] } else { &answer };
@@ -92,7 +92,7 @@ async fn send(bench: &Bench, token: &str, method: &str, path: &str, item: Value)
     (item["code"].as_u64().unwrap_or_else(|| panic!("{method} {path}: {answer}")), revision.to_owned())
 }
 
-/// The ways in which one of a kind is deleted, and what takes its place in the body.
+/// Returns the delete routes of a kind.
 fn deletes(path: &str) -> Vec<String> {
     match path {
         "/naming/v1/service/alias" => vec!["/naming/v1/service/aliases/delete".to_owned()],
@@ -131,7 +131,7 @@ async fn every_update_and_delete_judges_the_revision_that_it_is_given() {
             tried.extend([format!("PUT {path}"), format!("POST {delete}")]);
         }
     }
-    // In the query, where there is no body.
+    // In the query of a delete without a body.
     for (path, item, query) in [
         ("/config/v1/configfilegroups", json!({ "namespace": "n", "name": "q" }), "namespace=n&group=q&name=q"),
         (
@@ -148,7 +148,7 @@ async fn every_update_and_delete_judges_the_revision_that_it_is_given() {
         }
         tried.insert(format!("DELETE {path}"));
     }
-    // A registration in the place of what was read, and another secret for a token.
+    // A new registration of the same instance, and a rotated token.
     let instance = json!({ "namespace": "n", "service": "target", "host": "192.0.2.2", "port": 80 });
     let grants = json!([{ "role": "reader", "namespace": "n" }]);
     let ci = json!({ "name": "rotated", "grants": grants });

@@ -1,4 +1,4 @@
-//! Config files that are kept encrypted: who sees what of them, and what becomes of them on every way there is.
+//! Encrypted config files: visibility, and every operation on them.
 
 use super::*;
 use crate::bundle;
@@ -15,7 +15,7 @@ fn named(name: &str, fields: Value) -> Value {
     with(json!({ "namespace": "n", "group": "g", "name": name }), fields)
 }
 
-/// The same where the name is that of a release.
+/// Body in which the name is that of a release.
 fn to_release(name: &str, fields: Value) -> Value {
     with(json!({ "namespace": "n", "group": "g", "file_name": name }), fields)
 }
@@ -28,7 +28,7 @@ fn of_releases(name: &str) -> String {
     format!("namespace=n&group=g&file_name={name}")
 }
 
-/// A caller with a role on a scope.
+/// Creates a caller with a role in a namespace.
 async fn caller(bench: &Bench, admin: &str, role: &str, namespace: &str) -> String {
     let item = json!({ "name": format!("{role}-{namespace}"), "grants": [{ "role": role, "namespace": namespace }] });
     let (_, made) = bench.send("POST", "/auth/v1/tokens", Some(admin), json!([item])).await;
@@ -63,7 +63,7 @@ async fn only_who_may_edit_sees_what_an_encrypted_file_says() {
         let release = get(format!("{FILES}/release?{}&release_name=r1", of_releases("a"))).await;
         let release = &release["configFileRelease"];
         assert_eq!(release.get("content"), sees.then(|| json!(SECRET)).as_ref(), "{release}");
-        // The md5 of what is kept: it serves to compare, and tells nothing to who would try secrets.
+        // The md5 is that of the stored bytes: it can be compared, but does not help to guess the content.
         let md5 = release["md5"].as_str().expect("an md5");
         assert!(md5.len() == 32 && md5 != "a83716fd14985eb8ab7163848de0b672", "{release}");
         let diff = get(format!("{FILES}/release/diff?{}&from=r1&to=r2", of_releases("a"))).await;
@@ -139,7 +139,7 @@ async fn what_is_sealed_is_judged_and_its_faults_are_told_to_who_may_see_it() {
             200_000,
             "{name}"
         );
-        // Turned off and published at once, and on again, with what is there.
+        // Turned off and published in one step, and on again, with the existing content.
         for (encrypted, release) in [(false, "off"), (true, "on")] {
             let body = to_release(name, json!({ "encrypted": encrypted, "release_name": release }));
             let answer = send(&admin, "POST", &format!("{FILES}/createandpub"), body).await;
@@ -161,7 +161,7 @@ async fn what_is_sealed_is_exported_sealed_and_copied_by_who_may_see_it() {
     let elsewhere = caller(&bench, &admin, "editor", "m").await;
     let send =
         async |token: &str, method: &str, path: &str, body: Value| bench.send(method, path, Some(token), body).await.1;
-    // Reads the one namespace, and may do in the other what it likes.
+    // A reader of one namespace and editor of the other.
     let grants = json!([{ "role": "reader", "namespace": "n" }, { "role": "editor", "namespace": "m" }]);
     let (_, made) =
         bench.send("POST", "/auth/v1/tokens", Some(&admin), json!([{ "name": "both", "grants": grants }])).await;
@@ -202,7 +202,7 @@ async fn what_is_sealed_is_exported_sealed_and_copied_by_who_may_see_it() {
     bench.stop().await;
 }
 
-/// A node without the key, or with another one, says so and does nothing in clear.
+/// A node without the key, or with another one, refuses and stores nothing in clear.
 #[tokio::test(flavor = "multi_thread")]
 async fn without_the_data_key_nothing_is_kept_or_shown_in_clear() {
     let bench = Bench::start().await;
@@ -220,7 +220,7 @@ async fn without_the_data_key_nothing_is_kept_or_shown_in_clear() {
     let unasked = send("POST", FILES, named("b", json!({ "content": "k=1", "encrypted": false }))).await;
     assert_eq!((&unasked["code"], &unasked["configFile"]["encrypted"]), (&json!(200_000), &json!(false)), "{unasked}");
 
-    // As a node with the key has it proposed.
+    // Proposed as by a node with the key.
     let other = crate::keyring::Keyring::new(DataKey::of_hex(&"b".repeat(64)));
     let draft = crate::model::config_file::ConfigFileDraft {
         namespace: "n".into(),

@@ -1,4 +1,4 @@
-//! Every described field of every body, in both spellings, and every field that nothing reads.
+//! Every described field of every body, in both spellings, and unknown fields.
 
 use std::collections::BTreeSet;
 
@@ -25,11 +25,11 @@ fn camel(name: &str) -> String {
     words.fold(first, |text, word| text + &word[..1].to_ascii_uppercase() + &word[1..])
 }
 
-/// Draws values that can be read out of the schemas of a document.
+/// Generates valid values from the schemas of a document.
 struct Sampler<'a> {
     document: &'a Value,
     spell: fn(&str) -> String,
-    /// The fields that were written, as they are declared.
+    /// Generated fields, by their declared names.
     written: BTreeSet<String>,
 }
 
@@ -41,7 +41,7 @@ impl Sampler<'_> {
         }
     }
 
-    /// `None` where nothing says what is read, or deep inside of itself.
+    /// Returns a value; `None` without a schema, or deep inside of a recursive one.
     fn sample(&mut self, schema: &Value, depth: usize) -> Option<Value> {
         let schema = self.resolve(schema).clone();
         if let Some(parts) = schema["allOf"].as_array() {
@@ -70,7 +70,7 @@ impl Sampler<'_> {
     }
 
     fn object(&mut self, schema: &Value, depth: usize) -> Value {
-        // What is told apart by one of its members is read by the names that it declares.
+        // Variants that are distinguished by a member are parsed with their declared names only.
         let is_variant = schema["properties"]["kind"].get("const").is_some();
         let mut object = serde_json::Map::new();
         for (name, field) in schema["properties"].as_object().into_iter().flatten() {
@@ -87,7 +87,7 @@ impl Sampler<'_> {
     }
 }
 
-/// Nothing is done: each body has a field that nothing reads, and it alone is named.
+/// No request succeeds: each body has an unknown field, and only that field is reported.
 #[tokio::test(flavor = "multi_thread")]
 async fn every_field_of_every_body_is_read_in_both_spellings_and_no_other_one() {
     let bench = Bench::start().await;
@@ -129,7 +129,7 @@ async fn every_field_of_every_body_is_read_in_both_spellings_and_no_other_one() 
     bench.stop().await;
 }
 
-/// A body that is one object is done, with a warning beside the answer.
+/// A body with one object is processed, with a warning in the answer.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_strange_field_of_an_object_is_a_warning_of_its_answer() {
     let bench = Bench::start().await;
@@ -152,7 +152,7 @@ async fn a_strange_field_of_an_object_is_a_warning_of_its_answer() {
     bench.stop().await;
 }
 
-/// Editors of what was read send fields back that nobody sets.
+/// An edited answer includes fields that only answers have.
 #[tokio::test(flavor = "multi_thread")]
 async fn what_was_read_can_be_sent_back() {
     let bench = Bench::start().await;

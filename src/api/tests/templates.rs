@@ -1,4 +1,4 @@
-//! Templates of config files, and files that are made of them.
+//! Templates of config files, and files made from them.
 
 use super::*;
 

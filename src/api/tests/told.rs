@@ -1,8 +1,8 @@
-//! Contents of answers: the state of a read, the wrong field, and the name of a thing.
+//! Contents of answers: the consistency of a read, the faulty field, and the name of an object.
 
 use super::*;
 
-/// Every read says what it was answered from, and no more than that is true.
+/// Every read reports the consistency with which it was answered.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_read_says_what_it_was_answered_from() {
     let bench = Bench::start().await;
@@ -35,7 +35,7 @@ async fn a_read_says_what_it_was_answered_from() {
     bench.stop().await;
 }
 
-/// A name that says what was wrong with which field.
+/// A refusal names the faulty field of the alias.
 #[tokio::test(flavor = "multi_thread")]
 async fn aliases_are_named_and_refused_by_their_own_fields() {
     let bench = Bench::start().await;
@@ -82,7 +82,7 @@ async fn aliases_are_named_and_refused_by_their_own_fields() {
     bench.stop().await;
 }
 
-/// Ids of config objects are numbers, and read as their text too, as all numbers.
+/// Ids of config objects are numbers, and accepted as text too, like all numbers.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_config_release_is_named_by_a_number_or_its_text() {
     let bench = Bench::start().await;
@@ -99,7 +99,7 @@ async fn a_config_release_is_named_by_a_number_or_its_text() {
         let (_, answer) = bench.send("PUT", path, Some(&token), json!([item])).await;
         assert_eq!(answer["responses"][0]["code"], code, "{answer}");
     }
-    // Named twice it has to be the same, as a release of a rule has.
+    // Given twice, they have to agree, as for a release of a rule.
     let second = json!({ "namespace": "n", "group": "g", "file_name": "f.txt", "content": "y", "release_name": "two" });
     bench.send("POST", "/config/v1/configfiles/createandpub", Some(&token), second).await;
     for (name, code) in [("two", 400202), ("one", 200000)] {
@@ -111,7 +111,7 @@ async fn a_config_release_is_named_by_a_number_or_its_text() {
     bench.stop().await;
 }
 
-/// A read that took too long changed nothing; of a write nobody knows.
+/// A read that timed out changed nothing; the outcome of a write is unknown.
 #[tokio::test]
 async fn what_takes_too_long_says_whether_something_may_have_been_done() {
     let bench = Bench::start().await;
@@ -139,7 +139,7 @@ async fn what_takes_too_long_says_whether_something_may_have_been_done() {
     bench.stop().await;
 }
 
-/// A list of releases needs no rule; and labels that no client could have are told of as what they are.
+/// A list of releases needs no rule; labels that no client can have are refused with their name.
 #[tokio::test(flavor = "multi_thread")]
 async fn releases_of_all_rules_are_listed_and_their_labels_refused_in_their_own_words() {
     let bench = Bench::start().await;
@@ -161,7 +161,7 @@ async fn releases_of_all_rules_are_listed_and_their_labels_refused_in_their_own_
     bench.stop().await;
 }
 
-/// All versions of a file at once, and by pages; with what was released where that is asked for.
+/// All versions of a file at once, and by pages; with contents on request.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_versions_of_a_file_are_listed_whole_or_by_pages() {
     let bench = Bench::start().await;

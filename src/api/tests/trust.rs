@@ -1,4 +1,4 @@
-//! Objects of trust: what is said of them is meant, and changed as it was read; and who one is.
+//! Security-relevant objects: unknown fields are refused, a read object can be sent back; the caller's own account.
 
 use axum::http::HeaderMap;
 use axum::http::header::{RETRY_AFTER, WWW_AUTHENTICATE};
@@ -29,7 +29,7 @@ impl Bench {
         (response.status(), response.headers().clone())
     }
 
-    /// The first row of a list.
+    /// Returns the first row of a list.
     async fn row(&self, path: &str, token: &str) -> Value {
         let (status, answer) = self.send("GET", path, Some(token), Value::Null).await;
         assert_eq!(status, StatusCode::OK, "{answer}");
@@ -37,7 +37,7 @@ impl Bench {
     }
 }
 
-/// A list, what names one of it, and how one is made.
+/// Lists, the naming fields of an object, and the fields of a create.
 fn objects() -> [(&'static str, Value, Value); 4] {
     let grants = json!([{ "role": "reader", "namespace": "n" }]);
     [
@@ -69,7 +69,7 @@ async fn a_field_that_nothing_reads_is_refused_whatever_unknown_says() {
             }
         }
         assert_eq!(bench.item("POST", path, &token, whole).await.0, 200_000, "{path}");
-        // What is shown is known, and so it may be sent back.
+        // All fields of an answer are known, so the object can be sent back.
         let query = format!("{path}?name={}", named["name"].as_str().expect("a name"));
         let row = bench.row(&query, &token).await;
         let (code, item) = bench.item("PUT", path, &token, row.clone()).await;
@@ -131,7 +131,7 @@ async fn what_was_read_is_changed_and_deleted_as_it_was_read() {
         let delete = format!("{path}/delete");
         let at = |revision: &Value| joined(&named, &json!({ "revision": revision }));
         assert_eq!(bench.item("POST", &delete, &token, at(&first)).await.0, 409_000, "{path}");
-        // The group goes with what is in it.
+        // Deleting the group deletes its files.
         let is_needed = path.ends_with("configfilegroups");
         let code = if is_needed { 200_000 } else { bench.item("POST", &delete, &token, at(&second)).await.0 };
         assert_eq!(code, 200_000, "{path}");
@@ -294,7 +294,7 @@ async fn who_has_to_log_in_again_is_told_and_nobody_else() {
         let told = headers.get(WWW_AUTHENTICATE).map(|value| value.to_str().expect("text"));
         assert_eq!(told, is_told.then_some("Bearer"), "{presented:?}");
     }
-    // 429002, wherever it comes from, says when to come back.
+    // Every answer 429002 has Retry-After.
     let wrong = json!({ "old_password": "not the right one", "new_password": "long enough" });
     let mut last = None;
     for _ in 0..6 {

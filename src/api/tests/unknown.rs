@@ -1,8 +1,8 @@
-//! Fields that nothing reads, and fields that are null.
+//! Unknown fields, and null fields.
 
 use super::*;
 
-/// Some of everything that a rule of each family, and a release, may hold, with fields that are not known.
+/// Bodies with every field of a rule of each family, and of a release, and with unknown fields.
 fn bodies() -> [(&'static str, Value, &'static [&'static str]); 6] {
     [
         (
@@ -95,12 +95,12 @@ async fn null_is_absent_at_every_depth() {
         assert_eq!(answer["code"], json!(200000), "{path} {answer}");
         assert_eq!(unread(&answer["responses"][0]), [""; 0], "{path} {answer}");
     }
-    // As the first question of a client in Go.
+    // The first request of a Go client.
     let question =
         json!({"type": "RATE_LIMIT", "filter": null, "service": {"namespace": "n", "name": "s", "revision": null}});
     let (_, answer) = bench.send("POST", "/v1/Discover", Some(&token), question).await;
     assert_eq!(answer["code"], json!(200000), "{answer}");
-    // What is no member stays an error, and is named.
+    // A null without a member name stays an error, which is named.
     let (_, answer) = bench
         .send(
             "POST",

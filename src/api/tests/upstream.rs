@@ -1,11 +1,10 @@
-//! Rules as the servers of the Polaris family answer with them, of either generation: every field of their tables is
-//! kept, or told of.
+//! Rules as servers of the Polaris family return them, in both generations: every field is stored or reported.
 
 use std::collections::BTreeSet;
 
 use super::*;
 
-/// Fields that such a server adds to every rule.
+/// Returns the fields that such a server adds to every rule.
 fn head(name: &str, more: Value) -> Value {
     let by_itself = json!({"id": format!("id-of-{name}"), "name": name, "namespace": "n", "revision": "",
         "ctime": "2025-01-02 03:04:05", "mtime": "2025-01-02 03:04:05", "priority": 61,
@@ -23,7 +22,7 @@ fn destination() -> Value {
         "priority": 7, "weight": 71, "transfer": "d-transfer", "isolate": true, "name": "d-name"})
 }
 
-/// Kind, body, and the fields of it that are no part of the specification's rules.
+/// Kind, body, and its fields that the specification's rules do not have.
 fn bodies() -> Vec<(&'static str, Value, &'static [&'static str])> {
     let condition = json!({"type": "HEADER", "key": "a-key", "value": matching("REGEX", "a.*")});
     let source = json!({"service": "s-service", "namespace": "s-namespace", "arguments": [condition]});
@@ -135,7 +134,7 @@ fn breaker() -> Value {
             "headers": [{"key": "f-key", "value": "f-value"}], "body": "f-body"}}})
 }
 
-/// Every value below, as text; what a server says by itself, and what is told of, aside. Keys of maps are values too.
+/// Collects every value as text, keys of maps included; leaves out fields set by a server, and reported ones.
 fn values(value: &Value, aside: &[&str], found: &mut BTreeSet<String>) {
     const BY_ITSELF: [&str; 6] = ["revision", "ctime", "mtime", "etime", "editable", "deleteable"];
     match value {
@@ -154,7 +153,7 @@ fn values(value: &Value, aside: &[&str], found: &mut BTreeSet<String>) {
     }
 }
 
-/// It is read for what it means, shown in the shape of the specification, and can be sent back as it was read.
+/// Rules are parsed by their meaning, returned in the shape of the specification, and can be sent back unchanged.
 #[tokio::test]
 async fn rules_of_other_tools_lose_nothing() {
     let bench = Bench::start().await;
@@ -170,7 +169,7 @@ async fn rules_of_other_tools_lose_nothing() {
         let (_, listed) = bench.send("GET", &query, Some(&token), Value::Null).await;
         let shown = &listed["data"][0];
         let (mut sent, mut kept) = (BTreeSet::new(), BTreeSet::new());
-        // A source that became an argument is named by its words.
+        // The values of a source that became an argument differ.
         values(&body, unknown, &mut sent);
         values(shown, &[], &mut kept);
         let lost: Vec<_> = sent.difference(&kept).collect();
@@ -178,7 +177,7 @@ async fn rules_of_other_tools_lose_nothing() {
         let (_, again) = bench.send("PUT", &format!("{path}?unknown=refuse"), Some(&token), json!([shown])).await;
         assert_eq!(again["code"], 200_002, "{shown}: {again}");
     }
-    // Whom a source was for, before what it asked of the request.
+    // The caller of a source precedes its arguments.
     let (_, listed) = bench.send("GET", "/naming/v1/routings?name=*-sources", Some(&token), Value::Null).await;
     assert_eq!(listed["amount"], 2, "{listed}");
     for route in listed["data"].as_array().expect("a list") {

@@ -5,7 +5,7 @@ use serde::Serialize;
 
 use crate::model::access_key::{AccessKey, AccessMode};
 
-/// Secret that config clients of an app sign their requests with.
+/// Secret with which config clients of an app sign their requests.
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "AccessKey")]
 pub(crate) struct AccessKeyView<'a> {
@@ -13,22 +13,22 @@ pub(crate) struct AccessKeyView<'a> {
     name: &'a str,
     mode: AccessMode,
     comment: &'a str,
-    /// Namespaces whose files it is for; none for all.
+    /// Namespaces whose files the key can read; empty for all.
     namespaces: &'a [String],
-    /// In the answer of a create only.
+    /// Secret, returned by a create only.
     #[serde(skip_serializing_if = "Option::is_none")]
     secret: Option<&'a str>,
-    /// `YYYY-MM-DD HH:MM:SS`, UTC, as all times.
+    /// Time, `YYYY-MM-DD HH:MM:SS`, UTC, as all times.
     ctime: String,
     create_by: &'a str,
     mtime: String,
     modify_by: &'a str,
-    /// Changes with every write that changes something; empty of one that is older than that.
+    /// Revision, new after every change; empty for an object that is older than revisions.
     revision: &'a str,
 }
 
 impl<'a> AccessKeyView<'a> {
-    /// The secret is shown to who made the key, and to nobody again.
+    /// Creates the view; the secret is passed only in the answer to the create.
     pub(crate) fn new(key: &'a AccessKey, secret: Option<&'a str>) -> Self {
         AccessKeyView {
             app_id: &key.app_id,

@@ -17,10 +17,10 @@ pub(crate) struct UserView<'a> {
     comment: &'a str,
     disabled: bool,
     grants: &'a Grants,
-    /// `YYYY-MM-DD HH:MM:SS`, UTC, as all times.
+    /// Time, `YYYY-MM-DD HH:MM:SS`, UTC, as all times.
     ctime: String,
     mtime: String,
-    /// Changes with every write that changes something; empty of one that is older than that.
+    /// Revision, new after every change; empty for an object that is older than revisions.
     revision: &'a str,
 }
 
@@ -36,28 +36,28 @@ impl<'a> UserView<'a> {
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "ServiceToken")]
 pub(crate) struct ServiceTokenView<'a> {
-    /// Its name in the audit trail.
+    /// Id of the token in the audit trail.
     id: &'a str,
     name: &'a str,
     comment: &'a str,
-    /// Nobody gets in by it.
+    /// True if the token is refused.
     disabled: bool,
     grants: &'a Grants,
-    /// None given: it may be used from anywhere.
+    /// Networks from which the token is accepted; empty for any.
     networks: Vec<String>,
-    /// `YYYY-MM-DD HH:MM:SS`, UTC, as all times.
+    /// Time, `YYYY-MM-DD HH:MM:SS`, UTC, as all times.
     ctime: String,
     create_by: &'a str,
-    /// Empty before the first change.
+    /// Time of the last change; empty before the first.
     mtime: String,
     modify_by: &'a str,
-    /// Empty for never.
+    /// Time of expiry; empty for never.
     expires: String,
-    /// Until when the secret before lets in as well; empty where there is none.
+    /// End of the validity of the previous secret; empty if there is none.
     previous_until: String,
-    /// Changes with every write that changes something; empty of one that is older than that.
+    /// Revision, new after every change; empty for an object that is older than revisions.
     revision: &'a str,
-    /// The token itself: in the answer of the create, or of the rotation, only.
+    /// The token itself, returned by the create and the rotation only.
     #[serde(skip_serializing_if = "Option::is_none")]
     secret: Option<&'a str>,
 }

@@ -11,25 +11,25 @@ use crate::model::rollout::RolloutPlan;
 use crate::model::time::Timestamp;
 use crate::model::{is_false, is_zero};
 
-/// Acts that need approval, and times at which they may not be done.
+/// Acts that need approval, and times at which they are frozen.
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "Policy")]
 pub(crate) struct PolicyView<'a> {
     name: &'a str,
     namespace: &'a str,
     names: &'a [String],
-    /// Empty for all.
+    /// Kinds in its scope; empty for all.
     kinds: &'a [PolicyKind],
     approvals: u8,
     gates: &'a [Gate],
     freezes: &'a [Freeze],
     comment: &'a str,
-    /// `YYYY-MM-DD HH:MM:SS`, UTC, as all times.
+    /// Time, `YYYY-MM-DD HH:MM:SS`, UTC, as all times.
     ctime: String,
     create_by: &'a str,
     mtime: String,
     modify_by: &'a str,
-    /// Changes with every write that changes something.
+    /// Revision, new after every change.
     revision: &'a str,
 }
 
@@ -61,61 +61,61 @@ pub(crate) struct RequestView<'a> {
     state: RequestState,
     kind: PolicyKind,
     namespace: &'a str,
-    /// Of a config file `group/file`.
+    /// Name of the rule; `group/file` for a config file.
     name: &'a str,
     /// Group of a config file.
     group: &'a str,
     act: Gate,
-    /// Name of the release that is made, where one was given, or that the act is about. As the fields below it, it is
-    /// there while the request waits.
+    /// Name of the release that the act makes, if one was given, or that it is about. Like the following fields,
+    /// present while the request is open.
     #[serde(skip_serializing_if = "str::is_empty")]
     release_name: &'a str,
-    /// Version of the release that the act is about; it is done to this one, or not at all.
+    /// Version of the release that the act is about; the act fails if the version has changed.
     #[serde(skip_serializing_if = "is_zero")]
     release_version: u64,
     /// Type of the release that a publish makes.
     #[serde(skip_serializing_if = "Option::is_none")]
     release_type: Option<ReleaseType>,
-    /// Clients that a gray release would be for.
+    /// Labels of the clients of the gray release.
     #[serde(skip_serializing_if = "<[ClientLabel]>::is_empty")]
     client_labels: &'a [ClientLabel],
-    /// Share of the clients that it would be for.
+    /// Share of the clients of the gray release.
     #[serde(skip_serializing_if = "Option::is_none")]
     client_percent: Option<&'a ClientPercent>,
-    /// Steps by which it would reach all clients.
+    /// Steps by which the release would reach all clients.
     #[serde(skip_serializing_if = "Option::is_none")]
     plan: Option<&'a RolloutPlan>,
-    /// Step that the rollout is at, for an `advance`.
+    /// Present step of the rollout, for an `advance`.
     #[serde(skip_serializing_if = "is_no_step")]
     step: u32,
-    /// True for a withdrawal that brings an earlier release back,
+    /// True for a withdrawal that reactivates the previous release.
     #[serde(skip_serializing_if = "is_false")]
     to_previous: bool,
-    /// and the name of that one.
+    /// Name of the previous release.
     #[serde(skip_serializing_if = "str::is_empty")]
     previous_release: &'a str,
-    /// Services on whose calls the rule acts, `namespace/service`; `*` stands for every one.
+    /// Services on whose calls the rule acts, `namespace/service`; `*` for all.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     acts_on: Vec<String>,
-    /// Name of whoever asked.
+    /// User who made the request.
     user: &'a str,
     comment: &'a str,
-    /// SHA-256 of what would be done, in hex.
+    /// SHA-256 of the act, in hex.
     hash: &'a str,
-    /// The version in force for all clients when it was asked for; 0 for none.
+    /// Active normal version when the request was made; 0 for none.
     base_version: u64,
-    /// Time for which a publish is planned; empty for none.
+    /// Time of a planned publish; empty for none.
     publish_at: String,
     hold: bool,
     approvals: Vec<ApprovalView<'a>>,
     refused_by: &'a str,
-    /// Of a refusal, or why nothing came of it.
+    /// Reason of a refusal or of a failure.
     reason: &'a str,
-    /// Number of further acts that are decided with it: the requests with its id as `part_of`.
+    /// Number of further acts that are decided with it: requests that have its id as `part_of`.
     parts: u64,
-    /// Id of the request that it is a part of; empty for one that is decided by itself.
+    /// Id of the request with which it is decided; empty if it is decided alone.
     part_of: &'a str,
-    /// `YYYY-MM-DD HH:MM:SS`, UTC, as all times.
+    /// Time, `YYYY-MM-DD HH:MM:SS`, UTC, as all times.
     ctime: String,
     mtime: String,
 }

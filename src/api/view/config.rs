@@ -13,7 +13,7 @@ use crate::model::config_file::{ConfigFile, ConfigGroup, ConfigRelease, Format, 
 use crate::model::release::ReleaseType;
 use crate::model::sealing::ALGORITHM;
 
-/// A group of config files: the app id of a config client.
+/// A group of config files: the app id of config clients.
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "ConfigFileGroup")]
 #[serde(rename_all = "camelCase")]
@@ -27,12 +27,12 @@ pub(crate) struct ConfigGroupView<'a> {
     department: &'a str,
     metadata: &'a BTreeMap<String, String>, // bound: request
     file_count: usize,
-    /// `YYYY-MM-DD HH:MM:SS`, UTC, as all times.
+    /// Time, `YYYY-MM-DD HH:MM:SS`, UTC, as all times.
     create_time: String,
     create_by: &'a str,
     modify_time: String,
     modify_by: &'a str,
-    /// Changes with every write that changes something; empty until the first one in a cluster of level 4.
+    /// Revision, new after every change; empty until the first change in a cluster of level 4.
     revision: &'a str,
     editable: bool,
     deleteable: bool,
@@ -61,7 +61,7 @@ impl<'a> ConfigGroupView<'a> {
     }
 }
 
-/// State of a file against its release in force.
+/// State of a file relative to its active release.
 #[derive(Clone, Copy, Serialize, JsonSchema)]
 pub(crate) enum FileStatus {
     #[serde(rename = "to-be-released")]
@@ -84,7 +84,7 @@ impl FileStatus {
     }
 }
 
-/// A config file as it is edited.
+/// Draft of a config file.
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "ConfigFile")]
 #[serde(rename_all = "camelCase")]
@@ -93,27 +93,27 @@ pub(crate) struct ConfigFileView<'a> {
     name: &'a str,
     namespace: &'a str,
     group: &'a str,
-    /// In a list absent without `brief=false`; of an encrypted file absent, but where that file alone is read by who
-    /// may edit it.
+    /// Content; absent in lists without `brief=false`. For an encrypted file present only if the file is read alone, by
+    /// a caller with the permission to edit it.
     #[serde(skip_serializing_if = "Option::is_none")]
     content: Option<&'a str>,
-    /// True if the content is kept encrypted.
+    /// True if the content is stored encrypted.
     encrypted: bool,
-    /// Algorithm of the encryption; empty without it.
+    /// Algorithm of the encryption; empty if not encrypted.
     encrypt_algo: &'static str,
     format: Format,
     comment: &'a str,
     status: FileStatus,
     tags: &'a [Tag],
-    /// `YYYY-MM-DD HH:MM:SS`, UTC, as all times.
+    /// Time, `YYYY-MM-DD HH:MM:SS`, UTC, as all times.
     create_time: String,
     create_by: &'a str,
     modify_time: String,
     modify_by: &'a str,
-    /// Of the last publish; empty before the first.
+    /// Time of the last publish; empty before the first.
     release_time: String,
     release_by: &'a str,
-    /// Changes with every write that changes something; empty until the first one in a cluster of level 4.
+    /// Revision, new after every change; empty until the first change in a cluster of level 4.
     revision: &'a str,
 }
 
@@ -142,7 +142,7 @@ impl<'a> ConfigFileView<'a> {
         }
     }
 
-    /// With what the caller may see of the content.
+    /// Sets the content that the caller may see.
     pub(crate) fn with_content(self, content: Option<&'a str>) -> Self {
         ConfigFileView { content, ..self }
     }
@@ -152,7 +152,7 @@ fn algorithm(encrypted: bool) -> &'static str {
     if encrypted { ALGORITHM } else { "" }
 }
 
-/// An immutable copy of a config file as it stood when it was published.
+/// An immutable copy of a config file, made by a publish.
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "ConfigFileRelease")]
 #[serde(rename_all = "camelCase")]
@@ -162,38 +162,38 @@ pub(crate) struct ConfigReleaseView<'a> {
     namespace: &'a str,
     group: &'a str,
     file_name: &'a str,
-    /// In a list absent without `brief=false`; of an encrypted file absent, but where that release alone is read by who
-    /// may edit the file.
+    /// Content; absent in lists without `brief=false`. For an encrypted file present only if the release is read alone,
+    /// by a caller with the permission to edit the file.
     #[serde(skip_serializing_if = "Option::is_none")]
     content: Option<&'a str>,
-    /// Of the content; of an encrypted one, of what is kept in its place.
+    /// md5 of the content; for an encrypted file, of the stored bytes.
     md5: &'a str,
-    /// True if the content is kept encrypted.
+    /// True if the content is stored encrypted.
     encrypted: bool,
-    /// Algorithm of the encryption; empty without it.
+    /// Algorithm of the encryption; empty if not encrypted.
     encrypt_algo: &'static str,
     format: Format,
     comment: &'a str,
     tags: &'a [Tag],
     release_description: &'a str,
     release_type: ReleaseType,
-    /// Clients of a gray release.
+    /// Labels of the clients of a gray release.
     beta_labels: &'a [ClientLabel],
-    /// The share of them that a gray release is for.
+    /// Share of the clients of a gray release.
     #[serde(rename = "client_percent", skip_serializing_if = "Option::is_none")]
     client_percent: Option<&'a ClientPercent>,
-    /// Course of its rollout, of a gray release that was published with a plan.
+    /// Rollout of a gray release that was published with a plan.
     #[serde(skip_serializing_if = "Option::is_none")]
     rollout: Option<RolloutView<'a>>,
-    /// Counts the releases of this file, rollbacks included; never used twice.
+    /// Number of the release of this file, counting rollbacks; never reused.
     version: u64,
-    /// True if clients see it.
+    /// True if clients get it.
     active: bool,
     state: StateView,
-    /// Time at which it is published, or should have been.
+    /// Time of a planned publish, even if it failed.
     #[serde(rename = "publish_at", skip_serializing_if = "Option::is_none")]
     publish_at: Option<String>,
-    /// `YYYY-MM-DD HH:MM:SS`, UTC, as all times.
+    /// Time, `YYYY-MM-DD HH:MM:SS`, UTC, as all times.
     create_time: String,
     create_by: &'a str,
     modify_time: String,
@@ -231,7 +231,7 @@ impl<'a> ConfigReleaseView<'a> {
         }
     }
 
-    /// With what the caller may see of the content.
+    /// Sets the content that the caller may see.
     pub(crate) fn with_content(self, content: Option<&'a str>) -> Self {
         ConfigReleaseView { content, ..self }
     }

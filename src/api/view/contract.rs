@@ -7,30 +7,30 @@ use serde_json::value::RawValue;
 use crate::model::contract::{Contract, ContractMode, ContractRule};
 use crate::model::policy::PolicyKind;
 
-/// Schema or expressions that config files and rules have to keep.
+/// Schema or expressions that config files and rules must satisfy.
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "Contract")]
 pub(crate) struct ContractView<'a> {
     name: &'a str,
     namespace: &'a str,
     names: &'a [String],
-    /// Empty for all.
+    /// Kinds in its scope; empty for all.
     kinds: &'a [PolicyKind],
     mode: ContractMode,
-    /// JSON Schema 2020-12; absent where there are rules.
+    /// JSON Schema 2020-12; absent if there are rules.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<serde_json::Value>")]
     schema: Option<&'a RawValue>,
-    /// Absent where there is a schema.
+    /// Expressions; absent if there is a schema.
     #[serde(skip_serializing_if = "<[ContractRule]>::is_empty")]
     rules: &'a [ContractRule],
     comment: &'a str,
-    /// `YYYY-MM-DD HH:MM:SS`, UTC, as all times.
+    /// Time, `YYYY-MM-DD HH:MM:SS`, UTC, as all times.
     ctime: String,
     create_by: &'a str,
     mtime: String,
     modify_by: &'a str,
-    /// Changes with every write that changes something.
+    /// Revision, new after every change.
     revision: &'a str,
 }
 

@@ -1,4 +1,4 @@
-//! The history of a rule's or a config file's releases as the management surface shows it.
+//! Release history of a rule or config file in the management API.
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -11,13 +11,13 @@ use crate::model::release::{Action, Event, ReleaseState};
 pub(crate) struct EventView<'a> {
     /// `YYYY-MM-DD HH:MM:SS`, UTC.
     time: String,
-    /// User that asked for it.
+    /// User who performed or requested the act.
     user: &'a str,
     action: Action,
     release_name: &'a str,
-    /// Of the release, afterwards.
+    /// Version of the release after the act.
     version: u64,
-    /// Version in force for all clients before; 0 for none.
+    /// Active normal version before the act; 0 for none.
     from_version: u64,
     /// Comment, or the reason of a failure.
     comment: &'a str,
@@ -44,9 +44,9 @@ impl<'a> EventView<'a> {
 pub(crate) enum StateView {
     Active,
     Inactive,
-    /// To be published at `publish_at`.
+    /// The release is to be published at `publish_at`.
     Scheduled,
-    /// It was to be published at `publish_at`, and could not be.
+    /// The publish at `publish_at` failed.
     Failed,
 }
 

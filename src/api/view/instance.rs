@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use crate::model::instance::{CheckType, Instance, Location};
 
-/// An address at which a service answers.
+/// An address at which a service can be reached.
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "Instance")]
 pub(crate) struct InstanceView<'a> {
@@ -23,7 +23,7 @@ pub(crate) struct InstanceView<'a> {
     weight: u32,
     #[serde(rename = "enableHealthCheck")]
     enable_health_check: bool,
-    /// Left out where health is not checked.
+    /// Health check; absent if health is not checked.
     #[serde(rename = "healthCheck", skip_serializing_if = "Option::is_none")]
     health_check: Option<HealthCheckView>,
     healthy: bool,
@@ -34,7 +34,7 @@ pub(crate) struct InstanceView<'a> {
     ctime: String,
     mtime: String,
     revision: &'a str,
-    /// Seconds; 0 for never. Left out where its service, or the settings, say it.
+    /// Seconds after which a dead instance is removed; 0 for never. Absent if the service or the settings determine it.
     #[serde(skip_serializing_if = "Option::is_none")]
     dead_removed_after_s: Option<u64>,
 }

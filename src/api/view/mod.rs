@@ -1,4 +1,4 @@
-//! Entities as the management surface shows them: whole, with the response-only fields.
+//! JSON views of objects in the management API, with all response-only fields.
 
 mod access_key;
 mod account;
@@ -34,15 +34,15 @@ pub(crate) use rule::{RuleReleaseView, RuleView};
 pub(crate) use template::ConfigTemplateView;
 pub(crate) use webhook::WebhookView;
 
-/// Values from the catalog that the view of an entity shows beside the entity itself.
+/// Values that the view of an object has in addition to the object itself.
 #[derive(Clone, Copy)]
 pub(crate) struct Derived {
-    /// Services of a namespace, files of a group, events that wait for a webhook.
+    /// Number of services of a namespace, files of a group, or pending events of a webhook.
     members: usize,
     status: FileStatus,
-    /// Of a service, or of all services of a namespace.
+    /// Instances of a service, or of all services of a namespace.
     instances: InstanceCounts,
-    /// The service is there, and its token with it.
+    /// True if the service exists, and with it its token.
     has_token: bool,
 }
 
@@ -82,7 +82,7 @@ impl Derived {
     }
 }
 
-/// An entity in the answer of a write.
+/// An object in the answer of a write.
 #[derive(Serialize)]
 #[serde(untagged)]
 pub(crate) enum View<'a> {
@@ -142,7 +142,7 @@ impl<'a> View<'a> {
         })
     }
 
-    /// The name of the element that carries it.
+    /// Returns the name of its element.
     pub(crate) fn element(&self) -> &'static str {
         match self {
             View::Namespace(_) => "namespace",
@@ -179,10 +179,10 @@ pub(crate) struct NamespaceView<'a> {
     total_service_count: usize,
     total_health_instance_count: usize,
     total_instance_count: usize,
-    /// `YYYY-MM-DD HH:MM:SS`, UTC, as all times.
+    /// Time, `YYYY-MM-DD HH:MM:SS`, UTC, as all times.
     ctime: String,
     mtime: String,
-    /// Changes with every write that changes something.
+    /// Revision, new after every change.
     revision: &'a str,
     editable: bool,
     deleteable: bool,
@@ -225,26 +225,26 @@ pub(crate) struct ServiceView<'a> {
     cmdb_mod3: &'a str,
     comment: &'a str,
     owners: &'a str,
-    /// In the answer of a create and an update only.
+    /// Token, returned by a create and an update only.
     #[serde(skip_serializing_if = "Option::is_none")]
     token: Option<&'a str>,
     export_to: &'a [String],
-    /// Seconds; 0 for never. Left out where the settings say it.
+    /// Seconds after which dead instances are removed; 0 for never. Absent if the settings determine it.
     #[serde(skip_serializing_if = "Option::is_none")]
     dead_instances_removed_after_s: Option<u64>,
     total_instance_count: usize,
     healthy_instance_count: usize,
-    /// `YYYY-MM-DD HH:MM:SS`, UTC, as all times.
+    /// Time, `YYYY-MM-DD HH:MM:SS`, UTC, as all times.
     ctime: String,
     mtime: String,
-    /// Changes with every write that changes something.
+    /// Revision, new after every change.
     revision: &'a str,
     editable: bool,
     deleteable: bool,
 }
 
 impl<'a> ServiceView<'a> {
-    /// Without the token, which lists never show.
+    /// Creates the view without the token, which lists never show.
     pub(crate) fn new(service: &'a Service, instances: InstanceCounts) -> Self {
         ServiceView {
             id: &service.id,
@@ -273,7 +273,7 @@ impl<'a> ServiceView<'a> {
     }
 }
 
-/// A further name of a service.
+/// Additional name of a service.
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "ServiceAlias")]
 pub(crate) struct AliasView<'a> {
@@ -285,20 +285,20 @@ pub(crate) struct AliasView<'a> {
     r#type: AliasType,
     owners: &'a str,
     comment: &'a str,
-    /// In the answers of writes alone.
+    /// Token of the service, returned by writes only.
     #[serde(skip_serializing_if = "Option::is_none")]
     service_token: Option<&'a str>,
-    /// `YYYY-MM-DD HH:MM:SS`, UTC, as all times.
+    /// Time, `YYYY-MM-DD HH:MM:SS`, UTC, as all times.
     ctime: String,
     mtime: String,
-    /// Changes with every write that changes something; empty until the first one in a cluster of level 4.
+    /// Revision, new after every change; empty until the first change in a cluster of level 4.
     revision: &'a str,
     editable: bool,
     deleteable: bool,
 }
 
 impl<'a> AliasView<'a> {
-    /// Without the token, which lists never show.
+    /// Creates the view without the token, which lists never show.
     pub(crate) fn new(alias: &'a ServiceAlias) -> Self {
         AliasView {
             id: &alias.id,

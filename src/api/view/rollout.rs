@@ -1,4 +1,4 @@
-//! Course of a rollout, as answers show it.
+//! View of a rollout.
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -6,19 +6,19 @@ use serde::Serialize;
 use crate::model::rollout::{Guard, RolloutState, RolloutStep, StagedRollout};
 use crate::model::time::Timestamp;
 
-/// Rollout of a gray release by the steps of its plan.
+/// Stepwise rollout of a gray release.
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "Rollout")]
 pub(crate) struct RolloutView<'a> {
-    /// Counts from 1.
+    /// Number of the step, from 1.
     step: u32,
-    /// Of the clients that it reaches: 0 once it is stopped, 100 once it is done.
+    /// Percentage of the clients that have the release: 0 once it is stopped, 100 once it is done.
     percent: u32,
-    /// Time of the next step, `YYYY-MM-DD HH:MM:SS` in UTC; absent unless it runs.
+    /// Time of the next step, `YYYY-MM-DD HH:MM:SS` in UTC; present only while the rollout runs.
     #[serde(skip_serializing_if = "Option::is_none")]
     next_at: Option<String>,
     state: RolloutState,
-    /// Of a pause or a stop, with the value that a guard measured.
+    /// Reason of a pause or a stop, with the value that a guard measured.
     #[serde(skip_serializing_if = "str::is_empty")]
     reason: &'a str,
     /// Label that identifies a client.

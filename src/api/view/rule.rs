@@ -1,4 +1,4 @@
-//! Rules and their releases as the management surface shows them, and clients see them.
+//! Rules and their releases in the management API and in discovery.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +13,7 @@ use crate::model::rule::release::RuleRelease;
 use crate::model::rule::{Fields, Rule, RuleType};
 use crate::model::time::Timestamp;
 
-/// The fields that rules of all families have.
+/// Fields that the rules of all families have.
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "Rule")]
 pub(crate) struct RuleView<'a> {
@@ -26,27 +26,27 @@ pub(crate) struct RuleView<'a> {
     /// The opposite of `enable`.
     disable: bool,
     description: &'a str,
-    /// 0 is the highest.
+    /// Priority; 0 is the highest.
     priority: u32,
     metadata: &'a BTreeMap<String, String>, // bound: request
-    /// Described family by family.
+    /// Fields of the family, described by the family.
     #[serde(flatten)]
     #[schemars(skip)]
     fields: Option<Fields<'a>>,
-    /// Described with the others.
+    /// Empty fields of the family, described with the others.
     #[serde(flatten)]
     #[schemars(skip)]
     unset: Option<Unset>,
     revision: &'a str,
     ctime: String,
     mtime: String,
-    /// Time of the last switch-on; empty if never.
+    /// Time at which the rule was last enabled; empty if never.
     etime: String,
     editable: bool,
     deleteable: bool,
 }
 
-/// Fields that say nothing, by name: an answer is whole.
+/// Names of empty fields, which an answer includes.
 struct Unset(Vec<&'static str>);
 
 impl Serialize for Unset {
@@ -79,7 +79,7 @@ impl<'a> RuleView<'a> {
     }
 }
 
-/// A rule as it stood when it was published.
+/// An immutable copy of a rule, made by a publish.
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "RuleRelease")]
 pub(crate) struct RuleReleaseView<'a> {
@@ -91,25 +91,25 @@ pub(crate) struct RuleReleaseView<'a> {
     description: &'a str,
     release_type: ReleaseType,
     client_labels: &'a [ClientLabel],
-    /// The share of them that a gray release is for.
+    /// Share of the clients of a gray release.
     #[serde(skip_serializing_if = "Option::is_none")]
     client_percent: Option<&'a ClientPercent>,
-    /// Course of its rollout, of a gray release that was published with a plan.
+    /// Rollout of a gray release that was published with a plan.
     #[serde(skip_serializing_if = "Option::is_none")]
     rollout: Option<RolloutView<'a>>,
-    /// Counts the releases of this rule, rollbacks included; never used twice.
+    /// Number of the release of this rule, counting rollbacks; never reused.
     version: u64,
     resource: RuleType,
     active: bool,
     state: StateView,
-    /// Time at which it is published, or should have been.
+    /// Time of a planned publish, even if it failed.
     #[serde(skip_serializing_if = "Option::is_none")]
     publish_at: Option<String>,
     ctime: String,
     create_by: &'a str,
     mtime: String,
     modify_by: &'a str,
-    /// The rule as released.
+    /// The released rule.
     #[serde(skip_serializing_if = "Option::is_none")]
     rule: Option<RuleView<'a>>,
 }

@@ -16,12 +16,12 @@ pub(crate) struct ConfigTemplateView<'a> {
     content: &'a str,
     format: Format,
     comment: &'a str,
-    /// `YYYY-MM-DD HH:MM:SS`, UTC, as all times.
+    /// Time, `YYYY-MM-DD HH:MM:SS`, UTC, as all times.
     create_time: String,
     create_by: &'a str,
     modify_time: String,
     modify_by: &'a str,
-    /// Changes with every write that changes something.
+    /// Revision, new after every change.
     revision: &'a str,
 }
 

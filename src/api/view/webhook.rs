@@ -12,43 +12,43 @@ use crate::model::webhook::{HookEvent, MessageFormat, Webhook};
 pub(crate) struct WebhookView<'a> {
     name: &'a str,
     url: &'a str,
-    /// In the answer of a create only.
+    /// Secret, returned by a create only.
     #[serde(skip_serializing_if = "Option::is_none")]
     secret: Option<&'a str>,
-    /// Those that are wanted; none for all.
+    /// Types of events to deliver; empty for all.
     events: &'a [HookEvent],
-    /// Of which namespace; empty for all.
+    /// Namespace of the events; empty for all.
     namespace: &'a str,
-    /// `json`, or the chat whose robot is told.
+    /// `json`, or the chat service whose bot receives the message.
     format: MessageFormat,
     allow_private: bool,
     disabled: bool,
     comment: &'a str,
-    /// Events that were delivered since it was made. What a leader has delivered is written down once a second.
+    /// Number of events delivered since it was created. The leader updates it once a second.
     delivered: u64,
-    /// Events that wait.
+    /// Number of pending events.
     pending: usize,
-    /// Events that were not delivered, as more than 1,000 waited, as they waited for more than a day while nothing
-    /// could be delivered, or as it was disabled.
+    /// Number of dropped events: more than 1,000 were pending, they were pending for more than a day without any
+    /// delivery, or the webhook was disabled.
     dropped: u64,
-    /// Empty before the first delivery.
+    /// Time of the last delivery; empty before the first.
     last_success: String,
     /// Reason of the last failed attempt; empty if none failed.
     last_error: &'a str,
     last_error_time: String,
-    /// Since when nothing succeeds; empty if that is not so.
+    /// Time since when every attempt fails; empty if the last one succeeded.
     failing_since: String,
-    /// `YYYY-MM-DD HH:MM:SS`, UTC, as all times.
+    /// Time, `YYYY-MM-DD HH:MM:SS`, UTC, as all times.
     ctime: String,
     create_by: &'a str,
     mtime: String,
     modify_by: &'a str,
-    /// Changes with every write that changes something.
+    /// Revision, new after every change.
     revision: &'a str,
 }
 
 impl<'a> WebhookView<'a> {
-    /// The secret is shown to who made the webhook, and to nobody again.
+    /// Creates the view; the secret is passed only in the answer to the create.
     pub(crate) fn new(hook: &'a Webhook, pending: usize, secret: Option<&'a str>) -> Self {
         let progress = &hook.progress;
         let text = |time: Option<Timestamp>| time.map(Timestamp::text).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! Every kind of caller that there is.
+//! Every kind of caller.
 
 use serde_json::{Value, json};
 
@@ -17,7 +17,7 @@ const FAR: &str = "198.51.100.1";
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Scope {
     Everything,
-    /// The namespace of the things, and those that begin with its name.
+    /// The namespace of the things, and namespaces with the same prefix.
     Namespace,
     /// The things.
     Thing,
@@ -42,11 +42,11 @@ impl Scope {
     }
 }
 
-/// Credentials behind a caller.
+/// Credentials of a caller.
 pub(super) enum Standing {
-    /// Nothing is presented.
+    /// No credentials.
     Silent,
-    /// A token that is none, or none any more, or none from there.
+    /// Invalid token: unknown, ended, or not valid from this address.
     Unknown,
     Holds(Vec<(Role, Scope)>),
 }
@@ -56,7 +56,7 @@ pub(super) struct Caller {
     pub(super) token: Option<String>,
     pub(super) address: &'static str,
     pub(super) standing: Standing,
-    /// The user who logged in, if it is a login.
+    /// User of a login.
     user_id: Option<String>,
 }
 
@@ -77,7 +77,7 @@ impl Caller {
     }
 }
 
-/// A login without its password: hashing so many would take minutes.
+/// Logs a user in without hashing a password: hundreds of hashes would take minutes.
 async fn sign_in(bench: &Bench, user_id: &str, token: &str) {
     let (hash, user_id) = (token_hash(token), user_id.to_owned());
     let command = Command::SignIn { hash, user_id, password: PasswordHash::default(), from: Default::default() };
@@ -104,7 +104,7 @@ async fn change_user(bench: &Bench, op: Op, draft: UserDraft) {
     assert!(outcomes[0].code.is_success(), "{outcomes:?}");
 }
 
-/// A service token as the surface makes it.
+/// Creates a service token through the surface.
 async fn service_token(bench: &Bench, admin: &str, name: &str, request: Value) -> String {
     let mut item = json!({ "name": name });
     for (key, value) in request.as_object().expect("an object") {
@@ -153,7 +153,7 @@ pub(super) async fn all(bench: &Bench) -> Vec<Caller> {
         Some(&token),
         Standing::Holds(vec![(Role::Admin, Scope::Everything)]),
     ));
-    // Its second has passed on the clock of the cluster, which is what counts.
+    // It expires by the clock of the cluster.
     let expires = bench.node.state().catalog().access.service_token("brief").expect("kept").expires.expect("a time");
     while bench.node.now() <= expires {
         tokio::time::sleep(std::time::Duration::from_millis(20)).await;
@@ -162,7 +162,7 @@ pub(super) async fn all(bench: &Bench) -> Vec<Caller> {
     callers
 }
 
-/// A holder of a login that was ended in one of the ways that there are.
+/// Returns the holder of a login that was ended in the given way.
 async fn ended(bench: &Bench, admin: &str, how: &str) -> Caller {
     let name = format!("former-{}", how.replace(' ', "-"));
     let former = user(bench, &name, &[(Role::Admin, Scope::Everything)]).await;

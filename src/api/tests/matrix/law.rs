@@ -1,4 +1,4 @@
-//! Parts of a row: the call, and the law by which it is answered.
+//! Parts of a row: the call, and the law that determines its answer.
 
 use axum::http::Method;
 use serde_json::Value;
@@ -7,19 +7,19 @@ use super::things::{Need, Thing};
 use super::{Place, method};
 use crate::model::grant::Verb::{self, Discover, Edit, Read};
 
-/// Ground of the answer.
+/// Rule that determines the answer.
 #[derive(Debug)]
 pub(super) enum Law {
-    /// The same for everybody, token or none.
+    /// The same answer for every caller, with or without a token.
     Open(u64),
-    /// For every holder of a token.
+    /// Success for every holder of a token.
     Holder(u64),
-    /// For who may do this on everything.
+    /// Success for holders of the verb on everything.
     Whole(Verb, u64),
-    /// All verbs, where the thing is and where it goes or acts; `missing` for who does not see it. Who has a verb of it
-    /// nowhere is refused at once.
+    /// Requires all verbs, at the place of the thing and at its target; `missing` is the code for callers that do not
+    /// see it. A caller without the verbs anywhere is refused at once.
     Write { verbs: &'static [Verb], stands: Option<Place>, goes: Vec<Place>, missing: u64, code: u64 },
-    /// Any of the verbs; `missing` is 200000 where a list is empty.
+    /// Requires any of the verbs; `missing` is 200000 if the answer is an empty list.
     Read { verbs: &'static [Verb], place: Place, missing: u64 },
     /// A heartbeat of an instance whose health is not checked.
     Beat,
@@ -34,17 +34,17 @@ pub(super) struct Ask {
 pub(super) struct Row {
     pub(super) method: Method,
     pub(super) path: String,
-    /// Mark that tells it from other rows of the route.
+    /// Mark that distinguishes it from other rows of the route.
     pub(super) case: &'static str,
     pub(super) law: Law,
     pub(super) need: Need,
-    /// The verbs without which it is refused at once, where that are fewer than all.
+    /// Verbs without which it is refused at once, if fewer than all.
     pub(super) asks: Option<&'static [Verb]>,
-    /// The thing acts in the other namespace too, and is seen there.
+    /// True if the thing acts in the other namespace too, and is visible there.
     pub(super) is_felt_elsewhere: bool,
-    /// Only a number is seen.
+    /// True if the answer is only a count.
     pub(super) is_count: bool,
-    /// Nothing of the thing itself is in the answer.
+    /// True if the answer has nothing of the thing itself.
     pub(super) is_nameless: bool,
     pub(super) ends_token: bool,
     pub(super) ask: Box<dyn Fn(&Thing) -> Ask>,
@@ -105,7 +105,7 @@ pub(super) fn nothing(_: &Thing) -> Ask {
     body(Value::Null)
 }
 
-/// A change of a thing, which is what who does not see it is told to be `missing`.
+/// Returns the law of a change; callers that do not see the thing get `missing`.
 pub(super) fn change(verbs: &'static [Verb], missing: u64) -> Law {
     Law::Write { verbs, stands: Some(Place::Thing), goes: Vec::new(), missing, code: 200_000 }
 }
@@ -130,7 +130,7 @@ pub(super) fn into(law: Law, place: Place) -> Law {
     }
 }
 
-/// The same, where it also acts.
+/// Adds a place where the thing acts.
 pub(super) fn acting(law: Law, place: Place) -> Law {
     match law {
         Law::Write { verbs, stands, mut goes, missing, code } => {

@@ -1,8 +1,7 @@
 //! Permissions: every route of this surface for every kind of caller.
 //!
-//! A row says what a route is about and which verbs that needs; what each caller is answered follows from
-//! the table of roles below, which is written down here once more and knows nothing of the one in force. A
-//! route without a row fails the test.
+//! A row has the object of a route and the verbs that it requires; the expected answer to each caller follows from the
+//! table of roles below, which is independent of the one in the code. A route without a row fails the test.
 
 mod callers;
 mod law;
@@ -27,7 +26,7 @@ use law::{Law, Row};
 use rows::rows;
 use things::{Need, Thing, World};
 
-/// Refused calls that run side by side.
+/// Refused calls that run concurrently.
 const AT_ONCE: usize = 16;
 const OTHER_NAMESPACE: &str = "else";
 
@@ -58,7 +57,7 @@ enum Place {
 }
 
 impl Scope {
-    /// True if a grant on this scope is one on all of the place.
+    /// Reports whether a grant on this scope covers the whole place.
     fn covers(self, place: Place) -> bool {
         matches!(
             (self, place),
@@ -69,7 +68,7 @@ impl Scope {
         )
     }
 
-    /// True if it reaches something there.
+    /// Reports whether the scope includes something at the place.
     fn touches(self, place: Place) -> bool {
         let is_within = matches!(self, Scope::Namespace | Scope::Thing | Scope::OtherName);
         self.covers(place) || (place == Place::Namespace && is_within) || place == Place::Cluster
@@ -96,11 +95,11 @@ impl Caller {
 #[derive(Debug, PartialEq)]
 struct Expected {
     code: u64,
-    /// The change of the request is made.
+    /// True if the change is made.
     done: bool,
-    /// The thing is shown, or counted.
+    /// Whether the thing is shown, or counted.
     shown: Option<bool>,
-    /// The caller may know of it.
+    /// True if the caller may know of it.
     known: bool,
 }
 
@@ -156,7 +155,7 @@ impl Expected {
     }
 }
 
-/// State that is compared before and after a refusal.
+/// Returns the state that is compared before and after a refusal.
 fn kept(catalog: &Catalog) -> impl PartialEq + use<> {
     let all = catalog.view();
     let registry = (all.namespaces, all.services, all.aliases, all.instances);
@@ -170,7 +169,7 @@ struct Cell<'a> {
 }
 
 impl Cell<'_> {
-    /// Makes the call about a thing and says what is wrong with the answer.
+    /// Makes the call about a thing; returns the fault of the answer, if any.
     async fn check(&self, bench: &Bench, thing: &Thing) -> Option<String> {
         let Cell { row, caller, expected } = self;
         let ask = (row.ask)(thing);
@@ -258,19 +257,19 @@ async fn every_route_answers_every_kind_of_caller_as_the_roles_say() {
     bench.stop().await;
 }
 
-/// The table of roles that people read is the one that is in force.
+/// The documented table of roles equals the one in the code.
 #[test]
 fn the_roles_are_the_written_ones() {
     assert_eq!(MAY.map(|(role, verbs)| (role, verbs.to_vec())), Role::ALL.map(|role| (role, role.verbs().to_vec())));
 }
 
-/// Tools to make rows with.
+/// Helpers for rows.
 fn method(word: &str) -> Method {
     word.parse().expect("a method")
 }
 
 impl Bench {
-    /// [`Bench::send_from`] with the text of the answer as it is.
+    /// Sends like [`Bench::send_from`]; returns the answer as text.
     async fn send_raw(
         &self,
         client: &str,

@@ -1,4 +1,4 @@
-//! Rows of who one is, and of what becomes of tokens.
+//! Rows about the caller's own account and tokens.
 
 use serde_json::json;
 

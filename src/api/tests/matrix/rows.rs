@@ -1,5 +1,4 @@
-//! One row for every call: what it asks for, what that is about, and which verbs it needs. Rows of rules
-//! are made for every kind of them.
+//! One row per call: its route, object and required verbs. Rows of rules are made for every kind.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -19,7 +18,7 @@ pub(super) fn rows() -> Vec<Row> {
     let fixed = [of_everybody(), of_accounts(), of_cluster(), of_services(), of_instances(), of_discovery()];
     let configs = [oneself::rows(), of_templates(), of_groups(), of_files(), of_file_releases()];
     let mut rows: Vec<_> = fixed.into_iter().chain(configs).flatten().chain(namespaces).chain(rules).collect();
-    // Their rules are seen from the other namespace, also in lists of all.
+    // Their rules are visible from the other namespace, in lists too, so they run last.
     rows.sort_by_key(|row| row.case == ABROAD);
     rows
 }

@@ -1,4 +1,4 @@
-//! The rows of rules of a kind and of their releases.
+//! Rows of the rules of a kind and of their releases.
 
 use serde_json::{Value, json};
 

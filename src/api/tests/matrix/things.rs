@@ -1,18 +1,18 @@
-//! Things that the calls are about: one of everything, which stays, and fresh ones for calls that change.
+//! Objects of the calls: one shared object of every kind, and fresh ones for calls that change them.
 
 use serde_json::{Value, json};
 
 use super::{Bench, OTHER_NAMESPACE};
 use crate::model::rule::Family;
 
-/// Namespace of all things; those of namespaces that are made begin with it.
+/// Namespace of all things, and prefix of the created namespaces.
 pub(super) const HOME: &str = "vault";
-/// Beginning of the names of all things.
+/// Prefix of the names of all things.
 pub(super) const SCOPE: &str = "ledger";
-/// Stands in every field of a thing that is shown, and in no request.
+/// Text in every visible field of a thing, and in no request.
 pub(super) const SEAL: &str = "sealed words";
 
-/// Things that have to be there for a call to do something.
+/// Objects that a call requires.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Need {
     Nothing,
@@ -22,11 +22,11 @@ pub(super) enum Need {
     Instance,
     Group,
     File,
-    /// A file with two releases, the second in force.
+    /// A file with two releases, the second active.
     FileReleases,
-    /// And a gray one.
+    /// The same with a gray release.
     FileGray,
-    /// The same of the rules of a kind.
+    /// The same for the rules of a kind.
     Rule(&'static str),
     RuleReleases(&'static str),
     RuleGray(&'static str),
@@ -34,20 +34,20 @@ pub(super) enum Need {
     RuleAbroad(&'static str),
 }
 
-/// The names of one of everything.
+/// Names of one thing of every kind.
 #[derive(Clone, Debug)]
 pub(super) struct Thing {
-    /// Of the service, the group, the rules; the alias is called after it.
+    /// Name of the service, the group and the rules; the alias's name is derived from it.
     pub(super) tag: String,
-    /// The namespace that calls about namespaces name.
+    /// Namespace for calls about namespaces.
     pub(super) home: String,
     pub(super) turn: usize,
     pub(super) service_id: String,
     pub(super) alias_id: String,
     pub(super) instance_id: String,
-    /// By the kind of the rule.
+    /// Ids of rules by kind.
     pub(super) rules: Vec<(&'static str, String)>,
-    /// Of the releases `first`, `second` and `gray`.
+    /// Ids of the releases `first`, `second` and `gray`.
     pub(super) releases: Vec<(&'static str, String)>,
 }
 
@@ -70,12 +70,12 @@ impl Thing {
         format!("{}-alias", self.tag)
     }
 
-    /// The id of its rule of a kind; one that nothing has where it has none.
+    /// Returns the id of its rule of a kind; an unused id if it has none.
     pub(super) fn rule(&self, kind: &str) -> &str {
         self.rules.iter().find(|(one, _)| *one == kind).map_or("none", |(_, id)| id)
     }
 
-    /// By which an answer gives it away.
+    /// Returns the texts by which an answer reveals it.
     pub(super) fn signs(&self) -> impl Iterator<Item = String> {
         let ids = [&self.service_id, &self.alias_id, &self.instance_id].into_iter();
         let ids = ids.chain(self.rules.iter().chain(&self.releases).map(|(_, id)| id)).filter(|id| !id.is_empty());
@@ -83,17 +83,17 @@ impl Thing {
     }
 }
 
-/// Of rules.
+/// Returns the kinds of rules.
 pub(super) fn kinds() -> impl Iterator<Item = &'static str> {
     Family::ALL.iter().map(|family| family.kind())
 }
 
-/// A rule of a kind about the service of the same name.
+/// Returns a rule of a kind about the service of the same name.
 pub(super) fn rule(kind: &str, tag: &str) -> Value {
     rule_about(kind, tag, HOME)
 }
 
-/// The same about the service of a namespace.
+/// Returns a rule about the service in the given namespace.
 pub(super) fn rule_about(kind: &str, tag: &str, namespace: &str) -> Value {
     let service = json!({ "namespace": namespace, "service": tag });
     let mut rule = match kind {
@@ -108,7 +108,7 @@ pub(super) fn rule_about(kind: &str, tag: &str, namespace: &str) -> Value {
     rule
 }
 
-/// Plan that nothing goes on by while it is looked at.
+/// Returns a plan that does not advance during the test.
 fn rollout_plan() -> Value {
     let steps = json!([{ "percent": 50, "hold_s": 3600 }, { "percent": 100 }]);
     json!({ "by": "CLIENT_IP", "steps": steps, "guards": [{ "kind": "signal" }] })
@@ -140,7 +140,7 @@ impl World {
         world
     }
 
-    /// A fresh thing, of which there is what is needed.
+    /// Creates a fresh thing with what `need` requires.
     pub(super) async fn make(&mut self, bench: &Bench, need: Need) -> Thing {
         self.turn += 1;
         self.provide(bench, Thing::named(self.turn), need).await
