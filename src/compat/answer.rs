@@ -1,5 +1,4 @@
-//! The answers that are not configuration: refusals in the two shapes that Apollo's server has,
-//! and the headers that every answer carries.
+//! Answers that carry no configuration: refusals in the two shapes of Apollo's server, and the headers of every answer.
 
 use axum::body::Body;
 use axum::http::{HeaderMap, HeaderValue, StatusCode, Uri, header};
@@ -14,7 +13,7 @@ use crate::reads::ReadRefusal;
 
 pub(super) const JSON: HeaderValue = HeaderValue::from_static("application/json;charset=UTF-8");
 
-/// An error as Apollo's web container tells it.
+/// An error in the shape of Apollo's web container.
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "ContainerError")]
 pub(super) struct Container<'a> {
@@ -25,7 +24,7 @@ pub(super) struct Container<'a> {
     path: &'a str,
 }
 
-/// An error as Apollo's exception handler tells it.
+/// An error in the shape of Apollo's exception handler.
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "PollError")]
 pub(super) struct Exception {
@@ -39,7 +38,7 @@ impl ReadRefusal {
     fn status(&self) -> StatusCode {
         match self {
             ReadRefusal::BadRequest(_) => StatusCode::BAD_REQUEST,
-            // Another node may be able to say.
+            // Another node may be able to read the key.
             ReadRefusal::Unsigned(Flaw::Unreadable) => StatusCode::SERVICE_UNAVAILABLE,
             ReadRefusal::Unauthorized | ReadRefusal::Unsigned(_) => StatusCode::UNAUTHORIZED,
             ReadRefusal::Withheld => StatusCode::FORBIDDEN,
@@ -51,17 +50,17 @@ impl ReadRefusal {
         }
     }
 
-    /// The shape of Apollo's web container, used by the pulls.
+    /// Returns the refusal in the shape of Apollo's web container, used by the pulls.
     pub(super) fn for_path(&self, path: &str) -> Response {
         container(self.status(), &self.to_string(), path)
     }
 
-    /// Status alone: there is a client that takes any body of `/configfiles` as configuration.
+    /// Returns only the status: some clients accept any body of `/configfiles` as configuration.
     pub(super) fn bare(&self) -> Response {
         self.status().into_response()
     }
 
-    /// The shape of Apollo's exception handler, used by the poll.
+    /// Returns the refusal in the shape of Apollo's exception handler, used by the poll.
     pub(super) fn for_poll(&self) -> Response {
         let format = format_description!("[year]-[month]-[day]T[hour]:[minute]:[second].[subsecond digits:3]");
         let exception = match self {
@@ -105,7 +104,7 @@ fn json(status: StatusCode, body: &impl Serialize) -> Response {
     (status, [(header::CONTENT_TYPE, JSON)], body).into_response()
 }
 
-/// The client should go on with another node, not with this connection.
+/// Closes the connection after the answer, so that the client reconnects to another node.
 pub(super) fn closing(mut response: Response) -> Response {
     response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
     response
@@ -115,7 +114,7 @@ pub(super) fn not_modified() -> Response {
     (StatusCode::NOT_MODIFIED, Body::empty()).into_response()
 }
 
-/// Configuration must not be served from a cache in between, nor be taken for a page.
+/// Sets the headers that keep configuration out of caches, and prevent browsers from interpreting it as a page.
 pub(super) fn set_common_headers(headers: &mut HeaderMap) {
     for (name, value) in [
         (header::CACHE_CONTROL, "no-cache, no-store, max-age=0, must-revalidate"),

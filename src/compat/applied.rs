@@ -1,4 +1,4 @@
-//! `POST /configs/…/applied`: a client says that it has applied what it pulled, or why it could not.
+//! `POST /configs/…/applied`: a client reports that it has applied the release that it pulled, or why it could not.
 
 use std::time::Duration;
 
@@ -20,9 +20,9 @@ use super::lookup::{Named, lookup};
 use crate::openapi::{Reply, Security, schema_of};
 use crate::reads::{ConfigSource, ReadRefusal};
 
-/// Last part of the path, behind the name of a file, which may hold slashes.
+/// Suffix of the path, after the name of a file, which may contain slashes.
 pub(super) const SUFFIX: &str = "/applied";
-/// A report is small: of its message one KiB is kept.
+/// Limit of a report, whose message is stored up to 1 KiB.
 const BODY_BYTES_MAX: usize = 16 * 1024;
 const BODY_WITHIN: Duration = Duration::from_secs(5);
 
@@ -42,17 +42,17 @@ pub(super) const APPLIED: Doc = Doc {
     },
 };
 
-/// Word of a client on what it pulled.
+/// Report of a client on the release that it pulled.
 #[derive(Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(rename = "AppliedReport")]
 struct ReportBody {
-    /// As the pull had it; of any other release nothing is noted.
+    /// Release key from the pull; a report on any other release is ignored.
     #[serde(alias = "release_key")]
     release_key: String,
-    /// False if the client could not apply it, and goes on with what it had.
+    /// False if the client could not apply the release and continues with its previous one.
     ok: bool,
-    /// Reason why not, of which 1 KiB is kept.
+    /// Reason for the failure, stored up to 1 KiB.
     message: Option<String>,
 }
 

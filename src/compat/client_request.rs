@@ -1,4 +1,4 @@
-//! Client request: query, client address and credentials of one request, read once.
+//! Query, client address and credentials of one request.
 
 use std::borrow::Cow;
 use std::convert::Infallible;
@@ -22,21 +22,21 @@ use crate::reads::{Asker, ConfigSource, Reader, ReaderCredentials};
 
 const TOKEN_SCHEME: &str = "Bearer";
 const TIMESTAMP: HeaderName = HeaderName::from_static("timestamp");
-/// No one has it.
+/// Token that is never issued.
 const NO_TOKEN: &str = "\u{fffd}";
 
 pub(super) struct ClientRequest {
-    /// Undecoded, with one slash at its beginning and none at its end.
+    /// Target of the request, undecoded, with one slash at the beginning of the path and none at its end.
     pub(super) uri: Uri,
-    /// The target of the request where that has more slashes: a signature is of what was sent.
+    /// Target as received, if it has more slashes: a signature covers the received target.
     pub(super) received: Option<Uri>,
     pub(super) address: Option<IpAddr>,
     pub(super) credentials: ReaderCredentials,
-    /// The name in the certificate that its connection began with.
+    /// Name in the client certificate of the connection.
     pub(super) certificate: Option<String>,
     pub(super) parking: Option<Parking>,
     pub(super) agent: Option<HeaderValue>,
-    /// Codings of an answer that the client accepts.
+    /// Codings of the answer that the client accepts.
     pub(super) accepted: Accepted,
 }
 
@@ -62,17 +62,17 @@ impl ClientRequest {
         Query(self.uri.query().unwrap_or_default())
     }
 
-    /// The program that asks, by its own word.
+    /// Returns the user agent of the client.
     pub(super) fn agent(&self) -> &str {
         self.agent.as_ref().and_then(|agent| agent.to_str().ok()).unwrap_or_default()
     }
 
-    /// Reader that made the request, as it is remembered with what it has.
+    /// Returns the client in the form in which the register of clients stores it.
     pub(super) fn reader(&self, hold: Duration) -> Reader<'_> {
         Reader { agent: self.agent(), origin: Origin::of_any(self.address), hold }
     }
 
-    /// Reader as it is let in.
+    /// Returns the client in the form that authentication uses.
     pub(super) fn asker(&self) -> Asker<'_> {
         Asker {
             credentials: &self.credentials,
@@ -83,12 +83,12 @@ impl ClientRequest {
     }
 }
 
-/// The target of a request as it came.
+/// Target of a request as received.
 #[derive(Clone)]
 struct Received(Uri);
 
-/// The request with one slash at the beginning of its path and none at its end: clients append the path to an address
-/// that ends with one, and Apollo's server takes a path with a trailing slash for the same.
+/// Returns the request with one slash at the beginning of its path and none at its end: clients append the path to an
+/// address that ends with a slash, and Apollo's server ignores a trailing slash.
 pub(super) fn with_one_slash(mut request: Request) -> Request {
     let path = request.uri().path();
     if !path.starts_with("//") && !path.ends_with('/') {
@@ -103,7 +103,7 @@ pub(super) fn with_one_slash(mut request: Request) -> Request {
     request
 }
 
-/// Credentials of a request; unreadable header bytes, or two headers, are a token that no one has.
+/// Returns the credentials of a request; unreadable or repeated headers become a token that is never issued.
 pub(super) fn credentials_of(headers: &HeaderMap) -> ReaderCredentials {
     let value = match only(headers, &header::AUTHORIZATION) {
         None => return ReaderCredentials::Anonymous,
@@ -122,16 +122,16 @@ pub(super) fn credentials_of(headers: &HeaderMap) -> ReaderCredentials {
     }
 }
 
-/// The text of a header that is there once; `Some(None)` for one that is there but cannot be read, or
-/// is there more than once: which one is meant cannot be said.
+/// Returns the text of a header that is present once; `Some(None)` if it is unreadable, or repeated and therefore
+/// ambiguous.
 fn only<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Option<Option<&'a str>> {
     let mut values = headers.get_all(name).iter();
     let first = values.next()?;
     Some(first.to_str().ok().filter(|_| values.next().is_none()))
 }
 
-/// A query string, read leniently: `+` is a blank, empty parts and unknown names mean nothing, of
-/// a repeated name the first counts.
+/// A query string, parsed leniently: `+` is a blank, empty parts and unknown names are ignored, and the first value of
+/// a repeated name counts.
 #[derive(Clone, Copy)]
 pub(super) struct Query<'a>(pub(super) &'a str);
 
@@ -144,12 +144,12 @@ impl<'a> Query<'a> {
         form_urlencoded::parse(self.0.as_bytes()).find(|(key, _)| is_same_name(key, name)).map(|(_, value)| value)
     }
 
-    /// The value, or nothing if it is absent or empty.
+    /// Returns the value, or `None` if it is absent or empty.
     pub(super) fn filled(self, name: &str) -> Option<Cow<'a, str>> {
         self.get(name).filter(|value| !value.is_empty())
     }
 
-    /// The value as received, from clients that do not encode.
+    /// Returns the value without decoding, for clients that do not encode it.
     pub(super) fn undecoded(self, name: &str) -> Option<&'a str> {
         self.0.split('&').filter_map(|part| part.split_once('=')).find(|(key, _)| *key == name).map(|(_, value)| value)
     }

@@ -1,4 +1,4 @@
-//! The pulls: `/configs` and the three forms of `/configfiles`.
+//! Pulls: `/configs` and the three forms of `/configfiles`.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -30,12 +30,12 @@ const XML: HeaderValue = HeaderValue::from_static("application/xml;charset=UTF-8
 
 const SANDBOX: HeaderValue = HeaderValue::from_static("sandbox; default-src 'none'");
 
-/// Headers of an answer, without those of the protocol.
+/// Usual number of headers of an answer, without those of the protocol.
 const HEADERS_USUAL: usize = 12;
 
 type PathResult = Result<Path<Named>, PathRejection>;
 
-/// A pull, without what tells the forms apart.
+/// Description of a pull, without the differences between the forms.
 const PULL: Doc = Doc {
     summary: "",
     path: doc::FILE,
@@ -137,7 +137,7 @@ pub(super) async fn raw<S: ConfigSource>(
             Format::Properties | Format::Text | Format::Html | Format::Toml => PLAIN_TEXT,
         };
         let content = match released.format {
-            // In its normal form.
+            // Properties are rendered in normal form.
             Format::Properties => surface.properties(&released, ask.accepted)?,
             _ => {
                 let clear = || surface.reads.clear(&released);
@@ -149,9 +149,9 @@ pub(super) async fn raw<S: ConfigSource>(
     answer.await.unwrap_or_else(|refusal: ReadRefusal| refusal.bare())
 }
 
-/// Result of a pull, beside what its client asked with.
+/// Result of a pull, with the parts of the request that shape the answer.
 struct Pulled<'a> {
-    /// As the client wrote it.
+    /// Name of the file as in the request.
     file: String,
     known: ClientState<'a>,
     released: Arc<Released>,
@@ -177,18 +177,18 @@ impl<S: ConfigSource> Surface<S> {
     }
 }
 
-/// A released file, and which release it is.
+/// A released file with its release key.
 #[derive(JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[expect(dead_code, reason = "the pairs are shared by all clients and are written around, not copied in")]
 struct ConfigObject {
     app_id: String,
-    /// The namespace that had the file.
+    /// Namespace in which the file was found.
     cluster: String,
     namespace_name: String,
-    /// The pairs of a properties file; of any other the whole text under `content`.
+    /// Pairs of a properties file; for other formats the whole text under `content`.
     configurations: BTreeMap<String, String>, // bound: request
-    /// `namespace-group-file-version`; another after every change.
+    /// Release key, `namespace-group-file-version`; different after every change.
     release_key: String,
 }
 
@@ -203,7 +203,7 @@ impl<S: ConfigSource> Surface<S> {
         self.reads.encoded(released, form, accepted, plain)
     }
 
-    /// The object of `/configs`: the client's own name of the file beside the names and pairs of what was found.
+    /// Returns the object of `/configs`: the file name as requested, with the names and pairs of the file found.
     fn config_object(
         &self,
         Pulled { file, released, .. }: &Pulled<'_>,
@@ -221,7 +221,7 @@ impl<S: ConfigSource> Surface<S> {
         } else if is_other_name(file, &released.file) {
             RenderedForm::ObjectByOtherName
         } else {
-            // Names in any letter case are very many: such an object is neither stored nor compressed.
+            // A name has very many spellings, so an object with another spelling is neither cached nor compressed.
             return Ok(whole(answer::JSON, (self.pairs(released).map(around)?, Coding::Identity)));
         };
         let plain = || self.reads.rendered(released, form, render);
@@ -229,16 +229,16 @@ impl<S: ConfigSource> Surface<S> {
     }
 }
 
-/// True if one name is the other with the suffix of properties.
+/// Reports whether one name is the other with the suffix of properties.
 fn is_other_name(one: &str, other: &str) -> bool {
     [(one, other), (other, one)].iter().any(|(long, short)| long.strip_suffix(PROPERTIES_SUFFIX) == Some(short))
 }
 
-/// A file may be markup with scripts in it: opened in a browser it is shown, and may do nothing.
+/// Returns a whole answer, sandboxed in browsers: a file may be markup with scripts.
 fn whole(content_type: HeaderValue, (content, coding): (Bytes, Coding)) -> Response {
     let mut response = Response::new(Body::from(content));
     let headers = response.headers_mut();
-    // At once for all that are put on it on its way out.
+    // Reserves room for all headers at once.
     headers.reserve(HEADERS_USUAL);
     headers.insert(header::CONTENT_TYPE, content_type);
     headers.insert(header::CONTENT_SECURITY_POLICY, SANDBOX);
@@ -246,7 +246,7 @@ fn whole(content_type: HeaderValue, (content, coding): (Bytes, Coding)) -> Respo
     response
 }
 
-/// The answer to who has the file already; a whole one would depend on what its client accepts.
+/// Returns 304, which, unlike a full answer, does not depend on the accepted codings.
 fn unchanged() -> Response {
     let mut response = answer::not_modified();
     compression::mark(response.headers_mut(), Coding::Identity);

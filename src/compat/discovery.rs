@@ -1,4 +1,4 @@
-//! `/services/config`: where clients find the nodes that serve them.
+//! `/services/config`: addresses of the nodes that serve config clients.
 
 use axum::extract::State;
 use axum::http::uri::Authority;
@@ -13,7 +13,7 @@ use crate::address::peer_is_trusted;
 use crate::openapi::{Security, schema_of};
 use crate::reads::{ConfigSource, LiveMember};
 
-/// Application name that clients and scripts of theirs expect.
+/// Application name that clients and their scripts expect.
 const APP_NAME: &str = "APOLLO-CONFIGSERVICE";
 const FORWARDED_PROTO: &str = "x-forwarded-proto";
 
@@ -35,7 +35,7 @@ pub(super) const CONFIG_SERVICES: Doc = Doc {
     replies: |schemas| vec![doc::success("At least one.", schema_of::<Vec<ConfigService>>()(schemas))],
 };
 
-/// Open to everyone, tokens or not: a client that finds no address here has no configuration at all.
+/// Lists the nodes. Open to everyone, with or without a token: a client without an address has no configuration at all.
 pub(super) async fn config_services<S: ConfigSource>(
     State(surface): State<Surface<S>>,
     request: Request<axum::body::Body>,
@@ -53,7 +53,7 @@ pub(super) const META_SERVICES: Doc = Doc {
     ..CONFIG_SERVICES
 };
 
-/// Apollo's servers answer this path with nothing too.
+/// Returns an empty list, like Apollo's servers.
 pub(super) async fn meta_services() -> Response {
     answer::<[(); 0]>(&[])
 }
@@ -63,7 +63,7 @@ fn answer<T: Serialize + ?Sized>(list: &T) -> Response {
     ([(header::CONTENT_TYPE, answer::JSON)], body).into_response()
 }
 
-/// One row per address: several members that announce none share the address that was asked.
+/// Returns one row per address: members that announce none share the address of the request.
 fn services(mut members: Vec<LiveMember>, asked_at: &str) -> Vec<ConfigService> {
     members.sort_by_key(|member| member.node_id);
     let mut services: Vec<ConfigService> = Vec::new();
@@ -81,7 +81,7 @@ fn services(mut members: Vec<LiveMember>, asked_at: &str) -> Vec<ConfigService> 
     services
 }
 
-/// The URL of an announced address; `None` for one that reaches no one, such as `0.0.0.0:8890`.
+/// Returns the URL of an announced address; `None` for an unreachable one, such as `0.0.0.0:8890`.
 fn url_of(announced: &str) -> Option<String> {
     let url = if announced.contains("://") { announced.to_owned() } else { format!("http://{announced}") };
     let parsed = url::Url::parse(&url).ok()?;
@@ -93,7 +93,7 @@ fn url_of(announced: &str) -> Option<String> {
     (!is_unspecified && parsed.port() != Some(0)).then(|| format!("{}/", url.trim_end_matches('/')))
 }
 
-/// The address that this client reached us by, or a proxy before us; without one it speaks `scheme`.
+/// Returns the address under which the client, or a proxy, reached this node, with `scheme` if no proxy names one.
 fn asked_at(headers: &HeaderMap, believes_proxy: bool, scheme: &str) -> Option<String> {
     let host: Authority = headers.get(header::HOST)?.to_str().ok()?.parse().ok()?;
     let proto = headers.get(FORWARDED_PROTO).and_then(|value| value.to_str().ok());

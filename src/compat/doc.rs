@@ -9,14 +9,14 @@ use super::answer::{Container, Exception};
 
 pub(super) const JSON: &str = "application/json";
 
-/// Names that every pull has in its path.
+/// Parameters in the path of every pull.
 pub(super) const FILE: &[Param] = &[
     Param::text("appId", "App id of the client: the group of the file.").example("app"),
     Param::text("cluster", "Cluster of the client: the namespace that is looked at first, unless it is `default`.")
         .example("default"),
     Param::text("namespace", "The file, slashes included; `.properties` may be left out.").example("application"),
 ];
-/// Of the clients that send more than the route reads.
+/// Parameters that clients send but the route ignores.
 pub(super) const UNREAD: &[Param] = &[
     Param::text("appId", "App id of the client; every app gets the same answer."),
     Param::text("ip", "Address of the client; every client gets the same answer."),
@@ -58,7 +58,7 @@ impl Doc {
     }
 }
 
-/// Statuses of refusals, and what they mean on this surface.
+/// Statuses of refusals, and their meaning on this surface.
 const REFUSALS: [(u16, &str); 5] = [
     (400, "A parameter is missing or cannot be read."),
     (401, "The token is not known, or no access key of the app has signed the request and one has to."),
@@ -76,14 +76,14 @@ pub(super) fn unchanged() -> (u16, Reply) {
     (304, Reply::empty("Nothing is newer than what the client has."))
 }
 
-/// Refusals of `/configs`, with a body.
+/// Returns the refusals of `/configs`, with a body.
 pub(super) fn container_refusals(schemas: &mut SchemaGenerator) -> impl Iterator<Item = (u16, Reply)> {
     let schema = schema_of::<Container>()(schemas);
     let refusals = REFUSALS.into_iter().chain([MISSING]);
     refusals.map(move |(status, about)| (status, Reply::new(about, JSON, schema.clone())))
 }
 
-/// Refusals of `/configfiles`, of which some clients take any body as configuration.
+/// Returns the refusals of `/configfiles`, without a body, which some clients would accept as configuration.
 pub(super) fn bare_refusals() -> impl Iterator<Item = (u16, Reply)> {
     REFUSALS.into_iter().chain([MISSING]).map(|(status, about)| (status, Reply::empty(about)))
 }
@@ -94,7 +94,7 @@ pub(super) fn poll_refusals(schemas: &mut SchemaGenerator) -> impl Iterator<Item
     refusals.map(move |(status, about)| (status, Reply::new(about, JSON, schema.clone())))
 }
 
-/// A success with a JSON body.
+/// Returns a success with a JSON body.
 pub(super) fn success(about: &str, schema: impl Into<serde_json::Value>) -> (u16, Reply) {
     (200, Reply::new(about, JSON, schema))
 }

@@ -1,5 +1,5 @@
-//! For [`crate::fuzzing`]: the surface over a catalog that stands still, on a clock that runs ahead whenever a
-//! request waits.
+//! Entry point for [`crate::fuzzing`]: the surface over a catalog that never changes, on a clock that advances whenever
+//! a request waits.
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
@@ -28,14 +28,14 @@ use crate::origin::Origin;
 use crate::reads::{LiveMember, Sight};
 use crate::watch::{Hub, WatchKey};
 
-/// Peer that sends the requests: a proxy that is trusted.
+/// Peer that sends the requests: a trusted proxy.
 const PEER: ([u8; 4], u16) = ([127, 0, 0, 1], 1);
-/// A token that is good for one namespace.
+/// Token with access to one namespace.
 const TOKEN: &str = "a-valid-token";
-/// Bytes of a target, which the listener in front would not let through.
+/// Maximum bytes of a target, as the listener enforces it.
 const TARGET_BYTES_MAX: usize = 40 * 1024;
 
-/// A node that has applied one catalog and hears of nothing new.
+/// A node with one catalog that never changes.
 #[derive(Clone)]
 struct Still {
     catalog: Arc<Catalog>,
@@ -149,13 +149,13 @@ impl Counter {
         Counter { runtime, source, settings, metrics: Arc::new(Metrics::new().expect("a consistent table")) }
     }
 
-    /// The head of a request, `METHOD TARGET` and a line for each header: whether it was answered with
-    /// what is configured, or with news of it.
+    /// Serves a request given by its head: `METHOD TARGET` and one line per header. Returns whether the answer has
+    /// configuration or news of it.
     pub(crate) fn serve(&self, head: &[u8]) -> bool {
         let Some(request) = request(head) else { return false };
         let wants_body = request.method() != Method::HEAD;
         let (status, body) = self.runtime.block_on(async {
-            // A floor of its own: the clock runs on, and the request before may have been the same.
+            // A new surface, because the clock has advanced and the previous request may have been the same.
             let surface = Surface::new(self.source.clone(), self.settings.clone(), self.metrics.clone());
             let router: Router = super::router(surface);
             let response = router.oneshot(request).await.expect("the surface always answers");
@@ -167,7 +167,7 @@ impl Counter {
     }
 }
 
-/// As the listener would hand it on; `None` for what it would refuse itself.
+/// Builds the request that the listener would pass on; `None` if the listener would refuse it.
 fn request(head: &[u8]) -> Option<Request<Body>> {
     let mut lines = head.split(|byte| *byte == b'\n');
     let first = str::from_utf8(lines.next()?).ok()?;

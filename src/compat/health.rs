@@ -1,4 +1,4 @@
-//! `/health`: what balancers in front of Apollo's config service ask for.
+//! `/health`: health check of balancers in front of Apollo's config service.
 
 use axum::extract::State;
 use axum::http::{StatusCode, header};
@@ -13,7 +13,7 @@ use crate::reads::ConfigSource;
 
 pub(super) const PATH: &str = "/health";
 
-/// Health of the node, as Spring Boot has it.
+/// Health of the node in the form of Spring Boot.
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "Health")]
 struct HealthAnswer {

@@ -1,4 +1,4 @@
-//! From the path and query of a request to a [`Lookup`], and to what its client already knows.
+//! Conversion of path and query to a [`Lookup`] and to the state that the client reports.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -10,17 +10,17 @@ use super::client_request::{ClientRequest, Query};
 use crate::model::config_lookup::{ClientLabels, Lookup, chain};
 use crate::reads::ReadRefusal;
 
-/// Notification ids stay below 2^31: there are clients that keep them in 32 signed bits.
+/// Maximum notification id: some clients store it in 32 signed bits.
 const NOTIFICATION_ID_MAX: u64 = i32::MAX as u64;
-/// Values that clients send if they have no value to send.
+/// Values that clients send for an absent value.
 const NO_VALUE: [&str; 3] = ["", "-1", "undefined"];
-/// Label that has the whole parameter, as Apollo compares it.
+/// Label with the whole parameter, as Apollo compares it.
 const WHOLE_LABEL: &str = "label";
 
-/// App id and cluster as the path names them, and the file.
+/// App id and cluster from the path, and the file.
 pub(super) type Named = (String, String, String);
 
-/// The names that a group can have; nothing else was ever or will ever be released.
+/// Reports whether `text` can be the name of a group; releases exist in such groups only.
 pub(super) fn is_app_id(text: &str) -> bool {
     let is_allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"-./:_".contains(&byte);
     !text.is_empty() && text.bytes().all(is_allowed)
@@ -34,13 +34,14 @@ pub(super) fn lookup((app, cluster, file): Named, ask: &ClientRequest) -> Result
     Ok(Lookup { group: app, namespaces, file, client: client(ask) })
 }
 
-/// Address of the client: its own word comes first, as it may stand behind an address that many have.
+/// Returns the client's address: the reported one takes precedence, because several clients may share the address of
+/// the connection.
 pub(super) fn address_of(ask: &ClientRequest) -> String {
     let seen = || ask.address.map(|address| address.to_string()).unwrap_or_default();
     named_address(ask).map_or_else(seen, Cow::into_owned)
 }
 
-/// Address that the client gives as its own.
+/// Returns the address that the client reports.
 pub(super) fn named_address(ask: &ClientRequest) -> Option<Cow<'_, str>> {
     ask.query().get("ip").filter(|ip| !NO_VALUE.contains(&&**ip))
 }
@@ -52,20 +53,20 @@ fn client(ask: &ClientRequest) -> ClientLabels {
     ClientLabels { address: address_of(ask), labels }
 }
 
-/// A label that the parameter holds besides, as `key=value`.
+/// Parses a further label in the parameter, `key=value`.
 fn pair(text: &str) -> Option<(String, String)> {
     let (key, value) = text.split_once('=')?;
     let (key, value) = (key.trim(), value.trim());
     (!key.is_empty() && !value.is_empty() && key != WHOLE_LABEL).then(|| (key.to_owned(), value.to_owned()))
 }
 
-/// State that the client reports: the key of a release, and the newest notification id it received.
+/// State that the client reports: a release key, and the newest notification id it received.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct ClientState<'a> {
     pub(super) release_key: Option<Cow<'a, str>>,
-    /// The same as received: a key survives clients that do not encode it.
+    /// Release key without decoding, for clients that do not encode it.
     release_key_undecoded: Option<&'a str>,
-    /// 0 for none.
+    /// Newest notification id; 0 for none.
     pub(super) notified_id: u32,
 }
 
@@ -84,8 +85,8 @@ impl<'a> ClientState<'a> {
     }
 }
 
-/// The newest id in `messages`; ids count all changes in one sequence, so the newest covers the
-/// rest. The parameter is a hint: what cannot be read, or cannot be an id of ours, is not there.
+/// Returns the newest id in `messages`. Ids count all changes in one sequence, so the newest covers the rest. The
+/// parameter is a hint: unreadable or impossible values are ignored.
 fn newest_notified(messages: &str) -> Option<u32> {
     #[derive(Deserialize)]
     struct Messages {

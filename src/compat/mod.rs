@@ -1,9 +1,8 @@
-//! The surface that unmodified Apollo clients read: pulls and held polls, routes at `/`; by POST a client may say what
-//! came of a release that it pulled.
+//! The surface for unmodified Apollo clients: pulls and long polls, with routes at `/`, and reports on applied releases
+//! by POST.
 //!
-//! This is the one place that translates their words into ours: cluster or data centre is a
-//! namespace, appId a group, namespace a file. It reads through [`ConfigReads`] and knows nothing of
-//! Raft, of storage, or of how configuration gets in.
+//! This module alone translates Apollo's terms: cluster or data centre is a namespace, appId a group, namespace a file.
+//! It reads through [`ConfigReads`] and does not depend on Raft, storage or writes of configuration.
 
 mod answer;
 mod applied;
@@ -43,30 +42,30 @@ use crate::tasks;
 
 use doc::Doc;
 
-/// Paths of checks of health and of metrics on the port of config clients; all but the first are those of the other
-/// surface as well.
+/// Paths of health checks and metrics on the port of config clients; all but the first exist on the management port
+/// too.
 pub const CHECKS: &[&str] = &[health::PATH, "/metrics", "/livez", "/readyz"];
 
 /// Settings of the surface.
 #[derive(Debug, Clone)]
 pub struct CompatSettings {
-    /// Time for which a poll is held when nothing changes.
+    /// Time for which a poll is held without a change.
     pub hold: Duration,
-    /// True if readers are refused that bring neither a token nor the signature of an access key.
+    /// True to refuse clients without a token or the signature of an access key.
     pub auth_required: bool,
-    /// Peers whose `X-Forwarded-*` headers are believed.
+    /// Networks of proxies whose `X-Forwarded-*` headers are trusted.
     pub trusted_proxies: Vec<IpNet>,
-    /// The names that the listener answers to.
+    /// Host names that the listener answers to.
     pub hosts: Hosts,
-    /// Address at which this node listens: the last resort of `/services/config`.
+    /// Address at which this node listens; `/services/config` falls back to it.
     pub bound: SocketAddr,
-    /// `http`, or `https` where it listens with TLS.
+    /// `http`, or `https` if the listener uses TLS.
     pub scheme: &'static str,
-    /// Of what clients were sent, kept for the next ones.
+    /// Maximum bytes of cached rendered files.
     pub render_cache_bytes: u64,
 }
 
-/// State that every handler gets; cheap to clone, as each layer does for each request.
+/// State shared by the handlers; cheap to clone, because each layer clones it for each request.
 #[derive(Clone)]
 pub struct Surface<S> {
     reads: ConfigReads<S>,
@@ -80,8 +79,8 @@ impl<S: ConfigSource> Surface<S> {
     }
 }
 
-/// Lets nobody read a state that must not be served, and no page of a foreign site read anything; puts the headers
-/// on the answer that all have.
+/// Refuses requests while this node is out of service and requests of foreign sites; adds the headers that every answer
+/// has.
 async fn surround<S: ConfigSource>(State(surface): State<Surface<S>>, request: Request, next: Next) -> Response {
     let mut response = match surface.refusal_of_all(&request) {
         Some(refusal) => refusal,
@@ -95,7 +94,7 @@ async fn surround<S: ConfigSource>(State(surface): State<Surface<S>>, request: R
     response
 }
 
-/// Refuses a request of this surface in the shape that its path has.
+/// Returns the refusal in the shape of the path.
 fn refused(refusal: &ReadRefusal, path: &str) -> Response {
     match path.split('/').nth(1) {
         Some("notifications") => refusal.for_poll(),
@@ -106,7 +105,7 @@ fn refused(refusal: &ReadRefusal, path: &str) -> Response {
 
 impl<S: ConfigSource> Surface<S> {
     fn refusal_of_all(&self, request: &Request) -> Option<Response> {
-        // A balancer names no host, and a node that may not serve says so by its readiness.
+        // Balancers send no host name; a node that is out of service reports it by its health.
         if request.uri().path() == health::PATH {
             return None;
         }
@@ -117,7 +116,7 @@ impl<S: ConfigSource> Surface<S> {
     }
 }
 
-/// The router of the port, whose routes are found with several slashes at the beginning or the end of a path too.
+/// Wraps the router of the port so that routes match with several slashes at the beginning or end of a path.
 pub fn behind_slashes(router: Router) -> Router {
     let request_of: fn(Request) -> Request = client_request::with_one_slash;
     Router::new().fallback_service(MapRequest::new(router, request_of))
@@ -127,7 +126,7 @@ pub fn behind_slashes(router: Router) -> Router {
 struct Route<S> {
     method: Method,
     path: &'static str,
-    /// End of the path behind its wildcard, which the handler looks at.
+    /// Suffix of the path after its wildcard, which the handler checks.
     suffix: &'static str,
     handler: MethodRouter<Surface<S>>,
     doc: Doc,
@@ -139,11 +138,11 @@ where
     H: Handler<T, Surface<S>>,
     T: 'static,
 {
-    // Answers HEAD too.
+    // Answers HEAD requests too.
     Route { method: Method::GET, path, suffix: "", handler: get(handler), doc }
 }
 
-/// Reports of clients on a file; the path is that of its pull with an end of its own.
+/// Creates a route for reports of clients on a file: the path of its pull with a suffix.
 fn report<S, H, T>(path: &'static str, suffix: &'static str, handler: H, doc: Doc) -> Route<S>
 where
     S: ConfigSource,
@@ -153,8 +152,8 @@ where
     Route { method: Method::POST, path, suffix, handler: post(handler), doc }
 }
 
-/// Every route of the surface. A file name may hold slashes, hence the wildcards; with four segments
-/// or more, a first segment `json` or `raw` is the form and not an app id.
+/// Returns every route of the surface. File names may contain slashes, hence the wildcards; with four or more segments,
+/// a first segment `json` or `raw` is the form and not an app id.
 fn routes<S: ConfigSource>() -> Vec<Route<S>> {
     vec![
         route("/configs/{appId}/{cluster}/{*namespace}", config::configs, config::CONFIGS),
@@ -177,8 +176,8 @@ pub fn describe<S: ConfigSource>(document: &mut Document) {
     }
 }
 
-/// The surface; health is merged in by whoever serves it, on a listener that passes the peer's
-/// address along (`ConnectInfo<SocketAddr>`).
+/// Builds the router of the surface. The caller adds the health routes and a listener that provides the peer's address
+/// (`ConnectInfo<SocketAddr>`).
 pub fn router<S: ConfigSource>(surface: Surface<S>) -> Router {
     let routes = routes().into_iter();
     routes

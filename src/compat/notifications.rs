@@ -1,6 +1,6 @@
-//! `/notifications/v2`: the held poll.
+//! `/notifications/v2`: the long poll.
 //!
-//! Nothing is answered at once but news: no 304, no error, because several clients come back the moment they get one.
+//! Only news is answered at once, never 304 or an error, because several clients retry immediately.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -53,7 +53,7 @@ pub(super) const POLL: Doc = Doc {
 
 pub(super) async fn poll<S: ConfigSource>(State(surface): State<Surface<S>>, ask: ClientRequest) -> Response {
     let (parking, begun) = (ask.parking, surface.begin(&ask));
-    // Kept as its mark alone: the text of thousands of held polls would be most of their memory.
+    // Only a hash of the request is kept: the text of thousands of held polls would dominate their memory.
     drop(ask);
     match begun {
         Ok((cluster, mut hold)) => {
@@ -90,7 +90,7 @@ fn ended(request: &PollRequest, cluster: &str, end: HoldEnd<Vec<ConfigNews>>) ->
 }
 
 impl<S: ConfigSource> Surface<S> {
-    /// The cluster that a poll names, and the poll.
+    /// Parses a poll and begins its hold; returns its cluster too.
     fn begin(&self, ask: &ClientRequest) -> Result<(String, Hold<ConfigPoll<S>>), ReadRefusal> {
         let (app, namespaces) = (app_id(ask), namespaces(ask));
         let wanted = app.as_deref().map(|app| (app, namespaces.as_slice()));
@@ -106,23 +106,23 @@ impl<S: ConfigSource> Surface<S> {
     }
 }
 
-/// Namespaces in which files are looked for; empty if the request names no cluster.
+/// Returns the namespaces in which files are looked up; none if the request has no cluster.
 fn namespaces(ask: &ClientRequest) -> Vec<String> {
     let data_center = ask.query().get("dataCenter");
     cluster(ask).map(|cluster| chain(&cluster, data_center.as_deref())).unwrap_or_default()
 }
 
-/// The cluster that a poll names: an empty one is the default, as it is to Apollo.
+/// Returns the cluster of a poll; an empty one is the default, as in Apollo.
 fn cluster(ask: &ClientRequest) -> Option<Cow<'_, str>> {
     ask.query().get("cluster").map(|cluster| if cluster.is_empty() { DEFAULT_NAMESPACE.into() } else { cluster })
 }
 
-/// The app whose files are asked for, and whose keys judge who asks.
+/// Returns the app whose files are requested, and whose keys authenticate the client.
 fn app_id(ask: &ClientRequest) -> Option<Cow<'_, str>> {
     ask.query().filled(APP_ID)
 }
 
-/// The cluster that a poll names, and what it asks for.
+/// Parses the cluster and the watched files of a poll.
 fn read(ask: &ClientRequest, namespaces: Vec<String>) -> Result<(String, PollRequest), ReadRefusal> {
     let missing = |name: &str| ReadRefusal::BadRequest(format!("the parameter {name} is needed"));
     let needed = |name: &str| ask.query().filled(name).ok_or_else(|| missing(name));
@@ -152,22 +152,22 @@ fn poll_response(request: &PollRequest, cluster: &str, news: &[ConfigNews]) -> R
     ([(header::CONTENT_TYPE, answer::JSON)], answer).into_response()
 }
 
-/// A file that has changed.
+/// A changed file.
 #[derive(Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(rename = "News")]
 struct ChangedFile<'a> {
-    /// As the client wrote it.
+    /// Name as in the request.
     namespace_name: &'a str,
-    /// One count of all changes, below 2^31, which never goes down.
+    /// Notification id: one counter of all changes, below 2^31, which never decreases.
     notification_id: u32,
     messages: ChangeMessages,
 }
 
-/// There is a client that drops entries without details.
+/// Details of a change; some clients drop entries without them.
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "Messages")]
 struct ChangeMessages {
-    /// Ids by `appId+cluster+namespace` as asked, at least one.
+    /// Ids by `appId+cluster+namespace` as requested, at least one.
     details: BTreeMap<String, u32>, // bound: request
 }

@@ -1,4 +1,4 @@
-//! The `notifications` parameter of a poll: the files that a client watches, with the notification id it has of each.
+//! The `notifications` parameter of a poll: watched files with the notification id that the client has for each.
 
 use serde::Deserialize;
 use serde_json::Value;
@@ -7,9 +7,9 @@ use crate::model::config_file::{PROPERTIES_SUFFIX, canonical_file};
 use crate::model::limits;
 use crate::reads::WatchedFile;
 
-/// Files that one poll may ask for.
+/// Maximum number of files in one poll.
 pub(super) const WANTED_MAX: usize = limits::POLL_NAMESPACES_MAX;
-/// Characters of a name: no file has more, the suffix that a client may add included.
+/// Maximum characters of a name, including the suffix that a client may add.
 const NAME_CHARS_MAX: usize = limits::NAME_CHARS_MAX + PROPERTIES_SUFFIX.len();
 
 #[derive(Deserialize)]
@@ -20,8 +20,8 @@ struct NotificationItem {
     notification_id: Value,
 }
 
-/// Reads the list as leniently as Apollo's server does: items without a name are dropped, a missing
-/// id is 0, members that are not known are ignored. The error is for the client to read.
+/// Parses the list as leniently as Apollo's server: items without a name are dropped, a missing id is 0, unknown
+/// members are ignored. The error text is returned to the client.
 pub(super) fn parse(text: &str) -> Result<Vec<WatchedFile>, String> {
     let items: Vec<Option<NotificationItem>> =
         serde_json::from_str(text).map_err(|error| format!("notifications: {error}"))?;
@@ -57,8 +57,8 @@ fn whole(number: f64) -> Option<i64> {
     fits.then_some(number as i64)
 }
 
-/// One file may be listed in several spellings; the lowest id counts, under its own spelling, or a
-/// client that forgets to advance one of them would miss changes.
+/// Merges several spellings of one file: the lowest id counts, under its own spelling; otherwise a client that does not
+/// advance one of them would miss changes.
 fn lowest_of_each(all: Vec<WatchedFile>) -> Vec<WatchedFile> {
     let mut keyed: Vec<_> = all.into_iter().map(|wanted| (canonical_file(&wanted.name), wanted)).collect();
     keyed.sort_by(|(file, wanted), (other_file, other)| (file, wanted.known_id).cmp(&(other_file, other.known_id)));

@@ -1,4 +1,4 @@
-//! Access keys: whose requests are let in, on every path that reads.
+//! Access keys: accepted and refused requests, on every path that reads.
 
 use tokio::time::Instant;
 
@@ -9,13 +9,13 @@ use crate::model::signature::{AppKeys, SigningKey, Target};
 pub(super) const NOW: u64 = 1_576_478_257_344;
 const SKEW_MS: u64 = 60_000;
 
-/// Keys of `app` that the node knows.
+/// Keys of `app` on the node.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Keys {
     None,
     Observed(&'static [&'static str]),
     Enforced(&'static [&'static str]),
-    /// Enforced, and not to be read here.
+    /// Enforced, but unreadable on this node.
     Unreadable,
 }
 
@@ -52,7 +52,7 @@ impl Served {
     }
 }
 
-/// The two headers of a client of `app_id` that asks for `target` at `time`.
+/// Returns the two headers of a client of `app_id` that requests `target` at `time`.
 pub(super) fn signed(secret: &str, app_id: &str, target: &str, time: u64) -> [(&'static str, String); 2] {
     let (path, query) = target.split_once('?').unwrap_or((target, ""));
     let time = time.to_string();
@@ -78,7 +78,7 @@ async fn signatures_are_judged_on_every_path_that_reads() {
     let (early, late): (Client, Client) = (Some(("one", "app", NOW + SKEW_MS)), Some(("one", "app", NOW - SKEW_MS)));
     let (nearly_early, nearly_late) =
         (Some(("one", "app", NOW + SKEW_MS - 1)), Some(("one", "app", NOW - SKEW_MS + 1)));
-    // Without and with a demand that readers prove who they are.
+    // Statuses without and with required authentication.
     let table: &[(Keys, Client, u16, u16)] = &[
         (None, Option::None, IN, 401),
         (None, own, IN, 401),
@@ -157,7 +157,7 @@ async fn head_is_judged_as_get_is() {
     }
 }
 
-/// The target is signed as it comes in, in whatever spelling.
+/// The signature covers the target as received, in any spelling.
 #[tokio::test(start_paused = true)]
 async fn what_is_signed_is_what_was_sent() {
     let served = serving(Keys::Enforced(ONE), false);
@@ -183,7 +183,7 @@ async fn what_is_signed_is_what_was_sent() {
     assert_eq!(got.status, StatusCode::OK, "an empty query is none");
 }
 
-/// The app whose files are read is the app whose keys judge, however a request is written.
+/// The app whose files are read is the app whose keys apply, in every form of the request.
 #[tokio::test(start_paused = true)]
 async fn nobody_is_judged_by_the_keys_of_another_app() {
     let served = serving(Keys::Enforced(ONE), false);
@@ -244,8 +244,7 @@ async fn a_refusal_says_why() {
     assert_eq!((&body["status"], &body["exception"]), (&401.into(), &"UnauthorizedException".into()), "{body}");
 }
 
-/// Judged as it came, a poll is judged again before it is told anything; that its time has passed
-/// meanwhile does not count.
+/// A held poll is authenticated again before it is answered; the age of its signature does not count then.
 #[tokio::test(start_paused = true)]
 async fn a_held_poll_ends_where_its_key_is_gone() {
     use Keys::{Enforced, None, Observed};
@@ -255,7 +254,7 @@ async fn a_held_poll_ends_where_its_key_is_gone() {
         (Enforced(ONE), Keys::Unreadable, false),
         (Enforced(ONE), Observed(&["two"]), true),
         (Enforced(ONE), None, true),
-        // It may have signed with nothing: it comes again, and is judged.
+        // It may be unsigned: the client retries and is authenticated.
         (None, Enforced(ONE), false),
         (None, Enforced(&["two"]), false),
     ];

@@ -1,4 +1,4 @@
-//! Reports of clients on what they pulled.
+//! Reports of clients on pulled releases.
 
 use super::access_keys::{Keys, NOW, ONE, get, serving, signed};
 use super::*;

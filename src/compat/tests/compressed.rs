@@ -1,4 +1,4 @@
-//! Pulls of clients that accept gzip.
+//! Pulls by clients that accept gzip.
 
 use std::io::Read;
 
@@ -48,7 +48,7 @@ async fn who_accepts_gzip_gets_the_same_compressed() {
     }
 }
 
-/// A form is compressed for the first who asks, whatever the others accept, and costs its own bytes besides.
+/// A form is compressed on the first request that accepts gzip; the cache counts the compressed bytes in addition.
 #[tokio::test(start_paused = true)]
 async fn a_form_is_compressed_once_and_costs_no_more_than_its_bytes() {
     let served = served();

@@ -1,5 +1,4 @@
-//! Clients that come from another cluster, or from before this one was restored: what they name is
-//! newer than anything here.
+//! Clients from another cluster, or from before a restore: the ids and keys that they report are newer than any here.
 
 use serde_json::json;
 use tokio::time::Instant;
@@ -8,7 +7,7 @@ use super::*;
 
 const FILE: &str = "/configs/app/default/application";
 
-/// A node that has applied all that its leader knows.
+/// Returns a node that has applied everything that its leader knows.
 fn served() -> Served {
     let served = Served::new();
     served.source.publish("default", "application", "a=1");
@@ -22,7 +21,7 @@ fn messages(id: u32) -> String {
     format!("messages={}", url::form_urlencoded::byte_serialize(text.as_bytes()).collect::<String>())
 }
 
-/// Everything that a client may name, newer than what is here.
+/// Returns everything that a client may report, newer than the state here.
 fn named() -> [String; 4] {
     let key = |version: u64| format!("releaseKey=default-app-application-{version}");
     [
@@ -45,7 +44,7 @@ async fn a_pull_that_names_what_no_node_knows_is_served_at_once() {
     }
 }
 
-/// An id that the leader knows is waited for; an unknown one is not, once the answer has come.
+/// A node waits for an id that the leader knows; for an unknown one only until the leader has answered.
 #[tokio::test(start_paused = true)]
 async fn a_node_behind_its_leader_waits_for_what_there_is() {
     for (query, foreign) in [(messages(3), 0), (messages(4), 1), ("releaseKey=default-app-application-4".into(), 1)] {
@@ -63,8 +62,8 @@ async fn a_node_behind_its_leader_waits_for_what_there_is() {
     }
 }
 
-/// Far beyond what a cluster counts in a moment the answer of a moment ago is good enough; near it, only
-/// one that was asked for after the pull came.
+/// For an id far above the counter a recent answer of the leader suffices; for one close to it, only an answer
+/// requested after the pull arrived.
 #[tokio::test(start_paused = true)]
 async fn what_is_far_above_needs_no_further_question() {
     let served = served();
@@ -83,7 +82,7 @@ async fn what_is_far_above_needs_no_further_question() {
     assert_eq!(served.metrics.foreign_ids.get(), 6);
 }
 
-/// An id that arrives while it is looked for is of this cluster, and counted as nothing else.
+/// An id that is applied during the lookup belongs to this cluster, and is not counted as foreign.
 #[tokio::test(start_paused = true)]
 async fn what_arrives_in_the_same_moment_is_not_of_elsewhere() {
     let served = served();
@@ -109,19 +108,19 @@ async fn a_poll_that_names_an_id_of_elsewhere_is_told_what_is_current_and_then_w
     assert_eq!(held.await.expect("no panic").json()[0]["notificationId"], 4);
 }
 
-/// Of a file that nothing was ever released of there is nothing to tell, whatever a client names.
+/// A poll for a file without any release is held, whatever the client reports.
 #[tokio::test(start_paused = true)]
 async fn a_poll_for_what_never_was_is_held_and_sees_the_first_release() {
     let served = served();
     let held = served.held(&list(&[("never", 900)])).await;
-    // Past the question to the leader.
+    // Past the request to the leader.
     tokio::time::sleep(CATCH_UP_LIMIT * 2).await;
     assert!(!held.is_finished());
     served.source.publish("default", "never", "n=1");
     assert_eq!(held.await.expect("no panic").json()[0]["notificationId"], 3);
 }
 
-/// It may be legitimately newer: the poll is held as it was before there was a question.
+/// The id may be legitimate: the poll is held as usual.
 #[tokio::test(start_paused = true)]
 async fn without_a_leader_a_poll_is_held_and_a_pull_refused() {
     let served = served();
@@ -134,8 +133,8 @@ async fn without_a_leader_a_poll_is_held_and_a_pull_refused() {
     assert_eq!((got.status, served.metrics.foreign_ids.get()), (StatusCode::SERVICE_UNAVAILABLE, 0));
 }
 
-/// An id below the counter that the file itself never had is of another cluster: a client that was moved here would
-/// wait for the next change of the file with an old content.
+/// An id below the counter that this file never had is foreign: a client that was moved here would otherwise keep an
+/// old content until the next change of the file.
 #[tokio::test(start_paused = true)]
 async fn an_id_that_another_file_has_here_is_of_elsewhere() {
     let served = Served::new();
@@ -150,7 +149,7 @@ async fn an_id_that_another_file_has_here_is_of_elsewhere() {
         assert_eq!(got.json()[0]["notificationId"], 1, "{known}");
     }
     assert_eq!((asked.elapsed(), served.metrics.foreign_ids.get()), (Duration::ZERO, 3));
-    // The newest id of all places of a chain is the id of the file.
+    // The id of a file is the newest one in all places of its chain.
     let held = served.held_with(&list(&[("application", 34)]), "&cluster=blue").await;
     served.source.publish("default", "application", "a=2");
     assert_eq!(held.await.expect("no panic").json()[0]["notificationId"], 35);

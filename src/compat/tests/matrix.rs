@@ -1,6 +1,6 @@
 //! Read permissions: every route of this surface for every kind of reader. A route without a row fails.
 //!
-//! What stands behind a token is judged by the source, and tried with real ones from outside.
+//! The grants of a token are faked by the source; black-box tests use real ones.
 
 use std::{collections::BTreeSet, io::Write};
 
@@ -8,7 +8,7 @@ use super::access_keys::{Keys, NOW, ONE, get, serving, signed};
 use super::*;
 use crate::model::grant::{Grants, ReadScope, Verb};
 
-/// A route, a call of it, and whether it reads configuration.
+/// A route, a call of it, and whether it returns configuration.
 const ROWS: [(&str, &str, bool); 8] = [
     ("/configs/{appId}/{cluster}/{*namespace}", "/configs/app/default/application", true),
     ("/configfiles/{appId}/{cluster}/{*namespace}", "/configfiles/app/default/application", true),
@@ -24,17 +24,17 @@ const ROWS: [(&str, &str, bool); 8] = [
     ("/health", "/health", false),
 ];
 
-/// Reader of a request.
+/// Credentials of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Reader {
     Anonymous,
-    /// A header without anything in it.
+    /// An empty header.
     Empty,
     WrongToken,
     Token,
-    /// A token whose holder may read nothing of the app.
+    /// A token without read permission for the app.
     BlindToken,
-    /// Signed with the key of the app, where it has one.
+    /// Signed with the key of the app, if it has one.
     Signed,
     WronglySigned,
 }
@@ -69,8 +69,8 @@ impl Reader {
         }
     }
 
-    /// A token opens or not by itself. Who brings none is asked for a signature where a key of the app is
-    /// enforced, and to prove who it is where that is demanded of everybody.
+    /// Reports whether the reader is admitted. A token is accepted or not by itself. Without one, a signature is
+    /// required if a key of the app is enforced, and authentication if it is required in general.
     fn is_let_in(self, keys: Keys, auth_required: bool) -> bool {
         match (self, keys) {
             (Reader::Token | Reader::BlindToken, _) => true,
@@ -81,7 +81,8 @@ impl Reader {
         }
     }
 
-    /// An invisible file is treated as missing: a pull finds nothing, and a poll is held for a change that never comes.
+    /// Returns the expected status. An invisible file is treated as missing: a pull returns 404, and a poll is held
+    /// until its timeout.
     fn status(self, path: &str, is_let_in: bool) -> StatusCode {
         match self {
             _ if !is_let_in => StatusCode::UNAUTHORIZED,

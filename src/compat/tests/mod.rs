@@ -1,5 +1,5 @@
-//! The surface as clients meet it: requests through the router, on a node that lives in memory and
-//! on a clock that stands still unless everyone waits.
+//! The surface as clients see it: requests through the router, on a node in memory and on a paused clock, which
+//! advances when every task waits.
 
 mod access_keys;
 mod applied;
@@ -31,7 +31,7 @@ use crate::watch::Hub;
 
 const HOLD: Duration = Duration::from_secs(55);
 
-/// A surface over a [`Fake`], and what a test needs to look at.
+/// A surface over a [`Fake`], with the parts that tests inspect.
 struct Served {
     source: Fake,
     metrics: Arc<Metrics>,
@@ -81,7 +81,7 @@ impl Served {
         Served { source, metrics, router, peer: AtomicU64::new(1) }
     }
 
-    /// Asks as a client of its own address, so that the floor does not see a repeat.
+    /// Sends a GET from a new address, so that the minimum interval of repeats does not apply.
     async fn get(&self, target: &str) -> Got {
         let peer = self.peer.fetch_add(1, Ordering::Relaxed) as u32;
         self.ask(Method::GET, target, &[], SocketAddr::from((0x0a00_0000_u32.wrapping_add(peer).to_be_bytes(), 1)))
@@ -96,7 +96,7 @@ impl Served {
         ask(self.router.clone(), method, target, headers, peer).await
     }
 
-    /// Starts a poll of cluster `default` and returns when it is held.
+    /// Starts a poll of cluster `default`; returns once it is held.
     async fn held(&self, notifications: &str) -> JoinHandle<Got> {
         self.held_with(notifications, "&cluster=default").await
     }
@@ -122,7 +122,7 @@ impl Served {
     }
 }
 
-/// Names of the members of an object, sorted.
+/// Returns the names of the members of an object, sorted.
 fn members(object: &serde_json::Value) -> Vec<String> {
     let mut members: Vec<_> = object.as_object().expect("an object").keys().cloned().collect();
     members.sort();
@@ -134,7 +134,7 @@ fn poll_target(notifications: &str, rest: &str) -> String {
     format!("/notifications/v2?appId=app&notifications={notifications}{rest}")
 }
 
-/// The `notifications` parameter for these names and ids.
+/// Returns the `notifications` parameter for these names and ids.
 fn list(items: &[(&str, i64)]) -> String {
     let item = |(name, id): &(&str, i64)| serde_json::json!({"namespaceName": name, "notificationId": id});
     serde_json::Value::from_iter(items.iter().map(item)).to_string()

@@ -1,4 +1,4 @@
-//! `/notifications/v2`: what is told, when, and what a client that misbehaves gets.
+//! `/notifications/v2`: contents and timing of answers, and misbehaving clients.
 
 use serde_json::json;
 use tokio::io::AsyncWriteExt;
@@ -10,7 +10,7 @@ use crate::reads::repeat_limiter::FLOOR;
 
 const ACCURACY: Duration = Duration::from_millis(10);
 
-/// Names and ids of an answer, in the order of the names.
+/// Returns names and ids of an answer, in the order of the names.
 fn names_and_ids(got: &Got) -> Vec<(String, u64)> {
     assert_eq!(got.status, StatusCode::OK, "{}", got.text());
     let body = got.json();
@@ -54,7 +54,7 @@ async fn everything_newer_is_told_in_one_answer() {
         // Several spellings of one file: the lowest id counts, under its own spelling.
         (&[("a", 2), ("A.properties", 1)], &[("A.properties", 4)]),
         (&[("a", 1), ("A.properties", 2)], &[("a", 4)]),
-        // As sent, whatever the stored name is.
+        // Names as sent, whatever the stored spelling is.
         (&[("C.PROPERTIES", 0), ("B.yml", 0)], &[("B.yml", 2), ("C.PROPERTIES", 3)]),
     ];
     for (wanted, expected) in table {
@@ -163,7 +163,7 @@ async fn deletions_and_gray_releases_are_told_too() {
         change(&served.source);
         assert_eq!(names_and_ids(&poll.await.expect("answered")), news(&[("application", known as u64 + 1)]));
     }
-    // After the deletion the id stays, for whoever comes late.
+    // The id remains after the deletion, for late polls.
     assert_eq!(names_and_ids(&served.poll(&list(&[("application", 1)])).await), news(&[("application", 4)]));
 }
 
@@ -264,13 +264,13 @@ async fn a_repeated_poll_meets_the_floor_and_news_do_not() {
         assert_eq!(names_and_ids(&got), news(&[("application", 1)]));
         assert!(asked.elapsed().abs_diff(FLOOR * repeat) < ACCURACY * 5, "repeat {repeat}");
     }
-    // Another client, and another question of the same one, are no repeats.
+    // Another client, or another request of the same client, is no repeat.
     let asked = Instant::now();
     served.poll(&list(&[("application", -1)])).await;
     let other = poll_target(&list(&[("application", 0)]), "&cluster=default");
     served.ask(Method::GET, &other, &[], peer).await;
     assert_eq!(asked.elapsed(), Duration::ZERO);
-    // A change is told at once, even while the same question waits for the floor.
+    // A change is answered at once, even while an equal request waits for the minimum interval.
     let (router, target) = (served.router.clone(), same.clone());
     let waiting = tokio::spawn(async move { ask(router, Method::GET, &target, &[], peer).await });
     sleep(FLOOR / 4).await;
@@ -287,7 +287,7 @@ async fn a_client_that_never_learns_is_told_after_each_wait_without_delay() {
     let poll = served.held(&stuck).await;
     served.source.publish("default", "application", "");
     names_and_ids(&poll.await.expect("answered"));
-    // It asks the same again, at once: what it gets is no news, so the floor holds.
+    // An immediate repeat of the request gets no news, so the minimum interval applies.
     let asked = Instant::now();
     let got = served.ask(Method::GET, &poll_target(&stuck, "&cluster=default"), &[], ([192, 0, 2, 1], 1).into()).await;
     assert_eq!(names_and_ids(&got), news(&[("application", 1)]));
@@ -305,7 +305,7 @@ async fn a_client_that_hangs_up_is_forgotten() {
     assert_eq!(served.ended("dropped"), 1);
 }
 
-/// Over a socket: the handler must go with its connection, and raw brackets are taken as they come.
+/// Uses a socket: the handler must be dropped with its connection, and raw brackets are accepted.
 #[tokio::test]
 async fn a_closed_connection_drops_its_waiter() {
     let served = Served::new();
@@ -342,7 +342,7 @@ async fn a_shutdown_sends_everyone_to_another_node() {
         assert_eq!((got.status, got.body.len()), (StatusCode::NOT_MODIFIED, 0));
         assert_eq!(got.header("connection"), Some("close"));
     }
-    // So is who comes while the node goes down.
+    // A poll that arrives during the shutdown is answered too.
     let late = served.poll(&list(&[("a", -1)])).await;
     assert_eq!((late.status, late.header("connection")), (StatusCode::NOT_MODIFIED, Some("close")));
     assert_eq!(asked.elapsed(), Duration::ZERO);
@@ -353,7 +353,7 @@ async fn a_shutdown_sends_everyone_to_another_node() {
 async fn a_new_state_is_read_by_all_polls() {
     let served = Served::new();
     let poll = served.held(&list(&[("application", -1)])).await;
-    // A snapshot brings a change that was never announced by its key.
+    // A snapshot can contain a change whose key was never announced.
     served.source.0.ids.lock().insert(key("default", "app", "application"), 7);
     served.source.hub().wake_all();
     assert_eq!(names_and_ids(&poll.await.expect("answered")), news(&[("application", 7)]));
@@ -400,7 +400,7 @@ async fn ten_thousand_polls_of_one_file_are_all_told() {
 #[expect(clippy::async_yields_async, reason = "a poll that is held is looked at before its answer")]
 #[tokio::test(start_paused = true)]
 async fn polls_with_a_token_count_for_its_user() {
-    // One address may hold one, and a user two.
+    // One address may hold one poll, and a user two.
     let served = Served::with(Hub::with_share(4, 1), |_| {});
     let hub = served.source.hub().clone();
     let begin = async |last: u8, headers: &'static [(&str, &str)]| {

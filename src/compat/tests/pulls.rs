@@ -1,4 +1,4 @@
-//! `/configs` and `/configfiles`: names, fallbacks, formats, 304, 404, and no step back.
+//! `/configs` and `/configfiles`: names, fallbacks, formats, 304, 404, and monotonic reads.
 
 use serde_json::json;
 use tokio::time::Instant;
@@ -30,7 +30,7 @@ async fn configs_answers_with_all_five_members() {
     }
 }
 
-/// A key that comes twice has its first place and its last value.
+/// A repeated key has its first position and its last value.
 #[tokio::test(start_paused = true)]
 async fn pairs_come_in_the_order_of_the_file() {
     let served = Served::new();
@@ -85,7 +85,7 @@ async fn names_are_echoed_and_found_by_the_rules_of_each_step() {
             None => assert_eq!(got.status, StatusCode::NOT_FOUND, "{asked}"),
         }
     }
-    // The app id and the cluster are compared as they are.
+    // App id and cluster are case-sensitive.
     assert_eq!(served.get("/configs/App/default/application").await.status, StatusCode::NOT_FOUND);
     assert_eq!(served.get("/configs/%61pp/default/application").await.status, StatusCode::OK);
 }
@@ -116,7 +116,7 @@ async fn the_first_place_of_the_chain_that_has_the_file_answers() {
         ("c1/not-in-c1", Some("default")),
         ("c1/not-in-c1?dataCenter=sz", Some("sz")),
         ("c1/only-default?dataCenter=sz", Some("default")),
-        // Per step all spellings are tried before the next step.
+        // All spellings are tried in one place before the next place.
         ("c1/exact-later", Some("c1")),
         ("C1/everywhere", Some("default")),
         ("c1/nowhere?dataCenter=sz", None),
@@ -221,7 +221,7 @@ async fn gray_releases_are_for_those_who_match() {
         ("by-address?ip=198.51.100.8", &forwarded, "all"),
     ];
     for (asked, headers, who) in table {
-        // A matched client between others: what is rendered once is not handed to the wrong one.
+        // A client of the gray release between others: cached renderings are not mixed up.
         for form in ["configfiles/json", "configfiles/raw"] {
             let got = served.get_with(&format!("/{form}/app/default/{asked}"), headers).await;
             assert!(got.text().contains(who), "{form} {asked}: {}", got.text());
@@ -288,7 +288,7 @@ async fn a_publish_is_read_at_once_in_every_form() {
     }
 }
 
-/// By every name and in every form, twice, as some of it is kept and some is not.
+/// By every name and in every form, twice, because only some renderings are cached.
 #[tokio::test(start_paused = true)]
 async fn what_is_kept_of_renderings_shows_in_no_answer() {
     let bodies = async |room: u64| {
@@ -326,7 +326,7 @@ async fn what_is_kept_of_renderings_shows_in_no_answer() {
 async fn an_app_may_be_called_json() {
     let served = Served::new();
     served.source.publish("default", "default/x", "a=1");
-    // Three segments: app `json`, which nobody has; four: the JSON form of app `app`.
+    // Three segments: app `json`, which does not exist; four: the JSON form of app `app`.
     assert_eq!(served.get("/configfiles/json/default/x").await.status, StatusCode::NOT_FOUND);
     assert_eq!(served.get("/configfiles/json/app/default/default/x").await.text(), r#"{"a":"1"}"#);
     assert_eq!(served.get("/configfiles/raw/app/default/default%2Fx").await.text(), "a=1\n");
@@ -357,7 +357,7 @@ async fn large_files_come_whole() {
     assert_eq!(served.get("/configs/app/default/value").await.json()["configurations"]["v"], value);
 }
 
-/// The body of `messages` for one id.
+/// Returns the parameter `messages` with one id.
 fn messages(id: u64) -> String {
     format!("messages=%7B%22details%22%3A%7B%22app%2Bdefault%2Bapplication%22%3A{id}%7D%7D")
 }
@@ -397,7 +397,7 @@ async fn nothing_older_is_answered_when_the_wait_is_over() {
             assert_eq!(served.metrics.pulls_behind.get(), behind);
         }
     }
-    // Both at once share one wait.
+    // Both waits run concurrently.
     let served = Served::new();
     let asked = Instant::now();
     let query = format!("{}&releaseKey=default-app-application-9", messages(9));

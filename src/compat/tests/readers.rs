@@ -48,7 +48,8 @@ async fn authorization_is_judged_on_every_path_that_reads() {
     }
 }
 
-/// The certificate of the connection is a token where one is demanded, and nothing elsewhere: it may name nobody.
+/// The certificate of the connection authenticates if authentication is required, and is ignored otherwise: it may name
+/// no user.
 #[tokio::test(start_paused = true)]
 async fn a_certificate_counts_where_readers_have_to_prove_who_they_are() {
     let of_others = ReadScope::new(&Grants::default(), &[Verb::Discover]);
@@ -72,7 +73,7 @@ async fn a_certificate_counts_where_readers_have_to_prove_who_they_are() {
             let got = ask(router.clone(), Method::GET, path, &headers, peer).await;
             assert_eq!(got.status, expected, "{path} {auth_required} {name} {token:?}");
         }
-        // By the grants of whom it names.
+        // Reads are limited by the grants of the named user.
         *served.source.0.read_scope.lock() = of_others.clone();
         let blind = ask(router, Method::GET, PATHS[0], &headers, peer).await.status;
         let is_judged = expected == StatusCode::OK && auth_required;
@@ -80,7 +81,7 @@ async fn a_certificate_counts_where_readers_have_to_prove_who_they_are() {
     }
 }
 
-/// A token opens what its grants let read, and the rest is not there: not in a namespace behind it either.
+/// A token reads what its grants permit; other files are treated as missing, in fallback namespaces too.
 #[tokio::test(start_paused = true)]
 async fn a_token_reads_what_it_was_granted() {
     let served = Served::new();
@@ -113,7 +114,7 @@ async fn a_token_reads_what_it_was_granted() {
     }
 }
 
-/// In clear to clients alone, from nodes alone that have the data key; an error keeps clients on what they have.
+/// Returned in clear only to clients, and only by nodes with the data key; on an error clients keep their content.
 #[tokio::test(start_paused = true)]
 async fn an_encrypted_file_is_for_clients() {
     for (is_client, has_key) in [(true, true), (true, false), (false, true), (false, false)] {
@@ -168,7 +169,7 @@ async fn the_surface_can_only_be_read() {
             let (is_post, is_reported) = (method == Method::POST, path.starts_with("/configs/"));
             let got = served.ask(method, path, &[], peer).await;
             assert_eq!(got.status, StatusCode::METHOD_NOT_ALLOWED, "{path}");
-            // Below it a client may say what came of what it read.
+            // Reports on a pull have a route below it.
             let allowed = if is_reported && !is_post { "GET,HEAD,POST" } else { "GET,HEAD" };
             assert_eq!(got.header("allow"), Some(allowed), "{path}");
             assert_eq!(got.json()["status"], 405, "{path}");
@@ -178,7 +179,7 @@ async fn the_surface_can_only_be_read() {
     }
 }
 
-/// Balancers of Apollo ask for it, by any host.
+/// Balancers for Apollo call it with any host name.
 #[tokio::test(start_paused = true)]
 async fn health_is_readiness_in_apollos_form() {
     let served = Served::with(Hub::new(1), |settings| {
