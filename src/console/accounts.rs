@@ -1,4 +1,4 @@
-//! Users, tokens of programs and keys of config clients, for who manages them.
+//! Users, service tokens and access keys, for visitors who manage them.
 
 use askama::Template;
 use axum::extract::State;
@@ -90,7 +90,7 @@ fn accounts_page(console: &Console, visitor: &SessionUser) -> Result<AccountsPag
     })
 }
 
-/// Carries out what a button of the page asks for.
+/// Carries out the act of the submitted button.
 pub(super) async fn change(State(console): State<Console>, form: Form) -> Response {
     let Form { visitor, fields } = form;
     let done = match visitor.caller.check_everywhere(Verb::Manage) {

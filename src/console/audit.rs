@@ -1,4 +1,4 @@
-//! The audit trail: who did what, newest first.
+//! The audit trail, newest first.
 
 use std::collections::BTreeSet;
 
@@ -17,7 +17,7 @@ use crate::model::code::{Code, Refusal};
 use crate::model::text::NameFilter;
 use crate::model::time::Timestamp;
 
-/// A row of the trail, in words.
+/// A row of the trail, as text.
 pub(super) struct Change {
     pub(super) time: String,
     pub(super) user: String,
@@ -48,7 +48,7 @@ impl Change {
     }
 }
 
-/// Newest changes, at most `limit`.
+/// Returns the newest changes, at most `limit`.
 pub(super) async fn newest(console: &Console, limit: usize) -> Result<Vec<Change>, Refusal> {
     console.operations.audit(Filter::default(), Page::new(0, limit), changes).await.map(|listed| listed.rows)
 }
@@ -67,7 +67,7 @@ struct Trail {
 }
 
 impl Trail {
-    /// The kinds of what is shown, to choose from.
+    /// Returns the kinds of the rows shown, for the filter.
     fn kinds(&self) -> BTreeSet<&str> {
         self.rows.iter().map(|row| row.kind.as_str()).collect()
     }

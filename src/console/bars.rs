@@ -1,5 +1,5 @@
-//! Rights that a form needs, by the path that it is sent to. Nothing of a form is read before this check. The things
-//! that it names are judged by the operation, and by [`SessionUser::check`] where a handler does something before.
+//! Rights that a form needs, by its path. They are checked before the form is read. The objects that it names are
+//! checked by the operation, and by [`SessionUser::check`] if a handler acts before.
 
 use super::resources::ResourceKind;
 use super::session::SessionUser;
@@ -9,9 +9,9 @@ use crate::model::wire::Words;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Need {
-    /// To be signed in.
+    /// A signed-in visitor.
     Nothing,
-    /// To be allowed this on something.
+    /// The verb on at least one object.
     Somewhere(Verb),
     Everywhere(Verb),
 }
@@ -29,13 +29,13 @@ fn need(path: &str) -> Need {
     let parts: Vec<_> = path.split('/').skip(2).collect();
     match parts.as_slice() {
         ["account" | "sign-out" | "language"] => Need::Nothing,
-        // Who approves edits nothing, and who asked may withdraw: the operation judges which of them it is.
+        // Approvers need no edit right, and a requester may withdraw: the operation checks which applies.
         ["requests", _] => Need::Nothing,
         ["accounts"] => Need::Everywhere(Verb::Manage),
         ["cluster"] | ["cluster", "backup"] => Need::Everywhere(Verb::Operate),
         ["edit", word] => ResourceKind::of_word(word).map_or(Need::Somewhere(Verb::Edit), |sort| match sort.verb() {
             Some(verb) => Need::Everywhere(verb),
-            // Templates are in no namespace.
+            // Templates have no namespace.
             None if sort == ResourceKind::Templates => Need::Everywhere(Verb::Edit),
             None => Need::Somewhere(Verb::Edit),
         }),

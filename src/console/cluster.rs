@@ -1,4 +1,4 @@
-//! The members of the cluster and its settings, for who operates it.
+//! Members and settings of the cluster, for operators.
 
 use askama::Template;
 use axum::body::Body;
@@ -48,7 +48,8 @@ async fn cluster_page(console: &Console, visitor: &SessionUser) -> Result<Cluste
     Ok(ClusterPage { frame: visitor.frame(Section::Cluster), status, settings: settings.collect() })
 }
 
-/// The whole state as one file, for `thuban restore`. By a form: a link on a page of others begins none.
+/// Sends the whole state as one file, for `thuban restore`. It takes a form, so that a link on a foreign page cannot
+/// start it.
 pub(super) async fn backup(State(console): State<Console>, Form { visitor, .. }: Form) -> Response {
     let taken = match visitor.caller.check_everywhere(Verb::Operate) {
         Ok(()) => console.operations.backup(&visitor.caller).await,

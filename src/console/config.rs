@@ -1,4 +1,4 @@
-//! Config files: the tree that they stand in, and the page of one: edited, judged, compared, released.
+//! Config files: the tree of files, and the page of a file: editing, validation, comparison, release.
 
 use askama::Template;
 use axum::extract::State;
@@ -67,7 +67,7 @@ impl FileRow {
         }
     }
 
-    /// Address for a form of the file's page; it names the file, as does the address for looking at the page.
+    /// Returns the address of a form on the file's page; it names the file, like the address of the page.
     fn link_to(&self, flash: &str) -> String {
         self.link.replacen('?', &format!("{flash}?"), 1)
     }
@@ -135,7 +135,7 @@ async fn listed(console: &Console, visitor: &SessionUser, query: Fields) -> Resu
     Ok(TreePage { frame, query, branches, rows: files.rows, pager, edits, templates })
 }
 
-/// Namespaces that have groups, as many as fit on a page.
+/// Returns the namespaces that have groups, as many as fit on a page.
 fn branches(catalog: &Catalog, read_scope: &ReadScope) -> Vec<Branch> {
     let all = &Rows::new(0, limits::PAGE_ROWS_MAX);
     let namespaces =
@@ -157,7 +157,7 @@ fn branches(catalog: &Catalog, read_scope: &ReadScope) -> Vec<Branch> {
     branches.into_iter().take(limits::PAGE_ROWS_MAX).map(|namespace| branch(&namespace.name)).collect()
 }
 
-/// Makes a file: empty, or of a template.
+/// Creates a file, empty or from a template.
 pub(super) async fn create(State(console): State<Console>, form: Form) -> Response {
     let Form { visitor, fields } = form;
     let key = key(&fields);
@@ -193,26 +193,26 @@ struct FilePage {
     text: String,
     revision: String,
     formats: Vec<(&'static str, bool)>,
-    /// From what is in force to what is saved.
+    /// Difference from the active release to the draft.
     diff: Vec<Line>,
-    /// Reasons why what is saved cannot be published as it is.
+    /// Reasons why the draft cannot be published.
     faults: Vec<String>,
     releases: Vec<ReleaseRow>,
     history: History,
     holders: Holders,
     edits: bool,
     releases_them: bool,
-    /// A policy asks for the approval of others before it is published.
+    /// True if a policy requires approval to publish it.
     asks_approval: bool,
     rollout: Fields,
-    /// Properties may be edited key by key.
+    /// Pairs of a properties file, which may be edited key by key.
     pairs: Option<Pairs>,
-    /// The controls, where they are.
+    /// Controls of the editor by key, if it is used.
     table: Option<Vec<Control>>,
 }
 
 impl FilePage {
-    /// Key by key, as they are saved or as somebody has typed them.
+    /// Switches to the editor by key, with the saved pairs or the submitted ones.
     fn tabled(self, typed: Option<Value>) -> FilePage {
         let value = typed.or_else(|| Some(table_of(self.pairs.as_ref()?)));
         let drawing = FormRenderer { t: self.frame.t, fault: None };
@@ -223,9 +223,9 @@ impl FilePage {
     }
 }
 
-/// More keys than this are edited as text: their page would be megabytes.
+/// Maximum number of keys for the editor by key: beyond it the page would be megabytes.
 const TABLE_KEYS_MAX: usize = 1000;
-/// The field of a form that has the pairs of a file.
+/// Form field with the pairs of a file.
 const PAIRS: &str = "pairs";
 
 fn table_of(pairs: &Pairs) -> Value {
@@ -253,7 +253,7 @@ async fn file_page(console: &Console, visitor: &SessionUser, key: &ConfigKey) ->
         Ok((of(catalog, frame, file, edits, releases_them), file.clone(), in_force))
     };
     let (mut page, file, in_force) = console.operations.scan(FAR, find, |found: Result<_, Refusal>| found).await??;
-    // What is kept encrypted is shown to who may edit it; a node that cannot read it says so.
+    // An encrypted content is shown to visitors who may edit the file; a node that cannot read it reports that.
     let content =
         |encrypted, content: &Content| console.operations.shown_content(&visitor.caller, key, encrypted, content);
     match content(file.encrypted, &file.content) {
@@ -325,7 +325,7 @@ pub(super) async fn save(State(console): State<Console>, form: Form) -> Response
             Err(refusal) => return refused(&visitor, Ok(page_as_saved.tabled(Some(value))), &refusal),
         }
     } else {
-        // Browsers end lines in forms by two characters.
+        // Browsers end lines in forms with two characters.
         fields.raw("text").replace("\r\n", "\n")
     };
     let draft = ConfigFileDraft {
@@ -347,7 +347,7 @@ pub(super) async fn save(State(console): State<Console>, form: Form) -> Response
     }
 }
 
-/// The pairs that were typed.
+/// Returns the submitted pairs.
 fn pairs_in(kind: &FieldKind, typed: Value) -> Result<Pairs, Refusal> {
     let mut closed = kind.closed(typed)?;
     serde_json::from_value(closed[PAIRS].take()).map_err(|error| Refusal::new(Code::ParseException, error.to_string()))
@@ -441,7 +441,7 @@ async fn done(
     }
 }
 
-/// The page again, with why it was not done.
+/// Returns the page again, with the refusal.
 fn refused(visitor: &SessionUser, page: Result<FilePage, Refusal>, refusal: &Refusal) -> Response {
     match page {
         Ok(page) => page_refused(refusal.code, &FilePage { frame: page.frame.refused(refusal), ..page }),

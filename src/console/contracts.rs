@@ -1,4 +1,4 @@
-//! Contracts: their list, their form, and what they and the format say of a file while it is typed.
+//! Contracts: list, form, and validation of a file while it is typed.
 
 use std::sync::Arc;
 
@@ -28,26 +28,26 @@ use crate::model::wire::Words;
 
 const SCHEMA: &str = "schema";
 
-/// Fields of a contract as they are typed.
+/// Fields of a contract in its form.
 #[derive(JsonSchema)]
 #[expect(dead_code, reason = "the form is made from its description alone")]
 pub(super) struct ContractForm {
     name: String,
-    /// A namespace, a beginning of one followed by `*`, or `*` for all.
+    /// Namespace, or a pattern with a trailing `*`; `*` for all.
     namespace: Option<String>,
-    /// Names of rules, or `group/file` of config files; patterns as that of the namespace.
+    /// Names of rules, or `group/file` of config files; a trailing `*` matches any rest.
     names: Option<Vec<String>>,
-    /// All where none is chosen.
+    /// Kinds; all if none is chosen.
     kinds: Option<Vec<PolicyKind>>,
     mode: Option<ContractMode>,
-    /// JSON Schema 2020-12. In place of rules.
+    /// JSON Schema 2020-12, instead of rules.
     schema: Option<String>,
-    /// Expressions that have to be true, over `new`, `old`, `kind`, `namespace`, `name` and `user`.
+    /// Expressions that must be true, over `new`, `old`, `kind`, `namespace`, `name` and `user`.
     rules: Option<Vec<ContractRule>>,
     comment: Option<String>,
 }
 
-/// The draft that was typed: nothing typed is nothing said.
+/// Returns the submitted draft without empty fields.
 pub(super) fn typed(mut given: Map<String, Value>) -> Result<Map<String, Value>, Refusal> {
     given.retain(|field, value| match field.as_str() {
         "kinds" | "comment" => true,
@@ -80,13 +80,13 @@ pub(super) async fn list(State(console): State<Console>, visitor: SessionUser, q
     page(&ThingsPage { badges: Some(t.mode), frame, sort, query, columns, rows, pager, edits })
 }
 
-/// Faults of a text that is typed.
+/// Faults of a text.
 #[derive(Serialize)]
 struct Faults {
     faults: Vec<String>,
 }
 
-/// Tells what would keep a text from being published. Nothing is stored.
+/// Reports the faults that would prevent a publish of a text. Stores nothing.
 pub(super) async fn check(State(console): State<Console>, form: Form) -> Response {
     let Form { visitor, fields } = form;
     let key = key(&fields);

@@ -1,4 +1,4 @@
-//! A rule while somebody writes it: in a form, or as JSON.
+//! A rule under edit: as a form, or as JSON.
 
 use std::sync::OnceLock;
 
@@ -15,17 +15,17 @@ use crate::api::documents::{GIVEN, read_rule};
 use crate::model::code::Refusal;
 use crate::model::rule::{Family, RuleDraft, RuleHead, WithTypes};
 
-/// Fields of acts on what is in force: the buttons for those have their own.
+/// Fields of acts, which their own buttons send.
 const OF_ACTS: [&str; 4] = ["request", "request_set", "hold", "emergency"];
 
-/// Input of a person, in the form in which it was typed.
+/// Input of a user, in the form in which it was typed.
 #[derive(Clone)]
 pub(super) enum Typed {
     Json(String),
     Form(Value),
 }
 
-/// The fields that a person gives of a rule.
+/// Fields of a rule that users set.
 struct GivenFields;
 
 impl WithTypes for GivenFields {
@@ -37,14 +37,14 @@ impl WithTypes for GivenFields {
     }
 }
 
-/// Derived once a family: what is said of a rule does not change while rules are written.
+/// Returns the schema of a family's form, derived once per family.
 pub(super) fn kind_of(family: Family) -> &'static FieldKind {
     static KINDS: [OnceLock<FieldKind>; Family::ALL.len()] = [const { OnceLock::new() }; Family::ALL.len()];
     KINDS[family as usize].get_or_init(|| family.with_types::<GivenFields>())
 }
 
 impl Typed {
-    /// A rule as it is written, in the form that the query asks for.
+    /// Returns a rule for editing, in the form that the query selects.
     pub(super) fn of(family: Family, written: Value, query: &Fields) -> Typed {
         match query.get("as") {
             "json" => Typed::Json(pretty(&written)),
@@ -52,7 +52,7 @@ impl Typed {
         }
     }
 
-    /// Reads the input of a person; true if it is to be saved, as a button within a form only changes the form.
+    /// Reads the submitted input; true if it is to be saved, false if a button within the form only changes the form.
     pub(super) fn read(family: Family, fields: &Fields) -> (Typed, bool) {
         if fields.get("as") == "json" {
             return (Typed::Json(fields.raw("text").to_owned()), true);
@@ -86,7 +86,7 @@ impl Typed {
         }
     }
 
-    /// The controls of a form; a fault stands beside the field that it names.
+    /// Returns the controls of a form; a fault is shown at the field that it names.
     pub(super) fn controls(&self, t: &'static Texts, family: Family, fault: Option<&str>) -> Vec<Control> {
         match self {
             Typed::Form(value) => FormRenderer { t, fault }.controls(kind_of(family), value),
@@ -95,7 +95,7 @@ impl Typed {
     }
 }
 
-/// A fault in what a form makes: nobody sees the line and column in which it stands there.
+/// Removes line and column from a fault, which refer to the JSON made from the form.
 fn without_place(refusal: Refusal) -> Refusal {
     let is_place = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
     match refusal.detail.rsplit_once(" at line ") {
@@ -108,7 +108,7 @@ pub(super) fn pretty(written: &Value) -> String {
     serde_json::to_string_pretty(written).unwrap_or_default()
 }
 
-/// Initial value of a new rule.
+/// Returns the initial value of a new rule.
 pub(super) fn blank(family: Family) -> Value {
     let body = family.blank();
     let text = format!(r#"{{"namespace": "default", "name": "", "enable": true, "priority": 0, {body}}}"#);

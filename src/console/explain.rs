@@ -1,4 +1,5 @@
-//! "Which rule takes this request, and why?": a sketch of a request, judged by what is saved beside what is released.
+//! "Which rule takes this request, and why?": evaluates a sample request against released and saved rules, side by
+//! side.
 
 use askama::Template;
 use axum::extract::{Path, State};
@@ -15,7 +16,7 @@ use crate::model::code::{Code, Refusal};
 use crate::model::explain::{Explanation, Gray, GrayState, Part, ReleaseBrief, Sketch, Verdict};
 use crate::model::mesh::carried::{CarriedOutBy, Extent};
 
-/// A rule with what became of it.
+/// A rule with its verdict.
 struct JudgedRule {
     id: String,
     name: String,
@@ -32,27 +33,27 @@ struct JudgedPart {
     verdict: Verdict,
     share: String,
     info: String,
-    /// Of each condition: whether it is met, and why.
+    /// Conditions: whether each is met, and why.
     conditions: Vec<(bool, String)>,
     effect: String,
 }
 
-/// A gray release with what it is to the client.
+/// A gray release with its effect on the client.
 struct JudgedGray {
     rule_id: String,
     rule_name: String,
     release: String,
     state: GrayState,
     info: String,
-    /// Of all that it asks of a client: whether it is met, and why.
+    /// Conditions on the client: whether each is met, and why.
     conditions: Vec<(bool, String)>,
 }
 
-/// Judgement of one side: of what is released, or of what is saved.
+/// Result of one side: released rules, or saved rules.
 struct Judgement {
     info: String,
     rules: Vec<JudgedRule>,
-    /// Gray releases, where some clients see something else.
+    /// Gray releases, if some clients get a different rule.
     grays: Vec<JudgedGray>,
 }
 
@@ -101,7 +102,7 @@ fn part(part: &Part<'_>) -> JudgedPart {
     }
 }
 
-/// Colour and words of a verdict.
+/// Returns the colour class of a verdict.
 fn badge(verdict: &Verdict) -> &'static str {
     match verdict {
         Verdict::Applies => "good",
@@ -120,7 +121,7 @@ fn word(verdict: &Verdict, t: &Texts) -> &'static str {
     }
 }
 
-/// The same in any language.
+/// Returns a sign that is the same in every language.
 fn sign(extent: &Extent) -> &'static str {
     match extent {
         Extent::Yes => "✓",
@@ -160,7 +161,7 @@ struct ExplainPage {
     tabs: Vec<Tab>,
     kind: &'static str,
     query: Fields,
-    /// Both sides: what is released, then what is saved; of a request what is in force, then what would be.
+    /// Both sides: released, then saved rules; for an approval request the active release, then the requested one.
     sides: Vec<(&'static str, Judgement)>,
 }
 
@@ -207,7 +208,7 @@ fn refused(shown: ExplainPage, refusal: &Refusal) -> Response {
     page_refused(refusal.code, &ExplainPage { frame: shown.frame.refused(refusal), ..shown })
 }
 
-/// A request as a person sketches it; headers and the like a line each.
+/// Parses a sample request; headers and the like are one per line.
 fn sketch(query: &Fields) -> Result<Sketch, Refusal> {
     let lines = |key: &str| query.get(key).lines().map(|line| pair(key, line)).collect::<Result<_, _>>();
     Ok(Sketch {

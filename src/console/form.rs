@@ -1,4 +1,4 @@
-//! Form data of a person: pairs, taken only from a page that was made for this very visitor.
+//! Form data: pairs, accepted only from a page that was made for the same visitor.
 
 use std::time::Duration;
 
@@ -19,29 +19,29 @@ use crate::address::{SITE, peer_is_trusted};
 use crate::model::code::{Code, Refusal};
 use crate::model::limits;
 
-/// The field of every form that shows where it came from.
+/// Field of every form with the token of its page.
 const TOKEN: &str = "form_token";
 /// Time limit for the body of a form.
 const BODY_WITHIN: Duration = Duration::from_secs(5);
-/// The name under which a proxy was asked.
+/// Header with the host name that a proxy was reached by.
 const FORWARDED_HOST: &str = "x-forwarded-host";
 
-/// Decoded pairs, of a form or of a query.
+/// Decoded pairs of a form or a query.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Fields(Vec<(String, String)>);
 
 impl Fields {
-    /// The first [`limits::FORM_PAIRS_MAX`] pairs.
+    /// Parses the first [`limits::FORM_PAIRS_MAX`] pairs.
     pub(super) fn parse(text: &[u8]) -> Fields {
         Fields(url::form_urlencoded::parse(text).into_owned().take(limits::FORM_PAIRS_MAX).collect())
     }
 
-    /// The first value, blanks around it cut off.
+    /// Returns the first value, trimmed.
     pub(super) fn get(&self, key: &str) -> &str {
         self.raw(key).trim()
     }
 
-    /// The first value, as it was sent.
+    /// Returns the first value, unchanged.
     pub(super) fn raw(&self, key: &str) -> &str {
         self.0.iter().find(|(name, _)| name == key).map_or("", |(_, value)| value.as_str())
     }
@@ -62,13 +62,13 @@ impl Fields {
 impl FromRequestParts<Console> for Fields {
     type Rejection = std::convert::Infallible;
 
-    /// Of the query.
+    /// Extracts the query.
     async fn from_request_parts(parts: &mut Parts, _: &Console) -> Result<Self, Self::Rejection> {
         Ok(Fields::parse(parts.uri.query().unwrap_or_default().as_bytes()))
     }
 }
 
-/// A form that a visitor sent from one of our pages.
+/// A form that a visitor sent from a page of the console.
 pub(super) struct Form {
     pub(super) visitor: SessionUser,
     pub(super) fields: Fields,
@@ -83,9 +83,9 @@ impl FromRequest<Console> for Form {
         let refuse = |refusal: &Refusal| undone(visitor.texts, refusal);
         let barred = bars::check(&visitor, parts.uri.path());
         let is_ours = comes_from_here(console, &parts);
-        // A body that is not read would reset the connection under the answer.
+        // The body is read even for a refusal: otherwise the connection would be reset before the answer arrives.
         let fields = read(body, limits::BODY_BYTES_MAX).await;
-        // Who may not do it is told that, whatever else is wrong.
+        // A missing right takes precedence over other faults.
         barred.map_err(|refusal| visitor.barred(console, &refusal))?;
         let fields = fields.map_err(|refusal| refuse(&refusal))?;
         if !is_ours || !is_equal(fields.raw(TOKEN), &visitor.form_token) {
@@ -96,7 +96,7 @@ impl FromRequest<Console> for Form {
     }
 }
 
-/// A form before anybody has signed in: there is no cookie that another site could make use of.
+/// A form of a visitor who has not signed in: there is no cookie that another site could use.
 pub(super) struct OpenForm {
     pub(super) stranger: Stranger,
     pub(super) fields: Fields,
@@ -122,8 +122,8 @@ fn comes_from_here(console: &Console, parts: &Parts) -> bool {
     parts.method.is_safe() || is_of_ours(&parts.headers, is_behind_proxy)
 }
 
-/// A browser says the site of every request, or by plain HTTP under a name the origin of a form. A client that says
-/// neither is none.
+/// Reports whether the form comes from this origin. Browsers send the site with every request, or over plain HTTP the
+/// origin of a form. A client that sends neither is not a browser.
 fn is_of_ours(headers: &HeaderMap, is_behind_proxy: bool) -> bool {
     let text = |name: &str| headers.get(name).map(|value| value.to_str().unwrap_or("?"));
     match (text(SITE), text(ORIGIN.as_str())) {
@@ -137,7 +137,7 @@ fn is_of_ours(headers: &HeaderMap, is_behind_proxy: bool) -> bool {
     }
 }
 
-/// All pairs of a form: one with too many is refused, as what is left out would be taken for empty.
+/// Reads all pairs of a form: too many are refused, because missing fields would count as empty.
 async fn read(body: axum::body::Body, bytes_max: usize) -> Result<Fields, Refusal> {
     let too_large = |why: String| Refusal::new(Code::RequestTooLarge, why);
     let collected = match timeout(BODY_WITHIN, Limited::new(body, bytes_max).collect()).await {
@@ -151,7 +151,7 @@ async fn read(body: axum::body::Body, bytes_max: usize) -> Result<Fields, Refusa
     Ok(Fields::parse(&collected))
 }
 
-/// Compares in a time that depends on the lengths alone.
+/// Compares in a time that depends only on the lengths.
 fn is_equal(one: &str, other: &str) -> bool {
     one.as_bytes().ct_eq(other.as_bytes()).into()
 }
@@ -190,7 +190,7 @@ mod tests {
         for foreign in ["cross-site", "same-site", "none"] {
             assert!(!of(&[(SITE, foreign), ("origin", "http://node:8090"), ("host", "node:8090")], false), "{foreign}");
         }
-        // Without it the origin of the page is the one that was asked, or that a proxy was asked for.
+        // Without that header, the origin must be the host that this node or its proxy was reached by.
         let ours = ("host", "node:8090");
         assert!(
             of(&[ours, ("origin", "http://node:8090")], false) && of(&[ours, ("origin", "http://Node:8090")], false)

@@ -1,4 +1,4 @@
-//! Frame of every page, and the responses that pages share: rendered, refused, done.
+//! The frame of every page, and common responses: page, refusal, redirect.
 
 use askama::Template;
 use axum::http::StatusCode;
@@ -28,7 +28,7 @@ pub(super) enum Section {
     Oneself,
 }
 
-/// Data that a template needs besides its own.
+/// Common data of all templates.
 pub(super) struct Frame {
     pub(super) t: &'static Texts,
     pub(super) user: String,
@@ -36,15 +36,15 @@ pub(super) struct Frame {
     pub(super) section: Section,
     pub(super) path: String,
     pub(super) is_behind: bool,
-    /// The visitor may see users, tokens, keys and the audit trail.
+    /// True if the visitor may see users, tokens, keys and the audit trail.
     pub(super) manages: bool,
-    /// The visitor may see and change the cluster.
+    /// True if the visitor may see and change the cluster.
     pub(super) operates: bool,
-    /// Text of what was just done; `None` if nothing was.
+    /// Text about the preceding act; `None` if there was none.
     pub(super) done: Option<&'static str>,
-    /// Reason why something was not done; `None` if nothing was refused.
+    /// Reason of a refusal; `None` if nothing was refused.
     pub(super) fault: Option<String>,
-    /// The same as it stands beside a field: it begins with the field's path, if it is about one.
+    /// The same without the code, for a field: it begins with the field's path, if it is about one.
     pub(super) detail: Option<String>,
 }
 
@@ -65,7 +65,7 @@ impl Frame {
         }
     }
 
-    /// Of a page that nobody in particular looks at.
+    /// Returns the frame of a page without a visitor.
     #[cfg(test)]
     pub(super) fn bare(t: &'static Texts, section: Section) -> Frame {
         Frame {
@@ -83,7 +83,7 @@ impl Frame {
         }
     }
 
-    /// With why it was not done.
+    /// Adds a refusal.
     pub(super) fn refused(self, refusal: &Refusal) -> Frame {
         Frame { fault: Some(refusal_text(refusal)), detail: Some(refusal.detail.clone()), ..self }
     }
@@ -92,41 +92,41 @@ impl Frame {
         assets::path(stem, suffix)
     }
 
-    /// `aria-current` for the link to where one is.
+    /// Returns `aria-current` for a link to a section.
     pub(super) fn current(&self, section: Section) -> &'static str {
         if self.section == section { "page" } else { "false" }
     }
 }
 
-/// A refusal in words, with the code under which the documentation has it.
+/// Formats a refusal with its code.
 pub(super) fn refusal_text(refusal: &Refusal) -> String {
     format!("{} ({})", refusal.info(), refusal.code.number())
 }
 
-/// A page as it is.
+/// Renders a page.
 pub(super) fn page(template: &impl Template) -> Response {
     page_as(StatusCode::OK, template)
 }
 
-/// A page that says what was wrong with a form, what was typed still in it.
+/// Renders the page of a refused form, with its submitted values.
 pub(super) fn page_refused(code: Code, template: &impl Template) -> Response {
     page_as(status_of_form(code), template)
 }
 
-/// The same of a page that was asked for, and where a password was wrong: whoever signs in rightly may do it.
+/// Renders the page of a refused request, or after a wrong password: signing in may help.
 pub(super) fn page_unproven(code: Code, template: &impl Template) -> Response {
     page_as(status(code), template)
 }
 
 fn status(code: Code) -> StatusCode {
     match code {
-        // To a browser what is not there is not there.
+        // The browser's status for a missing object.
         Code::NotFoundResource => StatusCode::NOT_FOUND,
         code => StatusCode::from_u16(code.status()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR),
     }
 }
 
-/// A known visitor that may not do what a form asks for gains nothing from signing in again.
+/// Returns 403 for a signed-in visitor without the right, who gains nothing from signing in again.
 fn status_of_form(code: Code) -> StatusCode {
     if code == Code::NotAllowedAccess { StatusCode::FORBIDDEN } else { status(code) }
 }
@@ -142,22 +142,22 @@ fn page_as(status: StatusCode, template: &impl Template) -> Response {
 }
 
 word_enum! {
-    /// Deed of a person, as the next page reports it.
+    /// Completed act, as the next page reports it.
     pub(super) enum Flash {
         Created = "created",
-        /// A draft, which clients do not see yet.
+        /// A draft was saved, which clients do not see yet.
         Drafted = "drafted",
         Saved = "saved",
         Deleted = "deleted",
         Released = "released",
         Changed = "changed",
-        /// Others have to approve it before it is done.
+        /// The act awaits approval.
         Asked = "asked",
     }
 }
 
 impl Flash {
-    /// The name in queries under which it is told.
+    /// Name of the query key.
     const QUERY: &'static str = "done";
 
     pub(super) fn of_query(query: &Fields) -> Option<Flash> {
@@ -177,13 +177,13 @@ impl Flash {
     }
 }
 
-/// Done: on to the page that shows it.
+/// Redirects to the page that shows the result.
 pub(super) fn on_to(path: &str, flash: Flash) -> Response {
     let sign = if path.contains('?') { '&' } else { '?' };
     Redirect::to(&format!("{path}{sign}{}={}", Flash::QUERY, flash.word())).into_response()
 }
 
-/// Refusal where no page can show it.
+/// Page of a refusal that no other page can show.
 #[derive(Template)]
 #[template(path = "failed.html")]
 struct Failed {
@@ -198,7 +198,7 @@ pub(super) fn failed(t: &'static Texts, refusal: &Refusal) -> Response {
     failed_as(status(refusal.code), t, refusal)
 }
 
-/// The same where a form was sent.
+/// Renders the page of a refused form.
 pub(super) fn undone(t: &'static Texts, refusal: &Refusal) -> Response {
     failed_as(status_of_form(refusal.code), t, refusal)
 }
@@ -213,7 +213,7 @@ fn failed_as(status: StatusCode, t: &'static Texts, refusal: &Refusal) -> Respon
     page_as(status, &Failed { t, styles, icon, title, why: refusal_text(refusal) })
 }
 
-/// Response where no page has this path.
+/// Returns the response for an unknown path.
 pub(super) fn nowhere(t: &'static Texts) -> Response {
     failed(t, &Refusal::new(Code::NotFoundResource, "there is no such page"))
 }

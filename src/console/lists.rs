@@ -1,4 +1,4 @@
-//! Lists of things that have no page besides their forms ([`super::resources`]).
+//! Lists of objects that have only a form ([`super::resources`]).
 
 use std::sync::Arc;
 
@@ -23,7 +23,7 @@ use crate::model::webhook::Webhook;
 use crate::model::wire::Words;
 use crate::operations::FAR;
 
-/// A line of a list: its name, what is said of it, whether it is well.
+/// A line of a list: name, description, health.
 pub(super) struct Row {
     pub(super) name: String,
     pub(super) about: Vec<String>,
@@ -36,7 +36,7 @@ pub(super) struct ThingsPage {
     pub(super) frame: Frame,
     pub(super) sort: ResourceKind,
     pub(super) query: Fields,
-    /// Heading of the badges of the rows; `None` where the rows have none.
+    /// Heading of the badges; `None` if the rows have none.
     pub(super) badges: Option<&'static str>,
     pub(super) columns: Vec<&'static str>,
     pub(super) rows: Vec<Row>,
@@ -125,7 +125,7 @@ pub(super) async fn templates(State(console): State<Console>, visitor: SessionUs
     page(&ThingsPage { badges: Some(t.format), frame, sort, query, columns, rows, pager, edits })
 }
 
-/// Kinds that a policy or a contract is about.
+/// Formats the kinds in the scope of a policy or a contract.
 pub(super) fn kinds_of(kinds: &[PolicyKind]) -> String {
     let words: Vec<_> = kinds.iter().map(|kind| kind.word()).collect();
     if words.is_empty() { "*".to_owned() } else { words.join(", ") }

@@ -1,4 +1,4 @@
-//! Map of services: who is discovered by whom, and the rules in force for each call.
+//! Map of services: callers and callees, and the active rules of each call.
 
 use std::collections::BTreeSet;
 

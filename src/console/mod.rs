@@ -1,11 +1,10 @@
-//! The console at `/ui`: pages for people, over the same operations as every other door.
+//! The console at `/ui`: web pages over the same operations as the other surfaces.
 //!
-//! Everything that a page needs is in the binary. A page is whole without scripts: links and forms do what they
-//! say; scripts only spare a person a reload or a key. A visitor is known by a cookie of the console's own, which no
-//! other surface takes ([`session`]); what is sent from a form carries a token that only the page knew ([`form`]), and
-//! is not read where its visitor may not send one ([`bars`]).
-//! A module here is a page or a few: it reads a form or a query, calls [`crate::operations`] or reads the catalog, and
-//! hands what it found to a template in `pages/`. Texts are in [`texts`], in two languages.
+//! All assets of a page are in the binary. Pages work without scripts: links and forms do everything, scripts only save
+//! reloads and keystrokes. A visitor is identified by a cookie that no other surface accepts ([`session`]). A form
+//! carries a token of its page ([`form`]), and is not read if its visitor lacks the right to send it ([`bars`]). A
+//! module here is a page or several: it reads a form or a query, calls [`crate::operations`] or reads the catalog, and
+//! renders a template in `pages/`. Texts are in [`texts`], in two languages.
 
 mod accounts;
 mod assets;
@@ -59,23 +58,23 @@ use crate::operations::replica::Replica;
 use crate::tasks;
 use session::SessionUser;
 
-/// Nothing from elsewhere, nothing inline, nothing that frames it.
+/// Content security policy: no foreign or inline resources, no framing.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; \
                       connect-src 'self'; form-action 'self'; frame-ancestors 'none'; base-uri 'none'";
-/// For 30 days from the last page on a browser asks this name by TLS alone.
+/// HSTS for 30 days from the last page.
 const TLS_ONLY: &str = "max-age=2592000";
-/// Path at which the console begins.
+/// Path of the console.
 pub const ROOT: &str = "/ui";
 
 /// Settings of the console.
 pub struct ConsoleSettings {
-    /// Browsers come through TLS: the cookie is never sent otherwise.
+    /// True if browsers come through TLS: the cookie is then sent only over TLS.
     pub is_secure: bool,
-    /// Peers whose `X-Forwarded-For` is believed.
+    /// Networks of proxies whose `X-Forwarded-For` is trusted.
     pub trusted_proxies: Vec<IpNet>,
 }
 
-/// State that the pages share; cheap to clone.
+/// State shared by the pages; cheap to clone.
 #[derive(Clone)]
 pub struct Console {
     operations: Arc<Operations>,
@@ -92,9 +91,9 @@ impl Console {
     }
 }
 
-/// The console, ready to be served beside the management surface.
+/// Builds the router of the console, served on the management port.
 pub fn router(console: Console) -> Router {
-    // What only a form is sent to.
+    // Paths that only receive forms.
     let flash = get(page_of_the_form);
     Router::new()
         .route("/", get(|| async { Redirect::to(ROOT) }))
@@ -143,8 +142,8 @@ pub fn router(console: Console) -> Router {
         .with_state(console)
 }
 
-/// Redirects to the page that a form was on. A browser asks for the form's own path after signing in again, after
-/// choosing another language, or by the address that was left there when the form was refused.
+/// Redirects from the path of a form to its page. Browsers request that path after signing in again, after a change of
+/// the language, or from the address bar after a refused form.
 async fn page_of_the_form(uri: Uri) -> Redirect {
     let page = uri.path().rsplit_once('/').map_or(ROOT, |(page, _)| page);
     match uri.query() {
@@ -157,11 +156,11 @@ async fn no_such_page(visitor: SessionUser) -> Response {
     frame::nowhere(visitor.texts)
 }
 
-/// Surrounds every page with a time limit and the headers that browsers need.
+/// Adds a time limit and security headers to every page.
 async fn surround(State(console): State<Console>, request: Request, next: Next) -> Response {
     let limit = Duration::from_secs(limits::REQUEST_TIMEOUT_SECONDS);
     let mut response = match console.node().as_node().out_of_service() {
-        // A node whose state is not that of the others shows it to nobody.
+        // A node with a diverged state serves nothing from it.
         Some(why) => (StatusCode::SERVICE_UNAVAILABLE, why.to_owned()).into_response(),
         None => match tokio::time::timeout(limit, tasks::caught(next.run(request))).await {
             Ok(Some(response)) => response,

@@ -1,4 +1,4 @@
-//! A visitor's own account: what was granted, where one is logged in, and another password.
+//! The visitor's own account: grants, logins, and a change of the password.
 
 use askama::Template;
 use axum::extract::State;
@@ -27,7 +27,7 @@ struct SessionRow {
     until: String,
     address: String,
     agent: String,
-    /// The one that asks.
+    /// True for the login of this request.
     is_this: bool,
 }
 
@@ -72,7 +72,7 @@ fn profile_page(console: &Console, visitor: &SessionUser) -> Result<OneselfPage,
     })
 }
 
-/// Carries out what a button of the page asks for.
+/// Carries out the act of the submitted button.
 pub(super) async fn change(State(console): State<Console>, form: Form) -> Response {
     let Form { visitor, fields } = form;
     let done = match fields.get("change") {
@@ -105,7 +105,7 @@ async fn ended(console: &Console, visitor: &SessionUser, fields: &Fields) -> Res
     Ok(on_to(PATH, Flash::Changed))
 }
 
-/// All logins end with the old password, this one too.
+/// Changes the password, which ends all logins, this one included.
 async fn replaced(console: &Console, visitor: &SessionUser, fields: &Fields) -> Result<Response, NotSignedIn> {
     if fields.raw("new_password") != fields.raw("again") {
         return Err(Refusal::new(Code::InvalidParameter, "the new password was typed in two ways").into());

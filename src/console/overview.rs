@@ -1,4 +1,4 @@
-//! The first page: members and alarms of the cluster, for who operates it; what there is, what changed last.
+//! The first page: members and alarms, for operators; numbers of objects, recent changes.
 
 use askama::Template;
 use axum::extract::State;
@@ -28,17 +28,17 @@ const CHANGES_SHOWN: usize = 10;
 #[template(path = "overview.html")]
 struct OverviewPage {
     frame: Frame,
-    /// For who operates it.
+    /// Status of the cluster, for operators.
     status: Option<ClusterStatus>,
     counts: Vec<Count>,
-    /// For who operates it, of the node that made the page.
+    /// Metrics of the node that made the page, for operators.
     sparklines: Vec<Sparkline>,
     node: NodeId,
-    /// For who may see them.
+    /// Recent changes, for visitors who may see the audit trail.
     changes: Option<Vec<Change>>,
 }
 
-/// So many of a kind, and where they are listed.
+/// Number of objects of a kind, and the link to their list.
 struct Count {
     what: &'static str,
     link: String,
@@ -46,7 +46,7 @@ struct Count {
 }
 
 impl OverviewPage {
-    /// Number of log entries that a member is behind the one that is furthest; `?` if it is not known.
+    /// Returns the number of log entries by which a member is behind the most advanced one; `?` if unknown.
     fn lag(&self, applied: &Option<u64>) -> String {
         let members = self.status.iter().flat_map(|status| &status.members);
         let furthest = members.filter_map(|member| member.applied).max().unwrap_or(0);
@@ -60,7 +60,7 @@ impl OverviewPage {
 
 pub(super) async fn show(State(console): State<Console>, visitor: SessionUser) -> Response {
     let frame = visitor.frame(Section::Overview);
-    // Nobody else has the members asked.
+    // Members are queried only for operators.
     let status = if frame.operates { Some(console.node().as_node().cluster_survey().await) } else { None };
     let read_scope = visitor.caller.read_scope();
     let texts = frame.t;
@@ -73,7 +73,7 @@ pub(super) async fn show(State(console): State<Console>, visitor: SessionUser) -
     page(&OverviewPage { frame, status, counts, sparklines, node, changes })
 }
 
-/// Number of things of each kind that the visitor sees.
+/// Returns the numbers of objects of each kind that the visitor sees.
 fn counts(t: &'static Texts, catalog: &Catalog, read_scope: &ReadScope) -> Vec<Count> {
     let none = &Rows::new(0, 0);
     let read_scope = || read_scope.clone();

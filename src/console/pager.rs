@@ -1,4 +1,4 @@
-//! Pages of a list: which one is shown, and the links to those beside it, the search kept.
+//! Pagination: the present page, and links to its neighbours that retain the search.
 
 use super::form::Fields;
 use crate::catalog::page::{Listed, Page};
@@ -10,7 +10,7 @@ pub(super) struct Pager {
     pub(super) first: usize,
     pub(super) last: usize,
     pub(super) amount: usize,
-    /// Something was searched for.
+    /// True if a search is active.
     pub(super) is_filtered: bool,
     pub(super) before: Option<String>,
     pub(super) after: Option<String>,

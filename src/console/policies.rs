@@ -1,4 +1,4 @@
-//! Policies: their list, and what their form says.
+//! Policies: list and form.
 
 use std::sync::Arc;
 
@@ -54,7 +54,7 @@ pub(super) async fn list(State(console): State<Console>, visitor: SessionUser, q
     page(&ThingsPage { badges: Some(t.state), frame, sort, query, columns, rows, pager, edits: true })
 }
 
-/// The draft that was typed. Of a new policy nothing typed is nothing said, which leaves it to the defaults.
+/// Returns the submitted draft. Empty fields of a new policy are left out, so that defaults apply.
 pub(super) fn typed(op: Op, mut given: Map<String, Value>) -> Map<String, Value> {
     let is_nothing = |value: &Value| *value == Value::Array(Vec::new()) || *value == "";
     given.retain(|_, value| op != Op::Create || !is_nothing(value));

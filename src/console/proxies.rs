@@ -1,4 +1,4 @@
-//! Clients of xDS that are connected, what each has and what it refused, for who operates the cluster.
+//! Connected xDS clients, their resources and NACKs, for operators.
 
 use std::sync::Arc;
 
@@ -42,10 +42,10 @@ struct ProxyRow {
     address: String,
     node: NodeId,
     since: String,
-    /// Of each type in the order of the columns.
+    /// Number of resources by type, in the order of the columns.
     counts: Vec<Count>,
     badge: (&'static str, &'static str),
-    /// Reasons of refusals.
+    /// Reasons of NACKs.
     reasons: Vec<String>,
     dump: String,
 }
@@ -74,7 +74,7 @@ pub(super) async fn show(State(console): State<Console>, visitor: SessionUser, q
     })
 }
 
-/// The resources of one client, as JSON.
+/// Shows the resources of one client as JSON.
 pub(super) async fn dump(State(console): State<Console>, visitor: SessionUser, query: Fields) -> Response {
     if let Err(refusal) = visitor.caller.check_everywhere(Verb::Operate) {
         return failed(visitor.texts, &refusal);

@@ -1,4 +1,4 @@
-//! Releases of rules and of files, which people handle alike: how they are shown, and what a form wants of them.
+//! Releases of rules and of files, which share their display and their forms.
 
 use similar::{ChangeTag, TextDiff};
 
@@ -15,18 +15,18 @@ use crate::model::rule::release::RuleRelease;
 use crate::model::time::Timestamp;
 use crate::model::wire::{Uint32, Words};
 
-/// As people call a release: a name that was made for it is its version already.
+/// Returns the displayed name of a release: a generated name equals its version.
 pub(super) fn called(name: &str, version: u64) -> String {
     let version = format!("v{version}");
     if name == version { version } else { format!("{name} {version}") }
 }
 
-/// True if another release could be in force again when the present one is withdrawn.
+/// Reports whether a withdrawal could reactivate another release.
 pub(super) fn may_go_back(releases: &[ReleaseRow]) -> bool {
     releases.iter().any(ReleaseRow::may_return)
 }
 
-/// An act on a release that makes sense now, for the head of a page.
+/// An applicable act on a release, for the head of a page.
 #[derive(Debug, PartialEq)]
 pub(super) struct HeadAct {
     pub(super) release: String,
@@ -36,8 +36,8 @@ pub(super) struct HeadAct {
     pub(super) class: &'static str,
 }
 
-/// The acts that make sense now, at most two beside the release of the draft: what ends or completes a gray release,
-/// otherwise the way back. Those of a rollout by steps stand on its card.
+/// Returns the applicable acts, at most two in addition to the release of the draft: those that end or complete a gray
+/// release, otherwise the way back. The acts of a stepwise rollout are on its card.
 pub(super) fn head_acts(t: &Texts, releases: &[ReleaseRow]) -> Vec<HeadAct> {
     let act = |one: &ReleaseRow, change, text: &str, sure, class| HeadAct {
         release: one.name.clone(),
@@ -80,12 +80,12 @@ pub(super) struct ReleaseRow {
     pub(super) rollout: Option<RolloutRow>,
 }
 
-/// Course of a rollout by steps.
+/// Progress of a stepwise rollout.
 pub(super) struct RolloutRow {
     pub(super) step: u32,
     pub(super) steps: usize,
     pub(super) percent: u32,
-    /// Shares at which it holds, for the marks of its bar.
+    /// Shares of the steps, for the marks of the bar.
     pub(super) marks: Vec<u32>,
     pub(super) state: RolloutState,
     pub(super) next_at: String,
@@ -131,7 +131,7 @@ impl RolloutRow {
     }
 }
 
-/// Releases of either kind have the same fields, and no trait that is of use elsewhere.
+/// Releases of both kinds have the same fields but no common trait.
 macro_rules! row_of {
     ($release:expr) => {
         ReleaseRow {
@@ -162,7 +162,7 @@ impl ReleaseRow {
         matches!(self.state, ReleaseState::NormalActive | ReleaseState::GrayActive)
     }
 
-    /// Once published, and not in force now: it can be again.
+    /// Reports whether it was published and is inactive, so that it can be reactivated.
     pub(super) fn may_return(&self) -> bool {
         self.state == ReleaseState::NormalInactive
     }
@@ -195,14 +195,14 @@ fn plan(plan: Option<&Plan>) -> String {
     plan.map_or_else(String::new, |plan| format!("{} {}", plan.at.text(), plan.failed))
 }
 
-/// Clients that a gray release is for, in one line.
+/// Formats the clients of a gray release on one line.
 fn audience(audience: &Audience<'_>) -> String {
     let labels = audience.labels.iter().map(|label| format!("{}={}", label.key, label.value.value));
     let percent = audience.percent.map(|share| format!("{} % ({})", share.percent.0, share.by));
     labels.chain(percent).collect::<Vec<_>>().join(", ")
 }
 
-/// Rollout of a release as a person wants it.
+/// Requested rollout of a release.
 #[derive(Debug, Default, PartialEq)]
 pub(super) struct Rollout {
     pub(super) name: Option<String>,
@@ -236,7 +236,7 @@ impl Rollout {
     }
 }
 
-/// `key=value`, or `key=a,b` for one of several.
+/// Parses `key=value`, or `key=a,b` for one of several.
 fn label(line: &str) -> Result<ClientLabel, Refusal> {
     let refuse =
         || Refusal::new(Code::InvalidMatchRule, format!("{line:?} has to be key=value, a line for each label"));
@@ -270,7 +270,7 @@ fn time(text: &str) -> Result<GivenTime, Refusal> {
     Timestamp::parse(text).map(GivenTime).ok_or_else(|| Refusal::new(Code::InvalidParameter, why))
 }
 
-/// Operation that a button asks for on one release; `None` for any other word.
+/// Returns the operation of the submitted button; `None` for any other value.
 pub(super) fn wanted(fields: &Fields) -> Option<ReleaseOp> {
     match fields.get("change") {
         "promote" => Some(ReleaseOp::Promote),
@@ -282,7 +282,7 @@ pub(super) fn wanted(fields: &Fields) -> Option<ReleaseOp> {
     }
 }
 
-/// Act on a rollout that a button asks for.
+/// Returns the rollout action of the submitted button.
 pub(super) fn action(fields: &Fields) -> Option<RolloutAction> {
     RolloutAction::of_word(fields.get("change")).filter(|action| *action != RolloutAction::Stop)
 }
@@ -295,7 +295,7 @@ pub(super) struct Line {
     pub(super) text: String,
 }
 
-/// The lines that changed, with some around them.
+/// Returns the changed lines with some context.
 pub(super) fn compared(before: &str, after: &str) -> Vec<Line> {
     const AROUND: usize = 3;
     const WITHIN: std::time::Duration = std::time::Duration::from_millis(500);
@@ -338,7 +338,7 @@ mod tests {
         let share = rollout.percent.expect("a share");
         assert_eq!((share.by.as_str(), share.percent.0), ("CLIENT_IP", 10));
         assert_eq!((rollout.comment.as_deref(), rollout.at.is_some()), (Some("first"), true));
-        // What stands in the fields for gray releases is not meant where it is none.
+        // The fields for gray releases are ignored for a normal one.
         let normal = Rollout::read(&Fields::parse(b"type=normal&labels=zone%3Da&percent=10")).expect("a rollout");
         assert_eq!(normal, Rollout::default());
         for bad in [&b"labels=zone"[..], b"percent=x", b"at=tomorrow"] {
@@ -372,7 +372,7 @@ mod tests {
         assert_eq!(acts(&rows), ["rollback r2"]);
         let rows = [row(4, ReleaseState::GrayActive, true), row(3, active, false), row(2, inactive, false)];
         assert_eq!(acts(&rows), ["promote r4", "stop r4"]);
-        // Back from what was rolled back to: nothing newer is offered.
+        // After a rollback, nothing newer is offered.
         let rows = [row(3, inactive, false), row(2, active, false)];
         assert_eq!(acts(&rows), ["withdraw r2"]);
     }

@@ -1,4 +1,4 @@
-//! Requests for approval: the inbox, and the page of one with what it would change.
+//! Requests for approval: the inbox, and the page of a request with its changes.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -35,9 +35,9 @@ use crate::operations::Caller;
 use crate::operations::write::one;
 
 const PATH: &str = "/ui/requests";
-/// Acts of one request whose changes its page shows: all that are approved with it.
+/// Maximum number of acts whose changes the page shows: all acts of a request.
 const CHANGES_MAX: usize = limits::REQUEST_SET_ACTS_MAX;
-/// Time in which they are compared.
+/// Time limit for the comparison.
 const COMPARED_WITHIN: Duration = Duration::from_secs(2);
 
 #[derive(Template)]
@@ -49,12 +49,12 @@ struct RequestsPage {
     manages: bool,
 }
 
-/// A request as a row of a table, and as the head of its page.
+/// A request, as a table row and as the head of its page.
 struct RequestRow {
     id: String,
     badge: (&'static str, &'static str),
     act: &'static str,
-    /// Number of acts that are decided together.
+    /// Number of acts decided together.
     acts: u64,
     kind: &'static str,
     thing: String,
@@ -62,7 +62,7 @@ struct RequestRow {
     comment: String,
     asked: String,
     publish_at: String,
-    /// Release that is made or meant, its clients and steps.
+    /// Release that the act makes or is about, with its clients and steps.
     meant: Vec<String>,
     approvals: Vec<String>,
     refused_by: String,
@@ -74,11 +74,11 @@ struct RequestRow {
 struct RequestPage {
     frame: Frame,
     row: RequestRow,
-    /// Id of the request that it is decided with; empty for one that is decided by itself.
+    /// Id of the request with which it is decided; empty if it is decided alone.
     part_of: String,
-    /// The acts that are decided together,
+    /// Changes of the acts decided together.
     changes: Vec<RequestedChange>,
-    /// and how many of them are not shown.
+    /// Number of acts that are not shown.
     hidden: usize,
     approves: bool,
     is_own: bool,
@@ -88,17 +88,17 @@ struct RequestPage {
 /// Change that one act would make.
 struct RequestedChange {
     row: RequestRow,
-    /// Page of the thing that it is about; empty if that is gone.
+    /// Page of its object; empty if the object was deleted.
     of: String,
-    /// From what is in force now to what would be.
+    /// Difference from the active release to the requested one.
     diff: Vec<Line>,
-    /// There was no time to compare it.
+    /// True if the time limit left no time for the comparison.
     is_left_out: bool,
-    /// Services whose calls the rule changes; empty of a config file.
+    /// Services whose calls the rule changes; empty for a config file.
     acts_on: String,
-    /// The rule as it would be.
+    /// The requested rule in sentences.
     sentences: Vec<String>,
-    /// Page that explains a call before and after; empty of a config file.
+    /// Page that explains a call before and after the change; empty for a config file.
     explain: String,
 }
 
@@ -136,7 +136,7 @@ impl RequestRow {
     }
 }
 
-/// An act in the words of its fields.
+/// Formats an act by its fields.
 fn meant(brief: &ActBrief<'_>) -> Vec<String> {
     let mut words = Vec::new();
     let mut say = |field: &str, value: String| words.push(format!("{field}: {value}"));
@@ -189,7 +189,7 @@ pub(super) async fn show(State(console): State<Console>, Path(id): Path<String>,
     }
 }
 
-/// Carries out what a button beside a request asks for.
+/// Carries out the decision of the submitted button.
 pub(super) async fn decide(State(console): State<Console>, Path(id): Path<String>, form: Form) -> Response {
     let Form { visitor, fields } = form;
     let word = fields.get("change");
@@ -240,7 +240,7 @@ async fn request_page(console: &Console, visitor: &SessionUser, id: &str) -> Res
     })
 }
 
-/// Changes of acts, compared for as long as there is time.
+/// Compares the changes of acts until the time limit.
 fn changes(
     (console, caller, t): &(Console, Caller, &'static Texts),
     view: &Catalog,
@@ -270,7 +270,7 @@ fn changes(
     acts.iter().map(change).collect()
 }
 
-/// Lines that the request would change; none of an encrypted content that the visitor may not have.
+/// Returns the changed lines; none for an encrypted content that the visitor may not read.
 fn lines(console: &Console, caller: &Caller, pending: Pending) -> Vec<Line> {
     match pending {
         Pending::Rule { now, then } => {
@@ -297,7 +297,7 @@ fn lines(console: &Console, caller: &Caller, pending: Pending) -> Vec<Line> {
     }
 }
 
-/// The form of a sketch, for a service that the rule is about.
+/// Returns the path of the explanation for a service of the rule.
 fn explain_path(request: &ApprovalRequest, pending: Option<&Pending>) -> String {
     let (PolicyKind::Rule(family), Some(Pending::Rule { now, then })) = (request.kind, pending) else {
         return String::new();
@@ -331,7 +331,7 @@ fn page_of(catalog: &Catalog, request: &ApprovalRequest) -> String {
     }
 }
 
-/// The deed that the next page reports: an act that was asked for is not done.
+/// Returns the reported act: one that awaits approval is not done.
 pub(super) fn flash_of(outcome: &Outcome, done: Flash) -> Flash {
     if outcome.code == Code::RequestAccepted { Flash::Asked } else { done }
 }

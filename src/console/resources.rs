@@ -1,6 +1,5 @@
-//! Things that are edited in a form of their own and need no page besides: from namespaces to settings. What differs
-//! between them is in the table of [`ResourceKind`]; their forms come from the schemas of what the operations take
-//! ([`super::sheet`]).
+//! Objects with a form and no page of their own, from namespaces to settings. [`ResourceKind`] has a row for each kind;
+//! forms are derived from the input types of the operations ([`super::sheet`]).
 
 use std::sync::OnceLock;
 
@@ -41,7 +40,7 @@ use crate::operations::accounts::UserRequest;
 use crate::operations::{Items, one, one_drawn};
 
 word_enum! {
-    /// By the word that stands for it in paths.
+    /// Kinds of objects, by their name in paths.
     pub(super) enum ResourceKind {
         Namespaces = "namespaces",
         Services = "services",
@@ -76,7 +75,7 @@ impl ResourceKind {
         }
     }
 
-    /// The part of the console, and the page that lists them.
+    /// Returns the section of the console, and the page of the list.
     pub(super) fn home(self) -> (Section, &'static str) {
         match self {
             ResourceKind::Namespaces => (Section::Overview, "/ui/namespaces"),
@@ -93,7 +92,7 @@ impl ResourceKind {
         }
     }
 
-    /// Verb needed everywhere to see things of this sort; `None` where each thing is judged by itself.
+    /// Returns the verb needed everywhere to see objects of this kind; `None` if each object is checked separately.
     pub(super) fn verb(self) -> Option<Verb> {
         match self {
             ResourceKind::Namespaces | ResourceKind::Services | ResourceKind::Aliases | ResourceKind::Groups => None,
@@ -105,8 +104,8 @@ impl ResourceKind {
         }
     }
 
-    /// Refuses who may not edit what a form is about, where it has a place of its own; one that is to be made is named
-    /// by what was typed. A form that names none yet is not refused: the operation will.
+    /// Refuses a visitor who may not edit the object of a form; a new object is named by the submitted fields. A form
+    /// without a name is left to the operation to refuse.
     fn check_place(self, visitor: &SessionUser, fields: &Fields) -> Result<(), Refusal> {
         let of = |key: &str| fields.given(key).or_else(|| fields.given(&format!("/{key}")));
         match (self, of("namespace"), of("name")) {
@@ -118,7 +117,7 @@ impl ResourceKind {
         }
     }
 
-    /// Fields that name a thing; they are not changed.
+    /// Returns the fields that name an object; they cannot be changed.
     pub(super) fn key(self) -> &'static [&'static str] {
         match self {
             ResourceKind::Services | ResourceKind::Groups => &["namespace", "name"],
@@ -129,7 +128,7 @@ impl ResourceKind {
         }
     }
 
-    /// Derived once: what operations take does not change while they run.
+    /// Returns the schema of the form, derived once.
     fn kind(self) -> &'static FieldKind {
         static KINDS: [OnceLock<FieldKind>; ResourceKind::ALL.len()] =
             [const { OnceLock::new() }; ResourceKind::ALL.len()];
@@ -152,7 +151,7 @@ impl ResourceKind {
         })
     }
 
-    /// One as it is, by the names of what may be said of it; `None` where there is none that the visitor sees.
+    /// Returns an existing object by its name fields; `None` if there is none that the visitor sees.
     fn there(self, console: &Console, visitor: &SessionUser, named: &Fields) -> Option<Value> {
         const SECRETS: [&str; 6] = ["secret", "password", "password_hash", "hash", "previous", "service_token"];
         let name = named.get("name");
@@ -189,19 +188,19 @@ impl ResourceKind {
     }
 }
 
-/// Data beside the form of a thing.
+/// Context of a form.
 struct Subject {
     sort: ResourceKind,
-    /// The fields that name it; none of one that is to be made.
+    /// Fields that name the object; empty for a new one.
     named: Vec<(&'static str, String)>,
-    /// Kind of the form's value; of an existing thing the name is left out, as it cannot be changed.
+    /// Schema of the form; without the name fields of an existing object, which cannot be changed.
     kind: FieldKind,
-    /// That of what is there when the form was made: what another has saved meanwhile is not written over.
+    /// Revision when the form was made: a concurrent change is not overwritten.
     revision: String,
 }
 
 impl Subject {
-    /// As a query or a form names it.
+    /// Reads the context from a query or a form.
     fn of(sort: ResourceKind, fields: &Fields) -> Subject {
         let named: Vec<_> = sort.key().iter().filter_map(|key| Some((*key, fields.given(key)?))).collect();
         let is_whole = named.len() == sort.key().len();
@@ -210,7 +209,7 @@ impl Subject {
         Subject { sort, named, kind, revision: fields.get(REVISION).to_owned() }
     }
 
-    /// Path of the next page: the page of what was saved, where it has one.
+    /// Returns the path of the next page: that of the saved object, if it has one.
     fn page_after(&self, flash: Flash) -> String {
         match (self.sort, self.named.as_slice()) {
             (ResourceKind::Services, [(_, namespace), (_, name)]) if flash == Flash::Saved => {
@@ -231,7 +230,7 @@ struct ThingPage {
     frame: Frame,
     subject: Subject,
     controls: Vec<Control>,
-    /// Secret that was drawn, and is shown once.
+    /// Generated secret, shown once.
     secret: Option<String>,
 }
 
@@ -247,7 +246,7 @@ impl ThingPage {
     }
 }
 
-/// The sort of a word, if the visitor may see any of it.
+/// Returns the kind with this name, if the visitor may see any of its objects.
 pub(super) fn sort_of(visitor: &SessionUser, word: &str) -> Result<ResourceKind, Refusal> {
     let sort = ResourceKind::of_word(word).ok_or(Code::NotFoundResource)?;
     sort.verb().map_or(Ok(()), |verb| visitor.caller.check_everywhere(verb)).map(|()| sort)
@@ -278,7 +277,7 @@ pub(super) async fn show(
     }
 }
 
-/// Initial value of a form: the fields that the link to the form gives.
+/// Returns the initial value of a form, with the fields from the link.
 fn begun(kind: &FieldKind, query: &Fields) -> Value {
     let mut value = kind.blank();
     let FieldKind::Object(fields) = kind else { return value };
@@ -290,7 +289,7 @@ fn begun(kind: &FieldKind, query: &Fields) -> Value {
     value
 }
 
-/// Saves what was typed, or deletes what is there; a button within the form only changes the form.
+/// Saves the submitted object or deletes it; a button within the form only changes the form.
 pub(super) async fn save(State(console): State<Console>, Path(word): Path<String>, form: Form) -> Response {
     let Form { visitor, fields } = form;
     let sort = match sort_of(&visitor, &word) {
@@ -336,15 +335,15 @@ pub(super) async fn save(State(console): State<Console>, Path(word): Path<String
     }
 }
 
-/// Turns the typed fields into the input of an operation.
+/// Converts the submitted fields to the input of an operation.
 fn read<T: DeserializeOwned>(mut given: Map<String, Value>) -> Items<T> {
-    // Nothing was typed into what stays as it is, or is drawn.
+    // An empty secret is unchanged, or generated.
     given.retain(|field, value| !(matches!(field.as_str(), "secret" | "password") && *value == ""));
     let read = serde_path_to_error::deserialize(Value::Object(given));
     vec![read.map_err(|error| Refusal::new(Code::ParseException, format!("{}: {}", error.path(), error.inner())))]
 }
 
-/// With what was drawn, if anything was.
+/// Writes the object; returns the generated secret, if any.
 async fn write(
     console: &Console,
     visitor: &SessionUser,

@@ -1,4 +1,4 @@
-//! Rules as rows of a list: of their family, of a service.
+//! Rules as rows of a list, by family or by service.
 
 use super::releases::{ReleaseRow, called};
 use crate::catalog::Catalog;
@@ -11,14 +11,14 @@ pub(super) struct RuleRow {
     pub(super) kind: &'static str,
     pub(super) namespace: String,
     pub(super) name: String,
-    /// The services that it names, on either end.
+    /// Services that it names as caller or callee.
     pub(super) about: String,
     pub(super) priority: u32,
     pub(super) enable: bool,
     pub(super) time: String,
-    /// Normal release that clients see; `None` if none is in force.
+    /// Active normal release; `None` if there is none.
     pub(super) in_force: Option<String>,
-    /// True if a normal release is in force and the saved rule differs from it.
+    /// True if there is an active normal release and the saved rule differs from it.
     pub(super) differs: bool,
     pub(super) grays: usize,
 }
@@ -44,7 +44,7 @@ impl RuleRow {
     }
 }
 
-/// Those of all services are left out where others are named, the namespace where it is the rule's.
+/// Formats the services of a rule. Leaves out "all services" next to named ones, and the rule's own namespace.
 fn about(rule: &Rule) -> String {
     let ends = rule.ends();
     let named = ends.iter().filter(|end| end.service != ALL);

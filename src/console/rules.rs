@@ -1,4 +1,4 @@
-//! Rules of all families: their lists, and the page of one: edited, compared, released.
+//! Rules of all families: lists, and the page of a rule: editing, comparison, release.
 
 use std::sync::Arc;
 
@@ -33,12 +33,12 @@ use crate::model::rule::{Family, Rule, RuleDraft};
 use crate::model::text::NameFilter;
 use crate::operations::{RuleAdvice, XdsWarnings, one};
 
-/// The family that a path names.
+/// Returns the family that a path names.
 pub(super) fn family_of(kind: &str) -> Option<Family> {
     Family::ALL.iter().copied().find(|family| family.kind() == kind)
 }
 
-/// The families as tabs.
+/// A family as a tab.
 pub(super) struct Tab {
     pub(super) name: &'static str,
     pub(super) kind: &'static str,
@@ -100,29 +100,29 @@ struct RulePage {
     frame: Frame,
     tabs: Vec<Tab>,
     kind: &'static str,
-    /// None of a rule that is to be made.
+    /// Row of the saved rule; `None` for a new one.
     row: Option<RuleRow>,
     revision: String,
-    /// The services whose calls it changes.
+    /// Services whose calls it changes.
     acts_on: String,
     family: Family,
     typed: Typed,
-    /// The rule as it is saved; none of one that is to be made.
+    /// The saved rule in sentences; empty for a new one.
     sentences: Vec<String>,
-    /// Contracts that it breaks.
+    /// Violated contracts.
     advice: Vec<String>,
-    /// Parts that clients of xDS do not carry out.
+    /// Parts that xDS clients do not implement.
     not_carried: Vec<String>,
-    /// From what is in force to what is saved.
+    /// Difference from the active release to the draft.
     diff: Vec<Line>,
     releases: Vec<ReleaseRow>,
     history: History,
     holders: Holders,
     edits: bool,
     releases_them: bool,
-    /// A policy asks for the approval of others before it is published.
+    /// True if a policy requires approval to publish it.
     asks_approval: bool,
-    /// Fields that were typed into the form of a release.
+    /// Submitted fields of the release form.
     rollout: Fields,
 }
 
@@ -164,7 +164,7 @@ impl RulePage {
         self.typed.controls(self.frame.t, self.family, self.frame.detail.as_deref())
     }
 
-    /// Path to which the buttons beside releases lead.
+    /// Returns the path of the buttons for releases.
     fn change_path(&self) -> String {
         self.row.as_ref().map(|row| format!("{}/change", link(self.family, &row.id))).unwrap_or_default()
     }
@@ -202,13 +202,13 @@ fn unsaved(visitor: &SessionUser, family: Family, typed: Typed) -> RulePage {
     }
 }
 
-/// The rule that a path names, as far as its visitor sees it.
+/// Returns the rule that a path names, if the visitor sees it.
 fn find(catalog: &Catalog, family: Family, id: &str, read_scope: &ReadScope) -> Result<Arc<Rule>, Refusal> {
     let rule = catalog.rules.of(family).get(id).filter(|rule| rule.is_seen_by(read_scope));
     rule.cloned().ok_or_else(|| Refusal::new(Code::NotFoundResource, "no such rule"))
 }
 
-/// Refuses who may not do this to a rule that it sees; of others the operation says that there is none.
+/// Refuses a visitor without the verb on a visible rule; for other rules the operation answers that there is none.
 fn check(console: &Console, visitor: &SessionUser, verb: Verb, family: Family, id: &str) -> Result<(), Refusal> {
     match find(&console.node().state().view(), family, id, &visitor.caller.read_scope()) {
         Ok(rule) => visitor.check(verb, &rule.namespace, &rule.name),
@@ -253,7 +253,7 @@ async fn rule_page(
     Ok(RulePage { holders, advice, not_carried, ..page })
 }
 
-/// Makes what was typed.
+/// Creates the submitted rule.
 pub(super) async fn create(State(console): State<Console>, Path(kind): Path<String>, form: Form) -> Response {
     let Form { visitor, fields } = form;
     let Some(family) = family_of(&kind) else { return nowhere(visitor.texts) };
@@ -272,7 +272,7 @@ pub(super) async fn create(State(console): State<Console>, Path(kind): Path<Stri
     }
 }
 
-/// Saves what was typed, unless somebody changed the rule since the page was made.
+/// Saves the submitted rule, unless it was changed since the page was made.
 pub(super) async fn save(
     State(console): State<Console>,
     Path((kind, id)): Path<(String, String)>,
@@ -284,7 +284,7 @@ pub(super) async fn save(
         return visitor.barred(&console, &refusal);
     }
     let (typed, is_done) = Typed::read(family, &fields);
-    // Of what was changed meanwhile by somebody else saving tells, not a button on the way to it.
+    // A concurrent change is reported on saving, not by a button before it.
     let again = async |typed| {
         let page = rule_page(&console, &visitor, family, &id, &fields).await;
         page.map(|page| RulePage { typed, revision: fields.get("revision").to_owned(), ..page })
@@ -331,7 +331,7 @@ pub(super) async fn delete(
     }
 }
 
-/// Publishes the rule as it is saved.
+/// Publishes the saved rule.
 pub(super) async fn release(
     State(console): State<Console>,
     Path((kind, id)): Path<(String, String)>,
@@ -364,7 +364,7 @@ pub(super) async fn release(
     done(&console, &visitor, family, &id, released.map(|outcome| flash_of(&outcome, Flash::Released)), fields).await
 }
 
-/// Carries out what a button beside a release asks for.
+/// Carries out the act of the submitted button on a release.
 pub(super) async fn change(
     State(console): State<Console>,
     Path((kind, id)): Path<(String, String)>,
@@ -409,7 +409,7 @@ async fn done(
     }
 }
 
-/// The page again, with why it was not done.
+/// Returns the page again, with the refusal.
 fn refused(visitor: &SessionUser, page: Result<RulePage, Refusal>, refusal: &Refusal) -> Response {
     match page {
         Ok(page) => page_refused(refusal.code, &RulePage { frame: page.frame.refused(refusal), ..page }),

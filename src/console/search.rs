@@ -1,4 +1,4 @@
-//! Over everything: services, rules and config files whose names contain what was typed.
+//! Search in the names of services, rules and config files.
 
 use askama::Template;
 use axum::extract::State;
@@ -19,7 +19,7 @@ use crate::model::rule::Family;
 use crate::model::text::NameFilter;
 use crate::operations::FAR;
 
-/// Shown of each kind.
+/// Maximum hits shown of each kind.
 const SHOWN: usize = 20;
 
 struct Hit {
@@ -34,7 +34,7 @@ struct SearchPage {
     frame: Frame,
     query: Fields,
     hits: Vec<Hit>,
-    /// Number of hits beyond those that are shown.
+    /// Number of further hits.
     more: usize,
 }
 
@@ -53,7 +53,7 @@ pub(super) async fn show(State(console): State<Console>, visitor: SessionUser, q
     }
 }
 
-/// The page of a rule. An id may have any printable character but a blank, a slash too.
+/// Returns the page of a rule. An id may have any printable character except a blank, slashes too.
 pub(super) fn rule_link(family: Family, id: &str) -> String {
     let id: String = url::form_urlencoded::byte_serialize(id.as_bytes()).collect();
     format!("/ui/rules/{}/{id}", family.kind())
@@ -99,7 +99,7 @@ fn found(t: &'static texts::Texts, catalog: &Catalog, read_scope: &ReadScope, na
     (hits, more)
 }
 
-/// Pattern for names that contain what was typed; a text with `*` stays as it is.
+/// Returns the pattern for names that contain the text; one with `*` is used as it is.
 pub(super) fn searched(text: &str) -> String {
     if text.contains('*') { text.to_owned() } else { format!("*{text}*") }
 }

@@ -1,4 +1,4 @@
-//! Services: found, made, and the page of one with its instances, its aliases, and the rules that are about it.
+//! Services: list, form, and the page of a service with its instances, aliases and rules.
 
 use askama::Template;
 use axum::extract::State;
@@ -127,7 +127,7 @@ struct InstanceRow {
     weight: u32,
     healthy: bool,
     isolate: bool,
-    /// None where it says nothing of it.
+    /// Region, zone and campus; empty if unknown.
     place: Vec<String>,
     metadata: Vec<String>,
     time: String,
@@ -144,7 +144,7 @@ struct ServicePage {
     /// Namespace and alias.
     aliases: Vec<(String, String)>,
     rules: Vec<RuleRow>,
-    /// By which rules a request to it can be explained: where, and their name.
+    /// Families for which a request to it can be explained: path and name.
     families: Vec<(&'static str, &'static str)>,
     edits: bool,
 }
@@ -221,17 +221,17 @@ fn whole(
     })
 }
 
-/// A part that is not said keeps its place, where another one is.
+/// Formats a location; a missing part before another one is shown as a dash.
 fn place(location: &Location) -> Vec<String> {
     let parts = [&location.region, &location.zone, &location.campus];
     let said = |part: &String| if part.is_empty() { "–".to_owned() } else { part.clone() };
     if parts.iter().all(|part| part.is_empty()) { Vec::new() } else { parts.map(said).into() }
 }
 
-/// Isolates an instance or lets it back, changes its weight, or takes it out.
+/// Isolates an instance, ends its isolation, changes its weight, or deregisters it.
 pub(super) async fn change_instance(State(console): State<Console>, form: Form) -> Response {
     let Form { visitor, fields } = form;
-    // The form names the service that it is of; the operation finds the instance, and judges that.
+    // The form names the service of the instance; the operation finds the instance and checks its own service.
     if let Err(refusal) = visitor.check(Verb::Edit, fields.get("namespace"), fields.get("name")) {
         return visitor.barred(&console, &refusal);
     }

@@ -1,8 +1,8 @@
-//! Visitors of pages: a cookie that is the console's alone, which stands for the token of a login.
+//! Sessions of visitors: a cookie for the console alone, from which the token of a login is derived.
 //!
-//! `HttpOnly` keeps it from scripts, and its path from every other route of the node. A link from elsewhere may bring
-//! it along, a form from elsewhere may not (`SameSite=Lax`), and what changes something has to come from a form that
-//! was made for its visitor ([`super::form`]).
+//! `HttpOnly` hides it from scripts, and its path restricts it to the console. Browsers send it with a link from
+//! another site, but not with a form (`SameSite=Lax`); changes require a form that was made for its visitor
+//! ([`super::form`]).
 
 use axum::extract::{FromRequestParts, MatchedPath};
 use axum::http::header::COOKIE;
@@ -25,11 +25,11 @@ use crate::operations::{Caller, token_hash};
 
 const SESSION: &str = "thuban_session";
 const LANGUAGE: &str = "thuban_language";
-/// As long as a login is valid.
+/// Lifetime of the cookie, equal to that of a login.
 const SESSION_SECONDS: u64 = 7 * 24 * 3600;
 const LANGUAGE_SECONDS: u64 = 365 * 24 * 3600;
 
-/// The value of a cookie.
+/// Returns the value of a cookie.
 fn cookie<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
     let pairs =
         headers.get_all(COOKIE).iter().filter_map(|header| header.to_str().ok()).flat_map(|text| text.split(';'));
@@ -37,14 +37,14 @@ fn cookie<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
     named.next().map(|(_, value)| value).filter(|value| !value.is_empty())
 }
 
-/// Sets a cookie for so many seconds; 0 takes it away.
+/// Sets a cookie for `seconds`; 0 deletes it.
 fn set(is_secure: bool, name: &str, value: &str, seconds: u64) -> HeaderValue {
     let secure = if is_secure { "; Secure" } else { "" };
     let text = format!("{name}={value}; Path=/ui; Max-Age={seconds}; HttpOnly; SameSite=Lax{secure}");
     HeaderValue::from_str(&text).unwrap_or(HeaderValue::from_static(""))
 }
 
-/// `parts` are those of the request that is answered.
+/// Sets the session cookie; `parts` are those of the request.
 pub(super) fn begin(console: &Console, parts: (&HeaderMap, &Extensions), cookie: &str) -> HeaderValue {
     let is_secure = console.settings.is_secure || came_by_tls(parts.0, parts.1, &console.settings.trusted_proxies);
     set(is_secure, SESSION, cookie, SESSION_SECONDS)
@@ -58,18 +58,17 @@ pub(super) fn choose(console: &Console, language: Language) -> HeaderValue {
     set(console.settings.is_secure, LANGUAGE, language.tag(), LANGUAGE_SECONDS)
 }
 
-/// The token of the login that a cookie stands for. It is made of the cookie, so the value of the cookie is a token
-/// nowhere, and no token is a cookie.
+/// Derives the token of the login from the cookie by a hash, so that neither can be used as the other.
 pub(super) fn token_of(cookie: &str) -> String {
     hex::encode(Sha256::new().chain_update("session of the console\n").chain_update(cookie).finalize())
 }
 
-/// Token that pages of this visitor carry and forms bring back: only a holder of the cookie knows it.
+/// Returns the token of this visitor's forms, which only a holder of the cookie can compute.
 fn form_token(cookie: &str) -> String {
     hex::encode(Sha256::new().chain_update("form of the console\n").chain_update(cookie).finalize())
 }
 
-/// Data on a browser before a person has signed in.
+/// Data of a browser before the visitor signs in.
 pub(super) struct Stranger {
     pub(super) texts: &'static Texts,
 }
@@ -84,18 +83,18 @@ impl FromRequestParts<Console> for Stranger {
     }
 }
 
-/// Visitor that has signed in.
+/// Signed-in visitor.
 pub(super) struct SessionUser {
     pub(super) texts: &'static Texts,
     pub(super) caller: Caller,
     pub(super) form_token: String,
-    /// The page that is asked for, with its query.
+    /// Requested page with its query.
     pub(super) path: String,
-    /// The template of its route.
+    /// Template of its route.
     route: String,
-    /// Deed that was done just before; `None` if there was none.
+    /// Preceding act; `None` if there was none.
     pub(super) done: Option<Flash>,
-    /// This node cannot tell whether it knows the newest: no leader answers.
+    /// True if no leader answers, so the state may be stale.
     pub(super) is_behind: bool,
 }
 
@@ -104,13 +103,13 @@ impl SessionUser {
         self.caller.grants.may(verb, namespace, name)
     }
 
-    /// Refuses who may not do this there.
+    /// Refuses a visitor without the verb at this place.
     pub(super) fn check(&self, verb: Verb, namespace: &str, name: &str) -> Result<(), Refusal> {
         let refuse = || Refusal::new(Code::NotAllowedAccess, format!("this needs {} there", verb.word()));
         if self.may(verb, namespace, name) { Ok(()) } else { Err(refuse()) }
     }
 
-    /// The answer to a form of who may not do what it asks for, and the trail has it.
+    /// Answers a form without the right to send it, and adds an audit note.
     pub(super) fn barred(&self, console: &Console, refusal: &Refusal) -> Response {
         let note = AuditNote::refused("route", &format!("POST {}", self.route), refusal.code);
         console.node().note(RateClass::Refused, self.caller.signs(note));
@@ -121,7 +120,7 @@ impl SessionUser {
         self.caller.grants.may_somewhere(verb)
     }
 
-    /// Frame of a page for this visitor.
+    /// Returns the frame of a page for this visitor.
     pub(super) fn frame(&self, section: Section) -> Frame {
         Frame::of(self, section)
     }
@@ -130,7 +129,7 @@ impl SessionUser {
 impl FromRequestParts<Console> for SessionUser {
     type Rejection = Response;
 
-    /// Asks an unknown visitor to sign in, and leads back to the same page.
+    /// Redirects an unknown visitor to the sign-in page, which leads back to the requested page.
     async fn from_request_parts(parts: &mut Parts, console: &Console) -> Result<Self, Response> {
         let Ok(Stranger { texts }) = Stranger::from_request_parts(parts, console).await;
         let path = parts.uri.path_and_query().map_or(super::ROOT, |path| path.as_str()).to_owned();
@@ -141,8 +140,8 @@ impl FromRequestParts<Console> for SessionUser {
         let cookie = cookie(&parts.headers, SESSION).ok_or_else(ask)?;
         let sender = sender(&parts.headers, &parts.extensions, &console.settings.trusted_proxies);
         let request = crate::request_id::of(&parts.extensions);
-        // Pages show what was acknowledged before, on any node; where no leader answers, what this one knows, and say
-        // so.
+        // Pages show everything acknowledged before, on any node; without a leader they show this node's state with a
+        // notice.
         let is_behind = parts.method.is_safe() && console.node().await_linearizable().await.is_err();
         let credential = Credential::Token(token_hash(&token_of(cookie)));
         match console.operations.identify(credential, sender, request).await {

@@ -1,4 +1,4 @@
-//! Signing in and out, and the language.
+//! Sign-in, sign-out, and choice of the language.
 
 use askama::Template;
 use axum::extract::{FromRequest, FromRequestParts, Request, State};
@@ -16,7 +16,7 @@ use crate::model::code::{Code, Refusal};
 use crate::operations::new_token;
 use crate::operations::sign_in::{Applicant, NotSignedIn, SignedIn};
 
-/// The field that names a language.
+/// Form field for the language.
 const LANGUAGE: &str = "language";
 
 #[derive(Template)]
@@ -27,7 +27,7 @@ struct SignInPage {
     icon: String,
     to: String,
     user: String,
-    /// The tag of the language, where it was chosen here: kept once somebody has signed in.
+    /// Tag of the language, if it was chosen on this page; stored after signing in.
     language: &'static str,
     fault: Option<String>,
 }
@@ -48,7 +48,7 @@ impl SignInPage {
     }
 }
 
-/// Page that the visitor wanted: one of ours, whatever the link says.
+/// Returns the requested page, if it is one of the console; the link may come from elsewhere.
 fn destination(fields: &Fields) -> String {
     let to = fields.get("to");
     let is_ours = to == ROOT || to.starts_with("/ui/") || to.starts_with("/ui?");
@@ -68,7 +68,7 @@ pub(super) async fn sign_in(State(console): State<Console>, request: Request) ->
     let (headers, extensions) = (parts.headers.clone(), parts.extensions.clone());
     let OpenForm { stranger, fields } = OpenForm::from_request(Request::from_parts(parts, body), &console).await?;
     let (name, password) = (fields.get("user").to_owned(), fields.raw("password").to_owned());
-    // While the password waits for its turn nothing else is kept of the form.
+    // While the password waits for its turn, the rest of the form is released.
     let mut page = SignInPage::new(&stranger, &fields);
     let to = destination(&fields);
     drop(fields);
@@ -98,14 +98,14 @@ pub(super) async fn sign_in(State(console): State<Console>, request: Request) ->
 }
 
 pub(super) async fn sign_out(State(console): State<Console>, form: Form) -> Response {
-    // What cannot be told to the leader now ends with the cookie, here at least.
+    // If the leader cannot be reached, the login ends on this browser, with its cookie.
     let _ = console.operations.sign_out(&form.visitor.caller).await;
     let mut response = Redirect::to("/ui/sign-in").into_response();
     response.headers_mut().append(SET_COOKIE, session::end(&console));
     response
 }
 
-/// Of a page that somebody signed in for: nobody else has a form of ours that leads here.
+/// Changes the language. Accepts a form of a signed-in visitor only.
 pub(super) async fn choose_language(State(console): State<Console>, request: Request) -> Result<Response, Response> {
     let (mut parts, body) = request.into_parts();
     let Ok(stranger) = Stranger::from_request_parts(&mut parts, &console).await;

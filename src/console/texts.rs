@@ -1,5 +1,5 @@
-//! All words of the console, in English and in Chinese side by side. A template names a text by its field, so none is
-//! ever missing in one of the languages.
+//! All texts of the console, in English and Chinese side by side. Templates refer to texts by field name, so a text
+//! cannot be missing in one language.
 
 use axum::http::HeaderMap;
 use axum::http::header::ACCEPT_LANGUAGE;
@@ -21,7 +21,7 @@ impl Language {
         [Language::English, Language::Chinese].into_iter().find(|language| language.tag() == tag)
     }
 
-    /// The first that the browser would have of those that there are.
+    /// Returns the browser's preferred language among those available.
     pub(super) fn accepted(headers: &HeaderMap) -> Language {
         let wanted = headers.get(ACCEPT_LANGUAGE).and_then(|value| value.to_str().ok()).unwrap_or_default();
         let of = |tag: &str| match tag.trim().split(['-', ';']).next()? {
@@ -386,7 +386,7 @@ texts! {
     once_more: "New password once more", "再次输入新密码";
 }
 
-/// As much of a text as is shown.
+/// Returns the first `chars_max` characters of a text, with a mark if it is longer.
 pub(super) fn cut(text: &str, chars_max: usize) -> String {
     if text.chars().nth(chars_max).is_none() {
         return text.to_owned();
@@ -394,7 +394,7 @@ pub(super) fn cut(text: &str, chars_max: usize) -> String {
     text.chars().take(chars_max - 1).chain(['…']).collect()
 }
 
-/// Text for the role of a member, by the word of its status.
+/// Returns the text for the role of a member.
 pub(super) fn role(t: &Texts, word: &str) -> &'static str {
     match word {
         "follower" => t.follower,
@@ -403,7 +403,7 @@ pub(super) fn role(t: &Texts, word: &str) -> &'static str {
     }
 }
 
-/// The family's name for people.
+/// Returns the display name of a family.
 pub(super) fn family(t: &Texts, family: Family) -> &'static str {
     match Language::of_tag(t.tag) {
         Some(Language::Chinese) => family.title_in_chinese(),

@@ -1,4 +1,4 @@
-//! Files that pages load: embedded in the binary, named by their content, kept by browsers for good.
+//! Assets of pages: embedded in the binary, named by their content, cached by browsers indefinitely.
 
 use std::sync::LazyLock;
 
@@ -33,7 +33,7 @@ fn asset(stem: &str, suffix: &str, media_type: &'static str, text: &'static str)
     Asset { name: format!("{stem}-{digest}.{suffix}"), media_type, text }
 }
 
-/// Path at which a page finds the file that is called `STEM.SUFFIX` here.
+/// Returns the path of the asset `STEM.SUFFIX`.
 pub(super) fn path(stem: &str, suffix: &str) -> String {
     let is_it = |asset: &&Asset| asset.name.starts_with(stem) && asset.name.ends_with(suffix);
     let asset = ASSETS.iter().find(is_it).expect("pages name what is embedded");

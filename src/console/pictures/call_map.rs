@@ -1,4 +1,4 @@
-//! Services as boxes in columns, callers left of what they call, and calls as lines between them.
+//! Call graph: services as boxes in columns, callers left of callees, calls as lines.
 
 use std::collections::BTreeMap;
 
@@ -6,20 +6,20 @@ use crate::catalog::calls::CallGraph;
 use crate::console::services::link;
 use crate::console::texts::cut;
 
-/// More services than that are shown as a table alone.
+/// Maximum number of services that are drawn; more are shown as a table only.
 pub(in crate::console) const BOXES_MAX: usize = 300;
-/// Boxes that stand one below the other, before the column goes on beside it.
+/// Maximum boxes in a column before the next column begins.
 const ROWS: usize = 30;
 const BOX_WIDTH: usize = 190;
 const BOX_HEIGHT: usize = 26;
 const COLUMN: usize = BOX_WIDTH + 90;
 const ROW: usize = BOX_HEIGHT + 12;
-/// Characters of a name that fit into a box.
+/// Maximum characters of a name in a box.
 const NAME_CHARS: usize = 24;
-/// Rounds in which boxes are moved towards those that they are joined with.
+/// Rounds in which boxes are moved towards their neighbours in the graph.
 const ROUNDS: usize = 4;
 
-/// More calls than that may run behind boxes.
+/// Maximum number of calls that are routed around boxes.
 const PASSING_CALLS_MAX: usize = 1000;
 
 /// Positions in pixels.
@@ -27,7 +27,7 @@ const PASSING_CALLS_MAX: usize = 1000;
 pub(in crate::console) struct CallMap {
     pub(in crate::console) boxes: Vec<ServiceBox>,
     pub(in crate::console) lines: Vec<CallLine>,
-    /// Names of services that nobody calls and that call nobody, with their links.
+    /// Services without callers and callees, with their links.
     pub(in crate::console) alone: Vec<(String, String)>,
     pub(in crate::console) width: usize,
     pub(in crate::console) height: usize,
@@ -37,10 +37,10 @@ pub(in crate::console) struct ServiceBox {
     pub(in crate::console) x: usize,
     pub(in crate::console) y: usize,
     pub(in crate::console) name: String,
-    /// Namespace, name and counts.
+    /// Tooltip: namespace, name and counts.
     pub(in crate::console) title: String,
     pub(in crate::console) link: String,
-    /// Class by the health of its instances.
+    /// CSS class, by the health of its instances.
     pub(in crate::console) class: &'static str,
     /// Number of rules for its calls; empty for none.
     pub(in crate::console) rules: String,
@@ -50,9 +50,9 @@ pub(in crate::console) struct ServiceBox {
 pub(in crate::console) struct CallLine {
     pub(in crate::console) path: String,
     pub(in crate::console) title: String,
-    /// Clients show it; otherwise only rules name it.
+    /// True if clients make this call; false if only rules name it.
     pub(in crate::console) is_seen: bool,
-    /// Number of the rules of this call, and its place; empty for none.
+    /// Number of rules for this call, and its position; empty for none.
     pub(in crate::console) rules: String,
     pub(in crate::console) x: usize,
     pub(in crate::console) y: usize,
@@ -66,7 +66,7 @@ enum Slot {
 }
 
 impl CallMap {
-    /// Nothing of a graph that is too large.
+    /// Draws the graph; an empty picture if it is too large.
     pub(in crate::console) fn of(graph: &CallGraph) -> CallMap {
         if graph.services.len() > BOXES_MAX {
             return CallMap::default();
@@ -108,7 +108,7 @@ fn line(graph: &CallGraph, layout: &Layout, at: usize) -> CallLine {
     let (mut x, mut y) = (from.0 + BOX_WIDTH, from.1 + BOX_HEIGHT / 2);
     let mut path = format!("M{x} {y}");
     let mut curve = |to_x: usize, to_y: usize| {
-        // Back to the left, or within a column, a line goes around.
+        // A line back to the left, or within a column, goes around the boxes.
         let bend = if to_x > x { (to_x - x) / 2 } else { 60 };
         path.push_str(&format!("C{} {y} {} {to_y} {to_x} {to_y}", x + bend, to_x.saturating_sub(bend)));
         (x, y) = (to_x, to_y);
@@ -124,13 +124,13 @@ fn line(graph: &CallGraph, layout: &Layout, at: usize) -> CallLine {
         title: format!("{caller} → {callee}: {}", call.clients),
         is_seen: call.clients > 0,
         rules: number(call.rules.len()),
-        // Near the caller, where lines lie apart.
+        // Close to the caller, where lines are apart.
         x: from.0 + BOX_WIDTH + 24,
         y: from.1 + BOX_HEIGHT / 2,
     }
 }
 
-/// Places of the services that have calls, and of calls where they pass columns.
+/// Positions of services with calls, and of calls that pass columns.
 struct Layout {
     places: BTreeMap<Slot, (usize, usize)>, // bound: request
 }
@@ -175,7 +175,7 @@ impl Layout {
         Layout { places }
     }
 
-    /// Places where a call passes columns, from left to right.
+    /// Returns the positions at which a call passes columns, from left to right.
     fn passes_of(&self, call: usize) -> impl Iterator<Item = (usize, usize)> {
         let (first, last) = (Slot::Pass { call, column: 0 }, Slot::Pass { call, column: usize::MAX });
         self.places.range(first..=last).map(|(_, place)| *place)
@@ -189,8 +189,8 @@ fn column_of_pass(pass: Slot) -> usize {
     }
 }
 
-/// Services by the length of the longest way to them, those that nobody calls first. A call that closes a circle counts
-/// for none.
+/// Sorts services into columns by the longest path to them; services without callers are first. A call that closes a
+/// cycle is ignored.
 fn columns(graph: &CallGraph) -> Vec<Vec<usize>> {
     let mut callees: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
     let mut waits_for: BTreeMap<usize, usize> = BTreeMap::new();
@@ -201,7 +201,7 @@ fn columns(graph: &CallGraph) -> Vec<Vec<usize>> {
     }
     let mut depths: BTreeMap<usize, usize> = BTreeMap::new();
     while !waits_for.is_empty() {
-        // Of a circle the one begins that fewest others call.
+        // In a cycle, the service with the fewest callers is first.
         let Some((next, _)) = waits_for.iter().min_by_key(|(_, number)| **number).map(|(at, number)| (*at, *number))
         else {
             break;

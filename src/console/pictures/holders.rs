@@ -1,4 +1,4 @@
-//! Clients of a release: a square for each, shares of a bar where there are very many, and a table.
+//! Clients of a release: a square for each, shares of a bar if there are very many, and a table.
 
 use super::percent;
 use crate::catalog::history::Thing;
@@ -8,16 +8,16 @@ use crate::controllers::subscribers::{ClusterSubscribers, gather};
 use crate::model::limits;
 use crate::subscribers::{Applied, HoldState, Subscription};
 
-/// More clients than that are drawn as shares.
+/// Maximum number of clients drawn as squares.
 const SQUARES_MAX: usize = 500;
 
-/// Clients with the release that each has, as many as fit on a page, and the number that have the right one.
+/// Clients with their releases, as many as fit on a page, and the number with the right release.
 #[derive(Default)]
 pub(in crate::console) struct Holders {
     pub(in crate::console) rows: Vec<HolderRow>,
     pub(in crate::console) amount: u64,
     pub(in crate::console) current: u64,
-    /// Number of those that said that they have applied it, and of those that could not.
+    /// Number of clients that reported to have applied the release, and of those that refused it.
     pub(in crate::console) applied: u64,
     pub(in crate::console) refused: u64,
     squares: Vec<Square>,
@@ -32,10 +32,10 @@ pub(in crate::console) struct HolderRow {
     pub(in crate::console) since: String,
     pub(in crate::console) node: u64,
     pub(in crate::console) is_current: bool,
-    /// Empty for who gives itself none.
+    /// Identity that the client reports; empty for none.
     pub(in crate::console) node_id: String,
     pub(in crate::console) applied: Option<Applied>,
-    /// Its reason for a refusal.
+    /// Reason of its refusal.
     pub(in crate::console) message: String,
 }
 
@@ -65,14 +65,14 @@ pub(in crate::console) struct Part {
 }
 
 impl Holders {
-    /// Asks every member.
+    /// Collects the clients from every member.
     pub(in crate::console) async fn of(console: &Console, thing: &Thing) -> Holders {
         Holders::drawn(gather(console.node().as_node(), thing).await)
     }
 
     fn drawn(all: ClusterSubscribers) -> Holders {
         let ClusterSubscribers { amount, current, applied, refused, tally, mut clients, .. } = all;
-        // Who could not apply it is looked for first, and a page is not endless.
+        // Refusals are sorted first, because a page is limited.
         clients.sort_by_key(|(_, client)| client.hold_state());
         let is_drawn_each = clients.len() <= SQUARES_MAX && clients.len() as u64 == amount;
         let square = |client: &Subscription| Square {
@@ -96,17 +96,17 @@ impl Holders {
         Holders { rows: rows.collect(), amount, current, applied, refused, squares, tally }
     }
 
-    /// A square for each client; none where there are too many.
+    /// Returns a square for each client; none if there are too many.
     pub(in crate::console) fn squares(&self) -> &[Square] {
         &self.squares
     }
 
-    /// The states that any client is in, each with its number.
+    /// Returns the states that occur, each with its number.
     pub(in crate::console) fn legend(&self) -> Vec<(HoldState, u64)> {
         HoldState::ALL.into_iter().zip(self.tally).filter(|(_, number)| *number > 0).collect()
     }
 
-    /// The bar, from left to right.
+    /// Returns the parts of the bar, from left to right.
     pub(in crate::console) fn parts(&self) -> Vec<Part> {
         let whole = self.tally.iter().sum::<u64>().max(1) as f64;
         let place = |(before, (state, number)): (u64, (HoldState, u64))| Part {
@@ -119,7 +119,7 @@ impl Holders {
         before.zip(legend.iter().copied()).map(place).collect()
     }
 
-    /// The picture in words.
+    /// Describes the picture in words.
     pub(in crate::console) fn caption(&self, t: &Texts) -> String {
         let told: Vec<_> =
             self.legend().into_iter().map(|(state, number)| format!("{number} {}", word(t, &state))).collect();
@@ -127,7 +127,7 @@ impl Holders {
     }
 }
 
-/// Text for a state.
+/// Returns the text for a state.
 pub(in crate::console) fn word(t: &Texts, state: &HoldState) -> &'static str {
     match state {
         HoldState::Refused => t.refused,
@@ -137,7 +137,7 @@ pub(in crate::console) fn word(t: &Texts, state: &HoldState) -> &'static str {
     }
 }
 
-/// Class and name of its shape.
+/// Returns the CSS class and the shape of a state.
 pub(in crate::console) fn class(state: &HoldState) -> &'static str {
     match state {
         HoldState::Refused => "fault",

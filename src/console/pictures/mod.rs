@@ -1,15 +1,14 @@
-//! Pictures in pages: SVG that this program draws, with a text beside each for who cannot see it.
+//! Pictures in pages: SVG drawn by this program, with a text alternative for each.
 //!
-//! Positions in bars and lanes are percents of the width, and texts keep their size: they are as readable in a narrow
-//! window as in a wide one. The map has a size of its own, and is moved where it does not fit. Shapes differ as colours
-//! do.
+//! Positions in bars and lanes are percentages of the width, and texts have a fixed size, so they are readable at any
+//! window width. The map has a fixed size and can be scrolled. States differ in shape as well as in colour.
 
 pub(super) mod call_map;
 pub(super) mod holders;
 pub(super) mod sparkline;
 pub(super) mod timeline;
 
-/// A share of the width, as SVG takes it.
+/// Formats a share of the width for SVG.
 fn percent(share: f64) -> String {
     format!("{share:.2}%")
 }

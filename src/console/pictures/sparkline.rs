@@ -1,4 +1,4 @@
-//! Series of the last minutes as small lines.
+//! Time series of the last minutes as small lines.
 
 use crate::console::texts::Texts;
 use crate::controllers::recent::{Recent, SAMPLE_EVERY, SAMPLES_MAX, Sampled};
@@ -14,7 +14,7 @@ pub(in crate::console) struct Sparkline {
     pub(in crate::console) most: String,
 }
 
-/// One for each measure.
+/// Returns one line per metric.
 pub(in crate::console) fn of(t: &Texts, recent: &Recent) -> Vec<Sparkline> {
     Sampled::ALL.into_iter().map(|measure| drawn(t, measure, &recent.of(measure))).collect()
 }
@@ -22,7 +22,7 @@ pub(in crate::console) fn of(t: &Texts, recent: &Recent) -> Vec<Sparkline> {
 fn drawn(t: &Texts, measure: Sampled, samples: &[u32]) -> Sparkline {
     let most = samples.iter().copied().max().unwrap_or_default();
     let height = |sample: u32| HEIGHT - HEIGHT * f64::from(sample) / f64::from(most.max(1));
-    // The newest sample stands at the right edge.
+    // The newest sample is at the right edge.
     let first = SAMPLES_MAX - samples.len();
     let point = |(at, sample): (usize, &u32)| format!("{},{:.1}", first + at, height(*sample) + 2.0);
     let last = match measure {

@@ -1,6 +1,6 @@
-//! Releases over time: a lane for each that was in force of late, and a mark for each event.
+//! Releases over time: a lane for each release that was recently active, and a mark for each event.
 //!
-//! Events stand at equal distances: releases of a year and of a minute are told apart alike.
+//! Events are equally spaced, so releases a year apart and a minute apart are equally readable.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -11,9 +11,9 @@ use crate::catalog::history::Thing;
 use crate::model::release::{Action, Event, ReleaseType};
 use crate::model::wire::Words;
 
-/// Newest events that are drawn.
+/// Maximum number of events drawn, newest first.
 const EVENTS_MAX: usize = 14;
-/// Newest releases that have a lane.
+/// Maximum number of lanes, newest release first.
 const LANES_MAX: usize = 6;
 /// Height of a lane in pixels.
 const LANE: usize = 26;
@@ -43,7 +43,7 @@ impl EventRow {
     }
 }
 
-/// Events of a thing, newest first, and their picture.
+/// Events of an object, newest first, and their picture.
 #[derive(Default)]
 pub(in crate::console) struct History {
     pub(in crate::console) rows: Vec<EventRow>,
@@ -66,7 +66,7 @@ impl History {
 pub(in crate::console) struct Timeline {
     pub(in crate::console) lanes: Vec<Lane>,
     pub(in crate::console) marks: Vec<Mark>,
-    /// Times of the first and of the last event.
+    /// Times of the first and the last event.
     pub(in crate::console) span: Option<(String, String)>,
 }
 
@@ -78,7 +78,7 @@ pub(in crate::console) struct Lane {
     pub(in crate::console) bars: Vec<Bar>,
 }
 
-/// A time for which it was in force, for all clients or for some.
+/// Period in which it was active, for all clients or for some.
 #[derive(Debug, PartialEq)]
 pub(in crate::console) struct Bar {
     pub(in crate::console) from: String,
@@ -92,12 +92,12 @@ pub(in crate::console) struct Mark {
     pub(in crate::console) at: String,
     pub(in crate::console) top: usize,
     pub(in crate::console) class: &'static str,
-    /// Path of its shape around the origin.
+    /// SVG path of its shape around the origin.
     pub(in crate::console) shape: &'static str,
     pub(in crate::console) title: String,
 }
 
-/// Version in force for all clients and those for some, between two events.
+/// Active normal version and active gray versions between two events.
 #[derive(Clone, Debug, Default, PartialEq)]
 struct InForce {
     normal: u64,
@@ -123,7 +123,7 @@ impl InForce {
 }
 
 impl Timeline {
-    /// Draws events, oldest first, up to what is in force now.
+    /// Draws events, oldest first, up to the present state.
     fn of(events: &[Arc<Event>], now: &InForce) -> Timeline {
         let spans = in_force(events, now);
         let versions: BTreeSet<_> =
@@ -158,14 +158,14 @@ impl Timeline {
         Timeline { lanes: lanes.collect(), marks: marks.collect(), span }
     }
 
-    /// Number of pixels that the picture is high.
+    /// Returns the height of the picture in pixels.
     pub(in crate::console) fn height(&self) -> usize {
         let lowest = self.marks.iter().map(|mark| mark.top + LANE).max().unwrap_or_default();
         lowest.max(self.lanes.len() * LANE)
     }
 }
 
-/// Position of an event of so many, in percents of the width; one behind the last is the right edge.
+/// Returns the position of an event in percent of the width; one past the last event is the right edge.
 fn place(at: usize, events: usize) -> f64 {
     const LEFT: f64 = 1.5;
     LEFT + (100.0 - LEFT) * at as f64 / events.max(1) as f64
@@ -176,15 +176,15 @@ fn name_of(events: &[Arc<Event>], version: u64) -> String {
     named.map_or_else(|| format!("v{version}"), |event| crate::console::releases::called(&event.release_name, version))
 }
 
-/// States after each event. Of normal releases each event tells the version before it. A promotion tells the version
-/// that it makes, and not the gray one that it ends: that is one of those which nothing else ends, and which are in
-/// force no more.
+/// Returns the state after each event. An event of a normal release has the previous version. A promotion has the
+/// version that it makes, but not the gray version that it ends: that is one which no other event ends and which is
+/// inactive now.
 fn in_force(events: &[Arc<Event>], now: &InForce) -> Vec<InForce> {
     let mut grays = BTreeSet::new();
     let after = |(at, event): (usize, &Arc<Event>)| {
         match event.action {
             Action::Gray => drop(grays.insert(event.version)),
-            // Steps of a gray release that began before the first event that is drawn.
+            // The gray release began before the first event drawn.
             Action::RolloutStep | Action::RolloutPaused | Action::RolloutResumed => drop(grays.insert(event.version)),
             Action::Schedule | Action::Failed => {}
             Action::Promote => {
@@ -199,7 +199,8 @@ fn in_force(events: &[Arc<Event>], now: &InForce) -> Vec<InForce> {
     events.iter().enumerate().map(after).collect()
 }
 
-/// Class and shape of a mark: what goes on is a disc or points right, what ends is a cross, what waits is a square.
+/// Returns class and shape of a mark: a disc or an arrow to the right for a start, a cross for an end, a square for a
+/// wait.
 fn look(action: Action) -> (&'static str, &'static str) {
     const DISC: &str = "M-5 0a5 5 0 1 0 10 0a5 5 0 1 0-10 0z";
     const DIAMOND: &str = "M0-6l6 6l-6 6l-6-6z";
@@ -287,7 +288,7 @@ mod tests {
     #[test]
     fn a_thing_without_events_has_no_picture() {
         assert_eq!(Timeline::of(&[], &now(0)), Timeline::default());
-        // What was withdrawn is in force no more.
+        // A withdrawn release is inactive.
         let timeline = Timeline::of(&[event(Action::Publish, 1, 0), event(Action::Withdraw, 1, 1)], &now(0));
         assert_eq!(timeline.lanes[0].bars.len(), 1);
     }

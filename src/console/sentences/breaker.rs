@@ -1,4 +1,4 @@
-//! Circuit breakers in sentences: what an error is, how many are too many, what is cut off and how it comes back.
+//! Circuit breakers in sentences: what counts as an error, the threshold, the ejected part, and the recovery.
 
 use super::Story;
 use super::conditions::{all_of, answer, calls, calls_with, condition, interface, joined};
@@ -34,7 +34,7 @@ pub(super) fn tell(story: &mut Story, rule: &Rule) {
     story.say(|| language.watches_alone(rule.priority));
 }
 
-/// The way back, and the meantime.
+/// Describes the recovery, and the answers until then.
 fn tell_of_cut_off(story: &mut Story, body: &CircuitBreaker) {
     let language = story.language;
     story.say(|| recovery(language, &body.recover_condition));
@@ -72,7 +72,7 @@ fn breaker_sentence(language: Language, block: &Block<'_>, level: BreakLevel, ca
     language.beside(errors, opens)
 }
 
-/// Asked for on the level METHOD alone.
+/// Describes the interface, for the level METHOD only.
 fn of_interface(language: Language, block: &Block<'_>, level: BreakLevel) -> Vec<String> {
     if level != BreakLevel::Method {
         return Vec::new();
@@ -83,7 +83,7 @@ fn of_interface(language: Language, block: &Block<'_>, level: BreakLevel) -> Vec
     conditions
 }
 
-/// A delay that is EXACT is the shortest that is too long.
+/// Describes an error condition; an EXACT delay is the lower bound of the delays that count.
 fn of_error(language: Language, error: &ErrorCondition) -> String {
     let asked = &error.condition;
     let is_bound = asked.kind == MatchType::Exact && asked.value_type == ValueType::Text;

@@ -1,30 +1,30 @@
-//! Words for what rules of all families have: values, conditions, interfaces, services, answers.
+//! Phrases common to all families: values, conditions, interfaces, services, answers.
 
 use crate::console::texts::{Language, cut};
 use crate::model::rule::End;
 use crate::model::rule::matching::{ALL, MatchString, MatchType, Matcher, ValueType};
 use crate::model::rule::traffic::{Api, Argument, ArgumentType};
 
-/// Characters of a value that are shown.
+/// Maximum characters of a displayed value.
 const VALUE_CHARS_MAX: usize = 80;
-/// Items of a list that are shown.
+/// Maximum displayed items of a list.
 pub(super) const ITEMS_MAX: usize = 6;
 
-/// A value that a person typed. In quotes if it would be overlooked, or its blanks would.
+/// Formats a value that a user entered; in quotes if it is empty or begins or ends with blanks.
 pub(super) fn quoted(value: &str) -> String {
     let text: String = cut(value, VALUE_CHARS_MAX).chars().map(visible).collect();
     let is_plain = !text.is_empty() && text.trim() == text;
     if is_plain { text } else { format!("“{text}”") }
 }
 
-/// Stands for characters that are not seen, or that turn those around them.
+/// Replaces characters that are invisible or change the text direction.
 fn visible(letter: char) -> char {
     let is_unseen = letter.is_control()
         || matches!(letter, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{2069}' | '\u{feff}');
     if is_unseen { char::REPLACEMENT_CHARACTER } else { letter }
 }
 
-/// The first items with the number of the rest, two and two by `joint`.
+/// Joins the first items and the number of the rest pairwise with `joint`.
 pub(super) fn joined(
     language: Language,
     items: impl IntoIterator<Item = String>,
@@ -33,7 +33,7 @@ pub(super) fn joined(
     bounded(items, |more| language.more_items(more)).into_iter().reduce(joint).unwrap_or_default()
 }
 
-/// The first items; the number of the rest in the words of `more`.
+/// Returns the first items; `more` formats the number of the rest.
 pub(super) fn bounded(items: impl IntoIterator<Item = String>, more: impl FnOnce(usize) -> String) -> Vec<String> {
     let mut items = items.into_iter();
     let mut first: Vec<String> = items.by_ref().take(ITEMS_MAX).collect();
@@ -42,12 +42,12 @@ pub(super) fn bounded(items: impl IntoIterator<Item = String>, more: impl FnOnce
     first
 }
 
-/// Conditions all of which have to hold.
+/// Joins conditions that all have to hold.
 pub(super) fn all_of(language: Language, conditions: impl IntoIterator<Item = String>) -> String {
     joined(language, conditions, |first, second| language.both(first, second))
 }
 
-/// A condition on a part of a call.
+/// Formats a condition on a part of a call.
 pub(super) fn condition(language: Language, part: &str, asked: Option<&MatchString>) -> String {
     let Some(asked) = asked.filter(|asked| !asked.is_open()) else { return language.any_value(part) };
     let value = quoted(&asked.value);
@@ -66,7 +66,7 @@ pub(super) fn condition(language: Language, part: &str, asked: Option<&MatchStri
     }
 }
 
-/// The values between commas.
+/// Formats the comma-separated values of a list.
 fn values(language: Language, list: &str) -> String {
     listed(language, list.split(','))
 }
@@ -75,7 +75,7 @@ pub(super) fn listed<'a>(language: Language, values: impl IntoIterator<Item = &'
     joined(language, values.into_iter().map(quoted), |first, second| language.comma(first, second))
 }
 
-/// The part of a call that a condition is about.
+/// Formats the part of a call that a condition is about.
 pub(super) fn part(language: Language, kind: ArgumentType, key: &str) -> String {
     let name = quoted(key);
     match kind {
@@ -92,7 +92,7 @@ pub(super) fn part(language: Language, kind: ArgumentType, key: &str) -> String 
     }
 }
 
-/// The condition of an argument.
+/// Formats the condition of an argument.
 pub(super) fn argument<T>(language: Language, argument: &Argument<T>) -> String
 where
     T: Default + Copy + Into<ArgumentType>,
@@ -100,7 +100,7 @@ where
     condition(language, &part(language, argument.kind.into(), &argument.key), argument.value.as_ref())
 }
 
-/// The conditions of an interface; none for every one.
+/// Returns the conditions of an interface; none for any interface.
 pub(super) fn interface(language: Language, api: &Api) -> Vec<String> {
     let named = |part: String, name: &str| (!name.is_empty() && name != ALL).then(|| language.is(part, quoted(name)));
     let path = api.path.as_ref().filter(|path| !path.is_open());
@@ -118,7 +118,7 @@ pub(super) fn named(language: Language, end: &End) -> String {
     }
 }
 
-/// Calls of a caller, where it is not every one, to services.
+/// Formats calls to services, from a caller if it is restricted.
 pub(super) fn calls(language: Language, caller: Option<&End>, callees: &[End]) -> String {
     let callees = joined(language, callees.iter().map(|callee| named(language, callee)), |first, second| {
         language.and(first, second)
@@ -129,12 +129,12 @@ pub(super) fn calls(language: Language, caller: Option<&End>, callees: &[End]) -
     }
 }
 
-/// Those of the calls that meet the conditions, if there are any.
+/// Restricts calls to those that meet the conditions, if there are any.
 pub(super) fn calls_with(language: Language, calls: String, conditions: &str) -> String {
     if conditions.is_empty() { calls } else { language.calls_with(calls, conditions) }
 }
 
-/// An answer in place of the service's own; empty where it says nothing.
+/// Formats a custom answer; empty if there is none.
 pub(super) fn answer<'a>(
     language: Language,
     code: &str,
@@ -148,7 +148,7 @@ pub(super) fn answer<'a>(
     joined(language, parts, |first, second| language.and(first, second))
 }
 
-/// A share of a whole, in percent.
+/// Formats a percentage.
 pub(super) fn percent(language: Language, percent: f64) -> String {
     if percent > 0.0 { language.percent(percent) } else { language.percent("< 0.01") }
 }

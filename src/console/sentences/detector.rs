@@ -1,4 +1,4 @@
-//! Fault detection in sentences: each probe, how often it is sent, and when it has failed.
+//! Fault detection in sentences: each probe, its interval, and its failure.
 
 use super::Story;
 use super::conditions::{all_of, condition, interface, joined, listed, named, quoted};
@@ -66,7 +66,7 @@ fn probe_sentence(language: Language, probe: &FaultDetectSubRule, services: &str
     language.paragraph([language.probed(services, way, port, every), fails, good])
 }
 
-/// `GET /` where nothing is said.
+/// Formats the request of a probe, by default `GET /`.
 fn request(language: Language, config: &HttpProtocolConfig) -> String {
     let or = |given: &str, default: &str| quoted(if given.is_empty() { default } else { given });
     let line = format!("{} {}", or(&config.method, "GET"), or(&config.url, "/"));
@@ -76,7 +76,7 @@ fn request(language: Language, config: &HttpProtocolConfig) -> String {
     if parts.is_empty() { line } else { language.with_headers(line, parts) }
 }
 
-/// The bytes that are sent, and the answers that are good; empty where each is.
+/// Formats the bytes to send and the accepted answers; empty if any answer is accepted.
 fn socket(language: Language, way: String, config: Option<&SocketProtocolConfig>) -> (String, String) {
     let Some(config) = config else { return (way, String::new()) };
     let way = if config.send.is_empty() { way } else { language.sending(way, quoted(&config.send)) };

@@ -1,7 +1,7 @@
-//! A rule in sentences, as a person would tell it: in the order in which it is judged, and in both languages.
+//! Rules in sentences, in evaluation order and in both languages.
 //!
-//! A sentence says as much as [`crate::model::explain`] does, for every request at once. Values that were typed stand
-//! in it as plain text, cut where they are long; a rule of many sub-rules is told up to a bound.
+//! Sentences have the content of [`crate::model::explain`], for every request at once. Entered values are plain text,
+//! cut if they are long; a rule with many sub-rules is described up to a bound.
 
 mod breaker;
 mod conditions;
@@ -15,12 +15,12 @@ mod tests;
 use super::texts::{Language, Texts, cut};
 use crate::model::rule::Rule;
 
-/// Sentences of a rule that are shown; the rest is counted.
+/// Maximum number of sentences of a rule; the others are counted.
 const SENTENCES_MAX: usize = 40;
-/// Characters of what is told of one sub-rule.
+/// Maximum characters about one sub-rule.
 const CHARS_MAX: usize = 2000;
 
-/// The rule in the language of the texts; nothing of a family that has no sentences.
+/// Returns the rule in the language of the texts; nothing for a family without sentences.
 pub(super) fn sentences(t: &Texts, rule: &Rule) -> Vec<String> {
     let language = Language::of_tag(t.tag).unwrap_or(Language::English);
     let mut story = Story { language, told: Vec::new(), untold: 0 };
@@ -41,16 +41,16 @@ pub(super) fn sentences(t: &Texts, rule: &Rule) -> Vec<String> {
     story.told
 }
 
-/// Sentences while they are told.
+/// Sentences under construction.
 struct Story {
     language: Language,
     told: Vec<String>,
-    /// Number of those beyond the bound.
+    /// Number of sentences beyond the bound.
     untold: usize,
 }
 
 impl Story {
-    /// Makes the sentence only if it is shown.
+    /// Adds a sentence, built only if it is shown.
     fn say(&mut self, sentence: impl FnOnce() -> String) {
         if self.told.len() < SENTENCES_MAX {
             self.told.push(cut(&sentence(), CHARS_MAX));
@@ -59,7 +59,7 @@ impl Story {
         }
     }
 
-    /// Says something for each of the sub-rules, with its number where there are several.
+    /// Adds a sentence for each sub-rule, numbered if there are several.
     fn say_each<T>(&mut self, sub_rules: &[T], sentence: impl Fn(&T) -> String) {
         let language = self.language;
         for (index, sub_rule) in sub_rules.iter().enumerate() {
@@ -72,7 +72,7 @@ impl Story {
 }
 
 impl Language {
-    /// One sentence after another, of those that say something.
+    /// Joins the non-empty sentences.
     fn paragraph(self, sentences: impl IntoIterator<Item = String>) -> String {
         let told = sentences.into_iter().filter(|sentence| !sentence.is_empty());
         told.reduce(|first, second| self.beside(first, second)).unwrap_or_default()

@@ -1,5 +1,5 @@
-//! The phrases of which sentences are made, in English and in Chinese side by side. A phrase is a function of its
-//! holes: one that has no place for a hole in one of the languages does not compile.
+//! The phrases of sentences, in English and Chinese side by side. A phrase is a function of its placeholders: a
+//! translation without one of them does not compile.
 
 use std::fmt::Display;
 
@@ -18,7 +18,7 @@ macro_rules! phrases {
             )+
         }
 
-        /// Name, holes, English, Chinese.
+        /// Name, placeholders, English, Chinese.
         #[cfg(test)]
         pub(super) const PHRASES: &[(&str, &[&str], &str, &str)] =
             &[ $( (stringify!($name), &[$(stringify!($hole)),*], $english, $chinese), )+ ];

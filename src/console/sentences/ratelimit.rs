@@ -1,4 +1,4 @@
-//! Rate limits in sentences: each quota with the calls that count, its amounts, and what becomes of excess.
+//! Rate limits in sentences: each quota with the calls that it counts, its amounts, and the treatment of excess calls.
 
 use super::Story;
 use super::conditions::{all_of, answer, argument, calls, calls_with, interface, joined, named, part, quoted};
@@ -10,7 +10,7 @@ use crate::model::rule::rate_limit::{
 use crate::model::rule::{Body, End, Rule};
 use crate::model::wire::{Span, Words};
 
-/// Action of whoever refuses what is too much.
+/// Action that refuses excess calls.
 const REJECTS: &str = "REJECT";
 
 pub(super) fn tell(story: &mut Story, rule: &Rule) {
@@ -72,7 +72,7 @@ fn limit_sentence(language: Language, trigger: &LimitTrigger, kind: LimitType, c
     language.paragraph(told)
 }
 
-/// The place where all quotas of the rule are counted; empty where it is as clients choose.
+/// Describes where the quotas of the rule are counted; empty if clients choose.
 fn counting(language: Language, rule: &Rule, body: &RateLimit) -> String {
     let mut told = match body.kind {
         LimitType::Global => Vec::new(),
@@ -89,7 +89,7 @@ fn counting(language: Language, rule: &Rule, body: &RateLimit) -> String {
     language.paragraph(told)
 }
 
-/// One of the interfaces and all arguments.
+/// Returns the conditions: one of the interfaces and all arguments.
 fn conditions(language: Language, trigger: &LimitTrigger) -> Vec<String> {
     let interfaces: Vec<Vec<String>> = trigger.apis.iter().map(|api| interface(language, api)).collect();
     let is_every = interfaces.iter().any(Vec::is_empty);
@@ -127,7 +127,7 @@ fn of_period(language: Language, amount: &Amount) -> String {
     amount.precision.iter().fold(told, |told, precision| language.precisely(told, precision.0))
 }
 
-/// Parts of a call whose values are counted apart: those of conditions that several values meet.
+/// Returns the parts of a call whose values are counted separately: those with conditions that several values meet.
 fn counted_apart(language: Language, trigger: &LimitTrigger) -> Vec<String> {
     if trigger.regex_combine {
         return Vec::new();

@@ -1,4 +1,4 @@
-//! Routing in sentences: each sub-rule with the destinations that share its calls, or the one choice of a policy.
+//! Routing in sentences: each sub-rule with the destinations that share its calls, or the single setting of a policy.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -50,7 +50,7 @@ fn by_metadata(language: Language, calls: String, config: &RoutingConfig) -> Str
     language.by_labels_or(calls, labels, others)
 }
 
-/// Levels as clients take them: without a first one that of the zone, without a last one everywhere.
+/// Describes the levels as clients interpret them: by default from the zone to everywhere.
 fn nearby(language: Language, calls: String, config: &RoutingConfig) -> String {
     let levels = [LocationLevel::Campus, LocationLevel::Zone, LocationLevel::Region];
     let first = match config.match_level.unwrap_or_default() {
@@ -91,7 +91,7 @@ fn tell_custom(story: &mut Story, rule: &Rule, config: &RoutingConfig) {
     story.say(|| language.priority_custom(rule.priority));
 }
 
-/// Tells the sub-rules of a custom route.
+/// Describes the sub-rules of a custom route.
 struct RouteTeller<'a> {
     language: Language,
     rule: &'a Rule,
@@ -100,7 +100,7 @@ struct RouteTeller<'a> {
 }
 
 impl RouteTeller<'_> {
-    /// A sub-rule of a rule without a callee is for calls of each service that a destination names.
+    /// Describes a sub-rule. Without a callee the rule applies to calls of each service that a destination names.
     fn route_sentence(&self, route: &CustomRouteRule) -> String {
         let language = self.language;
         let mut callees: Vec<End> = match &self.callee {
@@ -126,7 +126,7 @@ impl RouteTeller<'_> {
         End::of(&group.namespace, &group.service, &self.rule.namespace)
     }
 
-    /// A sub-rule for the calls of one callee: the groups in use, then those that are not.
+    /// Describes a sub-rule for the calls of one callee: active groups, then inactive ones.
     fn told_to(&self, callee: &End, route: &CustomRouteRule) -> String {
         let language = self.language;
         let weights = Weights::of(&route.destinations);
@@ -178,7 +178,7 @@ impl RouteTeller<'_> {
         calls_with(language, calls(language, self.caller.as_ref(), std::slice::from_ref(callee)), &conditions)
     }
 
-    /// Groups of one priority, with their shares where there are several.
+    /// Describes groups of one priority, with their shares if there are several.
     fn shared(&self, groups: &[&DestinationGroup], weights: &Weights, callee: &End) -> String {
         let language = self.language;
         let total: u64 = groups.iter().map(|group| weights.weight(group)).sum();
@@ -192,7 +192,7 @@ impl RouteTeller<'_> {
         joined(language, shown, |first, second| language.and(first, second))
     }
 
-    /// The instances that a group means; their service where it is not the one that is called.
+    /// Describes the instances of a group, and their service if it differs from the callee.
     fn group(&self, group: &DestinationGroup, callee: &End) -> String {
         let language = self.language;
         let labels: Vec<_> = group.labels.iter().filter(|(_, label)| !label.is_open()).collect();
@@ -212,7 +212,7 @@ impl RouteTeller<'_> {
     }
 }
 
-/// A destination takes the names of the callee over that it leaves open.
+/// Fills the open names of a destination with those of the callee.
 fn resolved(target: End, callee: &End) -> End {
     let of = |name: String, called: &String| if name == ALL { called.clone() } else { name };
     End { namespace: of(target.namespace, &callee.namespace), service: of(target.service, &callee.service) }
@@ -231,13 +231,13 @@ fn has_parameter(group: &DestinationGroup) -> bool {
     group.labels.values().any(|label| label.value_type == ValueType::Parameter)
 }
 
-/// True if some condition carries the value of the name.
+/// Reports whether a condition provides the value of the name.
 fn is_carried(route: &CustomRouteRule, name: &str) -> bool {
     let mut conditions = route.arguments.arguments.iter();
     conditions.any(|condition| is_parameter(condition.kind, &condition.key, condition.value.as_ref(), name))
 }
 
-/// True if a call may meet the conditions without all that they are about.
+/// Reports whether a call may match without meeting all conditions.
 fn is_alternative(route: &CustomRouteRule) -> bool {
     route.arguments.match_mode == TrafficMatchMode::Or && route.arguments.arguments.len() > 1
 }

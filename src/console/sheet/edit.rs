@@ -1,11 +1,11 @@
-//! Changes that the buttons of a form make to the value in it, before it is saved.
+//! Changes that the buttons of a form make to its value before it is saved.
 
 use serde_json::Value;
 
 use super::read::name_of;
 use super::{Field, FieldKind};
 
-/// Carries out what a button asks for: `add:/rules`, `remove:/rules/0`, `up:/rules/1`. Anything else changes nothing.
+/// Applies the change of a button: `add:/rules`, `remove:/rules/0`, `up:/rules/1`. Other values change nothing.
 pub(in crate::console) fn edited(kind: &FieldKind, mut value: Value, asked: &str) -> Value {
     if let Some((what, pointer)) = asked.split_once(':') {
         match what {
@@ -18,7 +18,7 @@ pub(in crate::console) fn edited(kind: &FieldKind, mut value: Value, asked: &str
     value
 }
 
-/// One item more of a list or a map; or what may be absent is there.
+/// Adds an item to a list or a map, or adds an optional value.
 fn add(kind: &FieldKind, value: &mut Value, pointer: &str) {
     let Some(wanted) = kind_at(kind, pointer) else { return };
     let blank = wanted.blank();
@@ -63,7 +63,7 @@ fn up(value: &mut Value, pointer: &str) {
     }
 }
 
-/// Kind of the value at a pointer; `None` if nothing can be there.
+/// Returns the kind of the value at a pointer; `None` for an invalid pointer.
 fn kind_at<'a>(kind: &'a FieldKind, pointer: &str) -> Option<&'a FieldKind> {
     let mut kind = kind;
     for part in pointer.split('/').skip(1) {

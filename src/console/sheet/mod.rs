@@ -1,11 +1,10 @@
-//! Forms that are made from a schema: the one that the routes are described with, so that a field or a family of rules
-//! that is added has its form without a line here.
+//! Forms generated from schemas, those that describe the routes: a new field or family of rules has its form without
+//! further code.
 //!
-//! A [`FieldKind`] says what a value may be. [`read`] makes a value of what a form sent, under names that are JSON
-//! pointers; [`edit`] does what a button of the form asks for before it is saved; [`show`] makes the controls. Lists
-//! and maps grow by buttons that send the form, so no script is needed. While it is in a form a map is a list of its
-//! entries: names that are typed may be empty, or there twice, until it is saved ([`FieldKind::opened`],
-//! [`FieldKind::closed`]).
+//! A [`FieldKind`] describes the possible values. [`read`] builds a value from the form data, whose names are JSON
+//! pointers; [`edit`] applies the buttons of the form; [`show`] makes the controls. Lists and maps grow by buttons that
+//! send the form, so no script is needed. Within a form a map is a list of its entries, because names may be empty or
+//! repeated until it is saved ([`FieldKind::opened`], [`FieldKind::closed`]).
 
 pub(super) mod edit;
 pub(super) mod read;
@@ -18,7 +17,7 @@ use serde_json::{Map, Value, json};
 
 use crate::model::code::{Code, Refusal};
 
-/// The parts of an entry of a map.
+/// Fields of an entry of a map.
 const KEY: &str = "key";
 const VALUE: &str = "value";
 
@@ -27,11 +26,11 @@ const VALUE: &str = "value";
 pub(super) enum FieldKind {
     Object(Vec<Field>),
     List(Box<FieldKind>),
-    /// Values by names that are free: here the kind of an entry, an object of `key` and `value`.
+    /// Values by arbitrary names; holds the kind of an entry, an object of `key` and `value`.
     Map(Box<FieldKind>),
     /// One of these words.
     Choice(Vec<String>),
-    /// Any of these words.
+    /// Any subset of these words.
     Several(Vec<String>),
     Whole,
     Toggle,
@@ -45,14 +44,14 @@ pub(super) struct Field {
     pub(super) kind: FieldKind,
     /// Description of the field in the documentation of the routes.
     pub(super) about: String,
-    /// It means something by being absent.
+    /// True if absence has a meaning of its own.
     pub(super) is_optional: bool,
-    /// Value of the field where none is given.
+    /// Default value of the field.
     default: Option<Value>,
 }
 
 impl Field {
-    /// Fields that name a thing come first, then short ones, then long ones; among these as they are declared.
+    /// Returns the sort key: naming fields first, then short ones, then long ones; otherwise in the declared order.
     fn rank(&self) -> (usize, usize) {
         const FIRST: [&str; 5] = ["name", "namespace", "service", "type", "key"];
         let length = match self.kind {
@@ -65,7 +64,7 @@ impl Field {
 }
 
 impl FieldKind {
-    /// Of a type.
+    /// Returns the kind of a type.
     pub(super) fn of<T: JsonSchema>() -> FieldKind {
         let mut schemas = SchemaGenerator::default();
         let schema = schemas.subschema_for::<T>().to_value();
@@ -73,7 +72,7 @@ impl FieldKind {
         Schemas(&definitions).kind(&schema)
     }
 
-    /// Texts by names, as an object's only field.
+    /// Returns an object whose only field is a map of texts.
     pub(super) fn texts(name: &str) -> FieldKind {
         let kind = FieldKind::Map(Box::new(entry_of(FieldKind::Text)));
         let name = name.to_owned();
@@ -81,7 +80,7 @@ impl FieldKind {
         FieldKind::Object(vec![Field { name, kind, about, is_optional: false, default: None }])
     }
 
-    /// Without some of the fields of this object.
+    /// Removes fields of this object.
     pub(super) fn without(self, is_left_out: impl Fn(&str) -> bool) -> FieldKind {
         match self {
             FieldKind::Object(mut fields) => {
@@ -92,7 +91,7 @@ impl FieldKind {
         }
     }
 
-    /// The fields of this object, then those of another.
+    /// Appends the fields of another object.
     pub(super) fn and(self, other: FieldKind) -> FieldKind {
         match (self, other) {
             (FieldKind::Object(mut fields), FieldKind::Object(others)) => {
@@ -103,7 +102,7 @@ impl FieldKind {
         }
     }
 
-    /// Value before anything is entered.
+    /// Returns the initial value.
     pub(super) fn blank(&self) -> Value {
         match self {
             FieldKind::Object(fields) => {
@@ -119,7 +118,7 @@ impl FieldKind {
         }
     }
 
-    /// A value as a form has it.
+    /// Converts a value to the form's representation.
     pub(super) fn opened(&self, value: Value) -> Value {
         match (self, value) {
             (FieldKind::Object(fields), Value::Object(mut object)) => {
@@ -140,7 +139,7 @@ impl FieldKind {
         }
     }
 
-    /// The same value as everybody else knows it.
+    /// Converts a value from the form's representation.
     pub(super) fn closed(&self, value: Value) -> Result<Value, Refusal> {
         Ok(match (self, value) {
             (FieldKind::Object(fields), Value::Object(mut object)) => {
@@ -171,18 +170,18 @@ impl FieldKind {
         })
     }
 
-    /// One value in one control.
+    /// Reports whether the value is shown in one control.
     fn is_scalar(&self) -> bool {
         !self.grows() && !matches!(self, FieldKind::Several(_))
     }
 
-    /// Has parts that a button of the form adds; the words of several are all there from the start, to be ticked.
+    /// Reports whether buttons add parts to it; the words of `Several` are all shown as check boxes.
     fn grows(&self) -> bool {
         matches!(self, FieldKind::Object(_) | FieldKind::List(_) | FieldKind::Map(_))
     }
 }
 
-/// Named schemas.
+/// Named schemas, for references.
 struct Schemas<'a>(&'a Map<String, Value>);
 
 impl Schemas<'_> {
@@ -194,7 +193,7 @@ impl Schemas<'_> {
             return FieldKind::Choice(words.iter().filter_map(Value::as_str).map(str::to_owned).collect());
         }
         if let Some(first) = given.next() {
-            // A word is also taken as its number: the word is what people choose.
+            // A word is also accepted as its number: users choose the word.
             return self.kind(first);
         }
         match kind_word(schema) {
@@ -234,7 +233,7 @@ impl Schemas<'_> {
     }
 }
 
-/// An entry of a map of values of this kind.
+/// Returns the kind of a map's entry with values of this kind.
 fn entry_of(kind: FieldKind) -> FieldKind {
     let field = |name: &str, kind| Field {
         name: name.to_owned(),

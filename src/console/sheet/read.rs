@@ -1,7 +1,7 @@
-//! A value of what a form sent.
+//! Parsing of form data to a value.
 //!
-//! A scalar comes under its pointer. What may be absent, and each item of a list or a map, comes with an empty field
-//! under its own pointer if it is there.
+//! A scalar is sent under its pointer. Optional values, and items of a list or a map, are present if there is an empty
+//! field under their own pointer.
 
 use std::collections::HashMap;
 
@@ -10,10 +10,10 @@ use serde_json::{Map, Value};
 use super::{Field, FieldKind};
 use crate::console::form::Fields;
 
-/// Text that a ticked box sends.
+/// Text that a ticked check box sends.
 pub(super) const TRUE: &str = "true";
 
-/// Values that were sent, by name.
+/// Submitted values by name.
 pub(in crate::console) struct Sent<'a>(HashMap<&'a str, &'a str>); // bound: bodies
 
 impl<'a> Sent<'a> {
@@ -21,7 +21,7 @@ impl<'a> Sent<'a> {
         Sent(fields.pairs().collect())
     }
 
-    /// The value that was in the form.
+    /// Returns the value of the form.
     pub(in crate::console) fn value(&self, kind: &FieldKind) -> Value {
         self.read(kind, "").unwrap_or_default()
     }
@@ -37,14 +37,14 @@ impl<'a> Sent<'a> {
                 let is_chosen = |word: &&String| self.get(&pointer(at, word)).is_some();
                 Value::from(words.iter().filter(is_chosen).cloned().collect::<Vec<_>>())
             }
-            // Of a box that is not ticked nothing is sent.
+            // An unticked check box sends nothing.
             FieldKind::Toggle => Value::from(self.get(at).is_some_and(|given| given == TRUE)),
-            // What is no number is refused by who knows which it may be.
+            // A text that is not a number is left to the operation to refuse.
             FieldKind::Whole => {
                 self.given(at).map(|text| text.parse::<u64>().map_or_else(|_| text.into(), Value::from))?
             }
             FieldKind::Choice(_) => Value::from(self.given(at)?),
-            // Browsers end lines in forms by two characters.
+            // Browsers end lines in forms with two characters.
             FieldKind::Text => Value::from(self.get(at)?.replace("\r\n", "\n")),
         })
     }
@@ -60,7 +60,7 @@ impl<'a> Sent<'a> {
         fields.iter().filter_map(read).collect()
     }
 
-    /// Places of the items of a list, as many as it has.
+    /// Returns the pointers of the items of a list.
     fn places(&self, at: &str) -> impl Iterator<Item = String> {
         (0..).map(move |index| format!("{at}/{index}")).take_while(|place| self.get(place).is_some())
     }
@@ -74,17 +74,17 @@ impl<'a> Sent<'a> {
     }
 }
 
-/// The pointer of a field (RFC 6901).
+/// Returns the pointer of a field (RFC 6901).
 pub(super) fn pointer(at: &str, name: &str) -> String {
     format!("{at}/{}", name.replace('~', "~0").replace('/', "~1"))
 }
 
-/// The field that a part of a pointer names.
+/// Decodes a part of a pointer to a field name.
 pub(super) fn name_of(part: &str) -> String {
     part.replace("~1", "/").replace("~0", "~")
 }
 
-/// A pointer as faults name the place: `rules[0].name`.
+/// Formats a pointer as faults do: `rules[0].name`.
 pub(super) fn path(pointer: &str) -> String {
     let mut path = String::new();
     for part in pointer.split('/').skip(1) {

@@ -1,4 +1,4 @@
-//! The controls of a form.
+//! Controls of a form.
 
 use askama::Template;
 use serde_json::Value;
@@ -7,12 +7,12 @@ use super::read::{TRUE, path, pointer};
 use super::{Field, FieldKind};
 use crate::console::texts::Texts;
 
-/// Form element that shows one value to a person.
+/// Form element for one value.
 #[derive(Template)]
 #[template(path = "control.html")]
 pub(in crate::console) struct Control {
     t: &'static Texts,
-    /// Under which it is sent.
+    /// Name under which it is sent.
     pointer: String,
     label: String,
     about: String,
@@ -22,7 +22,7 @@ pub(in crate::console) struct Control {
 }
 
 enum Widget {
-    /// May be there, and is not.
+    /// An optional value that is absent.
     Absent,
     Text {
         value: String,
@@ -32,7 +32,7 @@ enum Widget {
     Toggle {
         is_on: bool,
     },
-    /// On, off, or nothing said.
+    /// True, false, or absent.
     Maybe {
         value: &'static str,
     },
@@ -74,15 +74,15 @@ struct WidgetItem {
     control: Control,
 }
 
-/// Makes the controls of a form.
+/// Renderer of the controls of a form.
 pub(in crate::console) struct FormRenderer<'a> {
     pub(in crate::console) t: &'static Texts,
-    /// Refusal in words; they begin with the path of the field if there is one.
+    /// Refusal; it begins with the path of the faulty field, if there is one.
     pub(in crate::console) fault: Option<&'a str>,
 }
 
 impl FormRenderer<'_> {
-    /// The controls of an object.
+    /// Returns the controls of an object.
     pub(in crate::console) fn controls(&self, kind: &FieldKind, value: &Value) -> Vec<Control> {
         match kind {
             FieldKind::Object(fields) => self.fields(fields, value, "").collect(),
@@ -104,7 +104,7 @@ impl FormRenderer<'_> {
     }
 
     fn control(&self, at: &str, label: String, about: String, form: Widget) -> Control {
-        // A group says of its own only what none of its parts does.
+        // A group shows only faults that none of its parts shows.
         let own = self.fault.filter(|fault| !form.has_part_at_fault() && is_about(fault, &path(at)));
         let fault = own.map(str::to_owned);
         Control { t: self.t, pointer: at.to_owned(), label, about, fault, form }
@@ -114,7 +114,7 @@ impl FormRenderer<'_> {
         match kind {
             FieldKind::Object(fields) => {
                 let is_short = fields.len() <= 4 && fields.iter().all(|field| field.kind.is_scalar());
-                // What may be there and is not waits behind a click, where there is much.
+                // Absent optional values of a large object are collapsed.
                 let waits = |control: &Control, field: &Field| {
                     field.is_optional && control.is_empty() && !control.is_at_fault() && fields.len() > 4
                 };
@@ -168,14 +168,14 @@ fn word(is_on: bool) -> &'static str {
     if is_on { TRUE } else { "false" }
 }
 
-/// True if the words begin with this path, or one within it.
+/// Reports whether the fault begins with this path, or one within it.
 fn is_about(fault: &str, path: &str) -> bool {
     let rest = fault.strip_prefix(path).filter(|_| !path.is_empty());
     rest.is_some_and(|rest| rest.starts_with(['.', '[', ' ', ':']))
 }
 
 impl Control {
-    /// Under another name than that of its field.
+    /// Sets a label that differs from the field's name.
     pub(in crate::console) fn called(self, label: &str) -> Control {
         Control { label: label.to_owned(), ..self }
     }

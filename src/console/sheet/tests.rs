@@ -1,4 +1,4 @@
-//! A value goes through a form as it was.
+//! A value is unchanged after a round trip through a form.
 
 use askama::Template;
 use serde_json::{Value, json};
@@ -14,7 +14,7 @@ use crate::console::texts::Language;
 use crate::model::config_file::Stamp;
 use crate::model::rule::Family;
 
-/// Form data that a browser sends of a page: the values of its controls, in order.
+/// Returns the form data that a browser sends: the values of the controls, in order.
 fn sent(page: &str) -> Fields {
     let unescaped = |text: &str| {
         let named = [("&#60;", "<"), ("&#62;", ">"), ("&#34;", "\""), ("&#39;", "'"), ("&#38;", "&")];
@@ -52,7 +52,7 @@ fn drawn(kind: &FieldKind, value: &Value, fault: Option<&str>) -> String {
     controls.iter().map(|control| control.render().expect("it can be made")).collect()
 }
 
-/// An empty value is as good as an absent one.
+/// Removes nulls and empty values, which are equivalent to absent ones.
 fn without_null(value: Value) -> Value {
     match value {
         Value::Object(fields) => {
@@ -101,7 +101,7 @@ fn rules() -> Vec<(Family, Value)> {
 fn a_rule_comes_out_of_its_form_as_it_went_in() {
     let blanks = Family::ALL.iter().map(|family| {
         let mut blank = blank(*family);
-        // That nothing stands in a field that may be absent says as much as that it is.
+        // An empty optional field is equivalent to an absent one.
         blank.as_object_mut().expect("an object").retain(|_, value| *value != "");
         (*family, blank)
     });

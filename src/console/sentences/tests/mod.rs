@@ -1,4 +1,4 @@
-//! Rules and the sentences that tell them.
+//! Rules and their sentences.
 
 mod random;
 mod routes;
@@ -12,7 +12,7 @@ use crate::model::config_file::Stamp;
 use crate::model::rule::{Family, RuleDraft};
 use crate::model::time::Timestamp;
 
-/// A rule of the namespace `shop`, as callers send it.
+/// Returns a rule of the namespace `shop`, from JSON as callers send it.
 fn rule(family: Family, fields: &Value) -> Rule {
     let mut json = json!({ "name": "r", "namespace": "shop" });
     json.as_object_mut().expect("an object").extend(fields.as_object().expect("an object").clone());
@@ -26,7 +26,7 @@ fn sentences_of(family: Family, fields: &Value) -> Vec<String> {
     sentences(Language::English.texts(), &rule(family, fields))
 }
 
-/// The sentence of the only sub-rule.
+/// Returns the sentence of the only sub-rule.
 fn told_first(family: Family, fields: &Value) -> String {
     sentences_of(family, fields).swap_remove(0)
 }
@@ -35,7 +35,7 @@ fn key(service: &str) -> Value {
     json!({ "service": service })
 }
 
-/// A custom route for calls of `shop/pay`.
+/// Returns a custom route for calls of `shop/pay`.
 fn route(sub_rules: Value) -> Value {
     json!({ "routing_config": { "callee": key("pay"), "rules": sub_rules } })
 }
@@ -128,7 +128,7 @@ fn a_limit_tells_its_amounts_and_the_fate_of_excess() {
     );
 }
 
-/// Type of the rule, sub-rule, and the start of its sentence.
+/// Cases: type of the rule, sub-rule, start of the sentence.
 #[test]
 fn a_limit_without_much_tells_its_defaults() {
     let open = json!({ "path": { "type": "REGEX", "value": "^/a" } });
@@ -207,7 +207,7 @@ fn a_detector_tells_each_probe() {
     );
 }
 
-/// Circuit breaker of calls to `shop/pay` on a level.
+/// Returns a circuit breaker of calls to `shop/pay` on a level.
 fn breaker(level: &str, fields: Value) -> Value {
     let mut breaker = json!({ "level": level, "rule_matcher": { "destination": key("pay") } });
     breaker.as_object_mut().expect("an object").extend(fields.as_object().expect("an object").clone());
@@ -274,7 +274,7 @@ fn a_breaker_tells_errors_triggers_and_the_way_back() {
     );
 }
 
-/// Level, the end of the first sentence, and those between it and the last.
+/// Cases: level, end of the first sentence, and the sentences between it and the last.
 #[test]
 fn a_breaker_cuts_off_what_its_level_says() {
     let sleep = "After a time that clients choose (proxies: 30 s) calls are let through again.";

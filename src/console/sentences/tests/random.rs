@@ -1,4 +1,4 @@
-//! Random rules: each is told in sentences that are neither empty nor too long.
+//! Random rules: their sentences are neither empty nor too long.
 
 use proptest::prelude::*;
 use proptest::sample::select;

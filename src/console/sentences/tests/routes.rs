@@ -1,4 +1,4 @@
-//! Routing and the sentences that tell it.
+//! Routing rules and their sentences.
 
 use serde_json::{Value, json};
 
@@ -39,7 +39,7 @@ fn a_route_is_told_in_the_order_in_which_it_is_judged() {
     assert_eq!(sentences_of(Family::Routing, &json!({})), ["The rule has no sub-rules: it does nothing."]);
 }
 
-/// Destinations of one sub-rule.
+/// Cases: destinations of one sub-rule.
 #[test]
 fn destinations_share_wait_or_get_nothing() {
     let two =
@@ -82,7 +82,7 @@ fn destinations_share_wait_or_get_nothing() {
     );
 }
 
-/// Caller, callee and destinations of a rule, and the services that it tells of.
+/// Cases: caller, callee and destinations of a rule, and the services in its sentences.
 #[test]
 fn a_route_is_for_its_callee_or_for_the_services_of_its_destinations() {
     let every = || json!({ "service": "*", "namespace": "*" });
