@@ -97,7 +97,7 @@ struct Expected {
     code: u64,
     /// True if the change is made.
     done: bool,
-    /// Whether the thing is shown, or counted.
+    /// True if the thing is shown or counted; `None` if that is not checked.
     shown: Option<bool>,
     /// True if the caller may know of it.
     known: bool,
