@@ -223,7 +223,7 @@ pub(super) async fn write_down(node: Node, controllers: Arc<Controllers>) {
         }
         let request = RequestId(rand::random());
         if let Err(error) = propose_once(&node, request, &Command::Note(notes.clone())).await {
-            tracing::debug!(%error, "notes for the audit trail could not be written down yet");
+            tracing::debug!(%error, "notes for the audit trail could not be written yet");
             pending.lock().take_back(notes);
         }
     }

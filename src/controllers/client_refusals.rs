@@ -25,7 +25,7 @@ pub(super) async fn tell(node: Node) {
         }
         let (request, command) = (RequestId(rand::random()), Command::ClientsRefused(refusals.clone()));
         if let Err(error) = propose_once(&node, request, &command).await {
-            tracing::debug!(%error, "refusals of clients could not be told yet");
+            tracing::debug!(%error, "refusals by clients could not be proposed yet");
             node.subscribers().refusals().take_back(refusals);
         }
     }

@@ -100,6 +100,6 @@ fn remember_cluster(node: &Node) {
     if let Some(cluster_id) = cluster_id
         && let Err(error) = node.store().set_cluster_id(&cluster_id)
     {
-        tracing::error!(%error, "the cluster id could not be kept in the data directory");
+        tracing::error!(%error, "the cluster id could not be stored in the data directory");
     }
 }

@@ -75,7 +75,7 @@ async fn is_settled(node: &Node, reset: &PasswordReset) -> bool {
             why,
             "the password was not reset: it was changed after this node was stopped"
         ),
-        None => tracing::error!(user = reset.name, "the password was not reset: the user is gone"),
+        None => tracing::error!(user = reset.name, "the password was not reset: the user no longer exists"),
     }
     true
 }

@@ -22,7 +22,7 @@ impl Controller for Retention {
         }
         let (files, rules) = (overfull.files.len(), overfull.rules.len());
         match lead.propose("the removal of surplus releases", Command::PruneReleases(overfull)).await {
-            Ok(()) => tracing::info!(files, rules, "releases beyond what is kept are removed"),
+            Ok(()) => tracing::info!(files, rules, "surplus releases were removed"),
             Err(NotCommitted::Refused(_)) => return ROUND,
             Err(NotCommitted::Failed) => {}
         }

@@ -40,10 +40,10 @@ impl Controller for Schedule {
         }
         let releases = due.len();
         match lead.propose("releases that are due", Command::PublishDue(due)).await {
-            Ok(()) => tracing::info!(releases, "releases that were due are published"),
+            Ok(()) => tracing::info!(releases, "due releases were published"),
             Err(NotCommitted::Refused(refusal)) => {
                 if !was_refused {
-                    tracing::warn!(?refusal, releases, "releases that are due are not taken, and are tried again");
+                    tracing::warn!(?refusal, releases, "due releases were refused and will be retried");
                 }
                 self.is_refused = true;
                 return ROUND_WHILE_REFUSED;

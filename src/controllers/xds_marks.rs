@@ -29,7 +29,7 @@ pub(super) async fn mark(node: Node) {
         }
         let (request, command) = (RequestId(rand::random()), Command::XdsSeen(unmarked));
         if let Err(error) = propose_once(&node, request, &command).await {
-            tracing::debug!(%error, "clients of xDS could not be marked as seen yet");
+            tracing::debug!(%error, "namespaces with xDS clients could not be marked yet");
         }
     }
 }

@@ -275,7 +275,7 @@ pub(super) async fn watch(node: Node) {
             tracing::warn!(alarm = alarm.kind.name(), "{}", alarm.text);
         }
         for alarm in ended {
-            tracing::info!(alarm = alarm.kind.name(), "this alarm is over: {}", alarm.text);
+            tracing::info!(alarm = alarm.kind.name(), "this alarm has ended: {}", alarm.text);
         }
         sleep(PAUSE).await;
     }

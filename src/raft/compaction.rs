@@ -135,7 +135,7 @@ impl Compaction {
             tracing::error!(
                 reason = refusal.detail,
                 again_in_s = pause.as_secs(),
-                "no snapshot could be written; the log is not purged until one is"
+                "a snapshot could not be written; the log is not purged until one is"
             );
         }
         written
@@ -207,7 +207,7 @@ impl Compaction {
         if !std::mem::replace(&mut self.is_overgrown, true) {
             tracing::warn!(
                 bytes_max,
-                "the log is purged although a snapshot is on its way to a peer: it has grown too large"
+                "the log has grown too large and is purged although a snapshot is being sent to a peer"
             );
         }
         Some(through)
@@ -226,7 +226,7 @@ fn cut_who_holds(node: &Node, through: u64) {
                 peer,
                 matched,
                 purged = through,
-                "a peer is too far behind: it gets a snapshot, and the log is purged"
+                "a peer lags too far: it gets a snapshot, and the log is purged"
             );
             node.inner().peers.cut_appends(peer);
         }
@@ -268,7 +268,7 @@ async fn offer(node: &Node) {
         return;
     }
     if let Err(error) = node.inner().raft.trigger().snapshot().await {
-        return tracing::debug!(%error, "consensus does not take the snapshot");
+        return tracing::debug!(%error, "consensus did not accept the snapshot");
     }
     let mut metrics = node.inner().raft.metrics();
     let taken = async { while known(node) < newest && metrics.changed().await.is_ok() {} };
@@ -328,8 +328,8 @@ impl Compactor {
 
 fn report(family: &str, given_back: io::Result<()>) {
     match given_back {
-        Ok(()) => tracing::debug!(family, "space given back"),
-        Err(error) => tracing::debug!(family, %error, "no space could be given back"),
+        Ok(()) => tracing::debug!(family, "disk space was freed"),
+        Err(error) => tracing::debug!(family, %error, "disk space could not be freed"),
     }
 }
 

@@ -169,7 +169,7 @@ async fn retire(node: &Node, why: String) {
     tracing::error!(why, "this node stops serving");
     let (store, kept) = (node.store().clone(), why.clone());
     if let Err(error) = tasks::blocking(move || store.retire(&kept)).await {
-        tracing::error!(%error, "the mark that this node's state is wrong could not be saved");
+        tracing::error!(%error, "the finding that this node's state is wrong could not be saved");
     }
     stand_aside(node, why);
 }

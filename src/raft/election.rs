@@ -142,7 +142,7 @@ async fn beat(node: &Node) -> Duration {
         freshness.reach(uptime::now());
     }
     if let Err(error) = node.inner().raft.trigger().heartbeat().await {
-        tracing::debug!(%error, "no heartbeat could be sent");
+        tracing::debug!(%error, "a heartbeat could not be sent");
     }
     (node.inner().elections.timeout() / BEATS).min(BEAT_PAUSE_MAX)
 }
@@ -194,7 +194,7 @@ impl Watch {
 
     async fn stand(&self, node: &Node, asks_first: bool) {
         if let Err(error) = node.inner().raft.trigger().elect(asks_first).await {
-            tracing::debug!(%error, "no election could be begun");
+            tracing::debug!(%error, "an election could not be started");
         }
     }
 }

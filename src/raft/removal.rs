@@ -43,7 +43,7 @@ impl Node {
             return;
         }
         let ends_in_s = limits::REMOVED_SECONDS;
-        tracing::error!(why, ends_in_s, "this node was removed from its cluster: it serves no requests, and ends");
+        tracing::error!(why, ends_in_s, "this node was removed from its cluster: it serves no requests and will exit");
         self.state().hub().close();
         self.inner().removal.heard.notify_waiters();
     }

@@ -378,12 +378,12 @@ impl Node {
             .max_by_key(|(_, matched)| matched.map(|id| id.index));
         let Some((successor, _)) = successor else { return };
         if let Err(error) = self.inner().raft.trigger().transfer_leader(successor).await {
-            tracing::warn!(%error, "the lead could not be handed over");
+            tracing::warn!(%error, "leadership could not be transferred");
             return;
         }
         let own = Some(self.id());
         self.await_leader(TRANSFER_WITHIN, |leader| leader.is_some() && leader != own).await;
-        tracing::info!(raft.leader = self.leader(), "lead handed over");
+        tracing::info!(raft.leader = self.leader(), "leadership transferred");
     }
 
     /// Stops consensus on this node and makes its state durable.

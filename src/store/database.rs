@@ -93,7 +93,7 @@ impl Database {
         let logs = logs.filter(|file| file.path().extension().is_some_and(|extension| extension == "log"));
         let bytes: u64 = logs.filter_map(|file| file.metadata().ok()).map(|found| found.len()).sum();
         if let Err(error) = room.admit(usize::try_from(bytes).unwrap_or(usize::MAX)) {
-            tracing::warn!(%error, "the disk is full, and the database is opened all the same");
+            tracing::warn!(%error, "the disk is full; the database is opened anyway");
         }
         let cache = Cache::new_lru_cache(BLOCK_CACHE_BYTES);
         let options = |name| family_options(name, write_buffer_bytes(name, node_id), &cache);

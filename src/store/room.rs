@@ -107,12 +107,12 @@ impl Room {
         }
         let path = self.dir.display();
         if !is_stopped {
-            return tracing::info!(%path, "the database takes writes again");
+            return tracing::info!(%path, "the database accepts writes again");
         }
-        tracing::warn!(%path, "the disk is full: the database takes no writes until there is room");
+        tracing::warn!(%path, "the disk is full: the database accepts no writes until there is room");
         // For RocksDB's recovery.
         if let Err(error) = self.ballast.lock().give_up() {
-            tracing::warn!(%path, %error, "the ballast could not be given up");
+            tracing::warn!(%path, %error, "the ballast could not be freed");
         }
     }
 
@@ -170,7 +170,7 @@ impl Ballast {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
             _ => self.is_there = false,
         }
-        tracing::warn!("the disk is full: the ballast was given up for what has to be written");
+        tracing::warn!("the disk is full: the ballast was freed for pending writes");
         Ok(true)
     }
 

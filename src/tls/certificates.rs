@@ -265,7 +265,7 @@ impl Certificates {
                 }
                 // A new reason is logged at once.
                 Err(error) => {
-                    tracing::warn!(%error, "the certificates have changed and cannot be used: the ones before stay");
+                    tracing::warn!(%error, "the new certificates cannot be used: the previous ones stay in use");
                     let key = (listening.files().cert.clone(), FileState::Refused);
                     self.logged.lock().insert(key, Instant::now());
                 }
@@ -284,7 +284,7 @@ impl Certificates {
         for finding in self.due(now, Instant::now()) {
             let alarm = finding.text;
             match finding.state {
-                FileState::Ended => tracing::error!(alarm, "a certificate has ended"),
+                FileState::Ended => tracing::error!(alarm, "a certificate has expired"),
                 FileState::Ending | FileState::NotYet => tracing::warn!(alarm, "a certificate has to be renewed"),
                 FileState::Refused => tracing::warn!(alarm, "certificate files cannot be used"),
             }

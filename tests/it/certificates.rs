@@ -79,7 +79,7 @@ async fn a_pair_that_has_ended_does_not_replace_one_that_has_not() {
     assert_eq!(year(ends), year(OffsetDateTime::now_utc().unix_timestamp() as f64) + 1.0);
 
     pair.put(-30, -8);
-    expect_log(directory.path(), "cannot be used: the ones before stay error=the certificate in").await;
+    expect_log(directory.path(), "cannot be used: the previous ones stay in use error=the certificate in").await;
     assert_eq!((refused(&api).await, api.metric(&series).await), (Some(1.0), Some(ends)));
     pair.put(5, 50);
     expect_log(directory.path(), "is not valid before").await;
@@ -97,7 +97,7 @@ async fn a_pair_that_has_ended_does_not_replace_one_that_has_not() {
 async fn a_node_starts_with_a_certificate_that_has_ended_and_says_so() {
     let (pair, directory) = (Pair::new(-30, -8), tempfile::TempDir::new().expect("a directory"));
     let (process, api) = start(&pair, directory.path()).await;
-    expect_log(directory.path(), "a certificate has ended").await;
+    expect_log(directory.path(), "a certificate has expired").await;
     assert_eq!(refused(&api).await, Some(0.0), "they are in use");
     pair.put(-1, 365);
     expect_log(directory.path(), "new certificates are in use").await;

@@ -143,7 +143,7 @@ async fn a_node_with_another_state_stops_and_the_others_go_on() {
     let heir = cluster.ids().into_iter().find(|id| *id != odd && *id != leader).expect("three nodes");
     assert!(cluster.terminate(leader).await.success());
     let log = std::fs::read_to_string(cluster.log(leader)).expect("there is a log");
-    let handed = log.lines().rfind(|line| line.contains("lead handed over")).unwrap_or_else(|| panic!("{log}"));
+    let handed = log.lines().rfind(|line| line.contains("leadership transferred")).unwrap_or_else(|| panic!("{log}"));
     assert!(handed.contains(&format!("raft.leader={heir}")), "{handed}");
     cluster.restart(leader).await;
 

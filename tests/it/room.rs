@@ -159,7 +159,7 @@ async fn a_short_member_stops_what_adds(mut cluster: Cluster, reason: &str, opti
     .await;
     expect_metric(&api, &alarm_of(reason), |alarm| alarm == 0.0).await;
     expect_metric(&api, &format!("thuban_alarm{{kind=\"{reason}\"}}"), |alarm| alarm == 0.0).await;
-    let over = format!("this alarm is over: node {short} has ");
+    let over = format!("this alarm has ended: node {short} has ");
     expect_logged(&cluster, leader, &over, |lines| lines > 0).await;
     cluster.expect_equal_state().await;
 }

@@ -102,7 +102,7 @@ async fn a_new_certificate_is_shown_without_a_restart() {
     std::fs::write(pki.file("node.pem"), "broken").expect("writable");
     eventually(LIMIT, "the broken file is told", || async {
         let log = std::fs::read_to_string(cluster.log(1)).map_err(|error| error.to_string())?;
-        if log.contains("the ones before stay") { Ok(()) } else { Err("not told yet".to_owned()) }
+        if log.contains("the previous ones stay in use") { Ok(()) } else { Err("not told yet".to_owned()) }
     })
     .await;
     let fresh = || https(pki.client()).build().expect("a client");

@@ -272,18 +272,18 @@ fn tell(node: &Node, moved: &RolloutTransition) {
         Thing::Rule(family, id) => format!("{} {id}", family.word()),
     };
     match change {
-        RolloutChange::Advance => tracing::info!(thing, release_name, step, "a step of a rollout is over"),
+        RolloutChange::Advance => tracing::info!(thing, release_name, step, "a rollout finished a step"),
         RolloutChange::AdvanceUnmeasured(what) => {
-            tracing::info!(thing, release_name, step, what, "a step of a rollout is over");
+            tracing::info!(thing, release_name, step, what, "a rollout finished a step");
         }
-        RolloutChange::GoOn => tracing::info!(thing, release_name, step, "a rollout goes on"),
+        RolloutChange::GoOn => tracing::info!(thing, release_name, step, "a rollout resumed"),
         RolloutChange::Wait(why) | RolloutChange::Pause(why) => {
-            tracing::warn!(thing, release_name, step, why, "a rollout pauses");
+            tracing::warn!(thing, release_name, step, why, "a rollout paused");
         }
         RolloutChange::Stop(why) => {
             let guard = why.split(':').next().unwrap_or_default();
             node.metrics().rollouts_stopped.with_label_values(&[guard]).inc();
-            tracing::warn!(thing, release_name, step, why, "a guard stops a rollout");
+            tracing::warn!(thing, release_name, step, why, "a guard stopped a rollout");
         }
     }
 }

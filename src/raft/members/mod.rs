@@ -81,7 +81,7 @@ impl Node {
         let Ok(_turn) = self.inner().membership_turn.try_lock() else { return };
         match write(self, ChangeMembers::AddVoterIds(BTreeSet::new()), false).await {
             ProposeOutcome::Done { .. } => {
-                tracing::info!("a change of voters begun by a lost leader is finished");
+                tracing::info!("a change of voters that a lost leader began is finished");
             }
             other => tracing::warn!(?other, "a change of voters is unfinished"),
         }
@@ -173,7 +173,7 @@ async fn add(node: &Node, node_id: NodeId, peer: String) -> ProposeOutcome {
         }
         // The node catches up in the background once it answers: a large state takes longer than a request may.
         (Err(IntroduceError::Unreachable(why)), _) => {
-            tracing::warn!(member = node_id, address = peer, why, "nobody answers at the new address of a member");
+            tracing::warn!(member = node_id, address = peer, why, "a member does not answer at its new address");
         }
         (Err(error), _) => return refused(format!("node {node_id} cannot be a member at {peer}: {error}")),
     }
