@@ -1,20 +1,19 @@
 //! Access keys of config clients: changes and queries.
 
-use std::cmp::Ordering;
 use std::sync::{Arc, OnceLock};
 
 use super::Catalog;
-use super::change::{ChangeSet, Entity, Outcome, too_many};
+use super::change::{ChangeSet, Entity, Outcome, admits_one_more};
 use super::command::Op;
-use super::ctx::Ctx;
 use super::index::names::Names;
 use super::page::{ListKey, Listed, Page, Placed, cut_sorted, place_of};
+use super::resource::{Apply, Resource, newest_first, resource};
 use super::row::{Row, RowKey, Table};
 use crate::model::access_key::{AccessKey, AccessKeyDraft};
 use crate::model::code::{Code, Refusal};
+use crate::model::limits;
 use crate::model::signature::SigningKey;
 use crate::model::text::NameFilter;
-use crate::model::{is_stale, limits};
 
 impl Row for AccessKey {
     const TABLE: Table = Table::AccessKey;
@@ -101,19 +100,9 @@ impl AccessKeys {
 
     /// Refuses a further key of this app beyond the limits.
     fn check_room(&self, app_id: &str) -> Result<(), Refusal> {
-        if self.by_app.count_in(app_id) >= limits::ACCESS_KEYS_PER_APP_MAX {
-            let most = limits::ACCESS_KEYS_PER_APP_MAX;
-            return Err(too_many("access keys of an app", most));
-        }
-        if self.count >= limits::ACCESS_KEYS_MAX {
-            return Err(too_many("access keys", limits::ACCESS_KEYS_MAX));
-        }
-        Ok(())
-    }
-
-    fn insert(&mut self, key: AccessKey, changes: &mut ChangeSet) -> Arc<AccessKey> {
-        changes.put(&key);
-        self.load(key)
+        let of_app = self.by_app.count_in(app_id);
+        admits_one_more("access keys of an app", of_app, limits::ACCESS_KEYS_PER_APP_MAX)?;
+        admits_one_more("access keys", self.count, limits::ACCESS_KEYS_MAX)
     }
 
     fn remove(&mut self, key: &AccessKey, changes: &mut ChangeSet) {
@@ -133,75 +122,36 @@ impl AccessKeys {
     }
 }
 
-/// Compares keys in the order of a list.
-fn newest_first(one: &Arc<AccessKey>, other: &Arc<AccessKey>) -> Ordering {
-    let by_time = other.modified.time.cmp(&one.modified.time);
-    by_time.then_with(|| (&one.app_id, &one.name).cmp(&(&other.app_id, &other.name)))
-}
+impl Resource for AccessKey {
+    resource!(AccessKeyDraft => Entity::AccessKey, modified);
 
-impl Catalog {
-    pub(super) fn write_access_key(
-        &mut self,
-        ctx: &Ctx,
-        op: Op,
-        draft: &AccessKeyDraft,
-        changes: &mut ChangeSet,
-    ) -> Outcome {
-        match (op, self.access_keys.get(&draft.app_id, &draft.name).cloned()) {
-            (Op::Create, Some(old)) => Outcome { entity: Entity::AccessKey(old), ..Code::ExistedResource.into() },
-            (Op::Create, None) => self.create_access_key(ctx, draft, changes).unwrap_or_else(Outcome::from),
-            (Op::Update, None) => Code::NotFoundResource.into(),
-            (Op::Update, Some(old)) => self.update_access_key(ctx, &old, draft, changes),
-            (Op::Delete, None) => Outcome::default(),
-            (Op::Delete, Some(old)) if is_stale(&draft.revision, &old.revision) => {
-                Outcome::stale(Entity::AccessKey(old))
-            }
-            (Op::Delete, Some(old)) => {
-                self.access_keys.remove(&old, changes);
-                Outcome::done(Entity::AccessKey(old))
-            }
-        }
+    fn find(catalog: &Catalog, _: Op, draft: &AccessKeyDraft) -> Option<Arc<AccessKey>> {
+        catalog.access_keys.get(&draft.app_id, &draft.name).cloned()
     }
 
-    fn create_access_key(
-        &mut self,
-        ctx: &Ctx,
-        draft: &AccessKeyDraft,
-        changes: &mut ChangeSet,
-    ) -> Result<Outcome, Refusal> {
+    fn create(apply: &mut Apply<'_>, draft: &AccessKeyDraft) -> Result<AccessKey, Outcome> {
         if draft.secret.is_none() {
-            return Err(Refusal::new(Code::InvalidParameter, "a key without a secret"));
+            return Err(Refusal::new(Code::InvalidParameter, "a key without a secret").into());
         }
-        self.access_keys.check_room(&draft.app_id)?;
+        apply.catalog.access_keys.check_room(&draft.app_id)?;
         let mut key = AccessKey {
             app_id: draft.app_id.clone(),
             name: draft.name.clone(),
-            created: ctx.stamp(),
-            modified: ctx.stamp(),
-            revision: ctx.draw_id(),
+            created: apply.ctx.stamp(),
             ..AccessKey::default()
         };
+        key.stamp(apply.ctx);
         draft.lay_over(&mut key);
-        Ok(Outcome::done(Entity::AccessKey(self.access_keys.insert(key, changes))))
+        Ok(key)
     }
 
-    fn update_access_key(
-        &mut self,
-        ctx: &Ctx,
-        old: &Arc<AccessKey>,
-        draft: &AccessKeyDraft,
-        changes: &mut ChangeSet,
-    ) -> Outcome {
-        if is_stale(&draft.revision, &old.revision) {
-            return Outcome::stale(Entity::AccessKey(old.clone()));
-        }
-        let mut key = AccessKey::clone(old);
-        draft.lay_over(&mut key);
-        if key == **old {
-            return Outcome::unchanged(Entity::AccessKey(old.clone()));
-        }
-        key.modified = ctx.stamp();
-        key.revision = ctx.draw_id();
-        Outcome::done(Entity::AccessKey(self.access_keys.insert(key, changes)))
+    fn put(apply: &mut Apply<'_>, key: AccessKey) -> Arc<AccessKey> {
+        apply.changes.put(&key);
+        apply.catalog.access_keys.load(key)
+    }
+
+    fn delete(apply: &mut Apply<'_>, old: &Arc<AccessKey>) -> Result<(), Outcome> {
+        apply.catalog.access_keys.remove(old, apply.changes);
+        Ok(())
     }
 }

@@ -8,15 +8,14 @@ use serde::{Deserialize, Serialize};
 use super::Catalog;
 use super::change::{Change, ChangeSet, Entity, Outcome};
 use super::command::Op;
-use super::ctx::Ctx;
 use super::index::list_index::{Indexed, ListIndex, TextFilter};
 use super::index::names::Names;
 use super::page::{ListKey, Listed, Page, Placed, place_of};
+use super::resource::{Apply, Resource, resource};
 use super::row::{Row, RowKey, Table};
 use crate::model::alias::{AliasDraft, AliasType, ServiceAlias};
 use crate::model::code::{Code, Refusal};
 use crate::model::grant::ReadScope;
-use crate::model::is_stale;
 use crate::model::text::{NameFilter, names_owner};
 use crate::model::time::Timestamp;
 
@@ -247,79 +246,6 @@ impl Aliases {
 }
 
 impl Catalog {
-    pub(super) fn write_alias(&mut self, ctx: &Ctx, op: Op, draft: &AliasDraft, changes: &mut ChangeSet) -> Outcome {
-        match (op, self.aliases.named_by(draft)) {
-            (Op::Create, _) => self.create_alias(ctx, draft, changes).unwrap_or_else(Outcome::from),
-            (Op::Update, None) => Code::NotFoundServiceAlias.into(),
-            (Op::Update, Some(old)) => self.update_alias(ctx, &old, draft, changes).unwrap_or_else(Outcome::from),
-            (Op::Delete, None) => Outcome::default(),
-            (Op::Delete, Some(old)) if is_stale(&draft.revision, &old.revision) => Outcome::stale(Entity::Alias(old)),
-            (Op::Delete, Some(old)) => {
-                self.aliases.remove(&old, changes);
-                Outcome::done(Entity::Alias(old))
-            }
-        }
-    }
-
-    fn create_alias(&mut self, ctx: &Ctx, draft: &AliasDraft, changes: &mut ChangeSet) -> Result<Outcome, Refusal> {
-        let (namespace, service) =
-            (draft.namespace.clone().unwrap_or_default(), draft.service.clone().unwrap_or_default());
-        self.check_source(&namespace, &service)?;
-        let alias_namespace = draft.alias_namespace().to_owned();
-        let alias = match draft.kind.unwrap_or_default() {
-            AliasType::Default => draft.alias.clone().unwrap_or_default(),
-            AliasType::Cl5Sid => self.next_cl5_name(&alias_namespace, changes)?,
-        };
-        if let Some(taken) = self.aliases.get(&alias_namespace, &alias).cloned() {
-            return Ok(Outcome { entity: Entity::Alias(taken), ..Code::ExistedResource.into() });
-        }
-        let is_id_taken = draft.given_id().is_some_and(|id| self.aliases.all.get(id).is_some());
-        if is_id_taken || self.services.get(&alias_namespace, &alias).is_some() {
-            return Err(Code::ExistedResource.into());
-        }
-        self.namespaces.ensure(ctx, &alias_namespace, changes);
-        let alias = ServiceAlias {
-            id: draft.given_id().map_or_else(|| ctx.draw_id(), str::to_owned),
-            alias,
-            alias_namespace,
-            service,
-            namespace,
-            kind: draft.kind.unwrap_or_default(),
-            owners: draft.owners.clone().unwrap_or_default(),
-            comment: draft.comment.clone().unwrap_or_default(),
-            ctime: ctx.time,
-            mtime: ctx.time,
-            service_token: draft.service_token.clone().unwrap_or_default(),
-            revision: ctx.draw_id(),
-        };
-        Ok(Outcome::done(Entity::Alias(self.aliases.insert(alias, changes))))
-    }
-
-    fn update_alias(
-        &mut self,
-        ctx: &Ctx,
-        old: &Arc<ServiceAlias>,
-        draft: &AliasDraft,
-        changes: &mut ChangeSet,
-    ) -> Result<Outcome, Refusal> {
-        if is_stale(&draft.revision, &old.revision) {
-            return Ok(Outcome::stale(Entity::Alias(old.clone())));
-        }
-        let mut alias = ServiceAlias::clone(old);
-        if let Some(service) = &draft.service {
-            let namespace = draft.namespace.clone().unwrap_or_default();
-            self.check_source(&namespace, service)?;
-            (alias.service, alias.namespace) = (service.clone(), namespace);
-        }
-        draft.lay_over(&mut alias);
-        if alias == **old {
-            return Ok(Outcome::unchanged(Entity::Alias(old.clone())));
-        }
-        alias.mtime = ctx.time;
-        alias.revision = ctx.draw_id();
-        Ok(Outcome::done(Entity::Alias(self.aliases.insert(alias, changes))))
-    }
-
     /// Refuses a source that is not a service, such as another alias.
     fn check_source(&self, namespace: &str, service: &str) -> Result<(), Refusal> {
         if self.services.get(namespace, service).is_some() {
@@ -343,5 +269,63 @@ impl Catalog {
                 return Ok(name);
             }
         }
+    }
+}
+
+impl Resource for ServiceAlias {
+    resource!(AliasDraft => Entity::Alias, mtime);
+    const MISSING: Code = Code::NotFoundServiceAlias;
+
+    /// Finds none for a create, which judges the service of the alias first.
+    fn find(catalog: &Catalog, op: Op, draft: &AliasDraft) -> Option<Arc<ServiceAlias>> {
+        (op != Op::Create).then(|| catalog.aliases.named_by(draft)).flatten()
+    }
+
+    fn create(apply: &mut Apply<'_>, draft: &AliasDraft) -> Result<ServiceAlias, Outcome> {
+        let Apply { catalog, ctx, changes } = apply;
+        let (namespace, service) =
+            (draft.namespace.clone().unwrap_or_default(), draft.service.clone().unwrap_or_default());
+        catalog.check_source(&namespace, &service)?;
+        let alias_namespace = draft.alias_namespace().to_owned();
+        let alias = match draft.kind.unwrap_or_default() {
+            AliasType::Default => draft.alias.clone().unwrap_or_default(),
+            AliasType::Cl5Sid => catalog.next_cl5_name(&alias_namespace, changes)?,
+        };
+        if let Some(taken) = catalog.aliases.get(&alias_namespace, &alias).cloned() {
+            return Err(Outcome::existed(Entity::Alias(taken)));
+        }
+        let is_id_taken = draft.given_id().is_some_and(|id| catalog.aliases.all.get(id).is_some());
+        if is_id_taken || catalog.services.get(&alias_namespace, &alias).is_some() {
+            return Err(Code::ExistedResource.into());
+        }
+        catalog.namespaces.ensure(ctx, &alias_namespace, changes);
+        Ok(ServiceAlias {
+            id: draft.given_id().map_or_else(|| ctx.draw_id(), str::to_owned),
+            alias,
+            alias_namespace,
+            service,
+            namespace,
+            kind: draft.kind.unwrap_or_default(),
+            owners: draft.owners.clone().unwrap_or_default(),
+            comment: draft.comment.clone().unwrap_or_default(),
+            ctime: ctx.time,
+            mtime: ctx.time,
+            service_token: draft.service_token.clone().unwrap_or_default(),
+            revision: ctx.draw_id(),
+        })
+    }
+
+    fn check_update(catalog: &Catalog, _: &ServiceAlias, draft: &AliasDraft) -> Result<(), Outcome> {
+        let Some(service) = &draft.service else { return Ok(()) };
+        Ok(catalog.check_source(draft.namespace.as_deref().unwrap_or_default(), service)?)
+    }
+
+    fn put(apply: &mut Apply<'_>, alias: ServiceAlias) -> Arc<ServiceAlias> {
+        apply.catalog.aliases.insert(alias, apply.changes)
+    }
+
+    fn delete(apply: &mut Apply<'_>, old: &Arc<ServiceAlias>) -> Result<(), Outcome> {
+        apply.catalog.aliases.remove(old, apply.changes);
+        Ok(())
     }
 }

@@ -1,26 +1,24 @@
 //! Contracts: changes, queries, and the contracts of a thing.
 
-use std::cmp::Ordering;
 use std::sync::Arc;
 
 use imbl::OrdMap;
 
 use super::Catalog;
-use super::change::{ChangeSet, Entity, Outcome, too_many};
+use super::change::{Entity, Outcome, admits_one_more};
 use super::command::Op;
-use super::ctx::Ctx;
 use super::page::{self, Listed, Page, Placed, cut_sorted, place_of};
+use super::resource::{Apply, Resource, newest_first, resource};
 use super::row::{Row, RowKey, Table};
-use crate::model::code::Code;
 use crate::model::contract::{Contract, ContractDraft};
 use crate::model::grant::ReadScope;
+use crate::model::limits;
 use crate::model::policy::{Place, PolicyKind};
 use crate::model::release::ReleaseOp;
 use crate::model::rollout::gives_to_all;
 use crate::model::rule::release::{RuleRelease, RuleReleaseDraft};
 use crate::model::rule::{Family, Rule};
 use crate::model::text::NameFilter;
-use crate::model::{is_stale, limits};
 
 impl Row for Contract {
     const TABLE: Table = Table::Contract;
@@ -69,21 +67,11 @@ impl Contracts {
         self.by_name.values().filter(binds).cloned().collect()
     }
 
-    fn insert(&mut self, contract: Contract, changes: &mut ChangeSet) -> Arc<Contract> {
-        changes.put(&contract);
-        self.load(contract)
-    }
-
     pub(super) fn load(&mut self, contract: Contract) -> Arc<Contract> {
         let contract = Arc::new(contract);
         self.by_name.insert(contract.name.as_str().into(), contract.clone());
         contract
     }
-}
-
-/// Compares contracts in the order of a list.
-fn newest_first(one: &Arc<Contract>, other: &Arc<Contract>) -> Ordering {
-    other.modified.time.cmp(&one.modified.time).then_with(|| one.name.cmp(&other.name))
 }
 
 impl Catalog {
@@ -134,53 +122,32 @@ impl Catalog {
     pub fn rule_in_force_of(&self, rule: &Rule) -> Option<Arc<Rule>> {
         self.rules.of(rule.family()).active().normal(&rule.id).map(|release| release.rule.clone())
     }
+}
 
-    pub(super) fn write_contract(
-        &mut self,
-        ctx: &Ctx,
-        op: Op,
-        draft: &ContractDraft,
-        changes: &mut ChangeSet,
-    ) -> Outcome {
-        match (op, self.contracts.get(&draft.name).cloned()) {
-            (Op::Create, Some(old)) => Outcome { entity: Entity::Contract(old), ..Code::ExistedResource.into() },
-            (Op::Create, None) if self.contracts.len() >= limits::CONTRACTS_MAX => {
-                too_many("contracts", limits::CONTRACTS_MAX).into()
-            }
-            (Op::Create, None) => {
-                let mut contract = Contract {
-                    created: ctx.stamp(),
-                    modified: ctx.stamp(),
-                    revision: ctx.draw_id(),
-                    ..Contract::new(&draft.name)
-                };
-                draft.lay_over(&mut contract);
-                Outcome::done(Entity::Contract(self.contracts.insert(contract, changes)))
-            }
-            (Op::Update, None) => Code::NotFoundResource.into(),
-            (Op::Update, Some(old)) if is_stale(&draft.revision, &old.revision) => {
-                Outcome::stale(Entity::Contract(old))
-            }
-            (Op::Update, Some(old)) => {
-                let mut contract = Contract::clone(&old);
-                draft.lay_over(&mut contract);
-                if contract == *old {
-                    return Outcome::unchanged(Entity::Contract(old));
-                }
-                contract.modified = ctx.stamp();
-                contract.revision = ctx.draw_id();
-                Outcome::done(Entity::Contract(self.contracts.insert(contract, changes)))
-            }
-            (Op::Delete, None) => Outcome::default(),
-            (Op::Delete, Some(old)) if is_stale(&draft.revision, &old.revision) => {
-                Outcome::stale(Entity::Contract(old))
-            }
-            (Op::Delete, Some(old)) => {
-                changes.delete(&*old);
-                self.contracts.by_name.remove(old.name.as_str());
-                Outcome::done(Entity::Contract(old))
-            }
-        }
+impl Resource for Contract {
+    resource!(ContractDraft => Entity::Contract, modified);
+
+    fn find(catalog: &Catalog, _: Op, draft: &ContractDraft) -> Option<Arc<Contract>> {
+        catalog.contracts.get(&draft.name).cloned()
+    }
+
+    fn create(apply: &mut Apply<'_>, draft: &ContractDraft) -> Result<Contract, Outcome> {
+        admits_one_more("contracts", apply.catalog.contracts.len(), limits::CONTRACTS_MAX)?;
+        let mut contract = Contract { created: apply.ctx.stamp(), ..Contract::new(&draft.name) };
+        contract.stamp(apply.ctx);
+        draft.lay_over(&mut contract);
+        Ok(contract)
+    }
+
+    fn put(apply: &mut Apply<'_>, contract: Contract) -> Arc<Contract> {
+        apply.changes.put(&contract);
+        apply.catalog.contracts.load(contract)
+    }
+
+    fn delete(apply: &mut Apply<'_>, old: &Arc<Contract>) -> Result<(), Outcome> {
+        apply.changes.delete(&**old);
+        apply.catalog.contracts.by_name.remove(old.name.as_str());
+        Ok(())
     }
 }
 

@@ -48,6 +48,7 @@ pub mod xds_marks;
 
 use std::fmt;
 
+use apply::resource;
 pub use apply::{authorization, change, command, ctx, rekey, releases, retention, row, would_refuse};
 pub use change::{Applied, Change, ChangeSet, Entity, Outcome};
 pub use command::{AuthorizedCommand, Command, Credential, DeadInstance, InstanceHealth, Op};

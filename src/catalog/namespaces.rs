@@ -1,6 +1,5 @@
 //! Namespaces: changes and queries.
 
-use std::cmp::Ordering;
 use std::sync::Arc;
 
 use imbl::OrdMap;
@@ -11,10 +10,10 @@ use super::command::Op;
 use super::ctx::Ctx;
 use super::index::set_digest::SetDigest;
 use super::page::{ListKey, Listed, Page, Placed, cut_sorted, place_of};
+use super::resource::{Apply, Resource, newest_first, resource};
 use super::row::{Row, RowKey, Table};
 use crate::model::code::Code;
 use crate::model::grant::ReadScope;
-use crate::model::is_stale;
 use crate::model::namespace::{Namespace, NamespaceDraft};
 use crate::model::text::{NameFilter, names_owner};
 
@@ -125,68 +124,35 @@ impl Namespaces {
     }
 }
 
-/// Compares namespaces in the order of a list: newest change first, then by name.
-fn newest_first(one: &Arc<Namespace>, other: &Arc<Namespace>) -> Ordering {
-    other.mtime.cmp(&one.mtime).then_with(|| one.name.cmp(&other.name))
-}
+impl Resource for Namespace {
+    resource!(NamespaceDraft => Entity::Namespace, mtime);
 
-impl Catalog {
-    pub(super) fn write_namespace(
-        &mut self,
-        ctx: &Ctx,
-        op: Op,
-        draft: &NamespaceDraft,
-        changes: &mut ChangeSet,
-    ) -> Outcome {
-        match (op, self.namespaces.get(&draft.name).cloned()) {
-            (Op::Create, Some(old)) => Outcome { entity: Entity::Namespace(old), ..Code::ExistedResource.into() },
-            (Op::Create, None) => {
-                let mut namespace = Namespaces::new_namespace(ctx, &draft.name);
-                draft.lay_over(&mut namespace);
-                Outcome::done(Entity::Namespace(self.namespaces.insert(namespace, changes)))
-            }
-            (Op::Update, None) => Code::NotFoundResource.into(),
-            (Op::Update, Some(old)) => self.update_namespace(ctx, &old, draft, changes),
-            (Op::Delete, None) => Outcome::default(),
-            (Op::Delete, Some(old)) if is_stale(&draft.revision, &old.revision) => {
-                Outcome::stale(Entity::Namespace(old))
-            }
-            (Op::Delete, Some(old)) => self.delete_namespace(&old, changes),
-        }
+    fn find(catalog: &Catalog, _: Op, draft: &NamespaceDraft) -> Option<Arc<Namespace>> {
+        catalog.namespaces.get(&draft.name).cloned()
     }
 
-    fn update_namespace(
-        &mut self,
-        ctx: &Ctx,
-        old: &Arc<Namespace>,
-        draft: &NamespaceDraft,
-        changes: &mut ChangeSet,
-    ) -> Outcome {
-        if is_stale(&draft.revision, &old.revision) {
-            return Outcome::stale(Entity::Namespace(old.clone()));
-        }
-        let mut namespace = Namespace::clone(old);
+    fn create(apply: &mut Apply<'_>, draft: &NamespaceDraft) -> Result<Namespace, Outcome> {
+        let mut namespace = Namespaces::new_namespace(apply.ctx, &draft.name);
         draft.lay_over(&mut namespace);
-        if namespace == **old {
-            return Outcome::unchanged(Entity::Namespace(old.clone()));
-        }
-        namespace.mtime = ctx.time;
-        namespace.revision = ctx.draw_id();
-        Outcome::done(Entity::Namespace(self.namespaces.insert(namespace, changes)))
+        Ok(namespace)
     }
 
-    fn delete_namespace(&mut self, old: &Arc<Namespace>, changes: &mut ChangeSet) -> Outcome {
-        if self.services.count_in(&old.name) > 0 || self.aliases.has_any_in(&old.name) {
-            return Code::NamespaceExistedServices.into();
+    fn put(apply: &mut Apply<'_>, namespace: Namespace) -> Arc<Namespace> {
+        apply.catalog.namespaces.insert(namespace, apply.changes)
+    }
+
+    fn delete(Apply { catalog, changes, .. }: &mut Apply<'_>, old: &Arc<Namespace>) -> Result<(), Outcome> {
+        if catalog.services.count_in(&old.name) > 0 || catalog.aliases.has_any_in(&old.name) {
+            return Err(Code::NamespaceExistedServices.into());
         }
-        if self.configs.has_groups_in(&old.name) {
-            return Code::NamespaceExistedConfigGroups.into();
+        if catalog.configs.has_groups_in(&old.name) {
+            return Err(Code::NamespaceExistedConfigGroups.into());
         }
-        if self.rules.has_any_in(&old.name) {
-            return Code::NamespaceExistedGovernanceRules.into();
+        if catalog.rules.has_any_in(&old.name) {
+            return Err(Code::NamespaceExistedGovernanceRules.into());
         }
-        self.namespaces.remove(old, changes);
-        self.xds_marks.remove(&old.name, changes);
-        Outcome::done(Entity::Namespace(old.clone()))
+        catalog.namespaces.remove(old, changes);
+        catalog.xds_marks.remove(&old.name, changes);
+        Ok(())
     }
 }

@@ -1,24 +1,22 @@
 //! Policies: changes, queries, and the combined requirements of those that apply to an action.
 
-use std::cmp::Ordering;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use imbl::OrdMap;
 
 use super::Catalog;
-use super::change::{ChangeSet, Entity, Outcome, too_many};
+use super::change::{Entity, Outcome, admits_one_more};
 use super::command::Op;
-use super::ctx::Ctx;
 use super::page::{self, Listed, Page, Placed, cut_sorted, place_of};
 use super::policy_index::{Judge, PolicyIndex};
+use super::resource::{Apply, Resource, newest_first, resource};
 use super::row::{Row, RowKey, Table};
-use crate::model::code::Code;
 use crate::model::grant::{Grants, Verb};
+use crate::model::limits;
 use crate::model::policy::{Calendar, Gate, Place, Policy, PolicyDraft, PolicyKind};
 use crate::model::text::NameFilter;
 use crate::model::time::{Present, Timestamp};
-use crate::model::{is_stale, limits};
 
 impl Row for Policy {
     const TABLE: Table = Table::Policy;
@@ -172,11 +170,6 @@ impl Policies {
         demands
     }
 
-    fn insert(&mut self, policy: Policy, changes: &mut ChangeSet) -> Arc<Policy> {
-        changes.put(&policy);
-        self.load(policy)
-    }
-
     pub(super) fn load(&mut self, policy: Policy) -> Arc<Policy> {
         let policy = Arc::new(policy);
         self.index = PolicyIndex::default();
@@ -185,48 +178,30 @@ impl Policies {
     }
 }
 
-/// Compares policies in the order of a list.
-fn newest_first(one: &Arc<Policy>, other: &Arc<Policy>) -> Ordering {
-    other.modified.time.cmp(&one.modified.time).then_with(|| one.name.cmp(&other.name))
-}
+impl Resource for Policy {
+    resource!(PolicyDraft => Entity::Policy, modified);
 
-impl Catalog {
-    pub(super) fn write_policy(&mut self, ctx: &Ctx, op: Op, draft: &PolicyDraft, changes: &mut ChangeSet) -> Outcome {
-        match (op, self.policies.get(&draft.name).cloned()) {
-            (Op::Create, Some(old)) => Outcome { entity: Entity::Policy(old), ..Code::ExistedResource.into() },
-            (Op::Create, None) if self.policies.len() >= limits::POLICIES_MAX => {
-                too_many("policies", limits::POLICIES_MAX).into()
-            }
-            (Op::Create, None) => {
-                let mut policy = Policy {
-                    created: ctx.stamp(),
-                    modified: ctx.stamp(),
-                    revision: ctx.draw_id(),
-                    ..Policy::new(&draft.name)
-                };
-                draft.lay_over(&mut policy);
-                Outcome::done(Entity::Policy(self.policies.insert(policy, changes)))
-            }
-            (Op::Update, None) => Code::NotFoundResource.into(),
-            (Op::Update, Some(old)) if is_stale(&draft.revision, &old.revision) => Outcome::stale(Entity::Policy(old)),
-            (Op::Update, Some(old)) => {
-                let mut policy = Policy::clone(&old);
-                draft.lay_over(&mut policy);
-                if policy == *old {
-                    return Outcome::unchanged(Entity::Policy(old));
-                }
-                policy.modified = ctx.stamp();
-                policy.revision = ctx.draw_id();
-                Outcome::done(Entity::Policy(self.policies.insert(policy, changes)))
-            }
-            (Op::Delete, None) => Outcome::default(),
-            (Op::Delete, Some(old)) if is_stale(&draft.revision, &old.revision) => Outcome::stale(Entity::Policy(old)),
-            (Op::Delete, Some(old)) => {
-                changes.delete(&*old);
-                self.policies.index = PolicyIndex::default();
-                self.policies.by_name.remove(old.name.as_str());
-                Outcome::done(Entity::Policy(old))
-            }
-        }
+    fn find(catalog: &Catalog, _: Op, draft: &PolicyDraft) -> Option<Arc<Policy>> {
+        catalog.policies.get(&draft.name).cloned()
+    }
+
+    fn create(apply: &mut Apply<'_>, draft: &PolicyDraft) -> Result<Policy, Outcome> {
+        admits_one_more("policies", apply.catalog.policies.len(), limits::POLICIES_MAX)?;
+        let mut policy = Policy { created: apply.ctx.stamp(), ..Policy::new(&draft.name) };
+        policy.stamp(apply.ctx);
+        draft.lay_over(&mut policy);
+        Ok(policy)
+    }
+
+    fn put(apply: &mut Apply<'_>, policy: Policy) -> Arc<Policy> {
+        apply.changes.put(&policy);
+        apply.catalog.policies.load(policy)
+    }
+
+    fn delete(apply: &mut Apply<'_>, old: &Arc<Policy>) -> Result<(), Outcome> {
+        apply.changes.delete(&**old);
+        apply.catalog.policies.index = PolicyIndex::default();
+        apply.catalog.policies.by_name.remove(old.name.as_str());
+        Ok(())
     }
 }

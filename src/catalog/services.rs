@@ -1,6 +1,5 @@
 //! Services: changes and queries.
 
-use std::cmp::Ordering;
 use std::sync::Arc;
 
 use imbl::OrdMap;
@@ -14,10 +13,10 @@ use super::index::names::{Names, in_place};
 use super::index::set_digest::SetDigest;
 use super::instances::{InstanceCounts, InstanceNeeds, Instances};
 use super::page::{ListKey, Listed, Page, Placed, cut_sorted, place_of};
+use super::resource::{Apply, Resource, newest_first, resource};
 use super::row::{Row, RowKey, Table};
 use crate::model::code::{Code, Refusal};
 use crate::model::grant::ReadScope;
-use crate::model::is_stale;
 use crate::model::service::{Service, ServiceDraft};
 use crate::model::text::{NameFilter, names_owner};
 use crate::model::time::Timestamp;
@@ -255,11 +254,6 @@ impl Services {
     }
 }
 
-/// Compares services in the order of a list: newest change first, then by id.
-fn newest_first(one: &Arc<Service>, other: &Arc<Service>) -> Ordering {
-    other.mtime.cmp(&one.mtime).then_with(|| one.id.cmp(&other.id))
-}
-
 impl Catalog {
     /// Returns the digest of a service and all its instances, which clients use as the revision of the list.
     pub fn fold_of_list(&self, namespace: &str, service: &str) -> Option<SetDigest> {
@@ -280,62 +274,6 @@ impl Catalog {
         })
     }
 
-    pub(super) fn write_service(
-        &mut self,
-        ctx: &Ctx,
-        op: Op,
-        draft: &ServiceDraft,
-        changes: &mut ChangeSet,
-    ) -> Outcome {
-        match op {
-            Op::Create => self.create_service(ctx, draft, changes),
-            Op::Update => match self.services.named_by(draft) {
-                None => Code::NotFoundResource.into(),
-                Some(old) => self.update_service(ctx, &old, draft, changes),
-            },
-            Op::Delete => match self.services.named_by(draft) {
-                None => Outcome::default(),
-                Some(old) if is_stale(&draft.revision, &old.revision) => Outcome::stale(Entity::Service(old)),
-                Some(old) if self.instances.of_service(&old.namespace, &old.name).total > 0 => {
-                    Outcome { entity: Entity::Service(old), ..Code::ServiceExistedInstances.into() }
-                }
-                Some(old) if self.aliases.has_any_of(&old.namespace, &old.name) => {
-                    Outcome { entity: Entity::Service(old), ..Code::ServiceExistedAlias.into() }
-                }
-                Some(old) => {
-                    self.services.remove(&old, changes);
-                    Outcome::done(Entity::Service(old))
-                }
-            },
-        }
-    }
-
-    fn create_service(&mut self, ctx: &Ctx, draft: &ServiceDraft, changes: &mut ChangeSet) -> Outcome {
-        let (Some(namespace), Some(name)) = (&draft.namespace, &draft.name) else {
-            return Code::InvalidServiceName.into();
-        };
-        let taken = self.services.get(namespace, name);
-        if let Some(old) = taken.or_else(|| self.services.all.get(draft.given_id()?)) {
-            return Outcome { entity: Entity::Service(old.clone()), ..Code::ExistedResource.into() };
-        }
-        if self.aliases.get(namespace, name).is_some() {
-            return Refusal::new(Code::ExistedResource, "an alias has this name").into();
-        }
-        self.namespaces.ensure(ctx, namespace, changes);
-        let mut service = Service {
-            id: draft.given_id().map_or_else(|| ctx.draw_id(), str::to_owned),
-            name: name.clone(),
-            namespace: namespace.clone(),
-            token: ctx.draw_id(),
-            ctime: ctx.time,
-            mtime: ctx.time,
-            revision: ctx.draw_id(),
-            ..Service::default()
-        };
-        draft.lay_over(&mut service);
-        Outcome::done(Entity::Service(self.services.insert(service, changes)))
-    }
-
     /// Creates the service if it does not exist, for a registration. Refuses the name of an alias.
     pub(super) fn ensure_service(
         &mut self,
@@ -351,27 +289,62 @@ impl Catalog {
             return Err(Code::NotAllowAliasCreateInstance.into());
         }
         let (namespace, name) = (Some(namespace.to_owned()), Some(name.to_owned()));
-        self.create_service(ctx, &ServiceDraft { namespace, name, ..ServiceDraft::default() }, changes);
+        let draft = ServiceDraft { namespace, name, ..ServiceDraft::default() };
+        Apply { catalog: self, ctx, changes }.write::<Service>(Op::Create, &draft);
         Ok(())
     }
+}
 
-    fn update_service(
-        &mut self,
-        ctx: &Ctx,
-        old: &Arc<Service>,
-        draft: &ServiceDraft,
-        changes: &mut ChangeSet,
-    ) -> Outcome {
-        if is_stale(&draft.revision, &old.revision) {
-            return Outcome::stale(Entity::Service(old.clone()));
+impl Resource for Service {
+    resource!(ServiceDraft => Entity::Service, mtime);
+
+    fn order(&self) -> ListKey<'_> {
+        place_of([&self.id])
+    }
+
+    fn find(catalog: &Catalog, op: Op, draft: &ServiceDraft) -> Option<Arc<Service>> {
+        if op != Op::Create {
+            return catalog.services.named_by(draft);
         }
-        let mut service = Service::clone(old);
+        let taken = catalog.services.get(draft.namespace.as_ref()?, draft.name.as_ref()?);
+        taken.or_else(|| catalog.services.all.get(draft.given_id()?)).cloned()
+    }
+
+    fn create(apply: &mut Apply<'_>, draft: &ServiceDraft) -> Result<Service, Outcome> {
+        let Apply { catalog, ctx, changes } = apply;
+        let (Some(namespace), Some(name)) = (&draft.namespace, &draft.name) else {
+            return Err(Code::InvalidServiceName.into());
+        };
+        if catalog.aliases.get(namespace, name).is_some() {
+            return Err(Refusal::new(Code::ExistedResource, "an alias has this name").into());
+        }
+        catalog.namespaces.ensure(ctx, namespace, changes);
+        let mut service = Service {
+            id: draft.given_id().map_or_else(|| ctx.draw_id(), str::to_owned),
+            name: name.clone(),
+            namespace: namespace.clone(),
+            token: ctx.draw_id(),
+            ctime: ctx.time,
+            ..Service::default()
+        };
+        service.stamp(ctx);
         draft.lay_over(&mut service);
-        if service == **old {
-            return Outcome::unchanged(Entity::Service(old.clone()));
+        Ok(service)
+    }
+
+    fn put(apply: &mut Apply<'_>, service: Service) -> Arc<Service> {
+        apply.catalog.services.insert(service, apply.changes)
+    }
+
+    fn delete(apply: &mut Apply<'_>, old: &Arc<Service>) -> Result<(), Outcome> {
+        let refused = |code: Code| Err(Outcome { entity: Entity::Service(old.clone()), ..code.into() });
+        if apply.catalog.instances.of_service(&old.namespace, &old.name).total > 0 {
+            return refused(Code::ServiceExistedInstances);
         }
-        service.mtime = ctx.time;
-        service.revision = ctx.draw_id();
-        Outcome::done(Entity::Service(self.services.insert(service, changes)))
+        if apply.catalog.aliases.has_any_of(&old.namespace, &old.name) {
+            return refused(Code::ServiceExistedAlias);
+        }
+        apply.catalog.services.remove(old, apply.changes);
+        Ok(())
     }
 }

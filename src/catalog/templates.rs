@@ -1,21 +1,19 @@
 //! Templates of config files: changes and queries. Templates belong to the cluster as a whole.
 
-use std::cmp::Ordering;
 use std::sync::Arc;
 
 use imbl::OrdMap;
 
 use super::Catalog;
-use super::change::{ChangeSet, Entity, Outcome, too_many};
+use super::change::{Entity, Outcome, admits_one_more};
 use super::command::Op;
-use super::ctx::Ctx;
 use super::page::{ListKey, Listed, Page, Placed, cut_sorted, place_of};
+use super::resource::{Apply, Resource, newest_first, resource};
 use super::row::{Row, RowKey, Table};
-use crate::model::code::Code;
 use crate::model::config_file::Format;
 use crate::model::config_template::{ConfigTemplate, ConfigTemplateDraft};
+use crate::model::limits;
 use crate::model::text::NameFilter;
-use crate::model::{is_stale, limits};
 
 impl Row for ConfigTemplate {
     const TABLE: Table = Table::ConfigTemplate;
@@ -54,86 +52,42 @@ impl Templates {
         cut_sorted(self.by_name.values().filter(wanted).collect(), newest_first, page)
     }
 
-    fn insert(&mut self, template: ConfigTemplate, changes: &mut ChangeSet) -> Arc<ConfigTemplate> {
-        changes.put(&template);
-        self.load(template)
-    }
-
     pub(super) fn load(&mut self, template: ConfigTemplate) -> Arc<ConfigTemplate> {
         let template = Arc::new(template);
         self.by_name.insert(template.name.as_str().into(), template.clone());
         template
     }
-
-    fn remove(&mut self, template: &ConfigTemplate, changes: &mut ChangeSet) {
-        changes.delete(template);
-        self.by_name.remove(template.name.as_str());
-    }
 }
 
-/// Compares templates in the order of a list.
-fn newest_first(one: &Arc<ConfigTemplate>, other: &Arc<ConfigTemplate>) -> Ordering {
-    other.modified.time.cmp(&one.modified.time).then_with(|| one.name.cmp(&other.name))
-}
+impl Resource for ConfigTemplate {
+    resource!(ConfigTemplateDraft => Entity::ConfigTemplate, modified);
 
-impl Catalog {
-    pub(super) fn write_config_template(
-        &mut self,
-        ctx: &Ctx,
-        op: Op,
-        draft: &ConfigTemplateDraft,
-        changes: &mut ChangeSet,
-    ) -> Outcome {
-        match (op, self.templates.get(&draft.name).cloned()) {
-            (Op::Create, Some(old)) => Outcome { entity: Entity::ConfigTemplate(old), ..Code::ExistedResource.into() },
-            (Op::Create, None) => self.create_config_template(ctx, draft, changes),
-            (Op::Update, None) => Code::NotFoundResource.into(),
-            (Op::Update, Some(old)) => self.update_config_template(ctx, &old, draft, changes),
-            (Op::Delete, None) => Outcome::default(),
-            (Op::Delete, Some(old)) if is_stale(&draft.revision, &old.revision) => {
-                Outcome::stale(Entity::ConfigTemplate(old))
-            }
-            (Op::Delete, Some(old)) => {
-                self.templates.remove(&old, changes);
-                Outcome::done(Entity::ConfigTemplate(old))
-            }
-        }
+    fn find(catalog: &Catalog, _: Op, draft: &ConfigTemplateDraft) -> Option<Arc<ConfigTemplate>> {
+        catalog.templates.get(&draft.name).cloned()
     }
 
-    fn create_config_template(&mut self, ctx: &Ctx, draft: &ConfigTemplateDraft, changes: &mut ChangeSet) -> Outcome {
-        if self.templates.len() >= limits::CONFIG_TEMPLATES_MAX {
-            return too_many("templates", limits::CONFIG_TEMPLATES_MAX).into();
-        }
+    fn create(apply: &mut Apply<'_>, draft: &ConfigTemplateDraft) -> Result<ConfigTemplate, Outcome> {
+        admits_one_more("templates", apply.catalog.templates.len(), limits::CONFIG_TEMPLATES_MAX)?;
         let mut template = ConfigTemplate {
-            id: ctx.draw_number(),
+            id: apply.ctx.draw_number(),
             name: draft.name.clone(),
             format: Format::Text,
-            created: ctx.stamp(),
-            modified: ctx.stamp(),
-            revision: ctx.draw_id(),
+            created: apply.ctx.stamp(),
             ..ConfigTemplate::default()
         };
+        template.stamp(apply.ctx);
         draft.lay_over(&mut template);
-        Outcome::done(Entity::ConfigTemplate(self.templates.insert(template, changes)))
+        Ok(template)
     }
 
-    fn update_config_template(
-        &mut self,
-        ctx: &Ctx,
-        old: &Arc<ConfigTemplate>,
-        draft: &ConfigTemplateDraft,
-        changes: &mut ChangeSet,
-    ) -> Outcome {
-        if is_stale(&draft.revision, &old.revision) {
-            return Outcome::stale(Entity::ConfigTemplate(old.clone()));
-        }
-        let mut template = ConfigTemplate::clone(old);
-        draft.lay_over(&mut template);
-        if template == **old {
-            return Outcome::unchanged(Entity::ConfigTemplate(old.clone()));
-        }
-        template.modified = ctx.stamp();
-        template.revision = ctx.draw_id();
-        Outcome::done(Entity::ConfigTemplate(self.templates.insert(template, changes)))
+    fn put(apply: &mut Apply<'_>, template: ConfigTemplate) -> Arc<ConfigTemplate> {
+        apply.changes.put(&template);
+        apply.catalog.templates.load(template)
+    }
+
+    fn delete(apply: &mut Apply<'_>, old: &Arc<ConfigTemplate>) -> Result<(), Outcome> {
+        apply.changes.delete(&**old);
+        apply.catalog.templates.by_name.remove(old.name.as_str());
+        Ok(())
     }
 }

@@ -12,18 +12,19 @@ use imbl::OrdMap;
 use serde::{Deserialize, Serialize};
 
 use super::Catalog;
-use super::change::{Change, ChangeSet, Entity, Outcome, too_many};
+use super::change::{Change, ChangeSet, Entity, Outcome, admits_one_more};
 use super::command::Op;
 use super::ctx::Ctx;
 use super::page::{ListKey, Listed, Page, Placed, cut_sorted, place_of};
+use super::resource::{Apply, Resource, newest_first, resource};
 use super::row::{Row, RowKey, Table};
 use super::webhook_queue::HookQueue;
 use crate::model::code::{Code, Refusal};
 use crate::model::instance::Instance;
+use crate::model::limits;
 use crate::model::text::NameFilter;
 use crate::model::time::Timestamp;
 use crate::model::webhook::{HealthNews, HookEvent, InstanceNews, News, Progress, Webhook, WebhookDraft, WebhookTold};
-use crate::model::{is_stale, limits};
 
 /// Limit for the numbers of events within one entry.
 const NUMBERS_PER_ENTRY: u64 = 1 << 16;
@@ -95,9 +96,6 @@ impl Webhooks {
     /// Lists webhooks, newest change first, then by name.
     pub fn list(&self, name: Option<&NameFilter>, page: &Page) -> Listed<Arc<Webhook>> {
         let wanted = |hook: &&Arc<Webhook>| name.is_none_or(|filter| filter.matches(&hook.name));
-        let newest_first = |one: &Arc<Webhook>, other: &Arc<Webhook>| {
-            other.modified.time.cmp(&one.modified.time).then_with(|| one.name.cmp(&other.name))
-        };
         cut_sorted(self.all().filter(wanted).collect(), newest_first, page)
     }
 
@@ -301,76 +299,52 @@ pub(super) fn beginning(text: &str, chars: usize) -> String {
     text.chars().take(chars).collect()
 }
 
-impl Catalog {
-    pub(super) fn write_webhook(
-        &mut self,
-        ctx: &Ctx,
-        op: Op,
-        draft: &WebhookDraft,
-        changes: &mut ChangeSet,
-    ) -> Outcome {
-        match (op, self.webhooks.get(&draft.name).cloned()) {
-            (Op::Create, Some(old)) => Outcome { entity: Entity::Webhook(old), ..Code::ExistedResource.into() },
-            (Op::Create, None) => self.create_webhook(ctx, draft, changes).unwrap_or_else(Outcome::from),
-            (Op::Update, None) => Code::NotFoundResource.into(),
-            (Op::Update, Some(old)) => self.update_webhook(ctx, &old, draft, changes),
-            (Op::Delete, None) => Outcome::default(),
-            (Op::Delete, Some(old)) if is_stale(&draft.revision, &old.revision) => Outcome::stale(Entity::Webhook(old)),
-            (Op::Delete, Some(old)) => {
-                self.webhooks.drop_all(&mut Webhook::clone(&old), changes);
-                self.webhooks.by_name.remove(old.name.as_str());
-                changes.delete(&*old);
-                changes.changed(Change::Webhooks);
-                Outcome::done(Entity::Webhook(old))
-            }
-        }
+impl Resource for Webhook {
+    resource!(WebhookDraft => Entity::Webhook, modified);
+
+    fn find(catalog: &Catalog, _: Op, draft: &WebhookDraft) -> Option<Arc<Webhook>> {
+        catalog.webhooks.get(&draft.name).cloned()
     }
 
-    fn create_webhook(&mut self, ctx: &Ctx, draft: &WebhookDraft, changes: &mut ChangeSet) -> Result<Outcome, Refusal> {
+    fn create(apply: &mut Apply<'_>, draft: &WebhookDraft) -> Result<Webhook, Outcome> {
         if draft.url.is_none() || draft.secret.is_none() {
-            return Err(Refusal::new(Code::InvalidParameter, "a webhook without a url or a secret"));
+            return Err(Refusal::new(Code::InvalidParameter, "a webhook without a url or a secret").into());
         }
-        if self.webhooks.len() >= limits::WEBHOOKS_MAX {
-            return Err(too_many("webhooks", limits::WEBHOOKS_MAX));
-        }
+        admits_one_more("webhooks", apply.catalog.webhooks.len(), limits::WEBHOOKS_MAX)?;
         let mut hook = Webhook {
-            id: ctx.draw_id(),
+            id: apply.ctx.draw_id(),
             name: draft.name.clone(),
-            created: ctx.stamp(),
-            modified: ctx.stamp(),
-            revision: ctx.draw_id(),
+            created: apply.ctx.stamp(),
             ..Webhook::default()
         };
+        hook.stamp(apply.ctx);
         draft.lay_over(&mut hook);
-        changes.changed(Change::Webhooks);
-        Ok(Outcome::done(Entity::Webhook(self.webhooks.put(hook, changes))))
+        Ok(hook)
     }
 
-    fn update_webhook(
-        &mut self,
-        ctx: &Ctx,
-        old: &Arc<Webhook>,
-        draft: &WebhookDraft,
-        changes: &mut ChangeSet,
-    ) -> Outcome {
-        if is_stale(&draft.revision, &old.revision) {
-            return Outcome::stale(Entity::Webhook(old.clone()));
-        }
-        let mut hook = Webhook::clone(old);
-        draft.lay_over(&mut hook);
-        if hook == **old {
-            return Outcome::unchanged(Entity::Webhook(old.clone()));
-        }
+    fn before_update(apply: &mut Apply<'_>, _: &Webhook, hook: &mut Webhook) -> Result<(), Outcome> {
         if hook.disabled {
-            self.webhooks.drop_all(&mut hook, changes);
+            apply.catalog.webhooks.drop_all(hook, apply.changes);
             hook.progress.failing_since = None;
         }
-        hook.modified = ctx.stamp();
-        hook.revision = ctx.draw_id();
-        changes.changed(Change::Webhooks);
-        Outcome::done(Entity::Webhook(self.webhooks.put(hook, changes)))
+        Ok(())
     }
 
+    fn put(apply: &mut Apply<'_>, hook: Webhook) -> Arc<Webhook> {
+        apply.changes.changed(Change::Webhooks);
+        apply.catalog.webhooks.put(hook, apply.changes)
+    }
+
+    fn delete(Apply { catalog, changes, .. }: &mut Apply<'_>, old: &Arc<Webhook>) -> Result<(), Outcome> {
+        catalog.webhooks.drop_all(&mut Webhook::clone(old), changes);
+        catalog.webhooks.by_name.remove(old.name.as_str());
+        changes.delete(&**old);
+        changes.changed(Change::Webhooks);
+        Ok(())
+    }
+}
+
+impl Catalog {
     pub(super) fn note_told(&mut self, ctx: &Ctx, told: &WebhookTold, changes: &mut ChangeSet) -> Outcome {
         self.webhooks.record_deliveries(ctx, told, changes)
     }

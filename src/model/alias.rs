@@ -89,8 +89,12 @@ impl AliasDraft {
         self
     }
 
-    /// Lays the given texts over `alias`; absent ones stay. The catalog checks the service.
+    /// Lays the given fields over `alias`; absent ones stay. Its service is named by namespace and name.
     pub fn lay_over(&self, alias: &mut ServiceAlias) {
+        if let Some(service) = &self.service {
+            alias.service.clone_from(service);
+            alias.namespace = self.namespace.clone().unwrap_or_default();
+        }
         lay_over!(self => alias: owners, comment, service_token);
     }
 

@@ -3,12 +3,15 @@
 //! A cluster always has an administrator: an enabled user with that role on everything. When a user is disabled,
 //! deleted or gets another password, its logins end with that change.
 
+use std::sync::Arc;
+
 use super::Access;
 use crate::catalog::Catalog;
 use crate::catalog::authorization::Principal;
-use crate::catalog::change::{ChangeSet, Entity, Outcome, too_many};
+use crate::catalog::change::{ChangeSet, Entity, Outcome, admits_one_more, too_many};
 use crate::catalog::command::Op;
 use crate::catalog::ctx::Ctx;
+use crate::catalog::resource::{Apply, Resource, resource};
 use crate::model::access::{PasswordHash, Token, TokenHash, User, UserDraft, Whence};
 use crate::model::code::{Code, Refusal};
 use crate::model::grant::Verb;
@@ -16,30 +19,6 @@ use crate::model::service_token::{ServiceToken, ServiceTokenChange, ServiceToken
 use crate::model::{is_stale, limits};
 
 impl Catalog {
-    pub(in crate::catalog) fn write_user(
-        &mut self,
-        ctx: &Ctx,
-        op: Op,
-        draft: &UserDraft,
-        changes: &mut ChangeSet,
-    ) -> Outcome {
-        let outcome = match (op, self.access.user_named(&draft.name)) {
-            (Op::Create, Some(taken)) => Ok(Outcome { entity: Entity::User(taken), ..Code::ExistedResource.into() }),
-            (Op::Create, None) => self.access.create_user(ctx, draft, changes),
-            (Op::Update, None) => Err(Code::NotFoundResource.into()),
-            (Op::Update, Some(old)) if is_stale(&draft.revision, &old.revision) => {
-                Ok(Outcome::stale(Entity::User(old)))
-            }
-            (Op::Update, Some(old)) => self.access.update_user(ctx, &old, draft, changes),
-            (Op::Delete, None) => Ok(Outcome::default()),
-            (Op::Delete, Some(old)) if is_stale(&draft.revision, &old.revision) => {
-                Ok(Outcome::stale(Entity::User(old)))
-            }
-            (Op::Delete, Some(old)) => self.access.delete_user(&old, changes),
-        };
-        outcome.unwrap_or_else(Outcome::from)
-    }
-
     /// Sets a new password; with `replaces`, only if that is the present hash.
     pub(in crate::catalog) fn change_password(
         &mut self,
@@ -54,7 +33,7 @@ impl Catalog {
             return Refusal::new(Code::DataConflict, "the password was changed meanwhile").into();
         }
         let draft = UserDraft { password_hash: Some(password_hash), ..UserDraft::default() };
-        self.access.update_user(ctx, &old, &draft, changes).unwrap_or_else(Outcome::from)
+        Apply { catalog: self, ctx, changes }.update(&old, &draft)
     }
 
     pub(in crate::catalog) fn write_service_token(
@@ -75,9 +54,7 @@ impl Catalog {
             }
             (Op::Delete, None) => Outcome::default(),
             (Op::Update, _) => Code::BadRequest.into(),
-            (Op::Create, Some(token)) => {
-                Outcome { entity: Entity::ServiceToken(token), ..Code::ExistedResource.into() }
-            }
+            (Op::Create, Some(token)) => Outcome::existed(Entity::ServiceToken(token)),
             (Op::Create, None) if self.access.service_token_count() >= limits::ACCOUNTS_MAX => {
                 too_many("service tokens", limits::ACCOUNTS_MAX).into()
             }
@@ -150,62 +127,61 @@ fn last_administrator() -> Refusal {
     Refusal::new(Code::OperationRoleForbidden, "the last administrator stays one")
 }
 
-impl Access {
-    fn create_user(&mut self, ctx: &Ctx, draft: &UserDraft, changes: &mut ChangeSet) -> Result<Outcome, Refusal> {
-        if self.user_count() >= limits::ACCOUNTS_MAX {
-            return Err(too_many("users", limits::ACCOUNTS_MAX));
-        }
+impl Resource for User {
+    resource!(UserDraft => Entity::User, mtime);
+
+    fn find(catalog: &Catalog, _: Op, draft: &UserDraft) -> Option<Arc<User>> {
+        catalog.access.user_named(&draft.name)
+    }
+
+    fn create(apply: &mut Apply<'_>, draft: &UserDraft) -> Result<User, Outcome> {
+        admits_one_more("users", apply.catalog.access.user_count(), limits::ACCOUNTS_MAX)?;
         let password_hash = draft.password_hash.clone().unwrap_or_default();
         if password_hash.is_empty() {
-            return Err(Refusal::new(Code::InvalidParameter, "password is required"));
+            return Err(Refusal::new(Code::InvalidParameter, "password is required").into());
         }
         let mut user = User {
-            id: ctx.draw_id(),
+            id: apply.ctx.draw_id(),
             name: draft.name.clone(),
             password_hash,
             comment: String::new(),
             disabled: false,
             grants: Default::default(),
-            ctime: ctx.time,
-            mtime: ctx.time,
-            revision: ctx.draw_id(),
+            ctime: apply.ctx.time,
+            mtime: apply.ctx.time,
+            revision: apply.ctx.draw_id(),
         };
         draft.lay_over(&mut user);
-        Ok(Outcome::done(Entity::User(self.put_user(user, changes))))
+        Ok(user)
     }
 
-    fn update_user(
-        &mut self,
-        ctx: &Ctx,
-        old: &User,
-        draft: &UserDraft,
-        changes: &mut ChangeSet,
-    ) -> Result<Outcome, Refusal> {
-        let mut user = old.clone();
-        draft.lay_over(&mut user);
-        if user == *old {
-            return Ok(Outcome::unchanged(Entity::User(user.into())));
+    fn before_update(apply: &mut Apply<'_>, old: &User, new: &mut User) -> Result<(), Outcome> {
+        let access = &mut apply.catalog.access;
+        if !new.is_administrator() && access.is_last_administrator(old) {
+            return Err(last_administrator().into());
         }
-        if !user.is_administrator() && self.is_last_administrator(old) {
-            return Err(last_administrator());
+        if new.disabled || new.password_hash != old.password_hash {
+            access.retire(access.tokens.of_user(&old.id), apply.changes);
         }
-        if user.disabled || user.password_hash != old.password_hash {
-            self.retire(self.tokens.of_user(&old.id), changes);
-        }
-        user.mtime = ctx.time;
-        user.revision = ctx.draw_id();
-        Ok(Outcome::done(Entity::User(self.put_user(user, changes))))
+        Ok(())
     }
 
-    fn delete_user(&mut self, old: &User, changes: &mut ChangeSet) -> Result<Outcome, Refusal> {
-        if self.is_last_administrator(old) {
-            return Err(last_administrator());
-        }
-        self.retire(self.tokens.of_user(&old.id), changes);
-        self.remove_user(old, changes);
-        Ok(Outcome::done(Entity::User(old.clone().into())))
+    fn put(apply: &mut Apply<'_>, user: User) -> Arc<User> {
+        apply.catalog.access.put_user(user, apply.changes)
     }
 
+    fn delete(apply: &mut Apply<'_>, old: &Arc<User>) -> Result<(), Outcome> {
+        let access = &mut apply.catalog.access;
+        if access.is_last_administrator(old) {
+            return Err(last_administrator().into());
+        }
+        access.retire(access.tokens.of_user(&old.id), apply.changes);
+        access.remove_user(old, apply.changes);
+        Ok(())
+    }
+}
+
+impl Access {
     fn is_last_administrator(&self, user: &User) -> bool {
         user.is_administrator() && self.users.values().all(|other| other.id == user.id || !other.is_administrator())
     }

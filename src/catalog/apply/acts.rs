@@ -8,14 +8,17 @@ use super::change::{ChangeSet, Outcome};
 use super::command::Op;
 use super::ctx::Ctx;
 use super::releases::Releasable;
+use super::resource::Apply;
 use super::scope::{AuthTarget, ResourceScope};
 use crate::catalog::Catalog;
 use crate::catalog::authorization::Principal;
 use crate::catalog::history::Thing;
 use crate::model::approval::{ApprovalRequest, GatedAction, MeantRelease, Payload, Snapshot};
+use crate::model::config_file::ConfigFile;
 use crate::model::grant::{Grants, Verb};
 use crate::model::release::ReleaseOp;
 use crate::model::rollout::RolloutAction;
+use crate::model::rule::Rule;
 
 const WRITE_AND_PUBLISH: &[Verb] = &[Verb::Edit, Verb::Release];
 
@@ -135,8 +138,12 @@ impl Catalog {
             (GatedAction::WriteAndPublishFile(publish), _) => self.create_and_publish_config(ctx, &publish, changes),
             (GatedAction::RuleRelease(family, op, draft), _) => self.change_release(ctx, family, op, &draft, changes),
             (GatedAction::FileRelease(op, draft), _) => self.change_config_release(ctx, op, &draft, changes),
-            (GatedAction::DeleteRule(draft), _) => self.write_rule(ctx, Op::Delete, &draft, changes),
-            (GatedAction::DeleteFile(draft), _) => self.write_config_file(ctx, Op::Delete, &draft, changes),
+            (GatedAction::DeleteRule(draft), _) => {
+                Apply { catalog: self, ctx, changes }.write::<Rule>(Op::Delete, &draft)
+            }
+            (GatedAction::DeleteFile(draft), _) => {
+                Apply { catalog: self, ctx, changes }.write::<ConfigFile>(Op::Delete, &draft)
+            }
         }
     }
 }

@@ -122,6 +122,11 @@ impl Outcome {
         Outcome { entity, ..Outcome::default() }
     }
 
+    /// Returns the refusal of a create by a resource that exists.
+    pub fn existed(entity: Entity) -> Self {
+        Outcome { entity, ..Code::ExistedResource.into() }
+    }
+
     /// Returns the refusal of what breaks a contract, with the first place in detail.
     pub fn broken(places: &[Broken]) -> Self {
         let Some(first) = places.first() else { return Code::ContractBroken.into() };
@@ -180,6 +185,11 @@ impl Change {
     pub(in crate::catalog) fn service(namespace: &str, name: &str) -> Change {
         Change::Service { namespace: namespace.to_owned(), name: name.to_owned() }
     }
+}
+
+/// Refuses one more where there are `most` already.
+pub(in crate::catalog) fn admits_one_more(what: &str, count: usize, most: usize) -> Result<(), Refusal> {
+    if count < most { Ok(()) } else { Err(too_many(what, most)) }
 }
 
 /// Returns the refusal of one more where there are `most` already.

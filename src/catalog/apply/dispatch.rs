@@ -4,15 +4,27 @@ use super::authorization::{self, AuthCheck, Principal};
 use super::change::{Applied, ChangeSet, Outcome};
 use super::command::{AuthorizedCommand, Command, Op};
 use super::ctx::Ctx;
+use super::resource::Apply;
 use super::scope::AuthTarget;
 use crate::catalog::audit::AuditRow;
 use crate::catalog::nodes::Cluster;
 use crate::catalog::{Catalog, namespaces};
-use crate::model::access::Founder;
+use crate::model::access::{Founder, User};
+use crate::model::access_key::AccessKey;
+use crate::model::alias::ServiceAlias;
 use crate::model::approval::GatedAction;
 use crate::model::code::Code;
+use crate::model::config_file::{ConfigFile, ConfigGroup};
+use crate::model::config_template::ConfigTemplate;
+use crate::model::contract::Contract;
 use crate::model::grant::Verb;
+use crate::model::instance::Instance;
+use crate::model::namespace::Namespace;
+use crate::model::policy::Policy;
 use crate::model::release::ReleaseOp;
+use crate::model::rule::Rule;
+use crate::model::service::Service;
+use crate::model::webhook::Webhook;
 
 impl Catalog {
     /// Applies one command. A request id that was applied before changes nothing: its reply was sent then.
@@ -79,18 +91,18 @@ impl Catalog {
         match command {
             Command::Namespaces(op, items) => self.each_judged(&check(op), items, changes,
                 |catalog, item| catalog.target_of_namespace(op, item),
-                |catalog, item, changes| catalog.write_namespace(ctx, op, &item, changes)),
+                |catalog, item, changes| Apply { catalog, ctx, changes }.write::<Namespace>(op, &item)),
             Command::Services(op, items) => self.each_judged(&check(op), items, changes,
                 |catalog, item| catalog.target_of_service(op, item),
-                |catalog, item, changes| catalog.write_service(ctx, op, &item, changes)),
+                |catalog, item, changes| Apply { catalog, ctx, changes }.write::<Service>(op, &item)),
             Command::Aliases(op, items) => self.each_judged(&check_of_alias(op), items, changes,
                 |catalog, item| catalog.target_of_alias(op, item),
-                |catalog, item, changes| catalog.write_alias(ctx, op, &item, changes)),
+                |catalog, item, changes| Apply { catalog, ctx, changes }.write::<ServiceAlias>(op, &item)),
             Command::Rules(Op::Delete, items) => self.each_act(ctx, &check(Op::Delete), changes,
                 items.into_iter().map(|item| GatedAction::DeleteRule(Box::new(item)))),
             Command::Rules(op, items) => self.each_judged(&check(op), items, changes,
                 |catalog, item| catalog.target_of_rule(op, item),
-                |catalog, item, changes| catalog.write_rule(ctx, op, &item, changes)),
+                |catalog, item, changes| Apply { catalog, ctx, changes }.write::<Rule>(op, &item)),
             Command::PublishRules(family, items) => self.each_act(ctx, &check(Op::Update), changes,
                 self.named_for(principal, family, items).into_iter()
                     .map(|item| GatedAction::PublishRule(family, item))),
@@ -99,12 +111,12 @@ impl Catalog {
                     .map(|item| GatedAction::RuleRelease(family, op, item))),
             Command::ConfigGroups(op, items) => self.each_judged(&check(op), items, changes,
                 |catalog, item| catalog.target_of_group(op, item),
-                |catalog, item, changes| catalog.write_config_group(ctx, op, &item, changes)),
+                |catalog, item, changes| Apply { catalog, ctx, changes }.write::<ConfigGroup>(op, &item)),
             Command::ConfigFiles(Op::Delete, items) => self.each_act(ctx, &check(Op::Delete), changes,
                 items.into_iter().map(|item| GatedAction::DeleteFile(Box::new(item)))),
             Command::ConfigFiles(op, items) => self.each_judged(&check(op), items, changes,
                 |catalog, item| catalog.target_of_file(op, item),
-                |catalog, item, changes| catalog.write_config_file(ctx, op, &item, changes)),
+                |catalog, item, changes| Apply { catalog, ctx, changes }.write::<ConfigFile>(op, &item)),
             Command::ConfigPublish(items) => self.each_act(ctx, &check(Op::Update), changes,
                 items.into_iter().map(GatedAction::PublishFile)),
             Command::ConfigCreateAndPublish(items) => self.each_act(ctx, &check(Op::Update), changes,
@@ -120,10 +132,10 @@ impl Catalog {
                 items.into_iter().map(|item| GatedAction::FileRelease(op, item))),
             Command::ConfigTemplates(op, items) => self.each_judged(&check(op), items, changes,
                 |catalog, item| catalog.target_of_template(item),
-                |catalog, item, changes| catalog.write_config_template(ctx, op, &item, changes)),
+                |catalog, item, changes| Apply { catalog, ctx, changes }.write::<ConfigTemplate>(op, &item)),
             Command::Instances(op, items) => self.each_judged(&check_of_instance(op), items, changes,
                 |catalog, item| catalog.target_of_instance(op, item),
-                |catalog, item, changes| catalog.write_instance(ctx, op, &item, changes)),
+                |catalog, item, changes| Apply { catalog, ctx, changes }.write::<Instance>(op, &item)),
             Command::InstancesDeleteHost(items) => self.each_judged(&check_of_instance(Op::Delete), items, changes,
                 |catalog, item| catalog.target_of_host(item),
                 |catalog, item, changes| catalog.delete_instances_of_host(&item, changes)),
@@ -132,7 +144,7 @@ impl Catalog {
                 |catalog, item, changes| catalog.isolate_instances_of_host(ctx, &item, changes)),
             Command::Users(op, items) => self.each_judged(&check(op), items, changes,
                 |catalog, item| catalog.target_of_user(&item.name),
-                |catalog, item, changes| catalog.write_user(ctx, op, &item, changes)),
+                |catalog, item, changes| Apply { catalog, ctx, changes }.write::<User>(op, &item)),
             Command::ServiceTokens(op, items) => self.each_judged(&check(op), items, changes,
                 |catalog, item| catalog.target_of_token(&item.name),
                 |catalog, item, changes| catalog.write_service_token(ctx, principal, op, item, changes)),
@@ -144,10 +156,10 @@ impl Catalog {
                 |catalog, id, changes| catalog.end_session(principal, &id, changes)),
             Command::AccessKeys(op, items) => self.each_judged(&check(op), items, changes,
                 |catalog, item| catalog.target_of_access_key(item),
-                |catalog, item, changes| catalog.write_access_key(ctx, op, &item, changes)),
+                |catalog, item, changes| Apply { catalog, ctx, changes }.write::<AccessKey>(op, &item)),
             Command::Webhooks(op, items) => self.each_judged(&check(op), items, changes,
                 |catalog, item| catalog.target_of_webhook(item),
-                |catalog, item, changes| catalog.write_webhook(ctx, op, &item, changes)),
+                |catalog, item, changes| Apply { catalog, ctx, changes }.write::<Webhook>(op, &item)),
             Command::WebhooksTold(items) => each(items, |item| self.note_told(ctx, &item, changes)),
             Command::ChangePassword { name, password_hash, replaces } => {
                 // Changing one's own password requires only the old one.
@@ -209,10 +221,10 @@ impl Catalog {
             }),
             Command::Policies(op, items) => self.each_judged(&check(op), items, changes,
                 |catalog, item| catalog.target_of_policy(&item.name),
-                |catalog, item, changes| catalog.write_policy(ctx, op, &item, changes)),
+                |catalog, item, changes| Apply { catalog, ctx, changes }.write::<Policy>(op, &item)),
             Command::Contracts(op, items) => self.each_judged(&check(op), items, changes,
                 |catalog, item| catalog.target_of_contract(op, item),
-                |catalog, item, changes| catalog.write_contract(ctx, op, &item, changes)),
+                |catalog, item, changes| Apply { catalog, ctx, changes }.write::<Contract>(op, &item)),
             // The policies of a request determine who may decide on it.
             Command::Requests(op, items) => self.each_judged(
                 &AuthCheck { verbs: &[], ..check(Op::Update) }, items, changes,

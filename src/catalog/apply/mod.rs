@@ -13,6 +13,7 @@ pub(super) mod idempotency;
 pub mod rekey;
 pub mod releases;
 mod reserved_names;
+pub(super) mod resource;
 pub mod retention;
 pub mod row;
 mod scope;

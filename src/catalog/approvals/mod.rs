@@ -11,7 +11,6 @@ mod subjects;
 #[cfg(test)]
 mod tests;
 
-use std::cmp::Ordering;
 use std::sync::Arc;
 
 use imbl::{OrdMap, OrdSet};
@@ -115,7 +114,10 @@ impl Approvals {
         let has_head = |request: &ApprovalRequest| self.get(&request.part_of).is_some_and(|head| filter.wants(head));
         let shows = |request: &ApprovalRequest| filter.wants(request) && !(filter.heads && has_head(request));
         let wanted = self.by_id.values().filter(|request| shows(request));
-        cut_sorted(wanted.collect(), newest_first, page)
+        let order = |one: &Arc<ApprovalRequest>, other: &Arc<ApprovalRequest>| {
+            other.created.time.cmp(&one.created.time).then_with(|| one.id.cmp(&other.id))
+        };
+        cut_sorted(wanted.collect(), order, page)
     }
 
     /// Returns the head of a pending set of the requester.
@@ -225,9 +227,4 @@ impl Catalog {
         self.approvals.load(request);
         Ok(())
     }
-}
-
-/// Compares requests in the order of a list.
-fn newest_first(one: &Arc<ApprovalRequest>, other: &Arc<ApprovalRequest>) -> Ordering {
-    other.created.time.cmp(&one.created.time).then_with(|| one.id.cmp(&other.id))
 }

@@ -17,6 +17,7 @@ use crate::catalog::command::Op;
 use crate::catalog::ctx::Ctx;
 use crate::catalog::history::Thing;
 use crate::catalog::releases::{Releasable, later, refuse_unpinned};
+use crate::catalog::resource::{Apply, Resource, resource};
 use crate::model::code::{Code, Refusal};
 use crate::model::config_file::{
     ConfigFile, ConfigFileDraft, ConfigGroup, ConfigGroupDraft, ConfigKey, ConfigPublish, ConfigRelease,
@@ -32,120 +33,76 @@ pub(in crate::catalog) fn md5_of(content: &str) -> String {
     hex::encode(Md5::digest(content))
 }
 
+impl Resource for ConfigGroup {
+    resource!(ConfigGroupDraft => Entity::ConfigGroup, modified);
+
+    fn find(catalog: &Catalog, _: Op, draft: &ConfigGroupDraft) -> Option<Arc<ConfigGroup>> {
+        catalog.configs.group(&draft.namespace, &draft.name).cloned()
+    }
+
+    fn create(apply: &mut Apply<'_>, draft: &ConfigGroupDraft) -> Result<ConfigGroup, Outcome> {
+        apply.catalog.namespaces.ensure(apply.ctx, &draft.namespace, apply.changes);
+        let mut group = new_group(apply.ctx, &draft.namespace, &draft.name);
+        draft.lay_over(&mut group);
+        Ok(group)
+    }
+
+    fn put(apply: &mut Apply<'_>, group: ConfigGroup) -> Arc<ConfigGroup> {
+        apply.catalog.configs.put_group(group, apply.changes)
+    }
+
+    fn delete(apply: &mut Apply<'_>, old: &Arc<ConfigGroup>) -> Result<(), Outcome> {
+        if apply.catalog.configs.files_in_group(&old.namespace, &old.name).next().is_some() {
+            return Err(Refusal::new(Code::ExistedResource, "the group still has config files").into());
+        }
+        apply.catalog.configs.remove_group(old, apply.changes);
+        Ok(())
+    }
+}
+
+impl Resource for ConfigFile {
+    resource!(ConfigFileDraft => Entity::ConfigFile, modified);
+
+    fn find(catalog: &Catalog, _: Op, draft: &ConfigFileDraft) -> Option<Arc<ConfigFile>> {
+        catalog.configs.file(&draft.key()).cloned()
+    }
+
+    fn create(apply: &mut Apply<'_>, draft: &ConfigFileDraft) -> Result<ConfigFile, Outcome> {
+        refuse_unfit(None, draft).map_or(Ok(()), Err)?;
+        let file = edited(apply.ctx, None, draft);
+        apply.catalog.ensure_group(apply.ctx, &file.key, apply.changes);
+        Ok(file)
+    }
+
+    fn check_update(_: &Catalog, old: &ConfigFile, draft: &ConfigFileDraft) -> Result<(), Outcome> {
+        refuse_unfit(Some(old), draft).map_or(Ok(()), Err)
+    }
+
+    fn put(apply: &mut Apply<'_>, file: ConfigFile) -> Arc<ConfigFile> {
+        apply.catalog.configs.put_file(file, apply.changes)
+    }
+
+    fn delete(Apply { catalog, changes, .. }: &mut Apply<'_>, old: &Arc<ConfigFile>) -> Result<(), Outcome> {
+        let was_visible = catalog.configs.active_release(&old.key).is_some() || catalog.configs.has_gray(&old.key);
+        for release in catalog.configs.versions_of(&old.key) {
+            catalog.configs.remove_release(&release, changes);
+        }
+        catalog.configs.remove_file(old, changes);
+        catalog.history.forget(&Thing::File(old.key.clone()), changes);
+        if was_visible {
+            catalog.configs.mark(&old.key, changes);
+        }
+        Ok(())
+    }
+}
+
 impl Catalog {
-    pub(in crate::catalog) fn write_config_group(
-        &mut self,
-        ctx: &Ctx,
-        op: Op,
-        draft: &ConfigGroupDraft,
-        changes: &mut ChangeSet,
-    ) -> Outcome {
-        let old = self.configs.group(&draft.namespace, &draft.name).cloned();
-        match (op, old) {
-            (Op::Create, Some(old)) => Outcome { entity: Entity::ConfigGroup(old), ..Code::ExistedResource.into() },
-            (Op::Create, None) => {
-                self.namespaces.ensure(ctx, &draft.namespace, changes);
-                let mut group = new_group(ctx, &draft.namespace, &draft.name);
-                draft.lay_over(&mut group);
-                Outcome::done(Entity::ConfigGroup(self.configs.put_group(group, changes)))
-            }
-            (Op::Update, None) => Code::NotFoundResource.into(),
-            (Op::Update, Some(old)) => {
-                if is_stale(&draft.revision, &old.revision) {
-                    return Outcome::stale(Entity::ConfigGroup(old));
-                }
-                let mut group = ConfigGroup::clone(&old);
-                draft.lay_over(&mut group);
-                if group == *old {
-                    return Outcome::unchanged(Entity::ConfigGroup(old));
-                }
-                group.modified = ctx.stamp();
-                group.revision = ctx.draw_id();
-                Outcome::done(Entity::ConfigGroup(self.configs.put_group(group, changes)))
-            }
-            (Op::Delete, None) => Outcome::default(),
-            (Op::Delete, Some(old)) if is_stale(&draft.revision, &old.revision) => {
-                Outcome::stale(Entity::ConfigGroup(old))
-            }
-            (Op::Delete, Some(old)) => {
-                if self.configs.files_in_group(&old.namespace, &old.name).next().is_some() {
-                    return Refusal::new(Code::ExistedResource, "the group still has config files").into();
-                }
-                self.configs.remove_group(&old, changes);
-                Outcome::done(Entity::ConfigGroup(old))
-            }
-        }
-    }
-
-    pub(in crate::catalog) fn write_config_file(
-        &mut self,
-        ctx: &Ctx,
-        op: Op,
-        draft: &ConfigFileDraft,
-        changes: &mut ChangeSet,
-    ) -> Outcome {
-        match (op, self.configs.file(&draft.key()).cloned()) {
-            (Op::Create, Some(old)) => Outcome { entity: Entity::ConfigFile(old), ..Code::ExistedResource.into() },
-            (Op::Create, None) => match refuse_unfit(None, draft) {
-                Some(refused) => refused,
-                None => Outcome::done(Entity::ConfigFile(self.create_config_file(ctx, draft, changes))),
-            },
-            (Op::Update, None) => Code::NotFoundResource.into(),
-            (Op::Update, Some(old)) if is_stale(&draft.revision, &old.revision) => {
-                Outcome::stale(Entity::ConfigFile(old))
-            }
-            (Op::Update, Some(old)) => match refuse_unfit(Some(&old), draft) {
-                Some(refused) => refused,
-                None => match self.update_config_file(ctx, &old, draft, changes) {
-                    Some(file) => Outcome::done(Entity::ConfigFile(file)),
-                    None => Outcome::unchanged(Entity::ConfigFile(old)),
-                },
-            },
-            (Op::Delete, None) => Outcome::default(),
-            (Op::Delete, Some(old)) if is_stale(&draft.revision, &old.revision) => {
-                Outcome::stale(Entity::ConfigFile(old))
-            }
-            (Op::Delete, Some(old)) => self.delete_config_file(&old, changes),
-        }
-    }
-
-    fn create_config_file(&mut self, ctx: &Ctx, draft: &ConfigFileDraft, changes: &mut ChangeSet) -> Arc<ConfigFile> {
-        let file = edited(ctx, None, draft);
-        self.ensure_group(ctx, &file.key, changes);
-        self.configs.put_file(file, changes)
-    }
-
     /// Creates the namespace and the group if they do not exist.
     fn ensure_group(&mut self, ctx: &Ctx, key: &ConfigKey, changes: &mut ChangeSet) {
         self.namespaces.ensure(ctx, &key.namespace, changes);
         if self.configs.group(&key.namespace, &key.group).is_none() {
             self.configs.put_group(new_group(ctx, &key.namespace, &key.group), changes);
         }
-    }
-
-    /// Returns `None` if the draft changes nothing.
-    fn update_config_file(
-        &mut self,
-        ctx: &Ctx,
-        old: &Arc<ConfigFile>,
-        draft: &ConfigFileDraft,
-        changes: &mut ChangeSet,
-    ) -> Option<Arc<ConfigFile>> {
-        let file = edited(ctx, Some(old), draft);
-        (file != **old).then(|| self.configs.put_file(file, changes))
-    }
-
-    fn delete_config_file(&mut self, old: &Arc<ConfigFile>, changes: &mut ChangeSet) -> Outcome {
-        let was_visible = self.configs.active_release(&old.key).is_some() || self.configs.has_gray(&old.key);
-        for release in self.configs.versions_of(&old.key) {
-            self.configs.remove_release(&release, changes);
-        }
-        self.configs.remove_file(old, changes);
-        self.history.forget(&Thing::File(old.key.clone()), changes);
-        if was_visible {
-            self.configs.mark(&old.key, changes);
-        }
-        Outcome::done(Entity::ConfigFile(old.clone()))
     }
 
     pub(in crate::catalog) fn publish_config(
@@ -346,8 +303,7 @@ fn edited(ctx: &Ctx, old: Option<&Arc<ConfigFile>>, draft: &ConfigFileDraft) -> 
     };
     draft.lay_over(&mut file);
     if old.is_some_and(|old| **old != file) {
-        file.modified = ctx.stamp();
-        file.revision = ctx.draw_id();
+        file.stamp(ctx);
     }
     file
 }

@@ -76,11 +76,6 @@ impl Placed for ConfigRelease {
     }
 }
 
-/// Compares files in the order of a list: newest change first, then by key.
-pub(super) fn newest_file_first(one: &Arc<ConfigFile>, other: &Arc<ConfigFile>) -> Ordering {
-    other.modified.time.cmp(&one.modified.time).then_with(|| one.key.cmp(&other.key))
-}
-
 /// Compares releases in the order of a list: newest change first, then by key and highest version.
 pub(super) fn newest_release_first(one: &Arc<ConfigRelease>, other: &Arc<ConfigRelease>) -> Ordering {
     let newest_first = other.modified.time.cmp(&one.modified.time).then_with(|| one.key.cmp(&other.key));

@@ -22,6 +22,7 @@ use super::index::archive::Archive;
 use super::index::list_index::{ListIndex, TextFilter};
 use super::index::names::Names;
 use super::page::{ListKey, Listed, Page, cut_sorted};
+use super::resource::newest_first;
 use crate::model::config_file::{ConfigFile, ConfigGroup, ConfigKey, ConfigRelease, canonical_file};
 use crate::model::config_lookup::{ClientLabels, Released};
 use crate::model::content::ContentDigest;
@@ -29,8 +30,8 @@ use crate::model::text::NameFilter;
 use active::ActiveConfigs;
 pub(in crate::catalog) use changes::md5_of;
 use contents::{ConfigContents, StoredContent};
+use filters::newest_release_first;
 pub use filters::{FileFilter, GroupFilter};
-use filters::{newest_file_first, newest_release_first};
 use rows::{ConfigMark, ConfigVersion, FILE, GROUP, NAMESPACE};
 use sealed::SealedCounts;
 
@@ -164,11 +165,7 @@ impl Configs {
                     .is_none_or(|part| group.business.to_lowercase().contains(&part.to_lowercase()))
                 && filter.department.as_ref().is_none_or(|department| group.department == *department)
         };
-        let order = |one: &Arc<ConfigGroup>, other: &Arc<ConfigGroup>| {
-            let newest_first = other.modified.time.cmp(&one.modified.time);
-            newest_first.then_with(|| (&one.namespace, &one.name).cmp(&(&other.namespace, &other.name)))
-        };
-        cut_sorted(self.groups.values(None).filter(wanted).collect(), order, page)
+        cut_sorted(self.groups.values(None).filter(wanted).collect(), newest_first, page)
     }
 
     /// Returns the number of groups or files that [`Configs::list_groups`] and counts of files walk at most.
@@ -188,7 +185,7 @@ impl Configs {
         if let Some((namespace, group)) = filter.one_group() {
             let wanted = |file: &&Arc<ConfigFile>| filter.matches_key(&file.key) && has_part(file);
             let of_group = self.files_in_group(namespace, group).filter(wanted);
-            return cut_sorted(of_group.collect(), newest_file_first, page);
+            return cut_sorted(of_group.collect(), newest_first, page);
         }
         let text_filters =
             TextFilter::all([(FILE, &filter.file), (GROUP, &filter.group), (NAMESPACE, &filter.namespace)]);

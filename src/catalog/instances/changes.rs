@@ -6,86 +6,13 @@ use crate::catalog::Catalog;
 use crate::catalog::change::{Change, ChangeSet, Entity, Outcome};
 use crate::catalog::command::{DeadInstance, InstanceHealth, Op};
 use crate::catalog::ctx::Ctx;
+use crate::catalog::page::{ListKey, place_of};
+use crate::catalog::resource::{Apply, Resource, resource};
 use crate::model::code::{Code, Refusal};
 use crate::model::instance::{Instance, InstanceDraft};
 use crate::model::is_stale;
 
 impl Catalog {
-    pub(in crate::catalog) fn write_instance(
-        &mut self,
-        ctx: &Ctx,
-        op: Op,
-        draft: &InstanceDraft,
-        changes: &mut ChangeSet,
-    ) -> Outcome {
-        let named = self.instances.get(&draft.instance_id()).filter(|instance| draft.names(instance)).cloned();
-        match (op, named) {
-            (Op::Create, _) => self.register_instance(ctx, draft, changes).unwrap_or_else(Outcome::from),
-            (Op::Update, None) => Code::NotFoundInstance.into(),
-            (Op::Update, Some(old)) => self.update_instance(ctx, &old, draft, changes),
-            (Op::Delete, None) => Outcome::default(),
-            (Op::Delete, Some(old)) if is_stale(&draft.revision, &old.revision) => {
-                Outcome::stale(Entity::Instance(old))
-            }
-            (Op::Delete, Some(old)) => {
-                self.remove_instance(&old, changes);
-                Outcome::done(Entity::Instance(old))
-            }
-        }
-    }
-
-    /// Registers an instance, replacing an existing one. Repeating the same registration changes nothing. The isolate
-    /// flag is set by operators, so a registration keeps it.
-    fn register_instance(
-        &mut self,
-        ctx: &Ctx,
-        draft: &InstanceDraft,
-        changes: &mut ChangeSet,
-    ) -> Result<Outcome, Refusal> {
-        let mut instance = draft.registered();
-        let old = self.instances.get(&instance.id).cloned();
-        if let Some(old) = &old {
-            if (&old.namespace, &old.service) != (&instance.namespace, &instance.service) {
-                return Err(Refusal::new(Code::ExistedResource, "an instance of another service has this id"));
-            }
-            if is_stale(&draft.revision, &old.revision) {
-                return Ok(Outcome::stale(Entity::Instance(old.clone())));
-            }
-            instance = Instance {
-                isolate: old.isolate,
-                ctime: old.ctime,
-                mtime: old.mtime,
-                revision: old.revision.clone(),
-                ..instance
-            };
-            if instance == **old {
-                return Ok(Outcome::done(Entity::Instance(old.clone())));
-            }
-        } else {
-            instance.ctime = ctx.time;
-        }
-        self.ensure_service(ctx, &instance.namespace, &instance.service, changes)?;
-        Ok(Outcome::done(Entity::Instance(self.put_instance(ctx, instance, changes))))
-    }
-
-    fn update_instance(
-        &mut self,
-        ctx: &Ctx,
-        old: &Arc<Instance>,
-        draft: &InstanceDraft,
-        changes: &mut ChangeSet,
-    ) -> Outcome {
-        if is_stale(&draft.revision, &old.revision) {
-            return Outcome::stale(Entity::Instance(old.clone()));
-        }
-        let mut instance = Instance::clone(old);
-        draft.lay_over(&mut instance);
-        if instance == **old {
-            return Outcome::unchanged(Entity::Instance(old.clone()));
-        }
-        Outcome::done(Entity::Instance(self.put_instance(ctx, instance, changes)))
-    }
-
     /// Deletes all instances of a service on a host. Succeeds if there are none.
     pub(in crate::catalog) fn delete_instances_of_host(
         &mut self,
@@ -166,8 +93,11 @@ impl Catalog {
 
     /// Stores a changed instance under a new revision.
     fn put_instance(&mut self, ctx: &Ctx, mut instance: Instance, changes: &mut ChangeSet) -> Arc<Instance> {
-        instance.mtime = ctx.time;
-        instance.revision = ctx.draw_id();
+        instance.stamp(ctx);
+        self.keep_instance(instance, changes)
+    }
+
+    fn keep_instance(&mut self, instance: Instance, changes: &mut ChangeSet) -> Arc<Instance> {
         changes.changed(change_of(&instance));
         let was_healthy = self.instances.get(&instance.id).map(|old| old.healthy);
         let instance = self.instances.insert(instance, changes);
@@ -180,6 +110,59 @@ impl Catalog {
     fn remove_instance(&mut self, instance: &Instance, changes: &mut ChangeSet) {
         changes.changed(change_of(instance));
         self.instances.remove(instance, changes);
+    }
+}
+
+impl Resource for Instance {
+    resource!(InstanceDraft => Entity::Instance, mtime);
+    const MISSING: Code = Code::NotFoundInstance;
+
+    fn order(&self) -> ListKey<'_> {
+        place_of([&self.id])
+    }
+
+    /// Finds none for a create: a registration puts the instance in place of what is there.
+    fn find(catalog: &Catalog, op: Op, draft: &InstanceDraft) -> Option<Arc<Instance>> {
+        let named = catalog.instances.get(&draft.instance_id()).filter(|instance| draft.names(instance));
+        named.filter(|_| op != Op::Create).cloned()
+    }
+
+    /// Registers an instance, replacing an existing one. Repeating the same registration changes nothing. The isolate
+    /// flag is set by operators, so a registration keeps it.
+    fn create(apply: &mut Apply<'_>, draft: &InstanceDraft) -> Result<Instance, Outcome> {
+        let mut instance = draft.registered();
+        if let Some(old) = apply.catalog.instances.get(&instance.id).cloned() {
+            if (&old.namespace, &old.service) != (&instance.namespace, &instance.service) {
+                return Err(Refusal::new(Code::ExistedResource, "an instance of another service has this id").into());
+            }
+            if is_stale(&draft.revision, &old.revision) {
+                return Err(Outcome::stale(Entity::Instance(old)));
+            }
+            instance = Instance {
+                isolate: old.isolate,
+                ctime: old.ctime,
+                mtime: old.mtime,
+                revision: old.revision.clone(),
+                ..instance
+            };
+            if instance == *old {
+                return Err(Outcome::done(Entity::Instance(old)));
+            }
+        } else {
+            instance.ctime = apply.ctx.time;
+        }
+        apply.catalog.ensure_service(apply.ctx, &instance.namespace, &instance.service, apply.changes)?;
+        instance.stamp(apply.ctx);
+        Ok(instance)
+    }
+
+    fn put(apply: &mut Apply<'_>, instance: Instance) -> Arc<Instance> {
+        apply.catalog.keep_instance(instance, apply.changes)
+    }
+
+    fn delete(apply: &mut Apply<'_>, old: &Arc<Instance>) -> Result<(), Outcome> {
+        apply.catalog.remove_instance(old, apply.changes);
+        Ok(())
     }
 }
 

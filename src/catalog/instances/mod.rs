@@ -5,7 +5,6 @@
 
 mod changes;
 
-use std::cmp::Ordering;
 use std::collections::HashSet;
 use std::ops::{AddAssign, Bound, SubAssign};
 use std::sync::Arc;
@@ -17,6 +16,7 @@ use super::index::list_index::{Indexed, ListIndex, TextFilter};
 use super::index::names::{Names, in_place};
 use super::index::set_digest::SetDigest;
 use super::page::{ListKey, Listed, Page, Placed, cut_sorted, place_of};
+use super::resource::newest_first;
 use super::row::{Row, RowKey, Table};
 use crate::model::grant::ReadScope;
 use crate::model::instance::Instance;
@@ -342,9 +342,4 @@ impl Instances {
         self.counts += counts;
         instance
     }
-}
-
-/// Compares instances in the order of a list: newest change first, then by id.
-fn newest_first(one: &Arc<Instance>, other: &Arc<Instance>) -> Ordering {
-    other.mtime.cmp(&one.mtime).then_with(|| one.id.cmp(&other.id))
 }

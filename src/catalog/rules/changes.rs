@@ -9,38 +9,83 @@ use crate::catalog::command::Op;
 use crate::catalog::ctx::Ctx;
 use crate::catalog::history::Thing;
 use crate::catalog::releases::{Releasable, later, refuse_unpinned};
+use crate::catalog::resource::{Apply, Resource};
 use crate::model::code::{Code, Refusal};
 use crate::model::is_stale;
 use crate::model::release::{Pin, ReleaseOp, ReleaseType, publishable};
 use crate::model::rollout::StagedRollout;
 use crate::model::rule::release::{RuleRelease, RuleReleaseDraft};
 use crate::model::rule::{Family, Rule, RuleDraft};
+use crate::model::time::Timestamp;
 
-impl Catalog {
-    pub(in crate::catalog) fn write_rule(
-        &mut self,
-        ctx: &Ctx,
-        op: Op,
-        draft: &RuleDraft,
-        changes: &mut ChangeSet,
-    ) -> Outcome {
-        let outcome = match (op, self.rule_named_by(op, draft)) {
-            (Op::Create, _) => self.create_rule(ctx, draft, changes),
-            (Op::Update, None) => Err(Code::NotFoundResource.into()),
-            (Op::Update, Some(old)) => self.update_rule(ctx, &old, draft, changes),
-            (Op::Delete, None) => Ok(Outcome::default()),
-            (Op::Delete, Some(old)) if is_stale(&draft.head.revision, &old.revision) => {
-                Ok(Outcome::stale(Entity::Rule(old)))
-            }
-            (Op::Delete, Some(old)) => {
-                self.rules.of_mut(old.family()).remove_rule(&old, changes);
-                self.history.forget(&Thing::Rule(old.family(), old.id.clone()), changes);
-                Ok(Outcome::done(Entity::Rule(old)))
-            }
-        };
-        outcome.unwrap_or_else(Outcome::from)
+impl Resource for Rule {
+    type Draft = RuleDraft;
+
+    fn entity(rule: Arc<Rule>) -> Entity {
+        Entity::Rule(rule)
     }
 
+    fn revision(&self) -> &str {
+        &self.revision
+    }
+
+    fn modified(&self) -> Timestamp {
+        self.modified.time
+    }
+
+    fn given_revision(draft: &RuleDraft) -> &Option<String> {
+        &draft.head.revision
+    }
+
+    fn stamp(&mut self, ctx: &Ctx) {
+        self.modified = ctx.stamp();
+        self.revision = ctx.draw_id();
+    }
+
+    fn lay_over(draft: &RuleDraft, rule: &mut Rule) -> Result<(), Outcome> {
+        Ok(draft.lay_over(rule).map_err(Refusal::from)?)
+    }
+
+    /// Finds none for a create, which judges the fields of the rule first.
+    fn find(catalog: &Catalog, op: Op, draft: &RuleDraft) -> Option<Arc<Rule>> {
+        (op != Op::Create).then(|| catalog.rule_named_by(op, draft)).flatten()
+    }
+
+    fn create(apply: &mut Apply<'_>, draft: &RuleDraft) -> Result<Rule, Outcome> {
+        let id = draft.head.given_id().map_or_else(|| apply.ctx.draw_id(), str::to_owned);
+        let mut rule = draft.rule(id, apply.ctx.draw_id(), apply.ctx.stamp()).map_err(Refusal::from)?;
+        rule.enabled_at = rule.enable.then_some(apply.ctx.time);
+        let book = apply.catalog.rules.of(rule.family());
+        match book.get(&rule.id).or_else(|| book.named(&rule.namespace, &rule.name)) {
+            Some(taken) => Err(Outcome::existed(Entity::Rule(taken.clone()))),
+            None => Ok(rule),
+        }
+    }
+
+    fn before_update(apply: &mut Apply<'_>, old: &Rule, rule: &mut Rule) -> Result<(), Outcome> {
+        let book = apply.catalog.rules.of(rule.family());
+        if let Some(taken) = book.named(&rule.namespace, &rule.name).filter(|named| named.id != rule.id) {
+            return Err(Outcome::existed(Entity::Rule(taken.clone())));
+        }
+        if rule.enable && !old.enable {
+            rule.enabled_at = Some(apply.ctx.time);
+        }
+        Ok(())
+    }
+
+    fn put(Apply { catalog, ctx, changes }: &mut Apply<'_>, rule: Rule) -> Arc<Rule> {
+        catalog.namespaces.ensure(ctx, &rule.namespace, changes);
+        catalog.rules.of_mut(rule.family()).put_rule(rule, changes)
+    }
+
+    fn delete(Apply { catalog, changes, .. }: &mut Apply<'_>, old: &Arc<Rule>) -> Result<(), Outcome> {
+        catalog.rules.of_mut(old.family()).remove_rule(old, changes);
+        catalog.history.forget(&Thing::Rule(old.family(), old.id.clone()), changes);
+        Ok(())
+    }
+}
+
+impl Catalog {
     /// Finds a rule by id if the draft has one, otherwise by namespace and name. An update by id may rename the rule; a
     /// deletion by id and another name matches no rule.
     pub(in crate::catalog) fn rule_named_by(&self, op: Op, draft: &RuleDraft) -> Option<Arc<Rule>> {
@@ -56,46 +101,6 @@ impl Catalog {
                 .cloned(),
             None => book.named(draft.head.namespace.as_deref()?, draft.head.name.as_deref()?).cloned(),
         }
-    }
-
-    fn create_rule(&mut self, ctx: &Ctx, draft: &RuleDraft, changes: &mut ChangeSet) -> Result<Outcome, Refusal> {
-        let id = draft.head.given_id().map_or_else(|| ctx.draw_id(), str::to_owned);
-        let mut rule = draft.rule(id, ctx.draw_id(), ctx.stamp())?;
-        rule.enabled_at = rule.enable.then_some(ctx.time);
-        let book = self.rules.of(rule.family());
-        if let Some(taken) = book.get(&rule.id).or_else(|| book.named(&rule.namespace, &rule.name)) {
-            return Ok(Outcome { entity: Entity::Rule(taken.clone()), ..Code::ExistedResource.into() });
-        }
-        self.namespaces.ensure(ctx, &rule.namespace, changes);
-        Ok(Outcome::done(Entity::Rule(self.rules.of_mut(rule.family()).put_rule(rule, changes))))
-    }
-
-    fn update_rule(
-        &mut self,
-        ctx: &Ctx,
-        old: &Arc<Rule>,
-        draft: &RuleDraft,
-        changes: &mut ChangeSet,
-    ) -> Result<Outcome, Refusal> {
-        if is_stale(&draft.head.revision, &old.revision) {
-            return Ok(Outcome::stale(Entity::Rule(old.clone())));
-        }
-        let mut rule = Rule::clone(old);
-        draft.lay_over(&mut rule)?;
-        if rule == **old {
-            return Ok(Outcome::unchanged(Entity::Rule(old.clone())));
-        }
-        let book = self.rules.of(rule.family());
-        if let Some(taken) = book.named(&rule.namespace, &rule.name).filter(|named| named.id != rule.id) {
-            return Ok(Outcome { entity: Entity::Rule(taken.clone()), ..Code::ExistedResource.into() });
-        }
-        if rule.enable && !old.enable {
-            rule.enabled_at = Some(ctx.time);
-        }
-        rule.modified = ctx.stamp();
-        rule.revision = ctx.draw_id();
-        self.namespaces.ensure(ctx, &rule.namespace, changes);
-        Ok(Outcome::done(Entity::Rule(self.rules.of_mut(rule.family()).put_rule(rule, changes))))
     }
 
     pub(in crate::catalog) fn publish_rule(
@@ -150,7 +155,7 @@ impl Catalog {
         let given_id = draft.given_id().filter(|_| draft.names_rule());
         let named = draft.given_release_name().and_then(|name| book.release(&rule.id, name));
         if let Some(taken) = named.or_else(|| book.release_by_id(given_id?)) {
-            return Ok(Outcome { entity: Entity::RuleRelease(taken.clone()), ..Code::ExistedResource.into() });
+            return Ok(Outcome::existed(Entity::RuleRelease(taken.clone())));
         }
         let mut release = RuleRelease {
             id: given_id.map_or_else(|| ctx.draw_id(), str::to_owned),

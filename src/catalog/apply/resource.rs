@@ -1,0 +1,143 @@
+//! The write path of all kinds of resources that drafts create, update and delete.
+
+use std::cmp::Ordering;
+use std::sync::Arc;
+
+use super::change::{ChangeSet, Entity, Outcome};
+use super::command::Op;
+use super::ctx::Ctx;
+use crate::catalog::Catalog;
+use crate::catalog::page::{ListKey, Placed};
+use crate::model::code::Code;
+use crate::model::is_stale;
+use crate::model::time::Timestamp;
+
+/// Context of one apply: the state, the entry that changes it, and the changes so far.
+pub(in crate::catalog) struct Apply<'a> {
+    pub(in crate::catalog) catalog: &'a mut Catalog,
+    pub(in crate::catalog) ctx: &'a Ctx,
+    pub(in crate::catalog) changes: &'a mut ChangeSet,
+}
+
+/// Kind of resources that drafts create, update and delete. A step that fails returns the answer.
+pub(in crate::catalog) trait Resource: Placed + Clone + PartialEq {
+    type Draft;
+    /// Code of an update of a resource that does not exist.
+    const MISSING: Code = Code::NotFoundResource;
+
+    fn entity(resource: Arc<Self>) -> Entity;
+    fn revision(&self) -> &str;
+    fn modified(&self) -> Timestamp;
+    fn given_revision(draft: &Self::Draft) -> &Option<String>;
+
+    /// Marks a change, by time and revision.
+    fn stamp(&mut self, ctx: &Ctx);
+
+    /// Lays the given fields over a resource; absent ones stay.
+    fn lay_over(draft: &Self::Draft, resource: &mut Self) -> Result<(), Outcome>;
+
+    /// Returns the order in a list among those that were modified at the same time.
+    fn order(&self) -> ListKey<'_> {
+        self.place()
+    }
+
+    /// Returns the resource that a draft names; for a create, the one that is in its way.
+    fn find(catalog: &Catalog, op: Op, draft: &Self::Draft) -> Option<Arc<Self>>;
+
+    /// Makes a new resource of a draft, with its stamp, and what it needs around it.
+    fn create(apply: &mut Apply<'_>, draft: &Self::Draft) -> Result<Self, Outcome>;
+
+    /// Judges a draft for `old` before it is laid over it.
+    fn check_update(_catalog: &Catalog, _old: &Self, _draft: &Self::Draft) -> Result<(), Outcome> {
+        Ok(())
+    }
+
+    /// Judges and completes an update that changes something.
+    fn before_update(_apply: &mut Apply<'_>, _old: &Self, _new: &mut Self) -> Result<(), Outcome> {
+        Ok(())
+    }
+
+    fn put(apply: &mut Apply<'_>, resource: Self) -> Arc<Self>;
+
+    /// Removes a resource, unless another one needs it.
+    fn delete(apply: &mut Apply<'_>, old: &Arc<Self>) -> Result<(), Outcome>;
+}
+
+/// Implements what is the same for kinds whose time of change is in a [`Stamp`](crate::model::config_file::Stamp) or
+/// in a field of its own.
+macro_rules! resource {
+    (@time modified $kept:ident, $ctx:ident) => { $kept.modified = $ctx.stamp() };
+    (@time mtime $kept:ident, $ctx:ident) => { $kept.mtime = $ctx.time };
+    (@modified modified $kept:ident) => { $kept.modified.time };
+    (@modified mtime $kept:ident) => { $kept.mtime };
+    ($draft:ty => Entity::$entity:ident, $time:ident) => {
+        type Draft = $draft;
+
+        fn entity(resource: Arc<Self>) -> Entity {
+            Entity::$entity(resource)
+        }
+
+        fn revision(&self) -> &str {
+            &self.revision
+        }
+
+        fn modified(&self) -> $crate::model::time::Timestamp {
+            $crate::catalog::resource::resource!(@modified $time self)
+        }
+
+        fn given_revision(draft: &$draft) -> &Option<String> {
+            &draft.revision
+        }
+
+        fn stamp(&mut self, ctx: &$crate::catalog::Ctx) {
+            $crate::catalog::resource::resource!(@time $time self, ctx);
+            self.revision = ctx.draw_id();
+        }
+
+        fn lay_over(draft: &$draft, resource: &mut Self) -> Result<(), Outcome> {
+            draft.lay_over(resource);
+            Ok(())
+        }
+    };
+}
+pub(in crate::catalog) use resource;
+
+/// Order of a list: newest change first.
+pub(in crate::catalog) fn newest_first<R: Resource>(one: &Arc<R>, other: &Arc<R>) -> Ordering {
+    other.modified().cmp(&one.modified()).then_with(|| one.order().cmp(&other.order()))
+}
+
+impl Apply<'_> {
+    pub(in crate::catalog) fn write<R: Resource>(&mut self, op: Op, draft: &R::Draft) -> Outcome {
+        let result = match (op, R::find(self.catalog, op, draft)) {
+            (Op::Create, Some(taken)) => Err(Outcome::existed(R::entity(taken))),
+            (Op::Create, None) => R::create(self, draft).map(|new| R::put(self, new)),
+            (Op::Update, None) => Err(R::MISSING.into()),
+            (Op::Delete, None) => Err(Outcome::default()),
+            (_, Some(old)) if is_stale(R::given_revision(draft), old.revision()) => Err(Outcome::stale(R::entity(old))),
+            (Op::Update, Some(old)) => self.try_update(&old, draft),
+            (Op::Delete, Some(old)) => R::delete(self, &old).map(|()| old),
+        };
+        outcome_of(result)
+    }
+
+    pub(in crate::catalog) fn update<R: Resource>(&mut self, old: &Arc<R>, draft: &R::Draft) -> Outcome {
+        outcome_of(self.try_update(old, draft))
+    }
+
+    fn try_update<R: Resource>(&mut self, old: &Arc<R>, draft: &R::Draft) -> Result<Arc<R>, Outcome> {
+        R::check_update(self.catalog, old, draft)?;
+        let mut new = R::clone(old);
+        R::lay_over(draft, &mut new)?;
+        if new == **old {
+            return Err(Outcome::unchanged(R::entity(old.clone())));
+        }
+        R::before_update(self, old, &mut new)?;
+        new.stamp(self.ctx);
+        Ok(R::put(self, new))
+    }
+}
+
+fn outcome_of<R: Resource>(result: Result<Arc<R>, Outcome>) -> Outcome {
+    result.map_or_else(|outcome| outcome, |resource| Outcome::done(R::entity(resource)))
+}
