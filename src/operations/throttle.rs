@@ -8,7 +8,7 @@
 //!
 //! If a user is guessed at from many addresses, the user's logins are refused to unfamiliar origins: those from which
 //! the user has not logged in within 24 hours. Familiar origins and direct connections from this machine are still
-//! admitted. All clients of a local proxy that does not forward addresses are one unfamiliar origin.
+//! admitted. A loopback address that a proxy reports is one unfamiliar origin.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};

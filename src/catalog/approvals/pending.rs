@@ -16,7 +16,7 @@ pub enum Pending {
     File { key: ConfigKey, now: Option<Box<ReleasedFile>>, then: Option<Box<ReleasedFile>> },
 }
 
-/// A rule as it is or would be released; name and version are empty before the release.
+/// A rule as it is or would be released; before the release, the name is empty and the version 0.
 #[derive(Clone)]
 pub struct ReleasedRule {
     pub release_name: String,
