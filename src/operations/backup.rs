@@ -20,7 +20,7 @@ impl Operations {
         let code = backup.as_ref().map_or_else(|refusal| refusal.code, |_| Code::ExecuteSuccess);
         self.note_done(caller, "backup", "cluster", "", code);
         let backup = backup?;
-        tracing::info!(by = caller.name, "a backup was started");
+        tracing::info!(by = caller.name, "backup started");
         Ok((file_name(&backup.header), backup.chunks))
     }
 }

@@ -130,7 +130,7 @@ impl Operations {
     ) -> Result<Caller, Refusal> {
         let found = self.node.state().access().holder_of(&credential, self.node.sure_now());
         let Some(holder) = found.filter(|holder| holder.is_for(address)) else {
-            let why = "this node does not know the token, and reaches nobody who might: /readyz?verbose says why";
+            let why = "this node does not know the token, and reaches no node that might: see /readyz?verbose";
             return Err(Refusal::new(Code::NoLeader, why));
         };
         let Holder { name, grants, .. } = holder;

@@ -60,7 +60,7 @@ impl Operations {
                 return Ok(Code::NoNeedUpdate);
             }
         };
-        tracing::info!(?change, by = caller.name, "the time of the cluster is confirmed");
+        tracing::info!(?change, by = caller.name, "cluster time confirmation requested");
         self.ask_one(&caller.name, caller.asks(Command::Time(change))).await
     }
 }

@@ -59,7 +59,7 @@ impl Operations {
     /// Returns a content with its text. Blocks if the text has to be read from disk.
     pub fn whole(&self, content: &Content) -> Result<Content, Refusal> {
         let read = self.node.as_node().whole(content).map_err(|error| {
-            tracing::error!(%error, "a content cannot be read");
+            tracing::error!(%error, "failed to read a content");
             Refusal::from(Code::ExecuteException)
         })?;
         read.ok_or_else(|| Refusal::new(Code::NotFoundResource, "the release was deleted meanwhile"))
@@ -97,7 +97,7 @@ impl Operations {
 }
 
 pub(crate) fn withheld() -> Refusal {
-    Refusal::new(Code::NotAllowedAccess, "the file is kept encrypted: to have its content needs edit")
+    Refusal::new(Code::NotAllowedAccess, "the file is encrypted: reading its content needs edit")
 }
 
 /// Refuses a template, which only the creation of a file can name.

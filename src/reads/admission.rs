@@ -201,7 +201,7 @@ impl<S: ConfigSource> ConfigReads<S> {
         self.0.metrics.access_key_would_refuse.with_label_values(&[app_id]).inc();
         if self.0.observed.is_due((app_id.to_owned(), asker.address)) {
             let address = asker.address.map(tracing::field::display);
-            tracing::warn!(app = app_id, address, why = %flaw, "let in, but would be refused if a key were enforced");
+            tracing::warn!(app = app_id, address, why = %flaw, "request admitted that an enforced key would refuse");
         }
     }
 }

@@ -17,7 +17,7 @@ use crate::model::rule::{Family, Rule};
 use crate::operations::{Caller, Items, Operations};
 
 /// Text in place of warnings if no turn came in time.
-const UNJUDGED: &str = "its contracts were not judged: too many others wait for theirs";
+const UNJUDGED: &str = "its contracts were not checked: too many checks are waiting";
 
 /// A rule with its contracts, and the release that they compare it with.
 #[derive(Clone)]
