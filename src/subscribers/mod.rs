@@ -85,7 +85,7 @@ pub struct Client<'a> {
 }
 
 impl Client<'_> {
-    /// Returns the time for which the client counts as present after it was heard of. A plain pull does not change
+    /// Returns the time for which the client counts as present after a contact. A plain pull does not change
     /// `before`.
     fn stays(&self, before: Duration) -> Duration {
         if self.hold.is_zero() { before } else { self.hold + GRACE }

@@ -21,7 +21,7 @@ pub struct Streams {
     open: Arc<Mutex<HashMap<u64, Arc<StreamEntry>>>>, // bound: xds-streams
 }
 
-/// Identity of the client of a stream.
+/// Client of a stream.
 #[derive(Clone, Debug)]
 pub struct StreamClient {
     pub dialect: Dialect,

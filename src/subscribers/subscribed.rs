@@ -28,7 +28,7 @@ pub struct Subscribed {
     pub words: Vec<Option<Applied>>,
 }
 
-/// Compact form of a client for counting it once over all nodes: its hash, the milliseconds since it was heard of, and
+/// Compact form of a client for counting it once over all nodes: its hash, the milliseconds since its last contact, and
 /// whether it has the release that it should have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ClientMark(pub u64, pub u64, pub bool);

@@ -1,4 +1,4 @@
-//! Register of clients, as one node remembers it.
+//! Tests of the register of clients on one node.
 
 use super::*;
 use crate::catalog::history::Thing;

@@ -63,7 +63,7 @@ fn begin<M: ProtocolVariant>(first: &M::Request) -> M {
     M::new(client.dialect, "thuban fuzz".into())
 }
 
-/// Changes a resource that depends only on the number of the request.
+/// Changes a resource, determined by the number of the request alone.
 fn change(world: &mut World, number: usize) {
     let (name, kind) = (NAMES[number % 3], ResourceType::ALL[number / 2 % 4]);
     match number % 7 {

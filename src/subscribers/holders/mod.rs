@@ -1,8 +1,8 @@
 //! Clients that have a version of a thing, counted by the leader for guards of rollouts. Each node sends a fixed-size
 //! row for every client, so the sums over all nodes are exact up to [`limits::HOLDERS_TOLD_MAX`] rows a node.
 //!
-//! A client that several nodes know counts once. Its version is taken from the node that heard of it last; its newest
-//! report on the version counts, from whichever node.
+//! A client that several nodes know counts once. Its version is taken from the node with the most recent
+//! contact; its newest report on the version counts, from whichever node.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -17,8 +17,8 @@ use crate::catalog::history::Thing;
 use crate::model::config_file::canonical_file;
 use crate::model::{limits, number_of};
 
-/// Bytes of one client in an answer: its hash, the hash of its host, milliseconds since it was heard of, flags, time of
-/// its report.
+/// Bytes of one client in an answer: its hash, the hash of its host, milliseconds since its last contact, flags, time
+/// of its report.
 const ROW_BYTES: usize = 8 + 8 + 4 + 1 + 8;
 const HAS: u8 = 1;
 const APPLIED: u8 = 2;
