@@ -102,7 +102,7 @@ metrics! {
     subscribers_present: IntGaugeVec "thuban_subscribers_present" ["kind"];
     /// Connected clients on the current release, by kind; a subset of thuban_subscribers_present.
     subscribers_current: IntGaugeVec "thuban_subscribers_current" ["kind"];
-    /// Connected clients that refused something they were given, and lack it to this day.
+    /// Connected clients that refused something they were sent and still lack it.
     subscribers_refused: IntGauge "thuban_subscribers_refused";
     /// Clients left out of the register because it is full, in total or for one address.
     subscribers_turned_away: IntGauge "thuban_subscribers_turned_away";
@@ -121,7 +121,7 @@ metrics! {
     /// Renderings made because the cache did not have them.
     render_cache_misses: IntCounter "thuban_render_cache_misses_total";
 
-    /// Lines of the log that could not be written: its reader or its disk did not take them.
+    /// Log lines dropped because their reader or disk did not accept them.
     log_lines_dropped: IntCounter "thuban_log_lines_dropped_total";
     /// Panics of tasks and threads, each of which is a defect.
     panics: IntCounter "thuban_panics_total";
@@ -221,7 +221,7 @@ metrics! {
     /// Limit of thuban_under_way_bytes; one address may use a quarter of it, a user half, and at least 16 MiB.
     under_way_max: IntGauge "thuban_under_way_max_bytes";
 
-    /// Bytes that open xDS streams keep: 20 KiB, and what is theirs beyond 4 KiB; one address may have a third.
+    /// Memory of open xDS streams: 20 KiB each, and names and labels above 4 KiB; one address may use a third.
     stream_bytes: IntGauge "thuban_xds_stream_bytes";
     /// Limit of thuban_xds_stream_bytes.
     stream_bytes_max: IntGauge "thuban_xds_stream_max_bytes";
@@ -239,13 +239,13 @@ metrics! {
     xds_responses: IntCounterVec "thuban_xds_responses_total" ["type", "client"];
     /// Bytes of the xDS responses sent, by type and client.
     xds_response_bytes: IntCounterVec "thuban_xds_response_bytes_total" ["type", "client"];
-    /// xDS responses and resources not sent because gRPC clients take no more than 4 MiB, by type and client.
+    /// xDS responses and resources not sent because gRPC clients accept at most 4 MiB, by type and client.
     xds_too_large: IntCounterVec "thuban_xds_responses_too_large_total" ["type", "client"];
     /// Ended xDS streams, by reason: closed, aged, shutdown, behind, not_ready, too_many, invalid, request, credential.
     xds_ends: IntCounterVec "thuban_xds_streams_ended_total" ["reason"];
-    /// Streams of gRPC that were reset because nothing of an answer was read for a minute.
+    /// gRPC streams reset because no part of a response was read for a minute.
     unread_streams: IntCounter "thuban_grpc_streams_unread_total";
-    /// Labels and namespaces of xDS clients that were cut off: 64 labels, 128 and 4,096 characters, 64 KiB in all.
+    /// Labels and namespaces of xDS clients above the limits: 64 labels, 128 and 4,096 characters, 64 KiB in all.
     xds_labels_cut: IntCounter "thuban_xds_labels_cut_total";
 
     /// RocksDB: live data on disk, by column family.
@@ -280,7 +280,7 @@ metrics! {
     webhook_deliveries: IntCounterVec "thuban_webhook_deliveries_total" ["outcome"];
     /// On the leader: duration of an attempt to deliver an event.
     webhook_duration: Histogram "thuban_webhook_delivery_duration_seconds" in LATENCY_BUCKETS;
-    /// Rollouts by steps of which more may come, by state.
+    /// Unfinished rollouts, by state.
     rollouts: IntGaugeVec "thuban_rollouts" ["state"];
     /// Rollouts that a guard stopped while this node led, by kind of guard.
     rollouts_stopped: IntCounterVec "thuban_rollouts_stopped_total" ["guard"];
@@ -300,9 +300,9 @@ metrics! {
     audit_bytes: IntGauge "thuban_audit_bytes";
     /// Ended spans, by outcome: exported, dropped (queue full), failed (no collector), rejected (by it).
     otlp_spans: IntCounterVec "thuban_otlp_spans_total" ["outcome"];
-    /// Unix time at which a certificate file in use ends, by its user: a listener, webhooks or traces.
+    /// Expiry of a certificate file in use as Unix time, by its user: a listener, webhooks or traces.
     certificate_expires: IntGaugeVec "thuban_certificate_expires_timestamp_seconds" ["listener", "file"];
-    /// 1 while the certificate files on the disk are not those in use, or cannot be read, by their user, else 0.
+    /// 1 while certificate files on the disk differ from those in use or are unreadable, by their user, else 0.
     certificate_files_refused: IntGaugeVec "thuban_certificate_files_refused" ["listener"];
     /// Version of the running binary, always 1.
     build_info: IntGaugeVec "thuban_build_info" ["version"];
