@@ -356,7 +356,7 @@ impl Metrics {
     pub fn render(&self) -> Vec<u8> {
         let mut out = Vec::with_capacity(32 * 1024);
         if let Err(error) = TextEncoder::new().encode(&self.registry.gather(), &mut out) {
-            tracing::error!(%error, "metrics could not be encoded");
+            tracing::error!(%error, "failed to encode metrics");
         }
         out
     }

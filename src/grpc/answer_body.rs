@@ -96,7 +96,7 @@ async fn watch(cut: Cut, pieces: Arc<Pieces>) {
         if gone != seen || gone == pieces.handed.load(Ordering::Relaxed) {
             (seen, since) = (gone, Instant::now());
         } else if since.elapsed() >= UNREAD_MAX {
-            tracing::debug!("a stream is reset whose other end takes nothing");
+            tracing::debug!("reset a stream whose client reads nothing");
             cut.counter.inc();
             return cut.stream.cut();
         }

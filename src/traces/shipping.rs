@@ -72,13 +72,13 @@ impl Shipping {
                     self.counts.add("exported", count - rejected);
                     self.counts.add("rejected", rejected);
                     if let Some(spans) = outage.taken() {
-                        tracing::info!(spans, "the collector takes traces again; these spans were lost meanwhile");
+                        tracing::info!(spans, "collector accepts traces again; these spans were lost");
                     }
                 }
                 Err(why) => {
                     self.counts.add("failed", count);
                     if outage.failed(count) {
-                        tracing::warn!(why, "the collector takes no traces: spans are lost until it does");
+                        tracing::warn!(why, "collector accepts no traces; spans are lost until it does");
                     }
                 }
             }

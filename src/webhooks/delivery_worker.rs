@@ -73,13 +73,13 @@ impl DeliveryWorker {
         };
         self.failures = self.failures.saturating_add(1);
         if self.failures == 1 {
-            tracing::warn!(webhook = name, why, "a delivery to a webhook failed, it is retried");
+            tracing::warn!(webhook = name, why, "failed to deliver to a webhook, will retry");
         }
         self.progress.failed(id, why);
         let too_old = Timestamp(self.lead.node().sure_now().0.saturating_sub(limits::WEBHOOK_EVENT_AGE_MS_MAX));
         let older = self.lead.catalog().webhooks.older(name, self.through, too_old);
         if let Some((through, count)) = older {
-            tracing::warn!(webhook = name, events = count, "events are dropped after a day of failed deliveries");
+            tracing::warn!(webhook = name, events = count, "dropped events after a day of failed deliveries");
             self.through = through;
             self.progress.given_up(id, through, count);
         }

@@ -244,7 +244,7 @@ impl<S: Source, M: ProtocolVariant> Running<'_, S, M> {
                 && self.session.too_many.is_due((true, self.logged_id().to_owned()))
             {
                 let (node_id, address) = (self.logged_id(), self.client.address);
-                tracing::warn!(node_id, ?address, reason, "a stream of xDS is ended: its client asks for too much");
+                tracing::warn!(node_id, ?address, reason, "ended an xDS stream whose client exceeds a limit");
             }
         })
     }
@@ -376,13 +376,13 @@ impl<S: Source, M: ProtocolVariant> Running<'_, S, M> {
                 metrics.xds_nacks.with_label_values(&[kind.label(), client]).inc();
                 if refusals.is_due((kind, node_id.to_owned())) {
                     tracing::warn!(kind = kind.label(), client, node_id, address = ?self.client.address,
-                        "a client of xDS refused what it was sent; thuban xds clients shows why");
+                        "xDS client refused a response; thuban xds clients shows the reason");
                 }
             }
             Event::ManyNames(names) => {
                 if self.session.too_many.is_due((false, node_id.to_owned())) {
                     let (address, max) = (self.client.address, limits::XDS_NAMES_MAX);
-                    tracing::warn!(node_id, ?address, names, max, "a stream of xDS asks for nearly as much as it may");
+                    tracing::warn!(node_id, ?address, names, max, "xDS stream is close to its limit of names");
                 }
             }
             Event::TooLarge { kind, bytes } => {
@@ -393,7 +393,7 @@ impl<S: Source, M: ProtocolVariant> Running<'_, S, M> {
                         client,
                         node_id,
                         bytes,
-                        "a response is larger than clients of gRPC take, and is not sent"
+                        "response exceeds the size limit of gRPC clients and was not sent"
                     );
                 }
             }

@@ -229,7 +229,7 @@ async fn a_collector_that_is_away_costs_two_lines_of_log() {
     // Two batches are given up.
     let longest = write_until(&api, "away", async || counted(&api, "failed").await >= 1024.0).await;
     report(format!("the slowest of the writes while no collector was there took {longest:?}"));
-    assert_eq!((lines_of(&log, "takes no traces"), lines_of(&log, "takes traces again")), (1, 0));
+    assert_eq!((lines_of(&log, "accepts no traces"), lines_of(&log, "accepts traces again")), (1, 0));
 
     // Ill, in two ways, and then well.
     collector.set_mood(Mood::Answers(503));
@@ -244,7 +244,7 @@ async fn a_collector_that_is_away_costs_two_lines_of_log() {
     write_until(&api, "well", async || counted(&api, "exported").await > 0.0).await;
     let answer = api.post(SERVICES, &service("last")).await.expect_code(200_000);
     collector.trace(answer.header("request-id"), SENT_WITHIN, |spans| spans.len() == 2).await;
-    assert_eq!((lines_of(&log, "takes no traces"), lines_of(&log, "takes traces again")), (1, 1));
+    assert_eq!((lines_of(&log, "accepts no traces"), lines_of(&log, "accepts traces again")), (1, 1));
 
     // What ended last is sent before the process ends.
     let answer = api.post(SERVICES, &service("at-the-end")).await.expect_code(200_000);
@@ -264,7 +264,7 @@ async fn a_collector_that_hangs_holds_up_neither_writes_nor_the_end() {
     let told = Instant::now();
     assert!(cluster.terminate(1).await.success());
     report(format!("a node whose collector hangs ended {:?} after SIGTERM", told.elapsed()));
-    assert_eq!(lines_of(&cluster.log(1), "did not take the last traces in time"), 1);
+    assert_eq!(lines_of(&cluster.log(1), "failed to send the last traces in time"), 1);
 }
 
 const TOKEN: &str = "b1946ac92492d2347c6235b4d2611184";
@@ -333,7 +333,7 @@ async fn a_collector_that_nobody_vouches_for_gets_nothing() {
     let (api, log) = (cluster.api(1), cluster.log(1));
     write_until(&api, "unknown", async || counted(&api, "failed").await > 0.0).await;
     assert_eq!((collector.posts(), counted(&api, "exported").await), (0, 0.0));
-    let why = "takes no traces: spans are lost until it does why=\"cannot connect: invalid peer certificate";
+    let why = "accepts no traces; spans are lost until it does why=\"cannot connect: invalid peer certificate";
     expect_lines(&log, why, 1).await;
 
     // The file counts alone, and is read again while the collector does not take anything.
@@ -349,5 +349,5 @@ async fn a_collector_that_nobody_vouches_for_gets_nothing() {
     assert_eq!(collector.posts(), 0);
     trust(&pki);
     write_until(&api, "known", async || counted(&api, "exported").await > 0.0).await;
-    expect_lines(&log, "takes traces again", 1).await;
+    expect_lines(&log, "accepts traces again", 1).await;
 }

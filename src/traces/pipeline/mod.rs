@@ -94,7 +94,7 @@ impl Pipeline {
         self.closing.cancel();
         if tokio::time::timeout(CLOSE_WITHIN, &mut self.shipping).await.is_err() {
             self.shipping.abort();
-            tracing::warn!("the collector did not take the last traces in time");
+            tracing::warn!("failed to send the last traces in time");
         }
     }
 }
