@@ -1,4 +1,4 @@
-//! Access keys of config clients on a real cluster: made and changed on one node, judged on all.
+//! Access keys of config clients on a real cluster: created and changed on one node, enforced on all.
 
 use std::time::Duration;
 
@@ -97,7 +97,7 @@ async fn keys_are_made_listed_changed_and_deleted() {
     assert_eq!(api.post(KEYS, &json!(many)).await.item_codes(), [200_000, 200_000, 200_000, 200_000, 507_002]);
     cluster.expect_equal_state().await;
 
-    // Who may not manage the cluster has no part in it.
+    // Keys require the right to manage the cluster.
     let user = json!({"name": "reader", "password": "a password of a reader",
         "grants": [{"role": "reader", "namespace": "*"}]});
     api.post("/auth/v1/users", &json!([user])).await.expect_code(200_000);
@@ -242,7 +242,7 @@ async fn alarms(api: &Api) -> String {
     api.cluster().await.expect("a status").body["alarms"].to_string()
 }
 
-/// Without the data key no key is made; with the wrong one, what is enforced stays shut and an alarm says so.
+/// Without the data key no key is created; with the wrong one, enforced keys refuse and an alarm is raised.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_data_key_decides_over_what_can_be_made_and_read() {
     let mut cluster = Cluster::start(1).await;
@@ -266,7 +266,7 @@ async fn the_data_key_decides_over_what_can_be_made_and_read() {
         let told = alarms(&cluster.api(1)).await;
         assert!(told.contains("1 access keys") && told.contains("--data-key-file"), "{told}");
         assert_eq!(cluster.api(1).metric("thuban_access_keys_unreadable").await, Some(1.0));
-        // What needs no secret goes on.
+        // Changes that need no secret still succeed.
         set(&cluster.api(1), "one", "observe").await;
         everywhere(&cluster, None, 200).await;
         set(&cluster.api(1), "one", "enforce").await;
@@ -275,7 +275,7 @@ async fn the_data_key_decides_over_what_can_be_made_and_read() {
     everywhere(&cluster, Some(&secret), 200).await;
 }
 
-/// A backup holds the keys, and whoever has the data key goes on with them.
+/// A backup contains the keys, which a cluster with the same data key continues to use.
 #[tokio::test(flavor = "multi_thread")]
 async fn keys_live_on_in_a_restored_cluster() {
     let mut cluster = Cluster::start_with_data_key(3, &[]).await;
@@ -392,7 +392,7 @@ async fn a_key_may_be_for_some_namespaces_alone() {
             assert_eq!(pulled.status, status, "node {id}, {path}: {pulled:?}");
         }
     }
-    // What it falls back on is judged by the keys of that.
+    // The keys of the fallback's app apply to the fallback.
     let fallback = make("default", json!(["default"])).await;
     let shared = "/configs/app/dev-1/shared";
     for id in cluster.ids() {

@@ -1,4 +1,4 @@
-//! Service aliases: they stand for a service, guard it, and never show as one.
+//! Service aliases: they resolve to a service, protect it from deletion, and are never listed as services.
 
 use serde_json::json;
 

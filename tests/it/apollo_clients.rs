@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use crate::harness::{Api, Balancer, BuiltClient, ClientSettings, Cluster, Pki, RealClient, eventually, report};
 
-/// A program in Java takes seconds to begin where all begin at once; a client whose poll fails makes pauses.
+/// Java programs take seconds to start when all start at once; a client pauses after a failed poll.
 const LIMIT: Duration = Duration::from_secs(60);
 const FILE: &str = "application.properties";
 const RELEASES: &str = "/config/v1/configfiles/releases";
@@ -18,7 +18,7 @@ const RELEASES: &str = "/config/v1/configfiles/releases";
 const BYSTANDER: &str = "192.0.2.1";
 const LABEL: &str = "canary,zone=a";
 
-/// A client of an app of its own, and how it comes to the nodes.
+/// A client of an app of its own, and its way to the nodes.
 struct Follower {
     built: BuiltClient,
     app: String,
@@ -31,8 +31,8 @@ fn app_of(built: BuiltClient) -> String {
 }
 
 impl Follower {
-    /// The client behind a balancer that leads to the first node while that is ready; none where its language is left
-    /// out.
+    /// Starts a client behind a balancer that prefers the first node while it is ready; `None` if its language is
+    /// missing.
     async fn start(cluster: &Cluster, built: BuiltClient) -> Option<Follower> {
         let backends = cluster.ids().into_iter().map(|id| cluster.ports(id).compat).collect();
         let balancer = Balancer::start_preferring_the_first(backends).await;
@@ -185,7 +185,7 @@ async fn apollos_clients_follow_all_that_becomes_of_a_release_and_of_nodes() {
     join_all(all.iter_mut().map(|one| one.keeps_what_is_withdrawn(&api, "all restarted"))).await;
 }
 
-/// The Java client takes the nodes of what `/services/config` lists; agollo stays with the one address that it has.
+/// The Java client connects to the nodes that `/services/config` lists; agollo uses only its configured address.
 #[tokio::test(flavor = "multi_thread")]
 async fn apollos_clients_live_on_without_a_balancer() {
     let mut cluster = Cluster::start(3).await;
@@ -312,7 +312,7 @@ async fn apollos_clients_get_compressed_what_they_ask_for_so() {
     }
 }
 
-/// Pairs with what escapes stand for; to Java in the order of the file, and other formats as one text.
+/// Pairs with escapes; in the order of the file for Java, and other formats as one text.
 #[tokio::test(flavor = "multi_thread")]
 async fn apollos_clients_have_what_was_released() {
     let cluster = Cluster::start(1).await;

@@ -1,5 +1,5 @@
-//! Decisions that more than one person makes, over three nodes: asked for through one, approved through others, with
-//! the leader killed in between.
+//! Approvals by several people, over three nodes: requested on one, approved on others, with the leader killed in
+//! between.
 
 use std::time::Duration;
 
@@ -55,7 +55,7 @@ fn request_id(answer: &Answer) -> String {
     id.unwrap_or_else(|| panic!("no request in {answer}")).to_owned()
 }
 
-/// The state of a request, as a node tells it.
+/// Returns the state of a request, as a node reports it.
 async fn state(api: &Api, id: &str) -> String {
     let answer = api.get(&format!("{REQUESTS}?id={id}")).await.expect_code(200_000);
     answer.body["data"][0]["state"].as_str().unwrap_or("none").to_owned()
@@ -174,7 +174,7 @@ async fn gated(options: &[&str], size: u64) -> (Cluster, String) {
     (cluster, token)
 }
 
-/// Ids behind "thuban approve" in what a command has said.
+/// Returns the ids after "thuban approve" in the output of a command.
 fn ids_to_approve(out: &str) -> Vec<String> {
     let parts = out.split("thuban approve ").skip(1);
     parts.filter_map(|rest| rest.split_whitespace().next()).map(str::to_owned).collect()
@@ -202,7 +202,7 @@ async fn a_tree_is_one_request_and_is_done_as_a_whole_though_the_leader_dies() {
     let told = run(&nodes[0], &token, &["requests", "--id", &ids[0]], "").await.expect(0);
     assert!(told.contains("v=1") && told.contains("v=2") && told.contains("maxAmount"), "{told}");
 
-    // Who says nothing of how many acts there are has seen one, and approves no others by the command.
+    // Without a number of parts the command approves only a request without further acts.
     let unseen = run(&nodes[0], abe.token().expect("logged in"), &["approve", &ids[0]], "").await;
     assert!(unseen.code == 2 && unseen.error.contains(&format!("{} --parts 2", ids[0])), "{}", unseen.error);
     let fewer = run(&nodes[0], abe.token().expect("logged in"), &["approve", &ids[0], "--parts", "1"], "").await;

@@ -1,4 +1,4 @@
-//! The audit trail of a cluster: on every node who did what, from where, and what came of it.
+//! The audit trail of a cluster: user, address and outcome of acts, on every node.
 
 use std::time::Duration;
 
@@ -75,7 +75,7 @@ async fn every_node_tells_who_did_what() {
     cluster.expect_equal_state().await;
 }
 
-/// Strangers that fail again and again are told of in a few rows, and cost the log a few entries.
+/// Repeated failures of unknown clients make only a few rows and a few log entries.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_flood_of_refusals_leaves_a_short_trail() {
     let cluster = Cluster::start(1).await;
@@ -85,7 +85,7 @@ async fn a_flood_of_refusals_leaves_a_short_trail() {
     let knocks = 1500;
     let mut refused = 0;
     for number in 0..knocks {
-        // Each from another place, as far as the node can tell.
+        // Each appears to come from a different address.
         let address = format!("198.51.{}.{}", number / 250, number % 250);
         let request = stranger.request(reqwest::Method::POST, "/naming/v1/services").header("X-Forwarded-For", address);
         let answer = request.body("[{}]").send().await.expect("an answer");

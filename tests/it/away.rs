@@ -14,7 +14,7 @@ const WATCHED: Duration = Duration::from_secs(4);
 /// More than an idle leader of a whole cluster uses; a tenth of a core.
 const PROCESSOR_SHARE_MAX: f64 = 0.10;
 const LOG_BYTES_MAX: u64 = 20_000;
-/// Connections of clients and files of the store come and go; one a try would be more.
+/// Allowance for connections of clients and files of the store; a leak of one per attempt would exceed it.
 const FILES_MORE_MAX: usize = 20;
 /// Less than a peer is believed to be there after its last answer.
 const SHOWN_LIMIT: Duration = Duration::from_secs(2);
@@ -105,7 +105,7 @@ async fn a_follower_that_is_away_costs_next_to_nothing() {
     }
 }
 
-/// A connection that broke says more than the answer that came on it a moment ago.
+/// A broken connection takes precedence over the answer that it delivered a moment ago.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_node_that_was_killed_is_shown_as_away_at_once() {
     let mut cluster = Cluster::start(3).await;

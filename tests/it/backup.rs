@@ -1,5 +1,5 @@
-//! Remains of a lost cluster: a backup and the new cluster made of it, and a cluster of
-//! one out of the last node. Clients of the old one go on.
+//! Recovery of a lost cluster: a new cluster from a backup, and a cluster of one from the last node. Clients of the old
+//! one continue.
 
 use std::path::{Path, PathBuf};
 use std::process::Output;
@@ -197,7 +197,7 @@ async fn discovered_index(api: &Api, named: u64) -> u64 {
     answer.body["applied_index"].as_u64().expect("an index")
 }
 
-/// Clients of the cluster before, and some of one that went much further, on this node.
+/// Checks clients of the old cluster, and clients of one that was far ahead of the backup, on this node.
 async fn expect_clients_go_on(cluster: &Cluster, node: u64, lost: &Lost, cluster_id: &Value) {
     let (apollo, api) = (cluster.apollo(node), cluster.api(node));
     let foreign = "shop-app-application-9000000000";

@@ -95,7 +95,7 @@ async fn writes_go_on(kind: BadLog) {
     }
 }
 
-/// The leader comes back with such a log, and the one after it is killed; then the log is good again.
+/// Restarts the leader with such a log, kills the next leader, then restores the log.
 pub(crate) async fn suffer(cluster: &mut Cluster, kind: BadLog, load: &Load) {
     let bad = cluster.leader().await;
     assert!(cluster.terminate(bad).await.success());

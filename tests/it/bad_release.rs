@@ -1,6 +1,6 @@
-//! A bad release by a plan that begins at a twentieth of the clients. Those that are in it refuse it, and all that
-//! have it fall back: clients that follow Apollo's protocol and tell of what they apply, and six that others wrote,
-//! which know nothing of that.
+//! A bad release with a plan that begins with a twentieth of the clients. The clients in this share refuse it, and all
+//! that have it fall back: clients of Apollo's protocol that report what they apply, and six published clients that do
+//! not.
 
 use std::collections::BTreeSet;
 use std::net::{IpAddr, Ipv4Addr, UdpSocket};
@@ -29,7 +29,7 @@ fn is_inside(address: &str) -> bool {
     is_in_share(PERCENT, address)
 }
 
-/// Polls and pulls as Apollo's clients do, and says whether what was pulled is applied.
+/// Polls and pulls as Apollo's clients do, and reports whether the pulled release is applied.
 async fn follow(apollo: Apollo, mut holder: Holder) {
     let (mut id, mut key) = (-1, Value::Null);
     let query = format!("ip={}", holder.id);
@@ -80,7 +80,7 @@ fn own_address() -> String {
     found.map_or_else(|_| "127.0.0.1".to_owned(), |address| address.ip().to_string())
 }
 
-/// Two clients of each kind: one comes from an address within the share, one from an address without it.
+/// Returns two clients of each kind: one with an address in the share, one with an address outside of it.
 async fn published(cluster: &Cluster) -> Vec<Published> {
     let of_loopback = |wanted: bool| {
         let all = (2..=254).map(|last| Ipv4Addr::new(127, 0, 0, last));
@@ -122,13 +122,13 @@ async fn expect_good_everywhere(cluster: &Cluster, addresses: &[&str]) {
     }
 }
 
-/// Each of those in the share holds this value; returns when each told so.
+/// Waits until each client in the share has this value; returns the times.
 async fn hold(published: &mut [Published], value: &str) -> Vec<(Kind, Instant)> {
     let inside = published.iter_mut().filter(|one| one.is_inside());
     join_all(inside.map(async |one| (one.kind, one.client.holds(LIMIT, KEY, value).await))).await
 }
 
-/// `THUBAN_IT_CLIENTS` sets how many there are beside the twelve published ones.
+/// `THUBAN_IT_CLIENTS` sets the number of clients in addition to the twelve published ones.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_bad_release_is_stopped_at_a_twentieth_and_all_fall_back() {
     let count = setting("THUBAN_IT_CLIENTS", 240);
@@ -143,7 +143,7 @@ async fn a_bad_release_is_stopped_at_a_twentieth_and_all_fall_back() {
     holders.expect_having(LIMIT, GOOD, &all).await;
     let (before, begun) = (used(&cluster), Instant::now());
 
-    // The worst case: nobody refuses it before all of the share have it.
+    // The worst case: no client refuses it before all clients in the share have it.
     publish_gray(&api).await;
     let (group, file) = FILE;
     let path = format!("{RELEASES}?namespace=default&group={group}&file_name={file}&release_name=bad");

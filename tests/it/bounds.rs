@@ -1,8 +1,8 @@
-//! The table of bounds in the book against the sources: no map, set, queue or channel of a door without a row.
+//! Compares the documented table of bounds with the sources: every map, set, queue or channel of a listener has a row.
 //!
-//! `docs/security.md` lists everything that a client can make a node keep or do. Each field of a collection type in the
-//! rooms that serve clients carries a marker, `// bound: NAME`, which names its row. Two rows stand for many places:
-//! `request` lives no longer than one request, `state` is as large as what is replicated.
+//! `docs/security.md` lists everything that a client can make a node store or do. Each field of a collection type in
+//! the rooms that serve clients has a marker, `// bound: NAME`, which names its row. Two rows cover many fields:
+//! `request` for data of a single request, `state` for data as large as the replicated state.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};

@@ -1,4 +1,4 @@
-//! A node that comes late: behind by more than the log holds, new, removed, or wiped.
+//! Nodes that catch up: behind the log's start, new, removed, or wiped.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use crate::polls::hold;
 const NAMESPACE: &str = "catch-up";
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// Makes a node fall behind the log soon.
+/// Options with which a node soon falls behind the log's start.
 const SHORT_LOG: [&str; 2] = ["--log-entries-kept", "100"];
 /// Writes at the same time.
 const HANDS: usize = 64;
@@ -32,7 +32,7 @@ pub(crate) async fn leave_behind(api: &Api, index: f64) {
         if api.metric("thuban_raft_purged_index").await.expect("the gauge is there") > index {
             return;
         }
-        // A peer that is silent keeps the log until it is given up, however many entries come meanwhile.
+        // A silent peer delays the purge until the leader gives it up, regardless of the number of entries.
         let is_late = began.elapsed() > 2 * LIMIT;
         assert!(!is_late, "after {round} rounds of {entries} entries the log still reaches back to {index}");
     }
@@ -80,8 +80,8 @@ async fn a_stopped_node_catches_up_by_snapshot() {
     cluster.expect_equal_state().await;
 }
 
-/// Writes go on at a rate at which what is kept of the log lasts for a moment only: who receives a
-/// snapshot meanwhile still finds the entries after it, and needs no second one.
+/// With writes at a rate at which the retained log covers only a moment, a node that receives a snapshot still finds
+/// the entries after it, and needs no second one.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_node_catches_up_under_load_with_one_snapshot() {
     let mut cluster = Cluster::start_with(3, &["--snapshot-entries", "200", "--log-entries-kept", "50"]).await;
@@ -151,7 +151,7 @@ async fn a_node_joins_is_promoted_and_leaves() {
     assert_eq!(expect_member(&cluster.api(1), 4).await, None, "a removed node is no member");
 }
 
-/// An operator's call, again while the node knows no leader: 503001 says that this is safe.
+/// Makes an operator's call, repeated while the node knows no leader, which is safe after 503001.
 pub(crate) async fn order(api: &Api, path: &str, body: Value) {
     let body = &body;
     eventually(LIMIT, path, || async move {
@@ -182,8 +182,7 @@ async fn expect_member(api: &Api, id: u64) -> Option<bool> {
     members.iter().find(|member| member["id"] == id)?["voter"].as_bool()
 }
 
-/// A voter that lost its disk has forgotten votes and entries it vouched for: it must not come back
-/// under its old id as if nothing had happened.
+/// A voter that lost its disk has lost votes and acknowledged entries: it must not rejoin under its old id.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_wiped_node_is_refused() {
     let mut cluster = Cluster::start(3).await;

@@ -1,4 +1,4 @@
-//! Certificates that end: what is said of them, what takes their place, and what does not.
+//! Expiring certificates: warnings, replacement, and refusal.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -41,7 +41,7 @@ impl Pair {
     }
 }
 
-/// One node, and the address at which it says how it is without TLS.
+/// Starts one node, and returns its address without TLS.
 async fn start(pair: &Pair, directory: &Path) -> (Process, Api) {
     let data = directory.join("data");
     let mut flags = member_flags(1, data.to_str().expect("text"), Ports::any());

@@ -14,7 +14,7 @@ const FLOOD: usize = 400;
 const ROUNDS: usize = 10;
 const STREAMS: usize = 8;
 
-/// More idle connections come all the time, of the address of the supervisor or of many.
+/// A constant flow of idle connections, from the address of the supervisor or from many.
 #[tokio::test(flavor = "multi_thread")]
 async fn checks_of_health_are_answered_however_many_connections_there_are() {
     let metrics = free_address();
@@ -85,7 +85,7 @@ async fn checks_of_health_are_answered_however_many_streams_there_are() {
         open.push(stream(&client).await);
     }
     assert_eq!(code(&refused(&client).await), RESOURCE_EXHAUSTED);
-    // Checks whose question does not come take the places of one another.
+    // Health checks that send no request replace each other.
     let mut silent = Vec::new();
     for number in 0..40 {
         silent.push(client.open(HEALTH));

@@ -19,7 +19,7 @@ const RELEASES: &str = "/config/v1/configfiles/releases";
 /// The hold of a poll in the test of idle clients, where a minute of holds of 55 s is not waited for.
 const SHORT_HOLD_MS: u64 = 1500;
 
-/// A client of its own app, behind a balancer that leads to the first node as long as that is ready.
+/// A client of its own app, behind a balancer that prefers the first node while it is ready.
 struct Walker {
     kind: Kind,
     app: String,
@@ -91,7 +91,7 @@ impl Walker {
         cluster.expect_equal_state().await;
         assert_eq!(self.pulled(cluster, BYSTANDER).await.as_deref(), Ok("changed"), "{:?}: another client", self.kind);
 
-        // Promoted: all get it, and who had it never steps back.
+        // Promoted: all clients get it, and none returns to an older release.
         let promote = json!([self.release("gray", json!({"new_release_name": "promoted"}))]);
         third.put(&format!("{RELEASES}/promote"), &promote).await.expect_code(200_000);
         eventually(LIMIT, "the client has the promoted release", || async {
@@ -105,7 +105,7 @@ impl Walker {
         let stepped_back = told.iter().any(|held| held.values.get(KEY).is_none_or(|value| value != "gray"));
         assert!(!stepped_back, "{:?} stepped back: {told:?}", self.kind);
 
-        // Withdrawn: it is told that there is none, and keeps what it has or has nothing.
+        // Withdrawn: the client gets 404, and keeps its content or drops it.
         let missing = self.answered(404);
         let withdraw = json!([self.release("promoted", json!({}))]);
         second.put(&format!("{RELEASES}/withdraw"), &withdraw).await.expect_code(200_000);
@@ -152,7 +152,7 @@ async fn six_published_clients_follow_all_that_becomes_of_a_release() {
     let first = cluster.ports(1).compat;
     for walker in &walkers {
         let at_the_first = || async {
-            // The one that does not poll has no connection between two pulls.
+            // The client that only pulls has no connection between two pulls.
             let is_there = walker.kind == Kind::ApolloRustClient || walker.balancer.busy() == [first];
             if is_there { Ok(()) } else { Err(format!("{:?}: {:?}", walker.kind, walker.balancer.busy())) }
         };
@@ -164,8 +164,8 @@ async fn six_published_clients_follow_all_that_becomes_of_a_release() {
     join_all(walkers.iter_mut().map(|walker| walker.goes_on(&api, killed))).await;
 }
 
-/// With `THUBAN_IT_IDLE_SECONDS=60` what is asked in a minute is counted and told, where polls are held as they are by
-/// default: from the end of the first one on.
+/// With `THUBAN_IT_IDLE_SECONDS=60` the requests of a minute are counted and printed, with the default hold of polls,
+/// from the end of the first poll.
 #[tokio::test(flavor = "multi_thread")]
 async fn idle_clients_ask_for_no_more_than_their_polls() {
     let seconds = setting("THUBAN_IT_IDLE_SECONDS", 0_u64);
@@ -199,7 +199,7 @@ async fn is_idle(cluster: &Cluster, kind: Kind, minute: Duration) {
     };
     let after = eventually(LIMIT + minute, &format!("{kind:?} polled three times"), passed).await;
     let (asked, ended) = (count(&after) - count(&before), unchanged(&after) - unchanged(&before));
-    // Beside its polls a client may pull once by its own clock, the one that does not poll twice a minute.
+    // In addition to its polls a client may pull once by its own timer; the client without polls, twice a minute.
     let at_most = if polls { ended + 1 } else { 2 };
     assert!(asked <= at_most, "{kind:?}: {before:?}, then {after:?}");
     if minute > Duration::ZERO {

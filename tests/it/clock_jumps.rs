@@ -1,5 +1,5 @@
-//! Clocks of a whole cluster that are wrong together: at its founding, or while all of it was down. Nothing is removed,
-//! published or ended by such a time, an alarm says so, and the time is set right, also back.
+//! Clocks of a whole cluster that are all wrong: at its founding, or while all nodes were down. Nothing is removed,
+//! published or ended because of such a time, an alarm is raised, and the time is corrected, also back.
 
 use std::fs;
 use std::path::PathBuf;
@@ -56,7 +56,7 @@ impl SteeredCluster {
         SteeredCluster { cluster, clocks, secret, service_token, audit_rows }
     }
 
-    /// Plans a release for so many seconds from now, by the true time.
+    /// Plans a release in `in_s` seconds by the true time.
     async fn plan(&self, in_s: u64) {
         let at = OffsetDateTime::now_utc() + Duration::from_secs(in_s);
         let at = at.format(&time::format_description::well_known::Rfc3339).expect("a date");
@@ -77,7 +77,7 @@ impl SteeredCluster {
             self.cluster.terminate(id).await;
         }
         self.set_clocks(wrong, offset);
-        // They are a majority, and come first.
+        // They form a majority, and start first.
         for id in wrong {
             self.cluster.relaunch(*id).await;
         }
@@ -154,7 +154,7 @@ impl SteeredCluster {
         self.expect_right().await;
     }
 
-    /// Waits until every node has the true time, and admits who signs by it; what is written then is dated by it.
+    /// Waits until every node has the true time, accepts signatures with it, and dates writes by it.
     async fn expect_right(&self) {
         for id in self.cluster.running() {
             eventually(LIMIT, &format!("node {id} has the true time"), || async {
@@ -205,14 +205,14 @@ pub(crate) async fn suffer(cluster: &mut Cluster, offset: &str, load: &Load) {
         cluster.set_environment(*id, steerable(&clocks.join(id.to_string())));
     }
     cluster.restart_all().await;
-    // With clocks that are behind nothing shows how long all nodes were down: the time stands still meanwhile, and
-    // catches up then.
+    // With clocks that are behind, the length of the downtime is unknown: the time stops meanwhile, and catches up
+    // later.
     let apart_max_s = APART_MAX_S + down.elapsed().as_secs();
     load.flows(LIMIT, 5).await;
     ids.iter().for_each(|id| set_clock(&clocks, *id, "+0"));
     let api = cluster.api(ids[0]);
     let is_ahead = offset.starts_with('+');
-    // A clock that is behind moves no time back: what was stamped before goes on.
+    // A clock that is behind moves no time back: it continues from the last stamp.
     eventually(LIMIT, "the clocks and the time are compared", || async {
         let shown = api.get(TIME).await.body;
         let is_seen = shown["most_clocks"].is_string() || (!is_ahead && shown["clocks_agree"] == true);
@@ -254,7 +254,7 @@ async fn all_clocks_eight_hours_ahead_at_a_start_are_set_back() {
     steered.expect_kept().await;
     steered.confirm_clocks(2).await;
     steered.expect_kept().await;
-    // Neither a leader that hands over nor a node that comes back brings the time of before.
+    // Neither a leadership transfer nor a restarted node restores the previous time.
     let (leader, next) = (steered.cluster.leader().await, steered.cluster.followers().await[0]);
     steered.cluster.api(leader).post("/admin/v1/cluster/transfer", &json!({"to": next})).await.expect_code(200_000);
     steered.expect_right().await;
@@ -291,7 +291,7 @@ async fn two_clocks_of_three_a_hundred_days_ahead_destroy_nothing() {
     steered.expect_kept().await;
     let shown = steered.time(1).await;
     assert_eq!(shown["doubt"]["ends_by_itself"], false, "{shown}");
-    // A login under the wrong time works, and goes on to work.
+    // A login made under the wrong time remains valid.
     let login = steered.cluster.api(3).login(ADMIN_PASSWORD).await.expect("a login");
     steered.set_right().await;
     // A node that is away when the time is set gets it with the log.
@@ -324,7 +324,7 @@ async fn a_lone_node_four_hundred_days_ahead_is_set_back() {
     steered.expect_kept().await;
 }
 
-/// A long pause with right clocks: an administrator who does not want to wait confirms the time as it is.
+/// A long pause with correct clocks: an administrator confirms the time instead of waiting.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_right_time_that_is_in_doubt_is_confirmed() {
     let mut steered = SteeredCluster::found(3, "-30d").await;

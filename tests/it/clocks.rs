@@ -1,5 +1,4 @@
-//! Nodes whose clocks are wrong by a month take the lead: nothing is dated by that, and nobody's token
-//! dies of it.
+//! Nodes whose clocks are wrong by a month become leaders: no date is affected, and no token ends.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -32,7 +31,7 @@ pub(crate) fn wrong_by(offset: &str) -> Vec<(String, String)> {
     variables.map(|(name, value)| (name.to_owned(), value.to_owned())).to_vec()
 }
 
-/// The same, wrong by what a file says at any moment.
+/// Returns the environment of a clock whose error is read from a file.
 pub(crate) fn steerable(file: &Path) -> Vec<(String, String)> {
     let (library, file) = (library(), file.to_str().expect("the path is text").to_owned());
     let variables = [

@@ -49,7 +49,7 @@ async fn got(mut command: Command, cluster: &Cluster, url: &str, body: Option<&V
     serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {output:?}"))
 }
 
-/// Go's library asks for gzip unless it is told not to, and unpacks what it gets.
+/// Go's HTTP client requests gzip by default and decompresses the answer.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_client_of_gos_library_gets_the_same_compressed() {
     let cluster = Cluster::start(1).await;
@@ -64,7 +64,7 @@ async fn a_client_of_gos_library_gets_the_same_compressed() {
     }
 }
 
-/// curl says how many bytes came.
+/// curl prints the number of received bytes.
 #[tokio::test(flavor = "multi_thread")]
 async fn curl_gets_the_same_compressed() {
     let cluster = Cluster::start(1).await;

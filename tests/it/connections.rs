@@ -1,5 +1,5 @@
-//! More connections than there are descriptors: who is in stays served, who comes is closed, and what
-//! the cluster needs itself it still has.
+//! More connections than file descriptors: existing clients are served, new ones are closed, and the cluster has the
+//! descriptors that it needs.
 
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
@@ -19,7 +19,7 @@ async fn ask(connection: &mut Raw, request: String) -> RawAnswer {
     connection.answer().await.unwrap_or_else(|| panic!("no answer to {request}"))
 }
 
-/// The value of a series, asked for over a connection that is open already.
+/// Returns the value of a series, read over an open connection.
 async fn metric(connection: &mut Raw, series: &str) -> f64 {
     let text = ask(connection, "GET /metrics HTTP/1.1\r\nhost: x\r\n\r\n".to_owned()).await.body;
     let line = text.lines().find_map(|line| line.strip_prefix(series)?.strip_prefix(' '));
@@ -33,7 +33,7 @@ async fn a_flood_of_connections_leaves_the_node_its_descriptors() {
     let mut honest = Raw::connect(cluster.ports(leader).api).await;
     assert_eq!(ask(&mut honest, "GET /livez HTTP/1.1\r\nhost: x\r\n\r\n".to_owned()).await.status, 200);
 
-    // One address has half of the places at most; the flood comes from many.
+    // One address has half of the connections at most, so the flood uses many.
     let mut flood = Vec::new();
     for number in 0..FLOOD {
         let ports = cluster.ports(leader);

@@ -24,7 +24,8 @@ async fn publish(api: &Api, name: &str, content: &str) -> Answer {
     Answer::read(api.request(Method::POST, PUBLISH).body(body)).await.expect("an answer")
 }
 
-/// The limit counts characters: as many may be sent in any script, to any node, and come back the same.
+/// The limit counts characters: a content of that length is accepted in any script, by any node, and returned
+/// unchanged.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_content_of_as_many_characters_as_there_may_be_is_taken_in_any_script() {
     let cluster = Cluster::start(3).await;
@@ -47,7 +48,7 @@ async fn a_content_of_as_many_characters_as_there_may_be_is_taken_in_any_script(
         assert_eq!((pulled.status, pulled.text.len()), (200, content.len()), "{name}");
         assert!(pulled.text == content, "{name} came back as another text");
     }
-    // A pair of escapes for each takes twice as many bytes as any other character, and has no room.
+    // As a pair of escapes each takes twice as many bytes as any other character, which exceeds the body limit.
     publish(&api, "emoji", &escaped(&"🌟".repeat(CHARACTERS_MAX))).await.expect_code(413_000);
     let small = api.post("/config/v1/configfiles/release", &json!({"file_name": "a".repeat(3_000_000)})).await;
     small.expect_code(413_000);
@@ -79,8 +80,8 @@ async fn expect_in_memory(cluster: &Cluster, contents: usize) {
     }
 }
 
-/// A release that is not in force is a row on each node: it can be read, comes back whole wherever it is asked
-/// for, and stays so over a restart and on a node that got the state as a snapshot.
+/// An inactive release is only a row on each node: it is returned whole on request, after a restart too, and on a node
+/// that got the state by a snapshot.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_release_that_is_on_disk_alone_comes_back_on_every_node() {
     let mut cluster = Cluster::start_with(3, &["--log-entries-kept", "100"]).await;

@@ -27,7 +27,7 @@ fn release(more: Value) -> Value {
     json!([release])
 }
 
-/// A node has applied what another one was told.
+/// Waits until a node has applied the contract.
 async fn knows(api: &Api, name: &str) {
     eventually(LIMIT, "every node has the contract", || async {
         let listed = api.get(&format!("{CONTRACTS}?name={name}")).await;

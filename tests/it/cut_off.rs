@@ -1,4 +1,4 @@
-//! A node whose peers answer no more: it lives on, and says soon and clearly that it cannot write.
+//! A node that its peers do not answer: it keeps running, and reports soon and clearly that it cannot write.
 
 use std::time::{Duration, Instant};
 
@@ -11,7 +11,7 @@ use crate::harness::{Api, Cluster, Load, eventually, report};
 const NAMESPACE: &str = "cut-off";
 /// The promised three seconds with an allowance for the slowest machine; a call that waits for a majority never ends.
 const ANSWER_LIMIT: Duration = Duration::from_secs(20);
-/// By then the node has noticed; what it took before may have an unclear answer.
+/// Time within which the node notices; writes accepted before may have an unknown outcome.
 const NOTICE_LIMIT: Duration = Duration::from_secs(10);
 const FLOW_LIMIT: Duration = Duration::from_secs(20);
 const LOADERS: usize = 8;
@@ -74,7 +74,7 @@ async fn refused_read(api: &Api) -> Duration {
     took
 }
 
-/// Waits until the node says that it has no leader.
+/// Waits until the node reports that it has no leader.
 pub(crate) async fn notices(api: &Api) {
     eventually(NOTICE_LIMIT, "the node is not ready", || async {
         match api.health("/readyz?verbose").await? {

@@ -1,5 +1,5 @@
-//! One data key takes the place of another, node by node, while clients read on: what it sealed, an access key, a
-//! webhook and a config file, can be read by every node at every step.
+//! Rotation of the data key, node by node, while clients read: an access key, a webhook and a config file that the old
+//! key sealed are readable on every node at every step.
 
 use std::time::Duration;
 
@@ -20,7 +20,7 @@ fn keys(cluster: &Cluster, digits: &[&str]) -> [String; 2] {
     ["--data-key-file".to_owned(), file.to_str().expect("a path is text").to_owned()]
 }
 
-/// Every node lets the clients in by their key, and tells them what the file says.
+/// Checks that every node admits signed clients and returns the content of the file.
 async fn serves(cluster: &Cluster, value: &str, step: &str) {
     for id in cluster.running() {
         let apollo = cluster.apollo(id);

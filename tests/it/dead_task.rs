@@ -9,7 +9,7 @@ use crate::harness::{Cluster, DOOM, eventually, is_doomed, run_doomed};
 const LIMIT: Duration = Duration::from_secs(20);
 const TASK_DIED: i32 = 70;
 
-/// The leader of three: the others go on, and the node is a member again once it is started.
+/// Kills a task of the leader of three: the others continue, and the node is a member again after a restart.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_node_whose_task_dies_ends_in_order_with_a_code_of_its_own() {
     // The process of the node is this test again.

@@ -49,7 +49,7 @@ async fn every_node_shows_the_rules_in_force() {
     let alias = json!([{"namespace": "shop", "service": "pay", "alias": "checkout", "alias_namespace": "shop"}]);
     apis[2].post("/naming/v1/service/alias", &alias).await.expect_code(200_000);
     for api in &apis {
-        // A discovery answers from the node's own memory, which may be a moment behind.
+        // A discovery answers from the node's own memory, which may be slightly stale.
         let asked = question("RATE_LIMIT", "checkout", json!({}));
         let (api, asked) = (api, &asked);
         let answer = eventually(WITHIN, "the node has applied all", || async move {
@@ -165,8 +165,8 @@ async fn a_held_question_is_answered_when_the_rules_change() {
     }
 }
 
-/// An index that a client has seen on another node is waited for, for two seconds; one that no node ever reached is of
-/// another cluster.
+/// A node waits two seconds for an index that a client has seen on another node; an index that no node reached belongs
+/// to another cluster.
 #[tokio::test(flavor = "multi_thread")]
 async fn what_a_client_has_seen_is_waited_for_and_what_nobody_has_is_not() {
     let cluster = Cluster::start(3).await;
@@ -179,8 +179,8 @@ async fn what_a_client_has_seen_is_waited_for_and_what_nobody_has_is_not() {
     let applied = answer.body["applied_index"].as_u64().unwrap_or_else(|| panic!("no index in {answer}"));
     let others: Vec<u64> = cluster.ids().into_iter().filter(|id| *id != follower).collect();
     join_all(others.iter().map(|id| cluster.pause(*id))).await;
-    // Without the others it cannot be told which of the two it is. A node that has come to lead meanwhile can until its
-    // lease ends.
+    // Without the others the two cases cannot be distinguished. A node that has become the leader meanwhile can do so
+    // until its lease ends.
     let behind = eventually(WITHIN, "nobody can say", || async {
         let answer = discover(&api, &seen(applied + 1_000)).await;
         if answer.code() == 503_006 { Ok(answer) } else { Err(answer.to_string()) }

@@ -136,7 +136,7 @@ async fn a_node_with_another_state_stops_and_the_others_go_on() {
         assert!(alarms[0].as_str().is_some_and(|alarm| alarm.starts_with(&expected)), "{alarms}");
     }
 
-    // Nobody makes it the leader again: no order does, and no leader that goes.
+    // It does not become the leader again, neither by a transfer nor when the leader leaves.
     let leader = cluster.leader().await;
     let refused = cluster.api(leader).post("/admin/v1/cluster/transfer", &transfer).await.expect_code(400_000);
     assert!(refused.body["info"].as_str().is_some_and(|info| info.contains("not that of the others")), "{refused}");
@@ -147,7 +147,7 @@ async fn a_node_with_another_state_stops_and_the_others_go_on() {
     assert!(handed.contains(&format!("raft.leader={heir}")), "{handed}");
     cluster.restart(leader).await;
 
-    // It does not forget, and it does not come back.
+    // The state persists over a restart.
     assert!(cluster.terminate(odd).await.success());
     cluster.relaunch(odd).await;
     expect_stopped(&cluster, odd).await;

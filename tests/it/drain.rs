@@ -118,12 +118,13 @@ async fn clients_of_all_nodes_are_heard_of_while_the_leader_dies() {
     for api in &apis {
         expect_holders(api, 4).await;
     }
-    // First with all members there: as long as it takes to apply and to tell.
+    // First with all members up: it takes as long as apply and the delivery to clients.
     let started = Instant::now();
     let out = run(&endpoints(&cluster), cluster.token(), &drain("10.0.0.1:8080"), "").await.expect(0);
     let calm = started.elapsed();
     assert!(out.contains("all of 4 clients know") && followers.iter().all(|one| !one.has("10.0.0.1")), "{out}");
-    // Then the leader dies in the middle of it: its clients have come to others, and nobody can say that these are all.
+    // Then the leader dies during the drain: its clients have reconnected elsewhere, and the list of clients is
+    // incomplete.
     let leader = cluster.leader().await;
     let (urls, token) = (endpoints(&cluster), cluster.token().to_owned());
     let started = Instant::now();
@@ -176,7 +177,7 @@ async fn who_does_not_take_the_list_is_named() {
     assert_eq!((&row("discover")["address"], &row("xds")["node_id"]), (&json!("10.1.0.9"), &json!("proxy")));
     assert_eq!(row("xds")["applied"], "yes", "{answer}");
 
-    // Neither takes the new list: one does not ask, the other does not acknowledge.
+    // Neither gets the new list: one does not request it, the other does not acknowledge it.
     let body = |host: &str, wait_ms: u64| {
         let mut body = json!({ "namespace": "shop", "service": "pay", "host": host, "port": 8080 });
         body["wait_ms"] = wait_ms.into();

@@ -1,4 +1,4 @@
-//! A cluster at its edges: thin links, distance, nodes that come late, clocks that were wrong.
+//! Extreme conditions of a cluster: slow links, distance, nodes that fall behind, clocks that were wrong.
 
 use std::cell::Cell;
 use std::time::{Duration, Instant};
@@ -16,7 +16,7 @@ const THIN: u64 = 1_500_000;
 const FILE_BYTES: usize = 1_000_000;
 const FILES: usize = 7;
 
-/// A learner behind a link of its own.
+/// Adds a learner behind a slow link of its own.
 async fn add_linked_learner(cluster: &mut Cluster, id: u64) -> ThinLink {
     cluster.start_outsider(id).await;
     let link = ThinLink::before(cluster.ports(id).peer);
@@ -69,7 +69,7 @@ async fn try_write(api: &Api, name: &str) -> Result<(), String> {
     }
 }
 
-/// One entry of 7 MB takes longer than any answer may; it passes, and so does what comes behind it.
+/// An entry of 7 MB takes longer than the time limit of an answer; it is delivered, and so are the entries after it.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_large_write_passes_thin_links_and_small_ones_follow() {
     let (cluster, links) = linked(3, &[]).await;
@@ -90,7 +90,7 @@ async fn a_large_write_passes_thin_links_and_small_ones_follow() {
     assert!(failures <= 2.0, "sent once: {failures} sessions failed");
 }
 
-/// A large request that a follower takes goes to the leader beside votes and heartbeats.
+/// A large request to a follower is forwarded to the leader concurrently with votes and heartbeats.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_large_write_through_a_follower_costs_no_leader() {
     let (cluster, links) = linked(3, &[]).await;
@@ -105,9 +105,8 @@ async fn a_large_write_through_a_follower_costs_no_leader() {
     assert!(matches!(first, Ok(200_000 | 504_001)), "{first:?}");
     eventually(LIMIT, "a small write follows", || try_write(&api, "after")).await;
     assert_eq!(cluster.leader().await, leader, "nobody missed the leader");
-    // Where its outcome is unknown the write is there a little later, or not at all: on a busy machine the forward may
-    // have ended before the leader had the whole of it. Then its caller sends it again, and may hear no more than
-    // before.
+    // With an unknown outcome the write is applied a little later, or not at all: on a busy machine the forward may end
+    // before the leader has received all of it. The caller then repeats it, and may get the same answer.
     let sent = Cell::new(Instant::now());
     eventually(2 * LIMIT, "the node has the files", || async {
         let seen = look_for_drafts(&api).await;
@@ -121,7 +120,7 @@ async fn a_large_write_through_a_follower_costs_no_leader() {
     .await;
 }
 
-/// Away while much is written, back behind a thin link: not ready, and no token is believed, until it has all.
+/// A node that missed many writes, behind a slow link: not ready, and without token trust, until it has caught up.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_late_node_is_not_ready_and_believes_no_token_before_it_has_caught_up() {
     let mut cluster = Cluster::start(3).await;
@@ -331,7 +330,7 @@ async fn stamp(api: &Api, name: &str) -> i64 {
     seconds(&answer.body["services"][0]["ctime"])
 }
 
-/// A peer that is slower than the writes delays the purge up to the bound that is told, and gets a snapshot then.
+/// A peer that is slower than the writes delays the purge up to the documented bound, and then gets a snapshot.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_slow_peer_does_not_keep_the_log_for_ever() {
     const MEGABYTE: u64 = 1 << 20;

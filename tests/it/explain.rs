@@ -1,4 +1,4 @@
-//! "Which rule would apply?", asked of any node: what is released, what is only saved, and for whom.
+//! "Which rule would apply?", on any node: for released rules, saved rules, and by client.
 
 use serde_json::{Value, json};
 
@@ -37,7 +37,7 @@ fn names(answer: &Answer) -> Vec<&str> {
     applies.iter().map(|part| part["rule_name"].as_str().expect("a name")).collect()
 }
 
-/// Of each gray release its rule, what it is to the client, and why.
+/// Returns each gray release with its rule, its effect on the client, and the reason.
 fn grays(answer: &Answer) -> Vec<String> {
     let grays = answer.body["explanation"]["grays"].as_array().expect("a list");
     let text = |gray: &Value, field: &str| gray[field].as_str().expect("a text").to_owned();
@@ -84,7 +84,7 @@ async fn released_and_saved_rules_are_explained_on_every_node() {
     assert_eq!(answer.header("x-thuban-consistency"), "linearizable");
     let main = &explanation["candidates"][0];
     assert_eq!((&main["verdict"], &main["release"]["release_name"]), (&json!("applies"), &json!("first")), "{answer}");
-    // Who does not see the service is told nothing of what the alias stands for.
+    // A caller who does not see the service learns nothing of the alias's target.
     let grants = json!([{"role": "reader", "namespace": "other"}]);
     let eva = json!([{"name": "eva", "password": "a password of eva", "grants": grants}]);
     leader.post("/auth/v1/users", &eva).await.expect_code(200_000);

@@ -1,10 +1,10 @@
-//! Faults in turn under several workloads at once: values that are read and written, services that are created, config
-//! files that are published, small and large. Besides killed and sleeping leaders: links that become thin while
-//! large publishes are on them, a node with a wrong clock that sleeps for a while and then leads, a node whose log
-//! takes no line, and clocks that are wrong on all nodes at a start of all, and are put right.
+//! Faults in turn under several concurrent workloads: reads and writes of values, creation of services, publishes of
+//! config files, small and large. In addition to killed and sleeping leaders: links that become slow during large
+//! publishes, a node with a wrong clock that sleeps and then leads, a node whose log accepts no line, and clocks that
+//! are wrong on all nodes at a restart of all, and are then corrected.
 //!
-//! After each fault one order has to explain what the clients of each value saw. At the end nothing that was
-//! acknowledged is missing, no node uses more than it did, and all hold the same state.
+//! After each fault the results that clients saw for each value must be linearizable. At the end no acknowledged write
+//! is missing, no node uses more resources than before, and all have the same state.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -27,7 +27,7 @@ use crate::harness::{
 };
 use crate::linearizable::{SERVICES, add_value, new_leader, use_value};
 
-/// Of the services that are created, and of the files.
+/// Namespace of the created services and of the files.
 const NAMESPACE: &str = "faults";
 const GROUP: &str = "faults";
 /// So few that what they have written over 200 faults is loaded in seconds, by a build that is not optimized.
@@ -38,8 +38,8 @@ const CLIENTS_PER_VALUE: usize = 4;
 /// Operations of a client; those of a value have to fit the judge, and to last as long as the fault.
 const OPERATIONS_PER_CLIENT: u32 = 30;
 const PACE_MIN: Duration = Duration::from_millis(150);
-/// Writes of one worker that have to be acknowledged before and after each step of a fault. Over the thinnest link each
-/// may wait behind a large publish, for five seconds and more.
+/// Writes of one worker that have to be acknowledged before and after each step of a fault. Over the slowest link each
+/// may wait for a large publish, five seconds and more.
 const FLOW: usize = 5;
 const FLOW_LIMIT: Duration = Duration::from_secs(60);
 const LEAD_LIMIT: Duration = Duration::from_secs(20);
@@ -58,8 +58,7 @@ const JUMPS: [&str; 3] = ["+8h", "+100d", "-8h"];
 /// A node with a wrong clock leads for as long as it slept, and at least this long: what its clock is off by has to
 /// show.
 const LEADS_MIN: Duration = Duration::from_secs(6);
-/// By what the time between two stamps may differ from the time that passed between them, with the seconds they are
-/// told in.
+/// Maximum difference between two stamps and the elapsed time between them, including their resolution of a second.
 const APART_MAX_S: i64 = 3;
 
 /// Allowed growth of an idle node since the first fault.
@@ -89,7 +88,7 @@ impl Fault {
         Duration::from_secs(LENGTHS_S[turn % LENGTHS_S.len()])
     }
 
-    /// At which clients go on for as long as it does.
+    /// Returns the interval of clients' writes during the fault.
     fn pace(self, turn: usize) -> Duration {
         let steps = match self {
             Fault::ThinLinks => RATES.len() as u32,
@@ -150,7 +149,7 @@ struct Field {
     links: Vec<ThinLink>,
 }
 
-/// Resources that a node uses while nothing is asked of it.
+/// Resources of an idle node.
 struct Used {
     id: u64,
     processor_share: f64,
@@ -196,8 +195,8 @@ impl Field {
         }
     }
 
-    /// All links become thinner and thinner, in every other turn that of one node alone. At each rate small writes
-    /// are acknowledged, and a large publish that began at it comes into force.
+    /// Slows down all links step by step, in every other turn only those of one node. At each rate small writes are
+    /// acknowledged, and a large publish that began at it becomes active.
     async fn thin_links(&self, turn: usize, length: Duration, load: &Load, published: &Published) {
         let alone = (turn % 2 == 1).then_some(turn / 2 % self.links.len());
         for rate in RATES {

@@ -1,4 +1,4 @@
-//! Clients of xDS as operators see them: who has applied or refused which release, asked of any node.
+//! xDS clients as operators see them, on any node: applied and refused releases.
 
 use std::time::Duration;
 
@@ -22,7 +22,7 @@ const SUBSCRIBERS: &str = "/naming/v1/routings/subscribers?rule_name=beta&namesp
 const PERMISSION_DENIED: u16 = 7;
 const UNAUTHENTICATED: u16 = 16;
 
-/// A gRPC client that takes the routes of one service.
+/// A gRPC client that subscribes to the routes of one service.
 struct Client {
     call: GrpcCall,
     answered: DiscoveryResponse,
@@ -106,7 +106,7 @@ async fn expect_no_clients(api: &Api) {
     .await;
 }
 
-/// Waits until every node tells this of the client's release: version, its word, and whether it is current.
+/// Waits until every node reports this of the client's release: version, `applied`, and whether it is current.
 async fn expect_word(cluster: &Cluster, expected: Value) {
     for id in cluster.ids() {
         let api = cluster.api(id);

@@ -1,4 +1,4 @@
-//! The first formation of a cluster: who has to be there, and what wiped nodes may not do.
+//! Formation of a cluster: required members, and limits on wiped nodes.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use crate::harness::{Api, Cluster, eventually};
 
 const LIMIT: Duration = Duration::from_secs(30);
 
-/// Waits until a node says that it is not ready, with `words` in what it says.
+/// Waits until a node reports that it is not ready, with `words` in the reason.
 async fn expect_waiting(cluster: &Cluster, id: u64, words: &str) {
     let api = Api::new(cluster.ports(id).api);
     let api = &api;
@@ -107,7 +107,7 @@ fn list(cluster: &Cluster, ids: &[u64]) -> String {
     ids.iter().map(|id| format!("{id}={}", cluster.ports(*id).peer)).collect::<Vec<_>>().join(",")
 }
 
-/// The words by which a node tells of another one with another list.
+/// Returns the message of a node about a node with a different list.
 fn difference(id: u64, own: &str, other: u64, others: &str) -> String {
     format!("node {other} was started with another initial cluster; node {other}: {others}; node {id}: {own}")
 }
@@ -122,7 +122,7 @@ async fn nodes_with_different_lists_form_nothing_and_say_so() {
             cluster.set_initial_cluster_of(id, &three);
         }
         cluster.launch_all().await;
-        // Each of the five: its list, somebody with the other one, and that.
+        // Each of the five: its list, a node with the other list, and that list.
         let sides = [(1, &three, 3, &five), (2, &three, 3, &five), (3, &five, 1, &three), (4, &five, 1, &three)];
         for (id, own, other, others) in sides.into_iter().chain([(5, &five, 2, &three)]) {
             let words = difference(id, own, other, others);
@@ -184,7 +184,7 @@ async fn nodes_whose_lists_differ_by_an_id_form_nothing_and_say_so() {
     }
 }
 
-/// One that nobody has in its list cannot keep the others from founding their cluster, and founds none with them.
+/// A node that is in no other list cannot prevent the others from founding their cluster, and founds none with them.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_node_that_is_in_no_list_but_its_own_forms_nothing() {
     let mut cluster = Cluster::prepare(4, &[]);

@@ -1,5 +1,5 @@
-//! A disk that another program fills at once, and fills again whenever there is something free: no node ends, nothing
-//! that was acknowledged is lost, and writes go on by themselves once there is room.
+//! A disk that another program fills at once, and again whenever space becomes free: no node ends, no acknowledged
+//! write is lost, and writes resume by themselves once there is space.
 
 use std::collections::BTreeMap;
 use std::os::unix::fs::{MetadataExt, symlink};

@@ -1,4 +1,4 @@
-//! SIGTERM: the leader leaves under load without an unclear answer, and held polls are let go.
+//! SIGTERM: the leader leaves under load without an unknown outcome, and held polls are answered.
 
 use std::time::Duration;
 
@@ -40,7 +40,7 @@ async fn a_leader_that_is_told_to_stop_leaves_no_unclear_answer() {
     cluster.expect_equal_state().await;
 }
 
-/// A client behind a balancer must not take the next request to a connection that is about to end.
+/// A client behind a balancer must not send its next request on a connection that is about to close.
 #[tokio::test(flavor = "multi_thread")]
 async fn held_polls_get_304_and_the_end_of_the_connection() {
     let mut cluster = Cluster::start(1).await;

@@ -63,14 +63,14 @@ fn first_with(token: &str) -> DiscoveryRequest {
     first
 }
 
-/// A client of a node that says that it serves: that is looked at now and then.
+/// Returns a client of a node that reports to be serving.
 pub(crate) async fn client(cluster: &Cluster) -> GrpcClient {
     let client = GrpcClient::connect(cluster.grpc(1)).await;
     until_serving(&client).await;
     client
 }
 
-/// Waits until the node says that it serves.
+/// Waits until the node reports that it is serving.
 async fn until_serving(client: &GrpcClient) {
     eventually(LIMIT, "the node serves streams", || async {
         let told = client.call::<Told>(HEALTH, &Asked::default()).await;
@@ -124,7 +124,7 @@ async fn health_and_what_there_is_are_told_to_everybody() {
         "/envoy.service.discovery.v3.AggregatedDiscoveryService/Nonsense",
     ] {
         let ended = client.open(path).end().await;
-        // Who is nobody is told nothing about what is protected.
+        // A caller without credentials learns nothing of protected services.
         assert!([UNIMPLEMENTED, UNAUTHENTICATED].contains(&code(&ended)), "{path}: {ended:?}");
     }
     let mut plain = TcpStream::connect(cluster.grpc(1)).await.expect("it listens");
@@ -180,7 +180,7 @@ async fn a_change_reaches_streams_and_a_node_that_stops_ends_them() {
     delta.send(&DeltaDiscoveryRequest { resource_names_subscribe: names.clone(), ..asked }).await;
     let answer = delta.next::<DeltaDiscoveryResponse>().await.expect("at once");
     assert_eq!(answer.removed_resources, names, "what is not there is told");
-    // It is under way until it is acknowledged, and nothing else of its type comes before.
+    // The response is in flight until it is acknowledged, and no other one of its type is sent before.
     let acknowledged = DeltaDiscoveryRequest { response_nonce: answer.nonce, ..Default::default() };
     delta.send(&DeltaDiscoveryRequest { type_url: CLUSTERS.into(), ..acknowledged }).await;
     let mut watch = client.open(WATCH);
@@ -253,8 +253,8 @@ async fn a_credential_is_judged_before_a_stream_and_while_it_lasts() {
     stream(&client.with("authorization", format!("bearer {}", closed.token()))).await;
 }
 
-/// Clients that can send no header name their token in the first message: it is judged and watched as one in a header,
-/// and shown nowhere.
+/// Clients that cannot send headers have their token in the first message: it is checked and watched like one in a
+/// header, and shown nowhere.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_token_in_the_metadata_of_a_node_is_a_credential() {
     let cluster = Cluster::start_with(1, &["--compat-auth", "required"]).await;
@@ -295,7 +295,7 @@ async fn a_token_in_the_metadata_of_a_node_is_a_credential() {
     admin.post("/auth/v1/tokens/delete", &json!([{"name": "app"}])).await.expect_code(200_000);
     assert_eq!(code(&call.end().await), UNAUTHENTICATED);
     assert_eq!(ended(first_with(&token)).await, UNAUTHENTICATED);
-    // A header goes before it.
+    // A header takes precedence.
     stream(&client.with("authorization", format!("bearer {}", cluster.token()))).await;
 }
 
@@ -351,7 +351,7 @@ async fn streams_end_with_their_credential_on_every_node() {
     }
 }
 
-/// A stream by a credential that the node hears of in a moment.
+/// Opens a stream with a credential that the node applies in a moment.
 async fn await_stream(client: &GrpcClient) -> GrpcCall {
     eventually(LIMIT, "the credential is known", || {
         let client = client.clone();
@@ -377,7 +377,7 @@ async fn what_a_client_sends_and_holds_is_limited() {
     call.send(&sized(MIB - 1024)).await;
     call.next::<DiscoveryResponse>().await.expect("an answer");
     drop(call);
-    // Only an Envoy has so much to name; nobody has more than 16 MiB.
+    // Only Envoy has that many names; the limit is 16 MiB.
     let versions = |agent: &str| DeltaDiscoveryRequest {
         node: Some(Node { user_agent_name: agent.into(), ..Node::default() }),
         type_url: CLUSTERS.into(),

@@ -1,5 +1,4 @@
-//! A held request ends with its token, on every node: within a second, and without any change of what
-//! is asked for.
+//! A held request ends with its token, on every node, within a second and without any change of the requested data.
 
 use std::time::{Duration, Instant};
 
@@ -10,7 +9,7 @@ use crate::harness::{Api, Cluster, eventually, report};
 
 const TOKENS: &str = "/auth/v1/tokens";
 const LIMIT: Duration = Duration::from_secs(20);
-/// Of each request that is held; the answer without a change comes no earlier.
+/// Hold of each request; the answer without a change arrives no earlier.
 const HOLD_MS: u64 = 14_000;
 /// Well before the answer without a change, on a busy machine too.
 const ENDS_WITHIN: Duration = Duration::from_secs(12);
@@ -100,7 +99,7 @@ async fn what_is_held_ends_with_its_token_on_every_node() {
     let mut slowest = Duration::ZERO;
     while let Some(one) = ended.join_next().await {
         let (name, what, code, at) = one.expect("no panic");
-        // Who sees something else now is not thrown out, but told of that.
+        // A caller whose view changed is not rejected, but gets the new data.
         let expected = match (name.as_str(), what) {
             ("kept", "question") => 200_001,
             ("kept", _) => 304,

@@ -22,7 +22,7 @@ const KEYS: usize = 20;
 /// Paths and texts of an archive.
 type Files<'a> = &'a [(&'a str, &'a str)];
 
-/// Answers as a config service of Apollo's does, where it is asked signed, with the configurations of each namespace.
+/// Answers signed requests like a config service of Apollo, with the configurations of each namespace.
 pub(crate) async fn stand_in(
     configurations: impl Fn(&str) -> Option<Value> + Clone + Send + Sync + 'static,
 ) -> SocketAddr {
@@ -136,7 +136,7 @@ async fn a_config_service_of_apollos_is_brought_in_once() {
     assert_eq!(bench.written().await, count as u64, "nothing was published again");
     report(format_args!("{count} namespaces with {KEYS} keys imported in {first:.2?}, found the same in {second:.2?}"));
 
-    // What changed here since is changed back, or kept.
+    // Files changed here since are overwritten, or kept.
     bench.cluster.api(1).publish("default", APP, "app-7.properties", "mine=1").await;
     let told = bench.import(&format!("{import} --keep --yes")).await.expect(0);
     assert!(told.contains("keep      default/shop/app-7.properties ") && told.contains("1 kept as they are"), "{told}");
@@ -177,7 +177,7 @@ async fn an_import_keeps_the_order_of_keys_and_the_names_that_are_there() {
     }
     assert!(bench.import(&import).await.expect(0).contains("4 the same already"));
 
-    // What was imported by another name is told of, by each door.
+    // A file with another spelling of an imported name is reported by every surface.
     let beside = json!({"namespace": "default", "group": APP, "name": "fresh", "content": "mine=1"});
     let saved = api.post("/config/v1/configfiles", &beside).await.expect_code(200_000);
     let warning = r#"\"fresh.properties\" is published in this group as well"#;

@@ -19,7 +19,7 @@ fn instance(service: &str, host: &str, more: Value) -> Value {
     item
 }
 
-/// With a health check of ttl 1.
+/// Returns an instance with a health check of ttl 1.
 fn checked(service: &str, host: &str) -> Value {
     instance(service, host, json!({"enableHealthCheck": true, "healthCheck": {"type": 1, "heartbeat": {"ttl": "1"}}}))
 }
@@ -251,7 +251,7 @@ async fn health_follows_the_heartbeats() {
     cluster.expect_equal_state().await;
 }
 
-/// An agent beats for many in one request: each is judged on its own, and answered in its place.
+/// An agent sends heartbeats for many instances in one request: each has its own result, in its position.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_agent_beats_for_many() {
     let cluster = Cluster::start(3).await;
@@ -276,7 +276,7 @@ async fn an_agent_beats_for_many() {
     }
 }
 
-/// Instances that die together are told of together, and so are those that come back together.
+/// Instances that fail together are reported together, and so are those that recover together.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_zone_that_dies_and_returns_is_no_flood_of_entries() {
     const ZONE: usize = 300;
@@ -354,8 +354,8 @@ async fn revisions(api: &Api) -> Vec<Value> {
     list(api, "service=fleet&limit=100").await.into_iter().map(|one| one["revision"].clone()).collect()
 }
 
-/// A silent instance is found out, so a whole window has passed on the present leader; nobody of those
-/// who beat was declared dead in it.
+/// Waits until a silent instance is detected, so a whole window has passed under the present leader; no instance with
+/// heartbeats became unhealthy in it.
 async fn expect_nobody_flipped(api: &Api, before: &[Value], host: &str) {
     let silent = register(api, vec![checked("canary", host)]).await.remove(0);
     await_health(api, &silent, false).await;
@@ -385,7 +385,7 @@ async fn nobody_flips_when_leaders_die() {
     expect_nobody_flipped(&cluster.api(cluster.running()[0]), &before, "after-an-end").await;
 }
 
-/// A process that was stopped heard nothing meanwhile: when it goes on it does not blame the others.
+/// A suspended process received no heartbeats: after it resumes it declares no instance unhealthy for that.
 #[tokio::test(flavor = "multi_thread")]
 async fn nobody_flips_when_the_leader_pauses() {
     let cluster = Cluster::start(3).await;
@@ -401,7 +401,7 @@ async fn nobody_flips_when_the_leader_pauses() {
     expect_nobody_flipped(&cluster.api(leader), &before, "after-the-pause").await;
 }
 
-/// A single node that stands still longer than everybody's window, and nobody else to lead.
+/// A single node that is suspended for longer than every window, without another leader.
 #[tokio::test(flavor = "multi_thread")]
 async fn nobody_flips_when_the_only_node_pauses() {
     let cluster = Cluster::start(1).await;

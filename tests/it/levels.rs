@@ -17,7 +17,7 @@ pub(crate) const NEXT: u64 = 2;
 /// Options of the new version.
 pub(crate) const UPGRADED: &[&str] = &["--level-max", "2"];
 
-/// Reports whether the binary has the level of the tests, and says so if it has not.
+/// Reports whether the binary has the level of the tests, and prints a line if not.
 pub(crate) fn has_next_level() -> bool {
     let tried = Command::new(binary()).args(["serve", "--level-max", "2"]).output().expect("the binary runs");
     let has_it = !String::from_utf8_lossy(&tried.stderr).contains("invalid value '2' for '--level-max");
@@ -49,7 +49,7 @@ fn member(view: &Answer, id: u64) -> Value {
     members.iter().find(|member| member["id"] == id).cloned().expect("a member")
 }
 
-/// The level stays where it is until the last member can read the next one, and comes to stay then.
+/// The level is unchanged until the last member can read the next one, and is then raised for good.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_level_rises_with_the_last_member() {
     if !has_next_level() {
@@ -71,7 +71,7 @@ async fn the_level_rises_with_the_last_member() {
         if is_known && view.body["level"] == 1 { Ok(()) } else { Err(view.to_string()) }
     })
     .await;
-    // Either of the two versions comes back to the other one's place until then.
+    // Until then each version can replace the other.
     cluster.terminate(2).await;
     cluster.set_options(&[]);
     cluster.restart(2).await;
@@ -103,7 +103,7 @@ async fn the_level_rises_with_the_last_member() {
     assert!(refused.log.contains(&words), "{}", refused.log);
 }
 
-/// A node that cannot read what the cluster speaks does not get in, and says why.
+/// A node that cannot read the cluster's level does not join, and reports why.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_node_of_an_earlier_level_cannot_join() {
     if !has_next_level() {
@@ -136,7 +136,7 @@ fn kept(level: u64) -> (PathBuf, Value) {
     (folder.join(format!("{level}.tar.gz")), serde_json::from_slice(&text).expect("JSON"))
 }
 
-/// With the password that the directory was made with.
+/// Logs in with the password with which the directory was created.
 async fn log_in(process: &Process, kept: &Value) -> Api {
     let api = Api::new(process.announced.api);
     let password = kept["password"].as_str().expect("a password");

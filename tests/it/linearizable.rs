@@ -68,7 +68,7 @@ async fn disturb(cluster: &mut Cluster, clients: &mut JoinSet<()>) -> usize {
     faults
 }
 
-/// Waits until another node than `old` says that it leads.
+/// Waits until a node other than `old` reports to be the leader.
 pub(crate) async fn new_leader(cluster: &Cluster, old: u64) -> u64 {
     let others: Vec<Api> = cluster.ids().into_iter().filter(|id| *id != old).map(|id| cluster.api(id)).collect();
     let others = &others;
@@ -133,7 +133,7 @@ async fn write(api: &Api, value: usize, content: u64) -> Option<(OperationKind, 
     }
 }
 
-/// Value of a read; `None` without an answer, since such a read says nothing.
+/// Reads a value; `None` without an answer, because such a read proves nothing.
 async fn read(api: &Api, value: usize) -> Option<OperationKind> {
     let path = format!("{SERVICES}?namespace={NAMESPACE}&name=value-{value}");
     let answer = api.try_send(Method::GET, &path, None).await.ok().filter(|answer| answer.code() == 200_000)?;

@@ -1,5 +1,5 @@
-//! A node alone: it serves what it has to those who need no majority, tells all others at once that there
-//! is none, and takes part again when its peers are back.
+//! A node without its peers: it serves requests that need no majority, refuses all others at once, and participates
+//! again when its peers return.
 
 use std::time::{Duration, Instant};
 
@@ -68,7 +68,7 @@ pub(crate) async fn expect_refused(what: &str, call: impl Future<Output = crate:
     assert!(took < REFUSAL_LIMIT, "{what} was refused after {took:?}");
 }
 
-/// Nobody has added it, so it knows nobody: it waits, and says so.
+/// A node that was not added yet knows no peers: it waits, and reports that.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_node_that_waits_to_be_added_waits() {
     let mut cluster = Cluster::start(1).await;

@@ -1,4 +1,4 @@
-//! Changes of the membership by an operator who makes mistakes, on a cluster in which nodes are down.
+//! Changes of the membership by an operator who makes mistakes, while nodes are down.
 
 use std::future::ready;
 use std::path::Path;
@@ -12,7 +12,7 @@ const LIMIT: Duration = Duration::from_secs(30);
 /// Time that an order waits for a leader.
 const PATIENCE: Duration = Duration::from_millis(2500);
 
-/// An operator's call, again while no leader is known: 503001 says that this is safe.
+/// Makes an operator's call, repeated while no leader is known, which is safe after 503001.
 async fn order(api: &Api, verb: &str, body: Value) -> Answer {
     let (path, body) = (format!("/admin/v1/cluster/{verb}"), &body);
     let path = path.as_str();
@@ -105,7 +105,7 @@ async fn what_would_cost_the_majority_is_refused_and_a_removal_may_be_repeated()
     cluster.expect_equal_state().await;
 }
 
-/// A host gets a new address: the node comes back on its data, and the others are told where it is.
+/// A host gets a new address: the node restarts with its data, and the others are given its address.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_node_that_has_moved_is_found_under_its_new_address() {
     let mut cluster = Cluster::start(3).await;
@@ -134,7 +134,7 @@ async fn a_node_that_has_moved_is_found_under_its_new_address() {
     }
     cluster.expect_equal_state().await;
 
-    // Its vote counts again, and is asked for under the new address.
+    // It votes again, under the new address.
     cluster.kill(leader).await;
     cluster.leader().await;
     write(&cluster.api(moved), "without-the-old-leader").await;

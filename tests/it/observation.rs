@@ -1,4 +1,4 @@
-//! View of an operator: metrics that parse and are complete, and health that tells the truth.
+//! Observability: metrics that parse and are complete, and correct health checks.
 
 use std::collections::BTreeMap;
 use std::time::Duration;

@@ -12,7 +12,7 @@ use tokio::process::Command;
 use crate::harness::{Cluster, http, python, report, setting};
 
 const METHODS: [&str; 4] = ["get", "post", "put", "delete"];
-/// Past what a run takes beside all other tests.
+/// Time limit, longer than a run takes concurrently with all other tests.
 const RUN_LIMIT: Duration = Duration::from_secs(600);
 
 async fn get(url: String) -> Result<reqwest::Response, reqwest::Error> {
@@ -25,7 +25,7 @@ async fn document(address: SocketAddr) -> String {
     response.text().await.expect("the document is text")
 }
 
-/// Everything below `value` that stands under `$ref`.
+/// Collects every value of `$ref` below `value`.
 fn references<'a>(value: &'a Value, found: &mut BTreeSet<&'a str>) {
     match value {
         Value::Object(members) => {
@@ -66,7 +66,7 @@ async fn both_ports_serve_one_valid_description_of_both_surfaces() {
     for known in ["post /naming/v1/services", "get /naming/v1/routings", "get /notifications/v2", "get /readyz"] {
         assert!(operations(&document).any(|(name, _)| name == known), "{known} is not described");
     }
-    // What clients send beside what is needed.
+    // Optional parameters that clients send.
     for (path, names) in [("/notifications/v2", &["appId", "ip"][..]), ("/services/config", &["appId", "ip"])] {
         let parameters = document["paths"][path]["get"]["parameters"].as_array().expect("a list");
         for name in names {
@@ -145,7 +145,7 @@ async fn expect_token_alive(cluster: &Cluster) {
 
 /// Rules have the deepest types and by far the most requests.
 const RULES: &str = "^/naming/v1/(faultdetectors|ratelimits|routings|circuitbreakers)";
-/// Releases of all families have the same handlers and types: those of one stand for all.
+/// Releases of all families have the same handlers and types: those of one family represent all.
 const WITHOUT_REPETITION: &str =
     "^/naming/v1/(routings|(faultdetectors|ratelimits|circuitbreakers)(/detail|/delete)?$)";
 
@@ -172,14 +172,14 @@ async fn the_other_routes_of_management_answer_as_they_are_described() {
         ACCOUNTS,
         // Ends the token of this run.
         "/logout$",
-        // One node has nobody to lose: with a member that is not there it would stop at the first write.
+        // A single node cannot lose a member: with one that is down it would stop at the first write.
         "^/admin/v1/cluster/(add|promote|remove|transfer)$",
         // Is held for a made-up time, and waits for a made-up index.
         "^/v1/Discover$",
         // The same handlers under another name.
         "^/core/v1/",
     ];
-    // Of a repeated option only the last counts.
+    // The last occurrence of a repeated option wins.
     let left_out = left_out.join("|");
     let selection = ["--exclude-tag", "Config clients", "--exclude-path-regex", &left_out];
     expect_token_alive(&hold_to_the_description("management", |cluster| cluster.ports(1).api, &selection).await).await;

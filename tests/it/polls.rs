@@ -1,4 +1,4 @@
-//! Long polls on a healthy cluster: who wakes, when, with what, and what the client then reads.
+//! Long polls on a healthy cluster: wake-ups, their time and contents, and the reads after them.
 
 use std::time::{Duration, Instant};
 
@@ -153,7 +153,7 @@ async fn expect_newer(held: tokio::task::JoinHandle<Polled>, than: i64) -> i64 {
     id
 }
 
-/// Ids are the same on all nodes and never go down, whoever leads and whatever restarts.
+/// Ids are the same on all nodes and never decrease, regardless of leaders and restarts.
 #[tokio::test(flavor = "multi_thread")]
 async fn ids_outlive_the_leader_and_a_full_restart() {
     let mut cluster = Cluster::start(3).await;
@@ -177,7 +177,8 @@ async fn ids_outlive_the_leader_and_a_full_restart() {
     }
 }
 
-/// The id that all running nodes tell once they have applied the same; fails unless it is above `floor`.
+/// Returns the id that all running nodes report once they have applied the same index; fails unless it is above
+/// `floor`.
 async fn expect_one_id(cluster: &Cluster, floor: i64) -> i64 {
     cluster.expect_equal_state().await;
     let mut ids = Vec::new();

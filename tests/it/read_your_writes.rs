@@ -62,7 +62,7 @@ async fn config_is_published(taker: &Api, others: impl Iterator<Item = &Api>, fi
     }
 }
 
-/// A read that asks for this node's own state says so, and works while no majority is there.
+/// A read with local consistency reports it, and works without a majority.
 #[tokio::test(flavor = "multi_thread")]
 async fn local_reads_go_on_without_a_majority_and_linearizable_ones_do_not() {
     let mut cluster = Cluster::start(3).await;

@@ -31,7 +31,7 @@ async fn sees_publishes_made_elsewhere(kind: Kind) {
     report(format!("{kind:?} client holds a publish made through another node after p50 {middle:?}, max {worst:?}"));
 }
 
-/// Behind a balancer, the replica that holds the client's poll dies; the client goes on with another.
+/// Behind a balancer, the node that holds the client's poll dies; the client continues with another.
 async fn lives_on_when_its_replica_dies(kind: Kind) {
     let mut cluster = Cluster::start(3).await;
     cluster.api(1).publish("default", "app", "application", "number=start").await;
@@ -58,7 +58,7 @@ async fn lives_on_when_its_replica_dies(kind: Kind) {
     }
 }
 
-/// The client has seen what the backup has not, and goes on with the cluster that is made of it.
+/// The client has seen changes that the backup lacks, and continues with the cluster restored from it.
 async fn goes_on_over_a_restore(kind: Kind) {
     let mut cluster = Cluster::start(1).await;
     let publish = |number: u32| {

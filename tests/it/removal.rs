@@ -1,4 +1,4 @@
-//! Nodes that were removed: they hear of it, turn their clients away, and end. Nodes that reach nobody say why.
+//! Removed nodes: they learn of it, refuse their clients, and end. Nodes that reach no peer report why.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use crate::membership::{expect_done, member};
 const LIMIT: Duration = Duration::from_secs(30);
 const REMOVED: i32 = 6;
 
-/// A node that was removed while it ran says so on every door, and ends by the code that is not started again.
+/// A node that is removed while it runs refuses on every surface, and ends with the exit code that prevents a restart.
 async fn expect_removed(cluster: &mut Cluster, id: u64) {
     let api = cluster.api(id);
     eventually(LIMIT, "the node says that it was removed", || async {
@@ -52,7 +52,7 @@ async fn a_member_that_is_removed_while_it_works_hears_of_it() {
     expect_done(&cluster.api(leader), "remove", json!({"id": removed})).await;
     assert_eq!(held.await.expect("it ends").expect("it is answered").status, 304);
     expect_removed(&mut cluster, removed).await;
-    // One that was away when it was removed hears of it when it is back.
+    // A node that was down when it was removed learns of it after its restart.
     cluster.relaunch(removed).await;
     let ended = cluster.expect_end(removed, LIMIT).await;
     assert_eq!(ended.status.code(), Some(REMOVED), "{}", ended.log);
@@ -60,7 +60,7 @@ async fn a_member_that_is_removed_while_it_works_hears_of_it() {
     cluster.expect_equal_state().await;
 }
 
-/// A learner has no vote, and its leader lets go of it in one step.
+/// A learner has no vote, and its leader removes it in one step.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_learner_that_is_removed_hears_of_it_and_its_machine_comes_back_under_another_id() {
     let mut cluster = Cluster::start(1).await;

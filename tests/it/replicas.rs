@@ -71,7 +71,7 @@ async fn clients_of_a_learner_are_woken_by_what_is_published_on_voters() {
     publish(&cluster.api(1), "number=start").await;
     cluster.expect_equal_state().await;
     let mut id = cluster.apollo(4).current_id("app", "default", "application").await;
-    // Whoever publishes, the poll wakes, and the node that answers it has what it tells of.
+    // For any publisher the poll wakes, and the node that answers it has applied the change.
     for (number, (publisher, holder)) in [(1, 4), (2, 5), (3, 4), (4, 5), (5, 3)].into_iter().enumerate() {
         let held = hold(&cluster, holder, "app", "default", id).await;
         publish(&cluster.api(publisher), &format!("number={number}")).await;
@@ -155,8 +155,7 @@ async fn a_learner_takes_writes_and_linearizable_reads_and_says_what_it_is() {
     expect_refused(&cluster.api(leader), "transfer", to_learner, "node 4 is not a voter").await;
 }
 
-/// Killed it keeps nobody from writing, and paused it lets its client know when it is back, though it comes back by
-/// a snapshot.
+/// Killed, it prevents no write; paused, it notifies its client after it resumes, even if it catches up by a snapshot.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_voters_miss_nothing_without_a_learner_and_it_catches_up() {
     let mut cluster = with_learners(&[4], &["--log-entries-kept", "100"]).await;
@@ -255,8 +254,8 @@ async fn learners_never_make_a_majority() {
     cluster.expect_equal_state().await;
 }
 
-/// Cut off from all voters, and with a leader that has lost the others: nobody may be let in who was put out by a
-/// majority that this node does not hear.
+/// Cut off from all voters, with a leader that has lost the others: a user whom a majority has disabled meanwhile must
+/// not be admitted.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_learner_without_a_majority_serves_config_clients_and_believes_no_token() {
     let cluster = with_learners(&[4], &["--token-trust-ms", "2000", "--long-poll-timeout-ms", "1500"]).await;
@@ -293,7 +292,7 @@ async fn a_learner_without_a_majority_serves_config_clients_and_believes_no_toke
     assert_eq!(pulled(&cluster, 4).await, json!({"v": "2"}));
 }
 
-/// A learner counts by the level that it reads, though it has no vote. Its disk is an alarm, and stops nobody.
+/// A learner counts for the cluster's level, although it has no vote. Its full disk raises an alarm and stops no write.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_learner_counts_by_its_level_and_its_disk_is_an_alarm() {
     if !has_next_level() {

@@ -49,7 +49,7 @@ async fn a_backup_that_is_restored_again_is_another_cluster_to_its_clients() {
         cluster.log_in_again().await;
         let held = match lives.first() {
             None => None,
-            // Before anything is published it is told, and goes on with what it is told.
+            // Before any publish it gets the id of the restored cluster, and polls with it.
             Some((before, _)) => {
                 let polled = cluster.apollo(1).poll("app", "shop", &[("application", before.id)]).await;
                 expect_told(&polled.expect("answered"), Held::by_client(&cluster).await.id);

@@ -1,5 +1,5 @@
-//! Rights from outside: a rule needs them where it acts, a delete does not take from clients what only a release may
-//! change, and who may do nothing leaves no trace in the log.
+//! Rights in black-box tests: a rule requires them where it acts, a delete cannot withdraw what only a release may
+//! change, and a caller without rights leaves no trace in the log.
 
 use std::time::Duration;
 
@@ -53,7 +53,7 @@ async fn a_rule_of_one_namespace_does_not_act_on_another() {
         let answer = eve.post(LIMITS, &limit("x", &callee)).await.expect_code(401_001);
         assert!(answer.to_string().contains(place), "{answer}");
     }
-    // Made by who may, it is seen by the service that it touches, and stays out of reach of its own namespace.
+    // Created by an authorized user, it is visible from the service that it affects, and not editable from there.
     let callee = json!({"namespace": "prod", "service": "pay"});
     admin.post(LIMITS, &limit("x", &callee)).await.expect_code(200_000);
     eve.post(RELEASES, &release("x")).await.expect_code(401_001);
@@ -70,7 +70,7 @@ async fn a_rule_of_one_namespace_does_not_act_on_another() {
     cluster.expect_equal_state().await;
 }
 
-/// Rules go on when they are judged by their ends from now on, and an administrator is shown them.
+/// Existing rules stay in force when authorization by their ends is turned on, and an administrator is shown them.
 #[tokio::test(flavor = "multi_thread")]
 async fn what_would_be_refused_goes_on_and_is_listed() {
     let cluster = Cluster::start(1).await;
@@ -126,7 +126,7 @@ async fn a_caller_without_grants_leaves_the_log_alone() {
     let dropped = admin.metric("thuban_audit_refusals_dropped_total").await;
     assert!(dropped.is_some(), "a metric");
 
-    // With a grant somewhere it is apply that refuses: one row a batch, and after a hundred of them none.
+    // With a grant elsewhere apply refuses: one row per batch, and none after a hundred.
     let eve = user(&cluster, 1, "eve", json!([{"role": "editor", "namespace": "dev"}])).await;
     for _ in 0..130 {
         eve.post("/naming/v1/services", &json!(nothing)).await.expect_code(401_001);

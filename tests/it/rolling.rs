@@ -1,4 +1,4 @@
-//! Restarts of all nodes, one by one, behind balancers of others: no client sees them.
+//! Rolling restarts behind common balancers: no client notices.
 
 use std::path::Path;
 use std::process::Stdio;

@@ -1,5 +1,5 @@
-//! A change on its way to everybody: gray, a larger share, promoted, withdrawn, at a time that was planned; and what
-//! is told of it afterwards. Clients never step back, whoever leads.
+//! Stages of a release: gray, a larger share, promoted, withdrawn, planned; and its history. Clients never return to an
+//! older release, regardless of leaders.
 
 use std::process::Command;
 use std::sync::Arc;
@@ -45,8 +45,8 @@ async fn actions(api: &Api) -> Vec<(String, String)> {
     rows.iter().map(|row| (text(row, "action"), text(row, "release_name"))).collect()
 }
 
-/// Pulls without a pause as a client with this address, until it is told to stop; the values in the order in which
-/// they came, each once.
+/// Pulls continuously as a client with this address until it is stopped; returns the different values in the order of
+/// arrival.
 async fn watch(apollo: Apollo, address: &'static str, stop: Arc<AtomicBool>) -> Vec<String> {
     let mut seen: Vec<String> = Vec::new();
     while !stop.load(Ordering::Relaxed) {
@@ -69,7 +69,7 @@ async fn from_a_share_to_everybody_and_back() {
     let nobody = json!({"release_type": "gray", "client_percent": {"by": "CLIENT_IP", "percent": 0}});
     api.post(RELEASE, &release("nobody", &nobody)).await.expect_code(400_904);
     cluster.expect_equal_state().await;
-    // By the SHA-256 of the address: 58, 74 and 37 of 100.
+    // Positions by the SHA-256 of the address: 58, 74 and 37 of 100.
     for id in cluster.ids() {
         let apollo = cluster.apollo(id);
         for (address, expected) in [("10.0.0.1", "old"), ("10.0.0.2", "old"), ("10.0.0.3", "new")] {
@@ -108,7 +108,7 @@ async fn from_a_share_to_everybody_and_back() {
     assert_eq!(told, ["withdraw", "promote", "gray", "publish"]);
 }
 
-/// Since 1970, by the wall clock that the leaders go by.
+/// Returns the time since 1970 by the wall clock that leaders use.
 fn now() -> Duration {
     let date = Command::new("date").args(["-u", "+%s%3N"]).output().expect("date runs");
     let text = String::from_utf8(date.stdout).expect("text");

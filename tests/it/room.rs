@@ -164,7 +164,7 @@ async fn a_short_member_stops_what_adds(mut cluster: Cluster, reason: &str, opti
     cluster.expect_equal_state().await;
 }
 
-/// Waits until so many lines of a node's log have these words.
+/// Waits until the number of lines with these words in a node's log is as wanted.
 async fn expect_logged(cluster: &Cluster, id: u64, words: &str, is_wanted: impl Fn(usize) -> bool) {
     let is_wanted = &is_wanted;
     eventually(LIMIT, words, || async move {
@@ -236,7 +236,7 @@ async fn no_quota_is_none_where_it_is_asked_for_and_the_system_says_the_limit() 
     assert_eq!(api.metric("thuban_quota_bytes").await, Some(0.0));
 }
 
-/// A file stands where the folder of snapshots should be: every attempt fails, as on a full disk.
+/// A file blocks the path of the snapshot folder: every attempt fails, as on a full disk.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_snapshot_that_cannot_be_written_is_an_alarm_and_not_an_end() {
     let cluster = Cluster::start_with(1, &["--snapshot-entries", "20", "--log-entries-kept", "5"]).await;

@@ -1,5 +1,5 @@
-//! Config files that are kept encrypted, on real clusters: read by published clients through every node, found in clear
-//! in nothing that is kept, and shut where the data key is another one.
+//! Encrypted config files on real clusters: read by published clients through every node, nowhere stored in clear, and
+//! unreadable with another data key.
 
 use std::path::Path;
 use std::time::Duration;
@@ -15,7 +15,7 @@ const PULL: &str = "/configs/app/default/application";
 const CLIENT_LIMIT: Duration = Duration::from_secs(20);
 /// From the answer of a change to its effect on every other node.
 const EVERYWHERE_WITHIN: Duration = Duration::from_secs(10);
-/// Secrets that nobody may find, and a text that is there to be found: the search would find it.
+/// Secrets that must not be found, and a text that must be found, to show that the search works.
 const SECRET: &str = "xK7-secret-of-the-file-qW2";
 const PLAIN: &str = "yM4-plain-text-beside-it-bV9";
 
@@ -59,7 +59,7 @@ async fn is_read_by_a_published_client(kind: Kind) {
     everywhere(&cluster, 200, SECRET).await;
     let mut client = RealClient::start(kind, cluster.ports(2).compat, "app", "application").await;
     client.holds(CLIENT_LIMIT, "k", SECRET).await;
-    // It stays encrypted, whoever writes it through whichever node, and the client sees what is published.
+    // It stays encrypted, regardless of the writing user and node, and the client gets what is published.
     for (node, value) in [(3, "second-secret"), (2, "third-secret")] {
         let published = publish(&cluster.api(node), &format!("k={value}"), None).await;
         assert_eq!(published.body["configFileRelease"]["encrypted"], true, "{published}");
@@ -106,7 +106,7 @@ async fn nothing_that_is_kept_holds_an_encrypted_file_in_clear() {
     std::fs::write(&exported, bytes).expect("a file");
     cluster.expect_equal_state().await;
 
-    // Who may not edit the file sees that it is there, and not what it says; on the clients' port neither.
+    // Without edit permission the file is listed without its content; on the clients' port too.
     for id in cluster.ids() {
         let reader = caller(&cluster.api(id), cluster.ports(id).api, "reader").await;
         let file = reader.get(&format!("{FILES}?{OF_FILE}&name=application")).await.expect_code(200_000);
@@ -138,7 +138,7 @@ async fn nothing_that_is_kept_holds_an_encrypted_file_in_clear() {
     }
     assert!(is_found(&backup, PLAIN) && is_found(&cluster.data(1), PLAIN), "what is not encrypted is found");
 
-    // The cluster that is made of the backup has the same data key, and goes on.
+    // The cluster restored from the backup has the same data key, and continues.
     restore_all(&cluster, &backup).await;
     cluster.restart_all().await;
     cluster.log_in_again().await;

@@ -1,5 +1,4 @@
-//! Settings of the whole cluster, and what they do: releases that go when newer ones are kept, instances
-//! that go when they stay away.
+//! Replicated settings and their effects: retention of releases, removal of instances that stay away.
 
 use std::time::{Duration, Instant};
 
@@ -40,7 +39,7 @@ fn versions_of(body: &Value, element: &str) -> Value {
     json!({"active": versions(true), "inactive": versions(false), "removed": body["removed_through_version"]})
 }
 
-/// Remains of a thing whose newest version is active, with so many inactive ones behind it.
+/// Returns the remaining versions of an object whose newest version is active, with `kept` inactive ones.
 fn left(newest: u64, kept: u64) -> Value {
     let first = (newest - kept).max(1);
     json!({"active": [newest], "inactive": (first..newest).collect::<Vec<_>>(), "removed": first - 1})
@@ -113,7 +112,7 @@ async fn the_newest_releases_stay_on_every_node() {
     let several = api.get("/config/v1/configfiles/releases?namespace=prod").await.expect_code(200_000);
     assert_eq!(several.body["removed_through_version"], Value::Null, "of one file or none: {several}");
 
-    // With less to keep, what is too much goes without a further publish.
+    // With a smaller number, excess releases are removed without a further publish.
     api.put(SETTINGS, &json!({"releases_kept": 1})).await.expect_code(200_000);
     let (expected, api) = (&left(PUBLISHES, 1), &api);
     eventually(WORKED_OFF_LIMIT, "what is too much is gone", || async move {
@@ -133,7 +132,7 @@ async fn the_newest_releases_stay_on_every_node() {
     cluster.expect_equal_state().await;
 }
 
-/// The command line shows the settings, changes them, and says why not.
+/// The command line shows the settings, changes them, and reports refusals.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_command_line_shows_and_changes_settings() {
     let cluster = Cluster::start(1).await;

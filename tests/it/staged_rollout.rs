@@ -1,4 +1,4 @@
-//! Gray releases whose share grows by steps: carried on by whoever leads, and stopped by guards.
+//! Gray releases whose share grows by steps: continued by each leader, and stopped by guards.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -162,7 +162,7 @@ async fn a_refusal_stops_it_and_everybody_falls_back() {
         say(client, true).await;
     }
     say(&having[0], false).await;
-    // One of so many is below the limit: two looks change nothing.
+    // One refusal is below the limit: two rounds of measurement change nothing.
     tokio::time::sleep(Duration::from_millis(2500)).await;
     assert_eq!(rollout(&api).await["state"], "running", "{} clients", having.len());
     let refusing = having.len() / 5;
@@ -178,7 +178,7 @@ async fn a_refusal_stops_it_and_everybody_falls_back() {
     assert_eq!(history(&api).await[0], ("rollout_stopped".to_owned(), reason.to_owned()));
     let listed = api.get(&format!("{FILES}/releasehistory?namespace=default&group=app&file_name=application")).await;
     assert_eq!(listed.body["data"][0]["user"], "cluster", "nobody else did it: {listed}");
-    // Each client's refusal is told once, together with others, and said again it is not.
+    // Each client's refusal is reported once, together with others, and not again.
     say(&having[0], false).await;
     let told = eventually(LIMIT, "every refusal is told of", || async {
         let mut posted = hook.posted();
@@ -222,7 +222,7 @@ async fn sick_hosts_and_signals_stop_it() {
     assert!(reason.starts_with("health: ") && reason.contains("against 0 %"), "{reason}");
     assert_eq!(reached(&apollo).await.len(), 0);
 
-    // By the command line, and a signal.
+    // By the command line, with a signal.
     let endpoint = format!("http://{}", cluster.ports(1).api);
     let line = async |words: &str| {
         let words: Vec<_> = words.split_whitespace().collect();
@@ -352,7 +352,7 @@ async fn a_contract_that_came_since_keeps_the_last_step_back() {
     expect_state(&api, "done").await;
 }
 
-/// A balancer takes the report of a client to another node than its pull; names of files are as they are stored.
+/// A balancer sends the report of a client to another node than its pull; file names are as stored.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_word_at_another_node_counts_and_is_told_of() {
     let cluster = Cluster::start_with_data_key(3, &[]).await;
@@ -395,7 +395,7 @@ async fn a_written_guard_waits_for_clients_and_for_every_member() {
     let other = cluster.ids().into_iter().find(|id| *id != leader).expect("three of them");
     cluster.kill(other).await;
     assert!(!reached(&apollo).await.is_empty());
-    // What it knows of clients nobody can say.
+    // The state of its clients is unknown.
     tokio::time::sleep(Duration::from_secs(3)).await;
     assert_eq!(rollout(&api).await["state"], "paused");
     cluster.restart(other).await;

@@ -67,7 +67,7 @@ async fn single_faults_are_refused_by_name() {
     }
 }
 
-/// There is no secret that a node takes because none was given, and none that is easily guessed.
+/// A node has no default secret, and refuses one that is easily guessed.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_cluster_does_not_start_without_a_good_secret() {
     let directory = TempDir::new().expect("a temporary directory can be made");
@@ -144,7 +144,7 @@ async fn data_directories_are_not_shared() {
     cluster.restart(1).await;
 }
 
-/// Whoever runs `thuban dev` twice is told by the flags of `thuban dev`.
+/// A second `thuban dev` fails with a hint that names the flags of `thuban dev`.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_desk_whose_port_is_taken_is_told_how_to_take_another() {
     let directory = TempDir::new().expect("a temporary directory can be made");
@@ -163,8 +163,8 @@ async fn a_desk_whose_port_is_taken_is_told_how_to_take_another() {
     assert!(!data.exists(), "a refused start created {}", data.display());
 }
 
-/// RocksDB as scripts/native.sh compiles it. What cargo compiles by itself has no such instruction on x86-64, and it is
-/// not told of THUBAN_NATIVE.
+/// Checks RocksDB as scripts/native.sh compiles it. A build by cargo alone has no such instruction on x86-64, and does
+/// not get THUBAN_NATIVE.
 #[tokio::test(flavor = "multi_thread")]
 async fn rocksdb_computes_checksums_by_the_processor() {
     let cluster = Cluster::start(1).await;

@@ -1,4 +1,4 @@
-//! Register of subscribers: asked of any node, of the clients of all.
+//! Register of subscribers: on any node, for the clients of all nodes.
 
 use std::time::Duration;
 
@@ -40,7 +40,7 @@ async fn a_rollout_can_be_watched_from_any_node() {
         assert_eq!(rows(&answer), expected, "node {id}: {answer}");
         assert_eq!((&answer.body["amount"], &answer.body["current"]), (&json!(3), &json!(3)), "{answer}");
     }
-    // A new version: who has not come for it yet is behind, until it does, on whichever node.
+    // A new version: clients that have not pulled it yet are behind, on every node.
     api.publish("default", "app", "application", "v=2").await;
     cluster.expect_equal_state().await;
     assert_eq!(cluster.apollo(3).get(&pull("10.0.0.1")).await.status, 200);
@@ -53,7 +53,7 @@ async fn a_rollout_can_be_watched_from_any_node() {
     let page = asked(&cluster.api(2), &format!("{OF_FILE}&offset=1&limit=1")).await;
     assert_eq!(rows(&page), [("10.0.0.2".to_owned(), 2, 1, false)]);
 
-    // What a dead node knew goes with it, and its clients are found where they went.
+    // The register of a dead node is lost; its clients are found on the nodes to which they reconnected.
     cluster.kill(2).await;
     assert_eq!(cluster.apollo(1).get(&pull("10.0.0.2")).await.status, 200);
     eventually(LIMIT, "the dead node is told of", || async {
@@ -68,9 +68,9 @@ async fn a_rollout_can_be_watched_from_any_node() {
     cluster.api(1).get(&missing).await.expect_code(400_202);
 }
 
-/// A client of a dead node is known where it went when it comes: by a pull that says that it has the release, by a poll
-/// that names the newest change. Not by a poll of who is still to be told of it, nor while a gray release goes by
-/// labels that a poll does not bring.
+/// A client of a dead node is registered on its new node by a pull with its release key, or by a poll with the newest
+/// id. A poll with an older id does not register it, nor does a poll during a gray release by labels that polls do not
+/// carry.
 #[tokio::test(flavor = "multi_thread")]
 async fn who_comes_from_a_dead_node_is_known_at_once() {
     let mut cluster = Cluster::start(3).await;
@@ -141,7 +141,7 @@ async fn who_discovered_a_rule_has_it() {
     let expected = expected.map(|(address, node, version, is)| (address.to_owned(), node, version, is));
     assert_eq!(rows(&answer), expected, "{answer}");
     assert_eq!(answer.body["data"][0]["release_name"], "first", "{answer}");
-    // A gray release for who has the label: they are behind until they ask again.
+    // A gray release by label: its clients are behind until they pull again.
     let labels = json!([{"key": "zone", "value": {"value": "a"}}]);
     let gray = json!([{"rule_name": "limit", "release_name": "gray", "release_type": "gray", "client_labels": labels}]);
     api.post("/naming/v1/ratelimits/releases", &gray).await.expect_code(200_000);
@@ -158,7 +158,7 @@ async fn report_file(cluster: &Cluster, node: u64, address: &str, body: &Value) 
     client.post(url).json(body).send().await.expect("an answer").status().as_u16()
 }
 
-/// Config clients say what came of a release, each to the node that it pulls from; any node tells it.
+/// Config clients report on a release, each to the node that it pulls from; any node returns the report.
 #[tokio::test(flavor = "multi_thread")]
 async fn what_clients_say_of_a_release_is_told_by_any_node() {
     let cluster = Cluster::start(3).await;
@@ -197,7 +197,7 @@ async fn what_clients_say_of_a_release_is_told_by_any_node() {
     let out = run(&endpoint, cluster.token(), &arguments, "").await.expect(0);
     assert!(out.contains("10.0.0.2 refused version 1: no such port!"), "{out}");
     assert!(out.contains("1 said that they applied it, 1 that they could not"), "{out}");
-    // What comes next has not been spoken of.
+    // The report does not count for the next version.
     api.publish("default", "app", "application", "v=2").await;
     cluster.expect_equal_state().await;
     assert_eq!(cluster.apollo(2).get("/configs/app/default/application?ip=10.0.0.2").await.status, 200);

@@ -9,7 +9,7 @@ mod words;
 
 const FILE_LINES_MAX: usize = 450;
 const LINE_CHARS_MAX: usize = 120;
-/// Names of types that three files or more declare, at most. The number goes down only.
+/// Maximum number of type names that three or more files declare. It only decreases.
 const NAMES_DECLARED_THRICE_MAX: usize = 3;
 
 /// The rooms of the house, from the ground up: a room names those before it and none after it. Map and order are the
@@ -81,11 +81,11 @@ const CRATES: &[(&str, &[&str])] = &[
     ("jsonschema::", &["contracts"]),
 ];
 
-/// Names that a room must not use though they stand below, or belong to no room of ours.
+/// Names that a room must not use although they are below it, or belong to no room.
 ///
-/// The catalog and its model are a pure function of the log: no I/O, no clock, no chance, no parser of others. The
-/// store keeps bytes and does not know what they mean; what it shares with consensus stands below both. No surface
-/// knows another one, and what may be done knows none.
+/// The catalog and its model are a pure function of the log: no I/O, clock, randomness or foreign parser. The store
+/// handles bytes without their meaning; what it shares with consensus is below both. No surface uses another one, and
+/// operations use none.
 const FORBIDDEN: &[(&str, &[&str])] = &[
     (
         "model",
@@ -172,15 +172,15 @@ fn code(line: &str) -> &str {
     line.split("//").next().unwrap_or(line)
 }
 
-/// The room that a file below `src` belongs to; `None` for what stands above all of them.
+/// Returns the room of a file below `src`; `None` for the files above all rooms.
 fn room_of(path: &Path) -> Option<String> {
     let first = Path::new(path.strip_prefix("src").ok()?.iter().next()?);
     let room = first.file_stem()?.to_string_lossy().into_owned();
     (!["lib", "main", "fuzzing"].contains(&room.as_str())).then_some(room)
 }
 
-/// Lines of production code below `src`, without comments, each with the room and the place it stands in. Tests may
-/// name what they like; those in a file of code close it.
+/// Returns the lines of production code below `src`, without comments, each with its room and position. Tests may use
+/// any name; those in a file of code are at its end.
 fn production_lines() -> Vec<(String, String, String)> {
     let mut lines = Vec::new();
     for (path, text) in sources("src") {
@@ -246,7 +246,7 @@ fn parts_of_the_api_name_only_those_below_them() {
     assert!(broken.is_empty(), "names of parts that are not below:\n{}", broken.join("\n"));
 }
 
-/// True if a line has the word. A crate, which is a word with `::` behind it, begins a path.
+/// Reports whether a line has the word. A crate, a word that `::` follows, begins a path.
 fn names(line: &str, word: &str) -> bool {
     let begins_path = |at: usize| !line[..at].ends_with(|c: char| c.is_alphanumeric() || c == '_' || c == ':');
     line.match_indices(word).any(|(at, _)| !word.ends_with("::") || begins_path(at))
@@ -326,7 +326,7 @@ fn declared_type(line: &str) -> Option<&str> {
     let mut words = line.split_whitespace().skip_while(|word| word.starts_with("pub"));
     let is_type = words.next().is_some_and(|word| ["struct", "enum", "trait", "type", "union"].contains(&word));
     let name = words.next().filter(|_| is_type)?.split(|c: char| !c.is_alphanumeric() && c != '_').next()?;
-    // One that a macro declares is named where the macro is used.
+    // A name declared by a macro is listed where the macro is used.
     (!name.is_empty()).then_some(name)
 }
 
@@ -349,7 +349,7 @@ fn few_names_are_declared_in_many_files() {
 /// Words that begin a task or a thread, without what `src/tasks.rs` does about the end of one.
 const BARE_BEGINNINGS: [&str; 3] = ["spawn(", "spawn_blocking", "thread::Builder"];
 
-/// A task that nobody watches ends without a word, and takes what it did along.
+/// A task that is not supervised ends silently, and with it its work.
 #[test]
 fn tasks_and_threads_begin_where_their_end_is_noticed() {
     let watched = ["Inner::spawn(tasks::watched_as_needed(", "fn spawn<T>(", ".spawn()"];

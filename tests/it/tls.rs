@@ -44,7 +44,7 @@ async fn both_surfaces_speak_tls_and_nothing_else() {
     })
     .await;
 
-    // Nobody who was not vouched for, and no name that the certificate does not have.
+    // Neither an untrusted certificate nor a name that is not in the certificate.
     let strict = http().build().expect("a client");
     let refused =
         strict.get(format!("https://{compat}/livez")).send().await.expect_err("an authority it does not know");
@@ -60,7 +60,7 @@ async fn both_surfaces_speak_tls_and_nothing_else() {
     }
 }
 
-/// Neither a client that says nothing nor one that says nonsense keeps others out.
+/// Clients that send nothing or garbage do not block others.
 #[tokio::test(flavor = "multi_thread")]
 async fn what_is_no_handshake_is_closed_and_counted() {
     let pki = Pki::new().await;
@@ -84,7 +84,7 @@ async fn what_is_no_handshake_is_closed_and_counted() {
     .await;
 }
 
-/// The certificate is exchanged under a connection that goes on, and a broken one changes nothing.
+/// The certificate is replaced while a connection is open, and a broken one changes nothing.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_new_certificate_is_shown_without_a_restart() {
     let pki = Pki::new().await;
@@ -116,7 +116,7 @@ async fn a_new_certificate_is_shown_without_a_restart() {
     assert_eq!(ask(held).await, Ok(200), "the connection from before goes on");
 }
 
-/// Raw TLS with a certificate: what it is worth to a request is judged elsewhere; that it is verified, here.
+/// Raw TLS with a certificate: only its verification; its use by requests has other tests.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_client_may_show_a_certificate_of_the_authority_and_no_other() {
     let (pki, other) = (Pki::new().await, Pki::new().await);
@@ -133,7 +133,7 @@ async fn a_client_may_show_a_certificate_of_the_authority_and_no_other() {
     assert!(ask(stranger).await.is_err(), "one of another authority");
 }
 
-/// A certificate that a client showed when its connection began is judged with each request, on both ports.
+/// A client certificate is checked with each request of its connection, on both ports.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_certificate_counts_for_as_long_as_its_authority_does() {
     let (pki, other) = (Pki::new().await, Pki::new().await);
@@ -160,7 +160,7 @@ async fn a_certificate_counts_for_as_long_as_its_authority_does() {
     };
     let without = https(pki.client()).build().expect("a client");
     assert_eq!(ask(&without).await, Ok(vec![401, 401]));
-    // Its connections stay open over what follows: another one would not come to be.
+    // Its connections stay open throughout, because new ones would fail.
     let held = https(pki.client_as("ann")).build().expect("a client");
     assert_eq!(ask(&held).await, Ok(vec![200, 200]));
     std::fs::copy(other.ca(), &authorities).expect("copied");
@@ -220,14 +220,14 @@ async fn a_certificate_alone_does_not_write_for_another_site() {
     let archive = ("content-type", "application/zip");
     assert_eq!(send(import, "no archive".to_owned(), &[archive]).await.0, 400);
     assert_eq!(send(import, "no archive".to_owned(), &[archive, site]).await, refused);
-    // What only asks is asked as ever.
+    // Reads are unaffected.
     let listed =
         client.get(format!("https://{}/auth/v1/users", cluster.ports(1).api)).header(site.0, site.1).send().await;
     assert_eq!(listed.expect("an answer").status(), 200);
     assert_eq!(api.get("/auth/v1/users").await.amount(), 5);
 }
 
-/// The command line: names and authorities are verified, and passwords come from files.
+/// The command line verifies names and authorities, and reads passwords from files.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_command_line_speaks_https() {
     let pki = Pki::new().await;
@@ -271,7 +271,7 @@ async fn a_python_client_pulls_and_polls_by_tls() {
     client.holds(LIMIT, "number", "2").await;
 }
 
-/// Every byte between the nodes goes by somebody who listens.
+/// Records every byte between the nodes.
 #[tokio::test(flavor = "multi_thread")]
 async fn nothing_readable_crosses_the_wire_between_nodes() {
     const READABLE: &str = "a-service-name-that-is-easy-to-find";
@@ -311,7 +311,7 @@ async fn the_secret_is_exchanged_while_the_cluster_works() {
     let mut refused = 0;
     for (step, secrets) in steps.into_iter().enumerate() {
         for id in cluster.ids() {
-            // By way of those that stay: they forward to each other and to whoever leads.
+            // Uses the nodes that stay up: they forward to each other and to any leader.
             let staying = cluster.ids().into_iter().filter(|other| *other != id);
             let unpooled = |id| (id, Api::unpooled(cluster.ports(id).api).with_token(cluster.token()));
             let namespace = format!("{NAMESPACE}-{step}-{id}");
@@ -334,7 +334,7 @@ async fn the_secret_is_exchanged_while_the_cluster_works() {
     report(format!("{refused} writes were refused while the secret was exchanged"));
     cluster.expect_equal_state().await;
 
-    // Who has the old secret alone is let in no more.
+    // A node with only the old secret is refused.
     cluster.terminate(3).await;
     cluster.set_secrets(3, &[CLUSTER_SECRET]);
     cluster.relaunch(3).await;
@@ -345,7 +345,7 @@ async fn the_secret_is_exchanged_while_the_cluster_works() {
     .await;
 }
 
-/// The words an operator meets who starts a node as it was started before.
+/// Messages for an operator who restarts a node with its old settings.
 #[tokio::test(flavor = "multi_thread")]
 async fn management_on_a_public_address_needs_tls_or_a_word() {
     let dir = TempDir::new().expect("a temporary directory can be made");

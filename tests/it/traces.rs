@@ -1,5 +1,5 @@
-//! Traces: a collector that takes OTLP sees what became of a request on every node that had to do with it, and nobody
-//! else notices how the collector is.
+//! Traces: an OTLP collector receives the spans of a request from every node involved, and no request depends on the
+//! collector's state.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -72,7 +72,7 @@ async fn a_write_by_a_follower_is_one_trace_of_two_nodes() {
     assert!(append.attribute("raft.log_index").parse::<u64>().is_ok_and(|index| index > 0), "{append:?}");
     assert!(spans.iter().all(|span| !span.is_error), "{spans:#?}");
 
-    // The leader has nobody to ask, and an id that is no trace becomes one that can be computed.
+    // The leader needs no other node, and an id that is no trace id is converted to one.
     let answer =
         ask(&cluster.api(leader), Method::POST, SERVICES, &[("Request-Id", "order-17")], Some(service("a"))).await;
     assert_eq!((answer.code(), answer.header("request-id")), (200_000, "order-17"));
@@ -81,7 +81,7 @@ async fn a_write_by_a_follower_is_one_trace_of_two_nodes() {
     assert_eq!(one(&spans, "POST /naming/v1/services").attribute("request.id"), "order-17");
     assert!(has(&spans, "raft propose") && !has(&spans, "raft append"), "{spans:#?}");
 
-    // A read waits for the leader, and what is asked behind a question mark stays here.
+    // A read waits for the leader, and the query string is not exported.
     let answer = api.get("/naming/v1/services?name=never-told-name").await.expect_code(200_000);
     let read = |spans: &[Span]| has(spans, "GET /naming/v1/services");
     let spans = collector.trace(answer.header("request-id"), SENT_WITHIN, read).await;
@@ -144,7 +144,7 @@ async fn a_caller_with_a_trace_of_its_own_finds_the_request_in_it() {
     }
     let pulled = ask(&compat, Method::GET, "/configs/app/default/application", &[], None).await;
     assert_eq!(pulled.status, 200);
-    // One more that is recorded, so that those before it would have come.
+    // One more exported span, so that those before it have arrived.
     let last = "3".repeat(32);
     ask(&api, Method::POST, SERVICES, &[("traceparent", &traceparent(&last, "01"))], Some(service("six"))).await;
     collector.trace(&last, SENT_WITHIN, |spans| spans.len() == 3).await;
@@ -177,7 +177,7 @@ async fn what_is_asked_all_the_time_is_not_told_of() {
         let is_frequent = ["livez", "readyz", "metrics", "configs"].iter().any(|word| span.name.contains(word));
         assert!(!is_frequent, "{span:#?}");
     }
-    // Work that nobody asked for, such as that of a leader, is in no trace.
+    // Work without a request, such as that of a leader, is in no trace.
     let asked: Vec<_> = spans.iter().filter(|span| span.kind == 2).map(|span| &span.trace).collect();
     assert!(spans.iter().all(|span| asked.contains(&&span.trace)), "{spans:#?}");
 }
@@ -187,7 +187,7 @@ fn lines_of(log: &Path, words: &str) -> usize {
     text.lines().filter(|line| line.contains(words)).count()
 }
 
-/// Waits until the log has so many lines with these words: spans are counted a moment before.
+/// Waits until the log has `count` lines with these words: spans are counted a moment before.
 async fn expect_lines(log: &Path, words: &str, count: usize) {
     eventually(SENT_WITHIN, &format!("{count} lines of log say {words:?}"), || async {
         let found = lines_of(log, words);

@@ -1,4 +1,4 @@
-//! Webhooks on a real cluster: made on any node, told by the leader, whoever that is.
+//! Webhooks on a real cluster: created on any node, delivered by each leader.
 
 use std::time::{Duration, Instant};
 
@@ -96,7 +96,7 @@ async fn what_happens_is_told_signed_and_to_who_wants_it() {
     let trail = api.get("/admin/v1/audit?kind=webhook").await.expect_code(200_000);
     assert_eq!(trail.amount(), 3, "{trail}");
 
-    // Who is gone is told nothing, and who wants more from now on is.
+    // A deleted webhook gets nothing more, and a changed one gets the new events from now on.
     api.post(&format!("{HOOKS}/delete"), &json!([{"name": "all"}, {"name": "gray"}])).await.expect_code(200_000);
     other.put(HOOKS, &json!([{"name": "ill", "events": []}])).await.expect_code(200_000);
     other.publish("hooked", "g", "f", "k=2").await;
@@ -170,7 +170,7 @@ async fn failures_are_shown_and_tried_again() {
     assert_eq!((&hook["pending"], &hook["dropped"]), (&json!(0), &json!(5)), "what is off waits for nothing");
 }
 
-/// Leaders die while they tell: every event of every acknowledged write comes, in order.
+/// Leaders die during deliveries: every event of every acknowledged write arrives, in order.
 #[tokio::test(flavor = "multi_thread")]
 async fn nothing_is_lost_with_a_leader() {
     const WRITES: u64 = 120;
@@ -214,7 +214,7 @@ async fn nothing_is_lost_with_a_leader() {
     cluster.expect_equal_state().await;
 }
 
-/// On whichever node takes it, again until one has.
+/// Publishes on any node, repeatedly until one accepts it.
 async fn publish(cluster: &Cluster, number: u64) {
     let body = json!({"namespace": "hooked", "group": "g", "file_name": format!("f{number}"), "content": "k=1",
         "format": "properties"});
@@ -233,7 +233,7 @@ async fn publish(cluster: &Cluster, number: u64) {
     .await;
 }
 
-/// A copy of a cluster beside the first one calls nobody.
+/// A copy of a cluster next to the first one calls no webhook.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_restored_cluster_tells_nobody_until_it_is_told_to() {
     let mut cluster = Cluster::start_with_data_key(1, &[]).await;
@@ -265,7 +265,7 @@ async fn private_networks_are_those_that_the_node_names() {
     let here = json!([{"name": "here", "url": near.url, "allow_private": true}]);
     let refused = api.post(HOOKS, &here).await.expect_code(400_103);
     assert!(refused.to_string().contains("--webhook-private-networks"), "{refused}");
-    // A name is judged when it is resolved.
+    // A name is checked when it is resolved.
     create(&api, "named", json!({"url": near.url.replace("127.0.0.1", "localhost")})).await;
     api.publish("hooked", "g", "f", "k=1").await;
     let hook = wait_until(&api, "named", "it is refused", |hook| hook["last_error"] != "").await;

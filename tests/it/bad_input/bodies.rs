@@ -83,7 +83,7 @@ fn unreadable(bytes_max: usize) -> Vec<(&'static str, Vec<u8>, u64)> {
     ]
 }
 
-/// Items that are refused alone; the one beside them is judged on its own.
+/// Returns items that are refused alone; another item in the batch has its own result.
 fn bad_items() -> Vec<(&'static str, String)> {
     let field = |value: &str| format!(r#"{{"name":{value},"namespace":{value}}}"#);
     vec![
@@ -148,7 +148,7 @@ async fn malformed_items_are_refused_alone() {
     }
 }
 
-/// A body may fill the limit; what is in it is then judged as ever.
+/// A body may fill the limit; its items are then checked as usual.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_body_may_be_as_large_as_the_limit() {
     let cluster = Cluster::start(3).await;

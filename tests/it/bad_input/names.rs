@@ -84,7 +84,7 @@ async fn names_do_not_walk() {
         }
     }
     assert_eq!((everything(&leader).await, listed()), before);
-    // Where dots and slashes are allowed they are letters like others.
+    // Where dots and slashes are allowed they have no special meaning.
     let dots = json!([{"namespace": "../../etc", "name": "../passwd"}]);
     follower.post(SERVICES, &dots).await.expect_code(200_000);
     let found = leader.get(&format!("{SERVICES}?namespace=../../etc&name=../passwd")).await.expect_code(200_000);
@@ -92,7 +92,7 @@ async fn names_do_not_walk() {
     assert_eq!(listed(), before.1);
 }
 
-/// Text is kept as it was sent, and is text wherever it is shown.
+/// Text is stored as it was sent, and shown as text everywhere.
 #[tokio::test(flavor = "multi_thread")]
 async fn text_stays_text() {
     let cluster = Cluster::start(3).await;
@@ -122,7 +122,7 @@ async fn text_stays_text() {
     }
 }
 
-/// An answer that no browser takes for a page and whose headers are the server's own.
+/// Checks that no browser interprets the answer as a page, and that its headers are the server's own.
 #[track_caller]
 fn expect_plain(answer: &Answer) {
     assert_eq!(answer.header("content-type"), "application/json", "{answer}");
@@ -186,7 +186,7 @@ async fn config_clients_reach_nothing_by_odd_names() {
             let status = get(&path, token).await.status;
             assert!(matches!(status, 400 | 414 | 431), "node {id}: {list} files are answered with {status}");
         }
-        // An id that no change of this cluster has had comes from elsewhere, and counts as none.
+        // An id that no change of this cluster had is foreign and ignored.
         let answered = cluster_poll(door, token, i64::from(i32::MAX)).await;
         assert_eq!(answered.status, 200, "node {id}: {answered:?}");
     }
@@ -233,7 +233,7 @@ async fn aliases_stand_for_services_only() {
     }
 }
 
-/// Through two nodes at once, and again after a lost answer: one thing, and one answer that says so.
+/// Through two nodes at once, and again after a lost answer: one object, and one answer that reports it.
 #[tokio::test(flavor = "multi_thread")]
 async fn one_name_is_created_once() {
     const ROUNDS: usize = 10;

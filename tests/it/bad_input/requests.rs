@@ -255,7 +255,7 @@ async fn pages_have_limits() {
     }
 }
 
-/// A write is about the thing named in its body; another name or id in its query is nobody's.
+/// A write is about the object named in its body; another name or id in its query is ignored.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_query_of_a_write_names_nothing() {
     let cluster = Cluster::start(3).await;

@@ -1,4 +1,4 @@
-//! Logins that guess, and what logs, metrics and answers must not tell.
+//! Logins that guess, and secrets that must not appear in logs, metrics and answers.
 
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
@@ -83,8 +83,8 @@ async fn every_byte_of_a_password_counts() {
     assert_eq!(log_in(&password).await, 200_000);
 }
 
-/// A name that nobody has is not told from a wrong password by the clock: the fastest of each are compared,
-/// as a busy machine makes answers slower and never faster.
+/// An unknown name cannot be distinguished from a wrong password by time: the fastest of each are compared, because a
+/// busy machine makes answers slower and never faster.
 #[tokio::test(flavor = "multi_thread")]
 async fn unknown_names_take_as_long_as_wrong_passwords() {
     let cluster = Cluster::start(1).await;
@@ -121,7 +121,7 @@ async fn ten_thousand_guesses_come_to_nothing() {
         judged
     };
     let judged: usize = join_all((0..HANDS).map(guess)).await.into_iter().sum();
-    // Five a minute, however long this takes here.
+    // Five a minute, regardless of the duration of the test.
     let minutes = began.elapsed().as_secs() as usize / 60;
     report(format!("{judged} of {guesses} guesses were judged in {:?}", began.elapsed()));
     assert!((1..=5 * (minutes + 1)).contains(&judged), "{judged} guesses were judged");
@@ -233,7 +233,7 @@ async fn names_do_not_become_series() {
     assert!(!after.iter().any(|name| name.to_lowercase().contains("attacker")), "{after:?}");
 }
 
-/// A body that is refused is not repeated to the one who sent it.
+/// A refused body is not repeated in the answer.
 #[tokio::test(flavor = "multi_thread")]
 async fn refusals_do_not_repeat_secrets() {
     let cluster = Cluster::start(1).await;

@@ -48,7 +48,7 @@ async fn those_who_dawdle_are_cut_off_and_others_are_served() {
         // Cut off, with or without a word; never taken for a request.
         assert!(end.is_none_or(|status| (400..500).contains(&status)), "{end:?}");
     }
-    // Those that said nothing are still there, and in nobody's way.
+    // The silent connections are still open, and block no other client.
     for id in cluster.ids() {
         expect_serving(&cluster.api(id)).await;
     }
@@ -74,7 +74,7 @@ async fn what_is_too_large_is_refused_early() {
         let memory = async || api.metric("process_resident_memory_bytes").await.expect("the node measures itself");
         let before = memory().await;
 
-        // Refused on its announcement: one that is waited for and does not come is answered otherwise.
+        // Refused by the announced length, before the body is read.
         for length in ["10737418240", "2097153", "9223372036854775807"] {
             let answer = RawAnswer::of(door, head(token, &format!("Content-Length: {length}\r\n"))).await;
             assert_eq!(answer.code(), 413_000, "{role}, {length}: {answer:?}");

@@ -1,4 +1,4 @@
-//! The blocks of a page, and how what is printed is compared with what a page says.
+//! Blocks of a page, and the comparison of printed text with the page.
 
 use super::SAMPLES;
 
@@ -15,7 +15,7 @@ pub(super) struct Block {
     pub(super) text: String,
     /// Expected output, if the page has it.
     pub(super) printed: Option<String>,
-    /// Of its fence.
+    /// Line of the fence.
     pub(super) line: usize,
     /// Number of headings of the second rank before it.
     pub(super) chapter: usize,
@@ -26,7 +26,7 @@ pub(super) struct Page {
 }
 
 impl Page {
-    /// Refuses what nobody would run or compare.
+    /// Parses the blocks of a page; refuses blocks that would be neither run nor compared.
     pub(super) fn read(file: &str, text: &str) -> Result<Page, String> {
         let (mut blocks, mut chapter, mut lines) = (Vec::<Block>::new(), 0, text.lines().enumerate());
         while let Some((number, line)) = lines.next() {
@@ -66,7 +66,8 @@ impl Page {
 
 const ANY: &str = "…";
 
-/// First difference of the printed text from the expected one; `…` stands for any text, alone on a line for any lines.
+/// Returns the first difference of the printed text from the expected one; `…` matches any text, alone on a line any
+/// lines.
 pub(super) fn differs(expected: &str, printed: &str) -> Option<String> {
     let expected: Vec<_> = expected.trim_end().lines().collect();
     let printed: Vec<_> = printed.trim_end().lines().collect();

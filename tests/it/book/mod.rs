@@ -113,7 +113,7 @@ const LIBRARY: &str = "fetches packages of a registry; tests/clients/LANGUAGE/bu
 const DOCKER: &str = "needs Docker and builds an image; .ci/run does it by scripts/compose-smoke";
 const BUILDS: &str = "builds for minutes and tests for an hour, this test among the others; .ci/run does it";
 
-/// Samples: read by people, run by nobody.
+/// Languages of samples, which are not run.
 const SAMPLES: [&str; 2] = ["properties", "yaml"];
 
 macro_rules! pages {
@@ -270,7 +270,7 @@ async fn run(file: &str) {
     if file.contains("/from-") {
         bring(&mut terminal).await;
     }
-    // As a reader does it who has nothing yet but the language and thuban: with the seconds from the first block on.
+    // A reader has nothing but the language and thuban: prints the seconds since the first block.
     let fetches = file.starts_with("docs/clients/") && std::env::var_os("THUBAN_IT_FETCH").is_some();
     let began = Instant::now();
     if let Some(language) = file.strip_prefix("docs/clients/grpc-")
@@ -315,7 +315,7 @@ async fn run(file: &str) {
     terminal.close().await;
 }
 
-/// Pages beside README.md, which are no part of the book and checked as it is.
+/// Pages in the root next to README.md, which are not part of the docs and only checked for links and names.
 const BESIDE: [&str; 4] = ["README.zh.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md"];
 
 /// The pages below a folder.
@@ -378,7 +378,7 @@ fn every_block_is_run_or_listed() {
             let whole = block.text.trim_end().to_owned();
             for line in whole.lines() {
                 let command = line.split(' ').next().unwrap_or_default();
-                // What is not the project's stands in the reader's path.
+                // A program outside of the project has to be in the reader's path.
                 let is_there = !command.contains('/') || project(command).is_file();
                 assert!(is_there, "{file}:{}: there is no {command}", block.line);
             }
@@ -389,7 +389,7 @@ fn every_block_is_run_or_listed() {
     assert!(NOT_RUN.iter().all(|(.., reason)| !reason.is_empty()));
 }
 
-/// A page that says something wrong is found out by the line that fails.
+/// A wrong page is reported with the line that fails.
 #[tokio::test(flavor = "multi_thread")]
 async fn what_a_page_says_wrong_is_found() {
     let refusing = imports::stand_in(|_| None).await;

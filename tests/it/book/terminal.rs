@@ -1,9 +1,9 @@
-//! A desk with terminals: a folder, a shell in which blocks are run one after the other, and further ones for what
-//! stays.
+//! A reader's terminals: a folder, a shell in which blocks are run one after the other, and further ones for commands
+//! that keep running.
 //!
-//! A page is for a machine on which nothing else runs: its ports are moved by one number here, as `scripts/cluster`
-//! does by `THUBAN_PORT_OFFSET`. `thuban` is the binary under test, and `curl` ends with a failure where the answer is
-//! a refusal, unless it is told otherwise.
+//! Pages assume a machine on which nothing else runs: ports are shifted here by an offset, as `scripts/cluster` does
+//! with `THUBAN_PORT_OFFSET`. `thuban` is the binary under test, and `curl` fails if the answer is a refusal, unless an
+//! option prevents it.
 
 use std::collections::BTreeSet;
 use std::net::{Ipv4Addr, TcpListener};
@@ -41,7 +41,7 @@ const OFFSET_STEP: usize = 37;
 
 /// Ends what a block printed.
 const MARK: u8 = 0x1e;
-/// Each block is read by one shell, so what it sets is there for the next. What fails says which command it was.
+/// All blocks run in one shell, so variables persist. A failure names its command.
 const SHELL: &str = r#"
 set -Eeuo pipefail
 exec 3<&0 </dev/null 2>&1
@@ -87,7 +87,7 @@ impl Terminal {
                  exec {binary} \"$@\"\n"
             ),
         );
-        // Scripts say themselves what a refusal is to them.
+        // Scripts define themselves which answers are failures.
         executable(
             &bin.join("curl"),
             "#!/bin/sh\nPATH=${PATH#*:}\ncase \" $* \" in *' -f'*) exec curl \"$@\" ;; esac\n\
@@ -154,7 +154,7 @@ impl Terminal {
 
     /// Runs a block of one command in a terminal of its own; returns when it has printed what is expected.
     pub(super) async fn stay(&mut self, at: &str, block: &str, expected: &str, chapter: usize) {
-        // It takes the place of the shell, so that its end is seen.
+        // It replaces the shell, so that its end is noticed.
         let (name, expected) = (self.keep(&format!("exec {block}")), self.here(expected));
         let path = self.folder.path().join(format!("{name}.out"));
         let [out, error] = [(); 2]
@@ -203,7 +203,7 @@ impl Drop for Terminal {
     fn drop(&mut self) {
         let staying = self.staying.iter_mut().map(|staying| (&mut staying.child, staying.group));
         for (child, group) in staying.chain([(&mut self.shell, self.group)]) {
-            // The number of one that has ended may be another's by now.
+            // The id of an ended process may have been reused.
             if matches!(child.try_wait(), Ok(None)) {
                 let _ = kill_process_group(group, Signal::KILL);
             }
@@ -230,7 +230,7 @@ fn bash(folder: &Path, offset: u16) -> Command {
     command
 }
 
-/// A machine of its own, as far as the environment says: a home, and nothing of the caller's.
+/// Isolates the environment: a home of its own, and no variables of the caller.
 fn surround(command: &mut Plain, folder: &Path, offset: u16) {
     let ours = |name: &str| name.starts_with("THUBAN_") || name.starts_with("XDG_");
     for (name, _) in std::env::vars().filter(|(name, _)| ours(name)) {
@@ -239,7 +239,7 @@ fn surround(command: &mut Plain, folder: &Path, offset: u16) {
     let bin = folder.join("bin");
     let path = format!("{}:{}", bin.display(), std::env::var("PATH").unwrap_or_default());
     command.current_dir(folder).env("PATH", path).env("HOME", folder).env("LC_ALL", "C.UTF-8");
-    // Java takes the home of its user from elsewhere.
+    // Java reads the home directory from elsewhere.
     command.env("MAVEN_OPTS", format!("-Duser.home={}", folder.display()));
     command.env("THUBAN_BIN", bin.join("thuban")).env("THUBAN_PORT_OFFSET", offset.to_string());
 }

@@ -26,7 +26,7 @@ async fn what_is_refused_is_told_by_file_and_document() {
     assert!(told.error.contains("nothing was changed"), "{}", told.error);
     desk.line("get service/good").await.expect(3);
 
-    // What only the node knows is told by it; the others are done.
+    // The node reports faults that only it can detect; the other documents are applied.
     let tree = desk
         .write("tree/a.yaml", "kind: service\nname: good\n---\nkind: alias\nname: other\nspec: {service: nobody}\n");
     let told = desk.line(&format!("apply -f {}", path_text(&tree))).await;
@@ -97,7 +97,7 @@ async fn pruning_takes_nothing_but_what_it_is_told_to() {
     // A wrong folder has nothing of it.
     let wrong = desk.run(&prune, "kind: service\nnamespace: shopp\nname: a\n").await.expect(2);
     assert!(wrong.contains("pruning would take all of them"), "{wrong}");
-    // One that is used stays, and why is told.
+    // An object in use stays, and the reason is printed.
     let instance = json!([{ "service": "c", "namespace": "shop", "host": "10.0.0.1", "port": 80 }]);
     desk.cluster.api(1).post("/naming/v1/instances", &instance).await.expect_code(200_000);
     let told = desk.run(&prune, &services(&["a"])).await;
@@ -126,7 +126,7 @@ async fn what_is_edited_is_kept_where_it_is_refused() {
     assert!(text.contains("coment: two"), "{text}");
     std::fs::remove_file(kept).expect("removed");
 
-    // Another was quicker: an editor that has the thing changed behind its back.
+    // A concurrent change: an editor that changes the object itself.
     let program = binary();
     let other = "kind: service\nname: s\nspec: {comment: three}\n";
     let behind = desk.write("behind.yaml", other);
@@ -162,7 +162,7 @@ async fn what_there_is_comes_in_five_forms() {
     let missing = desk.line("get service/nobody").await.expect(3);
     assert!(missing.contains("service/nobody") && missing.contains("thuban get"), "{missing}");
 
-    // Lines as things come and change, until as many as were asked for: another goes on changing one until then.
+    // Lines for creations and changes, up to the given number; another process changes an object until then.
     let watch = desk.line("watch services --every 1 --changes 1");
     tokio::pin!(watch);
     let mut number = 0;

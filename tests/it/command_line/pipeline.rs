@@ -68,7 +68,7 @@ fn write(desk: &Desk, documents: &[Value]) {
         if number % 3 == 0 {
             desk.write(&format!("tree/deep/{number}.json"), &json!(part).to_string());
         } else {
-            // JSON is YAML: what stands on a line is a document of its own.
+            // JSON is YAML: each line is a document.
             let text: String = part.iter().map(|one| format!("---\n{one:#}\n")).collect();
             desk.write(&format!("tree/{number}.yaml"), &text);
         }
@@ -114,7 +114,7 @@ async fn a_tree_is_applied_changed_pruned_and_applied_again() {
         .await
         .expect_code(200_000);
 
-    // Every twentieth is changed, every tenth of the rest goes; in tens, so that what needs another goes with it.
+    // Every twentieth is changed, every tenth of the rest deleted; in tens, so that dependants are deleted too.
     let kept = |number: usize| number / 10 % 10 != 3;
     let changed: Vec<_> =
         (0..count).filter(|number| kept(*number)).map(|number| document(number, number % 20 < 10)).collect();
@@ -162,7 +162,7 @@ async fn revisions(desk: &Desk) -> Vec<String> {
     rows.iter().map(|row| row["status"]["revision"].to_string()).collect()
 }
 
-/// A client sees what the tree says.
+/// Checks that a client gets the contents of the tree.
 async fn release_is_in_force(desk: &Desk, tree: &Path) {
     assert!(tree.exists());
     let pulled = desk.cluster.apollo(1).config("app", "bank", "thing-3").await;

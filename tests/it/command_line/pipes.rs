@@ -10,7 +10,7 @@ use crate::harness::thuban;
 /// Exit code of a program that SIGPIPE has ended, as a shell has it.
 const NO_READER: i32 = 141;
 
-/// Status of a command that nobody reads; it says nothing about that.
+/// Runs a command without a reader; returns its status and checks that it prints no error.
 async fn unread(arguments: &[&str]) -> Option<i32> {
     let (reader, writer) = pipe().expect("a pipe");
     drop(reader);

@@ -1,4 +1,4 @@
-//! Contexts, several addresses, and how commands end that nobody answers.
+//! Contexts, several addresses, and exit codes of commands without an answer.
 
 use std::os::unix::fs::PermissionsExt;
 use std::process::Stdio;

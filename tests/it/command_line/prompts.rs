@@ -1,4 +1,4 @@
-//! Passwords that are asked for on a terminal.
+//! Password prompts on a terminal.
 
 use std::fs::File;
 use std::io::{Read, Write};
@@ -81,7 +81,7 @@ impl Terminal {
                 return status.code().or(status.signal().map(|signal| 128 + signal)).expect("a status");
             }
             assert!(Instant::now() < until, "it goes on: {:?}", self.text);
-            // What it says meanwhile has to be read.
+            // Its output has to be read meanwhile.
             if let Ok(bytes) = self.told.recv_timeout(Duration::from_millis(20)) {
                 self.text.push_str(&String::from_utf8_lossy(&bytes));
             }

@@ -1,4 +1,4 @@
-//! Config files that are kept encrypted, as documents: compared for who may edit them, and printed for nobody.
+//! Encrypted config files as documents: compared for callers with edit permission, and never printed.
 
 use serde_json::json;
 
@@ -31,7 +31,7 @@ async fn an_encrypted_file_is_compared_for_who_may_edit_it() {
     let pulled = desk.cluster.apollo(1).config("app", "default", "db.properties").await;
     assert_eq!(pulled["configurations"]["password"], "battery-staple", "{pulled}");
 
-    // What is exported does not have it, and says nothing of it.
+    // An export does not include the content.
     let exported = desk.line("export configfiles").await.expect(0);
     assert!(exported.contains("encrypted: true") && !exported.contains("battery"), "{exported}");
     desk.run(&["diff", "-f", "-", "--release"], &exported).await.expect(0);

@@ -1,4 +1,4 @@
-//! Addresses: typed ones, those left behind by a form, and links from one page to another.
+//! Addresses: typed ones, those of refused forms, and links between pages.
 
 use reqwest::StatusCode;
 use serde_json::json;
@@ -15,8 +15,8 @@ async fn an_address_leads_to_a_page_or_says_in_one_that_there_is_none() {
         assert_eq!(answer.status(), StatusCode::NOT_FOUND, "{nowhere}");
         assert!(answer.text().await.expect("text").contains("there is no such page"), "{nowhere}");
     }
-    // What a form was sent to stays in the address of the page that says why it was refused, and is where one comes
-    // back to by another language, or by signing in again.
+    // After a refused form the address bar has the form's path, which the browser requests again after a change of the
+    // language or a new login.
     for (of_the_form, page) in [
         ("/ui/", "/ui"),
         ("/ui/rules", "/ui/rules/routings"),
@@ -34,7 +34,7 @@ async fn an_address_leads_to_a_page_or_says_in_one_that_there_is_none() {
     assert_eq!(stranger.get("/ui/none").await.status(), StatusCode::SEE_OTHER, "who is not known is asked who it is");
 
     cluster.api(1).publish("shop", "app", "a.properties", "a=1").await;
-    // As it stands in a page.
+    // As escaped in a page.
     let file = "?namespace=shop&#38;group=app&#38;name=a.properties";
     let page = visit.page("/ui/config/file?namespace=shop&group=app&name=a.properties").await;
     for deed in ["", "/release", "/change", "/delete"] {
@@ -88,7 +88,7 @@ async fn a_service_leads_to_what_is_about_it_and_nothing_is_offered_that_is_refu
         (StatusCode::SEE_OTHER, format!("{link}?done=released").as_str()),
         "{page}"
     );
-    // What a condition may ask for can be said of the request, and stays said.
+    // Every part of a condition can be set for the request, and is retained.
     let sketch =
         visit.page("/ui/rules/routings/explain?namespace=shop&service=pay&cookies=a%3D1&caller_metadata=b%3D2");
     let sketch = sketch.await;

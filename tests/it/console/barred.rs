@@ -201,7 +201,7 @@ async fn the_language_is_chosen_on_a_page_of_ours() {
     let chosen = visit.post("/ui/language", &[wanted[0], wanted[1], ("form_token", &token)]).await;
     assert_eq!((chosen.status(), place(&chosen)), (StatusCode::SEE_OTHER, "/ui/services"));
     assert!(chosen.headers()[SET_COOKIE].to_str().expect("text").starts_with("thuban_language=zh;"));
-    // Before one has signed in it is a part of the page, and kept with the login.
+    // Before the login it is a part of the page, and stored with the login.
     let page = stranger.get("/ui/sign-in?language=zh").await;
     assert_eq!((page.status(), page.headers().get(SET_COOKIE)), (StatusCode::OK, None));
     assert!(page.text().await.expect("text").contains("name=\"language\" value=\"zh\""));

@@ -1,5 +1,4 @@
-//! A day of people in real browsers: a script of tests/clients, which tells how far it has come and waits until it may
-//! go on.
+//! A working day in real browsers: a script of tests/clients, which reports its progress and waits for this test.
 
 use std::process::Stdio;
 use std::time::Duration;

@@ -38,7 +38,7 @@ async fn nobody_is_let_in_but_by_the_console_s_own_cookie_and_forms() {
 
     let visit = Visit::signed_in(&cluster, 1, "admin", ADMIN_PASSWORD).await;
     let form_token = visit.form_token().await;
-    // The API takes no cookie, and the console no token of the API's headers.
+    // The API accepts no cookie, and the console no token in a header.
     let api = visit.get("/naming/v1/services").await;
     assert_eq!(api.status(), StatusCode::UNAUTHORIZED);
     let by_header = visit.client.get(format!("{}/ui", visit.base)).header("authorization", cluster.token());

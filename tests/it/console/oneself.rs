@@ -19,7 +19,7 @@ async fn a_session_is_ended_and_a_password_changed_on_the_page_of_oneself() {
     assert!(shown.contains("reader shop / *") && shown.contains("127.0.0.1"), "{shown}");
     let lost = Visit::signed_in(&cluster, 1, "ann", "first password").await;
     let sessions = lost.get(ACCOUNT).await.text().await.expect("text");
-    // The newest comes first: that of who asks.
+    // The newest is first: that of the visitor.
     let id = sessions.split("name=\"id\" value=\"").nth(1).and_then(|rest| rest.split('"').next()).expect("an id");
     let token = own.form_token().await;
     let ended = own.post(ACCOUNT, &[("form_token", &token), ("change", "end"), ("id", id)]).await;

@@ -10,7 +10,7 @@ use crate::harness::{ADMIN_PASSWORD, Cluster, eventually};
 const FILE: &str = "/ui/config/file?namespace=default&group=app&name=application.properties";
 const SEEN_WITHIN: Duration = Duration::from_secs(30);
 
-/// Clients of each node, one of which refuses the release, one that was not there for it.
+/// Clients of each node: one refuses the release, one connects after it.
 #[tokio::test(flavor = "multi_thread")]
 async fn clients_of_a_release_are_squares_and_its_releases_lanes() {
     let cluster = Cluster::start(3).await;

@@ -1,4 +1,4 @@
-//! Policies, and requests for approval of several acts: asked for by the API, looked at and decided on pages.
+//! Policies, and requests for approval of several acts: created by the API, shown and decided on pages.
 
 use reqwest::StatusCode;
 use serde_json::json;

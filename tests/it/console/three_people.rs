@@ -38,7 +38,7 @@ async fn change_policy(api: &Api, change: Value) {
     api.put(POLICIES, &json!([policy])).await.expect_code(200_000);
 }
 
-/// State of the only request, and who has approved it.
+/// Returns the state of the only request, and its approvers.
 async fn request(api: &Api) -> (String, Vec<String>) {
     let answer = api.get("/admin/v1/requests").await.expect_code(200_000);
     let [request] = &answer.body["data"].as_array().expect("a list")[..] else { panic!("one request: {answer}") };
@@ -96,8 +96,9 @@ async fn refuse(cluster: &Cluster) -> Instant {
     first
 }
 
-/// Dora is refused in a freeze, asks under a policy of two approvals, which Abe cannot give alone, nor she herself; a
-/// rollout by steps goes on under the next leader, is stopped by clients, and an instance is drained.
+/// Dora is refused in a freeze and makes a request under a policy of two approvals, which neither Abe alone nor she
+/// herself can complete; a stepwise rollout continues under the next leader and is stopped by clients; an instance is
+/// drained.
 #[tokio::test(flavor = "multi_thread")]
 async fn three_people_make_a_release_while_the_leader_dies_twice() {
     let mut cluster = Cluster::start(3).await;

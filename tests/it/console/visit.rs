@@ -1,4 +1,4 @@
-//! Somebody who looks at the console's pages.
+//! A visitor of the console's pages.
 
 use reqwest::header::{COOKIE, LOCATION, SET_COOKIE};
 use reqwest::redirect::Policy;

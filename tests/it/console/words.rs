@@ -1,4 +1,4 @@
-//! The page of a rule tells it in sentences.
+//! The page of a rule describes it in sentences.
 
 use serde_json::json;
 

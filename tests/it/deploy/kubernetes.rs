@@ -18,7 +18,7 @@ const FOLDER: &str = "deploy/kubernetes";
 /// The oldest that the manifests are for, and the newest of which the schemas are at hand.
 const VERSIONS: &str = "1.28,1.37";
 const READY_LIMIT: Duration = Duration::from_secs(40);
-/// Variables that `thuban` reads as a command beside the settings of `serve`.
+/// Variables that `thuban` reads as a command, in addition to the settings of `serve`.
 const OF_COMMANDS: [&str; 2] = ["THUBAN_ENDPOINT", "THUBAN_CA_FILE"];
 
 /// The documents of these files, each held to the schemas.
@@ -184,7 +184,7 @@ impl Ground<'_> {
         let mut command = Command::new(word(&container["command"][0]));
         let arguments = list(&container["command"]).iter().skip(1).map(word);
         command.args(arguments.map(|argument| self.here(argument, ordinal))).env_clear();
-        // By the name that it has in the image, whatever it is called here.
+        // By its name in the image, which differs here.
         let binaries = self.folder.join(format!("bin-{ordinal}"));
         std::fs::create_dir(&binaries).expect("a folder can be made");
         std::os::unix::fs::symlink(binary(), binaries.join("thuban")).expect("a link can be made");

@@ -1,5 +1,5 @@
-//! Files around the binary, held to what the binary is: every series, flag, port and path that
-//! a file under `deploy/` or `cluster/` names is one that a real node has.
+//! Files around the binary, compared with it: a real node has every series, flag, port and path that a file under
+//! `deploy/` or `cluster/` names.
 
 mod board;
 mod kubernetes;
@@ -24,7 +24,7 @@ fn text(path: &str) -> String {
     std::fs::read_to_string(file(path)).unwrap_or_else(|error| panic!("{path}: {error}"))
 }
 
-/// The environment variables that `thuban serve` takes, each with its default, by its own help.
+/// Returns the environment variables of `thuban serve` with their defaults, from its help.
 async fn defaults_of_serve() -> BTreeMap<String, String> {
     let help = run("http://127.0.0.1:1", "", &["serve", "--help"], "").await.expect(0);
     let described = help.split("[env: ").skip(1);

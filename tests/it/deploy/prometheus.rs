@@ -1,4 +1,4 @@
-//! A real Prometheus beside real nodes, with the alert rules of the project.
+//! A real Prometheus that scrapes real nodes, with the project's alert rules.
 
 use std::path::Path;
 use std::process::Stdio;

@@ -1,4 +1,4 @@
-//! Names in a query of Prometheus: series with the labels asked of them, and labels that it groups by.
+//! Names in a Prometheus query: series with their label matchers, and grouping labels.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -6,7 +6,7 @@ use super::scrape::Scrape;
 
 /// Labels that are not a node's: Prometheus gives them to whatever it scrapes.
 const OF_THE_TARGET: [&str; 2] = ["job", "instance"];
-/// Series that Prometheus makes itself, with their labels beside those of the target.
+/// Series that Prometheus itself adds, with their labels in addition to those of the target.
 const OF_PROMETHEUS: [(&str, &[&str]); 2] = [("up", &[]), ("ALERTS", &["alertname", "alertstate", "severity"])];
 /// Words before a list of labels.
 const GROUPING: [&str; 6] = ["by", "without", "on", "ignoring", "group_left", "group_right"];
@@ -67,7 +67,7 @@ impl Used {
         self.series.contains_key(series)
     }
 
-    /// Names in it that no node has; empty where all is well. `shown` are labels by which results are told apart.
+    /// Returns the names in it that no node has. `shown` are labels that distinguish the results.
     pub(super) fn missing_in(&self, scrape: &Scrape, shown: &[String]) -> Vec<String> {
         let mut missing = Vec::new();
         if self.series.is_empty() {
@@ -101,7 +101,7 @@ fn is_of_name(c: char) -> bool {
     c.is_ascii_alphanumeric() || c == '_' || c == ':'
 }
 
-/// Text behind the next `mark`.
+/// Returns the text after the next `mark`.
 fn after(text: &str, mark: char) -> &str {
     text.split_once(mark).map_or("", |(_, rest)| rest)
 }

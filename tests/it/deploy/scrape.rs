@@ -13,7 +13,7 @@ pub(super) struct Scrape {
 }
 
 impl Scrape {
-    /// Of all nodes together: some series are shown by the leader alone.
+    /// Scrapes all nodes: some series exist only on the leader.
     pub(super) async fn of(cluster: &Cluster) -> Scrape {
         let mut scrape = Scrape::default();
         for id in cluster.ids() {

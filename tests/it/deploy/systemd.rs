@@ -1,5 +1,4 @@
-//! The unit for systemd: sound by systemd's own judgement, closed to what a node does not need, and a node that is
-//! started as it says gets ready.
+//! The systemd unit: valid, restricted to what a node needs, and able to start a node that becomes ready.
 
 use std::path::Path;
 use std::time::Duration;
@@ -13,7 +12,7 @@ use crate::harness::{Api, Ports, Process, binary, eventually, thuban};
 const UNIT: &str = "deploy/systemd/thuban.service";
 const SETTINGS: &str = "deploy/systemd/thuban.env";
 const READY_LIMIT: Duration = Duration::from_secs(30);
-/// In tenths, as `systemd-analyze security` counts: 0 is a service that can do nothing, 100 one that can do all.
+/// Maximum exposure in tenths, as `systemd-analyze security` counts: 0 for fully restricted, 100 for unrestricted.
 const EXPOSURE_MAX: u32 = 15;
 
 /// The unit in one line for each setting, without comments.
@@ -30,7 +29,7 @@ fn setting(key: &str) -> String {
     value.clone()
 }
 
-/// The settings as they are once somebody has filled them in: those that are commented out too.
+/// Returns the settings of the file, including those that are commented out.
 fn environment() -> Vec<(String, String)> {
     let text = text(SETTINGS);
     let lines =
@@ -53,7 +52,7 @@ async fn analyze(arguments: &[&str]) -> (bool, String) {
 async fn systemd_takes_the_unit_and_finds_it_closed() {
     let folder = TempDir::with_prefix("thuban-unit-").expect("a temporary directory can be made");
     let path = folder.path().join("thuban.service");
-    // Where the binary is before it is installed.
+    // Path of the binary before it is installed.
     let unit = text(UNIT).replace("/usr/bin/thuban", binary());
     std::fs::write(&path, &unit).expect("a file can be written");
     let path = path.to_str().expect("a path is text");

@@ -14,7 +14,7 @@ use crate::harness::{Cluster, Pki, Receiver, eventually};
 
 /// Rates need two scrapes.
 const RESULTS_LIMIT: Duration = Duration::from_secs(40);
-/// Endings of series that say that something is wrong, before `_total`.
+/// Suffixes, before `_total`, of series that count failures.
 const WRONG: [&str; 10] =
     ["alarm", "failing", "failed", "failures", "refused", "unreadable", "diverged", "dropped", "turned_away", "behind"];
 /// Such series are alerted on by one of their events alone.
@@ -38,7 +38,7 @@ async fn work(cluster: &Cluster) -> (Receiver, tokio::task::JoinHandle<()>) {
     api.post("/auth/v1/accesskeys", &key).await.expect_code(200_000);
     let apollo = cluster.apollo(leader);
     apollo.config("app", "default", "application").await;
-    // An answered poll has a series of its own, and a held one goes on while its client is looked at.
+    // An answered poll has a separate series, and a held one is open during the check.
     apollo.poll("app", "default", &[("application", -1)]).await.expect("the poll is answered");
     let id = apollo.current_id("app", "default", "application").await;
     let polling =
@@ -46,7 +46,7 @@ async fn work(cluster: &Cluster) -> (Receiver, tokio::task::JoinHandle<()>) {
     (receiver, polling)
 }
 
-/// Values that Grafana puts into a query before it is asked.
+/// Replaces the variables that Grafana fills into a query.
 fn filled_in(query: &str) -> String {
     query.replace("$__rate_interval", "4s").replace("$job", "thuban").replace("$instance", ".*")
 }

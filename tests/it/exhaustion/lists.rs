@@ -17,7 +17,7 @@ const SERVICES: u64 = 80;
 /// One of the longest answers, while it is moved to a larger buffer, and what the allocator keeps.
 const GROWTH_MIB: f64 = 96.0;
 
-/// Answers, while somebody looks at what the node takes.
+/// Sends a request and returns its answer, while the memory of the node is measured.
 async fn ask(cluster: &Cluster, memory: &mut Memory, path: &str) -> Answer {
     let (api, path) = (cluster.api(1), path.to_owned());
     let mut answer = tokio::spawn(async move { api.get(&path).await });
@@ -33,7 +33,7 @@ fn rows<'a>(answer: &'a Answer, element: &str) -> &'a Vec<Value> {
     answer.body[element].as_array().unwrap_or_else(|| panic!("a list: {:.300}", answer.body.to_string()))
 }
 
-/// The number of rows that a list that is too long says to fit.
+/// Returns the number of rows that fit, from the refusal of a list that is too long.
 fn fitting(answer: &Answer) -> u64 {
     assert_eq!((answer.status, answer.code()), (413, 413_002), "{:.300}", answer.body.to_string());
     answer.body["limit"].as_u64().expect("how many fit")
@@ -121,7 +121,7 @@ async fn all_services_of_a_namespace_are_answered_as_far_as_they_fit() {
             .collect();
         assert_eq!(names.len() as u64, SERVICES, "{path}");
     }
-    // Who has all has nothing to be told.
+    // A client with the current revision gets no data.
     let small = json!({"type": "SERVICES", "service": {"namespace": "small"}});
     assert_eq!(api.post("/v1/Discover", &small).await.expect_code(200_000).body["services"], json!([]));
 }

@@ -13,7 +13,7 @@ use crate::harness::{ADMIN_PASSWORD, Answer, Api, Cluster, eventually};
 const LOGIN: &str = "/auth/v1/user/login";
 const LIMIT: Duration = Duration::from_secs(60);
 const ATTACKS: usize = 300;
-/// A hash takes 19 MiB, and two may be computed at a time.
+/// Maximum growth: a hash takes 19 MiB, and two may be computed at a time.
 const GROWTH_MIB_MAX: f64 = 160.0;
 /// Failures of one user from one address in a minute.
 const FAILURES_MAX: usize = 5;
@@ -42,12 +42,12 @@ async fn logins_whose_clients_hang_up_cost_no_memory_and_keep_nobody_out() {
         flood.push(connection);
         memory.look(&cluster, 1);
     }
-    // One hears its answer, to know that the logins have arrived; the others hang up.
+    // One client reads its answer, to know that the logins have arrived; the others disconnect.
     let mut answer = [0; 12];
     flood.pop().expect("many of them").read_exact(&mut answer).await.expect("an answer");
     assert!([b"HTTP/1.1 401", b"HTTP/1.1 429"].contains(&&answer), "{}", String::from_utf8_lossy(&answer));
     drop(flood);
-    // Somebody else gets in, and those who have a token are served.
+    // Another user can log in, and token holders are served.
     eventually(LIMIT, "an honest login", || async {
         let answer = log_in_from(&api, "192.0.2.7", "admin", ADMIN_PASSWORD).await;
         if answer.code() == 200_000 { Ok(()) } else { Err(answer.to_string()) }
@@ -96,7 +96,7 @@ async fn the_throttle_is_not_got_around() {
     }
     assert_eq!(all_wrong(&codes), FAILURES_MAX, "addresses of one /64: {codes:?}");
 
-    // Which address of loopback it is tells nobody more than that it is one.
+    // The answer does not reveal which loopback address it is.
     let mut codes = Vec::new();
     for number in 0..2 * FAILURES_MAX {
         codes.push(log_in_from(&api, &format!("127.0.0.{}", number + 2), "of loopback", "wrong").await.code());
@@ -109,7 +109,7 @@ async fn the_throttle_is_not_got_around() {
     assert!(codes.iter().all(|code| [401_001, 429_002].contains(code)), "{codes:?}");
 }
 
-/// A user who is guessed at from many addresses stays open to where it has been seen.
+/// A user whose password is guessed from many addresses can still log in from known addresses.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_user_guessed_at_from_everywhere_is_closed_to_strangers_only() {
     let cluster = Cluster::start(1).await;

@@ -1,8 +1,8 @@
-//! Attacks that are meant to use a node up: its memory, its places, its descriptors, its disk. Each runs
-//! against real processes, and while it runs others are served.
+//! Attacks on resources of a node: memory, connections, descriptors, disk. Each runs against real processes, and other
+//! clients are served meanwhile.
 //!
-//! The attacker has addresses of its own (`127.0.0.9` and what a proxy says of it), so that what is given
-//! to one address is told from what is given to all. `scripts/attacks` runs the same for minutes.
+//! The attacker has its own addresses (`127.0.0.9` and those that a proxy reports), so that limits per address can be
+//! distinguished from total limits. `scripts/attacks` runs the same for minutes.
 
 mod lists;
 mod logins;
@@ -19,7 +19,7 @@ use tokio::net::{TcpSocket, TcpStream};
 
 use crate::harness::{Cluster, report};
 
-/// Address that the attacker dials from; the honest ones come from 127.0.0.1.
+/// Address of the attacker; the other clients use 127.0.0.1.
 const ATTACKER: [u8; 4] = [127, 0, 0, 9];
 const MIB: f64 = (1 << 20) as f64;
 
@@ -46,7 +46,7 @@ impl Memory {
         self.highest = self.highest.max(cluster.process(id).resident_bytes());
     }
 
-    /// Fails if the node grew by more than so many MiB.
+    /// Fails if the node grew by more than the given MiB.
     #[track_caller]
     fn expect_growth_below(self, mib: f64, title: &str) {
         let growth = (self.highest - self.before) as f64 / MIB;

@@ -36,7 +36,7 @@ async fn silent_connections_do_not_keep_a_restarted_node_out() {
                             // Until it is closed from the other side.
                             let _ = connection.read(&mut [0; 1]).await;
                         }
-                        // The node is down; its port comes back.
+                        // The node is down; its port returns.
                         Err(_) => tokio::time::sleep(Duration::from_millis(20)).await,
                     }
                 }

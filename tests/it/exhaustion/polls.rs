@@ -15,11 +15,11 @@ use crate::harness::{Cluster, Polled, eventually};
 const LIMIT: Duration = Duration::from_secs(30);
 /// Names of one poll, and places that each is looked for in.
 const NAMES: usize = 200;
-/// With connections of one address limited to so many, its polls may watch twenty times as many keys.
+/// Limit of connections of one address; its polls may watch twenty times as many keys.
 const PER_ADDRESS: usize = 60;
 const KEYS_PER_ADDRESS: usize = 20 * PER_ADDRESS;
 
-/// A poll of so many files with names of so many characters.
+/// Returns a poll with this number and length of names.
 fn poll(names: usize, chars: usize) -> String {
     let files = (0..names).map(|number| {
         let name = format!("{number:0>chars$}");
@@ -36,7 +36,7 @@ async fn attack(door: SocketAddr, request: &str) -> (TcpStream, Option<u16>) {
     let mut connection = dial(door).await.expect("the node listens");
     connection.write_all(request.as_bytes()).await.expect("the request is taken");
     let mut head = [0; 12];
-    // A poll that is refused waits for a second before it is told.
+    // A refused poll waits for a second before its answer.
     let answer = tokio::time::timeout(Duration::from_secs(3), connection.read_exact(&mut head)).await;
     let status = answer.ok().and_then(|read| {
         read.expect("an answer has a head");
@@ -109,7 +109,7 @@ async fn long_names_are_refused_and_many_names_cost_little() {
     memory.expect_growth_below(100.0, "300 polls of 200 names of 139 characters");
 }
 
-/// A client that names ids of the far future waits for nobody else's account, and not for long.
+/// A client that reports ids of the far future uses only its own share, and is not held for long.
 #[tokio::test(flavor = "multi_thread")]
 async fn ids_of_the_far_future_take_a_place_while_they_wait() {
     let cluster = Cluster::start_with(1, &["--connections-per-address", &PER_ADDRESS.to_string()]).await;

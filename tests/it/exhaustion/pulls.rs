@@ -1,5 +1,5 @@
-//! Pulls that claim to be another client each time, with as much as they may say of themselves: what a node remembers
-//! of clients is for others too.
+//! Pulls that claim to be another client each time, with labels of maximum size: the register of clients has room for
+//! others.
 
 use serde_json::json;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};

@@ -31,7 +31,7 @@ async fn questions_after_readiness_are_not_fsyncs() {
     assert!(syncs < 10.0 + 3.0 * took, "{syncs} fsyncs in {took:.1} s");
 }
 
-/// Pages of foreign sites come under their own name, whatever address it points to.
+/// Pages of foreign sites send their own host name, whatever address it resolves to.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_node_on_loopback_has_no_foreign_names() {
     let cluster = Cluster::start_with(1, &["--allowed-hosts", "config.example.com"]).await;
@@ -91,7 +91,7 @@ fn mode(path: &Path) -> u32 {
     std::fs::metadata(path).unwrap_or_else(|error| panic!("{}: {error}", path.display())).permissions().mode() & 0o777
 }
 
-/// Files with hashes of passwords are for the owner alone, whoever made the directory.
+/// Files with password hashes are readable by their owner alone, even in a directory made by another program.
 #[tokio::test(flavor = "multi_thread")]
 async fn data_and_passwords_are_closed_to_others() {
     let directory = tempfile::TempDir::new().expect("a temporary directory can be made");
@@ -131,8 +131,7 @@ async fn data_and_passwords_are_closed_to_others() {
     assert!(process.terminate().await.success());
 }
 
-/// Heads of requests that never come whole, each as large as a head may be: what they take together is
-/// bounded, and who sends small ones is served beside them.
+/// Incomplete request heads of maximum size: their total memory is bounded, and clients with small ones are served.
 #[tokio::test(flavor = "multi_thread")]
 async fn heads_that_do_not_come_whole_share_their_room() {
     const HEADS: usize = 2000;
@@ -143,7 +142,7 @@ async fn heads_that_do_not_come_whole_share_their_room() {
     let mut flood = Vec::new();
     for number in 0..HEADS {
         let mut connection = dial(door).await.expect("the node listens");
-        // One that is cut off is told so by a failure to send.
+        // A closed connection is noticed by a failed write.
         let _ = connection.write_all(half.as_bytes()).await;
         flood.push(connection);
         if number % 50 == 0 {

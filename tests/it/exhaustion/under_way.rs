@@ -1,5 +1,4 @@
-//! Bodies that come slowly and answers that nobody reads: together, and for one user of a token, they have so many
-//! bytes, from whatever addresses they come.
+//! Slow bodies and unread answers: limited in bytes in total and per user of a token, from any addresses.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -18,7 +17,7 @@ const FILES: &str = "/config/v1/configfiles";
 const UNDER_WAY: &str = "thuban_under_way_bytes";
 /// The largest body of a content; two of them are what a user may have.
 const BODY_BYTES: usize = 8 << 20;
-/// More than the kernel takes for one connection.
+/// Larger than the kernel's buffers of one connection.
 const LIST: &str = "/config/v1/configfiles/search?namespace=default&group=large&limit=100&brief=false";
 const LISTED_FILES: usize = 12;
 const FILE_BYTES: usize = 1 << 20;
@@ -34,7 +33,7 @@ async fn under_way(api: &Api) -> f64 {
     api.metric(UNDER_WAY).await.expect("the gauge is there")
 }
 
-/// Sends the head of a write with a body of so many bytes, and the first of them.
+/// Sends the head of a write with a body of `bytes` bytes, and the beginning of the body.
 async fn begin(door: SocketAddr, token: &str, bytes: usize) -> TcpStream {
     let mut connection = dial(door).await.expect("the node listens");
     let head = format!(
@@ -72,7 +71,7 @@ async fn slow_bodies_of_one_user_leave_room_to_others_and_are_refused() {
             return Err(told);
         }
         let held = under_way(&api).await;
-        // Another user has room, and behind the same address as well.
+        // Another user has room, even behind the same address.
         api.publish("default", "app", "application", &"x".repeat(FILE_BYTES / 2)).await;
         let mut other = begin(door, cluster.token(), 1 << 20).await;
         other.write_all(&vec![b' '; (1 << 20) - 1]).await.expect("it is read to its end");
@@ -92,7 +91,7 @@ async fn slow_bodies_of_one_user_leave_room_to_others_and_are_refused() {
     .await;
 }
 
-/// A connection of the attacker's that asks for a large list and takes next to nothing of it.
+/// Requests a large list on a connection of the attacker and reads almost nothing.
 async fn ask(door: SocketAddr, token: &str) -> TcpStream {
     let socket = TcpSocket::new_v4().expect("a socket");
     socket.set_recv_buffer_size(4096).expect("a small buffer");

@@ -1,4 +1,4 @@
-//! Long lists, asked for by somebody who sees nothing or little, again and again.
+//! Long lists, requested repeatedly by callers who see little or nothing.
 
 use std::time::{Duration, Instant};
 

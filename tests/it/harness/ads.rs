@@ -1,4 +1,4 @@
-//! A client of xDS that does what it is told, well or badly: bare HTTP/2 with messages of gRPC in it.
+//! A scriptable xDS client, correct or malicious: bare HTTP/2 with gRPC messages.
 
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
@@ -88,9 +88,9 @@ impl AdsStream {
         self.send_bytes(framed.freeze());
     }
 
-    /// The next message, also one that is not whole; none once the stream has ended.
+    /// Sends the next message, complete or not; nothing once the stream has ended.
     pub(crate) fn send_bytes(&mut self, bytes: Bytes) {
-        // The end is told by what is received.
+        // The end is noticed on receiving.
         let _ = self.send.send_data(bytes, false);
     }
 
@@ -110,7 +110,7 @@ impl AdsStream {
                 }
                 Receive::Body(body) => match body.data().await {
                     Some(Ok(chunk)) => {
-                        // Nothing can be wrong but an end that comes next.
+                        // The only possible error is the end, which is received next.
                         let _ = body.flow_control().release_capacity(chunk.len());
                         self.pending.extend_from_slice(&chunk);
                     }

@@ -18,7 +18,7 @@ pub(crate) struct Api {
     http: reqwest::Client,
 }
 
-/// An answer in the envelope, with what HTTP said around it.
+/// An answer in the envelope, with its HTTP status and headers.
 #[derive(Clone, Debug)]
 pub(crate) struct Answer {
     pub(crate) status: u16,
@@ -48,7 +48,7 @@ impl Api {
         Api::with_client(address, http().pool_max_idle_per_host(0))
     }
 
-    /// By TLS.
+    /// Connects by TLS.
     pub(crate) fn secure(address: SocketAddr, tls: &ClientConfig) -> Self {
         let api = Api::with_client(address, https(tls.clone()).pool_max_idle_per_host(0));
         Api { base: format!("https://{address}"), ..api }
@@ -124,7 +124,7 @@ impl Api {
         self.send(Method::PUT, path, Some(body)).await
     }
 
-    /// Writes a config file and publishes it in one go; a name without suffix is a properties file.
+    /// Saves and publishes a config file in one step; a name without suffix is a properties file.
     pub(crate) async fn publish(&self, namespace: &str, group: &str, file: &str, content: &str) -> Answer {
         let mut body = json!({"namespace": namespace, "group": group, "file_name": file, "content": content});
         if !file.contains('.') {
@@ -169,7 +169,7 @@ impl Answer {
         self.body["code"].as_u64().unwrap_or(0)
     }
 
-    /// Fails unless the answer has this code and the status that goes with it.
+    /// Fails unless the answer has this code and its status.
     #[track_caller]
     pub(crate) fn expect_code(self, code: u64) -> Answer {
         assert_eq!(self.code(), code, "{self}");

@@ -1,4 +1,4 @@
-//! A bare client of the Apollo surface: says exactly what it is told and judges nothing.
+//! A minimal client of the Apollo surface: sends what the test specifies and interprets nothing.
 
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
@@ -39,7 +39,7 @@ pub(crate) struct Polled {
 }
 
 impl Apollo {
-    /// A client without kept connections, as the simplest real ones are.
+    /// Creates a client without connection reuse, like the simplest real ones.
     pub(crate) fn new(address: SocketAddr) -> Self {
         let builder = http().pool_max_idle_per_host(0).timeout(REQUEST_LIMIT);
         Apollo { base: format!("http://{address}"), http: builder.build().expect("a client without TLS can be built") }
@@ -71,7 +71,7 @@ impl Apollo {
         serde_json::from_str(&pulled.text).expect("a config is JSON")
     }
 
-    /// `/configs` of a file as it is for the client that a query tells of; panics unless it is there.
+    /// Returns `/configs` of a file for the client that the query describes; panics unless it exists.
     pub(crate) async fn config_for(&self, app: &str, file: &str, query: &str) -> Value {
         let pulled = self.get(&format!("/configs/{app}/default/{file}?{query}")).await;
         serde_json::from_str(&pulled.text).unwrap_or_else(|_| panic!("{query}: {pulled:?}"))
@@ -108,7 +108,7 @@ impl Apollo {
         Ok(Polled { status, headers, body, ended, held: ended - started })
     }
 
-    /// The id that this node tells a client which has none; fails for files without any release.
+    /// Returns the id that this node sends to a client without one; fails for files without any release.
     pub(crate) async fn current_id(&self, app: &str, cluster: &str, file: &str) -> i64 {
         let polled = self.poll(app, cluster, &[(file, -1)]).await.expect("the poll is answered");
         polled.id_of(file).unwrap_or_else(|| panic!("no id for {file}: {polled:?}"))
@@ -116,7 +116,7 @@ impl Apollo {
 }
 
 impl Polled {
-    /// The id told for a file, if it is in the answer.
+    /// Returns the id of a file, if it is in the answer.
     pub(crate) fn id_of(&self, file: &str) -> Option<i64> {
         let entries = self.body.as_array()?;
         entries.iter().find(|entry| entry["namespaceName"] == file)?["notificationId"].as_i64()

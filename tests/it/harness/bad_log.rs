@@ -11,7 +11,7 @@ use super::Cluster;
 /// Flag of `open`, as Linux numbers it on x86-64 and arm64.
 const O_NONBLOCK: i32 = 0o4000;
 
-/// Reason why the log of a node takes no line.
+/// Reason why the log of a node accepts no line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum BadLog {
     ReaderEnded,
@@ -22,8 +22,8 @@ pub(crate) enum BadLog {
 impl BadLog {
     pub(crate) const ALL: [BadLog; 3] = [BadLog::ReaderEnded, BadLog::ReaderBlocks, BadLog::DiskFull];
 
-    /// Starts a stopped node with such a log, which takes nothing once the node listens: one whose reader does not
-    /// read, and one on a full disk, take nothing from the start. The reader lives as long as what is returned.
+    /// Starts a stopped node with such a log, which accepts nothing once the node listens; a log without a reader and
+    /// one on a full disk accept nothing from the start. The reader lives as long as the returned value.
     pub(crate) async fn start(self, cluster: &mut Cluster, id: u64) -> Option<Pipe> {
         let pipe = (self != BadLog::DiskFull).then(|| Pipe::make(cluster.file(&format!("node-{id}.fifo"))));
         let log = pipe.as_ref().map_or_else(|| PathBuf::from("/dev/full"), |pipe| pipe.path.clone());
@@ -44,7 +44,7 @@ pub(crate) struct Pipe {
 
 impl Pipe {
     fn make(path: PathBuf) -> Pipe {
-        // One that is there keeps what was not read.
+        // An existing one would contain unread lines.
         let _ = std::fs::remove_file(&path);
         let made = Command::new("mkfifo").arg(&path).status().expect("mkfifo can be run");
         assert!(made.success(), "{}: {made}", path.display());

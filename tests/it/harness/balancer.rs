@@ -1,6 +1,5 @@
-//! A TCP balancer, as stands between clients and nodes in the field: it goes round the nodes, or prefers the
-//! first, and skips those that do not say they are ready. Connections to a node that dies, die with it. It counts
-//! what is answered through it, by status, and what of that is compressed.
+//! A TCP balancer as common in front of nodes: round robin, or preferring the first node; it skips nodes that are not
+//! ready. Connections to a node that dies are closed. It counts answers by status, and compressed ones.
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
@@ -17,7 +16,7 @@ use tokio::task::JoinSet;
 use super::Api;
 
 const CHECK_LIMIT: Duration = Duration::from_millis(500);
-/// Beginning of an answer; behind it comes the status.
+/// Beginning of an answer; the status follows.
 const HEAD: &[u8] = b"HTTP/1.1 ";
 /// Field of an answer that is compressed.
 const COMPRESSED: &[u8] = b"\r\ncontent-encoding: gzip\r\n";
@@ -42,11 +41,11 @@ enum Order {
     FirstReady,
 }
 
-/// Nodes behind it, and how it comes to them.
+/// Nodes behind the balancer, and its way to choose among them.
 struct Backends {
     order: Order,
     addresses: Vec<SocketAddr>,
-    /// Addresses that say whether the backends are ready, in their order.
+    /// Addresses of the readiness checks of the backends, in their order.
     probed: Vec<SocketAddr>,
     /// Address of its own connections, in place of what the machine chooses.
     from: Option<IpAddr>,
@@ -67,13 +66,13 @@ impl Balancer {
         Balancer::start_with(Order::Round, addresses.clone(), addresses, None).await
     }
 
-    /// The same for addresses that speak HTTP/2 alone: each has another that says whether it is ready.
+    /// Starts a balancer for addresses that speak only HTTP/2: each has another address for readiness.
     pub(crate) async fn start_probing(addresses: Vec<(SocketAddr, SocketAddr)>) -> Balancer {
         let (addresses, probed) = addresses.into_iter().unzip();
         Balancer::start_with(Order::Round, addresses, probed, None).await
     }
 
-    /// The same, but that each connection goes to the first of the backends that is ready.
+    /// Starts a balancer that sends each connection to the first ready backend.
     pub(crate) async fn start_preferring_the_first(addresses: Vec<SocketAddr>) -> Balancer {
         Balancer::start_with(Order::FirstReady, addresses.clone(), addresses, None).await
     }

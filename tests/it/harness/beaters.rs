@@ -69,7 +69,7 @@ async fn more(counter: &AtomicUsize, limit: Duration, what: &str, count: usize) 
     .await;
 }
 
-/// Goes round the nodes until one takes the heartbeat, and stays with that one.
+/// Tries the nodes in turn until one accepts the heartbeat, and stays with it.
 async fn beat(nodes: &mut [Api], id: &str, counts: &Counts) {
     let mut pauses = interval(Duration::from_millis(20));
     loop {

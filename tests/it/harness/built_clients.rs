@@ -25,12 +25,12 @@ pub(crate) struct ClientSettings<'a> {
     pub(crate) ca: Option<&'a Path>,
     /// Label for gray releases.
     pub(crate) label: Option<&'a str>,
-    /// True if it takes the nodes of what the address lists, where it can; else the address is the only one.
+    /// True if the client connects to the nodes that the address lists; false if it uses only the address.
     pub(crate) by_meta: bool,
 }
 
 impl BuiltClient {
-    /// The newest of each, and the earlier one that `scripts/clients` asks for.
+    /// Returns the newest version of each client, and the earlier one that `scripts/clients` selects.
     pub(crate) fn of_apollo() -> Vec<BuiltClient> {
         let all = [
             ("java", "apollo", "newest"),
@@ -79,7 +79,7 @@ impl RealClient {
             command.env("THUBAN_META", "1");
         }
         if built.variant == "1.9" {
-            // Of a time before modules.
+            // Predates Java modules.
             command.env("THUBAN_JAVA_OPTIONS", "--add-opens=java.base/java.lang=ALL-UNNAMED");
         }
         Some(driven(command, cache))

@@ -1,4 +1,4 @@
-//! Published Apollo clients as testers: each is run unmodified and tells every state that it holds.
+//! Published Apollo clients as testers: each is run unmodified and reports every state that it has.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -21,11 +21,11 @@ use super::process::tail;
 
 pub(crate) type Values = BTreeMap<String, String>;
 
-/// A state of the client and when it was told.
+/// A state of the client, with its time.
 #[derive(Debug)]
 pub(crate) struct Held {
     pub(crate) values: Values,
-    /// The keys in the order in which the client has them, where it tells of that.
+    /// Keys in the client's order, if it reports one.
     pub(crate) keys: Vec<String>,
     pub(crate) at: Instant,
 }
@@ -33,7 +33,7 @@ pub(crate) struct Held {
 /// A running client that watches one namespace; ends when this is dropped.
 pub(crate) struct RealClient {
     held: UnboundedReceiver<Held>,
-    /// Log of a client that is a process: much of it reads like a failure, and is told only with one.
+    /// Log of a client process: it looks like a failure in parts, so it is shown only after one.
     log: Option<PathBuf>,
     running: JoinHandle<()>,
 }
@@ -47,11 +47,11 @@ pub(crate) enum Kind {
     Rust,
     /// `apollo-client-python` of PyPI.
     ApolloClientPython,
-    /// `apollo-python` of PyPI; tells of the key `number` alone, and of what changes.
+    /// `apollo-python` of PyPI; reports only the key `number`, and changes.
     ApolloPython,
     /// `papollo` of PyPI.
     Papollo,
-    /// The crate `apollo-rust-client`, which does not poll but pulls; tells of the key `number` alone.
+    /// The crate `apollo-rust-client`, which only pulls; reports only the key `number`.
     ApolloRustClient,
 }
 
@@ -92,7 +92,7 @@ impl RealClient {
         }
     }
 
-    /// A client of which nothing is asked but what it does by itself.
+    /// Starts a client that only does what it does by itself.
     pub(crate) async fn start_idle(kind: Kind, address: SocketAddr, app: &str, namespace: &str) -> RealClient {
         match kind {
             Kind::ApolloRustClient => other_rust(&format!("http://{address}"), app, namespace, Pace::Own).await,
@@ -111,12 +111,12 @@ impl RealClient {
         watching_python("apollo-config-client", &format!("https://{address}"), Some(ca), app, namespace, secret).await
     }
 
-    /// Reports of the client since it was asked last.
+    /// Returns the reports of the client since the last call.
     pub(crate) fn reports(&mut self) -> Vec<Held> {
         std::iter::from_fn(|| self.held.try_recv().ok()).collect()
     }
 
-    /// Waits until the client holds `value` under `key`; returns when it told so.
+    /// Waits until the client has `value` under `key`; returns the time of its report.
     pub(crate) async fn holds(&mut self, limit: Duration, key: &str, value: &str) -> Instant {
         self.held(limit, key, value).await.at
     }
@@ -194,7 +194,7 @@ pub(super) fn driven(mut command: Command, cache: TempDir) -> RealClient {
     let stdout = child.stdout.take().expect("stdout is piped");
     let (tell, held) = unbounded_channel();
     let running = tokio::spawn(async move {
-        // Both go with the task.
+        // Both are dropped with the task.
         let _owned = (child, cache);
         let mut lines = BufReader::new(stdout).lines();
         while let Ok(Some(line)) = lines.next_line().await {
@@ -251,7 +251,7 @@ fn rust(address: SocketAddr, app: &str, namespace: &str, secret: Option<&str>) -
     let running = tokio::spawn(async move {
         let stream = client.watch(request);
         tokio::pin!(stream);
-        // An error is one attempt that failed; the client itself goes on, and so must its user.
+        // An error is one failed attempt; the client itself continues, and so must its user.
         while let Some(round) = stream.next().await {
             let fetched = round.unwrap_or_default();
             for response in fetched.into_values().flatten() {
@@ -264,6 +264,6 @@ fn rust(address: SocketAddr, app: &str, namespace: &str, secret: Option<&str>) -
 }
 
 fn send(tell: &UnboundedSender<Held>, values: Values, keys: Vec<String>) {
-    // The receiver goes first when a test ends.
+    // The receiver is dropped first when a test ends.
     let _ = tell.send(Held { values, keys, at: Instant::now() });
 }

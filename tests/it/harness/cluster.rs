@@ -77,7 +77,7 @@ impl Cluster {
         cluster
     }
 
-    /// The same with nodes that may have so many file descriptors.
+    /// Starts a cluster whose nodes have a limited number of file descriptors.
     pub(crate) async fn start_under(size: u64, descriptors: u32, options: &[&str]) -> Cluster {
         Cluster::start_limited(size, Some(descriptors), options).await
     }
@@ -121,14 +121,14 @@ impl Cluster {
         self.tls = Some(tls);
     }
 
-    /// The members as the nodes are told to find each other.
+    /// Sets the list of initial members on all nodes.
     pub(crate) fn set_initial_cluster(&mut self, list: &str) {
         for node in &mut self.nodes {
             node.initial_cluster = Some(list.to_owned());
         }
     }
 
-    /// From its next start on a node is told this of the members; the others are not.
+    /// Sets the list of initial members of one node, from its next start.
     pub(crate) fn set_initial_cluster_of(&mut self, id: u64, list: &str) {
         let node = self.index(id);
         self.nodes[node].initial_cluster = Some(list.to_owned());
@@ -142,7 +142,7 @@ impl Cluster {
         self.nodes[node].secret_file = Some(file);
     }
 
-    /// Flags that nodes are started with from now on, beside those of every member.
+    /// Sets additional flags of nodes that are started from now on.
     pub(crate) fn set_options(&mut self, options: &[&str]) {
         self.options = options.iter().map(|option| (*option).to_owned()).collect();
     }
@@ -161,7 +161,7 @@ impl Cluster {
         self.nodes.iter().find_map(|node| node.initial_cluster.clone()).expect("a node that founded the cluster")
     }
 
-    /// A file beside the data of the nodes.
+    /// Returns the path of a file next to the data of the nodes.
     pub(crate) fn file(&self, name: &str) -> PathBuf {
         self.directory.path().join(name)
     }
@@ -239,7 +239,7 @@ impl Cluster {
         self.nodes[node].log = log;
     }
 
-    /// The running node that says of itself that it leads.
+    /// Returns the running node that reports to be the leader.
     pub(crate) async fn leader(&self) -> u64 {
         let apis: Vec<Api> = self.running().into_iter().map(|id| self.api(id)).collect();
         let apis = &apis;
@@ -303,13 +303,13 @@ impl Cluster {
         self.nodes[node].environment = environment;
     }
 
-    /// Gives a stopped node another peer address, which nobody else is told.
+    /// Gives a stopped node another peer address, without informing the others.
     pub(crate) fn move_peer(&mut self, id: u64) {
         let index = self.index(id);
         self.nodes[index].ports.peer = Ports::reserve().peer;
     }
 
-    /// Has each of two stopped nodes listen at the peer address of the other, which nobody else is told.
+    /// Swaps the peer addresses of two stopped nodes, without informing the others.
     pub(crate) fn swap_peers(&mut self, one: u64, other: u64) {
         let (one, other) = (self.index(one), self.index(other));
         let peer = self.nodes[one].ports.peer;
@@ -410,7 +410,7 @@ impl Cluster {
 }
 
 impl Drop for Cluster {
-    /// A failing test shows what its nodes said last.
+    /// Prints the last log lines of the nodes if the test fails.
     fn drop(&mut self) {
         if std::thread::panicking() {
             for node in &self.nodes {

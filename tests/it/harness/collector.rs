@@ -1,4 +1,4 @@
-//! A collector of traces: takes OTLP by HTTP, reads what is in it, and can be slow, ill or away.
+//! A trace collector: receives OTLP over HTTP, decodes it, and can be slow, failing or absent.
 
 use std::io::{self, Read};
 use std::net::SocketAddr;
@@ -23,7 +23,7 @@ use tokio_rustls::server::TlsStream;
 
 use super::{Pki, Ports, eventually};
 
-/// As it stands in a batch, with the node that sent it.
+/// A span as exported, with the node that sent it.
 #[derive(Clone, Debug)]
 pub(crate) struct Span {
     pub(crate) node: String,
@@ -71,7 +71,7 @@ pub(crate) enum Mood {
 
 #[derive(Default)]
 struct Taken {
-    /// Of each post, whether it was taken or not.
+    /// Heads of all posts, accepted or not.
     heads: Vec<HeaderMap>,
     bytes: Vec<u8>,
     spans: Vec<Span>,
@@ -87,7 +87,7 @@ pub(crate) struct Collector {
 }
 
 impl Collector {
-    /// One that nobody reaches yet.
+    /// Returns a collector that cannot be reached yet.
     pub(crate) fn away() -> Collector {
         let (taken, mood) = (Arc::default(), Arc::new(Mutex::new(Mood::Takes)));
         Collector { address: Ports::reserve().api, taken, mood, tls: None, serving: None }
@@ -99,7 +99,7 @@ impl Collector {
         collector
     }
 
-    /// One that is spoken to by TLS, with a certificate of this authority.
+    /// Starts a collector with TLS and a certificate of this authority.
     pub(crate) async fn start_secure(pki: &Pki) -> Collector {
         let mut collector = Collector::away();
         collector.tls = Some(pki.listening());
@@ -187,7 +187,7 @@ impl Listener for Handshaken {
     async fn accept(&mut self) -> (TlsStream<TcpStream>, SocketAddr) {
         loop {
             let (stream, address) = Listener::accept(&mut self.listener).await;
-            // Who does not trust this one goes away.
+            // A client that does not trust the certificate disconnects.
             if let Ok(stream) = self.tls.acceptor().accept(stream).await {
                 return (stream, address);
             }

@@ -28,7 +28,7 @@ pub(crate) async fn run(endpoint: &str, token: &str, arguments: &[&str], input: 
     let mut child =
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it starts");
     let mut stdin = child.stdin.take().expect("stdin is piped");
-    // One that is refused before it reads has closed its end.
+    // A command that fails before it reads has closed its input.
     let _ = stdin.write_all(input.as_bytes()).await;
     drop(stdin);
     let output = child.wait_with_output().await.expect("it ends");

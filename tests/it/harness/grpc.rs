@@ -1,4 +1,4 @@
-//! A client of gRPC that says what it is told: messages as they are encoded, metadata, and the status at the end.
+//! A scriptable gRPC client: encoded messages, metadata, and the final status.
 
 use std::convert::Infallible;
 use std::net::SocketAddr;
@@ -38,10 +38,10 @@ pub(crate) struct GrpcClient {
 /// The end of a call: a code of gRPC and its text. A connection that broke is `None`.
 pub(crate) type Ended = Option<(u16, String)>;
 
-/// A call that goes on.
+/// An open call.
 pub(crate) struct GrpcCall {
     requests: Option<mpsc::Sender<Bytes>>,
-    /// Of one request it comes behind that.
+    /// Response, for a unary request after the request.
     response: Response,
     read: BytesMut,
 }
@@ -52,13 +52,13 @@ enum Response {
 }
 
 impl GrpcClient {
-    /// By prior knowledge.
+    /// Connects with prior knowledge of HTTP/2.
     pub(crate) async fn connect(address: SocketAddr) -> GrpcClient {
         let stream = TcpStream::connect(address).await.expect("it listens");
         GrpcClient::over(stream).await.expect("HTTP/2 is spoken")
     }
 
-    /// By TLS, with HTTP/2 as the only protocol; an error where the handshake fails.
+    /// Connects by TLS with HTTP/2 as the only protocol; an error if the handshake fails.
     pub(crate) async fn secure(address: SocketAddr, tls: &ClientConfig) -> Result<GrpcClient, String> {
         let mut tls = tls.clone();
         tls.alpn_protocols = vec![b"h2".to_vec()];

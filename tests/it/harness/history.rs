@@ -45,7 +45,7 @@ pub(crate) fn is_linearizable(initial: u64, operations: &[Operation]) -> bool {
 /// Every situation that one more operation leads to.
 fn next(operations: &[Operation], done: u128, value: u64) -> impl Iterator<Item = (u128, u64)> {
     let pending = move |at: &usize| done & (1 << at) == 0;
-    // Nothing may come before an operation that had ended before it began.
+    // No operation may precede one that had ended before it began.
     let first_end = (0..operations.len()).filter(pending).filter_map(|at| operations[at].ended).min();
     (0..operations.len()).filter(pending).filter_map(move |at| {
         let operation = &operations[at];

@@ -14,10 +14,10 @@ use tokio::task::JoinSet;
 
 use super::{Api, Cluster, eventually};
 
-/// One client of so many cannot apply a bad value.
+/// One client in this number cannot apply a bad value.
 const REFUSING: usize = 5;
 
-/// True if a client with this label is in a share, as the documentation tells it.
+/// Reports whether a client with this label is in a share, by the documented formula.
 pub(crate) fn is_in_share(percent: u64, label: &str) -> bool {
     let digest = Sha256::digest(label.as_bytes());
     let first = digest.first_chunk::<8>().expect("it is longer");
@@ -34,7 +34,7 @@ pub(crate) struct Holders {
     following: JoinSet<()>,
 }
 
-/// One of them, as who takes values for it has it.
+/// One of them, as its update loop sees it.
 pub(crate) struct Holder {
     pub(crate) id: String,
     refuses: Option<&'static str>,
@@ -44,7 +44,7 @@ pub(crate) struct Holder {
 }
 
 impl Holder {
-    /// Takes a value; true if it can be applied, which is known of a bad one once it may be judged.
+    /// Accepts a value; returns whether it can be applied, for a bad one once the test permits the verdict.
     pub(crate) async fn takes(&mut self, value: &str) -> bool {
         self.had.lock().push((value.to_owned(), Instant::now()));
         let is_bad = self.refuses == Some(value);
@@ -147,7 +147,7 @@ impl Watched {
         shown["state"].as_str().expect("a state").to_owned()
     }
 
-    /// Greatest share that any node tells of, until a node says that it goes on no more.
+    /// Returns the greatest share that any node reports until the rollout ends.
     pub(crate) async fn greatest_share(self) -> u64 {
         let (mut greatest, mut pace) = (0, tokio::time::interval(Duration::from_millis(50)));
         loop {

@@ -1,8 +1,8 @@
-//! A thin or long link before a node: what its peers dial goes through here, in each direction at a rate that all
-//! connections share, and after a delay, both of which can be changed while they are open. It can be cut too.
+//! A slow or long link before a node: connections of its peers pass through it, in each direction at a rate that all
+//! connections share, and with a delay. Both can be changed while connections are open. The link can be cut too.
 //!
-//! One connection waits for its turn behind the others, a small piece at a time, and what waits stays with who sends
-//! it: the link holds no more than a router does.
+//! Connections are served in turn, in small pieces, and waiting bytes stay with the sender: the link buffers no more
+//! than a router does.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -20,7 +20,7 @@ use super::Cluster;
 
 /// Bytes that pass before another connection has its turn.
 const PIECE_BYTES: usize = 4 * 1024;
-/// Bytes that the kernel takes from a sender before the link does.
+/// Bytes that the kernel buffers before the link.
 const BUFFER_BYTES: u32 = 64 * 1024;
 const WAITING_MAX: u32 = 64;
 /// On a long link; a thin one hands each over at once.
@@ -63,21 +63,21 @@ impl ThinLink {
         self.address
     }
 
-    /// From now on so many bytes a second pass in each direction; 0 is without a limit.
+    /// Sets the rate in each direction; 0 for no limit.
     pub(crate) fn set_rate(&self, bytes_a_second: u64) {
         for lane in [&self.there, &self.back] {
             lane.rate.store(bytes_a_second, Ordering::Relaxed);
         }
     }
 
-    /// From now on each byte takes so long, in each direction.
+    /// Sets the delay of each byte, in each direction.
     pub(crate) fn set_delay(&self, delay: Duration) {
         for lane in [&self.there, &self.back] {
             lane.delay.store(delay.as_millis() as u64, Ordering::Relaxed);
         }
     }
 
-    /// From now on nothing passes, and nobody is told; what is sent waits until the link is there again.
+    /// Cuts the link without closing connections; waiting bytes are delivered when it is restored.
     pub(crate) fn set_cut(&self, is_cut: bool) {
         for lane in [&self.there, &self.back] {
             lane.is_cut.send_replace(is_cut);
@@ -103,7 +103,7 @@ pub(crate) async fn linked(size: u64, options: &[&str]) -> (Cluster, Vec<ThinLin
 }
 
 impl Lane {
-    /// Returns when so many bytes have passed, behind those that were let in before.
+    /// Waits until this many bytes have passed, after those admitted before.
     async fn pass(&self, bytes: usize) {
         // It fails only when the lane is gone.
         let _ = self.is_cut.subscribe().wait_for(|is_cut| !is_cut).await;
@@ -121,7 +121,7 @@ impl Lane {
     }
 }
 
-/// By default the kernel would take megabytes of what a sender believes to be on its way.
+/// By default the kernel would buffer megabytes that the sender considers sent.
 fn small_socket() -> TcpSocket {
     let socket = TcpSocket::new_v4().expect("a socket");
     socket.set_recv_buffer_size(BUFFER_BYTES).expect("a new socket takes a size");

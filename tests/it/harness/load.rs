@@ -46,7 +46,7 @@ pub(crate) struct Journal {
     pub(crate) attempts: Vec<Attempt>,
 }
 
-/// Writers at work; they stop when told to, or when this is dropped.
+/// Running writers; they stop on request, or when this is dropped.
 pub(crate) struct Load {
     stop: CancellationToken,
     workers: JoinSet<()>,
@@ -103,7 +103,7 @@ impl Journal {
         self.attempts.iter().filter(|a| a.outcome == *outcome).map(|a| a.key.as_str()).collect()
     }
 
-    /// Fails if an acknowledged write is missing or a refused one happened, as this node tells it.
+    /// Fails if an acknowledged write is missing or a refused one happened, by this node's state.
     pub(crate) async fn expect_kept(&self, namespace: &str, node: &Api) {
         let present = names_of_services(namespace, node).await;
         let acknowledged = self.keys(&Outcome::Acknowledged);
@@ -115,7 +115,7 @@ impl Journal {
     }
 }
 
-/// All services of a namespace, page by page: a long load writes more than one answer takes.
+/// Returns all services of a namespace, page by page: a long load writes more than fit into one answer.
 async fn names_of_services(namespace: &str, node: &Api) -> HashSet<String> {
     let (mut names, mut after) = (HashSet::new(), String::new());
     loop {

@@ -13,7 +13,7 @@ use thuban::cli::Cli;
 use tokio::io::{AsyncBufReadExt, BufReader, Lines};
 use tokio::process::{Child, ChildStdout, Command};
 
-/// Begins the line on stdout by which a node tells its bound addresses.
+/// Prefix of the line on stdout with a node's bound addresses.
 const ANNOUNCEMENT: &str = "THUBAN READY ";
 const START_LIMIT: Duration = Duration::from_secs(30);
 const STOP_LIMIT: Duration = Duration::from_secs(20);
@@ -42,8 +42,7 @@ pub(crate) fn thuban() -> Command {
     bare(Command::new(binary()))
 }
 
-/// The same with so many file descriptors and no more, by the shell: limits of a child would need
-/// unsafe code here.
+/// Returns a command with a limit of file descriptors, set by a shell: limits of a child would need unsafe code here.
 fn thuban_under(descriptors: u32) -> Command {
     let mut shell = Command::new("sh");
     shell.args(["-c", &format!("ulimit -n {descriptors} && exec \"$0\" \"$@\""), binary()]);
@@ -53,7 +52,7 @@ fn thuban_under(descriptors: u32) -> Command {
 /// This test program as a node, see [`run_doomed`].
 fn doomed() -> Command {
     let mut command = Command::new(std::env::current_exe().expect("this program has a path"));
-    // With one thread the name of the test would begin the line of the announcement.
+    // With one thread the name of the test would precede the announcement on its line.
     let test = "dead_task::a_node_whose_task_dies_ends_in_order_with_a_code_of_its_own";
     command.args(["--exact", test, "--nocapture", "--test-threads=2"]);
     bare(command)
@@ -129,7 +128,7 @@ impl Process {
         Process::start_in(None, arguments, &[], log).await
     }
 
-    /// With these variables in its environment, and with so many file descriptors and no more.
+    /// Starts a process with these variables, and with a limit of file descriptors.
     pub(crate) async fn start_in(
         descriptors: Option<u32>,
         arguments: &[String],
@@ -164,7 +163,7 @@ impl Process {
         }
     }
 
-    /// `kill -9`: the process gets no chance to flush or say anything.
+    /// Kills the process with SIGKILL: it cannot flush or print anything.
     pub(crate) async fn kill(mut self) {
         self.child.start_kill().expect("the process can be killed");
         self.child.wait().await.expect("a killed process ends");
@@ -219,7 +218,7 @@ impl Process {
         std::fs::read_to_string(format!("/proc/{}/{file}", self.pid)).expect("the process runs")
     }
 
-    /// By the `kill` command: signals other than SIGKILL would need unsafe code here.
+    /// Sends a signal with the `kill` command: signals other than SIGKILL would need unsafe code here.
     pub(crate) async fn signal(&self, name: &str) {
         let status = Command::new("kill").args([format!("-{name}"), self.pid.to_string()]).status().await;
         assert!(status.expect("kill can be run").success(), "kill -{name} {} failed", self.pid);
@@ -236,7 +235,7 @@ async fn announcement(lines: &mut Lines<BufReader<ChildStdout>>) -> Option<Annou
     None
 }
 
-/// The end of a log, enough to see why a test failed. One that is a pipe or a device has none.
+/// Returns the end of a log, for a failed test; empty for a pipe or a device.
 pub(crate) fn tail(log: &Path) -> String {
     const LINES: usize = 80;
     if !log.is_file() {

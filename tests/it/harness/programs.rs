@@ -9,9 +9,9 @@ use super::report;
 const MISSING: i32 = 69;
 const NO_ANSWER: i32 = 75;
 
-/// Path of a program of a variant that tests/clients/programs lists. Without the language, or the registry of its
-/// packages, there is none, and a line says so. `THUBAN_CLIENT=LANGUAGE/PROGRAM/VARIANT`, which scripts/clients sets,
-/// makes a missing language a failure, and leaves every other client out.
+/// Returns the path of a program of a variant that tests/clients/programs lists. Without the language, or the registry
+/// of its packages, it prints a line and returns `None`. `THUBAN_CLIENT=LANGUAGE/PROGRAM/VARIANT`, set by
+/// scripts/clients, makes a missing language a failure, and skips all other clients.
 pub(crate) async fn program(language: &str, name: &str, variant: &str) -> Option<String> {
     let client = format!("{language}/{name}/{variant}");
     let asked = asked_client();

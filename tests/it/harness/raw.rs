@@ -27,7 +27,7 @@ impl Raw {
         Raw { stream: TcpStream::connect(address).await.expect("the surface listens") }
     }
 
-    /// Sends bytes; false if the other side no longer takes them.
+    /// Sends bytes; false if the other side does not accept them.
     pub(crate) async fn send(&mut self, bytes: impl AsRef<[u8]>) -> bool {
         self.stream.write_all(bytes.as_ref()).await.is_ok()
     }
@@ -78,7 +78,7 @@ impl RawAnswer {
         body["code"].as_u64().unwrap_or(0)
     }
 
-    /// Head and body, where the body has come as far as the head says.
+    /// Parses head and body, if the body is complete.
     fn parse(bytes: &[u8]) -> Option<RawAnswer> {
         let text = String::from_utf8_lossy(bytes);
         let (head, body) = text.split_once("\r\n\r\n")?;

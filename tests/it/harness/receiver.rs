@@ -1,4 +1,4 @@
-//! A receiver of webhooks: keeps what was posted to it, and answers with the status that it is told.
+//! A receiver of webhooks: records posts, and answers with a configurable status.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU16, Ordering};
@@ -63,7 +63,7 @@ impl Receiver {
         self.posted.lock().clone()
     }
 
-    /// Waits until so many events have come, each counted once.
+    /// Waits until this many events have arrived, each counted once.
     pub(crate) async fn wait_for(&self, count: usize, limit: Duration) -> Vec<Posted> {
         eventually(limit, &format!("{count} events are told"), || async {
             let mut firsts: Vec<Posted> = Vec::new();

@@ -37,7 +37,7 @@ impl SmallDisk {
         &self.path
     }
 
-    /// Fills it as another program does, and goes on taking what becomes free until the filler is dropped.
+    /// Fills the disk like another program, and all space that becomes free, until the filler is dropped.
     pub(crate) fn fill(&self) -> Filler {
         let path = self.path.join("of-another-program");
         let is_over = Arc::new(AtomicBool::new(false));

@@ -27,7 +27,7 @@ pub(crate) fn report(text: impl Display) {
     writeln!(std::io::stderr(), "    measured: {text}").expect("stderr is open");
 }
 
-/// The size of a scenario: `default`, or what the environment says.
+/// Returns the size of a scenario: `default`, or the value of the environment variable.
 pub(crate) fn setting<T: FromStr>(variable: &str, default: T) -> T {
     match std::env::var(variable) {
         Ok(text) => text.parse().unwrap_or_else(|_| panic!("{variable}={text:?} is not a number")),

@@ -1,4 +1,4 @@
-//! Values on either side of each limit, per family: what is kept as sent, and what is refused where.
+//! Values on either side of each limit, per family: accepted unchanged, or refused with the field.
 
 use serde_json::{Value, json};
 
@@ -54,7 +54,7 @@ pub(super) fn rate_limit() -> Vec<Edge> {
         Edge::returned_as("limit", "/report/interval", json!(1500), json!("1.500s")),
         Edge::returned_as("limit", "/report/interval", json!(0), json!("0s")),
     ];
-    // Where nothing runs at a time, the amount is one of a period; the sample counts what runs at a time.
+    // Without concurrency, the amount is per period; the sample counts concurrency.
     let amount = |resource: &str, amount: Value| json!([{"resource": resource, "amounts": [amount]}]);
     for resource in ["QPS", "SYSTEM"] {
         edges.push(Edge {

@@ -12,14 +12,14 @@ pub(super) struct Family {
     pub(super) element: &'static str,
     /// The value of `resource` of its releases.
     pub(super) resource: &'static str,
-    /// The type that a client asks for who discovers its rules, and the element of the answer.
+    /// Type in the request of a discovering client, and element of the answer.
     pub(super) discovery: (&'static str, &'static str),
     /// A rule as a client gets it.
     pub(super) in_force: fn(&Value) -> Value,
-    /// Rules with every field of the specification set, none to its default: title and body. All
-    /// are off, said by `enable` or by `disable`.
+    /// Rules with every field of the specification set to a value other than its default: title and body. All are
+    /// disabled, by `enable` or by `disable`.
     pub(super) samples: fn() -> Vec<(&'static str, Value)>,
-    /// Rules of which little is said, and all that is shown of them beside names and head.
+    /// Minimal rules, and everything shown of them in addition to names and head.
     pub(super) bare: fn() -> Vec<(Value, Value)>,
     /// Enumerations: title of a sample, pointer into it, and the words in order of their numbers.
     pub(super) words: &'static [(&'static str, &'static str, &'static [&'static str])],
@@ -58,7 +58,7 @@ const LIMIT_TYPES: &[&str] = &[
 const PROTOCOLS: &[&str] = &["UNKNOWN", "HTTP", "TCP", "UDP"];
 const LEVELS: &[&str] = &["UNKNOWN", "CAMPUS", "ZONE", "REGION", "ALL"];
 
-/// A condition with nothing at its default; its value may be any text, as no word is judged.
+/// Returns a condition without defaults; its value may be any text.
 pub(super) fn condition(kind: &str, value: &str) -> Value {
     json!({"type": kind, "value": value, "value_type": "PARAMETER"})
 }

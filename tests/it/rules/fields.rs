@@ -1,5 +1,5 @@
-//! Every field of the specification's tables: kept, shown on another node, read in both spellings,
-//! replaced by an update and by nothing else.
+//! Every field of the specification's tables: stored, shown on another node, accepted in both spellings, and replaced
+//! only by an update.
 
 use serde_json::{Value, json};
 

@@ -9,7 +9,7 @@ use super::suite::{INVALID, OK, Suite, merged, text};
 use crate::harness::eventually;
 
 const BOTH: [&str; 2] = ["", "/detail"];
-/// Times are shown in seconds, so a later one takes as long to come about.
+/// Time limit for a later time, because times have a resolution of a second.
 const NEXT_SECOND: Duration = Duration::from_secs(5);
 
 pub(super) async fn run(suite: &Suite) {

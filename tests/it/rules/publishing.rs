@@ -1,4 +1,4 @@
-//! Publishing a rule: what is refused, what a release says, and what two publishers at once come to.
+//! Publishing a rule: refusals, contents of a release, and two concurrent publishers.
 
 use std::collections::BTreeSet;
 
@@ -52,7 +52,7 @@ fn after(before: Vec<(String, u64, bool)>, item: &Value, code: u64) -> Vec<(Stri
     }
     let is_normal = item["release_type"].is_null();
     let next = before.iter().map(|(_, version, _)| version + 1).max().unwrap_or(1);
-    // A normal release is refused beside an active gray one, so all it finds active are normal.
+    // A normal release is refused during an active gray one, so all that it finds active are normal.
     let rest = before.into_iter().map(|(name, version, is_active)| (name, version, is_active && !is_normal));
     std::iter::once((text(&item["release_name"]).to_owned(), next, true)).chain(rest).collect()
 }
@@ -207,7 +207,7 @@ async fn rules_are_found_by_three_names(suite: &Suite) {
     for unnamed in [json!({}), json!({"release_name": "r"}), json!({"id": "", "rule_id": "", "rule_name": ""})] {
         suite.post("/releases", &json!([unnamed])).await.expect_code(INVALID);
     }
-    // A given id of a release is kept, and is taken from then on.
+    // A given id of a release is used, and cannot be used again.
     let id = suite.fresh("given");
     let given = |name: &str| json!([{"id": id, "rule_id": one["id"], "release_name": name}]);
     let answer = suite.post("/releases", &given("given")).await.expect_code(OK);

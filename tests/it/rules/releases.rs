@@ -247,7 +247,7 @@ async fn a_release_of_another_rule_is_none(suite: &Suite) {
     }
     let wrong_name = json!([{"id": target["id"], "release_name": "base"}]);
     suite.put("/releases/rollback", &wrong_name).await.expect_code(MISSING);
-    // By the routes of another family it is none either.
+    // The routes of another family do not find it either.
     let path = format!("/naming/v1/{}/releases", suite.other_family().kind);
     let (target, gray) = (json!([{"id": target["id"]}]), json!([{"id": gray["id"]}]));
     suite.api().put(&format!("{path}/rollback"), &target).await.expect_code(MISSING);

@@ -1,4 +1,4 @@
-//! Ground of the tables: a cluster, calls that go round its nodes, and a count of cases.
+//! Foundation of the tables: a cluster, calls to its nodes in turn, and a count of cases.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -141,7 +141,7 @@ impl Suite {
         entity.clone()
     }
 
-    /// The rule of this id as the next node tells it; fails unless there is exactly one.
+    /// Returns the rule with this id from the next node; fails unless there is exactly one.
     pub(super) async fn detail(&self, id: &Value) -> Value {
         let id = id.as_str().expect("ids are text");
         let answer = self.get("/detail", &format!("id={id}")).await.expect_code(OK);
@@ -156,7 +156,7 @@ impl Suite {
         data.iter().map(|rule| (text(&rule["id"]).to_owned(), rule.clone())).collect()
     }
 
-    /// Every item is taken, answered and shown on another node exactly as said.
+    /// Checks that every item is accepted, returned, and shown on another node exactly as sent.
     pub(super) async fn expect_taken(&self, goods: Vec<Good>) {
         self.count(goods.len());
         let mut broken = Vec::new();

@@ -34,7 +34,7 @@ async fn limits_hold_from_both_sides(suite: &Suite) {
     suite.expect_refused(bads).await;
 }
 
-/// A value that no field of the same type takes, whatever the leniency with numbers and words.
+/// Returns values that no field of the same type accepts, despite the leniency with numbers and words.
 fn wrong(value: &Value) -> &'static [fn() -> Value] {
     match value {
         Value::Bool(_) => &[|| json!("true"), || json!(1), || json!({})],

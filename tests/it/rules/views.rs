@@ -103,7 +103,7 @@ async fn rule_for(suite: &Suite, namespace: &str, service: &str, more: Value) ->
     suite.rule(namespace, merged(&(suite.family.ends)(namespace, service).remove(0), &more)).await
 }
 
-/// Every row as a gray release of its own, in the version of the rule that says 1; normal says 0.
+/// Publishes every row as a gray release with value 1; the normal one has 0.
 async fn labels_are_matched(suite: &Suite) {
     for (labels, of_client, is_match) in MATCHES {
         let (namespace, service) = ("labels", suite.fresh("svc"));
@@ -179,7 +179,7 @@ async fn what_is_in_force_is_what_was_published(suite: &Suite) {
     }
 }
 
-/// By service, for every service, in order of priority; what is off is not there.
+/// By service, for every service, in order of priority; disabled rules are left out.
 async fn services_see_their_rules(suite: &Suite) {
     let namespace = suite.fresh("views");
     let service = suite.fresh("svc");

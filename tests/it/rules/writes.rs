@@ -110,7 +110,7 @@ async fn ids_name_one_rule(suite: &Suite) {
     ]);
     assert_eq!(suite.post("", &twice).await.expect_code(TAKEN).item_codes(), [OK, TAKEN]);
 
-    // The id decides, whatever the name beside it is; without one, name and namespace do.
+    // The id takes precedence over the name; without an id, name and namespace identify the rule.
     let renamed = json!([{"id": id, "namespace": "ids", "name": suite.fresh("renamed")}]);
     let renamed = suite.only_entity(suite.put("", &renamed).await);
     assert_eq!(renamed["id"], id);
@@ -204,7 +204,7 @@ async fn revisions_are_compared(suite: &Suite) {
     let third = suite.only_entity(suite.put("", &update("three", &second)).await);
     assert_eq!(stripped(&suite.detail(id).await), stripped(&third));
 
-    // Of two who read the same revision, one gets its way.
+    // Of two writers with the same revision, one succeeds.
     let (path, [one, two]) = (suite.path(""), suite.two_apis());
     let (mine, yours) = (update("mine", &third["revision"]), update("yours", &third["revision"]));
     let (mine, yours) = tokio::join!(one.put(&path, &mine), two.put(&path, &yours));

@@ -27,7 +27,7 @@ async fn log_in(cluster: &Cluster, node: u64, name: &str, password: &str) -> Ans
     Api::new(cluster.ports(node).api).post("/auth/v1/user/login", &login).await
 }
 
-/// The surface of a node as a user who logged in there.
+/// Returns the API of a node for a user who logged in there.
 async fn as_user(cluster: &Cluster, node: u64, name: &str, password: &str) -> Api {
     let answer = log_in(cluster, node, name, password).await.expect_code(200_000);
     cluster.api(node).with_token(answer.body["loginResponse"]["token"].as_str().expect("a token"))
@@ -38,7 +38,7 @@ async fn make_user(api: &Api, name: &str, grants: Value) {
     api.post(USERS, &item).await.expect_code(200_000);
 }
 
-/// Waits until each of these is told that its token is none.
+/// Waits until each token is refused as unknown.
 async fn expect_out(apis: &[Api], since: Instant) {
     join_all(apis.iter().map(|api| {
         eventually(OUT_WITHIN, "the token is dead", move || async move {
@@ -59,7 +59,7 @@ async fn users_are_users_on_every_node_and_out_on_every_node() {
     for (turn, id) in ids.iter().enumerate() {
         let name = format!("user-{turn}");
         make_user(&cluster.api(*id), &name, json!([{"role": "reader", "namespace": "*"}])).await;
-        // With no pause between: whoever is answered on one node is known on all.
+        // Without a pause: once answered on one node, it holds on all.
         for other in &ids {
             let api = as_user(&cluster, *other, &name, PASSWORD).await;
             api.get(SERVICES).await.expect_code(200_000);
@@ -105,7 +105,7 @@ async fn users_are_users_on_every_node_and_out_on_every_node() {
     cluster.expect_equal_state().await;
 }
 
-/// It would not hear that a token was revoked, so it stops believing any, and believes them again.
+/// A node that would miss revocations stops accepting tokens, and accepts them again later.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_node_that_is_cut_off_believes_no_token() {
     let cluster = Cluster::start_with(3, &["--token-trust-ms", "2000"]).await;
@@ -252,7 +252,7 @@ async fn service_tokens_end_stay_in_their_networks_and_are_shown_once() {
     cluster.expect_equal_state().await;
 }
 
-/// A user behind a token counts on the config clients' port too.
+/// The user of a token counts on the config clients' port too.
 #[tokio::test(flavor = "multi_thread")]
 async fn tokens_of_config_clients_are_judged_like_all_others() {
     let cluster = Cluster::start_with(3, &["--compat-auth", "required"]).await;

@@ -1,4 +1,4 @@
-//! Accounts of callers: identity, logins, and tokens that are changed where they stand: on every node.
+//! The caller's own account on every node: identity, logins, and tokens.
 
 use std::time::{Duration, Instant};
 

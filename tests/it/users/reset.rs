@@ -47,7 +47,7 @@ async fn a_lost_password_is_reset_on_one_stopped_node() {
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let told = String::from_utf8_lossy(&output.stdout).into_owned();
     assert!(told.contains("start the node again") && !told.contains(NEW_PASSWORD), "{told}");
-    // Nothing has happened yet, and nothing was said to the others.
+    // Nothing has changed yet, and the other nodes know nothing.
     let old = cluster.api(1);
     old.get(USERS).await.expect_code(200_000);
 
@@ -59,7 +59,7 @@ async fn a_lost_password_is_reset_on_one_stopped_node() {
         log_in(&cluster, id, "admin", ADMIN_PASSWORD).await.expect_code(401_001);
     }
 
-    // Whoever is disabled is enabled with it, and nobody's grants change.
+    // It enables a disabled user, and changes no grants.
     cluster.terminate(2).await;
     assert!(reset(&cluster.data(2), "ann", &file).await.status.success());
     let left = std::fs::read_to_string(&order).expect("left behind");

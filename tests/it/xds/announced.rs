@@ -9,7 +9,7 @@ use crate::harness::{Cluster, eventually, run};
 
 const LIMIT: Duration = Duration::from_secs(30);
 
-/// Waits until every node tells of these addresses, by the ids of the members.
+/// Waits until every node lists these addresses, by the ids of the members.
 async fn await_announced(cluster: &Cluster, wanted: &[String]) {
     for id in cluster.running() {
         eventually(LIMIT, &format!("node {id} tells where gRPC is found"), || async {

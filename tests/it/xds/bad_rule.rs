@@ -65,7 +65,7 @@ async fn publish_gray(world: &World) {
     release(&world.api(), ROUTES, "parts", json!({"release_name": "bad", "release_type": "gray", "plan": plan})).await;
 }
 
-/// `THUBAN_IT_CLIENTS` sets how many there are beside two of each published kind.
+/// `THUBAN_IT_CLIENTS` sets the number of clients in addition to two of each published kind.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_bad_rule_is_stopped_at_a_twentieth_and_all_fall_back() {
     let count = setting("THUBAN_IT_CLIENTS", 240);
@@ -121,7 +121,7 @@ async fn a_bad_rule_is_stopped_at_a_twentieth_and_all_fall_back() {
         let strays = calls.answered_by().into_iter().any(|server| !good.iter().any(|known| known == server));
         assert!(!strays && calls.failed() == 0 && calls.answered() > 0, "{:?}: {calls:?}", client.kind);
     }
-    // A client that comes now, to any node, gets what was there before.
+    // A client that connects now, to any node, gets the previous release.
     let ids = || (0..).map(|number| format!("late-{number}")).filter(|id| is_in_share(PERCENT, id)).take(3);
     let late = Holders::start(ids(), BAD, |number, holder| follow(to(number), holder));
     late.expect_having(LIMIT, GOOD, &late.ids()).await;

@@ -27,8 +27,8 @@ async fn expect_refused(client: &mut Client, what: &str, request: &Request) {
     assert_eq!((calls.answered(), calls.failed()), (0, 2), "{:?}, {what}: {calls:?}", client.kind);
 }
 
-/// A certificate is for the name of the service. Nodes say nothing of TLS between services, so that credentials of xDS
-/// do what they are to do otherwise.
+/// A certificate has the name of the service. Nodes configure no TLS between services, so that xDS credentials use
+/// their fallback.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_client_checks_the_name_of_the_service_that_it_calls() {
     let (pki, strangers) = (Pki::new().await, Pki::new().await);

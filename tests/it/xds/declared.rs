@@ -1,4 +1,4 @@
-//! Messages that the program declares, beside those that Envoy publishes.
+//! Messages that this program declares in addition to those that Envoy publishes.
 
 use tempfile::NamedTempFile;
 use tokio::process::Command;

@@ -25,7 +25,7 @@ pub(super) struct Driven {
 }
 
 impl Driven {
-    /// Returns with the first line that it says.
+    /// Starts the driver; returns its first line.
     pub(super) async fn start(mut command: Command, directory: TempDir) -> (Driven, Value) {
         let log = File::create(directory.path().join("driver.log")).expect("the log can be made");
         command.kill_on_drop(true).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(log);
@@ -111,12 +111,12 @@ impl Backends {
         Backends { driven, addresses }
     }
 
-    /// Calls that each has counted since it was asked last.
+    /// Returns the calls of each server since the last call.
     pub(super) async fn counts(&mut self) -> BTreeMap<String, u64> {
         self.driven.ask(json!({"op": "counts"})).await
     }
 
-    /// Probes that each has counted since it was asked last.
+    /// Returns the probes of each server since the last call.
     pub(super) async fn probes(&mut self) -> BTreeMap<String, u64> {
         self.driven.ask(json!({"op": "probes"})).await
     }
@@ -149,7 +149,7 @@ pub(super) enum Kind {
     /// grpcio, which is C-core.
     Grpc,
     Go,
-    /// grpc-go as it was in 2024.
+    /// grpc-go of 2024.
     Go2024,
     Java,
     Node,
@@ -161,7 +161,7 @@ impl Kind {
     /// The kinds that every rule is tried with.
     pub(super) const ALL: [Kind; 3] = [Kind::Grpc, Kind::EnvoyDelta, Kind::EnvoySotw];
 
-    /// The languages of gRPC that are no C-core, each in its newest version; an earlier one only where it is asked for.
+    /// Returns the gRPC languages without a C core, each in its newest version; an earlier one only on request.
     pub(super) fn languages() -> Vec<Kind> {
         let earlier = asked_client().map(|_| Kind::Go2024);
         [Kind::Go, Kind::Java, Kind::Node].into_iter().chain(earlier).collect()
@@ -203,14 +203,14 @@ impl Kind {
 /// A call, as both gRPC and HTTP have it.
 #[derive(Clone, Debug)]
 pub(super) struct Request {
-    /// Of the namespace `shop`.
+    /// Service in the namespace `shop`.
     service: &'static str,
-    /// With a query, for HTTP alone.
+    /// Path with a query, for HTTP only.
     path: String,
     headers: BTreeMap<&'static str, &'static str>,
     /// In place of the listener for the client's own calls.
     port: Option<u16>,
-    /// Authority of the server's certificate, and whether xDS is asked for how to reach it first.
+    /// Authority of the server's certificate, and whether xDS credentials are used.
     secure: Option<(String, bool)>,
     /// Its target names no namespace.
     is_short: bool,
@@ -233,13 +233,13 @@ impl Request {
         self
     }
 
-    /// By TLS to whom this authority has signed. `by_xds`: as credentials of xDS do it where xDS says nothing.
+    /// Uses TLS with this authority. `by_xds`: the fallback of xDS credentials.
     pub(super) fn secure(mut self, authority: &str, by_xds: bool) -> Request {
         self.secure = Some((authority.to_owned(), by_xds));
         self
     }
 
-    /// By the name of the service alone.
+    /// Uses only the name of the service.
     pub(super) fn short(mut self) -> Request {
         self.is_short = true;
         self
@@ -257,7 +257,7 @@ impl Request {
     }
 }
 
-/// A client, with how it is asked to call.
+/// A client, with the form of its calls.
 pub(super) struct Client {
     pub(super) kind: Kind,
     driven: Driven,
@@ -313,7 +313,7 @@ impl Client {
         self.flow_wide(name, request, 1).await;
     }
 
-    /// The same with so many callers at once, each of which pauses for 5 ms between its calls.
+    /// Starts a flow with this many concurrent callers, each of which pauses for 5 ms between its calls.
     pub(super) async fn flow_wide(&mut self, name: &str, request: &Request, callers: usize) {
         let mut question = self.question("flow", request);
         if callers > 1 {
@@ -327,12 +327,12 @@ impl Client {
         self.driven.ask(json!({"op": "stop", "name": name})).await
     }
 
-    /// Results so far of calls that go on.
+    /// Returns the results so far of a running flow.
     pub(super) async fn seen(&mut self, name: &str) -> Calls {
         self.driven.ask(json!({"op": "seen", "name": name})).await
     }
 
-    /// Resources as the client itself tells of them.
+    /// Returns the resources that the client itself reports.
     pub(super) async fn state(&mut self) -> Value {
         self.driven.ask(json!({"op": "state"})).await
     }

@@ -1,4 +1,4 @@
-//! Nodes die and stop while clients call: no call fails, and the rules go on to arrive.
+//! Nodes die and stop while clients call: no call fails, and changes of rules still arrive.
 
 use serde_json::json;
 
@@ -7,8 +7,8 @@ use super::world::{World, all_settle, group, publish, sub_rule};
 use crate::harness::report;
 
 const FLOW: &str = "on and on";
-/// Calls of grpc-go that may fail: a node that has just started knows nothing of the routes that the client has, so
-/// that a change comes in one step.
+/// Calls of grpc-go that may fail: a node that has just started does not know the client's routes, so a change arrives
+/// in one step.
 const FAILURES_OF_GO: u64 = 4;
 
 #[tokio::test(flavor = "multi_thread")]
@@ -49,7 +49,7 @@ async fn live_on_when_nodes_die(kinds: &[Kind]) {
     }
 }
 
-/// Clients that know one node alone go on with what they have while it is away, and get what changed when it is back.
+/// Clients with a single node keep their resources while it is down, and get the changes when it returns.
 #[tokio::test(flavor = "multi_thread")]
 async fn clients_live_on_without_a_balancer() {
     let mut world = World::start(3).await;

@@ -1,4 +1,4 @@
-//! Clients that mean harm, beside one that does not: each is bounded, and the other one notices nothing.
+//! Malicious clients next to a correct one: each is bounded, and the correct one notices nothing.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::time::{Duration, Instant};
@@ -17,9 +17,9 @@ use crate::harness::report;
 
 const RESOURCE_EXHAUSTED: u32 = 8;
 const AT_ONCE: Duration = Duration::from_secs(5);
-/// Long enough for an answer that must not come.
+/// Wait for an answer that must not arrive.
 const QUIET: Duration = Duration::from_millis(700);
-/// Time for a stream to have read a hundred thousand requests, beside much else.
+/// Time limit for a stream to read a hundred thousand requests, under load.
 const FLOOD_WITHIN: Duration = Duration::from_secs(60);
 const GROWTH_BYTES_MAX: u64 = 96 << 20;
 
@@ -51,7 +51,7 @@ async fn hostile_clients_are_bounded() {
     for stream in &mut silent {
         expect_nothing_more("who never acknowledges", stream).await;
     }
-    // A client that refused the change before is told the next one, and the newest where that has passed by then.
+    // A client that refused the previous change gets the next one, or the newest if more have passed.
     let mut told = 0;
     while let Some(next) = refusing.receive_within::<DiscoveryResponse>(QUIET).await {
         refusing.send(&refusal(&next.expect("it goes on")));
@@ -71,7 +71,7 @@ async fn stranger(to: SocketAddr) -> AdsConnection {
     AdsConnection::open_from(Ipv4Addr::new(127, 0, 0, 9).into(), to).await
 }
 
-/// A message that never comes whole.
+/// Sends a message that is never complete.
 async fn a_byte_at_a_time(to: SocketAddr) -> AdsStream {
     let mut stream = stranger(to).await.stream(SOTW).await;
     stream.send_bytes(Bytes::from_static(&[0, 0, 8, 0, 0]));
@@ -114,7 +114,7 @@ async fn endless_names(to: SocketAddr) {
 async fn expect_exhausted(stream: &mut AdsStream) {
     let ended: Ended = tokio::time::timeout(AT_ONCE, async {
         loop {
-            // Answers that were under way come first.
+            // Responses in flight arrive first.
             if let Err(ended) = stream.receive::<DeltaDiscoveryResponse>().await {
                 return ended;
             }
@@ -180,7 +180,7 @@ async fn old_nonces(to: SocketAddr) {
             tokio::task::yield_now().await;
         }
     }
-    // The next question is answered behind all of them, and nothing is before it.
+    // The next request is answered after all of them, and nothing is sent before.
     stream.send(&DeltaDiscoveryRequest {
         type_url: ENDPOINTS.to_owned(),
         resource_names_subscribe: vec!["shop/pay".to_owned()],

@@ -14,9 +14,9 @@ const FLOW: &str = "on and on";
 /// Callers of all clients together, which make about 1,000 calls a second.
 const CALLERS: usize = 6;
 const AGE_MS: &str = "1000";
-/// Changes behind one another, while a node is gone or just back.
+/// Consecutive changes while a node is down or just restarted.
 const CHANGES: usize = 4;
-/// Shortest that keytool takes is six characters.
+/// Password of the minimum length of keytool.
 const STORE_PASSWORD: &str = "authority";
 
 /// Each change names a group of labels that no client has had a cluster for.
@@ -86,7 +86,7 @@ async fn expect_none_failed(clients: &mut [Client], during: Duration) {
     }
 }
 
-/// Calls go on while streams end every second, and while no node is there.
+/// Calls continue while streams end every second, and while no node is reachable.
 #[tokio::test(flavor = "multi_thread")]
 async fn streams_end_of_age_and_all_nodes_restart() {
     let cluster = Cluster::start_with(3, &["--grpc-stream-max-age-ms", AGE_MS]).await;
@@ -144,8 +144,8 @@ async fn a_token_lets_a_client_in() {
     }
 }
 
-/// The newest grpc-go takes the authority from its bootstrap, grpc-java from the store of its JVM. The others refuse a
-/// bootstrap that has TLS.
+/// The newest grpc-go reads the authority from its bootstrap, grpc-java from the store of its JVM. The others refuse a
+/// bootstrap with TLS.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_client_trusts_the_authority_of_the_nodes() {
     let pki = Pki::new().await;
@@ -211,7 +211,7 @@ async fn a_server_is_announced_how_to_listen() {
     }
 }
 
-/// A client in Node sends its target as the authority, and HTTP/2 of Node takes none with a slash.
+/// A client in Node sends its target as the authority, and Node's HTTP/2 refuses one with a slash.
 async fn expect_that_node_refuses_a_slash(world: &World, address: &str) {
     let request = Request::to("of-node");
     for mut client in world.clients_of(&Kind::languages(), "other", &[]).await {

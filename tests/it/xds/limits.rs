@@ -18,7 +18,7 @@ async fn in_force(api: &Api, family: &str, rule: Value) {
     release(api, family, &name, json!({})).await;
 }
 
-/// A server that fails is left out for a while by all clients, and comes back.
+/// A failing server is ejected by all clients for a while, and used again later.
 #[tokio::test(flavor = "multi_thread")]
 async fn failing_servers_are_left_out() {
     let mut world = World::start(1).await;
@@ -43,7 +43,7 @@ async fn failing_servers_are_left_out() {
     }
 }
 
-/// Envoy asks the servers itself, and leaves out one that does not answer.
+/// Envoy probes the servers itself, and ejects one that does not answer.
 #[tokio::test(flavor = "multi_thread")]
 async fn envoy_sends_the_probes_of_a_rule() {
     let mut world = World::start(1).await;
@@ -131,7 +131,8 @@ async fn sidecar_of_pay(world: &World, application: u16) -> Sidecar {
 }
 
 impl Sidecar {
-    /// An amount is a bucket: so many pass of the calls made once it is there, and no more. The one before is empty.
+    /// An amount is a bucket: of the calls made once it is active, exactly that many pass. The previous bucket is
+    /// empty.
     async fn expect_passed(&mut self, amount: u64) {
         let eva = Request::to("pay").header("user", "eva").by_port(self.inbound);
         let mut passed = 0;

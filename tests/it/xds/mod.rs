@@ -1,5 +1,4 @@
-//! xDS as clients meet it that others wrote: gRPC clients without a proxy, and Envoy by both ways of streaming. Servers
-//! that they call count who came.
+//! xDS with published clients: proxyless gRPC clients, and Envoy with both variants. The called servers count calls.
 
 mod announced;
 mod bad_rule;

@@ -1,6 +1,5 @@
-//! Nodes that are stopped or cut off, without a connection that ends: clients call on without a failure by what they
-//! have,
-//! get what others publish meanwhile as soon as they have another node or theirs is back, and never go a step back.
+//! Nodes that are suspended or cut off, without closed connections: clients continue to call without failures, get
+//! changes once they reach another node or theirs returns, and never return to older resources.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -19,7 +18,7 @@ const NOTICED_LIMIT: Duration = Duration::from_secs(60);
 const WRITE_LIMIT: Duration = Duration::from_secs(20);
 /// Calls of each client while processors of nodes are looked at.
 const CALLS_AT_REST: u64 = 300;
-/// Processors that a node takes at most when nothing happens.
+/// Maximum processors used by an idle node.
 const REST_MAX: f64 = 0.3;
 
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -95,7 +94,7 @@ fn name(kind: Kind) -> String {
 }
 
 impl Stage {
-    /// Clients ask the leader first, but where that has to go on by itself.
+    /// Connects clients to the leader first, unless the leader has to continue alone.
     async fn start(fault: Fault) -> Stage {
         let (cluster, between) = linked(3, &[]).await;
         let between = cluster.ids().into_iter().zip(between).collect();

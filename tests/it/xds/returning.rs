@@ -1,4 +1,4 @@
-//! A client by state of the world that comes to another node, after what it has was deleted.
+//! A state-of-the-world client that connects to another node after its resources were deleted.
 
 use std::net::Ipv4Addr;
 use std::time::Duration;

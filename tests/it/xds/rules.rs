@@ -1,4 +1,4 @@
-//! Rules are carried out by gRPC clients and by Envoy, by both ways of streaming: which server is called says so.
+//! Rules in gRPC clients and Envoy, with both variants: the called servers show their effect.
 
 use serde_json::json;
 
@@ -99,7 +99,7 @@ fn expect_share(kind: Kind, seen: f64, expected: f64) {
     assert!((seen - expected).abs() < 5.0 * deviation, "{kind:?}: {seen}, not {expected}");
 }
 
-/// Groups stand by until the one before has no instance that is well.
+/// Groups are unused while the previous one has a healthy instance.
 async fn by_priority(world: &mut World, clients: &mut [Client]) {
     let api = world.api();
     let [v1, v2] = [1, 2].map(|version| world.version(version));
@@ -122,7 +122,7 @@ async fn by_priority(world: &mut World, clients: &mut [Client]) {
     for server in v1.iter().chain(&v2) {
         world.change(server, json!({"isolate": true})).await;
     }
-    // All that is left is isolated by the rule, too. grpc-java goes on with the last server.
+    // The rule isolates the rest too. grpc-java continues with the last server.
     for client in clients.iter_mut().filter(|client| client.kind != Kind::Java) {
         client.comes_to(LIMIT, "no server is left", &request, 8, |calls| calls.answered() == 0).await;
     }
@@ -255,7 +255,7 @@ async fn promoted_and_rolled_back(world: &World, clients: &mut [Client], canarie
     all_settle(canaries, "rolled back", &request, &v3).await;
 }
 
-/// Half of the clients by their ids: each sees the one or the other release, and `explain` tells which.
+/// Half of the clients by their ids: each gets one of the two releases, and `explain` reports which.
 async fn by_share_of_clients(world: &World, clients: &mut [Client], canaries: &mut [Client]) {
     let api = world.api();
     let [v2, v3] = [2, 3].map(|version| world.version(version));

@@ -1,4 +1,4 @@
-//! Clients by TLS, and who may see what.
+//! Clients with TLS, and permissions.
 
 use serde_json::json;
 
@@ -6,8 +6,8 @@ use super::drivers::{Client, Kind, Options, Request};
 use super::world::{LIMIT, World};
 use crate::harness::Pki;
 
-/// Clients show a token by TLS, Envoy in a header and gRPC in the metadata of its node; one that shows none where one
-/// is wanted sees nothing.
+/// Clients send a token over TLS, Envoy in a header and gRPC in the metadata of its node; without a required token a
+/// client sees nothing.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_token_is_shown_by_tls() {
     let pki = Pki::new().await;

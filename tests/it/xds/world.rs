@@ -1,4 +1,4 @@
-//! A cluster with services, the servers behind them, and rules as they are written.
+//! A cluster with services, their servers, and rules.
 
 use std::path::Path;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use crate::harness::{Answer, Api, Balancer, Cluster};
 
 pub(super) const INSTANCES: &str = "/naming/v1/instances";
 pub(super) const ROUTES: &str = "/naming/v1/routings";
-/// A change has reached a client within this, also one that was just started.
+/// Time limit for a change to reach a client, including one that was just started.
 pub(super) const LIMIT: Duration = Duration::from_secs(20);
 
 /// Instances of `shop/pay`: two of each version; the last two servers are those of `shop/stock`.
@@ -72,7 +72,7 @@ impl World {
         self.backends.addresses[6..].to_vec()
     }
 
-    /// Changes the registered instance behind a server.
+    /// Changes the registered instance of a server.
     pub(super) async fn change(&self, server: &str, more: Value) {
         let position = self.backends.addresses.iter().position(|address| address == server).expect("a server");
         let item = with(json!({"id": self.ids[position]}), more);
@@ -84,8 +84,8 @@ impl World {
         self.clients_of(&Kind::ALL, "cart", &[]).await
     }
 
-    /// Clients of these kinds, but for those whose language is left out; the flags are of their bootstraps. Libraries
-    /// that take a single address go by the balancer.
+    /// Starts clients of these kinds, except those whose language is missing; the flags are those of their bootstraps.
+    /// Libraries that accept a single address use the balancer.
     pub(super) async fn clients_of(&self, kinds: &[Kind], name: &str, flags: &[&str]) -> Vec<Client> {
         let mut clients = Vec::new();
         for kind in kinds {
