@@ -8,9 +8,10 @@ use serde_json::json;
 use tokio::time::Instant;
 
 use super::running::{NodeOutput, announce, keep_password};
-use super::say;
 use super::signals::{self, Hangup};
+use super::{demo, say};
 use crate::config::{Config, Hidden};
+use crate::data_key::DataKey;
 use crate::model::config_file::file_of_namespace;
 use crate::raft::node::Node;
 use crate::server::{Bound, Server};
@@ -19,28 +20,59 @@ use crate::tasks;
 /// On a developer's machine the password is stored in the data directory, readable by its owner alone, so that the
 /// printed commands still work at the next start. A cluster member never stores it.
 const PASSWORD_FILE: &str = "dev-password";
+/// File of a generated data key, so that encrypted files, webhooks and access keys work without any setting.
+const DATA_KEY_FILE: &str = "dev-data-key";
 const READY_WITHIN: Duration = Duration::from_secs(30);
 const READY_POLL: Duration = Duration::from_millis(10);
 
-pub(super) async fn run(mut config: Config) -> anyhow::Result<()> {
+/// Runs a node, with the data and the clients of the demo if `is_demo`.
+pub(super) async fn run(mut config: Config, is_demo: bool) -> anyhow::Result<()> {
+    if is_demo {
+        demo::check_directory(&config.data_dir)?;
+    }
     let log = NodeOutput::start(&config)?;
     let stop = signals::stop(Hangup::Ends)?;
-    let file = config.data_dir.join(PASSWORD_FILE);
+    let data_dir = config.data_dir.clone();
+    let file = data_dir.join(PASSWORD_FILE);
     config.admin_password = kept_password(&file);
+    let generated_key = add_data_key(&mut config);
     let server = Server::start(config).await.map_err(with_ports)?;
     if let Some(password) = &server.generated_password {
         keep_password(&file, password)?;
     }
+    if let Some(Hidden(key)) = generated_key {
+        keep_password(&data_dir.join(DATA_KEY_FILE), &key)?;
+    }
+    if is_demo {
+        demo::mark_directory(&data_dir)?;
+    }
     announce(&server.bound);
     let bound = server.bound.clone();
     let node = server.node.clone();
-    let greeting = tasks::errand(async move {
+    let work = tasks::errand(async move {
         wait_until_ready(&node).await;
-        greet(&bound, &file, &file_of_hint(&node));
+        if is_demo {
+            greet_demo(&bound, &file);
+            demo::run(&bound, file).await;
+        } else {
+            greet(&bound, &file, &file_of_hint(&node));
+        }
     });
     let result = log.run(server, stop).await;
-    greeting.abort();
+    work.abort();
     result
+}
+
+/// Gives a node without a data key that of its directory, or a new one, which is returned to be written down.
+fn add_data_key(config: &mut Config) -> Option<Hidden> {
+    if !config.data_keys.is_empty() {
+        return None;
+    }
+    let found = kept_password(&config.data_dir.join(DATA_KEY_FILE));
+    let is_new = found.is_none();
+    let key = found.unwrap_or_else(|| Hidden(hex::encode(rand::random::<[u8; 32]>())));
+    config.data_keys.extend(DataKey::of_hex(&key.0));
+    is_new.then_some(key)
 }
 
 /// Adds to the error for a port in use which flag chooses another port: the server names the flags of `serve`.
@@ -54,7 +86,7 @@ fn with_ports(error: anyhow::Error) -> anyhow::Error {
     }
 }
 
-fn kept_password(file: &Path) -> Option<Hidden> {
+pub(super) fn kept_password(file: &Path) -> Option<Hidden> {
     std::fs::read_to_string(file).ok().map(|text| Hidden(text.trim().to_owned()))
 }
 
@@ -79,19 +111,20 @@ fn file_of_hint(node: &Node) -> String {
     file_of_namespace("application", Vec::from_iter(there).into_iter())
 }
 
+/// Says where the node listens and where its password is.
 fn greet(bound: &Bound, file: &Path, config_file: &str) {
     let (api, compat) = (bound.api, bound.compat);
     let grpc: Vec<String> = bound.grpc.iter().map(ToString::to_string).collect();
     let grpc = grpc.join(" ");
-    // For a restored directory, for example, the password is unknown here: it is prompted for.
-    let (password, login) = match kept_password(file) {
-        Some(Hidden(password)) => {
-            let body = format!(r#"{{"name":"admin","password":"{password}"}}"#);
-            let token = r#"sed 's/.*"token":"\([^"]*\)".*/\1/'"#;
-            let login = format!("curl -s http://{api}/auth/v1/user/login -d '{body}' | {token}");
-            (password, login)
-        }
-        None => ("as before".to_owned(), format!("thuban login --endpoint http://{api}")),
+    let shown = file.display();
+    // The password of a directory that was restored, say, is in no file.
+    let (password, login) = if file.exists() {
+        let body = format!(r#"{{\"name\":\"admin\",\"password\":\"$(cat {shown})\"}}"#);
+        let token = r#"sed 's/.*"token":"\([^"]*\)".*/\1/'"#;
+        let login = format!(r#"curl -s http://{api}/auth/v1/user/login -d "{body}" | {token}"#);
+        (format!("password in {shown}"), login)
+    } else {
+        ("password as before".to_owned(), format!("thuban login --endpoint http://{api}"))
     };
     let config = json!({
         "namespace": HINT_NAMESPACE, "group": HINT_GROUP, "file_name": config_file, "content": "greeting=hello",
@@ -99,7 +132,7 @@ fn greet(bound: &Bound, file: &Path, config_file: &str) {
     say(&format!(
         r#"
 Thuban is ready.
-  management API   http://{api}   user admin, password {password}
+  management API   http://{api}   user admin, {password}
   config clients   http://{compat}   (the meta address of an Apollo client)
   gRPC             {grpc}   (xDS for Envoy and for gRPC clients without a proxy)
   console          http://{api}/ui
@@ -111,6 +144,27 @@ Log in, publish a config, read it as an Apollo client does:
 TOKEN=$({login})
 curl -s http://{api}/config/v1/configfiles/createandpub -H "Authorization: $TOKEN" -d '{config}'
 curl -s http://{compat}/configs/{HINT_GROUP}/{HINT_NAMESPACE}/application
+
+Stop with Ctrl-C."#
+    ));
+}
+
+/// Says what to try on the demo.
+fn greet_demo(bound: &Bound, file: &Path) {
+    let api = bound.api;
+    let file = file.display();
+    let thuban = std::env::args().next().unwrap_or_else(|| "thuban".to_owned());
+    say(&format!(
+        r#"
+Thuban is ready, and namespace demo fills with services, config files, rules and twenty clients.
+  console          http://{api}/ui   user admin, password in {file}
+
+Try in another terminal:
+
+{thuban} login --endpoint http://{api} --password-file {file} --save
+{thuban} rollout status configfile/shop/features.yaml -n demo
+{thuban} who ratelimit/pay-limit -n demo
+{thuban} requests
 
 Stop with Ctrl-C."#
     ));

@@ -9,6 +9,7 @@ mod client;
 mod cluster_time;
 mod contexts;
 mod contracts;
+mod demo;
 mod dev;
 mod documents;
 mod drain;
@@ -200,10 +201,13 @@ pub fn run(cli: Cli) -> ExitCode {
         telling::end_with_reader();
     }
     match cli.command {
-        Command::Dev(args) => match args.check() {
-            Ok(config) => report_of_node(block_on(dev::run(config))),
-            Err(faults) => list_faults(&faults),
-        },
+        Command::Dev(args) => {
+            let is_demo = args.demo;
+            match args.check() {
+                Ok(config) => report_of_node(block_on(dev::run(config, is_demo))),
+                Err(faults) => list_faults(&faults),
+            }
+        }
         Command::Serve(args) => match args.check() {
             Ok(config) => report_of_node(block_on(running::serve(config))),
             Err(faults) if faults.may_pass => {
@@ -305,6 +309,7 @@ fn report_of_node(result: anyhow::Result<()>) -> ExitCode {
     let kind = result.as_ref().err().and_then(|error| match () {
         () if error.is::<TaskDied>() => Some(EXIT_TASK_DIED),
         () if error.is::<Removed>() => Some(EXIT_REMOVED),
+        () if error.is::<Usage>() => Some(EXIT_CONFIG),
         () => None,
     });
     let code = report(result);

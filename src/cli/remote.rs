@@ -141,6 +141,18 @@ pub(super) struct Remote {
 }
 
 impl Remote {
+    /// Creates the caller of one node, without a context.
+    pub(super) fn at(endpoint: &str, token: Option<String>, client: Client) -> Remote {
+        Remote {
+            endpoints: vec![endpoint.to_owned()],
+            ca_file: None,
+            token,
+            is_withheld: false,
+            namespace: None,
+            built: Some(client),
+        }
+    }
+
     /// Returns a client builder, for requests that need other time limits.
     pub(super) fn builder(&self) -> anyhow::Result<ClientBuilder> {
         http_client(&self.endpoints, self.ca_file.as_deref())

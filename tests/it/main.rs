@@ -34,6 +34,7 @@ mod contracts;
 mod cut_off;
 mod data_keys;
 mod dead_task;
+mod demo;
 mod deploy;
 mod discover;
 mod divergence;
