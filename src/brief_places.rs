@@ -88,7 +88,7 @@ impl BriefPlace {
 
 impl Drop for BriefPlace {
     fn drop(&mut self) {
-        // This token identifies the entry: exactly one entry in the list has a handle of it.
+        // Tokens cannot be compared, so the entry in the list is recognized by its cancelled token.
         self.leave.cancel();
         self.places.seated.lock().retain(|one| !one.leave.is_cancelled());
     }

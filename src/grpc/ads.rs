@@ -36,7 +36,7 @@ use crate::tasks;
 use crate::watch::{Wake, Watch};
 use crate::xds::{Session, Source, StreamEnd};
 
-/// Number of responses built in advance. A response is built from the newest state, so only when there is room for it.
+/// Number of responses built in advance. A response is built only once there is room for it, from the newest state.
 const RESPONSES_READY_MAX: usize = 1;
 /// Maximum time that a new stream waits for a node that was never ready.
 const READY_WITHIN: Duration = Duration::from_secs(5);

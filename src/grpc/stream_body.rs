@@ -35,7 +35,7 @@ type Waiting = Pin<Box<dyn Future<Output = Result<Held, Short>> + Send>>;
 impl<R: Framed> Room<R> {
     /// Returns the response if there is room at once; otherwise it starts to wait.
     fn ask(&mut self, mut response: Box<R>) -> Option<Frames<R>> {
-        // No client has a larger budget, so the charge is capped at it.
+        // Every client is granted this much, so a larger response is charged no more and can always be sent.
         let bytes = own_bytes(&mut *response).min(limits::UNDER_WAY_PER_ORIGIN_MIN);
         if let Ok(held) = self.budget.take(self.origin, bytes) {
             return Some(Frames::new(*response, held));

@@ -1,8 +1,8 @@
 //! Posts to the trace collector: OTLP over HTTP with protobuf.
 //!
 //! The trusted authorities and the headers are read from files into a [`CollectorRoute`]. It is used for
-//! [`ROUTE_LASTS`], or until the collector rejects a request, so authorities and tokens can be replaced while the node
-//! runs.
+//! [`ROUTE_LASTS`], or until a request fails with anything but a retryable status, so authorities and tokens can be
+//! replaced while the node runs.
 
 use std::io::Write;
 use std::time::Duration;
@@ -123,7 +123,7 @@ impl Collector {
         })
     }
 
-    /// Takes the current route, or creates one. The caller puts it back if the collector accepts the request.
+    /// Takes the current route, or creates one. The caller puts it back while it is usable.
     async fn take_route(&mut self) -> Result<CollectorRoute, String> {
         match self.route.take() {
             Some(route) if route.made.elapsed() < ROUTE_LASTS => Ok(route),
