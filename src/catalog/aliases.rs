@@ -276,7 +276,7 @@ impl Resource for ServiceAlias {
     resource!(AliasDraft => Entity::Alias, mtime);
     const MISSING: Code = Code::NotFoundServiceAlias;
 
-    /// Finds none for a create, which judges the service of the alias first.
+    /// Returns `None` for a create, which checks the service of the alias first.
     fn find(catalog: &Catalog, op: Op, draft: &AliasDraft) -> Option<Arc<ServiceAlias>> {
         (op != Op::Create).then(|| catalog.aliases.named_by(draft)).flatten()
     }

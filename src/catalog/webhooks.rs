@@ -349,7 +349,7 @@ impl Catalog {
         self.webhooks.record_deliveries(ctx, told, changes)
     }
 
-    /// Adds a health change of an instance, delivered at the end of the entry.
+    /// Adds a health change of an instance, queued at the end of the entry.
     pub(super) fn tell_of_health(&self, instance: &Arc<Instance>, changes: &mut ChangeSet) {
         if self.webhooks.is_listening() {
             changes.tell_of_health(instance.clone());

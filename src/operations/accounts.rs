@@ -22,11 +22,11 @@ pub struct UserRequest {
     pub name: String,
     /// 8 to 128 characters; needed on create.
     pub password: Option<String>,
-    /// At most 1024 characters.
+    /// Comment of at most 1024 characters.
     pub comment: Option<String>,
     /// True if the user cannot log in. Disabling a user ends all of its logins.
     pub disabled: Option<bool>,
-    /// At most 100. A user without grants has no rights.
+    /// Grants, at most 100. A user without grants has no rights.
     #[serde(deserialize_with = "GivenGrant::read_all")]
     #[schemars(with = "Option<Vec<GivenGrant>>")]
     pub grants: Option<Grants>,

@@ -10,7 +10,7 @@ use crate::model::config_file::{ConfigFileDraft, ConfigKey};
 use crate::model::content::Content;
 
 impl Operations {
-    /// Seals drafts before they are proposed. Reads by a linearizable read whether a file is encrypted, so that an
+    /// Seals drafts before they are proposed. Whether a file is encrypted is known from a linearizable read, so that an
     /// outdated node never puts a content into the log in clear.
     pub async fn seal_files(
         &self,

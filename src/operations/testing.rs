@@ -33,9 +33,9 @@ pub(crate) struct InMemory {
 /// Commands of other nodes that this node has not applied yet.
 #[derive(Default)]
 struct Elsewhere {
-    /// Applied by the next linearizable read.
+    /// Commands applied by the next linearizable read.
     acknowledged: Vec<Command>,
-    /// Applied right before the next command of this node.
+    /// Commands applied right before the next one of this node.
     overtaking: Vec<Command>,
 }
 

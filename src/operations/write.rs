@@ -47,7 +47,7 @@ impl Operations {
         self.carry_out(caller, items, command, false).await
     }
 
-    /// Like [`Self::write`], for an instance that registers itself.
+    /// Writes items like [`Self::write`], for an instance that registers itself.
     pub async fn write_of_itself<T>(
         &self,
         caller: &Caller,
@@ -57,7 +57,7 @@ impl Operations {
         self.carry_out(caller, items, command, true).await
     }
 
-    /// Like [`Self::write`], for items with secrets, which are returned once.
+    /// Writes items like [`Self::write`], and returns their secrets, once.
     pub(super) async fn write_with_secrets<T>(
         &self,
         caller: &Caller,

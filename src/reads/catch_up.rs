@@ -17,9 +17,9 @@ const FAR: u64 = 1_000_000;
 /// Origin of a change that a client names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reached {
-    /// It is applied here.
+    /// A change that is applied here.
     Here,
-    /// No node of this cluster made it.
+    /// A change that no node of this cluster made.
     Elsewhere,
     /// Undecided: there is no leader, or this node is too far from it.
     Unknown,

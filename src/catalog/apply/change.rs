@@ -273,7 +273,7 @@ impl ChangeSet {
         std::mem::take(&mut self.audited)
     }
 
-    /// Adds an event for webhooks, delivered at the end of the entry.
+    /// Adds an event for webhooks, queued at the end of the entry.
     pub(in crate::catalog) fn tell(&mut self, news: News) {
         self.news.push(news);
     }

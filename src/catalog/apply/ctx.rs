@@ -99,7 +99,7 @@ impl Ctx {
         u64::from(self.drawn.get()) + draws as u64 <= NUMBERS_PER_ENTRY
     }
 
-    /// Skips that many numbers, to limit work by the same bound.
+    /// Skips numbers, so that work that draws none counts against the same bound.
     pub(in crate::catalog) fn skip(&self, draws: usize) {
         let draws = u32::try_from(draws).unwrap_or(u32::MAX);
         self.drawn.set(self.drawn.get().saturating_add(draws));

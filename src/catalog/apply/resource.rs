@@ -1,4 +1,4 @@
-//! The write path of all kinds of resources that drafts create, update and delete.
+//! Write path of all resources that drafts create, update and delete.
 
 use std::cmp::Ordering;
 use std::sync::Arc;
@@ -19,7 +19,7 @@ pub(in crate::catalog) struct Apply<'a> {
     pub(in crate::catalog) changes: &'a mut ChangeSet,
 }
 
-/// Kind of resources that drafts create, update and delete. A step that fails returns the answer.
+/// Kind of resource that drafts create, update and delete. A step that fails returns the outcome of the item.
 pub(in crate::catalog) trait Resource: Placed + Clone + PartialEq {
     type Draft;
     /// Code of an update of a resource that does not exist.
@@ -30,41 +30,41 @@ pub(in crate::catalog) trait Resource: Placed + Clone + PartialEq {
     fn modified(&self) -> Timestamp;
     fn given_revision(draft: &Self::Draft) -> &Option<String>;
 
-    /// Marks a change, by time and revision.
+    /// Sets the time of the change and a new revision.
     fn stamp(&mut self, ctx: &Ctx);
 
-    /// Lays the given fields over a resource; absent ones stay.
+    /// Applies the given fields of a draft to a resource; absent fields keep their values.
     fn lay_over(draft: &Self::Draft, resource: &mut Self) -> Result<(), Outcome>;
 
-    /// Returns the order in a list among those that were modified at the same time.
+    /// Returns the list position among resources that were modified at the same time.
     fn order(&self) -> ListKey<'_> {
         self.place()
     }
 
-    /// Returns the resource that a draft names; for a create, the one that is in its way.
+    /// Finds the resource that a draft names; for a create, one that already has its name or id.
     fn find(catalog: &Catalog, op: Op, draft: &Self::Draft) -> Option<Arc<Self>>;
 
-    /// Makes a new resource of a draft, with its stamp, and what it needs around it.
+    /// Builds a new resource from a draft, and creates what it depends on, such as its namespace.
     fn create(apply: &mut Apply<'_>, draft: &Self::Draft) -> Result<Self, Outcome>;
 
-    /// Judges a draft for `old` before it is laid over it.
+    /// Checks a draft before it is applied to `old`.
     fn check_update(_catalog: &Catalog, _old: &Self, _draft: &Self::Draft) -> Result<(), Outcome> {
         Ok(())
     }
 
-    /// Judges and completes an update that changes something.
+    /// Checks and completes an update that changes at least one field.
     fn before_update(_apply: &mut Apply<'_>, _old: &Self, _new: &mut Self) -> Result<(), Outcome> {
         Ok(())
     }
 
     fn put(apply: &mut Apply<'_>, resource: Self) -> Arc<Self>;
 
-    /// Removes a resource, unless another one needs it.
+    /// Deletes a resource, unless another one depends on it.
     fn delete(apply: &mut Apply<'_>, old: &Arc<Self>) -> Result<(), Outcome>;
 }
 
-/// Implements what is the same for kinds whose time of change is in a [`Stamp`](crate::model::config_file::Stamp) or
-/// in a field of its own.
+/// Implements the common methods of kinds whose time of change is in a [`Stamp`](crate::model::config_file::Stamp) or
+/// in a field `mtime`.
 macro_rules! resource {
     (@time modified $kept:ident, $ctx:ident) => { $kept.modified = $ctx.stamp() };
     (@time mtime $kept:ident, $ctx:ident) => { $kept.mtime = $ctx.time };
@@ -102,7 +102,7 @@ macro_rules! resource {
 }
 pub(in crate::catalog) use resource;
 
-/// Order of a list: newest change first.
+/// Compares resources in the order of a list: newest change first.
 pub(in crate::catalog) fn newest_first<R: Resource>(one: &Arc<R>, other: &Arc<R>) -> Ordering {
     other.modified().cmp(&one.modified()).then_with(|| one.order().cmp(&other.order()))
 }

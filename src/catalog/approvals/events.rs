@@ -10,7 +10,7 @@ use crate::model::policy::{Place, PolicyKind};
 use crate::model::webhook::{EmergencyNews, HookEvent, News, RequestNews};
 
 impl Catalog {
-    /// Adds an event of a request, delivered at the end of the entry.
+    /// Adds an event of a request, queued at the end of the entry.
     pub(super) fn tell_of_request(
         &self,
         ctx: &Ctx,

@@ -89,7 +89,7 @@ impl House {
         assert_eq!(self.code("rita", Command::ConfigFiles(op, vec![file(content)])), 200_000);
     }
 
-    /// Publishes, and returns the id of the request that this becomes.
+    /// Publishes a file, and returns the id of the resulting request.
     fn request(&mut self, draft: ConfigReleaseDraft) -> String {
         let outcome = self.ask("rita", Command::ConfigPublish(vec![draft]));
         assert_eq!(outcome.code.number(), 202_000, "{}", outcome.info());

@@ -3,9 +3,9 @@
 //! The life cycle of releases is shared with rules, see `releases`. Deleting a file deletes its releases and their
 //! history; its versions and notification ids remain.
 //!
-//! In addition: a release name in use for the file is 400201; what no client could parse is not published, nor is any
-//! content other than the validated one; an encrypted file never has a content in clear, and no other file a sealed
-//! one.
+//! A release name that the file uses already is refused with 400201. A content that no client could parse, or that is
+//! not the validated one, is not published. An encrypted file never has a content in clear, and other files never have
+//! a sealed one.
 
 use std::sync::Arc;
 

@@ -121,8 +121,8 @@ impl ConfigContents {
         Some(entry.content.clone())
     }
 
-    /// Adds a user of a content, which may be a reader of its text. Writes the row if there is none, and requests the
-    /// text from it if this is the first reader.
+    /// Adds a user of a content; with `is_reader`, one that reads its text. Writes the row if there is none, and
+    /// requests the text from it if this is the first reader.
     pub(super) fn keep(&mut self, is_reader: bool, content: &Content, changes: &mut ChangeSet) -> Content {
         let shared = self.share(is_reader, content).unwrap_or_default();
         let Some(entry) = self.all.get_mut(shared.digest()) else { return shared };

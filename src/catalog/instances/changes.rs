@@ -121,7 +121,7 @@ impl Resource for Instance {
         place_of([&self.id])
     }
 
-    /// Finds none for a create: a registration puts the instance in place of what is there.
+    /// Returns `None` for a create: a registration replaces an existing instance.
     fn find(catalog: &Catalog, op: Op, draft: &InstanceDraft) -> Option<Arc<Instance>> {
         let named = catalog.instances.get(&draft.instance_id()).filter(|instance| draft.names(instance));
         named.filter(|_| op != Op::Create).cloned()

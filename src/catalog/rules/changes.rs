@@ -46,7 +46,7 @@ impl Resource for Rule {
         Ok(draft.lay_over(rule).map_err(Refusal::from)?)
     }
 
-    /// Finds none for a create, which judges the fields of the rule first.
+    /// Returns `None` for a create, which checks the fields of the rule first.
     fn find(catalog: &Catalog, op: Op, draft: &RuleDraft) -> Option<Arc<Rule>> {
         (op != Op::Create).then(|| catalog.rule_named_by(op, draft)).flatten()
     }

@@ -134,7 +134,7 @@ fn a_revision_belongs_to_the_set_of_instances() {
     assert_eq!(fold(&bench), none);
 }
 
-/// Three instances of two services; the letter is the host.
+/// Returns a catalog with three instances of two services; the letter is the host.
 fn three() -> Bench {
     let mut bench = Bench::default();
     let tier = |value: &str| Some(BTreeMap::from([("tier".to_owned(), value.to_owned())]));

@@ -103,7 +103,7 @@ fn some_access_key() -> impl Strategy<Value = AccessKeyDraft> {
     )
 }
 
-/// Health changes with ids of [`some_instance`], or unknown ones.
+/// Generates health changes with ids of [`some_instance`], or unknown ones.
 fn some_health() -> impl Strategy<Value = InstanceHealth> {
     let some_revision = prop::option::of(some_name()).prop_map(Option::unwrap_or_default);
     (some_name(), any::<bool>(), some_revision).prop_map(|(id, healthy, revision)| InstanceHealth {
@@ -161,13 +161,13 @@ pub(super) fn some_command() -> impl Strategy<Value = Command> {
     ]
 }
 
-/// Low limits, so that retention has work.
+/// Generates low limits, so that retention has work.
 fn some_settings() -> impl Strategy<Value = Command> {
     (1..4_u64)
         .prop_map(|kept| Command::Settings(SettingsChange { releases_kept: Some(kept), ..SettingsChange::default() }))
 }
 
-/// Commands including settings and pruning.
+/// Generates commands, including settings and pruning.
 fn some_history(length: std::ops::Range<usize>) -> impl Strategy<Value = Vec<Command>> {
     let command =
         prop_oneof![12 => some_command(), 1 => some_settings(), 2 => Just(Command::PruneReleases(Overfull::default()))];

@@ -79,7 +79,7 @@ impl<A: Send + 'static> Discovery<A> {
         (self.render)(&self.question, self.found.as_ref().expect("an answer follows a read"))
     }
 
-    /// Reads, and returns the answer if the client does not have the result.
+    /// Reads once. Returns the answer if the client does not have the result.
     async fn find(&mut self) -> Result<Option<A>, Refusal> {
         let state = self.operations.node().state();
         // Read before the catalog, so that the result is at least as new as its index.

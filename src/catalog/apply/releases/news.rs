@@ -10,7 +10,7 @@ use crate::model::rollout::StagedRollout;
 use crate::model::webhook::{HookEvent, News, ReleaseNews, RolloutNews};
 
 impl Catalog {
-    /// Adds the event of a release, delivered at the end of the entry.
+    /// Adds the event of a release, queued at the end of the entry.
     pub(in crate::catalog) fn tell_of_release(
         &self,
         thing: &Thing,

@@ -98,7 +98,7 @@ impl Releasable for RuleRelease {
         catalog.rules.of_mut(self.rule.family()).remove_release(self, changes);
     }
 
-    /// Prunes; watchers are notified when the release is stored.
+    /// Prunes inactive releases. Watchers are notified when the release is stored.
     fn on_visible_change(&self, catalog: &mut Catalog, changes: &mut ChangeSet) {
         self.retain(catalog, changes);
     }
