@@ -1,18 +1,17 @@
-//! Cost of one entry for a node that applies it: opened, applied in memory, hashed, its rows written to a
-//! database in a directory of this run. No consensus, no fsync, no socket, one thread.
+//! Cost of applying one entry: decoded, applied in memory, hashed, its rows written to a database in a directory of
+//! this run. No consensus, no fsync, no socket, one thread.
 //!
-//! `scripts/bench-apply` runs it. `THUBAN_BENCH_ENTRIES` (100,000) updates of `THUBAN_BENCH_SERVICES` (1,000)
-//! services with a comment of 200 bytes, in groups of `THUBAN_BENCH_GROUP` (32) entries, by the bearer of a
-//! token of the administrator. Three cases that take turns: an instance of the service speaks of itself, which
-//! leaves no row in the audit trail; somebody else does; and the same with as many rows of the trail that go as
-//! come. The smallest of five rounds of each is told.
+//! `scripts/bench-apply` runs it. `THUBAN_BENCH_ENTRIES` (100,000) updates of `THUBAN_BENCH_SERVICES` (1,000) services
+//! with a comment of 200 bytes, in groups of `THUBAN_BENCH_GROUP` (32) entries, by an administrator's token. Three
+//! cases in turn: an instance of the service updates itself, which adds no row to the audit trail; another caller does;
+//! and the same with as many audit rows pruned as added. The smallest of five rounds of each is reported.
 //!
-//! And a login and a logout, where `THUBAN_BENCH_TOKENS` (50,000) logins are there, 1000 of each user: a login ends the
+//! Also a login and a logout, with `THUBAN_BENCH_TOKENS` (50,000) existing logins, 1000 of each user: a login ends the
 //! oldest of its user.
 //!
-//! And a publish of one of `THUBAN_BENCH_FILES` (10,000) files: without policies, among 100 that gate other acts or
-//! other files, and under one that gates it, in an emergency; and what it takes to ask for one and to approve it,
-//! with `THUBAN_BENCH_REQUESTS` (10,000) requests that wait.
+//! Also a publish of one of `THUBAN_BENCH_FILES` (10,000) files: without policies, among 100 policies that gate other
+//! acts or other files, and under one that gates it, as an emergency; and a request for approval and its approval, with
+//! `THUBAN_BENCH_REQUESTS` (10,000) open requests.
 
 #![expect(clippy::print_stdout, reason = "the figures are what this program is for")]
 
@@ -103,7 +102,7 @@ fn setting<T: std::str::FromStr>(name: &str, default: T) -> T {
     std::env::var(name).ok().and_then(|value| value.parse().ok()).unwrap_or(default)
 }
 
-/// A state machine on a directory of its own, which goes with the other.
+/// Returns a state machine in a directory of its own, which is deleted with the return value.
 fn empty_machine() -> Result<(tempfile::TempDir, Machine), Box<dyn Error>> {
     let directory = tempfile::tempdir()?;
     let metrics = Arc::new(Metrics::new()?);
@@ -153,7 +152,7 @@ fn measured(sizes: &Sizes, itself: bool, kept: Option<u64>) -> Result<Duration, 
     Ok(took)
 }
 
-/// Microseconds that a login and a logout take among so many.
+/// Returns the microseconds of a login and a logout with `tokens` existing logins.
 fn logins(tokens: u64) -> Result<[f64; 2], Box<dyn Error>> {
     const MEASURED: u64 = 1000;
     let (_directory, mut machine) = empty_machine()?;
@@ -198,13 +197,13 @@ fn logins(tokens: u64) -> Result<[f64; 2], Box<dyn Error>> {
     Ok([login, logout])
 }
 
-/// Policies beside the publishes that are measured.
+/// Policies of the measured publishes.
 #[derive(Clone, Copy)]
 enum Gating {
     None,
     /// A hundred, none of which asks anything.
     Others,
-    /// The same and one that gates each: they are done in an emergency.
+    /// The same and one that gates each publish: they are emergencies.
     Itself,
 }
 
@@ -244,7 +243,7 @@ fn under(log: &mut Writer, policies: Vec<PolicyDraft>) -> Result<(tempfile::Temp
     Ok((directory, machine))
 }
 
-/// Microseconds that a publish takes.
+/// Returns the microseconds of a publish.
 fn publishes(files: u64, gating: Gating) -> Result<f64, Box<dyn Error>> {
     let mut log = Writer { index: 0 };
     let of_others = |number| match number % 2 {
@@ -269,7 +268,7 @@ fn publishes(files: u64, gating: Gating) -> Result<f64, Box<dyn Error>> {
     Ok(took.as_secs_f64() * 1e6 / files as f64)
 }
 
-/// Microseconds that it takes to ask for a publish, and to approve one, with so many requests that wait.
+/// Returns the microseconds of a request for approval and of an approval, with `waiting` open requests.
 fn approvals(waiting: u64) -> Result<[f64; 2], Box<dyn Error>> {
     const MEASURED: u64 = 1000;
     let mut log = Writer { index: 0 };
@@ -353,7 +352,7 @@ impl Writer {
     }
 }
 
-/// As consensus has them applied, so many at a time.
+/// Applies the entries in groups of this size, as consensus does.
 fn apply(machine: &mut Machine, entries: Vec<Entry>, group: usize) -> std::io::Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread().build()?;
     let mut entries = entries.into_iter().map(|entry| Ok((entry, None))).peekable();

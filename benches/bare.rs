@@ -1,5 +1,5 @@
-//! A bare axum handler that answers every request with the bytes of a file under headers that it is given: what
-//! serving a released file costs at least. `scripts/bench-pulls` runs it beside a node.
+//! A minimal axum handler that answers every request with the bytes of a file and given headers: the lower bound for
+//! serving a released file. `scripts/bench-pulls` compares it with a node.
 //!
 //! Arguments: the file, then each header as `name: value`. Prints the address that it listens on, and serves until its
 //! standard input ends.

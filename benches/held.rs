@@ -1,17 +1,17 @@
-//! A hundred thousand held polls on one node: what does each take, and how soon does one publish answer all?
+//! A hundred thousand held polls on one node: the memory of each, and the time in which one publish answers all.
 //!
-//! A process has too few file descriptors for so many sockets, so the clients come over streams in memory and
-//! are served from there on as those that a listener accepts. Each stage is a process of its own:
+//! A process has too few file descriptors for that many sockets, so the clients are connected by streams in memory,
+//! which are served like those that a listener accepts. Each stage is a process of its own:
 //!
 //! | stage | holds |
 //! |---|---|
-//! | `streams` | the streams with a request in each, which nobody reads |
-//! | `hyper` | the same, each read by hyper and axum, with a handler that waits and keeps nothing |
-//! | `thuban` | the same, each a poll that a node of a cluster of one holds |
+//! | `streams` | the streams with a request in each, which is not read |
+//! | `hyper` | the same, each read by hyper and axum, with a handler that waits without state |
+//! | `thuban` | the same, each a poll held by a node of a cluster of one |
 //!
-//! In the last one a client on a socket pulls a file all the time; then nothing changes for a while; then a
-//! file is published. `scripts/bench-held` runs it. `THUBAN_BENCH_HELD` (100,000) sets how many,
-//! `THUBAN_BENCH_SECONDS` (10) how long nothing changes.
+//! In the last stage a client on a socket pulls a file continuously; then nothing changes for a while; then a file is
+//! published. `scripts/bench-held` runs it. `THUBAN_BENCH_HELD` (100,000) sets the number of polls,
+//! `THUBAN_BENCH_SECONDS` (10) the time without changes.
 
 #![expect(clippy::print_stdout, reason = "the figures are what this program is for")]
 
@@ -161,7 +161,7 @@ async fn eventually(is_so: impl Fn() -> bool) {
     }
 }
 
-/// Of HTTP alone; the library wants TLS for it all the same.
+/// Returns a client for plain HTTP; the library requires a TLS configuration nevertheless.
 fn http() -> reqwest::Client {
     let tls = thuban::tls::trusting_nobody().expect("a client without authorities");
     #[expect(clippy::disallowed_methods, reason = "this is where it gets its TLS")]
@@ -203,7 +203,7 @@ impl Client {
         assert_eq!(answer["code"], 200_000, "{answer}");
     }
 
-    /// The id that whoever knows none is told.
+    /// Returns the id that the node sends to a client without one.
     async fn current_id(&self) -> i64 {
         let files = json!([{"namespaceName": "application", "notificationId": -1}]).to_string();
         let query = [("appId", "app"), ("cluster", "default"), ("notifications", &files)];
@@ -224,7 +224,7 @@ impl Client {
     }
 }
 
-/// Pulls until it is told to stop; returns what each took.
+/// Pulls until it is stopped; returns the time of each pull.
 async fn pull_on(client: Arc<Client>, stop: Arc<AtomicBool>) -> Vec<(Instant, Duration)> {
     let mut times = Vec::new();
     while !stop.load(Ordering::Relaxed) {

@@ -1,12 +1,11 @@
-//! Many instances that beat, spread over a cluster of three: what does it cost each node, does the log
-//! grow, what does a zone that dies and comes back cost, and does anybody count as dead when the leader is
-//! killed?
+//! Many instances with heartbeats on a cluster of three: the cost for each node, the growth of the log, the cost of a
+//! zone that fails and returns, and false alarms after the leader is killed.
 //!
-//! `scripts/bench-instances` runs it with enough file descriptors. `THUBAN_BENCH_INSTANCES` (10,000) beat every
-//! five seconds, over `THUBAN_BENCH_CONNECTIONS` (a hundredth of that) that agents keep, each agent for
+//! `scripts/bench-instances` runs it with enough file descriptors. `THUBAN_BENCH_INSTANCES` (10,000) send a heartbeat
+//! every five seconds, over `THUBAN_BENCH_CONNECTIONS` (a hundredth of that) connections of agents, each agent for
 //! `THUBAN_BENCH_BEATS` (1) of its instances in one request, measured for `THUBAN_BENCH_SECONDS` (60).
-//! `THUBAN_BENCH_ZONE` (a tenth of them) fall silent together and come back. The agents live in this process:
-//! what they cost is not in the figures of the nodes, but they share the machine with them.
+//! `THUBAN_BENCH_ZONE` (a tenth of them) fall silent together and return. The agents run in this process: their cost is
+//! not in the figures of the nodes, but they share the machine.
 
 #![expect(clippy::print_stdout, reason = "the figures are what this program is for")]
 
@@ -36,7 +35,7 @@ const BATCH: usize = 100;
 /// Batches of registrations that are under way at a time.
 const REGISTERING: usize = 12;
 const LIMIT: Duration = Duration::from_secs(120);
-/// The part of the fleet that stays, and the one that dies and comes back.
+/// Names of the part of the fleet that stays, and of the one that fails and returns.
 const STEADY: &str = "fleet";
 const MORTAL: &str = "zone";
 /// Clock ticks a second in `/proc`, the same on every Linux.
@@ -244,7 +243,7 @@ fn cpu_seconds(process: &str) -> f64 {
     (ticks(11) + ticks(12)) / TICKS
 }
 
-/// Bytes of all files below a directory; a file that goes meanwhile counts as nothing.
+/// Returns the bytes of all files below a directory; a file that is deleted meanwhile counts as empty.
 fn bytes_below(directory: &Path) -> u64 {
     let entries = std::fs::read_dir(directory).into_iter().flatten().flatten();
     let bytes = entries.map(|entry| match entry.metadata() {

@@ -1,14 +1,13 @@
-//! Many held requests on a cluster, and one publish: how soon is the last of them answered, and what
-//! does a held request cost in memory? First long polls of config clients, then discoveries of the
-//! rules of a service, then of its instances, where what changes is the weight of one.
+//! Many held requests on a cluster, and one publish: the time until the last of them is answered, and the memory of a
+//! held request. First long polls of config clients, then discoveries of the rules of a service, then of its instances,
+//! one of which changes its weight.
 //!
-//! `scripts/bench-polls` runs it with enough file descriptors. `THUBAN_BENCH_POLLS` (5,000) sets the
-//! polls on all nodes together, `THUBAN_BENCH_DISCOVERIES` (1,000) the discoveries,
-//! `THUBAN_BENCH_WATCHERS` (10,000) those of instances, of which there are `THUBAN_BENCH_FLEET` (10),
-//! `THUBAN_BENCH_ROUNDS` (5) the publishes of each, and `THUBAN_BENCH_NODES` (3) over how many of the three
-//! nodes they are spread. The clients are bare sockets in processes of their own, one for each node, so what they
-//! cost is not in the memory told; their work is in the times told. What a socket takes of the kernel's memory
-//! is the growth of `slab` and of TCP's buffers, both ends together.
+//! `scripts/bench-polls` runs it with enough file descriptors. `THUBAN_BENCH_POLLS` (5,000) sets the polls on all nodes
+//! together, `THUBAN_BENCH_DISCOVERIES` (1,000) the discoveries, `THUBAN_BENCH_WATCHERS` (10,000) those of instances,
+//! of which there are `THUBAN_BENCH_FLEET` (10), `THUBAN_BENCH_ROUNDS` (5) the publishes of each, and
+//! `THUBAN_BENCH_NODES` (3) the number of nodes that serve them. The clients are bare sockets in a process per node, so
+//! the memory figures exclude them; the times include their work. The kernel memory of sockets is the growth of `slab`
+//! and of TCP's buffers, both ends together.
 
 #![expect(clippy::print_stdout, reason = "the figures are what this program is for")]
 
@@ -147,7 +146,7 @@ async fn watch_instances(cluster: &Cluster, watchers: usize) {
     }
 }
 
-/// Load of the clients of one node: so many of them send a request and wait for what begins as expected.
+/// Work of one node's clients: each sends a request and waits for an answer with the expected beginning.
 #[derive(Serialize, Deserialize)]
 struct Order {
     address: SocketAddr,
@@ -182,7 +181,7 @@ impl Clients {
     }
 }
 
-/// The other end of [`Clients`]: says that all requests are sent, then when each answer came.
+/// Runs the clients of [`Clients`]: reports that all requests are sent, then the time of each answer.
 async fn be_clients() {
     let mut line = String::new();
     BufReader::new(tokio::io::stdin()).read_line(&mut line).await.expect("an order");
@@ -201,7 +200,7 @@ async fn be_clients() {
     println!("{}", serde_json::to_string(&times).expect("JSON"));
 }
 
-/// Sends the requests, spread equally, and returns when the nodes say that they hold them all.
+/// Sends the requests, spread equally; returns once the nodes report to hold them all.
 async fn hold(
     cluster: &Cluster,
     polls: usize,

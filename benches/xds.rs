@@ -1,16 +1,15 @@
-//! Many delta streams of xDS on one node, each with the services of one namespace: how soon has the last of them a rule
-//! that is published, or an instance that changed, what does a stream cost in memory, and how long do all take to come
-//! back when the node was killed?
+//! Many delta xDS streams on one node, each with the services of one namespace: the time until the last of them has a
+//! published rule or a changed instance, the memory of a stream, and the time until all have reconnected after the node
+//! was killed.
 //!
-//! `THUBAN_BENCH_STREAMS` (1,000) sets the streams, each on a connection of its own as proxies have them and by turns
-//! from one of four addresses, as half of all connections may come from one,
-//! `THUBAN_BENCH_SERVICES` (10,000) the services there are with `THUBAN_BENCH_FLEET` (10) instances each,
-//! `THUBAN_BENCH_SEEN` (100) how many of them are in the namespace of the streams, `THUBAN_BENCH_ROUNDS` (5) the
-//! changes of each kind, and `THUBAN_BENCH_RULES` (`headers,nearness,parameters,callers`) the kinds of rules, one after
-//! the other: those of the kinds before stay in force. The clients live in this program: their work is in the times
-//! told, not in the memory.
+//! `THUBAN_BENCH_STREAMS` (1,000) sets the streams, each on a connection of its own as with proxies, from four
+//! addresses in turn, because one address may have at most half of all connections; `THUBAN_BENCH_SERVICES` (10,000)
+//! the services, with `THUBAN_BENCH_FLEET` (10) instances each; `THUBAN_BENCH_SEEN` (100) the number of them in the
+//! namespace of the streams; `THUBAN_BENCH_ROUNDS` (5) the changes of each kind; and `THUBAN_BENCH_RULES`
+//! (`headers,nearness,parameters,callers`) the kinds of rules, one after the other, with those of the previous kinds
+//! still active. The clients run in this process: the times include their work, the memory figures do not.
 //!
-//! Each stream has one of 64 places, of which ten have instances, and a label of its own.
+//! Each stream has one of 64 locations, ten of which have instances, and a label of its own.
 
 #![expect(clippy::print_stdout, reason = "the figures are what this program is for")]
 
@@ -41,12 +40,12 @@ const SEEN: &str = "seen";
 const BATCH: usize = 100;
 /// Campuses that streams are in.
 const CAMPUSES: usize = 64;
-/// Addresses that the streams come from.
+/// Number of addresses of the clients.
 const ADDRESSES: usize = 4;
 const LIMIT: Duration = Duration::from_secs(120);
 /// Time without a response after which streams have everything.
 const QUIET: Duration = Duration::from_millis(300);
-/// As Envoy waits before it comes back.
+/// Pause before a reconnect, as in Envoy.
 const AGAIN_AFTER: Duration = Duration::from_millis(200);
 
 #[tokio::main]
@@ -128,9 +127,9 @@ fn with(mut object: Value, more: Value) -> Value {
 enum RuleKind {
     /// Callers from everywhere, by a header.
     Headers,
-    /// Nearness, beside a rule of nearness for all services of the namespace.
+    /// Nearby routing, with a rule of nearby routing for all services of the namespace.
     Nearness,
-    /// A label that takes over a header, of which each instance has a value of its own.
+    /// Label copied from a header, with a different value for each instance.
     Parameters,
     /// A pattern on a label of the caller, of which each stream has a value of its own.
     Callers,
@@ -181,7 +180,7 @@ impl RuleKind {
 }
 
 async fn publish(api: &Api, round: u32, name: &str, policy: &str, config: &Value) {
-    // What is for all services comes last.
+    // Rules for all services have the lowest priority.
     let priority = u32::from(config["service"] == "*");
     let item = json!([{"name": name, "namespace": SEEN, "route_policy": policy, "priority": priority,
                        "routing_config": config}]);
@@ -200,7 +199,7 @@ struct Event {
     kind: String,
     at: Instant,
     bytes: usize,
-    /// The stream has everything that it asked for.
+    /// True if the stream has everything that it subscribed to.
     is_whole: bool,
 }
 
@@ -208,14 +207,14 @@ fn is_state(event: &Event) -> bool {
     event.is_whole
 }
 
-/// Passes over responses until none has come for a while.
+/// Drops responses until none has arrived for a while.
 async fn settle(told: &mut UnboundedReceiver<Event>) {
     while let Ok(event) = tokio::time::timeout(QUIET, told.recv()).await {
         event.expect("streams go on");
     }
 }
 
-/// Waits until each stream has got what is meant, and tells when.
+/// Waits until each stream has the expected state; returns the times.
 async fn all_have(
     told: &mut UnboundedReceiver<Event>,
     streams: usize,
@@ -332,7 +331,7 @@ impl Follower {
             bytes: response.encoded_len(),
             is_whole,
         };
-        // The receiver goes first at the end.
+        // The receiver is dropped first at the end.
         let _ = self.tell.send(event);
     }
 

@@ -1,10 +1,10 @@
 # shellcheck shell=bash
-# What the scripts share: the build environment outside the checkout, and small calls on a node.
+# Common parts of the scripts: the build environment outside the checkout, and small calls to a node.
 #
 # Sourced by scripts that have already set `set -euo pipefail`. Reads:
-#   THUBAN_CACHE      where builds and data are kept       (default ${XDG_CACHE_HOME:-~/.cache}/thuban)
-#   CARGO_TARGET_DIR  where cargo builds                   (default $THUBAN_CACHE/target)
-#   THUBAN_PROFILE    the profile that is built by         (default what the script says)
+#   THUBAN_CACHE      folder of builds and data           (default ${XDG_CACHE_HOME:-~/.cache}/thuban)
+#   CARGO_TARGET_DIR  target folder of cargo              (default $THUBAN_CACHE/target)
+#   THUBAN_PROFILE    build profile                       (default: chosen by the script)
 
 ROOT=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 # shellcheck source=scripts/native.sh
@@ -21,10 +21,10 @@ APT_LOCK_LIMIT_S=300
 say() { printf '==> %s\n' "$*" >&2; }
 die() { printf 'error: %s\n' "$*" >&2; exit 1; }
 
-# usage: prints the head of the running script, which says how it is called, and ends.
+# usage: prints the header comment of the running script, and exits.
 usage() { awk 'NR > 1 && !/^#/ { exit } NR > 1 { sub(/^# ?/, ""); print }' "$0" >&2; exit 2; }
 
-# as_root COMMAND...: through sudo only if it must.
+# as_root COMMAND...: uses sudo if necessary.
 as_root() {
     local -a through=()
     if [ "$(id -u)" -ne 0 ]; then
@@ -34,7 +34,7 @@ as_root() {
     "${through[@]}" "$@" </dev/null >&2
 }
 
-# apt ARGUMENT...: apt-get, which waits where another program holds one of its locks.
+# apt ARGUMENT...: apt-get, which waits while another program holds one of its locks.
 apt() {
     local output said='' deadline=$((SECONDS + APT_LOCK_LIMIT_S))
     until output=$(as_root env DEBIAN_FRONTEND=noninteractive LC_ALL=C apt-get -qq "$@" 2>&1); do
@@ -54,14 +54,14 @@ apt_install() {
     apt install --yes --no-install-recommends "$@"
 }
 
-# The probes look for what the build uses, not for package names: another distribution's will do.
+# Checks for the tools that the build uses, not for package names, which differ between distributions.
 has_libclang() {
     [ -n "${LIBCLANG_PATH:-}" ] || compgen -G '/usr/lib*/llvm*/lib/libclang*.so*' >/dev/null ||
         compgen -G '/usr/lib*/libclang*.so*' >/dev/null || compgen -G '/usr/lib/*/libclang*.so*' >/dev/null
 }
 
-# Compilers for RocksDB (C++), jemalloc and lz4 (C); curl for the scripts. What scripts/native.sh cannot make, the crates'
-# own build scripts do, and one of them needs libclang.
+# Compilers for RocksDB (C++), jemalloc and lz4 (C); curl for the scripts. Libraries that scripts/native.sh cannot build
+# are built by the crates' own build scripts, one of which needs libclang.
 ensure_tools() {
     local -a missing=()
     command -v g++ >/dev/null || missing+=(g++ libc6-dev)
@@ -83,7 +83,7 @@ ensure_tools() {
 # The version of Rust that rust-toolchain.toml names.
 compiler_version() { sed -n 's/^channel = "\(.*\)"$/\1/p' "$ROOT/rust-toolchain.toml"; }
 
-# Installs that version, also where rustup is set to install none by itself. Where it cannot be had, the default one builds.
+# Installs that version, even if rustup is set to install none by itself. If it is unavailable, the default one builds.
 ensure_compiler() {
     local channel
     [ -z "${RUSTUP_TOOLCHAIN:-}" ] && command -v rustup >/dev/null || return 0
@@ -98,11 +98,11 @@ ensure_compiler() {
     say "Rust $channel could not be installed: $RUSTUP_TOOLCHAIN builds instead"
 }
 
-# For what is written in Python and installed from its registry.
+# For Python programs from their registry.
 ensure_venv() { python3 -c 'import ensurepip, venv' 2>/dev/null || apt_install python3 python3-venv; }
 
-# run_cargo SUBCOMMAND ARGUMENT...: cargo, told of the libraries in the cache. What formats builds nothing and takes no
-# settings of a build.
+# run_cargo SUBCOMMAND ARGUMENT...: cargo with the libraries in the cache. Formatting builds nothing and needs no
+# settings.
 run_cargo() {
     local subcommand=$1
     shift
@@ -124,13 +124,13 @@ prepare_build() {
     native_is_there || make_native_shown
 }
 
-# minutes SECONDS: so many of the processors' seconds, on all of them.
+# minutes SECONDS: processor seconds divided over all processors.
 minutes() { printf '%s minutes' $((($1 / $(nproc) + 59) / 60)); }
 
 # duration SECONDS
 duration() { printf '%s min %s s' $(($1 / 60)) $(($1 % 60)); }
 
-# logged FILE COMMAND...: the command's output goes there, and is shown if it fails.
+# logged FILE COMMAND...: redirects the command's output to the file, and prints it if the command fails.
 logged() {
     local log=$1
     shift
@@ -139,7 +139,7 @@ logged() {
     return 1
 }
 
-# crate_progress LOG: the last count of cargo's own line of progress.
+# crate_progress LOG: the last count of cargo's own progress line.
 crate_progress() {
     local counted
     counted=$(tail -c 2000 "$1" 2>/dev/null | grep -oE '[0-9]+/[0-9]+: ' | tail -n 1) || true
@@ -148,14 +148,14 @@ crate_progress() {
     printf 'crates %s of %s, ' "${counted%/*}" "${counted#*/}"
 }
 
-# tell_progress LOG SECONDS: on a terminal a line that moves, else one of its own.
+# tell_progress LOG SECONDS: updates a line on a terminal, else prints a new one.
 tell_progress() {
     local line
     line="    $(native_progress)$(crate_progress "$1")$(duration "$2")"
     if [ -t 2 ]; then printf '\r\033[K%s' "$line" >&2; else printf '%s\n' "$line" >&2; fi
 }
 
-# shown LOG PID...: waits for the processes and tells meanwhile how far they are. Fails if one of them does.
+# shown LOG PID...: waits for the processes and prints their progress meanwhile. Fails if one of them does.
 shown() {
     local log=$1 pid status=0 every=20 last=$SECONDS began=$SECONDS
     shift
@@ -179,9 +179,9 @@ make_native_shown() {
     shown /dev/null $! || die "RocksDB or jemalloc does not compile; all that was said: $CACHE/native.log"
 }
 
-# build_binary PROFILE: builds the program by THUBAN_PROFILE, else by this profile, and leaves its path in THUBAN_BIN; a
-# THUBAN_BIN given by the caller is taken. The library and its crates are compiled while RocksDB is; only the program has
-# to be linked with it.
+# build_binary PROFILE: builds the program by THUBAN_PROFILE, else by this profile, and sets THUBAN_BIN to its path; a
+# THUBAN_BIN given by the caller is used as is. The library and its crates are compiled concurrently with RocksDB; only
+# the program has to be linked with it.
 build_binary() {
     if [ -n "${THUBAN_BIN:-}" ]; then
         [ -x "$THUBAN_BIN" ] || die "THUBAN_BIN=$THUBAN_BIN is not an executable file"
@@ -197,7 +197,7 @@ build_binary() {
     [ $((SECONDS - began)) -lt 5 ] || say "built in $(duration $((SECONDS - began))): $THUBAN_BIN"
 }
 
-# forecast PROFILE: what a first build does, and about how long.
+# forecast PROFILE: prints the steps of a first build, and their approximate duration.
 forecast() {
     local work=$CPU_SECONDS parts="its crates by the profile $1"
     [ "$1" != release ] || work=$RELEASE_CPU_SECONDS
@@ -214,7 +214,7 @@ compile_binary() (
     cargo fetch --quiet --locked --target "$(host)" </dev/null >&2 || exit 1
     export CARGO_TERM_PROGRESS_WHEN=always CARGO_TERM_PROGRESS_WIDTH=120
     if ! native_is_there; then
-        # The crates wait for each other, these units for nobody: they fill what is left over.
+        # The crates wait for each other, these units for nothing: they use idle processors.
         logged "$CACHE/native.log" nice -n 10 scripts/native/make </dev/null &
         compiling+=($!)
     fi
@@ -227,19 +227,19 @@ compile_binary() (
     cp "$(built_by_cargo quick)" "$CACHE/bin/thuban.part" && mv "$CACHE/bin/thuban.part" "$CACHE/bin/thuban"
 )
 
-# binary_of PROFILE: where the program is. What is built for trying has a place of its own, which the tests leave alone.
+# binary_of PROFILE: path of the program. Quick builds have a folder of their own, which the tests do not change.
 binary_of() {
     if [ "$1" = quick ]; then printf '%s/bin/thuban' "$CACHE"; else built_by_cargo "$1"; fi
 }
 
-# built_by_cargo PROFILE: where cargo leaves it.
+# built_by_cargo PROFILE: path of cargo's output.
 built_by_cargo() { printf '%s/%s/thuban' "$CARGO_TARGET_DIR" "${1/#dev/debug}"; }
 
 # The triple of this machine.
 host() { rustc -vV | sed -n 's/^host: //p'; }
 
-# install_tool NAME VERSION: $CACHE/tools/NAME-VERSION/bin/NAME, from the registry's sources. It is not
-# optimized: it runs for seconds, and optimizing would be most of the minutes of its build.
+# install_tool NAME VERSION: $CACHE/tools/NAME-VERSION/bin/NAME, from the registry's sources. It is not optimized: it
+# runs for seconds, and optimization would dominate its build time.
 install_tool() {
     local name=$1 version=$2 home=$CACHE/tools/$1-$2
     mkdir -p "$CACHE/tools"
@@ -265,18 +265,18 @@ wait_until() {
     done
 }
 
-# ready URL: does this node, or the balancer before it, answer /readyz?
+# ready URL: reports whether this node, or the balancer in front of it, is ready by /readyz.
 ready() { curl -fsS -o /dev/null --max-time 2 "$1/readyz" 2>/dev/null; }
 
 # random_hex BYTES
 random_hex() { od -An -N"$1" -tx1 /dev/urandom | tr -d ' \n'; }
 
-# secret_file FILE BYTES: makes the file once, readable by its owner only.
+# secret_file FILE BYTES: creates the file once, readable by its owner only.
 secret_file() {
     [ -s "$1" ] || (umask 077 && random_hex "$2" >"$1")
 }
 
-# Where scripts/compose leaves the certificate of the deployment's authority.
+# Path where scripts/compose leaves the certificate of the deployment's authority.
 compose_ca_file() { printf '%s/compose-%s-ca.pem' "$CACHE" "${COMPOSE_PROJECT_NAME:-thuban}"; }
 
 # docker-compose of either generation, on this project's file.

@@ -2,18 +2,18 @@
 # The C and C++ libraries in the binary, RocksDB and jemalloc, compiled once into the cache. Sourced by scripts/lib.sh.
 #
 # cargo would compile them for every profile and every target folder, and RocksDB file by file, which parses the same
-# headers three hundred times. Here RocksDB's sources, those of the crate librocksdb-sys, are joined to a few units,
-# and jemalloc is made without the variants that nobody links. Arguments and bindings are those of the crates' own build
-# scripts, recorded by scripts/native/record; cargo is told by native.toml to take the results and not to run those
-# scripts, so libclang is not needed. On another processor than x86-64, or for another version of a crate than was
-# recorded, cargo builds them by itself, as it does without these scripts.
+# headers three hundred times. Here RocksDB's sources, those of the crate librocksdb-sys, are joined to a few units, and
+# jemalloc is built without the unused variants. Arguments and bindings are those of the crates' own build scripts,
+# recorded by scripts/native/record; native.toml makes cargo use the results instead of those scripts, so libclang is
+# not needed. On another processor than x86-64, or for another version of a crate than the recorded one, cargo builds
+# them by itself, as it does without these scripts.
 
 NATIVE_TARGET=x86_64-unknown-linux-gnu
 NATIVE_RECORDS=$ROOT/scripts/native
 # Processor seconds that both take, measured on one machine (docs/building.md), for the forecast.
 # shellcheck disable=SC2034 # scripts/lib.sh reads it
 NATIVE_CPU_SECONDS=320
-# Memory that a quarter of RocksDB takes while it is compiled, and half of that; and a Rust compiler beside it.
+# Memory to compile a quarter of RocksDB, and half of that; and of a concurrent Rust compiler.
 QUARTER_MIB=2200
 EIGHTH_MIB=1500
 RUSTC_MIB=700
@@ -33,37 +33,38 @@ crate_folder() {
     printf '%s' "${found%/Cargo.toml\"}"
 }
 
-# recorded FILE: the lines behind its first one.
+# recorded FILE: its lines after the first.
 recorded() { tail -n +2 "$NATIVE_RECORDS/$1"; }
 
-# The libraries can be made here: this processor, and these versions, are those that were recorded.
+# Reports whether the libraries can be built here: the processor and the versions equal the recorded ones.
 native_is_possible() {
     [ "$(uname -m)" = x86_64 ] &&
         [ "$(head -n 1 "$NATIVE_RECORDS/rocksdb.flags")" = "# librocksdb-sys $(locked_version librocksdb-sys)" ] &&
         [ "$(head -n 1 "$NATIVE_RECORDS/jemalloc.configure")" = "# tikv-jemalloc-sys $(locked_version tikv-jemalloc-sys)" ]
 }
 
-# Names the folder of the libraries: by the records, what is done with them, and the compiler.
+# Names the folder of the libraries: by the records, the build settings and the compiler.
 native_folder() {
     local key
     key=$({ c++ --version && cat "$NATIVE_RECORDS"/*.* && rocksdb_flags ''; } | sha256sum | cut -c1-12)
     printf '%s/native-%s' "$CACHE" "$key"
 }
 
-# fitting MIB: how many processes of this size fit into memory beside a Rust compiler a processor.
+# fitting MIB: number of processes of this size that fit into memory, with one Rust compiler per processor.
 fitting() {
     awk -v size="$1" -v rust=$(($(nproc) * RUSTC_MIB)) '$1 == "MemAvailable:" { print int(($2 / 1024 - rust) / size) }' /proc/meminfo
 }
 
-# Every unit parses the same headers, a quarter of a minute: so they are as few as keep all processors busy, and smaller
-# ones where memory is short. Other numbers than these could join two files that define the same name: record tries them.
+# Every unit parses the same headers for a quarter of a minute: so there are just enough to use all processors, and
+# smaller ones if memory is short. Other numbers than these could join two files that define the same name: record
+# checks them.
 unit_count() {
     if [ "$(nproc)" -gt 8 ]; then echo 16
     elif [ "$(nproc)" -gt 4 ] || [ "$(fitting "$QUARTER_MIB")" -lt "$(nproc)" ]; then echo 8
     else echo 4; fi
 }
 
-# unit_jobs UNITS: how many at once: one a processor, as far as memory reaches.
+# unit_jobs UNITS: number of concurrent jobs: one per processor, as memory permits.
 unit_jobs() {
     local jobs most
     jobs=$(nproc)
@@ -87,11 +88,11 @@ write_units() {
             }')
 }
 
-# rocksdb_flags LZ4: as recorded, but by the level of optimization of RocksDB's own Makefile (cc-rs takes cargo's), and
-# without warnings, which are for who changes it.
+# rocksdb_flags LZ4: as recorded, but with the optimization level of RocksDB's own Makefile (cc-rs uses cargo's), and
+# without warnings, which are for RocksDB's developers.
 rocksdb_flags() { recorded rocksdb.flags | sed "s|^@lz4@\$|$1|; s|^-O3\$|-O2|" && echo -w; }
 
-# compile_rocksdb FOLDER: leaves librocksdb.a there. What is done can be counted: FOLDER/units/*.cc, *.o.
+# compile_rocksdb FOLDER: creates librocksdb.a there. FOLDER/units/*.cc and *.o show the progress.
 compile_rocksdb() {
     local folder=$1 sources lz4 units
     local -a flags
@@ -119,7 +120,7 @@ offers_its_symbols() {
     [ -z "$missing" ] || die "$1 lacks what its bindings declare: $(head -n 3 <<<"$missing" | tr '\n' ' ')"
 }
 
-# compile_jemalloc FOLDER: leaves libjemalloc_pic.a there.
+# compile_jemalloc FOLDER: creates libjemalloc_pic.a there.
 compile_jemalloc() {
     local folder=$1 sources line
     local -a variables=() arguments=()
@@ -136,8 +137,8 @@ compile_jemalloc() {
     rm -rf "$folder/jemalloc"
 }
 
-# native_config FOLDER: what cargo takes in place of running the two build scripts. Without bundling, the crates above
-# can be compiled while the libraries are.
+# native_config FOLDER: configuration that replaces the two build scripts. Without bundling, the crates above can be
+# compiled concurrently with the libraries.
 native_config() {
     cat <<CONFIG
 [target.$NATIVE_TARGET.rocksdb]
@@ -152,8 +153,8 @@ rustc-cfg = ["prefixed"]
 CONFIG
 }
 
-# prepare_native: makes the folder with what cargo needs before the libraries are there, and leaves the path of its
-# configuration in NATIVE_CONFIG; empty where cargo builds the libraries by itself.
+# prepare_native: creates the folder with what cargo needs before the libraries exist, and sets NATIVE_CONFIG to its
+# configuration; empty if cargo builds the libraries by itself.
 prepare_native() {
     NATIVE_CONFIG=
     unset THUBAN_NATIVE
@@ -170,19 +171,19 @@ prepare_native() {
     export THUBAN_NATIVE=1 # a test looks for the instructions that these libraries have
 }
 
-# native_is_there: nothing is left to compile.
+# native_is_there: reports whether everything is compiled.
 native_is_there() {
     [ -z "$NATIVE_CONFIG" ] || { [ -f "${NATIVE_CONFIG%/*}/librocksdb.a" ] && [ -f "${NATIVE_CONFIG%/*}/libjemalloc_pic.a" ]; }
 }
 
-# make_native: compiles what is missing. Two checkouts may come here at once: the second waits for the first.
+# make_native: compiles what is missing. For two concurrent checkouts, the second waits for the first.
 make_native() {
     local folder=${NATIVE_CONFIG%/*}
     (
         flock 8
         rm -rf "$folder/making"
         mkdir "$folder/making"
-        # First the one that does not use all processors: there is something else to do meanwhile.
+        # First the one that does not use all processors, which leaves some for concurrent work.
         if [ ! -f "$folder/libjemalloc_pic.a" ]; then
             compile_jemalloc "$folder/making"
             mv "$folder/making/libjemalloc_pic.a" "$folder/" # a rename, so that what was broken off is never taken
@@ -195,7 +196,7 @@ make_native() {
     ) 8>"$folder/lock"
 }
 
-# native_progress: how many units of RocksDB are compiled, while it is.
+# native_progress: number of compiled units of RocksDB.
 native_progress() {
     local units=${NATIVE_CONFIG%/*}/making/units all compiled
     native_is_there && return 0

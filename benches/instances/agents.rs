@@ -1,5 +1,5 @@
-//! Agents that beat for many instances each, over one kept connection: HTTP by hand, as a client library would
-//! cost this process more than a heartbeat costs the nodes.
+//! Agents that send heartbeats for many instances each, over one persistent connection, with hand-written HTTP: a
+//! client library would cost this process more than a heartbeat costs the nodes.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -27,7 +27,7 @@ pub(crate) struct Surface {
 }
 
 impl Surface {
-    /// A request as it goes over the wire.
+    /// Returns a request as sent on the wire.
     pub(crate) fn post(&self, path: &str, body: &str) -> Vec<u8> {
         let length = body.len();
         let token = &self.token;
@@ -49,7 +49,7 @@ impl Surface {
     }
 }
 
-/// One kept connection.
+/// A persistent connection.
 pub(crate) struct Connection {
     stream: TcpStream,
     read: Vec<u8>,
@@ -116,7 +116,8 @@ struct Counts {
 }
 
 impl Zone {
-    /// Has `agents` agents beat for `ids`, each instance every `pace`, so many of them in one request.
+    /// Starts `agents` agents for `ids`: each instance has a heartbeat every `pace`, `per_request` of them in one
+    /// request.
     pub(crate) fn start(surface: &Surface, ids: &[String], agents: usize, per_request: usize, pace: Duration) -> Zone {
         let (mut tasks, counts) = (JoinSet::new(), Arc::new(Counts::default()));
         let share = ids.len().div_ceil(agents);
@@ -134,7 +135,7 @@ impl Zone {
         Zone { _agents: tasks, counts }
     }
 
-    /// From now on they say nothing, or speak again; each at its own time.
+    /// Stops or resumes the heartbeats, each at its own time.
     pub(crate) fn silence(&self, is_silent: bool) {
         self.counts.is_silent.store(is_silent, Ordering::Relaxed);
     }
@@ -187,7 +188,7 @@ impl Agent {
         }
     }
 
-    /// The connection stays while it works; without it the next burst goes to another node.
+    /// Sends a burst and returns the connection if it still works; without one the next burst goes to another node.
     async fn beat(&mut self, connection: Option<Connection>, burst: usize) -> Option<Connection> {
         let burst = &self.bursts[burst];
         let spoken = async {

@@ -1,5 +1,5 @@
-//! A zone that dies and comes back: how many entries of the log tell it, how soon, how long it takes to apply
-//! them, and whether readers notice.
+//! A zone that fails and returns: the number of log entries, their delay, the time to apply them, and the effect on
+//! readers.
 
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
@@ -78,7 +78,7 @@ async fn changes(leader: &Api, to: &str) -> f64 {
     metric(leader, &format!("thuban_instance_health_changes_total{{to=\"{to}\"}}")).await
 }
 
-/// Waits until the leader has told of so many changes.
+/// Waits until the leader has reported this many changes.
 async fn changed(cluster: &Cluster, to: &str, wanted: f64) {
     let leader = &cluster.api(cluster.leader().await);
     eventually(LIMIT, "the zone has changed", || async move {

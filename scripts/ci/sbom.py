@@ -10,7 +10,7 @@ import sys
 from cyclonedx.schema import SchemaVersion
 from cyclonedx.validation.json import JsonStrictValidator
 
-# What a crate brings in C or C++: name, version (of the crate's own), licences, where its texts lie in the crate.
+# C or C++ code in a crate: name, version (of the crate), licences, and the path of its licence texts in the crate.
 LIBRARIES = {
     "librocksdb-sys": ("rocksdb", "Apache-2.0 AND BSD-3-Clause", ["rocksdb/LICENSE.Apache", "rocksdb/LICENSE.leveldb"]),
     "tikv-jemalloc-sys": ("jemalloc", "BSD-2-Clause", ["jemalloc/COPYING"]),
@@ -116,7 +116,7 @@ def main():
     keep_linked(bom, linked)
     check(bom, read(work, "judged.json"))
     add_libraries(bom)
-    # The folder that it was made in is nobody's business, and another one each time.
+    # The build folder is irrelevant to readers and differs each time.
     text = json.dumps(bom, indent=1).replace(f"file://{os.path.realpath(work)}", "file:///thuban")
     if fault := JsonStrictValidator(SchemaVersion.V1_5).validate_str(text):
         die(fault)
