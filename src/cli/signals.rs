@@ -48,7 +48,7 @@ pub(super) fn stop(hangup: Hangup) -> io::Result<impl Future<Output = ()>> {
             });
             match select_all(next).await.0 {
                 (name, true) => {
-                    tracing::info!(signal = name, "the node is told to stop");
+                    tracing::info!(signal = name, "received a signal to stop");
                     return;
                 }
                 ("SIGHUP", false) => tracing::info!(

@@ -49,7 +49,7 @@ pub(super) async fn await_ready(node: &Node) {
         }
     };
     if timeout(OPEN_WITHIN, ready).await.is_err() {
-        tracing::info!("the ports of clients are opened although the node is not ready yet");
+        tracing::info!("opening the ports of clients before the node is ready");
     }
 }
 

@@ -278,7 +278,7 @@ impl Server {
         node.begin_stop();
         node.hand_over().await;
         if failure.is_none() && !drain.is_zero() {
-            tracing::info!(drain_ms = drain.as_millis(), "still serving, until balancers send elsewhere");
+            tracing::info!(drain_ms = drain.as_millis(), "still serving until balancers stop sending requests");
             ending.leaving.cancel();
             tokio::time::sleep(drain).await;
         }
