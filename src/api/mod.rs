@@ -80,7 +80,7 @@ pub fn router(app: App) -> Router {
         let trusted_proxies = app.settings.trusted_proxies.clone();
         Counting { budget, trusted_proxies }
     });
-    let tracked = Tracked::new(layers::SURFACE, app.node().as_node(), app.settings.hosts.clone(), counting);
+    let tracked = Tracked::new(layers::SURFACE, app.node().member(), app.settings.hosts.clone(), counting);
     router
         .fallback(|| async { ApiError::from(Code::UnknownRoute) })
         .method_not_allowed_fallback(|| async { ApiError::from(Code::MethodNotAllowed) })

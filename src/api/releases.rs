@@ -11,7 +11,7 @@ use super::view::EventView;
 use crate::catalog::Catalog;
 use crate::catalog::history::{Numbered, Thing};
 use crate::catalog::page::{After, Listed, Page};
-use crate::controllers::subscribers::{ClusterSubscribers, gather};
+use crate::controllers::subscribers::ClusterSubscribers;
 use crate::format::types::NodeId;
 use crate::model::code::{Code, Refusal};
 use crate::model::diff::Changed;
@@ -163,7 +163,7 @@ pub(crate) struct Subscribers {
 /// Answers with a page of the clients of all nodes that have, or should have, a release of the object, with warnings.
 pub(crate) async fn answer_subscribers(app: &App, thing: Thing, page: Page, warnings: Vec<String>) -> ApiResult {
     let ClusterSubscribers { amount, current, applied, refused, clients, silent, .. } =
-        gather(app.node().as_node(), &thing).await;
+        app.node().member().clients_with(&thing).await;
     let view = app.node().state().view();
     let listed = Listed::cut(clients.iter(), &page);
     let after = listed.after.as_ref().map(After::text);

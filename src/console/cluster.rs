@@ -39,7 +39,7 @@ pub(super) async fn show(State(console): State<Console>, visitor: SessionUser) -
 
 async fn cluster_page(console: &Console, visitor: &SessionUser) -> Result<ClusterPage, Refusal> {
     visitor.caller.check_everywhere(Verb::Operate)?;
-    let status = console.node().as_node().cluster_survey().await;
+    let status = console.node().member().cluster_survey().await;
     let settings = console.node().state().catalog().settings.to_json();
     let settings = settings.into_iter().map(|(name, value)| {
         let value = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
@@ -89,7 +89,7 @@ async fn changed(console: &Console, visitor: &SessionUser, fields: &Fields) -> R
         "promote" => MembershipChange::Promote { node_id: node_id? },
         "remove" => MembershipChange::Remove { node_id: node_id? },
         "transfer" => MembershipChange::Transfer { node_id: node_id? },
-        "snapshot" => return Ok(console.node().as_node().snapshot().await?),
+        "snapshot" => return Ok(console.node().member().snapshot().await?),
         _ => return Err(Code::InvalidParameter.into()),
     };
     console.operations.change_membership(&visitor.caller, change).await

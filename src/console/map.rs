@@ -17,7 +17,6 @@ use super::session::SessionUser;
 use crate::catalog::Catalog;
 use crate::catalog::calls::{Call, CallGraph, ListHolder, RuleName};
 use crate::catalog::page::{Listed, Page};
-use crate::controllers::fleet;
 use crate::format::types::NodeId;
 use crate::model::code::Refusal;
 use crate::model::grant::ReadScope;
@@ -71,7 +70,7 @@ pub(super) async fn show(State(console): State<Console>, visitor: SessionUser, q
 }
 
 async fn map_page(console: &Console, visitor: &SessionUser, query: Fields) -> Result<MapPage, Refusal> {
-    let (holders, silent) = fleet::callers(console.node().as_node()).await;
+    let (holders, silent) = console.node().member().callers().await;
     let read_scope = visitor.caller.read_scope();
     let asked = query.clone();
     let find = move |catalog: &Catalog| drawn(catalog, &read_scope, &asked, &holders);

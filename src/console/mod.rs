@@ -159,7 +159,7 @@ async fn no_such_page(visitor: SessionUser) -> Response {
 /// Adds a time limit and security headers to every page.
 async fn surround(State(console): State<Console>, request: Request, next: Next) -> Response {
     let limit = Duration::from_secs(limits::REQUEST_TIMEOUT_SECONDS);
-    let mut response = match console.node().as_node().out_of_service() {
+    let mut response = match console.node().member().out_of_service() {
         // A node with a diverged state serves nothing from it.
         Some(why) => (StatusCode::SERVICE_UNAVAILABLE, why.to_owned()).into_response(),
         None => match tokio::time::timeout(limit, tasks::caught(next.run(request))).await {

@@ -61,7 +61,7 @@ impl OverviewPage {
 pub(super) async fn show(State(console): State<Console>, visitor: SessionUser) -> Response {
     let frame = visitor.frame(Section::Overview);
     // Members are queried only for operators.
-    let status = if frame.operates { Some(console.node().as_node().cluster_survey().await) } else { None };
+    let status = if frame.operates { Some(console.node().member().cluster_survey().await) } else { None };
     let read_scope = visitor.caller.read_scope();
     let texts = frame.t;
     let find = move |catalog: &Catalog| counts(texts, catalog, &read_scope);
@@ -69,7 +69,7 @@ pub(super) async fn show(State(console): State<Console>, visitor: SessionUser) -
     let changes = if frame.manages { newest(&console, CHANGES_SHOWN).await.ok() } else { None };
     let recent = &console.node().controllers().recent;
     let sparklines = if frame.operates { sparkline::of(frame.t, recent) } else { Vec::new() };
-    let node = console.node().as_node().id();
+    let node = console.node().member().id();
     page(&OverviewPage { frame, status, counts, sparklines, node, changes })
 }
 

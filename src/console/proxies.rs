@@ -15,7 +15,7 @@ use super::session::SessionUser;
 use super::texts::Texts;
 use crate::api::dump_of;
 use crate::catalog::page::{Listed, Page};
-use crate::controllers::fleet::{self, FleetMember};
+use crate::controllers::fleet::FleetMember;
 use crate::format::types::NodeId;
 use crate::model::grant::Verb;
 use crate::model::mesh::resource::ResourceType;
@@ -61,7 +61,7 @@ pub(super) async fn show(State(console): State<Console>, visitor: SessionUser, q
     if let Err(refusal) = visitor.caller.check_everywhere(Verb::Operate) {
         return failed(visitor.texts, &refusal);
     }
-    let found = fleet::clients(console.node().as_node()).await;
+    let found = console.node().member().xds_clients().await;
     let clients: Vec<_> = found.clients.into_iter().map(Arc::new).collect();
     let listed = Listed::cut(clients.iter(), &Pager::page_of(&query));
     let frame = visitor.frame(Section::Proxies);
@@ -79,7 +79,7 @@ pub(super) async fn dump(State(console): State<Console>, visitor: SessionUser, q
     if let Err(refusal) = visitor.caller.check_everywhere(Verb::Operate) {
         return failed(visitor.texts, &refusal);
     }
-    let answered = dump_of(console.node().as_node(), query.get("node_id"), &Page::ALL).await;
+    let answered = dump_of(console.node().member(), query.get("node_id"), &Page::ALL).await;
     answered.unwrap_or_else(IntoResponse::into_response)
 }
 

@@ -2,13 +2,15 @@
 //! version that does not know the query refuses it, and counts as silent.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
-use super::{ASK_WITHIN, of_members};
+use super::{ASK_WITHIN, ask_clients, of_members, own_clients};
 use crate::catalog::calls::ListHolder;
 use crate::catalog::page::{ListKey, Placed, place_of};
 use crate::format::types::NodeId;
 use crate::model::limits;
 use crate::raft::node::Node;
+use crate::subscribers::Subscribers;
 use crate::subscribers::fleet::{ClientQuery, ClientQueryResult, FleetClient, FleetResource};
 
 /// Answers of all members.
@@ -61,22 +63,22 @@ impl Placed for MemberResource {
 }
 
 /// Asks every member for its connected clients.
-pub async fn clients(node: &Node) -> Fleet {
-    merged(of_members(node, |id| ask(node, id, ClientQuery::Clients)).await)
+pub async fn clients(node: &Node, own: &Arc<Subscribers>) -> Fleet {
+    merged(of_members(node, |id| ask(node, own, id, ClientQuery::Clients)).await)
 }
 
 /// Asks every member for the resources of the clients with this identity.
-pub async fn resources(node: &Node, node_id: &str) -> Fleet {
-    merged(of_members(node, |id| all_parts(node, id, node_id)).await)
+pub async fn resources(node: &Node, own: &Arc<Subscribers>, node_id: &str) -> Fleet {
+    merged(of_members(node, |id| all_parts(node, own, id, node_id)).await)
 }
 
 /// Asks one node for all resources, which arrive in parts.
-async fn all_parts(node: &Node, id: NodeId, node_id: &str) -> Option<ClientQueryResult> {
+async fn all_parts(node: &Node, own: &Arc<Subscribers>, id: NodeId, node_id: &str) -> Option<ClientQueryResult> {
     let mut all = ClientQueryResult::default();
     let (mut after, mut bytes) = (None, 0);
     loop {
         let question = ClientQuery::Resources { node_id: node_id.to_owned(), after };
-        let part = ask(node, id, question).await?;
+        let part = ask(node, own, id, question).await?;
         bytes += part.resources.iter().map(|resource| resource.bytes.len()).sum::<usize>();
         after = part.resources.last().map(|last| (last.kind.clone(), last.name.clone()));
         (all.amount, all.left_out) = (part.amount, part.left_out);
@@ -88,17 +90,17 @@ async fn all_parts(node: &Node, id: NodeId, node_id: &str) -> Option<ClientQuery
 }
 
 /// Asks every member for the clients that have lists of instances; returns them with the members that did not answer.
-pub async fn callers(node: &Node) -> (BTreeSet<ListHolder>, Vec<NodeId>) {
-    let answers = of_members(node, |id| ask(node, id, ClientQuery::Callers)).await;
+pub async fn callers(node: &Node, own: &Arc<Subscribers>) -> (BTreeSet<ListHolder>, Vec<NodeId>) {
+    let answers = of_members(node, |id| ask(node, own, id, ClientQuery::Callers)).await;
     let silent = answers.iter().filter(|(_, answer)| answer.is_none()).map(|(id, _)| *id).collect();
     let told = answers.into_iter().filter_map(|(_, answer)| answer);
     (told.flat_map(|answer| answer.callers).collect(), silent)
 }
 
-async fn ask(node: &Node, id: NodeId, question: ClientQuery) -> Option<ClientQueryResult> {
+async fn ask(node: &Node, own: &Arc<Subscribers>, id: NodeId, question: ClientQuery) -> Option<ClientQueryResult> {
     match id == node.id() {
-        true => Some(node.own_fleet(question).await),
-        false => node.peers().fleet(id, &question, ASK_WITHIN).await.ok(),
+        true => Some(own_clients(node, own, question).await),
+        false => ask_clients(node, id, &question, ASK_WITHIN).await,
     }
 }
 

@@ -7,17 +7,19 @@
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
+use std::sync::Arc;
 use std::time::Duration;
 
-use super::{ASK_WITHIN, of_members};
+use super::{ASK_WITHIN, ask_clients, of_members, own_clients};
 use crate::catalog::history::Thing;
 use crate::catalog::page::{ListKey, Placed, place_of};
 use crate::format::types::NodeId;
+use crate::raft::extension::ExtensionCall;
 use crate::raft::node::Node;
 use crate::subscribers::fleet::ClientQuery;
 use crate::subscribers::holders::{Holders, HoldersAnswer};
 use crate::subscribers::lists::Without;
-use crate::subscribers::{Applied, ClientMark, HoldState, Subscribed, Subscription};
+use crate::subscribers::{Applied, ClientMark, HoldState, Subscribed, Subscribers, Subscription};
 use crate::tasks;
 
 /// Clients of the cluster that have a release of a subject.
@@ -45,9 +47,9 @@ impl Placed for (NodeId, Subscription) {
 }
 
 /// Returns the clients of this node.
-pub(super) async fn own(node: &Node, thing: Thing) -> Subscribed {
-    let asked = node.clone();
-    let find = move || asked.subscribers().of(&asked.state().view(), &thing);
+pub(super) async fn own(node: &Node, subscribers: &Arc<Subscribers>, thing: Thing) -> Subscribed {
+    let (state, subscribers) = (node.state().clone(), subscribers.clone());
+    let find = move || subscribers.of(&state.view(), &thing);
     let clients = tasks::blocking(find).await;
     Subscribed::of(clients)
 }
@@ -58,10 +60,10 @@ fn who(client: &Subscription) -> [&str; 3] {
 }
 
 /// Asks every member for its clients.
-pub async fn gather(node: &Node, thing: &Thing) -> ClusterSubscribers {
+pub async fn gather(node: &Node, subscribers: &Arc<Subscribers>, thing: &Thing) -> ClusterSubscribers {
     let ask = async |id| match id == node.id() {
-        true => Some(own(node, thing.clone()).await),
-        false => node.peers().subscribers(id, thing, ASK_WITHIN).await.ok(),
+        true => Some(own(node, subscribers, thing.clone()).await),
+        false => node.ask_extension(id, ExtensionCall::Subscribers, thing, ASK_WITHIN).await,
     };
     merged(of_members(node, ask).await)
 }
@@ -79,12 +81,18 @@ pub(super) struct ClusterHolders {
 }
 
 /// Asks every member for its clients with this version, waiting for each at most `limit`.
-pub(super) async fn gather_holders(node: &Node, thing: &Thing, version: u64, limit: Duration) -> ClusterHolders {
+pub(super) async fn gather_holders(
+    node: &Node,
+    subscribers: &Arc<Subscribers>,
+    thing: &Thing,
+    version: u64,
+    limit: Duration,
+) -> ClusterHolders {
     let question = ClientQuery::Holders { thing: thing.clone(), version };
     let ask = async |id| match id == node.id() {
-        true => node.own_fleet(question.clone()).await.holders,
-        false if !node.peers().reachable(id) => None,
-        false => node.peers().fleet(id, &question, limit).await.ok().and_then(|answer| answer.holders),
+        true => own_clients(node, subscribers, question.clone()).await.holders,
+        false if !node.is_reachable(id) => None,
+        false => ask_clients(node, id, &question, limit).await.and_then(|answer| answer.holders),
     };
     let answers = of_members(node, ask).await;
     tasks::blocking(move || ClusterHolders::of(answers)).await
@@ -145,13 +153,18 @@ impl Told {
 }
 
 /// Asks every member for its clients that have the list of instances of a service, or got one without an instance.
-pub async fn gather_lists(node: &Node, namespace: &str, service: &str, without: Option<Without>) -> ClusterSubscribers {
+pub async fn gather_lists(
+    node: &Node,
+    subscribers: &Arc<Subscribers>,
+    (namespace, service): (&str, &str),
+    without: Option<Without>,
+) -> ClusterSubscribers {
     let question = ClientQuery::Lists { namespace: namespace.to_owned(), service: service.to_owned(), without };
     let ask = async |id| match id == node.id() {
-        true => node.own_fleet(question.clone()).await.lists,
+        true => own_clients(node, subscribers, question.clone()).await.lists,
         // An unreachable member is not waited for: callers ask again a moment later.
-        false if !node.peers().reachable(id) => None,
-        false => node.peers().fleet(id, &question, ASK_WITHIN).await.ok().and_then(|answer| answer.lists),
+        false if !node.is_reachable(id) => None,
+        false => ask_clients(node, id, &question, ASK_WITHIN).await.and_then(|answer| answer.lists),
     };
     merged(of_members(node, ask).await)
 }

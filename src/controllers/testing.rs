@@ -43,7 +43,7 @@ pub(crate) fn founding(admin_password_hash: &str) -> FoundingSettings {
 /// Returns the setup of a cluster of one node without a listener for peers.
 pub(crate) fn lone_setup() -> Setup {
     Setup {
-        extension: Controllers::new(founding("none")),
+        extension: Controllers::new(founding("none"), []),
         node_id: 1,
         initial_cluster: BTreeMap::from([(1, "127.0.0.1:8190".into())]),
         form_with_majority: false,
@@ -58,7 +58,6 @@ pub(crate) fn lone_setup() -> Setup {
         },
         room_bounds: RoomBounds { disk_reserve_bytes: Some(0), quota_bytes: 0, memory_limit_bytes: None },
         hash_check_entries: 100,
-        data_keys: Vec::new(),
         election_timeout: None,
         ready_behind: Duration::ZERO,
         certificates: Arc::new(Certificates::none()),

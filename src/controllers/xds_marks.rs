@@ -1,5 +1,6 @@
 //! Marks of namespaces with xDS clients: every node proposes those that it serves, once a day.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::time::sleep;
@@ -8,15 +9,16 @@ use super::audit_buffer::propose_once;
 use crate::catalog::{Command, RequestId};
 use crate::model::limits;
 use crate::raft::node::Node;
+use crate::subscribers::Subscribers;
 
 /// Interval between two checks of the streams.
 const ROUND: Duration = Duration::from_secs(5);
 
 /// Proposes missing marks, for as long as the node runs.
-pub(super) async fn mark(node: Node) {
+pub(super) async fn mark(node: Node, subscribers: Arc<Subscribers>) {
     loop {
         sleep(ROUND).await;
-        let seen = node.subscribers().streams().namespaces();
+        let seen = subscribers.streams().namespaces();
         let now = node.now();
         let unmarked: Vec<String> = {
             let catalog = node.state().catalog();

@@ -26,12 +26,12 @@ use super::requests::{RequestFault, Requests};
 use super::stream_body::Answers;
 use crate::budget::{Budget, Held};
 use crate::connections::LastingCertificate;
+use crate::controllers::credential_watch::Guard;
 use crate::metrics::Metrics;
+use crate::operations::member::LocalMember;
 use crate::operations::{Caller, Operations};
 use crate::proto::envoy::service::discovery::v3::aggregated_discovery_service_server::AggregatedDiscoveryServiceServer;
 use crate::proto::envoy::service::discovery::v3::{DeltaDiscoveryRequest, DiscoveryRequest};
-use crate::raft::credential_watch::Guard;
-use crate::raft::node::Node;
 use crate::tasks;
 use crate::watch::{Wake, Watch};
 use crate::xds::{Session, Source, StreamEnd};
@@ -62,7 +62,7 @@ pub(super) struct Ads<S> {
 #[derive(Clone)]
 pub(super) struct Vouching {
     pub(super) operations: Arc<Operations>,
-    pub(super) node: Node,
+    pub(super) member: LocalMember,
 }
 
 impl<S: Source> Ads<S> {
@@ -112,7 +112,7 @@ impl<S: Source> Ads<S> {
         let mut requests = Requests::new(body, &self.budget, origin, fault.clone());
         let (sender, responses) = mpsc::channel(RESPONSES_READY_MAX); // bound: xds-unread
         let (vouching, kept, to) = (self.vouching.clone(), self.kept.clone(), sender.clone());
-        let metrics = vouching.node.metrics().clone();
+        let metrics = vouching.member.metrics().clone();
         let opening: Opening = match visitor.unnamed.clone() {
             None => {
                 let vouched = visitor.caller.clone().map(|caller| vouching.vouch(caller, &visitor)).transpose()?;
@@ -137,8 +137,8 @@ impl<S: Source> Ads<S> {
 impl Vouching {
     /// Registers for changes of the credential, then re-checks it, so that no change is missed.
     fn vouch(&self, caller: Caller, visitor: &Visitor) -> Result<AuthorizedCaller, Status> {
-        let guard = self.node.guard(&caller.credential);
-        let watch = self.node.state().hub().watch(visitor.origin, vec![guard.key()], 0);
+        let guard = self.member.guard(&caller.credential);
+        let watch = self.member.state().hub().watch(visitor.origin, vec![guard.key()], 0);
         let watch = watch.map_err(|full| Status::resource_exhausted(full.to_string()))?;
         let certificate = visitor.certificate.clone();
         let vouched =

@@ -16,6 +16,7 @@ use crate::model::grant::Verb;
 use crate::model::limits;
 use crate::model::mesh::resource::{Resource, ResourceType};
 use crate::model::time::Timestamp;
+use crate::operations::member::LocalMember;
 use crate::operations::{Caller, Operations};
 use crate::proto::Any;
 use crate::proto::envoy::admin::v3::{ClientResourceStatus, UpdateFailureState};
@@ -27,13 +28,12 @@ use crate::proto::envoy::service::status::v3::client_status_discovery_service_se
 use crate::proto::envoy::service::status::v3::{ClientConfig, ClientStatusRequest, ClientStatusResponse, ConfigStatus};
 use crate::proto::envoy::r#type::matcher::v3::NodeMatcher;
 use crate::proto::envoy::r#type::matcher::v3::string_matcher::MatchPattern;
-use crate::raft::node::Node;
 use crate::subscribers::streams::{Delivered, Standing, StreamEntry, Streams};
 
 /// The client status service.
 pub(super) struct Csds {
     pub(super) operations: Arc<Operations>,
-    pub(super) node: Node,
+    pub(super) member: LocalMember,
 }
 
 impl Csds {
@@ -51,13 +51,13 @@ impl ClientStatusDiscoveryService for Csds {
         request: Request<Streaming<ClientStatusRequest>>,
     ) -> Result<Response<Self::StreamClientStatusStream>, Status> {
         let caller = operator(request.extensions())?;
-        let (operations, node) = (self.operations.clone(), self.node.clone());
+        let (operations, member) = (self.operations.clone(), self.member.clone());
         let answers = request.into_inner().then(move |question| {
             let answer = question.and_then(|question| {
                 // Grants may have changed since the stream began.
                 let caller = caller.again(&operations).map_err(refusal)?;
                 caller.check_everywhere(Verb::Operate).map_err(denied)?;
-                status_response(node.subscribers().streams(), &question)
+                status_response(member.subscribers().streams(), &question)
             });
             std::future::ready(answer)
         });
@@ -69,7 +69,7 @@ impl ClientStatusDiscoveryService for Csds {
         request: Request<ClientStatusRequest>,
     ) -> Result<Response<ClientStatusResponse>, Status> {
         operator(request.extensions())?;
-        status_response(self.node.subscribers().streams(), request.get_ref()).map(Response::new)
+        status_response(self.member.subscribers().streams(), request.get_ref()).map(Response::new)
     }
 }
 

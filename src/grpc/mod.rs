@@ -37,7 +37,6 @@ use crate::model::limits;
 use crate::operations::Operations;
 use crate::origin::OriginQuota;
 use crate::proto::DESCRIPTORS;
-use crate::raft::node::Node;
 use crate::xds::{Session, Source};
 use admission::Admission;
 use ads::{Ads, Vouching};
@@ -64,7 +63,6 @@ pub struct GrpcSettings {
 /// The gRPC services of one node.
 pub struct Grpc<S> {
     pub operations: Arc<Operations>,
-    pub node: Node,
     pub session: Arc<Session<S>>,
     pub health: Health,
     pub settings: GrpcSettings,
@@ -73,10 +71,11 @@ pub struct Grpc<S> {
 impl<S: Source> Grpc<S> {
     /// Returns the router of all services, with admission in front.
     pub fn router(self) -> anyhow::Result<Router> {
-        let Grpc { operations, node, session, health, settings } = self;
-        let csds = Csds { operations: operations.clone(), node: node.clone() }.service();
+        let Grpc { operations, session, health, settings } = self;
+        let member = operations.node().member().clone();
+        let csds = Csds { operations: operations.clone(), member: member.clone() }.service();
         let (budget, kept) = (settings.budget.clone(), settings.kept.clone());
-        let vouching = Vouching { operations: operations.clone(), node };
+        let vouching = Vouching { operations: operations.clone(), member };
         let ads = Ads { session, vouching, health: health.seen(), budget, kept };
         let routes = Routes::new(csds).add_service(health.service());
         let routes = routes.add_service(descriptors().build_v1()?).add_service(descriptors().build_v1alpha()?);

@@ -392,3 +392,5 @@ pub const GRPC_REQUEST_BYTES_PER_SECOND: usize = 64 * 1024;
 
 /// Bytes of queued log lines while their reader or disk is slow.
 pub const LOG_QUEUE_BYTES_MAX: usize = 1024 * 1024;
+/// Heartbeats of instances in one call between nodes; more are sent in several.
+pub const BEATS_PER_CALL_MAX: usize = 4096;

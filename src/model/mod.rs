@@ -23,6 +23,7 @@ pub mod diff;
 mod draft;
 pub mod explain;
 pub mod grant;
+pub mod heartbeat;
 pub mod host;
 pub mod instance;
 pub mod limits;

@@ -6,7 +6,7 @@ use super::{Caller, FAR, Operations};
 use crate::catalog::audit::{AuditEvent, AuditNote, Filter};
 use crate::catalog::page::{Listed, Page};
 use crate::catalog::would_refuse::WouldRefuse;
-use crate::controllers::{RateClass, audit_reader};
+use crate::controllers::RateClass;
 use crate::model::code::{Code, Refusal};
 use crate::model::limits;
 
@@ -19,7 +19,7 @@ impl Operations {
         answer: impl FnOnce(Listed<AuditEvent>) -> A + Send + 'static,
     ) -> Result<A, Refusal> {
         let node = self.node.clone();
-        self.on_scan_turn(move || match audit_reader::page_of(node.as_node(), &filter, page) {
+        self.on_scan_turn(move || match node.member().audit_page(&filter, page) {
             Ok(Some(listed)) => Ok(answer(listed)),
             Ok(None) => {
                 let why = format!("more than {} rows: bound it with since and until", limits::AUDIT_WALK_MAX);

@@ -16,7 +16,7 @@ impl Operations {
         &self,
         caller: &Caller,
     ) -> Result<(String, impl Stream<Item = io::Result<Bytes>> + Send + use<>), Refusal> {
-        let backup = self.node.as_node().backup().await;
+        let backup = self.node.member().backup().await;
         let code = backup.as_ref().map_or_else(|refusal| refusal.code, |_| Code::ExecuteSuccess);
         self.note_done(caller, "backup", "cluster", "", code);
         let backup = backup?;

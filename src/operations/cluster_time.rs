@@ -30,7 +30,7 @@ pub struct TimeReport {
 
 impl Operations {
     pub fn cluster_time(&self) -> TimeReport {
-        let node = self.node.as_node();
+        let node = self.node.member();
         let (survey, view) = (node.survey_clocks(), node.state().view());
         let held_up = view.held_up(Present { stamped: survey.time, sure: survey.sure });
         TimeReport { survey, doubt: view.time.doubt().copied(), held_up }
@@ -40,7 +40,7 @@ impl Operations {
     pub async fn confirm_time(&self, caller: &Caller, right: RightTime) -> Result<Code, Refusal> {
         caller.check_everywhere(Verb::Manage)?;
         // The clocks are read again: an administrator may have corrected them a moment ago.
-        let ClockSurvey { time, verdict, .. } = self.node.as_node().ask_clocks().await;
+        let ClockSurvey { time, verdict, .. } = self.node.member().ask_clocks().await;
         let (doubt, epoch) = {
             let catalog = self.node.state().catalog();
             (catalog.time.doubt().copied(), catalog.time.epoch())

@@ -4,15 +4,15 @@ use std::time::Duration;
 
 use tokio::time::{Instant, sleep};
 
+use super::member::LocalMember;
 use super::{Caller, Items, Operations};
 use crate::catalog::Op;
-use crate::controllers::subscribers::{ClusterSubscribers, gather_lists};
+use crate::controllers::subscribers::ClusterSubscribers;
 use crate::format::types::NodeId;
 use crate::model::code::{Code, Refusal};
 use crate::model::instance::InstanceDraft;
 use crate::model::wire::Uint32;
 use crate::model::{limits, name};
-use crate::raft::node::Node;
 use crate::subscribers::Subscription;
 use crate::subscribers::lists::Without;
 use crate::watch::{Watch, WatchKey};
@@ -32,7 +32,7 @@ pub struct DrainTarget {
 
 /// A drain under way. Its instances are isolated already.
 pub struct Drain {
-    node: Node,
+    node: LocalMember,
     target: DrainTarget,
     without: Without,
     until: Instant,
@@ -62,7 +62,7 @@ impl Operations {
         }
         let until = Instant::now() + wait;
         let DrainTarget { namespace, service, host, port } = &target;
-        let node = self.node.as_node().clone();
+        let node = self.node.member().clone();
         let items = drafts(&node, &target);
         let mut is_there = false;
         for outcome in self.instances(caller, Op::Update, items).await? {
@@ -87,7 +87,7 @@ impl Operations {
 
 /// Returns drafts that isolate all instances at the address, which may be in several networks. If there is none, the
 /// draft names the address, so that a caller without the right is refused.
-fn drafts(node: &Node, target: &DrainTarget) -> Items<InstanceDraft> {
+fn drafts(node: &LocalMember, target: &DrainTarget) -> Items<InstanceDraft> {
     let DrainTarget { namespace, service, host, port } = target;
     let isolated = InstanceDraft { isolate: Some(true), ..InstanceDraft::default() };
     let catalog = node.state().catalog();
@@ -109,7 +109,7 @@ impl Drain {
         let mut pause = PAUSE_MIN;
         loop {
             let DrainTarget { namespace, service, .. } = &self.target;
-            let all = gather_lists(&self.node, namespace, service, Some(self.without.clone())).await;
+            let all = self.node.clients_with_list(namespace, service, Some(self.without.clone())).await;
             let now = Instant::now();
             let is_all = all.current == all.amount && all.silent.is_empty();
             if is_all || now >= self.until {

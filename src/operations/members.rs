@@ -17,7 +17,7 @@ impl Operations {
             MembershipChange::Transfer { node_id } => ("transfer", *node_id),
         };
         tracing::info!(?change, "membership change requested");
-        let changed = self.node.as_node().change_membership(change).await.map_err(Refusal::from);
+        let changed = self.node.member().change_membership(change).await.map_err(Refusal::from);
         let code = changed.as_ref().map_or_else(|refusal| refusal.code, |()| Code::ExecuteSuccess);
         self.note_done(caller, action, "member", &node_id.to_string(), code);
         changed

@@ -19,6 +19,7 @@ mod config;
 mod contracts;
 pub mod drain;
 mod explain;
+pub mod member;
 mod members;
 mod naming;
 pub mod oneself;
@@ -53,8 +54,9 @@ use ipnet::IpNet;
 use crate::controllers::Controllers;
 use crate::raft::node::Node;
 use contracts::CompiledContracts;
+use member::LocalMember;
 use passwords::PasswordChecks;
-use replica::{NodeReplica, Replica};
+use replica::Replica;
 use scan_limiter::TurnsByKind;
 
 pub use caller::{Caller, new_token, token_hash};
@@ -88,7 +90,7 @@ pub struct Operations {
 
 impl Operations {
     pub fn new(node: Node, controllers: Arc<Controllers>, bounds: Bounds) -> Arc<Self> {
-        Operations::over(Arc::new(NodeReplica { node, controllers }), bounds, Argon2::default())
+        Operations::over(Arc::new(LocalMember::new(node, controllers)), bounds, Argon2::default())
     }
 
     fn over(node: Arc<dyn Replica>, bounds: Bounds, argon2: Argon2<'static>) -> Arc<Self> {

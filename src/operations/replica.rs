@@ -1,5 +1,5 @@
 //! The node as operations see it: its applied state, the way of commands into the log, and checks of freshness.
-//! [`NodeReplica`] is the real one. Tests and fuzzing use a catalog in memory to call the same operations and handlers
+//! [`LocalMember`] is the real one. Tests and fuzzing use a catalog in memory to call the same operations and handlers
 //! without a cluster.
 
 use std::sync::Arc;
@@ -8,6 +8,7 @@ use std::time::Duration;
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 
+use super::member::LocalMember;
 use crate::catalog::audit::AuditNote;
 use crate::catalog::{AuthorizedCommand, Outcome};
 use crate::controllers::{Controllers, RateClass};
@@ -15,42 +16,45 @@ use crate::keyring::Keyring;
 use crate::metrics::Metrics;
 use crate::model::code::Code;
 use crate::model::time::Timestamp;
-use crate::raft::node::{Node, NodeError};
+use crate::raft::node::NodeError;
 use crate::raft::state::State;
 
-/// A node or a substitute for it. See the methods of [`Node`] of the same names.
+/// A node or a substitute for it. See the methods of the node of the same names.
 pub trait Replica: Send + Sync {
     /// Returns the node itself, for members, backups, health and held requests. Panics for a substitute.
-    fn as_node(&self) -> &Node;
+    fn member(&self) -> &LocalMember;
+
     /// Returns the controllers of the node. Panics for a substitute.
-    fn controllers(&self) -> &Arc<Controllers>;
+    fn controllers(&self) -> &Arc<Controllers> {
+        self.member().controllers()
+    }
 
     fn state(&self) -> &Arc<State> {
-        self.as_node().state()
+        self.member().state()
     }
 
     fn metrics(&self) -> &Arc<Metrics> {
-        self.as_node().metrics()
+        self.member().metrics()
     }
 
     fn keyring(&self) -> &Keyring {
-        self.as_node().keyring()
+        &self.controllers().keyring
     }
 
     /// Returns the time of the cluster.
     fn now(&self) -> Timestamp {
-        self.as_node().now()
+        self.state().now()
     }
 
     /// Returns the part of the time that is beyond doubt.
     fn sure_now(&self) -> Timestamp {
-        self.as_node().sure_now()
+        self.state().sure_now()
     }
 
     /// Carries out a command for a caller, and returns one outcome per item. Refusals are recorded in the audit trail,
     /// up to a limit per caller.
     fn ask<'a>(&'a self, by: &'a str, asked: AuthorizedCommand) -> BoxFuture<'a, Result<Vec<Outcome>, NodeError>> {
-        let node = self.as_node();
+        let node = self.member().node();
         async move {
             let audit = &self.controllers().audit_buffer;
             let is_told = audit.tells_refusals_of(by);
@@ -65,34 +69,24 @@ pub trait Replica: Send + Sync {
     }
 
     fn await_linearizable(&self) -> BoxFuture<'_, Result<(), NodeError>> {
-        self.as_node().await_linearizable().boxed()
+        self.member().node().await_linearizable().boxed()
     }
 
     fn await_news(&self) -> BoxFuture<'_, Result<(), NodeError>> {
-        self.as_node().await_news().boxed()
+        self.member().node().await_news().boxed()
     }
 
     fn trusts_tokens(&self, limit: Duration) -> bool {
-        self.as_node().trusts_tokens(limit)
+        self.member().node().trusts_tokens(limit)
     }
 
     fn note(&self, class: RateClass, note: AuditNote) {
-        self.controllers().audit_buffer.note(self.as_node(), class, note);
+        self.controllers().audit_buffer.note(self.member().node(), class, note);
     }
 }
 
-/// A node with its controllers.
-pub(super) struct NodeReplica {
-    pub(super) node: Node,
-    pub(super) controllers: Arc<Controllers>,
-}
-
-impl Replica for NodeReplica {
-    fn as_node(&self) -> &Node {
-        &self.node
-    }
-
-    fn controllers(&self) -> &Arc<Controllers> {
-        &self.controllers
+impl Replica for LocalMember {
+    fn member(&self) -> &LocalMember {
+        self
     }
 }

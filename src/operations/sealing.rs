@@ -58,8 +58,8 @@ impl Operations {
 
     /// Returns a content with its text. Blocks if the text has to be read from disk.
     pub fn whole(&self, content: &Content) -> Result<Content, Refusal> {
-        let read = self.node.as_node().whole(content).map_err(|error| {
-            tracing::error!(%error, "failed to read a content");
+        let read = self.node.member().whole(content).map_err(|error| {
+            tracing::error!(%error, "a content cannot be read");
             Refusal::from(Code::ExecuteException)
         })?;
         read.ok_or_else(|| Refusal::new(Code::NotFoundResource, "the release was deleted meanwhile"))

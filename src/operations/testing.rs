@@ -9,6 +9,7 @@ use futures_util::FutureExt;
 use futures_util::future::{BoxFuture, ready};
 use parking_lot::Mutex;
 
+use super::member::LocalMember;
 use super::replica::Replica;
 use super::{Bounds, Operations};
 use crate::catalog::testing::Bench;
@@ -17,7 +18,7 @@ use crate::controllers::Controllers;
 use crate::keyring::Keyring;
 use crate::metrics::Metrics;
 use crate::model::time::Timestamp;
-use crate::raft::node::{Node, NodeError};
+use crate::raft::node::NodeError;
 use crate::raft::proposal::{Draft, open, stamp};
 use crate::raft::state::State;
 use crate::watch::Hub;
@@ -132,8 +133,8 @@ impl Replica for InMemory {
         true
     }
 
-    fn as_node(&self) -> &Node {
-        unreachable!("a catalog in memory has no node")
+    fn member(&self) -> &LocalMember {
+        unreachable!("a catalog in memory is no member of a cluster")
     }
 
     fn controllers(&self) -> &Arc<Controllers> {

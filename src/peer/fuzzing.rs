@@ -24,12 +24,13 @@ use super::limits::{APPEND_FRAME_BYTES_TARGET, FRAME_BYTES_MAX, HANDSHAKE_FRAME_
 use super::messages::{AppendParts, Kind, Status, put_call, read_append, read_call};
 use super::wire::Wire;
 use super::{
-    BeatsAnswer, Build, Credentials, ForwardAnswer, Hello, Introductions, PeerProgress, ReadIndexAnswer, Refusal,
-    RefusalReason, Welcome, snapshot,
+    Build, Credentials, ForwardAnswer, Hello, Introductions, PeerProgress, ReadIndexAnswer, Refusal, RefusalReason,
+    Welcome, snapshot,
 };
 use crate::catalog::history::Thing;
 use crate::format::codec;
 use crate::format::types::TypeConfig;
+use crate::model::heartbeat::BeatsAnswer;
 use crate::raft::proposal;
 use crate::subscribers::Subscribed;
 use crate::subscribers::fleet::{ClientQuery, ClientQueryResult};

@@ -47,8 +47,6 @@ pub(super) const WORK_IN_FLIGHT_MAX: usize = 16_384;
 /// Maximum number of Raft messages served at once. It is separate, so that a flood of forwards cannot prevent an
 /// election.
 pub(super) const RAFT_IN_FLIGHT_MAX: usize = 256;
-/// Maximum number of instance heartbeats in one call; further ones are sent in other calls.
-pub const BEATS_PER_CALL_MAX: usize = 4096;
 /// Maximum number of answers queued on one control connection.
 pub(super) const ANSWERS_QUEUED_MAX: usize = 1024;
 

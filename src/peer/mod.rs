@@ -48,9 +48,10 @@ pub use call::CallError;
 pub use credentials::Credentials;
 pub use handshake::IntroduceError;
 pub use hello::{Build, Hello, Introductions, ListDigest, Refusal, RefusalReason, Welcome};
-pub use limits::{BEATS_PER_CALL_MAX, FRAME_BYTES_MAX, HANDSHAKE_FRAME_BYTES_MAX, REACHABLE_WITHIN};
+pub use limits::{FRAME_BYTES_MAX, HANDSHAKE_FRAME_BYTES_MAX, REACHABLE_WITHIN};
 pub use messages::{
-    BeatsAnswer, Checkpoint, DiskRoom, ForwardAnswer, MemberAlarm, MemoryRoom, PeerProgress, ReadIndexAnswer, Shortage,
+    Checkpoint, DiskRoom, ExtensionCall, ForwardAnswer, MemberAlarm, MemoryRoom, PeerProgress, ReadIndexAnswer,
+    Shortage,
 };
 pub use network::{PeerClient, PeerNetwork};
 pub use peers::Peers;

@@ -9,6 +9,8 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use parking_lot::Mutex;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 
 use super::call::CallError;
 use super::credentials::Credentials;
@@ -17,14 +19,11 @@ use super::handshake::{IntroduceError, Purpose, dial_as};
 use super::hello::{Build, Introductions, Welcome};
 use super::limits::CALL_BYTES_SHARED_MAX;
 use super::link::Link;
-use super::messages::{BeatsAnswer, ForwardAnswer, Kind, PeerProgress, ReadIndexAnswer};
+use super::messages::{ExtensionCall, ForwardAnswer, Kind, PeerProgress, ReadIndexAnswer};
 use super::transfers::Transfers;
-use crate::catalog::history::Thing;
 use crate::format::codec;
 use crate::format::types::NodeId;
 use crate::metrics::Metrics;
-use crate::subscribers::Subscribed;
-use crate::subscribers::fleet::{ClientQuery, ClientQueryResult};
 
 /// Properties of this node that every dialled connection needs.
 pub(super) struct Local {
@@ -175,28 +174,18 @@ impl Peers {
         read(&self.find(target)?.call(Kind::NextLevel, Bytes::new(), within).await?)
     }
 
-    /// Asks `target` for its clients that have a release of `thing`. Refused by nodes of versions without this call.
-    pub async fn subscribers(&self, target: NodeId, thing: &Thing, within: Duration) -> Result<Subscribed, CallError> {
-        read(&self.find(target)?.call(Kind::Subscribers, codec::to_bytes(thing).into(), within).await?)
-    }
-
-    /// Asks `target` about its xDS clients. Refused by nodes of versions without this call.
-    pub async fn fleet(
+    /// Asks the room above consensus on `target`. A node of a version that does not know the question refuses it.
+    pub async fn extension<Q: Serialize + ?Sized, A: DeserializeOwned>(
         &self,
         target: NodeId,
-        question: &ClientQuery,
+        call: ExtensionCall,
+        question: &Q,
         within: Duration,
-    ) -> Result<ClientQueryResult, CallError> {
-        read(&self.find(target)?.call(Kind::Fleet, codec::to_bytes(question).into(), within).await?)
-    }
-
-    /// Sends heartbeats of the instances `ids`, at most [`super::BEATS_PER_CALL_MAX`], to `leader`. Sending them twice
-    /// does no harm.
-    pub async fn heartbeats(&self, leader: NodeId, ids: &[String], within: Duration) -> Result<BeatsAnswer, CallError> {
-        read(&self.find(leader)?.call(Kind::Beats, codec::to_bytes(ids).into(), within).await?)
+    ) -> Result<A, CallError> {
+        read(&self.find(target)?.call(call.kind(), codec::to_bytes(question).into(), within).await?)
     }
 }
 
-fn read<T: serde::de::DeserializeOwned>(answer: &[u8]) -> Result<T, CallError> {
+fn read<T: DeserializeOwned>(answer: &[u8]) -> Result<T, CallError> {
     codec::from_bytes(answer).map_err(|error| CallError::Unknown(format!("an answer that cannot be read: {error}")))
 }

@@ -21,16 +21,13 @@ use super::hello::Introductions;
 use super::limits::{
     CONNECTIONS_MAX, HANDSHAKE_WITHIN, RAFT_IN_FLIGHT_MAX, SNAPSHOTS_RECEIVED_MAX, WORK_IN_FLIGHT_MAX,
 };
-use super::messages::{BeatsAnswer, ForwardAnswer, PeerProgress, ReadIndexAnswer};
+use super::messages::{ExtensionCall, ForwardAnswer, PeerProgress, ReadIndexAnswer};
 use super::pending_handshakes::{PendingHandshakes, Seat};
 use super::snapshot::SnapshotPort;
 use super::{serving, snapshot};
-use crate::catalog::history::Thing;
 use crate::format::types::{NodeId, TypeConfig};
 use crate::metrics::Metrics;
 use crate::origin::Origin;
-use crate::subscribers::Subscribed;
-use crate::subscribers::fleet::{ClientQuery, ClientQueryResult};
 use crate::tasks;
 
 /// Pause after a failed accept (mostly for lack of file descriptors).
@@ -59,14 +56,8 @@ pub trait PeerService: Send + Sync + 'static {
     /// Records that bytes of an append arrived from this node, which may be the leader.
     fn hear_bytes_of(&self, node_id: NodeId);
 
-    /// Returns the clients of this node that have a release of `thing`.
-    fn subscribers(&self, thing: Thing) -> impl Future<Output = Subscribed> + Send;
-
-    /// Answers a query about the xDS clients of this node.
-    fn fleet(&self, question: ClientQuery) -> impl Future<Output = ClientQueryResult> + Send;
-
-    /// Records heartbeats of instances that a peer's clients sent, if this node leads.
-    fn heartbeats(&self, ids: &[String]) -> BeatsAnswer;
+    /// Answers a call for the room above consensus; an error refuses it, for the reason that it names.
+    fn extension(&self, call: ExtensionCall, body: Bytes) -> impl Future<Output = Result<Bytes, String>> + Send;
 }
 
 /// Shared state of the connections.

@@ -16,14 +16,14 @@ use tokio_stream::wrappers::ReceiverStream;
 
 use super::frame::{Connection, FrameReader, FrameWriter, Outbox};
 use super::limits::{
-    ANSWERS_QUEUED_MAX, APPEND_SILENCE_MAX, APPENDS_QUEUED_MAX, BEATS_PER_CALL_MAX, CONTROL_IDLE_MAX, LINGER_MAX,
-    OUTBOX_BYTES_MAX,
+    ANSWERS_QUEUED_MAX, APPEND_SILENCE_MAX, APPENDS_QUEUED_MAX, CONTROL_IDLE_MAX, LINGER_MAX, OUTBOX_BYTES_MAX,
 };
-use super::messages::{BeatsAnswer, ForwardAnswer, Kind, ReadIndexAnswer, Status, put_call, read_append, read_call};
+use super::messages::{ExtensionCall, ForwardAnswer, Kind, ReadIndexAnswer, Status, put_call, read_append, read_call};
 use super::server::{PeerService, ServerContext};
 use super::snapshot::SnapshotPort;
 use crate::format::codec;
 use crate::format::types::{NodeId, TypeConfig};
+use crate::model::heartbeat::BeatsAnswer;
 use crate::tasks;
 
 /// Status and body of an answer.
@@ -149,19 +149,20 @@ where
         Kind::Progress => answered(&context.service.progress(peer)),
         #[cfg(feature = "next-level")]
         Kind::NextLevel => answered(&context.service.has_next_level()),
-        Kind::Subscribers => match codec::from_bytes(&body) {
-            Ok(thing) => answered(&context.service.subscribers(thing).await),
-            Err(error) => refused(&format!("the call cannot be read: {error}")),
-        },
-        Kind::Fleet => match codec::from_bytes(&body) {
-            Ok(question) => answered(&context.service.fleet(question).await),
-            Err(error) => refused(&format!("the call cannot be read: {error}")),
-        },
-        Kind::Beats => match codec::from_bytes::<Vec<String>>(&body) {
-            Ok(ids) if ids.len() <= BEATS_PER_CALL_MAX => answered(&context.service.heartbeats(&ids)),
-            Ok(_) => refused("too many heartbeats in one call"),
-            Err(error) => refused(&format!("the call cannot be read: {error}")),
-        },
+        Kind::Beats => extension(context, ExtensionCall::Beats, body).await,
+        Kind::Subscribers => extension(context, ExtensionCall::Subscribers, body).await,
+        Kind::Fleet => extension(context, ExtensionCall::Fleet, body).await,
+    }
+}
+
+async fn extension<SM, S, P>(context: &ServerContext<SM, S, P>, call: ExtensionCall, body: Bytes) -> Outcome
+where
+    SM: RaftStateMachine<TypeConfig>,
+    S: PeerService,
+{
+    match context.service.extension(call, body).await {
+        Ok(answer) => (Status::Answered, answer),
+        Err(why) => refused(&why),
     }
 }
 

@@ -163,7 +163,7 @@ impl Alarms {
 impl Node {
     /// Registers a source of alarms of a room above.
     pub fn add_alarms(&self, source: impl Fn() -> Vec<Alarm> + Send + Sync + 'static) {
-        self.inner().alarms.sources.lock().push(Box::new(source));
+        self.inner().upkeep.alarms.sources.lock().push(Box::new(source));
     }
 
     /// Returns all alarms as this node sees them now. Checks every access key; unauthenticated callers get
@@ -175,12 +175,11 @@ impl Node {
         alarms.extend(capacity::alarms(self));
         alarms.extend(self.snapshot_alarm());
         alarms.extend(self.stuck_peers());
-        alarms.extend(self.key_alarms(&view));
+        alarms.extend(self.inner().upkeep.alarms.sources.lock().iter().flat_map(|source| source()));
         alarms.extend(webhook_alarms(&view));
         alarms.extend(self.certificate_alarms());
         alarms.extend(self.clock_alarm(&view.time));
         alarms.extend(self.removed().map(|why| Alarm::of_node(AlarmKind::Removed, self.id(), why.to_string())));
-        alarms.extend(self.inner().alarms.sources.lock().iter().flat_map(|source| source()));
         alarms.extend(self.reported_alarms());
         alarms
     }
@@ -198,14 +197,14 @@ impl Node {
 
     /// Returns the alarms of the last collection, at most a second old.
     pub fn noted_alarms(&self) -> Vec<Alarm> {
-        self.inner().alarms.noted.lock().clone()
+        self.inner().upkeep.alarms.noted.lock().clone()
     }
 
     fn certificate_alarms(&self) -> Vec<Alarm> {
         let of_node = |(subject, text): (String, String)| {
             Alarm::of_node(AlarmKind::Certificate, self.id(), format!("node {}: {text}", self.id())).about(subject)
         };
-        self.inner().certificates.alarms().into_iter().map(of_node).collect()
+        self.inner().upkeep.certificates.alarms().into_iter().map(of_node).collect()
     }
 
     fn store_alarm(&self) -> Option<Alarm> {
@@ -215,16 +214,9 @@ impl Node {
     }
 
     fn snapshot_alarm(&self) -> Option<Alarm> {
-        let (id, why) = (self.id(), self.inner().alarms.snapshot_failure.lock().clone()?);
+        let (id, why) = (self.id(), self.inner().upkeep.alarms.snapshot_failure.lock().clone()?);
         let text = format!("node {id} could not write a snapshot, and its log grows until it can: {why}");
         Some(Alarm::of_node(AlarmKind::Snapshot, id, text))
-    }
-
-    fn key_alarms(&self, catalog: &Catalog) -> Vec<Alarm> {
-        let (id, keyring) = (self.id(), self.keyring());
-        let of = |kind, text: Option<String>| text.map(|text| Alarm::of_node(kind, id, format!("node {id}: {text}")));
-        let keys = of(AlarmKind::AccessKeys, keyring.alarm(catalog));
-        keys.into_iter().chain(of(AlarmKind::EncryptedFiles, keyring.alarm_of_files(catalog))).collect()
     }
 }
 
@@ -270,7 +262,7 @@ pub(super) async fn watch(node: Node) {
         }
         node.metrics().clock_difference.set(node.clock_difference());
         let (raised, ended) = known.take(&found);
-        *node.inner().alarms.noted.lock() = found;
+        *node.inner().upkeep.alarms.noted.lock() = found;
         for alarm in raised {
             tracing::warn!(alarm = alarm.kind.name(), "{}", alarm.text);
         }

@@ -43,7 +43,7 @@ pub struct Backup<S> {
 impl Node {
     /// Starts a backup of what this node has applied.
     pub async fn backup(&self) -> Result<Backup<impl Stream<Item = io::Result<Bytes>> + Send + use<>>, Refusal> {
-        let Ok(permit) = self.inner().backups.clone().try_acquire_owned() else {
+        let Ok(permit) = self.inner().upkeep.backups.clone().try_acquire_owned() else {
             let why = format!("{BACKUPS_AT_ONCE} backups are being taken from this node");
             return Err(Refusal::new(Code::TooManyWaiters, why));
         };
@@ -52,7 +52,7 @@ impl Node {
         let (ended, end) = oneshot::channel();
         let (node, since) = (self.clone(), Instant::now());
         tasks::blocking_errand(move || {
-            let is_stopping = || node.inner().stopping.load(Ordering::Relaxed);
+            let is_stopping = || node.inner().lifecycle.stopping.load(Ordering::Relaxed);
             let patience = Duration::from_secs(BACKUP_STALL_SECONDS);
             let sink = Chunks { chunks, patience, whole: Duration::from_secs(BACKUP_SECONDS_MAX), since, is_stopping };
             // The receiver is gone if the reader is.

@@ -240,7 +240,7 @@ fn words_of_quota(state_bytes: u64, quota: u64) -> String {
 
 /// Returns the alarms about capacity: of this node by its last check, of the others by their last answers.
 pub(super) fn alarms(node: &Node) -> Vec<Alarm> {
-    let capacity = &node.inner().capacity;
+    let capacity = &node.inner().upkeep.capacity;
     let mut members = other_members(node);
     let known = capacity.members.read().clone();
     members.disks.extend(known.disks.get(&node.id()).map(|disk| (node.id(), *disk)));
@@ -278,7 +278,7 @@ fn judge(free: u64, reserve: u64, before: Shortage) -> Shortage {
 pub(super) async fn watch(node: Node) {
     loop {
         look(&node).await;
-        let capacity = &node.inner().capacity;
+        let capacity = &node.inner().upkeep.capacity;
         let is_alarmed = capacity.alarms.all().iter().any(|(_, alarm)| alarm.load(Ordering::Relaxed));
         tokio::time::sleep(if is_alarmed { LOOK_PAUSE_WHILE_SHORT } else { LOOK_PAUSE }).await;
     }
@@ -286,13 +286,13 @@ pub(super) async fn watch(node: Node) {
 
 /// Checks capacity before a proposal of this size, if a check is due.
 pub(super) async fn look_before(node: &Node, bytes: usize) {
-    if node.inner().capacity.is_look_due(bytes) {
+    if node.inner().upkeep.capacity.is_look_due(bytes) {
         look(node).await;
     }
 }
 
 async fn look(node: &Node) {
-    let capacity = &node.inner().capacity;
+    let capacity = &node.inner().upkeep.capacity;
     let store = node.store().clone();
     let is_full = node.store().waits_for_room();
     let (space, used_bytes) = match tasks::blocking(move || (store.disk_space(), memory::used())).await {
@@ -335,7 +335,7 @@ fn other_members(node: &Node) -> Members {
 }
 
 fn measure(node: &Node, own: DiskRoom) {
-    let (capacity, metrics) = (&node.inner().capacity, node.metrics());
+    let (capacity, metrics) = (&node.inner().upkeep.capacity, node.metrics());
     let number = |bytes: u64| i64::try_from(bytes).unwrap_or(i64::MAX);
     metrics.disk_free.set(number(own.free_bytes));
     metrics.disk_reserve.set(number(own.reserve_bytes));

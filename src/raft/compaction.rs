@@ -116,7 +116,7 @@ impl Compaction {
         if self.bounds.are_passed(entries, node.store().log_bytes_after(covered), node.id(), leads) {
             return true;
         }
-        node.inner().capacity.is_own_short() && self.urgent.is_due()
+        node.inner().upkeep.capacity.is_own_short() && self.urgent.is_due()
     }
 
     /// Writes a snapshot, unless the newest one covers everything.
@@ -128,7 +128,10 @@ impl Compaction {
             self.retry = None;
         }
         node.metrics().snapshot_failing.set(i64::from(written.is_err()));
-        node.inner().alarms.set_snapshot_failure(written.as_ref().err().map(|refusal| refusal.detail.to_string()));
+        node.inner()
+            .upkeep
+            .alarms
+            .set_snapshot_failure(written.as_ref().err().map(|refusal| refusal.detail.to_string()));
         if let Err(refusal) = &written {
             let pause = self.retry.map_or(RETRY_PAUSE, |(_, pause)| (pause * 2).min(RETRY_PAUSE_MAX));
             self.retry = Some((Instant::now() + pause, pause));
@@ -172,7 +175,7 @@ impl Compaction {
         if let Err(error) = node.inner().raft.trigger().purge_log(through).await {
             tracing::debug!(%error, "the log could not be purged");
         }
-        if node.store().log_bytes() > self.log_bytes_max() || node.inner().capacity.is_own_short() {
+        if node.store().log_bytes() > self.log_bytes_max() || node.inner().upkeep.capacity.is_own_short() {
             cut_who_holds(node, through);
         }
     }
@@ -187,7 +190,7 @@ impl Compaction {
         let metrics = node.raft_metrics();
         let snapshot = metrics.snapshot?.index;
         let purged = metrics.purged.map_or(0, |id| id.index);
-        let is_urgent = node.inner().capacity.is_own_short();
+        let is_urgent = node.inner().upkeep.capacity.is_own_short();
         let bounds = if is_urgent { self.bounds.urgent() } else { self.bounds };
         let by_entries = snapshot.saturating_sub(bounds.entries_kept);
         let by_bytes = node.store().log_cut(snapshot, bounds.bytes_kept).unwrap_or_default();
@@ -257,7 +260,7 @@ fn covered(node: &Node) -> u64 {
 
 /// Returns the part of the reserve that deferrable work may not use.
 fn last_part(node: &Node) -> u64 {
-    node.inner().capacity.own().map_or(0, |disk| disk.reserve_bytes / LAST_PART)
+    node.inner().upkeep.capacity.own().map_or(0, |disk| disk.reserve_bytes / LAST_PART)
 }
 
 /// Offers the newest finished snapshot to openraft, if it does not know it.
@@ -278,7 +281,7 @@ async fn offer(node: &Node) {
 
 /// Writes a snapshot on request, however recent the last one is.
 pub(super) async fn write_now(node: Node) -> Result<(), Refusal> {
-    let mut compaction = node.inner().compaction.lock().await;
+    let mut compaction = node.inner().upkeep.compaction.lock().await;
     compaction.write(&node).await?;
     compaction.follow_up(&node).await;
     Ok(())
@@ -288,7 +291,7 @@ pub(super) async fn write_now(node: Node) -> Result<(), Refusal> {
 pub(super) async fn keep(node: Node) {
     let mut compactor = Compactor::default();
     loop {
-        node.inner().compaction.lock().await.go_round(&node).await;
+        node.inner().upkeep.compaction.lock().await.go_round(&node).await;
         compactor.go_round(&node).await;
         tokio::time::sleep(ROUND).await;
     }
@@ -307,7 +310,7 @@ impl Compactor {
             return;
         }
         self.looked_at = Some(Instant::now());
-        let is_urgent = node.inner().capacity.is_own_short();
+        let is_urgent = node.inner().upkeep.capacity.is_own_short();
         let store = node.store().clone();
         let is_larger_by = |slack: u64| store.log_files_bytes() > store.log_bytes().saturating_add(slack);
         if is_larger_by(DROP_SLACK_BYTES) {

@@ -52,19 +52,19 @@ impl Node {
 
     /// Returns the reason why this node's state was found wrong, if it was.
     pub(super) fn diverged(&self) -> Option<&str> {
-        self.inner().divergence.retired.get().map(String::as_str)
+        self.inner().upkeep.divergence.retired.get().map(String::as_str)
     }
 
     /// Reports whether the state of a member was found wrong.
     pub fn is_odd(&self, node_id: NodeId) -> bool {
-        let found = self.inner().divergence.found.lock();
+        let found = self.inner().upkeep.divergence.found.lock();
         found.difference.as_ref().is_some_and(|difference| difference.odd.contains(&node_id))
     }
 
     /// Returns alarms about differing states.
     pub(super) fn divergence_alarms(&self) -> Vec<Alarm> {
         let own = self.diverged().map(|why| Alarm::of_node(AlarmKind::State, self.id(), why));
-        let found = self.inner().divergence.found.lock();
+        let found = self.inner().upkeep.divergence.found.lock();
         let others = found.difference.as_ref().and_then(|difference| describe(difference, self.id()));
         own.into_iter().chain(others.map(|text| Alarm::of_cluster(AlarmKind::State, text))).collect()
     }
@@ -103,7 +103,7 @@ pub(super) fn recall(node: &Node) -> io::Result<()> {
 fn stand_aside(node: &Node, why: String) {
     node.metrics().state_diverged.set(1);
     // The first reason is as good as any later one.
-    let _ = node.inner().divergence.retired.set(why);
+    let _ = node.inner().upkeep.divergence.retired.set(why);
     // Held long polls are answered, and their clients turn to another node.
     node.state().hub().close();
 }
@@ -139,7 +139,7 @@ async fn compare(node: &Node) {
 fn take_in(node: &Node, difference: Option<Difference>) -> Option<String> {
     let is_retired = node.diverged().is_some();
     node.metrics().state_diverged.set(i64::from(difference.is_some() || is_retired));
-    let mut found = node.inner().divergence.found.lock();
+    let mut found = node.inner().upkeep.divergence.found.lock();
     let odd_before = found.difference.as_ref().map(|difference| difference.odd.clone());
     if let Some(difference) = &difference
         && odd_before.as_ref() != Some(&difference.odd)

@@ -39,7 +39,7 @@ impl DiskCheck {
 impl Node {
     /// Returns the reason why nothing can be written; `None` if the disk accepts writes.
     pub(super) async fn disk_failure(&self) -> Option<String> {
-        if let Some(tried) = self.inner().disk_check.fresh() {
+        if let Some(tried) = self.inner().upkeep.disk_check.fresh() {
             return tried.failure;
         }
         let node = self.clone();
@@ -49,7 +49,7 @@ impl Node {
     }
 
     async fn try_disk(&self) -> Option<String> {
-        let check = &self.inner().disk_check;
+        let check = &self.inner().upkeep.disk_check;
         let _turn = check.turn.lock().await;
         if let Some(tried) = check.fresh() {
             return tried.failure;

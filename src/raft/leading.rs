@@ -11,18 +11,15 @@ use tracing::{Instrument, Span};
 
 use super::capacity::{self, Growth};
 use super::clock;
+use super::extension::{Extension, ExtensionCall};
 use super::forwarded::ForwardedRequest;
 use super::members;
 use super::node::{Attempt, Node};
 use super::proposal::{self, Draft};
-use super::start::Extension;
-use crate::catalog::history::Thing;
 use crate::catalog::{Command, RequestId};
 use crate::format::types::{CommittedLeaderId, NodeId, Proposal, TypeConfig};
 use crate::model::code::{Code, Refusal};
-use crate::peer::{BeatsAnswer, ForwardAnswer, PeerProgress, PeerService, ReadIndexAnswer};
-use crate::subscribers::Subscribed;
-use crate::subscribers::fleet::{ClientQuery, ClientQueryResult};
+use crate::peer::{ForwardAnswer, PeerProgress, PeerService, ReadIndexAnswer};
 use crate::traces;
 
 pub(super) type WriteError = RaftError<TypeConfig, ClientWriteError<TypeConfig>>;
@@ -87,7 +84,7 @@ pub(super) fn admit(node: &Node, draft: &Draft) -> Result<(), Refusal> {
         let text = format!("the disk of node {} is full; nothing is taken any more until it has room", node.id());
         return Err(Refusal::new(Code::NoRoom, text));
     }
-    node.inner().capacity.admit(growth, node.inner().machine.weight().counted())
+    node.inner().upkeep.capacity.admit(growth, node.inner().machine.weight().counted())
 }
 
 /// Appends a draft, only while the lease holds: an entry appended by a leader that is cut off stays in its log, and its
@@ -208,8 +205,8 @@ impl PeerService for NodeService {
             time_ms: known.map(|told| told.time.0),
             time_shift_ms: known.map(|told| told.shift_ms).filter(|ms| *ms != 0),
             wall_ms: Some(clock.wall_time().0),
-            disk: self.node.inner().capacity.own(),
-            memory: self.node.inner().capacity.own_memory(),
+            disk: self.node.inner().upkeep.capacity.own(),
+            memory: self.node.inner().upkeep.capacity.own_memory(),
             checkpoints: self.node.inner().machine.checkpoints(),
             asker_problem: self.node.problem_of(asker),
             is_acknowledged: self.node.is_acknowledged_leader(),
@@ -229,15 +226,7 @@ impl PeerService for NodeService {
         }
     }
 
-    async fn subscribers(&self, thing: Thing) -> Subscribed {
-        self.extension.subscribers(&self.node, thing).await
-    }
-
-    async fn fleet(&self, question: ClientQuery) -> ClientQueryResult {
-        self.node.own_fleet(question).await
-    }
-
-    fn heartbeats(&self, ids: &[String]) -> BeatsAnswer {
-        self.extension.heartbeats(&self.node, ids)
+    async fn extension(&self, call: ExtensionCall, body: Bytes) -> Result<Bytes, String> {
+        self.extension.answer(&self.node, call, body).await
     }
 }

@@ -37,7 +37,7 @@ use super::checkpoint_hashes::Checkpoints;
 use super::contents::{ContentTexts, any_lacks_text};
 use super::cost::{ApplyBatch, Groups, HELD_MAX, Opened, Payload};
 use super::effects::{Effects, watch_keys};
-use super::start::Extension;
+use super::extension::ApplyListener;
 use super::state::{Applied, CommandReply, State};
 use super::state_size::Weight;
 use super::threads::at_length;
@@ -126,7 +126,7 @@ pub struct Machine {
     weight: Arc<Weight>,
     checkpoints: Arc<Mutex<Checkpoints>>,
     metrics: Arc<Metrics>,
-    listener: Option<Arc<dyn Extension>>,
+    listener: Option<Arc<dyn ApplyListener>>,
 }
 
 impl Machine {
@@ -149,7 +149,7 @@ impl Machine {
         self
     }
 
-    pub(super) fn with_listener(self, listener: Arc<dyn Extension>) -> Machine {
+    pub(super) fn with_listener(self, listener: Arc<dyn ApplyListener>) -> Machine {
         Machine { listener: Some(listener), ..self }
     }
 

@@ -1,7 +1,7 @@
 //! Consensus over openraft.
 //!
 //! [`node::Node`] is the handle that the rooms above hold. [`Lead`] is what a controller of the leader proposes
-//! through. [`start::Extension`] is what the rooms above add to a node.
+//! through. [`extension::Extension`] is what the rooms above add to a node.
 //!
 //! | part | modules |
 //! |---|---|
@@ -14,7 +14,6 @@
 //! | maintenance | [`compaction`], [`capacity`], [`backup`], [`transfer`], [`consistency_check`], [`checkpoint_hashes`]
 //! |
 //! | runtime | [`background`], [`threads`], [`status`], [`replication_stall`], [`disk_check`], [`audit_log`] |
-//! | credentials | [`credential_watch`] |
 
 pub mod alarms;
 mod attempts;
@@ -30,10 +29,10 @@ mod consistency_check;
 mod contact;
 mod contents;
 mod cost;
-pub mod credential_watch;
 mod disk_check;
 mod effects;
 mod election;
+pub mod extension;
 mod formation;
 mod forwarded;
 mod freshness;

@@ -23,7 +23,6 @@ use super::batching::Batcher;
 use super::capacity::Capacity;
 use super::compaction::Compaction;
 use super::consistency_check::Divergence;
-use super::credential_watch::CredentialWatcher;
 use super::disk_check::DiskCheck;
 use super::election::Elections;
 use super::forwarded::ForwardedRequest;
@@ -39,15 +38,11 @@ use super::state::State;
 use super::threads::Threads;
 use crate::catalog::{AuthorizedCommand, Command, Outcome, RequestId};
 use crate::format::types::{NodeId, TypeConfig};
-use crate::keyring::Keyring;
 use crate::metrics::{Metrics, OneMore};
 use crate::model::code::{Code, Refusal};
 use crate::model::time::Timestamp;
 use crate::peer::{CallError, ForwardAnswer, Peers, ReadIndexAnswer};
 use crate::store::Store;
-use crate::subscribers::Subscribers;
-use crate::subscribers::fleet::{ClientQuery, ClientQueryResult};
-use crate::tasks;
 use crate::tls::Certificates;
 use crate::traces;
 use crate::uptime;
@@ -104,39 +99,46 @@ pub(super) struct Inner {
     pub(super) store: Store,
     pub(super) peers: Peers,
     pub(super) metrics: Arc<Metrics>,
-    pub(super) stopping: AtomicBool,
-    /// Set once this node has applied everything that the leader had committed at first contact. Never cleared.
-    pub(super) caught_up: AtomicBool,
-    /// Wakes the background tasks that wait for `caught_up`.
-    pub(super) caught_up_now: Notify,
     pub(super) batcher: Batcher,
     pub(super) freshness: Freshness,
     pub(super) elections: Elections,
     pub(super) poll: Poll,
     pub(super) standstills: StallDetector,
-    /// Maximum staleness of a ready node; 0 for no limit.
-    pub(super) ready_behind: Duration,
-    pub(super) certificates: Arc<Certificates>,
     /// Held while this node determines the time.
     pub(super) settling: tokio::sync::Mutex<()>,
+    /// Held by the membership change in progress on this node.
+    pub(super) membership_turn: tokio::sync::Mutex<()>,
+    pub(super) read_indexes: ReadIndexes,
+    pub(super) lifecycle: Lifecycle,
+    pub(super) upkeep: Upkeep,
+    /// Declared last: the tasks that run there end when the last handle on the node is dropped.
+    pub(super) threads: Threads,
+}
+
+/// Stages of a node between its start and its end.
+pub(super) struct Lifecycle {
+    pub(super) stopping: AtomicBool,
+    /// Set once this node has applied everything that the leader had committed at first contact. Never cleared.
+    pub(super) caught_up: AtomicBool,
+    /// Wakes the background tasks that wait for `caught_up`.
+    pub(super) caught_up_now: Notify,
+    /// Description of what a node without a cluster waits for; `None` while it waits for nothing.
+    pub(super) awaited: Mutex<Option<String>>,
+    /// Maximum staleness of a ready node; 0 for no limit.
+    pub(super) ready_behind: Duration,
+    pub(super) removal: Removal,
+}
+
+/// Care of what this node stores, and of the alarms about it.
+pub(super) struct Upkeep {
     pub(super) disk_check: DiskCheck,
     /// Permits for concurrent backups.
     pub(super) backups: Arc<Semaphore>,
     pub(super) capacity: Capacity,
-    pub(super) alarms: Alarms,
     pub(super) compaction: tokio::sync::Mutex<Compaction>,
-    pub(super) keyring: Keyring,
-    /// Held by the membership change in progress on this node.
-    pub(super) membership_turn: tokio::sync::Mutex<()>,
-    /// Description of what a node without a cluster waits for; `None` while it waits for nothing.
-    pub(super) awaited: Mutex<Option<String>>,
     pub(super) divergence: Divergence,
-    pub(super) subscribers: Arc<Subscribers>,
-    pub(super) watcher: CredentialWatcher,
-    pub(super) read_indexes: ReadIndexes,
-    pub(super) removal: Removal,
-    /// Declared last: the tasks that run there end when the last handle on the node is dropped.
-    pub(super) threads: Threads,
+    pub(super) certificates: Arc<Certificates>,
+    pub(super) alarms: Alarms,
 }
 
 /// Outcome of one attempt to hand a command to the leader.
@@ -168,22 +170,6 @@ impl Node {
         self.0.machine.state()
     }
 
-    /// Returns the register of clients and their releases, as far as this node has served them.
-    pub fn subscribers(&self) -> &Arc<Subscribers> {
-        &self.0.subscribers
-    }
-
-    /// Answers a query about the clients of this node.
-    pub async fn own_fleet(&self, question: ClientQuery) -> ClientQueryResult {
-        let asked = self.clone();
-        let tell = move || {
-            // Read before the catalog, which is then at least as new.
-            let applied = asked.state().applied().index;
-            asked.subscribers().tell(&asked.state().view(), applied, &question)
-        };
-        tasks::blocking(tell).await
-    }
-
     pub fn store(&self) -> &Store {
         &self.0.store
     }
@@ -197,18 +183,13 @@ impl Node {
         &self.0.metrics
     }
 
-    /// Returns the keyring that opens and seals access keys here.
-    pub fn keyring(&self) -> &Keyring {
-        &self.0.keyring
-    }
-
     /// Returns a description of what this node waits for before it forms a cluster; `None` while it waits for nothing.
     pub(super) fn awaited(&self) -> Option<String> {
-        self.0.awaited.lock().clone()
+        self.0.lifecycle.awaited.lock().clone()
     }
 
     pub(super) fn set_awaited(&self, what: Option<String>) {
-        *self.0.awaited.lock() = what;
+        *self.0.lifecycle.awaited.lock() = what;
     }
 
     /// Reports whether a peer has answered recently; always true for this node.
@@ -222,12 +203,12 @@ impl Node {
 
     /// Returns the current time of the cluster, see [`super::clock`].
     pub fn now(&self) -> Timestamp {
-        self.state().clock.now()
+        self.state().now()
     }
 
     /// Returns the time of the cluster without its doubted part, see [`crate::catalog::time`].
     pub fn sure_now(&self) -> Timestamp {
-        self.state().clock.sure()
+        self.state().sure_now()
     }
 
     /// Returns the leader according to Raft. It may have failed, see [`super::lease`].

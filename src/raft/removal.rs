@@ -34,25 +34,25 @@ pub(super) struct Removal {
 impl Node {
     /// Returns the reason why this node is no longer a member, once it has learned of it.
     pub fn removed(&self) -> Option<&Removed> {
-        self.inner().removal.why.get()
+        self.inner().lifecycle.removal.why.get()
     }
 
     /// Stops serving: requests are refused from now on, and held requests are answered.
     pub(super) fn hear_removed(&self, why: String) {
-        if self.inner().removal.why.set(Removed(why.clone())).is_err() {
+        if self.inner().lifecycle.removal.why.set(Removed(why.clone())).is_err() {
             return;
         }
         let ends_in_s = limits::REMOVED_SECONDS;
         tracing::error!(why, ends_in_s, "this node was removed from its cluster: it serves no requests and will exit");
         self.state().hub().close();
-        self.inner().removal.heard.notify_waiters();
+        self.inner().lifecycle.removal.heard.notify_waiters();
     }
 
     /// Waits until this node was removed, and then for [`limits::REMOVED_SECONDS`] more, in which load balancers,
     /// clients and operators notice it.
     pub async fn outlived(&self) -> Removed {
         loop {
-            let heard = self.inner().removal.heard.notified();
+            let heard = self.inner().lifecycle.removal.heard.notified();
             if let Some(removed) = self.removed() {
                 sleep(Duration::from_secs(limits::REMOVED_SECONDS)).await;
                 return removed.clone();

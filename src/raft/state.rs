@@ -14,6 +14,7 @@ use crate::catalog::access::Access;
 use crate::catalog::audit::AuditRow;
 use crate::catalog::{Catalog, Change, Outcome, RequestId};
 use crate::format::level::Level;
+use crate::model::time::Timestamp;
 use crate::watch::Hub;
 use crate::watch::feed::Feed;
 
@@ -110,6 +111,16 @@ impl State {
         if !self.access.read().is_shared_with(&catalog.access) {
             *self.access.write() = catalog.access.clone();
         }
+    }
+
+    /// Current time of the cluster, see [`super::clock`].
+    pub fn now(&self) -> Timestamp {
+        self.clock.now()
+    }
+
+    /// Returns the time of the cluster without all that is in doubt, see [`crate::catalog::time`].
+    pub fn sure_now(&self) -> Timestamp {
+        self.clock.sure()
     }
 
     pub fn hub(&self) -> &Hub {

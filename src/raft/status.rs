@@ -307,23 +307,23 @@ impl Node {
         metrics.state_bytes.set(number(Some(weight.counted())));
         metrics.audit_bytes.set(number(Some(weight.trail_bytes())));
         self.inner().peers.record_reachability();
-        self.inner().certificates.record(metrics);
+        self.inner().upkeep.certificates.record(metrics);
         self.store().record_sizes();
     }
 
     /// Reports whether this node has applied everything that the leader had committed at first contact.
     pub(crate) fn has_caught_up(&self) -> bool {
-        self.inner().caught_up.load(Ordering::Relaxed)
+        self.inner().lifecycle.caught_up.load(Ordering::Relaxed)
     }
 
     pub(super) fn set_caught_up(&self) {
-        self.inner().caught_up.store(true, Ordering::Relaxed);
-        self.inner().caught_up_now.notify_one();
+        self.inner().lifecycle.caught_up.store(true, Ordering::Relaxed);
+        self.inner().lifecycle.caught_up_now.notify_one();
     }
 
     /// Waits until this node has caught up.
     pub(crate) async fn caught_up(&self) {
-        self.inner().caught_up_now.notified().await;
+        self.inner().lifecycle.caught_up_now.notified().await;
     }
 
     /// Returns the reason why this node is too stale to serve, if it is. A missing leader is reported by another check.
@@ -331,7 +331,7 @@ impl Node {
         if !self.has_caught_up() {
             return Some("what was committed before this node started is still on its way to it".to_owned());
         }
-        let limit = self.inner().ready_behind;
+        let limit = self.inner().lifecycle.ready_behind;
         let age = self.age().filter(|age| !limit.is_zero() && *age > limit && self.is_led())?;
         Some(format!(
             "this node is {} s behind its leader, the limit is {} s (--ready-behind-ms)",
@@ -354,12 +354,12 @@ impl Node {
 
     /// Reports whether this node is shutting down.
     pub fn is_stopping(&self) -> bool {
-        self.inner().stopping.load(Ordering::Relaxed)
+        self.inner().lifecycle.stopping.load(Ordering::Relaxed)
     }
 
     /// Makes `/readyz` fail from now on, so that load balancers stop sending requests.
     pub fn begin_stop(&self) {
-        self.inner().stopping.store(true, Ordering::Relaxed);
+        self.inner().lifecycle.stopping.store(true, Ordering::Relaxed);
         self.store().stop_waiting();
     }
 

@@ -9,6 +9,7 @@ use crate::catalog::access::Holder;
 use crate::catalog::audit::AuditNote;
 use crate::catalog::authorization::SEEING;
 use crate::catalog::{Catalog, Credential};
+use crate::controllers::credential_watch::Guard;
 use crate::controllers::{Controllers, RateClass};
 use crate::model::code::Code;
 use crate::model::config_file::ConfigKey;
@@ -17,7 +18,6 @@ use crate::model::grant::{ReadScope, Verb};
 use crate::model::signature::AppKeys;
 use crate::model::time::Timestamp;
 use crate::origin::Origin;
-use crate::raft::credential_watch::Guard;
 use crate::raft::node::Node;
 use crate::subscribers::{Client, FileReport, Word};
 use crate::watch::{Hub, WatchKey};
@@ -41,7 +41,7 @@ impl ConfigSource for LocalView {
     type Guard = Guard;
 
     fn guard(&self, credential: &Credential) -> (WatchKey, Guard) {
-        let guard = self.node.guard(credential);
+        let guard = self.controllers.credentials.guard(self.node.state(), credential);
         (guard.key(), guard)
     }
 
@@ -108,13 +108,13 @@ impl ConfigSource for LocalView {
     fn text(&self, released: &Released) -> Result<Arc<str>, Unreadable> {
         let content = self.node.whole(&released.content).ok().flatten().ok_or(Unreadable::Absent)?;
         if released.encrypted {
-            return self.node.keyring().open_released(released, &content).ok_or(Unreadable::Sealed);
+            return self.controllers.keyring.open_released(released, &content).ok_or(Unreadable::Sealed);
         }
         content.text().cloned().ok_or(Unreadable::Absent)
     }
 
     fn access_keys(&self, app_id: &str, namespace: Option<&str>) -> Option<AppKeys> {
-        self.node.keyring().of_app(&self.node.state().catalog(), app_id, namespace)
+        self.controllers.keyring.of_app(&self.node.state().catalog(), app_id, namespace)
     }
 
     fn now(&self) -> Timestamp {
@@ -135,11 +135,11 @@ impl ConfigSource for LocalView {
     fn note_pulled(&self, reader: Reader<'_>, lookup: &Lookup, released: &Released) {
         let Lookup { client, namespaces, file, .. } = lookup;
         let now = || self.node.now();
-        self.node.subscribers().pulled(client_of(reader, lookup), &client.labels, namespaces, file, released, now);
+        self.controllers.subscribers.pulled(client_of(reader, lookup), &client.labels, namespaces, file, released, now);
     }
 
     fn note_polled(&self, reader: Reader<'_>, lookup: &Lookup) -> bool {
-        self.node.subscribers().polled(client_of(reader, lookup), &lookup.group, &lookup.file)
+        self.controllers.subscribers.polled(client_of(reader, lookup), &lookup.group, &lookup.file)
     }
 
     fn named_in_force(&self, lookup: &Lookup, release_key: &str) -> Option<Arc<Released>> {
@@ -159,7 +159,7 @@ impl ConfigSource for LocalView {
         let Lookup { group, file, namespaces, client } = lookup;
         let labels = &client.labels;
         let report = FileReport { group, file, namespaces, labels, release_key, in_force, word };
-        self.node.subscribers().applied_file(client_of(reader, lookup), report);
+        self.controllers.subscribers.applied_file(client_of(reader, lookup), report);
     }
 
     async fn is_ready(&self) -> bool {

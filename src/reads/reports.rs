@@ -13,8 +13,8 @@ use crate::model::limits;
 use crate::model::name;
 use crate::model::rule::Family;
 use crate::model::rule::release::RuleRelease;
+use crate::operations::member::LocalMember;
 use crate::origin::Origin;
-use crate::raft::node::Node;
 use crate::subscribers::{Applied, Client, RuleWord, Word};
 
 /// Report of a client on a release of a rule.
@@ -51,7 +51,7 @@ pub enum ReportedRelease {
 impl RuleReport {
     /// Records the report if this node sent the release to the client, or if the release is in force and visible to the
     /// client. Any other report is ignored without an error.
-    pub fn note(&self, node: &Node) -> Result<(), Refusal> {
+    pub fn note(&self, member: &LocalMember) -> Result<(), Refusal> {
         if self.id.is_empty() {
             name::check_namespace(&self.namespace)?;
             name::check_length("name", &self.name, limits::NAME_CHARS_MAX, Code::InvalidParameter)?;
@@ -65,15 +65,15 @@ impl RuleReport {
             origin: self.origin,
             hold: Duration::ZERO,
         };
-        let catalog = node.state().view();
+        let catalog = member.state().view();
         let named = self.named(catalog.rules.of(self.family));
         let in_force = self.in_force(catalog.rules.of(self.family).active(), &named, client.address);
         let labels: Vec<_> = self.labels.iter().map(|(key, value)| (key.clone(), value.clone())).collect();
         let applied = if self.is_ok { Applied::Yes } else { Applied::Refused };
-        let word = Word { applied, message: &self.message, at: node.now() };
+        let word = Word { applied, message: &self.message, at: member.state().now() };
         let report = RuleWord { family: self.family, named: &named, labels: &labels, in_force, word };
         let sees = |namespace: &str, service: &str| self.read_scope.sees(namespace, service);
-        node.subscribers().applied_rule(client, report, sees);
+        member.subscribers().applied_rule(client, report, sees);
         Ok(())
     }
 

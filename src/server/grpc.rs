@@ -91,7 +91,7 @@ pub(super) fn router(config: &Config, parts: GrpcParts<'_>) -> anyhow::Result<Ro
     run_task("xds-world", cache.clone().follow(), tasks, shutdown);
     let clock = node.clone();
     let context = Context {
-        subscribers: node.subscribers().clone(),
+        subscribers: operations.node().controllers().subscribers.clone(),
         metrics: node.metrics().clone(),
         node: node.id().to_string(),
         max_age: config.tuning.xds.stream_max_age(),
@@ -106,9 +106,9 @@ pub(super) fn router(config: &Config, parts: GrpcParts<'_>) -> anyhow::Result<Ro
         kept,
         ending,
     };
-    let tracked = api::Tracked::new("grpc", &node, Hosts::any(), None);
+    let tracked = api::Tracked::new("grpc", operations.node().member(), Hosts::any(), None);
     let session = Arc::new(Session::new(cache, context));
-    let router = Grpc { operations, node, session, health, settings }.router();
+    let router = Grpc { operations, session, health, settings }.router();
     let router = router.context("the services of gRPC cannot be described")?;
     Ok(router.layer(from_fn_with_state(tracked, api::track)))
 }

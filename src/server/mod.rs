@@ -134,15 +134,19 @@ impl Server {
         // A held request occupies a connection, unless it came through a trusted proxy: one number limits both.
         let hub = Hub::with_share(limits::POLL_WAITERS_MAX, config.tuning.bounds.connections_per_address);
         let memory_limit_bytes = config.tuning.bounds.memory_limit();
-        let controllers = Controllers::new(FoundingSettings {
-            api: announced(&config, config.advertise_api.as_deref(), bound.api),
-            compat: announced(&config, config.advertise_compat.as_deref(), bound.compat),
-            grpc: match bound.grpc.first() {
-                Some(first) => announced(&config, config.advertise_grpc.as_deref(), *first),
-                None => String::new(),
+        let controllers = Controllers::new(
+            FoundingSettings {
+                api: announced(&config, config.advertise_api.as_deref(), bound.api),
+                compat: announced(&config, config.advertise_compat.as_deref(), bound.compat),
+                grpc: match bound.grpc.first() {
+                    Some(first) => announced(&config, config.advertise_grpc.as_deref(), *first),
+                    None => String::new(),
+                },
+                admin_password_hash: hash
+                    .map_err(|error| anyhow::anyhow!("the password could not be hashed: {error}"))?,
             },
-            admin_password_hash: hash.map_err(|error| anyhow::anyhow!("the password could not be hashed: {error}"))?,
-        });
+            config.data_keys.clone(),
+        );
         let certificates = certificates(&config).await;
         let setup = Setup {
             certificates: certificates.clone(),
@@ -168,14 +172,14 @@ impl Server {
                 memory_limit_bytes,
             },
             hash_check_entries: config.tuning.hash_check_entries,
-            data_keys: config.data_keys.clone(),
             election_timeout: config.tuning.election_timeout_ms.map(Duration::from_millis),
             ready_behind: Duration::from_millis(config.tuning.ready_behind_ms),
         };
         let (node, failed) = start(setup, store, hub.clone(), metrics.clone(), &tasks, &shutdown).await?;
         let private_networks = config.tuning.webhook_private_networks.clone();
         let ca_file = config.tuning.webhook_ca_file.clone();
-        let webhooks = WebhookController::new(&node, WebhookSettings { ca_file, private_networks });
+        let webhooks =
+            WebhookController::new(&node, controllers.keyring.clone(), WebhookSettings { ca_file, private_networks });
         run_task("webhooks", controllers::run(node.clone(), webhooks), &tasks, &shutdown);
         let (scheme, api_address, compat_address) = (scheme(&config), bound.api, bound.compat);
         let bounds = Bounds {
@@ -183,7 +187,7 @@ impl Server {
             token_trust: Duration::from_millis(config.tuning.token_trust_ms),
             webhook_networks: config.tuning.webhook_private_networks.clone(),
         };
-        let operations = Operations::new(node.clone(), controllers, bounds);
+        let operations = Operations::new(node.clone(), controllers.clone(), bounds);
         let prometheus = config.tuning.prometheus_url.as_ref().map(Prometheus::new).transpose();
         let prometheus = prometheus.map_err(|why| anyhow::anyhow!("--prometheus-url: {why}"))?;
         let judge = operations.clone();
@@ -191,7 +195,7 @@ impl Server {
             let judge = judge.clone();
             Box::pin(async move { judge.refused_last_step(live).await })
         });
-        let rollouts = Rollouts::new(prometheus, judge);
+        let rollouts = Rollouts::new(controllers.subscribers.clone(), prometheus, judge);
         run_task("rollouts", controllers::run(node.clone(), rollouts), &tasks, &shutdown);
         let budget = Budget::new(memory_limit_bytes, metrics.clone());
         let app = App::new(
@@ -217,7 +221,7 @@ impl Server {
             shutdown: &shutdown,
         };
         let grpc = if grpc_listeners.is_empty() { Router::new() } else { grpc::router(&config, parts)? };
-        let console = (config.tuning.ui == Switch::On).then(|| console_router(&config, &node, operations, bound.api));
+        let console = (config.tuning.ui == Switch::On).then(|| console_router(&config, operations, bound.api));
         let compat = compat_router(&config, &node, &app, bound.compat, metrics);
         loaded.set(api::metrics_router(app.clone()));
         let api = api::router(app).merge(console.unwrap_or_default());
@@ -408,10 +412,10 @@ fn document(scheme: &str, api: SocketAddr, compat: SocketAddr) -> Document {
     document
 }
 
-fn console_router(config: &Config, node: &Node, operations: Arc<Operations>, bound: SocketAddr) -> Router {
+fn console_router(config: &Config, operations: Arc<Operations>, bound: SocketAddr) -> Router {
     let settings =
         ConsoleSettings { is_secure: config.tls.is_some(), trusted_proxies: config.tuning.trusted_proxies.clone() };
-    let tracked = api::Tracked::new("ui", node, hosts(config, bound), None);
+    let tracked = api::Tracked::new("ui", operations.node().member(), hosts(config, bound), None);
     console::router(Console::new(operations, settings)).layer(from_fn_with_state(tracked, api::track))
 }
 
@@ -434,7 +438,7 @@ fn compat_router(config: &Config, node: &Node, app: &App, bound: SocketAddr, met
         settings,
         metrics,
     ));
-    let tracked = api::Tracked::new("compat", node, Hosts::any(), None);
+    let tracked = api::Tracked::new("compat", app.node().member(), Hosts::any(), None);
     compat::behind_slashes(
         api::shared_routes(app.clone()).merge(surface).layer(from_fn_with_state(tracked, api::track)),
     )

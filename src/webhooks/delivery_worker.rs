@@ -10,6 +10,7 @@ use super::http_sender::HttpSender;
 use super::message::Message;
 use super::{DeliveryProgress, pause_after};
 use crate::catalog::webhooks::WebhookEvent;
+use crate::keyring::Keyring;
 use crate::model::limits;
 use crate::model::time::Timestamp;
 use crate::model::webhook::Webhook;
@@ -20,6 +21,7 @@ const LEASE_PAUSE: Duration = Duration::from_millis(100);
 
 pub(super) struct DeliveryWorker {
     lead: Lead,
+    keyring: Arc<Keyring>,
     hook: Arc<Webhook>,
     sender: HttpSender,
     progress: Arc<DeliveryProgress>,
@@ -30,9 +32,14 @@ pub(super) struct DeliveryWorker {
 }
 
 impl DeliveryWorker {
-    pub(super) fn new(lead: Lead, hook: Arc<Webhook>, sender: HttpSender, progress: Arc<DeliveryProgress>) -> Self {
+    pub(super) fn new(
+        (lead, keyring): (Lead, Arc<Keyring>),
+        hook: Arc<Webhook>,
+        sender: HttpSender,
+        progress: Arc<DeliveryProgress>,
+    ) -> Self {
         let through = hook.progress.through;
-        DeliveryWorker { lead, hook, sender, progress, through, failures: 0 }
+        DeliveryWorker { lead, keyring, hook, sender, progress, through, failures: 0 }
     }
 
     /// Delivers events until it is aborted.
@@ -87,7 +94,7 @@ impl DeliveryWorker {
     }
 
     fn message(&self, event: &WebhookEvent) -> Result<Message, String> {
-        let secret = self.lead.node().keyring().secret_of(&self.hook)?;
+        let secret = self.keyring.secret_of(&self.hook)?;
         let catalog = self.lead.catalog();
         let cluster = catalog.nodes.cluster_id().unwrap_or_default();
         Ok(Message::new(cluster, &self.hook, event, &secret))

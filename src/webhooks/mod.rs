@@ -29,6 +29,7 @@ use tokio_util::task::AbortOnDropHandle;
 
 use crate::catalog::Command;
 use crate::controllers::Controller;
+use crate::keyring::Keyring;
 use crate::model::webhook::{Webhook, WebhookTold};
 use crate::raft::Lead;
 use crate::raft::node::Node;
@@ -109,14 +110,15 @@ impl DeliveryProgress {
 /// Deliveries of this node during one term as leader.
 struct Deliveries {
     lead: Lead,
+    keyring: Arc<Keyring>,
     /// Tasks by the revision of their webhook.
     workers: HashMap<String, AbortOnDropHandle<()>>, // bound: webhook-events
     progress: Arc<DeliveryProgress>,
 }
 
 impl Deliveries {
-    fn new(lead: Lead) -> Self {
-        Deliveries { lead, workers: HashMap::new(), progress: Arc::default() }
+    fn new(lead: Lead, keyring: Arc<Keyring>) -> Self {
+        Deliveries { lead, keyring, workers: HashMap::new(), progress: Arc::default() }
     }
 
     /// Starts a task for every enabled webhook and aborts all others.
@@ -132,7 +134,8 @@ impl Deliveries {
             }
             let revision = hook.revision.clone();
             let sender = HttpSender::new(&hook, settings);
-            let worker = DeliveryWorker::new(self.lead.clone(), hook, sender, self.progress.clone());
+            let worker =
+                DeliveryWorker::new((self.lead.clone(), self.keyring.clone()), hook, sender, self.progress.clone());
             self.workers.insert(revision, AbortOnDropHandle::new(tasks::errand(worker.deliver())));
         }
     }
@@ -147,6 +150,7 @@ impl Deliveries {
 
 /// Controller that delivers webhooks on the leader.
 pub struct WebhookController {
+    keyring: Arc<Keyring>,
     settings: WebhookSettings,
     changed: watch::Receiver<()>,
     deliveries: Option<Deliveries>,
@@ -154,16 +158,17 @@ pub struct WebhookController {
 }
 
 impl WebhookController {
-    pub fn new(node: &Node, settings: WebhookSettings) -> Self {
+    pub fn new(node: &Node, keyring: Arc<Keyring>, settings: WebhookSettings) -> Self {
         let changed = node.state().webhooks.subscribe();
-        WebhookController { settings, changed, deliveries: None, next_write: Instant::now() }
+        WebhookController { keyring, settings, changed, deliveries: None, next_write: Instant::now() }
     }
 }
 
 impl Controller for WebhookController {
     async fn act(&mut self, lead: &Lead) -> Duration {
         let known = self.deliveries.take().filter(|deliveries| deliveries.lead.term() == lead.term());
-        let deliveries = self.deliveries.insert(known.unwrap_or_else(|| Deliveries::new(lead.clone())));
+        let deliveries =
+            self.deliveries.insert(known.unwrap_or_else(|| Deliveries::new(lead.clone(), self.keyring.clone())));
         deliveries.follow(&self.settings);
         if Instant::now() >= self.next_write && !deliveries.progress.is_empty() {
             deliveries.write_down().await;

@@ -78,7 +78,7 @@ pub(crate) const STATUS: Doc = DOC
 
 /// Answers with the status that this node knows, and the progress of members that answer at once.
 pub(crate) async fn status(State(app): State<App>, _: Caller) -> Response {
-    let status = app.node().as_node().cluster_survey().await;
+    let status = app.node().member().cluster_survey().await;
     let members = status.members.into_iter().map(|member| MemberBody {
         id: member.id,
         role: member.role,
@@ -165,7 +165,7 @@ pub(crate) const SNAPSHOT: Doc = DOC
     .codes(&[&[Code::NoRoom, Code::StoreLayerException]]);
 
 pub(crate) async fn snapshot(app: State<App>, _: Object<Nothing>) -> ApiResult {
-    app.node().as_node().snapshot().await?;
+    app.node().member().snapshot().await?;
     Ok(envelope::done())
 }
 

@@ -6,7 +6,6 @@ use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse, Response};
 
 use crate::api::http::{App, Doc, Query};
-use crate::controllers::gauges;
 use crate::openapi::Param;
 use crate::raft::alarms::AlarmKind;
 
@@ -39,7 +38,7 @@ pub(crate) const READY: Doc = DOC
 /// the alarms, which fail no check. With `?drain` a node that shuts down answers 404: HAProxy then sends no new
 /// requests and keeps existing connections.
 pub(crate) async fn ready(State(app): State<App>, query: Query) -> Response {
-    let (checks, verbose, drain) = (app.node().as_node().readiness().await, query.has("verbose"), query.has("drain"));
+    let (checks, verbose, drain) = (app.node().member().readiness().await, query.has("verbose"), query.has("drain"));
     let is_ready = checks.iter().all(|check| check.failure.is_none());
     let mut text = String::new();
     for check in &checks {
@@ -52,13 +51,13 @@ pub(crate) async fn ready(State(app): State<App>, query: Query) -> Response {
     }
     // These alarms are part of the lines of checks.
     let has_line = |kind| matches!(kind, AlarmKind::Peer | AlarmKind::State | AlarmKind::Removed);
-    for alarm in app.node().as_node().noted_alarms().iter().filter(|alarm| verbose && !has_line(alarm.kind)) {
+    for alarm in app.node().member().noted_alarms().iter().filter(|alarm| verbose && !has_line(alarm.kind)) {
         text.push_str(&format!("[!] {}: {}\n", alarm.kind.name(), alarm.text));
     }
     text.push_str(if is_ready { "ok\n" } else { "not ready\n" });
     let status = match is_ready {
         true => StatusCode::OK,
-        false if drain && app.node().as_node().is_stopping() => StatusCode::NOT_FOUND,
+        false if drain && app.node().member().is_stopping() => StatusCode::NOT_FOUND,
         false => StatusCode::SERVICE_UNAVAILABLE,
     };
     (status, text).into_response()
@@ -72,6 +71,6 @@ pub(crate) const METRICS: Doc = DOC.says("All series of this node in Prometheus'
 
 /// Answers with all metrics in Prometheus' text format.
 pub(crate) async fn metrics(State(app): State<App>) -> Response {
-    gauges::record(app.node().as_node()).await;
+    app.node().member().record_gauges().await;
     ([(CONTENT_TYPE, METRICS_TYPE)], app.node().metrics().render()).into_response()
 }

@@ -12,13 +12,13 @@ use crate::api::http::bounded::{self, Measure, Rows};
 use crate::api::http::{ApiError, ApiResult, App, Caller, Doc, PAGING, Query, Shape};
 use crate::api::releases::LabelView;
 use crate::catalog::page::{After, Listed, Page};
-use crate::controllers::fleet::{self, Fleet, FleetMember, MemberResource};
+use crate::controllers::fleet::{Fleet, FleetMember, MemberResource};
 use crate::format::types::NodeId;
 use crate::model::code::{Code, Refusal};
 use crate::model::mesh::resource::ResourceType;
 use crate::model::time::Timestamp;
 use crate::openapi::Param;
-use crate::raft::node::Node;
+use crate::operations::member::LocalMember;
 use crate::subscribers::Applied;
 use crate::subscribers::fleet::{FleetRelease, FleetResource, FleetType};
 use crate::xds::json::MessageReader;
@@ -150,7 +150,7 @@ pub(crate) const CLIENTS: Doc = DOC
 
 pub(crate) async fn clients(State(app): State<App>, query: Query, _: Caller) -> ApiResult {
     let page = query.page()?;
-    let Fleet { amount, clients, silent, .. } = fleet::clients(app.node().as_node()).await;
+    let Fleet { amount, clients, silent, .. } = app.node().member().xds_clients().await;
     let clients: Vec<_> = clients.into_iter().map(Arc::new).collect();
     Ok(answer(&Listed::cut(clients.iter(), &page), (amount, 0, silent), |one| client_view(one)))
 }
@@ -167,12 +167,12 @@ pub(crate) const DUMP: Doc = DOC
     .codes(&[&[Code::InvalidParameter, Code::NotFoundResource]]);
 
 pub(crate) async fn dump(State(app): State<App>, query: Query, _: Caller) -> ApiResult {
-    dump_of(app.node().as_node(), query.required("node_id")?, &query.page()?).await
+    dump_of(app.node().member(), query.required("node_id")?, &query.page()?).await
 }
 
 /// Answers with a page of the resources of a client.
-pub(crate) async fn dump_of(node: &Node, node_id: &str, page: &Page) -> ApiResult {
-    let found = fleet::resources(node, node_id).await;
+pub(crate) async fn dump_of(member: &LocalMember, node_id: &str, page: &Page) -> ApiResult {
+    let found = member.xds_resources(node_id).await;
     if found.amount == 0 {
         return Err(not_connected(node_id, &found.silent));
     }

@@ -82,6 +82,6 @@ pub(crate) async fn applied(
         origin: caller.origin(),
         read_scope: caller.client_sight(),
     };
-    report.note(app.node().as_node())?;
+    report.note(app.node().member())?;
     Ok(StatusCode::NO_CONTENT.into_response())
 }

@@ -36,9 +36,9 @@ use crate::logging::text_of;
 use crate::metrics::OneMore;
 use crate::model::code::Code;
 use crate::model::limits;
+use crate::operations::member::LocalMember;
 use crate::operations::scan_limiter;
 use crate::origin::Origin;
-use crate::raft::node::Node;
 use crate::request_id::{self, RequestId};
 use crate::traces::{self, RequestInfo};
 
@@ -61,7 +61,7 @@ pub struct Tracked(Arc<TrackedSurface>);
 
 struct TrackedSurface {
     surface: &'static str,
-    node: Node,
+    member: LocalMember,
     hosts: Hosts,
     /// `None` if bodies and answers are not counted.
     counting: Option<Counting>,
@@ -76,8 +76,8 @@ pub struct Counting {
 }
 
 impl Tracked {
-    pub fn new(surface: &'static str, node: &Node, hosts: Hosts, counting: Option<Counting>) -> Self {
-        Tracked(Arc::new(TrackedSurface { surface, node: node.clone(), hosts, counting }))
+    pub fn new(surface: &'static str, member: &LocalMember, hosts: Hosts, counting: Option<Counting>) -> Self {
+        Tracked(Arc::new(TrackedSurface { surface, member: member.clone(), hosts, counting }))
     }
 }
 
@@ -85,7 +85,7 @@ impl Tracked {
 /// a span for the request if traces are exported or the log level includes it.
 pub async fn track(State(Tracked(tracked)): State<Tracked>, mut request: Request, next: Next) -> Response {
     let started = Instant::now();
-    let metrics = tracked.node.metrics();
+    let metrics = tracked.member.metrics();
     let id = RequestId::given_or_new(&request);
     let method = request.method().clone();
     let path = request.extensions().get::<MatchedPath>().cloned();
@@ -145,7 +145,7 @@ pub async fn track(State(Tracked(tracked)): State<Tracked>, mut request: Request
     }
     let headers = response.headers_mut();
     headers.insert(request_id::HEADER, id.0);
-    headers.insert(NODE, HeaderValue::from(tracked.node.id()));
+    headers.insert(NODE, HeaderValue::from(tracked.member.id()));
     // Answers contain text of callers: no browser may interpret one as a page.
     headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
     if is_read {
@@ -200,8 +200,8 @@ pub(crate) async fn guard(State(guard): State<RouteGuard>, mut request: Request,
 async fn admitted(guard: RouteGuard, mut request: Request, next: Next) -> Response {
     let RouteGuard { app, terms } = guard;
     // A node with a diverged state, or one that was removed, serves nothing from it.
-    if let Some(why) = app.node().as_node().out_of_service().filter(|_| !terms.is_always) {
-        let is_removed = app.node().as_node().removed().is_some();
+    if let Some(why) = app.node().member().out_of_service().filter(|_| !terms.is_always) {
+        let is_removed = app.node().member().is_removed();
         let code = if is_removed { Code::NoLeader } else { Code::StateDiverged };
         return ApiError::new(code, why).into_response();
     }

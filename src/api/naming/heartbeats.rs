@@ -31,9 +31,7 @@ pub(crate) async fn heartbeat(State(app): State<App>, caller: Caller, batch: Bat
     let beats = await_known(&app, &caller, named).await?;
     match (is_single, beats.as_slice()) {
         (true, [Err(refusal)]) => return Err(refusal.clone().into()),
-        _ if beats.iter().any(Result::is_ok) => {
-            app.node().controllers().heartbeats.beat(app.node().as_node(), beats.iter().flatten().cloned()).await?
-        }
+        _ if beats.iter().any(Result::is_ok) => app.node().member().beat(beats.iter().flatten().cloned()).await?,
         _ => {}
     }
     let alive: Vec<_> = beats.into_iter().map(|beat| Ok(Alive { id: beat? })).collect();

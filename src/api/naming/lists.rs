@@ -8,7 +8,6 @@ use super::instances;
 use crate::api::http::{ApiResult, App, Caller, Doc, Fresh, PAGING, Query, Shape, envelope};
 use crate::api::releases::{LabelView, given};
 use crate::catalog::page::{After, Listed};
-use crate::controllers::subscribers::gather_lists;
 use crate::format::types::NodeId;
 use crate::model::code::Code;
 use crate::model::time::Timestamp;
@@ -90,7 +89,7 @@ pub(crate) async fn subscribers(State(app): State<App>, query: Query, _: Fresh, 
     if !(is_seen && app.node().state().catalog().services.get(namespace, service).is_some()) {
         return Err(Code::NotFoundResource.into());
     }
-    let all = gather_lists(app.node().as_node(), namespace, service, None).await;
+    let all = app.node().member().clients_with_list(namespace, service, None).await;
     let listed = Listed::cut(all.clients.iter(), &page);
     let after = listed.after.as_ref().map(After::text);
     let data: Vec<_> = listed.rows.into_iter().map(|(node, client)| view_of(node, client)).collect();

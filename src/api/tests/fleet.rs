@@ -13,7 +13,7 @@ use crate::subscribers::streams::{Registered, ResourceRefusal, StreamClient};
 const CDS: ResourceType = ResourceType::Cluster;
 
 fn stream(bench: &Bench, node_id: &str) -> Registered {
-    bench.node.subscribers().streams().begin(StreamClient {
+    bench.app.node().member().subscribers().streams().begin(StreamClient {
         dialect: Dialect::Envoy,
         node_id: node_id.into(),
         agent: "envoy 1.40.0".into(),
@@ -124,7 +124,7 @@ async fn discoveries_and_reports_are_remembered_for_their_user() {
     assert_eq!(answer["code"], 200000, "{answer}");
     let paid = || {
         let origins = [Origin::of_user("admin"), Origin::of([192, 0, 2, 1].into())];
-        origins.map(|origin| bench.node.subscribers().places_of(origin))
+        origins.map(|origin| bench.app.node().member().subscribers().places_of(origin))
     };
     for (number, kind) in ["INSTANCE", "CIRCUIT_BREAKER"].into_iter().enumerate() {
         let question = json!({ "type": kind, "service": { "namespace": "n", "name": "s" } });

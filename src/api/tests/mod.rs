@@ -77,10 +77,10 @@ impl Bench {
         let dir = tempfile::tempdir().expect("a temporary directory");
         let metrics = Arc::new(Metrics::new().expect("a consistent table"));
         let store = Store::open(dir.path(), 1, LevelRange::OWN, metrics.clone()).expect("a new directory");
-        let data_keys = digits.iter().filter_map(|digit| DataKey::of_hex(&digit.repeat(64))).collect();
+        let data_keys: Vec<DataKey> = digits.iter().filter_map(|digit| DataKey::of_hex(&digit.repeat(64))).collect();
         let admin_password_hash = hash_password(PASSWORD).expect("a hash");
-        let controllers = Controllers::new(founding(&admin_password_hash));
-        let setup = Setup { extension: controllers.clone(), data_keys, ..lone_setup() };
+        let controllers = Controllers::new(founding(&admin_password_hash), data_keys);
+        let setup = Setup { extension: controllers.clone(), ..lone_setup() };
         let shutdown = CancellationToken::new();
         let hub = Hub::new(10);
         let (node, _failed) = start(setup, store, hub, metrics, &TaskTracker::new(), &shutdown).await.expect("a node");

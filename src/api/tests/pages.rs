@@ -219,7 +219,7 @@ async fn fill(bench: &Bench, token: &str) -> Vec<Registered> {
 
 /// Registers an xDS client with some resources, connected until the return value is dropped.
 fn connect(bench: &Bench, number: u64) -> Registered {
-    let stream = bench.node.subscribers().streams().begin(StreamClient {
+    let stream = bench.app.node().member().subscribers().streams().begin(StreamClient {
         dialect: Dialect::Grpc,
         node_id: text("x", number),
         agent: "a".to_owned(),
@@ -251,13 +251,13 @@ fn hear_of_clients(bench: &Bench) {
         let hold = Duration::from_secs(55);
         let client = || Client { address: &address, agent: "a", origin: Origin::of([192, 0, 2, 1].into()), hold };
         let now = || Timestamp(1);
-        bench.node.subscribers().pulled(client(), &[], &["n".to_owned()], "f0.txt", released, now);
-        bench.node.subscribers().listed(client(), Vec::new, ("n", "s0"), ("r", 1), now);
+        bench.app.node().member().subscribers().pulled(client(), &[], &["n".to_owned()], "f0.txt", released, now);
+        bench.app.node().member().subscribers().listed(client(), Vec::new, ("n", "s0"), ("r", 1), now);
         for family in Family::ALL {
             let book = catalog.rules.of(*family);
             let rule = book.named("n", "r0").expect("a rule");
             let given: Vec<_> = book.releases_of(&rule.id).filter(|release| release.active).cloned().collect();
-            bench.node.subscribers().discovered(client(), Vec::new, *family, ("n", "s0"), &given, now);
+            bench.app.node().member().subscribers().discovered(client(), Vec::new, *family, ("n", "s0"), &given, now);
         }
     }
 }

@@ -4,7 +4,7 @@ use super::percent;
 use crate::catalog::history::Thing;
 use crate::console::Console;
 use crate::console::texts::Texts;
-use crate::controllers::subscribers::{ClusterSubscribers, gather};
+use crate::controllers::subscribers::ClusterSubscribers;
 use crate::model::limits;
 use crate::subscribers::{Applied, HoldState, Subscription};
 
@@ -67,7 +67,7 @@ pub(in crate::console) struct Part {
 impl Holders {
     /// Collects the clients from every member.
     pub(in crate::console) async fn of(console: &Console, thing: &Thing) -> Holders {
-        Holders::drawn(gather(console.node().as_node(), thing).await)
+        Holders::drawn(console.node().member().clients_with(thing).await)
     }
 
     fn drawn(all: ClusterSubscribers) -> Holders {

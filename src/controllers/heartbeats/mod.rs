@@ -21,8 +21,10 @@ use self::debounce::Debounce;
 use self::failure_detector::{FailureDetector, HealthState, HealthVerdict};
 use super::Controller;
 use crate::catalog::{Command, DeadInstance, Entity, InstanceHealth, RequestId};
+use crate::model::heartbeat::BeatsAnswer;
 use crate::model::instance::Instance;
-use crate::peer::{BEATS_PER_CALL_MAX, BeatsAnswer};
+use crate::model::limits::BEATS_PER_CALL_MAX;
+use crate::raft::extension::ExtensionCall;
 use crate::raft::node::{LEADER_PATIENCE, Node, NodeError, pause_before_retry};
 use crate::raft::{CommandReply, Lead};
 use crate::tasks;
@@ -115,7 +117,8 @@ impl HeartbeatMonitor {
             None => false,
             Some(leader) if leader == node.id() => self.take(node, ids) == BeatsAnswer::Taken,
             Some(leader) => {
-                matches!(node.peers().heartbeats(leader, ids, CALL_WITHIN).await, Ok(BeatsAnswer::Taken))
+                let answer = node.ask_extension(leader, ExtensionCall::Beats, ids, CALL_WITHIN).await;
+                matches!(answer, Some(BeatsAnswer::Taken))
             }
         }
     }

@@ -29,6 +29,7 @@ use crate::model::rollout::{Guard, RolloutState};
 use crate::outbound::prometheus::Prometheus;
 use crate::raft::node::Node;
 use crate::raft::{Lead, NotCommitted};
+use crate::subscribers::Subscribers;
 use crate::tasks;
 use guards::Measured;
 
@@ -56,6 +57,7 @@ type RolloutKey = (Thing, String);
 
 /// Controller of rollouts.
 pub struct Rollouts {
+    subscribers: Arc<Subscribers>,
     prometheus: Option<Arc<Prometheus>>,
     judge: LastStepJudge,
     watched: HashMap<RolloutKey, Watched>, // bound: state
@@ -83,8 +85,9 @@ enum Look {
 }
 
 impl Rollouts {
-    pub fn new(prometheus: Option<Prometheus>, judge: LastStepJudge) -> Rollouts {
+    pub fn new(subscribers: Arc<Subscribers>, prometheus: Option<Prometheus>, judge: LastStepJudge) -> Rollouts {
         Rollouts {
+            subscribers,
             prometheus: prometheus.map(Arc::new),
             judge,
             watched: HashMap::new(),
@@ -107,11 +110,11 @@ impl Rollouts {
             return left;
         }
         let (node, prometheus, live) = (node.clone(), self.prometheus.clone(), live.clone());
-        let turns = self.turns.clone();
+        let (turns, subscribers) = (self.turns.clone(), self.subscribers.clone());
         watched.looked = Some(Instant::now());
         watched.look = Some(tasks::errand_of(&mut self.tasks, async move {
             let _turn = turns.acquire_owned().await;
-            let measured = guards::measure(&node, prometheus.as_deref(), &live).await;
+            let measured = guards::measure(&node, &subscribers, prometheus.as_deref(), &live).await;
             (live, Look::Guards(measured))
         }));
         round

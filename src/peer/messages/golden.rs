@@ -13,6 +13,7 @@ use super::*;
 use crate::catalog::history::Thing;
 use crate::format::types::{CommittedLeaderId, Proposal};
 use crate::model::config_file::ConfigKey;
+use crate::model::heartbeat::BeatsAnswer;
 use crate::model::rule::Family;
 use crate::model::time::Timestamp;
 use crate::subscribers::fleet::{ClientQuery, ClientQueryResult, FleetResource};

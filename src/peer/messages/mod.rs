@@ -41,6 +41,27 @@ pub(super) enum Kind {
     NextLevel = 255,
 }
 
+/// Call that the room above consensus answers; the wire knows neither its body nor its answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ExtensionCall {
+    /// Heartbeats of instances, for the leader.
+    Beats,
+    /// Clients that have a release.
+    Subscribers,
+    /// Any other question about clients.
+    Fleet,
+}
+
+impl ExtensionCall {
+    pub(super) fn kind(self) -> Kind {
+        match self {
+            ExtensionCall::Beats => Kind::Beats,
+            ExtensionCall::Subscribers => Kind::Subscribers,
+            ExtensionCall::Fleet => Kind::Fleet,
+        }
+    }
+}
+
 impl Kind {
     const ALL: &[Kind] = &[
         Kind::Ping,
@@ -136,17 +157,6 @@ pub enum ReadIndexAnswer {
     Unconfirmed {
         text: String,
     },
-    Overloaded,
-}
-
-/// The leader's answer to heartbeats that a peer received from its clients; the call is the list of instance ids.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum BeatsAnswer {
-    /// The instances count as alive from now on.
-    Taken,
-    /// This node does not lead, or is not certain to lead.
-    NotLeader,
     Overloaded,
 }
 

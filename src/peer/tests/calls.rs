@@ -9,8 +9,8 @@ use tokio::net::TcpListener;
 
 use super::harness::{LIMIT, Names, Node, eventually, secret};
 use crate::metrics::Metrics;
-use crate::peer::{BEATS_PER_CALL_MAX, BeatsAnswer, CallError, ForwardAnswer, Peers, ReadIndexAnswer};
-use crate::subscribers::fleet::ClientQuery;
+use crate::model::heartbeat::BeatsAnswer;
+use crate::peer::{CallError, ExtensionCall, ForwardAnswer, Peers, ReadIndexAnswer};
 
 const DONE: Result<ForwardAnswer, CallError> = Ok(ForwardAnswer::Done { log_index: 0 });
 
@@ -42,29 +42,16 @@ async fn answers_come_in_any_order() {
 }
 
 #[tokio::test]
-async fn heartbeats_are_taken_turned_down_or_too_many() {
+async fn calls_of_the_room_above_are_answered_or_refused_by_it() {
     let node = Node::start(1).await;
     let peers = caller(1, &node.address);
-    let beats = |ids: Vec<String>| {
+    let ask = |call, question: &'static str| {
         let peers = peers.clone();
-        async move { peers.heartbeats(1, &ids, LIMIT).await }
+        async move { peers.extension::<_, String>(1, call, question, LIMIT).await }
     };
-    assert_eq!(beats(vec!["taken".into()]).await, Ok(BeatsAnswer::Taken));
-    assert_eq!(beats(vec!["other".into(); BEATS_PER_CALL_MAX]).await, Ok(BeatsAnswer::NotLeader));
-    let refused = beats(vec!["taken".into(); BEATS_PER_CALL_MAX + 1]).await;
-    assert_eq!(refused, Err(CallError::NotSent("too many heartbeats in one call".into())));
-}
-
-#[tokio::test]
-async fn a_node_is_asked_about_its_clients_of_xds() {
-    let node = Node::start(1).await;
-    let peers = caller(1, &node.address);
-    let ask = |question: ClientQuery| {
-        let peers = peers.clone();
-        async move { peers.fleet(1, &question, LIMIT).await.map(|answer| answer.amount) }
-    };
-    assert_eq!(ask(ClientQuery::Clients).await, Ok(1));
-    assert_eq!(ask(ClientQuery::Resources { node_id: "n".into(), after: None }).await, Ok(0));
+    assert_eq!(ask(ExtensionCall::Subscribers, "who").await, Ok("Subscribers who".to_owned()));
+    assert_eq!(ask(ExtensionCall::Fleet, "who").await, Ok("Fleet who".to_owned()));
+    assert_eq!(ask(ExtensionCall::Beats, "").await, Err(CallError::NotSent("nothing was asked".into())));
 }
 
 #[tokio::test]
@@ -126,7 +113,9 @@ async fn work_above_the_limit_is_turned_down_and_raft_is_not() {
     let command = Bytes::from_static(b"release");
     assert_eq!(peers.forward(1, command.clone(), LIMIT).await, Ok(ForwardAnswer::Overloaded));
     assert_eq!(peers.read_index(1, LIMIT).await, Ok(ReadIndexAnswer::Overloaded));
-    assert_eq!(peers.heartbeats(1, &[], LIMIT).await, Ok(BeatsAnswer::Overloaded));
+    let beats: [String; 0] = [];
+    let overloaded = peers.extension(1, ExtensionCall::Beats, &beats, LIMIT).await;
+    assert_eq!(overloaded, Ok(BeatsAnswer::Overloaded));
     eventually("pings are still answered", || peers.reachable(1)).await;
     drop(taken);
     assert_eq!(peers.forward(1, command, LIMIT).await, DONE);

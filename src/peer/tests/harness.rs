@@ -14,17 +14,15 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 use super::memory::{MemoryLog, MemoryMachine, MemoryPort};
-use crate::catalog::history::Thing;
+use crate::format::codec;
 use crate::format::types::{Member, NodeId, Proposal, TypeConfig};
 use crate::metrics::Metrics;
 use crate::peer::handshake::{Purpose, dial_as};
 use crate::peer::wire::Wire;
 use crate::peer::{
-    BeatsAnswer, Build, Credentials, ForwardAnswer, Hello, IntroduceError, Introductions, PeerNetwork, PeerProgress,
+    Build, Credentials, ExtensionCall, ForwardAnswer, Hello, IntroduceError, Introductions, PeerNetwork, PeerProgress,
     PeerServer, PeerService, Peers, ReadIndexAnswer, Refusal, RefusalReason, Welcome,
 };
-use crate::subscribers::Subscribed;
-use crate::subscribers::fleet::{ClientQuery, ClientQueryResult};
 
 pub(super) type TestRaft = Raft<TypeConfig, MemoryMachine>;
 
@@ -157,16 +155,13 @@ impl PeerService for Proposer {
         ReadIndexAnswer::Ready { log_index: 7 }
     }
 
-    async fn subscribers(&self, _: Thing) -> Subscribed {
-        Subscribed { amount: 3, current: 2, ..Subscribed::default() }
-    }
-
-    async fn fleet(&self, question: ClientQuery) -> ClientQueryResult {
-        ClientQueryResult { amount: u64::from(question == ClientQuery::Clients), ..ClientQueryResult::default() }
-    }
-
-    fn heartbeats(&self, ids: &[String]) -> BeatsAnswer {
-        if ids == ["taken"] { BeatsAnswer::Taken } else { BeatsAnswer::NotLeader }
+    /// Repeats the call; refuses an empty question.
+    async fn extension(&self, call: ExtensionCall, body: Bytes) -> Result<Bytes, String> {
+        let question: String = codec::from_bytes(&body).map_err(|error| error.to_string())?;
+        match question.as_str() {
+            "" => Err("nothing was asked".to_owned()),
+            question => Ok(codec::to_bytes(&format!("{call:?} {question}")).into()),
+        }
     }
 }
 

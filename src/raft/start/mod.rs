@@ -10,7 +10,6 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use anyhow::{Context, bail};
-use futures_util::future::BoxFuture;
 use openraft::{Config, SnapshotPolicy};
 use parking_lot::Mutex;
 use tokio::net::TcpListener;
@@ -24,32 +23,26 @@ use super::batching::Batcher;
 use super::capacity::{Capacity, RoomBounds};
 use super::compaction::{Compaction, LogBounds};
 use super::consistency_check::{self, Divergence};
-use super::credential_watch::CredentialWatcher;
 use super::disk_check::DiskCheck;
 use super::election::Elections;
+use super::extension::Extension;
 use super::formation::Formation;
 use super::freshness::Freshness;
 use super::leading::NodeService;
 use super::machine::Machine;
-use super::node::{ClusterRaft, Inner, Node};
+use super::node::{ClusterRaft, Inner, Lifecycle, Node, Upkeep};
 use super::peer_admission::KnownPeers;
 use super::poll::Poll;
 use super::read_index::ReadIndexes;
 use super::removal::{self, Removal};
 use super::replication_stall::StallDetector;
-use super::state::CommandReply;
 use super::threads::{self, Threads};
 use super::transfer::Port;
-use crate::catalog::RequestId;
-use crate::catalog::history::Thing;
-use crate::data_key::DataKey;
 use crate::format::types::NodeId;
-use crate::keyring::Keyring;
 use crate::metrics::Metrics;
 use crate::model::limits::BACKUPS_AT_ONCE;
-use crate::peer::{BeatsAnswer, Credentials, PeerNetwork, PeerServer, Peers};
+use crate::peer::{Credentials, PeerNetwork, PeerServer, Peers};
 use crate::store::Store;
-use crate::subscribers::Subscribed;
 use crate::tasks;
 use crate::tls::Certificates;
 use crate::watch::Hub;
@@ -74,21 +67,6 @@ pub struct Secrets {
     pub other: Option<Vec<u8>>,
 }
 
-/// Part of a node above consensus.
-pub trait Extension: Send + Sync + 'static {
-    /// Handles the replies of a group of applied entries; apply waits for it.
-    fn applied(&self, replies: &[(RequestId, CommandReply)]);
-
-    /// Records heartbeats that clients sent to a peer.
-    fn heartbeats(&self, node: &Node, ids: &[String]) -> BeatsAnswer;
-
-    /// Returns the clients of this node that have a release of `thing`.
-    fn subscribers<'a>(&self, node: &'a Node, thing: Thing) -> BoxFuture<'a, Subscribed>;
-
-    /// Starts the background tasks. Called once, when the node takes part in a cluster.
-    fn start(self: Arc<Self>, node: &Node, tasks: &TaskTracker, shutdown: &CancellationToken);
-}
-
 /// Start parameters of a node.
 pub struct Setup {
     pub extension: Arc<dyn Extension>,
@@ -105,8 +83,6 @@ pub struct Setup {
     pub room_bounds: RoomBounds,
     /// Entries between two indexes at which the members compare their state hashes.
     pub hash_check_entries: u64,
-    /// Data keys, the same on all nodes; without any there are no access keys.
-    pub data_keys: Vec<DataKey>,
     /// Fixed timeout, instead of one that follows the measured round trip.
     pub election_timeout: Option<Duration>,
     /// Maximum staleness of a ready node; 0 for no limit.
@@ -168,6 +144,23 @@ pub(crate) async fn start_on(
     )
     .await
     .context("consensus could not start")?;
+    let lifecycle = Lifecycle {
+        stopping: AtomicBool::new(false),
+        caught_up: AtomicBool::new(false),
+        caught_up_now: Notify::new(),
+        awaited: Mutex::default(),
+        ready_behind: setup.ready_behind,
+        removal: Removal::default(),
+    };
+    let upkeep = Upkeep {
+        disk_check: DiskCheck::default(),
+        backups: Arc::new(Semaphore::new(BACKUPS_AT_ONCE)),
+        capacity: Capacity::new(setup.node_id, setup.room_bounds),
+        compaction: tokio::sync::Mutex::new(Compaction::new(setup.log_bounds)),
+        divergence: Divergence::default(),
+        certificates: setup.certificates,
+        alarms: Alarms::default(),
+    };
     let node = Node::new(Inner {
         id: setup.node_id,
         raft: raft.clone(),
@@ -175,30 +168,16 @@ pub(crate) async fn start_on(
         store: store.clone(),
         peers,
         metrics: metrics.clone(),
-        stopping: AtomicBool::new(false),
-        caught_up: AtomicBool::new(false),
-        caught_up_now: Notify::new(),
         batcher: Batcher::default(),
         freshness: Freshness::new(),
         elections: Elections::new(setup.election_timeout),
         poll: Poll::default(),
         standstills: StallDetector::default(),
-        ready_behind: setup.ready_behind,
-        certificates: setup.certificates,
         settling: tokio::sync::Mutex::default(),
-        disk_check: DiskCheck::default(),
-        backups: Arc::new(Semaphore::new(BACKUPS_AT_ONCE)),
-        capacity: Capacity::new(setup.node_id, setup.room_bounds),
-        alarms: Alarms::default(),
-        compaction: tokio::sync::Mutex::new(Compaction::new(setup.log_bounds)),
-        keyring: Keyring::new(setup.data_keys),
         membership_turn: tokio::sync::Mutex::default(),
-        awaited: Mutex::default(),
-        divergence: Divergence::default(),
-        subscribers: Arc::default(),
-        watcher: CredentialWatcher::default(),
         read_indexes: ReadIndexes::default(),
-        removal: Removal::default(),
+        lifecycle,
+        upkeep,
         threads,
     });
     if let Some(listener) = setup.peer_listener {

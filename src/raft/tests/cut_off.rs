@@ -8,7 +8,7 @@ use tokio::time::{Instant, sleep};
 
 use super::trio::{LIMIT, Trio, eventually};
 use crate::catalog::{Command, InstanceHealth, Op};
-use crate::peer::BeatsAnswer;
+use crate::model::heartbeat::BeatsAnswer;
 use crate::raft::leading::{self, ProposeOutcome};
 use crate::raft::node::{Node, NodeError};
 

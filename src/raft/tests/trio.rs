@@ -78,7 +78,7 @@ impl Trio {
                 grpc: address,
                 admin_password_hash: "a hash".into(),
             };
-            controllers.push(Controllers::new(founding));
+            controllers.push(Controllers::new(founding, []));
             let setup = Setup {
                 extension: controllers.last().expect("just made").clone(),
                 node_id: id,
@@ -95,7 +95,6 @@ impl Trio {
                 room_bounds: RoomBounds { disk_reserve_bytes: Some(0), quota_bytes: 0, memory_limit_bytes: None },
                 hash_check_entries: 1000,
                 form_with_majority: false,
-                data_keys: Vec::new(),
                 election_timeout: None,
                 ready_behind: Duration::ZERO,
                 certificates: Arc::new(Certificates::none()),

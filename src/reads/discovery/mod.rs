@@ -8,12 +8,12 @@ use std::sync::Arc;
 use super::catch_up::{CATCH_UP_LIMIT, Reached, reach};
 use super::hold::{HeldQuery, Hold, ReadResult};
 use crate::catalog::Catalog;
+use crate::controllers::credential_watch::Guard;
 use crate::metrics::Held;
 use crate::model::code::{Code, Refusal};
 use crate::model::config_lookup::CLIENT_ADDRESS_LABEL;
 use crate::model::rule::traffic::ServiceKey;
 use crate::operations::{Caller, Operations, scan_limiter};
-use crate::raft::credential_watch::Guard;
 use crate::subscribers::Client;
 use crate::watch::Watch;
 
@@ -48,7 +48,7 @@ impl<A: Send + 'static> Discovery<A> {
     /// Waits for the index that the client has seen on another node. An index that no node has reached is from another
     /// cluster, and is ignored.
     pub async fn catch_up(&self, index: u64) -> Result<(), Refusal> {
-        let node = self.operations.node().as_node();
+        let node = self.operations.node().member();
         let is_here = || node.state().applied().index >= index;
         if is_here() {
             return Ok(());
@@ -118,7 +118,7 @@ impl<A: Send + 'static> Discovery<A> {
         };
         let (labels, now) = (|| question.labels(), || self.operations.node().now());
         let (subscribers, key) =
-            (self.operations.node().as_node().subscribers(), (namespace.as_str(), service.as_str()));
+            (self.operations.node().member().subscribers(), (namespace.as_str(), service.as_str()));
         match question.kind {
             DiscoveryKind::Rules(family, None) => {
                 subscribers.discovered(client, labels, family, key, releases, now);
@@ -146,7 +146,7 @@ impl<A: Send + 'static> HeldQuery for Discovery<A> {
     type Refusal = Refusal;
 
     fn watch(&mut self) -> Result<Watch, Refusal> {
-        let node = self.operations.node().as_node();
+        let node = self.operations.node().member();
         self.watched = self.question.resolve(&node.state().catalog());
         let mut keys = self.question.keys(&self.watched);
         keys.push(self.guard.get_or_insert_with(|| node.guard(&self.caller.credential)).key());

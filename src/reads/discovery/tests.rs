@@ -18,6 +18,7 @@ use crate::model::access::{PasswordHash, UserDraft};
 use crate::model::grant::{Grant, Grants, ReadScope, Role, Verb};
 use crate::operations::Bounds;
 use crate::origin::Sender;
+use crate::raft::node::Node;
 use crate::raft::start::{Setup, start};
 use crate::reads::hold::HoldEnd;
 use crate::store::Store;
@@ -146,6 +147,7 @@ fn a_revision_is_of_what_the_caller_sees() {
 /// Operations of a cluster of one.
 struct Served {
     operations: Arc<Operations>,
+    node: Node,
     shutdown: CancellationToken,
     _dir: tempfile::TempDir,
 }
@@ -156,7 +158,7 @@ impl Served {
         let metrics = Arc::new(Metrics::new().expect("a consistent table"));
         let store = Store::open(dir.path(), 1, LevelRange::OWN, metrics.clone()).expect("a new directory");
         let shutdown = CancellationToken::new();
-        let controllers = Controllers::new(founding("none"));
+        let controllers = Controllers::new(founding("none"), []);
         let setup = Setup { extension: controllers.clone(), ..lone_setup() };
         let started = start(setup, store, Hub::new(10), metrics, &TaskTracker::new(), &shutdown).await;
         let (node, _failed) = started.expect("a node");
@@ -165,7 +167,8 @@ impl Served {
             token_trust: Duration::from_secs(30),
             webhook_networks: Vec::new(),
         };
-        let served = Served { operations: Operations::new(node, controllers, bounds), shutdown, _dir: dir };
+        let served =
+            Served { operations: Operations::new(node.clone(), controllers, bounds), node, shutdown, _dir: dir };
         let founded = served.operations.node().state().wait_applied(HOLD, |applied| applied.index >= 3).await;
         assert!(founded, "a single node founds its cluster and announces itself");
         served
@@ -190,7 +193,7 @@ impl Served {
 
     async fn stop(self) {
         self.shutdown.cancel();
-        self.operations.node().as_node().stop().await;
+        self.node.stop().await;
     }
 }
 

@@ -17,8 +17,8 @@ use super::message::Message;
 use super::*;
 use crate::catalog::webhooks::WebhookEvent;
 use crate::catalog::{Command, Op};
-use crate::controllers::testing::lone_setup;
-use crate::controllers::{gauges, run};
+use crate::controllers::testing::{founding, lone_setup};
+use crate::controllers::{Controllers, gauges, run};
 use crate::data_key::DataKey;
 use crate::format::level::{Level, LevelRange};
 use crate::metrics::Metrics;
@@ -213,6 +213,7 @@ fn what_could_not_be_written_down_is_kept() {
 /// A node that delivers webhooks.
 struct Bench {
     node: Node,
+    controllers: Arc<Controllers>,
     shutdown: CancellationToken,
     _dir: TempDir,
 }
@@ -222,14 +223,18 @@ impl Bench {
         let dir = tempfile::tempdir().expect("a temporary directory");
         let metrics = Arc::new(Metrics::new().expect("a consistent table"));
         let store = Store::open(dir.path(), 1, LevelRange::OWN, metrics.clone()).expect("a new directory");
-        let setup = Setup { data_keys: DataKey::of_hex(&"a".repeat(64)).into_iter().collect(), ..lone_setup() };
+        let controllers = Controllers::new(founding("none"), DataKey::of_hex(&"a".repeat(64)));
+        let setup = Setup { extension: controllers.clone(), ..lone_setup() };
         let (shutdown, tasks) = (CancellationToken::new(), TaskTracker::new());
         let (node, _failed) = start(setup, store, Hub::new(10), metrics, &tasks, &shutdown).await.expect("a node");
         let founded = node.state().wait_applied(Duration::from_secs(20), |applied| applied.index >= 3).await;
         assert!(founded, "a single node founds its cluster and announces itself");
-        let (delivery, until) = (run(node.clone(), WebhookController::new(&node, near(None))), shutdown.clone());
+        let (delivery, until) = (
+            run(node.clone(), WebhookController::new(&node, controllers.keyring.clone(), near(None))),
+            shutdown.clone(),
+        );
         tokio::spawn(async move { until.run_until_cancelled(delivery).await });
-        Bench { node, shutdown, _dir: dir }
+        Bench { node, controllers, shutdown, _dir: dir }
     }
 
     async fn propose(&self, command: Command) {
@@ -245,7 +250,7 @@ impl Bench {
             allow_private: Some(true),
             ..WebhookRequest::default()
         };
-        let (draft, _) = self.node.keyring().seal_new_webhook(request).expect("a data key");
+        let (draft, _) = self.controllers.keyring.seal_new_webhook(request).expect("a data key");
         self.propose(Command::Webhooks(Op::Create, vec![draft])).await;
     }
 
@@ -303,14 +308,14 @@ async fn a_slow_receiver_delays_nobody_else_and_nothing_is_appended_when_all_is_
         (&"publish".into(), &"ann".into(), &"fast".into())
     );
     bench.wait_until("fast", |hook| hook.progress.delivered == 40).await;
-    gauges::record(&bench.node).await;
+    gauges::record(&bench.node, &bench.controllers).await;
     assert_eq!(bench.node.metrics().webhook_pending.with_label_values(&["slow"]).get(), 40);
     assert_eq!(bench.node.metrics().webhook_pending.with_label_values(&["fast"]).get(), 0);
 
     // Now the receiver answers.
     slow.answer(Manner::Status(200));
     let request = WebhookRequest { name: "slow".into(), url: Some(slow.url() + "&again"), ..WebhookRequest::default() };
-    let draft = bench.node.keyring().seal_webhook(request).expect("no secret");
+    let draft = bench.controllers.keyring.seal_webhook(request).expect("no secret");
     bench.propose(Command::Webhooks(Op::Update, vec![draft])).await;
     bench.wait_until("slow", |hook| hook.progress.delivered == 40).await;
     assert_eq!(slow.got().len(), 41, "the first one again, and in order");

@@ -6,6 +6,7 @@
 //! case, and report it.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::{join, join_all};
@@ -15,8 +16,8 @@ use crate::controllers::subscribers::{self, ClusterHolders};
 use crate::model::rollout::Guard;
 use crate::outbound::prometheus::Prometheus;
 use crate::raft::node::Node;
-use crate::subscribers::GRACE;
 use crate::subscribers::holders::{HostState, host_mark};
+use crate::subscribers::{GRACE, Subscribers};
 use crate::tasks;
 
 /// Time limit for another node's answer about its clients.
@@ -62,9 +63,15 @@ impl Measured {
 }
 
 /// Measures all guards of a rollout in parallel.
-pub(super) async fn measure(node: &Node, prometheus: Option<&Prometheus>, live: &LiveRollout) -> Measured {
+pub(super) async fn measure(
+    node: &Node,
+    subscribers: &Arc<Subscribers>,
+    prometheus: Option<&Prometheus>,
+    live: &LiveRollout,
+) -> Measured {
     let all = async {
-        let (of_clients, of_queries) = join(measure_clients(node, live), measure_queries(prometheus, live)).await;
+        let (of_clients, of_queries) =
+            join(measure_clients(node, subscribers, live), measure_queries(prometheus, live)).await;
         of_clients.and(of_queries)
     };
     let looked = tokio::time::timeout(LOOK_WITHIN, all).await;
@@ -89,13 +96,13 @@ async fn measure_queries(prometheus: Option<&Prometheus>, live: &LiveRollout) ->
     join_all(asked).await.into_iter().fold(Measured::Kept, Measured::and)
 }
 
-async fn measure_clients(node: &Node, live: &LiveRollout) -> Measured {
+async fn measure_clients(node: &Node, own: &Arc<Subscribers>, live: &LiveRollout) -> Measured {
     let is_of_clients = |guard: &&Guard| matches!(guard, Guard::Refused { .. } | Guard::Health { .. });
     let guards: Vec<Guard> = live.rollout.plan.guards.iter().filter(is_of_clients).cloned().collect();
     if guards.is_empty() {
         return Measured::Kept;
     }
-    let clients = subscribers::gather_holders(node, &live.thing, live.version, ASK_WITHIN).await;
+    let clients = subscribers::gather_holders(node, own, &live.thing, live.version, ASK_WITHIN).await;
     let unsure = clients.unsure(node.now().0, live);
     let catalog = node.state().view();
     let judge = move || {

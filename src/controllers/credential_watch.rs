@@ -5,22 +5,24 @@
 //! with the last one. Losing contact with the leader ends no held request.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::Mutex;
 
-use super::node::Node;
 use crate::catalog::Credential;
 use crate::catalog::access::{Access, Holder};
 use crate::model::time::Timestamp;
+use crate::raft::state::State;
 use crate::tasks;
 use crate::watch::WatchKey;
 
 /// Pause between two lookups: a token has no held request a second after it expired.
 const LOOK_EVERY: Duration = Duration::from_millis(400);
 
+/// Watches the credentials of held requests.
 #[derive(Default)]
-pub(super) struct CredentialWatcher(Mutex<HeldCredentials>);
+pub struct CredentialWatcher(Mutex<HeldCredentials>);
 
 #[derive(Default)]
 struct HeldCredentials {
@@ -58,7 +60,7 @@ impl WatchedCredential {
 
 /// Registration of one held request, which is watched until this is dropped.
 pub struct Guard {
-    node: Node,
+    watcher: Arc<CredentialWatcher>,
     key: WatchKey,
 }
 
@@ -71,7 +73,7 @@ impl Guard {
 
 impl Drop for Guard {
     fn drop(&mut self) {
-        let mut kept = self.node.inner().watcher.0.lock();
+        let mut kept = self.watcher.0.lock();
         if let Some(guarded) = kept.by_key.get_mut(&self.key) {
             guarded.requests -= 1;
             if guarded.requests == 0 {
@@ -81,38 +83,38 @@ impl Drop for Guard {
     }
 }
 
-impl Node {
+impl CredentialWatcher {
     /// Registers a request that is to be held. Its caller has to be checked once more after this, and after every wake.
-    pub fn guard(&self, credential: &Credential) -> Guard {
+    pub fn guard(self: &Arc<Self>, state: &Arc<State>, credential: &Credential) -> Guard {
         let key = WatchKey::credential(credential);
-        let mut kept = self.inner().watcher.0.lock();
-        let begin = || WatchedCredential::new(credential, &self.state().access(), self.sure_now());
+        let mut kept = self.0.lock();
+        let begin = || WatchedCredential::new(credential, &state.access(), state.sure_now());
         kept.by_key.entry(key).or_insert_with(begin).requests += 1;
         if !std::mem::replace(&mut kept.is_kept, true) {
-            tasks::needed("held-credentials", keep(self.clone()));
+            tasks::needed("held-credentials", keep(self.clone(), state.clone()));
         }
-        Guard { node: self.clone(), key }
+        Guard { watcher: self.clone(), key }
     }
 }
 
 /// Looks credentials up until no request is held.
-async fn keep(node: Node) {
+async fn keep(watcher: Arc<CredentialWatcher>, state: Arc<State>) {
     let mut seen = None;
     loop {
         tokio::time::sleep(LOOK_EVERY).await;
-        let Some(others) = look(&node, &mut seen) else { return };
-        node.state().hub().wake(others);
+        let Some(others) = look(&watcher, &state, &mut seen) else { return };
+        state.hub().wake(others);
     }
 }
 
 /// Returns the keys of the credentials that have changed; `None` once there are none.
-fn look(node: &Node, seen: &mut Option<Access>) -> Option<Vec<WatchKey>> {
-    let mut kept = node.inner().watcher.0.lock();
+fn look(watcher: &CredentialWatcher, state: &State, seen: &mut Option<Access>) -> Option<Vec<WatchKey>> {
+    let mut kept = watcher.0.lock();
     if kept.by_key.is_empty() {
         *kept = HeldCredentials::default();
         return None;
     }
-    let (access, now) = (node.state().access().clone(), node.sure_now());
+    let (access, now) = (state.access().clone(), state.sure_now());
     let is_same = seen.as_ref().is_some_and(|seen| seen.is_shared_with(&access));
     let is_due = |guarded: &WatchedCredential| !is_same || guarded.ends.is_some_and(|ends| ends <= now);
     let due = kept.by_key.iter_mut().filter(|(_, guarded)| is_due(guarded));
