@@ -8,7 +8,8 @@ use zeroize::Zeroizing;
 
 use super::{ClusterSecret, HOLD_MS_RANGE, Hidden, SECRET_CHARS_DIFFERENT_MIN, SECRET_CHARS_MIN, Tuning};
 use crate::data_key::DataKey;
-use crate::model::{host, limits};
+use crate::model::host::{self, is_host_and_port};
+use crate::model::limits;
 
 /// Collects faults, and counts those that may disappear without a change of the settings.
 #[derive(Default)]
@@ -190,12 +191,4 @@ impl Faults {
             self.add("--hash-check-entries has to be above 0");
         }
     }
-}
-
-/// Reports whether `text` is `host:port` with a resolvable name or an address, IPv6 in brackets.
-pub fn is_host_and_port(text: &str) -> bool {
-    let Some((host, port)) = text.rsplit_once(':') else { return false };
-    let host = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
-    let is_name = |byte: u8| byte.is_ascii_alphanumeric() || b"-._:".contains(&byte);
-    host.bytes().all(is_name) && host::fault(host).is_none() && port.parse::<u16>().is_ok_and(|port| port > 0)
 }

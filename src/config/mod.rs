@@ -23,7 +23,8 @@ use url::Url;
 
 use crate::data_key::DataKey;
 use crate::format::level::{Level, LevelRange};
-use crate::model::{host, limits};
+use crate::model::host::{self, is_host_and_port};
+use crate::model::limits;
 use crate::tls::Listening;
 use crate::traces::TraceSettings;
 use faults::Faults;
@@ -31,7 +32,7 @@ use faults::Faults;
 pub use crate::logging::LogFormat;
 pub use bounds::Bounds;
 pub use dev::DevArgs;
-pub use faults::{SettingFaults, is_host_and_port};
+pub use faults::SettingFaults;
 pub use grpc::{GrpcArgs, XdsArgs};
 pub use offline::{InspectArgs, OutputFormat, RecoverArgs, ResetPasswordArgs, RestoreArgs};
 pub use otlp::{OtlpArgs, OtlpCompression};

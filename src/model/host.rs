@@ -21,6 +21,14 @@ pub fn fault(host: &str) -> Option<String> {
     })
 }
 
+/// Reports whether `text` is `host:port` with a resolvable name or an address, IPv6 in brackets.
+pub fn is_host_and_port(text: &str) -> bool {
+    let Some((host, port)) = text.rsplit_once(':') else { return false };
+    let host = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
+    let is_name = |byte: u8| byte.is_ascii_alphanumeric() || b"-._:".contains(&byte);
+    host.bytes().all(is_name) && fault(host).is_none() && port.parse::<u16>().is_ok_and(|port| port > 0)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -1,8 +1,8 @@
 //! Membership changes. Each one is recorded in the audit trail, whether it succeeds or not.
 
 use super::{Caller, Operations};
-use crate::config::is_host_and_port;
 use crate::model::code::{Code, Refusal};
+use crate::model::host::is_host_and_port;
 use crate::raft::MembershipChange;
 
 impl Operations {
