@@ -40,7 +40,7 @@ use url::form_urlencoded::byte_serialize;
 static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 
 const PASSWORD: &str = "a password for benches only";
-/// As much as a stream holds of what the other end has not read.
+/// Capacity of a stream, in bytes that the other end has not read.
 const PIPE_BYTES: usize = 4096;
 /// Between two pulls of the client that is not held.
 const PULL_EVERY: Duration = Duration::from_millis(5);

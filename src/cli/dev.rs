@@ -17,7 +17,7 @@ use crate::raft::node::Node;
 use crate::server::{Bound, Server};
 use crate::tasks;
 
-/// On a developer's machine the password is stored in the data directory, readable by its owner alone, so that the
+/// File in the data directory with the administrator's password, readable by its owner alone, so that the
 /// printed commands still work at the next start. A cluster member never stores it.
 const PASSWORD_FILE: &str = "dev-password";
 /// File of a generated data key, so that encrypted files, webhooks and access keys work without any setting.

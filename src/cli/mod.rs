@@ -303,8 +303,8 @@ fn report(result: anyhow::Result<()>) -> ExitCode {
     }
 }
 
-/// [`report`] for commands that run a node, with exit codes of their own for a panic, and for a node that was removed
-/// from its cluster and must not be restarted. Waits a limited time until the output is written.
+/// Reports like [`report`] for commands that run a node. A panic, and a removal from the cluster, after which the node
+/// must not be restarted, have exit codes of their own. Waits a limited time until the output is written.
 fn report_of_node(result: anyhow::Result<()>) -> ExitCode {
     let kind = result.as_ref().err().and_then(|error| match () {
         () if error.is::<TaskDied>() => Some(EXIT_TASK_DIED),
@@ -317,15 +317,15 @@ fn report_of_node(result: anyhow::Result<()>) -> ExitCode {
     kind.map_or(code, ExitCode::from)
 }
 
-/// [`report`] with an exit code for the kind of failure: 1 for differences, 2 for wrong usage, 3 for a refusal by the
-/// node, 4 for no answer.
+/// Reports like [`report`], with an exit code for the kind of failure: 1 for differences, 2 for wrong usage, 3 for a
+/// refusal by the node, 4 for no answer.
 fn report_by_kind(result: anyhow::Result<()>) -> ExitCode {
     let kind = result.as_ref().err().and_then(kind_of);
     let code = report(result);
     kind.map_or(code, ExitCode::from)
 }
 
-/// [`report_by_kind`] for pipelines, in which 1 means differences and nothing else.
+/// Reports like [`report_by_kind`] for pipelines, in which 1 means differences and nothing else.
 fn report_to_pipelines(result: anyhow::Result<()>) -> ExitCode {
     let kind = result.as_ref().err().map(|error| kind_of(error).unwrap_or(EXIT_CONFIG));
     let code = report(result);

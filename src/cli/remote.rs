@@ -318,12 +318,12 @@ pub(super) struct Refused {
 }
 
 impl Refused {
-    /// Error for a batch in which some items were refused, each already reported.
+    /// Returns the error for a batch in which some items were refused, each already reported.
     pub(super) fn some(count: usize) -> Self {
         Refused { code: 400_000, info: format!("{count} were refused, the others are done") }
     }
 
-    /// Error for a named object that does not exist.
+    /// Returns the error for a named object that does not exist.
     pub(super) fn missing(what: &str) -> Self {
         Refused { code: 400_202, info: format!("there is no {what}") }
     }

@@ -134,7 +134,7 @@ mod tests {
         Document::read(value, "n", DocumentPlace { file: "t".into(), number: 1, line: 1 }).expect("a document")
     }
 
-    /// Row as a list has it, with the content that callers with edit permission get.
+    /// Returns a row as a list has it, with the content that callers with edit permission get.
     fn row(content: Option<&str>) -> Value {
         let mut row = json!({"namespace": "n", "group": "g", "name": "f", "format": "properties", "encrypted": true,
             "encryptAlgo": "XChaCha20-Poly1305", "status": "normal", "revision": "r"});

@@ -384,7 +384,7 @@ async fn a_key_may_be_for_some_namespaces_alone() {
             // No key is for it: it is as open as an app without keys.
             ("/configs/app/default/application", None, 200),
             ("/configs/app/dev-1/shared", Some(&dev), 200),
-            // Asked for in one namespace, and looked for in another.
+            // Requested in one namespace, and found in another.
             ("/configs/app/dev-1/application?dataCenter=prod", Some(&dev), 200),
         ] {
             let headers = secret.map(|secret| signed(secret, "app", path, 0)).into_iter().flatten().collect::<Vec<_>>();

@@ -138,7 +138,7 @@ impl Follower {
         ));
     }
 
-    /// Told that there is no release any more, it keeps what it has.
+    /// Withdraws the release: the client keeps its content.
     async fn keeps_what_is_withdrawn(&mut self, api: &Api, value: &str) {
         let answered = |balancer: &Balancer| balancer.answers().get(&404).copied().unwrap_or_default();
         let before = answered(&self.balancer);

@@ -118,7 +118,7 @@ async fn a_release_that_is_on_disk_alone_comes_back_on_every_node() {
     expect_pulled(&cluster, &version(1)).await;
     cluster.restart_all().await;
     expect_pulled(&cluster, &version(1)).await;
-    // Beside it there is the draft, which is what was published last.
+    // The draft exists too, with the content that was published last.
     expect_in_memory(&cluster, 2).await;
 
     let leader = cluster.leader().await;

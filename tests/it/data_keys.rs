@@ -51,7 +51,7 @@ async fn a_data_key_takes_the_place_of_another_while_clients_read_on() {
     let draft = json!({"namespace": "default", "group": "app", "name": "draft", "content": "d=1", "encrypted": true});
     api.post(FILES, &draft).await.expect_code(200_000);
     publish(&cluster, 1, "first").await;
-    // Nobody seals with the new key before everybody can open what it sealed.
+    // No node seals with the new key before all can open its data.
     for (step, digits) in [("known", ["a", "b"]), ("first", ["b", "a"])] {
         let flags = keys(&cluster, &digits);
         cluster.set_options(&flags.each_ref().map(String::as_str));

@@ -156,7 +156,7 @@ async fn a_held_question_is_answered_when_the_rules_change() {
     while let Some(answer) = waiting.join_next().await {
         let answer = answer.expect("no panic").expect_code(200_000);
         assert_eq!(rule_names(&answer, "rateLimit"), ["all", "first"], "{answer}");
-        // Whoever has seen this index is never answered from before it.
+        // A client that has seen this index gets no older state.
         let behind = json!({"type": "RATE_LIMIT", "service": {"namespace": "shop", "name": "pay"},
             "applied_index": answer.body["applied_index"]});
         for api in &apis {

@@ -13,7 +13,7 @@ use crate::harness::{Api, Cluster, Operation, OperationKind, eventually, is_line
 
 pub(crate) const SERVICES: &str = "/naming/v1/services";
 const NAMESPACE: &str = "history";
-/// Kept low, so that a value's operations fit the judge.
+/// Small, so that the checker can handle a value's operations.
 const CLIENTS_PER_VALUE: usize = 4;
 const OPERATIONS_PER_CLIENT: usize = 30;
 const PACE: Duration = Duration::from_millis(60);

@@ -104,11 +104,11 @@ pub(crate) struct PublishBody {
     /// Algorithm: `XChaCha20-Poly1305`, the default and only one.
     #[serde(rename = "encryptAlgo", alias = "encrypt_algo")]
     encrypt_algo: Option<String>,
-    /// At most 1024 characters.
+    /// Comment for the history, at most 1024 characters.
     comment: Option<String>,
     /// `text`, `yaml`, `xml`, `json`, `html`, `properties` or `toml`; if absent, chosen by the suffix of the name.
     format: Option<String>,
-    /// At most 1024 characters.
+    /// Description of the release, at most 1024 characters.
     #[serde(alias = "releaseDescription")]
     release_description: Option<String>,
     /// `normal` (default) or `gray`.

@@ -15,7 +15,7 @@ fn named(name: &str, fields: Value) -> Value {
     with(json!({ "namespace": "n", "group": "g", "name": name }), fields)
 }
 
-/// Body in which the name is that of a release.
+/// Returns a body in which the name is that of a release.
 fn to_release(name: &str, fields: Value) -> Value {
     with(json!({ "namespace": "n", "group": "g", "file_name": name }), fields)
 }

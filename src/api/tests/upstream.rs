@@ -22,7 +22,7 @@ fn destination() -> Value {
         "priority": 7, "weight": 71, "transfer": "d-transfer", "isolate": true, "name": "d-name"})
 }
 
-/// Kind, body, and its fields that the specification's rules do not have.
+/// Returns kind, body, and its fields that the specification's rules do not have.
 fn bodies() -> Vec<(&'static str, Value, &'static [&'static str])> {
     let condition = json!({"type": "HEADER", "key": "a-key", "value": matching("REGEX", "a.*")});
     let source = json!({"service": "s-service", "namespace": "s-namespace", "arguments": [condition]});

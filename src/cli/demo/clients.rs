@@ -26,7 +26,7 @@ const REFUSAL: &str = "burst 500 is more than the 400 connections of this pod";
 const PULL_WITHIN: Duration = Duration::from_secs(5);
 const DISCOVER_HOLD_MS: u64 = 30_000;
 
-/// Begins all clients.
+/// Starts all clients.
 pub(super) fn begin(parts: &mut JoinSet<()>, desk: &Desk, remote: &Remote) {
     for number in 1..=CONFIG_CLIENTS {
         let client = ConfigClient::new(desk, number);
@@ -37,7 +37,7 @@ pub(super) fn begin(parts: &mut JoinSet<()>, desk: &Desk, remote: &Remote) {
     }
 }
 
-/// A client that does what those of Apollo do.
+/// A client that behaves like Apollo's.
 struct ConfigClient {
     client: Client,
     compat: String,
@@ -112,7 +112,7 @@ impl ConfigClient {
     }
 }
 
-/// Name under which Apollo's clients ask for a file: properties files without their ending.
+/// Returns the name under which Apollo's clients request a file: properties files without their suffix.
 fn namespace_of(file: &str) -> String {
     file.strip_suffix(".properties").unwrap_or(file).to_owned()
 }

@@ -17,13 +17,13 @@ pub(super) const FILES: [(&str, &str, &str); 3] = [
     ("features.yaml", "checkout:\n  express: false\n", "checkout:\n  express: true\n"),
     ("limits.json", "{\"burst\": 200, \"queue\": 50}\n", "{\"burst\": 500, \"queue\": 50}\n"),
 ];
-/// File that is released by steps again and again.
+/// File of the repeated stepwise rollouts.
 const ROLLED_OUT: &str = "features.yaml";
 const SERVICES: [(&str, &str); 5] =
     [("gateway", "edge"), ("checkout", "orders"), ("pay", "payments"), ("stock", "orders"), ("mail", "messages")];
 const ZONES: [&str; 2] = ["a", "b"];
 
-/// Seconds after whose threefold an instance without a heartbeat is unhealthy.
+/// Seconds of the ttl; an instance without a heartbeat for three times as long is unhealthy.
 const TTL_S: u64 = 5;
 pub(super) const HEARTBEAT_EVERY: Duration = Duration::from_secs(3);
 /// Seconds for which a rollout holds each of its steps.
@@ -34,7 +34,7 @@ pub(super) const ROLLOUT_CHECKED_EVERY: Duration = Duration::from_secs(5);
 const EXISTS: u64 = 400_201;
 const NOT_FOUND: u64 = 400_202;
 
-/// Characters of the password of the user who asks for approval; nothing writes it down.
+/// Length of the password of the user who requests approval; it is stored nowhere.
 const PASSWORD_CHARS: usize = 24;
 
 /// Creates what is missing. Objects that exist stay as they are.
@@ -71,7 +71,7 @@ async fn make(remote: &Remote, path: &str, items: Value) -> anyhow::Result<()> {
     }
 }
 
-/// Two instances of each service, one in each zone.
+/// Returns two instances of each service, one in each zone.
 fn instances() -> Vec<Value> {
     let mut all = Vec::new();
     for (number, (service, _)) in (1..).zip(SERVICES) {
@@ -106,7 +106,7 @@ async fn files(remote: &Remote) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// One rule of each family, as path and item.
+/// Returns one rule of each family, as path and item.
 fn rule_items() -> [(&'static str, Value); 4] {
     [
         ("ratelimits", limit(100)),
@@ -187,7 +187,7 @@ fn contract() -> Value {
     }])
 }
 
-/// A policy on the rules of `pay`, and the request of another user that waits for the administrator.
+/// Creates a policy on the rules of `pay`, and another user's request that the administrator can approve.
 async fn policy(desk: &Desk, remote: &Remote) -> anyhow::Result<()> {
     let password: String =
         rand::rng().sample_iter(rand::distr::Alphanumeric).take(PASSWORD_CHARS).map(char::from).collect();
@@ -200,7 +200,7 @@ async fn policy(desk: &Desk, remote: &Remote) -> anyhow::Result<()> {
         "comment": "two people for what acts on pay",
     }]);
     make(remote, "/admin/v1/policies", policy).await?;
-    // Only who has the new password asks; a user of an earlier start has another one, and has asked.
+    // A login with the new password succeeds only at the first start; later the request exists already.
     let Ok(rita) = desk.log_in_as("rita", &password).await else { return Ok(()) };
     let rule = json!([{
         "name": "pay-limit-refunds", "namespace": NAMESPACE, "enable": true,

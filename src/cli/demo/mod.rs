@@ -1,6 +1,6 @@
-//! `thuban dev --demo`: a node with data that is alive, and clients that use it over its ports.
+//! `thuban dev --demo`: a node with live data, and clients that use it over its ports.
 //!
-//! Everything here goes through the doors that other programs use: the management API and the port of config clients.
+//! Everything here uses the ports that other programs use: the management API and the port of config clients.
 //! A data directory that the demo made is marked; the demo runs in no other one that holds data.
 
 mod clients;
@@ -24,7 +24,7 @@ use crate::tasks;
 const NAMESPACE: &str = "demo";
 /// File in the data directory that marks a directory of the demo.
 const MARK: &str = "demo";
-/// Time between two tries of work that failed, such as a login while the node has no leader.
+/// Pause before failed work is retried, such as a login while the node has no leader.
 const RETRY_AFTER: Duration = Duration::from_secs(1);
 /// Time after which a call is given up; a held one is answered after 60 s by default.
 const CALL_WITHIN: Duration = Duration::from_secs(90);
@@ -77,7 +77,7 @@ impl Desk {
     }
 }
 
-/// Makes the data where it is missing, then keeps it alive: heartbeats, rollouts and clients, until dropped.
+/// Creates missing data, then runs heartbeats, rollouts and clients until dropped.
 pub(super) async fn run(bound: &Bound, password_file: PathBuf) {
     let built = http_client(&[], None).and_then(|builder| Ok(builder.timeout(CALL_WITHIN).build()?));
     let client = match built {
@@ -122,7 +122,7 @@ async fn heartbeats(desk: Desk) {
     }
 }
 
-/// Releases a config file by steps, and again once that has ended, for ever.
+/// Releases a config file by steps, and again after each rollout, for ever.
 async fn rollouts(desk: Desk) {
     loop {
         if let Ok(remote) = desk.log_in().await {

@@ -29,17 +29,17 @@ const SENT_BYTES_MAX: usize = 1024 * 1024;
 
 #[derive(Subcommand)]
 pub(super) enum ImportCommand {
-    /// From an Apollo config service or an export of its portal: app id, cluster and namespace become
+    /// Import from an Apollo config service or an export of its portal: app id, cluster and namespace become
     /// group, namespace and file
     Apollo(Box<apollo::ApolloArgs>),
-    /// From an export of Nacos: group and data id become group and file
+    /// Import from an export of Nacos: group and data id become group and file
     Nacos {
         #[command(flatten)]
         archive: ArchiveArgs,
         #[command(flatten)]
         into: IntoArgs,
     },
-    /// From an export of Polaris or of `POST /config/v1/configfiles/export`: group/file
+    /// Import from an export of Polaris or of `POST /config/v1/configfiles/export`: group/file
     Polaris {
         #[command(flatten)]
         archive: ArchiveArgs,
@@ -49,7 +49,7 @@ pub(super) enum ImportCommand {
         #[command(flatten)]
         into: IntoArgs,
     },
-    /// From any archive of namespace/group/file
+    /// Import from any archive of namespace/group/file
     Zip {
         /// Archive file
         #[arg(long, value_name = "FILE")]

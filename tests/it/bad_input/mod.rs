@@ -1,8 +1,8 @@
 //! Everything a caller should not send: refused with the code it gets, on leader and follower alike,
 //! and without a trace in the state.
 //!
-//! All 45 cases of the checklist. A name is a module beside this one, of `tests/it`, or of the sources
-//! (`api::tests`); what is only partly so is said.
+//! All 45 cases of the checklist. A name is a module next to this one, of `tests/it`, or of the sources
+//! (`api::tests`); partial coverage is noted.
 //!
 //! | case | tested in |
 //! |---|---|

@@ -1,16 +1,15 @@
-//! The book is true: README.md, the pages of docs and those beside README.md, in both languages. Each command in a
-//! block of theirs is run, in its order, against real processes, and what it prints is compared; what the pages name
-//! exists ([`names`]).
+//! Checks of the docs: README.md, the pages of docs and those next to README.md, in both languages. Each command in a
+//! block is run, in order, against real processes, and its output is compared; names in the pages exist ([`names`]).
 //!
 //! Four kinds of blocks mean something ([`blocks`] reads them), and there are no others than these and samples. A
-//! command before all chapters stays until the end of the page; the page waits for the output in the block behind it.
+//! command before all chapters stays until the end of the page; the page waits for the output in the following block.
 //!
 //! | fence | |
 //! |---|---|
 //! | `sh` | is run; a line that is refused ends the page |
 //! | `sh stays` | one command, run in a terminal of its own until its chapter (`##`) or the page ends |
 //! | `sh no-run` | is not run, and listed in [`NOT_RUN`] with the reason |
-//! | `text` | what the commands before it print; `…` stands for any text, alone on a line for any lines |
+//! | `text` | output of the commands before it; `…` matches any text, alone on a line any lines |
 
 mod blocks;
 mod names;

@@ -58,7 +58,7 @@ async fn polls_of_one_address_leave_room_to_others() {
     let refused = flood.iter().filter(|(_, status)| *status == Some(503)).count();
     assert_eq!((held, refused), (KEYS_PER_ADDRESS / (3 * NAMES), PER_ADDRESS / 2 - held), "each has 600 keys");
 
-    // Somebody else: a poll that is held and woken, and a discovery that is held.
+    // Another client: a poll that is held and woken, and a held discovery.
     let honest = {
         let apollo = apollo.clone();
         tokio::spawn(async move { apollo.poll("app", "default", &[("application", id)]).await })

@@ -18,7 +18,7 @@ pub(crate) struct Eavesdropper {
 }
 
 impl Eavesdropper {
-    /// Stands before `target`, on a port of its own.
+    /// Starts a relay to `target` on a port of its own.
     pub(crate) async fn before(target: SocketAddr) -> Eavesdropper {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port is free");
         let address = listener.local_addr().expect("a bound listener has an address");

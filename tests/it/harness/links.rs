@@ -47,7 +47,7 @@ struct Lane {
 }
 
 impl ThinLink {
-    /// Stands before `target`, on a port of its own, without a limit at first.
+    /// Starts a link to `target` on a port of its own, without a limit at first.
     pub(crate) fn before(target: SocketAddr) -> ThinLink {
         let socket = small_socket();
         socket.bind("127.0.0.1:0".parse().expect("an address")).expect("a port is free");

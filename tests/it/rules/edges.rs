@@ -26,7 +26,7 @@ pub(super) fn fault_detect() -> Vec<Edge> {
         Edge::refused("probe", "/port", json!(65_536), INVALID),
         Edge::kept("probe", "/rules/0/port", json!(65_535)),
         Edge::refused("probe", "/rules/0/port", json!(65_536), INVALID),
-        // Kept as data, and fetched by clients alone.
+        // Stored as data, and fetched by clients only.
         Edge::kept("probe", "/rules/0/http_config/url", json!("http://169.254.169.254/latest/meta-data")),
         Edge::kept("probe", "/rules/0/http_config/url", json!("file:///etc/passwd")),
     ];

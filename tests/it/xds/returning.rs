@@ -47,7 +47,7 @@ async fn what_was_deleted_meanwhile_is_told_by_another_node() {
     let gone = json!([{"namespace": "shop", "name": "pay"}]);
     cluster.api(1).post(&format!("{SERVICES}/delete"), &gone).await.expect_code(200_000);
     for id in [2, 3] {
-        // Whoever reads by this node's API reads what it has applied.
+        // A read through this node's API returns what it has applied.
         cluster.api(id).get(&format!("{SERVICES}?namespace=shop")).await.expect_code(200_000);
         let mut after = stream(&cluster, id).await;
         for (type_url, version) in TYPES.into_iter().zip(&versions) {

@@ -19,14 +19,14 @@ use crate::model::mesh::TOKEN_KEY;
 const ADMIN_PORT: u16 = 9901;
 #[derive(Subcommand)]
 pub(in crate::cli) enum BootstrapCommand {
-    /// For gRPC clients: a file for GRPC_XDS_BOOTSTRAP
+    /// Write a file for GRPC_XDS_BOOTSTRAP of gRPC clients
     Grpc {
         #[command(flatten)]
         asked: Asked,
         #[command(flatten)]
         form: grpc::Form,
     },
-    /// For Envoy: a file for --config-path
+    /// Write a file for --config-path of Envoy
     Envoy {
         #[command(flatten)]
         asked: Asked,

@@ -26,7 +26,7 @@ fn form(words: &str) -> grpc::Form {
     FormLine::try_parse_from(words).unwrap_or_else(|error| panic!("{error}")).form
 }
 
-/// The bootstrap of a gRPC client without a token.
+/// Returns the bootstrap of a gRPC client without a token.
 fn made(line: &str, words: &str) -> anyhow::Result<Bootstrap> {
     grpc::bootstrap(&args(line), &form(words), None)
 }
