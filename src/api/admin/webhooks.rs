@@ -37,11 +37,6 @@ pub(crate) const CREATE: Doc = WRITE
     )
     .codes(&[FIELDS, &[Code::ExistedResource, Code::NoDataKey, Code::TooMany]]);
 
-pub(crate) async fn create(State(app): State<App>, caller: Caller, Strict(batch): Strict<WebhookRequest>) -> ApiResult {
-    let outcomes = app.operations.webhooks(&caller, Op::Create, batch.items).await?;
-    Ok(answer::batch_with_secrets(&app, outcomes))
-}
-
 pub(crate) const UPDATE: Doc = WRITE
     .says(
         "Updates webhooks: an absent field stays. What waits is delivered as it is asked for now; what is `disabled` \
@@ -49,16 +44,11 @@ pub(crate) const UPDATE: Doc = WRITE
     )
     .codes(&[FIELDS, &[Code::NoNeedUpdate, Code::NotFoundResource, Code::DataConflict, Code::NoDataKey]]);
 
-pub(crate) async fn update(State(app): State<App>, caller: Caller, Strict(batch): Strict<WebhookRequest>) -> ApiResult {
-    let outcomes = app.operations.webhooks(&caller, Op::Update, batch.items).await?;
-    Ok(answer::batch_with_secrets(&app, outcomes))
-}
-
 pub(crate) const DELETE: Doc = WRITE
     .says("Deletes webhooks by name, with what waits for them; one that is not there is success.")
     .codes(&[FIELDS, &[Code::DataConflict]]);
 
-pub(crate) async fn delete(State(app): State<App>, caller: Caller, Strict(batch): Strict<WebhookRequest>) -> ApiResult {
-    let outcomes = app.operations.webhooks(&caller, Op::Delete, batch.items).await?;
+pub(crate) async fn write(op: Op, app: State<App>, caller: Caller, Strict(batch): Strict<WebhookRequest>) -> ApiResult {
+    let outcomes = app.operations.webhooks(&caller, op, batch.items).await?;
     Ok(answer::batch_with_secrets(&app, outcomes))
 }

@@ -37,22 +37,12 @@ pub(crate) const CREATE: Doc = WRITE
     )
     .codes(&[FIELDS, &[Code::ExistedResource, Code::TooMany]]);
 
-pub(crate) async fn create(app: State<App>, caller: Caller, Strict(batch): Strict<ContractDraft>) -> ApiResult {
-    let outcomes = app.operations.contracts(&caller, Op::Create, batch.items).await?;
-    Ok(answer::batch(&app, outcomes, Vec::new()))
-}
-
 pub(crate) const UPDATE: Doc = WRITE
     .says(
         "Updates contracts: an absent field stays. A schema takes the place of rules, and rules that of a schema. What \
          is in force stays in force.",
     )
     .codes(&[FIELDS, &[Code::NoNeedUpdate, Code::NotFoundResource, Code::DataConflict]]);
-
-pub(crate) async fn update(app: State<App>, caller: Caller, Strict(batch): Strict<ContractDraft>) -> ApiResult {
-    let outcomes = app.operations.contracts(&caller, Op::Update, batch.items).await?;
-    Ok(answer::batch(&app, outcomes, Vec::new()))
-}
 
 /// A violation of a contract.
 #[derive(Serialize, JsonSchema)]
@@ -95,7 +85,7 @@ pub(crate) async fn test(app: State<App>, _: Fresh, caller: Caller, batch: Batch
 pub(crate) const DELETE: Doc =
     WRITE.says("Deletes contracts by name; one that is not there is success.").codes(&[FIELDS, &[Code::DataConflict]]);
 
-pub(crate) async fn delete(app: State<App>, caller: Caller, Strict(batch): Strict<ContractDraft>) -> ApiResult {
-    let outcomes = app.operations.contracts(&caller, Op::Delete, batch.items).await?;
+pub(crate) async fn write(op: Op, app: State<App>, caller: Caller, Strict(batch): Strict<ContractDraft>) -> ApiResult {
+    let outcomes = app.operations.contracts(&caller, op, batch.items).await?;
     Ok(answer::batch(&app, outcomes, Vec::new()))
 }

@@ -34,25 +34,15 @@ pub(crate) const CREATE: Doc = WRITE
     )
     .codes(&[FIELDS, &[Code::ExistedResource, Code::TooMany]]);
 
-pub(crate) async fn create(app: State<App>, caller: Caller, Strict(batch): Strict<PolicyDraft>) -> ApiResult {
-    let outcomes = app.operations.policies(&caller, Op::Create, batch.items).await?;
-    Ok(answer::batch(&app, outcomes, Vec::new()))
-}
-
 pub(crate) const UPDATE: Doc = WRITE
     .says("Updates policies: an absent field stays.")
     .codes(&[FIELDS, &[Code::NoNeedUpdate, Code::NotFoundResource, Code::DataConflict]]);
-
-pub(crate) async fn update(app: State<App>, caller: Caller, Strict(batch): Strict<PolicyDraft>) -> ApiResult {
-    let outcomes = app.operations.policies(&caller, Op::Update, batch.items).await?;
-    Ok(answer::batch(&app, outcomes, Vec::new()))
-}
 
 pub(crate) const DELETE: Doc = WRITE
     .says("Deletes policies by name; one that is not there is success. Requests that wait stay.")
     .codes(&[FIELDS, &[Code::DataConflict]]);
 
-pub(crate) async fn delete(app: State<App>, caller: Caller, Strict(batch): Strict<PolicyDraft>) -> ApiResult {
-    let outcomes = app.operations.policies(&caller, Op::Delete, batch.items).await?;
+pub(crate) async fn write(op: Op, app: State<App>, caller: Caller, Strict(batch): Strict<PolicyDraft>) -> ApiResult {
+    let outcomes = app.operations.policies(&caller, op, batch.items).await?;
     Ok(answer::batch(&app, outcomes, Vec::new()))
 }

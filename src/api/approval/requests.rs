@@ -7,8 +7,8 @@ use crate::api::http::{ApiError, ApiResult, App, Caller, Doc, Fresh, PAGING, Que
 use crate::api::releases::Difference;
 use crate::api::rules::releases::of_rules;
 use crate::api::view::RequestView;
+use crate::catalog::Catalog;
 use crate::catalog::approvals::{Pending, RequestFilter};
-use crate::catalog::{Catalog, Outcome};
 use crate::model::approval::{RequestDraft, RequestOp, RequestState};
 use crate::model::code::{Code, Refusal};
 use crate::model::policy::PolicyKind;
@@ -65,33 +65,23 @@ pub(crate) const APPROVE: Doc = WRITE
     )
     .codes(&[CODES, &[Code::NoNeedUpdate]]);
 
-pub(crate) async fn approve(app: State<App>, caller: Caller, Strict(batch): Strict<RequestDraft>) -> ApiResult {
-    answered(&app, app.operations.requests(&caller, RequestOp::Approve, batch.items).await?)
-}
-
 pub(crate) const REFUSE: Doc = WRITE.says("Refuses requests of others; one refusal is enough.").codes(&[CODES]);
-
-pub(crate) async fn refuse(app: State<App>, caller: Caller, Strict(batch): Strict<RequestDraft>) -> ApiResult {
-    answered(&app, app.operations.requests(&caller, RequestOp::Refuse, batch.items).await?)
-}
 
 pub(crate) const WITHDRAW: Doc =
     WRITE.says("Withdraws requests: one's own, or with manage those of others.").codes(&[CODES]);
-
-pub(crate) async fn withdraw(app: State<App>, caller: Caller, Strict(batch): Strict<RequestDraft>) -> ApiResult {
-    answered(&app, app.operations.requests(&caller, RequestOp::Withdraw, batch.items).await?)
-}
 
 pub(crate) const RUN: Doc = WRITE
     .says("Carries out requests that are approved and wait. Who may do the act itself may run it.")
     .codes(&[CODES, &[Code::Frozen, Code::ApprovalRequired]]);
 
-pub(crate) async fn run(app: State<App>, caller: Caller, Strict(batch): Strict<RequestDraft>) -> ApiResult {
-    answered(&app, app.operations.requests(&caller, RequestOp::Run, batch.items).await?)
-}
-
-fn answered(app: &App, outcomes: Vec<Outcome>) -> ApiResult {
-    Ok(answer::batch(app, outcomes, Vec::new()))
+pub(crate) async fn decide(
+    op: RequestOp,
+    app: State<App>,
+    caller: Caller,
+    Strict(batch): Strict<RequestDraft>,
+) -> ApiResult {
+    let outcomes = app.operations.requests(&caller, op, batch.items).await?;
+    Ok(answer::batch(&app, outcomes, Vec::new()))
 }
 
 pub(crate) const DIFF: Doc = DOC

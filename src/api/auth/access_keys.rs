@@ -41,37 +41,20 @@ pub(crate) const CREATE: Doc = WRITE
     )
     .codes(&[FIELDS, &[Code::ExistedResource, Code::NoDataKey, Code::TooMany]]);
 
-pub(crate) async fn create(
-    State(app): State<App>,
-    caller: Caller,
-    Strict(batch): Strict<AccessKeyRequest>,
-) -> ApiResult {
-    let outcomes = app.operations.access_keys(&caller, Op::Create, batch.items).await?;
-    Ok(answer::batch_with_secrets(&app, outcomes))
-}
-
 pub(crate) const UPDATE: Doc = WRITE
     .says("Updates access keys: an absent field stays. A new secret replaces the old one at once.")
     .codes(&[FIELDS, &[Code::NoNeedUpdate, Code::NotFoundResource, Code::DataConflict, Code::NoDataKey]]);
-
-pub(crate) async fn update(
-    State(app): State<App>,
-    caller: Caller,
-    Strict(batch): Strict<AccessKeyRequest>,
-) -> ApiResult {
-    let outcomes = app.operations.access_keys(&caller, Op::Update, batch.items).await?;
-    Ok(answer::batch_with_secrets(&app, outcomes))
-}
 
 pub(crate) const DELETE: Doc = WRITE
     .says("Deletes access keys, by app id and name; one that is not there is success.")
     .codes(&[FIELDS, &[Code::DataConflict]]);
 
-pub(crate) async fn delete(
-    State(app): State<App>,
+pub(crate) async fn write(
+    op: Op,
+    app: State<App>,
     caller: Caller,
     Strict(batch): Strict<AccessKeyRequest>,
 ) -> ApiResult {
-    let outcomes = app.operations.access_keys(&caller, Op::Delete, batch.items).await?;
+    let outcomes = app.operations.access_keys(&caller, op, batch.items).await?;
     Ok(answer::batch_with_secrets(&app, outcomes))
 }

@@ -9,7 +9,7 @@ use serde::Serialize;
 
 use super::login;
 use crate::api::http::{
-    ApiResult, App, Batch, Caller, Doc, Fresh, PAGING, Query, Shape, Strict, StrictObject, answer, envelope,
+    ApiResult, App, Caller, Doc, Fresh, PAGING, Query, Shape, Strict, StrictObject, answer, envelope,
 };
 use crate::api::view::UserView;
 use crate::catalog::Op;
@@ -40,10 +40,6 @@ pub(crate) const CREATE: Doc = WRITE
     .says("Creates users. Without grants a user may log in and nothing more.")
     .codes(&[FIELDS, &[Code::ExistedResource, Code::TooMany]]);
 
-pub(crate) async fn create(State(app): State<App>, caller: Caller, Strict(batch): Strict<UserRequest>) -> ApiResult {
-    write(&app, &caller, Op::Create, batch).await
-}
-
 pub(crate) const UPDATE: Doc = WRITE
     .says(
         "Updates users: an absent field stays. Who is disabled or gets another password is out at once, on every \
@@ -51,21 +47,13 @@ pub(crate) const UPDATE: Doc = WRITE
     )
     .codes(&[FIELDS, &[Code::NoNeedUpdate, Code::NotFoundResource, Code::DataConflict, Code::OperationRoleForbidden]]);
 
-pub(crate) async fn update(State(app): State<App>, caller: Caller, Strict(batch): Strict<UserRequest>) -> ApiResult {
-    write(&app, &caller, Op::Update, batch).await
-}
-
 pub(crate) const DELETE: Doc = WRITE
     .says("Deletes users and ends their logins; one that is not there is success.")
     .codes(&[FIELDS, &[Code::DataConflict, Code::OperationRoleForbidden]]);
 
-pub(crate) async fn delete(State(app): State<App>, caller: Caller, Strict(batch): Strict<UserRequest>) -> ApiResult {
-    write(&app, &caller, Op::Delete, batch).await
-}
-
-async fn write(app: &App, caller: &Caller, op: Op, batch: Batch<UserRequest>) -> ApiResult {
-    let outcomes = app.operations.users(caller, op, batch.items).await?;
-    Ok(answer::batch(app, outcomes, batch.warnings))
+pub(crate) async fn write(op: Op, app: State<App>, caller: Caller, Strict(batch): Strict<UserRequest>) -> ApiResult {
+    let outcomes = app.operations.users(&caller, op, batch.items).await?;
+    Ok(answer::batch(&app, outcomes, batch.warnings))
 }
 
 pub(crate) const PASSWORD: Doc = DOC

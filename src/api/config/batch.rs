@@ -11,9 +11,6 @@ use crate::model::limits;
 /// A batch of files.
 pub(crate) struct FileBatch<T>(pub(crate) Batch<T>);
 
-/// A batch of files in which unknown fields lead to warnings or refusals per item.
-pub(crate) struct NotedFileBatch<T>(pub(crate) Batch<T>);
-
 impl<T: DeserializeOwned> FromRequest<App> for FileBatch<T> {
     type Rejection = ApiError;
 
@@ -23,21 +20,7 @@ impl<T: DeserializeOwned> FromRequest<App> for FileBatch<T> {
     }
 }
 
-impl<T: DeserializeOwned> FromRequest<App> for NotedFileBatch<T> {
-    type Rejection = ApiError;
-
-    async fn from_request(request: Request, app: &App) -> Result<Self, ApiError> {
-        FileBatch::from_request(request, app).await.map(|FileBatch(batch)| NotedFileBatch(batch))
-    }
-}
-
 impl<T: DeserializeOwned + JsonSchema> Input for FileBatch<T> {
-    fn describe(sketch: &mut Sketch<'_>) {
-        Batch::<T>::describe(sketch);
-    }
-}
-
-impl<T: DeserializeOwned + JsonSchema> Input for NotedFileBatch<T> {
     fn describe(sketch: &mut Sketch<'_>) {
         Batch::<T>::describe(sketch);
     }

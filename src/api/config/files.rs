@@ -116,10 +116,6 @@ pub(crate) const CREATE: Doc = WRITE
     )
     .codes(&[KEY_FIELDS, FIELDS, encryption::CODES, &[Code::ExistedResource, Code::NotFoundResource]]);
 
-pub(crate) async fn create(app: State<App>, caller: Caller, FileBatch(batch): FileBatch<ConfigFileDraft>) -> ApiResult {
-    write(&app, &caller, Op::Create, batch).await
-}
-
 pub(crate) const UPDATE: Doc = WRITE
     .says(
         "Updates files: an absent field stays. Clients see nothing of it until it is published. A content that is not \
@@ -128,16 +124,22 @@ pub(crate) const UPDATE: Doc = WRITE
     )
     .codes(&[KEY_FIELDS, FIELDS, encryption::CODES, &[Code::NoNeedUpdate, Code::NotFoundResource, Code::DataConflict]]);
 
-pub(crate) async fn update(app: State<App>, caller: Caller, FileBatch(batch): FileBatch<ConfigFileDraft>) -> ApiResult {
-    write(&app, &caller, Op::Update, batch).await
+pub(crate) async fn save(
+    op: Op,
+    app: State<App>,
+    caller: Caller,
+    FileBatch(batch): FileBatch<ConfigFileDraft>,
+) -> ApiResult {
+    write(op, app, caller, batch).await
 }
 
 pub(crate) const DELETE: Doc = WRITE
     .says("Deletes files with their releases; one that is not there is success.")
     .codes(&[KEY_FIELDS, &[Code::DataConflict]]);
 
-pub(crate) async fn delete(app: State<App>, caller: Caller, batch: Batch<ConfigFileDraft>) -> ApiResult {
-    write(&app, &caller, Op::Delete, batch).await
+pub(crate) async fn write(op: Op, app: State<App>, caller: Caller, batch: Batch<ConfigFileDraft>) -> ApiResult {
+    let (outcomes, told) = app.operations.config_files(&caller, op, batch.items).await?;
+    Ok(answer::one_or_batch(&app, outcomes, joined(batch.warnings, told), batch.is_single))
 }
 
 pub(crate) const DELETE_ONE: Doc = WRITE
@@ -158,10 +160,5 @@ pub(crate) async fn delete_one(app: State<App>, caller: Caller, query: Query, _:
         emergency: query.text("emergency"),
         ..ConfigFileDraft::default()
     };
-    delete(app, caller, Batch::of_one(draft)).await
-}
-
-async fn write(app: &App, caller: &Caller, op: Op, batch: Batch<ConfigFileDraft>) -> ApiResult {
-    let (outcomes, told) = app.operations.config_files(caller, op, batch.items).await?;
-    Ok(answer::one_or_batch(app, outcomes, joined(batch.warnings, told), batch.is_single))
+    write(Op::Delete, app, caller, Batch::of_one(draft)).await
 }

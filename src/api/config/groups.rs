@@ -53,25 +53,13 @@ pub(crate) async fn list(State(app): State<App>, query: Query, _: Fresh, caller:
 pub(crate) const CREATE: Doc =
     WRITE.says("Creates groups; a missing namespace is made.").codes(&[FIELDS, &[Code::ExistedResource]]);
 
-pub(crate) async fn create(app: State<App>, caller: Caller, batch: Batch<ConfigGroupDraft>) -> ApiResult {
-    write(&app, &caller, Op::Create, batch).await
-}
-
 pub(crate) const UPDATE: Doc = WRITE
     .says("Updates groups: an absent field stays; with `revision`, only if that is the current one.")
     .codes(&[FIELDS, &[Code::NoNeedUpdate, Code::NotFoundResource, Code::DataConflict]]);
 
-pub(crate) async fn update(app: State<App>, caller: Caller, batch: Batch<ConfigGroupDraft>) -> ApiResult {
-    write(&app, &caller, Op::Update, batch).await
-}
-
 pub(crate) const DELETE: Doc = WRITE
     .says("Deletes groups that hold no files; one that is not there is success.")
     .codes(&[FIELDS, &[Code::ExistedResource, Code::DataConflict]]);
-
-pub(crate) async fn delete(app: State<App>, caller: Caller, batch: Batch<ConfigGroupDraft>) -> ApiResult {
-    write(&app, &caller, Op::Delete, batch).await
-}
 
 pub(crate) const DELETE_ONE: Doc = WRITE
     .says("Deletes one group that holds no files.")
@@ -86,10 +74,10 @@ pub(crate) async fn delete_one(app: State<App>, caller: Caller, query: Query) ->
         revision: query.text(REVISION.name),
         ..ConfigGroupDraft::default()
     };
-    delete(app, caller, Batch::of_one(draft)).await
+    write(Op::Delete, app, caller, Batch::of_one(draft)).await
 }
 
-async fn write(app: &App, caller: &Caller, op: Op, batch: Batch<ConfigGroupDraft>) -> ApiResult {
-    let outcomes = app.operations.config_groups(caller, op, batch.items).await?;
-    Ok(answer::one_or_batch(app, outcomes, batch.warnings, batch.is_single))
+pub(crate) async fn write(op: Op, app: State<App>, caller: Caller, batch: Batch<ConfigGroupDraft>) -> ApiResult {
+    let outcomes = app.operations.config_groups(&caller, op, batch.items).await?;
+    Ok(answer::one_or_batch(&app, outcomes, batch.warnings, batch.is_single))
 }

@@ -7,13 +7,12 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize, Serializer};
 
 use super::CONTENTS;
-use super::batch::NotedFileBatch;
+use super::batch::FileBatch;
 use super::encryption;
 use super::files::{FIELDS as FILE_FIELDS, KEY_FIELDS};
 use super::force::Force;
 use crate::api::http::{
-    ApiError, ApiResult, App, Batch, Caller, Doc, Fresh, NoBody, Noted, PAGING, PROPOSED, Query, Shape, answer,
-    envelope,
+    ApiError, ApiResult, App, Batch, Caller, Doc, Fresh, NoBody, PAGING, PROPOSED, Query, Shape, answer, envelope,
 };
 use crate::api::releases::answer_history;
 use crate::api::view::{ConfigReleaseView, EventView};
@@ -72,7 +71,7 @@ pub(crate) async fn publish(
     app: State<App>,
     caller: Caller,
     force: Force,
-    Noted(batch): Noted<ConfigReleaseDraft>,
+    batch: Batch<ConfigReleaseDraft>,
 ) -> ApiResult {
     let (outcomes, told) = app.operations.publish_files(&caller, batch.items, force.0).await?;
     Ok(answer::one_or_batch(&app, outcomes, joined(batch.warnings, told), batch.is_single))
@@ -189,7 +188,7 @@ pub(crate) async fn create_and_publish(
     app: State<App>,
     caller: Caller,
     force: Force,
-    NotedFileBatch(batch): NotedFileBatch<PublishBody>,
+    FileBatch(batch): FileBatch<PublishBody>,
 ) -> ApiResult {
     let batch = batch.made(|body| Ok(ConfigPublish::from(body)));
     let (outcomes, told) = app.operations.create_and_publish_files(&caller, batch.items, force.0).await?;
@@ -200,41 +199,21 @@ pub(crate) const STOP_GRAY: Doc = WRITE
     .says("Stops gray releases: their clients fall back to the normal one at once.")
     .codes(&[NAMED, &[Code::NoNeedUpdate, Code::BadRequest, Code::NotFoundResource]]);
 
-pub(crate) async fn stop_gray(app: State<App>, caller: Caller, Noted(batch): Noted<ConfigReleaseDraft>) -> ApiResult {
-    change(&app, &caller, ReleaseOp::StopGray, batch).await
-}
-
 pub(crate) const PROMOTE: Doc = WRITE
     .says("Makes normal releases of active gray ones, in one step: their clients never step back.")
     .codes(&[NAMED, &[Code::BadRequest, Code::ContractBroken, Code::ExistedResource, Code::NotFoundResource]]);
-
-pub(crate) async fn promote(app: State<App>, caller: Caller, Noted(batch): Noted<ConfigReleaseDraft>) -> ApiResult {
-    change(&app, &caller, ReleaseOp::Promote, batch).await
-}
 
 pub(crate) const WITHDRAW: Doc = WRITE
     .says("Takes active normal releases from all clients; with `to_previous`, back to the one before each.")
     .codes(&[NAMED, &[Code::NoNeedUpdate, Code::BadRequest, Code::NotFoundResource]]);
 
-pub(crate) async fn withdraw(app: State<App>, caller: Caller, Noted(batch): Noted<ConfigReleaseDraft>) -> ApiResult {
-    change(&app, &caller, ReleaseOp::Withdraw, batch).await
-}
-
 pub(crate) const ROLLOUT: Doc = WRITE
     .says("Pauses, resumes, advances or stops the rollouts of gray releases that were published with a plan.")
     .codes(&[NAMED, &[Code::NoNeedUpdate, Code::BadRequest, Code::NotFoundResource]]);
 
-pub(crate) async fn rollout(app: State<App>, caller: Caller, Noted(batch): Noted<ConfigReleaseDraft>) -> ApiResult {
-    change(&app, &caller, ReleaseOp::Rollout, batch).await
-}
-
 pub(crate) const SIGNAL: Doc = WRITE
     .says("Tells rollouts with a guard of the kind `signal` how they go: `ok: false` stops them.")
     .codes(&[NAMED, &[Code::BadRequest, Code::NotFoundResource]]);
-
-pub(crate) async fn signal(app: State<App>, caller: Caller, Noted(batch): Noted<ConfigReleaseDraft>) -> ApiResult {
-    change(&app, &caller, ReleaseOp::Signal, batch).await
-}
 
 pub(crate) const HISTORY: Doc = DOC
     .says("The release history of one file, newest first: the newest 200 events.")
@@ -259,21 +238,18 @@ pub(crate) const ROLL_BACK: Doc = WRITE
     .says("Makes earlier releases active again, under a new version.")
     .codes(&[NAMED, &[Code::NoNeedUpdate, Code::BadRequest, Code::NotFoundResource]]);
 
-pub(crate) async fn roll_back(app: State<App>, caller: Caller, Noted(batch): Noted<ConfigReleaseDraft>) -> ApiResult {
-    change(&app, &caller, ReleaseOp::Rollback, batch).await
-}
-
 pub(crate) const DELETE: Doc = WRITE
     .says("Deletes releases that are not active; one that is not there is success.")
     .codes(&[NAMED, &[Code::BadRequest]]);
 
-pub(crate) async fn delete(app: State<App>, caller: Caller, Noted(batch): Noted<ConfigReleaseDraft>) -> ApiResult {
-    change(&app, &caller, ReleaseOp::Delete, batch).await
-}
-
-async fn change(app: &App, caller: &Caller, op: ReleaseOp, batch: Batch<ConfigReleaseDraft>) -> ApiResult {
-    let outcomes = app.operations.change_config_releases(caller, op, batch.items).await?;
-    Ok(answer::batch(app, outcomes, batch.warnings))
+pub(crate) async fn change(
+    op: ReleaseOp,
+    app: State<App>,
+    caller: Caller,
+    batch: Batch<ConfigReleaseDraft>,
+) -> ApiResult {
+    let outcomes = app.operations.change_config_releases(&caller, op, batch.items).await?;
+    Ok(answer::batch(&app, outcomes, batch.warnings))
 }
 
 pub(crate) const DELETE_ONE: Doc = WRITE
@@ -285,8 +261,7 @@ pub(crate) async fn delete_one(app: State<App>, caller: Caller, query: Query, _:
     let ConfigKey { namespace, group, file } = key(&query)?;
     let name = Some(release_name(&query)?.to_owned());
     let draft = ConfigReleaseDraft { name, namespace, group, file_name: file, ..ConfigReleaseDraft::default() };
-    let batch = Batch::of_one(draft);
-    change(&app, &caller, ReleaseOp::Delete, batch).await
+    change(ReleaseOp::Delete, app, caller, Batch::of_one(draft)).await
 }
 
 /// Returns the file that a query names. In queries about releases `name` is the release, so the file is `file_name`

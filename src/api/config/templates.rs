@@ -45,26 +45,14 @@ pub(crate) const CREATE: Doc = WRITE
     )
     .codes(&[FIELDS, &[Code::ExistedResource, Code::TooMany]]);
 
-pub(crate) async fn create(app: State<App>, caller: Caller, batch: Batch<ConfigTemplateDraft>) -> ApiResult {
-    write(&app, &caller, Op::Create, batch).await
-}
-
 pub(crate) const UPDATE: Doc = WRITE
     .says("Updates templates: an absent field stays; files that were made of one stay as they are.")
     .codes(&[FIELDS, &[Code::NoNeedUpdate, Code::NotFoundResource, Code::DataConflict]]);
 
-pub(crate) async fn update(app: State<App>, caller: Caller, batch: Batch<ConfigTemplateDraft>) -> ApiResult {
-    write(&app, &caller, Op::Update, batch).await
-}
-
 pub(crate) const DELETE: Doc =
     WRITE.says("Deletes templates, by name; one that is not there is success.").codes(&[FIELDS, &[Code::DataConflict]]);
 
-pub(crate) async fn delete(app: State<App>, caller: Caller, batch: Batch<ConfigTemplateDraft>) -> ApiResult {
-    write(&app, &caller, Op::Delete, batch).await
-}
-
-async fn write(app: &App, caller: &Caller, op: Op, batch: Batch<ConfigTemplateDraft>) -> ApiResult {
-    let (outcomes, told) = app.operations.config_templates(caller, op, batch.items).await?;
-    Ok(answer::one_or_batch(app, outcomes, joined(batch.warnings, told), batch.is_single))
+pub(crate) async fn write(op: Op, app: State<App>, caller: Caller, batch: Batch<ConfigTemplateDraft>) -> ApiResult {
+    let (outcomes, told) = app.operations.config_templates(&caller, op, batch.items).await?;
+    Ok(answer::one_or_batch(&app, outcomes, joined(batch.warnings, told), batch.is_single))
 }

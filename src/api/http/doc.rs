@@ -243,6 +243,14 @@ pub(crate) trait Input {
 }
 
 impl<S> Input for State<S> {}
+
+impl<A: Input, B: Input> Input for (A, B) {
+    fn describe(sketch: &mut Sketch<'_>) {
+        A::describe(sketch);
+        B::describe(sketch);
+    }
+}
+
 impl Input for Extension<Family> {}
 /// The caller is checked before the handler runs, see [`Access::TokenHolder`].
 impl Input for Caller {}

@@ -6,20 +6,18 @@ use std::fmt::Write;
 use std::sync::Arc;
 
 use axum::body::{Body, to_bytes};
-use axum::extract::{FromRequest, Request};
+use axum::extract::Request;
 use axum::http::header::{CONTENT_LENGTH, CONTENT_TYPE};
 use axum::http::{HeaderName, HeaderValue};
 use axum::response::Response;
 use parking_lot::Mutex;
-use schemars::JsonSchema;
-use serde::de::{DeserializeOwned, DeserializeSeed};
+use serde::de::DeserializeSeed;
 use serde_ignored::Path;
 use serde_json::value::RawValue;
 
-use super::app::App;
-use super::doc::{Input, Sketch};
+use super::doc::Sketch;
 use super::error::ApiError;
-use super::extract::{Batch, parse_seeded};
+use super::extract::parse_seeded;
 use super::nulls::without_nulls;
 use super::objects::Objects;
 use super::query::Query;
@@ -142,23 +140,6 @@ impl Noticed {
             text.push(b'}');
         }
         Response::from_parts(parts, Body::from(text))
-    }
-}
-
-/// A batch of acts whose unknown fields lead to warnings or refusals per item.
-pub(crate) struct Noted<T>(pub(crate) Batch<T>);
-
-impl<T: DeserializeOwned> FromRequest<App> for Noted<T> {
-    type Rejection = ApiError;
-
-    async fn from_request(request: Request, app: &App) -> Result<Self, ApiError> {
-        Batch::from_request(request, app).await.map(Noted)
-    }
-}
-
-impl<T: DeserializeOwned + JsonSchema> Input for Noted<T> {
-    fn describe(sketch: &mut Sketch<'_>) {
-        Batch::<T>::describe(sketch);
     }
 }
 

@@ -56,10 +56,6 @@ pub(crate) async fn list(State(app): State<App>, query: Query, _: Fresh, caller:
 pub(crate) const CREATE: Doc =
     WRITE.says("Creates aliases of services.").codes(&[FIELDS, TARGET, &[Code::ExistedResource]]);
 
-pub(crate) async fn create(app: State<App>, caller: Caller, batch: Batch<AliasDraft>) -> ApiResult {
-    write(&app, &caller, Op::Create, batch).await
-}
-
 pub(crate) const UPDATE: Doc = WRITE
     .says(
         "Updates aliases: an absent field stays; `service` with `namespace` points it to another service. With \
@@ -67,20 +63,12 @@ pub(crate) const UPDATE: Doc = WRITE
     )
     .codes(&[FIELDS, TARGET, &[Code::NoNeedUpdate, Code::NotFoundServiceAlias, Code::DataConflict]]);
 
-pub(crate) async fn update(app: State<App>, caller: Caller, batch: Batch<AliasDraft>) -> ApiResult {
-    write(&app, &caller, Op::Update, batch).await
-}
-
 pub(crate) const DELETE: Doc = WRITE
     .says("Deletes aliases, by alias and alias namespace or by id; one that is not there is success.")
     .codes(&[&[Code::InvalidServiceAlias, Code::InvalidNamespaceWithAlias, Code::DataConflict]]);
 
-pub(crate) async fn delete(app: State<App>, caller: Caller, batch: Batch<AliasDraft>) -> ApiResult {
-    write(&app, &caller, Op::Delete, batch).await
-}
-
-async fn write(app: &App, caller: &Caller, op: Op, batch: Batch<AliasDraft>) -> ApiResult {
-    let outcomes = app.operations.aliases(caller, op, batch.items).await?;
-    let advice = if op == Op::Create { app.operations.advice_on_names(caller, &outcomes) } else { Vec::new() };
-    Ok(answer::batch(app, outcomes, answer::joined(batch.warnings, advice)))
+pub(crate) async fn write(op: Op, app: State<App>, caller: Caller, batch: Batch<AliasDraft>) -> ApiResult {
+    let outcomes = app.operations.aliases(&caller, op, batch.items).await?;
+    let advice = if op == Op::Create { app.operations.advice_on_names(&caller, &outcomes) } else { Vec::new() };
+    Ok(answer::batch(&app, outcomes, answer::joined(batch.warnings, advice)))
 }

@@ -167,39 +167,27 @@ pub(crate) const REGISTER: Doc = WRITE
     .says("Registers instances, or replaces them; a missing namespace and service are made.")
     .codes(&[FIELDS, REGISTERED]);
 
-pub(crate) async fn register(
-    app: State<App>,
-    caller: Caller,
-    due: XdsWarnings,
-    batch: Batch<InstanceDraft>,
-) -> ApiResult {
-    write(&app, &caller, Op::Create, (batch, due)).await
-}
-
 pub(crate) const UPDATE: Doc = WRITE
     .says("Updates instances: an absent field stays; with `revision`, only if that is the current one.")
     .codes(&[FIELDS, &[Code::NoNeedUpdate, Code::NotFoundInstance, Code::DataConflict]]);
 
-pub(crate) async fn update(
+pub(crate) async fn save(
+    op: Op,
     app: State<App>,
     caller: Caller,
-    due: XdsWarnings,
-    batch: Batch<InstanceDraft>,
+    (due, batch): (XdsWarnings, Batch<InstanceDraft>),
 ) -> ApiResult {
-    write(&app, &caller, Op::Update, (batch, due)).await
+    let outcomes = app.operations.instances(&caller, op, batch.items).await?;
+    let advice = app.operations.advice_on_instances(&outcomes, due);
+    Ok(answer::batch(&app, outcomes, answer::joined(batch.warnings, advice)))
 }
 
 pub(crate) const DELETE: Doc =
     WRITE.says("Deletes instances; one that is not there is success.").codes(&[FIELDS, &[Code::DataConflict]]);
 
 pub(crate) async fn delete(app: State<App>, caller: Caller, batch: Batch<InstanceDraft>) -> ApiResult {
-    write(&app, &caller, Op::Delete, (batch, XdsWarnings::WhereSeen)).await
-}
-
-async fn write(app: &App, caller: &Caller, op: Op, (batch, due): (Batch<InstanceDraft>, XdsWarnings)) -> ApiResult {
-    let outcomes = app.operations.instances(caller, op, batch.items).await?;
-    let advice = if op == Op::Delete { Vec::new() } else { app.operations.advice_on_instances(&outcomes, due) };
-    Ok(answer::batch(app, outcomes, answer::joined(batch.warnings, advice)))
+    let outcomes = app.operations.instances(&caller, Op::Delete, batch.items).await?;
+    Ok(answer::batch(&app, outcomes, batch.warnings))
 }
 
 pub(crate) const DELETE_HOST: Doc =
@@ -223,7 +211,7 @@ pub(crate) async fn isolate_host(app: State<App>, caller: Caller, batch: Batch<I
 
 pub(crate) const REGISTER_ONE: Doc = WRITE_ONE.says("An instance registers itself.").codes(&[FIELDS, REGISTERED]);
 
-/// Calls [`register`] for one instance.
+/// Registers one instance.
 pub(crate) async fn register_one(
     app: State<App>,
     caller: Caller,
@@ -236,7 +224,7 @@ pub(crate) async fn register_one(
 pub(crate) const DEREGISTER_ONE: Doc =
     WRITE_ONE.says("An instance deregisters itself.").codes(&[FIELDS, &[Code::DataConflict]]);
 
-/// Calls [`delete`] for one instance.
+/// Deletes one instance.
 pub(crate) async fn deregister_one(app: State<App>, caller: Caller, batch: Batch<InstanceDraft>) -> ApiResult {
     let batch = batch.checked(InstanceDraft::check_named);
     write_of_itself(&app, &caller, Op::Delete, (batch, XdsWarnings::WhereSeen)).await

@@ -48,17 +48,9 @@ pub(crate) async fn list(State(app): State<App>, query: Query, _: Fresh, caller:
 
 pub(crate) const CREATE: Doc = WRITE.says("Creates namespaces.").codes(&[FIELDS, &[Code::ExistedResource]]);
 
-pub(crate) async fn create(app: State<App>, caller: Caller, batch: Batch<NamespaceDraft>) -> ApiResult {
-    write(&app, &caller, Op::Create, batch).await
-}
-
 pub(crate) const UPDATE: Doc = WRITE
     .says("Updates namespaces: an absent field stays; with `revision`, only if that is the current one.")
     .codes(&[FIELDS, &[Code::NoNeedUpdate, Code::NotFoundResource, Code::DataConflict]]);
-
-pub(crate) async fn update(app: State<App>, caller: Caller, batch: Batch<NamespaceDraft>) -> ApiResult {
-    write(&app, &caller, Op::Update, batch).await
-}
 
 pub(crate) const DELETE: Doc =
     WRITE.says("Deletes namespaces that are empty; one that is not there is success.").codes(&[
@@ -67,11 +59,7 @@ pub(crate) const DELETE: Doc =
         &[Code::DataConflict],
     ]);
 
-pub(crate) async fn delete(app: State<App>, caller: Caller, batch: Batch<NamespaceDraft>) -> ApiResult {
-    write(&app, &caller, Op::Delete, batch).await
-}
-
-async fn write(app: &App, caller: &Caller, op: Op, batch: Batch<NamespaceDraft>) -> ApiResult {
-    let outcomes = app.operations.namespaces(caller, op, batch.items).await?;
-    Ok(answer::batch(app, outcomes, batch.warnings))
+pub(crate) async fn write(op: Op, app: State<App>, caller: Caller, batch: Batch<NamespaceDraft>) -> ApiResult {
+    let outcomes = app.operations.namespaces(&caller, op, batch.items).await?;
+    Ok(answer::batch(&app, outcomes, batch.warnings))
 }

@@ -124,28 +124,16 @@ pub(crate) const CREATE: Doc = WRITE
     .says("Creates services; a missing namespace is made. The answer carries the token.")
     .codes(&[FIELDS, &[Code::ExistedResource]]);
 
-pub(crate) async fn create(app: State<App>, caller: Caller, batch: Batch<ServiceDraft>) -> ApiResult {
-    write(&app, &caller, Op::Create, batch).await
-}
-
 pub(crate) const UPDATE: Doc = WRITE
     .says("Updates services: an absent field stays; with `revision`, only if that is the current one.")
     .codes(&[FIELDS, &[Code::NoNeedUpdate, Code::NotFoundResource, Code::DataConflict]]);
-
-pub(crate) async fn update(app: State<App>, caller: Caller, batch: Batch<ServiceDraft>) -> ApiResult {
-    write(&app, &caller, Op::Update, batch).await
-}
 
 pub(crate) const DELETE: Doc = WRITE
     .says("Deletes services, by name and namespace or by id; one that is not there is success.")
     .codes(&[NAMES, &[Code::ServiceExistedInstances, Code::ServiceExistedAlias, Code::DataConflict]]);
 
-pub(crate) async fn delete(app: State<App>, caller: Caller, batch: Batch<ServiceDraft>) -> ApiResult {
-    write(&app, &caller, Op::Delete, batch).await
-}
-
-async fn write(app: &App, caller: &Caller, op: Op, batch: Batch<ServiceDraft>) -> ApiResult {
-    let outcomes = app.operations.services(caller, op, batch.items).await?;
-    let advice = if op == Op::Create { app.operations.advice_on_names(caller, &outcomes) } else { Vec::new() };
-    Ok(answer::batch(app, outcomes, answer::joined(batch.warnings, advice)))
+pub(crate) async fn write(op: Op, app: State<App>, caller: Caller, batch: Batch<ServiceDraft>) -> ApiResult {
+    let outcomes = app.operations.services(&caller, op, batch.items).await?;
+    let advice = if op == Op::Create { app.operations.advice_on_names(&caller, &outcomes) } else { Vec::new() };
+    Ok(answer::batch(&app, outcomes, answer::joined(batch.warnings, advice)))
 }

@@ -91,36 +91,21 @@ pub(crate) fn parse_rule(family: Family, raw: &RawValue) -> (Result<RuleDraft, R
     (head.and_then(|head| Ok(RuleDraft { head, body: body? })), unread)
 }
 
-/// Creates rules. Per item 200000; 400103 value out of range; 400201 name or id exists.
-pub(crate) async fn create(
+/// Creates or updates rules. Per item 200000; 200002 nothing changed; 400103 value out of range; 400201 name or id
+/// exists; 400202 missing; 409000 stale revision.
+pub(crate) async fn save(
+    op: Op,
     app: State<App>,
     caller: Caller,
-    due: XdsWarnings,
-    RuleBatch(batch): RuleBatch,
+    (due, RuleBatch(batch)): (XdsWarnings, RuleBatch),
 ) -> ApiResult {
-    write(&app, &caller, Op::Create, (batch, due)).await
-}
-
-/// Updates rules. Per item 200000; 200002 nothing changed; 400202 missing; 409000 stale revision.
-pub(crate) async fn update(
-    app: State<App>,
-    caller: Caller,
-    due: XdsWarnings,
-    RuleBatch(batch): RuleBatch,
-) -> ApiResult {
-    write(&app, &caller, Op::Update, (batch, due)).await
+    let outcomes = app.operations.rules(&caller, op, batch.items).await?;
+    let warnings = super::with_advice(&app, &caller, &outcomes, (batch.warnings, due)).await;
+    Ok(answer::batch(&app, outcomes, warnings))
 }
 
 /// Deletes rules with their releases. Per item 200000, even if it does not exist.
 pub(crate) async fn delete(app: State<App>, caller: Caller, RuleBatch(batch): RuleBatch) -> ApiResult {
-    write(&app, &caller, Op::Delete, (batch, XdsWarnings::WhereSeen)).await
-}
-
-async fn write(app: &App, caller: &Caller, op: Op, (batch, due): (Batch<RuleDraft>, XdsWarnings)) -> ApiResult {
-    let outcomes = app.operations.rules(caller, op, batch.items).await?;
-    let warnings = match op {
-        Op::Create | Op::Update => super::with_advice(app, caller, &outcomes, (batch.warnings, due)).await,
-        Op::Delete => batch.warnings,
-    };
-    Ok(answer::batch(app, outcomes, warnings))
+    let outcomes = app.operations.rules(&caller, Op::Delete, batch.items).await?;
+    Ok(answer::batch(&app, outcomes, batch.warnings))
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use axum::extract::{Extension, State};
 
 use super::documents::written;
-use crate::api::http::{ApiError, ApiResult, App, Batch, Caller, Fresh, Noted, Query, answer, envelope};
+use crate::api::http::{ApiError, ApiResult, App, Batch, Caller, Fresh, Query, answer, envelope};
 use crate::api::releases::{ACTIVE, DRAFT, DiffSide, Difference, answer_history, answer_subscribers, no_release};
 use crate::api::view::RuleReleaseView;
 use crate::catalog::Catalog;
@@ -56,94 +56,22 @@ pub(crate) async fn publish(
     Extension(family): Extension<Family>,
     caller: Caller,
     due: XdsWarnings,
-    Noted(batch): Noted<RuleReleaseDraft>,
+    batch: Batch<RuleReleaseDraft>,
 ) -> ApiResult {
     let outcomes = app.operations.publish_rules(&caller, family, batch.items).await?;
     let warnings = super::with_advice(&app, &caller, &outcomes, (batch.warnings, due)).await;
     Ok(answer::batch(&app, outcomes, warnings))
 }
 
-/// Rolls rules back. Per item 200000; 200002 it is active already; 400000 it is gray; 400202 missing.
-pub(crate) async fn roll_back(
+/// Changes releases by an operation; [`super::docs`] has the codes of each.
+pub(crate) async fn change(
+    (family, op): (Family, ReleaseOp),
     app: State<App>,
-    family: Extension<Family>,
     caller: Caller,
-    Noted(batch): Noted<RuleReleaseDraft>,
-) -> ApiResult {
-    change_releases(&app, &caller, *family, ReleaseOp::Rollback, batch).await
-}
-
-/// Promotes gray releases. Per item 200000; 400000 not an active gray release; 400201 the new name exists; 400202
-/// missing.
-pub(crate) async fn promote(
-    app: State<App>,
-    family: Extension<Family>,
-    caller: Caller,
-    Noted(batch): Noted<RuleReleaseDraft>,
-) -> ApiResult {
-    change_releases(&app, &caller, *family, ReleaseOp::Promote, batch).await
-}
-
-/// Withdraws releases. Per item 200000; 200002 it is not active; 400000 it is gray; 400202 missing, or no earlier one.
-pub(crate) async fn withdraw(
-    app: State<App>,
-    family: Extension<Family>,
-    caller: Caller,
-    Noted(batch): Noted<RuleReleaseDraft>,
-) -> ApiResult {
-    change_releases(&app, &caller, *family, ReleaseOp::Withdraw, batch).await
-}
-
-/// Controls rollouts. Per item 200000; 200002 in that state already; 400000 no active gray release with a plan; 400202
-/// missing.
-pub(crate) async fn rollout(
-    app: State<App>,
-    family: Extension<Family>,
-    caller: Caller,
-    Noted(batch): Noted<RuleReleaseDraft>,
-) -> ApiResult {
-    change_releases(&app, &caller, *family, ReleaseOp::Rollout, batch).await
-}
-
-/// Reports signals to rollouts. Per item 200000; 400000 no guard of the kind signal; 400202 missing.
-pub(crate) async fn signal(
-    app: State<App>,
-    family: Extension<Family>,
-    caller: Caller,
-    Noted(batch): Noted<RuleReleaseDraft>,
-) -> ApiResult {
-    change_releases(&app, &caller, *family, ReleaseOp::Signal, batch).await
-}
-
-/// Stops gray releases. Per item 200000; 200002 stopped already; 400000 it is not gray; 400202 missing.
-pub(crate) async fn stop_gray(
-    app: State<App>,
-    family: Extension<Family>,
-    caller: Caller,
-    Noted(batch): Noted<RuleReleaseDraft>,
-) -> ApiResult {
-    change_releases(&app, &caller, *family, ReleaseOp::StopGray, batch).await
-}
-
-/// Deletes releases. Per item 200000, even if it does not exist; 400000 it is active.
-pub(crate) async fn delete_releases(
-    app: State<App>,
-    family: Extension<Family>,
-    caller: Caller,
-    Noted(batch): Noted<RuleReleaseDraft>,
-) -> ApiResult {
-    change_releases(&app, &caller, *family, ReleaseOp::Delete, batch).await
-}
-
-async fn change_releases(
-    app: &App,
-    caller: &Caller,
-    family: Family,
-    op: ReleaseOp,
     batch: Batch<RuleReleaseDraft>,
 ) -> ApiResult {
-    let outcomes = app.operations.change_rule_releases(caller, family, op, batch.items).await?;
-    Ok(answer::batch(app, outcomes, batch.warnings))
+    let outcomes = app.operations.change_rule_releases(&caller, family, op, batch.items).await?;
+    Ok(answer::batch(&app, outcomes, batch.warnings))
 }
 
 /// The rule that a query names: by `id` or `rule_id`, or by `rule_name` (with `namespace` if several namespaces have a
