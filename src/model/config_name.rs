@@ -39,9 +39,9 @@ pub fn file_of_namespace<'a>(namespace: &str, there: impl Iterator<Item = &'a st
 
 /// Converts `a` to `a.properties` and back; the suffix is recognized in any case.
 pub fn toggle_suffix(file: &str) -> String {
-    let cut = file.len().checked_sub(PROPERTIES_SUFFIX.len()).filter(|cut| file.is_char_boundary(*cut));
-    match cut {
-        Some(cut) if file[cut..].eq_ignore_ascii_case(PROPERTIES_SUFFIX) => file[..cut].to_owned(),
+    let cut = file.len().checked_sub(PROPERTIES_SUFFIX.len());
+    match cut.and_then(|cut| file.split_at_checked(cut)) {
+        Some((stem, suffix)) if suffix.eq_ignore_ascii_case(PROPERTIES_SUFFIX) => stem.to_owned(),
         _ => format!("{file}{PROPERTIES_SUFFIX}"),
     }
 }

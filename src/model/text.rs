@@ -4,6 +4,11 @@ use memchr::memmem::Finder;
 
 use super::limits;
 
+/// Returns the longest prefix of at most this many bytes that ends at a character boundary.
+pub fn first_bytes(text: &str, bytes_max: usize) -> &str {
+    &text[..text.floor_char_boundary(bytes_max)]
+}
+
 /// A `name` filter: exact, or with any number of `*` a glob that ignores case.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum NameFilter {

@@ -13,11 +13,11 @@ use tokio::time::sleep;
 
 use super::capacity;
 use super::node::Node;
-use super::proposal::cut_to_bytes;
 use super::threads::at_length;
 use crate::catalog::Catalog;
 use crate::format::types::NodeId;
 use crate::model::limits::WEBHOOK_EVENTS_MAX;
+use crate::model::text::first_bytes;
 use crate::peer::MemberAlarm;
 
 /// Pause between two collections of alarms.
@@ -224,8 +224,8 @@ fn to_report(node_id: NodeId, alarms: &[Alarm]) -> Vec<MemberAlarm> {
     let own = alarms.iter().filter(|alarm| alarm.node == Some(node_id) && alarm.kind.is_reported());
     let report = |alarm: &Alarm| MemberAlarm {
         kind: alarm.kind.name().to_owned(),
-        subject: cut_to_bytes(&alarm.subject, REPORTED_BYTES_MAX).to_owned(),
-        text: cut_to_bytes(&alarm.text, REPORTED_BYTES_MAX).to_owned(),
+        subject: first_bytes(&alarm.subject, REPORTED_BYTES_MAX).to_owned(),
+        text: first_bytes(&alarm.text, REPORTED_BYTES_MAX).to_owned(),
     };
     own.take(REPORTED_MAX).map(report).collect()
 }

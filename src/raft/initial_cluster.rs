@@ -92,7 +92,7 @@ fn said(initial_cluster: &BTreeMap<NodeId, String>) -> ListDigest {
     let mut text = initial_cluster.iter().map(|(id, peer)| format!("{id}={peer}")).collect::<Vec<_>>().join(",");
     let digest = hex::encode(&Sha256::digest(&text)[..16]);
     if text.len() > TEXT_BYTES_MAX {
-        let end = (0..=TEXT_BYTES_MAX).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0);
+        let end = text.floor_char_boundary(TEXT_BYTES_MAX);
         text.truncate(text[..end].rfind(',').unwrap_or(end));
         text.push_str(",…");
     }

@@ -17,6 +17,7 @@ use crate::catalog::{Command, Ctx, RequestId};
 use crate::format::level::{Level, LevelRange};
 use crate::format::pack;
 use crate::format::types::Proposal;
+use crate::model::text::first_bytes;
 use crate::model::time::Timestamp;
 
 const STAMP_BYTES: usize = 1 + 8 + 16;
@@ -40,7 +41,7 @@ pub struct Draft {
 
 impl Draft {
     pub fn new(request: RequestId, by: &str, command: &Command) -> Draft {
-        let by = cut_to_bytes(by, u8::MAX as usize);
+        let by = first_bytes(by, u8::MAX as usize);
         let mut out = Vec::with_capacity(DRAFT_BYTES_USUAL);
         out.put_u128(request.0);
         out.put_u8(u8::try_from(by.len()).expect("cut to 255 bytes"));
@@ -72,12 +73,6 @@ impl Draft {
         let sets_level = matches!(command, Command::Bootstrap { .. } | Command::Raise { .. });
         Draft { bytes, level: command.level(), sets_level, adds: command.adds() }
     }
-}
-
-/// Returns the longest prefix of whole characters of `text` that fits into `bytes_max` bytes.
-pub(super) fn cut_to_bytes(text: &str, bytes_max: usize) -> &str {
-    let end = (0..=bytes_max.min(text.len())).rev().find(|end| text.is_char_boundary(*end));
-    &text[..end.unwrap_or_default()]
 }
 
 /// Prepends the leader's stamps to a draft.
@@ -196,8 +191,8 @@ mod tests {
 
     #[test]
     fn a_long_proposer_is_cut_at_a_character() {
-        assert_eq!(cut_to_bytes("aä", 2), "a");
-        assert_eq!(cut_to_bytes("aä", 3), "aä");
-        assert_eq!(cut_to_bytes("", 255), "");
+        assert_eq!(first_bytes("aä", 2), "a");
+        assert_eq!(first_bytes("aä", 3), "aä");
+        assert_eq!(first_bytes("", 255), "");
     }
 }

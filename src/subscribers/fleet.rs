@@ -10,7 +10,6 @@ use serde::{Deserialize, Serialize};
 use tokio::time::Instant;
 
 use super::holders::HoldersAnswer;
-use super::kept::cut;
 use super::lists::Without;
 use super::streaming::Who;
 use super::streams::{Delivered, ResourceRefusal, Standing, StreamEntry, Streams};
@@ -20,6 +19,7 @@ use crate::catalog::history::Thing;
 use crate::model::limits;
 use crate::model::mesh::resource::{Resource, ResourceType, Resources};
 use crate::model::rule::release::RuleRelease;
+use crate::model::text::first_bytes;
 use crate::model::time::Timestamp;
 
 /// Query to a node about its clients.
@@ -177,7 +177,7 @@ impl FleetType {
         if !delivered.is_subscribed && delivered.given.is_empty() {
             return None;
         }
-        let first = |name: &Arc<str>| cut(name, limits::XDS_NODE_ID_BYTES_TOLD).to_owned();
+        let first = |name: &Arc<str>| first_bytes(name, limits::XDS_NODE_ID_BYTES_TOLD).to_owned();
         let lacking = lacking(delivered);
         let message = lacking.newest.as_ref().map(|refusal| refusal.message.clone()).unwrap_or_default();
         let under_way = delivered.under_way.map(|sent| Instant::now().saturating_duration_since(sent).as_millis());
@@ -210,7 +210,7 @@ fn lacking(delivered: &Delivered) -> Lacking {
             Standing::UnderWay => {}
             Standing::Refused(refusal) => {
                 if lacking.refused.len() < limits::XDS_NAMES_TOLD {
-                    lacking.refused.push(cut(name, limits::XDS_NODE_ID_BYTES_TOLD).to_owned());
+                    lacking.refused.push(first_bytes(name, limits::XDS_NODE_ID_BYTES_TOLD).to_owned());
                 }
                 if lacking.newest.as_ref().is_none_or(|known| known.at < refusal.at) {
                     lacking.newest = Some(refusal);
@@ -266,7 +266,7 @@ impl Streams {
     fn resources(&self, node_id: &str, after: Option<&(String, String)>) -> ClientQueryResult {
         let is_meant = |entry: &Arc<StreamEntry>| {
             let own = &entry.client.node_id;
-            own == node_id || cut(own, limits::XDS_NODE_ID_BYTES_TOLD) == node_id
+            own == node_id || first_bytes(own, limits::XDS_NODE_ID_BYTES_TOLD) == node_id
         };
         let streams: Vec<_> = self.all().into_iter().filter(is_meant).collect();
         let kinds = ResourceType::ALL.into_iter();

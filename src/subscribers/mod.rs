@@ -40,11 +40,12 @@ use crate::model::config_lookup::Released;
 use crate::model::limits;
 use crate::model::rule::Family;
 use crate::model::rule::release::RuleRelease;
+use crate::model::text::first_bytes;
 use crate::model::time::Timestamp;
 use crate::origin::{Origin, OriginQuota};
 use entry::{DeliveredVersion, Subscriber, Topic};
 use holders::{client_mark, host_mark};
-use kept::{cut, kept};
+use kept::kept;
 use refusals::Refusals;
 use rule_sets::RuleSets;
 use streams::Streams;
@@ -335,8 +336,8 @@ impl Subscribers {
             return;
         }
         let (wants, labels, given) = make();
-        let address = cut(client.address, limits::SUBSCRIPTION_ADDRESS_BYTES_MAX);
-        let agent = cut(client.agent, limits::AGENT_BYTES_MAX);
+        let address = first_bytes(client.address, limits::SUBSCRIPTION_ADDRESS_BYTES_MAX);
+        let agent = first_bytes(client.agent, limits::AGENT_BYTES_MAX);
         let (origin, stays) = (client.origin, client.stays(FORGET_AFTER));
         let entry = Subscriber {
             wants,
@@ -401,7 +402,7 @@ impl Subscribers {
     }
 
     fn who(&self, client: Client<'_>) -> u64 {
-        self.hashing.hash_one((client.address, cut(client.agent, limits::AGENT_BYTES_MAX)))
+        self.hashing.hash_one((client.address, first_bytes(client.agent, limits::AGENT_BYTES_MAX)))
     }
 
     fn mark_of_key(&self, release_key: &str) -> u64 {

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use tokio::time::Instant;
 
 use super::entry::{DeliveredVersion, Subscriber, Topic};
-use super::kept::{cut, kept};
+use super::kept::kept;
 use super::{Applied, Client, Shard, Source, Subscribers};
 use crate::catalog::client_refusals::ClientRefusal;
 use crate::catalog::history::Thing;
@@ -20,6 +20,7 @@ use crate::model::config_lookup::Released;
 use crate::model::limits;
 use crate::model::rule::Family;
 use crate::model::rule::release::RuleRelease;
+use crate::model::text::first_bytes;
 use crate::model::time::Timestamp;
 use crate::origin::Origin;
 
@@ -73,7 +74,7 @@ impl Subscriber {
         let mut room = limits::APPLIED_MESSAGE_BYTES_MAX;
         for report in self.reports.iter_mut().rev() {
             if report.message.len() > room {
-                report.message = cut(&report.message, room).into();
+                report.message = first_bytes(&report.message, room).into();
             }
             room -= report.message.len();
         }
@@ -195,7 +196,7 @@ impl Subscribers {
     /// Stores a report on a version of a thing, at the expense of `origin`.
     fn keep(&self, entry: &mut Subscriber, origin: Origin, (thing, version): (Box<str>, u64), word: Word<'_>) {
         let message = match word.applied {
-            Applied::Refused => cut(word.message, limits::APPLIED_MESSAGE_BYTES_MAX).into(),
+            Applied::Refused => first_bytes(word.message, limits::APPLIED_MESSAGE_BYTES_MAX).into(),
             Applied::Yes => Box::default(),
         };
         self.tell_refusal(entry, &thing, version, word);
@@ -227,7 +228,7 @@ impl Subscribers {
             _ => return,
         };
         let (address, agent) = (entry.address.to_string(), entry.agent.to_string());
-        let message = cut(word.message, limits::APPLIED_MESSAGE_BYTES_MAX).to_owned();
+        let message = first_bytes(word.message, limits::APPLIED_MESSAGE_BYTES_MAX).to_owned();
         let client = [&*entry.address, &*entry.agent, ""];
         self.refusals.note(client, ClientRefusal { thing, version, address, agent, message, others: 0 });
     }

@@ -62,8 +62,7 @@ fn bound_messages(clients: &mut [Subscription]) {
     let mut room = MESSAGES_BYTES_MAX;
     for client in clients {
         if client.message.len() > room {
-            let end = (0..=MESSAGE_BYTES_MIN).rev().find(|end| client.message.is_char_boundary(*end));
-            client.message.truncate(end.unwrap_or_default());
+            client.message.truncate(client.message.floor_char_boundary(MESSAGE_BYTES_MIN));
         }
         room = room.saturating_sub(client.message.len());
     }

@@ -27,7 +27,7 @@ fn absent_text(kind: ResourceType, name: &str) -> String {
         ResourceType::Listener => "listener",
         ResourceType::Route => "route configuration",
     };
-    let told = super::client::first_bytes(name, NAME_BYTES_TOLD);
+    let told = crate::model::text::first_bytes(name, NAME_BYTES_TOLD);
     let is_of_proxy = ["outbound", "inbound"].into_iter().any(|word| name.starts_with(word));
     match bare(told).split_once('/') {
         Some((namespace, service)) if !is_of_proxy && !service.contains(['|', '@']) => {

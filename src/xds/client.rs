@@ -16,6 +16,7 @@ use crate::model::mesh::plan::Abilities;
 use crate::model::mesh::probes::is_header_name;
 use crate::model::mesh::{Dialect, TOKEN_KEY};
 use crate::model::rule::traffic::ServiceKey;
+use crate::model::text::first_bytes;
 use crate::origin::Origin;
 use crate::proto::envoy::config::core::v3::{Node, node::UserAgentVersionType};
 
@@ -378,10 +379,4 @@ fn agent_of(node: &Node) -> String {
 /// Returns the first characters of a text.
 fn first_chars(text: &str, chars_max: usize) -> &str {
     text.char_indices().nth(chars_max).map_or(text, |(end, _)| &text[..end])
-}
-
-/// Returns the longest prefix of at most this many bytes that ends at a character boundary.
-pub(super) fn first_bytes(text: &str, bytes_max: usize) -> &str {
-    let end = (0..=bytes_max.min(text.len())).rev().find(|end| text.is_char_boundary(*end));
-    &text[..end.unwrap_or_default()]
 }

@@ -11,7 +11,7 @@ use tokio::sync::{Semaphore, mpsc, watch};
 use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
 
-use super::client::{Client, Identity, Peer, first_bytes};
+use super::client::{Client, Identity, Peer};
 use super::delta::Delta;
 use super::end::StreamEnd;
 use super::protocol::ProtocolVariant;
@@ -26,6 +26,7 @@ use crate::log_once::LogOnce;
 use crate::metrics::Metrics;
 use crate::model::limits;
 use crate::model::mesh::resource::ResourceType;
+use crate::model::text::first_bytes;
 use crate::model::time::Timestamp;
 use crate::origin::Short;
 use crate::proto::envoy::service::discovery::v3::{

@@ -18,10 +18,7 @@ pub(super) fn renamed(source: &str) -> String {
             byte if is_of_name(byte) => until(|byte| !is_of_name(byte)),
             _ => Some(at + 1),
         };
-        let mut end = end.unwrap_or(bytes.len()).min(bytes.len());
-        while !source.is_char_boundary(end) {
-            end += 1;
-        }
+        let end = source.ceil_char_boundary(end.unwrap_or(bytes.len()));
         let part = &source[at..end];
         out.push_str(if part == RESERVED && before != b'.' { NAMESPACE } else { part });
         if !byte.is_ascii_whitespace() {

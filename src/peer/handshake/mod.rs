@@ -363,10 +363,7 @@ async fn read_hello<'a>(
 }
 
 fn shortened(mut refusal: Refusal) -> Refusal {
-    if refusal.text.len() > REFUSAL_TEXT_BYTES_MAX {
-        let end = (0..=REFUSAL_TEXT_BYTES_MAX).rev().find(|at| refusal.text.is_char_boundary(*at)).unwrap_or(0);
-        refusal.text.truncate(end);
-    }
+    refusal.text.truncate(refusal.text.floor_char_boundary(REFUSAL_TEXT_BYTES_MAX));
     refusal
 }
 

@@ -7,13 +7,14 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use super::kept::{cut, kept};
+use super::kept::kept;
 use super::streams::{Delivered, ResourceRefusal, Standing, StreamClient, StreamEntry, Streams};
 use super::{Applied, Subscription};
 use crate::catalog::rules::Active;
 use crate::model::config_lookup::CLIENT_ADDRESS_LABEL;
 use crate::model::limits;
 use crate::model::mesh::resource::{ResourceType, Resources, Version};
+use crate::model::text::first_bytes;
 use crate::model::time::Timestamp;
 
 pub(super) use shares::add as add_shares;
@@ -188,8 +189,8 @@ impl Who {
         let labels: Vec<_> = labels.map(|(key, value)| (key.clone(), value.clone())).collect();
         Who {
             address,
-            agent: cut(&client.agent, limits::AGENT_BYTES_MAX).to_owned(),
-            node_id: cut(&client.node_id, limits::XDS_NODE_ID_BYTES_TOLD).to_owned(),
+            agent: first_bytes(&client.agent, limits::AGENT_BYTES_MAX).to_owned(),
+            node_id: first_bytes(&client.node_id, limits::XDS_NODE_ID_BYTES_TOLD).to_owned(),
             labels: kept(&labels).into_vec(),
         }
     }

@@ -3,10 +3,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use super::super::client::first_bytes;
 use super::{InFlightResponse, NamedResource, TypeState};
 use crate::model::limits;
 use crate::model::mesh::resource::Version;
+use crate::model::text::first_bytes;
 use crate::model::time::Timestamp;
 use crate::subscribers::streams::{REFUSALS_KEPT, RefusedResponse, ResourceRefusal};
 
