@@ -9,7 +9,6 @@
 
 mod files;
 mod rollouts;
-mod rounds;
 mod rules;
 #[cfg(test)]
 mod tests;
@@ -19,12 +18,14 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 
+use super::rounds::{Rounds, Slot};
 use super::write::checked;
 use super::{Caller, Items, Operations};
-use crate::catalog::{Command, Entity, Op, Outcome};
+use crate::catalog::{Catalog, Command, Op, Outcome};
 use crate::contracts::{Compiled, ValidationSubject, compile, compile_kept, judge};
 use crate::model::code::Refusal;
 use crate::model::contract::{Broken, Contract, ContractDraft, ContractMode};
+use crate::model::release::Pin;
 
 pub(super) use files::JudgedFile;
 pub(super) use rules::written;
@@ -95,53 +96,41 @@ impl ContractVerdict {
     }
 }
 
-/// Items without those that a contract refuses, and the outcomes of the refused ones.
-struct Screened<T> {
-    items: Items<T>,
-    refused: Vec<Option<Outcome>>,
-}
-
-impl<T> Screened<T> {
-    fn new(items: Items<T>, verdicts: Vec<ContractVerdict>) -> Screened<T> {
-        let mut sifted = Screened { items: Vec::new(), refused: Vec::new() };
-        for (item, verdict) in items.into_iter().zip(verdicts) {
-            let refusal = verdict.refusal();
-            sifted.items.push(match &refusal {
-                Some(outcome) => Err(Refusal::new(outcome.code, outcome.detail.clone())),
-                None => item,
-            });
-            sifted.refused.push(refusal);
-        }
-        sifted
-    }
-}
-
-/// Adds to each outcome the places at which contracts are broken.
-fn with_places(mut outcomes: Vec<Outcome>, refused: Vec<Option<Outcome>>) -> Vec<Outcome> {
-    for (outcome, refused) in outcomes.iter_mut().zip(refused) {
-        if let Some(Outcome { entity: entity @ Entity::Broken(_), .. }) = refused {
-            outcome.entity = entity;
-        }
-    }
-    outcomes
-}
-
 impl Operations {
-    /// Returns the verdict of each item. Items that no contract binds do not wait for a turn.
-    async fn verdicts<T: Send + 'static>(
+    /// Proposes items that satisfy their contracts. Items that the caller may not write are not validated: apply
+    /// refuses them, and the caller learns nothing here. Each proposal is conditional on the pin of `find`, and is
+    /// validated again if overtaken.
+    async fn publish_rounds<T: Clone, J: Send + 'static>(
         &self,
-        judged: Vec<Option<T>>,
-        verdict: impl Fn(T) -> ContractVerdict + Clone + Send + 'static,
-    ) -> Result<Vec<ContractVerdict>, Refusal> {
-        let mut verdicts = Vec::with_capacity(judged.len());
-        for judged in judged {
-            let verdict = verdict.clone();
-            verdicts.push(match judged {
-                Some(judged) => self.on_turn(&self.turns.judgements, move || verdict(judged)).await?,
-                None => ContractVerdict::default(),
-            });
+        caller: &Caller,
+        items: Items<T>,
+        find: impl Fn(&Catalog, &T, &Caller) -> Option<(Option<J>, Pin)>,
+        pin: impl Fn(&mut T, Option<Pin>),
+        verdict: impl Fn(J) -> ContractVerdict + Clone + Send + 'static,
+        command: impl Fn(Vec<T>) -> Command,
+    ) -> Result<Vec<Outcome>, Refusal> {
+        let mut rounds = Rounds::new(items);
+        while let Some(by) = rounds.next(self, caller).await? {
+            let comes_again = !rounds.is_last();
+            let judged: Vec<Option<J>> = {
+                let catalog = self.node.state().catalog();
+                let look = |slot: &mut Slot<T>| {
+                    let item = slot.item.as_mut()?;
+                    let (judged, found) = find(&catalog, item, &by).unzip();
+                    slot.again = comes_again.then(|| item.clone());
+                    pin(item, found.map(|found| Pin { comes_again, ..found }));
+                    judged.flatten()
+                };
+                rounds.slots.iter_mut().map(look).collect()
+            };
+            for (slot, judged) in rounds.slots.iter_mut().zip(judged) {
+                let Some(judged) = judged else { continue };
+                let verdict = verdict.clone();
+                slot.judge(self.on_turn(&self.turns.judgements, move || verdict(judged)).await?);
+            }
+            rounds.propose(self, caller, &command).await?;
         }
-        Ok(verdicts)
+        Ok(rounds.finish(self).0)
     }
 
     /// Writes contracts. Refuses a schema or expression that does not compile, with the place of the error.

@@ -29,6 +29,7 @@ pub mod publishing;
 mod reach;
 pub mod replica;
 mod resealing;
+mod rounds;
 mod rules;
 pub mod scan;
 pub(crate) mod scan_limiter;

@@ -1,10 +1,8 @@
 //! Validation of config contents on the node that receives the request. A fault is a warning when a draft is saved, and
 //! a refusal when it is published.
 //!
-//! A publication may depend on the state: on the content of a draft, or the format of a file. The node validates what
-//! it sees and proposes the publication on the condition that this is unchanged. If the file has changed meanwhile,
-//! apply reports it and the node tries again: a batch goes through rounds, each of which prepares and proposes the
-//! [`Slot`]s that are not done.
+//! A publication may depend on the state: on the content of a draft, or the format of a file. So a batch goes through
+//! [`Rounds`], each of which prepares and proposes the [`Slot`]s that are not done.
 //!
 //! A content to be encrypted is validated in clear and sealed afterwards. A caller that may not read the content learns
 //! only the place of a fault, not its text.
@@ -13,9 +11,10 @@ use std::sync::Arc;
 
 use super::contracts::{CompiledContracts, ContractVerdict, JudgedFile};
 use super::publication::{Publication, twins_of};
+use super::rounds::{Rounds, Slot};
 use super::write::{Items, WithWarnings};
 use super::{Caller, Operations};
-use crate::catalog::{Catalog, Command, Outcome};
+use crate::catalog::{Catalog, Command};
 use crate::keyring::Keyring;
 use crate::model::code::{Code, Refusal};
 use crate::model::config_file::{ConfigFileDraft, ConfigKey, Format, Judged};
@@ -118,37 +117,7 @@ fn depends_on_state(item: &impl Publication) -> bool {
     })
 }
 
-/// A publication of a batch, from its first round to its outcome.
-struct Slot<T> {
-    /// The publication, until it is refused or proposed.
-    item: Option<T>,
-    /// A copy for the next round, in case the file is changed before this one is applied.
-    again: Option<T>,
-    outcome: Outcome,
-    warnings: Vec<String>,
-}
-
 impl<T: Publication> Slot<T> {
-    fn new(item: Result<T, Refusal>) -> Self {
-        let mut slot = Slot { item: None, again: None, outcome: Outcome::default(), warnings: Vec::new() };
-        slot.take(item);
-        slot
-    }
-
-    fn take(&mut self, item: Result<T, Refusal>) {
-        match item {
-            Ok(item) => self.item = Some(item),
-            Err(refusal) => self.outcome = refusal.into(),
-        }
-    }
-
-    /// Applies a step of a round to the publication, unless it was refused before.
-    fn step(&mut self, step: impl FnOnce(T) -> Result<T, Refusal>) {
-        if let Some(item) = self.item.take() {
-            self.take(step(item));
-        }
-    }
-
     fn file(&self) -> Option<&ConfigFileDraft> {
         self.item.as_ref()?.file()
     }
@@ -162,13 +131,9 @@ impl<T: Publication> Slot<T> {
         match file.clear(item.file(), keyring) {
             Ok(text) => {
                 let broken = contracts.broken(engines, keyring, (file.format, &text, file.encrypted));
-                let verdict = ContractVerdict::of_judgement(broken);
-                if let Some(outcome) = verdict.refusal() {
-                    (self.item, self.outcome) = (None, outcome);
-                }
-                self.warnings.extend(verdict.warnings);
+                self.judge(ContractVerdict::of_judgement(broken));
             }
-            Err(refusal) => (self.item, self.outcome) = (None, refusal.into()),
+            Err(refusal) => self.step(|_| Err(refusal)),
         }
     }
 
@@ -256,42 +221,24 @@ impl Operations {
         force: bool,
         command: impl Fn(Vec<T>) -> Command,
     ) -> Result<WithWarnings, Refusal> {
-        let mut slots: Vec<Slot<T>> = items.into_iter().map(Slot::new).collect();
-        for round in 1..=limits::PUBLISH_ROUNDS_MAX {
-            let is_last = round == limits::PUBLISH_ROUNDS_MAX;
-            slots = self.prepare(caller, slots, Round { force, is_last }).await?;
-            let mut proposed: Vec<&mut Slot<T>> = slots.iter_mut().filter(|slot| slot.item.is_some()).collect();
-            if proposed.is_empty() {
-                break;
-            }
-            let accepted = proposed.iter_mut().filter_map(|slot| slot.item.take()).collect();
-            let applied = self.ask(&caller.name, caller.asks(command(accepted))).await?;
-            for (slot, outcome) in proposed.into_iter().zip(applied) {
-                slot.item = slot.again.take().filter(|_| outcome.overtaken);
-                slot.outcome = outcome;
-            }
+        let mut rounds = Rounds::new(items);
+        while let Some(asking) = rounds.next(self, caller).await? {
+            let (slots, round) = (std::mem::take(&mut rounds.slots), Round { force, is_last: rounds.is_last() });
+            rounds.slots = self.prepare((caller, asking), slots, round).await?;
+            rounds.propose(self, caller, &command).await?;
         }
-        let (outcomes, warnings): WithWarnings = slots.into_iter().map(|slot| (slot.outcome, slot.warnings)).unzip();
-        self.count(&outcomes);
-        Ok((outcomes, warnings))
+        Ok(rounds.finish(self))
     }
 
     /// Prepares publications for the proposal: validates them against the stored files, records in each the state that
     /// it is conditional on, and seals the contents of encrypted files.
     async fn prepare<T: Publication>(
         &self,
-        caller: &Caller,
+        (caller, asking): (&Caller, Caller),
         mut slots: Vec<Slot<T>>,
         round: Round,
     ) -> Result<Vec<Slot<T>>, Refusal> {
-        let mut read_scope = caller.read_scope();
-        let mut asking = caller.clone();
-        // Contracts acknowledged by another node must bind here as well.
-        if slots.iter().any(|slot| slot.item.is_some()) {
-            self.node.await_linearizable().await?;
-            asking = caller.again(self)?;
-            read_scope = asking.read_scope();
-        }
+        let read_scope = asking.read_scope();
         let mut contracts: Vec<Option<JudgedFile>> = Vec::new();
         let files: Vec<Option<ExpectedFile>> = {
             let catalog = self.node.state().catalog();

@@ -2,8 +2,7 @@
 
 use std::sync::Arc;
 
-use super::rounds::Rounds;
-use super::{CompiledContracts, ContractVerdict, Screened, with_places};
+use super::{CompiledContracts, ContractVerdict};
 use crate::catalog::{Catalog, Command, Outcome};
 use crate::contracts::{Material, ValidationSubject};
 use crate::keyring::Keyring;
@@ -110,37 +109,20 @@ impl Operations {
         op: ReleaseOp,
         items: Items<ConfigReleaseDraft>,
     ) -> Result<Vec<Outcome>, Refusal> {
-        let mut rounds = Rounds::new(items);
-        while let Some(round) = rounds.next() {
-            self.node().await_linearizable().await?;
-            let caller = caller.again(self)?;
-            let judged: Vec<Option<(JudgedFile, Arc<ConfigRelease>)>> = {
-                let catalog = self.node().state().catalog();
-                let of = |draft: &ConfigReleaseDraft| {
-                    let release = catalog.named_release(draft)?;
-                    if !gives_to_all(op, draft.action, release.rollout.as_deref()) {
-                        return None;
-                    }
-                    let file = JudgedFile::of(&catalog, &draft.key(), &caller);
-                    Some((file.filter(|file| file.is_released_by_caller(false))?, release))
-                };
-                round.items.iter().map(|item| item.as_ref().ok().and_then(of)).collect()
-            };
-            let pin = |(file, release): &(JudgedFile, Arc<ConfigRelease>)| Pin {
-                version: Some(release.version),
-                in_force: file.compared_with(),
-                ..Pin::default()
-            };
-            let pins: Vec<_> = judged.iter().map(|judged| judged.as_ref().map(pin)).collect();
-            let (node, engines) = (self.node().clone(), self.engines.clone());
-            let verdict = move |(file, release): (JudgedFile, Arc<ConfigRelease>)| {
-                ContractVerdict::of_judgement(file.broken_by(&engines, node.keyring(), &release))
-            };
-            let verdicts = self.verdicts(judged, verdict).await?;
-            let Screened { items, refused } = Screened::new(round.pinned(pins, |draft, pin| draft.pin = pin), verdicts);
-            let command = |items| Command::ConfigReleases(op, items);
-            rounds.take(round, with_places(self.write(&caller, items, command).await?, refused));
-        }
-        Ok(rounds.outcomes())
+        let find = |catalog: &Catalog, draft: &ConfigReleaseDraft, by: &Caller| {
+            let release = catalog.named_release(draft)?;
+            if !gives_to_all(op, draft.action, release.rollout.as_deref()) {
+                return None;
+            }
+            let file = JudgedFile::of(catalog, &draft.key(), by).filter(|file| file.is_released_by_caller(false))?;
+            let pin = Pin { version: Some(release.version), in_force: file.compared_with(), ..Pin::default() };
+            Some((Some((file, release)), pin))
+        };
+        let (node, engines) = (self.node.clone(), self.engines.clone());
+        let verdict = move |(file, release): (JudgedFile, Arc<ConfigRelease>)| {
+            ContractVerdict::of_judgement(file.broken_by(&engines, node.keyring(), &release))
+        };
+        let pin = |draft: &mut ConfigReleaseDraft, pin| draft.pin = pin;
+        self.publish_rounds(caller, items, find, pin, verdict, |items| Command::ConfigReleases(op, items)).await
     }
 }

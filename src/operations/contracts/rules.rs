@@ -4,8 +4,7 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value};
 
-use super::rounds::Rounds;
-use super::{CompiledContracts, ContractVerdict, Screened, with_places};
+use super::{CompiledContracts, ContractVerdict};
 use crate::catalog::{Catalog, Command, Entity, Outcome};
 use crate::contracts::{Material, ValidationSubject};
 use crate::model::code::Refusal;
@@ -112,9 +111,7 @@ impl Operations {
         self.keep_rules(caller, items, find, |items| Command::RuleReleases(family, op, items)).await
     }
 
-    /// Proposes items that satisfy their contracts. Items that the caller may not write are not validated: apply
-    /// refuses them, and the caller learns nothing here. Each proposal is conditional on what was validated, and is
-    /// validated again if overtaken.
+    /// Proposes rules that satisfy their contracts. `find` returns the rule, the one in force and the pin of a draft.
     async fn keep_rules(
         &self,
         caller: &Caller,
@@ -122,30 +119,17 @@ impl Operations {
         find: impl Fn(&Catalog, &RuleReleaseDraft, &Caller) -> Option<(Arc<Rule>, Option<Arc<Rule>>, Pin)>,
         command: impl Fn(Vec<RuleReleaseDraft>) -> Command,
     ) -> Result<Vec<Outcome>, Refusal> {
-        let mut rounds = Rounds::new(items);
-        while let Some(round) = rounds.next() {
-            self.node().await_linearizable().await?;
-            let by = caller.again(self)?;
-            let (judged, pins): (Vec<Option<JudgedRule>>, Vec<Option<Pin>>) = {
-                let catalog = self.node().state().catalog();
-                let of = |draft: &RuleReleaseDraft| {
-                    // Without contracts, renaming a rule cannot bring it below one.
-                    let found = find(&catalog, draft, &by).filter(|_| !catalog.contracts.is_empty());
-                    let Some((rule, in_force, pin)) = found else { return (None, None) };
-                    let beside = catalog.pin_beside(&rule).in_force;
-                    let judged = JudgedRule::of(&catalog, (rule, in_force), &by);
-                    let compares = judged.as_ref().is_some_and(JudgedRule::compares);
-                    (judged, Some(Pin { in_force: beside.filter(|_| compares), ..pin }))
-                };
-                round.items.iter().map(|item| item.as_ref().map_or((None, None), of)).unzip()
-            };
-            let engines = self.engines.clone();
-            let verdict = move |judged: JudgedRule| ContractVerdict::of(judged.broken(&engines));
-            let verdicts = self.verdicts(judged, verdict).await?;
-            let Screened { items, refused } = Screened::new(round.pinned(pins, |draft, pin| draft.pin = pin), verdicts);
-            rounds.take(round, with_places(self.write(caller, items, &command).await?, refused));
-        }
-        Ok(rounds.outcomes())
+        let find = |catalog: &Catalog, draft: &RuleReleaseDraft, by: &Caller| {
+            // Without contracts, renaming a rule cannot bring it below one.
+            let (rule, in_force, pin) = find(catalog, draft, by).filter(|_| !catalog.contracts.is_empty())?;
+            let beside = catalog.pin_beside(&rule).in_force;
+            let judged = JudgedRule::of(catalog, (rule, in_force), by);
+            let compares = judged.as_ref().is_some_and(JudgedRule::compares);
+            Some((judged, Pin { in_force: beside.filter(|_| compares), ..pin }))
+        };
+        let engines = self.engines.clone();
+        let verdict = move |judged: JudgedRule| ContractVerdict::of(judged.broken(&engines));
+        self.publish_rounds(caller, items, find, |draft, pin| draft.pin = pin, verdict, command).await
     }
 
     /// Returns for each outcome the contracts that the written rule breaks.

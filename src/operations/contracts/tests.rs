@@ -8,8 +8,8 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::catalog::Credential;
-use crate::catalog::Op;
 use crate::catalog::testing::Bench;
+use crate::catalog::{Entity, Op};
 use crate::data_key::DataKey;
 use crate::keyring::Keyring;
 use crate::model::config_file::ConfigPublish;
