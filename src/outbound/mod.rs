@@ -7,7 +7,7 @@ use std::error::Error;
 use std::path::Path;
 
 use reqwest::redirect::Policy;
-use reqwest::{Client, ClientBuilder};
+use reqwest::{Client, ClientBuilder, Response};
 
 use crate::tls::{self, TlsError};
 
@@ -27,6 +27,18 @@ pub(crate) fn client(is_secure: bool, ca_file: Option<&Path>) -> Result<ClientBu
 pub(crate) fn posting_client(is_secure: bool, ca_file: Option<&Path>) -> Result<ClientBuilder, String> {
     let builder = client(is_secure, ca_file).map_err(|error| format!("TLS cannot be set up: {error}"))?;
     Ok(builder.no_proxy().http1_only().user_agent(AGENT).pool_max_idle_per_host(1))
+}
+
+/// Reads the body of a response; `None` if it is longer than this.
+pub(crate) async fn read_limited(mut response: Response, bytes_max: usize) -> reqwest::Result<Option<Vec<u8>>> {
+    let mut body = Vec::new();
+    while let Some(chunk) = response.chunk().await? {
+        if body.len() + chunk.len() > bytes_max {
+            return Ok(None);
+        }
+        body.extend_from_slice(&chunk);
+    }
+    Ok(Some(body))
 }
 
 /// Returns the innermost cause of an error. The outer ones repeat the URL, which may contain secrets.

@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
-use reqwest::{Client, Response};
+use reqwest::Client;
 use serde::Deserialize;
 use tokio::time::timeout;
 use url::Url;
 
-use super::{in_words, posting_client};
+use super::{in_words, posting_client, read_limited};
 
 /// Time limit of a query. Queries run once a second.
 const QUERY_WITHIN: Duration = Duration::from_millis(900);
@@ -68,24 +68,14 @@ impl Prometheus {
         url.query_pairs_mut().append_pair("query", query);
         let answer = self.client.get(url).send().await.map_err(|error| in_words(&error))?;
         let status = answer.status();
-        let samples = samples(&read(answer).await?)?;
+        let body = read_limited(answer, ANSWER_BYTES_MAX).await.map_err(|error| in_words(&error))?;
+        let samples = samples(&body.ok_or(format!("the answer is larger than {ANSWER_BYTES_MAX} bytes"))?)?;
         // Prometheus explains refused queries. Samples in an error response are ignored.
         match status.is_success() {
             true => Ok(samples),
             false => Err(format!("the answer has the status {status}")),
         }
     }
-}
-
-async fn read(mut response: Response) -> Result<Vec<u8>, String> {
-    let mut body = Vec::new();
-    while let Some(chunk) = response.chunk().await.map_err(|error| in_words(&error))? {
-        body.extend_from_slice(&chunk);
-        if body.len() > ANSWER_BYTES_MAX {
-            return Err(format!("the answer is larger than {ANSWER_BYTES_MAX} bytes"));
-        }
-    }
-    Ok(body)
 }
 
 fn samples(body: &[u8]) -> Result<Vec<f64>, String> {

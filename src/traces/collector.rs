@@ -18,11 +18,11 @@ use opentelemetry_sdk::Resource;
 use opentelemetry_sdk::trace::SpanData;
 use prost::Message;
 use reqwest::header::{CONTENT_ENCODING, CONTENT_TYPE, HeaderMap, RETRY_AFTER};
-use reqwest::{Client, Response, StatusCode};
+use reqwest::{Client, StatusCode};
 use tokio::time::{Instant, timeout};
 
 use super::{TraceSettings, headers};
-use crate::outbound::{self, in_words};
+use crate::outbound::{self, in_words, read_limited};
 use crate::tasks;
 
 /// Time limit of one attempt including its response.
@@ -113,7 +113,8 @@ impl Collector {
             self.route = Some(route);
         }
         if status.is_success() {
-            return Ok(rejected(&read(response).await));
+            let answer = read_limited(response, ANSWER_BYTES_MAX).await;
+            return Ok(rejected(&answer.ok().flatten().unwrap_or_default()));
         }
         let pause = response.headers().get(RETRY_AFTER).and_then(|value| value.to_str().ok()?.parse().ok());
         Err(Failure {
@@ -146,18 +147,6 @@ fn compress(batch: &[u8]) -> Vec<u8> {
 /// Reports whether a status is retryable according to the OTLP specification.
 fn is_passing(status: StatusCode) -> bool {
     matches!(status.as_u16(), 429 | 502 | 503 | 504)
-}
-
-/// Reads the body of a response; empty if it is incomplete or too long.
-async fn read(mut response: Response) -> Vec<u8> {
-    let mut body = Vec::new();
-    while let Ok(Some(chunk)) = response.chunk().await {
-        if body.len() + chunk.len() > ANSWER_BYTES_MAX {
-            return Vec::new();
-        }
-        body.extend_from_slice(&chunk);
-    }
-    body
 }
 
 /// Returns the number of spans that a collector rejected from an accepted batch.

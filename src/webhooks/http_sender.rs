@@ -11,9 +11,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
+use reqwest::Client;
 use reqwest::dns::{Addrs, Name, Resolve, Resolving};
 use reqwest::header::CONTENT_TYPE;
-use reqwest::{Client, Response};
 use tokio::net::lookup_host;
 use tokio::time::{Instant, timeout};
 use url::{Host, Url};
@@ -112,7 +112,8 @@ impl HttpSender {
         let response = request.send().await.map_err(|error| in_words(&error))?;
         let status = response.status();
         // Unread bytes would block the connection for the next request.
-        let read = timeout(BODY_WITHIN, read_little(response)).await.unwrap_or_default();
+        let read = outbound::read_limited(response, limits::WEBHOOK_ANSWER_BYTES_MAX);
+        let read = timeout(BODY_WITHIN, read).await.ok().and_then(Result::ok).flatten();
         if read.is_none() {
             self.route = None;
         }
@@ -165,18 +166,6 @@ impl HttpSender {
             (true, None) => Err("the name has no address".to_owned()),
         }
     }
-}
-
-/// Returns the body, or `None` if it exceeds the limit.
-async fn read_little(mut response: Response) -> Option<Vec<u8>> {
-    let mut read = Vec::new();
-    while let Ok(Some(chunk)) = response.chunk().await {
-        read.extend_from_slice(&chunk);
-        if read.len() > limits::WEBHOOK_ANSWER_BYTES_MAX {
-            return None;
-        }
-    }
-    Some(read)
 }
 
 fn in_words(error: &reqwest::Error) -> String {
