@@ -29,6 +29,7 @@ use tower::ServiceExt;
 use crate::tasks;
 
 use super::authority_list::AuthorityLists;
+use super::hooked_stream::{HookedStream, Hooks, ReadResult};
 use super::{Caller, TELL_WITHIN};
 
 const PREFACE: &[u8; 24] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
@@ -86,8 +87,8 @@ where
             answer(request, caller.clone(), cut, streams.begin())
         })
     };
-    let connection = builder(executor)
-        .serve_connection(TokioIo::new(PrefacedStream { read: 0, lists: AuthorityLists::default(), stream }), service);
+    let connection =
+        builder(executor).serve_connection(TokioIo::new(HookedStream { stream, hooks: Preface::default() }), service);
     let mut connection = pin!(connection);
     let mut idle = IdleLook::new(streams);
     let mut is_ending = false;
@@ -309,19 +310,24 @@ impl HttpBody for CountedBody {
     }
 }
 
-/// A stream whose preface was read, and which returns it again.
-struct PrefacedStream<S> {
+/// Hooks that return a preface that was read again.
+#[derive(Default)]
+struct Preface {
     /// Number of bytes of the preface returned again.
     read: usize,
     lists: AuthorityLists,
-    stream: S,
 }
 
-impl<S: AsyncRead + Unpin> AsyncRead for PrefacedStream<S> {
-    fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+impl Hooks for Preface {
+    fn read<S: AsyncRead + Unpin>(
+        &mut self,
+        stream: &mut S,
+        cx: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> ReadResult {
         if self.read == PREFACE.len() {
             let before = buffer.filled().len();
-            let read = Pin::new(&mut self.stream).poll_read(cx, buffer);
+            let read = Pin::new(stream).poll_read(cx, buffer);
             self.lists.mend(&mut buffer.filled_mut()[before..]);
             return read;
         }
@@ -330,31 +336,5 @@ impl<S: AsyncRead + Unpin> AsyncRead for PrefacedStream<S> {
         buffer.put_slice(&rest[..taken]);
         self.read += taken;
         Poll::Ready(Ok(()))
-    }
-}
-
-impl<S: AsyncWrite + Unpin> AsyncWrite for PrefacedStream<S> {
-    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.stream).poll_write(cx, bytes)
-    }
-
-    fn poll_write_vectored(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        parts: &[io::IoSlice<'_>],
-    ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.stream).poll_write_vectored(cx, parts)
-    }
-
-    fn is_write_vectored(&self) -> bool {
-        self.stream.is_write_vectored()
-    }
-
-    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_flush(cx)
-    }
-
-    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_shutdown(cx)
     }
 }

@@ -23,7 +23,8 @@ use bytes::Bytes;
 use tokio::io::{AsyncRead, ReadBuf};
 use tokio::time::Instant;
 
-use super::timeout_stream::{Alarm, TimeoutStream, WriteJudge, Written};
+use super::hooked_stream::{HookedStream, Hooks, ReadResult, WriteResult};
+use super::write_timeout::Alarm;
 use crate::model::limits;
 use crate::origin::{Origin, OriginQuota};
 
@@ -33,7 +34,7 @@ const REQUEST_HEAD_WITHIN: Duration = Duration::from_secs(10);
 const IDLE_MAX: Duration = Duration::from_secs(75);
 
 /// A stream that fails if its other end sends nothing for longer than the state of its request allows.
-pub(super) type IdleTimeoutStream<S> = TimeoutStream<S, IdleTimeout>;
+pub(super) type IdleTimeoutStream<S> = HookedStream<S, IdleTimeout>;
 
 pub(super) struct IdleTimeout {
     /// Bytes that are read before those of the stream.
@@ -126,7 +127,7 @@ impl Drop for HeadBudget {
 impl<S> IdleTimeoutStream<S> {
     pub(super) fn new(stream: S, room: HeadBudget) -> (IdleTimeoutStream<S>, InFlight) {
         let (now, pulse) = (Instant::now(), InFlight::default());
-        let timeout = IdleTimeout {
+        let hooks = IdleTimeout {
             first: Bytes::new(),
             pulse: pulse.clone(),
             head_since: Some(now),
@@ -135,7 +136,7 @@ impl<S> IdleTimeoutStream<S> {
             moved_at: now,
             reading: Alarm::default(),
         };
-        (TimeoutStream { stream, timeout }, pulse)
+        (HookedStream { stream, hooks }, pulse)
     }
 }
 
@@ -169,35 +170,37 @@ impl IdleTimeout {
     }
 }
 
-impl<S: AsyncRead + Unpin> AsyncRead for IdleTimeoutStream<S> {
-    fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
-        let TimeoutStream { stream, timeout: this } = self.get_mut();
-        if !this.first.is_empty() {
-            let piece = this.first.split_to(buffer.remaining().min(this.first.len()));
+impl Hooks for IdleTimeout {
+    fn read<S: AsyncRead + Unpin>(
+        &mut self,
+        stream: &mut S,
+        cx: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> ReadResult {
+        if !self.first.is_empty() {
+            let piece = self.first.split_to(buffer.remaining().min(self.first.len()));
             buffer.put_slice(&piece);
             return Poll::Ready(Ok(()));
         }
         let before = buffer.filled().len();
-        this.forget_finished_head();
+        self.forget_finished_head();
         match Pin::new(stream).poll_read(cx, buffer) {
-            Poll::Pending => this.wait_for_input(cx),
+            Poll::Pending => self.wait_for_input(cx),
             Poll::Ready(read) => {
                 let came = buffer.filled().len() - before;
                 if came > 0 {
-                    this.moved_at = Instant::now();
-                    if !this.pulse.is_serving() {
-                        this.head_since.get_or_insert(this.moved_at);
-                        this.room.grow(came)?;
+                    self.moved_at = Instant::now();
+                    if !self.pulse.is_serving() {
+                        self.head_since.get_or_insert(self.moved_at);
+                        self.room.grow(came)?;
                     }
                 }
                 Poll::Ready(read)
             }
         }
     }
-}
 
-impl WriteJudge for IdleTimeout {
-    fn judge(&mut self, _: &mut Context<'_>, written: Written) -> Written {
+    fn written(&mut self, _: &mut Context<'_>, written: WriteResult) -> WriteResult {
         if written.is_ready() {
             self.moved_at = Instant::now();
         }
@@ -286,7 +289,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn large_heads_share_their_room_until_they_have_come_whole() {
         let (mut patient, pulse, mut far) = patient();
-        let shares = patient.timeout.room.shares.clone();
+        let shares = patient.hooks.room.shares.clone();
         let mut send = async |patient: &mut IdleTimeoutStream<DuplexStream>, bytes: usize| {
             let mut left = bytes;
             while left > 0 {

@@ -12,12 +12,12 @@
 mod accepting;
 mod authority_list;
 mod ending;
+mod hooked_stream;
 mod http2;
 mod idle_timeout;
 mod limiter;
 mod parking;
 mod proxy_header;
-mod timeout_stream;
 mod write_timeout;
 
 #[cfg(test)]
@@ -59,6 +59,7 @@ use write_timeout::WriteTimeoutStream;
 
 pub use accepting::{serve, serve_until};
 pub use ending::{Ending, REST_WITHIN};
+pub(crate) use hooked_stream::{HookedStream, Hooks, ReadResult};
 pub use http2::StreamCut;
 pub use limiter::{ConnectionLimiter, Permit};
 pub use parking::{Parking, later};
@@ -316,7 +317,7 @@ where
         } else {
             [parked.early, more].concat().into()
         };
-        stream.timeout.read_first(first);
+        stream.hooks.read_first(first);
     }
 }
 

@@ -7,15 +7,14 @@ use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
-use tokio::io::{AsyncRead, ReadBuf};
-use tokio::time::Instant;
+use tokio::time::{Instant, Sleep, sleep_until};
 
-use super::timeout_stream::{Alarm, TimeoutStream, WriteJudge, Written};
+use super::hooked_stream::{HookedStream, Hooks, WriteResult};
 
 /// Time without a byte read after which an answer is given up.
 pub(super) const UNREAD_MAX: Duration = Duration::from_secs(60);
 
-pub(super) type WriteTimeoutStream<S> = TimeoutStream<S, WriteTimeout>;
+pub(super) type WriteTimeoutStream<S> = HookedStream<S, WriteTimeout>;
 
 #[derive(Default)]
 pub(super) struct WriteTimeout {
@@ -25,18 +24,12 @@ pub(super) struct WriteTimeout {
 
 impl<S> WriteTimeoutStream<S> {
     pub(super) fn new(stream: S) -> Self {
-        TimeoutStream { stream, timeout: WriteTimeout::default() }
+        HookedStream { stream, hooks: WriteTimeout::default() }
     }
 }
 
-impl<S: AsyncRead + Unpin> AsyncRead for WriteTimeoutStream<S> {
-    fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.get_mut().stream).poll_read(cx, buffer)
-    }
-}
-
-impl WriteJudge for WriteTimeout {
-    fn judge(&mut self, cx: &mut Context<'_>, written: Written) -> Written {
+impl Hooks for WriteTimeout {
+    fn written(&mut self, cx: &mut Context<'_>, written: WriteResult) -> WriteResult {
         if written.is_ready() {
             self.since = None;
             return written;
@@ -44,6 +37,28 @@ impl WriteJudge for WriteTimeout {
         let since = *self.since.get_or_insert_with(Instant::now);
         ready!(self.alarm.poll(cx, since + UNREAD_MAX));
         Poll::Ready(Err(io::Error::new(io::ErrorKind::TimedOut, "the answer was not read")))
+    }
+}
+
+/// A timer that is reset only when it would be too late, or was too early: deadlines that move with every byte cost
+/// nothing.
+#[derive(Default)]
+pub(super) struct Alarm(Option<Pin<Box<Sleep>>>);
+
+impl Alarm {
+    /// Completes when `deadline` is reached, and wakes the task then.
+    pub(super) fn poll(&mut self, cx: &mut Context<'_>, deadline: Instant) -> Poll<()> {
+        let sleep = self.0.get_or_insert_with(|| Box::pin(sleep_until(deadline)));
+        if deadline < sleep.deadline() {
+            sleep.as_mut().reset(deadline);
+        }
+        loop {
+            ready!(sleep.as_mut().poll(cx));
+            if Instant::now() >= deadline {
+                return Poll::Ready(());
+            }
+            sleep.as_mut().reset(deadline);
+        }
     }
 }
 

@@ -1,17 +1,18 @@
 //! TLS of the connections between nodes.
 //!
-//! TLS authenticates nothing here: [`super::handshake`] does, with the value of [`Wire::binding`].
+//! TLS authenticates nothing here: [`super::handshake`] does, with the value of [`HookedStream::binding`].
 
-use std::io::{self, IoSlice};
+use std::io;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
-use tokio::io::{AsyncRead, AsyncWrite, BufReader, ReadBuf};
+use tokio::io::{AsyncRead, BufReader, ReadBuf};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsStream;
 
 use super::handshake::Turned;
 use super::limits::TLS_READ_BYTES;
+use crate::connections::{HookedStream, Hooks, ReadResult};
 use crate::tls::{self, Ephemeral};
 
 /// Bytes of the value that binds the proof of the secret to one TLS connection.
@@ -20,13 +21,13 @@ pub(super) const BINDING_BYTES: usize = 32;
 const BINDING_LABEL: &[u8] = b"EXPORTER-thuban-peer";
 
 /// One TLS connection. It is read through a buffer, because rustls reads little from the socket at a time.
-pub(super) struct Wire(Box<TlsStream<BufReader<TcpStream>>>);
+pub(super) type Wire = HookedStream<Box<TlsStream<BufReader<TcpStream>>>, UncleanEnd>;
 
 impl Wire {
     /// Opens the client's end. Any certificate is accepted.
     pub(super) async fn secured(stream: TcpStream, tls: &Ephemeral) -> io::Result<Wire> {
         let secured = tls.connect(buffered(stream)).await?;
-        Ok(Wire(Box::new(secured.into())))
+        Ok(HookedStream { stream: Box::new(secured.into()), hooks: UncleanEnd })
     }
 
     /// Opens the server's end. A caller that does not start with TLS gets no byte, not even an alert.
@@ -35,7 +36,7 @@ impl Wire {
             return Err(Turned("tls"));
         }
         match tls.accept(buffered(stream)).await {
-            Ok(secured) => Ok(Wire(Box::new(secured.into()))),
+            Ok(secured) => Ok(HookedStream { stream: Box::new(secured.into()), hooks: UncleanEnd }),
             Err(error) if error.kind() == io::ErrorKind::InvalidData => Err(Turned("tls")),
             Err(_) => Err(Turned("gone")),
         }
@@ -44,7 +45,7 @@ impl Wire {
     /// Returns a value that only the two ends of this TLS connection can know.
     pub(super) fn binding(&self) -> io::Result<[u8; BINDING_BYTES]> {
         let zero = [0; BINDING_BYTES];
-        let value = match &*self.0 {
+        let value = match &*self.stream {
             TlsStream::Client(stream) => stream.get_ref().1.export_keying_material(zero, BINDING_LABEL, None),
             TlsStream::Server(stream) => stream.get_ref().1.export_keying_material(zero, BINDING_LABEL, None),
         };
@@ -56,38 +57,20 @@ fn buffered(stream: TcpStream) -> BufReader<TcpStream> {
     BufReader::with_capacity(TLS_READ_BYTES, stream)
 }
 
-impl AsyncRead for Wire {
-    fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
-        match ready!(Pin::new(&mut self.get_mut().0).poll_read(cx, buffer)) {
+/// Hooks that accept an end of the stream without a TLS close.
+pub(super) struct UncleanEnd;
+
+impl Hooks for UncleanEnd {
+    fn read<S: AsyncRead + Unpin>(
+        &mut self,
+        stream: &mut S,
+        cx: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> ReadResult {
+        match ready!(Pin::new(stream).poll_read(cx, buffer)) {
             // A killed process sends no TLS close. Truncation cannot go unnoticed, since every frame has its length.
             Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Poll::Ready(Ok(())),
             read => Poll::Ready(read),
         }
-    }
-}
-
-impl AsyncWrite for Wire {
-    fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.get_mut().0).poll_write(cx, bytes)
-    }
-
-    fn poll_write_vectored(
-        self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        parts: &[IoSlice<'_>],
-    ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.get_mut().0).poll_write_vectored(cx, parts)
-    }
-
-    fn is_write_vectored(&self) -> bool {
-        true
-    }
-
-    fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.get_mut().0).poll_flush(cx)
-    }
-
-    fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.get_mut().0).poll_shutdown(cx)
     }
 }
