@@ -22,6 +22,16 @@ pub fn escaped(text: &str, is_kept: impl Fn(u8) -> bool) -> String {
     made
 }
 
+/// Reports whether names of resources have this byte of a namespace unescaped.
+pub fn is_in_namespace(byte: u8) -> bool {
+    byte != b'/' && byte != b'%'
+}
+
+/// Reports whether a byte may occur in the path of a URI.
+pub fn is_in_uri(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || b"-._~!$&'()*+,;=:@/".contains(&byte)
+}
+
 /// Decodes escapes; invalid ones are left unchanged.
 pub fn unescaped(text: &str) -> String {
     let mut bytes = Vec::with_capacity(text.len());

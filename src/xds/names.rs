@@ -19,7 +19,7 @@ use std::sync::Arc;
 use super::client::Place;
 use crate::model::mesh::SERVER_LISTENERS;
 use crate::model::mesh::resource::ResourceType;
-use crate::model::percent::{escaped, unescaped, write_escaped};
+use crate::model::percent::{escaped, is_in_namespace, is_in_uri, unescaped, write_escaped};
 use crate::model::rule::matching::ALL;
 use crate::model::rule::traffic::ServiceKey;
 
@@ -209,17 +209,8 @@ fn parse_place(text: &str) -> Option<Place> {
     parts.next().is_none().then_some(Place { region, zone, campus })
 }
 
-fn is_in_namespace(byte: u8) -> bool {
-    byte != b'/' && byte != b'%'
-}
-
 fn is_in_place(byte: u8) -> bool {
     byte.is_ascii_graphic() && !matches!(byte, b'/' | b'%' | b'@' | b'|')
-}
-
-/// Reports whether a byte may occur in the path of a URI.
-fn is_in_uri(byte: u8) -> bool {
-    byte.is_ascii_alphanumeric() || b"-._~!$&'()*+,;=:@/".contains(&byte)
 }
 
 #[cfg(test)]

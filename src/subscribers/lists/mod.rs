@@ -16,7 +16,7 @@ use super::streams::{Delivered, Standing, StreamEntry};
 use super::{Applied, Client, Source, Subscribed, Subscribers, Subscription};
 use crate::catalog::Catalog;
 use crate::model::mesh::resource::{Resource, ResourceType};
-use crate::model::percent::{escaped, unescaped};
+use crate::model::percent::{escaped, is_in_namespace, is_in_uri, unescaped};
 use crate::model::time::Timestamp;
 use crate::proto::envoy::config::core::v3::address::Address;
 use crate::proto::envoy::config::core::v3::socket_address::PortSpecifier;
@@ -218,10 +218,8 @@ pub(crate) struct EndpointsName {
 
 impl EndpointsName {
     pub(crate) fn of(namespace: &str, service: &str) -> EndpointsName {
-        let in_namespace = |byte: u8| byte != b'/' && byte != b'%';
-        let in_uri = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~!$&'()*+,;=:@/".contains(&byte);
-        let plain = format!("{}/{service}", escaped(namespace, in_namespace));
-        EndpointsName { escaped: escaped(&plain, in_uri), plain }
+        let plain = format!("{}/{service}", escaped(namespace, is_in_namespace));
+        EndpointsName { escaped: escaped(&plain, is_in_uri), plain }
     }
 
     pub(crate) fn is(&self, name: &str) -> bool {
